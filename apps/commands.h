@@ -1,0 +1,13 @@
+#pragma once
+// One function per subcommand: declares its flags and a callback that does the work and sets the exit code
+// (0 done, 1 failed its own check, 2 bad usage or input, 3 something outside failed).
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+
+namespace wattle::apps {
+
+/// Prints "wattle: where: what" to stderr and returns the exit code for this kind of error.
+int fail(const Error& error);
+
+}  // namespace wattle::apps

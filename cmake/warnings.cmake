@@ -1,0 +1,14 @@
+# Warnings are errors for everyone; sanitizers come from the presets.
+add_library(wattle_flags INTERFACE)
+target_compile_options(wattle_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wold-style-cast -Wdouble-promotion -Wduplicated-cond -Wlogical-op -Wformat=2 -Wimplicit-fallthrough -Werror)
+# __int128 carries exact integer energy and fixed-point time; -Wpedantic would reject the name.
+target_compile_definitions(wattle_flags INTERFACE _GNU_SOURCE)
+if(WATTLE_SANITIZE)
+  target_compile_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
+  target_link_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE})
+  if(WATTLE_SANITIZE MATCHES "undefined")
+    target_compile_options(wattle_flags INTERFACE -fno-sanitize-recover=all)
+  endif()
+endif()

@@ -1,0 +1,53 @@
+#pragma once
+// What a recipe file says: a named composition of policies and their options.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/decision.h"
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle::config {
+
+struct FrequencyOptions {
+  std::string policy = "static";  ///< static | idle-parking | eco-freq
+  Mode mode = Mode::Enforce;
+  MegaHertz clock{0};             ///< static, idle-parking: the clock while busy; 0 = the GPU's maximum
+  MegaHertz idle_clock{0};        ///< clock of an instance without work; 0 = the GPU's minimum
+  bool park_idle = false;         ///< static and eco-freq: lock idle_clock while idle
+  std::vector<MegaHertz> clocks;  ///< eco-freq's options, ascending
+  double margin = 0.0;            ///< eco-freq: share of the SLO kept in reserve; reports use the stated SLO
+  Span dwell = Span::ms(200);     ///< eco-freq: shortest time between a raise and the next decrease
+};
+
+struct RoutingOptions {
+  std::string policy = "round-robin";  ///< round-robin | least-loaded | power-of-two | weighted-round-robin
+  Mode mode = Mode::Enforce;
+};
+
+struct QueueingOptions {
+  std::string policy = "fcfs";  ///< fcfs
+  Mode mode = Mode::Enforce;
+};
+
+struct AdmissionOptions {
+  std::string policy = "always";  ///< always | bounded
+  Mode mode = Mode::Enforce;
+  std::int64_t max_in_flight_per_instance = 1024;  ///< bounded: beyond, requests are held
+  std::int64_t max_held = 1024;                    ///< bounded: beyond, requests are rejected
+};
+
+struct Recipe {
+  std::string name;
+  std::string description;
+  std::string file;
+  FrequencyOptions prefill_frequency;  ///< prefill instances
+  FrequencyOptions decode_frequency;   ///< decode and colocated instances
+  RoutingOptions route_prefill;
+  RoutingOptions route_decode;
+  QueueingOptions queueing;
+  AdmissionOptions admission;
+};
+
+}  // namespace wattle::config

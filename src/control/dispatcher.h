@@ -1,0 +1,91 @@
+#pragma once
+// The per-request half of the control loop: classify, admit, hold, order, route. Driver-neutral and single-threaded.
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "control/ports.h"
+#include "journal/record.h"
+#include "policy/admission/admission.h"
+#include "policy/queueing/queueing.h"
+#include "policy/routing/routing.h"
+
+namespace wattle::control {
+
+/// A policy and whether its decisions are acted upon.
+template <typename Policy>
+struct Slot {
+  std::unique_ptr<Policy> policy;
+  Mode mode = Mode::Enforce;
+};
+
+/// Not enforced means: admission admits, queueing is first come first served, routing is least assigned requests.
+struct DispatchPolicies {
+  Slot<policy::AdmissionPolicy> admission;
+  Slot<policy::QueuePolicy> queueing;
+  Slot<policy::RoutingPolicy> route_prefill;  ///< also routes colocated instances
+  Slot<policy::RoutingPolicy> route_decode;
+};
+
+/// Books: every request that arrived is held, in flight, or has left through exactly one of refuse() and left().
+struct DispatchCounts {
+  std::int64_t arrived = 0;
+  std::int64_t refused = 0;
+  std::int64_t left = 0;
+  std::int64_t held = 0;
+  std::int64_t in_flight = 0;
+};
+
+class Dispatcher {
+ public:
+  Dispatcher(std::vector<InstanceView> instances, DispatchPolicies policies, std::uint64_t seed, DispatchPort& port,
+             journal::Sink& sink);
+
+  void arrive(const Request& request, Instant now);
+  /// The prefill leg has produced its first token (P/D only): binds the decode instance now, not earlier.
+  void prefill_done(RequestId id, Instant now);
+  /// A dispatched request is gone, whatever its fate. Frees its place and retries held requests.
+  void left(const Outcome& outcome, Instant now);
+  /// A held request's client went away. False when it is not held (any more).
+  bool cancel_held(RequestId id, Instant now);
+
+  void report(const StepReport& report);
+  void set_accepting(InstanceId id, bool accepting, Instant now);
+
+  [[nodiscard]] const DispatchCounts& counts() const { return counts_; }
+  [[nodiscard]] std::span<const InstanceView> instances() const { return instances_; }
+
+ private:
+  struct Flight {
+    Request request;
+    InstanceId prefill = kNoInstance;
+    InstanceId decode = kNoInstance;
+  };
+  struct Held {
+    std::int64_t key;
+    std::int64_t sequence;
+    Request request;
+  };
+
+  InstanceId pick(Slot<policy::RoutingPolicy>& slot, journal::DecisionKind kind, const Request& request, Instant now);
+  bool try_start(const Request& request, Instant now);
+  void retry_held(Instant now);
+  void assign(InstanceId id, const Request& request, int sign);
+  void rebuild_candidates();
+  AdmissionDecision ask_admission(const Request& request, Instant now);
+
+  std::vector<InstanceView> instances_;
+  std::vector<const InstanceView*> prefill_candidates_;
+  std::vector<const InstanceView*> decode_candidates_;
+  DispatchPolicies policies_;
+  RandomStream random_;
+  DispatchPort& port_;
+  journal::Sink& sink_;
+  std::unordered_map<std::int64_t, Flight> flights_;
+  std::vector<Held> held_;  ///< a heap: smallest (key, sequence) on top
+  std::int64_t held_sequence_ = 0;
+  DispatchCounts counts_;
+};
+
+}  // namespace wattle::control

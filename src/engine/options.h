@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle::engine {
+
+/// How a simulated engine schedules and stores; vLLM's names where it has them.
+struct EngineOptions {
+  std::int32_t block_size = 16;                ///< KV tokens per block
+  double gpu_memory_utilization = 0.90;        ///< share of device memory for weights, activations and KV
+  double activation_bytes_per_gpu = 2.0e9;     ///< set aside before KV blocks are counted
+  double watermark = 0.01;                     ///< share of KV blocks kept free when admitting a prompt
+  std::int32_t max_num_seqs = 1024;            ///< requests running at once
+  std::int32_t max_num_batched_tokens = 8192;  ///< tokens computed per step (prefill budget)
+  bool chunked_prefill = true;                 ///< colocated: prompts may be split and share steps with decodes
+};
+
+/// KV hand-over between a prefill and a decode instance.
+struct LinkOptions {
+  double bandwidth_bytes_per_s =
+      25e9;  ///< per prefill instance, shared by its transfers in FIFO order; 0 = no transfer time
+  Span latency = Span::us(500);
+};
+
+/// Delay of a clock command: the driver call, then the transition. NVML 3-8 ms, A100 about 20 ms.
+struct ClockDelays {
+  Span call = Span::ms(3);
+  Span transition = Span::ms(20);
+};
+
+}  // namespace wattle::engine

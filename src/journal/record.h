@@ -1,0 +1,78 @@
+#pragma once
+// What a run writes down, whichever driver ran it. Append-only; reports read nothing else.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/decision.h"
+#include "model/instance.h"
+#include "model/outcome.h"
+
+namespace wattle::journal {
+
+enum class DecisionKind : std::uint8_t { Admission, RoutePrefill, RouteDecode, Clock };
+
+/// One decision, enforced or shadowed. `value` is the verdict, the instance id or the clock in MHz.
+/// Clock decisions are recorded when they differ from the instance's newest one; all others always.
+struct DecisionRecord {
+  Instant at;
+  DecisionKind kind = DecisionKind::Admission;
+  Mode mode = Mode::Enforce;
+  RequestId request{-1};
+  InstanceId instance = kNoInstance;
+  std::int64_t value = 0;
+  const char* reason = "";
+};
+
+/// State of one instance at a sampling instant.
+struct Sample {
+  Instant at;
+  InstanceId instance;
+  Milliwatts power;  ///< whole instance
+  MegaHertz clock;   ///< effective, after transitions and TDP
+  std::int32_t decode_requests = 0;
+  std::int64_t prefill_tokens = 0;
+  std::int32_t waiting_requests = 0;
+  std::int64_t kv_tokens = 0;
+};
+
+/// A busy stretch of one instance, for the Chrome trace: consecutive steps of one kind.
+struct Stretch {
+  InstanceId instance;
+  Instant begin;
+  Instant end;
+  StepShape shape;  ///< at the beginning
+  std::int64_t steps = 0;
+  MegaHertz clock;
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void decision(const DecisionRecord& record) { (void)record; }
+  virtual void outcome(const Outcome& outcome) { (void)outcome; }
+  virtual void sample(const Sample& sample) { (void)sample; }
+  virtual void stretch(const Stretch& stretch) { (void)stretch; }
+};
+
+/// Static facts of an instance, for reports.
+struct InstanceFacts {
+  InstanceId id;
+  Role role = Role::Colocated;
+  std::string gpu;
+  std::string llm;
+  std::int32_t tensor_parallel = 1;
+  MegaHertz clock_max;
+};
+
+/// First line of a journal.
+struct RunFacts {
+  std::string scenario;
+  std::string recipe;
+  std::string driver;  ///< "sim" or "live"
+  std::uint64_t seed = 0;
+  Slo slo;
+  std::vector<InstanceFacts> instances;
+};
+
+}  // namespace wattle::journal

@@ -1,0 +1,39 @@
+#pragma once
+// Read-only interfaces through which policies consult belief (implemented by predict/; never by engine/).
+#include <cstdint>
+#include <limits>
+
+#include "model/step.h"
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle {
+
+class LatencyModel {
+ public:
+  virtual ~LatencyModel() = default;
+  /// Predicted duration of a step of this shape at this clock. Total: never throws; nonsense input gives nonsense out.
+  [[nodiscard]] virtual Span step_time(const StepShape& shape, MegaHertz clock) const = 0;
+  /// Largest decode_kv_tokens, at or above the shape's own, up to which step_time stays <= budget with everything else
+  /// in the shape fixed. Lets a decision say how long it holds. The default promises nothing beyond the present.
+  [[nodiscard]] virtual std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const {
+    (void)clock;
+    (void)budget;
+    return shape.decode_kv_tokens;
+  }
+};
+
+class PowerModel {
+ public:
+  virtual ~PowerModel() = default;
+  /// Predicted draw of the whole instance while it runs such a step (an idle shape: while it waits).
+  [[nodiscard]] virtual Milliwatts step_power(const StepShape& shape, MegaHertz clock) const = 0;
+};
+
+/// What a policy may believe. Absent models are null; a policy that needs one says so when it is built.
+struct Beliefs {
+  const LatencyModel* latency = nullptr;
+  const PowerModel* power = nullptr;
+};
+
+}  // namespace wattle

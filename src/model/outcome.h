@@ -1,0 +1,40 @@
+#pragma once
+// How a request left: always in exactly one bucket.
+#include <cstdint>
+
+#include "model/request.h"
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle {
+
+enum class Fate : std::uint8_t {
+  Finished,
+  Rejected,   ///< refused by admission, or can never fit
+  Failed,     ///< engine died or answered with an error
+  Cancelled,  ///< the client went away
+};
+
+struct Outcome {
+  Request request;
+  Fate fate = Fate::Finished;
+  const char* reason = "";
+  Instant dispatched;                      ///< sent to its first instance; meaningless when rejected
+  Instant prefill_start;                   ///< its first prompt token was scheduled
+  Instant first_token = Instant::never();  ///< never: none was produced
+  Instant left;
+  std::int32_t output_tokens = 0;
+  std::int32_t preemptions = 0;
+  InstanceId prefill_instance = kNoInstance;
+  InstanceId decode_instance = kNoInstance;  ///< same as prefill_instance when colocated
+  Picojoules energy;                         ///< booked by the ledger
+  GramsCo2 carbon;
+  std::int64_t gaps_within_itl = 0;  ///< token gaps within the ITL SLO (output_tokens - 1 gaps in all)
+
+  [[nodiscard]] Span ttft() const { return first_token - request.arrival; }
+  [[nodiscard]] Span e2e() const { return left - request.arrival; }
+  /// Mean gap between tokens; zero for fewer than two tokens.
+  [[nodiscard]] Span tbt() const { return output_tokens < 2 ? Span() : (left - first_token) / (output_tokens - 1); }
+};
+
+}  // namespace wattle

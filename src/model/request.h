@@ -1,0 +1,29 @@
+#pragma once
+// A request as the control plane may see it. The true output length is not here: only engine/ and workload/ know it.
+#include <cstdint>
+#include <optional>
+
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle {
+
+/// Latency objectives; an absent one is not judged. TTFT: time to first token. ITL: every gap between two tokens.
+/// TBT: a request's mean gap. E2E: arrival to last token.
+struct Slo {
+  std::optional<Span> ttft;
+  std::optional<Span> itl;
+  std::optional<Span> tbt;
+  std::optional<Span> e2e;
+};
+
+struct Request {
+  RequestId id;
+  Instant arrival;
+  std::int32_t prompt_tokens = 0;
+  std::int32_t max_tokens = 0;               ///< the client's cap on output tokens
+  std::int32_t predicted_output_tokens = 0;  ///< belief; 0 = no prediction
+  TenantId tenant;
+};
+
+}  // namespace wattle

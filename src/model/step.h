@@ -1,0 +1,34 @@
+#pragma once
+// One engine iteration: its shape, and what is reported when it starts.
+#include <cstdint>
+
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle {
+
+/// What an iteration computes. All counts are of the whole instance (TP group), not per GPU.
+struct StepShape {
+  std::int32_t decode_requests = 0;   ///< N_req: one token each
+  std::int64_t decode_kv_tokens = 0;  ///< N_kv: context tokens these read, at the start of the step
+  std::int32_t prefill_requests = 0;
+  std::int64_t prefill_tokens = 0;          ///< N_tok: prompt tokens computed in this step
+  std::int64_t prefill_context_tokens = 0;  ///< sum over chunks of chunk_tokens x (context before it + chunk_tokens/2)
+
+  [[nodiscard]] bool idle() const { return decode_requests == 0 && prefill_tokens == 0; }
+  bool operator==(const StepShape&) const = default;
+};
+
+/// Emitted by an instance as an iteration starts (SGLang forward-pass metrics carry the same facts).
+struct StepReport {
+  InstanceId instance;
+  std::int64_t sequence = 0;  ///< counts iterations of this instance; gaps mean lost reports
+  Instant start;
+  StepShape shape;
+  std::int32_t waiting_requests = 0;  ///< queued at the instance, not in this step
+  std::int64_t waiting_prompt_tokens = 0;
+  Instant oldest_scheduled_arrival = Instant::never();  ///< earliest arrival among this step's prefills
+  std::int64_t kv_tokens = 0;                           ///< tokens resident in the KV cache
+};
+
+}  // namespace wattle

@@ -1,0 +1,18 @@
+#pragma once
+#include "base/random.h"
+#include "model/decision.h"
+#include "model/instance.h"
+#include "model/request.h"
+
+namespace wattle::policy {
+
+/// Picks the instance for one leg of a request among `candidates` (all accepting and of the right role; never empty).
+/// Total and pure in its arguments and own state.
+class RoutingPolicy {
+ public:
+  virtual ~RoutingPolicy() = default;
+  virtual RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
+                              RandomStream& random) = 0;
+};
+
+}  // namespace wattle::policy

@@ -1,0 +1,61 @@
+#pragma once
+// Instant and Span: 64-bit integer nanoseconds, distinct types. Doubles appear only at text edges.
+#include <cmath>
+#include <compare>
+#include <cstdint>
+#include <limits>
+
+namespace wattle {
+
+/// A length of time, ns. Addition saturates nowhere on purpose: 292 years fit.
+class Span {
+ public:
+  constexpr Span() = default;
+  constexpr explicit Span(std::int64_t ns) : ns_(ns) {}
+  [[nodiscard]] static constexpr Span ns(std::int64_t v) { return Span(v); }
+  [[nodiscard]] static constexpr Span us(std::int64_t v) { return Span(v * 1'000); }
+  [[nodiscard]] static constexpr Span ms(std::int64_t v) { return Span(v * 1'000'000); }
+  [[nodiscard]] static constexpr Span s(std::int64_t v) { return Span(v * 1'000'000'000); }
+  /// Nearest nanosecond to a number of seconds (text edge).
+  [[nodiscard]] static Span from_seconds(double v) { return Span(std::llround(v * 1e9)); }
+  [[nodiscard]] static constexpr Span max() { return Span(std::numeric_limits<std::int64_t>::max()); }
+
+  [[nodiscard]] constexpr std::int64_t ns() const { return ns_; }
+  [[nodiscard]] constexpr double seconds() const { return static_cast<double>(ns_) * 1e-9; }
+  [[nodiscard]] constexpr double millis() const { return static_cast<double>(ns_) * 1e-6; }
+
+  constexpr auto operator<=>(const Span&) const = default;
+  constexpr Span operator+(Span o) const { return Span(ns_ + o.ns_); }
+  constexpr Span operator-(Span o) const { return Span(ns_ - o.ns_); }
+  constexpr Span operator-() const { return Span(-ns_); }
+  constexpr Span operator*(std::int64_t k) const { return Span(ns_ * k); }
+  constexpr Span operator/(std::int64_t k) const { return Span(ns_ / k); }
+  constexpr Span& operator+=(Span o) { return ns_ += o.ns_, *this; }
+  constexpr Span& operator-=(Span o) { return ns_ -= o.ns_, *this; }
+
+ private:
+  std::int64_t ns_ = 0;
+};
+
+/// A point in time, ns since the run's (or process's) origin.
+class Instant {
+ public:
+  constexpr Instant() = default;
+  constexpr explicit Instant(std::int64_t ns) : ns_(ns) {}
+  [[nodiscard]] static constexpr Instant never() { return Instant(std::numeric_limits<std::int64_t>::max()); }
+
+  [[nodiscard]] constexpr std::int64_t ns() const { return ns_; }
+  [[nodiscard]] constexpr double seconds() const { return static_cast<double>(ns_) * 1e-9; }
+
+  constexpr auto operator<=>(const Instant&) const = default;
+  /// never() + anything stays never().
+  constexpr Instant operator+(Span d) const { return *this == never() ? never() : Instant(ns_ + d.ns()); }
+  constexpr Instant operator-(Span d) const { return *this == never() ? never() : Instant(ns_ - d.ns()); }
+  constexpr Span operator-(Instant o) const { return Span(ns_ - o.ns_); }
+  constexpr Instant& operator+=(Span d) { return *this = *this + d; }
+
+ private:
+  std::int64_t ns_ = 0;
+};
+
+}  // namespace wattle

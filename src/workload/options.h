@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "units/time.h"
+
+namespace wattle::workload {
+
+enum class TraceFormat : std::uint8_t { Azure, Vidur, Splitwise, Mooncake, BurstGpt };
+
+/// Where requests come from: a trace file, or (empty path) a synthetic process.
+struct WorkloadOptions {
+  std::string trace;  ///< path; relative ones are looked up in WATTLE_DATA, then beside the scenario
+  TraceFormat format = TraceFormat::Azure;
+  double rate_scale = 1.0;  ///< 2 = the same arrivals in half the time
+  Span start;               ///< slice, in the trace's own time (before scaling)
+  Span duration = Span::max();
+  std::int32_t max_prompt_tokens = 8192;  ///< longer prompts are clamped, and counted
+  std::int32_t max_output_tokens = 4096;
+
+  // Synthetic arrivals (trace empty).
+  double rate_per_s = 1.0;
+  double arrival_cv = 1.0;  ///< 1 = Poisson; else Gamma inter-arrivals with this coefficient of variation
+  std::int64_t requests = 1000;
+  std::string lengths;  ///< CSV of (prompt, output) pairs to draw from; empty = lognormal
+  double prompt_mean = 1000.0, prompt_std = 1000.0;
+  double output_mean = 200.0, output_std = 200.0;
+};
+
+/// One request as it really is. `output_tokens` is truth: only engine/ and the drivers see it.
+struct TraceRow {
+  Instant arrival;
+  std::int32_t prompt_tokens = 0;
+  std::int32_t output_tokens = 0;
+};
+
+}  // namespace wattle::workload
