@@ -1,0 +1,124 @@
+#include "engine/operations.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace wattle::engine {
+namespace {
+
+constexpr double kTile = 128.0;
+constexpr double kActivationBytes = 2.0;  // activations and KV stay 16-bit, whatever the weights are
+
+double p_norm(double a, double b, double p) {
+  const double high = std::max(a, b);
+  if (high <= 0.0) return 0.0;
+  return high * std::pow(1.0 + std::pow(std::min(a, b) / high, p), 1.0 / p);
+}
+
+}  // namespace
+
+double padded_rows(double rows, double quantisation) {
+  if (rows <= 1.0) return rows;
+  if (rows <= 2.0) return 2.0;
+  if (rows <= 4.0) return 4.0;
+  if (rows <= kTile) return std::ceil(rows / 8.0) * 8.0;
+  const double whole = std::ceil(rows / kTile) * kTile;
+  return rows + quantisation * (whole - rows);
+}
+
+Operations::Operations(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
+                       const HardwareProfile& profile, double clock_mhz)
+    : gpu_(gpu), llm_(llm), profile_(profile), tp_(tensor_parallel), slowdown_(gpu.clock_max.value() / clock_mhz) {
+  const bool fp8 = llm.dtype == Dtype::Fp8;
+  const double peak = fp8 ? gpu.fp8_flops_per_s : gpu.bf16_flops_per_s;
+  flops_per_s_ = peak * (fp8 ? profile.fp8_tensor_efficiency : profile.tensor_efficiency) / slowdown_;
+  flop_weight_ = fp8 ? gpu.bf16_flops_per_s / gpu.fp8_flops_per_s : 1.0;
+}
+
+double Operations::memory_seconds(double bytes, double efficiency, double clock_share) const {
+  const double at_top = bytes / (gpu_.memory_bandwidth_bytes_per_s * efficiency);
+  return at_top * (1.0 - clock_share + clock_share * slowdown_);
+}
+
+Work Operations::product(double rows, double columns, double inner, double count, double weight_bytes) const {
+  const double padded = padded_rows(rows, profile_.tile_quantisation);
+  const double sms = gpu_.sm_count;
+  // A wave is one tile on every SM. Small products cannot fill one; libraries then split tiles, so the loss is soft.
+  const double tile_rows = std::min(padded, kTile);
+  const double waves = count * (padded / tile_rows) * std::ceil(columns / kTile) / sms;
+  const double wave_seconds = 2.0 * tile_rows * kTile * inner * sms / flops_per_s_;
+  const double compute = wave_seconds * (waves + profile_.wave_offset * std::min(1.0, waves));
+  const double bytes = count * (columns * inner * weight_bytes + rows * (columns + inner) * kActivationBytes);
+  const double memory = memory_seconds(bytes, profile_.memory_efficiency, profile_.memory_clock_share);
+  return {p_norm(compute, memory, profile_.overlap_exponent) + profile_.kernel_ramp_s * slowdown_,
+          2.0 * count * padded * columns * inner * flop_weight_, bytes};
+}
+
+Work Operations::all_reduce(double bytes) const {
+  if (tp_ == 1) return {};
+  const double on_link = 2.0 * (tp_ - 1) / tp_ * bytes / (gpu_.nvlink_bytes_per_s * profile_.allreduce_efficiency);
+  return {profile_.allreduce_latency_s + on_link, 0.0, 2.0 * bytes};
+}
+
+Work Operations::dense(std::int64_t tokens) const {
+  // A captured graph computes its padding in every kernel, not in the products alone.
+  const double t = tokens <= static_cast<std::int64_t>(kTile) ? padded_rows(static_cast<double>(tokens), 1.0)
+                                                              : static_cast<double>(tokens);
+  const double hidden = llm_.hidden;
+  const double weight = bytes_of(llm_.dtype);
+  const double heads = static_cast<double>(llm_.heads) / tp_;
+  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
+  const double ffn = static_cast<double>(llm_.ffn) / tp_;
+  const double up_width = (llm_.gated_ffn ? 2.0 : 1.0) * ffn;
+
+  Work layer = product(t, (heads + 2.0 * kv_heads) * llm_.head_dim, hidden, 1.0, weight);
+  layer += product(t, hidden, heads * llm_.head_dim, 1.0, weight);
+  if (llm_.experts > 1) {
+    // Each token picks k of n experts; with even routing a step touches this many of them.
+    const double n = llm_.experts;
+    const double k = llm_.experts_per_token;
+    const double touched = n * (1.0 - std::pow(1.0 - k / n, t));
+    const double rows = t * k / touched;
+    layer += product(rows, up_width, hidden, touched, weight);
+    layer += product(rows, hidden, ffn, touched, weight);
+  } else {
+    layer += product(t, up_width, hidden, 1.0, weight);
+    layer += product(t, hidden, ffn, 1.0, weight);
+  }
+  const double traffic = profile_.elementwise_passes * t * hidden * kActivationBytes;
+  layer += {memory_seconds(traffic, profile_.memory_efficiency, profile_.memory_clock_share) +
+                profile_.layer_overhead_s * slowdown_,
+            0.0, traffic};
+  layer += all_reduce(t * hidden * kActivationBytes) * 2.0;
+  return layer * llm_.layers;
+}
+
+Work Operations::head(std::int64_t emitting) const {
+  if (emitting == 0) return {};
+  const double rows = static_cast<double>(emitting);
+  const double columns = static_cast<double>(llm_.vocab) / tp_;
+  Work work = product(rows, columns, llm_.hidden, 1.0, bytes_of(llm_.dtype));
+  const double logits = rows * llm_.vocab * 4.0 * 2.0;  // sampling reads 32-bit logits twice
+  work += {memory_seconds(logits, profile_.memory_efficiency, profile_.memory_clock_share), 0.0, logits};
+  return work;
+}
+
+Work Operations::decode_attention_per_request() const {
+  return Work{profile_.decode_attention_request_s * slowdown_, 0.0, 0.0} * llm_.layers;
+}
+
+Work Operations::decode_attention_per_kv_token() const {
+  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
+  const double bytes = 2.0 * kv_heads * llm_.head_dim * kActivationBytes;
+  return Work{memory_seconds(bytes, profile_.decode_attention_efficiency, profile_.decode_attention_clock_share),
+              4.0 * llm_.heads / tp_ * llm_.head_dim, bytes} *
+         llm_.layers;
+}
+
+Work Operations::prefill_attention_per_pair() const {
+  const double flops = 4.0 * llm_.heads / tp_ * llm_.head_dim;
+  const double rate = gpu_.bf16_flops_per_s * profile_.prefill_attention_efficiency / slowdown_;
+  return Work{flops / rate, flops, 0.0} * llm_.layers;
+}
+
+}  // namespace wattle::engine

@@ -1,0 +1,61 @@
+#pragma once
+// The operations a transformer step is made of, each as time and work on one GPU at one clock. Internal to engine/.
+#include <cstdint>
+
+#include "engine/hardware_profile.h"
+#include "model/hardware.h"
+
+namespace wattle::engine {
+
+/// Time and what was done in it, per GPU. Work is what costs energy: tensor operations and memory traffic.
+struct Work {
+  double seconds = 0.0;
+  double flops = 0.0;  ///< in 16-bit equivalents
+  double bytes = 0.0;
+
+  constexpr Work& operator+=(const Work& o) {
+    seconds += o.seconds;
+    flops += o.flops;
+    bytes += o.bytes;
+    return *this;
+  }
+  [[nodiscard]] constexpr Work operator+(const Work& o) const { return Work(*this) += o; }
+  [[nodiscard]] constexpr Work operator*(double k) const { return {seconds * k, flops * k, bytes * k}; }
+};
+
+/// One GPU's share of one LLM at one clock: the price list of operations.
+class Operations {
+ public:
+  Operations(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel, const HardwareProfile& profile,
+             double clock_mhz);
+
+  /// Everything in a step that depends on the number of tokens only: projections, FFN or experts, small kernels,
+  /// all-reduce; all layers.
+  [[nodiscard]] Work dense(std::int64_t tokens) const;
+  /// LM head and sampling for the requests that emit a token.
+  [[nodiscard]] Work head(std::int64_t emitting) const;
+  /// Reading the KV cache for decoding, all layers: per_request() x requests + per_kv_token() x KV tokens.
+  [[nodiscard]] Work decode_attention_per_request() const;
+  [[nodiscard]] Work decode_attention_per_kv_token() const;
+  /// Prompt attention, all layers, per unit of StepShape::prefill_context_tokens.
+  [[nodiscard]] Work prefill_attention_per_pair() const;
+
+ private:
+  [[nodiscard]] Work product(double rows, double columns, double inner, double count, double weight_bytes) const;
+  [[nodiscard]] Work all_reduce(double bytes) const;
+  [[nodiscard]] double memory_seconds(double bytes, double efficiency, double clock_share) const;
+
+  const GpuSpec& gpu_;
+  const LlmSpec& llm_;
+  const HardwareProfile& profile_;
+  std::int32_t tp_;
+  double slowdown_;     ///< clock_max / clock
+  double flops_per_s_;  ///< of the weights' dtype at this clock, efficiency included
+  double flop_weight_;  ///< energy of one operation in 16-bit equivalents
+};
+
+/// Rows a matrix product really computes: CUDA graphs are captured for 1, 2, 4, 8, 16, 24 ... 128 rows, beyond that
+/// tiles have 128 rows and `quantisation` of the padding costs time.
+[[nodiscard]] double padded_rows(double rows, double quantisation);
+
+}  // namespace wattle::engine

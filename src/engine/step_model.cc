@@ -1,0 +1,257 @@
+#include "engine/step_model.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/check.h"
+#include "engine/hardware_profile.h"
+#include "engine/operations.h"
+#include "engine/power.h"
+
+namespace wattle::engine {
+namespace {
+
+constexpr std::int64_t kExactTokens = 1024;   // below: one entry per token, so that staircases are exact
+constexpr std::int64_t kTokenStride = 64;     // above: interpolated
+constexpr std::int64_t kTableTokens = 16384;  // beyond: the last segment's slope
+constexpr std::int64_t kBuckets = 64;         // KV ranges of constant power per batch size
+
+double fixed_point_scale() { return 1e9 * static_cast<double>(std::int64_t{1} << kTimeFractionBits); }
+
+std::int64_t to_fixed(double seconds) { return std::llround(seconds * fixed_point_scale()); }
+
+/// Work as a function of a token count: exact entries, then a coarse grid.
+class WorkCurve {
+ public:
+  template <typename F>
+  explicit WorkCurve(F work_of) {
+    for (std::int64_t t = 0; t <= kExactTokens; ++t) exact_.push_back(t == 0 ? Work{} : work_of(t));
+    for (std::int64_t t = kExactTokens; t <= kTableTokens; t += kTokenStride) coarse_.push_back(work_of(t));
+  }
+  [[nodiscard]] Work at(std::int64_t tokens) const {
+    if (tokens <= kExactTokens) return exact_[static_cast<std::size_t>(tokens)];
+    const std::int64_t segment =
+        std::min<std::int64_t>((tokens - kExactTokens) / kTokenStride, static_cast<std::int64_t>(coarse_.size()) - 2);
+    const Work& a = coarse_[static_cast<std::size_t>(segment)];
+    const Work& b = coarse_[static_cast<std::size_t>(segment) + 1];
+    const double w = static_cast<double>(tokens - kExactTokens - segment * kTokenStride) / kTokenStride;
+    return {a.seconds + w * (b.seconds - a.seconds), a.flops + w * (b.flops - a.flops),
+            a.bytes + w * (b.bytes - a.bytes)};
+  }
+
+ private:
+  std::vector<Work> exact_;
+  std::vector<Work> coarse_;
+};
+
+/// Everything that depends on the clock alone.
+struct ClockTable {
+  ClockTable(const Operations& operations, const HardwareProfile& profile, double x)
+      : power(profile, x),
+        dense([&](std::int64_t t) { return operations.dense(t); }),
+        head([&](std::int64_t t) { return operations.head(t); }),
+        per_request(operations.decode_attention_per_request()),
+        per_kv_token(operations.decode_attention_per_kv_token()),
+        per_pair(operations.prefill_attention_per_pair()) {}
+
+  PowerAtClock power;
+  WorkCurve dense;
+  WorkCurve head;
+  Work per_request;
+  Work per_kv_token;
+  Work per_pair;
+  std::vector<std::vector<DecodeLine>> decode_rows;  // by batch size, built on first use
+};
+
+/// What a step does at one clock, before clipping.
+struct Draft {
+  Work work;
+  double gap_s = 0.0;
+  [[nodiscard]] double seconds() const { return work.seconds + gap_s; }
+};
+
+/// A clock between two entries of the table: `below` + weight x step. weight 0 unless TDP clips.
+struct Operating {
+  std::size_t below = 0;
+  double weight = 0.0;
+  double watts = 0.0;    ///< per GPU
+  double stretch = 1.0;  ///< above 1 only if even the lowest clock exceeds TDP
+};
+
+}  // namespace
+
+struct StepModel::Impl {
+  GpuSpec gpu;
+  LlmSpec llm;
+  std::int32_t tp = 1;
+  HardwareProfile profile;
+  std::int64_t blocks = 0;
+  std::int64_t bucket_tokens = 1;
+  mutable std::vector<std::unique_ptr<ClockTable>> tables;
+
+  [[nodiscard]] double clock_at(std::size_t index) const {
+    return gpu.clock_min.value() + static_cast<double>(index) * gpu.clock_step.value();
+  }
+  /// Locks are ceilings: a clock between two steps behaves as the lower one.
+  [[nodiscard]] std::size_t index_of(MegaHertz clock) const {
+    const std::int32_t above = (clock.value() - gpu.clock_min.value()) / gpu.clock_step.value();
+    return static_cast<std::size_t>(std::clamp<std::int32_t>(above, 0, static_cast<std::int32_t>(tables.size()) - 1));
+  }
+  [[nodiscard]] ClockTable& table(std::size_t index) const {
+    auto& slot = tables[index];
+    if (!slot) {
+      const Operations operations(gpu, llm, tp, profile, clock_at(index));
+      slot = std::make_unique<ClockTable>(operations, profile, clock_at(index) / gpu.clock_max.value());
+    }
+    return *slot;
+  }
+  [[nodiscard]] Draft draft(const ClockTable& at, const StepShape& shape) const {
+    const double requests = shape.decode_requests;
+    Work work = at.dense.at(shape.decode_requests + shape.prefill_tokens);
+    work += at.head.at(shape.decode_requests + shape.prefill_requests);
+    work += at.per_request * requests;
+    work += at.per_kv_token * static_cast<double>(shape.decode_kv_tokens);
+    work += at.per_pair * static_cast<double>(shape.prefill_context_tokens);
+    return {work, profile.step_gap_s + profile.request_gap_s * (requests + shape.prefill_requests)};
+  }
+  [[nodiscard]] double watts(std::size_t index, const StepShape& shape) const {
+    const ClockTable& at = table(index);
+    const Draft d = draft(at, shape);
+    return at.power.step_w(d.work, d.gap_s);
+  }
+  /// The highest clock up to the lock at which this step stays within TDP.
+  [[nodiscard]] Operating operate(std::size_t locked, const StepShape& shape) const {
+    const double limit = gpu.tdp.value();
+    const double top = watts(locked, shape);
+    if (top <= limit) return {locked, 0.0, top, 1.0};
+    const double bottom = watts(0, shape);
+    if (bottom > limit) return {0, 0.0, limit, bottom / limit};
+    std::size_t low = 0;
+    std::size_t high = locked;
+    double low_w = bottom;
+    double high_w = top;
+    while (high - low > 1) {
+      const std::size_t middle = low + (high - low) / 2;
+      const double w = watts(middle, shape);
+      if (w <= limit) {
+        low = middle;
+        low_w = w;
+      } else {
+        high = middle;
+        high_w = w;
+      }
+    }
+    return {low, (limit - low_w) / (high_w - low_w), limit, 1.0};
+  }
+  [[nodiscard]] MegaHertz effective(const Operating& o) const {
+    return MegaHertz(static_cast<std::int32_t>(clock_at(o.below) + o.weight * gpu.clock_step.value()));
+  }
+  [[nodiscard]] Milliwatts instance_power(double gpu_watts) const { return to_milliwatts(Watts(gpu_watts * tp)); }
+
+  /// f(table) at an operating point: interpolated between the two clocks the clip lies between.
+  template <typename F>
+  [[nodiscard]] double blend(const Operating& o, F value) const {
+    const double low = value(table(o.below));
+    if (o.weight == 0.0) return low * o.stretch;
+    return low + o.weight * (value(table(o.below + 1)) - low);
+  }
+
+  [[nodiscard]] std::vector<DecodeLine> decode_row(std::size_t locked, std::int32_t requests) const {
+    std::vector<DecodeLine> row;
+    row.reserve(kBuckets);
+    std::int64_t reached = 0;  // duration at the end of the line before, so that time never falls as KV grows
+    for (std::int64_t bucket = 0; bucket < kBuckets; ++bucket) {
+      StepShape shape;
+      shape.decode_requests = requests;
+      shape.decode_kv_tokens = bucket * bucket_tokens + bucket_tokens / 2;
+      const Operating o = operate(locked, shape);
+      DecodeLine line;
+      line.kv_from = bucket * bucket_tokens;
+      line.kv_below = bucket + 1 < kBuckets ? line.kv_from + bucket_tokens : std::numeric_limits<std::int64_t>::max();
+      line.slope = to_fixed(blend(o, [](const ClockTable& t) { return t.per_kv_token.seconds; }));
+      shape.decode_kv_tokens = 0;
+      line.base = to_fixed(blend(o, [&](const ClockTable& t) { return draft(t, shape).seconds(); }));
+      line.base = std::max(line.base, reached - line.slope * line.kv_from);
+      line.power = instance_power(o.watts);
+      line.effective_clock = effective(o);
+      reached = line.base + line.slope * (line.kv_from + bucket_tokens);
+      row.push_back(line);
+    }
+    return row;
+  }
+};
+
+StepModel::StepModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StepModel::~StepModel() = default;
+StepModel::StepModel(StepModel&&) noexcept = default;
+StepModel& StepModel::operator=(StepModel&&) noexcept = default;
+
+Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
+                                  const HardwareProfile& profile, const EngineOptions& options) {
+  const std::string where = fmt::format("{} on {} x {}", llm.name, tensor_parallel, gpu.name);
+  if (tensor_parallel < 1) return bad_input(where, "tensor_parallel must be at least 1");
+  if (llm.heads % tensor_parallel != 0) {
+    return bad_input(
+        where, fmt::format("{} attention heads do not divide by a tensor_parallel of {}", llm.heads, tensor_parallel));
+  }
+  if (llm.dtype == Dtype::Fp8 && gpu.fp8_flops_per_s <= 0.0) {
+    return bad_input(where, "the GPU has no fp8 units; use a bf16 model");
+  }
+  if (gpu.clock_step.value() < 1 || gpu.clock_min.value() < 1 || gpu.clock_max < gpu.clock_min) {
+    return bad_input(where, "the GPU's clock range is empty");
+  }
+  const double weights = llm.weight_bytes() / tensor_parallel;
+  const double available = gpu.memory_bytes * options.gpu_memory_utilization;
+  const double for_kv = available - weights - options.activation_bytes_per_gpu;
+  // With more GPUs than KV heads each head is stored more than once.
+  const double kv_copies = std::max(1.0, static_cast<double>(tensor_parallel) / llm.kv_heads);
+  const double block_bytes = llm.kv_bytes_per_token() * kv_copies / tensor_parallel * options.block_size;
+  const auto blocks = static_cast<std::int64_t>(std::floor(for_kv / block_bytes));
+  if (blocks < 1) {
+    return bad_input(where, fmt::format("needs {:.1f} GB per GPU for weights and activations, {:.1f} GB of {:.1f} GB "
+                                        "are available; use more GPUs per instance or a smaller model",
+                                        (weights + options.activation_bytes_per_gpu) * 1e-9, available * 1e-9,
+                                        gpu.memory_bytes * 1e-9));
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->gpu = gpu;
+  impl->llm = llm;
+  impl->tp = tensor_parallel;
+  impl->profile = profile;
+  impl->blocks = blocks;
+  impl->bucket_tokens = std::max<std::int64_t>(1, (blocks * options.block_size + kBuckets - 1) / kBuckets);
+  impl->tables.resize(
+      static_cast<std::size_t>((gpu.clock_max.value() - gpu.clock_min.value()) / gpu.clock_step.value()) + 1);
+  return StepModel(std::move(impl));
+}
+
+DecodeLine StepModel::decode(std::int32_t requests, std::int64_t kv_tokens, MegaHertz clock) const {
+  const std::size_t locked = impl_->index_of(clock);
+  auto& rows = impl_->table(locked).decode_rows;
+  const auto batch = static_cast<std::size_t>(requests);
+  if (rows.size() <= batch) rows.resize(batch + 1);
+  if (rows[batch].empty()) rows[batch] = impl_->decode_row(locked, requests);
+  const std::int64_t bucket = std::min(kv_tokens / impl_->bucket_tokens, kBuckets - 1);
+  return rows[batch][static_cast<std::size_t>(bucket)];
+}
+
+StepCost StepModel::mixed(const StepShape& shape, MegaHertz clock) const {
+  const Operating o = impl_->operate(impl_->index_of(clock), shape);
+  const double seconds = impl_->blend(o, [&](const ClockTable& t) { return impl_->draft(t, shape).seconds(); });
+  return {to_fixed(seconds), impl_->instance_power(o.watts), impl_->effective(o)};
+}
+
+Milliwatts StepModel::idle_power(MegaHertz clock) const {
+  const double x = impl_->clock_at(impl_->index_of(clock)) / impl_->gpu.clock_max.value();
+  return impl_->instance_power(PowerAtClock(impl_->profile, x).idle_w());
+}
+
+std::int64_t StepModel::kv_blocks() const { return impl_->blocks; }
+const GpuSpec& StepModel::gpu() const { return impl_->gpu; }
+std::int32_t StepModel::tensor_parallel() const { return impl_->tp; }
+
+}  // namespace wattle::engine

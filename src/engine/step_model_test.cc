@@ -1,0 +1,193 @@
+#include "engine/step_model.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/hardware_profile.h"
+
+namespace wattle::engine {
+namespace {
+
+GpuSpec h100() {
+  GpuSpec gpu;
+  gpu.name = "h100";
+  gpu.clock_max = MegaHertz(1980);
+  gpu.tdp = Watts(700.0);
+  gpu.memory_bandwidth_bytes_per_s = 3.35e12;
+  gpu.bf16_flops_per_s = 989e12;
+  gpu.fp8_flops_per_s = 1979e12;
+  gpu.nvlink_bytes_per_s = 450e9;
+  gpu.sm_count = 132;
+  return gpu;
+}
+
+LlmSpec llama_70b() {
+  LlmSpec llm;
+  llm.name = "llama-3-70b";
+  llm.layers = 80;
+  llm.hidden = 8192;
+  llm.heads = 64;
+  llm.ffn = 28672;
+  return llm;
+}
+
+LlmSpec mixtral() {
+  LlmSpec llm;
+  llm.name = "mixtral-8x7b";
+  llm.experts = 8;
+  llm.experts_per_token = 2;
+  llm.vocab = 32000;
+  return llm;
+}
+
+StepModel model(const LlmSpec& llm = LlmSpec{}, std::int32_t tp = 1, const HardwareProfile& profile = {}) {
+  auto made = StepModel::make(h100(), llm, tp, profile, EngineOptions{});
+  if (!made) throw std::runtime_error(made.error().message());
+  return std::move(*made);
+}
+
+std::int64_t duration(const DecodeLine& line, std::int64_t kv) { return line.base + line.slope * kv; }
+
+/// A profile whose power is high enough that TDP clips often.
+HardwareProfile hot() {
+  HardwareProfile p;
+  p.busy_w = 350.0;
+  return p;
+}
+
+StepShape prompt(std::int64_t tokens, std::int32_t decodes = 0, std::int64_t kv = 0) {
+  return {decodes, kv, 1, tokens, tokens * tokens / 2};
+}
+
+TEST(StepModel, decode_lines_tile_the_kv_axis) {
+  const StepModel m = model();
+  std::int64_t kv = 0;
+  int lines = 0;
+  while (kv != std::numeric_limits<std::int64_t>::max()) {
+    const DecodeLine line = m.decode(64, kv, MegaHertz(1410));
+    ASSERT_EQ(line.kv_from, kv);
+    ASSERT_GT(line.kv_below, line.kv_from);
+    const DecodeLine same = m.decode(64, line.kv_below - 1, MegaHertz(1410));
+    ASSERT_EQ(same.kv_from, kv);
+    kv = line.kv_below;
+    ++lines;
+  }
+  EXPECT_GT(lines, 10);
+}
+
+RC_GTEST_PROP(StepModel, decode_time_rises_with_batch_and_kv_and_falls_with_clock, ()) {
+  const bool clipped = *rc::gen::arbitrary<bool>();
+  static const StepModel cool_model = model(llama_70b(), 4);
+  static const StepModel hot_model = model(llama_70b(), 4, hot());
+  const StepModel& m = clipped ? hot_model : cool_model;
+  const auto batch = *rc::gen::inRange(1, 700);
+  const auto more = *rc::gen::inRange(0, 200);
+  const auto kv = *rc::gen::inRange<std::int64_t>(0, 400'000);
+  const auto extra = *rc::gen::inRange<std::int64_t>(0, 100'000);
+  const MegaHertz clock(*rc::gen::inRange(210, 1981));
+  const MegaHertz faster(*rc::gen::inRange(clock.value(), 1981));
+  const std::int64_t t = duration(m.decode(batch, kv, clock), kv);
+  RC_ASSERT(t > 0);
+  RC_ASSERT(duration(m.decode(batch + more, kv, clock), kv) >= t);
+  RC_ASSERT(duration(m.decode(batch, kv + extra, clock), kv + extra) >= t);
+  RC_ASSERT(duration(m.decode(batch, kv, faster), kv) <= t);
+}
+
+RC_GTEST_PROP(StepModel, power_stays_between_idle_and_tdp_and_rises_with_clock, ()) {
+  const bool clipped = *rc::gen::arbitrary<bool>();
+  static const StepModel cool_model = model();
+  static const StepModel hot_model = model(LlmSpec{}, 1, hot());
+  const StepModel& m = clipped ? hot_model : cool_model;
+  const auto batch = *rc::gen::inRange(1, 512);
+  const auto kv = *rc::gen::inRange<std::int64_t>(0, 300'000);
+  const auto tokens = *rc::gen::inRange<std::int64_t>(1, 9000);
+  const MegaHertz clock(*rc::gen::inRange(210, 1981));
+  const MegaHertz faster(*rc::gen::inRange(clock.value(), 1981));
+  const Milliwatts tdp = to_milliwatts(m.gpu().tdp);
+  const DecodeLine line = m.decode(batch, kv, clock);
+  RC_ASSERT(line.power <= tdp);
+  RC_ASSERT(line.power >= m.idle_power(clock) || line.effective_clock < clock);
+  RC_ASSERT(line.power <= m.decode(batch, kv, faster).power);
+  RC_ASSERT(line.effective_clock <= clock);
+  const StepCost cost = m.mixed(prompt(tokens, batch, kv), clock);
+  RC_ASSERT(cost.power <= tdp);
+  RC_ASSERT(cost.power <= m.mixed(prompt(tokens, batch, kv), faster).power);
+}
+
+RC_GTEST_PROP(StepModel, prompt_time_rises_with_tokens_and_falls_with_clock, ()) {
+  static const StepModel dense = model(LlmSpec{}, 1, hot());
+  static const StepModel sparse = model(mixtral(), 2);
+  const StepModel& m = *rc::gen::arbitrary<bool>() ? dense : sparse;
+  const auto tokens = *rc::gen::inRange<std::int64_t>(1, 20'000);
+  const auto more = *rc::gen::inRange<std::int64_t>(0, 2'000);
+  const MegaHertz clock(*rc::gen::inRange(210, 1981));
+  const MegaHertz faster(*rc::gen::inRange(clock.value(), 1981));
+  const std::int64_t t = m.mixed(prompt(tokens), clock).duration;
+  RC_ASSERT(m.mixed(prompt(tokens + more), clock).duration >= t);
+  RC_ASSERT(m.mixed(prompt(tokens), faster).duration <= t);
+  RC_ASSERT(m.mixed(prompt(tokens, 8, 1000), clock).duration >= t);
+}
+
+TEST(StepModel, a_decode_step_costs_the_same_through_either_door) {
+  const StepModel m = model();
+  const DecodeLine line = m.decode(32, 40'000, MegaHertz(1200));
+  const std::int64_t middle = (line.kv_from + line.kv_below) / 2;
+  StepShape shape;
+  shape.decode_requests = 32;
+  shape.decode_kv_tokens = middle;
+  const StepCost cost = m.mixed(shape, MegaHertz(1200));
+  EXPECT_NEAR(static_cast<double>(duration(line, middle)), static_cast<double>(cost.duration),
+              1e-6 * static_cast<double>(cost.duration));
+  EXPECT_NEAR(static_cast<double>(line.power.value()), static_cast<double>(cost.power.value()), 2.0);
+}
+
+TEST(StepModel, a_step_beyond_tdp_runs_at_a_lower_clock_and_takes_longer) {
+  const StepModel cool = model();
+  const StepModel clipped = model(LlmSpec{}, 1, hot());
+  const StepShape shape = prompt(8000);
+  const StepCost a = cool.mixed(shape, MegaHertz(1980));
+  const StepCost b = clipped.mixed(shape, MegaHertz(1980));
+  EXPECT_EQ(b.power, to_milliwatts(Watts(700.0)));
+  EXPECT_LT(b.effective_clock, MegaHertz(1980));
+  EXPECT_GT(b.duration, a.duration);
+  // Locking to any clock above the one the clip settles at changes nothing.
+  EXPECT_EQ(clipped.mixed(shape, MegaHertz(b.effective_clock.value() + 30)).duration, b.duration);
+}
+
+TEST(StepModel, decode_time_is_a_staircase_at_graph_and_tile_borders) {
+  const StepModel m = model(llama_70b(), 4);
+  const auto time = [&](std::int32_t batch) { return duration(m.decode(batch, 0, MegaHertz(1980)), 0); };
+  const std::int64_t within = time(128) - time(127);
+  const std::int64_t across = time(129) - time(128);
+  EXPECT_GT(across, 4 * within);
+  EXPECT_GT(time(17) - time(16), 4 * (time(16) - time(15)));
+}
+
+TEST(StepModel, weights_larger_than_memory_are_refused_with_both_sizes) {
+  const auto made = StepModel::make(h100(), llama_70b(), 1, HardwareProfile{}, EngineOptions{});
+  ASSERT_FALSE(made.has_value());
+  EXPECT_NE(made.error().what.find("143."), std::string::npos) << made.error().message();
+  EXPECT_NE(made.error().what.find("72.0 GB"), std::string::npos) << made.error().message();
+}
+
+TEST(StepModel, impossible_shapes_are_refused) {
+  LlmSpec llm;
+  llm.dtype = Dtype::Fp8;
+  GpuSpec a100;
+  EXPECT_FALSE(StepModel::make(a100, llm, 1, HardwareProfile{}, EngineOptions{}).has_value());
+  EXPECT_FALSE(StepModel::make(h100(), LlmSpec{}, 3, HardwareProfile{}, EngineOptions{}).has_value());
+  EXPECT_FALSE(StepModel::make(h100(), LlmSpec{}, 0, HardwareProfile{}, EngineOptions{}).has_value());
+}
+
+TEST(StepModel, kv_blocks_fill_what_weights_leave) {
+  const StepModel m = model();
+  const LlmSpec llm;
+  const double expected = (80e9 * 0.9 - llm.weight_bytes() - 2e9) / (llm.kv_bytes_per_token() * 16);
+  EXPECT_EQ(m.kv_blocks(), static_cast<std::int64_t>(expected));
+}
+
+}  // namespace
+}  // namespace wattle::engine
