@@ -10,9 +10,10 @@
 
 namespace wattle::journal {
 
-enum class DecisionKind : std::uint8_t { Admission, RoutePrefill, RouteDecode, Clock };
+enum class DecisionKind : std::uint8_t { Admission, RoutePrefill, RouteDecode, Clock, Queueing };
 
-/// One decision, enforced or shadowed. `value` is the verdict, the instance id or the clock in MHz.
+/// One decision, enforced or shadowed. `value` is the verdict, the instance id, the clock in MHz or the
+/// queue key (asked only for requests that are held).
 /// Clock decisions are recorded when they differ from the instance's newest one; all others always.
 struct DecisionRecord {
   Instant at;
