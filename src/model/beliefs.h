@@ -12,10 +12,12 @@ namespace wattle {
 class LatencyModel {
  public:
   virtual ~LatencyModel() = default;
-  /// Predicted duration of a step of this shape at this clock. Total: never throws; nonsense input gives nonsense out.
+  /// Predicted duration of a step of this shape at this clock, never shorter for more decode_kv_tokens. Total: never
+  /// throws; nonsense input gives nonsense out.
   [[nodiscard]] virtual Span step_time(const StepShape& shape, MegaHertz clock) const = 0;
   /// Largest decode_kv_tokens, at or above the shape's own, up to which step_time stays <= budget with everything else
-  /// in the shape fixed. Lets a decision say how long it holds. The default promises nothing beyond the present.
+  /// in the shape fixed; the shape's own where step_time exceeds the budget already. Lets a decision say how long it
+  /// holds. The default promises nothing beyond the present.
   [[nodiscard]] virtual std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const {
     (void)clock;
     (void)budget;

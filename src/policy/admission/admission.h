@@ -6,7 +6,7 @@
 
 namespace wattle::policy {
 
-/// What admission may see of the gateway's own queue.
+/// What admission may see of the gateway's own queue. The request asked about is in neither count.
 struct QueueView {
   std::int64_t held_requests = 0;
   std::int64_t in_flight_requests = 0;  ///< dispatched, not yet left

@@ -1,4 +1,6 @@
 #pragma once
+#include <span>
+
 #include "base/random.h"
 #include "model/decision.h"
 #include "model/instance.h"
@@ -6,8 +8,9 @@
 
 namespace wattle::policy {
 
-/// Picks the instance for one leg of a request among `candidates` (all accepting and of the right role; never empty).
-/// Total and pure in its arguments and own state.
+/// Picks the instance for one leg of a request among `candidates` (all accepting and of the right role, in
+/// ascending order of id; never empty). Total and pure in its arguments and own state. Answering kNoInstance declines:
+/// a held request stays held, one that has finished its prefill is refused.
 class RoutingPolicy {
  public:
   virtual ~RoutingPolicy() = default;
