@@ -25,7 +25,10 @@ Hold Throttle::step(const StepReport& report, Instant now) {
   const bool same_batch = view_.telemetry == Telemetry::Fresh &&
                           report.shape.decode_requests == asked_.shape.decode_requests &&
                           report.shape.prefill_tokens == 0 && asked_.shape.prefill_tokens == 0 &&
-                          report.waiting_requests == asked_.waiting_requests;
+                          report.waiting_requests == asked_.waiting_requests &&
+                          report.waiting_prompt_tokens == asked_.waiting_prompt_tokens &&
+                          // fewer than asked about: members were exchanged, and a hold says nothing downwards
+                          report.shape.decode_kv_tokens >= asked_.shape.decode_kv_tokens;
   view_.step = report;
   view_.telemetry = Telemetry::Fresh;
   if (same_batch && hold_.covers(report.shape.decode_kv_tokens, now)) return hold_;
@@ -37,6 +40,8 @@ Hold Throttle::step(const StepReport& report, Instant now) {
 void Throttle::idle(Instant now) {
   view_.step.shape = StepShape{};
   view_.step.waiting_requests = 0;
+  view_.step.waiting_prompt_tokens = 0;
+  view_.step.oldest_scheduled_arrival = Instant::never();
   view_.telemetry = Telemetry::Idle;
   decide(now);
 }
