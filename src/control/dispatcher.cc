@@ -8,10 +8,6 @@ namespace wattle::control {
 
 namespace {
 
-bool held_after(std::int64_t key_a, std::int64_t sequence_a, std::int64_t key_b, std::int64_t sequence_b) {
-  return key_a != key_b ? key_a > key_b : sequence_a > sequence_b;
-}
-
 /// What happens where routing is off or only shadowed: fewest assigned requests, lowest id between equals.
 InstanceId least_assigned(std::span<const InstanceView* const> candidates) {
   const auto* best = *std::ranges::min_element(candidates, {}, &InstanceView::assigned_requests);
@@ -24,13 +20,19 @@ Dispatcher::Dispatcher(std::vector<InstanceView> instances, DispatchPolicies pol
                        DispatchPort& port, journal::Sink& sink)
     : instances_(std::move(instances)),
       policies_(std::move(policies)),
-      random_(seed, "routing"),
+      prefill_random_(seed, "routing.prefill"),
+      decode_random_(seed, "routing.decode"),
       port_(port),
       sink_(sink) {
   for (std::size_t i = 0; i < instances_.size(); ++i) {
     WATTLE_CHECK(instances_[i].id.value() == static_cast<std::int32_t>(i), "instance ids are their positions");
   }
   rebuild_candidates();
+}
+
+InstanceView& Dispatcher::at(InstanceId id) {
+  WATTLE_CHECK(id.value() >= 0 && static_cast<std::size_t>(id.value()) < instances_.size(), "a known instance");
+  return instances_[static_cast<std::size_t>(id.value())];
 }
 
 void Dispatcher::rebuild_candidates() {
@@ -42,10 +44,10 @@ void Dispatcher::rebuild_candidates() {
   }
 }
 
-AdmissionDecision Dispatcher::ask_admission(const Request& request, Instant now) {
+AdmissionDecision Dispatcher::ask_admission(const Request& request, std::int64_t held_before, Instant now) {
   auto& slot = policies_.admission;
   if (!slot.policy || slot.mode == Mode::Off) return {};
-  const policy::QueueView queue{counts_.held, counts_.in_flight};
+  const policy::QueueView queue{held_before, counts_.in_flight};
   const auto decision = slot.policy->admit(request, queue, FleetSnapshot{now, instances_});
   sink_.decision({now, journal::DecisionKind::Admission, slot.mode, request.id, kNoInstance,
                   static_cast<std::int64_t>(decision.verdict), decision.reason});
@@ -54,83 +56,116 @@ AdmissionDecision Dispatcher::ask_admission(const Request& request, Instant now)
 
 void Dispatcher::arrive(const Request& request, Instant now) {
   ++counts_.arrived;
-  const auto decision = ask_admission(request, now);
+  const auto decision = ask_admission(request, counts_.held, now);
   if (decision.verdict == Admission::Reject) {
     ++counts_.refused;
     port_.refuse(request, decision.reason, now);
     return;
   }
-  if (decision.verdict == Admission::Admit && held_.empty() && try_start(request, now)) return;
-
-  auto& queueing = policies_.queueing;
-  const bool ordered = queueing.policy && queueing.mode == Mode::Enforce;
-  held_.push_back({ordered ? queueing.policy->key(request, now) : 0, held_sequence_++, request});
-  std::ranges::push_heap(held_,
-                         [](const Held& a, const Held& b) { return held_after(a.key, a.sequence, b.key, b.sequence); });
-  counts_.held = static_cast<std::int64_t>(held_.size());
-  retry_held(now);
+  const bool others_wait = !held_.empty();
+  if (decision.verdict == Admission::Admit && !others_wait && try_start(request, now)) return;
+  hold(request, now);
+  // Nobody overtakes the queue's order: an admitted newcomer lets those before it try first.
+  if (decision.verdict == Admission::Admit && others_wait) retry_held(now);
 }
 
-InstanceId Dispatcher::pick(Slot<policy::RoutingPolicy>& slot, journal::DecisionKind kind, const Request& request,
-                            Instant now) {
-  const auto& candidates = kind == journal::DecisionKind::RouteDecode ? decode_candidates_ : prefill_candidates_;
+void Dispatcher::hold(const Request& request, Instant now) {
+  auto& slot = policies_.queueing;
+  std::int64_t key = 0;
+  if (slot.policy && slot.mode != Mode::Off) {
+    key = slot.policy->key(request, now);
+    sink_.decision({now, journal::DecisionKind::Queueing, slot.mode, request.id, kNoInstance, key, ""});
+    if (slot.mode != Mode::Enforce) key = 0;
+  }
+  held_.push_back({key, held_sequence_++, request});
+  std::ranges::push_heap(held_, LeavesLater{});
+  counts_.held = static_cast<std::int64_t>(held_.size());
+}
+
+InstanceId Dispatcher::pick(journal::DecisionKind kind, const Request& request, Instant now) {
+  const bool decode = kind == journal::DecisionKind::RouteDecode;
+  const auto& candidates = decode ? decode_candidates_ : prefill_candidates_;
+  auto& slot = decode ? policies_.route_decode : policies_.route_prefill;
   if (candidates.empty()) return kNoInstance;
   if (!slot.policy || slot.mode == Mode::Off) return least_assigned(candidates);
-  const auto decision = slot.policy->route(request, candidates, now, random_);
+  const auto decision = slot.policy->route(request, candidates, now, decode ? decode_random_ : prefill_random_);
   sink_.decision({now, kind, slot.mode, request.id, decision.instance, decision.instance.value(), decision.reason});
-  return slot.mode == Mode::Enforce ? decision.instance : least_assigned(candidates);
+  if (slot.mode != Mode::Enforce) return least_assigned(candidates);
+  WATTLE_CHECK(decision.instance == kNoInstance ||
+                   std::ranges::binary_search(candidates, decision.instance, {}, &InstanceView::id),
+               "a routing policy picks one of its candidates");
+  return decision.instance;
 }
 
 void Dispatcher::assign(InstanceId id, const Request& request, int sign) {
-  auto& view = instances_[static_cast<std::size_t>(id.value())];
+  auto& view = at(id);
   view.assigned_requests += sign;
   view.assigned_prompt_tokens += sign * request.prompt_tokens;
 }
 
 bool Dispatcher::try_start(const Request& request, Instant now) {
-  const InstanceId id = pick(policies_.route_prefill, journal::DecisionKind::RoutePrefill, request, now);
+  const InstanceId id = pick(journal::DecisionKind::RoutePrefill, request, now);
   if (id == kNoInstance) return false;
   assign(id, request, +1);
-  flights_.emplace(request.id.value(), Flight{request, id, kNoInstance});
+  const bool fresh = flights_.emplace(request.id.value(), Flight{request, id, kNoInstance}).second;
+  WATTLE_CHECK(fresh, "a request id is dispatched once");
   ++counts_.in_flight;
   port_.start(request, id, now);
   return true;
 }
 
 void Dispatcher::retry_held(Instant now) {
-  const auto after = [](const Held& a, const Held& b) { return held_after(a.key, a.sequence, b.key, b.sequence); };
-  while (!held_.empty()) {
-    const Request request = held_.front().request;
-    const auto decision = ask_admission(request, now);
-    if (decision.verdict == Admission::Hold) return;
-    if (decision.verdict == Admission::Admit && prefill_candidates_.empty()) return;
-    std::ranges::pop_heap(held_, after);
-    held_.pop_back();
-    counts_.held = static_cast<std::int64_t>(held_.size());
-    if (decision.verdict == Admission::Reject) {
-      ++counts_.refused;
-      port_.refuse(request, decision.reason, now);
-    } else {
-      try_start(request, now);
-    }
+  // A port that calls back from start or refuse must not start a second round inside this one.
+  if (retrying_) {
+    retry_again_ = true;
+    return;
   }
+  retrying_ = true;
+  do {
+    retry_again_ = false;
+    while (!held_.empty() && release_first(now)) {
+    }
+  } while (retry_again_);
+  retrying_ = false;
+}
+
+bool Dispatcher::release_first(Instant now) {
+  const Held first = held_.front();
+  const auto decision = ask_admission(first.request, counts_.held - 1, now);
+  if (decision.verdict == Admission::Hold) return false;
+  if (decision.verdict == Admission::Admit && prefill_candidates_.empty()) return false;
+  std::ranges::pop_heap(held_, LeavesLater{});
+  held_.pop_back();
+  counts_.held = static_cast<std::int64_t>(held_.size());
+  if (decision.verdict == Admission::Reject) {
+    ++counts_.refused;
+    port_.refuse(first.request, decision.reason, now);
+    return true;
+  }
+  if (try_start(first.request, now)) return true;
+  held_.push_back(first);  // routing declined: back to its old place
+  std::ranges::push_heap(held_, LeavesLater{});
+  counts_.held = static_cast<std::int64_t>(held_.size());
+  return false;
 }
 
 void Dispatcher::prefill_done(RequestId id, Instant now) {
   const auto found = flights_.find(id.value());
-  if (found == flights_.end()) return;  // cancelled meanwhile
-  Flight& flight = found->second;
-  const InstanceId decode = pick(policies_.route_decode, journal::DecisionKind::RouteDecode, flight.request, now);
+  if (found == flights_.end()) return;                   // cancelled meanwhile
+  if (found->second.decode != kNoInstance) return;       // told twice
+  const Flight flight = found->second;                   // a copy: the port may call back and erase it
+  if (at(flight.prefill).role != Role::Prefill) return;  // colocated: there is no second leg
+  const InstanceId decode = pick(journal::DecisionKind::RouteDecode, flight.request, now);
   assign(flight.prefill, flight.request, -1);
   if (decode == kNoInstance) {
-    const Request request = flight.request;
     flights_.erase(found);
     --counts_.in_flight;
     ++counts_.refused;
-    port_.refuse(request, "no decode instance accepts requests", now);
+    port_.refuse(flight.request, "no decode instance accepts requests", now);
+    retry_held(now);
     return;
   }
-  flight.decode = decode;
+  found->second.decode = decode;
   assign(decode, flight.request, +1);
   port_.hand_over(flight.request, flight.prefill, decode, now);
 }
@@ -143,29 +178,30 @@ void Dispatcher::left(const Outcome& outcome, Instant now) {
   flights_.erase(found);
   --counts_.in_flight;
   ++counts_.left;
-  if (policies_.admission.policy) policies_.admission.policy->observe(outcome, now);
+  auto& admission = policies_.admission;
+  if (admission.policy && admission.mode != Mode::Off) admission.policy->observe(outcome, now);
   retry_held(now);
 }
 
-bool Dispatcher::cancel_held(RequestId id, Instant) {
+bool Dispatcher::cancel_held(RequestId id, Instant now) {
   const auto found = std::ranges::find_if(held_, [id](const Held& h) { return h.request.id == id; });
   if (found == held_.end()) return false;
   held_.erase(found);
-  std::ranges::make_heap(held_,
-                         [](const Held& a, const Held& b) { return held_after(a.key, a.sequence, b.key, b.sequence); });
+  std::ranges::make_heap(held_, LeavesLater{});
   counts_.held = static_cast<std::int64_t>(held_.size());
   ++counts_.left;
+  retry_held(now);  // it may have been the one that blocked those behind it
   return true;
 }
 
 void Dispatcher::report(const StepReport& report) {
-  auto& view = instances_[static_cast<std::size_t>(report.instance.value())];
+  auto& view = at(report.instance);
   view.step = report;
   view.telemetry = report.shape.idle() ? Telemetry::Idle : Telemetry::Fresh;
 }
 
 void Dispatcher::set_accepting(InstanceId id, bool accepting, Instant now) {
-  instances_[static_cast<std::size_t>(id.value())].accepting = accepting;
+  at(id).accepting = accepting;
   rebuild_candidates();
   if (accepting) retry_held(now);
 }

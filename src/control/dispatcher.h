@@ -37,15 +37,17 @@ struct DispatchCounts {
   std::int64_t in_flight = 0;
 };
 
+/// Re-entrant: a port may call back (left, prefill_done, arrive) from within start, hand_over and refuse.
 class Dispatcher {
  public:
   Dispatcher(std::vector<InstanceView> instances, DispatchPolicies policies, std::uint64_t seed, DispatchPort& port,
              journal::Sink& sink);
 
   void arrive(const Request& request, Instant now);
-  /// The prefill leg has produced its first token (P/D only): binds the decode instance now, not earlier.
+  /// The prefill leg has produced its first token (P/D only): binds the decode instance now, not earlier. Without an
+  /// accepting decode instance the request is refused. Ignored for requests that are gone or already handed over.
   void prefill_done(RequestId id, Instant now);
-  /// A dispatched request is gone, whatever its fate. Frees its place and retries held requests.
+  /// A dispatched request is gone, whatever its fate. Frees its place and retries held requests. Ignored when unknown.
   void left(const Outcome& outcome, Instant now);
   /// A held request's client went away. False when it is not held (any more).
   bool cancel_held(RequestId id, Instant now);
@@ -67,24 +69,36 @@ class Dispatcher {
     std::int64_t sequence;
     Request request;
   };
+  /// Heap order of held requests: the smallest (key, sequence) comes out first.
+  struct LeavesLater {
+    bool operator()(const Held& a, const Held& b) const {
+      return a.key != b.key ? a.key > b.key : a.sequence > b.sequence;
+    }
+  };
 
-  InstanceId pick(Slot<policy::RoutingPolicy>& slot, journal::DecisionKind kind, const Request& request, Instant now);
+  InstanceId pick(journal::DecisionKind kind, const Request& request, Instant now);
+  void hold(const Request& request, Instant now);
   bool try_start(const Request& request, Instant now);
   void retry_held(Instant now);
+  bool release_first(Instant now);
+  [[nodiscard]] InstanceView& at(InstanceId id);
   void assign(InstanceId id, const Request& request, int sign);
   void rebuild_candidates();
-  AdmissionDecision ask_admission(const Request& request, Instant now);
+  AdmissionDecision ask_admission(const Request& request, std::int64_t held_before, Instant now);
 
   std::vector<InstanceView> instances_;
   std::vector<const InstanceView*> prefill_candidates_;
   std::vector<const InstanceView*> decode_candidates_;
   DispatchPolicies policies_;
-  RandomStream random_;
+  RandomStream prefill_random_;  ///< one stream per slot: shadowing one never shifts the other
+  RandomStream decode_random_;
   DispatchPort& port_;
   journal::Sink& sink_;
   std::unordered_map<std::int64_t, Flight> flights_;
-  std::vector<Held> held_;  ///< a heap: smallest (key, sequence) on top
+  std::vector<Held> held_;  ///< a heap by LeavesLater
   std::int64_t held_sequence_ = 0;
+  bool retrying_ = false;
+  bool retry_again_ = false;
   DispatchCounts counts_;
 };
 
