@@ -1,0 +1,38 @@
+"""Reads the one table of libraries (cmake/libraries.cmake) and answers who may depend on whom."""
+import pathlib
+import re
+
+ROW = re.compile(r'^\s*"([a-z_]+)\|([a-z_,]*)\|([^"|]*)"\s*$', re.M)
+
+
+def read_table(root: pathlib.Path) -> dict[str, set[str]]:
+    """Library -> directly declared dependencies. Exits when the table cannot be read: a net over nothing proves nothing."""
+    text = (root / "cmake" / "libraries.cmake").read_text(encoding="utf-8")
+    table = {name: set(filter(None, depends.split(","))) for name, depends, _ in ROW.findall(text)}
+    if len(table) < 2:
+        raise SystemExit("cmake/libraries.cmake: found no rows of the form \"name|depends|externals\"")
+    for name, depends in table.items():
+        for unknown in depends - table.keys():
+            raise SystemExit(f"cmake/libraries.cmake: {name} depends on {unknown}, which is not a row")
+    return table
+
+
+def closure(table: dict[str, set[str]], name: str) -> set[str]:
+    """Everything `name` may include, itself among it."""
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        at = todo.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        todo.extend(table[at])
+    return seen
+
+
+def find_cycle(table: dict[str, set[str]]) -> str | None:
+    for name in table:
+        for dependency in table[name]:
+            if name in closure(table, dependency):
+                return f"{name} -> {dependency} -> {name}"
+    return None

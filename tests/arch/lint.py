@@ -1,0 +1,174 @@
+"""Style as a test over the tree: banned phrases with their replacement, file length, real time only where listed, exit
+only in apps/, and ARCHITECTURE.md naming every folder of src/ and no other."""
+import argparse
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import house
+
+CODE = (".h", ".cc", ".c")
+LINES_MAX = 800
+# Files that may be longer, with the length they may not outgrow. Shrink one, lower its number; do not add rows.
+LONGER: dict[str, int] = {}
+
+# (pattern, what to do instead, path prefixes where it is allowed)
+BANNED_IN_CODE = [
+    (r"std::\w+_distribution\b", "use base/random.h: std distributions differ between standard libraries", ()),
+    (r"\busing\s+namespace\s+std\b", "name what you use", ()),
+    (r"(?<![\w.>])(std::|::)?(quick_|_)?exit\s*\(|\bstd::(abort|terminate)\s*\(", "return a Result; only apps/ ends the process",
+     ("apps/", "src/base/check.cc", "tests/")),
+    (r"\babort\s*\(\s*\)", "return a Result, or WATTLE_CHECK for a broken invariant", ("apps/", "src/base/check.cc", "tests/")),
+]
+BANNED_ANYWHERE = [
+    # these patterns are split so that this file passes its own check
+    (r"\b(TO" + r"DO|FIX" + r"ME)\b(?!\(#\d+\))", "add the issue's number: (#12)", ()),
+    (r"/" + r"work/|/" + r"tmp/bash_jobs", "a path of one machine; take it from WATTLE_DATA or an argument", ()),
+    (r"registry\.npm" + r"js\.org|py" + r"pi\.org|deb\." + r"debian\.org|proxy\.go" + r"lang\.org|crates" + r"\.io",
+     "a registry host; let the ordinary client find it", ()),
+]
+# Who may read a real clock: the live driver's clock and what measures real time. A new row needs a decision record.
+REAL_TIME = re.compile(r"\b(steady_clock|system_clock|high_resolution_clock)::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(")
+REAL_TIME_ALLOWED = ("src/live/", "apps/", "tests/", "bench/")
+TEXT = CODE + (".py", ".cmake", ".txt", ".md", ".toml", ".sh", ".json", ".js", ".mjs", ".html", ".css", ".yml")
+NO_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.S)
+
+
+def tree(root: pathlib.Path) -> list[pathlib.Path]:
+    """Tracked and new files, not ignored ones; the plain folder when there is no git (a source archive)."""
+    run = subprocess.run(["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
+    names = run.stdout.splitlines() if run.returncode == 0 else None
+    if names is None:
+        names = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
+        names = [n for n in names if not n.startswith(("build/", ".git/")) and "node_modules/" not in n]
+    return sorted(root / n for n in names if (root / n).is_file())
+
+
+def blank(match: re.Match[str]) -> str:
+    """Comments and string literals are words, not code; their line breaks stay, so that line numbers do."""
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def problems_in(root: pathlib.Path) -> list[str]:
+    problems: list[str] = []
+
+    def scan(name: str, text: str, rules: list[tuple[str, str, tuple[str, ...]]]) -> None:
+        for pattern, remedy, allowed in rules:
+            if allowed and name.startswith(allowed):
+                continue
+            for match in re.finditer(pattern, text):
+                line = text.count("\n", 0, match.start()) + 1
+                problems.append(f"{name}:{line}: `{match.group(0).strip()}`: {remedy}")
+
+    for path in tree(root):
+        name = str(path.relative_to(root))
+        if path.suffix not in TEXT and path.name not in ("Makefile", "run"):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        scan(name, text, BANNED_ANYWHERE)
+        if path.suffix not in CODE:
+            continue
+        lines = text.count("\n")
+        limit = LONGER.get(name, LINES_MAX)
+        if lines > limit:
+            problems.append(f"{name}: {lines} lines, at most {limit}; split it by noun")
+        code = NO_COMMENT.sub(blank, text)
+        scan(name, code, BANNED_IN_CODE)
+        if not name.startswith(REAL_TIME_ALLOWED) and not name.endswith(("_test.cc", "_bench.cc")):
+            scan(name, code, [(REAL_TIME.pattern, "time is an argument here (law 1)", ())])
+    problems += [f"tests/arch/lint.py: {name} is listed as longer and is not there" for name in LONGER
+                 if not (root / name).is_file()]
+    problems += architecture_problems(root)
+    contributing = root / "CONTRIBUTING.md"
+    if contributing.is_file() and contributing.read_text(encoding="utf-8").count("\n") > 60:
+        problems.append("CONTRIBUTING.md: a map has at most 60 lines")
+    return problems + broken_links(root)
+
+
+def architecture_problems(root: pathlib.Path) -> list[str]:
+    """The layers table has a row `| 3 | `policy` | ...` for each folder of src/; other rows are marked (to come)."""
+    page = root / "ARCHITECTURE.md"
+    if not page.is_file():
+        return ["ARCHITECTURE.md: missing"]
+    rows = {m.group(1): m.group(0) for m in re.finditer(r"^\|\s*\d\s*\|\s*`(\w+)`.*$", page.read_text(encoding="utf-8"), re.M)}
+    folders = {p.name for p in (root / "src").iterdir() if p.is_dir()}
+    table = house.read_table(root).keys()
+    problems = [f"ARCHITECTURE.md: the layers table misses src/{name}" for name in sorted((folders | table) - rows.keys())]
+    problems += [f"ARCHITECTURE.md: `{name}` is no row of cmake/libraries.cmake" for name in sorted(rows.keys() - table)]
+    for name in sorted(rows.keys() & table):
+        to_come = "(to come)" in rows[name]
+        if to_come and name in folders:
+            problems.append(f"ARCHITECTURE.md: `{name}` is marked (to come) and is there")
+        if not to_come and name not in folders:
+            problems.append(f"ARCHITECTURE.md: `{name}` is not there; mark its row (to come)")
+    return problems
+
+
+def broken_links(root: pathlib.Path) -> list[str]:
+    problems = []
+    for page in tree(root):
+        if page.suffix != ".md":
+            continue
+        text = page.read_text(encoding="utf-8")
+        for match in re.finditer(r"\]\(([^)#\s]+)(#[^)]*)?\)", text):
+            target = match.group(1)
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            if not (page.parent / target).exists():
+                line = text.count("\n", 0, match.start()) + 1
+                problems.append(f"{page.relative_to(root)}:{line}: link to {target}, which is not there")
+    return problems
+
+
+def self_test() -> list[str]:
+    cases = {  # file -> (content, complained about?)
+        "src/base/a.cc": ("std::uniform_int_distribution<int> d;", True),
+        "src/base/b.cc": ("using namespace std;", True),
+        "src/base/c.cc": ("// TO" + "DO: later", True),
+        "src/base/d.cc": ("// TO" + "DO(#12): later", False),
+        "src/base/e.cc": ("void f() { std::exit(1); }", True),
+        "src/base/f.cc": ("void f() { abort(); }", True),
+        "apps/g.cc": ("void f() { std::exit(1); }", False),
+        "src/base/check.cc": ("void f() { std::abort(); }", False),
+        "src/base/h.cc": ("auto t = std::chrono::steady_clock::now();", True),
+        "src/live/i.cc": ("auto t = std::chrono::steady_clock::now();", False),
+        "src/base/j.cc": ("// steady_clock::now is not for us, nor is exit(1)", False),
+        "src/base/k.cc": ("const char* p = \"/" + "work/x\";", True),
+        "src/base/l.cc": ("int x;\n" * (LINES_MAX + 1), True),
+        "docs/m.md": ("[x](nowhere.md)", True),
+        "docs/n.md": ("[x](m.md)", False),
+        "Makefile": ("all:\n\tcurl https://py" + "pi.org/x\n", True),
+    }
+    failures = []
+    with tempfile.TemporaryDirectory() as scratch:
+        root = pathlib.Path(scratch)
+        for name, (content, _) in cases.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(content + "\n")
+        (root / "src" / "ghost").mkdir()
+        (root / "cmake").mkdir()
+        (root / "cmake" / "libraries.cmake").write_text('  "base||"\n  "live|base|"\n  "later|base|"\n  "ghost||"\n')
+        (root / "ARCHITECTURE.md").write_text("| 0 | `base` | x |\n| 5 | `live` | x |\n| 9 | `gone` | x |\n| 4 | `later` | x |\n")
+        found = problems_in(root)
+        for name, (_, bad) in cases.items():
+            if any(p.startswith((name + ":",)) for p in found) != bad:
+                failures.append(f"self-test {name}: expected {'a complaint' if bad else 'silence'}")
+        for expected in ("misses src/ghost", "`gone` is no row", "`later` is not there"):
+            if not any(expected in p for p in found):
+                failures.append(f"self-test ARCHITECTURE.md: expected a complaint with \"{expected}\"")
+    return failures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=pathlib.Path)
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    problems = self_test() if arguments.self_test else problems_in(arguments.root)
+    print("\n".join(problems) if problems else "lint: ok")
+    raise SystemExit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Unit misuse does not compile. Each wrong line has a right one beside it, so that a snippet that fails for some other
+reason (a renamed type, a missing header) fails the test instead of passing it."""
+import argparse
+import concurrent.futures
+import os
+import subprocess
+
+PRELUDE = """
+#include "units/quantity.h"
+#include "units/time.h"
+#include "model/instance.h"
+using namespace wattle;
+void in_seconds(Span seconds);
+void set_power(Watts power);
+void lock(MegaHertz clock);
+void route_to(InstanceId instance);
+void wake_at(Instant when);
+void body(Watts w, Joules j, Instant t, Span d, MegaHertz f, RequestId r, InstanceId i, GramsCo2 g, GramsPerKwh gi,
+          Milliwatts mw, Picojoules pj) {
+  (void)w, (void)j, (void)t, (void)d, (void)f, (void)r, (void)i, (void)g, (void)gi, (void)mw, (void)pj;
+"""
+
+# what: (must not compile, must compile)
+CASES = {
+    "watts plus joules": ("auto x = w + j; (void)x;", "auto x = w + w; (void)x;"),
+    "milliseconds as seconds": ("in_seconds(5000);", "in_seconds(Span::ms(5000));"),
+    "a plain double as seconds": ("in_seconds(5.0);", "in_seconds(Span::from_seconds(5.0));"),
+    "megahertz where watts are wanted": ("set_power(f);", "set_power(w);"),
+    "a bare number where watts are wanted": ("set_power(400.0);", "set_power(Watts(400.0));"),
+    "watts where megahertz are wanted": ("lock(w);", "lock(f);"),
+    "instant plus instant": ("auto x = t + t; (void)x;", "auto x = t + d; (void)x;"),
+    "a span where an instant is wanted": ("wake_at(d);", "wake_at(t + d);"),
+    "an instant where a span is wanted": ("in_seconds(t);", "in_seconds(t - t);"),
+    "a request id for an instance id": ("route_to(r);", "route_to(i);"),
+    "comparing unlike ids": ("bool x = r == i; (void)x;", "bool x = r == r; (void)x;"),
+    "adding ids": ("auto x = i + i; (void)x;", "auto x = i.value() + i.value(); (void)x;"),
+    "intensity where grams are wanted": ("g += gi;", "g += g;"),
+    "milliwatts where watts are wanted": ("set_power(mw);", "set_power(to_watts(mw));"),
+    "watts where milliwatts are wanted": ("auto x = energy_over(w, d); (void)x;",
+                                          "auto x = energy_over(to_milliwatts(w), d); (void)x;"),
+    "picojoules plus joules": ("auto x = pj + j; (void)x;", "auto x = pj + pj; (void)x;"),
+    "energy from power and an instant": ("auto x = energy_over(mw, t); (void)x;",
+                                         "auto x = energy_over(mw, t - t); (void)x;"),
+    "a clock swapped with an id": ("InstanceView v; v.clock_commanded = i; (void)v;",
+                                   "InstanceView v; v.clock_commanded = f; (void)v;"),
+}
+
+
+def compiles(compiler: str, src: str, line: str) -> tuple[bool, str]:
+    run = subprocess.run([compiler, "-std=c++23", "-D_GNU_SOURCE", "-fsyntax-only", "-I", src, "-x", "c++", "-"],
+                         input=f"{PRELUDE}{line}\n}}\n", capture_output=True, text=True)
+    return run.returncode == 0, run.stderr
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--src", required=True)
+    arguments = parser.parse_args()
+    problems = []
+
+    def check(case: tuple[str, tuple[str, str]]) -> None:
+        what, (wrong, right) = case
+        accepted, _ = compiles(arguments.compiler, arguments.src, wrong)
+        if accepted:
+            problems.append(f"{what}: `{wrong}` compiles and must not")
+        accepted, errors = compiles(arguments.compiler, arguments.src, right)
+        if not accepted:
+            problems.append(f"{what}: the right form `{right}` does not compile:\n{errors}")
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(check, CASES.items()))
+    print("\n".join(problems) if problems else f"unit misuse: ok ({len(CASES)} mistakes refused, {len(CASES)} right forms accepted)")
+    raise SystemExit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+#pragma once
+#include <vector>
+namespace rotten::good {
+std::vector<int> numbers();
+}

@@ -1,0 +1,5 @@
+#pragma once
+// Not self-contained: <vector> is missing.
+namespace rotten::low {
+std::vector<int> numbers();
+}
