@@ -1,0 +1,50 @@
+#include "base/file.h"
+
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+namespace wattle {
+
+namespace {
+struct Close {
+  void operator()(std::FILE* f) const { std::fclose(f); }
+};
+using File = std::unique_ptr<std::FILE, Close>;
+}  // namespace
+
+Result<std::string> read_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return bad_input(path, "is a directory; name a file");
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (!file) return bad_input(path, fmt::format("cannot be read ({}); check the path", std::strerror(errno)));
+  std::string bytes;
+  const auto size = std::filesystem::file_size(path, ignored);
+  if (!ignored) bytes.reserve(size);
+  // A pipe has no size, and a file may grow: read until the end rather than trust the size.
+  std::size_t used = 0;
+  for (;;) {
+    bytes.resize(std::max(bytes.capacity(), used + 65536));
+    const std::size_t n = std::fread(bytes.data() + used, 1, bytes.size() - used, file.get());
+    used += n;
+    if (n == 0) break;
+  }
+  if (std::ferror(file.get()) != 0) return bad_input(path, "could not be read to its end; check the disk");
+  bytes.resize(used);
+  return bytes;
+}
+
+Result<void> write_file(const std::string& path, std::string_view bytes) {
+  File file(std::fopen(path.c_str(), "wb"));
+  if (!file) return external_failure(path, fmt::format("cannot be written ({})", std::strerror(errno)));
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
+  const bool closed = std::fclose(file.release()) == 0;
+  if (!written || !closed) return external_failure(path, "was not written to its end; is the disk full?");
+  return {};
+}
+
+}  // namespace wattle

@@ -1,0 +1,16 @@
+#pragma once
+// Whole files in and out, with errors that name the file and the remedy.
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace wattle {
+
+/// The file's bytes, followed by nothing. Errors: missing file, a directory, no permission (BadInput, where = path).
+[[nodiscard]] Result<std::string> read_file(const std::string& path);
+
+/// Replaces the file. Errors: External, where = path.
+[[nodiscard]] Result<void> write_file(const std::string& path, std::string_view bytes);
+
+}  // namespace wattle
