@@ -19,6 +19,9 @@ struct WorkloadOptions {
   std::int32_t max_output_tokens = 4096;
 
   // Synthetic arrivals (trace empty).
+  /// "" = the process below; "azure-conv" = a stand-in for the Azure 2023 conversation trace with its rate, burstiness
+  /// and lengths (azure_like.h), which uses none of the fields below.
+  std::string synthetic;
   double rate_per_s = 1.0;
   double arrival_cv = 1.0;  ///< 1 = Poisson; else Gamma inter-arrivals with this coefficient of variation
   std::int64_t requests = 1000;

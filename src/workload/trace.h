@@ -1,0 +1,35 @@
+#pragma once
+// Trace files in memory: the readers' result and the writers' input.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "workload/options.h"
+
+namespace wattle::workload {
+
+/// The rows of a trace file, unchanged, in the file's order, which is the order of arrival. Arrivals count from the
+/// first row kept, whatever zero the file uses. 16 bytes a row.
+struct Trace {
+  std::vector<TraceRow> rows;
+  std::int64_t skipped_failed = 0;  ///< BurstGPT rows with no response tokens: the service failed them
+};
+
+/// Reads a trace from text; `name` stands for the file in errors ("name:line"). Columns are found by header name.
+/// Errors: no rows, a missing column, a row of the wrong length, a time that is no time or lies before the row above,
+/// token counts that are not whole numbers from 1 to 2^31-1.
+[[nodiscard]] Result<Trace> parse_trace(TraceFormat format, std::string_view text, const std::string& name);
+
+/// Reads a trace file.
+[[nodiscard]] Result<Trace> load_trace(TraceFormat format, const std::string& path);
+
+/// One JSON object a line, {"timestamp": ms, "input_length": n, "output_length": n}; parse_trace calls it.
+[[nodiscard]] Result<Trace> parse_mooncake(std::string_view text, const std::string& name);
+
+inline constexpr std::int64_t kMaxTokens = 2'147'483'647;
+/// Longest trace: arrivals stay within a signed 64-bit count of nanoseconds.
+inline constexpr double kMaxTraceSeconds = 9.0e9;
+
+}  // namespace wattle::workload

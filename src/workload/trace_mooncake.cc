@@ -1,0 +1,78 @@
+// Mooncake's JSON Lines. The whole object is parsed, so a garbled hash_ids is found although it is not used.
+#include <fmt/core.h>
+#include <simdjson.h>
+
+#include <limits>
+
+#include "workload/trace.h"
+
+namespace wattle::workload {
+
+namespace {
+constexpr std::size_t kPadding = simdjson::SIMDJSON_PADDING;
+
+std::unexpected<Error> bad_key(const std::string& where, const char* key, std::string_view remedy) {
+  return bad_input(where, fmt::format("key '{}' {}", key, remedy));
+}
+
+Result<std::int64_t> whole(const simdjson::dom::object& row, const std::string& name, std::int64_t line,
+                           const char* key, std::int64_t low, std::int64_t high) {
+  const auto where = [&] { return fmt::format("{}:{}", name, line); };
+  simdjson::dom::element element;
+  if (row.at_key(key).get(element) != simdjson::SUCCESS) return bad_key(where(), key, "is missing; add it");
+  std::int64_t value = 0;
+  if (element.get(value) != simdjson::SUCCESS || value < low || value > high) {
+    return bad_key(where(), key, fmt::format("must be a whole number from {} to {}", low, high));
+  }
+  return value;
+}
+}  // namespace
+
+Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  simdjson::dom::parser parser;
+  std::string padded;
+  Trace trace;
+  std::int64_t line_number = 0;
+  std::int64_t origin = 0;
+  std::int64_t before = std::numeric_limits<std::int64_t>::min();
+  while (!text.empty()) {
+    ++line_number;
+    const auto end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+
+    padded.assign(line);
+    padded.reserve(line.size() + kPadding);
+    simdjson::dom::object row;
+    if (const auto error = parser.parse(padded).get(row); error != simdjson::SUCCESS) {
+      return bad_input(fmt::format("{}:{}", name, line_number),
+                       fmt::format("is not a JSON object ({}){}", simdjson::error_message(error),
+                                   text.empty() ? "; is the file cut short?" : "; one object a line is expected"));
+    }
+    const auto ms = whole(row, name, line_number, "timestamp", 0, static_cast<std::int64_t>(kMaxTraceSeconds) * 1000);
+    if (!ms) return std::unexpected(ms.error());
+    const auto prompt = whole(row, name, line_number, "input_length", 1, kMaxTokens);
+    if (!prompt) return std::unexpected(prompt.error());
+    const auto output = whole(row, name, line_number, "output_length", 1, kMaxTokens);
+    if (!output) return std::unexpected(output.error());
+    const std::int64_t ns = *ms * 1'000'000;
+    if (ns < before) {
+      return bad_key(fmt::format("{}:{}", name, line_number), "timestamp",
+                     fmt::format("is {}, before the line above; sort the lines by timestamp", *ms));
+    }
+    before = ns;
+    if (trace.rows.empty()) origin = ns;
+    trace.rows.push_back(
+        {Instant(ns - origin), static_cast<std::int32_t>(*prompt), static_cast<std::int32_t>(*output)});
+  }
+  if (trace.rows.empty()) {
+    return bad_input(name,
+                     "is empty; expected lines like {\"timestamp\": 0, \"input_length\": 10, \"output_length\": 5}");
+  }
+  trace.rows.shrink_to_fit();
+  return trace;
+}
+
+}  // namespace wattle::workload
