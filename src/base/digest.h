@@ -11,7 +11,7 @@ class Digest {
  public:
   template <std::integral T>
   void add(T value) {
-    state_ = (state_ ^ static_cast<std::uint64_t>(value)) * 0x100000001b3ULL;
+    state_ = (state_ ^ static_cast<std::uint64_t>(value)) * std::uint64_t{0x100000001b3};
     state_ ^= state_ >> 29U;
   }
   void add_text(std::string_view text) {

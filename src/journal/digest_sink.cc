@@ -1,0 +1,54 @@
+#include "journal/digest_sink.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+namespace wattle::journal {
+namespace {
+
+// Tags keep a decision and an outcome with equal words apart.
+constexpr int kDecisionTag = 1;
+constexpr int kOutcomeTag = 2;
+
+}  // namespace
+
+void DigestSink::decision(const DecisionRecord& record) {
+  digest_.add(kDecisionTag);
+  digest_.add(record.at.ns());
+  digest_.add(static_cast<int>(record.kind));
+  digest_.add(static_cast<int>(record.mode));
+  digest_.add(record.request.value());
+  digest_.add(record.instance.value());
+  digest_.add(record.value);
+  digest_.add_text(record.reason);
+}
+
+void DigestSink::outcome(const Outcome& o) {
+  digest_.add(kOutcomeTag);
+  digest_.add(o.request.id.value());
+  digest_.add(o.request.arrival.ns());
+  digest_.add(o.request.prompt_tokens);
+  digest_.add(o.request.max_tokens);
+  digest_.add(o.request.predicted_output_tokens);
+  digest_.add(o.request.tenant.value());
+  digest_.add(static_cast<int>(o.fate));
+  digest_.add_text(o.reason);
+  digest_.add(o.dispatched.ns());
+  digest_.add(o.prefill_start.ns());
+  digest_.add(o.first_token.ns());
+  digest_.add(o.left.ns());
+  digest_.add(o.output_tokens);
+  digest_.add(o.preemptions);
+  digest_.add(o.prefill_instance.value());
+  digest_.add(o.decode_instance.value());
+  const Int128 energy = o.energy.value();
+  digest_.add(static_cast<std::int64_t>(energy));
+  digest_.add(static_cast<std::int64_t>(energy >> 64));
+  digest_.add(std::bit_cast<std::uint64_t>(o.carbon.value()));
+  digest_.add(o.gaps_within_itl);
+}
+
+std::string digest_text(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+}  // namespace wattle::journal

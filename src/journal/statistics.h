@@ -1,0 +1,81 @@
+#pragma once
+// The running totals of one run, in bounded memory whatever the number of requests.
+#include <cstdint>
+#include <unordered_map>
+
+#include "base/histogram.h"
+#include "journal/gap_histogram.h"
+#include "journal/record.h"
+#include "journal/summary.h"
+
+namespace wattle::journal {
+
+/// Feed it every arrival, decision, outcome and token gap; ask for the summary at the end.
+///
+/// Attainment (all over ARRIVED requests, so one that is rejected, failed, cancelled or still in flight misses):
+///  ttft/tbt/e2e: finished within the SLO; itl: share of all token gaps within the SLO (1 when there were none);
+///  all: finished and every stated SLO met, ITL by every one of the request's gaps.
+///
+/// fairness_jain = (sum x)^2 / (n sum x^2) over groups, x = share of the group's requests that met every stated SLO.
+///  Groups are the tenants when more than one was seen, else the four quartiles of output length (requests that
+///  produced tokens). 1 when there is nothing to compare or nobody met anything.
+class RunStatistics final : public Sink {
+ public:
+  explicit RunStatistics(const Slo& slo);
+
+  /// Every request that reached the control plane, once, before its outcome.
+  void add_arrivals(std::int64_t count = 1) { arrived_ += count; }
+  void decision(const DecisionRecord& record) override;
+  /// No allocation in steady state.
+  void outcome(const Outcome& outcome) override;
+
+  /// One token gap of `count` requests.
+  void add_gap(Span gap, std::int64_t count = 1) { gaps_.add(gap, count); }
+  /// `steps` decode steps of (first + i x increment) / 2^20 ns, one gap each for `requests` requests. Exact, closed
+  /// form.
+  void add_gaps(std::int64_t first_fixed_point, std::int64_t increment, std::int64_t steps, std::int64_t requests) {
+    gaps_.add_affine(first_fixed_point, increment, steps, requests);
+  }
+
+  /// Everything but energy, carbon, cost, GPUs, mean clock, effort, recipe and digest, which the driver knows.
+  [[nodiscard]] RunSummary summary() const;
+  [[nodiscard]] RunCurves curves() const;
+
+  [[nodiscard]] std::int64_t arrived() const { return arrived_; }
+  [[nodiscard]] std::int64_t left() const { return finished_ + rejected_ + failed_ + cancelled_; }
+
+ private:
+  struct Group {
+    std::int64_t left = 0;
+    std::int64_t attained = 0;
+  };
+
+  void count_for_fairness(const Outcome& outcome, bool attained);
+  [[nodiscard]] double jain() const;
+
+  Slo slo_;
+  std::int64_t arrived_ = 0;
+  std::int64_t finished_ = 0;
+  std::int64_t rejected_ = 0;
+  std::int64_t failed_ = 0;
+  std::int64_t cancelled_ = 0;
+  std::int64_t preempted_ = 0;
+  std::int64_t preemptions_ = 0;
+  std::int64_t prompt_tokens_ = 0;
+  std::int64_t output_tokens_ = 0;
+  std::int64_t ttft_met_ = 0;
+  std::int64_t tbt_met_ = 0;
+  std::int64_t e2e_met_ = 0;
+  std::int64_t all_met_ = 0;
+  std::int64_t clock_changes_ = 0;
+  Histogram ttft_;
+  Histogram tbt_;
+  Histogram e2e_;
+  Histogram queue_;
+  GapHistogram gaps_;
+  Histogram lengths_;           ///< output tokens of requests that produced any
+  Histogram attained_lengths_;  ///< of those that met every stated SLO
+  std::unordered_map<std::int32_t, Group> tenants_;
+};
+
+}  // namespace wattle::journal

@@ -1,0 +1,104 @@
+#pragma once
+// The figures of one run: what `wattle sim --json` prints per recipe and what run.json keeps.
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "units/quantity.h"
+
+namespace wattle::journal {
+
+/// Milliseconds; all zero when count is 0. Percentiles carry the histogram's error (< 0.4 %), mean and max are exact.
+struct Distribution {
+  std::int64_t count = 0;
+  double mean_ms = 0.0;
+  double p50_ms = 0.0;
+  double p90_ms = 0.0;
+  double p95_ms = 0.0;
+  double p99_ms = 0.0;
+  double max_ms = 0.0;
+};
+
+/// arrived = finished + rejected + failed + cancelled + in_flight. preempted: requests that were preempted at least
+/// once; preemptions: how often in all.
+struct RequestCounts {
+  std::int64_t arrived = 0;
+  std::int64_t finished = 0;
+  std::int64_t rejected = 0;
+  std::int64_t failed = 0;
+  std::int64_t cancelled = 0;
+  std::int64_t in_flight = 0;
+  std::int64_t preempted = 0;
+  std::int64_t preemptions = 0;
+};
+
+/// prompt: of requests that got a first token; output: delivered to clients, whatever the fate.
+struct TokenCounts {
+  std::int64_t prompt = 0;
+  std::int64_t output = 0;
+};
+
+/// Straight from the ledger.
+struct EnergySplit {
+  Joules total;
+  Joules busy;
+  Joules idle;
+  Joules prefill;
+  Joules decode;
+};
+
+/// Shares in [0, 1]. An SLO that is not stated counts as met by every request that finished.
+struct Attainment {
+  double ttft = 0.0;  ///< of arrived requests
+  double itl = 0.0;   ///< of all token gaps
+  double tbt = 0.0;   ///< of arrived requests, by their mean gap
+  double e2e = 0.0;   ///< of arrived requests
+  double all = 0.0;   ///< of arrived requests: finished, with every stated SLO met (ITL: by every gap)
+};
+
+/// What running it took.
+struct Effort {
+  double virtual_s = 0.0;  ///< length of the run in its own time
+  double wall_s = 0.0;
+  std::int64_t iterations = 0;
+  std::int64_t events = 0;
+  std::int64_t peak_rss_bytes = 0;
+};
+
+struct RunSummary {
+  std::string recipe;
+  RequestCounts requests;
+  TokenCounts tokens;
+  EnergySplit energy;
+  GramsCo2 carbon;
+  Usd cost;
+  double tokens_per_joule = 0.0;  ///< output tokens per joule of total energy
+  Watts mean_power;
+  double mean_gpus = 0.0;
+  Attainment slo;
+  Distribution ttft;   ///< finished requests
+  Distribution itl;    ///< every token gap
+  Distribution tbt;    ///< finished requests with at least two tokens
+  Distribution e2e;    ///< finished requests
+  Distribution queue;  ///< arrival to first scheduled prompt token, finished requests
+  double clock_mean_mhz = 0.0;
+  std::int64_t clock_changes = 0;
+  double fairness_jain = 1.0;
+  Effort sim;
+  std::uint64_t journal_digest = 0;
+
+  /// Fills in tokens_per_joule and mean_power from energy, tokens and sim.virtual_s. Call after the driver's figures.
+  void derive();
+};
+
+/// Cumulative distributions, thinned: (milliseconds, share at or below), both ascending, last share 1. Empty: no data.
+using Curve = std::vector<std::pair<double, double>>;
+struct RunCurves {
+  Curve ttft;
+  Curve itl;
+  Curve tbt;
+  Curve e2e;
+};
+
+}  // namespace wattle::journal

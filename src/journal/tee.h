@@ -1,0 +1,33 @@
+#pragma once
+// Several readers of one stream of records.
+#include <utility>
+#include <vector>
+
+#include "journal/record.h"
+
+namespace wattle::journal {
+
+/// Hands every record to each sink in order. Does not own them.
+class Tee final : public Sink {
+ public:
+  explicit Tee(std::vector<Sink*> sinks) : sinks_(std::move(sinks)) {}
+  void add(Sink* sink) { sinks_.push_back(sink); }
+
+  void decision(const DecisionRecord& record) override {
+    for (Sink* sink : sinks_) sink->decision(record);
+  }
+  void outcome(const Outcome& outcome) override {
+    for (Sink* sink : sinks_) sink->outcome(outcome);
+  }
+  void sample(const Sample& sample) override {
+    for (Sink* sink : sinks_) sink->sample(sample);
+  }
+  void stretch(const Stretch& stretch) override {
+    for (Sink* sink : sinks_) sink->stretch(stretch);
+  }
+
+ private:
+  std::vector<Sink*> sinks_;
+};
+
+}  // namespace wattle::journal
