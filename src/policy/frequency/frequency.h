@@ -13,4 +13,9 @@ class FrequencyPolicy {
   virtual ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) = 0;
 };
 
+/// Known to have nothing to do. Silence while work is in flight (Telemetry::Lost) is not that.
+[[nodiscard]] inline bool has_no_work(const InstanceView& view) {
+  return view.telemetry != Telemetry::Lost && view.step.shape.idle() && view.step.waiting_requests == 0;
+}
+
 }  // namespace wattle::policy

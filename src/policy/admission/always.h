@@ -1,0 +1,14 @@
+#pragma once
+#include "policy/admission/admission.h"
+
+namespace wattle::policy {
+
+/// Everything enters; the engines' own queues absorb it.
+class AlwaysAdmit final : public AdmissionPolicy {
+ public:
+  AdmissionDecision admit(const Request&, const QueueView&, const FleetSnapshot&) override {
+    return {Admission::Admit, "always"};
+  }
+};
+
+}  // namespace wattle::policy

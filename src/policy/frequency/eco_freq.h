@@ -1,0 +1,55 @@
+#pragma once
+// EcoFreq (VoltanaLLM, Algorithm 1): the lowest clock whose predicted step time meets the phase's latency budget.
+#include <cstdint>
+#include <vector>
+
+#include "model/request.h"
+#include "policy/frequency/frequency.h"
+
+namespace wattle::policy {
+
+struct EcoFreqOptions {
+  std::vector<MegaHertz> clocks;  ///< F, ascending, not empty
+  MegaHertz idle_clock;           ///< while known idle: the lowest of F, or a parking clock
+  Slo slo;                        ///< ttft bounds prefills, itl decodes; an absent one bounds nothing
+  double margin = 0.0;            ///< share of each objective kept in reserve, in [0, 1)
+  Span dwell = Span::ms(200);     ///< shortest time between a raise and the next decrease
+};
+
+/// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is within the budget, max(F)
+/// when none is. Budget of a step with prompt tokens: ttft x (1 - margin) - longest wait among its prompts; of a step
+/// with decodes: itl x (1 - margin); of a colocated step with both: the smaller, as the step delays both.
+///
+/// What the paper leaves open, decided for safety: known idle goes to idle_clock at once (no step can suffer, so dwell
+/// does not apply); lost telemetry means work in flight and goes to max(F); other decreases wait until `dwell` after
+/// the last raise, raises never wait; a predictor that is absent, or that answers <= 0 or more than 10 minutes, is not
+/// believed: max(F), counted. The hold is exact: a driver that skips every step it covers gets the sequence of clocks
+/// it would get by asking at each (given a LatencyModel that keeps its contract of being monotone in KV tokens).
+class EcoFreq final : public FrequencyPolicy {
+ public:
+  explicit EcoFreq(EcoFreqOptions options);
+  ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) override;
+
+  /// Decisions that fell back to max(F) because the predictor was absent or answered nonsense.
+  [[nodiscard]] std::int64_t disbelieved() const { return disbelieved_; }
+
+ private:
+  /// What the budget alone asks for, and up to which KV tokens it asks for the same (-1: ask again).
+  struct Wish {
+    MegaHertz clock;
+    const char* reason;
+    std::int64_t kv_tokens_max;
+  };
+  [[nodiscard]] Wish wish(const InstanceView& view, const Beliefs& beliefs);
+  [[nodiscard]] Wish disbelieve(const char* reason);
+  [[nodiscard]] Span budget(const StepReport& step) const;
+
+  EcoFreqOptions options_;
+  Span ttft_ = Span::max();  ///< after the margin
+  Span itl_ = Span::max();
+  MegaHertz current_{0};  ///< the newest decision; 0 before the first
+  Instant lower_from_;    ///< decreases are allowed from here on
+  std::int64_t disbelieved_ = 0;
+};
+
+}  // namespace wattle::policy

@@ -1,0 +1,19 @@
+#pragma once
+#include "policy/routing/routing.h"
+
+namespace wattle::policy {
+
+/// Is a less loaded than b? By assigned requests, then their prompt tokens.
+[[nodiscard]] inline bool less_loaded(const InstanceView& a, const InstanceView& b) {
+  if (a.assigned_requests != b.assigned_requests) return a.assigned_requests < b.assigned_requests;
+  return a.assigned_prompt_tokens < b.assigned_prompt_tokens;
+}
+
+/// The least loaded candidate by the dispatcher's own (never stale) books; the lowest id between equals.
+class LeastLoaded final : public RoutingPolicy {
+ public:
+  RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
+                      RandomStream& random) override;
+};
+
+}  // namespace wattle::policy

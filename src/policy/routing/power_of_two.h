@@ -1,0 +1,14 @@
+#pragma once
+#include "policy/routing/routing.h"
+
+namespace wattle::policy {
+
+/// The less loaded of two candidates drawn at random, the first drawn between equals (Mitzenmacher 2001). Constant
+/// cost at any fleet size. Draws nothing when there is no choice.
+class PowerOfTwo final : public RoutingPolicy {
+ public:
+  RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
+                      RandomStream& random) override;
+};
+
+}  // namespace wattle::policy
