@@ -10,8 +10,8 @@ struct BoundedAdmissionOptions {
   std::int64_t max_held = 1024;
 };
 
-/// Bounds what is in flight (beyond: held at the gateway) and what is held (beyond: rejected), so that an overload costs
-/// bounded memory and a quick, honest answer. With no accepting instance everything is held.
+/// Bounds what is in flight (beyond: held at the gateway) and what is held (beyond: rejected), so that an overload
+/// costs bounded memory and a quick, honest answer. With no accepting instance everything is held.
 class BoundedAdmission final : public AdmissionPolicy {
  public:
   explicit BoundedAdmission(BoundedAdmissionOptions options) : options_(options) {}

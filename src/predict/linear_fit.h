@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "predict/linear_latency.h"
+#include "predict/step_sample.h"
+
+namespace wattle::predict {
+
+struct LinearFitOptions {
+  /// Largest batch of each tile but the last; empty with find_tiles set: detected (staircase.h).
+  std::vector<std::int32_t> tile_ends;
+  bool find_tiles = true;
+};
+
+struct LinearFit {
+  LinearLatency model;
+  FitQuality prefill;
+  FitQuality decode;
+  std::int64_t ignored = 0;  ///< samples with both phases, with none, or without a duration
+};
+
+/// Fits EcoPred's linear form robustly (least_squares.h), every clock and tile on its own. Deterministic. A tile that a
+/// clock never measured takes the plane of its nearest measured neighbour, the smaller one first.
+/// Errors: no usable sample; a clock that is not positive.
+[[nodiscard]] Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFitOptions& options = {});
+
+}  // namespace wattle::predict

@@ -1,0 +1,140 @@
+#include "predict/linear_latency.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/wide.h"
+
+namespace wattle::predict {
+
+namespace {
+
+constexpr int kFractionBits = 20;
+/// About 73 minutes: longer than any step a policy believes, short enough that sums of two stay inside 64 bits.
+constexpr std::int64_t kLongest = std::int64_t{1} << 62;
+
+std::int64_t clamp(Int128 v) {
+  return v > kLongest ? kLongest : v < -kLongest ? -kLongest : static_cast<std::int64_t>(v);
+}
+
+std::int64_t to_fixed(double ns) {
+  const double v = ns * static_cast<double>(std::int64_t{1} << kFractionBits);
+  return v >= static_cast<double>(kLongest) ? kLongest : std::llround(v);
+}
+
+std::int64_t at(std::int64_t slope, std::int64_t count, std::int64_t constant) {
+  return clamp(Int128{slope} * count + constant);
+}
+
+bool sound(double coefficient) { return std::isfinite(coefficient) && coefficient >= 0.0; }
+
+}  // namespace
+
+Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
+  const std::string where = "latency model";
+  if (c.clocks.empty()) return bad_input(where, "no clock; at least one must be measured");
+  if (std::ranges::adjacent_find(c.tile_ends, std::greater_equal<>{}) != c.tile_ends.end() ||
+      (!c.tile_ends.empty() && c.tile_ends.front() < 1)) {
+    return bad_input(where, "tile ends must be positive and strictly ascending");
+  }
+  std::int32_t previous = 0;
+  for (const auto& clock : c.clocks) {
+    if (clock.clock.value() <= previous) {
+      return bad_input(where, fmt::format("clocks must be positive and strictly ascending, {} MHz follows {} MHz",
+                                          clock.clock.value(), previous));
+    }
+    previous = clock.clock.value();
+    if (clock.decode.size() != c.tile_ends.size() + 1) {
+      return bad_input(where, fmt::format("{} MHz has {} decode tiles, {} tile ends need {}", previous,
+                                          clock.decode.size(), c.tile_ends.size(), c.tile_ends.size() + 1));
+    }
+    bool all_sound = sound(clock.prefill.ns_per_token) && sound(clock.prefill.ns);
+    for (const auto& plane : clock.decode) {
+      all_sound = all_sound && sound(plane.ns_per_request) && sound(plane.ns_per_kv_token) && sound(plane.ns);
+    }
+    if (!all_sound) {
+      return bad_input(where, fmt::format("a coefficient at {} MHz is negative or not finite", previous));
+    }
+  }
+  return LinearLatency(std::move(c));
+}
+
+LinearLatency::LinearLatency(LinearCoefficients coefficients)
+    : coefficients_(std::move(coefficients)), tiles_(coefficients_.tile_ends.size() + 1) {
+  for (const auto& clock : coefficients_.clocks) {
+    clocks_.push_back({clock.clock.value(), to_fixed(clock.prefill.ns_per_token), to_fixed(clock.prefill.ns)});
+    for (const auto& plane : clock.decode) {
+      planes_.push_back({to_fixed(plane.ns_per_request), to_fixed(plane.ns_per_kv_token), to_fixed(plane.ns)});
+    }
+  }
+}
+
+std::size_t LinearLatency::tile_of(std::int32_t requests) const {
+  const auto& ends = coefficients_.tile_ends;
+  return static_cast<std::size_t>(std::ranges::lower_bound(ends, requests) - ends.begin());
+}
+
+LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const {
+  const FixedClock& clock = clocks_[clock_index];
+  if (shape.decode_requests == 0) {
+    return {at(clock.prefill_per_token, shape.prefill_tokens, clock.prefill_constant), 0};
+  }
+  const FixedPlane& plane = planes_[clock_index * tiles_ + tile];
+  Line line{at(plane.per_request, shape.decode_requests, plane.constant), plane.per_kv_token};
+  if (shape.prefill_tokens > 0) {
+    const std::int64_t tokens = clamp(Int128{shape.prefill_tokens} + shape.decode_requests);
+    line.base = std::max(line.base, at(clock.prefill_per_token, tokens, clock.prefill_constant));
+  }
+  return line;
+}
+
+LinearLatency::Line LinearLatency::line(const StepShape& shape, MegaHertz clock) const {
+  if (shape.idle()) return {};
+  const std::size_t tile = shape.decode_requests == 0 ? 0 : tile_of(shape.decode_requests);
+  std::size_t above = 0;
+  while (above < clocks_.size() && clocks_[above].mhz < clock.value()) ++above;
+  if (above < clocks_.size() && clocks_[above].mhz == clock.value()) return line_at(shape, above, tile);
+  if (clocks_.size() == 1) return line_at(shape, 0, tile);
+
+  // The nearest two: on both sides, or the outermost pair.
+  above = std::clamp<std::size_t>(above, 1, clocks_.size() - 1);
+  const Line low = line_at(shape, above - 1, tile);
+  const Line high = line_at(shape, above, tile);
+  const double f0 = clocks_[above - 1].mhz;
+  const double f1 = clocks_[above].mhz;
+  const double f = std::max(1, clock.value());
+  const double share = (1.0 / f0 - 1.0 / f) / (1.0 / f0 - 1.0 / f1);  // 0 at f0, 1 at f1
+  const auto blend = [share](std::int64_t a, std::int64_t b) {
+    const double v = static_cast<double>(a) + share * (static_cast<double>(b) - static_cast<double>(a));
+    return v <= 0.0 ? 0 : v >= static_cast<double>(kLongest) ? kLongest : std::llround(v);
+  };
+  return {blend(low.base, high.base), blend(low.slope, high.slope)};
+}
+
+Span LinearLatency::step_time(const StepShape& shape, MegaHertz clock) const {
+  const Line l = line(shape, clock);
+  return Span(at(l.slope, shape.decode_kv_tokens, l.base) >> kFractionBits);
+}
+
+std::int64_t LinearLatency::kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const {
+  const Line l = line(shape, clock);
+  const std::int64_t own = shape.decode_kv_tokens;
+  if (budget.ns() < (at(l.slope, own, l.base) >> kFractionBits)) return own;
+  if (l.slope == 0 || budget.ns() >= kLongest >> kFractionBits) return std::numeric_limits<std::int64_t>::max();
+  // base + slope x kv < (budget + 1) << bits, exactly the shift above undone.
+  const std::int64_t limit = ((budget.ns() + 1) << kFractionBits) - 1;
+  return std::max(own, (limit - l.base) / l.slope);
+}
+
+bool LinearLatency::extrapolates(const StepShape& shape, MegaHertz clock) const {
+  const auto& c = coefficients_;
+  return clock < c.clocks.front().clock || clock > c.clocks.back().clock ||
+         shape.prefill_tokens > c.prefill_tokens_max || shape.decode_requests > c.decode_requests_max ||
+         shape.decode_kv_tokens > c.decode_kv_tokens_max;
+}
+
+}  // namespace wattle::predict

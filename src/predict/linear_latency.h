@@ -1,0 +1,86 @@
+#pragma once
+// EcoPred, the linear form (VoltanaLLM): T_P = a N_tok + c per clock, T_D = a N_req + b N_kv + c per clock and tile.
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "model/beliefs.h"
+
+namespace wattle::predict {
+
+/// T_P = ns_per_token x N_tok + ns.
+struct PrefillLine {
+  double ns_per_token = 0.0;
+  double ns = 0.0;
+};
+
+/// T_D = ns_per_request x N_req + ns_per_kv_token x N_kv + ns.
+struct DecodePlane {
+  double ns_per_request = 0.0;
+  double ns_per_kv_token = 0.0;
+  double ns = 0.0;
+};
+
+struct ClockCoefficients {
+  MegaHertz clock;
+  PrefillLine prefill;
+  std::vector<DecodePlane> decode;  ///< one per tile
+};
+
+/// What was fitted; also what a profile file holds. All coefficients are >= 0. A phase that was never measured has
+/// zeros, so that its prediction is 0 and no policy believes it.
+struct LinearCoefficients {
+  /// Largest batch of each tile but the last, ascending: tile i holds (tile_ends[i-1], tile_ends[i]].
+  std::vector<std::int32_t> tile_ends;
+  std::vector<ClockCoefficients> clocks;  ///< ascending clock
+  // The measured range; beyond it predictions are extrapolated.
+  std::int64_t prefill_tokens_max = 0;
+  std::int32_t decode_requests_max = 0;
+  std::int64_t decode_kv_tokens_max = 0;
+};
+
+/// Clocks between two fitted ones are interpolated linearly in 1/clock (compute time goes with it), clocks outside
+/// extrapolated from the nearest two, never below 0. A step with both phases takes max(T_P(N_tok + N_req), T_D without
+/// its KV term) + b N_kv: its tokens share one pass over the weights. Immutable and thread-safe; no allocation;
+/// fixed-point arithmetic (2^-20 ns), so kv_tokens_within is exact to the token.
+class LinearLatency final : public LatencyModel {
+ public:
+  /// Errors: no clock, clocks or tiles not ascending, plane count not tile count, a coefficient negative or not finite.
+  [[nodiscard]] static Result<LinearLatency> make(LinearCoefficients coefficients);
+
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override;
+  [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override;
+
+  /// Is this outside what was measured (clock, batch, KV tokens or prompt tokens)?
+  [[nodiscard]] bool extrapolates(const StepShape& shape, MegaHertz clock) const;
+  [[nodiscard]] const LinearCoefficients& coefficients() const { return coefficients_; }
+
+ private:
+  /// duration(kv) = base + slope x kv, fixed point.
+  struct Line {
+    std::int64_t base = 0;
+    std::int64_t slope = 0;
+  };
+  struct FixedPlane {
+    std::int64_t per_request = 0;
+    std::int64_t per_kv_token = 0;
+    std::int64_t constant = 0;
+  };
+  struct FixedClock {
+    std::int32_t mhz = 0;
+    std::int64_t prefill_per_token = 0;
+    std::int64_t prefill_constant = 0;
+  };
+
+  explicit LinearLatency(LinearCoefficients coefficients);
+  [[nodiscard]] std::size_t tile_of(std::int32_t requests) const;
+  [[nodiscard]] Line line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const;
+  [[nodiscard]] Line line(const StepShape& shape, MegaHertz clock) const;
+
+  LinearCoefficients coefficients_;
+  std::vector<FixedClock> clocks_;
+  std::vector<FixedPlane> planes_;  ///< [clock][tile]
+  std::size_t tiles_ = 0;
+};
+
+}  // namespace wattle::predict

@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+
+#include "model/step.h"
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle::predict {
+
+/// One measured iteration: what a latency predictor is fitted on.
+struct StepSample {
+  MegaHertz clock;
+  StepShape shape;
+  Span duration;
+};
+
+/// How well a model explains the samples it was fitted on.
+struct FitQuality {
+  std::int64_t samples = 0;
+  double mae_ms = 0.0;  ///< mean absolute error
+  double r2 = 0.0;      ///< 1 - residual / total variance; 1 when there is no variance to explain
+};
+
+}  // namespace wattle::predict
