@@ -1,0 +1,117 @@
+#include "beliefs.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "base/digest.h"
+
+namespace wattle::apps {
+
+namespace {
+
+constexpr double kFillLevels[] = {0.02, 0.10, 0.25, 0.50, 0.75, 0.95};
+constexpr std::int64_t kShortPrompt = 256;
+
+Span to_span(std::int64_t fixed_point) { return Span(fixed_point >> engine::kTimeFractionBits); }
+
+std::vector<std::int32_t> decode_batches(std::int32_t most) {
+  std::vector<std::int32_t> batches{1, 4, 5};
+  for (std::int32_t k = 8; k <= 128; k += 8) batches.insert(batches.end(), {k, k + 1});
+  for (std::int32_t k = 256; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1});
+  std::erase_if(batches, [most](std::int32_t b) { return b > most; });
+  return batches;
+}
+
+std::vector<std::int64_t> prompt_tokens(std::int64_t most) {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t t = 64; t < most; t += std::max<std::int64_t>(64, t / 4)) tokens.push_back(t);
+  tokens.push_back(most);
+  return tokens;
+}
+
+/// A step of `tokens` prompt tokens in whole prompts of `length` (the last one shorter).
+StepShape prefill_shape(std::int64_t tokens, std::int64_t length) {
+  StepShape shape;
+  shape.prefill_tokens = tokens;
+  for (std::int64_t left = tokens; left > 0; left -= length) {
+    const std::int64_t chunk = std::min(left, length);
+    ++shape.prefill_requests;
+    shape.prefill_context_tokens += chunk * (chunk / 2);
+  }
+  return shape;
+}
+
+std::uint64_t digest_of(std::span<const predict::StepSample> samples) {
+  Digest digest;
+  for (const auto& s : samples) {
+    digest.add(s.clock.value());
+    digest.add(s.shape.decode_requests);
+    digest.add(s.shape.decode_kv_tokens);
+    digest.add(s.shape.prefill_tokens);
+    digest.add(s.shape.prefill_context_tokens);
+    digest.add(s.duration.ns());
+  }
+  return digest.value();
+}
+
+}  // namespace
+
+std::vector<MegaHertz> clocks_to_profile(const config::Recipe& recipe) {
+  std::vector<MegaHertz> clocks;
+  for (const auto* options : {&recipe.prefill_frequency, &recipe.decode_frequency}) {
+    clocks.insert(clocks.end(), options->clocks.begin(), options->clocks.end());
+  }
+  std::ranges::sort(clocks);
+  const auto repeated = std::ranges::unique(clocks);
+  clocks.erase(repeated.begin(), repeated.end());
+  return clocks;
+}
+
+std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, const engine::EngineOptions& options,
+                                                std::span<const MegaHertz> clocks) {
+  const std::int64_t capacity = model.kv_blocks() * options.block_size;
+  const auto batches = decode_batches(options.max_num_seqs);
+  const auto prompts = prompt_tokens(options.max_num_batched_tokens);
+  std::vector<predict::StepSample> samples;
+  samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 2));
+  for (const MegaHertz clock : clocks) {
+    for (const std::int32_t batch : batches) {
+      for (const double fill : kFillLevels) {
+        StepShape shape;
+        shape.decode_requests = batch;
+        shape.decode_kv_tokens = static_cast<std::int64_t>(static_cast<double>(capacity) * fill);
+        if (shape.decode_kv_tokens < batch) continue;  // every request has at least one token of context
+        const engine::DecodeLine line = model.decode(batch, shape.decode_kv_tokens, clock);
+        samples.push_back({clock, shape, to_span(line.base + line.slope * shape.decode_kv_tokens)});
+      }
+    }
+    for (const std::int64_t tokens : prompts) {
+      for (const std::int64_t length : {tokens, kShortPrompt}) {
+        const StepShape shape = prefill_shape(tokens, length);
+        samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
+      }
+    }
+  }
+  return samples;
+}
+
+Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
+                                                              const engine::EngineOptions& options,
+                                                              std::span<const MegaHertz> clocks) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::shared_ptr<const predict::LinearFit>> known;
+
+  // Profiling costs far less than fitting, and a profile says all that the fit depends on.
+  const auto samples = profile_engine(model, options, clocks);
+  const std::uint64_t key = digest_of(samples);
+  const std::scoped_lock lock(mutex);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  auto fitted = predict::fit_linear(samples);
+  if (!fitted) return std::unexpected(fitted.error());
+  auto shared = std::make_shared<const predict::LinearFit>(std::move(*fitted));
+  known.emplace(key, shared);
+  return shared;
+}
+
+}  // namespace wattle::apps

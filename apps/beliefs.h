@@ -1,0 +1,32 @@
+#pragma once
+// What the control plane believes about a simulated engine: profiled offline as one would profile real hardware, then
+// fitted. The only way from truth (engine/) to belief (predict/).
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "config/recipe.h"
+#include "engine/options.h"
+#include "engine/step_model.h"
+#include "predict/linear_fit.h"
+
+namespace wattle::apps {
+
+/// The clocks a recipe lets its eco-freq instances choose from, ascending, each once.
+[[nodiscard]] std::vector<MegaHertz> clocks_to_profile(const config::Recipe& recipe);
+
+/// The published grid (VoltanaLLM): decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024, plus 1, 4 and 5, as
+/// far as max_num_seqs allows, at six KV fill levels from 2 % to 95 % of the cache; prompt tokens from 64 to
+/// max_num_batched_tokens, as one prompt and as prompts of 256. Deterministic.
+[[nodiscard]] std::vector<predict::StepSample> profile_engine(const engine::StepModel& model,
+                                                              const engine::EngineOptions& options,
+                                                              std::span<const MegaHertz> clocks);
+
+/// Profiles and fits; equal profiles are fitted once in this process. A few milliseconds the first time. Callable from
+/// any thread (the StepModel must be the caller's own). Errors: no clock; a profile without usable samples.
+[[nodiscard]] Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
+                                                                            const engine::EngineOptions& options,
+                                                                            std::span<const MegaHertz> clocks);
+
+}  // namespace wattle::apps

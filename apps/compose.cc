@@ -1,0 +1,218 @@
+#include "compose.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/admission/always.h"
+#include "policy/admission/bounded.h"
+#include "policy/frequency/eco_freq.h"
+#include "policy/frequency/idle_parking.h"
+#include "policy/frequency/static_clock.h"
+#include "policy/queueing/fcfs.h"
+#include "policy/routing/least_loaded.h"
+#include "policy/routing/power_of_two.h"
+#include "policy/routing/round_robin.h"
+#include "policy/routing/weighted_round_robin.h"
+
+namespace wattle::apps {
+
+namespace {
+
+using policy::FrequencyPolicy;
+
+template <typename Policy, typename... Arguments>
+struct Named {
+  std::string_view name;
+  Result<std::unique_ptr<Policy>> (*make)(Arguments... arguments);
+};
+
+template <typename Entry, std::size_t N>
+Result<const Entry*> find(const std::array<Entry, N>& known, std::string_view name, const std::string& where) {
+  const auto found = std::ranges::find(known, name, &Entry::name);
+  if (found != known.end()) return &*found;
+  std::vector<std::string_view> names;
+  for (const Entry& entry : known) names.push_back(entry.name);
+  return bad_input(where, fmt::format("unknown policy '{}'; known: {}", name, fmt::join(names, ", ")));
+}
+
+/// Where a key of the recipe stands, for messages.
+std::string place(const config::Recipe& recipe, std::string_view key) {
+  return recipe.file.empty() ? std::string(key) : fmt::format("{}: {}", recipe.file, key);
+}
+
+// --- routing, queueing, admission ---
+
+template <typename Policy>
+Result<std::unique_ptr<policy::RoutingPolicy>> plain_routing() {
+  return std::make_unique<Policy>();
+}
+
+using NamedRouting = Named<policy::RoutingPolicy>;
+constexpr auto kRoutings = std::to_array<NamedRouting>({
+    {"round-robin", plain_routing<policy::RoundRobin>},
+    {"least-loaded", plain_routing<policy::LeastLoaded>},
+    {"power-of-two", plain_routing<policy::PowerOfTwo>},
+    {"weighted-round-robin", plain_routing<policy::WeightedRoundRobin>},
+});
+
+using NamedQueueing = Named<policy::QueuePolicy>;
+constexpr auto kQueueings = std::to_array<NamedQueueing>({
+    {"fcfs", []() -> Result<std::unique_ptr<policy::QueuePolicy>> { return std::make_unique<policy::Fcfs>(); }},
+});
+
+using NamedAdmission = Named<policy::AdmissionPolicy, const config::AdmissionOptions&>;
+constexpr auto kAdmissions = std::to_array<NamedAdmission>({
+    {"always",
+     [](const config::AdmissionOptions&) -> Result<std::unique_ptr<policy::AdmissionPolicy>> {
+       return std::make_unique<policy::AlwaysAdmit>();
+     }},
+    {"bounded",
+     [](const config::AdmissionOptions& o) -> Result<std::unique_ptr<policy::AdmissionPolicy>> {
+       return std::make_unique<policy::BoundedAdmission>(
+           policy::BoundedAdmissionOptions{o.max_in_flight_per_instance, o.max_held});
+     }},
+});
+
+template <typename Policy, typename Known, typename... Arguments>
+Result<void> fill(control::Slot<Policy>& slot, const Known& known, std::string_view name, Mode mode,
+                  const std::string& where, const Arguments&... arguments) {
+  auto entry = find(known, name, where);
+  if (!entry) return std::unexpected(entry.error());
+  auto made = (*entry)->make(arguments...);
+  if (!made) return std::unexpected(made.error());
+  slot.policy = std::move(*made);
+  slot.mode = mode;
+  return {};
+}
+
+// --- frequency ---
+
+struct FrequencyRequest {
+  const config::FrequencyOptions& options;
+  Role role;
+  const GpuSpec& gpu;
+  const Slo& slo;
+  std::function<std::string(std::string_view)> where;  ///< of a key of these options
+};
+
+/// A clock of the recipe on this GPU; 0 means `otherwise`.
+Result<MegaHertz> clock_on(const FrequencyRequest& request, std::string_view key, MegaHertz clock,
+                           MegaHertz otherwise) {
+  if (clock == MegaHertz{0}) return otherwise;
+  const GpuSpec& gpu = request.gpu;
+  if (clock < gpu.clock_min || clock > gpu.clock_max) {
+    return bad_input(request.where(key), fmt::format("{} MHz is outside what {} can lock, {} to {} MHz", clock.value(),
+                                                     gpu.name, gpu.clock_min.value(), gpu.clock_max.value()));
+  }
+  return clock;
+}
+
+Result<std::unique_ptr<FrequencyPolicy>> make_static(const FrequencyRequest& request) {
+  const auto& o = request.options;
+  const auto clock = clock_on(request, "clock_mhz", o.clock, request.gpu.clock_max);
+  if (!clock) return std::unexpected(clock.error());
+  const auto parking = clock_on(request, "idle_clock_mhz", o.idle_clock, request.gpu.clock_min);
+  if (!parking) return std::unexpected(parking.error());
+  return std::make_unique<policy::StaticClock>(*clock, o.park_idle ? std::optional(*parking) : std::nullopt);
+}
+
+Result<std::unique_ptr<FrequencyPolicy>> make_idle_parking(const FrequencyRequest& request) {
+  const auto busy = clock_on(request, "clock_mhz", request.options.clock, request.gpu.clock_max);
+  if (!busy) return std::unexpected(busy.error());
+  const auto parking = clock_on(request, "idle_clock_mhz", request.options.idle_clock, request.gpu.clock_min);
+  if (!parking) return std::unexpected(parking.error());
+  return std::make_unique<policy::IdleParking>(*busy, *parking);
+}
+
+Result<std::unique_ptr<FrequencyPolicy>> make_eco_freq(const FrequencyRequest& request) {
+  const auto& o = request.options;
+  if (o.clocks.empty() || std::ranges::adjacent_find(o.clocks, std::greater_equal{}) != o.clocks.end()) {
+    return bad_input(request.where("clocks_mhz"), "eco-freq needs clocks to choose from, ascending");
+  }
+  for (const MegaHertz clock : o.clocks) {
+    const auto valid = clock_on(request, "clocks_mhz", clock, MegaHertz{0});
+    if (!valid) return std::unexpected(valid.error());
+    if (*valid == MegaHertz{0}) return bad_input(request.where("clocks_mhz"), "0 is no clock");
+  }
+  if (!(o.margin >= 0.0 && o.margin < 1.0)) {
+    return bad_input(request.where("margin"), "a share of the SLO: at least 0, below 1");
+  }
+  if (request.role != Role::Decode && !request.slo.ttft) {
+    return bad_input(request.where("policy"), "eco-freq bounds prefill steps by the objective slo.ttft; state it");
+  }
+  if (request.role != Role::Prefill && !request.slo.itl) {
+    return bad_input(request.where("policy"), "eco-freq bounds decode steps by the objective slo.itl; state it");
+  }
+  const auto parking = clock_on(request, "idle_clock_mhz", o.idle_clock, request.gpu.clock_min);
+  if (!parking) return std::unexpected(parking.error());
+  policy::EcoFreqOptions made;
+  made.clocks = o.clocks;
+  made.idle_clock = o.park_idle ? *parking : o.clocks.front();
+  made.slo = request.slo;
+  made.margin = o.margin;
+  made.dwell = o.dwell;
+  return std::make_unique<policy::EcoFreq>(std::move(made));
+}
+
+struct NamedFrequency {
+  std::string_view name;
+  Result<std::unique_ptr<FrequencyPolicy>> (*make)(const FrequencyRequest& request);
+  bool needs_latency;
+};
+constexpr auto kFrequencies = std::to_array<NamedFrequency>({
+    {"static", make_static, false},
+    {"idle-parking", make_idle_parking, false},
+    {"eco-freq", make_eco_freq, true},
+});
+
+}  // namespace
+
+Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe) {
+  control::DispatchPolicies made;
+  auto ok = fill(made.admission, kAdmissions, recipe.admission.policy, recipe.admission.mode,
+                 place(recipe, "admission.policy"), recipe.admission);
+  if (ok) {
+    ok =
+        fill(made.queueing, kQueueings, recipe.queueing.policy, recipe.queueing.mode, place(recipe, "queueing.policy"));
+  }
+  if (ok) {
+    ok = fill(made.route_prefill, kRoutings, recipe.route_prefill.policy, recipe.route_prefill.mode,
+              place(recipe, "routing.prefill.policy"));
+  }
+  if (ok) {
+    ok = fill(made.route_decode, kRoutings, recipe.route_decode.policy, recipe.route_decode.mode,
+              place(recipe, "routing.decode.policy"));
+  }
+  if (!ok) return std::unexpected(ok.error());
+  return made;
+}
+
+const config::FrequencyOptions& frequency_options(const config::Recipe& recipe, Role role) {
+  return role == Role::Prefill ? recipe.prefill_frequency : recipe.decode_frequency;
+}
+
+Result<std::unique_ptr<FrequencyPolicy>> make_frequency_policy(const config::Recipe& recipe, Role role,
+                                                               const GpuSpec& gpu, const Slo& slo) {
+  const auto& options = frequency_options(recipe, role);
+  const std::string_view phase = role == Role::Prefill ? "prefill" : "decode";
+  const auto where = [&](std::string_view key) { return place(recipe, fmt::format("frequency.{}.{}", phase, key)); };
+  const auto entry = find(kFrequencies, options.policy, where("policy"));
+  if (!entry) return std::unexpected(entry.error());
+  return (*entry)->make({options, role, gpu, slo, where});
+}
+
+bool needs_latency(const config::Recipe& recipe, Role role) {
+  const auto& options = frequency_options(recipe, role);
+  const auto found = std::ranges::find(kFrequencies, options.policy, &NamedFrequency::name);
+  return found != kFrequencies.end() && found->needs_latency && options.mode != Mode::Off;
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,31 @@
+#pragma once
+// Names become objects here, and nowhere else: one explicit list per kind of policy (compose.cc).
+#include <memory>
+
+#include "base/error.h"
+#include "config/recipe.h"
+#include "control/dispatcher.h"
+#include "model/hardware.h"
+#include "model/instance.h"
+#include "model/request.h"
+#include "policy/frequency/frequency.h"
+
+namespace wattle::apps {
+
+/// Admission, queueing and routing of a recipe, in their modes. Errors: an unknown name (the known ones are listed).
+[[nodiscard]] Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe);
+
+/// The options that apply to an instance of this role; their `mode` goes to the Throttle.
+[[nodiscard]] const config::FrequencyOptions& frequency_options(const config::Recipe& recipe, Role role);
+
+/// A fresh policy for one instance of this role on this GPU. Errors: an unknown name; a clock outside the GPU's range;
+/// eco-freq without clocks or without the objective its role needs (prefill: slo.ttft, decode: slo.itl, colocated:
+/// both), or with a margin outside [0, 1).
+[[nodiscard]] Result<std::unique_ptr<policy::FrequencyPolicy>> make_frequency_policy(const config::Recipe& recipe,
+                                                                                     Role role, const GpuSpec& gpu,
+                                                                                     const Slo& slo);
+
+/// Does an instance of this role need Beliefs::latency (apps/beliefs.h)?
+[[nodiscard]] bool needs_latency(const config::Recipe& recipe, Role role);
+
+}  // namespace wattle::apps

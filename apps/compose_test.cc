@@ -1,0 +1,133 @@
+#include "compose.h"
+
+#include <gtest/gtest.h>
+
+#include "beliefs.h"
+#include "engine/hardware_profile.h"
+
+namespace wattle::apps {
+namespace {
+
+config::Recipe eco_recipe() {
+  config::Recipe recipe;
+  recipe.file = "eco.toml";
+  for (auto* options : {&recipe.prefill_frequency, &recipe.decode_frequency}) {
+    options->policy = "eco-freq";
+    options->clocks = {MegaHertz{1005}, MegaHertz{1410}};
+  }
+  return recipe;
+}
+
+Slo both() {
+  Slo slo;
+  slo.ttft = Span::ms(600);
+  slo.itl = Span::ms(60);
+  return slo;
+}
+
+TEST(Compose, MakesEveryKnownPolicy) {
+  config::Recipe recipe;
+  for (const char* routing : {"round-robin", "least-loaded", "power-of-two", "weighted-round-robin"}) {
+    for (const char* admission : {"always", "bounded"}) {
+      recipe.route_prefill.policy = recipe.route_decode.policy = routing;
+      recipe.admission.policy = admission;
+      recipe.admission.mode = Mode::Shadow;
+      const auto made = make_dispatch_policies(recipe);
+      ASSERT_TRUE(made) << made.error().message();
+      EXPECT_TRUE(made->admission.policy && made->queueing.policy && made->route_prefill.policy &&
+                  made->route_decode.policy);
+      EXPECT_EQ(made->admission.mode, Mode::Shadow);
+      EXPECT_EQ(made->queueing.mode, Mode::Enforce);
+    }
+  }
+  for (const char* frequency : {"static", "idle-parking", "eco-freq"}) {
+    recipe = eco_recipe();
+    recipe.decode_frequency.policy = frequency;
+    EXPECT_TRUE(make_frequency_policy(recipe, Role::Decode, GpuSpec{}, both())) << frequency;
+    EXPECT_EQ(needs_latency(recipe, Role::Decode), std::string_view(frequency) == "eco-freq");
+  }
+}
+
+TEST(Compose, UnknownNamesListTheKnownOnes) {
+  config::Recipe recipe;
+  recipe.file = "r.toml";
+  recipe.route_decode.policy = "random";
+  const auto routing = make_dispatch_policies(recipe);
+  ASSERT_FALSE(routing);
+  EXPECT_EQ(routing.error().message(),
+            "r.toml: routing.decode.policy: unknown policy 'random'; known: round-robin, least-loaded, power-of-two, "
+            "weighted-round-robin");
+  recipe.prefill_frequency.policy = "turbo";
+  const auto frequency = make_frequency_policy(recipe, Role::Prefill, GpuSpec{}, both());
+  ASSERT_FALSE(frequency);
+  EXPECT_EQ(frequency.error().message(),
+            "r.toml: frequency.prefill.policy: unknown policy 'turbo'; known: static, idle-parking, eco-freq");
+}
+
+TEST(Compose, ZeroClocksMeanTheGpusOwnLimits) {
+  config::Recipe recipe;
+  recipe.decode_frequency.policy = "idle-parking";
+  auto policy = make_frequency_policy(recipe, Role::Decode, GpuSpec{}, {});
+  ASSERT_TRUE(policy);
+  InstanceView view;
+  EXPECT_EQ((*policy)->choose(view, {}, Instant{}).clock, GpuSpec{}.clock_min);
+  view.telemetry = Telemetry::Fresh;
+  view.step.shape.decode_requests = 1;
+  EXPECT_EQ((*policy)->choose(view, {}, Instant{}).clock, GpuSpec{}.clock_max);
+}
+
+TEST(Compose, RefusesWhatCannotWork) {
+  auto recipe = eco_recipe();
+  const auto message = [&](Role role, const Slo& slo) {
+    const auto made = make_frequency_policy(recipe, role, GpuSpec{}, slo);
+    return made ? std::string() : made.error().message();
+  };
+  Slo only_ttft;
+  only_ttft.ttft = Span::ms(600);
+  EXPECT_EQ(message(Role::Prefill, only_ttft), "");
+  EXPECT_NE(message(Role::Decode, only_ttft).find("slo.itl"), std::string::npos);
+  EXPECT_NE(message(Role::Colocated, only_ttft).find("slo.itl"), std::string::npos);
+  EXPECT_NE(message(Role::Prefill, {}).find("slo.ttft"), std::string::npos);
+  recipe.decode_frequency.clocks = {MegaHertz{1005}, MegaHertz{1980}};
+  EXPECT_NE(message(Role::Decode, both()).find("1980 MHz is outside"), std::string::npos);
+  recipe.decode_frequency.clocks = {MegaHertz{1410}, MegaHertz{1005}};
+  EXPECT_NE(message(Role::Decode, both()).find("ascending"), std::string::npos);
+  recipe.decode_frequency.clocks.clear();
+  EXPECT_NE(message(Role::Decode, both()).find("eco.toml: frequency.decode.clocks_mhz"), std::string::npos);
+  recipe = eco_recipe();
+  recipe.decode_frequency.margin = 1.0;
+  EXPECT_NE(message(Role::Decode, both()).find("frequency.decode.margin"), std::string::npos);
+}
+
+TEST(BeliefsTest, FitExplainsTheEngineItWasProfiledOn) {
+  const engine::EngineOptions options;
+  const auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, 1, engine::HardwareProfile{}, options);
+  ASSERT_TRUE(model);
+  const auto clocks = clocks_to_profile(eco_recipe());
+  ASSERT_EQ(clocks.size(), 2U);
+  const auto fit = fit_latency(*model, options, clocks);
+  ASSERT_TRUE(fit) << fit.error().message();
+  const auto& f = **fit;
+  RecordProperty("decode_mae_us", static_cast<int>(f.decode.mae_ms * 1e3));
+  RecordProperty("prefill_mae_us", static_cast<int>(f.prefill.mae_ms * 1e3));
+  EXPECT_GT(f.decode.r2, 0.99);
+  EXPECT_GT(f.prefill.r2, 0.97);
+  EXPECT_EQ(f.ignored, 0);
+  // Batches inside the grid, never profiled themselves.
+  for (const std::int32_t batch : {12, 77, 100, 200, 300}) {
+    for (const std::int64_t kv : {20'000, 120'000}) {
+      StepShape shape;
+      shape.decode_requests = batch;
+      shape.decode_kv_tokens = kv;
+      const auto line = model->decode(batch, kv, MegaHertz{1005});
+      const double truth = static_cast<double>(line.base + line.slope * kv) /
+                           static_cast<double>(std::int64_t{1} << engine::kTimeFractionBits);
+      const double belief = static_cast<double>(f.model.step_time(shape, MegaHertz{1005}).ns());
+      EXPECT_NEAR(belief / truth, 1.0, 0.05) << batch << " requests, " << kv << " KV tokens";
+    }
+  }
+  EXPECT_EQ(fit_latency(*model, options, clocks)->get(), fit->get()) << "equal profiles are fitted once";
+}
+
+}  // namespace
+}  // namespace wattle::apps
