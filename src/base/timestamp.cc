@@ -30,7 +30,7 @@ constexpr std::int64_t kNsPerS = 1'000'000'000;
 
 std::optional<std::int64_t> parse_timestamp(std::string_view s) {
   const int year = take_digits(s, 4);
-  if (year < 1970 || year > 2199 || !take(s, '-')) return std::nullopt;
+  if (year < 1970 || year > 2261 || !take(s, '-')) return std::nullopt;
   const int month = take_digits(s, 2);
   if (month < 1 || !take(s, '-')) return std::nullopt;
   const int day = take_digits(s, 2);

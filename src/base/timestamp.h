@@ -9,7 +9,7 @@ namespace wattle {
 
 /// Nanoseconds since 1970-01-01 00:00 UTC of "YYYY-MM-DD HH:MM[:SS[.f]][Z|+HH:MM|-HH:MM]" ('T' may stand for the
 /// blank; up to nine fraction digits; no zone means UTC). Nothing for anything else, for a date that does not exist
-/// and for years outside 1970..2199.
+/// and for years outside 1970..2261.
 [[nodiscard]] std::optional<std::int64_t> parse_timestamp(std::string_view text);
 
 /// "YYYY-MM-DD HH:MM:SS.fffffffff" in UTC; the inverse of parse_timestamp.

@@ -1,0 +1,168 @@
+#include "carbon/intensity.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "base/timestamp.h"
+
+namespace wattle::carbon {
+
+namespace {
+constexpr const char* kHourly =
+    "datetime_utc,ci_direct_gco2_kwh,ci_lifecycle_gco2_kwh,low_carbon_pct,renewable_pct,estimated\n"
+    "2023-11-01 00:00:00,274.38,351.66,39.19,32.64,0\n"
+    "2023-11-01 01:00:00,293.02,374.49,34.73,27.37,0\n"
+    "2023-11-01 02:00:00,289.01,370.66,35.29,27.23,0\n";
+
+std::string error_of(const IntensityForm& form, std::string_view text) {
+  const auto series = parse_intensity(form, text, "ci.csv");
+  EXPECT_FALSE(series.has_value());
+  return series ? "" : series.error().message();
+}
+
+IntensitySeries must(Result<IntensitySeries> series) {
+  EXPECT_TRUE(series.has_value()) << series.error().message();
+  return std::move(*series);
+}
+
+Instant hours(std::int64_t n) { return Instant() + Span::s(3600 * n); }
+}  // namespace
+
+TEST(Intensity, AConstantHoldsEverywhere) {
+  const auto series = IntensitySeries::constant(GramsPerKwh(400.0));
+  EXPECT_EQ(series.at(Instant()).value(), 400.0);
+  EXPECT_EQ(series.at(Instant::never()).value(), 400.0);
+  EXPECT_EQ(series.next_change_after(Instant(-5)), Instant::never());
+  EXPECT_TRUE(series.covers(Instant(-5)));
+}
+
+TEST(Intensity, HourlyStepsHoldUntilTheNext) {
+  const auto series = must(parse_intensity(electricity_maps_direct(), kHourly, "ci.csv"));
+  EXPECT_EQ(series.at(hours(0)).value(), 274.38);
+  EXPECT_EQ(series.at(hours(1) - Span::ns(1)).value(), 274.38);
+  EXPECT_EQ(series.at(hours(1)).value(), 293.02);
+  EXPECT_EQ(series.at(hours(50)).value(), 289.01);
+  EXPECT_EQ(series.at(hours(-50)).value(), 274.38);
+  EXPECT_EQ(series.next_change_after(hours(-50)), hours(1));  // hour 0 brings no new value
+  EXPECT_EQ(series.next_change_after(hours(0)), hours(1));
+  EXPECT_EQ(series.next_change_after(hours(1)), hours(2));
+  EXPECT_EQ(series.next_change_after(hours(2)), Instant::never());
+  EXPECT_TRUE(series.covers(hours(3) - Span::ns(1)));
+  EXPECT_FALSE(series.covers(hours(3)));
+  EXPECT_FALSE(series.covers(hours(-1)));
+}
+
+TEST(Intensity, TheOriginIsAWallClockTime) {
+  const auto origin = parse_timestamp("2023-11-01 01:30:00");
+  const auto series = must(parse_intensity(electricity_maps_lifecycle(), kHourly, "ci.csv", origin));
+  EXPECT_EQ(series.at(Instant()).value(), 374.49);
+  EXPECT_EQ(series.next_change_after(Instant()), Instant() + Span::s(1800));
+  const auto late =
+      parse_intensity(electricity_maps_direct(), kHourly, "ci.csv", parse_timestamp("2023-11-01 03:00:00"));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().where, "ci.csv");
+  EXPECT_NE(late.error().what.find("choose a start within"), std::string::npos);
+}
+
+TEST(Intensity, KnowsThePortalsHeadersAndWattTimesUnits) {
+  const auto portal = must(parse_intensity(electricity_maps_direct(),
+                                           "Datetime (UTC),Zone name,Carbon intensity gCO\u2082eq/kWh (direct)\r\n"
+                                           "2024-01-01 00:00:00,GB,100\r\n2024-01-01 01:00:00,GB,110\r\n",
+                                           "ci.csv"));
+  EXPECT_EQ(portal.at(hours(1)).value(), 110.0);
+  const auto moer = must(parse_intensity(
+      watttime_moer(), "timestamp,MOER\n2023-06-08 00:00:00+00:00,1000\n2023-06-08 00:05:00+00:00,900\n", "ci.csv"));
+  EXPECT_NEAR(moer.at(Instant()).value(), 453.59237, 1e-9);
+  const auto grams =
+      must(parse_intensity(watttime_grams("Caiso_North"),
+                           "oootime,Caiso_North\n2023-06-08 00:00:00,425.5\n2023-06-08 00:05:00,432\n", "ci.csv"));
+  EXPECT_EQ(grams.at(Instant()).value(), 425.5);
+  EXPECT_EQ(grams.next_change_after(Instant()), Instant() + Span::s(300));
+}
+
+TEST(Intensity, RefusesBadFiles) {
+  const auto form = watttime_grams("ci");
+  const std::string head = "time,ci\n2023-06-08 00:00:00,1\n2023-06-08 00:05:00,1\n";
+  EXPECT_EQ(error_of(form, ""), "ci.csv: is empty; expected a header line with oootime|time|timestamp|point_time,ci");
+  EXPECT_EQ(error_of(form, "time\n"), "ci.csv:1: the header has no column 'ci'; it has 'time'");
+  EXPECT_EQ(error_of(form, "time,ci\n2023-06-08 00:00:00,1\n"),
+            "ci.csv:2: has fewer than two rows, so the length of a step is unknown");
+  EXPECT_EQ(error_of(form, head + "2023-06-08 00:05:00,1\n"),
+            "ci.csv:4: time is '2023-06-08 00:05:00'; it does not lie after the row above; sort by time");
+  EXPECT_EQ(error_of(form, head + "2023-06-08 00:15:00,1\n"),
+            "ci.csv:4: time is '2023-06-08 00:15:00'; it lies 600 s after the row above, the rows before were 300 s "
+            "apart; fill the gap or cut the file there");
+  EXPECT_EQ(error_of(form, head + "2023-06-08,1\n"),
+            "ci.csv:4: time is '2023-06-08'; it must be a time like 2024-01-01 00:00:00 (UTC)");
+  for (const char* bad : {"", "nan", "inf", "-1", "5001", "x"}) {
+    EXPECT_EQ(error_of(form, head + "2023-06-08 00:10:00," + bad + "\n"),
+              "ci.csv:4: ci is '" + std::string(bad) + "'; it must be a number from 0 to 5000");
+  }
+  EXPECT_EQ(error_of(form, head + "2023-06-08 00:10:00"),
+            "ci.csv:4: has 1 field where the header has 2; is the file cut short? Remove or complete its last line");
+  const auto missing = load_intensity(form, "/no/such/ci.csv");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().where, "/no/such/ci.csv");
+}
+
+TEST(Intensity, RefusesBadPoints) {
+  EXPECT_FALSE(IntensitySeries::from_points({}).has_value());
+  const GramsPerKwh one(1.0);
+  const auto twice = IntensitySeries::from_points({{Instant(1), one}, {Instant(1), one}});
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_EQ(twice.error().where, "point 1");
+  EXPECT_FALSE(
+      IntensitySeries::from_points({{Instant(1), GramsPerKwh(std::numeric_limits<double>::quiet_NaN())}}).has_value());
+  EXPECT_FALSE(IntensitySeries::from_points({{Instant(1), one}}, Instant(1)).has_value());
+}
+
+RC_GTEST_PROP(Intensity, BetweenChangesNothingChanges, ()) {
+  const auto gaps =
+      *rc::gen::nonEmpty(rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 50)));
+  std::vector<IntensitySeries::Point> points;
+  std::int64_t at = 0;
+  for (const auto gap : gaps) points.push_back({Instant(at += gap), GramsPerKwh(static_cast<double>(at))});
+  const auto series = IntensitySeries::from_points(points);
+  RC_ASSERT(series.has_value());
+  std::size_t changes = 0;
+  for (Instant t(0); t != Instant::never();) {
+    const Instant next = series->next_change_after(t);
+    RC_ASSERT(next > t);
+    const Instant last = next == Instant::never() ? t + Span::s(1) : next - Span::ns(1);
+    RC_ASSERT(series->at(t) == series->at(last));
+    if (next != Instant::never()) {
+      RC_ASSERT(series->at(next) != series->at(t));
+      ++changes;
+    }
+    t = next;
+  }
+  RC_ASSERT(changes == points.size() - 1);
+}
+
+TEST(Intensity, RealFiles) {
+  const char* data = std::getenv("WATTLE_DATA");
+  if (data == nullptr) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const std::string root(data);
+  const auto mean = [](const IntensitySeries& s) {
+    double sum = 0.0;
+    for (const auto& point : s.points()) sum += point.intensity.value();
+    return sum / static_cast<double>(s.points().size());
+  };
+  // Expected counts and means: the data sets' own notes.
+  const auto california =
+      must(load_intensity(electricity_maps_direct(), root + "/carbon-electricitymaps-hourly/US-CAL-CISO_2024.csv"));
+  EXPECT_EQ(california.points().size(), 8784U);
+  EXPECT_NEAR(mean(california), 169.0, 1.0);
+  const auto lifecycle =
+      must(load_intensity(electricity_maps_lifecycle(), root + "/carbon-electricitymaps-hourly/ZA_2024.csv"));
+  EXPECT_NEAR(mean(lifecycle), 713.0, 0.5);
+  const auto caiso =
+      must(load_intensity(watttime_grams("Caiso_North"), root + "/carbon-watttime-caiso-5min/watttime_example.csv"));
+  EXPECT_EQ(caiso.points().size(), 8928U);
+  EXPECT_NEAR(mean(caiso), 355.0, 0.5);
+}
+
+}  // namespace wattle::carbon
