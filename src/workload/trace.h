@@ -1,6 +1,7 @@
 #pragma once
 // Trace files in memory: the readers' result and the writers' input.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,13 @@ struct Trace {
 
 /// Reads a trace file.
 [[nodiscard]] Result<Trace> load_trace(TraceFormat format, const std::string& path);
+
+/// "azure", "vidur", "splitwise", "mooncake", "burstgpt".
+[[nodiscard]] std::string_view format_name(TraceFormat format);
+/// The inverse; nothing for any other name.
+[[nodiscard]] std::optional<TraceFormat> format_from_name(std::string_view name);
+/// Which format a text is in, by its first line. Errors: none of them.
+[[nodiscard]] Result<TraceFormat> detect_format(std::string_view text, const std::string& name);
 
 /// One JSON object a line, {"timestamp": ms, "input_length": n, "output_length": n}; parse_trace calls it.
 [[nodiscard]] Result<Trace> parse_mooncake(std::string_view text, const std::string& name);

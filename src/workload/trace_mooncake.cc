@@ -26,6 +26,18 @@ Result<std::int64_t> whole(const simdjson::dom::object& row, const std::string& 
   }
   return value;
 }
+
+/// Milliseconds, whole in Mooncake's own files, with a fraction in those of some tools.
+Result<std::int64_t> time_ns(const simdjson::dom::object& row, const std::string& name, std::int64_t line) {
+  simdjson::dom::element element;
+  if (row.at_key("timestamp").get(element) == simdjson::SUCCESS && element.is_double()) {
+    const double ms = element.get_double().value_unsafe();
+    if (ms >= 0.0 && ms <= kMaxTraceSeconds * 1e3) return Span::from_seconds(ms * 1e-3).ns();
+  }
+  const auto ms = whole(row, name, line, "timestamp", 0, static_cast<std::int64_t>(kMaxTraceSeconds) * 1000);
+  if (!ms) return std::unexpected(ms.error());
+  return *ms * 1'000'000;
+}
 }  // namespace
 
 Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
@@ -51,16 +63,17 @@ Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
                        fmt::format("is not a JSON object ({}){}", simdjson::error_message(error),
                                    text.empty() ? "; is the file cut short?" : "; one object a line is expected"));
     }
-    const auto ms = whole(row, name, line_number, "timestamp", 0, static_cast<std::int64_t>(kMaxTraceSeconds) * 1000);
-    if (!ms) return std::unexpected(ms.error());
+    const auto time = time_ns(row, name, line_number);
+    if (!time) return std::unexpected(time.error());
     const auto prompt = whole(row, name, line_number, "input_length", 1, kMaxTokens);
     if (!prompt) return std::unexpected(prompt.error());
     const auto output = whole(row, name, line_number, "output_length", 1, kMaxTokens);
     if (!output) return std::unexpected(output.error());
-    const std::int64_t ns = *ms * 1'000'000;
+    const std::int64_t ns = *time;
     if (ns < before) {
-      return bad_key(fmt::format("{}:{}", name, line_number), "timestamp",
-                     fmt::format("is {}, before the line above; sort the lines by timestamp", *ms));
+      return bad_key(
+          fmt::format("{}:{}", name, line_number), "timestamp",
+          fmt::format("is {} ms, before the line above; sort the lines by timestamp", static_cast<double>(ns) * 1e-6));
     }
     before = ns;
     if (trace.rows.empty()) origin = ns;

@@ -57,7 +57,7 @@ TEST(TraceReaders, ReadEveryForm) {
   expect_rows(
       must_parse(TraceFormat::Mooncake,
                  "{\"timestamp\": 27482, \"input_length\": 374, \"output_length\": 44, \"hash_ids\": [0, 1]}\r\n"
-                 "{\"timestamp\": 28982, \"input_length\": 396, \"output_length\": 109, \"hash_ids\": []}"),
+                 "{\"timestamp\": 28982.0, \"input_length\": 396, \"output_length\": 109, \"hash_ids\": []}"),
       expected);
   const Trace burst = must_parse(TraceFormat::BurstGpt,
                                  "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
@@ -122,7 +122,7 @@ TEST(TraceReaders, UnsortedTimes) {
   EXPECT_EQ(error_of(TraceFormat::Mooncake,
                      "{\"timestamp\": 5, \"input_length\": 1, \"output_length\": 1}\n"
                      "{\"timestamp\": 4, \"input_length\": 1, \"output_length\": 1}\n"),
-            "t:2: key 'timestamp' is 4, before the line above; sort the lines by timestamp");
+            "t:2: key 'timestamp' is 4 ms, before the line above; sort the lines by timestamp");
 }
 
 TEST(TraceReaders, TokensMustBeWholeAndAtLeastOne) {

@@ -1,0 +1,80 @@
+#include "workload/trace_writer.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "workload/trace.h"
+
+namespace wattle::workload {
+
+namespace {
+constexpr TraceFormat kAll[] = {TraceFormat::Azure, TraceFormat::Vidur, TraceFormat::Splitwise, TraceFormat::Mooncake,
+                                TraceFormat::BurstGpt};
+
+std::string written(TraceFormat format, const std::vector<TraceRow>& rows) {
+  std::string text = trace_header(format);
+  for (std::size_t i = 0; i < rows.size(); ++i) append_row(format, static_cast<std::int64_t>(i), rows[i], text);
+  return text;
+}
+}  // namespace
+
+RC_GTEST_PROP(TraceWriter, EveryFormReadsBackEqual, ()) {
+  const auto gaps = *rc::gen::nonEmpty(
+      rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 100'000'000'000)));
+  std::vector<TraceRow> rows;
+  std::int64_t at = -gaps.front();
+  for (const auto gap : gaps) {
+    rows.push_back({Instant(at += gap), *rc::gen::inRange(1, 1'000'000), *rc::gen::inRange(1, 1'000'000)});
+  }
+  for (const TraceFormat format : kAll) {
+    const std::string text = written(format, rows);
+    const auto detected = detect_format(text, "t");
+    RC_ASSERT(detected.has_value() && *detected == format);
+    const auto trace = parse_trace(format, text, "t");
+    RC_ASSERT(trace.has_value());
+    RC_ASSERT(trace->rows.size() == rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      RC_ASSERT(trace->rows[i].arrival == rows[i].arrival);
+      RC_ASSERT(trace->rows[i].prompt_tokens == rows[i].prompt_tokens);
+      RC_ASSERT(trace->rows[i].output_tokens == rows[i].output_tokens);
+    }
+  }
+}
+
+TEST(TraceWriter, WritesFilesInBlocks) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("wattle-writer-test-" + std::to_string(::getpid()))).string();
+  auto writer = TraceWriter::create(path, TraceFormat::Vidur);
+  ASSERT_TRUE(writer.has_value()) << writer.error().message();
+  constexpr int kRows = 30'000;  // more than one block
+  for (int i = 0; i < kRows; ++i) ASSERT_TRUE(writer->add({Instant() + Span::ms(i), 1 + i, 2}).has_value());
+  ASSERT_TRUE(writer->finish().has_value());
+  const auto trace = load_trace(TraceFormat::Vidur, path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(trace.has_value()) << trace.error().message();
+  ASSERT_EQ(trace->rows.size(), static_cast<std::size_t>(kRows));
+  EXPECT_EQ(trace->rows.back().prompt_tokens, kRows);
+  EXPECT_EQ(trace->rows.back().arrival, Instant() + Span::ms(kRows - 1));
+}
+
+TEST(TraceWriter, SaysWhyItCannotWrite) {
+  const auto writer = TraceWriter::create("/no/such/folder/t.csv", TraceFormat::Azure);
+  ASSERT_FALSE(writer.has_value());
+  EXPECT_EQ(writer.error().kind, ErrorKind::External);
+  EXPECT_EQ(writer.error().where, "/no/such/folder/t.csv");
+}
+
+TEST(TraceFormats, NamesAreInverse) {
+  for (const TraceFormat format : kAll) EXPECT_EQ(format_from_name(format_name(format)), format);
+  EXPECT_FALSE(format_from_name("csv").has_value());
+  EXPECT_FALSE(detect_format("", "t").has_value());
+  const auto unknown = detect_format("a,b\n1,2\n", "t");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().message(),
+            "t:1: is the first line of no known trace format (azure, vidur, splitwise, mooncake, burstgpt); name one");
+}
+
+}  // namespace wattle::workload
