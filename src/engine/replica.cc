@@ -27,13 +27,14 @@ Replica::Replica(const StepModel& model, const ReplicaOptions& options, ReplicaO
       power_(model.idle_power(options.initial_clock)) {
   if (options_.per_token) options_.fast_forward = false;
   report_.instance = options_.id;
-  observer_.power_changes(options_.id, Instant(), power_, 0, 0);
+  observer_.power_changes(options_.id, Instant(), power_, 0, 0, clock_);
   power_decode_ = 0;
   power_prefill_ = 0;
 }
 
 bool Replica::can_ever_fit(std::int32_t prompt_tokens, std::int32_t output_tokens) const {
-  return blocks_for(std::int64_t{prompt_tokens} + output_tokens) <= blocks_total_;
+  const std::int64_t output = options_.role == Role::Prefill ? 1 : output_tokens;
+  return blocks_for(prompt_tokens + output) <= blocks_total_;
 }
 
 // ---------------------------------------------------------------------------------------------- slots
@@ -79,8 +80,7 @@ std::size_t Replica::phase_of(const Slot& slot) const {
 }
 
 void Replica::emit(EventKind kind, const Slot& slot, Instant at) {
-  events_.push_back(
-      {kind, slot.job.tag, at, slot.prefill_start, slot.generated, slot.preemptions, slot.good_gaps});
+  events_.push_back({kind, slot.job.tag, at, slot.prefill_start, slot.generated, slot.preemptions, slot.good_gaps});
 }
 
 // ---------------------------------------------------------------------------------------------- admission
@@ -200,7 +200,8 @@ void Replica::leave_decode(SlotIndex index, Instant at) {
 std::int64_t Replica::blocks_needed(std::int64_t steps) const {
   const auto size = static_cast<std::int64_t>(phase_.size());
   std::int64_t needed = steps / size * decoding_;
-  for (std::int64_t k = 0; k < steps % size; ++k) needed += phase_[static_cast<std::size_t>((decode_steps_ + k) % size)];
+  for (std::int64_t k = 0; k < steps % size; ++k)
+    needed += phase_[static_cast<std::size_t>((decode_steps_ + k) % size)];
   return needed;
 }
 
@@ -252,14 +253,14 @@ std::int64_t Replica::steps_done_by(Instant now) const {
 }
 
 void Replica::set_power(Milliwatts power, MegaHertz effective, Instant at) {
-  effective_clock_ = effective;
   const std::int32_t decode = busy_ ? report_.shape.decode_requests : 0;
   const std::int64_t prefill = busy_ ? report_.shape.prefill_tokens : 0;
-  if (power == power_ && decode == power_decode_ && prefill == power_prefill_) return;
+  if (power == power_ && decode == power_decode_ && prefill == power_prefill_ && effective == effective_clock_) return;
+  effective_clock_ = effective;
   power_ = power;
   power_decode_ = decode;
   power_prefill_ = prefill;
-  observer_.power_changes(options_.id, at, power, decode, prefill);
+  observer_.power_changes(options_.id, at, power, decode, prefill, effective);
 }
 
 void Replica::start_step(Instant now) {
@@ -298,6 +299,7 @@ void Replica::start_step(Instant now) {
   }
 
   busy_ = true;
+  idle_announced_ = false;
   run_start_ = boundary_;
   if (shape.prefill_tokens > 0) {
     const StepCost cost = model_.mixed(shape, clock_);
@@ -501,7 +503,7 @@ Instant Replica::next_wake() const {
 }
 
 void Replica::go_idle(Instant at) {
-  busy_ = false;
+  idle_announced_ = true;
   report_.shape = StepShape{};
   report_.start = at;
   report_.sequence = iterations_;
@@ -556,7 +558,8 @@ void Replica::change_clock(MegaHertz clock, Instant at) {
 void Replica::drop(SlotIndex index, Instant at) {
   auto& slot = slots_[static_cast<std::size_t>(index)];
   switch (slot.state) {
-    case State::Free: return;
+    case State::Free:
+      return;
     case State::Waiting:
       std::erase(waiting_, index);
       waiting_prompt_tokens_ -= slot.target_tokens;
@@ -565,8 +568,12 @@ void Replica::drop(SlotIndex index, Instant at) {
       std::erase(prefilling_, index);
       kv_tokens_prefill_ -= slot.prefilled;
       break;
-    case State::Handing: kv_tokens_prefill_ -= slot.prefilled; break;
-    case State::Decoding: leave_decode(index, at); break;
+    case State::Handing:
+      kv_tokens_prefill_ -= slot.prefilled;
+      break;
+    case State::Decoding:
+      leave_decode(index, at);
+      break;
   }
   free_slot(index);
 }
@@ -615,6 +622,12 @@ std::vector<Tag> Replica::kill(Instant now) {
   report_.shape = StepShape{};
   set_power(Milliwatts(0), clock_, now);
   return tags;
+}
+
+void Replica::revive(Instant now) {
+  WATTLE_CHECK(dead_, "only a dead instance comes back");
+  dead_ = false;
+  go_idle(now);
 }
 
 // ---------------------------------------------------------------------------------------------- checks

@@ -1,8 +1,9 @@
 #pragma once
 // Truth about one engine instance (a TP group): continuous batching over paged KV, a step at a time or many at once.
 //
-// Validity: scheduling follows vLLM V1 (FCFS, decodes first, chunked prefill within a token budget, watermark on admission,
-// preemption of the newest request by recompute). Prefix caching, LoRA and speculative decoding are not modelled.
+// Validity: scheduling follows vLLM V1 (FCFS, decodes first, chunked prefill within a token budget, watermark on
+// admission, preemption of the newest request by recompute). Prefix caching, LoRA and speculative decoding are not
+// modelled.
 //
 // Exactness: all times are fixed point (2^-20 ns). A stretch of n pure-decode steps is a closed form, so running with
 // fast_forward gives the same events, at the same nanosecond, as running step by step (tests/property, INV-6).
@@ -29,25 +30,25 @@ struct Job {
   RequestId id;
   Instant arrival;
   std::int32_t prompt_tokens = 0;
-  std::int32_t output_tokens = 1;      ///< truth, >= 1
-  bool kv_ready = false;               ///< decode leg: the prompt's KV and the first token exist already
+  std::int32_t output_tokens = 1;          ///< truth, >= 1
+  bool kv_ready = false;                   ///< decode leg: the prompt's KV and the first token exist already
   Instant first_token = Instant::never();  ///< with kv_ready: when the first token was produced
 };
 
 enum class EventKind : std::uint8_t {
-  FirstToken,   ///< at a prefill instance the KV stays until release()
-  Finished,     ///< all output tokens produced (after FirstToken, possibly at the same instant)
-  Cancelled,    ///< a cancelled request has left; when it was part of a step, at that step's end
+  FirstToken,  ///< at a prefill instance the KV stays until release()
+  Finished,    ///< all output tokens produced (after FirstToken, possibly at the same instant)
+  Cancelled,   ///< a cancelled request has left; when it was part of a step, at that step's end
 };
 
 struct Event {
   EventKind kind;
   Tag tag;
   Instant at;
-  Instant prefill_start;               ///< when its first prompt token was scheduled here
+  Instant prefill_start;  ///< when its first prompt token was scheduled here
   std::int32_t output_tokens = 0;
   std::int32_t preemptions = 0;
-  std::int64_t gaps_within_itl = 0;    ///< of the gaps produced at this instance
+  std::int64_t gaps_within_itl = 0;  ///< of the gaps produced at this instance
 };
 
 /// Part of one step's prompt tokens.
@@ -64,9 +65,10 @@ class ReplicaObserver {
   virtual Hold step_starts(const StepReport& report) = 0;
   /// Nothing to run any more.
   virtual void goes_idle(InstanceId instance, Instant at) = 0;
-  /// From `at` on the instance draws this, for so many decoding requests and prompt tokens (both 0: idle).
+  /// From `at` on the instance draws this, for so many decoding requests and prompt tokens (both 0: idle), at this
+  /// effective clock.
   virtual void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
-                             std::int64_t prefill_tokens) = 0;
+                             std::int64_t prefill_tokens, MegaHertz clock) = 0;
   virtual void decode_joined(InstanceId instance, Tag tag, Instant at) = 0;
   virtual void decode_left(InstanceId instance, Tag tag, Instant at) = 0;
   /// A step with prompt tokens ended (or was cut off); its prefill energy belongs to these.
@@ -88,14 +90,14 @@ struct ReplicaOptions {
   MegaHertz initial_clock;
   Span itl_slo = Span::max();
   bool fast_forward = true;
-  bool per_token = false;              ///< call ReplicaObserver::token; implies no fast-forward
+  bool per_token = false;  ///< call ReplicaObserver::token; implies no fast-forward
 };
 
 class Replica {
  public:
   Replica(const StepModel& model, const ReplicaOptions& options, ReplicaObserver& observer);
 
-  /// Whether a request of this size could ever run here, alone.
+  /// Whether a request of this size could ever run here, alone. (A prefill instance keeps only the prompt.)
   [[nodiscard]] bool can_ever_fit(std::int32_t prompt_tokens, std::int32_t output_tokens) const;
 
   /// Queue a request. Precondition: can_ever_fit, advance(now) done.
@@ -106,6 +108,8 @@ class Replica {
   bool cancel(Tag tag, Instant now);
   /// Everything in it is lost; returns the tags of all requests it held. Draws nothing until revived.
   std::vector<Tag> kill(Instant now);
+  void revive(Instant now);
+  [[nodiscard]] bool dead() const { return dead_; }
 
   /// Lock the clock: effective after the call and the transition. Commands take effect in order.
   void command_clock(MegaHertz clock, Instant now);
@@ -115,8 +119,9 @@ class Replica {
   /// Process everything due up to and including `now`, except starting the next step: a driver first handles events(),
   /// which may submit here, then calls start_step().
   void advance(Instant now);
-  /// True when no step is running but there is work.
-  [[nodiscard]] bool wants_start() const { return !busy_ && has_work(); }
+  /// True when no step is running but there is work, or the last one has just left.
+  [[nodiscard]] bool wants_start() const { return !busy_ && !dead_ && (has_work() || !idle_announced_); }
+  /// Starts the next step, or goes idle.
   void start_step(Instant now);
 
   /// Events since the last clear, in time order.
@@ -125,7 +130,6 @@ class Replica {
   /// The newest step report as of `now` (of the step in progress, or idle).
   [[nodiscard]] StepReport report(Instant now);
 
-  [[nodiscard]] bool idle() const { return !busy_ && !has_work(); }
   [[nodiscard]] Milliwatts power() const { return power_; }
   [[nodiscard]] MegaHertz locked_clock() const { return clock_; }
   [[nodiscard]] MegaHertz effective_clock() const { return effective_clock_; }
@@ -153,15 +157,15 @@ class Replica {
     std::uint32_t epoch = 0;         ///< invalidates finish-heap entries
     std::int32_t target_tokens = 0;  ///< prompt tokens to compute before decoding (prompt + recomputed output)
     std::int32_t prefilled = 0;
-    std::int32_t generated = 0;      ///< output tokens produced, as of joining decode
-    std::int64_t blocks = 0;         ///< as of joining decode
-    std::int64_t joined = 0;         ///< decode_steps_ when it joined
-    std::int64_t good_mark = 0;      ///< good_steps_ when its step gaps began to count
+    std::int32_t generated = 0;  ///< output tokens produced, as of joining decode
+    std::int64_t blocks = 0;     ///< as of joining decode
+    std::int64_t joined = 0;     ///< decode_steps_ when it joined
+    std::int64_t good_mark = 0;  ///< good_steps_ when its step gaps began to count
     std::int64_t good_gaps = 0;
-    Int128 last_token = 0;           ///< fixed-point instant
+    Int128 last_token = 0;  ///< fixed-point instant
     Instant prefill_start = Instant::never();
     std::int32_t preemptions = 0;
-    SlotIndex previous = kNone;      ///< decoding requests, oldest joined first
+    SlotIndex previous = kNone;  ///< decoding requests, oldest joined first
     SlotIndex next = kNone;
   };
   struct Finish {
@@ -222,25 +226,25 @@ class Replica {
   std::deque<SlotIndex> waiting_;
   std::int64_t waiting_prompt_tokens_ = 0;
   std::vector<SlotIndex> prefilling_;
-  std::vector<PrefillShare> shares_;       ///< of the step in progress
+  std::vector<PrefillShare> shares_;  ///< of the step in progress
   std::vector<SlotIndex> share_slots_;
-  std::vector<SlotIndex> ended_;           ///< scratch
+  std::vector<SlotIndex> ended_;  ///< scratch
   std::vector<Finish> finish_heap_;
   std::vector<SlotIndex> fresh_;
   SlotIndex oldest_ = kNone;
   SlotIndex newest_ = kNone;
-  bool can_admit_ = false;                 ///< the front of waiting_ could start
+  bool can_admit_ = false;  ///< the front of waiting_ could start
 
   // Decode set, as of the last applied step.
   std::int32_t decoding_ = 0;
-  std::int64_t decode_steps_ = 0;          ///< decode steps ever run
-  std::int64_t good_steps_ = 0;            ///< of these, with a gap within the ITL SLO
+  std::int64_t decode_steps_ = 0;  ///< decode steps ever run
+  std::int64_t good_steps_ = 0;    ///< of these, with a gap within the ITL SLO
   std::int64_t decode_kv_ = 0;
-  std::vector<std::int32_t> phase_;        ///< requests by the decode step (mod block size) that needs a new block
+  std::vector<std::int32_t> phase_;  ///< requests by the decode step (mod block size) that needs a new block
   std::int64_t blocks_total_ = 0;
   std::int64_t blocks_free_ = 0;
   std::int64_t watermark_blocks_ = 0;
-  std::int64_t kv_tokens_prefill_ = 0;     ///< resident for prefilling and handing-over requests
+  std::int64_t kv_tokens_prefill_ = 0;  ///< resident for prefilling and handing-over requests
 
   // The run in progress: run_steps_ steps from run_start_, of run_first_ + i x run_increment_.
   bool busy_ = false;
@@ -248,10 +252,10 @@ class Replica {
   Fixed run_first_ = 0;
   Fixed run_increment_ = 0;
   std::int64_t run_steps_ = 0;
-  Fixed step_full_ = 0;                    ///< whole duration of the current step at the current clock
-  Int128 last_decode_end_ = 0;             ///< when the decoding requests last got a token
-  Int128 boundary_ = 0;                    ///< fixed-point end of the last run: the next one starts there
-  std::vector<SlotIndex> cancelled_;       ///< to be dropped when the step in progress ends
+  Fixed step_full_ = 0;               ///< whole duration of the current step at the current clock
+  Int128 last_decode_end_ = 0;        ///< when the decoding requests last got a token
+  Int128 boundary_ = 0;               ///< fixed-point end of the last run: the next one starts there
+  std::vector<SlotIndex> cancelled_;  ///< to be dropped when the step in progress ends
   StepReport report_;
 
   MegaHertz clock_;
@@ -261,6 +265,7 @@ class Replica {
   std::int32_t power_decode_ = -1;
   std::int64_t power_prefill_ = -1;
   bool dead_ = false;
+  bool idle_announced_ = true;
 
   std::int64_t iterations_ = 0;
   std::int64_t preemptions_ = 0;

@@ -1,0 +1,501 @@
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "carbon/ledger.h"
+#include "journal/digest_sink.h"
+#include "journal/tee.h"
+#include "sim/wake_tree.h"
+
+namespace wattle::sim {
+
+namespace {
+
+using engine::Tag;
+
+/// Things that happen at one instant happen in this order. Steps end first, so that an arrival sees the batch without
+/// those that just left; a fault strikes what the steps left; samples look last.
+enum class EventClass : std::uint8_t { StepEnd, Transfer, Fault, Recovery, Arrival, Sample };
+
+/// Everything but steps, arrivals and samples: rare, so a heap.
+struct Event {
+  Instant at;
+  EventClass event_class;
+  std::int64_t sequence;
+  Tag tag = 0;
+  std::uint32_t life = 0;
+  InstanceId instance;
+  Span down;
+  bool operator>(const Event& o) const {
+    if (at != o.at) return at > o.at;
+    if (event_class != o.event_class) return event_class > o.event_class;
+    return sequence > o.sequence;
+  }
+};
+
+/// A request on its way, in a slab; its index is the engine's tag.
+struct Flight {
+  Outcome outcome;
+  carbon::Account account;
+  std::int32_t true_output_tokens = 0;
+  std::uint32_t life = 0;  ///< counts reuses of the slab place, so that a late transfer finds its own flight or none
+  bool alive = false;
+  bool refused = false;
+};
+
+class Simulation final : public control::DispatchPort, public control::ClockPort, public engine::ReplicaObserver {
+ public:
+  explicit Simulation(SimulationSetup setup)
+      : setup_(std::move(setup)),
+        statistics_(setup_.slo),
+        sink_({&digest_, &statistics_}),
+        ledger_(setup_.instances.size(), *setup_.intensity),
+        wakes_(setup_.instances.size()),
+        link_free_(setup_.instances.size()),
+        clock_integrals_(setup_.instances.size()),
+        stretches_(setup_.instances.size()),
+        dispatcher_(views(), std::move(setup_.policies), setup_.seed, *this, sink_) {
+    if (setup_.sink != nullptr) sink_.add(setup_.sink);
+    replicas_.reserve(setup_.instances.size());
+    throttles_.reserve(setup_.instances.size());
+    for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
+      auto& instance = setup_.instances[i];
+      engine::ReplicaOptions options;
+      options.id = instance.facts.id;
+      options.role = instance.facts.role;
+      options.engine = setup_.engine;
+      options.delays = setup_.clock_delays;
+      options.initial_clock = instance.initial_clock;
+      options.itl_slo = setup_.slo.itl.value_or(Span::max());
+      options.fast_forward = setup_.fast_forward;
+      replicas_.emplace_back(*instance.model, options, *this);
+      throttles_.emplace_back(view_of(instance), std::move(instance.frequency.policy), instance.frequency.mode,
+                              instance.beliefs, *this, sink_);
+    }
+    for (const auto& fault : setup_.faults) {
+      rare_.push({fault.at, EventClass::Fault, rare_sequence_++, 0, 0, fault.instance, fault.down});
+    }
+  }
+
+  SimulationResult run();
+
+  // control::DispatchPort
+  void start(const Request& request, InstanceId instance, Instant now) override;
+  void hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant now) override;
+  void refuse(const Request& request, const char* reason, Instant now) override;
+  // control::ClockPort
+  void command(InstanceId instance, MegaHertz clock, Instant now) override {
+    replicas_[index(instance)].command_clock(clock, now);
+    wake(index(instance));
+  }
+  // engine::ReplicaObserver
+  Hold step_starts(const StepReport& report) override;
+  void goes_idle(InstanceId instance, Instant at) override;
+  void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
+                     std::int64_t prefill_tokens, MegaHertz clock) override;
+  void decode_joined(InstanceId instance, Tag tag, Instant at) override {
+    ledger_.decode_joined(instance, flights_[tag].account, at);
+  }
+  void decode_left(InstanceId instance, Tag tag, Instant at) override {
+    ledger_.decode_left(instance, flights_[tag].account, at);
+  }
+  void prefill_settled(InstanceId instance, Instant at, std::span<const engine::PrefillShare> shares) override;
+  void gaps(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int32_t requests) override {
+    statistics_.add_gaps(first, increment, steps, requests);
+  }
+
+ private:
+  struct ClockIntegral {
+    MegaHertz clock;
+    Instant since;
+    double mhz_seconds = 0.0;
+  };
+
+  static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
+  static InstanceView view_of(const InstanceSetup& instance);
+  std::vector<InstanceView> views() const;
+
+  void wake(std::size_t i) {
+    if (i < replicas_.size()) wakes_.set(i, replicas_[i].next_wake());
+  }
+  void step_ends(std::size_t i, Instant now);
+  void kick(std::size_t i, Instant now);
+  void refresh_views(Instant now);
+  void arrive(const workload::TraceRow& row, Instant now);
+  void transfer_done(const Event& event);
+  void strike(const Event& event);
+  void sample(Instant now);
+  void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
+  void leave(Tag tag, Fate fate, const char* reason, Instant now);
+  void close_stretch(std::size_t i, Instant at);
+  void check(Instant now) const;
+  Tag new_flight();
+  Tag tag_of(RequestId id) const { return tags_.at(id.value()); }
+
+  SimulationSetup setup_;
+  journal::DigestSink digest_;
+  journal::RunStatistics statistics_;
+  journal::Tee sink_;
+  carbon::Ledger ledger_;
+  WakeTree wakes_;
+  std::vector<Instant> link_free_;
+  std::vector<ClockIntegral> clock_integrals_;
+  std::vector<journal::Stretch> stretches_;
+  control::Dispatcher dispatcher_;
+  std::vector<engine::Replica> replicas_;
+  std::vector<control::Throttle> throttles_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> rare_;
+  std::int64_t rare_sequence_ = 0;
+  std::vector<Flight> flights_;
+  std::vector<Tag> free_flights_;
+  std::unordered_map<std::int64_t, Tag> tags_;
+  std::vector<engine::Event> handled_;         ///< scratch
+  std::vector<carbon::Ledger::Share> booked_;  ///< scratch
+  std::int64_t arrivals_ = 0;
+  std::int64_t events_ = 0;
+  Instant last_left_;
+};
+
+InstanceView Simulation::view_of(const InstanceSetup& instance) {
+  InstanceView view;
+  view.id = instance.facts.id;
+  view.role = instance.facts.role;
+  view.tensor_parallel = instance.facts.tensor_parallel;
+  view.weight = instance.weight;
+  view.clock_commanded = instance.initial_clock;
+  view.kv_capacity_tokens = instance.model->kv_blocks();
+  return view;
+}
+
+std::vector<InstanceView> Simulation::views() const {
+  std::vector<InstanceView> result;
+  for (const auto& instance : setup_.instances) {
+    result.push_back(view_of(instance));
+    result.back().kv_capacity_tokens *= setup_.engine.block_size;
+  }
+  return result;
+}
+
+// ---------------------------------------------------------------------------------------------- the loop
+
+SimulationResult Simulation::run() {
+  for (std::size_t i = 0; i < throttles_.size(); ++i) throttles_[i].idle(Instant());
+  auto row = setup_.source->next();
+  const bool sampling = setup_.sample_period > Span();
+  Instant next_sample = sampling ? Instant() + setup_.sample_period : Instant::never();
+  Instant now;
+
+  for (;;) {
+    const auto& counts = dispatcher_.counts();
+    if (!row && counts.in_flight == 0 && counts.held == 0 && free_flights_.size() == flights_.size()) break;
+
+    const Instant step = wakes_.at();
+    const Instant rare = rare_.empty() ? Instant::never() : rare_.top().at;
+    const Instant arrival = row ? row->arrival : Instant::never();
+    const Instant next = std::min({step, rare, arrival, next_sample});
+    // INV-7: whatever is unfinished has a future wake-up; only a fleet that is dead for good leaves requests behind.
+    if (std::min({step, rare, arrival}) == Instant::never()) break;
+    WATTLE_CHECK(next >= now, "INV-1: time never runs backwards");
+    now = next;
+    ++events_;
+    if (step == now) {
+      step_ends(wakes_.first(), now);
+    } else if (rare == now) {
+      const Event event = rare_.top();
+      rare_.pop();
+      event.event_class == EventClass::Transfer ? transfer_done(event) : strike(event);
+    } else if (arrival == now) {
+      arrive(*row, now);
+      row = setup_.source->next();
+    } else {
+      sample(now);
+      next_sample = next_sample + setup_.sample_period;
+    }
+    if (setup_.check_invariants) check(now);
+  }
+  const Instant end = std::max(last_left_, now);
+  for (std::size_t i = 0; i < stretches_.size(); ++i) close_stretch(i, end);
+  ledger_.close(end);
+
+  SimulationResult result{statistics_.summary(), statistics_.curves()};
+  auto& summary = result.summary;
+  const auto totals = ledger_.fleet();
+  summary.energy.total = totals.total.energy.joules();
+  summary.energy.idle = totals.idle.energy.joules();
+  summary.energy.busy = (totals.total.energy - totals.idle.energy).joules();
+  summary.energy.prefill = totals.prefill.energy.joules();
+  summary.energy.decode = totals.decode.energy.joules();
+  summary.carbon = totals.total.carbon.grams();
+  std::int64_t gpus = 0;
+  double mhz_seconds = 0.0;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    gpus += setup_.instances[i].facts.tensor_parallel;
+    const auto& integral = clock_integrals_[i];
+    mhz_seconds += integral.mhz_seconds + integral.clock.value() * (end - integral.since).seconds();
+    summary.sim.iterations += replicas_[i].iterations();
+  }
+  const double seconds = end.seconds();
+  summary.mean_gpus = static_cast<double>(gpus);
+  summary.cost = Usd(setup_.gpu_price.value() * static_cast<double>(gpus) * seconds / 3600.0);
+  if (seconds > 0.0) summary.clock_mean_mhz = mhz_seconds / (seconds * static_cast<double>(replicas_.size()));
+  summary.sim.virtual_s = seconds;
+  summary.sim.events = events_;
+  summary.journal_digest = digest_.value();
+  summary.derive();
+  return result;
+}
+
+void Simulation::step_ends(std::size_t i, Instant now) {
+  auto& replica = replicas_[i];
+  replica.advance(now);
+  // Handlers may submit to this or another replica, which adds no events; a hand-over frees nothing until it is done.
+  handled_.swap(replica.events());
+  for (const auto& event : handled_) {
+    auto& flight = flights_[event.tag];
+    auto& outcome = flight.outcome;
+    if (event.kind == engine::EventKind::FirstToken) {
+      outcome.first_token = event.at;
+      outcome.prefill_start = event.prefill_start;
+      if (setup_.instances[i].facts.role == Role::Prefill && flight.true_output_tokens > 1) {
+        outcome.output_tokens = 1;
+        refresh_views(now);
+        dispatcher_.prefill_done(outcome.request.id, now);
+      }
+      continue;
+    }
+    outcome.output_tokens = event.output_tokens;
+    outcome.preemptions += event.preemptions;
+    outcome.gaps_within_itl += event.gaps_within_itl;
+    leave(event.tag, event.kind == engine::EventKind::Finished ? Fate::Finished : Fate::Cancelled, "", now);
+  }
+  handled_.clear();
+  kick(i, now);
+}
+
+void Simulation::kick(std::size_t i, Instant now) {
+  if (replicas_[i].wants_start()) replicas_[i].start_step(now);
+  wake(i);
+}
+
+void Simulation::refresh_views(Instant now) {
+  for (auto& replica : replicas_) dispatcher_.report(replica.report(now));
+}
+
+Tag Simulation::new_flight() {
+  if (free_flights_.empty()) {
+    flights_.emplace_back();
+    return static_cast<Tag>(flights_.size() - 1);
+  }
+  const Tag tag = free_flights_.back();
+  free_flights_.pop_back();
+  const std::uint32_t life = flights_[tag].life;
+  flights_[tag] = Flight{};
+  flights_[tag].life = life + 1;
+  return tag;
+}
+
+void Simulation::arrive(const workload::TraceRow& row, Instant now) {
+  const Tag tag = new_flight();
+  auto& flight = flights_[tag];
+  auto& request = flight.outcome.request;
+  request.id = RequestId(arrivals_++);
+  request.arrival = now;
+  request.prompt_tokens = row.prompt_tokens;
+  request.max_tokens = setup_.max_tokens;
+  flight.true_output_tokens = row.output_tokens;
+  flight.alive = true;
+  tags_.emplace(request.id.value(), tag);
+  statistics_.add_arrivals();
+  refresh_views(now);
+  dispatcher_.arrive(request, now);
+}
+
+void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now) {
+  const auto& flight = flights_[tag];
+  const auto& request = flight.outcome.request;
+  auto& replica = replicas_[index(instance)];
+  if (!replica.can_ever_fit(request.prompt_tokens, flight.true_output_tokens)) {
+    leave(tag, kv_ready ? Fate::Failed : Fate::Rejected, "prompt and output can never fit in the KV cache", now);
+    return;
+  }
+  engine::Job job;
+  job.tag = tag;
+  job.id = request.id;
+  job.arrival = request.arrival;
+  job.prompt_tokens = request.prompt_tokens;
+  job.output_tokens = flight.true_output_tokens;
+  job.kv_ready = kv_ready;
+  job.first_token = flight.outcome.first_token;
+  replica.submit(job, now);
+  kick(index(instance), now);
+}
+
+void Simulation::start(const Request& request, InstanceId instance, Instant now) {
+  const Tag tag = tag_of(request.id);
+  auto& outcome = flights_[tag].outcome;
+  outcome.dispatched = now;
+  outcome.prefill_instance = instance;
+  outcome.decode_instance = setup_.instances[index(instance)].facts.role == Role::Prefill ? kNoInstance : instance;
+  submit(tag, instance, false, now);
+}
+
+void Simulation::hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant now) {
+  const Tag tag = tag_of(request.id);
+  flights_[tag].outcome.decode_instance = decode;
+  Instant arrived = now;
+  if (setup_.link.bandwidth_bytes_per_s > 0.0) {
+    const double bytes = setup_.instances[index(prefill)].kv_bytes_per_token * request.prompt_tokens;
+    auto& free = link_free_[index(prefill)];
+    free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
+    arrived = free + setup_.link.latency;
+  }
+  rare_.push({arrived, EventClass::Transfer, rare_sequence_++, tag, flights_[tag].life, decode, Span()});
+}
+
+void Simulation::transfer_done(const Event& event) {
+  auto& flight = flights_[event.tag];
+  if (!flight.alive || flight.life != event.life) return;  // its prefill instance died on the way
+  const InstanceId prefill = flight.outcome.prefill_instance;
+  replicas_[index(prefill)].release(event.tag, event.at);
+  if (replicas_[index(event.instance)].dead()) {
+    leave(event.tag, Fate::Failed, "the decode instance died", event.at);
+  } else {
+    submit(event.tag, event.instance, true, event.at);
+  }
+  kick(index(prefill), event.at);
+}
+
+void Simulation::refuse(const Request& request, const char* reason, Instant now) {
+  const Tag tag = tag_of(request.id);
+  auto& flight = flights_[tag];
+  flight.refused = true;
+  const bool begun = flight.outcome.first_token != Instant::never();
+  if (begun) replicas_[index(flight.outcome.prefill_instance)].release(tag, now);
+  leave(tag, begun ? Fate::Failed : Fate::Rejected, reason, now);
+}
+
+void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
+  auto& flight = flights_[tag];
+  flight.alive = false;
+  auto& outcome = flight.outcome;
+  outcome.fate = fate;
+  outcome.reason = reason;
+  outcome.left = now;
+  const auto booked = flight.account.total();
+  outcome.energy = booked.energy;
+  outcome.carbon = booked.carbon.grams();
+  last_left_ = now;
+  sink_.outcome(outcome);
+  tags_.erase(outcome.request.id.value());
+  const Outcome copy = outcome;  // the dispatcher may start a held request, which may reuse this place
+  const bool refused = flight.refused;
+  free_flights_.push_back(tag);
+  if (!refused) {
+    refresh_views(now);
+    dispatcher_.left(copy, now);
+  }
+}
+
+void Simulation::strike(const Event& event) {
+  const std::size_t i = index(event.instance);
+  auto& replica = replicas_[i];
+  if (event.event_class == EventClass::Recovery) {
+    replica.revive(event.at);
+    dispatcher_.set_accepting(event.instance, true, event.at);
+    wake(i);
+    return;
+  }
+  if (replica.dead()) return;
+  dispatcher_.set_accepting(event.instance, false, event.at);
+  for (const Tag tag : replica.kill(event.at)) leave(tag, Fate::Failed, "the instance died", event.at);
+  wake(i);
+  if (event.down != Span::max()) {
+    rare_.push({event.at + event.down, EventClass::Recovery, rare_sequence_++, 0, 0, event.instance, Span()});
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- observing
+
+Hold Simulation::step_starts(const StepReport& report) {
+  const std::size_t i = index(report.instance);
+  if (setup_.stretches) {
+    auto& stretch = stretches_[i];
+    const bool same = stretch.steps > 0 && report.shape.prefill_tokens == 0 && stretch.shape.prefill_tokens == 0 &&
+                      report.shape.decode_requests == stretch.shape.decode_requests &&
+                      stretch.clock == replicas_[i].effective_clock();
+    if (!same) {
+      close_stretch(i, report.start);
+      stretch = {report.instance, report.start, report.start, report.shape, 0, replicas_[i].effective_clock()};
+    }
+    ++stretch.steps;
+  }
+  return throttles_[i].step(report, report.start);
+}
+
+void Simulation::goes_idle(InstanceId instance, Instant at) {
+  close_stretch(index(instance), at);
+  throttles_[index(instance)].idle(at);
+}
+
+void Simulation::close_stretch(std::size_t i, Instant at) {
+  auto& stretch = stretches_[i];
+  if (stretch.steps == 0) return;
+  stretch.end = at;
+  sink_.stretch(stretch);
+  stretch.steps = 0;
+}
+
+void Simulation::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
+                               std::int64_t prefill_tokens, MegaHertz clock) {
+  ledger_.power_changes(instance, at, power, decode_requests, prefill_tokens);
+  auto& integral = clock_integrals_[index(instance)];
+  if (clock != integral.clock) {
+    integral.mhz_seconds += integral.clock.value() * (at - integral.since).seconds();
+    integral.clock = clock;
+    integral.since = at;
+  }
+}
+
+void Simulation::prefill_settled(InstanceId instance, Instant at, std::span<const engine::PrefillShare> shares) {
+  booked_.clear();
+  for (const auto& share : shares) booked_.push_back({&flights_[share.tag].account, share.tokens});
+  ledger_.settle_prefill(instance, at, booked_);
+}
+
+void Simulation::sample(Instant now) {
+  for (auto& replica : replicas_) {
+    const StepReport report = replica.report(now);
+    sink_.sample({now, report.instance, replica.power(), replica.effective_clock(), report.shape.decode_requests,
+                  report.shape.prefill_tokens, report.waiting_requests, report.kv_tokens});
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- checking
+
+void Simulation::check(Instant now) const {
+  std::int64_t held_by_engines = 0;
+  for (const auto& replica : replicas_) {
+    replica.check_invariants();
+    held_by_engines += replica.requests_held();
+  }
+  const auto& counts = dispatcher_.counts();
+  const auto live = static_cast<std::int64_t>(flights_.size() - free_flights_.size());
+  WATTLE_CHECK(live == counts.in_flight + counts.held, "INV-2: the dispatcher and the driver count the same requests");
+  WATTLE_CHECK(arrivals_ == statistics_.left() + live, "INV-2: arrived = left + in flight");
+  WATTLE_CHECK(held_by_engines <= live + static_cast<std::int64_t>(rare_.size()),
+               "INV-2: no engine holds a request nobody knows");
+  for (const auto& flight : flights_) {
+    if (!flight.alive) continue;
+    WATTLE_CHECK(flight.outcome.first_token == Instant::never() || flight.outcome.first_token <= now,
+                 "INV-8: no token before its prefill has ended");
+  }
+}
+
+}  // namespace
+
+SimulationResult simulate(SimulationSetup setup) { return Simulation(std::move(setup)).run(); }
+
+}  // namespace wattle::sim

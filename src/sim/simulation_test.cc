@@ -1,0 +1,288 @@
+// INV-6: fast-forward equals step by step, to the nanosecond and the picojoule, in random fleets with random clocks,
+// holds, faults and cache sizes. Every run has all checkers on.
+#include "sim/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/random.h"
+#include "engine/hardware_profile.h"
+
+namespace wattle::sim {
+namespace {
+
+class ListSource final : public workload::RequestSource {
+ public:
+  explicit ListSource(std::vector<workload::TraceRow> rows) : rows_(std::move(rows)) {}
+  std::optional<workload::TraceRow> next() override {
+    if (next_ == rows_.size()) return std::nullopt;
+    return rows_[next_++];
+  }
+  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
+
+ private:
+  std::vector<workload::TraceRow> rows_;
+  std::size_t next_ = 0;
+};
+
+/// Clock by batch and KV thresholds, with the longest hold that is still exact: what a real policy does, without
+/// belief.
+class ThresholdPolicy final : public policy::FrequencyPolicy {
+ public:
+  ThresholdPolicy(std::int32_t batch, std::int64_t kv, bool dwells) : batch_(batch), kv_(kv), dwells_(dwells) {}
+  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant now) override {
+    const auto& shape = view.step.shape;
+    if (shape.idle()) return {MegaHertz(210), "idle", Hold::forever()};
+    if (dwells_ && now < quiet_until_)
+      return {last_, "dwell", {std::numeric_limits<std::int64_t>::max(), quiet_until_}};
+    const bool high = view.step.waiting_requests > 0 || shape.prefill_tokens > 0 || shape.decode_requests > batch_ ||
+                      shape.decode_kv_tokens > kv_;
+    const MegaHertz clock = high ? MegaHertz(1410) : MegaHertz(1005);
+    if (clock != last_) quiet_until_ = now + Span::ms(200);
+    last_ = clock;
+    const bool by_kv = shape.decode_kv_tokens <= kv_;
+    return {clock, high ? "high" : "low", {by_kv ? kv_ : std::numeric_limits<std::int64_t>::max(), Instant::never()}};
+  }
+
+ private:
+  std::int32_t batch_;
+  std::int64_t kv_;
+  bool dwells_;
+  MegaHertz last_;
+  Instant quiet_until_;
+};
+
+struct Case {
+  std::uint64_t seed = 0;
+  std::vector<workload::TraceRow> rows;
+  int prefill = 0, decode = 0, colocated = 1;
+  engine::EngineOptions engine;
+  engine::LinkOptions link;
+  engine::ClockDelays delays;
+  std::int32_t threshold_batch = 0;
+  std::int64_t threshold_kv = 0;
+  bool dwells = false;
+  std::vector<Fault> faults;
+  double memory_bytes = 0;
+};
+
+Case draw(std::uint64_t seed) {
+  RandomStream random(seed, "case");
+  Case c;
+  c.seed = seed;
+  if (random.below(2) == 0) {
+    c.colocated = 0;
+    c.prefill = 1 + static_cast<int>(random.below(2));
+    c.decode = 1 + static_cast<int>(random.below(3));
+  } else {
+    c.colocated = 1 + static_cast<int>(random.below(3));
+  }
+  c.engine.chunked_prefill = random.below(4) != 0;
+  c.engine.block_size = random.below(2) == 0 ? 16 : 1 + static_cast<std::int32_t>(random.below(40));
+  c.engine.max_num_seqs = random.below(3) == 0 ? 1 + static_cast<std::int32_t>(random.below(12)) : 256;
+  c.engine.max_num_batched_tokens = 64 + static_cast<std::int32_t>(random.below(4000));
+  // From a cache that holds two requests to one that never fills.
+  c.memory_bytes = random.below(2) == 0 ? 80e9 : 20.3e9 + 1e9 * random.uniform();
+  if (random.below(3) == 0) c.link.bandwidth_bytes_per_s = 0.0;
+  if (random.below(4) == 0) c.delays = {Span(), Span()};
+  c.threshold_batch = static_cast<std::int32_t>(random.below(20));
+  c.threshold_kv = static_cast<std::int64_t>(random.below(20000));
+  c.dwells = random.below(2) == 0;
+  double t = 0.0;
+  const double rate = 0.5 + 30.0 * random.uniform();
+  const auto n = 20 + random.below(120);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    if (random.below(8) != 0) t += random.exponential() / rate;  // one in eight arrives together with the one before
+    const auto prompt = 1 + static_cast<std::int32_t>(random.below(random.below(5) == 0 ? 6000 : 600));
+    const auto output = 1 + static_cast<std::int32_t>(random.below(random.below(5) == 0 ? 900 : 120));
+    c.rows.push_back({Instant(Span::from_seconds(t).ns()), prompt, output});
+  }
+  if (random.below(3) == 0) {
+    const auto fleet = static_cast<std::uint64_t>(c.colocated + c.prefill + c.decode);
+    c.faults.push_back({Instant(Span::from_seconds(t * random.uniform()).ns()),
+                        InstanceId(static_cast<std::int32_t>(random.below(fleet))), Span::ms(700)});
+  }
+  return c;
+}
+
+struct Played {
+  SimulationResult result;
+  std::map<std::int64_t, Outcome> outcomes;
+};
+
+class Collect final : public journal::Sink {
+ public:
+  explicit Collect(std::map<std::int64_t, Outcome>& into) : into_(into) {}
+  void outcome(const Outcome& o) override {
+    EXPECT_TRUE(into_.emplace(o.request.id.value(), o).second) << "left twice";
+  }
+
+ private:
+  std::map<std::int64_t, Outcome>& into_;
+};
+
+Played play(const Case& c, bool fast_forward, bool sampled = false) {
+  GpuSpec gpu;
+  gpu.memory_bytes = c.memory_bytes;
+  const auto model = engine::StepModel::make(gpu, LlmSpec{}, 1, engine::HardwareProfile{}, c.engine);
+  EXPECT_TRUE(model.has_value()) << model.error().message();
+  const auto intensity = carbon::IntensitySeries::constant(GramsPerKwh(400.0));
+  ListSource source(c.rows);
+  SimulationSetup setup;
+  setup.engine = c.engine;
+  setup.link = c.link;
+  setup.clock_delays = c.delays;
+  setup.slo.ttft = Span::ms(600);
+  setup.slo.itl = Span::ms(20);
+  setup.intensity = &intensity;
+  setup.source = &source;
+  setup.faults = c.faults;
+  setup.fast_forward = fast_forward;
+  setup.check_invariants = true;
+  setup.sample_period = sampled ? Span::ms(37) : Span();
+  const auto add = [&](Role role, int count) {
+    for (int i = 0; i < count; ++i) {
+      InstanceSetup instance;
+      instance.facts.id = InstanceId(static_cast<std::int32_t>(setup.instances.size()));
+      instance.facts.role = role;
+      instance.model = &*model;
+      instance.kv_bytes_per_token = 131072.0;
+      instance.initial_clock = MegaHertz(1410);
+      instance.frequency.policy = std::make_unique<ThresholdPolicy>(c.threshold_batch, c.threshold_kv, c.dwells);
+      setup.instances.push_back(std::move(instance));
+    }
+  };
+  add(Role::Colocated, c.colocated);
+  add(Role::Prefill, c.prefill);
+  add(Role::Decode, c.decode);
+  Played r;
+  Collect collect(r.outcomes);
+  setup.sink = &collect;
+  r.result = simulate(std::move(setup));
+  return r;
+}
+
+void expect_equal(const Played& a, const Played& b) {
+  const auto& x = a.result.summary;
+  const auto& y = b.result.summary;
+  EXPECT_EQ(x.journal_digest, y.journal_digest);
+  EXPECT_EQ(x.energy.total.value(), y.energy.total.value());
+  EXPECT_EQ(x.energy.prefill.value(), y.energy.prefill.value());
+  EXPECT_EQ(x.energy.idle.value(), y.energy.idle.value());
+  EXPECT_EQ(x.carbon.value(), y.carbon.value());
+  EXPECT_EQ(x.itl.count, y.itl.count);
+  EXPECT_EQ(x.itl.mean_ms, y.itl.mean_ms);
+  EXPECT_EQ(x.itl.p99_ms, y.itl.p99_ms);
+  EXPECT_EQ(x.slo.itl, y.slo.itl);
+  EXPECT_EQ(x.slo.all, y.slo.all);
+  EXPECT_EQ(x.sim.iterations, y.sim.iterations);
+  EXPECT_EQ(x.requests.preemptions, y.requests.preemptions);
+  ASSERT_EQ(a.outcomes.size(), b.outcomes.size());
+  for (const auto& [id, o] : a.outcomes) {
+    const auto& p = b.outcomes.at(id);
+    EXPECT_EQ(o.left, p.left) << "request " << id;
+    EXPECT_EQ(o.first_token, p.first_token) << "request " << id;
+    EXPECT_EQ(o.gaps_within_itl, p.gaps_within_itl) << "request " << id;
+    EXPECT_EQ(o.output_tokens, p.output_tokens) << "request " << id;
+    EXPECT_TRUE(o.energy == p.energy) << "request " << id;
+  }
+}
+
+class FastForward : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(FastForward, EqualsStepByStep) {
+  const Case c = draw(GetParam());
+  const Played stepped = play(c, false);
+  const Played fast = play(c, true);
+  expect_equal(stepped, fast);
+  // The closed form was really used, and looking at the run does not change it.
+  EXPECT_LE(fast.result.summary.sim.events, stepped.result.summary.sim.events);
+  expect_equal(fast, play(c, true, true));
+}
+
+TEST_P(FastForward, ReRunIsByteIdentical) {
+  const Case c = draw(GetParam());
+  expect_equal(play(c, true), play(c, true));
+}
+
+TEST_P(FastForward, RequestsAndEnergyAreConserved) {
+  const Case c = draw(GetParam());
+  const Played r = play(c, true);
+  const auto& s = r.result.summary;
+  EXPECT_EQ(s.requests.arrived, static_cast<std::int64_t>(c.rows.size()));
+  EXPECT_EQ(s.requests.arrived, s.requests.finished + s.requests.rejected + s.requests.failed + s.requests.cancelled +
+                                    s.requests.in_flight);
+  Picojoules booked;
+  std::int64_t tokens = 0;
+  for (const auto& [id, o] : r.outcomes) {
+    booked += o.energy;
+    tokens += o.output_tokens;
+    if (o.fate == Fate::Finished) {
+      EXPECT_EQ(o.output_tokens, c.rows[static_cast<std::size_t>(id)].output_tokens);
+      EXPECT_GE(o.first_token, o.request.arrival);
+      EXPECT_GE(o.left, o.first_token);
+      EXPECT_LE(o.gaps_within_itl, o.output_tokens - 1);
+    }
+  }
+  EXPECT_EQ(tokens, s.tokens.output);
+  EXPECT_NEAR(booked.joules().value(), s.energy.prefill.value() + s.energy.decode.value(), 1e-6);
+  EXPECT_NEAR(s.energy.busy.value() + s.energy.idle.value(), s.energy.total.value(), 1e-9 * s.energy.total.value());
+  if (c.faults.empty()) {
+    // Every picojoule of work belongs to a request, save what integer division leaves.
+    EXPECT_NEAR(s.energy.prefill.value() + s.energy.decode.value(), s.energy.busy.value(),
+                1e-9 * s.energy.total.value());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, FastForward, testing::Range<std::uint64_t>(1, 121));
+
+TEST(Simulation, RandomCasesReachTheRareBranches) {
+  std::int64_t preemptions = 0, changes = 0, rejected = 0, failed = 0;
+  for (std::uint64_t seed = 1; seed < 121; ++seed) {
+    const auto summary = play(draw(seed), true).result.summary;
+    preemptions += summary.requests.preemptions;
+    changes += summary.clock_changes;
+    rejected += summary.requests.rejected;
+    failed += summary.requests.failed;
+  }
+  EXPECT_GT(preemptions, 100);
+  EXPECT_GT(changes, 1000);
+  EXPECT_GT(rejected, 10);
+  EXPECT_GT(failed, 100);
+}
+
+TEST(Simulation, FastForwardSkipsMostEvents) {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.threshold_batch = 1000;
+  c.threshold_kv = 1'000'000'000;
+  c.rows = {{Instant(), 100, 500}, {Instant(1), 100, 700}};
+  const auto stepped = play(c, false);
+  const auto fast = play(c, true);
+  expect_equal(stepped, fast);
+  EXPECT_GT(stepped.result.summary.sim.events, 10 * fast.result.summary.sim.events);
+}
+
+TEST(Simulation, RequestThatCanNeverFitIsRejectedAndTheRestGoesOn) {
+  Case c;
+  c.memory_bytes = 20.4e9;
+  c.rows = {{Instant(), 200'000, 5}, {Instant(1), 100, 20}};
+  const auto r = play(c, true);
+  EXPECT_EQ(r.outcomes.at(0).fate, Fate::Rejected);
+  EXPECT_EQ(r.outcomes.at(1).fate, Fate::Finished);
+}
+
+TEST(Simulation, DeadFleetLeavesNobodyWaitingForever) {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.rows = {{Instant(), 100, 500}, {Instant(2'000'000'000), 100, 20}};
+  c.faults = {{Instant(1'000'000'000), InstanceId(0), Span::max()}};
+  const auto r = play(c, true);
+  EXPECT_EQ(r.outcomes.at(0).fate, Fate::Failed);
+  EXPECT_EQ(r.result.summary.requests.in_flight, 1) << "held: nothing accepts it, and nothing ever will";
+}
+
+}  // namespace
+}  // namespace wattle::sim
