@@ -43,10 +43,14 @@ TraceSummary summarize(std::span<const TraceRow> rows) {
     out.arrival_cv = std::sqrt(squares / static_cast<double>(rows.size() - 1)) / mean_gap;
   }
 
-  std::size_t most = 0;
-  for (std::size_t first = 0, end = 0; first < rows.size(); ++first) {
-    while (end < rows.size() && rows[end].arrival - rows[first].arrival < kWindow) ++end;
-    most = std::max(most, end - first);
+  std::int64_t most = 0;
+  std::int64_t window = -1;
+  std::int64_t in_window = 0;
+  for (const TraceRow& row : rows) {
+    const std::int64_t here = (row.arrival - rows.front().arrival).ns() / kWindow.ns();
+    in_window = here == window ? in_window + 1 : 1;
+    window = here;
+    most = std::max(most, in_window);
   }
   out.peak_rate_10s_per_s = static_cast<double>(most) / kWindow.seconds();
 

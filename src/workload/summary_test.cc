@@ -29,9 +29,12 @@ TEST(Summary, OfAHandCountedTrace) {
   EXPECT_EQ(s.output.max, 40);
 }
 
-TEST(Summary, TheWindowLeavesOutItsEnd) {
-  const std::vector<TraceRow> rows = {{Instant(), 1, 1}, {Instant() + Span::s(10), 1, 1}};
-  EXPECT_DOUBLE_EQ(summarize(rows).peak_rate_10s_per_s, 0.1);
+TEST(Summary, WindowsLieEndToEndFromTheFirstArrival) {
+  const std::vector<TraceRow> rows = {{Instant() + Span::s(7), 1, 1},
+                                      {Instant() + Span::s(17), 1, 1},
+                                      {Instant() + Span::s(26), 1, 1},
+                                      {Instant() + Span::s(27), 1, 1}};
+  EXPECT_DOUBLE_EQ(summarize(rows).peak_rate_10s_per_s, 0.2);  // 17 and 26; 7 and 27 are in windows of their own
 }
 
 TEST(Summary, OfOneRowAndOfNone) {
@@ -54,6 +57,7 @@ TEST(Summary, OfTheAzureTraces) {
   EXPECT_NEAR(c.span.seconds(), 3502.0, 0.5);
   EXPECT_NEAR(c.rate_per_s, 5.53, 0.005);
   EXPECT_NEAR(c.arrival_cv, 1.09, 0.005);
+  EXPECT_DOUBLE_EQ(c.peak_rate_10s_per_s, 9.8);
   EXPECT_NEAR(c.prompt.mean, 1155.0, 0.5);
   EXPECT_EQ(c.prompt.p50, 1020);
   EXPECT_EQ(c.prompt.p99, 4142);
@@ -67,6 +71,7 @@ TEST(Summary, OfTheAzureTraces) {
   EXPECT_NEAR(k.span.seconds(), 3436.0, 0.5);
   EXPECT_NEAR(k.rate_per_s, 2.57, 0.005);
   EXPECT_NEAR(k.arrival_cv, 13.2, 0.06);
+  EXPECT_DOUBLE_EQ(k.peak_rate_10s_per_s, 32.7);
   EXPECT_NEAR(k.prompt.mean, 2048.0, 0.5);
   EXPECT_EQ(k.prompt.p50, 1469);
   EXPECT_EQ(k.prompt.p99, 7436);
