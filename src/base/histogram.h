@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/wide.h"
+
 namespace wattle {
 
 /// Relative bucket width 1/128 (< 0.8 %), quantiles report the bucket's middle (error < 0.4 %). Sum and count are
@@ -17,11 +19,14 @@ class Histogram {
     if (i >= counts_.size()) counts_.resize(i + 1, 0);
     counts_[i] += count;
     count_ += count;
-    sum_ += static_cast<double>(value) * static_cast<double>(count);
+    if (value > 0) sum_ += Int128{value} * count;
     if (value > max_) max_ = value;
   }
   [[nodiscard]] std::int64_t count() const { return count_; }
-  [[nodiscard]] double mean() const { return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_); }
+  [[nodiscard]] Int128 sum() const { return sum_; }
+  [[nodiscard]] double mean() const {
+    return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_);
+  }
   [[nodiscard]] std::int64_t max() const { return max_; }
   /// Smallest recorded level with at least a share q in [0, 1] of the values at or below it; 0 when empty.
   [[nodiscard]] std::int64_t quantile(double q) const;
@@ -56,7 +61,7 @@ class Histogram {
   std::vector<std::int64_t> counts_;
   std::int64_t count_ = 0;
   std::int64_t max_ = 0;
-  double sum_ = 0.0;
+  Int128 sum_ = 0;  ///< integer, so that it does not depend on the order of additions and merges
 };
 
 }  // namespace wattle

@@ -59,7 +59,7 @@ inline constexpr InstanceId kNoInstance{-1};
 
 [[nodiscard]] constexpr Watts to_watts(Milliwatts p) { return Watts(static_cast<double>(p.value()) * 1e-3); }
 [[nodiscard]] constexpr Milliwatts to_milliwatts(Watts p) {
-  return Milliwatts(static_cast<std::int64_t>(p.value() * 1e3 + 0.5));
+  return Milliwatts(static_cast<std::int64_t>(p.value() * 1e3 + (p.value() < 0.0 ? -0.5 : 0.5)));
 }
 
 /// Exact energy: 1 mW x 1 ns = 1 pJ. Integer, so sums do not depend on the order or number of additions.

@@ -48,9 +48,19 @@ class Instant {
   [[nodiscard]] constexpr double seconds() const { return static_cast<double>(ns_) * 1e-9; }
 
   constexpr auto operator<=>(const Instant&) const = default;
-  /// never() + anything stays never().
-  constexpr Instant operator+(Span d) const { return *this == never() ? never() : Instant(ns_ + d.ns()); }
-  constexpr Instant operator-(Span d) const { return *this == never() ? never() : Instant(ns_ - d.ns()); }
+  /// Saturating: never() + anything stays never(), and what would lie beyond the range is its end.
+  constexpr Instant operator+(Span d) const {
+    if (*this == never()) return never();
+    std::int64_t sum = 0;
+    if (!__builtin_add_overflow(ns_, d.ns(), &sum)) return Instant(sum);
+    return d.ns() > 0 ? never() : Instant(std::numeric_limits<std::int64_t>::min());
+  }
+  constexpr Instant operator-(Span d) const {
+    if (*this == never()) return never();
+    std::int64_t difference = 0;
+    if (!__builtin_sub_overflow(ns_, d.ns(), &difference)) return Instant(difference);
+    return d.ns() < 0 ? never() : Instant(std::numeric_limits<std::int64_t>::min());
+  }
   constexpr Span operator-(Instant o) const { return Span(ns_ - o.ns_); }
   constexpr Instant& operator+=(Span d) { return *this = *this + d; }
 
