@@ -1,6 +1,14 @@
 # What a row of the table in libraries.cmake turns into. Kept apart from the table so that tests/arch can run the same
 # functions over a house that breaks the rules, and show that the nets catch it.
 
+# Tests worth repeating under a sanitizer in every `make test`: what threads or hostile bytes could break. The target and
+# the label let a sanitizer build leave out the rest. Takes a test's target and its name in ctest.
+add_custom_target(sanitized_tests)
+function(wattle_sanitized target test)
+  add_dependencies(sanitized_tests ${target})
+  set_property(TEST ${test} APPEND PROPERTY LABELS sanitized)
+endfunction()
+
 function(wattle_add_library row)
   string(REPLACE "|" ";" fields "${row}")
   list(GET fields 0 name)
@@ -38,6 +46,11 @@ function(wattle_add_library row)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE wattle_${name} GTest::gtest_main rapidcheck)
     add_test(NAME unit.${name} COMMAND ${name}_test)
+    # property tests draw the same cases every time; run the binary by hand (or with another RC_PARAMS) for fresh ones
+    set_tests_properties(unit.${name} PROPERTIES ENVIRONMENT "RC_PARAMS=seed=20250801")
+    if(name IN_LIST WATTLE_SANITIZED_TESTS)
+      wattle_sanitized(${name}_test unit.${name})
+    endif()
   endif()
   if(WATTLE_BUILD_BENCHES AND benches)
     add_executable(${name}_bench ${benches})

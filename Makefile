@@ -1,0 +1,45 @@
+# The few words to know: `make up` shows it running, `make test` proves it. Everything is built under build/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+JOBS ?= $(shell nproc)
+
+# Measured data sets are optional; tests that need them are skipped without.
+ifndef WATTLE_DATA
+  ifneq ($(wildcard ../shared/data/.),)
+    export WATTLE_DATA := $(abspath ../shared/data)
+  endif
+endif
+
+.PHONY: install build up test test-asan test-tsan bench format clean
+
+install:
+	@tools/install.sh
+
+build: install
+	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=OFF
+	cmake --build build/release -j $(JOBS)
+
+up: build
+	build/release/wattle up
+
+# Every test, then the tests that threads or hostile bytes could break once more under the sanitizers.
+test: install
+	@tools/test.sh dev asan tsan
+
+# The whole suite under one sanitizer; much slower to build.
+test-asan: install
+	@tools/test.sh --all asan
+test-tsan: install
+	@tools/test.sh --all tsan
+
+bench: install
+	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=ON
+	cmake --build build/release -j $(JOBS)
+	python3 tools/bench.py --build build/release --out build/bench.json
+
+format:
+	git ls-files -co --exclude-standard '*.h' '*.cc' '*.c' | xargs -r clang-format-14 -i
+
+clean:
+	rm -rf build

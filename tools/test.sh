@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Builds and runs the tests of the named presets (dev, asan, tsan) and closes with one line per preset.
+# Under a sanitizer only the chosen tests are built (WATTLE_SANITIZED_TESTS in the preset), or everything with --all.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc)}
+all=false
+if [ "${1:-}" = --all ]; then
+  all=true
+  shift
+fi
+
+summary=()
+failed=false
+for preset in "$@"; do
+  started=$SECONDS
+  target=(--target sanitized_tests)
+  choose=(-L sanitized)
+  if [ "$preset" = dev ] || $all; then
+    target=()
+    choose=()
+  fi
+  echo "== $preset: build"
+  cmake --preset "$preset" >"/tmp/wattle-configure.$$" 2>&1 || { cat "/tmp/wattle-configure.$$"; exit 1; }
+  rm -f "/tmp/wattle-configure.$$"
+  cmake --build "build/$preset" -j "$jobs" "${target[@]}"
+  built=$((SECONDS - started))
+  echo "== $preset: test"
+  log=build/$preset/ctest.log
+  # --no-tests=error: a run that finds nothing to run has not passed
+  if ! ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" "${choose[@]}" 2>&1 | tee "$log"; then
+    failed=true
+  fi
+  verdict=$(grep -E 'tests passed' "$log" || echo 'ctest did not finish')
+  summary+=("$preset: $verdict (build ${built} s, tests $((SECONDS - started - built)) s)")
+done
+
+echo
+echo "== summary"
+printf '%s\n' "${summary[@]}"
+if $failed; then
+  exit 1
+fi
