@@ -1,0 +1,73 @@
+#pragma once
+// From entries (a file's, or --set) to a struct, through its option records. Everything unknown, ill-typed or out of
+// bounds is refused with its place and what would be right.
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "config/option.h"
+#include "config/toml_document.h"
+
+namespace wattle::config {
+
+/// "key=value" given on a command line, not yet tied to a record.
+struct Override {
+  std::string key;
+  std::string text;
+  [[nodiscard]] std::string where() const { return "--set " + key; }
+};
+
+/// Where each key was written, for checks that come after parsing.
+class Origins {
+ public:
+  Origins() = default;
+  explicit Origins(const Document& document);
+  void note(const std::string& key, std::string where) { where_[key] = std::move(where); }
+  [[nodiscard]] bool has(std::string_view key) const { return where_.contains(key); }
+  /// The key's own place, else its nearest enclosing table's, else the file's first line.
+  [[nodiscard]] std::string of(std::string_view key) const;
+
+ private:
+  std::string file_;
+  std::map<std::string, std::string, std::less<>> where_;
+};
+
+/// The value as the record's own type (integers widen to numbers), or why it is refused.
+[[nodiscard]] Result<Value> checked(const OptionSpec& spec, const Entry& entry);
+
+/// Reads `text` by the record's type, as --set does: strings need no quotes, lists no brackets.
+[[nodiscard]] Result<Entry> entry_from_text(const OptionSpec& spec, const Override& override_);
+
+/// The candidate a person probably meant, "" when none is near.
+[[nodiscard]] std::string nearest(std::string_view text, const std::vector<std::string>& candidates);
+
+/// The error for a key no record has: suggests the nearest one, or lists the section's keys.
+[[nodiscard]] Error unknown_key(const std::string& key, const std::string& where,
+                                const std::vector<const OptionSpec*>& specs);
+
+/// Refuses unknown keys and tables, and required keys that are absent.
+[[nodiscard]] Result<void> check_keys(const std::vector<const OptionSpec*>& specs, const std::vector<Entry>& entries,
+                                      const std::vector<TableEntry>& tables, const std::string& where_missing);
+
+/// Puts overrides in the place of written entries and notes them as origins.
+[[nodiscard]] Result<void> apply_overrides(const std::vector<const OptionSpec*>& specs,
+                                           const std::vector<Override>& overrides, std::vector<Entry>& entries,
+                                           Origins& origins);
+
+/// Sets every entry that has a record, in the records' order (so a shorthand comes before what refines it).
+template <typename S>
+[[nodiscard]] Result<void> fill(const std::vector<Option<S>>& options, const std::vector<Entry>& entries, S& to) {
+  for (const Option<S>& option : options) {
+    for (const Entry& entry : entries) {
+      if (entry.key != option.key) continue;
+      Result<Value> value = checked(option, entry);
+      if (!value) return std::unexpected(std::move(value.error()));
+      option.set(to, *value);
+    }
+  }
+  return {};
+}
+
+}  // namespace wattle::config

@@ -1,0 +1,203 @@
+#include "config/fleet_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace wattle::config {
+namespace {
+
+std::string pool_key(std::size_t index, std::string_view key) { return fmt::format("fleet.{}.{}", index, key); }
+
+/// Engines replicate KV heads beyond one per GPU, and split them evenly below.
+bool splits_heads(const LlmSpec& llm, std::int32_t tensor_parallel) {
+  if (llm.heads % tensor_parallel != 0) return false;
+  return llm.kv_heads % tensor_parallel == 0 || tensor_parallel % llm.kv_heads == 0;
+}
+
+struct Memory {
+  double weights_bytes = 0.0;    ///< of the whole instance
+  double available_bytes = 0.0;  ///< for weights and KV together, of the whole instance
+  double kv_bytes_per_token = 0.0;
+};
+
+Memory memory_of(const LoadedScenario& loaded, const GpuSpec& gpu, std::int32_t tensor_parallel) {
+  const engine::EngineOptions& engine = loaded.scenario.engine;
+  Memory m;
+  m.weights_bytes = loaded.llm.weight_bytes();
+  m.available_bytes =
+      tensor_parallel * (gpu.memory_bytes * engine.gpu_memory_utilization - engine.activation_bytes_per_gpu);
+  const double replication = std::max(1.0, static_cast<double>(tensor_parallel) / loaded.llm.kv_heads);
+  m.kv_bytes_per_token = loaded.llm.kv_bytes_per_token() * replication;
+  return m;
+}
+
+/// The smallest degree that splits the heads and leaves room for KV; 0 when none does.
+std::int32_t smallest_fitting(const LoadedScenario& loaded, const GpuSpec& gpu, double kv_tokens) {
+  for (std::int32_t tp = 1; tp <= loaded.llm.heads; ++tp) {
+    const Memory m = memory_of(loaded, gpu, tp);
+    if (splits_heads(loaded.llm, tp) && m.available_bytes >= m.weights_bytes + kv_tokens * m.kv_bytes_per_token) {
+      return tp;
+    }
+  }
+  return 0;
+}
+
+std::string remedy(const LoadedScenario& loaded, const GpuSpec& gpu, double kv_tokens) {
+  const std::int32_t tp = smallest_fitting(loaded, gpu, kv_tokens);
+  return tp > 0 ? fmt::format("the smallest tensor_parallel that fits is {}", tp)
+                : std::string("no tensor_parallel fits; choose a GPU with more memory");
+}
+
+Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
+  const Scenario& scenario = loaded.scenario;
+  const PoolOptions& pool = scenario.pools[index];
+  const GpuSpec& gpu = loaded.gpus[index];
+  const LlmSpec& llm = loaded.llm;
+  if (!splits_heads(llm, pool.tensor_parallel)) {
+    return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
+                     fmt::format("tensor_parallel {} does not divide the {} heads and {} KV heads of {} evenly",
+                                 pool.tensor_parallel, llm.heads, llm.kv_heads, llm.name));
+  }
+  const Memory m = memory_of(loaded, gpu, pool.tensor_parallel);
+  constexpr double kGb = 1e9;
+  if (m.weights_bytes > m.available_bytes) {
+    return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
+                     fmt::format("impossible fleet: the weights of {} need {:.1f} GB, {} x {} have {:.1f} GB for them "
+                                 "({:.0f} % of memory less {:.1f} GB each); {}",
+                                 llm.name, m.weights_bytes / kGb, pool.tensor_parallel, pool.gpu,
+                                 std::max(0.0, m.available_bytes) / kGb, 100.0 * scenario.engine.gpu_memory_utilization,
+                                 scenario.engine.activation_bytes_per_gpu / kGb, remedy(loaded, gpu, 0.0)));
+  }
+  // One request of the largest size must fit alone, or it could never be served.
+  const double largest = static_cast<double>(scenario.workload.max_prompt_tokens) +
+                         static_cast<double>(scenario.workload.max_output_tokens) + scenario.engine.block_size;
+  const double room = std::floor((m.available_bytes - m.weights_bytes) / m.kv_bytes_per_token);
+  if (room < largest) {
+    return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
+                     fmt::format("impossible fleet: after the weights of {} ({:.1f} GB) {} x {} keep the KV of {:.0f} "
+                                 "tokens, and one request may need {:.0f}; {}, or lower workload.max_prompt_tokens",
+                                 llm.name, m.weights_bytes / kGb, pool.tensor_parallel, pool.gpu, room, largest,
+                                 remedy(loaded, gpu, largest)));
+  }
+  for (std::size_t other = 0; other < index; ++other) {
+    const PoolOptions& o = scenario.pools[other];
+    if (o.role == pool.role && o.gpu == pool.gpu && o.tensor_parallel == pool.tensor_parallel &&
+        o.weight == pool.weight) {
+      return bad_input(loaded.origins.of(fmt::format("fleet.{}", index)),
+                       fmt::format("duplicate pool: the same role, gpu, tensor_parallel and weight as the one at {}; "
+                                   "raise that one's count instead",
+                                   loaded.origins.of(fmt::format("fleet.{}", other))));
+    }
+  }
+  return {};
+}
+
+Result<void> check_roles(const LoadedScenario& loaded) {
+  const std::vector<PoolOptions>& pools = loaded.scenario.pools;
+  const auto first = [&](Role role) {
+    return static_cast<std::size_t>(std::ranges::find(pools, role, &PoolOptions::role) - pools.begin());
+  };
+  const std::size_t prefill = first(Role::Prefill);
+  const std::size_t decode = first(Role::Decode);
+  const std::size_t colocated = first(Role::Colocated);
+  const auto at = [&](std::size_t index) { return loaded.origins.of(pool_key(index, "role")); };
+  if (prefill < pools.size() && decode == pools.size()) {
+    return bad_input(at(prefill), "a prefill pool without a decode pool; add a [[fleet]] with role = \"decode\"");
+  }
+  if (decode < pools.size() && prefill == pools.size()) {
+    return bad_input(at(decode), "a decode pool without a prefill pool; add a [[fleet]] with role = \"prefill\"");
+  }
+  if (colocated < pools.size() && prefill < pools.size()) {
+    return bad_input(at(std::max(colocated, prefill)),
+                     "colocated pools beside prefill and decode pools; a fleet is either the one or the other");
+  }
+  return {};
+}
+
+/// Where a recipe's key was written: by itself, or through the shorthand without "prefill"/"decode".
+std::string recipe_place(const Origins& origins, std::string_view phase, std::string_view key) {
+  const std::string own = fmt::format("frequency.{}.{}", phase, key);
+  const std::string shorthand = fmt::format("frequency.{}", key);
+  if (!origins.has(own) && origins.has(shorthand)) return origins.of(shorthand);
+  return origins.of(own);
+}
+
+std::string clock_problem(MegaHertz clock, const GpuSpec& gpu) {
+  const std::int32_t mhz = clock.value();
+  const std::int32_t low = gpu.clock_min.value();
+  const std::int32_t high = gpu.clock_max.value();
+  const std::int32_t step = gpu.clock_step.value();
+  if (mhz < low || mhz > high) {
+    return fmt::format("{} MHz is outside the {} to {} MHz of {}", mhz, low, high, gpu.name);
+  }
+  if ((mhz - low) % step == 0) return "";
+  const std::int32_t below = low + (mhz - low) / step * step;
+  return fmt::format("{} MHz is no clock of {}, which steps by {}; nearest: {} and {}", mhz, gpu.name, step, below,
+                     below + step);
+}
+
+struct Phase {
+  const char* name;
+  const FrequencyOptions* options;
+};
+
+std::array<Phase, 2> phases(const Recipe& recipe) {
+  return {{{"prefill", &recipe.prefill_frequency}, {"decode", &recipe.decode_frequency}}};
+}
+
+}  // namespace
+
+Result<void> check_fleet(const LoadedScenario& loaded) {
+  for (std::size_t i = 0; i < loaded.scenario.pools.size(); ++i) {
+    if (auto ok = check_pool(loaded, i); !ok) return ok;
+  }
+  return check_roles(loaded);
+}
+
+Result<void> check_recipe(const LoadedRecipe& loaded) {
+  for (const auto& [name, options] : phases(loaded.recipe)) {
+    const std::vector<MegaHertz>& clocks = options->clocks;
+    const std::string where = recipe_place(loaded.origins, name, "clocks_mhz");
+    if (options->policy == "eco-freq" && clocks.empty()) {
+      return bad_input(recipe_place(loaded.origins, name, "policy"),
+                       "eco-freq needs clocks to choose from, as in clocks_mhz = [1005, 1410]");
+    }
+    if (std::ranges::adjacent_find(clocks, std::greater_equal{}) != clocks.end()) {
+      return bad_input(where, "clocks_mhz must ascend, each clock once");
+    }
+  }
+  return {};
+}
+
+Result<void> check_recipe_on(const LoadedRecipe& recipe, const LoadedScenario& scenario) {
+  for (std::size_t i = 0; i < scenario.gpus.size(); ++i) {
+    const bool prefill = scenario.scenario.pools[i].role == Role::Prefill;
+    const Phase phase = phases(recipe.recipe)[prefill ? 0 : 1];
+    const FrequencyOptions& options = *phase.options;
+    const GpuSpec& gpu = scenario.gpus[i];
+    const auto refuse = [&](std::string_view key, const std::string& problem) {
+      return bad_input(recipe_place(recipe.origins, phase.name, key), problem);
+    };
+    constexpr MegaHertz kGpuDecides{0};
+    if (options.clock != kGpuDecides) {
+      if (const std::string problem = clock_problem(options.clock, gpu); !problem.empty()) {
+        return refuse("clock_mhz", problem);
+      }
+    }
+    if (options.idle_clock != kGpuDecides) {
+      if (const std::string problem = clock_problem(options.idle_clock, gpu); !problem.empty()) {
+        return refuse("idle_clock_mhz", problem);
+      }
+    }
+    for (const MegaHertz clock : options.clocks) {
+      if (const std::string problem = clock_problem(clock, gpu); !problem.empty()) return refuse("clocks_mhz", problem);
+    }
+  }
+  return {};
+}
+
+}  // namespace wattle::config

@@ -1,0 +1,84 @@
+#include <string_view>
+
+#include "config/records.h"
+
+namespace wattle::config {
+
+template <>
+struct Codec<Mode> : NamedCodec<Mode, Codec<Mode>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, Mode>>(
+        {{"enforce", Mode::Enforce}, {"shadow", Mode::Shadow}, {"off", Mode::Off}});
+  }
+};
+
+namespace {
+
+constexpr const char* kModeText = "enforce: decide and act; shadow: decide and journal only; off: do not ask";
+constexpr Bounds kClock{0, 10'000};
+
+std::vector<Option<FrequencyOptions>> frequency_options() {
+  using F = FrequencyOptions;
+  return {
+      choice("policy", &F::policy, {"static", "idle-parking", "eco-freq"}, "What chooses an instance's clock"),
+      option("mode", &F::mode, kModeText),
+      option("clock_mhz", &F::clock, "MHz", kClock, "static, idle-parking: the clock while busy; 0: the GPU's maximum"),
+      option("idle_clock_mhz", &F::idle_clock, "MHz", kClock,
+             "Clock of an instance without work; 0: the GPU's minimum"),
+      option("park_idle", &F::park_idle, "static, eco-freq: lock idle_clock_mhz while idle"),
+      option("clocks_mhz", &F::clocks, "MHz", {1, 10'000}, "eco-freq: the clocks to choose from, ascending"),
+      option("margin", &F::margin, "", {0, 0.95},
+             "eco-freq: share of the SLO kept in reserve; reports use the stated SLO"),
+      option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "eco-freq: shortest time from a raise to the next decrease"),
+  };
+}
+
+std::vector<Option<RoutingOptions>> routing_options() {
+  return {
+      choice("policy", &RoutingOptions::policy, {"round-robin", "least-loaded", "power-of-two", "weighted-round-robin"},
+             "What chooses a request's instance"),
+      option("mode", &RoutingOptions::mode, kModeText),
+  };
+}
+
+std::vector<Option<QueueingOptions>> queueing_options() {
+  return {
+      choice("policy", &QueueingOptions::policy, {"fcfs"}, "Order of held requests"),
+      option("mode", &QueueingOptions::mode, kModeText),
+  };
+}
+
+std::vector<Option<AdmissionOptions>> admission_options() {
+  using A = AdmissionOptions;
+  return {
+      choice("policy", &A::policy, {"always", "bounded"}, "What admits, holds or rejects a request"),
+      option("mode", &A::mode, kModeText),
+      option("max_in_flight_per_instance", &A::max_in_flight_per_instance, "requests", {1, 1'000'000'000},
+             "bounded: beyond, requests are held"),
+      option("max_held", &A::max_held, "requests", {0, 1'000'000'000}, "bounded: beyond, requests are rejected"),
+  };
+}
+
+}  // namespace
+
+const std::vector<Option<Recipe>>& recipe_options() {
+  static const std::vector<Option<Recipe>> options = [] {
+    std::vector<Option<Recipe>> all{
+        option("name", &Recipe::name, "Shown in reports; the file's name when absent"),
+        option("description", &Recipe::description, "One or two sentences for `wattle recipes`"),
+    };
+    // Shorthands first: what comes later refines them.
+    append<Recipe>(all, "frequency.", {&Recipe::prefill_frequency, &Recipe::decode_frequency}, frequency_options());
+    append<Recipe>(all, "frequency.prefill.", {&Recipe::prefill_frequency}, frequency_options());
+    append<Recipe>(all, "frequency.decode.", {&Recipe::decode_frequency}, frequency_options());
+    append<Recipe>(all, "routing.", {&Recipe::route_prefill, &Recipe::route_decode}, routing_options());
+    append<Recipe>(all, "routing.prefill.", {&Recipe::route_prefill}, routing_options());
+    append<Recipe>(all, "routing.decode.", {&Recipe::route_decode}, routing_options());
+    append<Recipe>(all, "queueing.", {&Recipe::queueing}, queueing_options());
+    append<Recipe>(all, "admission.", {&Recipe::admission}, admission_options());
+    return all;
+  }();
+  return options;
+}
+
+}  // namespace wattle::config

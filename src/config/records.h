@@ -1,0 +1,20 @@
+#pragma once
+// The option records of every file a person writes. docs/reference/ is generated from these.
+#include <vector>
+
+#include "config/option.h"
+#include "config/recipe.h"
+#include "config/scenario.h"
+#include "model/hardware.h"
+
+namespace wattle::config {
+
+/// All keys of a scenario except those of [[fleet]].
+[[nodiscard]] const std::vector<Option<Scenario>>& scenario_options();
+/// Keys of one [[fleet]] element, as "fleet.role".
+[[nodiscard]] const std::vector<Option<PoolOptions>>& pool_options();
+[[nodiscard]] const std::vector<Option<Recipe>>& recipe_options();
+[[nodiscard]] const std::vector<Option<GpuSpec>>& gpu_options();
+[[nodiscard]] const std::vector<Option<LlmSpec>>& llm_options();
+
+}  // namespace wattle::config

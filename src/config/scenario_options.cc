@@ -1,0 +1,142 @@
+#include <limits>
+#include <string_view>
+
+#include "config/records.h"
+
+namespace wattle::config {
+
+template <>
+struct Codec<Role> : NamedCodec<Role, Codec<Role>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, Role>>(
+        {{"colocated", Role::Colocated}, {"prefill", Role::Prefill}, {"decode", Role::Decode}});
+  }
+};
+
+template <>
+struct Codec<workload::TraceFormat> : NamedCodec<workload::TraceFormat, Codec<workload::TraceFormat>> {
+  static constexpr auto names() {
+    using workload::TraceFormat;
+    return std::to_array<std::pair<std::string_view, TraceFormat>>({{"azure", TraceFormat::Azure},
+                                                                    {"vidur", TraceFormat::Vidur},
+                                                                    {"splitwise", TraceFormat::Splitwise},
+                                                                    {"mooncake", TraceFormat::Mooncake},
+                                                                    {"burstgpt", TraceFormat::BurstGpt}});
+  }
+};
+
+namespace {
+
+constexpr double kYear_s = 366.0 * 86400.0;
+
+std::vector<Option<workload::WorkloadOptions>> workload_options() {
+  using W = workload::WorkloadOptions;
+  constexpr Bounds kTokens{1, 10'000'000};
+  constexpr Bounds kMean{0, 1e7, true};
+  constexpr Bounds kDeviation{0, 1e7};
+  return {
+      option("trace", &W::trace,
+             "Trace file to replay; a relative path is looked up in WATTLE_DATA, then beside the scenario. Empty: "
+             "synthetic arrivals"),
+      option("format", &W::format, "What wrote the trace file"),
+      option("rate_scale", &W::rate_scale, "", {0, 1e6, true},
+             "Arrival rate against the trace's own: 2 sends the same requests in half the time"),
+      option("start_s", &W::start, "s", {0, kYear_s}, "Where the replayed slice begins, in the trace's own time"),
+      option("duration_s", &W::duration, "s", {0, kYear_s, true},
+             "Length of the replayed slice, in the trace's own time; none: to the end"),
+      option("max_prompt_tokens", &W::max_prompt_tokens, "tokens", kTokens, "Longer prompts are clamped, and counted"),
+      option("max_output_tokens", &W::max_output_tokens, "tokens", kTokens, "Longer outputs are clamped, and counted"),
+      option("rate_per_s", &W::rate_per_s, "1/s", {0, 1e6, true}, "Synthetic: mean arrival rate"),
+      option("arrival_cv", &W::arrival_cv, "", {0, 100, true},
+             "Synthetic: coefficient of variation between arrivals; 1 is Poisson, else Gamma"),
+      option("requests", &W::requests, "", {1, 1e10}, "Synthetic: number of requests"),
+      option("lengths", &W::lengths,
+             "Synthetic: CSV of (prompt, output) token pairs to draw from; empty: lognormal lengths"),
+      option("prompt_mean", &W::prompt_mean, "tokens", kMean, "Synthetic lognormal: mean prompt length"),
+      option("prompt_std", &W::prompt_std, "tokens", kDeviation, "Synthetic lognormal: deviation of prompt length"),
+      option("output_mean", &W::output_mean, "tokens", kMean, "Synthetic lognormal: mean output length"),
+      option("output_std", &W::output_std, "tokens", kDeviation, "Synthetic lognormal: deviation of output length"),
+  };
+}
+
+std::vector<Option<Slo>> slo_options() {
+  constexpr Bounds kLatency{0, 86'400'000, true};
+  return {
+      option("ttft_ms", &Slo::ttft, "ms", kLatency, "Time to first token; none: not judged"),
+      option("itl_ms", &Slo::itl, "ms", kLatency, "Every gap between two tokens; none: not judged"),
+      option("tbt_ms", &Slo::tbt, "ms", kLatency, "A request's mean gap between tokens; none: not judged"),
+      option("e2e_ms", &Slo::e2e, "ms", kLatency, "Arrival to last token; none: not judged"),
+  };
+}
+
+std::vector<Option<engine::EngineOptions>> engine_options() {
+  using E = engine::EngineOptions;
+  return {
+      option("block_size", &E::block_size, "tokens", {1, 1024}, "KV tokens per block"),
+      option("gpu_memory_utilization", &E::gpu_memory_utilization, "", {0, 1, true},
+             "Share of device memory for weights, activations and KV"),
+      option("activation_gb_per_gpu", &E::activation_bytes_per_gpu, "GB", {0, 1000},
+             "Set aside on each GPU before KV blocks are counted"),
+      option("watermark", &E::watermark, "", {0, 0.5}, "Share of KV blocks kept free when admitting a prompt"),
+      option("max_num_seqs", &E::max_num_seqs, "requests", {1, 1'000'000}, "Requests running at once"),
+      option("max_num_batched_tokens", &E::max_num_batched_tokens, "tokens", {1, 10'000'000},
+             "Tokens computed per step (prefill budget)"),
+      option("chunked_prefill", &E::chunked_prefill, "Colocated: prompts may be split and share steps with decodes"),
+  };
+}
+
+std::vector<Option<engine::LinkOptions>> link_options() {
+  using L = engine::LinkOptions;
+  return {
+      option("bandwidth_gb_per_s", &L::bandwidth_bytes_per_s, "GB/s", {0, 1e6},
+             "KV hand-over per prefill instance, shared by its transfers in FIFO order; 0: no transfer time"),
+      option("latency_ms", &L::latency, "ms", {0, 60'000}, "Delay before a transfer's first byte"),
+  };
+}
+
+std::vector<Option<engine::ClockDelays>> clock_options() {
+  using C = engine::ClockDelays;
+  return {
+      option("call_ms", &C::call, "ms", {0, 60'000}, "From command to driver return; NVML takes 3 to 8"),
+      option("transition_ms", &C::transition, "ms", {0, 60'000}, "From driver return to the new clock; A100 about 20"),
+  };
+}
+
+}  // namespace
+
+const std::vector<Option<Scenario>>& scenario_options() {
+  static const std::vector<Option<Scenario>> options = [] {
+    std::vector<Option<Scenario>> all{
+        option("name", &Scenario::name, "Shown in reports; the file's name when absent"),
+        option("description", &Scenario::description, "One or two sentences for whoever lists scenarios"),
+        option("seed", &Scenario::seed, "", {0, 9.2e18}, "Seed of every random stream of a run"),
+        option("llm", &Scenario::llm, "Served model: a file in specs/llms, without .toml").must(),
+    };
+    append<Scenario>(all, "workload.", {&Scenario::workload}, workload_options());
+    append<Scenario>(all, "slo.", {&Scenario::slo}, slo_options());
+    append<Scenario>(all, "engine.", {&Scenario::engine}, engine_options());
+    append<Scenario>(all, "link.", {&Scenario::link}, link_options());
+    append<Scenario>(all, "clock.", {&Scenario::clock_delays}, clock_options());
+    all.push_back(option("carbon.intensity_g_per_kwh", &Scenario::carbon_intensity, "g/kWh", {0, 10'000},
+                         "Carbon intensity of the fleet's electricity, CO2 equivalents"));
+    all.push_back(option("cost.price_usd_per_h", &Scenario::gpu_price, "USD/h", {0, 10'000}, "Price of one GPU"));
+    all.push_back(option("report.sample_period_s", &Scenario::sample_period, "s", {0.001, 86'400},
+                         "Period of the time series (power, clock, batch)"));
+    return all;
+  }();
+  return options;
+}
+
+const std::vector<Option<PoolOptions>>& pool_options() {
+  static const std::vector<Option<PoolOptions>> options{
+      option("fleet.role", &PoolOptions::role, "What the pool's instances do"),
+      option("fleet.count", &PoolOptions::count, "instances", {1, 100'000}, "Equal instances in the pool"),
+      option("fleet.gpu", &PoolOptions::gpu, "GPU: a file in specs/gpus, without .toml").must(),
+      option("fleet.tensor_parallel", &PoolOptions::tensor_parallel, "GPUs", {1, 1024},
+             "GPUs of one instance; must divide the model's heads"),
+      option("fleet.weight", &PoolOptions::weight, "", {0, 1e6, true}, "Share in weighted round-robin"),
+  };
+  return options;
+}
+
+}  // namespace wattle::config
