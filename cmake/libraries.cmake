@@ -25,3 +25,8 @@ include(house)
 foreach(row IN LISTS WATTLE_LIBRARIES)
   wattle_add_library("${row}")
 endforeach()
+
+# Its tests read the specs, recipes, scenarios and reference pages of this tree.
+if(TARGET config_test)
+  target_compile_definitions(config_test PRIVATE WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+endif()

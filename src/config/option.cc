@@ -39,7 +39,7 @@ std::string type_text(const OptionSpec& spec) {
     case OptionType::Text:
       return "text";
     case OptionType::Choice:
-      return fmt::format("one of {}", fmt::join(spec.choices, ", "));
+      return fmt::format("one of \"{}\"", fmt::join(spec.choices, "\", \""));
     case OptionType::Integers:
       return "list of integers";
   }

@@ -32,6 +32,7 @@ struct Scenario {
   engine::LinkOptions link;
   engine::ClockDelays clock_delays;
   workload::WorkloadOptions workload;
+  std::string workload_fallback;  ///< workload.synthetic to use when the trace file is absent; empty = an error
   Slo slo;
   GramsPerKwh carbon_intensity{400.0};
   UsdPerHour gpu_price{2.0};

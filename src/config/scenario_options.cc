@@ -46,6 +46,9 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
              "Length of the replayed slice, in the trace's own time; none: to the end"),
       option("max_prompt_tokens", &W::max_prompt_tokens, "tokens", kTokens, "Longer prompts are clamped, and counted"),
       option("max_output_tokens", &W::max_output_tokens, "tokens", kTokens, "Longer outputs are clamped, and counted"),
+      choice("synthetic", &W::synthetic, {"", "azure-conv"},
+             "Named synthetic process (azure-conv: the statistics of the Azure 2023 conversation trace) instead of the "
+             "keys below; only without a trace"),
       option("rate_per_s", &W::rate_per_s, "1/s", {0, 1e6, true}, "Synthetic: mean arrival rate"),
       option("arrival_cv", &W::arrival_cv, "", {0, 100, true},
              "Synthetic: coefficient of variation between arrivals; 1 is Poisson, else Gamma"),
@@ -113,6 +116,8 @@ const std::vector<Option<Scenario>>& scenario_options() {
         option("llm", &Scenario::llm, "Served model: a file in specs/llms, without .toml").must(),
     };
     append<Scenario>(all, "workload.", {&Scenario::workload}, workload_options());
+    all.push_back(choice("workload.fallback", &Scenario::workload_fallback, {"", "azure-conv"},
+                         "Stand-in to synthesise when the trace file is absent; empty: that is an error"));
     append<Scenario>(all, "slo.", {&Scenario::slo}, slo_options());
     append<Scenario>(all, "engine.", {&Scenario::engine}, engine_options());
     append<Scenario>(all, "link.", {&Scenario::link}, link_options());

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <system_error>
+
+#include "base/file.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -132,11 +130,7 @@ Result<std::string> read_text(const std::string& file) {
   if (!code && size > kMaxBytes) {
     return bad_input(file, fmt::format("{} bytes; a configuration file has at most {}", size, kMaxBytes));
   }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return bad_input(file, fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  return read_file(file);
 }
 
 }  // namespace wattle::config

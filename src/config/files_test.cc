@@ -1,0 +1,113 @@
+// Every file the project ships loads, and says what its source says.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "config/fleet_check.h"
+#include "config/load.h"
+
+namespace wattle::config {
+namespace {
+
+const Project kProject({WATTLE_SOURCE_DIR});
+
+TEST(ShippedSpecs, EveryGpuLoads) {
+  const auto names = kProject.names(Project::Kind::Gpu);
+  EXPECT_GE(names.size(), 11U);
+  for (const std::string& name : names) {
+    const auto gpu = load_gpu(kProject.find(Project::Kind::Gpu, name, "test").value());
+    ASSERT_TRUE(gpu) << gpu.error().message();
+    EXPECT_EQ(gpu->name, name);
+  }
+}
+
+TEST(ShippedSpecs, A100IsTheDataSheetsA100) {
+  const auto gpu = load_gpu(kProject.find(Project::Kind::Gpu, "a100-80g", "test").value());
+  ASSERT_TRUE(gpu) << gpu.error().message();
+  EXPECT_EQ(gpu->clock_min, MegaHertz{210});
+  EXPECT_EQ(gpu->clock_max, MegaHertz{1410});
+  EXPECT_EQ(gpu->clock_step, MegaHertz{15});
+  EXPECT_EQ(gpu->tdp, Watts{400.0});
+  EXPECT_DOUBLE_EQ(gpu->memory_bytes, 80e9);
+  EXPECT_DOUBLE_EQ(gpu->memory_bandwidth_bytes_per_s, 2.039e12);
+  EXPECT_DOUBLE_EQ(gpu->bf16_flops_per_s, 312e12);
+  EXPECT_DOUBLE_EQ(gpu->nvlink_bytes_per_s, 300e9);
+  EXPECT_EQ(gpu->sm_count, 108);
+}
+
+// Published parameter counts, in billions (model cards). Biases, norms and position embeddings are not modelled.
+const std::map<std::string, double> kPublishedBillions{
+    {"llama-2-7b", 6.74},   {"llama-2-13b", 13.02},  {"llama-2-70b", 68.98},   {"llama-3-8b", 8.03},
+    {"llama-3-70b", 70.55}, {"llama-3.1-8b", 8.03},  {"llama-3.1-70b", 70.55}, {"llama-3.1-405b", 405.9},
+    {"ministral-3b", 3.32}, {"qwen3-8b", 8.19},      {"qwen3-14b", 14.77},     {"qwen3-32b", 32.76},
+    {"gemma-3-27b", 27.01}, {"mixtral-8x7b", 46.70}, {"mixtral-8x22b", 140.6}, {"falcon-180b", 179.5},
+    {"opt-13b", 12.85},     {"opt-66b", 65.72},      {"bloom-176b", 176.25},
+};
+
+TEST(ShippedSpecs, LlmParametersMatchThePublishedCounts) {
+  for (const auto& [name, billions] : kPublishedBillions) {
+    const auto file = kProject.find(Project::Kind::Llm, name, "test");
+    ASSERT_TRUE(file) << file.error().message();
+    const auto llm = load_llm(*file);
+    ASSERT_TRUE(llm) << llm.error().message();
+    EXPECT_NEAR(llm->parameters() / 1e9, billions, 0.03 * billions) << name;
+  }
+}
+
+TEST(ShippedSpecs, EveryLlmHasAPublishedCountInThisTest) {
+  for (const std::string& name : kProject.names(Project::Kind::Llm)) {
+    EXPECT_TRUE(kPublishedBillions.contains(name)) << name;
+  }
+}
+
+TEST(ShippedScenarios, EachLoadsAndEachRecipeSuitsTheA100Ones) {
+  const auto scenarios = kProject.names(Project::Kind::Scenario);
+  EXPECT_GE(scenarios.size(), 5U);
+  for (const std::string& name : scenarios) {
+    const auto scenario = load_scenario(name, {}, kProject);
+    ASSERT_TRUE(scenario) << scenario.error().message();
+    EXPECT_EQ(scenario->scenario.name, name);
+    EXPECT_FALSE(scenario->scenario.description.empty()) << name;
+    if (scenario->gpus.front().name != "a100-80g") continue;
+    for (const std::string& recipe_name : kProject.names(Project::Kind::Recipe)) {
+      const auto recipe = load_recipe(recipe_name, {}, kProject);
+      ASSERT_TRUE(recipe) << recipe.error().message();
+      EXPECT_EQ(recipe->recipe.name, recipe_name);
+      EXPECT_FALSE(recipe->recipe.description.empty()) << recipe_name;
+      const auto suits = check_recipe_on(*recipe, *scenario);
+      EXPECT_TRUE(suits) << suits.error().message();
+    }
+  }
+}
+
+TEST(ShippedScenarios, TwoPrefillTwoDecodeSaysWhatItsNameSays) {
+  const auto loaded = load_scenario("azure-conv-2p2d", {}, kProject);
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  const Scenario& s = loaded->scenario;
+  ASSERT_EQ(s.pools.size(), 2U);
+  EXPECT_EQ(s.pools[0].role, Role::Prefill);
+  EXPECT_EQ(s.pools[0].count, 2);
+  EXPECT_EQ(s.pools[1].role, Role::Decode);
+  EXPECT_EQ(s.pools[1].count, 2);
+  EXPECT_EQ(s.slo.ttft, Span::ms(600));
+  EXPECT_EQ(s.slo.itl, Span::ms(60));
+  EXPECT_FALSE(s.slo.tbt.has_value());
+  EXPECT_EQ(s.workload_fallback, "azure-conv");
+  EXPECT_EQ(s.link.bandwidth_bytes_per_s, 25e9);
+  EXPECT_EQ(s.link.latency, Span::us(500));
+}
+
+TEST(ShippedRecipes, EcoFreqOffersTheTwoA100ClocksInBothPhases) {
+  const auto loaded = load_recipe("eco-freq", {}, kProject);
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  for (const FrequencyOptions& f : {loaded->recipe.prefill_frequency, loaded->recipe.decode_frequency}) {
+    EXPECT_EQ(f.policy, "eco-freq");
+    EXPECT_EQ(f.clocks, (std::vector<MegaHertz>{MegaHertz{1005}, MegaHertz{1410}}));
+    EXPECT_EQ(f.dwell, Span::ms(200));
+  }
+}
+
+}  // namespace
+}  // namespace wattle::config
