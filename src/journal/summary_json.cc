@@ -2,112 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "journal/digest_sink.h"
+#include "journal/json_keys.h"
 
 namespace wattle::journal {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// Two visitors over one list of keys (`visit` below), so that writing and reading cannot drift apart.
-class Writer {
- public:
-  explicit Writer(Json& into) : into_(into) {}
-  void text(const char* key, const std::string& v) { into_[key] = v; }
-  void number(const char* key, double v) { into_[key] = v; }
-  void count(const char* key, std::int64_t v) { into_[key] = v; }
-  void digest(const char* key, std::uint64_t v) { into_[key] = digest_text(v); }
-  template <typename Tag>
-  void quantity(const char* key, Quantity<Tag> v) {
-    into_[key] = v.value();
-  }
-  template <typename F>
-  void group(const char* key, F&& f) {
-    Json inner = Json::object();
-    Writer writer(inner);
-    f(writer);
-    into_[key] = std::move(inner);
-  }
-  void added_number(const char* key, double v) { number(key, v); }
-  void added_count(const char* key, std::int64_t v) { count(key, v); }
-
- private:
-  Json& into_;
-};
-
-class Reader {
- public:
-  Reader(const Json& from, std::string path, std::string& problem)
-      : from_(from), path_(std::move(path)), problem_(problem) {}
-
-  void text(const char* key, std::string& v) {
-    if (const Json* j = find(key, true))
-      j->is_string() ? static_cast<void>(v = j->get<std::string>()) : wrong(key, "a string");
-  }
-  void number(const char* key, double& v) { number(key, v, true); }
-  void count(const char* key, std::int64_t& v) { count(key, v, true); }
-  /// Keys added after the first version may be absent from older files.
-  void added_number(const char* key, double& v) { number(key, v, false); }
-  void added_count(const char* key, std::int64_t& v) { count(key, v, false); }
-  void digest(const char* key, std::uint64_t& v) {
-    const Json* j = find(key, true);
-    if (j == nullptr) return;
-    if (!j->is_string()) return wrong(key, "a string of 16 hexadecimal digits");
-    const auto& s = j->get_ref<const std::string&>();
-    const auto [end, code] = std::from_chars(s.data(), s.data() + s.size(), v, 16);
-    if (s.size() != 16 || code != std::errc() || end != s.data() + s.size()) {
-      wrong(key, "a string of 16 hexadecimal digits");
-    }
-  }
-  template <typename Tag>
-  void quantity(const char* key, Quantity<Tag>& v) {
-    double raw = v.value();
-    number(key, raw);
-    v = Quantity<Tag>(raw);
-  }
-  template <typename F>
-  void group(const char* key, F&& f) {
-    const Json* j = find(key, true);
-    if (j == nullptr) return;
-    if (!j->is_object()) return wrong(key, "an object");
-    Reader reader(*j, path_ + key + ".", problem_);
-    f(reader);
-  }
-
- private:
-  const Json* find(const char* key, bool required) {
-    const auto it = from_.find(key);
-    if (it != from_.end()) return &*it;
-    if (required && problem_.empty()) problem_ = fmt::format("key {}{} is missing", path_, key);
-    return nullptr;
-  }
-  void number(const char* key, double& v, bool required) {
-    const Json* j = find(key, required);
-    if (j == nullptr) return;
-    if (!j->is_number()) return wrong(key, "a number");
-    v = j->get<double>();
-    if (!std::isfinite(v)) wrong(key, "a finite number");
-  }
-  void count(const char* key, std::int64_t& v, bool required) {
-    const Json* j = find(key, required);
-    if (j == nullptr) return;
-    if (!j->is_number_integer() || (j->is_number_unsigned() && j->get<std::uint64_t>() > (std::uint64_t{1} << 62U)) ||
-        (v = j->get<std::int64_t>()) < 0) {
-      wrong(key, "a whole number >= 0");
-    }
-  }
-  void wrong(const char* key, const char* right) {
-    if (problem_.empty()) problem_ = fmt::format("key {}{} must be {}", path_, key, right);
-  }
-
-  const Json& from_;
-  std::string path_;
-  std::string& problem_;
-};
 
 template <typename V, typename D>
 void visit_distribution(V& v, const char* key, D& d) {
@@ -209,7 +110,7 @@ Result<Curve> curve_from(const Json& json, const char* key, const std::string& w
 
 Json to_json(const RunSummary& summary) {
   Json json = Json::object();
-  Writer writer(json);
+  JsonWriter writer(json);
   visit(writer, summary);
   return json;
 }
@@ -218,7 +119,7 @@ Result<RunSummary> summary_from_json(const Json& json, const std::string& where)
   if (!json.is_object()) return bad_input(where, "the run's summary must be an object");
   RunSummary summary;
   std::string problem;
-  Reader reader(json, "", problem);
+  JsonReader reader(json, "", problem);
   visit(reader, summary);
   if (!problem.empty()) return bad_input(where, problem);
   return summary;

@@ -1,0 +1,43 @@
+#include "journal/names.h"
+
+#include <array>
+
+namespace wattle::journal {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+// In the enumerators' own order.
+constexpr std::array kDecisionKinds = {"admission"sv, "route-prefill"sv, "route-decode"sv, "clock"sv, "queueing"sv};
+constexpr std::array kModes = {"enforce"sv, "shadow"sv, "off"sv};
+constexpr std::array kFates = {"finished"sv, "rejected"sv, "failed"sv, "cancelled"sv};
+constexpr std::array kRoles = {"colocated"sv, "prefill"sv, "decode"sv};
+
+static_assert(kDecisionKinds.size() == static_cast<std::size_t>(DecisionKind::Queueing) + 1);
+static_assert(kModes.size() == static_cast<std::size_t>(Mode::Off) + 1);
+static_assert(kFates.size() == static_cast<std::size_t>(Fate::Cancelled) + 1);
+static_assert(kRoles.size() == static_cast<std::size_t>(Role::Decode) + 1);
+
+template <typename E, std::size_t N>
+std::optional<E> find(const std::array<std::string_view, N>& names, std::string_view name) {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name_of(DecisionKind kind) { return kDecisionKinds[static_cast<std::size_t>(kind)]; }
+std::string_view name_of(Mode mode) { return kModes[static_cast<std::size_t>(mode)]; }
+std::string_view name_of(Fate fate) { return kFates[static_cast<std::size_t>(fate)]; }
+std::string_view name_of(Role role) { return kRoles[static_cast<std::size_t>(role)]; }
+
+std::optional<DecisionKind> decision_kind_from(std::string_view name) {
+  return find<DecisionKind>(kDecisionKinds, name);
+}
+std::optional<Mode> mode_from(std::string_view name) { return find<Mode>(kModes, name); }
+std::optional<Fate> fate_from(std::string_view name) { return find<Fate>(kFates, name); }
+std::optional<Role> role_from(std::string_view name) { return find<Role>(kRoles, name); }
+
+}  // namespace wattle::journal

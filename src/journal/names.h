@@ -1,0 +1,21 @@
+#pragma once
+// The words by which enumerators appear in files.
+#include <optional>
+#include <string_view>
+
+#include "journal/record.h"
+
+namespace wattle::journal {
+
+[[nodiscard]] std::string_view name_of(DecisionKind kind);
+[[nodiscard]] std::string_view name_of(Mode mode);
+[[nodiscard]] std::string_view name_of(Fate fate);
+[[nodiscard]] std::string_view name_of(Role role);
+
+/// Nothing for a word that names no enumerator.
+[[nodiscard]] std::optional<DecisionKind> decision_kind_from(std::string_view name);
+[[nodiscard]] std::optional<Mode> mode_from(std::string_view name);
+[[nodiscard]] std::optional<Fate> fate_from(std::string_view name);
+[[nodiscard]] std::optional<Role> role_from(std::string_view name);
+
+}  // namespace wattle::journal

@@ -1,0 +1,111 @@
+#include "journal/run_directory.h"
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "journal/chrome_trace.h"
+#include "journal/decisions_jsonl.h"
+#include "journal/output_file.h"
+#include "journal/requests_csv.h"
+#include "journal/timeseries_csv.h"
+
+namespace wattle::journal {
+
+struct RunWriter::Impl {
+  std::string directory;
+  RunFacts facts;
+  RunFiles wanted;
+  std::optional<OutputFile> decisions;
+  std::optional<OutputFile> requests;
+  std::optional<OutputFile> timeseries;
+  std::optional<OutputFile> trace;
+};
+
+RunWriter::RunWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RunWriter::~RunWriter() = default;
+
+Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory, RunFacts facts, RunFiles files) {
+  std::error_code code;
+  std::filesystem::create_directories(directory, code);
+  if (code || !std::filesystem::is_directory(directory, code)) {
+    return external_failure(directory,
+                            "cannot be made a directory (" + code.message() + "); name one you may write to");
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->directory = directory;
+  impl->facts = std::move(facts);
+  impl->wanted = files;
+  // An older run's files would contradict this one's until it ends, and for ever when they are not wanted now.
+  for (const char* name : {"run.json", "decisions.jsonl", "requests.csv", "timeseries.csv", "trace.json"}) {
+    std::filesystem::remove(std::filesystem::path(directory) / name, code);
+  }
+  struct Wanted {
+    bool wanted;
+    const char* name;
+    std::optional<OutputFile>& file;
+  };
+  const std::array<Wanted, 4> all = {Wanted{files.decisions, "decisions.jsonl", impl->decisions},
+                                     Wanted{files.requests, "requests.csv", impl->requests},
+                                     Wanted{files.timeseries, "timeseries.csv", impl->timeseries},
+                                     Wanted{files.trace, "trace.json", impl->trace}};
+  for (const Wanted& one : all) {
+    if (!one.wanted) continue;
+    auto file = OutputFile::create((std::filesystem::path(directory) / one.name).string());
+    if (!file) return std::unexpected(file.error());
+    one.file.emplace(std::move(*file));
+  }
+  if (impl->requests) impl->requests->buffer() += requests_csv_header();
+  if (impl->timeseries) impl->timeseries->buffer() += timeseries_csv_header();
+  if (impl->trace) append_trace_begin(impl->trace->buffer(), impl->facts);
+  return std::unique_ptr<RunWriter>(new RunWriter(std::move(impl)));
+}
+
+void RunWriter::decision(const DecisionRecord& record) {
+  if (!impl_->decisions) return;
+  append_decision_line(impl_->decisions->buffer(), record);
+  impl_->decisions->written();
+}
+
+void RunWriter::outcome(const Outcome& outcome) {
+  if (!impl_->requests) return;
+  append_request_row(impl_->requests->buffer(), outcome);
+  impl_->requests->written();
+}
+
+void RunWriter::sample(const Sample& sample) {
+  if (impl_->timeseries) {
+    append_sample_row(impl_->timeseries->buffer(), sample);
+    impl_->timeseries->written();
+  }
+  if (impl_->trace) {
+    append_trace_sample(impl_->trace->buffer(), sample);
+    impl_->trace->written();
+  }
+}
+
+void RunWriter::stretch(const Stretch& stretch) {
+  if (!impl_->trace) return;
+  append_trace_stretch(impl_->trace->buffer(), stretch);
+  impl_->trace->written();
+}
+
+Result<void> RunWriter::close(const RunSummary& summary, const RunCurves& curves) {
+  WATTLE_CHECK(impl_ != nullptr, "a run is closed once");
+  const auto impl = std::move(impl_);
+  if (impl->trace) append_trace_end(impl->trace->buffer());
+  Result<void> first;
+  for (auto* file : {&impl->decisions, &impl->requests, &impl->timeseries, &impl->trace}) {
+    if (!*file) continue;
+    auto closed = (*file)->close();
+    if (!closed && first) first = std::move(closed);
+  }
+  if (!first) return first;
+  const RunFile run{.facts = std::move(impl->facts), .files = impl->wanted, .summary = summary, .curves = curves};
+  return write_file((std::filesystem::path(impl->directory) / "run.json").string(), run_json(run));
+}
+
+}  // namespace wattle::journal

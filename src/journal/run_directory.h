@@ -1,0 +1,58 @@
+#pragma once
+// A run on disk: run.json (facts, summary, curves) beside decisions.jsonl, requests.csv, timeseries.csv and trace.json.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "journal/record.h"
+#include "journal/summary.h"
+
+namespace wattle::journal {
+
+/// Which of the files beside run.json to write.
+struct RunFiles {
+  bool decisions = true;
+  bool requests = true;
+  bool timeseries = true;
+  bool trace = true;
+};
+
+/// Writes a run directory as the run goes, with one 64 KiB buffer per file. run.json comes last: a directory without it
+/// is a run that did not end.
+class RunWriter final : public Sink {
+ public:
+  /// Creates the directory (and its parents) and empties the files. Errors: External, where = path.
+  [[nodiscard]] static Result<std::unique_ptr<RunWriter>> open(const std::string& directory, RunFacts facts,
+                                                               RunFiles files = {});
+  ~RunWriter() override;
+
+  void decision(const DecisionRecord& record) override;
+  void outcome(const Outcome& outcome) override;
+  void sample(const Sample& sample) override;
+  void stretch(const Stretch& stretch) override;
+
+  /// Ends every file. Errors: the first failed write of any of them (then there is no run.json). Call once.
+  [[nodiscard]] Result<void> close(const RunSummary& summary, const RunCurves& curves);
+
+ private:
+  struct Impl;
+  explicit RunWriter(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What run.json says.
+struct RunFile {
+  RunFacts facts;
+  RunFiles files;
+  RunSummary summary;
+  RunCurves curves;
+};
+
+/// Errors: no such directory, no run.json in it, bad JSON (file:line), a missing or wrong key (file, key).
+[[nodiscard]] Result<RunFile> read_run(const std::string& directory);
+[[nodiscard]] Result<RunFile> parse_run(std::string_view text, const std::string& name);
+[[nodiscard]] std::string run_json(const RunFile& run);
+
+}  // namespace wattle::journal
