@@ -1,0 +1,292 @@
+#include "policy/frequency/eco_freq.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "base/random.h"
+#include "base/wide.h"
+
+namespace wattle::policy {
+namespace {
+
+constexpr MegaHertz kLow{1005};
+constexpr MegaHertz kHigh{1410};
+constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
+
+struct Plane {
+  std::int64_t constant_ns = 0;
+  std::int64_t per_request_ns = 0;
+  std::int64_t per_kv_token_ns = 0;
+  std::int64_t per_prompt_token_ns = 0;
+};
+
+/// Exact in its own integer arithmetic; `promises` false keeps the interface's default (nothing beyond the present).
+class PlaneModel final : public LatencyModel {
+ public:
+  explicit PlaneModel(std::map<MegaHertz, Plane> planes, bool promises = true)
+      : planes_(std::move(planes)), promises_(promises) {}
+
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+    ++asked;
+    const Plane& p = planes_.at(clock);
+    return Span(p.constant_ns + p.per_request_ns * shape.decode_requests + p.per_kv_token_ns * shape.decode_kv_tokens +
+                p.per_prompt_token_ns * shape.prefill_tokens);
+  }
+  [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override {
+    if (!promises_) return LatencyModel::kv_tokens_within(shape, clock, budget);
+    const Span now = step_time(shape, clock);
+    if (now > budget) return shape.decode_kv_tokens;
+    const std::int64_t slope = planes_.at(clock).per_kv_token_ns;
+    if (slope == 0) return kAnyKv;
+    const Int128 more = (Int128{budget.ns()} - now.ns()) / slope;
+    return static_cast<std::int64_t>(std::min<Int128>(kAnyKv, shape.decode_kv_tokens + more));
+  }
+
+  mutable int asked = 0;
+
+ private:
+  std::map<MegaHertz, Plane> planes_;
+  bool promises_;
+};
+
+/// Decodes: 20 ms + 100 us a request + 100 ns a KV token at the low clock, three quarters of it at the high one.
+PlaneModel typical() {
+  return PlaneModel({{kLow, {20'000'000, 100'000, 100, 100'000}}, {kHigh, {15'000'000, 75'000, 75, 75'000}}});
+}
+
+EcoFreqOptions options() {
+  EcoFreqOptions o;
+  o.clocks = {kLow, kHigh};
+  o.idle_clock = kLow;
+  o.slo.ttft = Span::ms(600);
+  o.slo.itl = Span::ms(60);
+  return o;
+}
+
+InstanceView decoding(std::int32_t requests, std::int64_t kv, Instant at = Instant{}) {
+  InstanceView view;
+  view.telemetry = Telemetry::Fresh;
+  view.step.start = at;
+  view.step.shape.decode_requests = requests;
+  view.step.shape.decode_kv_tokens = kv;
+  return view;
+}
+
+InstanceView prefilling(std::int64_t tokens, Span waited, Instant at) {
+  InstanceView view;
+  view.telemetry = Telemetry::Fresh;
+  view.step.start = at;
+  view.step.shape.prefill_tokens = tokens;
+  view.step.shape.prefill_requests = 1;
+  view.step.oldest_scheduled_arrival = at - waited;
+  return view;
+}
+
+TEST(EcoFreq, TakesTheLowestClockWithinTheDecodeBudget) {
+  const auto model = typical();
+  EcoFreq policy(options());
+  // 20 ms + 100 x 0.1 ms + kv x 100 ns <= 60 ms up to exactly 300,000 KV tokens.
+  const auto low = policy.choose(decoding(100, 300'000), {&model, nullptr}, Instant{});
+  EXPECT_EQ(low.clock, kLow);
+  EXPECT_EQ(low.hold.kv_tokens_max, 300'000);
+  EXPECT_EQ(low.hold.until, Instant::never());
+  EXPECT_EQ(policy.choose(decoding(100, 300'001), {&model, nullptr}, Instant{}).clock, kHigh);
+}
+
+TEST(EcoFreq, NoClockWithinBudgetMeansTheMaximumWhateverTheKvCacheDoes) {
+  const auto model = typical();
+  EcoFreq policy(options());
+  const auto decision = policy.choose(decoding(100, 2'000'000), {&model, nullptr}, Instant{});
+  EXPECT_EQ(decision.clock, kHigh);
+  EXPECT_STREQ(decision.reason, "no clock within budget: maximum");
+  EXPECT_GT(decision.hold.kv_tokens_max, 1'000'000'000);
+}
+
+TEST(EcoFreq, WaitingTimeIsTakenFromThePrefillBudget) {
+  const auto model = typical();
+  // 3,000 tokens: 320 ms at the low clock, 240 ms at the high one.
+  const Instant at(Span::s(5).ns());
+  EcoFreq fresh(options());
+  EXPECT_EQ(fresh.choose(prefilling(3'000, Span::ms(280), at), {&model, nullptr}, at).clock, kLow);
+  EcoFreq late(options());
+  EXPECT_EQ(late.choose(prefilling(3'000, Span::ms(281), at), {&model, nullptr}, at).clock, kHigh);
+  EcoFreq hopeless(options());
+  EXPECT_EQ(hopeless.choose(prefilling(3'000, Span::s(3), at), {&model, nullptr}, at).clock, kHigh);
+}
+
+TEST(EcoFreq, ColocatedStepMustMeetBothBudgets) {
+  const auto model = typical();
+  EcoFreq policy(options());
+  auto view = prefilling(300, Span{}, Instant{});
+  EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, kLow);
+  view.step.shape.decode_requests = 100;  // 20 + 30 + 10 ms: just within the decodes' 60 ms
+  EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, kLow);
+  view.step.shape.prefill_tokens = 301;
+  EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, kHigh);
+}
+
+TEST(EcoFreq, WaitingRequestsMeanTheMaximumWithoutAskingThePredictor) {
+  const auto model = typical();
+  EcoFreq policy(options());
+  auto view = decoding(1, 1);
+  view.step.waiting_requests = 1;
+  EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, kHigh);
+  EXPECT_EQ(model.asked, 0);
+}
+
+TEST(EcoFreq, IdleGoesDownAndLostGoesUp) {
+  const auto model = typical();
+  auto o = options();
+  o.idle_clock = MegaHertz{210};
+  EcoFreq policy(o);
+  InstanceView view;  // never heard of: idle
+  EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, MegaHertz{210});
+  view.telemetry = Telemetry::Lost;
+  const auto lost = policy.choose(view, {&model, nullptr}, Instant{});
+  EXPECT_EQ(lost.clock, kHigh);
+  EXPECT_STREQ(lost.reason, "telemetry lost: maximum");
+  view.telemetry = Telemetry::Idle;  // known idle again: at once, whatever the dwell
+  EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{1}).clock, MegaHertz{210});
+}
+
+TEST(EcoFreq, DwellDelaysDecreasesAndOnlyThose) {
+  const auto model = typical();
+  EcoFreq policy(options());
+  const Beliefs beliefs{&model, nullptr};
+  const auto clock_at = [&](Span t, std::int64_t kv) {
+    return policy.choose(decoding(100, kv, Instant(t.ns())), beliefs, Instant(t.ns()));
+  };
+  EXPECT_EQ(clock_at(Span::ms(0), 1'000).clock, kLow);
+  EXPECT_EQ(clock_at(Span::ms(10), 400'000).clock, kHigh) << "a raise never waits";
+  const auto kept = clock_at(Span::ms(100), 1'000);
+  EXPECT_EQ(kept.clock, kHigh);
+  EXPECT_STREQ(kept.reason, "dwell after a raise");
+  EXPECT_EQ(kept.hold.until, Instant(Span::ms(210).ns()));
+  EXPECT_EQ(clock_at(Span::ms(150), 400'000).clock, kHigh) << "staying high is no raise and starts no new dwell";
+  EXPECT_EQ(clock_at(Span::ms(210) - Span::ns(1), 1'000).clock, kHigh);
+  EXPECT_EQ(clock_at(Span::ms(210), 1'000).clock, kLow);
+}
+
+TEST(EcoFreq, MarginIsKeptFromBothObjectives) {
+  const auto model = typical();
+  auto o = options();
+  o.margin = 0.25;  // 45 ms for decodes: 150,000 KV tokens at 100 requests; 450 ms for prefills
+  EcoFreq policy(o);
+  EXPECT_EQ(policy.choose(decoding(100, 1'000), {&model, nullptr}, Instant{}).hold.kv_tokens_max, 150'000);
+  EXPECT_EQ(policy.choose(prefilling(4'300, Span{}, Instant{}), {&model, nullptr}, Instant{}).clock, kLow);
+  EXPECT_EQ(policy.choose(prefilling(4'301, Span{}, Instant{}), {&model, nullptr}, Instant{}).clock, kHigh);
+}
+
+TEST(EcoFreq, NonsenseIsNotBelievedAndCounted) {
+  for (const std::int64_t ns : {std::int64_t{0}, std::int64_t{-5}, Span::s(601).ns(), kAnyKv}) {
+    const PlaneModel model({{kLow, {ns, 0, 0, 0}}, {kHigh, {1'000, 0, 0, 0}}});
+    EcoFreq policy(options());
+    const auto decision = policy.choose(decoding(1, 1), {&model, nullptr}, Instant{});
+    EXPECT_EQ(decision.clock, kHigh) << ns;
+    EXPECT_STREQ(decision.reason, "predictor out of range: maximum");
+    EXPECT_FALSE(decision.hold.covers(1, Instant{1})) << "ask again at once";
+    EXPECT_EQ(policy.disbelieved(), 1);
+  }
+  EcoFreq blind(options());
+  EXPECT_EQ(blind.choose(decoding(1, 1), {}, Instant{}).clock, kHigh);
+  EXPECT_EQ(blind.disbelieved(), 1);
+}
+
+/// A uniform integer in [low, high); RapidCheck's own ranges start small and rarely meet the borders of interest.
+std::int64_t between(RandomStream& random, std::int64_t low, std::int64_t high) {
+  return low + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(high - low)));
+}
+
+/// Monotone in KV tokens, as LatencyModel demands. Plausible (a lower clock is slower), or anything (slower at higher
+/// clocks, negative for small batches), or fine at the top while the lower clocks leave the believable range.
+PlaneModel any_model(const std::vector<MegaHertz>& clocks, RandomStream& random) {
+  const auto kind = random.below(3);
+  const bool promises = random.below(4) != 0;
+  const Plane slow{between(random, 1, 60'000'000), between(random, 0, 200'000), between(random, 0, 200), 50'000};
+  const std::int64_t breaking = between(random, 700'000, 2'000'000);  // ns a KV token: 600 s at 300,000 to 860,000
+  std::map<MegaHertz, Plane> planes;
+  for (const MegaHertz clock : clocks) {
+    const auto at = [&](std::int64_t ns) { return ns * 1005 / clock.value(); };
+    if (kind == 0) {
+      planes[clock] = {at(slow.constant_ns), at(slow.per_request_ns), at(slow.per_kv_token_ns), 50'000};
+    } else if (kind == 1) {
+      planes[clock] = {between(random, -20'000'000, 60'000'000), between(random, 0, 200'000), between(random, 0, 200),
+                       between(random, 0, 100'000)};
+    } else {
+      planes[clock] = {1'000'000, 0, clock >= clocks[clocks.size() / 2] ? 10 : breaking, 1'000};
+    }
+  }
+  return PlaneModel(std::move(planes), promises);
+}
+
+/// Between changes of membership a driver runs decode steps, each adding one KV token a request; now and then it is
+/// idle, loses telemetry, or prefills.
+RC_GTEST_PROP(EcoFreqProperty, SkippingHeldStepsGivesTheSameClocks, (std::uint64_t seed)) {
+  RandomStream random(seed, "eco-freq trajectory");
+  auto o = options();
+  if (random.below(2) == 0) o.clocks = {kLow, MegaHertz{1095}, MegaHertz{1200}, MegaHertz{1305}, kHigh};
+  o.idle_clock = random.below(2) == 0 ? MegaHertz{210} : MegaHertz{1200};
+  o.dwell = Span::ms(between(random, 0, 2'000));
+  o.margin = static_cast<double>(random.below(3)) * 0.2;
+  const auto model = any_model(o.clocks, random);
+  const Beliefs beliefs{&model, nullptr};
+  EcoFreq every(o);
+  EcoFreq held(o);
+
+  Instant now;
+  for (int stretch = 0; stretch < 12; ++stretch) {
+    const auto kind = random.below(12);  // 0 idle, 1 lost, 2 prefill, 3 colocated, else decodes
+    InstanceView view = decoding(static_cast<std::int32_t>(between(random, 1, 500)), between(random, 0, 800'000), now);
+    if (random.below(8) == 0) view.step.waiting_requests = 3;
+    if (kind == 0) view = InstanceView{};
+    if (kind == 1) view.telemetry = Telemetry::Lost;
+    if (kind == 2 || kind == 3) view.step.shape.prefill_tokens = between(random, 1, 8'000);
+    if (kind == 2) view.step.shape.decode_requests = 0;
+    const int steps = kind < 4 ? 1 : static_cast<int>(between(random, 1, 400));
+    const Span step_time(between(random, 1'000'000, 60'000'000));
+
+    Hold hold;  // membership changed: ask
+    MegaHertz held_clock;
+    for (int step = 0; step < steps; ++step) {
+      view.step.start = now;
+      view.step.oldest_scheduled_arrival = now - step_time * 7;
+      const MegaHertz every_clock = every.choose(view, beliefs, now).clock;
+      if (step == 0 || !hold.covers(view.step.shape.decode_kv_tokens, now)) {
+        const auto decision = held.choose(view, beliefs, now);
+        held_clock = decision.clock;
+        hold = decision.hold;
+      }
+      RC_ASSERT(every_clock == held_clock);
+      now += step_time;
+      view.step.shape.decode_kv_tokens += view.step.shape.decode_requests;
+    }
+  }
+}
+
+TEST(EcoFreq, AHoldSparesNearlyEveryQuestion) {
+  const auto model = typical();
+  EcoFreq policy(options());
+  int asked = 0;
+  int changes = 0;
+  Hold hold;
+  MegaHertz clock;
+  Instant now;
+  for (std::int64_t kv = 100'000; kv < 2'000'000; kv += 100, now += Span::ms(40)) {
+    if (hold.covers(kv, now)) continue;
+    const auto decision = policy.choose(decoding(100, kv, now), {&model, nullptr}, now);
+    ++asked;
+    changes += decision.clock != clock ? 1 : 0;
+    clock = decision.clock;
+    hold = decision.hold;
+  }
+  EXPECT_EQ(changes, 2);  // low, then high where the low clock no longer does
+  EXPECT_EQ(asked, 2);
+}
+
+}  // namespace
+}  // namespace wattle::policy

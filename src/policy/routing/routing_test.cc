@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "policy/routing/least_loaded.h"
+#include "policy/routing/power_of_two.h"
+#include "policy/routing/round_robin.h"
+#include "policy/routing/weighted_round_robin.h"
+
+namespace wattle::policy {
+namespace {
+
+/// Instances 0 to n-1, and the candidates among them.
+class Fleet {
+ public:
+  explicit Fleet(std::size_t n) : views(n) {
+    for (std::size_t i = 0; i < n; ++i) views[i].id = InstanceId{static_cast<std::int32_t>(i)};
+  }
+  [[nodiscard]] std::int32_t route(RoutingPolicy& policy) {
+    std::vector<const InstanceView*> candidates;
+    for (const auto& view : views) {
+      if (view.accepting) candidates.push_back(&view);
+    }
+    return policy.route({}, candidates, Instant{}, random).instance.value();
+  }
+  std::vector<InstanceView> views;
+  RandomStream random{7, "test"};
+};
+
+TEST(RoundRobin, TakesTurnsAndKeepsThemWhenInstancesComeAndGo) {
+  Fleet fleet(4);
+  RoundRobin policy;
+  EXPECT_EQ(fleet.route(policy), 0);
+  EXPECT_EQ(fleet.route(policy), 1);
+  fleet.views[2].accepting = false;
+  EXPECT_EQ(fleet.route(policy), 3);
+  EXPECT_EQ(fleet.route(policy), 0);
+  fleet.views[2].accepting = true;
+  EXPECT_EQ(fleet.route(policy), 1);
+  EXPECT_EQ(fleet.route(policy), 2);
+  fleet.views[3].accepting = false;
+  EXPECT_EQ(fleet.route(policy), 0);
+}
+
+TEST(LeastLoaded, ComparesRequestsThenPromptTokensThenIds) {
+  Fleet fleet(3);
+  LeastLoaded policy;
+  EXPECT_EQ(fleet.route(policy), 0);
+  fleet.views[0].assigned_requests = 2;
+  fleet.views[1].assigned_requests = 1;
+  fleet.views[2].assigned_requests = 1;
+  fleet.views[1].assigned_prompt_tokens = 500;
+  fleet.views[2].assigned_prompt_tokens = 499;
+  EXPECT_EQ(fleet.route(policy), 2);
+  fleet.views[2].assigned_requests = 3;
+  EXPECT_EQ(fleet.route(policy), 1);
+}
+
+TEST(PowerOfTwo, NeverTakesTheMostLoadedAndFavoursTheLeast) {
+  Fleet fleet(8);
+  for (std::size_t i = 0; i < 8; ++i) fleet.views[i].assigned_requests = static_cast<std::int32_t>(i);
+  PowerOfTwo policy;
+  std::map<std::int32_t, int> taken;
+  for (int i = 0; i < 28'000; ++i) ++taken[fleet.route(policy)];
+  // Instance i wins against the 7 - i that are fuller: (7 - i) of 28 pairs. Six standard deviations are 420.
+  for (std::int32_t i = 0; i < 8; ++i) EXPECT_NEAR(taken[i], 1'000 * (7 - i), 420) << i;
+  EXPECT_EQ(taken[7], 0);
+}
+
+TEST(PowerOfTwo, DrawsNothingWithoutAChoice) {
+  Fleet fleet(1);
+  PowerOfTwo policy;
+  EXPECT_EQ(fleet.route(policy), 0);
+  RandomStream untouched{7, "test"};
+  EXPECT_EQ(fleet.random.next_u64(), untouched.next_u64());
+}
+
+TEST(WeightedRoundRobin, IsSmooth) {
+  Fleet fleet(3);
+  fleet.views[0].weight = 5.0;
+  WeightedRoundRobin policy;
+  std::string order;
+  for (int i = 0; i < 14; ++i) order += static_cast<char>('A' + fleet.route(policy));
+  EXPECT_EQ(order, "AABACAAAABACAA");
+}
+
+TEST(WeightedRoundRobin, UnusableWeightsServeOnlyWhenThereIsNothingElse) {
+  Fleet fleet(4);
+  fleet.views[0].weight = 0.0;
+  fleet.views[1].weight = -3.0;
+  fleet.views[2].weight = std::numeric_limits<double>::quiet_NaN();
+  WeightedRoundRobin policy;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(fleet.route(policy), 3);
+  fleet.views[3].accepting = false;
+  EXPECT_EQ(fleet.route(policy), 0);
+}
+
+RC_GTEST_PROP(WeightedRoundRobinProperty, SharesFollowWeights, ()) {
+  const auto weights = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 9)));
+  Fleet fleet(weights.size());
+  int total = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    fleet.views[i].weight = weights[i];
+    total += weights[i];
+  }
+  WeightedRoundRobin policy;
+  std::vector<int> taken(weights.size(), 0);
+  for (int i = 0; i < 3 * total; ++i) ++taken[static_cast<std::size_t>(fleet.route(policy))];
+  for (std::size_t i = 0; i < weights.size(); ++i) RC_ASSERT(taken[i] == 3 * weights[i]);
+}
+
+RC_GTEST_PROP(RoutingProperty, EveryPolicyPicksACandidate, ()) {
+  Fleet fleet(*rc::gen::inRange<std::size_t>(1, 20));
+  RoundRobin round_robin;
+  LeastLoaded least_loaded;
+  PowerOfTwo power_of_two;
+  WeightedRoundRobin weighted;
+  for (int n = 0; n < 50; ++n) {
+    for (auto& view : fleet.views) {
+      view.accepting = *rc::gen::arbitrary<bool>();
+      view.assigned_requests = *rc::gen::inRange(0, 5);
+      view.weight = *rc::gen::element(0.0, 0.5, 1.0, 3.0);
+    }
+    fleet.views[*rc::gen::inRange<std::size_t>(0, fleet.views.size())].accepting = true;
+    for (RoutingPolicy* policy : {static_cast<RoutingPolicy*>(&round_robin), static_cast<RoutingPolicy*>(&least_loaded),
+                                  static_cast<RoutingPolicy*>(&power_of_two), static_cast<RoutingPolicy*>(&weighted)}) {
+      const auto chosen = fleet.route(*policy);
+      RC_ASSERT(chosen >= 0);
+      RC_ASSERT(fleet.views.at(static_cast<std::size_t>(chosen)).accepting);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace wattle::policy
