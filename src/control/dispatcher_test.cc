@@ -1,0 +1,425 @@
+#include "control/dispatcher.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/admission/always.h"
+#include "policy/admission/bounded.h"
+#include "policy/queueing/fcfs.h"
+#include "policy/routing/least_loaded.h"
+#include "policy/routing/power_of_two.h"
+#include "policy/routing/round_robin.h"
+#include "policy/routing/weighted_round_robin.h"
+
+namespace wattle::control {
+namespace {
+
+class Journal final : public journal::Sink {
+ public:
+  void decision(const journal::DecisionRecord& record) override { decisions.push_back(record); }
+  [[nodiscard]] std::int64_t count(journal::DecisionKind kind) const {
+    return std::ranges::count(decisions, kind, &journal::DecisionRecord::kind);
+  }
+  std::vector<journal::DecisionRecord> decisions;
+};
+
+/// Where each request is, by what the dispatcher told its driver; aborts the test on a request started twice or refused
+/// after all.
+class Driver final : public DispatchPort {
+ public:
+  enum class Place : std::uint8_t { Prefill, Decode, Refused };
+  struct At {
+    Place place;
+    InstanceId instance;
+  };
+
+  void start(const Request& request, InstanceId instance, Instant) override {
+    ASSERT_TRUE(where.emplace(request.id, At{Place::Prefill, instance}).second) << "started twice";
+    started.push_back(request.id.value());
+    if (on_start) on_start(request);
+  }
+  void hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant) override {
+    const At& at = where.at(request.id);
+    ASSERT_EQ(at.place, Place::Prefill);
+    ASSERT_EQ(at.instance, prefill);
+    where[request.id] = {Place::Decode, decode};
+    if (on_hand_over) on_hand_over(request);
+  }
+  void refuse(const Request& request, const char* reason, Instant) override {
+    const auto at = where.find(request.id);
+    ASSERT_TRUE(at == where.end() || at->second.place == Place::Prefill);
+    where[request.id] = {Place::Refused, kNoInstance};
+    reasons.emplace_back(reason);
+  }
+
+  std::map<RequestId, At> where;
+  std::vector<std::int64_t> started;
+  std::vector<std::string> reasons;
+  std::function<void(const Request&)> on_start;
+  std::function<void(const Request&)> on_hand_over;
+};
+
+std::vector<InstanceView> fleet(std::initializer_list<Role> roles) {
+  std::vector<InstanceView> views;
+  for (const Role role : roles) {
+    InstanceView view;
+    view.id = InstanceId{static_cast<std::int32_t>(views.size())};
+    view.role = role;
+    views.push_back(view);
+  }
+  return views;
+}
+
+Request request(std::int64_t id, std::int32_t prompt = 100) {
+  Request r;
+  r.id = RequestId{id};
+  r.prompt_tokens = prompt;
+  return r;
+}
+
+Outcome outcome(const Request& r) {
+  Outcome o;
+  o.request = r;
+  return o;
+}
+
+DispatchPolicies bounded(std::int64_t in_flight, std::int64_t held, Mode mode = Mode::Enforce) {
+  DispatchPolicies p;
+  p.admission = {std::make_unique<policy::BoundedAdmission>(policy::BoundedAdmissionOptions{in_flight, held}), mode};
+  return p;
+}
+
+/// Shortest prompt first; only here, to see that order is the policy's.
+class ShortestFirst final : public policy::QueuePolicy {
+ public:
+  std::int64_t key(const Request& r, Instant) override { return r.prompt_tokens; }
+};
+
+/// Routing that does what the test says.
+class Scripted final : public policy::RoutingPolicy {
+ public:
+  explicit Scripted(InstanceId answer) : answer_(answer) {}
+  RouteDecision route(const Request&, std::span<const InstanceView* const>, Instant, RandomStream&) override {
+    return {answer_, "scripted"};
+  }
+
+ private:
+  InstanceId answer_;
+};
+
+class DispatcherTest : public ::testing::Test {
+ protected:
+  Dispatcher make(std::vector<InstanceView> views, DispatchPolicies policies) {
+    return Dispatcher(std::move(views), std::move(policies), 1, driver, journal);
+  }
+  Driver driver;
+  Journal journal;
+};
+
+TEST_F(DispatcherTest, HeldRequestsLeaveInThePolicysOrderAndTiesInArrivalOrder) {
+  auto policies = bounded(1, 10);
+  policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Enforce};
+  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
+  dispatcher.arrive(request(0, 50), Instant{});
+  for (const auto& [id, prompt] : {std::pair(1, 300), {2, 100}, {3, 200}, {4, 100}}) {
+    dispatcher.arrive(request(id, prompt), Instant{});
+  }
+  EXPECT_EQ(dispatcher.counts().held, 4);
+  for (int i = 0; i < 4; ++i) dispatcher.left(outcome(request(driver.started.back())), Instant{});
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0, 2, 4, 3, 1}));
+}
+
+TEST_F(DispatcherTest, ShadowedQueueingJournalsKeysAndKeepsArrivalOrder) {
+  auto policies = bounded(1, 10);
+  policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Shadow};
+  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
+  for (const auto& [id, prompt] : {std::pair(0, 50), {1, 300}, {2, 100}}) dispatcher.arrive(request(id, prompt), {});
+  dispatcher.left(outcome(request(0)), Instant{});
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0, 1}));
+  ASSERT_EQ(journal.count(journal::DecisionKind::Queueing), 2) << "the one that was not held has no key";
+  const auto record =
+      std::ranges::find(journal.decisions, journal::DecisionKind::Queueing, &journal::DecisionRecord::kind);
+  EXPECT_EQ(record->value, 300);
+  EXPECT_EQ(record->mode, Mode::Shadow);
+}
+
+TEST_F(DispatcherTest, ShadowedAdmissionJournalsButAdmits) {
+  auto dispatcher = make(fleet({Role::Colocated}), bounded(1, 0, Mode::Shadow));
+  for (int i = 0; i < 3; ++i) dispatcher.arrive(request(i), Instant{});
+  EXPECT_EQ(dispatcher.counts().in_flight, 3);
+  ASSERT_EQ(journal.count(journal::DecisionKind::Admission), 3);
+  EXPECT_EQ(journal.decisions.back().value, static_cast<std::int64_t>(Admission::Reject));
+  EXPECT_EQ(journal.decisions.back().mode, Mode::Shadow);
+}
+
+TEST_F(DispatcherTest, OffNeitherAsksNorJournals) {
+  auto policies = bounded(1, 0, Mode::Off);
+  policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Off};
+  policies.route_prefill = {std::make_unique<Scripted>(InstanceId{0}), Mode::Off};
+  auto dispatcher = make(fleet({Role::Colocated, Role::Colocated}), std::move(policies));
+  for (int i = 0; i < 4; ++i) dispatcher.arrive(request(i), Instant{});
+  EXPECT_TRUE(journal.decisions.empty());
+  EXPECT_EQ(dispatcher.instances()[0].assigned_requests, 2) << "falls back to the least assigned";
+  EXPECT_EQ(dispatcher.instances()[1].assigned_requests, 2);
+}
+
+TEST_F(DispatcherTest, ShadowedRoutingJournalsItsChoiceAndRoutesByLeastAssigned) {
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_unique<Scripted>(InstanceId{1}), Mode::Shadow};
+  auto dispatcher = make(fleet({Role::Colocated, Role::Colocated}), std::move(policies));
+  dispatcher.arrive(request(0), Instant{});
+  EXPECT_EQ(driver.where.at(RequestId{0}).instance, InstanceId{0});
+  ASSERT_EQ(journal.decisions.size(), 1U);
+  EXPECT_EQ(journal.decisions[0].value, 1);
+}
+
+TEST(DispatcherStreams, ShadowingOneRoutingDoesNotShiftTheOthersDraws) {
+  const auto starts = [](bool shadow) {
+    Driver driver;
+    Journal journal;
+    DispatchPolicies policies;
+    policies.route_prefill = {std::make_unique<policy::PowerOfTwo>(), Mode::Enforce};
+    if (shadow) policies.route_decode = {std::make_unique<policy::PowerOfTwo>(), Mode::Shadow};
+    Dispatcher dispatcher(fleet({Role::Prefill, Role::Prefill, Role::Prefill, Role::Decode, Role::Decode}),
+                          std::move(policies), 1, driver, journal);
+    std::vector<std::int32_t> chosen;
+    for (int i = 0; i < 50; ++i) {
+      dispatcher.arrive(request(i), Instant{});
+      chosen.push_back(driver.where.at(RequestId{i}).instance.value());
+      dispatcher.prefill_done(RequestId{i}, Instant{});
+    }
+    return chosen;
+  };
+  EXPECT_EQ(starts(false), starts(true));
+}
+
+TEST_F(DispatcherTest, DecodeIsBoundWhenPrefillEndsAndToldTwiceOnlyOnce) {
+  auto dispatcher = make(fleet({Role::Prefill, Role::Decode, Role::Decode}), {});
+  dispatcher.arrive(request(0), Instant{});
+  EXPECT_EQ(dispatcher.instances()[0].assigned_requests, 1);
+  dispatcher.prefill_done(RequestId{0}, Instant{});
+  dispatcher.prefill_done(RequestId{0}, Instant{});
+  EXPECT_EQ(dispatcher.instances()[0].assigned_requests, 0);
+  EXPECT_EQ(dispatcher.instances()[1].assigned_requests, 1);
+  EXPECT_EQ(dispatcher.instances()[1].assigned_prompt_tokens, 100);
+  dispatcher.left(outcome(request(0)), Instant{});
+  EXPECT_EQ(dispatcher.instances()[1].assigned_requests, 0);
+  EXPECT_EQ(dispatcher.counts().left, 1);
+  dispatcher.left(outcome(request(0)), Instant{});
+  EXPECT_EQ(dispatcher.counts().left, 1);
+}
+
+TEST_F(DispatcherTest, ARefusalAtHandOverFreesItsPlace) {
+  auto dispatcher = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 10));
+  dispatcher.arrive(request(0), Instant{});
+  dispatcher.arrive(request(1), Instant{});
+  dispatcher.set_accepting(InstanceId{1}, false, Instant{});
+  dispatcher.prefill_done(RequestId{0}, Instant{});
+  EXPECT_EQ(driver.reasons, (std::vector<std::string>{"no decode instance accepts requests"}));
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0, 1})) << "the held one takes the place";
+}
+
+TEST_F(DispatcherTest, TheRequestAskedAboutDoesNotCountAmongTheHeld) {
+  auto dispatcher = make(fleet({Role::Colocated}), bounded(1, 2));
+  for (int i = 0; i < 4; ++i) dispatcher.arrive(request(i), Instant{});
+  EXPECT_EQ(dispatcher.counts().held, 2);
+  EXPECT_EQ(driver.reasons, (std::vector<std::string>{"queue full"}));
+  EXPECT_EQ(journal.count(journal::DecisionKind::Admission), 4) << "each arrival is asked about once";
+  dispatcher.set_accepting(InstanceId{0}, true, Instant{});  // asks again for a full queue
+  EXPECT_EQ(dispatcher.counts().held, 2);
+  EXPECT_EQ(dispatcher.counts().refused, 1);
+}
+
+TEST_F(DispatcherTest, RoutingThatDeclinesKeepsTheRequestHeld) {
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_unique<Scripted>(kNoInstance), Mode::Enforce};
+  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
+  dispatcher.arrive(request(0), Instant{});
+  dispatcher.arrive(request(1), Instant{});
+  dispatcher.set_accepting(InstanceId{0}, true, Instant{});
+  EXPECT_EQ(dispatcher.counts().held, 2);
+  EXPECT_TRUE(driver.started.empty());
+  EXPECT_TRUE(dispatcher.cancel_held(RequestId{0}, Instant{}));
+  EXPECT_FALSE(dispatcher.cancel_held(RequestId{0}, Instant{}));
+  EXPECT_EQ(dispatcher.counts().left, 1);
+}
+
+/// Never lets request 0 in; everyone behind it is welcome.
+class NotTheFirst final : public policy::AdmissionPolicy {
+ public:
+  AdmissionDecision admit(const Request& r, const policy::QueueView&, const FleetSnapshot&) override {
+    return {r.id == RequestId{0} ? Admission::Hold : Admission::Admit, ""};
+  }
+};
+
+TEST_F(DispatcherTest, CancellingTheOneThatBlocksReleasesThoseBehindIt) {
+  DispatchPolicies policies;
+  policies.admission = {std::make_unique<NotTheFirst>(), Mode::Enforce};
+  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
+  for (int i = 0; i < 3; ++i) dispatcher.arrive(request(i), Instant{});
+  EXPECT_EQ(dispatcher.counts().held, 3) << "nobody overtakes";
+  EXPECT_TRUE(dispatcher.cancel_held(RequestId{0}, Instant{}));
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{1, 2}));
+}
+
+TEST_F(DispatcherTest, APortMayReportFailureFromWithinItsOwnCall) {
+  auto dispatcher = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 100));
+  dispatcher.arrive(request(0), Instant{});
+  for (int i = 1; i < 50; ++i) dispatcher.arrive(request(i), Instant{});
+  driver.on_start = [&](const Request& r) {
+    if (r.id.value() % 2 == 1) return dispatcher.left(outcome(r), Instant{});
+    dispatcher.prefill_done(r.id, Instant{});
+  };
+  driver.on_hand_over = [&](const Request& r) { dispatcher.left(outcome(r), Instant{}); };
+  dispatcher.left(outcome(request(0)), Instant{});
+  EXPECT_EQ(driver.started.size(), 50U);
+  EXPECT_TRUE(std::ranges::is_sorted(driver.started));
+  EXPECT_EQ(dispatcher.counts().left, 50);
+  EXPECT_EQ(dispatcher.counts().in_flight, 0);
+  for (const auto& view : dispatcher.instances()) EXPECT_EQ(view.assigned_requests, 0);
+}
+
+TEST_F(DispatcherTest, RestartsHeldRequestsWhenAnInstanceAcceptsAgain) {
+  auto dispatcher = make(fleet({Role::Colocated}), {});
+  dispatcher.set_accepting(InstanceId{0}, false, Instant{});
+  dispatcher.arrive(request(0), Instant{});
+  EXPECT_EQ(dispatcher.counts().held, 1);
+  dispatcher.set_accepting(InstanceId{0}, true, Instant{});
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0}));
+}
+
+TEST(DispatcherDeathTest, BrokenPoliciesAndDriversAreCaughtAtOnce) {
+  Driver driver;
+  Journal journal;
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_unique<Scripted>(InstanceId{1}), Mode::Enforce};
+  Dispatcher strays(fleet({Role::Prefill, Role::Decode}), std::move(policies), 1, driver, journal);
+  EXPECT_DEATH(strays.arrive(request(0), Instant{}), "picks one of its candidates");
+  Dispatcher repeats(fleet({Role::Colocated}), {}, 1, driver, journal);
+  repeats.arrive(request(0), Instant{});
+  EXPECT_DEATH(repeats.arrive(request(0), Instant{}), "dispatched once");
+  EXPECT_DEATH(repeats.set_accepting(InstanceId{5}, true, Instant{}), "a known instance");
+}
+
+/// The books, recomputed from what the driver was told.
+void check_books(const Dispatcher& dispatcher, const Driver& driver, const std::set<std::int64_t>& gone) {
+  const auto& counts = dispatcher.counts();
+  RC_ASSERT(counts.arrived == counts.held + counts.in_flight + counts.refused + counts.left);
+  std::map<InstanceId, std::int32_t> assigned;
+  std::int64_t in_flight = 0;
+  std::int64_t refused = 0;
+  for (const auto& [id, at] : driver.where) {
+    if (at.place == Driver::Place::Refused) {
+      ++refused;
+    } else if (!gone.contains(id.value())) {
+      ++assigned[at.instance];
+      ++in_flight;
+    }
+  }
+  RC_ASSERT(counts.in_flight == in_flight);
+  RC_ASSERT(counts.refused == refused);
+  RC_ASSERT(counts.left == static_cast<std::int64_t>(gone.size()));
+  for (const auto& view : dispatcher.instances()) {
+    RC_ASSERT(view.assigned_requests == assigned[view.id]);
+    RC_ASSERT(view.assigned_prompt_tokens == 100 * assigned[view.id]);
+  }
+}
+
+Mode any_mode(RandomStream& random) {
+  constexpr Mode kModes[] = {Mode::Enforce, Mode::Enforce, Mode::Shadow, Mode::Off};
+  return kModes[random.below(4)];
+}
+
+std::unique_ptr<policy::RoutingPolicy> any_routing(RandomStream& random) {
+  switch (random.below(5)) {
+    case 0:
+      return std::make_unique<policy::RoundRobin>();
+    case 1:
+      return std::make_unique<policy::LeastLoaded>();
+    case 2:
+      return std::make_unique<policy::PowerOfTwo>();
+    case 3:
+      return std::make_unique<policy::WeightedRoundRobin>();
+    default:
+      return nullptr;
+  }
+}
+
+RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (std::uint64_t seed)) {
+  RandomStream random(seed, "dispatcher events");
+  const bool split = random.below(2) == 0;
+  auto views = split ? fleet({Role::Prefill, Role::Prefill, Role::Decode, Role::Decode, Role::Decode})
+                     : fleet({Role::Colocated, Role::Colocated, Role::Colocated});
+  DispatchPolicies policies;
+  if (random.below(3) > 0) {
+    policies = bounded(static_cast<std::int64_t>(1 + random.below(4)), static_cast<std::int64_t>(random.below(6)),
+                       any_mode(random));
+  }
+  if (random.below(2) == 0) policies.queueing = {std::make_unique<policy::Fcfs>(), any_mode(random)};
+  policies.route_prefill = {any_routing(random), any_mode(random)};
+  policies.route_decode = {any_routing(random), any_mode(random)};
+  Driver driver;
+  Journal journal;
+  const std::size_t instances = views.size();
+  Dispatcher dispatcher(std::move(views), std::move(policies), seed, driver, journal);
+
+  std::set<std::int64_t> gone;
+  std::int64_t arrived = 0;
+  // Any id, including ones that never arrived or are long gone.
+  const auto any_id = [&] {
+    return RequestId{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(arrived) + 2))};
+  };
+  for (int event = 0; event < 300; ++event) {
+    const Instant now(event);
+    const auto kind = random.below(100);
+    if (kind < 40) {
+      dispatcher.arrive(request(arrived++), now);
+    } else if (kind < 60) {
+      dispatcher.prefill_done(any_id(), now);
+    } else if (kind < 85) {
+      const RequestId id = any_id();
+      const auto at = driver.where.find(id);
+      const bool flies = at != driver.where.end() && at->second.place != Driver::Place::Refused;
+      dispatcher.left(outcome(request(id.value())), now);
+      if (flies) gone.insert(id.value());
+    } else if (kind < 90) {
+      const RequestId id = any_id();
+      const bool known = id.value() < arrived && !driver.where.contains(id) && !gone.contains(id.value());
+      const bool held = dispatcher.cancel_held(id, now);
+      RC_ASSERT(held == known);
+      if (held) gone.insert(id.value());
+    } else {
+      dispatcher.set_accepting(InstanceId{static_cast<std::int32_t>(random.below(instances))}, random.below(3) > 0,
+                               now);
+    }
+    check_books(dispatcher, driver, gone);
+    RC_ASSERT(dispatcher.counts().arrived == arrived);
+  }
+
+  // Everything accepts again and everything finishes: nobody is forgotten.
+  for (std::size_t i = 0; i < instances; ++i) {
+    dispatcher.set_accepting(InstanceId{static_cast<std::int32_t>(i)}, true, Instant{1'000});
+  }
+  while (dispatcher.counts().in_flight > 0) {
+    for (std::int64_t id = 0; id < arrived; ++id) {
+      const auto at = driver.where.find(RequestId{id});
+      if (at == driver.where.end() || at->second.place == Driver::Place::Refused || gone.contains(id)) continue;
+      gone.insert(id);
+      dispatcher.left(outcome(request(id)), Instant{1'000});
+    }
+  }
+  check_books(dispatcher, driver, gone);
+  RC_ASSERT(dispatcher.counts().held == 0);
+  RC_ASSERT(std::ranges::is_sorted(driver.started));  // first come, first served
+}
+
+}  // namespace
+}  // namespace wattle::control

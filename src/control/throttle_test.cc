@@ -1,0 +1,147 @@
+#include "control/throttle.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+namespace wattle::control {
+namespace {
+
+class Journal final : public journal::Sink {
+ public:
+  void decision(const journal::DecisionRecord& record) override { decisions.push_back(record); }
+  std::vector<journal::DecisionRecord> decisions;
+};
+
+class Clocks final : public ClockPort {
+ public:
+  void command(InstanceId, MegaHertz clock, Instant) override { commands.push_back(clock.value()); }
+  std::vector<std::int32_t> commands;
+};
+
+/// Answers `next` and remembers what it was shown.
+class Scripted final : public policy::FrequencyPolicy {
+ public:
+  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant) override {
+    seen.push_back(view);
+    return next;
+  }
+  std::vector<InstanceView> seen;
+  ClockDecision next{MegaHertz{1005}, "scripted", Hold{1'000, Instant{500}}};
+};
+
+class ThrottleTest : public ::testing::Test {
+ protected:
+  Throttle make(Mode mode) {
+    auto owned = std::make_unique<Scripted>();
+    policy = owned.get();
+    return Throttle(InstanceView{}, std::move(owned), mode, {}, clocks, journal);
+  }
+  static StepReport decoding(std::int32_t requests, std::int64_t kv) {
+    StepReport report;
+    report.shape.decode_requests = requests;
+    report.shape.decode_kv_tokens = kv;
+    return report;
+  }
+  [[nodiscard]] std::size_t asked() const { return policy->seen.size(); }
+
+  Journal journal;
+  Clocks clocks;
+  Scripted* policy = nullptr;
+};
+
+TEST_F(ThrottleTest, AsksAgainOnlyWhereTheHoldEnds) {
+  auto throttle = make(Mode::Enforce);
+  const Hold hold = throttle.step(decoding(4, 900), Instant{0});
+  EXPECT_EQ(hold.kv_tokens_max, 1'000);
+  EXPECT_EQ(hold.until, Instant{500});
+  throttle.step(decoding(4, 1'000), Instant{499});
+  EXPECT_EQ(asked(), 1U);
+  throttle.step(decoding(4, 1'001), Instant{499});
+  EXPECT_EQ(asked(), 2U) << "more KV tokens than it was good for";
+  throttle.step(decoding(4, 1'000), Instant{499});
+  EXPECT_EQ(asked(), 3U) << "fewer than it was asked for";
+  throttle.step(decoding(4, 1'000), Instant{500});
+  EXPECT_EQ(asked(), 4U) << "its time is over";
+}
+
+TEST_F(ThrottleTest, AsksWhenTheBatchOrTheQueueChanges) {
+  auto throttle = make(Mode::Enforce);
+  throttle.step(decoding(4, 900), Instant{0});
+  throttle.step(decoding(5, 901), Instant{1});
+  EXPECT_EQ(asked(), 2U) << "another batch size";
+  auto report = decoding(5, 902);
+  report.waiting_requests = 1;
+  throttle.step(report, Instant{2});
+  EXPECT_EQ(asked(), 3U) << "someone waits";
+  report.waiting_prompt_tokens = 50;
+  throttle.step(report, Instant{3});
+  EXPECT_EQ(asked(), 4U) << "someone else waits";
+  report.shape.prefill_tokens = 10;
+  throttle.step(report, Instant{4});
+  throttle.step(report, Instant{5});
+  EXPECT_EQ(asked(), 6U) << "prompts make every step another batch";
+}
+
+TEST_F(ThrottleTest, IdleAndLostAreShownAndEndTheHold) {
+  auto throttle = make(Mode::Enforce);
+  auto report = decoding(4, 900);
+  report.waiting_requests = 2;
+  report.waiting_prompt_tokens = 70;
+  throttle.step(report, Instant{0});
+  throttle.lost(Instant{10});
+  ASSERT_EQ(asked(), 2U);
+  EXPECT_EQ(policy->seen[1].telemetry, Telemetry::Lost);
+  EXPECT_EQ(policy->seen[1].step.shape.decode_requests, 4) << "what was last known";
+  throttle.step(report, Instant{20});
+  ASSERT_EQ(asked(), 3U) << "reports are back";
+  EXPECT_EQ(policy->seen[2].telemetry, Telemetry::Fresh);
+  throttle.idle(Instant{30});
+  ASSERT_EQ(asked(), 4U);
+  EXPECT_EQ(policy->seen[3].telemetry, Telemetry::Idle);
+  EXPECT_TRUE(policy->seen[3].step.shape.idle());
+  EXPECT_EQ(policy->seen[3].step.waiting_requests, 0);
+  EXPECT_EQ(policy->seen[3].step.waiting_prompt_tokens, 0);
+  throttle.step(report, Instant{40});
+  EXPECT_EQ(asked(), 5U);
+}
+
+TEST_F(ThrottleTest, CommandsAndJournalsChangesOnly) {
+  auto throttle = make(Mode::Enforce);
+  policy->next.hold = Hold{};
+  for (const int mhz : {1005, 1005, 1410, 1410, 1005}) {
+    policy->next.clock = MegaHertz{mhz};
+    throttle.step(decoding(4, 900), Instant{0});
+  }
+  EXPECT_EQ(clocks.commands, (std::vector<std::int32_t>{1005, 1410, 1005}));
+  ASSERT_EQ(journal.decisions.size(), 3U);
+  EXPECT_EQ(journal.decisions[1].value, 1410);
+  EXPECT_EQ(journal.decisions[1].kind, journal::DecisionKind::Clock);
+  EXPECT_EQ(throttle.view().clock_commanded, MegaHertz{1005});
+}
+
+TEST_F(ThrottleTest, ShadowJournalsButDoesNotCommand) {
+  auto throttle = make(Mode::Shadow);
+  throttle.step(decoding(4, 900), Instant{0});
+  throttle.idle(Instant{1});
+  EXPECT_EQ(asked(), 2U);
+  EXPECT_TRUE(clocks.commands.empty());
+  ASSERT_EQ(journal.decisions.size(), 1U);
+  EXPECT_EQ(journal.decisions[0].mode, Mode::Shadow);
+  EXPECT_EQ(throttle.view().clock_commanded, MegaHertz{0});
+}
+
+TEST_F(ThrottleTest, OffNeitherAsksNorCommands) {
+  auto throttle = make(Mode::Off);
+  const Hold hold = throttle.step(decoding(4, 900), Instant{0});
+  EXPECT_TRUE(hold.covers(1'000'000'000'000, Instant{1'000'000'000}));
+  throttle.lost(Instant{1});
+  EXPECT_EQ(asked(), 0U);
+  EXPECT_TRUE(clocks.commands.empty());
+  EXPECT_TRUE(journal.decisions.empty());
+  EXPECT_EQ(throttle.view().telemetry, Telemetry::Lost) << "it watches all the same";
+}
+
+}  // namespace
+}  // namespace wattle::control
