@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/file.h"
 
 namespace wattle::workload {
@@ -199,10 +200,13 @@ TEST(SyntheticSource, SameSeedSameRequestsOtherSeedOthers) {
   WorkloadOptions options;
   const auto digest = [&](std::uint64_t seed) {
     auto source = make_source(options, "", "", seed);
-    std::int64_t sum = 0;
-    for (const TraceRow& row : drain(**source))
-      sum = sum * 31 + row.arrival.ns() + row.prompt_tokens * 7 + row.output_tokens;
-    return sum;
+    Digest seen;
+    for (const TraceRow& row : drain(**source)) {
+      seen.add(row.arrival.ns());
+      seen.add(row.prompt_tokens);
+      seen.add(row.output_tokens);
+    }
+    return seen.value();
   };
   EXPECT_EQ(digest(1), digest(1));
   EXPECT_NE(digest(1), digest(2));
