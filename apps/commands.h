@@ -10,6 +10,8 @@ namespace wattle::apps {
 /// Prints "wattle: where: what" to stderr and returns the exit code for this kind of error.
 int fail(const Error& error);
 
+void add_config(CLI::App& app, int& exit_code);
+void add_recipes(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
 
 }  // namespace wattle::apps

@@ -27,6 +27,8 @@ int main(int argc, char** argv) {
   app.name("wattle");
   app.require_subcommand(1);
   int exit_code = 0;
+  wattle::apps::add_config(app, exit_code);
+  wattle::apps::add_recipes(app, exit_code);
   wattle::apps::add_trace(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -233,7 +233,9 @@ Error unknown_key(const std::string& key, const std::string& where, const std::v
   } else if (!siblings.empty()) {
     remedy = fmt::format("known here: {}", fmt::join(siblings, ", "));
   } else {
-    remedy = fmt::format("known keys: {}", fmt::join(keys, ", "));
+    constexpr std::size_t kReadable = 16;
+    remedy = keys.size() <= kReadable ? fmt::format("known keys: {}", fmt::join(keys, ", "))
+                                      : std::string("docs/reference lists the known ones");
   }
   return Error{ErrorKind::BadInput, where, fmt::format("unknown key {}; {}", plain, remedy)};
 }

@@ -4,16 +4,44 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 namespace wattle::config {
 namespace {
+
+/// The shortest decimal that reads back as `v`, but for the last bits that a unit's factor may have cost.
+std::string decimal(double v) {
+  for (const int digits : {10, 15}) {
+    const std::string text = fmt::format("{:.{}g}", v, digits);
+    if (std::abs(std::strtod(text.c_str(), nullptr) - v) <= 4 * std::numeric_limits<double>::epsilon() * std::abs(v)) {
+      return text;
+    }
+  }
+  return fmt::format("{:.17g}", v);
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
 
 struct TextOf {
   std::string operator()(std::monostate) const { return "none"; }
   std::string operator()(bool v) const { return v ? "true" : "false"; }
   std::string operator()(std::int64_t v) const { return fmt::format("{}", v); }
-  std::string operator()(double v) const { return fmt::format("{:.10g}", v); }
-  std::string operator()(const std::string& v) const { return fmt::format("\"{}\"", v); }
+  std::string operator()(double v) const { return decimal(v); }
+  std::string operator()(const std::string& v) const { return quoted(v); }
   std::string operator()(const std::vector<std::int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
 };
 
