@@ -206,4 +206,13 @@ void Dispatcher::set_accepting(InstanceId id, bool accepting, Instant now) {
   if (accepting) retry_held(now);
 }
 
+InstanceId Dispatcher::add_instance(InstanceView view, Instant now) {
+  view.id = InstanceId(static_cast<std::int32_t>(instances_.size()));
+  const bool accepting = view.accepting;
+  instances_.push_back(view);
+  rebuild_candidates();  // the vector may have moved
+  if (accepting) retry_held(now);
+  return InstanceId(static_cast<std::int32_t>(instances_.size()) - 1);
+}
+
 }  // namespace wattle::control

@@ -54,6 +54,8 @@ class Dispatcher {
 
   void report(const StepReport& report);
   void set_accepting(InstanceId id, bool accepting, Instant now);
+  /// The fleet grew. The id is the next position, whatever view.id says; ids are never reused.
+  InstanceId add_instance(InstanceView view, Instant now);
 
   [[nodiscard]] const DispatchCounts& counts() const { return counts_; }
   [[nodiscard]] std::span<const InstanceView> instances() const { return instances_; }
