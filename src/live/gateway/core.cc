@@ -99,10 +99,18 @@ void Core::close(Flight& flight, Outcome outcome, Instant now, bool dispatcher_k
   --counts_.in_flight;
   counts_.output_tokens += outcome.output_tokens;
   switch (outcome.fate) {
-    case Fate::Finished: ++counts_.finished; break;
-    case Fate::Rejected: ++counts_.rejected; break;
-    case Fate::Failed: ++counts_.failed; break;
-    case Fate::Cancelled: ++counts_.cancelled; break;
+    case Fate::Finished:
+      ++counts_.finished;
+      break;
+    case Fate::Rejected:
+      ++counts_.rejected;
+      break;
+    case Fate::Failed:
+      ++counts_.failed;
+      break;
+    case Fate::Cancelled:
+      ++counts_.cancelled;
+      break;
   }
   sink_.outcome(outcome);
   if (!dispatcher_knows) return;

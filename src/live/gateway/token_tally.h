@@ -30,8 +30,8 @@ class TokenTally {
     last_ = now;
     ++count_;
   }
-  /// An answer that was not streamed: `tokens` in all, none seen before `now`. Its gaps are not observable; they count as
-  /// within the SLO when their mean over the whole time since `start` is.
+  /// An answer that was not streamed: `tokens` in all, none seen before `now`. Its gaps are not observable; they count
+  /// as within the SLO when their mean over the whole time since `start` is.
   void whole(std::int32_t tokens, Instant start, Instant now) {
     count_ = tokens;
     first_ = last_ = now;

@@ -7,6 +7,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
+#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -262,10 +263,14 @@ class UpstreamCall final : public Call {
 
 const char* text_of(CallFailure failure) {
   switch (failure) {
-    case CallFailure::Connect: return "connection refused or timed out";
-    case CallFailure::Send: return "connection broke while sending";
-    case CallFailure::Response: return "connection closed before the response was complete";
-    case CallFailure::Timeout: return "timed out";
+    case CallFailure::Connect:
+      return "connection refused or timed out";
+    case CallFailure::Send:
+      return "connection broke while sending";
+    case CallFailure::Response:
+      return "connection closed before the response was complete";
+    case CallFailure::Timeout:
+      return "timed out";
   }
   return "";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/post.hpp>
+#include <cstring>
 
 #include "live/clock.h"
 
@@ -53,7 +54,7 @@ class ConnectionExchange final : public Exchange {
   void finish() override {
     if (current()) connection_->end_response();
   }
-  void abort() override {
+  void drop() override {
     if (!current()) return;
     connection_->on_gone_ = nullptr;
     connection_->close_when_sent_ = true;
@@ -78,11 +79,12 @@ class ConnectionExchange final : public Exchange {
 };
 
 Connection::Connection(std::shared_ptr<HttpServer::Impl> server, int loop_index, Tcp::socket socket)
-    : server_(std::move(server)), loop_index_(loop_index), socket_(std::move(socket)), parser_(server_->options.limits) {
+    : server_(std::move(server)),
+      loop_index_(loop_index),
+      socket_(std::move(socket)),
+      parser_(server_->options.limits) {
   server_->connections.fetch_add(1, std::memory_order_relaxed);
 }
-
-Connection::~Connection() { server_->connections.fetch_sub(1, std::memory_order_relaxed); }
 
 void Connection::start() {
   error_code ignored;
@@ -96,12 +98,22 @@ void Connection::enter(Phase phase) {
   phase_ = phase;
   const auto& o = server_->options;
   switch (phase) {
-    case Phase::Idle: deadline_ = steady_now() + o.idle_timeout; break;
-    case Phase::Header: deadline_ = steady_now() + o.header_timeout; break;
-    case Phase::Body: deadline_ = steady_now() + o.body_timeout; break;
-    case Phase::Lingering: deadline_ = steady_now() + kLinger; break;
+    case Phase::Idle:
+      deadline_ = steady_now() + o.idle_timeout;
+      break;
+    case Phase::Header:
+      deadline_ = steady_now() + o.header_timeout;
+      break;
+    case Phase::Body:
+      deadline_ = steady_now() + o.body_timeout;
+      break;
+    case Phase::Lingering:
+      deadline_ = steady_now() + kLinger;
+      break;
     case Phase::Responding:
-    case Phase::Closed: deadline_ = Instant::never(); break;
+    case Phase::Closed:
+      deadline_ = Instant::never();
+      break;
   }
 }
 
@@ -127,6 +139,7 @@ void Connection::close() {
   if (phase_ == Phase::Closed) return;
   const auto self = shared_from_this();  // the set below may hold the last reference
   enter(Phase::Closed);
+  server_->connections.fetch_sub(1, std::memory_order_relaxed);
   write_deadline_ = Instant::never();
   on_gone_ = nullptr;
   on_drained_ = nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 // Private to transport/: one client connection of HttpServer.
 #include <atomic>
+#include <optional>
 #include <unordered_set>
 
 #include "live/transport/loop_impl.h"
@@ -36,12 +37,11 @@ struct HttpServer::Impl {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<HttpServer::Impl> server, int loop_index, Tcp::socket socket);
-  ~Connection();
 
   void start();
-  void tick(Instant now);        ///< looks at the deadline
-  void close();                  ///< at once
-  void drain();                  ///< close as soon as no response is running
+  void tick(Instant now);  ///< looks at the deadline
+  void close();            ///< at once
+  void drain();            ///< close as soon as no response is running
 
  private:
   friend class ConnectionExchange;
@@ -55,7 +55,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void enter(Phase phase);
   void gone();
 
-  void send_head(int status, std::string_view content_type, std::string_view extra, std::optional<std::uint64_t> length);
+  void send_head(int status, std::string_view content_type, std::string_view extra,
+                 std::optional<std::uint64_t> length);
   void send_body(std::string_view bytes);
   void end_response();
   void schedule_flush();

@@ -1,6 +1,6 @@
 #pragma once
-// Incremental HTTP/1.1 message parsing over bytes: no sockets, so it can be fuzzed. Beast's parser does the work, behind
-// a wall (its headers are slow to compile).
+// Incremental HTTP/1.1 message parsing over bytes: no sockets, so it can be fuzzed. Beast's parser does the work,
+// behind a wall (its headers are slow to compile).
 #include <cstdint>
 #include <memory>
 #include <string>

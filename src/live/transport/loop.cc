@@ -15,8 +15,7 @@ struct Ticker : std::enable_shared_from_this<Ticker> {
   asio::steady_timer timer;
   Span period;
   std::function<void()> task;
-  Ticker(asio::io_context& context, Span p, std::function<void()> t)
-      : timer(context), period(p), task(std::move(t)) {}
+  Ticker(asio::io_context& context, Span p, std::function<void()> t) : timer(context), period(p), task(std::move(t)) {}
   void arm() {
     timer.expires_after(chrono_of(period));
     timer.async_wait([self = shared_from_this()](error_code ec) {

@@ -93,10 +93,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(LoopPool& pool, const Ser
   return server;
 }
 
-std::uint16_t HttpServer::port() const {
-  error_code ec;
-  return impl_->acceptor.local_endpoint(ec).port();
-}
+std::uint16_t HttpServer::port() const { return impl_->port; }
 
 std::int64_t HttpServer::connections() const { return impl_->connections.load(std::memory_order_relaxed); }
 

@@ -31,14 +31,14 @@ class Exchange {
   /// A whole response. `extra_headers` are complete lines, each ended by CRLF.
   virtual void respond(int status, std::string_view content_type, std::string_view body,
                        std::string_view extra_headers = {}) = 0;
-  /// A response in pieces: begin, write..., finish. Without a length the body is chunked. Writes made in one turn of the
-  /// loop leave in one system call.
+  /// A response in pieces: begin, write..., finish. Without a length the body is chunked. Writes made in one turn of
+  /// the loop leave in one system call.
   virtual void begin(int status, std::string_view content_type, std::string_view extra_headers = {},
                      std::optional<std::uint64_t> content_length = std::nullopt) = 0;
   virtual void write(std::string_view bytes) = 0;
   virtual void finish() = 0;
   /// Gives up in the middle: closes, so that the client can tell the response is not complete.
-  virtual void abort() = 0;
+  virtual void drop() = 0;
 
   /// The client left before the response was finished. Called once at most; not after finish().
   virtual void on_gone(std::function<void()> handler) = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Server-sent events out of bytes that arrive in any chunking: same bytes, same events. Pure; no allocation for an event
-// that lies wholly in one feed.
+// Server-sent events out of bytes that arrive in any chunking: same bytes, same events. Pure; no allocation for an
+// event that lies wholly in one feed.
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -34,11 +34,11 @@ class SseParser {
   void keep_data();
 
   std::size_t max_event_bytes_;
-  std::string_view rest_;     ///< of the last feed, not yet looked at
-  std::size_t fed_ = 0;       ///< size of the last feed
+  std::string_view rest_;  ///< of the last feed, not yet looked at
+  std::size_t fed_ = 0;    ///< size of the last feed
   std::size_t boundary_ = 0;
-  std::string partial_;       ///< a line cut by the end of a feed
-  std::string data_;          ///< data of the open event, when it had to be copied
+  std::string partial_;         ///< a line cut by the end of a feed
+  std::string data_;            ///< data of the open event, when it had to be copied
   std::string_view data_view_;  ///< data of the open event, while it lies in the fed bytes
   std::string type_;
   bool has_data_ = false;
