@@ -4,7 +4,7 @@ import pathlib
 import shutil
 import subprocess
 
-FOLDERS = ("src", "apps", "tests", "bench", "tools")
+import lint
 
 
 def main() -> None:
@@ -14,8 +14,7 @@ def main() -> None:
     formatter = shutil.which("clang-format-14")
     if formatter is None:
         raise SystemExit("clang-format-14 is missing: run tools/install.sh")
-    files = [p for folder in FOLDERS for p in sorted((root / folder).rglob("*"))
-             if p.suffix in (".h", ".cc", ".c") and "node_modules" not in p.parts]
+    files = [p for p in lint.tree(root) if p.suffix in lint.CODE]
     if not files:
         raise SystemExit("format: no files found")
     bad = []
