@@ -1,0 +1,95 @@
+"""Runs `wattle trace` on made and on broken traces. Argument: the wattle binary."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+WATTLE = str(pathlib.Path(sys.argv[1]).resolve())
+FORMATS = ("azure", "vidur", "splitwise", "mooncake", "burstgpt")
+
+
+def wattle(*arguments: str, data: str = "", cwd: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "WATTLE_DATA"}
+    if data:
+        environment["WATTLE_DATA"] = data
+    return subprocess.run([WATTLE, "trace", *arguments], capture_output=True, text=True, env=environment, cwd=cwd)
+
+
+def expect(condition: bool, what: str, run: subprocess.CompletedProcess[str]) -> None:
+    if not condition:
+        sys.exit(f"{what}\n  {' '.join(run.args)}\n  exit {run.returncode}\n  {run.stdout}{run.stderr}")
+
+
+def summary(path: pathlib.Path, *more: str) -> dict:
+    run = wattle("summary", str(path), "--json", *more)
+    expect(run.returncode == 0 and run.stderr == "", "summary should work", run)
+    return json.loads(run.stdout)  # fails on anything but one object
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = pathlib.Path(folder_name)
+        made = folder / "made.csv"
+        run = wattle("synth", str(made), "--like", "azure-conv", "--max-prompt", "20000")
+        expect(run.returncode == 0, "synth should work", run)
+        figures = summary(made)
+        expect(figures["rows"] == 19366 and figures["format"] == "azure", f"unlike the trace: {figures}", run)
+        expect(abs(figures["rate_per_s"] - 5.53) < 0.15, f"unlike the trace: {figures}", run)
+
+        # The same seed makes the same file, another seed another.
+        again, other = folder / "again.csv", folder / "other.csv"
+        wattle("synth", str(again), "--like", "azure-conv", "--max-prompt", "20000")
+        wattle("synth", str(other), "--like", "azure-conv", "--max-prompt", "20000", "--seed", "2")
+        expect(made.read_bytes() == again.read_bytes(), "one seed made two traces", run)
+        expect(made.read_bytes() != other.read_bytes(), "two seeds made one trace", run)
+
+        # Round through every format, told by the first line.
+        at = made
+        for name in (*FORMATS, "azure"):
+            to = folder / f"round-{name}"
+            run = wattle("convert", str(at), str(to), "--to", name)
+            expect(run.returncode == 0, "convert should work", run)
+            at = to
+            round_figures = summary(at)
+            expect(round_figures["format"] == name, f"not {name}", run)
+            for key in ("rows", "prompt_tokens", "output_tokens", "span_s"):
+                expect(round_figures[key] == figures[key], f"{key} changed on the way to {name}", run)
+
+        # Synthetic arrivals with their own parameters; the data directory comes before the current one.
+        run = wattle("synth", "p.csv", "--requests", "20000", "--rate", "50", "--cv", "2", "--format", "vidur", cwd=folder_name)
+        expect(run.returncode == 0, "synth should work", run)
+        figures = summary(folder / "p.csv")
+        expect(abs(figures["arrival_cv"] - 2.0) < 0.15, f"cv is off: {figures}", run)
+        run = wattle("summary", "p.csv", "--json", data=folder_name, cwd="/")
+        expect(run.returncode == 0 and json.loads(run.stdout)["rows"] == 20000, "WATTLE_DATA should be looked in", run)
+
+        cut = folder / "cut.csv"
+        cut.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1,1\n2023-11-16 18:1")
+        failed = folder / "failed.csv"
+        failed.write_text("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n1,m,5,0,5,x\n2,m,5,6,11,x\n")
+        expect(summary(failed)["skipped_failed"] == 1, "a failed row is counted", run)
+        for code, message, arguments in (
+            (2, f"{cut}:3: has 1 field where the header has 3; is the file cut short?", ["summary", str(cut)]),
+            (2, "no such file", ["summary", "absent.csv"]),
+            (2, "--format: is 'csv'; it must be azure", ["summary", str(made), "--format", "csv"]),
+            (2, "the header has no column 'arrived_at'", ["summary", str(made), "--format", "vidur"]),
+            (2, "is the first line of no known trace format", ["summary", __file__]),
+            (2, "--to: is 'xml'", ["convert", str(made), str(folder / "x"), "--to", "xml"]),
+            (2, "workload.rate_per_s: is -1; it must be above 0", ["synth", str(folder / "x"), "--rate", "-1"]),
+            (2, "workload.synthetic: is 'azure'", ["synth", str(folder / "x"), "--like", "azure"]),
+            (2, "excludes", ["synth", str(folder / "x"), "--like", "azure-conv", "--rate", "2"]),
+            (2, "--duration: is nan", ["synth", str(folder / "x"), "--duration", "nan"]),
+            (2, "subcommand", []),
+            (3, "cannot be written", ["convert", str(made), str(folder / "no" / "x"), "--to", "vidur"]),
+            (0, "1 failed rows (no response tokens) were left out",
+             ["convert", str(failed), str(folder / "y"), "--to", "vidur"]),
+        ):
+            run = wattle(*arguments)
+            expect(run.returncode == code and message in run.stderr, f"expected exit {code} and: {message}", run)
+        expect(not (folder / "x").exists(), "a refused command left a file", run)
+    print("ok")
+
+
+main()
