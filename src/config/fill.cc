@@ -204,7 +204,9 @@ std::string nearest(std::string_view text, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(text, candidate);
+    // "ttft" is three edits from "ttft_ms" and still what was meant.
+    const bool cut_short = text.size() >= 3 && candidate.starts_with(text);
+    const std::size_t distance = cut_short ? 1 : edit_distance(text, candidate);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;
@@ -237,7 +239,7 @@ Error unknown_key(const std::string& key, const std::string& where, const std::v
     remedy = keys.size() <= kReadable ? fmt::format("known keys: {}", fmt::join(keys, ", "))
                                       : std::string("docs/reference lists the known ones");
   }
-  return Error{ErrorKind::BadInput, where, fmt::format("unknown key {}; {}", plain, remedy)};
+  return Error{ErrorKind::BadInput, where, fmt::format("unknown key {}; {}", key, remedy)};
 }
 
 Result<void> check_keys(const std::vector<const OptionSpec*>& specs, const std::vector<Entry>& entries,
@@ -296,7 +298,8 @@ Result<void> apply_overrides(const std::vector<const OptionSpec*>& specs, const 
   for (const Override& override_ : overrides) {
     const std::string plain = without_indices(override_.key);
     const auto spec = std::ranges::find_if(specs, [&](const OptionSpec* s) { return s->key == plain; });
-    if (spec == specs.end()) return std::unexpected(unknown_key(override_.key, override_.where(), specs));
+    const bool indexed = plain != override_.key && !plain.starts_with("fleet.");
+    if (spec == specs.end() || indexed) return std::unexpected(unknown_key(override_.key, override_.where(), specs));
     Result<Entry> entry = entry_from_text(**spec, override_);
     if (!entry) return std::unexpected(std::move(entry.error()));
     // A shorthand given on the command line wins over what the file refines.

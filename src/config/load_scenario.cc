@@ -70,6 +70,12 @@ Result<void> override_pools(const std::vector<Override>& overrides, Parts& parts
       return bad_input(override_.where(), fmt::format("there is no pool {}; the scenario has {}, counted from 0", index,
                                                       parts.pools.size()));
     }
+    const auto named = [&](const OptionSpec* spec) { return spec->key == override_.key; };
+    const bool indexed = index >= 0 && override_.key == pool_key(static_cast<std::size_t>(index), override_.key);
+    if (!indexed && std::ranges::none_of(specs_of(pool_options()), named)) {
+      if (index >= 0) return bad_input(override_.where(), "write fleet.N.KEY, as in fleet.0.count");
+      return std::unexpected(unknown_key(override_.key, override_.where(), specs_of(pool_options())));
+    }
     // Without an index the override is meant for every pool.
     for (std::size_t i = 0; i < parts.pools.size(); ++i) {
       if (index >= 0 && static_cast<std::size_t>(index) != i) continue;

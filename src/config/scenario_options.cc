@@ -39,10 +39,10 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
              "Trace file to replay; a relative path is looked up in WATTLE_DATA, then beside the scenario. Empty: "
              "synthetic arrivals"),
       option("format", &W::format, "What wrote the trace file"),
-      option("rate_scale", &W::rate_scale, "", {0, 1e6, true},
+      option("rate_scale", &W::rate_scale, "", {1e-6, 1e6},
              "Arrival rate against the trace's own: 2 sends the same requests in half the time"),
       option("start_s", &W::start, "s", {0, kYear_s}, "Where the replayed slice begins, in the trace's own time"),
-      option("duration_s", &W::duration, "s", {0, kYear_s, true},
+      option("duration_s", &W::duration, "s", {1e-6, kYear_s},
              "Length of the replayed slice, in the trace's own time; none: to the end"),
       option("max_prompt_tokens", &W::max_prompt_tokens, "tokens", kTokens, "Longer prompts are clamped, and counted"),
       option("max_output_tokens", &W::max_output_tokens, "tokens", kTokens, "Longer outputs are clamped, and counted"),
@@ -50,8 +50,8 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
              "Named synthetic process (azure-conv: the statistics of the Azure 2023 conversation trace) instead of the "
              "keys below; only without a trace"),
       option("rate_per_s", &W::rate_per_s, "1/s", {0, 1e6, true}, "Synthetic: mean arrival rate"),
-      option("arrival_cv", &W::arrival_cv, "", {0, 100, true},
-             "Synthetic: coefficient of variation between arrivals; 1 is Poisson, else Gamma"),
+      option("arrival_cv", &W::arrival_cv, "", {0, 100},
+             "Synthetic: coefficient of variation between arrivals; 0 is even spacing, 1 Poisson, else Gamma"),
       option("requests", &W::requests, "", {1, 1e10}, "Synthetic: number of requests"),
       option("lengths", &W::lengths,
              "Synthetic: CSV of (prompt, output) token pairs to draw from; empty: lognormal lengths"),
@@ -63,7 +63,7 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
 }
 
 std::vector<Option<Slo>> slo_options() {
-  constexpr Bounds kLatency{0, 86'400'000, true};
+  constexpr Bounds kLatency{0.001, 86'400'000};
   return {
       option("ttft_ms", &Slo::ttft, "ms", kLatency, "Time to first token; none: not judged"),
       option("itl_ms", &Slo::itl, "ms", kLatency, "Every gap between two tokens; none: not judged"),

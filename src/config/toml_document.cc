@@ -23,6 +23,20 @@ namespace {
 // Configuration is written by people; anything larger is a wrong path.
 constexpr std::uintmax_t kMaxBytes = 1 << 20;
 
+// A key's dots nest tables, and tables are built, walked and freed by recursion: a long line could end the stack.
+constexpr std::size_t kMaxLine = 4096;
+
+/// The number of the first line above kMaxLine, 0 if none.
+std::int64_t first_long_line(std::string_view text) {
+  std::int64_t number = 1;
+  for (std::size_t start = 0; start < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    if (end - start > kMaxLine) return number;
+    start = end + 1;
+  }
+  return 0;
+}
+
 /// A dot or a bare number inside a key would read like a path or an element's index and slip past the strict checks.
 bool is_plain(const std::string& key) {
   if (key.empty() || std::isalpha(static_cast<unsigned char>(key.front())) == 0) return false;
@@ -108,6 +122,10 @@ class Flattener {
 }  // namespace
 
 Result<Document> parse_toml(std::string_view text, const std::string& file) {
+  if (const std::int64_t line = first_long_line(text); line > 0) {
+    return bad_input(fmt::format("{}:{}", file, line),
+                     fmt::format("the line is longer than {} characters; break it", kMaxLine));
+  }
   toml::table root;
   try {
     root = toml::parse(text, std::string_view(file));

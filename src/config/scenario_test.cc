@@ -1,0 +1,242 @@
+// Scenarios: what loads, what is refused, where and with which remedy.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "config/load.h"
+#include "config/test_texts.h"
+
+namespace wattle::config {
+namespace {
+
+using testing::edited;
+using testing::kScenario;
+
+Result<LoadedScenario> load(const std::string& text, const std::vector<std::string>& set = {}) {
+  const auto overrides = parse_overrides(set);
+  if (!overrides) return std::unexpected(overrides.error());
+  return scenario_from_text(text, "s.toml", *overrides, testing::project());
+}
+
+TEST(ScenarioText, TheStartingPointIsValidAndNamedAfterItsFile) {
+  const auto loaded = load(kScenario);
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  EXPECT_EQ(loaded->scenario.name, "s");
+  EXPECT_EQ(loaded->scenario.file, "s.toml");
+  EXPECT_EQ(loaded->llm.name, "llama-3.1-8b");
+  ASSERT_EQ(loaded->gpus.size(), 1U);
+  EXPECT_EQ(loaded->gpus[0].name, "a100-80g");
+  EXPECT_EQ(loaded->scenario.slo.ttft, Span::ms(600));
+}
+
+TEST(ScenarioText, UnitsOfTheTextBecomeUnitsOfTheStruct) {
+  const auto loaded = load(kScenario + R"(
+[engine]
+activation_gb_per_gpu = 3.5
+[link]
+bandwidth_gb_per_s = 12.5
+latency_ms = 0.25
+[clock]
+call_ms = 8
+[carbon]
+intensity_g_per_kwh = 250
+[cost]
+price_usd_per_h = 1.75
+[report]
+sample_period_s = 0.5
+)");
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  const Scenario& s = loaded->scenario;
+  EXPECT_DOUBLE_EQ(s.engine.activation_bytes_per_gpu, 3.5e9);
+  EXPECT_DOUBLE_EQ(s.link.bandwidth_bytes_per_s, 12.5e9);
+  EXPECT_EQ(s.link.latency, Span::us(250));
+  EXPECT_EQ(s.clock_delays.call, Span::ms(8));
+  EXPECT_EQ(s.carbon_intensity, GramsPerKwh{250.0});
+  EXPECT_EQ(s.gpu_price, UsdPerHour{1.75});
+  EXPECT_EQ(s.sample_period, Span::ms(500));
+}
+
+struct Bad {
+  const char* name;
+  const char* from;
+  const char* to;
+  const char* where;
+  std::vector<const char*> says;
+};
+
+class BadScenario : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(BadScenario, IsRefusedAtItsLineWithARemedy) {
+  const Bad& bad = GetParam();
+  const auto loaded = load(edited(kScenario, bad.from, bad.to));
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::BadInput);
+  EXPECT_EQ(loaded.error().where, bad.where) << loaded.error().message();
+  for (const char* part : bad.says)
+    EXPECT_NE(loaded.error().what.find(part), std::string::npos) << loaded.error().message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, BadScenario,
+    ::testing::Values(
+        Bad{"MisspeltKey", "ttft_ms", "tfft_ms", "s.toml:5", {"unknown key slo.tfft_ms", "did you mean slo.ttft_ms?"}},
+        Bad{"KeyOfAnotherSection",
+            "ttft_ms = 600",
+            "rate_scale = 2",
+            "s.toml:5",
+            {"did you mean workload.rate_scale?"}},
+        Bad{"KeyLikeNothing",
+            "ttft_ms = 600",
+            "colourfulness = 2",
+            "s.toml:5",
+            {"known here: slo.ttft_ms, slo.itl_ms"}},
+        Bad{"MisspeltSection", "[slo]", "[sol]", "s.toml:4", {"unknown section [sol]", "did you mean [slo]?"}},
+        Bad{"EmptyUnknownSection", "[slo]", "[zzz]\n[slo]", "s.toml:4", {"unknown section [zzz]", "known sections"}},
+        Bad{"MisspeltPoolKey", "gpu =", "gpus =", "s.toml:8", {"unknown key fleet.gpus", "did you mean fleet.gpu?"}},
+        Bad{"DottedQuotedKey", "[slo]", "\"slo.itl_ms\" = 3\n[slo]", "s.toml:4", {"without quotes"}},
+        Bad{"ValueInPlaceOfSection", "llm =", "link = 3\nllm =", "s.toml:1", {"link is an integer", "section [link]"}},
+        Bad{"SectionInPlaceOfValue", "[slo]", "[slo.itl_ms]", "s.toml:4", {"slo.itl_ms is a table", "number"}},
+        Bad{"SectionAsList", "[slo]", "[[slo]]", "s.toml:4", {"write [slo], once"}},
+        Bad{"TwiceTheSameKey", "ttft_ms = 600", "ttft_ms = 600\nttft_ms = 700", "s.toml:6", {"not valid TOML"}},
+        Bad{"Truncated", "role = \"colocated\"\ngpu = \"a100-80g\"", "role = \"colo", "s.toml:7", {"not valid TOML"}},
+        Bad{"NoLlm", "llm = \"llama-3.1-8b\"\n", "", "s.toml:1", {"llm is missing", "specs/llms"}},
+        Bad{"NoGpu", "gpu = \"a100-80g\"", "", "s.toml:6", {"fleet.gpu is missing", "specs/gpus"}}),
+    [](const auto& test) { return test.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadScenario,
+    ::testing::Values(
+        Bad{"TextForNumber", "600", "\"600\"", "s.toml:5", {"slo.ttft_ms is text", "number (ms)"}},
+        Bad{"FractionForInteger", "[workload]", "[workload]\nrequests = 10.5", "s.toml:3", {"is a number", "integer"}},
+        Bad{"IntegerForText", "\"llama-3.1-8b\"", "8", "s.toml:1", {"llm is an integer", "text"}},
+        Bad{"DateForNumber", "600", "2026-01-01", "s.toml:5", {"date"}},
+        Bad{"ListForNumber", "600", "[600]", "s.toml:5", {"is a list"}},
+        Bad{"NumberForBoolean", "[slo]", "[engine]\nchunked_prefill = 1\n[slo]", "s.toml:5", {"true or false"}},
+        Bad{"ZeroSlo", "600", "0", "s.toml:5", {"slo.ttft_ms is 0", ">= 0.001"}},
+        Bad{"NegativeSlo", "600", "-5", "s.toml:5", {"is -5", ">= 0.001"}},
+        Bad{"NanSlo", "600", "nan", "s.toml:5", {"finite"}}, Bad{"InfiniteSlo", "600", "inf", "s.toml:5", {"finite"}},
+        Bad{"ZeroRate", "rate_per_s = 2", "rate_per_s = 0.0", "s.toml:3", {"> 0"}},
+        Bad{"NegativeSeed", "[workload]", "seed = -1\n[workload]", "s.toml:2", {"seed is -1", ">= 0"}},
+        Bad{"ZeroCount", "role =", "count = 0\nrole =", "s.toml:7", {"fleet.count is 0", ">= 1"}},
+        Bad{"CountBeyondInt32", "role =", "count = 5000000000\nrole =", "s.toml:7", {"<= 100000"}},
+        Bad{"UnknownRole", "colocated", "colocatd", "s.toml:7", {"did you mean \"colocated\"?"}},
+        Bad{"UnknownFormat", "rate_per_s", "format = \"csv\"\nrate_per_s", "s.toml:3", {"azure", "mooncake"}},
+        Bad{"UnknownFallback", "rate_per_s", "fallback = \"azure\"\nrate_per_s", "s.toml:3", {"azure-conv"}}),
+    [](const auto& test) { return test.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Fleets, BadScenario,
+    ::testing::Values(
+        Bad{"UnknownGpu", "a100-80g", "a100-80gb", "s.toml:8", {"did you mean \"a100-80g\"?", "h100", "specs/gpus"}},
+        Bad{"UnknownLlm", "llama-3.1-8b", "llama-9", "s.toml:1", {"unknown LLM \"llama-9\"", "qwen3-8b"}},
+        Bad{"NoPool", "[[fleet]]\nrole = \"colocated\"\ngpu = \"a100-80g\"", "", "s.toml:1", {"add a [[fleet]]"}},
+        Bad{"EmptyFleet", "llm =", "fleet = []\nllm =", "s.toml:7", {"not valid TOML"}},
+        Bad{"SinglePoolTable", "[[fleet]]", "[fleet]", "s.toml:8", {"[[fleet]]"}},
+        Bad{"TensorParallelDoesNotDivide",
+            "role =",
+            "tensor_parallel = 3\nrole =",
+            "s.toml:7",
+            {"tensor_parallel 3", "32 heads"}},
+        Bad{"WeightsAboveMemory",
+            "llama-3.1-8b",
+            "llama-3.1-70b",
+            "s.toml:6",
+            {"impossible fleet", "141.1 GB", "70.0 GB", "smallest tensor_parallel that fits is 4"}},
+        Bad{"NoTensorParallelFits",
+            "[slo]",
+            "[engine]\ngpu_memory_utilization = 0.02\n[slo]",
+            "s.toml:8",
+            {"impossible fleet", "more memory"}},
+        Bad{"NoRoomForOneRequest",
+            "[workload]",
+            "[workload]\nmax_prompt_tokens = 1000000",
+            "s.toml:7",
+            {"impossible fleet", "workload.max_prompt_tokens", "smallest tensor_parallel that fits is 4"}},
+        Bad{"PrefillWithoutDecode", "colocated", "prefill", "s.toml:7", {"without a decode pool", "role = \"decode\""}},
+        Bad{"DecodeWithoutPrefill", "colocated", "decode", "s.toml:7", {"without a prefill pool"}},
+        Bad{"ColocatedBesidePrefill",
+            "[[fleet]]",
+            "[[fleet]]\nrole = \"prefill\"\ngpu = \"h100\"\n[[fleet]]\nrole = \"decode\"\ngpu = \"h100\"\n[[fleet]]",
+            "s.toml:13",
+            {"either the one or the other"}},
+        Bad{"DuplicatePool",
+            "[[fleet]]",
+            "[[fleet]]\ngpu = \"a100-80g\"\n[[fleet]]",
+            "s.toml:8",
+            {"duplicate pool", "s.toml:6", "count"}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(ScenarioSet, OverridesWinOverTheFileAndMayNameOnePoolOrAll) {
+  const std::string two = kScenario + "[[fleet]]\nrole = \"colocated\"\ngpu = \"h100\"\n";
+  const auto loaded = load(two, {"slo.ttft_ms=250.5", "seed=7", "fleet.count=3", "fleet.1.count=5",
+                                 "engine.chunked_prefill=false", "name=other", "workload.trace=a=b.csv"});
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  EXPECT_EQ(loaded->scenario.slo.ttft, Span::us(250'500));
+  EXPECT_EQ(loaded->scenario.seed, 7U);
+  EXPECT_EQ(loaded->scenario.pools[0].count, 3);
+  EXPECT_EQ(loaded->scenario.pools[1].count, 5);
+  EXPECT_FALSE(loaded->scenario.engine.chunked_prefill);
+  EXPECT_EQ(loaded->scenario.name, "other");
+  EXPECT_EQ(loaded->scenario.workload.trace, "a=b.csv");
+}
+
+struct BadSet {
+  const char* name;
+  const char* set;
+  const char* where;
+  const char* says;
+};
+
+class BadScenarioSet : public ::testing::TestWithParam<BadSet> {};
+
+TEST_P(BadScenarioSet, IsRefusedNamingTheFlag) {
+  const auto loaded = load(kScenario, {GetParam().set});
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().where, GetParam().where) << loaded.error().message();
+  EXPECT_NE(loaded.error().what.find(GetParam().says), std::string::npos) << loaded.error().message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadScenarioSet,
+    ::testing::Values(BadSet{"NoEquals", "slo.ttft_ms", "--set slo.ttft_ms", "key=value"},
+                      BadSet{"NoKey", "=3", "--set =3", "key=value"},
+                      BadSet{"UnknownKey", "slo.ttft=3", "--set slo.ttft", "did you mean slo.ttft_ms?"},
+                      BadSet{"NotANumber", "slo.ttft_ms=fast", "--set slo.ttft_ms", "\"fast\" is not a number"},
+                      BadSet{"TrailingText", "slo.ttft_ms=3ms", "--set slo.ttft_ms", "\"3ms\" is not a number"},
+                      BadSet{"Empty", "seed=", "--set seed", "\"\" is not an integer"},
+                      BadSet{"Nan", "slo.ttft_ms=nan", "--set slo.ttft_ms", "finite"},
+                      BadSet{"Zero", "slo.ttft_ms=0", "--set slo.ttft_ms", ">= 0.001"},
+                      BadSet{"NotABoolean", "engine.chunked_prefill=1", "--set engine.chunked_prefill",
+                             "true or false"},
+                      BadSet{"NoSuchPool", "fleet.3.count=1", "--set fleet.3.count", "the scenario has 1"},
+                      BadSet{"PoolTwice", "fleet.0.0.count=1", "--set fleet.0.0.count", "write fleet.N.KEY"},
+                      BadSet{"NotAPoolKey", "fleet.0.cuont=1", "--set fleet.0.cuont", "did you mean fleet.count?"},
+                      BadSet{"UnknownGpu", "fleet.gpu=tpu", "--set fleet.0.gpu", "unknown GPU \"tpu\""},
+                      BadSet{"UnknownLlm", "llm=gpt", "--set llm", "unknown LLM \"gpt\""}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(ScenarioSet, ScenarioAndRecipeKeysArePartedAndUnknownOnesRefused) {
+  const auto split = split_overrides(
+      {{"slo.itl_ms", "60"}, {"frequency.decode.margin", "0.1"}, {"fleet.0.count", "2"}, {"name", "x"}});
+  ASSERT_TRUE(split) << split.error().message();
+  EXPECT_EQ(split->scenario.size(), 3U);
+  ASSERT_EQ(split->recipe.size(), 1U);
+  EXPECT_EQ(split->recipe[0].key, "frequency.decode.margin");
+  const auto unknown = split_overrides({{"frequency.decode.magrin", "0.1"}});
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().what.find("did you mean frequency.decode.margin?"), std::string::npos)
+      << unknown.error().message();
+}
+
+TEST(ScenarioFiles, AMissingFileSaysSo) {
+  const auto by_path = load_scenario("./no/such.toml", {}, testing::project());
+  ASSERT_FALSE(by_path);
+  EXPECT_NE(by_path.error().what.find("no such file"), std::string::npos);
+  const auto by_name = load_scenario("azure-conv-9", {}, testing::project());
+  ASSERT_FALSE(by_name);
+  EXPECT_NE(by_name.error().what.find("did you mean \"azure-conv-"), std::string::npos) << by_name.error().message();
+}
+
+}  // namespace
+}  // namespace wattle::config
