@@ -1,0 +1,129 @@
+// `wattle sim`: a scenario under one or more recipes, compared.
+#include <fmt/core.h>
+
+#include <atomic>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "commands.h"
+#include "journal/summary_json.h"
+#include "locate.h"
+#include "simulate.h"
+
+namespace wattle::apps {
+
+namespace {
+
+struct SimFlags {
+  std::string scenario;
+  std::vector<std::string> recipes;
+  std::optional<std::uint64_t> seed;
+  std::vector<std::string> set;
+  std::string out;
+  unsigned threads = 1;
+  bool json = false;
+  bool step = false;
+  bool check = false;
+};
+
+/// One recipe's run, with its own copy of everything, so that runs may go side by side.
+Result<journal::RunSummary> run_one(const SimFlags& flags, const std::string& recipe_name,
+                                    const config::SplitOverrides& overrides) {
+  const auto home = project();
+  auto scenario = config::load_scenario(flags.scenario, overrides.scenario, home);
+  if (!scenario) return std::unexpected(scenario.error());
+  if (flags.seed) scenario->scenario.seed = *flags.seed;
+  const auto recipe = config::load_recipe(recipe_name, overrides.recipe, home);
+  if (!recipe) return std::unexpected(recipe.error());
+  SimulateOptions options;
+  options.fast_forward = !flags.step;
+  options.check_invariants = flags.check;
+  options.data_dir = data_dir();
+  if (!flags.out.empty()) options.out_dir = (std::filesystem::path(flags.out) / recipe->recipe.name).string();
+  return run_simulation(*scenario, *recipe, options);
+}
+
+void print_table(const std::vector<journal::RunSummary>& runs) {
+  fmt::print("{:<20} {:>10} {:>8} {:>8} {:>9} {:>7} {:>7} {:>7} {:>9} {:>9} {:>8} {:>9} {:>8}\n", "recipe (simulated)",
+             "energy kJ", "saved", "mean W", "CO2 g", "TTFT", "ITL", "all", "TTFT p99", "ITL p99", "clock", "tokens/J",
+             "wall s");
+  for (const auto& run : runs) {
+    const double saved = 1.0 - run.energy.total.value() / runs.front().energy.total.value();
+    fmt::print(
+        "{:<20} {:>10.1f} {:>7.1f}% {:>8.0f} {:>9.1f} {:>6.1f}% {:>6.1f}% {:>6.1f}% {:>6.0f} ms {:>6.1f} ms {:>4.0f} "
+        "MHz "
+        "{:>9.3f} {:>8.3f}\n",
+        run.recipe, run.energy.total.value() / 1e3, saved * 100.0, run.mean_power.value(), run.carbon.value(),
+        run.slo.ttft * 100.0, run.slo.itl * 100.0, run.slo.all * 100.0, run.ttft.p99_ms, run.itl.p99_ms,
+        run.clock_mean_mhz, run.tokens_per_joule, run.sim.wall_s);
+  }
+  const auto& first = runs.front();
+  fmt::print("{} requests, {:.0f} s simulated; saved: energy against {}; TTFT, ITL, all: attainment\n",
+             first.requests.arrived, first.sim.virtual_s, first.recipe);
+  for (const auto& run : runs) {
+    const auto lost = run.requests.arrived - run.requests.finished;
+    if (lost > 0) {
+      fmt::print("{}: {} of {} requests did not finish ({} rejected, {} failed, {} in flight)\n", run.recipe, lost,
+                 run.requests.arrived, run.requests.rejected, run.requests.failed, run.requests.in_flight);
+    }
+  }
+}
+
+int run(const SimFlags& flags) {
+  const auto set = config::parse_overrides(flags.set);
+  if (!set) return fail(set.error());
+  const auto overrides = config::split_overrides(*set);
+  if (!overrides) return fail(overrides.error());
+  const std::vector<std::string> recipes =
+      flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes;
+
+  std::vector<std::optional<Result<journal::RunSummary>>> results(recipes.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < recipes.size(); i = next++) results[i] = run_one(flags, recipes[i], *overrides);
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 1; t < std::min<std::size_t>(flags.threads, recipes.size()); ++t) threads.emplace_back(work);
+    work();
+  }
+  std::vector<journal::RunSummary> runs;
+  for (auto& result : results) {
+    if (!*result) return fail(result->error());
+    runs.push_back(std::move(**result));
+  }
+
+  if (!flags.json) {
+    print_table(runs);
+    return 0;
+  }
+  nlohmann::ordered_json object;
+  const auto scenario = config::load_scenario(flags.scenario, overrides->scenario, project());
+  object["scenario"] = scenario->scenario.name;
+  object["seed"] = flags.seed.value_or(scenario->scenario.seed);
+  object["simulated"] = true;
+  object["runs"] = nlohmann::ordered_json::array();
+  for (const auto& summary : runs) object["runs"].push_back(journal::to_json(summary));
+  fmt::print("{}\n", object.dump(1));
+  return 0;
+}
+
+}  // namespace
+
+void add_sim(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<SimFlags>();
+  auto* command = app.add_subcommand("sim", "run a scenario under one or more recipes in the simulator, compare");
+  command->add_option("scenario", flags->scenario, "name or file of a scenario")->required();
+  command->add_option("--recipe", flags->recipes, "name or file of a recipe; repeat to compare (default static-max)");
+  command->add_option("--seed", flags->seed, "instead of the scenario's");
+  command->add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
+  command->add_option("--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
+  command->add_option("--threads", flags->threads, "recipes run side by side")->check(CLI::Range(1U, 256U));
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->add_flag("--step", flags->step, "run every iteration on its own; same result, slower");
+  command->add_flag("--check", flags->check, "check every invariant after every event (slow)");
+  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,128 @@
+#include "simulate.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <map>
+
+#include "beliefs.h"
+#include "compose.h"
+#include "locate.h"
+#include "profiles.h"
+
+namespace wattle::apps {
+
+namespace {
+
+std::int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+}  // namespace
+
+journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::string& recipe,
+                            const std::string& driver) {
+  const auto& scenario = loaded.scenario;
+  journal::RunFacts facts;
+  facts.scenario = scenario.name;
+  facts.recipe = recipe;
+  facts.driver = driver;
+  facts.seed = scenario.seed;
+  facts.slo = scenario.slo;
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    const auto& pool = scenario.pools[p];
+    for (std::int32_t i = 0; i < pool.count; ++i) {
+      facts.instances.push_back({InstanceId(static_cast<std::int32_t>(facts.instances.size())), pool.role, pool.gpu,
+                                 scenario.llm, pool.tensor_parallel, loaded.gpus[p].clock_max});
+    }
+  }
+  return facts;
+}
+
+Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+                                           const SimulateOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto& scenario = loaded.scenario;
+  sim::SimulationSetup setup;
+  setup.engine = scenario.engine;
+  setup.link = scenario.link;
+  setup.clock_delays = scenario.clock_delays;
+  setup.slo = scenario.slo;
+  setup.seed = scenario.seed;
+  setup.max_tokens = scenario.workload.max_output_tokens;
+  setup.gpu_price = scenario.gpu_price;
+  setup.fast_forward = options.fast_forward;
+  setup.check_invariants = options.check_invariants;
+  if (!options.out_dir.empty()) {
+    setup.sample_period = scenario.sample_period;
+    setup.stretches = true;
+  }
+
+  auto policies = make_dispatch_policies(recipe.recipe);
+  if (!policies) return std::unexpected(policies.error());
+  setup.policies = std::move(*policies);
+
+  // One truth per kind of instance: (pool's GPU, TP).
+  std::map<std::pair<std::string, std::int32_t>, std::unique_ptr<engine::StepModel>> models;
+  const auto clocks = clocks_to_profile(recipe.recipe);
+  const auto facts = run_facts(loaded, recipe.recipe.name, "sim");
+  std::vector<std::shared_ptr<const predict::LinearFit>> fits;
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    const auto& pool = scenario.pools[p];
+    auto& model = models[{pool.gpu, pool.tensor_parallel}];
+    if (!model) {
+      auto made = make_step_model(loaded.gpus[p], loaded.llm, pool.tensor_parallel, scenario.engine);
+      if (!made) return std::unexpected(made.error());
+      model = std::make_unique<engine::StepModel>(std::move(*made));
+    }
+    Beliefs beliefs;
+    if (needs_latency(recipe.recipe, pool.role)) {
+      auto fit = fit_latency(*model, scenario.engine, clocks);
+      if (!fit) return std::unexpected(fit.error());
+      fits.push_back(*fit);
+      beliefs.latency = &fits.back()->model;
+    }
+    for (std::int32_t i = 0; i < pool.count; ++i) {
+      auto policy = make_frequency_policy(recipe.recipe, pool.role, loaded.gpus[p], scenario.slo);
+      if (!policy) return std::unexpected(policy.error());
+      sim::InstanceSetup instance;
+      instance.facts = facts.instances[setup.instances.size()];
+      instance.weight = pool.weight;
+      instance.model = model.get();
+      instance.kv_bytes_per_token = loaded.llm.kv_bytes_per_token();
+      instance.initial_clock = loaded.gpus[p].clock_max;
+      instance.frequency = {std::move(*policy), frequency_options(recipe.recipe, pool.role).mode};
+      instance.beliefs = beliefs;
+      setup.instances.push_back(std::move(instance));
+    }
+  }
+
+  const auto intensity = carbon::IntensitySeries::constant(scenario.carbon_intensity);
+  setup.intensity = &intensity;
+  const auto workload = locate_workload(scenario, options.data_dir);
+  if (!workload) return std::unexpected(workload.error());
+  auto source = workload::make_source(*workload, options.data_dir, base_dir(scenario), scenario.seed);
+  if (!source) return std::unexpected(source.error());
+  setup.source = source->get();
+
+  std::unique_ptr<journal::RunWriter> writer;
+  if (!options.out_dir.empty()) {
+    auto opened = journal::RunWriter::open(options.out_dir, facts);
+    if (!opened) return std::unexpected(opened.error());
+    writer = std::move(*opened);
+    setup.sink = writer.get();
+  }
+
+  auto result = sim::simulate(std::move(setup));
+  result.summary.recipe = recipe.recipe.name;
+  result.summary.sim.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.summary.sim.peak_rss_bytes = peak_rss_bytes();
+  if (writer) {
+    if (auto closed = writer->close(result.summary, result.curves); !closed) return std::unexpected(closed.error());
+  }
+  return std::move(result.summary);
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,32 @@
+#pragma once
+// One scenario under one recipe in the simulator: names become objects, then sim::simulate.
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "config/load.h"
+#include "journal/run_directory.h"
+#include "sim/simulation.h"
+
+namespace wattle::apps {
+
+struct SimulateOptions {
+  bool fast_forward = true;
+  bool check_invariants = false;
+  /// Where to write the run's files; empty: nowhere.
+  std::string out_dir;
+  /// WATTLE_DATA; may be empty.
+  std::string data_dir;
+};
+
+/// Runs it and fills in wall time and peak memory. Errors: bad input (file, line, key), an unwritable directory.
+[[nodiscard]] Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
+                                                         const config::LoadedRecipe& recipe,
+                                                         const SimulateOptions& options);
+
+/// Facts of the scenario's fleet, ids in the pools' order; both drivers use it, so that journals name the same
+/// instances.
+[[nodiscard]] journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::string& recipe,
+                                          const std::string& driver);
+
+}  // namespace wattle::apps
