@@ -2,11 +2,14 @@
 # functions over a house that breaks the rules, and show that the nets catch it.
 
 # Tests worth repeating under a sanitizer in every `make test`: what threads or hostile bytes could break. The target and
-# the label let a sanitizer build leave out the rest. Takes a test's target and its name in ctest.
+# the label let a sanitizer build leave out the rest. A preset lists the groups (a library, or a folder of tests/) in
+# WATTLE_SANITIZED_TESTS; the other two arguments are a test's target and its name in ctest.
 add_custom_target(sanitized_tests)
-function(wattle_sanitized target test)
-  add_dependencies(sanitized_tests ${target})
-  set_property(TEST ${test} APPEND PROPERTY LABELS sanitized)
+function(wattle_sanitized group target test)
+  if(group IN_LIST WATTLE_SANITIZED_TESTS)
+    add_dependencies(sanitized_tests ${target})
+    set_property(TEST ${test} APPEND PROPERTY LABELS sanitized)
+  endif()
 endfunction()
 
 function(wattle_add_library row)
@@ -48,9 +51,7 @@ function(wattle_add_library row)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     # property tests draw the same cases every time; run the binary by hand (or with another RC_PARAMS) for fresh ones
     set_tests_properties(unit.${name} PROPERTIES ENVIRONMENT "RC_PARAMS=seed=20250801")
-    if(name IN_LIST WATTLE_SANITIZED_TESTS)
-      wattle_sanitized(${name}_test unit.${name})
-    endif()
+    wattle_sanitized(${name} ${name}_test unit.${name})
   endif()
   if(WATTLE_BUILD_BENCHES AND benches)
     add_executable(${name}_bench ${benches})
