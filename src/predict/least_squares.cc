@@ -9,9 +9,10 @@ namespace wattle::predict {
 
 namespace {
 
-constexpr double kHuber = 1.345;
+constexpr double kTukey = 4.685;  ///< robust standard deviations beyond which a sample counts nothing
 constexpr double kMadToSigma = 1.4826;
-constexpr int kMaxRounds = 60;
+constexpr double kExact = 1e-7;  ///< of the mean: below, a fit no longer moves and noise is rounding
+constexpr int kMaxRounds = 40;
 
 }  // namespace
 
@@ -85,34 +86,38 @@ Moments::Solution Moments::solve_non_negative() const {
 
 Coefficients fit_robust(std::span<const Row> rows) {
   if (rows.empty()) return {};
-  std::vector<double> weights(rows.size(), 1.0);
-  std::vector<double> errors(rows.size());
   double mean = 0.0;
   for (const Row& row : rows) mean += std::abs(row.y) / static_cast<double>(rows.size());
+  std::vector<double> weights(rows.size(), 1.0);
+  std::vector<double> errors(rows.size());
+  std::vector<double> sorted(rows.size());
 
   Coefficients coefficients{};
-  for (int round = 0; round < kMaxRounds; ++round) {
-    Moments moments;
-    for (std::size_t i = 0; i < rows.size(); ++i) moments.add(rows[i], weights[i]);
-    const Coefficients next = moments.solve_non_negative().coefficients;
-
-    double moved = 0.0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double predicted = predict_row(next, rows[i]);
-      moved = std::max(moved, std::abs(predicted - predict_row(coefficients, rows[i])));
-      errors[i] = std::abs(predicted - rows[i].y);
+  const auto reweigh = [&](int rounds, auto&& weight_of) {
+    for (int round = 0; round < rounds; ++round) {
+      Moments moments;
+      for (std::size_t i = 0; i < rows.size(); ++i) moments.add(rows[i], weights[i]);
+      const Coefficients next = moments.solve_non_negative().coefficients;
+      double moved = 0.0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const double predicted = predict_row(next, rows[i]);
+        moved = std::max(moved, std::abs(predicted - predict_row(coefficients, rows[i])));
+        errors[i] = std::abs(predicted - rows[i].y);
+      }
+      coefficients = next;
+      sorted = errors;
+      const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+      std::ranges::nth_element(sorted, middle);
+      const double sigma = std::max(kMadToSigma * *middle, kExact * mean);
+      for (std::size_t i = 0; i < rows.size(); ++i) weights[i] = weight_of(errors[i], sigma);
+      if (moved <= kExact * mean) return;
     }
-    coefficients = next;
-    if (moved <= 1e-7 * mean) break;
-
-    std::vector<double> sorted = errors;
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-    std::ranges::nth_element(sorted, middle);
-    const double threshold = kHuber * std::max(kMadToSigma * *middle, 1e-6 * mean);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      weights[i] = errors[i] <= threshold ? 1.0 : threshold / errors[i];
-    }
-  }
+  };
+  reweigh(kMaxRounds, [](double error, double sigma) { return sigma / std::max(error, 0.01 * sigma); });
+  reweigh(kMaxRounds, [](double error, double sigma) {
+    const double u = error / (kTukey * sigma);
+    return u < 1.0 ? (1.0 - u * u) * (1.0 - u * u) : 0.0;
+  });
   return coefficients;
 }
 

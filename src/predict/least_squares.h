@@ -38,8 +38,9 @@ class Moments {
   double yy_ = 0.0;
 };
 
-/// Huber's M-estimator (k = 1.345 robust standard deviations) by iteratively re-weighted non-negative least squares.
-/// Up to about a third of wild samples leave the line where the others put it.
+/// Least absolute deviations first, Tukey's biweight (4.685 robust standard deviations) from there, both by iteratively
+/// re-weighted non-negative least squares. Samples that are wildly too long (a preempted or throttled step) end with no
+/// weight at all, where Huber's estimator would keep leaning towards them: they are all on one side.
 [[nodiscard]] Coefficients fit_robust(std::span<const Row> rows);
 
 [[nodiscard]] inline double predict_row(const Coefficients& c, const Row& row) {

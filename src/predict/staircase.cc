@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kNoiseFloor = 0.002;  ///< relative; below it a step is not worth a tile
 constexpr double kNoiseGuess = 0.01;   ///< relative; where no batch size was measured often enough to tell
+constexpr double kWild = 5.0;          ///< robust standard deviations
 constexpr std::size_t kEnoughToJudge = 5;
 constexpr std::size_t kManyBatches = 192;  ///< beyond, only multiples of 8 may be borders: the search is quadratic
 
@@ -21,44 +22,80 @@ struct Cleaned {
   double noise = kNoiseGuess;
 };
 
-/// Judges every sample against the line through those of its own clock and batch size.
-Cleaned clean(std::span<const StepSample* const> samples) {
-  Cleaned cleaned;
-  std::vector<double> relative_errors;
-  for (auto first = samples.begin(); first != samples.end();) {
-    auto last = first;
-    while (last != samples.end() && (*last)->clock == (*first)->clock &&
-           (*last)->shape.decode_requests == (*first)->shape.decode_requests) {
-      ++last;
-    }
-    const auto count = static_cast<std::size_t>(last - first);
-    if (count < kEnoughToJudge) {
-      for (; first != last; ++first) cleaned.weighted.emplace_back(*first, 1.0);
-      continue;
-    }
-    std::vector<Row> rows;
-    for (auto s = first; s != last; ++s) {
-      rows.push_back(
-          {{static_cast<double>((*s)->shape.decode_kv_tokens), 1.0, 0.0}, static_cast<double>((*s)->duration.ns())});
-    }
-    const Coefficients line = fit_robust(rows);
-    std::vector<double> errors;
-    for (const Row& row : rows) {
-      const double predicted = std::max(1.0, predict_row(line, row));
-      errors.push_back(std::abs(row.y - predicted) / predicted);
-    }
-    std::vector<double> sorted = errors;
-    std::ranges::sort(sorted);
-    const double typical = std::max(1.4826 * sorted[sorted.size() / 2], kNoiseFloor);
-    for (std::size_t i = 0; i < count; ++i, ++first) {
-      const bool wild = errors[i] > 5.0 * typical;
-      cleaned.weighted.emplace_back(*first, wild ? 0.0 : 1.0);
-      if (!wild) relative_errors.push_back(errors[i]);
-    }
+Row row_of(const StepSample& s) {
+  return {{static_cast<double>(s.shape.decode_requests), static_cast<double>(s.shape.decode_kv_tokens), 1.0},
+          static_cast<double>(s.duration.ns())};
+}
+
+/// Errors relative to the prediction, and how large they typically are (a robust standard deviation).
+struct Errors {
+  std::vector<double> relative;
+  double typical = kNoiseFloor;
+};
+
+Errors errors_of(std::span<const Row> rows) {
+  const Coefficients fitted = fit_robust(rows);
+  Errors errors;
+  for (const Row& row : rows) {
+    const double predicted = std::max(1.0, predict_row(fitted, row));
+    errors.relative.push_back(std::abs(row.y - predicted) / predicted);
   }
-  if (!relative_errors.empty()) {
-    std::ranges::sort(relative_errors);
-    cleaned.noise = std::max(kNoiseFloor, 1.4826 * relative_errors[relative_errors.size() / 2]);
+  std::vector<double> sorted = errors.relative;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::ranges::nth_element(sorted, middle);
+  errors.typical = std::max(kNoiseFloor, 1.4826 * *middle);
+  return errors;
+}
+
+/// Calls f(begin, end) for each run of equal keys.
+template <typename Key, typename F>
+void for_each_run(std::size_t count, Key&& key, F&& f) {
+  for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
+    while (end < count && key(end) == key(begin)) ++end;
+    f(begin, end);
+  }
+}
+
+/// Leaves out wild samples, in two rounds: those far from one plane through the whole clock, unless nearly all of their
+/// batch size are (a staircase does not fit one plane well, but a preempted step fits worse); then those far
+/// from the line through the rest of their own clock and batch size. Samples must be sorted by (clock, batch).
+Cleaned clean(std::span<const StepSample* const> samples) {
+  std::vector<Row> rows;
+  for (const auto* s : samples) rows.push_back(row_of(*s));
+  std::vector<char> wild(rows.size(), 0);
+  const auto clock_of = [&](std::size_t i) { return samples[i]->clock; };
+  const auto batch_of = [&](std::size_t i) { return std::pair(samples[i]->clock, samples[i]->shape.decode_requests); };
+
+  for_each_run(rows.size(), clock_of, [&](std::size_t begin, std::size_t end) {
+    const Errors errors = errors_of(std::span(rows).subspan(begin, end - begin));
+    for (std::size_t i = begin; i < end; ++i) wild[i] = errors.relative[i - begin] > kWild * errors.typical ? 1 : 0;
+  });
+  std::vector<double> tame_errors;
+  for_each_run(rows.size(), batch_of, [&](std::size_t begin, std::size_t end) {
+    const auto group = std::span(wild).subspan(begin, end - begin);
+    if (5 * std::ranges::count(group, 1) >= 4 * std::ssize(group)) std::ranges::fill(group, 0);
+    std::vector<std::size_t> tame;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (wild[i] == 0) tame.push_back(i);
+    }
+    if (tame.size() < kEnoughToJudge) return;
+    std::vector<Row> line;
+    for (const std::size_t i : tame) line.push_back({{rows[i].x[1], 1.0, 0.0}, rows[i].y});
+    const Errors errors = errors_of(line);
+    for (std::size_t i = 0; i < tame.size(); ++i) {
+      if (errors.relative[i] > kWild * errors.typical) {
+        wild[tame[i]] = 1;
+      } else {
+        tame_errors.push_back(errors.relative[i]);
+      }
+    }
+  });
+
+  Cleaned cleaned;
+  for (std::size_t i = 0; i < rows.size(); ++i) cleaned.weighted.emplace_back(samples[i], wild[i] != 0 ? 0.0 : 1.0);
+  if (!tame_errors.empty()) {
+    std::ranges::sort(tame_errors);
+    cleaned.noise = std::max(kNoiseFloor, 1.4826 * tame_errors[tame_errors.size() / 2]);
   }
   return cleaned;
 }

@@ -1,0 +1,146 @@
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "control/dispatcher.h"
+#include "control/throttle.h"
+#include "policy/admission/bounded.h"
+#include "policy/frequency/eco_freq.h"
+#include "policy/queueing/fcfs.h"
+#include "policy/routing/least_loaded.h"
+#include "predict/linear_latency.h"
+
+namespace wattle::control {
+namespace {
+
+/// Decode planes with the reference's 28 tiles; the low clock is too slow for the larger batches.
+predict::LinearLatency belief(const std::vector<MegaHertz>& clocks) {
+  predict::LinearCoefficients c;
+  for (std::int32_t end = 8; end <= 128; end += 8) c.tile_ends.push_back(end);
+  for (std::int32_t end = 256; end <= 1'664; end += 128) c.tile_ends.push_back(end);
+  for (const MegaHertz clock : clocks) {
+    predict::ClockCoefficients at{clock, {6e4, 5e6}, {}};
+    for (std::size_t tile = 0; tile <= c.tile_ends.size(); ++tile) {
+      at.decode.push_back({2e4, 60.0, (1e7 + 1e6 * static_cast<double>(tile)) * 1410.0 / clock.value()});
+    }
+    c.clocks.push_back(std::move(at));
+  }
+  return std::move(*predict::LinearLatency::make(std::move(c)));
+}
+
+std::vector<MegaHertz> levels(std::int64_t count) {
+  if (count == 2) return {MegaHertz{1005}, MegaHertz{1410}};
+  return {MegaHertz{1005}, MegaHertz{1095}, MegaHertz{1200}, MegaHertz{1305}, MegaHertz{1410}};
+}
+
+policy::EcoFreqOptions options(const std::vector<MegaHertz>& clocks) {
+  policy::EcoFreqOptions o;
+  o.clocks = clocks;
+  o.idle_clock = clocks.front();
+  o.slo.ttft = Span::ms(600);
+  o.slo.itl = Span::ms(60);
+  return o;
+}
+
+StepReport report(std::int32_t requests, std::int64_t kv) {
+  StepReport r;
+  r.shape.decode_requests = requests;
+  r.shape.decode_kv_tokens = kv;
+  return r;
+}
+
+class NoClocks final : public ClockPort {
+ public:
+  void command(InstanceId, MegaHertz, Instant) override {}
+};
+
+/// One decision with the linear predictor; KV tokens chosen so that the answer is a clock in the middle, or none.
+void eco_freq_decision(benchmark::State& state) {
+  const auto clocks = levels(state.range(0));
+  const auto model = belief(clocks);
+  policy::EcoFreq policy(options(clocks));
+  InstanceView view;
+  view.telemetry = Telemetry::Fresh;
+  std::int32_t i = 0;
+  for (auto _ : state) {
+    ++i;
+    view.step = report(100 + i % 200, 300'000 + i % 1'000 * 500);
+    benchmark::DoNotOptimize(policy.choose(view, {&model, nullptr}, Instant(i)));
+  }
+}
+BENCHMARK(eco_freq_decision)->Arg(2)->Arg(5);
+
+void throttle_step_held(benchmark::State& state) {
+  const auto clocks = levels(2);
+  const auto model = belief(clocks);
+  NoClocks port;
+  journal::Sink sink;
+  Throttle throttle({}, std::make_unique<policy::EcoFreq>(options(clocks)), Mode::Enforce, {&model, nullptr}, port,
+                    sink);
+  std::int64_t now = 0;
+  const auto same = report(100, 100'000);
+  for (auto _ : state) benchmark::DoNotOptimize(throttle.step(same, Instant(++now)));
+}
+BENCHMARK(throttle_step_held);
+
+void throttle_step_asked(benchmark::State& state) {
+  const auto clocks = levels(2);
+  const auto model = belief(clocks);
+  NoClocks port;
+  journal::Sink sink;
+  Throttle throttle({}, std::make_unique<policy::EcoFreq>(options(clocks)), Mode::Enforce, {&model, nullptr}, port,
+                    sink);
+  std::int64_t now = 0;
+  for (auto _ : state) {
+    ++now;
+    benchmark::DoNotOptimize(throttle.step(report(100 + static_cast<std::int32_t>(now % 2), 100'000), Instant(now)));
+  }
+}
+BENCHMARK(throttle_step_asked);
+
+class NoEngines final : public DispatchPort {
+ public:
+  void start(const Request&, InstanceId, Instant) override {}
+  void hand_over(const Request&, InstanceId, InstanceId, Instant) override {}
+  void refuse(const Request&, const char*, Instant) override {}
+};
+
+/// A request's whole life in the dispatcher with 1,000 others in flight, least-loaded over n instances.
+void dispatcher_cycle(benchmark::State& state) {
+  std::vector<InstanceView> views(static_cast<std::size_t>(state.range(0)));
+  const bool split = state.range(1) != 0;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    views[i].id = InstanceId{static_cast<std::int32_t>(i)};
+    if (split) views[i].role = i % 2 == 0 ? Role::Prefill : Role::Decode;
+  }
+  DispatchPolicies policies;
+  policies.admission.policy = std::make_unique<policy::BoundedAdmission>(policy::BoundedAdmissionOptions{});
+  policies.queueing.policy = std::make_unique<policy::Fcfs>();
+  policies.route_prefill.policy = std::make_unique<policy::LeastLoaded>();
+  policies.route_decode.policy = std::make_unique<policy::LeastLoaded>();
+  NoEngines port;
+  journal::Sink sink;
+  Dispatcher dispatcher(std::move(views), std::move(policies), 1, port, sink);
+  Outcome gone;
+  std::int64_t id = 0;
+  const auto arrive = [&] {
+    Request request;
+    request.id = RequestId{id++};
+    request.prompt_tokens = 1'000;
+    dispatcher.arrive(request, Instant(id));
+    if (split) dispatcher.prefill_done(request.id, Instant(id));
+  };
+  while (id < 1'000) arrive();
+  for (auto _ : state) {
+    arrive();
+    gone.request.id = RequestId{id - 1'000};
+    gone.request.prompt_tokens = 1'000;
+    dispatcher.left(gone, Instant(id));
+  }
+}
+BENCHMARK(dispatcher_cycle)->Args({16, 0})->Args({16, 1})->Args({256, 0});
+
+}  // namespace
+}  // namespace wattle::control
