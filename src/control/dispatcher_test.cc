@@ -368,7 +368,7 @@ RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (s
   policies.route_decode = {any_routing(random), any_mode(random)};
   Driver driver;
   Journal journal;
-  const std::size_t instances = views.size();
+  std::size_t instances = views.size();
   Dispatcher dispatcher(std::move(views), std::move(policies), seed, driver, journal);
 
   std::set<std::int64_t> gone;
@@ -396,6 +396,11 @@ RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (s
       const bool held = dispatcher.cancel_held(id, now);
       RC_ASSERT(held == known);
       if (held) gone.insert(id.value());
+    } else if (kind < 91 && instances < 12) {
+      InstanceView view;
+      view.role = split ? (random.below(2) == 0 ? Role::Prefill : Role::Decode) : Role::Colocated;
+      RC_ASSERT(dispatcher.add_instance(view, now) == InstanceId{static_cast<std::int32_t>(instances)});
+      ++instances;
     } else {
       dispatcher.set_accepting(InstanceId{static_cast<std::int32_t>(random.below(instances))}, random.below(3) > 0,
                                now);

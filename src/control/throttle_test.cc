@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "policy/frequency/eco_freq.h"
+#include "predict/linear_latency.h"
 
 namespace wattle::control {
 namespace {
@@ -141,6 +145,65 @@ TEST_F(ThrottleTest, OffNeitherAsksNorCommands) {
   EXPECT_TRUE(clocks.commands.empty());
   EXPECT_TRUE(journal.decisions.empty());
   EXPECT_EQ(throttle.view().telemetry, Telemetry::Lost) << "it watches all the same";
+}
+
+/// A driver that skips every step the hold covers commands the same clocks at the same steps as one that reports all.
+TEST(ThrottleWithEcoFreq, SkippedStepsDoNotChangeTheCommands) {
+  predict::LinearCoefficients c;
+  c.tile_ends = {128, 256};
+  for (const int mhz : {1005, 1200, 1410}) {
+    const double slower = 1410.0 / mhz;
+    c.clocks.push_back({MegaHertz{mhz},
+                        {6e4 * slower, 5e6},
+                        {{2e4 * slower, 60.0 * slower, 1.0e7 * slower},
+                         {2e4 * slower, 60.0 * slower, 1.3e7 * slower},
+                         {2e4 * slower, 60.0 * slower, 1.6e7 * slower}}});
+  }
+  const auto model = predict::LinearLatency::make(std::move(c));
+  ASSERT_TRUE(model);
+  policy::EcoFreqOptions options;
+  options.clocks = {MegaHertz{1005}, MegaHertz{1200}, MegaHertz{1410}};
+  options.idle_clock = MegaHertz{1005};
+  options.slo.ttft = Span::ms(600);
+  options.slo.itl = Span::ms(60);
+
+  struct Commands final : ClockPort {
+    void command(InstanceId, MegaHertz clock, Instant now) override { made.emplace_back(now, clock); }
+    std::vector<std::pair<Instant, MegaHertz>> made;
+  };
+  const auto drive = [&](bool skip, int& reports) {
+    Commands port;
+    journal::Sink sink;
+    Throttle throttle({}, std::make_unique<policy::EcoFreq>(options), Mode::Enforce, {&*model, nullptr}, port, sink);
+    Instant now;
+    for (const auto& [requests, kv, steps] : {std::tuple(100, 300'000, 2'000),
+                                              {140, 500'000, 3'000},
+                                              {260, 10'000, 9},
+                                              {90, 380'000, 1'500},
+                                              {90, 100'000, 700},
+                                              {300, 520'000, 400}}) {
+      Hold hold;
+      StepReport report;
+      report.shape.decode_requests = requests;
+      report.shape.decode_kv_tokens = kv;
+      for (int step = 0; step < steps; ++step, now += Span::ms(20)) {
+        report.start = now;
+        if (!skip || step == 0 || !hold.covers(report.shape.decode_kv_tokens, now)) {
+          hold = throttle.step(report, now);
+          ++reports;
+        }
+        report.shape.decode_kv_tokens += requests;
+      }
+      now += Span::ms(3);
+    }
+    return port.made;
+  };
+  int all = 0;
+  int some = 0;
+  const auto expected = drive(false, all);
+  EXPECT_EQ(drive(true, some), expected);
+  EXPECT_GE(expected.size(), 5U) << "the trajectory must make it change its mind";
+  EXPECT_LT(some * 100, all);
 }
 
 }  // namespace
