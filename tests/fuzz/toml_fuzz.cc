@@ -1,0 +1,76 @@
+// Recipe, GPU and LLM files: what is accepted must make sense to the parts that use it.
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "config/load.h"
+#include "fuzz.h"
+
+namespace wattle::fuzz {
+
+namespace {
+bool positive(double v) { return std::isfinite(v) && v > 0.0; }
+
+std::string broken_rule(const config::Recipe& r) {
+  for (const auto* f : {&r.prefill_frequency, &r.decode_frequency}) {
+    if (!std::isfinite(f->margin) || f->margin < 0.0 || f->margin > 1.0) return "a margin outside 0 to 1 was accepted";
+    if (f->dwell < Span()) return "a negative dwell was accepted";
+    if (!std::ranges::is_sorted(f->clocks)) return "clocks out of order were accepted";
+    if (!f->clocks.empty() && f->clocks.front().value() <= 0) return "a clock of 0 or less was accepted";
+  }
+  if (r.admission.max_held < 0) return "a negative queue bound was accepted";
+  return "";
+}
+
+std::string broken_rule(const GpuSpec& g) {
+  if (g.clock_min.value() <= 0 || g.clock_max < g.clock_min || g.clock_step.value() <= 0) {
+    return "clocks that are no range were accepted";
+  }
+  if (!positive(g.tdp.value()) || !positive(g.memory_bytes) || !positive(g.memory_bandwidth_bytes_per_s)) {
+    return "a GPU without power, memory or bandwidth was accepted";
+  }
+  return positive(g.bf16_flops_per_s) && g.sm_count > 0 ? "" : "a GPU that computes nothing was accepted";
+}
+
+std::string broken_rule(const LlmSpec& m) {
+  if (m.layers < 1 || m.hidden < 1 || m.heads < 1 || m.kv_heads < 1 || m.head_dim < 1 || m.ffn < 1 || m.vocab < 1) {
+    return "a model with a dimension below 1 was accepted";
+  }
+  if (m.experts < 1 || m.experts_per_token < 1 || m.experts_per_token > m.experts) {
+    return "experts that do not add up were accepted";
+  }
+  return positive(m.weight_bytes()) ? "" : "a model without weight was accepted";
+}
+
+template <typename T>
+Verdict judge(const Result<T>& loaded) {
+  if (!loaded) return rejected(loaded.error(), "fuzz");
+  if constexpr (requires { loaded->recipe; }) {
+    return {true, broken_rule(loaded->recipe)};
+  } else {
+    return {true, broken_rule(*loaded)};
+  }
+}
+}  // namespace
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> texts;
+  for (const char* file :
+       {"/recipes/eco-freq.toml", "/recipes/idle-parking.toml", "/specs/gpus/h100.toml", "/specs/llms/qwen3-8b.toml"}) {
+    if (auto text = read_file(WATTLE_FUZZ_ROOT + std::string(file))) texts.push_back(std::move(*text));
+  }
+  return texts;
+}
+
+Verdict parse(std::string_view input) {
+  Verdict verdict;
+  for (const Verdict& one :
+       {judge(config::recipe_from_text(input, "fuzz", {})), judge(config::gpu_from_text(input, "fuzz")),
+        judge(config::llm_from_text(input, "fuzz"))}) {
+    if (!one.broken_rule.empty()) return one;
+    verdict.accepted |= one.accepted;
+  }
+  return verdict;
+}
+
+}  // namespace wattle::fuzz
