@@ -16,6 +16,9 @@ namespace wattle::carbon {
 namespace {
 /// Above any plant (lignite: about 1,200 g/kWh) even after conversion from lbs/MWh; larger numbers are the wrong unit.
 constexpr double kLargest = 5000.0;
+/// Steps are minutes to hours. The bound finds a garbled first or second time, and keeps the end of the last step
+/// within 64 bits of nanoseconds.
+constexpr std::int64_t kLongestStepNs = std::int64_t{31} * 86'400 * 1'000'000'000;
 }  // namespace
 
 IntensitySeries IntensitySeries::constant(GramsPerKwh intensity) {
@@ -82,6 +85,7 @@ Result<IntensitySeries> parse_intensity(const IntensityForm& form, std::string_v
       const std::int64_t since = *time - rows.back().first;
       if (since <= 0)
         return csv.bad_field(0, fmt::format("it does not lie after the row above; sort by {}", csv.column(0)));
+      if (since > kLongestStepNs) return csv.bad_field(0, "it lies more than 31 days after the row above; check both");
       if (step == 0) step = since;
       if (since != step) {
         return csv.bad_field(0,
