@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <map>
 
 #include "beliefs.h"
 #include "compose.h"
@@ -41,11 +40,12 @@ journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::str
   return facts;
 }
 
-Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
-                                           const SimulateOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
+Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+                                const std::string& data_dir) {
   const auto& scenario = loaded.scenario;
-  sim::SimulationSetup setup;
+  PreparedRun run;
+  run.facts = run_facts(loaded, recipe.recipe.name, "sim");
+  auto& setup = run.setup;
   setup.engine = scenario.engine;
   setup.link = scenario.link;
   setup.clock_delays = scenario.clock_delays;
@@ -53,25 +53,15 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
   setup.seed = scenario.seed;
   setup.max_tokens = scenario.workload.max_output_tokens;
   setup.gpu_price = scenario.gpu_price;
-  setup.fast_forward = options.fast_forward;
-  setup.check_invariants = options.check_invariants;
-  if (!options.out_dir.empty()) {
-    setup.sample_period = scenario.sample_period;
-    setup.stretches = true;
-  }
 
   auto policies = make_dispatch_policies(recipe.recipe);
   if (!policies) return std::unexpected(policies.error());
   setup.policies = std::move(*policies);
 
-  // One truth per kind of instance: (pool's GPU, TP).
-  std::map<std::pair<std::string, std::int32_t>, std::unique_ptr<engine::StepModel>> models;
   const auto clocks = clocks_to_profile(recipe.recipe);
-  const auto facts = run_facts(loaded, recipe.recipe.name, "sim");
-  std::vector<std::shared_ptr<const predict::LinearFit>> fits;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
-    auto& model = models[{pool.gpu, pool.tensor_parallel}];
+    auto& model = run.models[{pool.gpu, pool.tensor_parallel}];
     if (!model) {
       auto made = make_step_model(loaded.gpus[p], loaded.llm, pool.tensor_parallel, scenario.engine);
       if (!made) return std::unexpected(made.error());
@@ -81,14 +71,14 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
     if (needs_latency(recipe.recipe, pool.role)) {
       auto fit = fit_latency(*model, scenario.engine, clocks);
       if (!fit) return std::unexpected(fit.error());
-      fits.push_back(*fit);
-      beliefs.latency = &fits.back()->model;
+      run.fits.push_back(*fit);
+      beliefs.latency = &run.fits.back()->model;
     }
     for (std::int32_t i = 0; i < pool.count; ++i) {
       auto policy = make_frequency_policy(recipe.recipe, pool.role, loaded.gpus[p], scenario.slo);
       if (!policy) return std::unexpected(policy.error());
       sim::InstanceSetup instance;
-      instance.facts = facts.instances[setup.instances.size()];
+      instance.facts = run.facts.instances[setup.instances.size()];
       instance.weight = pool.weight;
       instance.model = model.get();
       instance.kv_bytes_per_token = loaded.llm.kv_bytes_per_token();
@@ -99,20 +89,35 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
     }
   }
 
-  const auto intensity = carbon::IntensitySeries::constant(scenario.carbon_intensity);
-  setup.intensity = &intensity;
-  const auto workload = locate_workload(scenario, options.data_dir);
+  run.intensity =
+      std::make_unique<carbon::IntensitySeries>(carbon::IntensitySeries::constant(scenario.carbon_intensity));
+  setup.intensity = run.intensity.get();
+  const auto workload = locate_workload(scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
-  auto source = workload::make_source(*workload, options.data_dir, base_dir(scenario), scenario.seed);
+  auto source = workload::make_source(*workload, data_dir, base_dir(scenario), scenario.seed);
   if (!source) return std::unexpected(source.error());
-  setup.source = source->get();
+  run.source = std::move(*source);
+  setup.source = run.source.get();
+  return run;
+}
+
+Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+                                           const SimulateOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto run = prepare_run(loaded, recipe, options.data_dir);
+  if (!run) return std::unexpected(run.error());
+  auto& setup = run->setup;
+  setup.fast_forward = options.fast_forward;
+  setup.check_invariants = options.check_invariants;
 
   std::unique_ptr<journal::RunWriter> writer;
   if (!options.out_dir.empty()) {
-    auto opened = journal::RunWriter::open(options.out_dir, facts);
+    auto opened = journal::RunWriter::open(options.out_dir, run->facts);
     if (!opened) return std::unexpected(opened.error());
     writer = std::move(*opened);
     setup.sink = writer.get();
+    setup.sample_period = loaded.scenario.sample_period;
+    setup.stretches = true;
   }
 
   auto result = sim::simulate(std::move(setup));

@@ -1,11 +1,16 @@
 #pragma once
 // One scenario under one recipe in the simulator: names become objects, then sim::simulate.
-#include <optional>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "config/load.h"
+#include "engine/step_model.h"
 #include "journal/run_directory.h"
+#include "predict/linear_fit.h"
 #include "sim/simulation.h"
 
 namespace wattle::apps {
@@ -18,6 +23,20 @@ struct SimulateOptions {
   /// WATTLE_DATA; may be empty.
   std::string data_dir;
 };
+
+/// Everything a scenario under a recipe is made of, and what keeps it alive. `setup` points into the rest.
+struct PreparedRun {
+  journal::RunFacts facts;
+  std::map<std::pair<std::string, std::int32_t>, std::unique_ptr<engine::StepModel>> models;  ///< by GPU and TP
+  std::vector<std::shared_ptr<const predict::LinearFit>> fits;
+  std::unique_ptr<carbon::IntensitySeries> intensity;
+  std::unique_ptr<workload::RequestSource> source;
+  sim::SimulationSetup setup;
+};
+
+/// Names become objects. Errors: bad input (file, line, key).
+[[nodiscard]] Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+                                              const std::string& data_dir);
 
 /// Runs it and fills in wall time and peak memory. Errors: bad input (file, line, key), an unwritable directory.
 [[nodiscard]] Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,

@@ -399,12 +399,9 @@ void Replica::interrupt_run(Instant now) {
   if (busy_) run_steps_ = 1;
 }
 
-StepReport Replica::report(Instant now) {
+const StepReport& Replica::report(Instant now) {
   catch_up(now);
-  StepReport result = report_;
-  result.waiting_requests = static_cast<std::int32_t>(waiting_.size());
-  result.waiting_prompt_tokens = waiting_prompt_tokens_;
-  return result;
+  return report_;
 }
 
 void Replica::settle_shares(Instant at) {

@@ -127,8 +127,8 @@ class Replica {
   /// Events since the last clear, in time order.
   std::vector<Event>& events() { return events_; }
 
-  /// The newest step report as of `now` (of the step in progress, or idle).
-  [[nodiscard]] StepReport report(Instant now);
+  /// The report of the step in progress at `now` (or of going idle): what a live engine has told by then, no more.
+  [[nodiscard]] const StepReport& report(Instant now);
 
   [[nodiscard]] Milliwatts power() const { return power_; }
   [[nodiscard]] MegaHertz locked_clock() const { return clock_; }
