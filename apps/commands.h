@@ -13,6 +13,7 @@ int fail(const Error& error);
 void add_config(CLI::App& app, int& exit_code);
 void add_recipes(CLI::App& app, int& exit_code);
 void add_sim(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
 
 }  // namespace wattle::apps

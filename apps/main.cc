@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   wattle::apps::add_config(app, exit_code);
   wattle::apps::add_recipes(app, exit_code);
   wattle::apps::add_sim(app, exit_code);
+  wattle::apps::add_report(app, exit_code);
   wattle::apps::add_trace(app, exit_code);
   try {
     app.parse(argc, argv);

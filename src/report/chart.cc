@@ -1,0 +1,248 @@
+#include "report/chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/text.h"
+
+namespace wattle::report {
+namespace {
+
+double transformed(Axis::Kind kind, double v) {
+  switch (kind) {
+    case Axis::Kind::Log:
+      return std::log10(std::max(v, 1e-12));
+    case Axis::Kind::Tail:
+      return -std::log10(std::max(1.0 - v, 1e-6));
+    case Axis::Kind::Linear:
+      break;
+  }
+  return v;
+}
+
+/// Value -> pixel. Values outside the axis are drawn at its ends.
+class Scale {
+ public:
+  Scale(const Axis& axis, double from, double to)
+      : kind_(axis.kind),
+        low_(transformed(kind_, axis.low)),
+        high_(transformed(kind_, axis.high)),
+        from_(from),
+        to_(to) {}
+  [[nodiscard]] double operator()(double v) const {
+    const double share = std::clamp((transformed(kind_, v) - low_) / (high_ - low_), 0.0, 1.0);
+    return from_ + share * (to_ - from_);
+  }
+  /// For the page's script: pixels, transformed values, kind.
+  [[nodiscard]] std::string data(const std::string& unit) const {
+    const char* kind = kind_ == Axis::Kind::Log ? "log" : kind_ == Axis::Kind::Tail ? "tail" : "linear";
+    return fmt::format("{:.1f},{:.1f},{:.6g},{:.6g},{},{}", from_, to_, low_, high_, kind, unit);
+  }
+
+ private:
+  Axis::Kind kind_;
+  double low_;
+  double high_;
+  double from_;
+  double to_;
+};
+
+void append_pixel(std::string& out, double v) {
+  const auto tenths = std::llround(v * 10.0);
+  fmt::format_to(std::back_inserter(out), "{}", tenths / 10);
+  if (tenths % 10 != 0) fmt::format_to(std::back_inserter(out), ".{}", std::abs(tenths % 10));
+}
+
+/// One polyline per unbroken stretch; points in the middle of a level run are left out.
+void append_line(std::string& out, const Line& line, const Scale& x, const Scale& y) {
+  std::vector<std::pair<double, double>> pixels;
+  const auto flush = [&] {
+    if (pixels.size() == 1) pixels.push_back(pixels.front());
+    if (pixels.empty()) return;
+    fmt::format_to(std::back_inserter(out), "<polyline class=\"line r{}\" data-r=\"{}\" points=\"", line.colour,
+                   line.run);
+    for (std::size_t i = 0; i < pixels.size(); ++i) {
+      const auto level = [&](std::size_t k) { return std::abs(pixels[k].second - pixels[i].second) < 0.05; };
+      if (i > 0 && i + 1 < pixels.size() && level(i - 1) && level(i + 1)) continue;
+      if (i > 0) out.push_back(' ');
+      append_pixel(out, pixels[i].first);
+      out.push_back(',');
+      append_pixel(out, pixels[i].second);
+    }
+    out += "\"/>";
+    pixels.clear();
+  };
+  for (const auto& [vx, vy] : line.points) {
+    if (std::isnan(vy)) {
+      flush();
+    } else {
+      pixels.emplace_back(x(vx), y(vy));
+    }
+  }
+  flush();
+}
+
+std::string open_svg(int width, int height, const std::string& name, const std::string& data) {
+  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\"{}>", width, height, escape(name), data);
+}
+
+void append_axes(std::string& out, const Axis& ax, const Axis& ay, const Scale& x, const Scale& y, double left,
+                 double right, double bottom) {
+  for (const Tick& tick : ay.ticks) {
+    const double py = y(tick.at);
+    fmt::format_to(std::back_inserter(out),
+                   "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
+                   "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>",
+                   left, right, py, py, left - 6, py + 3.5, escape(tick.label));
+  }
+  for (const Tick& tick : ax.ticks) {
+    const double px = x(tick.at);
+    // A label at the very edge would be cut off by the picture's border.
+    const char* anchor = px > right - 14 ? "end" : "middle";
+    fmt::format_to(std::back_inserter(out),
+                   "<line class=\"stub\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
+                   "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
+                   px, px, bottom, bottom + 4, px, bottom + 16, anchor, escape(tick.label));
+  }
+  fmt::format_to(std::back_inserter(out),
+                 "<line class=\"base\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", left, right, bottom,
+                 bottom);
+}
+
+/// Labels right of the plot, pushed apart so that none covers another.
+void append_end_labels(std::string& out, const LineChart& chart, const Scale& y, double right, double top,
+                       double bottom) {
+  struct Label {
+    double at;
+    const Line* line;
+  };
+  constexpr double kPitch = 14.0;
+  std::vector<Label> labels;
+  for (const Line& line : chart.lines) {
+    if (line.end_label.empty()) continue;
+    const auto last =
+        std::find_if(line.points.rbegin(), line.points.rend(), [](const auto& p) { return !std::isnan(p.second); });
+    if (last != line.points.rend()) labels.push_back({y(last->second), &line});
+  }
+  std::stable_sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.at < b.at; });
+  double next = top;
+  for (Label& label : labels) next = (label.at = std::max(label.at, next)) + kPitch;
+  next = bottom + 4.0;
+  for (auto it = labels.rbegin(); it != labels.rend(); ++it) next = (it->at = std::min(it->at, next)) - kPitch;
+  for (const Label& label : labels) {
+    fmt::format_to(std::back_inserter(out), "<text class=\"end r{}\" data-r=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                   label.line->colour, label.line->run, right + 8, label.at + 4, escape(label.line->end_label));
+  }
+}
+
+}  // namespace
+
+std::string svg(const LineChart& chart) {
+  const bool labelled =
+      std::any_of(chart.lines.begin(), chart.lines.end(), [](const Line& l) { return !l.end_label.empty(); });
+  const double left = chart.y.kind == Axis::Kind::Tail ? 48 : 44;
+  const double right = chart.width - (labelled ? 190.0 : 12.0);
+  const double top = chart.marks.empty() ? 10 : 22;
+  const double bottom = chart.height - 24.0;
+  const Scale x(chart.x, left, right);
+  const Scale y(chart.y, bottom, top);
+  std::string out = open_svg(chart.width, chart.height, chart.name,
+                             fmt::format(" class=\"chart\" data-x=\"{}\" data-y=\"{}\"", escape(x.data(chart.x.unit)),
+                                         escape(y.data(chart.y.unit))));
+  append_axes(out, chart.x, chart.y, x, y, left, right, bottom);
+  for (const Mark& mark : chart.marks) {
+    const double px = x(mark.x);
+    const char* anchor = px > right - 60 ? "end" : px < left + 60 ? "start" : "middle";
+    fmt::format_to(std::back_inserter(out),
+                   "<line class=\"slo\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
+                   "<text class=\"slo\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
+                   px, px, top - 6, bottom, px, top - 10, anchor, escape(mark.label));
+  }
+  // The baseline's line first, so that what is compared with it lies on top.
+  for (const Line& line : chart.lines) append_line(out, line, x, y);
+  append_end_labels(out, chart, y, right, top, bottom);
+  return out + "</svg>";
+}
+
+std::string svg(const BarChart& chart) {
+  constexpr double kPitch = 42.0;
+  constexpr int kWidth = 640;
+  const double left = 8;
+  const double right = 520;
+  double largest = 0.0;
+  for (const Bar& bar : chart.bars) {
+    double sum = 0.0;
+    for (const double part : bar.parts) sum += part;
+    largest = std::max(largest, sum);
+  }
+  const double per_unit = largest > 0.0 ? (right - left) / largest : 0.0;
+  const int height = static_cast<int>(kPitch * static_cast<double>(chart.bars.size()) + 8);
+  std::string out = open_svg(kWidth, height, chart.name, "");
+  double top = 0.0;
+  for (const Bar& bar : chart.bars) {
+    double x = left;
+    fmt::format_to(std::back_inserter(out),
+                   "<g class=\"r{}\" data-r=\"{}\"><text class=\"bar-name\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                   bar.colour, bar.run, left, top + 14, escape(bar.label));
+    for (std::size_t i = 0; i < bar.parts.size(); ++i) {
+      const double width = bar.parts[i] * per_unit;
+      const std::string value = fmt::format("{} {} {}", chart.parts[i], number(bar.parts[i]), chart.unit);
+      fmt::format_to(
+          std::back_inserter(out),
+          "<rect class=\"part{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"18\"><title>{}</title></rect>", i,
+          x, top + 19, std::max(0.0, width - 1.0), escape(fmt::format("{}: {}", bar.label, value)));
+      // Only where it fits: about 6.2 px a letter at this size.
+      const std::string shown = width > 6.2 * static_cast<double>(value.size()) + 10 ? value : number(bar.parts[i]);
+      if (width > 6.2 * static_cast<double>(shown.size()) + 8) {
+        fmt::format_to(std::back_inserter(out), "<text class=\"in part{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", i,
+                       x + 6, top + 32, escape(shown));
+      }
+      x += width;
+    }
+    fmt::format_to(std::back_inserter(out), "<text class=\"bar-total\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text></g>", x + 7,
+                   top + 32, escape(bar.total));
+    top += kPitch;
+  }
+  return out + "</svg>";
+}
+
+std::string svg(const DotChart& chart) {
+  constexpr int kWidth = 480;
+  constexpr int kHeight = 250;
+  const double left = 56;
+  const double right = kWidth - 16;
+  const double top = 22;
+  const double bottom = kHeight - 40;
+  const Scale x(chart.x, left, right);
+  const Scale y(chart.y, bottom, top);
+  std::string out = open_svg(kWidth, kHeight, chart.name, "");
+  append_axes(out, chart.x, chart.y, x, y, left, right, bottom);
+  fmt::format_to(std::back_inserter(out),
+                 "<text class=\"axis\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>"
+                 "<text class=\"axis\" x=\"4\" y=\"12\">{}</text>",
+                 right, bottom + 33, escape(chart.x_title), escape(chart.y_title));
+  double previous_x = -1e9;
+  double previous_y = -1e9;
+  std::vector<const Dot*> order;
+  for (const Dot& dot : chart.dots) order.push_back(&dot);
+  std::stable_sort(order.begin(), order.end(), [&](const Dot* a, const Dot* b) { return y(a->y) < y(b->y); });
+  for (const Dot* dot : order) {
+    const double px = x(dot->x);
+    const double py = y(dot->y);
+    // Neighbours' names are stacked instead of printed over each other.
+    const double text_y = std::abs(px - previous_x) < 130 && py - previous_y < 14 ? previous_y + 14 : py;
+    const bool leftwards = px > right - 110;
+    fmt::format_to(std::back_inserter(out),
+                   "<g class=\"r{}\" data-r=\"{}\"><circle class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5.5\"/>"
+                   "<text class=\"end\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text></g>",
+                   dot->colour, dot->run, px, py, leftwards ? px - 10 : px + 10, text_y + 4,
+                   leftwards ? "end" : "start", escape(dot->label));
+    previous_x = px;
+    previous_y = text_y;
+  }
+  return out + "</svg>";
+}
+
+}  // namespace wattle::report

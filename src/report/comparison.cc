@@ -1,0 +1,136 @@
+#include "report/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "journal/summary_json.h"
+
+namespace wattle::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Points of a plotted line: what a screen shows, and what keeps a page of many instances below 2 MB.
+constexpr std::size_t kMaxIntervals = 320;
+
+Result<std::vector<std::string>> expand(const std::string& path) {
+  std::error_code code;
+  if (fs::exists(fs::path(path) / "run.json", code) || !fs::is_directory(path, code)) return std::vector{path};
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(path, code)) {
+    if (fs::exists(entry.path() / "run.json", code)) found.push_back(entry.path().string());
+  }
+  if (found.empty()) {
+    return bad_input(path, "neither it nor a directory in it holds a run.json; give one written by `wattle sim --out`");
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void label(std::vector<Run>& runs) {
+  const auto recipe = [](const Run& r) -> const std::string& { return r.file.facts.recipe; };
+  const auto all_differ = [&](auto&& name) {
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      for (std::size_t k = 0; k < i; ++k) {
+        if (name(runs[i]) == name(runs[k])) return false;
+      }
+    }
+    return true;
+  };
+  const auto with_scenario = [&](const Run& r) { return fmt::format("{} ({})", recipe(r), r.file.facts.scenario); };
+  const auto with_seed = [&](const Run& r) { return fmt::format("{} (seed {})", recipe(r), r.file.facts.seed); };
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Run& r = runs[i];
+    r.label = all_differ(recipe)          ? recipe(r)
+              : all_differ(with_scenario) ? with_scenario(r)
+              : all_differ(with_seed)     ? with_seed(r)
+                                          : fmt::format("{} #{}", recipe(r), i + 1);
+  }
+}
+
+double relative(double value, double base) {
+  return base == 0.0 ? std::numeric_limits<double>::quiet_NaN() : value / base - 1.0;
+}
+
+nlohmann::ordered_json json_number(double v) {
+  return std::isfinite(v) ? nlohmann::ordered_json(v) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+Versus Comparison::versus(const Run& run) const {
+  const auto& a = run.file.summary;
+  const auto& b = runs[baseline].file.summary;
+  return Versus{.energy = relative(a.energy.total.value(), b.energy.total.value()),
+                .carbon = relative(a.carbon.value(), b.carbon.value()),
+                .cost = relative(a.cost.value(), b.cost.value()),
+                .tokens_per_joule = relative(a.tokens_per_joule, b.tokens_per_joule),
+                .attainment = a.slo.all - b.slo.all};
+}
+
+Result<Comparison> load(const std::vector<std::string>& paths, const std::string& baseline) {
+  Comparison c;
+  for (const std::string& path : paths) {
+    auto directories = expand(path);
+    if (!directories) return std::unexpected(directories.error());
+    for (std::string& directory : *directories) {
+      auto file = journal::read_run(directory);
+      if (!file) return std::unexpected(file.error());
+      Run run{.directory = directory, .label = {}, .file = std::move(*file), .timeline = {}};
+      if (run.file.files.timeseries) {
+        auto timeline = read_timeline((fs::path(directory) / "timeseries.csv").string(), kMaxIntervals);
+        if (!timeline) return std::unexpected(timeline.error());
+        run.timeline.emplace(std::move(*timeline));
+      }
+      c.runs.push_back(std::move(run));
+    }
+  }
+  if (c.runs.empty()) return bad_input("wattle report", "give at least one run directory");
+  label(c.runs);
+  const auto find = [&](const std::string& name) {
+    return std::find_if(c.runs.begin(), c.runs.end(),
+                        [&](const Run& r) { return r.label == name || r.file.facts.recipe == name; });
+  };
+  const auto chosen = find(baseline.empty() ? "static-max" : baseline);
+  if (chosen != c.runs.end()) {
+    c.baseline = static_cast<std::size_t>(chosen - c.runs.begin());
+  } else if (!baseline.empty()) {
+    std::string known;
+    for (const Run& r : c.runs) known += (known.empty() ? "" : ", ") + r.label;
+    return bad_input("--baseline", fmt::format("no run is called '{}'; there are: {}", baseline, known));
+  }
+  const auto& first = c.runs.front().file.facts;
+  c.same_work = std::all_of(c.runs.begin(), c.runs.end(), [&](const Run& r) {
+    return r.file.facts.scenario == first.scenario && r.file.facts.seed == first.seed;
+  });
+  return c;
+}
+
+nlohmann::ordered_json to_json(const Comparison& c) {
+  using Json = nlohmann::ordered_json;
+  Json runs = Json::array();
+  for (const Run& run : c.runs) {
+    const Versus v = c.versus(run);
+    Json one = Json{{"label", run.label},
+                    {"directory", run.directory},
+                    {"scenario", run.file.facts.scenario},
+                    {"driver", run.file.facts.driver},
+                    {"seed", run.file.facts.seed},
+                    {"versus_baseline",
+                     {{"energy", json_number(v.energy)},
+                      {"carbon", json_number(v.carbon)},
+                      {"cost", json_number(v.cost)},
+                      {"tokens_per_joule", json_number(v.tokens_per_joule)},
+                      {"attainment", json_number(v.attainment)}}}};
+    one.update(journal::to_json(run.file.summary));
+    runs.push_back(std::move(one));
+  }
+  return Json{{"baseline", c.runs[c.baseline].label}, {"same_work", c.same_work}, {"runs", std::move(runs)}};
+}
+
+}  // namespace wattle::report

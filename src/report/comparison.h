@@ -1,0 +1,45 @@
+#pragma once
+// Runs side by side: loaded from their directories, labelled, set against a baseline.
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "journal/run_directory.h"
+#include "report/timeline.h"
+
+namespace wattle::report {
+
+struct Run {
+  std::string directory;
+  std::string label;  ///< the recipe; with scenario, seed or a number where that alone would not tell two runs apart
+  journal::RunFile file;
+  std::optional<Timeline> timeline;  ///< absent when the run wrote no timeseries.csv
+};
+
+/// Relative to the baseline's: -0.2 is 20 % less. NaN when the baseline's is 0.
+struct Versus {
+  double energy = 0.0;
+  double carbon = 0.0;
+  double cost = 0.0;
+  double tokens_per_joule = 0.0;
+  double attainment = 0.0;  ///< difference of shares, in points / 100
+};
+
+struct Comparison {
+  std::vector<Run> runs;
+  std::size_t baseline = 0;
+  bool same_work = true;  ///< one scenario and seed; else savings compare unlike work
+
+  [[nodiscard]] Versus versus(const Run& run) const;
+};
+
+/// Each path is a run directory, or a directory of run directories (as `wattle sim --out` leaves behind), taken in name
+/// order. `baseline` is a recipe or label; empty: the first run named static-max, else the first run. Errors name the
+/// file, line and remedy.
+[[nodiscard]] Result<Comparison> load(const std::vector<std::string>& paths, const std::string& baseline);
+
+[[nodiscard]] nlohmann::ordered_json to_json(const Comparison& comparison);
+
+}  // namespace wattle::report

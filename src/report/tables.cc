@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/page.h"
+#include "report/text.h"
+
+namespace wattle::report {
+namespace {
+
+std::string row_start(const Comparison& c, std::size_t i) {
+  return fmt::format("<tr data-r=\"{}\"{}><th><i class=\"swatch r{}\"></i>{}</th>", i,
+                     i == c.baseline && c.runs.size() > 1 ? " class=\"baseline\"" : "", i % kColours,
+                     escape(c.runs[i].label));
+}
+
+std::string cell(const std::string& text) { return "<td>" + text + "</td>"; }
+
+/// A saving is blue and a rise orange; the sign says it too.
+std::string change_cell(double relative, bool baseline) {
+  if (baseline) return "<td class=\"dim\">–</td>";
+  const bool known = std::isfinite(relative) && std::abs(relative) >= 0.0005;
+  return fmt::format("<td class=\"{}\">{}</td>", !known ? "dim" : relative < 0.0 ? "less" : "more", change(relative));
+}
+
+std::string share_cell(double share) {
+  return fmt::format("<td class=\"share\">{}<span class=\"meter\"><span style=\"width:{:.2f}%\"></span></span></td>",
+                     percent(share), std::clamp(share, 0.0, 1.0) * 100.0);
+}
+
+std::string latency_cells(const journal::Distribution& d) {
+  if (d.count == 0) return "<td class=\"dim\">–</td><td class=\"dim\">–</td><td class=\"dim\">–</td>";
+  return cell(duration_ms(d.p50_ms)) + cell(duration_ms(d.p90_ms)) + cell(duration_ms(d.p99_ms));
+}
+
+}  // namespace
+
+std::string energy_table(const Comparison& c) {
+  double joules = 0.0;
+  double grams = 0.0;
+  for (const Run& run : c.runs) {
+    joules = std::max(joules, run.file.summary.energy.total.value());
+    grams = std::max(grams, run.file.summary.carbon.value());
+  }
+  const Scaled j = scaled(joules, "J");
+  const Scaled g = scaled(grams, "g");
+  std::string out = fmt::format(
+      "<div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>Energy<small>{}</small></th><th>against baseline</th>"
+      "<th>CO₂<small>{}</small></th><th>against baseline</th><th>Cost<small>US$</small></th><th>Output tokens per "
+      "joule</th>"
+      "<th>Mean power<small>W</small></th><th>Mean GPUs</th><th>Mean clock<small>MHz</small></th><th>Clock changes</th>"
+      "</tr></thead><tbody>",
+      j.unit, g.unit);
+  for (std::size_t i = 0; i < c.runs.size(); ++i) {
+    const auto& s = c.runs[i].file.summary;
+    const Versus v = c.versus(c.runs[i]);
+    const bool baseline = i == c.baseline;
+    out += row_start(c, i);
+    out += cell("<b>" + number(s.energy.total.value() * j.factor, 4) + "</b>") + change_cell(v.energy, baseline);
+    out += cell(number(s.carbon.value() * g.factor, 4)) + change_cell(v.carbon, baseline);
+    out += cell(number(s.cost.value(), 3)) + cell(number(s.tokens_per_joule, 3));
+    out += cell(number(s.mean_power.value(), 4)) + cell(number(s.mean_gpus, 3));
+    out += cell(number(s.clock_mean_mhz, 4)) + cell(whole(s.clock_changes));
+    out += "</tr>";
+  }
+  return out + "</tbody></table></div>";
+}
+
+std::string service_table(const Comparison& c) {
+  const auto any = [&](auto&& f) { return std::any_of(c.runs.begin(), c.runs.end(), f); };
+  const bool ttft = any([](const Run& r) { return r.file.facts.slo.ttft.has_value(); });
+  const bool itl = any([](const Run& r) { return r.file.facts.slo.itl.has_value(); });
+  const bool tbt = any([](const Run& r) { return r.file.facts.slo.tbt.has_value(); });
+  const bool e2e = any([](const Run& r) { return r.file.facts.slo.e2e.has_value(); });
+  const bool gaps = any([](const Run& r) { return r.file.summary.itl.count > 0; });
+  const bool lost = any([](const Run& r) {
+    const auto& q = r.file.summary.requests;
+    return q.rejected + q.failed + q.cancelled + q.in_flight > 0;
+  });
+  const int attainments = 1 + (ttft ? 1 : 0) + (itl ? 1 : 0) + (tbt ? 1 : 0) + (e2e ? 1 : 0);
+  const int counts = lost ? 6 : 2;
+
+  std::string out = fmt::format(
+      "<div class=\"scroll\"><table class=\"grouped\"><thead><tr><th rowspan=\"2\">Recipe</th><th "
+      "colspan=\"{}\">Attainment</th>"
+      "<th colspan=\"3\">TTFT</th><th colspan=\"3\">{}</th><th colspan=\"3\">E2E</th><th colspan=\"{}\">Requests</th>"
+      "<th rowspan=\"2\">Fairness<small>Jain</small></th></tr><tr><th>every SLO</th>",
+      attainments, gaps ? "ITL" : "TBT", counts);
+  for (const auto& [wanted, name] : {std::pair{ttft, "TTFT"}, {itl, "ITL"}, {tbt, "TBT"}, {e2e, "E2E"}}) {
+    if (wanted) out += fmt::format("<th>{}</th>", name);
+  }
+  for (int i = 0; i < 3; ++i) out += "<th class=\"first\">p50</th><th>p90</th><th>p99</th>";
+  out += "<th class=\"first\">arrived</th><th>finished</th>";
+  if (lost) out += "<th>rejected</th><th>failed</th><th>cancelled</th><th>not left</th>";
+  out += "</tr></thead><tbody>";
+  for (std::size_t i = 0; i < c.runs.size(); ++i) {
+    const auto& s = c.runs[i].file.summary;
+    const auto count = [](std::int64_t n) { return cell(whole(n)); };
+    out += row_start(c, i) + share_cell(s.slo.all);
+    if (ttft) out += share_cell(s.slo.ttft);
+    if (itl) out += share_cell(s.slo.itl);
+    if (tbt) out += share_cell(s.slo.tbt);
+    if (e2e) out += share_cell(s.slo.e2e);
+    out += latency_cells(s.ttft) + latency_cells(gaps ? s.itl : s.tbt) + latency_cells(s.e2e);
+    out += count(s.requests.arrived) + count(s.requests.finished);
+    if (lost) {
+      out += count(s.requests.rejected) + count(s.requests.failed) + count(s.requests.cancelled) +
+             count(s.requests.in_flight);
+    }
+    out += cell(number(s.fairness_jain, 3)) + "</tr>";
+  }
+  return out + "</tbody></table></div>";
+}
+
+}  // namespace wattle::report
