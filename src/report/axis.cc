@@ -62,7 +62,7 @@ Axis latency_axis(double low_ms, double high_ms) {
   const double decades = std::log10(high_ms / low_ms);
   for (double e = std::floor(std::log10(low_ms)); e <= std::log10(high_ms); e += 1.0) {
     for (const double m : {1.0, 2.0, 5.0}) {
-      if (decades > 2.2 && m != 1.0) continue;
+      if (decades > 3.2 && m != 1.0) continue;
       const double at = m * std::pow(10.0, e);
       if (at >= low_ms * 0.999 && at <= high_ms * 1.001) axis.ticks.push_back({at, strip(at)});
     }
@@ -84,7 +84,7 @@ Axis time_axis(double end_s) {
   end_s = std::max(end_s, 1e-3);
   const double unit = end_s > 3.0 * 3600.0 ? 3600.0 : end_s > 180.0 ? 60.0 : 1.0;
   const char* name = unit == 3600.0 ? "h" : unit == 60.0 ? "min" : "s";
-  Axis axis = linear_axis(0.0, end_s / unit, 5, "s");
+  Axis axis = linear_axis(0.0, end_s / unit, 6, "s");
   for (Tick& tick : axis.ticks) {
     tick.at *= unit;
     tick.label += std::string("\u2009") + name;

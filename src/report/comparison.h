@@ -11,6 +11,9 @@
 
 namespace wattle::report {
 
+/// Distinct colours of runs on the page; the first is neutral.
+inline constexpr std::size_t kColours = 8;
+
 struct Run {
   std::string directory;
   std::string label;  ///< the recipe; with scenario, seed or a number where that alone would not tell two runs apart
@@ -33,6 +36,10 @@ struct Comparison {
   bool same_work = true;  ///< one scenario and seed; else savings compare unlike work
 
   [[nodiscard]] Versus versus(const Run& run) const;
+  /// A place in the palette: the baseline always gets the first, neutral one.
+  [[nodiscard]] std::size_t colour(std::size_t run) const {
+    return run == baseline ? 0 : 1 + (run < baseline ? run : run - 1) % (kColours - 1);
+  }
 };
 
 /// Each path is a run directory, or a directory of run directories (as `wattle sim --out` leaves behind), taken in name

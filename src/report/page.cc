@@ -12,11 +12,12 @@
 namespace wattle::report {
 namespace {
 
-std::string chip(const Run& run, std::size_t index, bool baseline) {
+std::string chip(const Comparison& c, std::size_t i) {
+  const bool baseline = i == c.baseline && c.runs.size() > 1;
   return fmt::format(
       "<button type=\"button\" class=\"chip\" data-r=\"{}\" aria-pressed=\"true\"><i class=\"swatch "
       "r{}\"></i>{}{}</button>",
-      index, index % kColours, escape(run.label), baseline ? "<em>baseline</em>" : "");
+      i, c.colour(i), escape(c.runs[i].label), baseline ? "<em>baseline</em>" : "");
 }
 
 std::string slo_text(const Slo& slo) {
@@ -98,7 +99,7 @@ std::string findings(const Comparison& c) {
                                : saved == 0.0           ? "as much energy"
                                : saved > 0.0            ? fmt::format("{:.1f}\u2009% less energy", saved)
                                                         : fmt::format("{:.1f}\u2009% more energy", -saved);
-    out += fmt::format("<li class=\"r{}\"><b>{}</b> {} than {}, at {}</li>", i % kColours, escape(run.label), energy,
+    out += fmt::format("<li class=\"r{}\"><b>{}</b> {} than {}, at {}</li>", c.colour(i), escape(run.label), energy,
                        escape(base.label), attainment);
   }
   // "as much energy than" would be wrong English.
@@ -125,7 +126,7 @@ std::string provenance(const Comparison& c) {
         "<tr data-r=\"{}\"><th><i class=\"swatch r{}\"></i>{}</th><td>{}</td><td "
         "class=\"text\">{}</td><td>{}</td><td>{}</td>"
         "<td>{}</td><td>{}</td><td><code>{}</code></td><td class=\"text\"><code>{}</code></td></tr>",
-        i, i % kColours, escape(run.label), escape(run.file.facts.driver), escape(run.file.facts.scenario),
+        i, c.colour(i), escape(run.label), escape(run.file.facts.driver), escape(run.file.facts.scenario),
         run.file.facts.seed, duration_ms(s.sim.virtual_s * 1e3), duration_ms(s.sim.wall_s * 1e3),
         whole(s.sim.iterations), journal::digest_text(s.journal_digest), escape(run.directory));
   }
@@ -152,7 +153,7 @@ std::string html(const Comparison& c) {
   out += heading(c);
   out += findings(c);
   out += "<nav aria-label=\"Runs shown\">";
-  for (std::size_t i = 0; i < c.runs.size(); ++i) out += chip(c.runs[i], i, i == c.baseline && c.runs.size() > 1);
+  for (std::size_t i = 0; i < c.runs.size(); ++i) out += chip(c, i);
   out += "<span class=\"hint\">click to hide or show a run</span></nav>";
   out += "<section><h2>Energy, carbon and cost</h2>" + energy_table(c) + energy_plots(c) + "</section>";
   out += "<section><h2>Service</h2>" + service_table(c) + latency_plots(c) + "</section>";

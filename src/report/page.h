@@ -7,9 +7,6 @@
 
 namespace wattle::report {
 
-/// Distinct colours; run N uses colour N modulo this.
-inline constexpr std::size_t kColours = 8;
-
 /// Style, script and plots are inline; no request leaves the page.
 [[nodiscard]] std::string html(const Comparison& comparison);
 

@@ -35,7 +35,7 @@ std::string cdf(const Comparison& c, const char* title, const char* unit, journa
     const journal::Curve& points = c.runs[i].file.curves.*curve;
     if (const auto& slo = c.runs[i].file.facts.slo.*limit) limits[slo->ns()] = true;
     if (points.empty()) continue;
-    Line line{.run = i, .colour = i % kColours, .points = {}, .end_label = {}};
+    Line line{.run = i, .colour = c.colour(i), .points = {}, .end_label = {}};
     for (const auto& [ms, share] : points) {
       line.points.emplace_back(ms, share);
       if (share <= 0.9995) high = std::max(high, ms);
@@ -72,6 +72,22 @@ constexpr std::array<SignalLook, 4> kLooks = {SignalLook{Signal::Power, "Power",
                                               {Signal::Clock, "Clock", "MHz"},
                                               {Signal::Batch, "Batch", "decoding requests"},
                                               {Signal::Waiting, "Waiting", "requests"}};
+constexpr SignalLook kPrefillLook{Signal::Prefill, "Batch", "prompt tokens in the step"};
+
+/// A prefill instance decodes nothing: its batch is the prompt tokens it computes.
+bool only_prefills(const Comparison& c, InstanceId id) {
+  bool prefills = false;
+  for (const Run& run : c.runs) {
+    if (!run.timeline) continue;
+    const auto any = [&](Signal signal) {
+      const Series series = run.timeline->series(id, signal);
+      return std::any_of(series.begin(), series.end(), [](double v) { return v > 0.0; });
+    };
+    if (any(Signal::Batch)) return false;
+    prefills = prefills || any(Signal::Prefill);
+  }
+  return prefills;
+}
 
 /// Averages neighbours until at most `points` are left.
 Series thinned(const Series& series, std::size_t points) {
@@ -102,11 +118,11 @@ double mean(const Series& series) {
   return n == 0 ? 0.0 : sum / n;
 }
 
-Line line_of(std::size_t run, const Timeline& timeline, const Series& full, std::size_t points) {
+Line line_of(std::size_t run, std::size_t colour, const Timeline& timeline, const Series& full, std::size_t points) {
   const Series series = thinned(full, points);
   const double width = timeline.interval_s() * static_cast<double>(full.size()) /
                        static_cast<double>(std::max<std::size_t>(1, series.size()));
-  Line line{.run = run, .colour = run % kColours, .points = {}, .end_label = {}};
+  Line line{.run = run, .colour = colour, .points = {}, .end_label = {}};
   for (std::size_t i = 0; i < series.size(); ++i)
     line.points.emplace_back((static_cast<double>(i) + 0.5) * width, series[i]);
   return line;
@@ -135,7 +151,7 @@ std::string over_time(const Comparison& c, const SignalLook& look, const std::st
     if (!run.timeline) return;
     const Series full = series_of(*run.timeline);
     if (std::all_of(full.begin(), full.end(), [](double v) { return std::isnan(v); })) return;
-    Line line = line_of(i, *run.timeline, full, points);
+    Line line = line_of(i, c.colour(i), *run.timeline, full, points);
     for (const auto& [x, y] : line.points) {
       if (std::isnan(y)) continue;
       low = std::min(low, y);
@@ -181,7 +197,7 @@ std::string energy_plots(const Comparison& c) {
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
     const auto& e = c.runs[i].file.summary.energy;
     Bar bar{.run = i,
-            .colour = i % kColours,
+            .colour = c.colour(i),
             .label = c.runs[i].label,
             .parts = {},
             .total = number(e.total.value() * unit.factor, 4) + " " + unit.unit};
@@ -203,7 +219,7 @@ std::string energy_plots(const Comparison& c) {
     double floor = 1.0;
     for (std::size_t i = 0; i < c.runs.size(); ++i) {
       const auto& s = c.runs[i].file.summary;
-      dots.dots.push_back({i, i % kColours, c.runs[i].label, s.energy.total.value() * unit.factor, s.slo.all * 100.0});
+      dots.dots.push_back({i, c.colour(i), c.runs[i].label, s.energy.total.value() * unit.factor, s.slo.all * 100.0});
       low = std::min(low, s.energy.total.value() * unit.factor);
       floor = std::min(floor, s.slo.all);
     }
@@ -272,7 +288,8 @@ std::string time_plots(const Comparison& c) {
   for (const auto& [id, name] : instances) {
     if (drawn++ == kMaxInstances) break;
     out += "<h4>" + escape(name) + "</h4><div class=\"triple\">";
-    for (const SignalLook& look : {kLooks[0], kLooks[1], kLooks[2]}) {
+    const SignalLook& batch = only_prefills(c, InstanceId(id)) ? kPrefillLook : kLooks[2];
+    for (const SignalLook& look : {kLooks[0], kLooks[1], batch}) {
       out += figure(look.title, look.unit,
                     over_time(c, look, fmt::format("{} of {} over time", look.title, name), 380, 150, points, false,
                               [&](const Timeline& t) { return t.series(InstanceId(id), look.signal); }));

@@ -7,7 +7,7 @@
 namespace wattle::report {
 namespace {
 
-// Okabe and Ito's colour-blind-safe set, a neutral first for the baseline-like; darkened for white, lightened for
+// Okabe and Ito's colour-blind-safe set, a neutral first for the baseline; darkened for white, lightened for
 // black.
 constexpr std::array<const char*, kColours> kLight = {"#5b6472", "#b85c00", "#0067a5", "#00805e",
                                                       "#a8487f", "#8a6d00", "#2b8cbe", "#7a3e9d"};
@@ -18,7 +18,7 @@ constexpr std::string_view kRules = R"css(
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Noto Sans","DejaVu Sans",sans-serif}
-main{max-width:1240px;margin:0 auto;padding:40px 28px 64px}
+main{max-width:1400px;margin:0 auto;padding:40px 28px 64px}
 h1{font-size:30px;line-height:1.2;margin:2px 0 8px;letter-spacing:-.01em;overflow-wrap:anywhere}
 h2{font-size:20px;margin:0 0 14px;letter-spacing:-.005em}
 h3{font-size:15px;margin:32px 0 4px}
@@ -41,7 +41,7 @@ nav{position:sticky;top:0;z-index:2;display:flex;flex-wrap:wrap;gap:8px;align-it
 .chip .swatch{margin:0}
 .scroll{overflow-x:auto;margin:0 0 14px}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
-th,td{padding:7px 10px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--rule)}
+th,td{padding:7px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--rule)}
 thead th{font-weight:600;font-size:12px;color:var(--soft);vertical-align:bottom;line-height:1.3;white-space:normal}
 thead th small,figcaption small{font-weight:400;font-size:12px;color:var(--soft);margin-left:5px}
 tbody th,thead th:first-child{text-align:left;font-weight:600}

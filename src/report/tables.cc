@@ -11,7 +11,7 @@ namespace {
 
 std::string row_start(const Comparison& c, std::size_t i) {
   return fmt::format("<tr data-r=\"{}\"{}><th><i class=\"swatch r{}\"></i>{}</th>", i,
-                     i == c.baseline && c.runs.size() > 1 ? " class=\"baseline\"" : "", i % kColours,
+                     i == c.baseline && c.runs.size() > 1 ? " class=\"baseline\"" : "", c.colour(i),
                      escape(c.runs[i].label));
 }
 

@@ -27,6 +27,7 @@ void Timeline::add(const journal::Sample& sample) {
   cell.sum[static_cast<std::size_t>(Signal::Power)] += to_watts(sample.power).value();
   cell.sum[static_cast<std::size_t>(Signal::Clock)] += sample.clock.value();
   cell.sum[static_cast<std::size_t>(Signal::Batch)] += sample.decode_requests;
+  cell.sum[static_cast<std::size_t>(Signal::Prefill)] += static_cast<double>(sample.prefill_tokens);
   cell.sum[static_cast<std::size_t>(Signal::Waiting)] += sample.waiting_requests;
 }
 

@@ -10,8 +10,9 @@
 
 namespace wattle::report {
 
-enum class Signal : std::uint8_t { Power, Clock, Batch, Waiting };  ///< W, MHz, decode requests, waiting requests
-inline constexpr std::size_t kSignals = 4;
+/// W, MHz, decode requests, prompt tokens in the step, waiting requests.
+enum class Signal : std::uint8_t { Power, Clock, Batch, Prefill, Waiting };
+inline constexpr std::size_t kSignals = 5;
 
 /// Mean of a signal per interval; NaN where nothing was sampled.
 using Series = std::vector<double>;
