@@ -41,6 +41,7 @@ Axis latency_axis(double low_ms, double high_ms) {
   low_ms = std::max(low_ms, 1e-3);
   high_ms = std::max(high_ms, low_ms * 1.01);
   const auto strip = [](double ms) {
+    if (ms == 0.0) return std::string("0");
     const double v = ms < 1.0 ? ms * 1e3 : ms < 1000.0 ? ms : ms * 1e-3;
     std::string s = number(v, 3);
     if (s.find('.') != std::string::npos) {

@@ -299,6 +299,7 @@ TEST(Text, NumbersReadWell) {
   EXPECT_EQ(change(0.00001), "±0\u2009%");
   EXPECT_EQ(duration_ms(0.037), "37.0\u2009µs");
   EXPECT_EQ(duration_ms(4560), "4.56\u2009s");
+  EXPECT_EQ(duration_ms(1755.4e3), "29.3\u2009min");
 }
 
 TEST(Axis, TicksCoverTheRange) {

@@ -101,7 +101,9 @@ std::string duration_ms(double ms) {
   if (ms == 0.0) return "0\u2009ms";
   if (ms < 1.0) return number(ms * 1e3, 3) + "\u2009µs";
   if (ms < 1000.0) return number(ms, 3) + "\u2009ms";
-  return number(ms * 1e-3, 3) + "\u2009s";
+  if (ms < 180e3) return number(ms * 1e-3, 3) + "\u2009s";
+  if (ms < 10.8e6) return number(ms / 60e3, 3) + "\u2009min";
+  return number(ms / 3.6e6, 3) + "\u2009h";
 }
 
 Scaled scaled(double largest, std::string_view base_unit) {

@@ -17,7 +17,7 @@ namespace wattle::report {
 [[nodiscard]] std::string percent(double share);
 /// A relative change with its sign: "−24.1 %", "+3.0 %", "±0 %".
 [[nodiscard]] std::string change(double relative);
-/// Milliseconds in the unit that suits them: "37 µs", "12.3 ms", "4.56 s".
+/// Milliseconds in the unit that suits them: "37.0 µs", "12.3 ms", "4.56 s", "29.3 min".
 [[nodiscard]] std::string duration_ms(double ms);
 
 /// A unit with its factor, chosen so that `largest` has one to four digits before the point.
