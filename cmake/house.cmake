@@ -79,6 +79,7 @@ endfunction()
 # for the include guard) and nothing else.
 function(wattle_add_header_test name dir)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${dir}/*.h)
+  list(FILTER headers EXCLUDE REGEX "/test_[^/]*[.]h$|_test[.]h$")  # these lean on what a test's target defines
   if(NOT headers)
     return()
   endif()
