@@ -41,6 +41,9 @@ void Ledger::close(Meter& meter, Instant at) {
 void Ledger::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
                            std::int64_t prefill_tokens) {
   Meter& meter = meters_[index(instance)];
+  // Closing an interval rounds its shares, so one that goes on unchanged stays open: no result depends on call counts.
+  if (power == meter.power && decode_requests == meter.decode_requests && prefill_tokens == meter.prefill_tokens)
+    return;
   close(meter, at);
   meter.power = power;
   meter.decode_requests = decode_requests;

@@ -21,6 +21,7 @@ struct CarbonUnits {
   constexpr CarbonUnits& operator+=(CarbonUnits o) { return value += o.value, *this; }
   constexpr CarbonUnits operator-(CarbonUnits o) const { return {value - o.value}; }
   constexpr CarbonUnits operator+(CarbonUnits o) const { return {value + o.value}; }
+  constexpr bool operator==(const CarbonUnits&) const = default;
   /// 1 pJ = 1e-12 J, 1 kWh = 3.6e6 J, 1 ug = 1e-6 g.
   [[nodiscard]] constexpr GramsCo2 grams() const { return GramsCo2(static_cast<double>(value) / 3.6e24); }
 };
@@ -32,6 +33,7 @@ struct Booking {
   constexpr Booking& operator+=(const Booking& o) { return energy += o.energy, carbon += o.carbon, *this; }
   constexpr Booking operator-(const Booking& o) const { return {energy - o.energy, carbon - o.carbon}; }
   constexpr Booking operator+(const Booking& o) const { return {energy + o.energy, carbon + o.carbon}; }
+  constexpr bool operator==(const Booking&) const = default;
 };
 
 /// What one request has been booked; lives with the driver's record of the request.

@@ -487,6 +487,9 @@ void Simulation::check(Instant now) const {
   WATTLE_CHECK(arrivals_ == statistics_.left() + live, "INV-2: arrived = left + in flight");
   WATTLE_CHECK(held_by_engines <= live + static_cast<std::int64_t>(rare_.size()),
                "INV-2: no engine holds a request nobody knows");
+  const auto totals = ledger_.fleet();
+  WATTLE_CHECK(totals.total == totals.prefill + totals.decode + totals.idle + totals.residue,
+               "INV-5: the parts of energy and carbon sum to the whole, exactly");
   for (const auto& flight : flights_) {
     if (!flight.alive) continue;
     WATTLE_CHECK(flight.outcome.first_token == Instant::never() || flight.outcome.first_token <= now,
