@@ -1,0 +1,67 @@
+#pragma once
+// The agent without its sockets: step reports in, clock commands out, time an argument. The same object runs in the
+// agent process and, on a stepped virtual clock, in the parity test.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "control/throttle.h"
+
+namespace wattle::live {
+
+struct AgentCoreOptions {
+  /// Work is in flight and nothing has been heard for this long: telemetry is lost.
+  Span lost_after = Span::s(2);
+};
+
+struct AgentInstance {
+  InstanceView view;  ///< id, role and clock_commanded count; ids need not be dense
+  std::unique_ptr<policy::FrequencyPolicy> policy;
+  Mode mode = Mode::Enforce;
+  Beliefs beliefs;
+};
+
+/// Of one instance. Each report lands in exactly one of accepted, duplicates, late.
+struct TelemetryCounts {
+  std::int64_t accepted = 0;
+  std::int64_t missed = 0;      ///< sequence numbers skipped
+  std::int64_t duplicates = 0;  ///< same number again: dropped
+  std::int64_t late = 0;        ///< an older number: dropped
+  std::int64_t restarts = 0;    ///< the engine began to count anew
+  std::int64_t losses = 0;      ///< times telemetry was declared lost
+};
+
+class AgentCore {
+ public:
+  AgentCore(std::vector<AgentInstance> instances, AgentCoreOptions options, control::ClockPort& port,
+            journal::Sink& sink);
+
+  /// A report has arrived. Reports of unknown instances are counted and dropped.
+  void report(const StepReport& report, Instant now);
+  /// Declares telemetry lost where it is due.
+  void tick(Instant now);
+  /// When tick() next has something to do; never() = nothing is in flight.
+  [[nodiscard]] Instant next_tick() const;
+
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] const InstanceView& view(std::size_t i) const { return entries_[i].throttle.view(); }
+  [[nodiscard]] const TelemetryCounts& counts(std::size_t i) const { return entries_[i].counts; }
+  /// When the newest report came; Instant{} = none yet.
+  [[nodiscard]] Instant last_report(std::size_t i) const { return entries_[i].last; }
+  [[nodiscard]] std::int64_t unknown_instance() const { return unknown_; }
+
+ private:
+  struct Entry {
+    control::Throttle throttle;
+    TelemetryCounts counts;
+    std::int64_t sequence = -1;
+    Instant last;
+    bool in_flight = false;
+    bool lost = false;
+  };
+  AgentCoreOptions options_;
+  std::vector<Entry> entries_;
+  std::int64_t unknown_ = 0;
+};
+
+}  // namespace wattle::live

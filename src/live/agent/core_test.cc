@@ -1,0 +1,120 @@
+#include "live/agent/core.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace wattle::live {
+namespace {
+
+/// 1005 while decoding, 210 while idle, 1410 when lost.
+class Scripted final : public policy::FrequencyPolicy {
+ public:
+  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant) override {
+    switch (view.telemetry) {
+      case Telemetry::Fresh:
+        return {MegaHertz(view.step.waiting_requests > 0 ? 1410 : 1005), "busy", Hold{}};
+      case Telemetry::Idle:
+        return {MegaHertz(210), "idle", Hold{}};
+      case Telemetry::Lost:
+        return {MegaHertz(1410), "lost", Hold{}};
+    }
+    return {};
+  }
+};
+
+struct Port final : control::ClockPort {
+  void command(InstanceId id, MegaHertz clock, Instant now) override {
+    commands.push_back({id.value(), clock.value(), now.ns()});
+  }
+  struct Command {
+    std::int32_t instance, mhz;
+    std::int64_t at;
+    bool operator==(const Command&) const = default;
+  };
+  std::vector<Command> commands;
+};
+
+struct Rig {
+  Rig() : core(make(), {Span::s(2)}, port, sink) {}
+  static std::vector<AgentInstance> make() {
+    std::vector<AgentInstance> instances;
+    for (const int id : {4, 7}) {
+      AgentInstance i;
+      i.view.id = InstanceId(id);
+      i.view.clock_commanded = MegaHertz(1410);
+      i.policy = std::make_unique<Scripted>();
+      instances.push_back(std::move(i));
+    }
+    return instances;
+  }
+  void report(int id, std::int64_t sequence, int decoding, std::int64_t at_ms, int waiting = 0) {
+    StepReport r;
+    r.instance = InstanceId(id);
+    r.sequence = sequence;
+    r.start = Instant() + Span::ms(at_ms);
+    r.shape.decode_requests = decoding;
+    r.shape.decode_kv_tokens = decoding * 100;
+    r.waiting_requests = waiting;
+    core.report(r, r.start);
+  }
+  Port port;
+  journal::Sink sink;
+  AgentCore core;
+};
+
+TEST(AgentCore, CommandsFollowReports) {
+  Rig rig;
+  rig.report(4, 1, 3, 10);
+  rig.report(4, 2, 3, 20);
+  rig.report(7, 1, 1, 21, 2);
+  rig.report(4, 3, 0, 30);
+  const std::vector<Port::Command> expected = {{4, 1005, 10'000'000}, {4, 210, 30'000'000}};
+  EXPECT_EQ(rig.port.commands, expected) << "instance 7 stays where it was commanded before: no command";
+}
+
+TEST(AgentCore, LostAndIdleAreDifferent) {
+  Rig rig;
+  rig.report(4, 1, 3, 0);
+  rig.report(7, 1, 0, 0);
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::s(2));
+  rig.core.tick(Instant() + Span::ms(1999));
+  EXPECT_EQ(rig.core.counts(0).losses, 0);
+  rig.core.tick(Instant() + Span::s(2));
+  rig.core.tick(Instant() + Span::s(9));
+  EXPECT_EQ(rig.core.counts(0).losses, 1);
+  EXPECT_EQ(rig.core.counts(1).losses, 0) << "silence of an idle engine is no loss";
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1410, 2'000'000'000}));
+  EXPECT_EQ(rig.core.next_tick(), Instant::never());
+  rig.report(4, 2, 3, 10'000);
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 10'000'000'000})) << "and a report ends it";
+}
+
+TEST(AgentCore, QueuedWorkWithoutAStepCountsAsInFlight) {
+  Rig rig;
+  rig.report(4, 1, 0, 0, 5);
+  rig.core.tick(Instant() + Span::s(2));
+  EXPECT_EQ(rig.core.counts(0).losses, 1);
+}
+
+TEST(AgentCore, GapsDuplicatesStragglersAndRestartsAreToldApart) {
+  Rig rig;
+  for (const std::int64_t sequence : {100, 101, 105, 105, 103, 106}) rig.report(4, sequence, 1, sequence);
+  auto c = rig.core.counts(0);
+  EXPECT_EQ(c.accepted, 4);
+  EXPECT_EQ(c.missed, 3);
+  EXPECT_EQ(c.duplicates, 1);
+  EXPECT_EQ(c.late, 1);
+  EXPECT_EQ(c.restarts, 0);
+  rig.report(4, 0, 1, 200);
+  rig.report(4, 1, 1, 201);
+  c = rig.core.counts(0);
+  EXPECT_EQ(c.restarts, 1);
+  EXPECT_EQ(c.accepted, 6);
+  EXPECT_EQ(c.missed, 3);
+  rig.report(5, 1, 1, 300);
+  EXPECT_EQ(rig.core.unknown_instance(), 1);
+}
+
+}  // namespace
+}  // namespace wattle::live

@@ -1,0 +1,152 @@
+#include "live/agent/actuator.h"
+
+#include <chrono>
+#include <thread>
+
+#include "board_fixture.h"
+
+namespace wattle::live {
+namespace {
+
+using fake::FaultPoint;
+
+template <typename Predicate>
+bool eventually(Predicate&& holds) {
+  for (int i = 0; i < 20'000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+class ActuatorTest : public BoardFixture {
+ protected:
+  void SetUp() override {
+    BoardFixture::SetUp();
+    nvml_ = Nvml::open(FAKE_NVML).value();
+    KeeperOptions options;
+    options.library = FAKE_NVML;
+    options.state_file = path_ + ".state";
+    options.guardian_command = {AGENT_HELPER, "agent-guardian"};
+    keeper_ = LockKeeper::start(options, nvml_).value();
+  }
+  void TearDown() override {
+    keeper_.reset();
+    nvml_.reset();
+    unlink((path_ + ".state").c_str());
+    unlink((path_ + ".state.lock").c_str());
+    BoardFixture::TearDown();
+  }
+  [[nodiscard]] Actuator::Target target(std::int32_t id, std::initializer_list<std::uint32_t> gpus) const {
+    Actuator::Target t{InstanceId(id), {}};
+    for (const auto g : gpus) t.gpus.push_back(nvml_->by_index(g).value());
+    return t;
+  }
+  std::shared_ptr<const Nvml> nvml_;
+  std::shared_ptr<LockKeeper> keeper_;
+};
+
+TEST_F(ActuatorTest, LocksEveryGpuOfTheInstanceAndUnlocksAtTheEnd) {
+  {
+    Actuator actuator({target(3, {0, 1})}, keeper_);
+    actuator.command(InstanceId(3), MegaHertz(1010), Instant());
+    actuator.command(InstanceId(4), MegaHertz(300), Instant());
+    EXPECT_TRUE(eventually([&] { return board().locked(0) && board().locked(1); }));
+    EXPECT_TRUE(eventually([&] { return board().clock(1).ceiling == MegaHertz(1005); })) << "snapped down to a step";
+    EXPECT_TRUE(actuator.release_all(Span::s(20)).empty());
+    EXPECT_FALSE(board().locked(0));
+    EXPECT_FALSE(board().locked(1));
+    EXPECT_TRUE(StateFile(path_ + ".state").read()->empty());
+  }
+  EXPECT_EQ(board().calls(0).resets, 1);
+}
+
+TEST_F(ActuatorTest, DropsWhatIsAlreadyThereAndCountsClamps) {
+  Actuator actuator({target(0, {0})}, keeper_);
+  for (int i = 0; i < 5; ++i) actuator.command(InstanceId(0), MegaHertz(1980), Instant());
+  EXPECT_TRUE(eventually([&] { return board().calls(0).sets == 1; }));
+  actuator.command(InstanceId(0), MegaHertz(1410), Instant());  // the same step of this device
+  actuator.command(InstanceId(0), MegaHertz(100), Instant());
+  EXPECT_TRUE(eventually([&] { return board().calls(0).sets == 2; }));
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].calls == 2; }));
+  const auto stats = actuator.stats()[0];
+  EXPECT_EQ(stats.commands, 7);
+  EXPECT_EQ(stats.clamped_down, 1);
+  EXPECT_EQ(stats.clamped_up, 1);
+  EXPECT_EQ(stats.same + stats.coalesced, 5);
+  EXPECT_EQ(stats.command_to_applied_ns.count(), 2);
+}
+
+TEST_F(ActuatorTest, ASlowCallBlocksNobodyAndTheNewestCommandWins) {
+  Actuator actuator({target(0, {0}), target(1, {1})}, keeper_);
+  board().hang(0, Span::ms(300));
+  actuator.command(InstanceId(0), MegaHertz(600), Instant());
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].in_call > Span(); }));
+  for (int mhz = 615; mhz <= 1005; mhz += 15) actuator.command(InstanceId(0), MegaHertz(mhz), Instant());
+  actuator.command(InstanceId(1), MegaHertz(1200), Instant());
+  EXPECT_TRUE(eventually([&] { return board().locked(1); }));
+  EXPECT_EQ(board().calls(0).sets, 0) << "the neighbour did not wait for the slow one";
+  board().hang(0, Span());
+  EXPECT_TRUE(eventually([&] { return board().clock(0).ceiling == MegaHertz(1005); }));
+  EXPECT_LE(board().calls(0).sets, 2);
+  EXPECT_GE(actuator.stats()[0].coalesced, 25);
+}
+
+TEST_F(ActuatorTest, ForbiddenIsToldOnceAndNeverRetried) {
+  board().inject(0, FaultPoint::Set, nvml::kNoPermission, 1);
+  Actuator actuator({target(0, {0})}, keeper_);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == GpuState::ReadOnly; }));
+  actuator.command(InstanceId(0), MegaHertz(1200), Instant());
+  EXPECT_EQ(actuator.stats()[0].failures[static_cast<std::size_t>(GpuStatus::Forbidden)], 1);
+  actuator.release_all(Span::s(20));
+  EXPECT_EQ(board().calls(0).sets, 0) << "although the driver would have allowed the second one";
+}
+
+TEST_F(ActuatorTest, TransientFailuresAreRetriedWithTheNewestWish) {
+  board().inject(0, FaultPoint::Set, nvml::kInUse, 3);
+  Actuator actuator({target(0, {0})}, keeper_);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].retries >= 1; }));
+  actuator.command(InstanceId(0), MegaHertz(1200), Instant());
+  EXPECT_TRUE(eventually([&] { return board().clock(0).ceiling == MegaHertz(1200); }));
+  EXPECT_EQ(actuator.stats()[0].failures[static_cast<std::size_t>(GpuStatus::Transient)], 3);
+}
+
+TEST_F(ActuatorTest, ALostGpuGetsNoMoreWrites) {
+  Actuator actuator({target(0, {0, 1})}, keeper_);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  EXPECT_TRUE(eventually([&] { return board().locked(0) && board().locked(1); }));
+  board().inject(0, FaultPoint::Set, nvml::kGpuIsLost);
+  actuator.command(InstanceId(0), MegaHertz(1200), Instant());
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == GpuState::Gone; }));
+  EXPECT_TRUE(eventually([&] { return board().clock(1).ceiling == MegaHertz(1200); }));
+  board().inject(0, FaultPoint::Set, 0);
+  actuator.command(InstanceId(0), MegaHertz(900), Instant());
+  EXPECT_TRUE(eventually([&] { return board().clock(1).ceiling == MegaHertz(900); }));
+  EXPECT_EQ(board().calls(0).sets, 1);
+}
+
+TEST_F(ActuatorTest, ADriverThatHangsIsNoticedAndLeftToTheGuardian) {
+  Actuator actuator({target(0, {0})}, keeper_);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  EXPECT_TRUE(eventually([&] { return board().locked(0); }));
+  EXPECT_TRUE(eventually([&] { return actuator.responsive(Span::s(20)); }));
+  board().hang(0, Span::ms(1500));
+  actuator.command(InstanceId(0), MegaHertz(1200), Instant());
+  EXPECT_TRUE(eventually([&] { return !actuator.responsive(Span::ms(50)); }));
+  EXPECT_EQ(actuator.release_all(Span::ms(50)), std::vector<std::string>{board().uuid(0)});
+  board().hang(0, Span());
+  EXPECT_TRUE(eventually([&] { return !board().locked(0); })) << "its thread finishes when the driver lets it";
+}
+
+TEST_F(ActuatorTest, AnOldDriverIsOnlyObserved) {
+  auto old = Nvml::open(FAKE_NVML_OLD_DRIVER).value();
+  Actuator actuator({{InstanceId(0), {old->by_index(0).value()}}}, keeper_);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == GpuState::ReadOnly; }));
+  actuator.release_all(Span::s(20));
+}
+
+}  // namespace
+}  // namespace wattle::live

@@ -1,0 +1,213 @@
+// Locks come off whatever happens: real processes, real kill -9.
+#include "live/agent/keeper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "board_fixture.h"
+#include "live/agent/actuator.h"
+
+namespace wattle::live {
+namespace {
+
+using fake::FaultPoint;
+
+/// Polls for up to 20 s; the wait ends as soon as it holds.
+template <typename Predicate>
+bool eventually(Predicate&& holds) {
+  for (int i = 0; i < 20'000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+class Keeper : public BoardFixture {
+ protected:
+  void SetUp() override {
+    BoardFixture::SetUp();
+    state_ = path_ + ".state";
+    nvml_ = Nvml::open(FAKE_NVML).value();
+    options_.library = FAKE_NVML;
+    options_.state_file = state_;
+    options_.guardian_command = {AGENT_HELPER, "agent-guardian"};
+  }
+  void TearDown() override {
+    nvml_.reset();
+    unlink(state_.c_str());
+    unlink((state_ + ".lock").c_str());
+    BoardFixture::TearDown();
+  }
+
+  struct Process {
+    pid_t pid = -1;
+    pid_t guardian = -1;
+    std::string said;
+  };
+  /// Runs the helper that locks these GPUs, until it has or has refused.
+  Process lock_in_another_process(const std::vector<std::string>& gpus) {
+    int pipe_ends[2];
+    EXPECT_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
+    std::vector<std::string> words = {AGENT_HELPER, "lock", FAKE_NVML, state_, "1005"};
+    words.insert(words.end(), gpus.begin(), gpus.end());
+    std::vector<char*> arguments;
+    for (auto& w : words) arguments.push_back(w.data());
+    arguments.push_back(nullptr);
+    Process process;
+    process.pid = fork();
+    if (process.pid == 0) {
+      dup2(pipe_ends[1], STDOUT_FILENO);
+      execv(AGENT_HELPER, arguments.data());
+      _exit(127);
+    }
+    close(pipe_ends[1]);
+    char c = 0;
+    while (read(pipe_ends[0], &c, 1) == 1 && c != '\n') process.said.push_back(c);
+    close(pipe_ends[0]);
+    if (process.said.starts_with("locked ")) process.guardian = std::atoi(process.said.c_str() + 7);
+    return process;
+  }
+  static void kill_and_reap(pid_t pid) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+
+  std::string state_;
+  std::shared_ptr<const Nvml> nvml_;
+  KeeperOptions options_;
+};
+
+TEST_F(Keeper, KillNineOfTheAgentUnlocksItsGpusAndNoOther) {
+  board().lock_clocks(1, MegaHertz(900), MegaHertz(900));  // somebody else's
+  const Process agent = lock_in_another_process({"0"});
+  ASSERT_GT(agent.guardian, 0) << agent.said;
+  EXPECT_TRUE(board().locked(0));
+  EXPECT_TRUE(StateFile(state_).read()->contains(board().uuid(0)));
+  kill_and_reap(agent.pid);
+  EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
+  EXPECT_TRUE(eventually([&] { return StateFile(state_).read()->empty(); }));
+  EXPECT_TRUE(eventually([&] { return kill(agent.guardian, 0) != 0; })) << "the guardian goes home";
+  EXPECT_TRUE(board().locked(1));
+  EXPECT_EQ(board().calls(1).resets, 0);
+}
+
+TEST_F(Keeper, TheGuardianRidesOutASignalStorm) {
+  const Process agent = lock_in_another_process({"0", "1"});
+  ASSERT_GT(agent.guardian, 0) << agent.said;
+  for (int i = 0; i < 200; ++i) {
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1}) kill(agent.guardian, signal);
+  }
+  EXPECT_EQ(kill(agent.guardian, 0), 0);
+  EXPECT_NE(getsid(agent.guardian), getsid(agent.pid)) << "a terminal's Ctrl-C does not reach it";
+  kill_and_reap(agent.pid);
+  for (int i = 0; i < 200; ++i) kill(agent.guardian, SIGTERM);
+  EXPECT_TRUE(eventually([&] { return !board().locked(0) && !board().locked(1); }));
+}
+
+TEST_F(Keeper, TheGuardianRetriesATransientFailure) {
+  const Process agent = lock_in_another_process({"0"});
+  ASSERT_GT(agent.guardian, 0) << agent.said;
+  board().inject(0, FaultPoint::Reset, nvml::kTimeout, 3);
+  kill_and_reap(agent.pid);
+  EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
+}
+
+TEST_F(Keeper, AnAgentWhoseGuardianDiedIsStillCleanedUpAfterAtTheNextStart) {
+  const Process agent = lock_in_another_process({"0"});
+  ASSERT_GT(agent.guardian, 0) << agent.said;
+  kill(agent.guardian, SIGKILL);
+  kill_and_reap(agent.pid);
+  EXPECT_TRUE(board().locked(0));
+  auto keeper = LockKeeper::start(options_, nvml_);
+  ASSERT_TRUE(keeper) << keeper.error().message();
+  EXPECT_FALSE(board().locked(0));
+  EXPECT_EQ((*keeper)->counts().restored_at_start, 1);
+  EXPECT_TRUE(StateFile(state_).read()->empty());
+}
+
+TEST_F(Keeper, ABusyGpuIsNotRestoredAtStartAndARecordStays) {
+  ASSERT_TRUE(StateFile(state_).write({board().uuid(0)}));
+  board().lock_clocks(0, MegaHertz(1005), MegaHertz(1005));
+  board().set_activity(0, Milliwatts(300'000), MegaHertz(1005), 90, Span::s(60));
+  board().lock_clocks(1, MegaHertz(1005), MegaHertz(1005));  // not in the file: not ours
+  auto keeper = LockKeeper::start(options_, nvml_);
+  ASSERT_TRUE(keeper);
+  EXPECT_TRUE(board().locked(0));
+  EXPECT_TRUE(board().locked(1));
+  EXPECT_EQ((*keeper)->counts().left_busy_at_start, 1);
+  EXPECT_TRUE(StateFile(state_).read()->contains(board().uuid(0)));
+}
+
+TEST_F(Keeper, AnUnreadableStateFileStopsTheStartAndStaysAsItIs) {
+  for (const char* text : {"", "garbage\n", "wattle-agent-locks 1\nGPU-cut-off"}) {
+    std::ofstream(state_) << text;
+    const auto keeper = LockKeeper::start(options_, nvml_);
+    ASSERT_FALSE(keeper) << text;
+    EXPECT_NE(keeper.error().message().find(state_), std::string::npos);
+    std::ifstream in(state_);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
+  }
+  unlink(state_.c_str());
+  mkdir(state_.c_str(), 0755);  // readable by nobody as a file
+  EXPECT_FALSE(LockKeeper::start(options_, nvml_));
+  rmdir(state_.c_str());
+  EXPECT_TRUE(LockKeeper::start(options_, nvml_)) << "no file at all is conclusive: nothing is locked";
+}
+
+TEST_F(Keeper, ASecondAgentIsTurnedAwayUntilTheFirstAndItsGuardianAreThrough) {
+  const Process agent = lock_in_another_process({"0"});
+  ASSERT_GT(agent.guardian, 0) << agent.said;
+  options_.lock_patience_s = 0;
+  EXPECT_FALSE(LockKeeper::start(options_, nvml_));
+  board().inject(0, FaultPoint::Reset, nvml::kTimeout);  // its guardian cannot finish yet
+  kill_and_reap(agent.pid);
+  EXPECT_FALSE(LockKeeper::start(options_, nvml_)) << "a late reset would undo the new agent's locks";
+  board().inject(0, FaultPoint::Reset, 0);
+  options_.lock_patience_s = 20;
+  EXPECT_TRUE(LockKeeper::start(options_, nvml_));
+  EXPECT_FALSE(board().locked(0));
+}
+
+TEST_F(Keeper, NothingIsLockedThatCouldNotBeRemembered) {
+  options_.state_file = path_ + ".dir/state";
+  mkdir((path_ + ".dir").c_str(), 0755);
+  auto keeper = LockKeeper::start(options_, nvml_).value();
+  // Where the draft must go, there is a directory: every write fails, reading still says "no file".
+  mkdir((options_.state_file + ".new").c_str(), 0755);
+  {
+    Actuator actuator({{InstanceId(0), {nvml_->by_index(0).value()}}}, keeper);
+    actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+    EXPECT_TRUE(eventually([&] { return keeper->counts().persist_failures >= 2; })) << "it is tried again";
+    EXPECT_EQ(board().calls(0).sets, 0);
+    rmdir((options_.state_file + ".new").c_str());
+    EXPECT_TRUE(eventually([&] { return board().locked(0); })) << "and acted upon once it can be";
+  }
+  EXPECT_FALSE(board().locked(0));
+  unlink(options_.state_file.c_str());
+  unlink((options_.state_file + ".lock").c_str());
+  rmdir((path_ + ".dir").c_str());
+}
+
+TEST_F(Keeper, AKilledGuardianIsReplacedAndKnowsWhatIsLocked) {
+  auto keeper = LockKeeper::start(options_, nvml_).value();
+  ASSERT_TRUE(keeper->claim(board().uuid(0)));
+  const pid_t first = keeper->guardian_pid();
+  kill(first, SIGKILL);
+  EXPECT_TRUE(eventually([&] {
+    keeper->check();
+    return keeper->guardian_pid() != first;
+  }));
+  EXPECT_EQ(keeper->counts().guardian_restarts, 1);
+  board().lock_clocks(0, MegaHertz(1005), MegaHertz(1005));
+  keeper.reset();  // as a death of ours looks to the guardian: its socket closes
+  EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
+}
+
+}  // namespace
+}  // namespace wattle::live
