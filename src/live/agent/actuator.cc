@@ -2,24 +2,21 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <thread>
 
+#include "live/clock.h"
+
 namespace wattle::live {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-std::int64_t ns_between(Clock::time_point a, Clock::time_point b) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(b - a).count();
-}
-
-constexpr auto kFirstPause = std::chrono::milliseconds(10);
-constexpr auto kLongestPause = std::chrono::seconds(1);
+constexpr Span kFirstPause = Span::ms(10);
+constexpr Span kLongestPause = Span::s(1);
 constexpr int kResetTries = 5;
 
 }  // namespace
@@ -36,12 +33,12 @@ struct Actuator::Worker {
   std::condition_variable wake;
   std::condition_variable ended;
   std::optional<MegaHertz> wanted;  ///< newest command the driver has not been called for
-  Clock::time_point wanted_since;
+  Instant wanted_since;
   MegaHertz latest{-1};  ///< newest command ever
   bool stop = false;
   bool done = false;
   bool clean = true;  ///< nothing of ours is locked
-  std::optional<Clock::time_point> call_began;
+  std::optional<Instant> call_began;
   ActuatorStats stats;
 
   void accept(MegaHertz clock) {
@@ -57,12 +54,12 @@ struct Actuator::Worker {
       ++stats.coalesced;
     }
     wanted = clock;
-    wanted_since = Clock::now();
+    wanted_since = steady_now();
     wake.notify_one();
   }
 
   void run() {
-    auto pause = Clock::duration(kFirstPause);
+    Span pause = kFirstPause;
     std::unique_lock lock(mutex);
     while (!stop) {
       if (!wanted) {
@@ -89,8 +86,8 @@ struct Actuator::Worker {
         wanted_since = since;
       }
       ++stats.retries;
-      wake.wait_for(lock, pause, [this] { return stop; });
-      pause = std::min(pause * 2, Clock::duration(kLongestPause));
+      wake.wait_for(lock, std::chrono::nanoseconds(pause.ns()), [this] { return stop; });
+      pause = std::min(pause * 2, kLongestPause);
     }
     unlock_gpu(lock);
     done = true;
@@ -98,13 +95,13 @@ struct Actuator::Worker {
   }
 
   /// True when the command is dealt with; false to come back to it.
-  bool call(std::unique_lock<std::mutex>& lock, MegaHertz, Gpu::Snapped snapped, Clock::time_point since) {
-    call_began = Clock::now();
+  bool call(std::unique_lock<std::mutex>& lock, MegaHertz, Gpu::Snapped snapped, Instant since) {
+    call_began = steady_now();
     lock.unlock();
     const bool provided = keeper->claim(gpu.uuid());
-    const auto begin = Clock::now();
+    const auto begin = steady_now();
     const GpuStatus status = provided ? gpu.lock_clock(snapped.clock) : GpuStatus::Transient;
-    const auto end = Clock::now();
+    const auto end = steady_now();
     lock.lock();
     call_began.reset();
     if (!provided) {
@@ -112,13 +109,13 @@ struct Actuator::Worker {
       return false;
     }
     clean = false;  // even a failed call may have got through
-    stats.call_ns.add(ns_between(begin, end));
+    stats.call_ns.add((end - begin).ns());
     if (snapped.clamp == Clamp::Up) ++stats.clamped_up;
     if (snapped.clamp == Clamp::Down) ++stats.clamped_down;
     if (status == GpuStatus::Ok) {
       ++stats.calls;
       stats.applied = snapped.clock;
-      stats.command_to_applied_ns.add(ns_between(since, end));
+      stats.command_to_applied_ns.add((end - since).ns());
       return true;
     }
     ++stats.failures[static_cast<std::size_t>(status)];
@@ -145,11 +142,11 @@ struct Actuator::Worker {
 
   void unlock_gpu(std::unique_lock<std::mutex>& lock) {
     if (clean) return;
-    auto pause = Clock::duration(kFirstPause);
-    for (int i = 0; i < kResetTries && !clean; ++i, pause *= 2) {
-      call_began = Clock::now();
+    Span pause = kFirstPause;
+    for (int i = 0; i < kResetTries && !clean; ++i, pause = pause * 2) {
+      call_began = steady_now();
       lock.unlock();
-      if (i > 0) std::this_thread::sleep_for(pause);
+      if (i > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(pause.ns()));
       const GpuStatus status = gpu.reset_clock();
       // A device that never could lock, or is gone, holds no lock of ours.
       const bool off = status == GpuStatus::Ok || status == GpuStatus::Absent || status == GpuStatus::Gone;
@@ -190,7 +187,7 @@ std::vector<std::string> Actuator::release_all(Span timeout) {
   std::vector<std::string> stuck;
   if (released_) return stuck;
   released_ = true;
-  const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout.ns());
+  const Instant deadline = steady_now() + timeout;
   for (const auto& worker : workers_) {
     const std::lock_guard guard(worker->mutex);
     worker->stop = true;
@@ -198,7 +195,8 @@ std::vector<std::string> Actuator::release_all(Span timeout) {
   }
   for (const auto& worker : workers_) {
     std::unique_lock lock(worker->mutex);
-    const bool done = worker->ended.wait_until(lock, deadline, [&] { return worker->done; });
+    const bool done = worker->ended.wait_for(
+        lock, std::chrono::nanoseconds(std::max(Span(), deadline - steady_now()).ns()), [&] { return worker->done; });
     if (!done || !worker->clean) stuck.push_back(worker->gpu.uuid());
     lock.unlock();
     if (done) {
@@ -215,7 +213,7 @@ std::vector<ActuatorStats> Actuator::stats() const {
   for (const auto& worker : workers_) {
     const std::lock_guard guard(worker->mutex);
     all.push_back(worker->stats);
-    if (worker->call_began) all.back().in_call = Span(ns_between(*worker->call_began, Clock::now()));
+    if (worker->call_began) all.back().in_call = steady_now() - *worker->call_began;
   }
   return all;
 }
@@ -223,7 +221,7 @@ std::vector<ActuatorStats> Actuator::stats() const {
 bool Actuator::responsive(Span limit) const {
   for (const auto& worker : workers_) {
     const std::lock_guard guard(worker->mutex);
-    if (worker->call_began && ns_between(*worker->call_began, Clock::now()) > limit.ns()) return false;
+    if (worker->call_began && steady_now() - *worker->call_began > limit) return false;
   }
   return true;
 }

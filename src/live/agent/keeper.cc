@@ -27,17 +27,15 @@ void LockKeeper::restore() {
   for (const auto& uuid : recorded_) {
     const auto gpu = nvml_->by_uuid(uuid);
     if (!gpu) continue;  // not here at present: the record stays
-    const auto clock = gpu->sm_clock();
-    const auto top = gpu->max_sm_clock();
-    // A lock is a ceiling; a clock at the maximum shows that there is none any more.
-    const bool changed = !clock.ok() || !top.ok() || clock.value < top.value;
-    if (changed && !gpu->idle()) {
+    if (!gpu->idle()) {
       ++counts_.left_busy_at_start;
       spdlog::warn("{} was locked by an agent that died and is busy: left as it is until it is commanded again", uuid);
       continue;
     }
-    if (changed && gpu->reset_clock() != GpuStatus::Ok) continue;
-    counts_.restored_at_start += changed ? 1 : 0;
+    // NVML cannot tell whether a lock is (still) there, and the clock it shows may lag behind one. Resetting once too
+    // often is harmless; not resetting is not.
+    if (gpu->reset_clock() != GpuStatus::Ok) continue;
+    ++counts_.restored_at_start;
     left.erase(uuid);
   }
   if (left == recorded_) return;

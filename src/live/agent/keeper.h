@@ -33,7 +33,7 @@ class LockKeeper {
   };
 
   /// Takes the state lock, starts the guardian, and undoes what a dead predecessor left: only GPUs that the state file
-  /// names, that are idle, and whose clock is below their maximum. Errors: an unreadable state file, a guardian that
+  /// names and that are idle. Errors: an unreadable state file, a guardian that
   /// does not start, another agent.
   [[nodiscard]] static Result<std::shared_ptr<LockKeeper>> start(const KeeperOptions& options,
                                                                  std::shared_ptr<const Nvml> nvml);

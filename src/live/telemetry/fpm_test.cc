@@ -48,7 +48,8 @@ TEST(Fpm, GoldenBytesBothWays) {
 
 TEST(Fpm, ReadsVllmsVariantWithItsTimingScope) {
   const json vllm = {1, "w", 0, 7, "execute_model_cuda", 0.25, {0, 0, 0.0, 0, 4, 99, 0.0}, {0, 0, 0.0, 0, 0, 0.0}};
-  const auto m = decode_fpm(json::to_msgpack(vllm));
+  const Bytes bytes = json::to_msgpack(vllm);
+  const auto m = decode_fpm(bytes);
   ASSERT_TRUE(m);
   EXPECT_EQ(m->timing_scope, "execute_model_cuda");
   EXPECT_EQ(m->wall_time_s, 0.25);

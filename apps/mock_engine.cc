@@ -1,0 +1,174 @@
+// `wattle mock-engine`: an OpenAI-compatible engine with a virtual GPU, in real time.
+#include <fmt/core.h>
+#include <sys/prctl.h>
+
+#include <csignal>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "config/load.h"
+#include "locate.h"
+#include "mock_engine/api.h"
+#include "profiles.h"
+
+namespace wattle::apps {
+namespace {
+
+struct Flags {
+  std::string listen = "127.0.0.1:0";
+  std::string gpu = "a100-80g";
+  std::string llm = "llama-3.1-8b";
+  std::string model;
+  std::string role = "colocated";
+  std::string fpm = "tcp://127.0.0.1:*";
+  std::string id = "mock-0";
+  std::vector<std::int32_t> gpus;
+  std::int32_t tensor_parallel = 1;
+  std::uint64_t seed = 1;
+  engine::EngineOptions engine;
+  engine::LinkOptions link;
+  bool json = false;
+  bool with_parent = false;
+};
+
+/// The board of the environment, if it names one, checked against the flags.
+Result<std::unique_ptr<fake::Board>> open_board(const Flags& flags) {
+  if (std::getenv(fake::kBoardVariable) == nullptr) return std::unique_ptr<fake::Board>();
+  auto board = fake::Board::open_from_environment();
+  if (!board) return std::unexpected(board.error());
+  for (const std::int32_t gpu : flags.gpus) {
+    if (gpu < 0 || gpu >= board->count()) {
+      return bad_input("--gpus " + std::to_string(gpu), fmt::format("the board has GPUs 0 to {}", board->count() - 1));
+    }
+  }
+  return std::make_unique<fake::Board>(std::move(*board));
+}
+
+Result<int> serve(Flags flags) {
+  if (flags.gpus.empty()) {
+    for (std::int32_t i = 0; i < flags.tensor_parallel; ++i) flags.gpus.push_back(i);
+  }
+  if (static_cast<std::int32_t>(flags.gpus.size()) != flags.tensor_parallel) {
+    return bad_input("--gpus", fmt::format("names as many GPUs as --tp says ({})", flags.tensor_parallel));
+  }
+  const auto address = live::parse_host_port(flags.listen, "--listen");
+  if (!address) return std::unexpected(address.error());
+  const auto home = project();
+  const auto gpu_file = home.find(config::Project::Kind::Gpu, flags.gpu, "--gpu");
+  if (!gpu_file) return std::unexpected(gpu_file.error());
+  const auto llm_file = home.find(config::Project::Kind::Llm, flags.llm, "--llm");
+  if (!llm_file) return std::unexpected(llm_file.error());
+  const auto gpu = config::load_gpu(*gpu_file);
+  if (!gpu) return std::unexpected(gpu.error());
+  const auto llm = config::load_llm(*llm_file);
+  if (!llm) return std::unexpected(llm.error());
+  const auto step_model = make_step_model(*gpu, *llm, flags.tensor_parallel, flags.engine);
+  if (!step_model) return std::unexpected(step_model.error());
+  auto board = open_board(flags);
+  if (!board) return std::unexpected(board.error());
+  std::unique_ptr<live::FpmPublisher> publisher;
+  if (flags.fpm != "off") {
+    auto bound = live::FpmPublisher::bind(flags.fpm, flags.id);
+    if (!bound) return std::unexpected(bound.error());
+    publisher = std::make_unique<live::FpmPublisher>(std::move(*bound));
+  }
+
+  MockApiOptions options;
+  options.model = flags.model.empty() ? flags.llm : flags.model;
+  options.engine_id = flags.id;
+  options.role = flags.role == "prefill" ? Role::Prefill : flags.role == "decode" ? Role::Decode : Role::Colocated;
+  options.block_size = flags.engine.block_size;
+  options.tensor_parallel = flags.tensor_parallel;
+  options.seed = flags.seed;
+  options.kv_bytes_per_token = llm->kv_bytes_per_token();
+  options.link = flags.link;
+
+  // Signals are waited for, not handled: blocked before the first thread, so that every thread inherits that.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  if (flags.with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
+
+  live::LoopPool pool(1);
+  live::Loop& loop = pool.at(0);
+  MockApi api(loop, options);
+  RealTimeEngine engine(loop, *step_model, {options.role, flags.engine, flags.gpus}, board->get(), publisher.get(),
+                        api);
+  api.set_engine(&engine);
+  auto server = live::HttpServer::listen(pool, {.host = address->host, .port = address->port},
+                                         [&api](std::shared_ptr<live::Exchange> e) { api.handle(e); });
+  if (!server) return std::unexpected(server.error());
+  api.set_port((*server)->port());
+  std::promise<void> started;
+  loop.post([&] {
+    engine.start();
+    started.set_value();
+  });
+  started.get_future().wait();
+
+  const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
+  const std::string endpoint = publisher ? publisher->endpoint() : "";
+  if (flags.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"url", url}, {"fpm", endpoint}, {"model", options.model}}.dump());
+  } else {
+    fmt::print("{} ({}) on {}\nforward-pass metrics on {}\n", options.model, flags.gpu, url, endpoint);
+  }
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  (*server)->stop(Span::ms(200));
+  pool.stop();
+  engine.leave();
+  return 0;
+}
+
+}  // namespace
+
+void add_mock_engine(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("mock-engine", "An OpenAI-compatible engine with a virtual GPU, in real time");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("--listen", flags->listen, "host:port; port 0 takes any free one")->capture_default_str();
+  command->add_option("--gpu", flags->gpu, "What kind of GPU it pretends to run on (specs/gpus)")
+      ->capture_default_str();
+  command->add_option("--llm", flags->llm, "The model it pretends to serve (specs/llms)")->capture_default_str();
+  command->add_option("--model", flags->model, "Name of the model in the API; default: that of --llm");
+  command->add_option("--role", flags->role, "colocated, prefill or decode (vLLM's NIXL contract)")
+      ->check(CLI::IsMember({"colocated", "prefill", "decode"}))
+      ->capture_default_str();
+  command->add_option("--tp", flags->tensor_parallel, "Tensor parallelism")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  command
+      ->add_option("--gpus", flags->gpus,
+                   "Indices of its virtual GPUs on the board WATTLE_FAKE_NVML names; default 0,1,…")
+      ->delimiter(',');
+  command->add_option("--fpm", flags->fpm, "ZeroMQ endpoint for forward-pass metrics, or off")->capture_default_str();
+  command->add_option("--id", flags->id, "Worker and engine id")->capture_default_str();
+  command->add_option("--seed", flags->seed, "Of the output lengths nobody asked for")->capture_default_str();
+  command->add_option("--max-num-seqs", flags->engine.max_num_seqs, "Requests running at once")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command->add_option("--max-num-batched-tokens", flags->engine.max_num_batched_tokens, "Tokens per step")
+      ->check(CLI::Range(16, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--block-size", flags->engine.block_size, "KV tokens per block")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--link-bytes-per-s", flags->link.bandwidth_bytes_per_s,
+                   "prefill: bandwidth of the KV hand-over, bytes/s; 0 = instantly")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command->add_flag("--die-with-parent", flags->with_parent, "End when the process that started it ends");
+  command->callback([flags, &exit_code] {
+    const auto done = serve(*flags);
+    exit_code = done ? *done : fail(done.error());
+  });
+}
+
+}  // namespace wattle::apps

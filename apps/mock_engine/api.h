@@ -1,0 +1,77 @@
+#pragma once
+// OpenAI's API in front of a RealTimeEngine, as vLLM serves it: completions, chat, models, health, metrics, and both
+// sides of the NIXL pull contract. All on one loop.
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/random.h"
+#include "live/transport/client.h"
+#include "live/transport/server.h"
+#include "mock_engine/metrics.h"
+#include "mock_engine/real_time_engine.h"
+
+namespace wattle::apps {
+
+struct MockApiOptions {
+  std::string model = "wattle-mock";
+  std::string engine_id = "mock-0";
+  Role role = Role::Colocated;
+  std::int32_t block_size = 16;
+  std::int32_t tensor_parallel = 1;
+  std::uint64_t seed = 1;
+  /// Output length where a request says none (wattle_output_tokens, ignore_eos): lognormal with this median and sigma.
+  double median_output_tokens = 180.0;
+  double sigma_output_tokens = 0.9;
+  std::int32_t max_model_tokens = 131072;
+  double kv_bytes_per_token = 131072.0;
+  engine::LinkOptions link;  ///< prefill: hand-over of KV, one transfer after the other
+  Span kv_lease = Span::s(30);
+};
+
+class MockApi final : public RealTimeEngine::Listener {
+ public:
+  MockApi(live::Loop& loop, const MockApiOptions& options);
+  ~MockApi() override;
+  void set_engine(RealTimeEngine* engine) { engine_ = engine; }
+  /// The port side-channel answers point to.
+  void set_port(std::uint16_t port) { port_ = port; }
+
+  void handle(const std::shared_ptr<live::Exchange>& exchange);
+
+  void on_token(engine::Tag tag) override;
+  void on_event(const engine::Event& event) override;
+
+ private:
+  struct Flight;
+  struct Parsed;
+  class Pull;
+  void completion(const std::shared_ptr<live::Exchange>& exchange, bool chat);
+  void pull(const std::shared_ptr<live::Exchange>& exchange);
+  void start(std::unique_ptr<Flight> flight);
+  void fetch_kv(std::unique_ptr<Flight> flight);
+  void kv_arrived(std::shared_ptr<Flight> flight, bool ok);
+  void send_token(Flight& flight);
+  void finish(engine::Tag tag);
+  void answer_prefill(engine::Tag tag);
+  std::int32_t draw_output_tokens();
+
+  live::Loop& loop_;
+  MockApiOptions options_;
+  RealTimeEngine* engine_ = nullptr;
+  std::uint16_t port_ = 0;
+  RandomStream random_;
+  EngineMetrics metrics_;
+  std::unique_ptr<live::HttpClient> client_;
+  std::unordered_map<engine::Tag, std::unique_ptr<Flight>> flights_;
+  std::unordered_map<std::string, engine::Tag> held_kv_;  ///< prefilled, waiting to be pulled
+  std::unordered_set<engine::Tag> fetching_;              ///< decode legs whose KV is on its way
+  std::unordered_set<engine::Tag> gone_while_fetching_;   ///< of these, the ones whose client has left
+  Instant link_free_;
+  engine::Tag next_tag_ = 1;
+  std::uint64_t next_id_ = 1;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace wattle::apps
