@@ -28,6 +28,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   wattle::apps::add_config(app, exit_code);
+  wattle::apps::add_agent(app, exit_code);
+  wattle::apps::add_agent_guardian(app, exit_code);
+  wattle::apps::add_mock_engine(app, exit_code);
   wattle::apps::add_recipes(app, exit_code);
   wattle::apps::add_sim(app, exit_code);
   wattle::apps::add_report(app, exit_code);

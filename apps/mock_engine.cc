@@ -99,8 +99,10 @@ Result<int> serve(Flags flags) {
   RealTimeEngine engine(loop, *step_model, {options.role, flags.engine, flags.gpus}, board->get(), publisher.get(),
                         api);
   api.set_engine(&engine);
-  auto server = live::HttpServer::listen(pool, {.host = address->host, .port = address->port},
-                                         [&api](std::shared_ptr<live::Exchange> e) { api.handle(e); });
+  live::ServerOptions where;
+  where.host = address->host;
+  where.port = address->port;
+  auto server = live::HttpServer::listen(pool, where, [&api](std::shared_ptr<live::Exchange> e) { api.handle(e); });
   if (!server) return std::unexpected(server.error());
   api.set_port((*server)->port());
   std::promise<void> started;

@@ -1,0 +1,226 @@
+// `wattle agent`: runs the recipe's frequency policy for the engines of this node and sets their GPUs' clocks.
+#include <fmt/core.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "beliefs.h"
+#include "commands.h"
+#include "compose.h"
+#include "config/load.h"
+#include "live/agent/agent.h"
+#include "live/transport/server.h"
+#include "locate.h"
+#include "profiles.h"
+
+namespace wattle::apps {
+namespace {
+
+std::atomic<bool> stop_wanted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
+void on_signal(int) { stop_wanted = true; }
+
+struct Flags {
+  std::vector<std::string> engines;
+  std::string recipe = "static-max";
+  std::vector<std::string> overrides;
+  std::string gpu = "a100-80g";
+  std::string llm = "llama-3.1-8b";
+  std::string nvml = live::Nvml::kLibrary;
+  std::string state = "/var/lib/wattle/agent-locks";
+  std::string admin = "127.0.0.1:0";
+  double ttft_ms = 0.0;
+  double itl_ms = 0.0;
+  double lost_after_s = 2.0;
+  bool no_guardian = false;
+  bool json = false;
+};
+
+struct EngineFlag {
+  std::string endpoint;
+  std::vector<std::string> gpus;
+  Role role = Role::Colocated;
+};
+
+/// ENDPOINT=GPU[,GPU...][@ROLE]
+Result<EngineFlag> parse_engine(const std::string& text) {
+  const std::string where = "--engine " + text;
+  const auto wrong = [&] {
+    return bad_input(where, "is ENDPOINT=GPU[,GPU...][@prefill|@decode], as in tcp://host:5557=0,1@decode");
+  };
+  EngineFlag flag;
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return wrong();
+  flag.endpoint = text.substr(0, equals);
+  std::string rest = text.substr(equals + 1);
+  if (const std::size_t at = rest.find('@'); at != std::string::npos) {
+    const std::string role = rest.substr(at + 1);
+    rest.resize(at);
+    if (role != "prefill" && role != "decode" && role != "colocated") return wrong();
+    flag.role = role == "prefill" ? Role::Prefill : role == "decode" ? Role::Decode : Role::Colocated;
+  }
+  for (std::size_t begin = 0; begin <= rest.size();) {
+    const std::size_t end = std::min(rest.find(',', begin), rest.size());
+    if (end == begin) return wrong();
+    flag.gpus.push_back(rest.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return flag;
+}
+
+/// What the policies of this node believe and are made of; outlives the agent.
+struct NodeBeliefs {
+  std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models;  ///< by tensor parallelism
+  std::vector<std::shared_ptr<const predict::LinearFit>> fits;
+};
+
+Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, NodeBeliefs& kept) {
+  const auto home = project();
+  const auto overrides = config::parse_overrides(flags.overrides);
+  if (!overrides) return std::unexpected(overrides.error());
+  const auto recipe = config::load_recipe(flags.recipe, *overrides, home);
+  if (!recipe) return std::unexpected(recipe.error());
+  const auto gpu_file = home.find(config::Project::Kind::Gpu, flags.gpu, "--gpu");
+  if (!gpu_file) return std::unexpected(gpu_file.error());
+  const auto gpu = config::load_gpu(*gpu_file);
+  if (!gpu) return std::unexpected(gpu.error());
+  const auto llm_file = home.find(config::Project::Kind::Llm, flags.llm, "--llm");
+  if (!llm_file) return std::unexpected(llm_file.error());
+  const auto llm = config::load_llm(*llm_file);
+  if (!llm) return std::unexpected(llm.error());
+  Slo slo;
+  if (flags.ttft_ms > 0.0) slo.ttft = Span::from_seconds(flags.ttft_ms * 1e-3);
+  if (flags.itl_ms > 0.0) slo.itl = Span::from_seconds(flags.itl_ms * 1e-3);
+
+  std::vector<live::AgentEngine> engines;
+  for (const auto& text : flags.engines) {
+    const auto parsed = parse_engine(text);
+    if (!parsed) return std::unexpected(parsed.error());
+    live::AgentEngine engine;
+    engine.endpoint = parsed->endpoint;
+    engine.gpus = parsed->gpus;
+    auto& instance = engine.instance;
+    instance.view.id = InstanceId(static_cast<std::int32_t>(engines.size()));
+    instance.view.role = parsed->role;
+    instance.view.tensor_parallel = static_cast<std::int32_t>(parsed->gpus.size());
+    instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
+    instance.mode = frequency_options(recipe->recipe, parsed->role).mode;
+    auto policy = make_frequency_policy(recipe->recipe, parsed->role, *gpu, slo);
+    if (!policy) return std::unexpected(policy.error());
+    instance.policy = std::move(*policy);
+    if (needs_latency(recipe->recipe, parsed->role)) {
+      const engine::EngineOptions options;
+      auto& model = kept.models[instance.view.tensor_parallel];
+      if (!model) {
+        auto made = make_step_model(*gpu, *llm, instance.view.tensor_parallel, options);
+        if (!made) return std::unexpected(made.error());
+        model = std::make_unique<engine::StepModel>(std::move(*made));
+      }
+      auto fit = fit_latency(*model, options, clocks_to_profile(recipe->recipe));
+      if (!fit) return std::unexpected(fit.error());
+      kept.fits.push_back(*fit);
+      instance.beliefs.latency = &kept.fits.back()->model;
+    }
+    engines.push_back(std::move(engine));
+  }
+  return engines;
+}
+
+void answer(const live::Agent& agent, live::Exchange& exchange) {
+  if (exchange.path() == "/metrics") {
+    exchange.respond(200, "text/plain; version=0.0.4", agent.metrics());
+  } else if (exchange.path() == "/health") {
+    const bool ready = agent.ready();
+    exchange.respond(ready ? 200 : 503, "text/plain", ready ? "ready\n" : "stale\n");
+  } else {
+    exchange.respond(404, "text/plain", "GET /metrics or /health\n");
+  }
+}
+
+Result<int> run(const Flags& flags) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("agent"));  // stdout is for results
+  if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
+  const auto address = live::parse_host_port(flags.admin, "--admin");
+  if (!address) return std::unexpected(address.error());
+  NodeBeliefs kept;
+  auto engines = make_engines(flags, kept);
+  if (!engines) return std::unexpected(engines.error());
+
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGHUP, &action, nullptr);
+
+  live::AgentOptions options;
+  options.keeper.library = flags.nvml;
+  options.keeper.state_file = flags.state;
+  options.keeper.guardian = !flags.no_guardian;
+  options.core.lost_after = Span::from_seconds(flags.lost_after_s);
+  journal::Sink sink;
+  auto agent = live::Agent::start(options, std::move(*engines), sink);
+  if (!agent) return std::unexpected(agent.error());
+  live::LoopPool pool(1);
+  live::ServerOptions where;
+  where.host = address->host;
+  where.port = address->port;
+  auto server =
+      live::HttpServer::listen(pool, where, [&agent](std::shared_ptr<live::Exchange> e) { answer(**agent, *e); });
+  if (!server) return std::unexpected(server.error());
+
+  const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
+  if (flags.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"admin", url}, {"guardian_pid", (*agent)->guardian_pid()}}.dump());
+  } else {
+    fmt::print("agent for {} engine(s), recipe {}, metrics on {}/metrics\n", flags.engines.size(), flags.recipe, url);
+  }
+  std::fflush(stdout);
+  (*agent)->run(stop_wanted);
+  const auto stuck = (*agent)->release();
+  for (const auto& uuid : stuck) spdlog::error("{} did not let go of its clock in time; left to the guardian", uuid);
+  (*server)->stop(Span::ms(100));
+  pool.stop();
+  return stuck.empty() ? 0 : 3;
+}
+
+}  // namespace
+
+void add_agent(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("agent", "Set this node's GPU clocks by a recipe's frequency policy");
+  auto flags = std::make_shared<Flags>();
+  command
+      ->add_option(
+          "--engine", flags->engines,
+          "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics, and its GPUs by index or UUID")
+      ->required();
+  command->add_option("--recipe", flags->recipe, "Whose frequency policy to run (recipes/)")->capture_default_str();
+  command->add_option("--set", flags->overrides, "key=value: changes a recipe key");
+  command->add_option("--gpu", flags->gpu, "What kind of GPU it is (specs/gpus)")->capture_default_str();
+  command->add_option("--llm", flags->llm, "The model the engines serve (specs/llms)")->capture_default_str();
+  command->add_option("--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--lost-after-s", flags->lost_after_s, "Silence with work in flight that counts as lost telemetry")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--nvml", flags->nvml, "The NVML library")->capture_default_str();
+  command->add_option("--state", flags->state, "Where to remember which GPUs are locked")->capture_default_str();
+  command->add_option("--admin", flags->admin, "host:port of /metrics and /health; port 0 takes any free one")
+      ->capture_default_str();
+  command->add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
+  command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command->callback([flags, &exit_code] {
+    const auto done = run(*flags);
+    exit_code = done ? *done : fail(done.error());
+  });
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,22 @@
+// `wattle agent-guardian`: started by `wattle agent`, outlives it, takes its clock locks off. Not for people.
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "live/agent/guardian.h"
+
+namespace wattle::apps {
+
+void add_agent_guardian(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("agent-guardian", "Releases clock locks when its agent dies");
+  command->group("");  // hidden
+  struct Flags {
+    std::string library, state;
+  };
+  auto flags = std::make_shared<Flags>();
+  command->add_option("--nvml", flags->library)->required();
+  command->add_option("--state", flags->state)->required();
+  command->callback([flags, &exit_code] { exit_code = live::guard(flags->library, flags->state); });
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,192 @@
+#include "live/agent/agent.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "live/agent/actuator.h"
+#include "live/agent/agent_metrics.h"
+#include "live/agent/meter.h"
+#include "live/clock.h"
+#include "live/telemetry/fpm_socket.h"
+
+namespace wattle::live {
+
+namespace {
+
+constexpr Span kPeriod = Span::s(1);          ///< of everything that is not driven by reports
+constexpr Span kLongestWait = Span::ms(100);  ///< until a stop is noticed
+
+/// Times the way from a report's arrival to the command it causes.
+class TimedPort final : public control::ClockPort {
+ public:
+  explicit TimedPort(Actuator& next) : next_(next) {}
+  void command(InstanceId instance, MegaHertz clock, Instant now) override {
+    next_.command(instance, clock, now);
+    report_to_command_ns.add((steady_now() - now).ns());
+  }
+  Histogram report_to_command_ns;
+
+ private:
+  Actuator& next_;
+};
+
+}  // namespace
+
+struct Agent::Impl {
+  Impl(const AgentOptions& o, std::shared_ptr<const Nvml> n) : options(o), nvml(std::move(n)) {}
+
+  AgentOptions options;
+  std::shared_ptr<const Nvml> nvml;
+  std::shared_ptr<LockKeeper> keeper;
+  std::unique_ptr<Actuator> actuator;
+  std::unique_ptr<TimedPort> port;
+  std::unique_ptr<AgentCore> core;
+  std::unique_ptr<FpmSubscriber> subscriber;
+
+  mutable std::mutex mutex;  ///< core, port, subscriber's counts: the deciding thread against metrics()
+  std::atomic<std::int64_t> last_cycle_ns{0};
+
+  struct Metered {
+    Gpu gpu;
+    InstanceId instance;
+    EnergyMeter meter;
+    MegaHertz clock;
+    std::int64_t failures = 0;
+  };
+  std::vector<Metered> metered;
+  mutable std::mutex meter_mutex;
+  std::atomic<bool> meter_stop{false};
+  std::atomic<std::int64_t> last_meter_ns{0};
+  std::thread meter_thread;
+
+  /// Readings may block in the driver like any call, so they have a thread of their own.
+  void meter() {
+    while (!meter_stop) {
+      for (auto& m : metered) {
+        const auto counter = m.gpu.energy_counter_mj();
+        const auto power = m.gpu.power();
+        const auto clock = m.gpu.sm_clock();
+        const Instant now = steady_now();
+        const std::lock_guard guard(meter_mutex);
+        if (!power.ok() || (!counter.ok() && counter.status() != GpuStatus::Absent)) {
+          ++m.failures;
+          continue;
+        }
+        m.meter.sample(counter.ok() ? std::optional(counter.value) : std::nullopt, power.value, now);
+        if (clock.ok()) m.clock = clock.value;
+      }
+      last_meter_ns = steady_now().ns();
+      std::this_thread::sleep_for(std::chrono::nanoseconds(options.meter_period.ns()));
+    }
+  }
+};
+
+Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Agent::~Agent() {
+  impl_->meter_stop = true;
+  if (impl_->meter_thread.joinable()) impl_->meter_thread.join();
+}
+
+Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::vector<AgentEngine> engines,
+                                            journal::Sink& sink) {
+  auto nvml = Nvml::open(options.keeper.library);
+  if (!nvml) return std::unexpected(nvml.error());
+  auto impl = std::make_unique<Impl>(options, *nvml);
+  std::vector<Actuator::Target> targets;
+  std::vector<FpmSubscriber::Source> sources;
+  std::set<std::string> taken;
+  for (const auto& engine : engines) {
+    Actuator::Target target{engine.instance.view.id, {}};
+    for (const auto& name : engine.gpus) {
+      auto gpu = (*nvml)->find(name);
+      if (!gpu) return std::unexpected(gpu.error());
+      if (!taken.insert(gpu->uuid()).second) {
+        return bad_input("--engine " + engine.endpoint, "GPU " + name + " already belongs to another engine");
+      }
+      impl->metered.push_back({*gpu, target.instance, {}, {}, 0});
+      target.gpus.push_back(std::move(*gpu));
+    }
+    if (target.gpus.empty()) return bad_input("--engine " + engine.endpoint, "needs at least one GPU");
+    targets.push_back(std::move(target));
+    sources.push_back({engine.endpoint, engine.instance.view.id});
+  }
+  auto subscriber = FpmSubscriber::connect(sources);
+  if (!subscriber) return std::unexpected(subscriber.error());
+  auto keeper = LockKeeper::start(options.keeper, *nvml);
+  if (!keeper) return std::unexpected(keeper.error());
+
+  impl->keeper = std::move(*keeper);
+  impl->subscriber = std::make_unique<FpmSubscriber>(std::move(*subscriber));
+  impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper);
+  impl->port = std::make_unique<TimedPort>(*impl->actuator);
+  std::vector<AgentInstance> instances;
+  for (auto& engine : engines) instances.push_back(std::move(engine.instance));
+  impl->core = std::make_unique<AgentCore>(std::move(instances), options.core, *impl->port, sink);
+  impl->last_cycle_ns = impl->last_meter_ns = steady_now().ns();
+  impl->meter_thread = std::thread([raw = impl.get()] { raw->meter(); });
+  return std::unique_ptr<Agent>(new Agent(std::move(impl)));
+}
+
+void Agent::run(const std::atomic<bool>& stop) {
+  Impl& s = *impl_;
+  Instant next_check = steady_now();
+  while (!stop) {
+    const Instant now = steady_now();
+    const Instant wake = std::min({s.core->next_tick(), next_check, now + kLongestWait});
+    s.subscriber->poll(std::max(Span(), wake - now), steady_now, [&](const StepReport& report, Instant at) {
+      const std::lock_guard guard(s.mutex);
+      s.core->report(report, at);
+    });
+    {
+      const std::lock_guard guard(s.mutex);
+      s.core->tick(steady_now());
+    }
+    if (steady_now() >= next_check) {
+      s.keeper->check();
+      next_check = steady_now() + kPeriod;
+    }
+    s.last_cycle_ns = steady_now().ns();
+  }
+}
+
+std::vector<std::string> Agent::release() { return impl_->actuator->release_all(impl_->options.release_timeout); }
+
+bool Agent::ready() const {
+  const Instant now = steady_now();
+  const Span stale = kPeriod * 3;
+  return now - Instant(impl_->last_cycle_ns) < stale && now - Instant(impl_->last_meter_ns) < stale &&
+         impl_->actuator->responsive(stale);
+}
+
+pid_t Agent::guardian_pid() const { return impl_->keeper->guardian_pid(); }
+
+std::string Agent::metrics() const {
+  const Impl& s = *impl_;
+  AgentMetrics m;
+  {
+    const std::lock_guard guard(s.mutex);
+    for (std::size_t i = 0; i < s.core->size(); ++i) m.instances.push_back({s.core->view(i), s.core->counts(i)});
+    m.unknown_instance = s.core->unknown_instance();
+    m.drops = s.subscriber->drops();
+    m.report_to_command_ns = s.port->report_to_command_ns;
+  }
+  {
+    const std::lock_guard guard(s.meter_mutex);
+    for (const auto& gpu : s.metered) {
+      m.gpus.push_back({gpu.gpu.uuid(), gpu.instance, gpu.meter.total().joules(), gpu.meter.power(), gpu.clock,
+                        gpu.failures, gpu.meter.resets()});
+    }
+  }
+  m.actuators = s.actuator->stats();
+  m.keeper = s.keeper->counts();
+  m.ready = ready();
+  return m.text();
+}
+
+}  // namespace wattle::live

@@ -1,0 +1,53 @@
+#pragma once
+// The node agent as a running thing: telemetry in, AgentCore, actuator, keeper, meters; one thread decides.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "journal/record.h"
+#include "live/agent/core.h"
+#include "live/agent/keeper.h"
+
+namespace wattle::live {
+
+struct AgentOptions {
+  KeeperOptions keeper;
+  AgentCoreOptions core;
+  Span meter_period = Span::ms(20);
+  /// Shorter than the grace a service manager gives, so that what hangs is left to the guardian in time.
+  Span release_timeout = Span::s(5);
+};
+
+struct AgentEngine {
+  std::string endpoint;           ///< of its forward-pass metrics
+  std::vector<std::string> gpus;  ///< indices or UUIDs: all of its tensor-parallel group, and opted in by being named
+  AgentInstance instance;
+};
+
+class Agent {
+ public:
+  /// Opens NVML, finds the GPUs, cleans up after a predecessor, starts the guardian. Errors: any of that; a GPU named
+  /// twice.
+  [[nodiscard]] static Result<std::unique_ptr<Agent>> start(const AgentOptions& options,
+                                                            std::vector<AgentEngine> engines, journal::Sink& sink);
+  ~Agent();
+
+  /// Decides until `stop`; a signal handler need do no more than set that.
+  void run(const std::atomic<bool>& stop);
+  /// Takes all clock locks off. UUIDs of GPUs that would not let go in time: the guardian has them.
+  std::vector<std::string> release();
+
+  /// From any thread: Prometheus text, and whether every part has been alive within three periods.
+  [[nodiscard]] std::string metrics() const;
+  [[nodiscard]] bool ready() const;
+  [[nodiscard]] pid_t guardian_pid() const;
+
+ private:
+  struct Impl;
+  explicit Agent(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace wattle::live

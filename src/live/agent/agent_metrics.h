@@ -1,0 +1,38 @@
+#pragma once
+// The agent's numbers as Prometheus text.
+#include <string>
+#include <vector>
+
+#include "live/agent/actuator.h"
+#include "live/agent/core.h"
+#include "live/telemetry/fpm_socket.h"
+
+namespace wattle::live {
+
+struct AgentMetrics {
+  struct Instance {
+    InstanceView view;
+    TelemetryCounts counts;
+  };
+  struct MeteredGpu {
+    std::string uuid;
+    InstanceId instance;
+    Joules energy;
+    Milliwatts power;
+    MegaHertz clock;
+    std::int64_t read_failures = 0;
+    std::int64_t counter_resets = 0;
+  };
+  std::vector<Instance> instances;
+  std::vector<MeteredGpu> gpus;
+  std::vector<ActuatorStats> actuators;
+  FpmDrops drops;
+  std::int64_t unknown_instance = 0;
+  Histogram report_to_command_ns;
+  LockKeeper::Counts keeper;
+  bool ready = false;
+
+  [[nodiscard]] std::string text() const;
+};
+
+}  // namespace wattle::live

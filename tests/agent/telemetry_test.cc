@@ -1,0 +1,159 @@
+// Reports over real sockets: three frames, and whatever else a network can bring.
+#include <gtest/gtest.h>
+#include <zmq.h>
+
+#include <atomic>
+#include <thread>
+
+#include "board_fixture.h"
+#include "live/agent/agent.h"
+#include "live/clock.h"
+#include "live/telemetry/fpm_socket.h"
+
+namespace wattle::live {
+namespace {
+
+StepReport decoding(int requests) {
+  StepReport r;
+  r.shape.decode_requests = requests;
+  r.shape.decode_kv_tokens = requests * 100;
+  return r;
+}
+
+/// Polls until `n` reports are there or it has been long enough.
+std::vector<StepReport> receive(FpmSubscriber& subscriber, std::size_t n, const std::function<void()>& publish) {
+  std::vector<StepReport> got;
+  for (int i = 0; i < 2000 && got.size() < n; ++i) {
+    publish();
+    subscriber.poll(Span::ms(10), steady_now, [&](const StepReport& r, Instant) { got.push_back(r); });
+  }
+  return got;
+}
+
+TEST(FpmSocket, CarriesReportsInOrderUnderTheirOwnNumbers) {
+  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "w");
+  ASSERT_TRUE(publisher) << publisher.error().message();
+  auto subscriber = FpmSubscriber::connect({{publisher->endpoint(), InstanceId(3)}});
+  ASSERT_TRUE(subscriber);
+  const auto got = receive(*subscriber, 20, [&] { publisher->publish(decoding(7), steady_now()); });
+  ASSERT_GE(got.size(), 20U);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].instance, InstanceId(3));
+    EXPECT_EQ(got[i].shape.decode_requests, 7);
+    if (i > 0) EXPECT_EQ(got[i].sequence, got[i - 1].sequence + 1);
+  }
+  EXPECT_EQ(subscriber->drops(), FpmDrops{});
+}
+
+TEST(FpmSocket, NonsenseIsCountedAndTheNextReportStillArrives) {
+  void* context = zmq_ctx_new();
+  void* socket = zmq_socket(context, ZMQ_PUB);
+  ASSERT_EQ(zmq_bind(socket, "tcp://127.0.0.1:*"), 0);
+  char endpoint[256];
+  std::size_t size = sizeof endpoint;
+  zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size);
+  auto subscriber = FpmSubscriber::connect({{endpoint, InstanceId(0)}});
+  ASSERT_TRUE(subscriber);
+  std::vector<std::uint8_t> good;
+  encode_fpm(to_fpm(decoding(1), "w", steady_now()), good);
+  const auto send = [&](std::initializer_list<std::span<const std::uint8_t>> frames) {
+    std::size_t left = frames.size();
+    for (const auto& f : frames) zmq_send(socket, f.data(), f.size(), --left > 0 ? ZMQ_SNDMORE : 0);
+  };
+  const std::vector<std::uint8_t> eight(8), none, junk = {0xff, 0x00};
+  const auto got = receive(*subscriber, 3, [&] {
+    send({good});                                                 // one frame
+    send({none, eight, good, good});                              // four
+    send({none, junk, good});                                     // a sequence of two bytes
+    send({none, eight, std::span(good).first(good.size() / 2)});  // cut off
+    send({none, eight, junk});                                    // no message at all
+    send({none, eight, good});
+  });
+  EXPECT_GE(got.size(), 3U);
+  EXPECT_GE(subscriber->drops().bad_frames, 6);
+  EXPECT_GE(subscriber->drops().truncated, 2);
+  EXPECT_GE(subscriber->drops().wrong_shape, 2);
+  zmq_close(socket);
+  zmq_ctx_term(context);
+}
+
+TEST(FpmSocket, BadEndpointsAreErrors) {
+  EXPECT_FALSE(FpmPublisher::bind("nonsense", "w"));
+  EXPECT_FALSE(FpmSubscriber::connect({{"nonsense", InstanceId(0)}}));
+}
+
+/// Busy: 1005; idle: 210; lost: 1410.
+class Scripted final : public policy::FrequencyPolicy {
+ public:
+  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant) override {
+    const int mhz = view.telemetry == Telemetry::Fresh ? 1005 : view.telemetry == Telemetry::Idle ? 210 : 1410;
+    return {MegaHertz(mhz), "scripted", Hold{}};
+  }
+};
+
+class AgentTest : public BoardFixture {};
+
+TEST_F(AgentTest, ReportsMoveTheClockSilenceRaisesItAndTheEndReleasesIt) {
+  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "w").value();
+  AgentOptions options;
+  options.keeper.library = FAKE_NVML;
+  options.keeper.state_file = path_ + ".state";
+  options.keeper.guardian_command = {AGENT_HELPER, "agent-guardian"};
+  options.core.lost_after = Span::ms(300);
+  std::vector<AgentEngine> engines(1);
+  engines[0].endpoint = publisher.endpoint();
+  engines[0].gpus = {"0", board().uuid(1)};
+  engines[0].instance.view.id = InstanceId(0);
+  engines[0].instance.policy = std::make_unique<Scripted>();
+  journal::Sink sink;
+  auto agent = Agent::start(options, std::move(engines), sink);
+  ASSERT_TRUE(agent) << agent.error().message();
+  std::atomic<bool> stop{false};
+  std::thread loop([&] { (*agent)->run(stop); });
+
+  const auto reaches = [&](int mhz, const StepReport* report) {
+    for (int i = 0; i < 20'000; ++i) {
+      if (report != nullptr) publisher.publish(*report, steady_now());
+      if (board().locked(0) && board().clock(0).ceiling == MegaHertz(mhz) && board().clock(1).ceiling == MegaHertz(mhz))
+        return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  };
+  const StepReport busy = decoding(5);
+  const StepReport idle;
+  EXPECT_TRUE(reaches(1005, &busy));
+  EXPECT_TRUE(reaches(210, &idle));
+  EXPECT_TRUE(reaches(1005, &busy));
+  EXPECT_TRUE(reaches(1410, nullptr)) << "work in flight and silence: the highest clock";
+  EXPECT_TRUE((*agent)->ready());
+  const std::string metrics = (*agent)->metrics();
+  EXPECT_NE(metrics.find("wattle_agent_telemetry_lost_total{instance=\"0\"} "), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("wattle_agent_applied_clock_mhz{gpu=\"" + board().uuid(0) + "\"} 1410"), std::string::npos)
+      << metrics;
+  stop = true;
+  loop.join();
+  EXPECT_TRUE((*agent)->release().empty());
+  EXPECT_FALSE(board().locked(0));
+  EXPECT_FALSE(board().locked(1));
+  agent->reset();
+  unlink((path_ + ".state").c_str());
+  unlink((path_ + ".state.lock").c_str());
+}
+
+TEST_F(AgentTest, AGpuBelongsToOneEngine) {
+  AgentOptions options;
+  options.keeper.library = FAKE_NVML;
+  options.keeper.state_file = path_ + ".state";
+  std::vector<AgentEngine> engines(2);
+  engines[0].endpoint = engines[1].endpoint = "tcp://127.0.0.1:1";
+  engines[0].gpus = {"0"};
+  engines[1].gpus = {board().uuid(0)};
+  journal::Sink sink;
+  const auto agent = Agent::start(options, std::move(engines), sink);
+  ASSERT_FALSE(agent);
+  EXPECT_EQ(agent.error().kind, ErrorKind::BadInput);
+}
+
+}  // namespace
+}  // namespace wattle::live

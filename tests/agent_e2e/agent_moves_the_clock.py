@@ -1,0 +1,141 @@
+"""Two processes, mock engine and agent, over the fake NVML: a lower lock slows the engine's tokens and lowers its watts;
+an agent killed with -9 leaves no lock behind; one asked to end takes its own locks off; an engine killed with -9 leaves
+an idle GPU."""
+import argparse
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+PATIENCE_S = 60  # how long something that must happen may take on a busy machine; nothing waits longer than it needs
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        return answer.read().decode()
+
+
+def metric(url: str, name: str) -> float:
+    for line in get(url + "/metrics").splitlines():
+        if line.startswith(name) and line[len(name)] in "{ ":
+            return float(line.rsplit(" ", 1)[1])
+    raise AssertionError(f"{url} has no metric {name}")
+
+
+def eventually(what: str, holds) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"never: {what}")
+
+
+class Node:
+    """The processes of one test, and a board that vanishes with it."""
+
+    def __init__(self, wattle: str, nvml: str, folder: str):
+        self.wattle, self.nvml, self.folder = wattle, nvml, folder
+        self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + ",count=2,clock_min=210,clock_max=1410")
+        self.running: list[subprocess.Popen] = []
+
+    def start(self, *words: str) -> tuple[subprocess.Popen, dict]:
+        process = subprocess.Popen([self.wattle, *words, "--json"], env=self.env, stdout=subprocess.PIPE, text=True)
+        self.running.append(process)
+        line = process.stdout.readline()
+        assert line, f"{words[0]} ended at once: {process.wait()}"
+        return process, json.loads(line)
+
+    def engine(self) -> tuple[subprocess.Popen, dict]:
+        return self.start("mock-engine", "--gpus", "1", "--die-with-parent")
+
+    def agent(self, fpm: str, mhz: int) -> tuple[subprocess.Popen, dict]:
+        return self.start("agent", "--engine", f"{fpm}=1", "--recipe", "static-max", "--set",
+                          f"frequency.clock_mhz={mhz}", "--nvml", self.nvml, "--state",
+                          os.path.join(self.folder, "state"))
+
+    def end(self) -> None:
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def stream(url: str, tokens: int) -> tuple[float, float]:
+    """Streams one completion; returns its mean token gap in s and the engine's watts halfway."""
+    body = {"prompt": "x" * 400, "max_tokens": tokens, "ignore_eos": True, "stream": True,
+            "stream_options": {"include_usage": True}}
+    request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    times, watts, usage, done = [], 0.0, None, False
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        for line in answer:
+            if not line.startswith(b"data: "):
+                continue
+            if line.strip() == b"data: [DONE]":
+                done = True
+                continue
+            event = json.loads(line[6:])
+            usage = event.get("usage", usage)
+            if event["choices"] and event["choices"][0].get("text"):
+                times.append(time.monotonic())
+                if len(times) == tokens // 2:
+                    watts = metric(url, "wattle_mock_engine_power_watts")
+    assert done and len(times) == tokens and usage["completion_tokens"] == tokens, (done, len(times), usage)
+    return (times[-1] - times[0]) / (tokens - 1), watts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    flags = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        node = Node(flags.wattle, flags.nvml, folder)
+        try:
+            engine, at = node.engine()
+            url = at["url"]
+            clock = lambda: metric(url, "wattle_mock_engine_clock_mhz")
+            assert clock() == 1410
+            fast_gap, fast_watts = stream(url, 200)
+
+            agent, admin = node.agent(at["fpm"], 600)
+            eventually("the engine runs at the agent's clock", lambda: clock() == 600)
+            slow_gap, slow_watts = stream(url, 200)
+            print(f"1410 MHz: {fast_gap * 1e3:.2f} ms a token, {fast_watts:.1f} W; "
+                  f"600 MHz: {slow_gap * 1e3:.2f} ms, {slow_watts:.1f} W")
+            assert slow_gap > 1.2 * fast_gap, "a lower lock slows the tokens"
+            assert slow_watts < 0.8 * fast_watts, "and lowers the watts"
+            assert metric(admin["admin"], "wattle_agent_reports_total") >= 200
+            assert get(admin["admin"] + "/health") == "ready\n"
+            joules = metric(admin["admin"], "wattle_agent_gpu_energy_joules_total")
+            assert joules > 0, joules
+
+            # Killed with -9: the guardian takes the lock off and goes home.
+            agent.kill()
+            agent.wait()
+            eventually("the lock is off after kill -9", lambda: clock() == 1410)
+            eventually("the guardian has gone", lambda: not os.path.exists(f"/proc/{admin['guardian_pid']}"))
+
+            # Asked to end: the agent does it itself.
+            agent, admin = node.agent(at["fpm"], 600)
+            eventually("locked again", lambda: clock() == 600)
+            agent.send_signal(signal.SIGTERM)
+            assert agent.wait(PATIENCE_S) == 0
+            eventually("the lock is off after SIGTERM", lambda: clock() == 1410)
+
+            # The engine's turn: what it drew ends with it.
+            agent, admin = node.agent(at["fpm"], 600)
+            power = lambda: metric(admin["admin"], "wattle_agent_gpu_power_watts")
+            eventually("the meter sees the engine's idle draw", lambda: power() > 52)
+            engine.kill()
+            engine.wait()
+            eventually("a killed engine draws nothing", lambda: power() == 52)
+        finally:
+            node.end()
+
+
+if __name__ == "__main__":
+    main()
