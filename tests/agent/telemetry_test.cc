@@ -40,7 +40,9 @@ TEST(FpmSocket, CarriesReportsInOrderUnderTheirOwnNumbers) {
   for (std::size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].instance, InstanceId(3));
     EXPECT_EQ(got[i].shape.decode_requests, 7);
-    if (i > 0) EXPECT_EQ(got[i].sequence, got[i - 1].sequence + 1);
+    if (i > 0) {
+      EXPECT_EQ(got[i].sequence, got[i - 1].sequence + 1);
+    }
   }
   EXPECT_EQ(subscriber->drops(), FpmDrops{});
 }

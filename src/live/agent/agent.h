@@ -15,7 +15,7 @@ namespace wattle::live {
 struct AgentOptions {
   KeeperOptions keeper;
   AgentCoreOptions core;
-  Span meter_period = Span::ms(20);
+  Span meter_period = Span::ms(5);
   /// Shorter than the grace a service manager gives, so that what hangs is left to the guardian in time.
   Span release_timeout = Span::s(5);
 };

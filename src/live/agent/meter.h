@@ -4,7 +4,7 @@
 //
 // How accurate: the counter is refreshed every 20 to 100 ms, so reading it at the ends of a window of 1 s is off by up
 // to 10 %. A jump is noticed by the sample after it, so it is known to lie between two samples; energy up to there is
-// the counter's, energy since is integrated from power. With a sample every 20 ms, windows of 1 s and more are within
+// the counter's, energy since is integrated from power. With a sample every 5 ms, windows of 1 s and more are within
 // 2 % (tests/agent/meter_test.cc, against the virtual GPU's ground truth).
 //
 // This measures what a device says it has drawn. Booking energy to requests is the ledger's business (law 3).
