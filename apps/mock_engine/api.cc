@@ -239,7 +239,12 @@ void MockApi::start(std::unique_ptr<Flight> flight) {
   job.id = RequestId(static_cast<std::int64_t>(flight->tag));
   job.arrival = flight->arrival;
   job.prompt_tokens = flight->prompt;
-  job.output_tokens = options_.role == Role::Prefill ? std::max(flight->output, 1) : flight->output;
+  job.output_tokens = flight->output;
+  if (options_.role == Role::Prefill) {
+    // A request with more tokens to come keeps its KV here after the first one; one without is done with it.
+    job.output_tokens = flight->to_be_pulled ? 2 : 1;
+    flight->output = 1;
+  }
   job.kv_ready = flight->kv_ready;
   Flight& at = *flight;
   flights_[job.tag] = std::move(flight);
@@ -348,7 +353,7 @@ void MockApi::on_event(const engine::Event& event) {
   switch (event.kind) {
     case engine::EventKind::FirstToken:
       if (!flight.kv_ready) send_token(flight);
-      if (options_.role == Role::Prefill) answer_prefill(event.tag);
+      if (flight.to_be_pulled) answer_prefill(event.tag);
       break;
     case engine::EventKind::Finished:
       finish(event.tag);
@@ -362,7 +367,7 @@ void MockApi::on_event(const engine::Event& event) {
 
 void MockApi::answer_prefill(engine::Tag tag) {
   Flight& flight = *flights_.at(tag);
-  if (!flight.to_be_pulled || flight.gone) {  // nobody comes for the KV
+  if (flight.gone) {  // nobody comes for the KV
     loop_.post([this, tag, alive = alive_] {
       if (*alive) engine_->release(tag);
     });

@@ -5,63 +5,24 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import tempfile
 import time
 import urllib.request
 
-PATIENCE_S = 60  # how long something that must happen may take on a busy machine; nothing waits longer than it needs
+from processes import PATIENCE_S, Processes, eventually, get, metric
 
 
-def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
-        return answer.read().decode()
-
-
-def metric(url: str, name: str) -> float:
-    for line in get(url + "/metrics").splitlines():
-        if line.startswith(name) and line[len(name)] in "{ ":
-            return float(line.rsplit(" ", 1)[1])
-    raise AssertionError(f"{url} has no metric {name}")
-
-
-def eventually(what: str, holds) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if holds():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"never: {what}")
-
-
-class Node:
-    """The processes of one test, and a board that vanishes with it."""
-
+class Node(Processes):
     def __init__(self, wattle: str, nvml: str, folder: str):
-        self.wattle, self.nvml, self.folder = wattle, nvml, folder
-        self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + ",count=2,clock_min=210,clock_max=1410")
-        self.running: list[subprocess.Popen] = []
+        super().__init__(wattle, folder)
+        self.nvml, self.folder = nvml, folder
 
-    def start(self, *words: str) -> tuple[subprocess.Popen, dict]:
-        process = subprocess.Popen([self.wattle, *words, "--json"], env=self.env, stdout=subprocess.PIPE, text=True)
-        self.running.append(process)
-        line = process.stdout.readline()
-        assert line, f"{words[0]} ended at once: {process.wait()}"
-        return process, json.loads(line)
-
-    def engine(self) -> tuple[subprocess.Popen, dict]:
+    def engine(self):
         return self.start("mock-engine", "--gpus", "1", "--die-with-parent")
 
-    def agent(self, fpm: str, mhz: int) -> tuple[subprocess.Popen, dict]:
-        return self.start("agent", "--engine", f"{fpm}=1", "--recipe", "static-max", "--set",
-                          f"frequency.clock_mhz={mhz}", "--nvml", self.nvml, "--state",
-                          os.path.join(self.folder, "state"))
-
-    def end(self) -> None:
-        for process in self.running:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+    def agent(self, fpm: str, mhz: int):
+        return self.start("agent", "--engine", f"{fpm}=1", "--recipe", "static-max", "--set", f"frequency.clock_mhz={mhz}",
+                          "--nvml", self.nvml, "--state", os.path.join(self.folder, "state"))
 
 
 def stream(url: str, tokens: int) -> tuple[float, float]:

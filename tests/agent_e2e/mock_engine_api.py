@@ -1,0 +1,103 @@
+"""The mock engine as a client sees it: OpenAI's API, vLLM's metrics, errors, cancel on disconnect, and both sides of the
+NIXL prefill/decode contract."""
+import argparse
+import http.client
+import json
+import tempfile
+import urllib.parse
+
+from processes import PATIENCE_S, Processes, eventually, get, metric, post
+
+
+def api(url: str) -> None:
+    assert get(url + "/health") == ""
+    models = json.loads(get(url + "/v1/models"))
+    name = models["data"][0]["id"]
+    assert models["object"] == "list" and name == "llama-3.1-8b", models
+
+    chat = {"model": name, "messages": [{"role": "user", "content": "x" * 40}], "max_tokens": 7, "ignore_eos": True}
+    status, answer = post(url + "/v1/chat/completions", chat)
+    assert status == 200 and answer["object"] == "chat.completion", answer
+    assert answer["choices"][0]["finish_reason"] == "length" and answer["choices"][0]["message"]["role"] == "assistant"
+    assert answer["usage"] == {"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17}, answer["usage"]
+
+    # What replay says about the true length: in the body or, where bodies are not ours to change, in a header.
+    status, answer = post(url + "/v1/completions", {"prompt": [1] * 33, "max_tokens": 50, "wattle_output_tokens": 3})
+    assert (status, answer["choices"][0]["finish_reason"]) == (200, "stop"), answer
+    assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (33, 3), answer
+    status, answer = post(url + "/v1/completions", {"prompt": "abc", "max_tokens": 50}, {"X-Wattle-Output-Tokens": "5"})
+    assert answer["usage"]["completion_tokens"] == 5, answer
+
+    for body, wanted in ((b"{", 400), (b"[]", 400), ({"prompt": "x", "model": "other"}, 404), ({"max_tokens": 3}, 400),
+                         ({"prompt": "x", "n": 2}, 400), ({"prompt": "x", "max_tokens": 0}, 400),
+                         ({"prompt": "x", "max_tokens": "many"}, 400),
+                         ({"prompt": "x", "max_tokens": 10**9, "ignore_eos": True}, 400)):
+        status, answer = post(url + "/v1/completions", body)
+        assert status == wanted and answer["error"]["message"] and answer["error"]["type"], (body, status, answer)
+    assert post(url + "/health", {})[0] == 405
+    assert post(url + "/nowhere", {})[0] == 404
+
+    for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "cache_config_info",
+                 "prompt_tokens_total", "num_preemptions_total", "time_to_first_token_seconds_count",
+                 "inter_token_latency_seconds_count", "e2e_request_latency_seconds_count"):
+        metric(url, "vllm:" + name)
+    assert metric(url, "vllm:generation_tokens_total") == 15
+
+
+def cancel(url: str) -> None:
+    before = metric(url, "vllm:request_success_total", 'finished_reason="abort"')
+    connection = http.client.HTTPConnection(urllib.parse.urlparse(url).netloc, timeout=PATIENCE_S)
+    body = {"prompt": "x", "max_tokens": 20000, "ignore_eos": True, "stream": True}
+    connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    assert answer.status == 200 and answer.readline().startswith(b"data: ")
+    assert metric(url, "vllm:num_requests_running") == 1
+    answer.close()
+    connection.close()
+    eventually("a client's leaving ends its request", lambda: metric(url, "vllm:num_requests_running") == 0)
+    assert metric(url, "vllm:request_success_total", 'finished_reason="abort"') == before + 1
+    assert metric(url, "vllm:kv_cache_usage_perc") == 0
+
+
+def hand_over(prefill: str, decode: str) -> None:
+    original = {"prompt": [5] * 1000, "max_tokens": 20, "ignore_eos": True}
+    ask = {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None, "remote_block_ids": None,
+           "remote_host": None, "remote_port": None}
+    same = {"X-Request-Id": "r-1"}
+    status, first = post(prefill + "/v1/completions", dict(original, max_tokens=1, stream=False, kv_transfer_params=ask), same)
+    params = first["kv_transfer_params"]
+    assert status == 200 and params["do_remote_prefill"] and not params["do_remote_decode"], first
+    assert params["remote_request_id"] == "r-1" and params["remote_num_tokens"] == 1000, params
+    assert len(params["remote_block_ids"][0]) == 63, "1000 tokens in blocks of 16"
+    assert metric(prefill, "vllm:kv_cache_usage_perc") > 0, "the KV waits to be pulled"
+    status, second = post(decode + "/v1/completions", dict(original, kv_transfer_params=params), same)
+    assert status == 200 and second["usage"]["completion_tokens"] == 20, second
+    eventually("pulled KV is freed", lambda: metric(prefill, "vllm:kv_cache_usage_perc") == 0)
+    # Two prompts' worth of steps tells a transfer from a recompute: here no prompt step ran at all.
+    assert metric(decode, "wattle_mock_engine_steps_total") == 19
+
+    # Gone KV: the decode side computes the prompt itself.
+    status, third = post(decode + "/v1/completions", dict(original, kv_transfer_params=params), same)
+    assert status == 200 and third["usage"]["completion_tokens"] == 20, third
+    assert metric(decode, "wattle_mock_engine_steps_total") == 19 + 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    flags = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        processes = Processes(flags.wattle, folder)
+        try:
+            _, at = processes.start("mock-engine", "--die-with-parent")
+            api(at["url"])
+            cancel(at["url"])
+            _, prefill = processes.start("mock-engine", "--role", "prefill", "--gpus", "0", "--id", "p0", "--die-with-parent")
+            _, decode = processes.start("mock-engine", "--role", "decode", "--gpus", "1", "--id", "d0", "--die-with-parent")
+            hand_over(prefill["url"], decode["url"])
+        finally:
+            processes.end()
+
+
+if __name__ == "__main__":
+    main()

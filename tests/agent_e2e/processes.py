@@ -1,0 +1,62 @@
+"""What the tests of this folder share: processes that say where they listen, and polling instead of sleeping."""
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+PATIENCE_S = 60  # how long something that must happen may take on a busy machine; nothing waits longer than it needs
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        return answer.read().decode()
+
+
+def post(url: str, body: dict | bytes, headers: dict[str, str] | None = None) -> tuple[int, dict]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json", **(headers or {})})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def metric(url: str, name: str, label: str = "") -> float:
+    for line in get(url + "/metrics").splitlines():
+        if line.startswith(name) and line[len(name)] in "{ " and label in line:
+            return float(line.rsplit(" ", 1)[1])
+    raise AssertionError(f"{url} has no metric {name}")
+
+
+def eventually(what: str, holds) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"never: {what}")
+
+
+class Processes:
+    """Those of one test, on a board of virtual GPUs that vanishes with its folder."""
+
+    def __init__(self, wattle: str, folder: str):
+        self.wattle = wattle
+        self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + ",count=2,clock_min=210,clock_max=1410")
+        self.running: list[subprocess.Popen] = []
+
+    def start(self, *words: str) -> tuple[subprocess.Popen, dict]:
+        process = subprocess.Popen([self.wattle, *words, "--json"], env=self.env, stdout=subprocess.PIPE, text=True)
+        self.running.append(process)
+        line = process.stdout.readline()
+        assert line, f"{words[0]} ended at once: {process.wait()}"
+        return process, json.loads(line)
+
+    def end(self) -> None:
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
