@@ -1,5 +1,6 @@
 #pragma once
-// Truth about one instance's hardware: how long a step takes and what it draws, as a function of shape and locked clock.
+// Truth about one instance's hardware: how long a step takes and what it draws, as a function of shape and locked
+// clock.
 #include <cstdint>
 #include <memory>
 
@@ -12,7 +13,8 @@
 
 namespace wattle::engine {
 
-/// Step times are fixed point with 20 fractional bits of a nanosecond, so that any number of decode steps is an exact sum.
+/// Step times are fixed point with 20 fractional bits of a nanosecond, so that any number of decode steps is an exact
+/// sum.
 inline constexpr int kTimeFractionBits = 20;
 
 /// Pure-decode steps of one batch size at one locked clock, while the KV tokens stay in [kv_from, kv_below):
@@ -22,13 +24,13 @@ struct DecodeLine {
   std::int64_t slope = 0;
   std::int64_t kv_from = 0;
   std::int64_t kv_below = 0;
-  Milliwatts power;            ///< whole instance
-  MegaHertz effective_clock;   ///< below the locked clock when TDP clips
+  Milliwatts power;           ///< whole instance
+  MegaHertz effective_clock;  ///< below the locked clock when TDP clips
 };
 
 /// Any other step (some prompt tokens in it).
 struct StepCost {
-  std::int64_t duration = 0;   ///< fixed-point ns
+  std::int64_t duration = 0;  ///< fixed-point ns
   Milliwatts power;
   MegaHertz effective_clock;
 };
@@ -40,7 +42,8 @@ struct HardwareProfile;
 /// Cost per call < 200 ns once a clock's table exists.
 class StepModel {
  public:
-  /// Errors: weights (plus activations) larger than the instance's memory, dtype the GPU lacks, heads not divisible by TP.
+  /// Errors: weights (plus activations) larger than the instance's memory, dtype the GPU lacks, heads not divisible by
+  /// TP.
   [[nodiscard]] static Result<StepModel> make(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
                                               const HardwareProfile& profile, const EngineOptions& options);
   ~StepModel();
