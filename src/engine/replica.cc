@@ -287,7 +287,7 @@ void Replica::start_step(Instant now) {
   }
   if (!was_decoding) last_decode_end_ = boundary_;
 
-  report_.sequence = iterations_;
+  report_.sequence = iterations_ + idle_notices_;
   report_.start = now;
   report_.waiting_requests = static_cast<std::int32_t>(waiting_.size());
   report_.waiting_prompt_tokens = waiting_prompt_tokens_;
@@ -391,7 +391,7 @@ void Replica::catch_up(Instant now) {
   report_.shape.decode_kv_tokens = decode_kv_;
   report_.kv_tokens = decode_kv_ + kv_tokens_prefill_;
   report_.start = to_instant(run_start_);
-  report_.sequence = iterations_;
+  report_.sequence = iterations_ + idle_notices_;
 }
 
 void Replica::interrupt_run(Instant now) {
@@ -503,7 +503,7 @@ void Replica::go_idle(Instant at) {
   idle_announced_ = true;
   report_.shape = StepShape{};
   report_.start = at;
-  report_.sequence = iterations_;
+  report_.sequence = iterations_ + idle_notices_++;
   report_.waiting_requests = static_cast<std::int32_t>(waiting_.size());
   report_.kv_tokens = kv_tokens_prefill_;
   set_power(model_.idle_power(clock_), clock_, at);

@@ -268,6 +268,7 @@ class Replica {
   bool idle_announced_ = true;
 
   std::int64_t iterations_ = 0;
+  std::int64_t idle_notices_ = 1;  ///< reports of going idle, numbered with the steps; it begins idle
   std::int64_t preemptions_ = 0;
   std::vector<Event> events_;
 };

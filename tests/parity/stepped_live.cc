@@ -1,0 +1,197 @@
+#include "stepped_live.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <tuple>
+
+#include "live/agent/core.h"
+#include "live/gateway/core.h"
+#include "live/telemetry/fpm.h"
+
+namespace wattle::parity {
+
+namespace {
+
+class Decisions final : public journal::Sink {
+ public:
+  void decision(const journal::DecisionRecord& record) override { records.push_back(record); }
+  std::vector<journal::DecisionRecord> records;
+};
+
+struct Transfer {
+  Instant at;
+  std::int64_t sequence;
+  std::int64_t request;
+  InstanceId prefill;
+  InstanceId decode;
+  bool operator>(const Transfer& o) const { return std::tie(at, sequence) > std::tie(o.at, o.sequence); }
+};
+
+class SteppedLive final : public live::CorePort, public control::ClockPort, public engine::ReplicaObserver {
+ public:
+  explicit SteppedLive(apps::PreparedRun& run)
+      : run_(run),
+        setup_(run.setup),
+        link_free_(setup_.instances.size()),
+        core_(views(), std::move(setup_.policies), setup_.seed, {setup_.slo, 1'000'000}, *this, decisions_),
+        agent_(agents(), {}, *this, decisions_) {
+    replicas_.reserve(setup_.instances.size());
+    for (const auto& instance : setup_.instances) {
+      engine::ReplicaOptions options;
+      options.id = instance.facts.id;
+      options.role = instance.facts.role;
+      options.engine = setup_.engine;
+      options.delays = setup_.clock_delays;
+      options.initial_clock = instance.initial_clock;
+      replicas_.emplace_back(*instance.model, options, *this);
+    }
+  }
+
+  std::vector<journal::DecisionRecord> run() {
+    for (const auto& instance : setup_.instances) goes_idle(instance.facts.id, Instant());
+    auto row = setup_.source->next();
+    for (;;) {
+      Instant step = Instant::never();
+      std::size_t first = 0;
+      for (std::size_t i = 0; i < replicas_.size(); ++i) {
+        if (replicas_[i].next_wake() < step) step = replicas_[i].next_wake(), first = i;
+      }
+      const Instant transfer = transfers_.empty() ? Instant::never() : transfers_.top().at;
+      const Instant arrival = row ? row->arrival : Instant::never();
+      const Instant now = std::min({step, transfer, arrival});
+      if (now == Instant::never() || (!row && core_.counts().in_flight == 0)) break;
+      if (step == now) {
+        step_ends(first, now);
+      } else if (transfer == now) {
+        const Transfer done = transfers_.top();
+        transfers_.pop();
+        at(done.prefill).release(static_cast<engine::Tag>(done.request), now);
+        submit(done.request, done.decode, true, now);
+        kick(index(done.prefill), now);
+      } else {
+        Request request;
+        request.id = RequestId(static_cast<std::int64_t>(jobs_.size()));
+        request.arrival = now;
+        request.prompt_tokens = row->prompt_tokens;
+        request.max_tokens = setup_.max_tokens;
+        jobs_.push_back({static_cast<engine::Tag>(request.id.value()), request.id, now, row->prompt_tokens,
+                         row->output_tokens, false, Instant::never()});
+        core_.arrive(request, now);
+        row = setup_.source->next();
+      }
+    }
+    return std::move(decisions_.records);
+  }
+
+ private:
+  static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
+  engine::Replica& at(InstanceId id) { return replicas_[index(id)]; }
+
+  InstanceView view(std::size_t i) const {
+    const auto& instance = setup_.instances[i];
+    InstanceView v;
+    v.id = instance.facts.id;
+    v.role = instance.facts.role;
+    v.tensor_parallel = instance.facts.tensor_parallel;
+    v.weight = instance.weight;
+    v.clock_commanded = instance.initial_clock;
+    v.kv_capacity_tokens = instance.model->kv_blocks() * setup_.engine.block_size;
+    return v;
+  }
+  std::vector<InstanceView> views() const {
+    std::vector<InstanceView> result;
+    for (std::size_t i = 0; i < setup_.instances.size(); ++i) result.push_back(view(i));
+    return result;
+  }
+  std::vector<live::AgentInstance> agents() {
+    std::vector<live::AgentInstance> result;
+    for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
+      auto& instance = setup_.instances[i];
+      result.push_back({view(i), std::move(instance.frequency.policy), instance.frequency.mode, instance.beliefs});
+    }
+    return result;
+  }
+
+  /// Every report goes through the wire format, as bytes.
+  void publish(const StepReport& report) {
+    bytes_.clear();
+    live::encode_fpm(live::to_fpm(report, "engine", report.start), bytes_);
+    const auto message = live::decode_fpm(bytes_);
+    const StepReport received = live::to_step_report(message.value(), report.instance, report.start);
+    agent_.report(received, report.start);
+    core_.report(received);
+  }
+
+  void kick(std::size_t i, Instant now) {
+    if (replicas_[i].wants_start()) replicas_[i].start_step(now);
+  }
+  void submit(std::int64_t request, InstanceId instance, bool kv_ready, Instant now) {
+    auto job = jobs_[static_cast<std::size_t>(request)];
+    job.kv_ready = kv_ready;
+    at(instance).submit(job, now);
+    kick(index(instance), now);
+  }
+  void step_ends(std::size_t i, Instant now) {
+    auto& replica = replicas_[i];
+    replica.advance(now);
+    const auto events = std::exchange(replica.events(), {});
+    for (const auto& event : events) {
+      auto& job = jobs_[event.tag];
+      if (event.kind == engine::EventKind::FirstToken) {
+        job.first_token = event.at;
+        if (setup_.instances[i].facts.role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
+      } else {
+        core_.leave(job.id, Fate::Finished, "", live::TokenTally(), now);
+      }
+    }
+    kick(i, now);
+  }
+
+  // live::CorePort
+  void start(RequestId id, InstanceId instance, Instant now) override { submit(id.value(), instance, false, now); }
+  void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) override {
+    const double bytes =
+        setup_.instances[index(prefill)].kv_bytes_per_token * jobs_[static_cast<std::size_t>(id.value())].prompt_tokens;
+    auto& free = link_free_[index(prefill)];
+    free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
+    transfers_.push({free + setup_.link.latency, sequence_++, id.value(), prefill, decode});
+  }
+  void refuse(RequestId, live::Refusal, const char*, Instant) override {}
+  // control::ClockPort
+  void command(InstanceId instance, MegaHertz clock, Instant now) override { at(instance).command_clock(clock, now); }
+  // engine::ReplicaObserver
+  Hold step_starts(const StepReport& report) override {
+    publish(report);
+    return {};  // a real engine knows no holds: it reports every step
+  }
+  void goes_idle(InstanceId instance, Instant when) override {
+    StepReport report = replicas_.empty() ? StepReport{} : at(instance).report(when);
+    report.instance = instance;
+    report.start = when;
+    publish(report);
+  }
+  void power_changes(InstanceId, Instant, Milliwatts, std::int32_t, std::int64_t, MegaHertz) override {}
+  void decode_joined(InstanceId, engine::Tag, Instant) override {}
+  void decode_left(InstanceId, engine::Tag, Instant) override {}
+  void prefill_settled(InstanceId, Instant, std::span<const engine::PrefillShare>) override {}
+  void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
+
+  apps::PreparedRun& run_;
+  sim::SimulationSetup& setup_;
+  Decisions decisions_;
+  std::vector<engine::Job> jobs_;
+  std::vector<Instant> link_free_;
+  std::priority_queue<Transfer, std::vector<Transfer>, std::greater<>> transfers_;
+  std::int64_t sequence_ = 0;
+  std::vector<std::uint8_t> bytes_;
+  live::Core core_;
+  live::AgentCore agent_;
+  std::vector<engine::Replica> replicas_;
+};
+
+}  // namespace
+
+std::vector<journal::DecisionRecord> run_stepped_live(apps::PreparedRun& run) { return SteppedLive(run).run(); }
+
+}  // namespace wattle::parity

@@ -1,0 +1,15 @@
+#pragma once
+// The live control objects (gateway core, agent core, telemetry codec) on a stepped virtual clock, with true engines
+// behind them. What is left out is what has no decision in it: sockets, threads, and the driver call of the actuator
+// (commands reach the engine's clock with the simulator's delays).
+#include <vector>
+
+#include "journal/record.h"
+#include "simulate.h"
+
+namespace wattle::parity {
+
+/// Runs a prepared scenario and returns every decision, in order. Consumes the run's policies.
+[[nodiscard]] std::vector<journal::DecisionRecord> run_stepped_live(apps::PreparedRun& run);
+
+}  // namespace wattle::parity

@@ -1,0 +1,84 @@
+// The same scenario through the simulator (skipping steps) and through the live objects (every step, over the wire
+// format) gives the same decisions at the same nanoseconds.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "locate.h"
+#include "stepped_live.h"
+
+namespace wattle::parity {
+namespace {
+
+struct Variant {
+  const char* name;
+  const char* scenario;
+  const char* recipe;
+  std::vector<std::string> set;
+};
+
+void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
+
+class Decisions final : public journal::Sink {
+ public:
+  void decision(const journal::DecisionRecord& record) override { records.push_back(record); }
+  std::vector<journal::DecisionRecord> records;
+};
+
+apps::PreparedRun prepare(const Variant& v) {
+  const auto set = config::split_overrides(config::parse_overrides(v.set).value()).value();
+  const auto scenario = config::load_scenario(v.scenario, set.scenario, apps::project());
+  const auto recipe = config::load_recipe(v.recipe, set.recipe, apps::project());
+  return std::move(apps::prepare_run(scenario.value(), recipe.value(), "").value());
+}
+
+class Stepped : public testing::TestWithParam<Variant> {};
+
+TEST_P(Stepped, SimulatorAndLiveDecideAlike) {
+  auto simulated = prepare(GetParam());
+  Decisions expected;
+  simulated.setup.sink = &expected;
+  const auto result = sim::simulate(std::move(simulated.setup));
+  ASSERT_GT(result.summary.requests.finished, 50) << "the scenario is too small to show anything";
+
+  auto live = prepare(GetParam());
+  const auto decisions = run_stepped_live(live);
+
+  const auto n = std::min(decisions.size(), expected.records.size());
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto& a = expected.records[i];
+    const auto& b = decisions[i];
+    ASSERT_TRUE(a.at == b.at && a.kind == b.kind && a.request == b.request && a.instance == b.instance &&
+                a.value == b.value && a.mode == b.mode && std::strcmp(a.reason, b.reason) == 0)
+        << "decision " << i << ": simulated at " << a.at.ns() << " ns instance " << a.instance.value() << " value "
+        << a.value << " (" << a.reason << "), live at " << b.at.ns() << " ns instance " << b.instance.value()
+        << " value " << b.value << " (" << b.reason << ")";
+  }
+  EXPECT_EQ(decisions.size(), expected.records.size());
+  std::int64_t clocks = 0;
+  for (const auto& record : decisions) clocks += record.kind == journal::DecisionKind::Clock ? 1 : 0;
+  EXPECT_GT(clocks, 4) << "no clock was ever decided";
+}
+
+const std::vector<std::string> kSlice{"workload.trace=", "workload.synthetic=azure-conv", "workload.duration_s=240"};
+
+std::vector<std::string> with(std::vector<std::string> more) {
+  more.insert(more.begin(), kSlice.begin(), kSlice.end());
+  return more;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Recipes, Stepped,
+    testing::Values(Variant{"eco_freq_2p2d", "azure-conv-2p2d", "eco-freq", with({})},
+                    Variant{"eco_freq_tight_itl", "azure-conv-2p2d", "eco-freq", with({"slo.itl_ms=15"})},
+                    Variant{"power_of_two", "azure-conv-2p2d", "eco-freq",
+                            with({"routing.prefill.policy=power-of-two", "routing.decode.policy=least-loaded"})},
+                    Variant{"held_queue", "azure-conv-2p2d", "eco-freq",
+                            with({"admission.policy=bounded", "admission.max_in_flight_per_instance=4"})},
+                    Variant{"shadowed", "azure-conv-2p2d", "eco-freq", with({"frequency.prefill.mode=shadow"})},
+                    Variant{"colocated", "azure-conv-8", "eco-freq", with({"slo.ttft_ms=600", "slo.itl_ms=60"})},
+                    Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}),
+    [](const auto& variant) { return std::string(variant.param.name); });
+
+}  // namespace
+}  // namespace wattle::parity
