@@ -18,6 +18,7 @@ set(WATTLE_LIBRARIES
   "report|journal,carbon|nlohmann_json::nlohmann_json"
   "sim|control,engine,workload,journal|"
   "live|control,journal|wattle_boost,nlohmann_json::nlohmann_json,simdjson::simdjson,PkgConfig::ZMQ,prometheus-cpp::core,spdlog::spdlog,OpenSSL::SSL,OpenSSL::Crypto,dl"
+  "fidelity|engine|"
   "config|policy,predict,plan,carbon,engine,workload,control,report,sim,live|tomlplusplus::tomlplusplus"
 )
 

@@ -40,24 +40,27 @@ double Operations::memory_seconds(double bytes, double efficiency, double clock_
   return at_top * (1.0 - clock_share + clock_share * slowdown_);
 }
 
-Work Operations::product(double rows, double columns, double inner, double count, double weight_bytes) const {
-  const double padded = padded_rows(rows, profile_.tile_quantisation);
+double Operations::latency(double seconds) const {
+  return seconds * (1.0 - profile_.latency_clock_share + profile_.latency_clock_share * slowdown_);
+}
+
+Work Operations::product(double rows, double columns, double inner, double count) const {
+  // Below a tile, libraries choose smaller tiles, so the rows themselves count; a wave is one full tile on every SM.
+  const double padded = std::max(8.0, padded_rows(rows, profile_.tile_quantisation));
   const double sms = gpu_.sm_count;
-  // A wave is one tile on every SM. Small products cannot fill one; libraries then split tiles, so the loss is soft.
-  const double tile_rows = std::min(padded, kTile);
-  const double waves = count * (padded / tile_rows) * std::ceil(columns / kTile) / sms;
-  const double wave_seconds = 2.0 * tile_rows * kTile * inner * sms / flops_per_s_;
+  const double waves = count * padded / kTile * std::ceil(columns / kTile) / sms;
+  const double wave_seconds = 2.0 * kTile * kTile * inner * sms / flops_per_s_;
   const double compute = wave_seconds * (waves + profile_.wave_offset * std::min(1.0, waves));
-  const double bytes = count * (columns * inner * weight_bytes + rows * (columns + inner) * kActivationBytes);
+  const double bytes = count * (columns * inner * bytes_of(llm_.dtype) + rows * (columns + inner) * kActivationBytes);
   const double memory = memory_seconds(bytes, profile_.memory_efficiency, profile_.memory_clock_share);
-  return {p_norm(compute, memory, profile_.overlap_exponent) + profile_.kernel_ramp_s * slowdown_,
-          2.0 * count * padded * columns * inner * flop_weight_, bytes};
+  return {p_norm(compute, memory, profile_.overlap_exponent) + latency(profile_.kernel_ramp_s),
+          2.0 * count * rows * columns * inner * flop_weight_, bytes};
 }
 
 Work Operations::all_reduce(double bytes) const {
   if (tp_ == 1) return {};
   const double on_link = 2.0 * (tp_ - 1) / tp_ * bytes / (gpu_.nvlink_bytes_per_s * profile_.allreduce_efficiency);
-  return {profile_.allreduce_latency_s + on_link, 0.0, 2.0 * bytes};
+  return {latency(profile_.allreduce_latency_s) + on_link, 0.0, 2.0 * bytes};
 }
 
 Work Operations::dense(std::int64_t tokens) const {
@@ -65,29 +68,28 @@ Work Operations::dense(std::int64_t tokens) const {
   const double t = tokens <= static_cast<std::int64_t>(kTile) ? padded_rows(static_cast<double>(tokens), 1.0)
                                                               : static_cast<double>(tokens);
   const double hidden = llm_.hidden;
-  const double weight = bytes_of(llm_.dtype);
   const double heads = static_cast<double>(llm_.heads) / tp_;
   const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
   const double ffn = static_cast<double>(llm_.ffn) / tp_;
   const double up_width = (llm_.gated_ffn ? 2.0 : 1.0) * ffn;
 
-  Work layer = product(t, (heads + 2.0 * kv_heads) * llm_.head_dim, hidden, 1.0, weight);
-  layer += product(t, hidden, heads * llm_.head_dim, 1.0, weight);
+  Work layer = product(t, (heads + 2.0 * kv_heads) * llm_.head_dim, hidden);
+  layer += product(t, hidden, heads * llm_.head_dim);
   if (llm_.experts > 1) {
     // Each token picks k of n experts; with even routing a step touches this many of them.
     const double n = llm_.experts;
     const double k = llm_.experts_per_token;
     const double touched = n * (1.0 - std::pow(1.0 - k / n, t));
     const double rows = t * k / touched;
-    layer += product(rows, up_width, hidden, touched, weight);
-    layer += product(rows, hidden, ffn, touched, weight);
+    layer += product(rows, up_width, hidden, touched);
+    layer += product(rows, hidden, ffn, touched);
   } else {
-    layer += product(t, up_width, hidden, 1.0, weight);
-    layer += product(t, hidden, ffn, 1.0, weight);
+    layer += product(t, up_width, hidden);
+    layer += product(t, hidden, ffn);
   }
   const double traffic = profile_.elementwise_passes * t * hidden * kActivationBytes;
   layer += {memory_seconds(traffic, profile_.memory_efficiency, profile_.memory_clock_share) +
-                profile_.layer_overhead_s * slowdown_,
+                latency(profile_.layer_overhead_s),
             0.0, traffic};
   layer += all_reduce(t * hidden * kActivationBytes) * 2.0;
   return layer * llm_.layers;
@@ -96,12 +98,13 @@ Work Operations::dense(std::int64_t tokens) const {
 Work Operations::head(std::int64_t emitting) const {
   if (emitting == 0) return {};
   const double rows = static_cast<double>(emitting);
-  const double columns = static_cast<double>(llm_.vocab) / tp_;
-  Work work = product(rows, columns, llm_.hidden, 1.0, bytes_of(llm_.dtype));
+  Work work = product(rows, static_cast<double>(llm_.vocab) / tp_, llm_.hidden);
   const double logits = rows * llm_.vocab * 4.0 * 2.0;  // sampling reads 32-bit logits twice
   work += {memory_seconds(logits, profile_.memory_efficiency, profile_.memory_clock_share), 0.0, logits};
   return work;
 }
+
+Work Operations::attention_ramp() const { return Work{latency(profile_.attention_ramp_s), 0.0, 0.0} * llm_.layers; }
 
 Work Operations::decode_attention_per_request() const {
   return Work{profile_.decode_attention_request_s * slowdown_, 0.0, 0.0} * llm_.layers;
@@ -119,6 +122,14 @@ Work Operations::prefill_attention_per_pair() const {
   const double flops = 4.0 * llm_.heads / tp_ * llm_.head_dim;
   const double rate = gpu_.bf16_flops_per_s * profile_.prefill_attention_efficiency / slowdown_;
   return Work{flops / rate, flops, 0.0} * llm_.layers;
+}
+
+Work Operations::prefill_attention_per_token() const {
+  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
+  const double bytes = (2.0 * llm_.heads / tp_ + 2.0 * kv_heads) * llm_.head_dim * kActivationBytes;
+  return Work{memory_seconds(bytes, profile_.prefill_attention_memory_efficiency, profile_.memory_clock_share), 0.0,
+              bytes} *
+         llm_.layers;
 }
 
 }  // namespace wattle::engine

@@ -37,12 +37,19 @@ class Operations {
   /// Reading the KV cache for decoding, all layers: per_request() x requests + per_kv_token() x KV tokens.
   [[nodiscard]] Work decode_attention_per_request() const;
   [[nodiscard]] Work decode_attention_per_kv_token() const;
-  /// Prompt attention, all layers, per unit of StepShape::prefill_context_tokens.
+  /// Prompt attention, all layers: per unit of StepShape::prefill_context_tokens and per prompt token.
   [[nodiscard]] Work prefill_attention_per_pair() const;
+  [[nodiscard]] Work prefill_attention_per_token() const;
+  /// Starting the attention kernels of all layers, once per step of either kind.
+  [[nodiscard]] Work attention_ramp() const;
+
+  /// `count` equal products of (rows x inner) and (inner x columns) as one kernel.
+  [[nodiscard]] Work product(double rows, double columns, double inner, double count = 1.0) const;
+  /// One all-reduce over the tensor-parallel group.
+  [[nodiscard]] Work all_reduce(double bytes) const;
 
  private:
-  [[nodiscard]] Work product(double rows, double columns, double inner, double count, double weight_bytes) const;
-  [[nodiscard]] Work all_reduce(double bytes) const;
+  [[nodiscard]] double latency(double seconds) const;
   [[nodiscard]] double memory_seconds(double bytes, double efficiency, double clock_share) const;
 
   const GpuSpec& gpu_;

@@ -56,7 +56,9 @@ struct ClockTable {
         head([&](std::int64_t t) { return operations.head(t); }),
         per_request(operations.decode_attention_per_request()),
         per_kv_token(operations.decode_attention_per_kv_token()),
-        per_pair(operations.prefill_attention_per_pair()) {}
+        per_pair(operations.prefill_attention_per_pair()),
+        per_prompt_token(operations.prefill_attention_per_token()),
+        attention_ramp(operations.attention_ramp()) {}
 
   PowerAtClock power;
   WorkCurve dense;
@@ -64,6 +66,8 @@ struct ClockTable {
   Work per_request;
   Work per_kv_token;
   Work per_pair;
+  Work per_prompt_token;
+  Work attention_ramp;
   std::vector<std::vector<DecodeLine>> decode_rows;  // by batch size, built on first use
 };
 
@@ -113,9 +117,16 @@ struct StepModel::Impl {
     const double requests = shape.decode_requests;
     Work work = at.dense.at(shape.decode_requests + shape.prefill_tokens);
     work += at.head.at(shape.decode_requests + shape.prefill_requests);
-    work += at.per_request * requests;
+    if (shape.decode_requests > 0) {
+      work += at.attention_ramp;
+      work += at.per_request * requests;
+    }
     work += at.per_kv_token * static_cast<double>(shape.decode_kv_tokens);
-    work += at.per_pair * static_cast<double>(shape.prefill_context_tokens);
+    if (shape.prefill_tokens > 0) {
+      work += at.attention_ramp;
+      work += at.per_pair * static_cast<double>(shape.prefill_context_tokens);
+      work += at.per_prompt_token * static_cast<double>(shape.prefill_tokens);
+    }
     return {work, profile.step_gap_s + profile.request_gap_s * (requests + shape.prefill_requests)};
   }
   [[nodiscard]] double watts(std::size_t index, const StepShape& shape) const {
@@ -125,7 +136,7 @@ struct StepModel::Impl {
   }
   /// The highest clock up to the lock at which this step stays within TDP.
   [[nodiscard]] Operating operate(std::size_t locked, const StepShape& shape) const {
-    const double limit = gpu.tdp.value();
+    const double limit = gpu.tdp.value() * profile.clip_share;
     const double top = watts(locked, shape);
     if (top <= limit) return {locked, 0.0, top, 1.0};
     const double bottom = watts(0, shape);

@@ -1,0 +1,61 @@
+#include "engine/hardware_profile.h"
+
+#include <array>
+
+namespace wattle::engine {
+namespace {
+
+using P = HardwareProfile;
+
+constexpr auto kFields = std::to_array<ProfileField>({
+    {"tensor_efficiency", &P::tensor_efficiency, "", 0.2, 1.2,
+     "Share of the peak 16-bit FLOP/s at clock_max a large product reaches before TDP clips"},
+    {"fp8_tensor_efficiency", &P::fp8_tensor_efficiency, "", 0.2, 1.2, "The same for 8-bit operands"},
+    {"tile_quantisation", &P::tile_quantisation, "", 0.0, 1.0,
+     "Share of the padding to whole 128-row tiles that costs time"},
+    {"wave_offset", &P::wave_offset, "", 0.0, 2.0, "Waves of thread blocks lost to filling and draining, per product"},
+    {"memory_efficiency", &P::memory_efficiency, "", 0.3, 1.0,
+     "Share of the memory bandwidth reached when streaming weights at clock_max"},
+    {"memory_clock_share", &P::memory_clock_share, "", 0.0, 1.0, "Share of memory-bound time that scales with 1/clock"},
+    {"overlap_exponent", &P::overlap_exponent, "", 1.0, 10.0,
+     "p of the p-norm of compute and memory time; higher: they overlap better"},
+    {"kernel_ramp_s", &P::kernel_ramp_s, "s", 1e-7, 3e-5, "Start and end of one matrix product at clock_max"},
+    {"attention_ramp_s", &P::attention_ramp_s, "s", 1e-7, 6e-5, "Start and end of one layer's attention at clock_max"},
+    {"prefill_attention_efficiency", &P::prefill_attention_efficiency, "", 0.05, 1.2,
+     "Share of the peak 16-bit FLOP/s in prompt attention"},
+    {"prefill_attention_memory_efficiency", &P::prefill_attention_memory_efficiency, "", 0.02, 2.0,
+     "Share of the memory bandwidth for Q, K, V and output of prompt attention"},
+    {"decode_attention_efficiency", &P::decode_attention_efficiency, "", 0.1, 1.0,
+     "Share of the memory bandwidth when reading KV at clock_max"},
+    {"decode_attention_clock_share", &P::decode_attention_clock_share, "", 0.0, 1.0,
+     "Share of the KV reading time that scales with 1/clock"},
+    {"decode_attention_request_s", &P::decode_attention_request_s, "s", 0.0, 5e-6,
+     "Decode attention per request and layer at clock_max"},
+    {"layer_overhead_s", &P::layer_overhead_s, "s", 0.0, 2e-4, "Small kernels of one layer at clock_max"},
+    {"elementwise_passes", &P::elementwise_passes, "", 0.0, 60.0,
+     "Activation traffic of the small kernels, in tokens x hidden x 2 bytes per layer"},
+    {"allreduce_latency_s", &P::allreduce_latency_s, "s", 0.0, 1e-4, "One all-reduce of a few bytes at clock_max"},
+    {"allreduce_efficiency", &P::allreduce_efficiency, "", 0.05, 1.0, "Share of the link bandwidth in all-reduce"},
+    {"latency_clock_share", &P::latency_clock_share, "", 0.0, 1.0,
+     "Share of ramps, small kernels and all-reduce latency that scales with 1/clock"},
+    {"step_gap_s", &P::step_gap_s, "s", 0.0, 0.05, "CPU time of the serving framework per step"},
+    {"request_gap_s", &P::request_gap_s, "s", 0.0, 1e-3, "CPU time of the serving framework per request in a step"},
+    {"idle_floor_w", &P::idle_floor_w, "W", 0.0, 500.0, "Idle power with the model loaded at a very low clock"},
+    {"idle_clock_w", &P::idle_clock_w, "W", 0.0, 500.0, "What idling at clock_max adds"},
+    {"idle_clock_exponent", &P::idle_clock_exponent, "", 0.5, 8.0, "Idle power = floor + clock part x (f/fmax)^this"},
+    {"busy_w", &P::busy_w, "W", 0.0, 600.0, "Any kernel running at clock_max, over idle"},
+    {"busy_exponent", &P::busy_exponent, "", 0.2, 5.0, "Busy power ~ (f/fmax)^this"},
+    {"tensor_pj_per_flop", &P::tensor_pj_per_flop, "pJ", 0.0, 5.0,
+     "Energy of a 16-bit tensor operation at clock_max; 8-bit costs in proportion to its peak rate"},
+    {"tensor_exponent", &P::tensor_exponent, "", 0.0, 4.0, "Energy per operation ~ (f/fmax)^this (voltage squared)"},
+    {"memory_pj_per_byte", &P::memory_pj_per_byte, "pJ", 0.0, 500.0,
+     "Energy of moving a byte from memory at clock_max"},
+    {"memory_exponent", &P::memory_exponent, "", 0.0, 4.0, "Energy per byte ~ (f/fmax)^this"},
+    {"clip_share", &P::clip_share, "", 0.8, 1.0, "Share of TDP at which the card settles when it lowers its clock"},
+});
+
+}  // namespace
+
+std::span<const ProfileField> profile_fields() { return kFields; }
+
+}  // namespace wattle::engine

@@ -1,0 +1,66 @@
+#include "fidelity/experiment.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace wattle::fidelity {
+
+const GpuSpec* Catalog::gpu(std::string_view name) const {
+  const auto at = gpus.find(name);
+  return at == gpus.end() ? nullptr : &at->second;
+}
+
+const LlmSpec* Catalog::llm(std::string_view published) const {
+  std::string name(published.substr(published.rfind('/') + 1));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string_view prefix : {"meta-"}) {
+    if (name.starts_with(prefix)) name.erase(0, prefix.size());
+  }
+  for (bool cut = true; cut;) {
+    cut = false;
+    for (const std::string_view suffix : {"-instruct", "-hf", "-it", "-fp8", "-2507"}) {
+      if (name.ends_with(suffix)) {
+        name.resize(name.size() - suffix.size());
+        cut = true;
+      }
+    }
+  }
+  if (const auto at = llms.find(name); at != llms.end()) return &at->second;
+  // A generation that shares its shapes: Llama-3 and Llama-3.1, Llama2 written without the dash.
+  for (const auto& [from, to] : {std::pair<std::string_view, std::string_view>{"llama-3.1-", "llama-3-"},
+                                 {"llama-3-", "llama-3.1-"},
+                                 {"llama2-", "llama-2-"}}) {
+    if (!name.starts_with(from)) continue;
+    const auto at = llms.find(std::string(to) + name.substr(from.size()));
+    if (at != llms.end()) return &at->second;
+  }
+  return nullptr;
+}
+
+bool held_out(std::string_view set, std::string_view row) {
+  std::uint64_t h = 14695981039346656037ULL;  // FNV-1a, then mixed: its low bits alone are weak
+  for (const std::string_view part : {set, std::string_view("|"), row}) {
+    for (const char c : part) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  }
+  h ^= h >> 33;
+  h *= 0xff51afd7ed558ccdULL;
+  h ^= h >> 33;
+  return h % 4 == 0;
+}
+
+engine::EngineOptions benchmark_engine() {
+  engine::EngineOptions options;
+  options.gpu_memory_utilization = 0.97;
+  options.activation_bytes_per_gpu = 1.5e9;
+  return options;
+}
+
+Result<Collection> collect(const std::string& data, const Catalog& catalog) {
+  Collection all;
+  for (const auto reader : {collect_kernels, collect_clock_sweep, collect_serving, collect_runs}) {
+    if (auto ok = reader(data, catalog, all); !ok) return std::unexpected(ok.error());
+  }
+  return all;
+}
+
+}  // namespace wattle::fidelity

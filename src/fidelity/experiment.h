@@ -1,0 +1,80 @@
+#pragma once
+// One published or measured row and how to obtain our value for it.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/hardware_profile.h"
+#include "engine/step_model.h"
+#include "model/hardware.h"
+
+namespace wattle::fidelity {
+
+/// Every specification and profile known, by name.
+struct Catalog {
+  std::map<std::string, GpuSpec, std::less<>> gpus;
+  std::map<std::string, LlmSpec, std::less<>> llms;
+  std::map<std::string, engine::HardwareProfile, std::less<>> profiles;
+
+  [[nodiscard]] const GpuSpec* gpu(std::string_view name) const;
+  /// By a published name: "meta-llama/Llama-3.1-8B-Instruct" finds "llama-3.1-8b".
+  [[nodiscard]] const LlmSpec* llm(std::string_view published) const;
+};
+
+/// What a power model other than ours would say; the time comes from our step model in either case.
+enum class PowerLaw : std::uint8_t {
+  Ours,
+  Mfu,             ///< Vidur-Energy: idle + (max - idle) x min(1, (mfu / 0.45)^0.7)
+  ThreeConstants,  ///< one power each for idle, prompt and decode steps
+};
+
+/// Constants of the rival models, from the data sheet and from the fitted rows of the same set.
+struct Rival {
+  PowerLaw law = PowerLaw::Ours;
+  double idle_w = 0.0;  ///< per GPU
+  double prefill_w = 0.0;
+  double decode_w = 0.0;
+};
+
+struct Quantity {
+  std::string name;  ///< unit last: power_w, ttft_p99_ms
+  double measured = 0.0;
+};
+
+struct Experiment {
+  std::string set;  ///< data set and, after a slash, the part of it
+  std::string row;  ///< condition, readable
+  std::string gpu;
+  std::vector<Quantity> quantities;
+  bool fitted = false;  ///< may be used for fitting; else never seen by it
+  std::string why_not;  ///< reason a row is known but not scored
+  /// Our value of every quantity, NaN where the model says it cannot run.
+  std::function<std::vector<double>(const engine::HardwareProfile&, const Rival&)> simulate;
+};
+
+/// Everything found under a data directory; sets that are not there are named in `absent`.
+struct Collection {
+  std::vector<Experiment> experiments;
+  std::vector<std::string> absent;
+};
+
+/// Reads all known sets. Errors: a file that is there but malformed.
+[[nodiscard]] Result<Collection> collect(const std::string& data, const Catalog& catalog);
+
+// One reader per kind of set; each appends to `to`.
+[[nodiscard]] Result<void> collect_kernels(const std::string& data, const Catalog& catalog, Collection& to);
+[[nodiscard]] Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog, Collection& to);
+[[nodiscard]] Result<void> collect_serving(const std::string& data, const Catalog& catalog, Collection& to);
+[[nodiscard]] Result<void> collect_runs(const std::string& data, const Catalog& catalog, Collection& to);
+
+/// A stated hold-out: one row in four, chosen by the row's text alone, so that a row keeps its side for ever.
+[[nodiscard]] bool held_out(std::string_view set, std::string_view row);
+
+/// Options of the benchmark runs behind the measured sets: nearly all memory, no small cap on requests.
+[[nodiscard]] engine::EngineOptions benchmark_engine();
+
+}  // namespace wattle::fidelity

@@ -1,0 +1,252 @@
+// Kernel tables: aiconfigurator (GEMM, attention, all-reduce; power on H200 and B200) and Vidur's operators.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "fidelity/experiment.h"
+#include "fidelity/kernel.h"
+#include "fidelity/table.h"
+
+namespace wattle::fidelity {
+namespace {
+
+using engine::HardwareProfile;
+using engine::Operations;
+using engine::Work;
+
+struct Files {
+  const char* gpu;
+  const char* prefix;
+  const char* power;  // infix of files that carry power
+};
+
+constexpr Files kFiles[] = {
+    {"a100-80g", "a100", ""}, {"h100", "h100", ""}, {"h200", "h200", "_power"}, {"b200", "b200", "_power"}};
+
+// Every n-th row is plenty for a table of tens of thousands, and keeps the command within its time.
+constexpr std::size_t kMostRows = 1500;
+constexpr double kShortestPowerMs = 0.05;  // shorter kernels read low on the meter
+constexpr double kShortestFp8Ms = 0.10;    // below, these readings are the launch of several kernels
+
+Result<Table> optional_table(const std::string& file, const std::string& name, Collection& to, bool& there) {
+  there = std::filesystem::exists(file);
+  if (!there) {
+    to.absent.push_back(name);
+    return Table{};
+  }
+  return Table::read(file);
+}
+
+/// An LLM of one layer whose heads are the row's.
+LlmSpec attention_only(double heads, double kv_heads) {
+  LlmSpec llm;
+  llm.layers = 1;
+  llm.heads = static_cast<std::int32_t>(heads);
+  llm.kv_heads = static_cast<std::int32_t>(kv_heads);
+  return llm;
+}
+
+std::function<std::vector<double>(const HardwareProfile&, const Rival&)> kernel_simulation(
+    const GpuSpec& gpu, LlmSpec llm, std::int32_t tp, bool power, double flops,
+    std::function<Work(const Operations&)> work) {
+  return [&gpu, llm = std::move(llm), tp, power, flops, work = std::move(work)](const HardwareProfile& profile,
+                                                                                const Rival& rival) {
+    const KernelResult r = repeat_kernel(gpu, llm, tp, profile, work);
+    std::vector<double> values{r.seconds * 1e3};
+    if (!power) return values;
+    if (rival.law == PowerLaw::Mfu) {
+      const double mfu = flops / r.seconds / gpu.bf16_flops_per_s;
+      values.push_back(rival.idle_w + (gpu.tdp.value() - rival.idle_w) * std::min(1.0, std::pow(mfu / 0.45, 0.7)));
+    } else if (rival.law == PowerLaw::ThreeConstants) {
+      values.push_back(rival.decode_w);
+    } else {
+      values.push_back(r.power_w);
+    }
+    return values;
+  };
+}
+
+void add(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu, double latency_ms,
+         double power_w, const LlmSpec& llm, std::int32_t tp, double flops,
+         std::function<Work(const Operations&)> work) {
+  Experiment e;
+  e.set = set;
+  e.row = row;
+  e.gpu = gpu.name;
+  e.fitted = !held_out(set, row);
+  e.quantities.push_back({"latency_ms", latency_ms});
+  const bool power = power_w > 0.0 && latency_ms >= kShortestPowerMs;
+  if (power) e.quantities.push_back({"power_w", power_w});
+  e.simulate = kernel_simulation(gpu, llm, tp, power, flops, std::move(work));
+  to.experiments.push_back(std::move(e));
+}
+
+std::size_t stride(std::size_t rows) { return std::max<std::size_t>(1, rows / kMostRows); }
+
+/// Readings of a kernel far below those of a smaller one of the same shape are the meter's, not the kernel's.
+bool reads_low(double power, double& envelope) {
+  const bool low = power < 0.7 * envelope;
+  envelope = std::max(envelope, power);
+  return low;
+}
+
+Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, Collection& to) {
+  const std::string file = fmt::format("{}/aiconfigurator/{}_gemm{}.csv", data, f.prefix, f.power);
+  bool there = false;
+  Result<Table> read = optional_table(file, fmt::format("aiconfigurator/{}-gemm", f.prefix), to, there);
+  if (!read) return std::unexpected(read.error());
+  if (!there) return {};
+  const Table& t = *read;
+  const std::string set = fmt::format("aiconfigurator/{}-gemm", f.prefix);
+  double envelope = 0.0;
+  std::string shape;
+  std::size_t kept = 0;
+  const std::size_t step = stride(t.rows());
+  for (std::size_t i = 0; i < t.rows(); ++i) {
+    const std::string& dtype = t.text(i, "dtype");
+    const bool fp8 = dtype.starts_with("fp8");
+    if (!fp8 && dtype != "bfloat16") continue;
+    const double m = t.number(i, "m");
+    const double n = t.number(i, "n");
+    const double k = t.number(i, "k");
+    const double ms = t.number(i, "latency_ms");
+    double power = t.has("power_w") ? t.number(i, "power_w") : 0.0;
+    const std::string here = fmt::format("{}{}{}", dtype, n, k);
+    if (here != shape) {
+      shape = here;
+      envelope = 0.0;
+    }
+    if (ms >= kShortestPowerMs && reads_low(power, envelope)) power = 0.0;
+    if (dtype == "fp8_block" && ms < kShortestFp8Ms) continue;
+    if (kept++ % step != 0) continue;
+    LlmSpec llm;
+    llm.dtype = fp8 ? Dtype::Fp8 : Dtype::Bf16;
+    add(to, set + (fp8 ? "-fp8" : "-bf16"), fmt::format("m={} n={} k={}", m, n, k), gpu, ms, power, llm, 1,
+        2 * m * n * k, [m, n, k](const Operations& o) { return o.product(m, n, k); });
+  }
+  return {};
+}
+
+Result<void> attention(const std::string& data, const Files& f, const GpuSpec& gpu, bool decode, Collection& to) {
+  const std::string kind = decode ? "generation" : "context";
+  const std::string set = fmt::format("aiconfigurator/{}-{}-attention", f.prefix, kind);
+  bool there = false;
+  Result<Table> read = optional_table(
+      fmt::format("{}/aiconfigurator/{}_{}_attention{}.csv", data, f.prefix, kind, f.power), set, to, there);
+  if (!read) return std::unexpected(read.error());
+  if (!there) return {};
+  const Table& t = *read;
+  const std::size_t step = stride(t.rows());
+  for (std::size_t i = 0; i < t.rows(); i += step) {
+    if (t.text(i, "kv_cache_dtype") != "bfloat16") continue;
+    const double heads = t.number(i, "num_heads");
+    const double kv = t.number(i, "num_kv_heads");
+    const double batch = t.number(i, "batch_size");
+    const double length = t.number(i, decode ? "context_len" : "input_len");
+    const std::string row = fmt::format("heads={} kv_heads={} batch={} length={}", heads, kv, batch, length);
+    const double pairs = decode ? batch * length : batch * length * length / 2;
+    const auto work = [batch, length, decode, pairs](const Operations& o) {
+      if (decode) {
+        return o.attention_ramp() + o.decode_attention_per_request() * batch +
+               o.decode_attention_per_kv_token() * pairs;
+      }
+      return o.attention_ramp() + o.prefill_attention_per_pair() * pairs +
+             o.prefill_attention_per_token() * (batch * length);
+    };
+    add(to, set, row, gpu, t.number(i, "latency_ms"), t.has("power_w") ? t.number(i, "power_w") : 0.0,
+        attention_only(heads, kv), 1, 4 * pairs * heads * 128, work);
+  }
+  return {};
+}
+
+Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& gpu, Collection& to) {
+  const std::string set = fmt::format("aiconfigurator/{}-allreduce", f.prefix);
+  const std::string file = fmt::format("{}/aiconfigurator/{}_allreduce.csv", data, f.prefix);
+  if (!std::filesystem::exists(file)) return {};
+  Result<Table> read = Table::read(file);
+  if (!read) return std::unexpected(read.error());
+  for (std::size_t i = 0; i < read->rows(); ++i) {
+    if (read->text(i, "backend") != "vllm_graph") continue;
+    const double elements = read->number(i, "message_elems");
+    if (elements > 2e8) continue;  // no step of any LLM sends half a gigabyte at once
+    const double gpus = read->number(i, "num_gpus");
+    LlmSpec llm;
+    llm.layers = 1;
+    add(to, set, fmt::format("gpus={} elements={}", gpus, elements), gpu, read->number(i, "latency_ms"), 0.0, llm,
+        static_cast<std::int32_t>(gpus), 0.0, [elements](const Operations& o) { return o.all_reduce(elements * 2.0); });
+  }
+  return {};
+}
+
+struct VidurFile {
+  const char* gpu;
+  const char* file;
+  const char* llm;
+};
+constexpr VidurFile kVidur[] = {
+    {"a100-80g", "a100_Llama-2-70b-hf", "llama-2-70b"},   {"a100-80g", "a100_Llama-2-7b-hf", "llama-2-7b"},
+    {"a100-80g", "a100_Meta-Llama-3-70B", "llama-3-70b"}, {"a100-80g", "a100_Meta-Llama-3-8B", "llama-3-8b"},
+    {"h100", "h100_Llama-2-70b-hf", "llama-2-70b"},       {"h100", "h100_Llama-2-7b-hf", "llama-2-7b"}};
+
+/// One layer without attention and all-reduce: the products and the small kernels.
+Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& to) {
+  for (const VidurFile& v : kVidur) {
+    const std::string set = fmt::format("vidur-profiles/{}", v.file);
+    bool there = false;
+    Result<Table> read = optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, there);
+    if (!read) return std::unexpected(read.error());
+    const GpuSpec* gpu = catalog.gpu(v.gpu);
+    const LlmSpec* published = catalog.llm(v.llm);
+    if (!there || gpu == nullptr || published == nullptr) continue;
+    LlmSpec llm = *published;
+    llm.layers = 1;
+    const std::size_t step = std::max<std::size_t>(1, read->rows() / 200);
+    for (std::size_t i = 0; i < read->rows(); i += step) {
+      double ms = 0.0;
+      for (const char* column : {"attn_pre_proj_ms", "attn_post_proj_ms", "mlp_up_proj_ms", "mlp_down_proj_ms"}) {
+        ms += read->number(i, column);
+      }
+      const auto tp = static_cast<std::int32_t>(read->number(i, "tp"));
+      const double tokens = read->number(i, "num_tokens");
+      if (std::isnan(ms)) continue;
+      const double heads = static_cast<double>(llm.heads) / tp;
+      const double kv = std::max(1.0, static_cast<double>(llm.kv_heads) / tp);
+      const double ffn = static_cast<double>(llm.ffn) / tp;
+      const double hidden = llm.hidden;
+      const double head_dim = llm.head_dim;
+      const auto work = [=](const Operations& o) {
+        return o.product(tokens, (heads + 2 * kv) * head_dim, hidden) + o.product(tokens, hidden, heads * head_dim) +
+               o.product(tokens, 2 * ffn, hidden) + o.product(tokens, hidden, ffn);
+      };
+      Experiment e;
+      e.set = set;
+      e.row = fmt::format("tp={} tokens={}", tp, tokens);
+      e.gpu = gpu->name;
+      e.quantities = {{"products_ms", ms}};
+      e.simulate = kernel_simulation(*gpu, llm, tp, false, 0.0, work);
+      to.experiments.push_back(std::move(e));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> collect_kernels(const std::string& data, const Catalog& catalog, Collection& to) {
+  for (const Files& f : kFiles) {
+    const GpuSpec* gpu = catalog.gpu(f.gpu);
+    if (gpu == nullptr) continue;
+    if (auto ok = gemm(data, f, *gpu, to); !ok) return ok;
+    for (const bool decode : {false, true}) {
+      if (auto ok = attention(data, f, *gpu, decode, to); !ok) return ok;
+    }
+    if (auto ok = all_reduce(data, f, *gpu, to); !ok) return ok;
+  }
+  return vidur(data, catalog, to);
+}
+
+}  // namespace wattle::fidelity

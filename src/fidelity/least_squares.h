@@ -1,0 +1,28 @@
+#pragma once
+// Deterministic robust least squares: Levenberg-Marquardt with box bounds, a soft-L1 loss and a weak prior.
+#include <functional>
+#include <vector>
+
+namespace wattle::fidelity {
+
+struct FitParameter {
+  double start = 0.0;
+  double low = 0.0;
+  double high = 1.0;
+  double prior = 0.0;         ///< where the parameter stays when the data say nothing
+  double prior_weight = 0.0;  ///< per (unit of the range)^2
+};
+
+struct FitResult {
+  std::vector<double> values;
+  double cost_before = 0.0;
+  double cost = 0.0;
+  int iterations = 0;
+};
+
+/// `residuals` maps parameters to weighted residuals; a NaN counts as zero. `scale`: where the loss turns linear.
+[[nodiscard]] FitResult fit_least_squares(
+    const std::vector<FitParameter>& parameters,
+    const std::function<std::vector<double>(const std::vector<double>&)>& residuals, double scale, int max_iterations);
+
+}  // namespace wattle::fidelity

@@ -1,0 +1,147 @@
+// Whole runs: VoltanaLLM's disaggregated A100 instances at fixed clocks, Splitwise's prompt and token times.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "fidelity/baselines.h"
+#include "fidelity/experiment.h"
+#include "fidelity/serving_test.h"
+#include "fidelity/table.h"
+
+namespace wattle::fidelity {
+namespace {
+
+using engine::HardwareProfile;
+using engine::StepModel;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+/// Mean and coefficient of variation of prompt and output lengths (docs of the two data sets).
+struct Lengths {
+  double input, input_cv, output, output_cv;
+};
+Lengths lengths_of(const std::string& dataset) {
+  if (dataset == "LMSYS") return {78, 133.0 / 78, 175, 166.0 / 175};
+  return {280, 376.0 / 280, 191, 209.0 / 191};
+}
+
+/// Two prefill and two decode instances, arrivals split evenly; runs of 120 s.
+Result<void> voltana(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string file = data + "/VoltanaLLM/paper_main_result_digitised.csv";
+  const GpuSpec* gpu = catalog.gpu("a100-80g");
+  if (!std::filesystem::exists(file) || gpu == nullptr) {
+    to.absent.push_back("VoltanaLLM");
+    return {};
+  }
+  const Result<Table> t = Table::read(file);
+  if (!t) return std::unexpected(t.error());
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    const std::string& system = t->text(i, "system");
+    const LlmSpec* llm = catalog.llm(t->text(i, "model"));
+    const double energy = t->number(i, "energy_j");
+    if (!system.starts_with("sglang_") || llm == nullptr || std::isnan(energy)) continue;
+    const std::int32_t tp = llm->hidden >= 5120 ? 2 : 1;  // Qwen3-32B ran on pairs of GPUs
+    const double rate = t->number(i, "rps");
+    const Lengths lengths = lengths_of(t->text(i, "dataset"));
+    Load load;
+    load.rate_per_s = rate / 2.0;
+    load.requests = static_cast<std::int32_t>(rate / 2.0 * 120.0);
+    load.input_mean = lengths.input;
+    load.input_cv = lengths.input_cv;
+    load.output_mean = lengths.output;
+    load.output_cv = lengths.output_cv;
+    load.clock = MegaHertz(system == "sglang_1410" ? 1410 : 1005);
+    Experiment e;
+    e.set = "VoltanaLLM/fixed-clocks";
+    e.row = fmt::format("{} {} rps={} mhz={}", t->text(i, "model"), t->text(i, "dataset"), rate, load.clock.value());
+    e.gpu = gpu->name;
+    e.fitted = !held_out(e.set, e.row);
+    e.quantities = {{"energy_j", energy}};
+    e.simulate = [gpu, llm, tp, load](const HardwareProfile& profile, const Rival& rival) -> std::vector<double> {
+      Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
+      if (!model) return {kNone};
+      const RivalPower power{rival, *gpu, *llm, tp};
+      double watts = 0.0;
+      double seconds = 0.0;
+      for (const bool prefill : {true, false}) {
+        Load side = load;
+        side.prefill_only = prefill;
+        side.decode_only = !prefill;
+        const Measured m = run(*model, side, &RivalPower::step, &power);
+        if (!m.feasible) return {kNone};
+        watts += 2.0 * m.rival_power_w;
+        seconds = std::max(seconds, m.duration_s);
+      }
+      return {watts * seconds};
+    };
+    to.experiments.push_back(std::move(e));
+  }
+  return {};
+}
+
+Result<void> splitwise(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string file = data + "/splitwise-perf/perf_model.csv";
+  if (!std::filesystem::exists(file)) {
+    to.absent.push_back("splitwise-perf");
+    return {};
+  }
+  const Result<Table> t = Table::read(file);
+  if (!t) return std::unexpected(t.error());
+  std::map<std::string, std::size_t> seen;  // repeats of one condition: the first stands for all
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    const std::string& hardware = t->text(i, "hardware");
+    if (hardware.find("pcap") != std::string::npos) continue;  // computed from the row above, not measured
+    const GpuSpec* gpu = catalog.gpu(hardware.starts_with("h100") ? "h100" : "a100-80g");
+    const LlmSpec* llm = catalog.llm(t->text(i, "model"));
+    if (gpu == nullptr || llm == nullptr) continue;
+    const auto tp = static_cast<std::int32_t>(t->number(i, "tensor_parallel"));
+    const auto prompt = static_cast<std::int64_t>(t->number(i, "prompt_size"));
+    const auto batch = static_cast<std::int32_t>(t->number(i, "batch_size"));
+    const auto output = static_cast<std::int64_t>(t->number(i, "token_size"));
+    Experiment e;
+    e.set = "splitwise-perf/" + gpu->name;
+    e.row = fmt::format("{} tp={} prompt={} batch={} output={}", llm->name, tp, prompt, batch, output);
+    if (!seen.emplace(e.row, i).second) continue;
+    e.gpu = gpu->name;
+    e.quantities = {{"prompt_ms", t->number(i, "prompt_time")}, {"token_ms", t->number(i, "token_time")}};
+    const double share = t->number(i, "average_power");
+    const bool power = share > 0.0;
+    if (power) e.quantities.push_back({"power_w", share * gpu->tdp.value() * tp});
+    e.simulate = [gpu, llm, tp, prompt, batch, output, power](const HardwareProfile& profile,
+                                                              const Rival& rival) -> std::vector<double> {
+      Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
+      if (!model) return std::vector<double>(power ? 3 : 2, kNone);
+      const double unit = 1e-9 / static_cast<double>(std::int64_t{1} << engine::kTimeFractionBits);
+      const StepShape first{0, 0, batch, prompt * batch, batch * prompt * prompt / 2};
+      const engine::StepCost p = model->mixed(first, gpu->clock_max);
+      const StepShape later{batch, batch * (prompt + output / 2), 0, 0, 0};
+      const engine::StepCost d = model->mixed(later, gpu->clock_max);
+      const double ps = static_cast<double>(p.duration) * unit;
+      const double ds = static_cast<double>(d.duration) * unit;
+      std::vector<double> values{ps * 1e3, ds * 1e3};
+      if (power) {
+        const RivalPower other{rival, *gpu, *llm, tp};
+        const double pw = RivalPower::step(&other, first, ps, to_watts(p.power).value());
+        const double dw = RivalPower::step(&other, later, ds, to_watts(d.power).value());
+        const double decoding = ds * static_cast<double>(output - 1);
+        values.push_back((pw * ps + dw * decoding) / (ps + decoding));
+      }
+      return values;
+    };
+    to.experiments.push_back(std::move(e));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> collect_runs(const std::string& data, const Catalog& catalog, Collection& to) {
+  if (auto ok = voltana(data, catalog, to); !ok) return ok;
+  return splitwise(data, catalog, to);
+}
+
+}  // namespace wattle::fidelity

@@ -1,0 +1,119 @@
+#include "fidelity/score.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <tuple>
+
+namespace wattle::fidelity {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+bool is_power(const std::string& quantity) {
+  return quantity == "power_w" || quantity == "energy_j" || quantity == "energy_per_token_j";
+}
+
+template <typename F>
+void for_all(std::size_t n, unsigned threads, F body) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < n; i = next++) body(i);
+  };
+  std::vector<std::jthread> pool;
+  for (unsigned t = 1; t < threads; ++t) pool.emplace_back(work);
+  work();
+}
+
+/// The three constants a person would put down for a card: measured idle, TDP for prompts, 65 % of it for decode.
+Rival rival(PowerLaw law, const GpuSpec& gpu, const engine::HardwareProfile& profile) {
+  Rival r;
+  r.law = law;
+  r.idle_w = profile.idle_floor_w + profile.idle_clock_w;
+  r.prefill_w = gpu.tdp.value();
+  r.decode_w = 0.65 * gpu.tdp.value();
+  return r;
+}
+
+double quantile(std::vector<double> v, double p) {
+  std::ranges::sort(v);
+  const double at = p * static_cast<double>(v.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, v.size() - 1);
+  return v[low] + (at - static_cast<double>(low)) * (v[high] - v[low]);
+}
+
+double mean_of(const std::vector<double>& v) {
+  double sum = 0.0;
+  for (const double x : v) sum += x;
+  return v.empty() ? kNone : sum / static_cast<double>(v.size());
+}
+
+}  // namespace
+
+Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog, unsigned threads, bool rivals) {
+  std::vector<std::vector<ScoredRow>> rows(experiments.size());
+  for_all(experiments.size(), threads, [&](std::size_t i) {
+    const Experiment& e = experiments[i];
+    const auto profile = catalog.profiles.find(e.gpu);
+    const GpuSpec* gpu = catalog.gpu(e.gpu);
+    if (profile == catalog.profiles.end() || gpu == nullptr) return;
+    const std::vector<double> ours = e.simulate(profile->second, Rival{});
+    const bool power = std::ranges::any_of(e.quantities, [](const Quantity& q) { return is_power(q.name); });
+    std::vector<double> mfu;
+    std::vector<double> constants;
+    if (rivals && power) {
+      mfu = e.simulate(profile->second, rival(PowerLaw::Mfu, *gpu, profile->second));
+      constants = e.simulate(profile->second, rival(PowerLaw::ThreeConstants, *gpu, profile->second));
+    }
+    for (std::size_t q = 0; q < e.quantities.size(); ++q) {
+      ScoredRow row{e.set, e.row, e.gpu,   e.quantities[q].name, e.quantities[q].measured, ours[q], kNone,
+                    kNone, kNone, e.fitted};
+      row.error = ours[q] / row.measured - 1.0;
+      if (!mfu.empty() && is_power(row.quantity)) {
+        row.mfu_error = mfu[q] / row.measured - 1.0;
+        row.constants_error = constants[q] / row.measured - 1.0;
+      }
+      rows[i].push_back(std::move(row));
+    }
+  });
+  Scores scores;
+  std::map<std::tuple<std::string, std::string, bool>, std::vector<const ScoredRow*>> groups;
+  for (auto& some : rows) {
+    for (ScoredRow& row : some) {
+      if (!std::isfinite(row.error)) {
+        ++scores.infeasible;
+        continue;
+      }
+      scores.rows.push_back(std::move(row));
+    }
+  }
+  for (const ScoredRow& row : scores.rows) groups[{row.set, row.quantity, row.fitted}].push_back(&row);
+  for (const auto& [key, members] : groups) {
+    ScoredSet s;
+    std::tie(s.set, s.quantity, s.fitted) = key;
+    s.rows = members.size();
+    std::vector<double> absolute;
+    std::vector<double> plain;
+    std::vector<double> mfu;
+    std::vector<double> constants;
+    for (const ScoredRow* row : members) {
+      absolute.push_back(std::abs(row->error));
+      plain.push_back(row->error);
+      if (std::isfinite(row->mfu_error)) mfu.push_back(std::abs(row->mfu_error));
+      if (std::isfinite(row->constants_error)) constants.push_back(std::abs(row->constants_error));
+    }
+    s.mape = mean_of(absolute);
+    s.median = quantile(absolute, 0.5);
+    s.p90 = quantile(absolute, 0.9);
+    s.bias = mean_of(plain);
+    s.mfu_power_law = mean_of(mfu);
+    s.three_constants = mean_of(constants);
+    scores.sets.push_back(std::move(s));
+  }
+  return scores;
+}
+
+}  // namespace wattle::fidelity

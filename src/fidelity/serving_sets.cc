@@ -1,0 +1,258 @@
+// Serving runs on one instance at steady load: the H100 clock sweep, ML.ENERGY, aiconfigurator's end-to-end samples.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "fidelity/baselines.h"
+#include "fidelity/experiment.h"
+#include "fidelity/serving_test.h"
+#include "fidelity/table.h"
+
+namespace wattle::fidelity {
+namespace {
+
+using engine::HardwareProfile;
+using engine::StepModel;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+struct Instance {
+  GpuSpec gpu;
+  LlmSpec llm;
+  std::int32_t tp = 1;
+};
+
+std::optional<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
+  Result<StepModel> made = StepModel::make(at.gpu, at.llm, at.tp, profile, benchmark_engine());
+  if (!made) return std::nullopt;
+  return std::move(*made);
+}
+
+/// Reads `names` from a run, in the order asked.
+std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantities, bool rival) {
+  std::vector<double> values;
+  for (const Quantity& q : quantities) {
+    double v = kNone;
+    const double power = rival ? m.rival_power_w : m.power_w;
+    if (!m.feasible) {
+      v = kNone;
+    } else if (q.name == "power_w") {
+      v = power;
+    } else if (q.name == "ttft_p99_ms") {
+      v = m.ttft_p99_s * 1e3;
+    } else if (q.name == "ttft_mean_ms") {
+      v = m.ttft_mean_s * 1e3;
+    } else if (q.name == "tpot_p99_ms") {
+      v = m.tpot_p99_s * 1e3;
+    } else if (q.name == "tpot_mean_ms") {
+      v = m.tpot_mean_s * 1e3;
+    } else if (q.name == "itl_p50_ms") {
+      v = m.itl_p50_s * 1e3;
+    } else if (q.name == "energy_per_token_j") {
+      v = power / m.output_tokens_per_s;
+    }
+    values.push_back(v);
+  }
+  return values;
+}
+
+std::function<std::vector<double>(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
+                                                                               std::vector<Quantity> quantities) {
+  return [at = std::move(at), load, quantities = std::move(quantities)](const HardwareProfile& profile,
+                                                                        const Rival& rival) {
+    const std::optional<StepModel> model = instance(at, profile);
+    if (!model) return std::vector<double>(quantities.size(), kNone);
+    if (rival.law == PowerLaw::Ours) return pick(run(*model, load), quantities, false);
+    const RivalPower power{rival, at.gpu, at.llm, at.tp};
+    return pick(run(*model, load, &RivalPower::step, &power), quantities, true);
+  };
+}
+
+Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, const LlmSpec& llm, Collection& to) {
+  for (const bool idle : {true, false}) {
+    const std::string file = folder + (idle ? "/h100_idle_power.csv" : "/h100_prefill_busy_power.csv");
+    if (!std::filesystem::exists(file)) continue;
+    const Result<Table> t = Table::read(file);
+    if (!t) return std::unexpected(t.error());
+    for (std::size_t i = 0; i < t->rows(); ++i) {
+      const auto tp = static_cast<std::int32_t>(t->number(i, "tp"));
+      const MegaHertz clock(static_cast<std::int32_t>(t->number(i, "freq_mhz")));
+      const double tokens = idle ? 0.0 : t->number(i, "prefill_tokens");
+      Experiment e;
+      e.set = idle ? "vllm-fork-Louis-99/idle" : "vllm-fork-Louis-99/prefill-busy";
+      e.row = idle ? fmt::format("tp={} mhz={}", tp, clock.value())
+                   : fmt::format("tp={} mhz={} tokens={}", tp, clock.value(), tokens);
+      e.gpu = gpu.name;
+      e.fitted = !held_out(e.set, e.row);
+      e.quantities = {{"power_w", t->number(i, idle ? "instance_idle_power_w" : "instance_power_w")}};
+      const Instance at{gpu, llm, tp};
+      e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> std::vector<double> {
+        const std::optional<StepModel> model = instance(at, profile);
+        if (!model) return {kNone};
+        StepShape shape;
+        if (tokens > 0) {
+          shape.prefill_requests = 1;
+          shape.prefill_tokens = static_cast<std::int64_t>(tokens);
+          shape.prefill_context_tokens = shape.prefill_tokens * shape.prefill_tokens / 2;
+        }
+        double ours = to_watts(model->idle_power(clock)).value();
+        double seconds = 0.0;
+        if (tokens > 0) {
+          const engine::StepCost cost = model->mixed(shape, clock);
+          ours = to_watts(cost.power).value();
+          seconds = static_cast<double>(cost.duration) * 1e-9 / (std::int64_t{1} << engine::kTimeFractionBits);
+        }
+        if (rival.law == PowerLaw::Ours) return {ours};
+        const RivalPower power{rival, at.gpu, at.llm, at.tp};
+        return {RivalPower::step(&power, shape, seconds, ours)};
+      };
+      to.experiments.push_back(std::move(e));
+    }
+  }
+  return {};
+}
+
+/// Published names of the GPUs.
+std::string gpu_of(const std::string& published) {
+  if (published.find("h200") != std::string::npos || published.find("H200") != std::string::npos) return "h200";
+  if (published.find("h100") != std::string::npos || published.find("H100") != std::string::npos) return "h100";
+  if (published.find("b200") != std::string::npos || published.find("B200") != std::string::npos) return "b200";
+  if (published.find("A100-SXM4-40GB") != std::string::npos) return "a100-40g";
+  if (published.find("a100") != std::string::npos || published.find("A100") != std::string::npos) return "a100-80g";
+  return published;
+}
+
+/// Prompt lengths are not in the table. Chat and reasoning prompts: what fills the KV cache where it limits the batch
+/// (Llama-3.1-8B and 70B on H100, about 300 tokens); code completion carries a file.
+double prompt_mean(const std::string& task) { return task.find("fim") != std::string::npos ? 1500.0 : 300.0; }
+
+Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string file = data + "/mlenergy/v3_llm_configs.csv";
+  if (!std::filesystem::exists(file)) {
+    to.absent.push_back("mlenergy");
+    return {};
+  }
+  const Result<Table> t = Table::read(file);
+  if (!t) return std::unexpected(t.error());
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    const std::string& task = t->text(i, "task");
+    const GpuSpec* gpu = catalog.gpu(gpu_of(t->text(i, "gpu_model")));
+    const LlmSpec* llm = catalog.llm(t->text(i, "model_id"));
+    if (gpu == nullptr || llm == nullptr || task.find("image") != std::string::npos ||
+        task.find("video") != std::string::npos || t->number(i, "data_parallel") > 1.0) {
+      continue;
+    }
+    Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "num_gpus"))};
+    if (t->text(i, "weight_precision").starts_with("fp8")) at.llm.dtype = Dtype::Fp8;
+    Load load;
+    load.concurrency = static_cast<std::int32_t>(std::lround(t->number(i, "avg_batch_size")));
+    load.output_mean = t->number(i, "avg_output_len");
+    load.input_mean = prompt_mean(task);
+    load.input_cv = 1.0;
+    load.output_cv = 0.6;
+    load.warm_up = 0.25;
+    load.requests = std::max(2 * load.concurrency, 40);
+    load.clock = gpu->clock_max;
+    Experiment e;
+    e.set = fmt::format("mlenergy/{}-{}", gpu->name, llm->experts > 1 ? "moe" : "dense");
+    e.row = fmt::format("{} {} batch={}", task, t->text(i, "model_id"), t->text(i, "max_num_seqs"));
+    e.gpu = gpu->name;
+    // Only two dense models are fitted; every other model is one the fit has not seen.
+    e.fitted = llm->experts == 1 && at.llm.dtype == Dtype::Bf16 && task == "lm-arena-chat" &&
+               (llm->name == "llama-3.1-8b" || llm->name == "llama-3.1-70b") && !held_out(e.set, e.row);
+    e.quantities = {{"power_w", t->number(i, "avg_power_watts")},
+                    {"itl_p50_ms", t->number(i, "median_itl_ms")},
+                    {"energy_per_token_j", t->number(i, "energy_per_token_joules")}};
+    e.simulate = serve(std::move(at), load, e.quantities);
+    to.experiments.push_back(std::move(e));
+  }
+  return {};
+}
+
+Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string file = data + "/aiconfigurator/silicon_sample.csv";
+  if (!std::filesystem::exists(file)) {
+    to.absent.push_back("aiconfigurator/silicon_sample");
+    return {};
+  }
+  const Result<Table> t = Table::read(file);
+  if (!t) return std::unexpected(t.error());
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    const GpuSpec* gpu = catalog.gpu(gpu_of(t->text(i, "system")));
+    const LlmSpec* llm = catalog.llm(t->text(i, "model_path"));
+    const std::string& precision = t->text(i, "precision");
+    if (gpu == nullptr || llm == nullptr || t->text(i, "mode") != "agg") continue;
+    if (t->text(i, "system") == "gb200" || (precision != "fp8" && !precision.empty() && precision != "bf16")) continue;
+    if (t->number(i, "pp_size") > 1.0 || t->number(i, "attention_dp_size") > 1.0) continue;
+    Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp_size"))};
+    if (precision == "fp8" || t->text(i, "gemm_quant_mode").starts_with("fp8")) at.llm.dtype = Dtype::Fp8;
+    Load load;
+    load.concurrency = static_cast<std::int32_t>(t->number(i, "batch_size"));
+    load.input_mean = t->number(i, "isl");
+    load.output_mean = t->number(i, "osl");
+    load.requests = std::max(4 * load.concurrency, 20);
+    load.clock = gpu->clock_max;
+    if (load.concurrency < 1 || std::isnan(load.input_mean)) continue;
+    Experiment e;
+    e.set = fmt::format("aiconfigurator/end-to-end-{}-{}", gpu->name, llm->experts > 1 ? "moe" : "dense");
+    e.row =
+        fmt::format("{} {} tp={} {} isl={} osl={} concurrency={}", t->text(i, "backend"), llm->name, at.tp,
+                    at.llm.dtype == Dtype::Fp8 ? "fp8" : "bf16", load.input_mean, load.output_mean, load.concurrency);
+    e.gpu = gpu->name;
+    e.quantities = {{"ttft_mean_ms", t->number(i, "silicon_ttft_ms")},
+                    {"tpot_mean_ms", t->number(i, "silicon_tpot_ms")}};
+    e.simulate = serve(std::move(at), load, e.quantities);
+    to.experiments.push_back(std::move(e));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string folder = data + "/vllm-fork-Louis-99";
+  const std::string file = folder + "/h100_llama70b_tp_freq_load_profile.csv";
+  const GpuSpec* gpu = catalog.gpu("h100");
+  const LlmSpec* llm = catalog.llm("llama-3-70b");
+  if (!std::filesystem::exists(folder) || gpu == nullptr || llm == nullptr) {
+    to.absent.push_back("vllm-fork-Louis-99");
+    return {};
+  }
+  if (auto ok = idle_and_prefill(folder, *gpu, *llm, to); !ok) return ok;
+  if (!std::filesystem::exists(file)) return {};
+  const Result<Table> t = Table::read(file);
+  if (!t) return std::unexpected(t.error());
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    Load load;
+    load.rate_per_s = t->number(i, "rps");
+    load.requests = 300;
+    load.input_mean = t->number(i, "input_len");
+    load.output_mean = t->number(i, "output_len");
+    load.clock = MegaHertz(static_cast<std::int32_t>(t->number(i, "freq")));
+    load.chunked = false;
+    load.max_batched_tokens = 8192;
+    const Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp"))};
+    Experiment e;
+    e.set = "vllm-fork-Louis-99/clock-sweep";
+    e.row = fmt::format("tp={} mhz={} rps={:.3f}", at.tp, load.clock.value(), load.rate_per_s);
+    e.gpu = gpu->name;
+    e.fitted = !held_out(e.set, e.row);
+    e.quantities = {{"power_w", t->number(i, "power")},
+                    {"ttft_p99_ms", t->number(i, "ttft_p99") * 1e3},
+                    {"tpot_p99_ms", t->number(i, "tpot_p99") * 1e3}};
+    e.simulate = serve(at, load, e.quantities);
+    to.experiments.push_back(std::move(e));
+  }
+  return {};
+}
+
+Result<void> collect_serving(const std::string& data, const Catalog& catalog, Collection& to) {
+  if (auto ok = ml_energy(data, catalog, to); !ok) return ok;
+  return end_to_end(data, catalog, to);
+}
+
+}  // namespace wattle::fidelity

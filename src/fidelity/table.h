@@ -1,0 +1,30 @@
+#pragma once
+// A measured data set as it lies on disk: a CSV file with a header line.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace wattle::fidelity {
+
+class Table {
+ public:
+  /// BadInput with file (and line) when absent, ragged, or without a header.
+  [[nodiscard]] static Result<Table> read(const std::string& file);
+
+  [[nodiscard]] std::size_t rows() const { return cells_.size(); }
+  [[nodiscard]] bool has(std::string_view column) const;
+  [[nodiscard]] const std::string& text(std::size_t row, std::string_view column) const;
+  /// NaN when blank or no number.
+  [[nodiscard]] double number(std::size_t row, std::string_view column) const;
+  /// 1-based line of a row in the file.
+  [[nodiscard]] std::size_t line(std::size_t row) const { return row + 2; }
+
+ private:
+  [[nodiscard]] std::size_t column(std::string_view name) const;
+  std::vector<std::string> header_;
+  std::vector<std::vector<std::string>> cells_;
+};
+
+}  // namespace wattle::fidelity
