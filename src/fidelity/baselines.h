@@ -5,7 +5,7 @@
 
 namespace wattle::fidelity {
 
-/// A rival's power of one step of an instance, in the form serving_test calls.
+/// A rival's power of one step of an instance, in the form benchmark_run calls.
 struct RivalPower {
   Rival rival;
   GpuSpec gpu;

@@ -9,7 +9,7 @@
 
 #include "fidelity/baselines.h"
 #include "fidelity/experiment.h"
-#include "fidelity/serving_test.h"
+#include "fidelity/benchmark_run.h"
 #include "fidelity/table.h"
 
 namespace wattle::fidelity {

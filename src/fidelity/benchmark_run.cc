@@ -1,4 +1,4 @@
-#include "fidelity/serving_test.h"
+#include "fidelity/benchmark_run.h"
 
 #include <algorithm>
 #include <cmath>
