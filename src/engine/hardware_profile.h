@@ -20,7 +20,8 @@ struct HardwareProfile {
   double memory_efficiency = 0.86;
   double memory_clock_share = 0.25;
   double overlap_exponent = 2.9;
-  double kernel_ramp_s = 3.5e-6;
+  double kernel_ramp_s = 4.5e-6;
+  double fp8_ramp_s = 3.0e-6;
   // Attention, per layer.
   double attention_ramp_s = 11.5e-6;
   double prefill_attention_efficiency = 0.69;
@@ -39,16 +40,18 @@ struct HardwareProfile {
   // The serving framework on the CPU; the GPU's clock does not touch it.
   double step_gap_s = 1.0e-3;
   double request_gap_s = 10.0e-6;
-  // Power: idle(x) = floor + clock x^exponent; a step adds busy(x) and energy per operation and per byte.
+  // Power: idle(x) = floor + clock x^exponent. A running step adds a constant, a part that follows the clock, and energy
+  // per operation and per byte. Energies follow the voltage: s(x) = max(voltage_floor, x)^voltage_exponent.
   double idle_floor_w = 79.0;
   double idle_clock_w = 107.0;
   double idle_clock_exponent = 3.5;
-  double busy_w = 100.0;
-  double busy_exponent = 1.2;
-  double tensor_pj_per_flop = 0.45;
-  double tensor_exponent = 1.25;
+  double active_w = 40.0;
+  double busy_w = 80.0;
+  double tensor_pj_per_flop = 0.60;
   double memory_pj_per_byte = 60.0;
-  double memory_exponent = 0.5;
+  double memory_voltage_share = 0.5;
+  double voltage_floor = 0.55;
+  double voltage_exponent = 1.4;
   double clip_share = 0.99;
 };
 

@@ -53,7 +53,8 @@ Work Operations::product(double rows, double columns, double inner, double count
   const double compute = wave_seconds * (waves + profile_.wave_offset * std::min(1.0, waves));
   const double bytes = count * (columns * inner * bytes_of(llm_.dtype) + rows * (columns + inner) * kActivationBytes);
   const double memory = memory_seconds(bytes, profile_.memory_efficiency, profile_.memory_clock_share);
-  return {p_norm(compute, memory, profile_.overlap_exponent) + latency(profile_.kernel_ramp_s),
+  return {p_norm(compute, memory, profile_.overlap_exponent) +
+              latency(profile_.kernel_ramp_s + (llm_.dtype == Dtype::Fp8 ? profile_.fp8_ramp_s : 0.0)),
           2.0 * count * rows * columns * inner * flop_weight_, bytes};
 }
 

@@ -54,7 +54,7 @@ std::int64_t duration(const DecodeLine& line, std::int64_t kv) { return line.bas
 /// A profile whose power is high enough that TDP clips often.
 HardwareProfile hot() {
   HardwareProfile p;
-  p.busy_w = 350.0;
+  p.active_w = 250.0;
   return p;
 }
 

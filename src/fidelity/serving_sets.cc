@@ -233,8 +233,8 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
     load.input_mean = t->number(i, "input_len");
     load.output_mean = t->number(i, "output_len");
     load.clock = MegaHertz(static_cast<std::int32_t>(t->number(i, "freq")));
-    load.chunked = false;
-    load.max_batched_tokens = 8192;
+    load.chunked = true;
+    load.max_batched_tokens = 2048;
     const Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp"))};
     Experiment e;
     e.set = "vllm-fork-Louis-99/clock-sweep";
