@@ -14,6 +14,7 @@ void add_config(CLI::App& app, int& exit_code);
 void add_agent(CLI::App& app, int& exit_code);
 void add_agent_guardian(CLI::App& app, int& exit_code);
 void add_mock_engine(CLI::App& app, int& exit_code);
+void add_fit(CLI::App& app, int& exit_code);
 void add_recipes(CLI::App& app, int& exit_code);
 void add_sim(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   wattle::apps::add_agent(app, exit_code);
   wattle::apps::add_agent_guardian(app, exit_code);
   wattle::apps::add_mock_engine(app, exit_code);
+  wattle::apps::add_fit(app, exit_code);
   wattle::apps::add_recipes(app, exit_code);
   wattle::apps::add_sim(app, exit_code);
   wattle::apps::add_report(app, exit_code);

@@ -26,6 +26,8 @@ Place place_of(Project::Kind kind) {
       return {"specs/gpus", "GPU"};
     case Project::Kind::Llm:
       return {"specs/llms", "LLM"};
+    case Project::Kind::Profile:
+      return {"profiles", "hardware profile"};
   }
   return {"", ""};
 }

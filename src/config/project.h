@@ -11,9 +11,9 @@ namespace wattle::config {
 
 class Project {
  public:
-  enum class Kind { Scenario, Recipe, Gpu, Llm };
+  enum class Kind { Scenario, Recipe, Gpu, Llm, Profile };
 
-  /// Folders that hold scenarios/, recipes/, specs/; earlier ones win.
+  /// Folders that hold scenarios/, recipes/, specs/, profiles/; earlier ones win.
   explicit Project(std::vector<std::filesystem::path> roots) : roots_(std::move(roots)) {}
 
   /// The file of a name ("h100"), or of a path when `name` has a slash or ends in .toml. Unknown names list the known.

@@ -88,7 +88,9 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
   };
   const auto pump = [&] {
     if (load.concurrency > 0) {
-      while (issued < load.requests && static_cast<std::int32_t>(waiting.size() + running.size()) < load.concurrency) {
+      // A steady loop goes on past the window it is measured in.
+      const std::int32_t limit = load.warm_up > 0.0 ? std::numeric_limits<std::int32_t>::max() : load.requests;
+      while (issued < limit && static_cast<std::int32_t>(waiting.size() + running.size()) < load.concurrency) {
         issue(now);
       }
       return;
@@ -154,7 +156,7 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
       if (r.prefilled + chunk[i] == r.input) ++shape.prefill_requests;
     }
     if (shape.idle()) {
-      if (issued >= load.requests) break;
+      if (load.concurrency > 0 || issued >= load.requests) break;
       const double idle_w = to_watts(model.idle_power(load.clock)).value();
       spend(std::max(1e-9, next_arrival - now), idle_w, rival ? rival(context, shape, 0.0, idle_w) : 0.0, false, false);
       continue;

@@ -57,7 +57,7 @@ engine::EngineOptions benchmark_engine() {
 
 Result<Collection> collect(const std::string& data, const Catalog& catalog) {
   Collection all;
-  for (const auto reader : {collect_kernels, collect_clock_sweep, collect_serving, collect_runs}) {
+  for (const auto reader : {collect_kernels, collect_clock_sweep, collect_serving, collect_runs, collect_facts}) {
     if (auto ok = reader(data, catalog, all); !ok) return std::unexpected(ok.error());
   }
   return all;

@@ -69,6 +69,7 @@ struct Collection {
 [[nodiscard]] Result<void> collect_kernels(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_serving(const std::string& data, const Catalog& catalog, Collection& to);
+[[nodiscard]] Result<void> collect_facts(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_runs(const std::string& data, const Catalog& catalog, Collection& to);
 
 /// A stated hold-out: one row in four, chosen by the row's text alone, so that a row keeps its side for ever.

@@ -75,7 +75,7 @@ FitResult fit_least_squares(const std::vector<FitParameter>& parameters,
   double damping = 1e-2;
   for (int iteration = 0; iteration < max_iterations; ++iteration) {
     result.iterations = iteration + 1;
-    constexpr double kStep = 5e-3;  // runs with queues are not smooth: a wide step looks past their noise
+    constexpr double kStep = 0.03;  // runs with queues are not smooth: a wide step looks past their noise
     std::vector<std::vector<double>> columns(n);
     for (std::size_t j = 0; j < n; ++j) {
       std::vector<double> moved = u;
@@ -125,7 +125,7 @@ FitResult fit_least_squares(const std::vector<FitParameter>& parameters,
           r = std::move(next_r);
           cost = next_cost;
           damping = std::max(1e-6, damping * 0.3);
-          if (gain < 1e-4) {
+          if (gain < 5e-4) {
             result.values = value_of(u);
             result.cost = cost;
             return result;

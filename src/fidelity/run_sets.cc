@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "fidelity/baselines.h"
-#include "fidelity/experiment.h"
 #include "fidelity/benchmark_run.h"
+#include "fidelity/experiment.h"
 #include "fidelity/table.h"
 
 namespace wattle::fidelity {

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "fidelity/baselines.h"
-#include "fidelity/experiment.h"
 #include "fidelity/benchmark_run.h"
+#include "fidelity/experiment.h"
 #include "fidelity/table.h"
 
 namespace wattle::fidelity {
@@ -155,7 +155,7 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     load.input_cv = 1.0;
     load.output_cv = 0.6;
     load.warm_up = 0.25;
-    load.requests = std::max(2 * load.concurrency, 40);
+    load.requests = std::clamp(2 * load.concurrency, 40, 400);
     load.clock = gpu->clock_max;
     Experiment e;
     e.set = fmt::format("mlenergy/{}-{}", gpu->name, llm->experts > 1 ? "moe" : "dense");
@@ -229,7 +229,7 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
   for (std::size_t i = 0; i < t->rows(); ++i) {
     Load load;
     load.rate_per_s = t->number(i, "rps");
-    load.requests = 300;
+    load.requests = 400;
     load.input_mean = t->number(i, "input_len");
     load.output_mean = t->number(i, "output_len");
     load.clock = MegaHertz(static_cast<std::int32_t>(t->number(i, "freq")));

@@ -1,0 +1,12 @@
+#pragma once
+// Specs and profiles of the project as the catalogue the fidelity library works on.
+#include "base/error.h"
+#include "config/project.h"
+#include "fidelity/experiment.h"
+
+namespace wattle::apps {
+
+/// Every GPU and LLM spec, and the profiles there are. Errors: the first file that is wrong.
+[[nodiscard]] Result<fidelity::Catalog> load_catalog(const config::Project& project);
+
+}  // namespace wattle::apps

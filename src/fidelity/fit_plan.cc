@@ -1,0 +1,214 @@
+#include "fidelity/fit_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "fidelity/least_squares.h"
+
+namespace wattle::fidelity {
+namespace {
+
+using engine::HardwareProfile;
+
+struct Source {
+  const char* set;       ///< part of the set's name
+  const char* quantity;  ///< "" = any
+  double weight;
+  std::size_t stride;  ///< every n-th row
+};
+
+struct Stage {
+  const char* name;
+  std::vector<const char*> factors;
+  std::vector<Source> sources;
+};
+
+/// Kernels give the rates, serving runs the overheads and what the clock does to them, power comes last.
+const std::vector<Stage>& stages() {
+  static const std::vector<Stage> all{
+      {"kernels",
+       {"tensor_efficiency", "fp8_tensor_efficiency", "tile_quantisation", "wave_offset", "memory_efficiency",
+        "overlap_exponent", "kernel_ramp_s", "fp8_ramp_s", "attention_ramp_s", "prefill_attention_efficiency",
+        "prefill_attention_memory_efficiency", "decode_attention_efficiency", "decode_attention_request_s",
+        "allreduce_latency_s", "allreduce_efficiency"},
+       {{"-gemm-bf16", "latency_ms", 1.0, 3},
+        {"-gemm-fp8", "latency_ms", 0.5, 3},
+        {"-context-attention", "latency_ms", 1.0, 3},
+        {"-generation-attention", "latency_ms", 1.0, 3},
+        {"-allreduce", "latency_ms", 1.0, 1}}},
+      {"overheads and clock dependence of time",
+       {"layer_overhead_s", "elementwise_passes", "latency_clock_share", "memory_clock_share",
+        "decode_attention_clock_share", "step_gap_s", "request_gap_s"},
+       {{"/clock-sweep", "tpot_p99_ms", 1.0, 2},
+        {"/clock-sweep", "ttft_p99_ms", 1.0, 2},
+        {"mlenergy/", "itl_p50_ms", 1.0, 2},
+        {"facts/", "time_ratio", 1.0, 1}}},
+      {"power",
+       {"idle_floor_w", "idle_clock_w", "idle_clock_exponent", "active_w", "busy_w", "tensor_pj_per_flop",
+        "memory_pj_per_byte", "memory_voltage_share", "voltage_floor", "voltage_exponent"},
+       {{"/clock-sweep", "power_w", 1.0, 2},
+        {"mlenergy/", "power_w", 1.0, 2},
+        {"/prefill-busy", "power_w", 0.7, 3},
+        {"/idle", "power_w", 1.0, 1},
+        {"VoltanaLLM/", "energy_j", 1.0, 4},
+        {"-gemm-bf16", "power_w", 0.5, 2},
+        {"-generation-attention", "power_w", 0.2, 2},
+        {"facts/", "energy_ratio", 1.0, 1},
+        {"facts/", "power_w", 1.0, 1}}},
+  };
+  return all;
+}
+
+struct Relative {
+  const char* gpu;
+  const char* from;
+};
+// Kinds that are fitted start from the relative's factors; kinds without rows keep them.
+constexpr Relative kRelatives[] = {{"h200", "h100"},      {"b200", "h100"},          {"a100-40g", "a100-80g"},
+                                   {"gh200-96g", "h100"}, {"gh200-144g", "h200"},    {"a10g", "a100-80g"},
+                                   {"l40s", "h100"},      {"rtx-a6000", "a100-80g"}, {"mi300x", "h100"}};
+
+/// One experiment with the weight of each of its quantities.
+struct Used {
+  const Experiment* experiment = nullptr;
+  std::vector<double> weights;
+};
+
+std::vector<Used> choose(const Stage& stage, std::string_view gpu, const std::vector<Experiment>& experiments,
+                         std::vector<std::string>& notes) {
+  std::map<const Experiment*, std::vector<double>> weights;
+  for (const Source& source : stage.sources) {
+    std::vector<std::pair<const Experiment*, std::size_t>> matches;
+    std::size_t seen = 0;
+    for (const Experiment& e : experiments) {
+      if (!e.fitted || e.gpu != gpu || e.set.find(source.set) == std::string::npos) continue;
+      for (std::size_t q = 0; q < e.quantities.size(); ++q) {
+        if (e.quantities[q].name == source.quantity && seen++ % source.stride == 0) matches.emplace_back(&e, q);
+      }
+    }
+    if (matches.empty()) continue;
+    notes.push_back(
+        fmt::format("{}: {} rows of {} {}", stage.name, matches.size(), matches.front().first->set, source.quantity));
+    for (const auto& [e, q] : matches) {
+      auto& w = weights[e];
+      w.resize(e->quantities.size(), 0.0);
+      w[q] = std::sqrt(source.weight / static_cast<double>(matches.size()));
+    }
+  }
+  std::vector<Used> used;
+  for (const Experiment& e : experiments) {  // in the experiments' order, so that sums do not depend on addresses
+    if (const auto at = weights.find(&e); at != weights.end()) used.push_back({&e, at->second});
+  }
+  return used;
+}
+
+void run_stage(const Stage& stage, std::string_view gpu, const std::vector<Experiment>& experiments, unsigned threads,
+               FitOutcome& outcome) {
+  const std::vector<Used> used = choose(stage, gpu, experiments, outcome.notes);
+  if (used.empty()) return;
+  HardwareProfile base = outcome.profile;
+  std::vector<FitParameter> parameters;
+  std::vector<double HardwareProfile::*> members;
+  for (const char* key : stage.factors) {
+    for (const engine::ProfileField& field : engine::profile_fields()) {
+      if (std::string_view(field.key) != key) continue;
+      const double start = base.*(field.member);
+      parameters.push_back({start, field.low, field.high, start, 0.02});
+      members.push_back(field.member);
+    }
+  }
+  constexpr double kUnit = 10.0;   // residuals of a set add up to this squared per squared relative error
+  constexpr double kLinear = 0.2;  // beyond, outliers count linearly
+  const auto residuals = [&](const std::vector<double>& values) {
+    HardwareProfile profile = base;
+    for (std::size_t i = 0; i < values.size(); ++i) profile.*(members[i]) = values[i];
+    std::vector<std::vector<double>> parts(used.size());
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+      for (std::size_t i = next++; i < used.size(); i = next++) {
+        const Experiment& e = *used[i].experiment;
+        const std::vector<double> ours = e.simulate(profile, Rival{});
+        for (std::size_t q = 0; q < ours.size(); ++q) {
+          if (used[i].weights[q] <= 0.0) continue;
+          parts[i].push_back(std::log(ours[q] / e.quantities[q].measured) * used[i].weights[q] * kUnit);
+        }
+      }
+    };
+    {
+      std::vector<std::jthread> pool;
+      for (unsigned t = 1; t < threads; ++t) pool.emplace_back(work);
+      work();
+    }
+    std::vector<double> all;
+    for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const FitResult result = fit_least_squares(parameters, residuals, kLinear, 12);
+  for (std::size_t i = 0; i < members.size(); ++i) outcome.profile.*(members[i]) = result.values[i];
+  outcome.notes.push_back(fmt::format("{}: robust cost {:.3f} -> {:.3f}", stage.name, result.cost_before, result.cost));
+}
+
+}  // namespace
+
+std::vector<std::string> fit_order(const Catalog& catalog) {
+  std::vector<std::string> order;
+  for (const char* first : {"h100", "h200", "b200", "a100-80g"}) {
+    if (catalog.gpus.contains(first)) order.emplace_back(first);
+  }
+  for (const auto& [name, gpu] : catalog.gpus) {
+    if (std::ranges::find(order, name) == order.end()) order.push_back(name);
+  }
+  return order;
+}
+
+FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vector<Experiment>& experiments,
+                   unsigned threads) {
+  FitOutcome outcome;
+  const GpuSpec& spec = *catalog.gpu(gpu);
+  const auto relative = std::ranges::find(kRelatives, gpu, &Relative::gpu);
+  if (relative != std::end(kRelatives)) {
+    const auto from = catalog.profiles.find(relative->from);
+    if (from != catalog.profiles.end()) {
+      outcome.profile = from->second;
+      // A card with another power limit and rate is assumed to spend its limit at the same utilisation.
+      const GpuSpec& other = *catalog.gpu(relative->from);
+      const double watts = spec.tdp / other.tdp;
+      for (const auto member : {&HardwareProfile::idle_floor_w, &HardwareProfile::idle_clock_w,
+                                &HardwareProfile::active_w, &HardwareProfile::busy_w}) {
+        outcome.profile.*member *= watts;
+      }
+      outcome.profile.tensor_pj_per_flop *= watts * other.bf16_flops_per_s / spec.bf16_flops_per_s;
+      outcome.profile.memory_pj_per_byte *=
+          std::min(1.0, watts * other.memory_bandwidth_bytes_per_s / spec.memory_bandwidth_bytes_per_s);
+    }
+  }
+  outcome.profile.gpu = gpu;
+  for (const Stage& stage : stages()) run_stage(stage, gpu, experiments, threads, outcome);
+  std::set<std::string> sets;
+  for (const std::string& note : outcome.notes) {
+    const auto at = note.find(" rows of ");
+    if (at != std::string::npos) sets.insert(note.substr(at + 9, note.find('/', at) - at - 9));
+  }
+  if (sets.empty()) {
+    outcome.provenance =
+        relative == std::end(kRelatives)
+            ? "No measurement of this GPU: default factors"
+            : fmt::format("No measurement of this GPU: factors of {}, power scaled to its TDP", relative->from);
+  } else {
+    std::string names;
+    for (const std::string& set : sets) names += (names.empty() ? "" : ", ") + set;
+    outcome.provenance = fmt::format("Fitted on rows of {}", names);
+    if (relative != std::end(kRelatives)) {
+      outcome.provenance += fmt::format("; factors these do not show come from {}", relative->from);
+    }
+  }
+  return outcome;
+}
+
+}  // namespace wattle::fidelity
