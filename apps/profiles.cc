@@ -1,14 +1,15 @@
 #include "profiles.h"
 
-#include "engine/hardware_profile.h"
+#include "config/profile.h"
+#include "locate.h"
 
 namespace wattle::apps {
 
 Result<engine::StepModel> make_step_model(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
                                           const engine::EngineOptions& options) {
-  engine::HardwareProfile profile;
-  profile.gpu = gpu.name;
-  return engine::StepModel::make(gpu, llm, tensor_parallel, profile, options);
+  const Result<engine::HardwareProfile> profile = config::profile_of(gpu.name, project());
+  if (!profile) return std::unexpected(profile.error());
+  return engine::StepModel::make(gpu, llm, tensor_parallel, *profile, options);
 }
 
 }  // namespace wattle::apps

@@ -189,6 +189,10 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
     }
   }
   outcome.profile.gpu = gpu;
+  for (const engine::ProfileField& field : engine::profile_fields()) {
+    double& value = outcome.profile.*(field.member);
+    value = std::clamp(value, field.low, field.high);
+  }
   for (const Stage& stage : stages()) run_stage(stage, gpu, experiments, threads, outcome);
   std::set<std::string> sets;
   for (const std::string& note : outcome.notes) {

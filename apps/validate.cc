@@ -1,0 +1,113 @@
+// `wattle validate`: the model's error against every measured or published number we have.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "catalog.h"
+#include "commands.h"
+#include "fidelity/page.h"
+#include "locate.h"
+
+namespace wattle::apps {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ValidateFlags {
+  std::string data;
+  std::string write;
+  std::string html;
+  bool json = false;
+  unsigned threads = 2;
+};
+
+ordered_json number(double v) { return std::isfinite(v) ? ordered_json(v) : ordered_json(nullptr); }
+
+ordered_json to_json(const fidelity::Scores& scores, const std::vector<std::string>& absent) {
+  ordered_json sets = ordered_json::array();
+  for (const fidelity::ScoredSet& s : scores.sets) {
+    ordered_json set{{"set", s.set}, {"quantity", s.quantity}, {"rows", s.rows},     {"mape", s.mape},
+                     {"p90", s.p90}, {"bias", s.bias},         {"fitted", s.fitted}, {"median", s.median}};
+    if (std::isfinite(s.mfu_power_law)) {
+      set["baselines"] = {{"mfu_power_law", s.mfu_power_law}, {"three_constants", number(s.three_constants)}};
+    }
+    sets.push_back(std::move(set));
+  }
+  ordered_json worst = ordered_json::array();
+  for (const fidelity::ScoredRow* row : fidelity::worst(scores, 50, 5)) {
+    worst.push_back({{"set", row->set},
+                     {"row", row->row},
+                     {"quantity", row->quantity},
+                     {"measured", row->measured},
+                     {"simulated", row->simulated},
+                     {"error", row->error}});
+  }
+  ordered_json marks = ordered_json::array();
+  for (const fidelity::Mark& m : fidelity::marks(scores)) {
+    marks.push_back({{"name", m.name}, {"target", m.target}, {"value", m.value}, {"rows", m.rows}, {"met", m.met()}});
+  }
+  return {{"sets", std::move(sets)},
+          {"absent", absent},
+          {"worst", std::move(worst)},
+          {"marks", std::move(marks)},
+          {"infeasible", scores.infeasible}};
+}
+
+int write_text(const std::string& file, const std::string& text) {
+  std::ofstream out(file);
+  out << text;
+  out.close();
+  if (!out) return fail({ErrorKind::External, file, "cannot be written"});
+  return 0;
+}
+
+int validate(const ValidateFlags& flags) {
+  const Result<fidelity::Catalog> catalog = load_catalog(project());
+  if (!catalog) return fail(catalog.error());
+  const std::string data = flags.data.empty() ? data_dir() : flags.data;
+  if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
+  const auto all = fidelity::collect(data, *catalog);
+  if (!all) return fail(all.error());
+  const fidelity::Scores scores = fidelity::score(all->experiments, *catalog, flags.threads, true);
+  if (!flags.write.empty()) {
+    if (const int code = write_text(flags.write, fidelity::to_markdown(scores, all->absent)); code != 0) return code;
+  }
+  if (!flags.html.empty()) {
+    if (const int code = write_text(flags.html, fidelity::to_html(scores)); code != 0) return code;
+  }
+  if (flags.json) {
+    fmt::print("{}\n", to_json(scores, all->absent).dump());
+    return 0;
+  }
+  fmt::print("{:<44} {:<18} {:<12} {:>5} {:>7} {:>7} {:>7} {:>7}\n", "set", "quantity", "", "rows", "MAPE", "median",
+             "p90", "bias");
+  for (const fidelity::ScoredSet& s : scores.sets) {
+    fmt::print("{:<44} {:<18} {:<12} {:>5} {:>6.1f}% {:>6.1f}% {:>6.1f}% {:>+6.1f}%\n", s.set, s.quantity,
+               s.fitted ? "fitted" : "never fitted", s.rows, 100 * s.mape, 100 * s.median, 100 * s.p90, 100 * s.bias);
+  }
+  fmt::print("\n");
+  for (const fidelity::Mark& m : fidelity::marks(scores)) {
+    fmt::print("{:<42} {:<16} {:>6.1f}%  {}\n", m.name, m.target, 100 * m.value, m.met() ? "met" : "missed");
+  }
+  for (const std::string& name : all->absent) fmt::print("not found: {}\n", name);
+  return 0;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("validate", "Compare the simulated hardware with every measurement we know");
+  auto flags = std::make_shared<ValidateFlags>();
+  command->add_option("--data", flags->data, "Folder of the data sets, any subset of them (default: WATTLE_DATA)");
+  command->add_option("--write", flags->write, "Write the page docs/validation.md here");
+  command->add_option("--html", flags->html, "Write a page with scatter plots here");
+  command->add_option("--threads", flags->threads, "Threads; the result does not depend on it")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags, &exit_code] { exit_code = validate(*flags); });
+}
+
+}  // namespace wattle::apps

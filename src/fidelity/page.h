@@ -1,0 +1,30 @@
+#pragma once
+// Scores as a page for people: docs/validation.md and an HTML page with scatter plots.
+#include <string>
+#include <vector>
+
+#include "fidelity/score.h"
+
+namespace wattle::fidelity {
+
+/// A mark this project set itself, and where it stands.
+struct Mark {
+  std::string name;
+  std::string target;
+  double limit = 0.0;
+  double value = 0.0;
+  std::size_t rows = 0;
+  [[nodiscard]] bool met() const { return value <= limit; }
+};
+
+/// Marks on rows the fit has not seen; those without rows here are left out.
+[[nodiscard]] std::vector<Mark> marks(const Scores& scores);
+
+[[nodiscard]] std::string to_markdown(const Scores& scores, const std::vector<std::string>& absent);
+/// One self-contained page: a scatter plot of simulated against measured per set and quantity.
+[[nodiscard]] std::string to_html(const Scores& scores);
+
+/// The rows with the largest errors, at most `per_set` of one set and `count` in all.
+[[nodiscard]] std::vector<const ScoredRow*> worst(const Scores& scores, std::size_t count, std::size_t per_set);
+
+}  // namespace wattle::fidelity
