@@ -40,8 +40,8 @@ struct HardwareProfile {
   // The serving framework on the CPU; the GPU's clock does not touch it.
   double step_gap_s = 1.0e-3;
   double request_gap_s = 10.0e-6;
-  // Power: idle(x) = floor + clock x^exponent. A running step adds a constant, a part that follows the clock, and energy
-  // per operation and per byte. Energies follow the voltage: s(x) = max(voltage_floor, x)^voltage_exponent.
+  // Power: idle(x) = floor + clock x^exponent. A running step adds a constant, a part that follows the clock, and
+  // energy per operation and per byte. Energies follow the voltage: s(x) = max(voltage_floor, x)^voltage_exponent.
   double idle_floor_w = 79.0;
   double idle_clock_w = 107.0;
   double idle_clock_exponent = 3.5;
