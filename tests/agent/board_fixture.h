@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "fake_nvml/virtual_gpu.h"
 
@@ -16,8 +18,10 @@ class BoardFixture : public ::testing::Test {
   /// More of the board's spec, e.g. ",count=4".
   [[nodiscard]] virtual std::string spec_suffix() const { return ",count=2,call_ms=0"; }
   void SetUp() override {
-    static int serial = 0;
-    path_ = "/dev/shm/wattle-agent-test-" + std::to_string(getpid()) + "-" + std::to_string(serial++);
+    std::string folder = "/dev/shm/wattle-agent-test-XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+    path_ = folder + "/board";
     spec_ = path_ + spec_suffix();
     setenv(fake::kBoardVariable, spec_.c_str(), 1);
     auto opened = fake::Board::open(fake::parse_board_spec(spec_).value());
@@ -26,11 +30,13 @@ class BoardFixture : public ::testing::Test {
   }
   void TearDown() override {
     board_.reset();
-    unlink(path_.c_str());
+    // The whole folder: a guardian that is only now starting must not find a place to make a board of its own.
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
   }
   fake::Board& board() { return *board_; }
 
-  std::string path_, spec_;
+  std::string folder_, path_, spec_;
   std::optional<fake::Board> board_;
 };
 
