@@ -32,7 +32,9 @@ int main(int argc, char** argv) {
   wattle::apps::add_agent_guardian(app, exit_code);
   wattle::apps::add_mock_engine(app, exit_code);
   wattle::apps::add_fit(app, exit_code);
+  wattle::apps::add_gateway(app, exit_code);
   wattle::apps::add_recipes(app, exit_code);
+  wattle::apps::add_replay(app, exit_code);
   wattle::apps::add_sim(app, exit_code);
   wattle::apps::add_report(app, exit_code);
   wattle::apps::add_trace(app, exit_code);

@@ -40,6 +40,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void start();
   void tick(Instant now);  ///< looks at the deadline
+  void gone();             ///< the client left, or has to: whoever answers hears of it
   void close();            ///< at once
   void drain();            ///< close as soon as no response is running
 
@@ -53,7 +54,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_request();
   void refuse(const ParseProblem& problem);
   void enter(Phase phase);
-  void gone();
 
   void send_head(int status, std::string_view content_type, std::string_view extra,
                  std::optional<std::uint64_t> length);

@@ -139,7 +139,6 @@ struct ResponseParser::Impl {
   std::uint32_t header_bytes;
   BodySink& sink;
   int status = 0;
-  std::int64_t content_length = -1;
   HeaderFields headers;
   ParseProblem problem;
   std::optional<Recorder<false, Impl>> parser;
@@ -147,7 +146,6 @@ struct ResponseParser::Impl {
   Impl(std::uint32_t limit, BodySink& s) : header_bytes(limit), sink(s) { restart(); }
   void restart() {
     status = 0;
-    content_length = -1;
     headers.clear();
     problem = {};
     parser.emplace(*this);
@@ -156,7 +154,7 @@ struct ResponseParser::Impl {
     parser->eager(false);  // until the header is done
   }
   void on_start(std::string_view, std::string_view, int code) { status = code; }
-  void on_body_start(std::int64_t length) { content_length = length; }
+  void on_body_start(std::int64_t) {}
   void on_body(std::string_view bytes) { sink.on_body_piece(bytes); }
 };
 
@@ -184,7 +182,10 @@ bool ResponseParser::done() const { return impl_->parser->is_done(); }
 bool ResponseParser::keep_alive() const { return impl_->parser->keep_alive(); }
 const ParseProblem& ResponseParser::problem() const { return impl_->problem; }
 int ResponseParser::status() const { return impl_->status; }
-std::int64_t ResponseParser::content_length() const { return impl_->content_length; }
+std::int64_t ResponseParser::content_length() const {
+  const auto stated = impl_->parser->content_length();
+  return stated ? static_cast<std::int64_t>(*stated) : -1;
+}
 const HeaderFields& ResponseParser::headers() const { return impl_->headers; }
 
 }  // namespace wattle::live

@@ -112,7 +112,7 @@ void HttpServer::stop(Span grace) {
   const Instant end = steady_now() + grace;
   while (connections() > 0 && steady_now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   server->closed.store(true);
-  on_every_loop(server, [each](std::size_t i) { each(i, [](Connection& c) { c.close(); }); });
+  on_every_loop(server, [each](std::size_t i) { each(i, [](Connection& c) { c.gone(); }); });
 }
 
 Result<HostPort> parse_host_port(std::string_view text, std::string_view where) {

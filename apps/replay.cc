@@ -1,0 +1,170 @@
+#include "live/replay/replay.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/file.h"
+#include "commands.h"
+#include "locate.h"
+#include "workload/source.h"
+#include "workload/trace.h"
+
+namespace wattle::apps {
+
+namespace {
+
+struct ReplayFlags {
+  std::string trace;
+  std::string url;
+  std::string model = "default";
+  std::string form = "chat";
+  double speed = 1.0;
+  std::int64_t max_requests = 0;
+  std::int32_t max_prompt_tokens = 8192;
+  std::int32_t max_output_tokens = 4096;
+  double ttft_slo_ms = 0, itl_slo_ms = 0, tbt_slo_ms = 0, e2e_slo_ms = 0;
+  bool json = false;
+};
+
+std::optional<Span> slo_of(double ms) { return ms > 0 ? std::optional(Span::from_seconds(ms * 1e-3)) : std::nullopt; }
+
+nlohmann::ordered_json to_json(const journal::Distribution& d) {
+  return {{"mean", d.mean_ms}, {"p50", d.p50_ms}, {"p90", d.p90_ms}, {"p99", d.p99_ms}};
+}
+
+void print_json(const live::ReplayReport& report, const ReplayFlags& flags) {
+  const auto& s = report.summary;
+  nlohmann::ordered_json out{{"trace", flags.trace},
+                             {"url", flags.url},
+                             {"speed", flags.speed},
+                             {"requests",
+                              {{"arrived", s.requests.arrived},
+                               {"finished", s.requests.finished},
+                               {"rejected", s.requests.rejected},
+                               {"failed", s.requests.failed}}},
+                             {"failures", report.failures},
+                             {"tokens", {{"prompt", s.tokens.prompt}, {"output", s.tokens.output}}},
+                             {"slo",
+                              {{"ttft_attainment", s.slo.ttft},
+                               {"itl_attainment", s.slo.itl},
+                               {"tbt_attainment", s.slo.tbt},
+                               {"e2e_attainment", s.slo.e2e},
+                               {"attainment", s.slo.all}}},
+                             {"ttft_ms", to_json(s.ttft)},
+                             {"itl_ms", to_json(s.itl)},
+                             {"tbt_ms", to_json(s.tbt)},
+                             {"e2e_ms", to_json(s.e2e)},
+                             {"wall_s", report.wall_s},
+                             {"latest_start_ms", report.latest_start.millis()}};
+  fmt::print("{}\n", out.dump());
+}
+
+void print_table(const live::ReplayReport& report) {
+  const auto& s = report.summary;
+  fmt::print("requests  arrived {}  finished {}  rejected {}  failed {}   in {:.1f} s\n", s.requests.arrived,
+             s.requests.finished, s.requests.rejected, s.requests.failed, report.wall_s);
+  for (const auto& [kind, count] : report.failures) fmt::print("  {:<12} {}\n", kind, count);
+  fmt::print("{:<8}{:>10}{:>10}{:>10}{:>10}{:>14}\n", "ms", "mean", "p50", "p90", "p99", "attainment");
+  const auto row = [](const char* name, const journal::Distribution& d, double attainment) {
+    fmt::print("{:<8}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.1f}{:>13.1f}%\n", name, d.mean_ms, d.p50_ms, d.p90_ms, d.p99_ms,
+               100 * attainment);
+  };
+  row("TTFT", s.ttft, s.slo.ttft);
+  row("ITL", s.itl, s.slo.itl);
+  row("TBT", s.tbt, s.slo.tbt);
+  row("E2E", s.e2e, s.slo.e2e);
+  fmt::print("all stated objectives met: {:.1f}% of arrived requests\n", 100 * s.slo.all);
+  if (report.latest_start > Span::ms(50)) {
+    fmt::print("note: requests left up to {:.0f} ms late; this machine was busy\n", report.latest_start.millis());
+  }
+}
+
+Result<int> run_replay(const ReplayFlags& flags) {
+  const auto path = workload::find_file(flags.trace, data_dir(), ".");
+  if (!path) return std::unexpected(path.error());
+  const auto text = read_file(*path);
+  if (!text) return std::unexpected(text.error());
+  const auto format = workload::detect_format(*text, *path);
+  if (!format) return std::unexpected(format.error());
+  workload::WorkloadOptions wanted;
+  wanted.trace = *path;
+  wanted.format = *format;
+  wanted.max_prompt_tokens = flags.max_prompt_tokens;
+  wanted.max_output_tokens = flags.max_output_tokens;
+  auto source = workload::make_source(wanted, data_dir(), ".", 1);
+  if (!source) return std::unexpected(source.error());
+
+  live::ReplayOptions options;
+  options.url = flags.url;
+  options.model = flags.model;
+  options.speed = flags.speed;
+  options.form = flags.form == "chat"   ? live::PromptForm::Chat
+                 : flags.form == "text" ? live::PromptForm::Text
+                                        : live::PromptForm::TokenIds;
+  options.slo = {slo_of(flags.ttft_slo_ms), slo_of(flags.itl_slo_ms), slo_of(flags.tbt_slo_ms),
+                 slo_of(flags.e2e_slo_ms)};
+  std::int64_t left = flags.max_requests > 0 ? flags.max_requests : std::numeric_limits<std::int64_t>::max();
+  const auto rows = [&]() -> std::optional<live::ReplayRow> {
+    if (left-- <= 0) return std::nullopt;
+    const auto row = (*source)->next();
+    if (!row) return std::nullopt;
+    return live::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens};
+  };
+  std::function<void(const live::ReplayProgress&)> progress;
+  if (::isatty(STDERR_FILENO) != 0) {
+    progress = [](const live::ReplayProgress& p) {
+      fmt::print(stderr, "\r{:>8.1f} s   sent {:>7}   over {:>7}   in flight {:>6}   failed {:>5} ", p.now.seconds(),
+                 p.sent, p.over, p.sent - p.over, p.failed);
+    };
+  }
+  const auto report = live::replay(rows, options, progress);
+  if (progress) fmt::print(stderr, "\n");
+  if (!report) return std::unexpected(report.error());
+  flags.json ? print_json(*report, flags) : print_table(*report);
+  // Nobody answered at all: the outside failed, not a request or two.
+  const auto connect = report->failures.find("connect");
+  if (connect != report->failures.end() && connect->second == report->summary.requests.arrived) {
+    return external_failure(flags.url, "no request could connect; is the endpoint running?");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("replay", "Replay a trace against an OpenAI endpoint and measure it");
+  auto flags = std::make_shared<ReplayFlags>();
+  command->add_option("trace", flags->trace, "a trace file (azure, vidur, splitwise, mooncake, burstgpt)")->required();
+  command->add_option("--url", flags->url, "the endpoint, like http://127.0.0.1:8000")->required();
+  command->add_option("--model", flags->model, "the model to ask for")->capture_default_str();
+  command->add_option("--speed", flags->speed, "2 = the same arrivals in half the time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--max-requests", flags->max_requests, "stop after so many; 0 = the whole trace")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--prompt", flags->form, "chat, text, or ids (token ids: exact lengths on any tokenizer)")
+      ->check(CLI::IsMember({"chat", "text", "ids"}))
+      ->capture_default_str();
+  command->add_option("--max-prompt-tokens", flags->max_prompt_tokens, "longer prompts are cut to this")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--max-output-tokens", flags->max_output_tokens, "longer outputs are cut to this")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--ttft-slo-ms", flags->ttft_slo_ms, "time to first token; 0 = not judged");
+  command->add_option("--itl-slo-ms", flags->itl_slo_ms, "every gap between tokens");
+  command->add_option("--tbt-slo-ms", flags->tbt_slo_ms, "a request's mean gap");
+  command->add_option("--e2e-slo-ms", flags->e2e_slo_ms, "arrival to last token");
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->callback([flags, &exit_code] {
+    const auto result = run_replay(*flags);
+    exit_code = result ? *result : fail(result.error());
+  });
+}
+
+}  // namespace wattle::apps

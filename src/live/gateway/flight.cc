@@ -1,0 +1,265 @@
+#include "live/gateway/flight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "live/clock.h"
+#include "live/gateway/leg_nixl.h"
+
+namespace wattle::live {
+
+namespace {
+
+constexpr std::size_t kUnsentMax = 256 * 1024;  ///< a slower client stops us reading from the engine
+constexpr std::size_t kPrefillAnswerMax = 4 << 20;
+constexpr std::size_t kCarry = 512;
+
+/// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, and those that would change the answer's encoding.
+bool travels(std::string_view name) {
+  constexpr std::array<std::string_view, 15> kStay{"connection",
+                                                   "keep-alive",
+                                                   "proxy-authenticate",
+                                                   "proxy-authorization",
+                                                   "te",
+                                                   "trailer",
+                                                   "transfer-encoding",
+                                                   "upgrade",
+                                                   "host",
+                                                   "content-length",
+                                                   "expect",
+                                                   "accept-encoding",
+                                                   "x-request-id",
+                                                   "proxy-connection",
+                                                   "content-type"};
+  return std::ranges::none_of(kStay, [name](std::string_view s) { return same_name(s, name); });
+}
+
+}  // namespace
+
+Flight::Flight(FlightDeck& deck, std::shared_ptr<Exchange> exchange, const CompletionRequest& asked,
+               const Request& request)
+    : deck_(deck),
+      loop_(exchange->loop()),
+      exchange_(std::move(exchange)),
+      request_(request),
+      path_(asked.path),
+      stream_(asked.stream),
+      tally_(deck.itl_slo) {
+  const HeaderFields& fields = exchange_->headers();
+  request_id_ = fields.get("X-Request-Id");
+  if (request_id_.empty()) request_id_ = fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(request.id.value()));
+  headers_ = "Content-Type: application/json\r\nX-Request-Id: " + request_id_ + "\r\n";
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto field = fields.at(i);
+    if (!travels(field.name)) continue;
+    headers_.append(field.name).append(": ").append(field.value).append("\r\n");
+  }
+}
+
+Instant Flight::now() {
+  if (!now_fresh_) {
+    now_ = steady_now();
+    now_fresh_ = true;
+  }
+  return now_;
+}
+
+void Flight::take_off() {
+  const auto self = shared_from_this();
+  exchange_->on_gone([self] {
+    if (self->over_) return;
+    // Prefill: the engine stops. Decode: the prefill side's blocks go back when its lease ends; no second cancel.
+    if (self->call_) self->call_->cancel();
+    self->now_fresh_ = false;
+    self->end(Fate::Cancelled, "the client went away");
+  });
+  deck_.control.arrive(request_, self);
+}
+
+void Flight::send(std::string_view body) {
+  const std::string_view target = path_ == ApiPath::Chat ? "/v1/chat/completions" : "/v1/completions";
+  status_ = 0;
+  call_ = deck_.client.send(worker_->endpoint, "POST", target, headers_, body, shared_from_this());
+}
+
+void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
+  if (over_) return;
+  worker_ = worker;
+  if (worker->role != Role::Prefill) {
+    leg_ = Leg::Final;
+    return send(exchange_->body());
+  }
+  leg_ = Leg::Prefill;
+  auto body = nixl::prefill_body(exchange_->body());
+  if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
+  leg_body_ = std::move(*body);
+  send(leg_body_);
+}
+
+void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
+  if (over_) return;
+  worker_ = decode;
+  leg_ = Leg::Final;
+  const std::string params = nixl::transfer_params(std::move(answer_));
+  if (params.empty()) {
+    deck_.metrics.missing_transfer_params();
+    return send(exchange_->body());
+  }
+  leg_body_ = nixl::decode_body(exchange_->body(), params);
+  send(leg_body_);
+}
+
+void Flight::on_refuse(Refusal refusal, const char* reason) {
+  if (over_) return;
+  over_ = true;  // the core has booked it as rejected
+  ApiError error;
+  error.status = refusal == Refusal::Busy ? 429 : 503;
+  error.type = refusal == Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
+  error.code = refusal == Refusal::Busy ? "queue_full" : "not_ready";
+  error.message = reason;
+  deck_.metrics.answered(error.status);
+  exchange_->respond(error.status, "application/json", error_json(error),
+                     "Retry-After: 1\r\nX-Request-Id: " + request_id_ + "\r\n");
+  exchange_.reset();
+}
+
+void Flight::on_head(int status, const HeaderFields& headers, std::int64_t content_length) {
+  if (over_) return;
+  status_ = status;
+  if (leg_ == Leg::Prefill && status == 200) return;
+  leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
+  const std::string_view type = headers.get("Content-Type");
+  events_ = status == 200 && type.starts_with("text/event-stream");
+  std::string extra = "X-Request-Id: " + request_id_ + "\r\n";
+  if (events_) extra += "Cache-Control: no-cache\r\n";
+  if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
+    extra.append("Retry-After: ").append(retry).append("\r\n");
+  }
+  std::optional<std::uint64_t> length;
+  if (content_length >= 0 && !events_) length = static_cast<std::uint64_t>(content_length);
+  exchange_->begin(status, type, extra, length);
+  begun_ = true;
+}
+
+void Flight::on_body(std::string_view bytes) {
+  if (over_) return;
+  if (leg_ == Leg::Prefill) {
+    if (answer_.size() + bytes.size() > kPrefillAnswerMax) {
+      call_->cancel();
+      return fail(502, "prefill answer too large", "the prefill engine's answer is larger than the gateway accepts");
+    }
+    answer_.append(bytes);
+    return;
+  }
+  if (events_) return relay_events(bytes);
+  exchange_->write(bytes);
+  if (status_ != 200) return;
+  if (bytes.size() >= kCarry) {
+    carry_.assign(bytes.substr(bytes.size() - kCarry));
+  } else {
+    carry_.append(bytes);
+    if (carry_.size() > 2 * kCarry) carry_.erase(0, carry_.size() - kCarry);
+  }
+  // Usage may lie anywhere in the answer: look where it has not been looked at yet, too.
+  const auto found = integer_after(bytes.size() >= kCarry ? bytes : std::string_view(carry_), "\"completion_tokens\"");
+  if (found >= 0) {
+    usage_tokens_ = static_cast<std::int32_t>(std::min<std::int64_t>(found, std::numeric_limits<std::int32_t>::max()));
+  }
+}
+
+void Flight::relay_events(std::string_view bytes) {
+  parser_.feed(bytes);
+  while (const auto event = parser_.next()) {
+    const ChunkFacts facts = read_chunk(event->data);
+    if (facts.token) tally_.token(now());
+    if (facts.done) done_seen_ = true;
+    if (facts.completion_tokens >= 0) usage_tokens_ = facts.completion_tokens;
+  }
+  if (parser_.overflowed()) {
+    call_->cancel();
+    return fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
+  }
+  const std::size_t complete = parser_.complete_bytes();
+  if (complete == 0) {
+    tail_.append(bytes);
+    return;
+  }
+  if (!tail_.empty()) {
+    tail_.append(bytes.substr(0, complete));
+    exchange_->write(tail_);
+    tail_.clear();
+  } else {
+    exchange_->write(bytes.substr(0, complete));
+  }
+  tail_.append(bytes.substr(complete));
+}
+
+void Flight::on_turn() {
+  now_fresh_ = false;
+  if (over_ || !begun_ || exchange_->unsent_bytes() <= kUnsentMax) return;
+  call_->pause();
+  exchange_->on_drained([call = call_] { call->resume(); });
+}
+
+void Flight::on_end() {
+  if (over_) return;
+  now_fresh_ = false;
+  call_.reset();
+  if (leg_ == Leg::Prefill) return deck_.control.prefill_done(request_.id);
+  if (status_ != 200) {
+    exchange_->finish();
+    return end(status_ / 100 == 4 ? Fate::Rejected : Fate::Failed, "the engine answered with an error");
+  }
+  if (!events_) {
+    tally_.whole(std::max(usage_tokens_, 0), request_.arrival, now());
+    exchange_->finish();
+    return end(Fate::Finished, "");
+  }
+  if (!done_seen_) return fail(502, "stream cut off", "the engine ended the stream without finishing it");
+  if (usage_tokens_ >= 0) tally_.correct(usage_tokens_);
+  exchange_->finish();
+  end(Fate::Finished, "");
+}
+
+void Flight::on_failure(CallFailure failure) {
+  if (over_) return;
+  now_fresh_ = false;
+  call_.reset();
+  deck_.metrics.worker_failure(worker_->endpoint->url);
+  if (failure == CallFailure::Connect) deck_.worker_down(worker_->id);
+  // No second try elsewhere: an engine may have seen the request.
+  fail(502, "the engine failed", fmt::format("the engine failed: {}", text_of(failure)));
+}
+
+void Flight::fail(int status, const char* reason, std::string_view message) {
+  ApiError error;
+  error.status = status;
+  error.type = status < 500 ? "invalid_request_error" : "upstream_error";
+  error.code = status < 500 ? "" : "engine_failed";
+  error.message = message;
+  status_ = status;
+  if (!begun_) {
+    exchange_->respond(status, "application/json", error_json(error), "X-Request-Id: " + request_id_ + "\r\n");
+  } else if (events_) {
+    // What was relayed ends on an event's boundary, so the client reads this as an event of its own, then the end.
+    exchange_->write("data: " + error_json(error) + "\n\n");
+    exchange_->finish();
+  } else {
+    exchange_->drop();  // the length was promised; only breaking off tells the truth
+  }
+  end(status < 500 ? Fate::Rejected : Fate::Failed, reason);
+}
+
+void Flight::end(Fate fate, const char* reason) {
+  over_ = true;
+  exchange_.reset();
+  call_.reset();
+  if (fate != Fate::Cancelled) deck_.metrics.answered(status_);
+  deck_.metrics.request_over(request_, tally_, now());
+  deck_.control.leave(request_.id, fate, reason, tally_);
+}
+
+}  // namespace wattle::live

@@ -1,0 +1,78 @@
+#pragma once
+// One request on the data plane: relays an engine's answer to the client, counts tokens, ends in exactly one way.
+// Everything happens on the exchange's loop.
+#include <memory>
+#include <string>
+
+#include "live/gateway/metrics.h"
+#include "live/gateway/openai.h"
+#include "live/gateway/strand.h"
+#include "live/transport/server.h"
+#include "live/transport/sse_parser.h"
+
+namespace wattle::live {
+
+/// What the flights of one loop share.
+struct FlightDeck {
+  HttpClient& client;
+  ControlStrand& control;
+  GatewayMetrics& metrics;
+  std::optional<Span> itl_slo;
+  std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
+};
+
+class Flight final : public Passenger, public ResponseHandler, public std::enable_shared_from_this<Flight> {
+ public:
+  Flight(FlightDeck& deck, std::shared_ptr<Exchange> exchange, const CompletionRequest& asked, const Request& request);
+
+  void take_off();  ///< hands the request to the control strand
+
+  Loop& loop() override { return loop_; }
+  void on_start(const std::shared_ptr<const Worker>& worker) override;
+  void on_hand_over(const std::shared_ptr<const Worker>& decode) override;
+  void on_refuse(Refusal refusal, const char* reason) override;
+
+  void on_head(int status, const HeaderFields& headers, std::int64_t content_length) override;
+  void on_body(std::string_view bytes) override;
+  void on_turn() override;
+  void on_end() override;
+  void on_failure(CallFailure failure) override;
+
+ private:
+  enum class Leg : std::uint8_t { None, Prefill, Final };
+
+  void send(std::string_view body);
+  void relay_events(std::string_view bytes);
+  void prefill_answered();
+  void fail(int status, const char* reason, std::string_view message);
+  void end(Fate fate, const char* reason);
+  [[nodiscard]] Instant now();
+
+  FlightDeck& deck_;
+  Loop& loop_;
+  std::shared_ptr<Exchange> exchange_;
+  Request request_;
+  ApiPath path_;
+  bool stream_;
+  std::string headers_;     ///< sent upstream on every leg
+  std::string request_id_;  ///< X-Request-Id, the client's or ours
+  std::shared_ptr<const Worker> worker_;
+  std::shared_ptr<Call> call_;
+  Leg leg_ = Leg::None;
+  std::string leg_body_;  ///< when it is not the client's own
+  std::string answer_;    ///< of the prefill leg
+  int status_ = 0;        ///< of the current leg's answer
+  bool begun_ = false;    ///< the client has our header
+  bool events_ = false;   ///< the answer is an event stream
+  bool done_seen_ = false;
+  bool over_ = false;
+  SseParser parser_;
+  std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary
+  std::string carry_;  ///< last bytes of an unstreamed answer, for the usage block
+  TokenTally tally_;
+  std::int32_t usage_tokens_ = -1;
+  Instant now_;  ///< of this turn of the loop; one clock reading per read
+  bool now_fresh_ = false;
+};
+
+}  // namespace wattle::live

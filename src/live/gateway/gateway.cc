@@ -1,0 +1,421 @@
+#include "live/gateway/gateway.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <future>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "live/clock.h"
+#include "live/gateway/flight.h"
+#include "live/gateway/metrics.h"
+#include "live/gateway/openai.h"
+#include "live/gateway/strand.h"
+#include "live/transport/client.h"
+
+namespace wattle::live {
+
+namespace {
+
+constexpr std::string_view kJson = "application/json";
+
+const char* text_of(Role role) {
+  switch (role) {
+    case Role::Colocated:
+      return "colocated";
+    case Role::Prefill:
+      return "prefill";
+    case Role::Decode:
+      return "decode";
+  }
+  return "";
+}
+
+void answer_error(Exchange& exchange, const ApiError& error, std::string_view extra = {}) {
+  exchange.respond(error.status, kJson, error_json(error), extra);
+}
+
+ApiError not_found(std::string_view path) {
+  return {404, fmt::format("no such path: {}", path), "invalid_request_error", "", "not_found"};
+}
+
+}  // namespace
+
+/// A worker and what its health probes said.
+struct WorkerState {
+  std::shared_ptr<const Worker> worker;
+  WorkerOptions options;
+  int misses = 0;
+  bool up = false;
+  bool removed = false;
+};
+
+struct Gateway::Impl {
+  GatewayOptions options;
+  LoopPool pool;
+  LoopPool admin_pool{1};
+  GatewayMetrics metrics;
+  ControlStrand control;
+  std::vector<std::unique_ptr<HttpClient>> clients;  ///< by loop of the pool
+  std::vector<std::unique_ptr<FlightDeck>> decks;
+  std::unique_ptr<HttpClient> prober;  ///< on the admin loop
+  std::vector<WorkerState> workers;    ///< on the control strand only
+  std::atomic<std::int64_t> next_id{1};
+  std::atomic<bool> disaggregated{false};  ///< some worker has the prefill role
+  std::atomic<bool> stopping{false};
+  std::unique_ptr<HttpServer> server;
+  std::unique_ptr<HttpServer> admin;
+  bool stopped = false;
+
+  Impl(const GatewayOptions& o, control::DispatchPolicies policies, journal::Sink& sink)
+      : options(o), pool(std::max(1, o.threads)), control(std::move(policies), o.seed, o.core, sink) {}
+
+  // ---- workers -----------------------------------------------------------------------------------------------------
+  Result<std::int32_t> add_worker(const WorkerOptions& wanted, std::string_view where) {
+    auto endpoint = resolve_endpoint(wanted.url, where);
+    if (!endpoint) return std::unexpected(endpoint.error());
+    auto shared = std::make_shared<const Endpoint>(std::move(*endpoint));
+    if (wanted.role == Role::Prefill) disaggregated = true;
+    std::int32_t id = -1;
+    control.run_and_wait([&](Core& core, Instant now) {
+      InstanceView view;
+      view.role = wanted.role;
+      view.tensor_parallel = wanted.tensor_parallel;
+      view.weight = wanted.weight;
+      view.accepting = false;
+      const InstanceId fresh = core.add_instance(view, now);
+      auto worker = std::make_shared<const Worker>(Worker{fresh, wanted.role, shared});
+      control.add_worker(worker);
+      workers.push_back({worker, wanted, 0, false, false});
+      id = fresh.value();
+      if (!options.probe_health) set_up(core, fresh, true, now);
+    });
+    return id;
+  }
+
+  void set_up(Core& core, InstanceId id, bool up, Instant now) {
+    WorkerState& state = workers[static_cast<std::size_t>(id.value())];
+    if (state.removed && up) return;
+    state.up = up;
+    core.set_accepting(id, up, now);
+  }
+
+  void probed(InstanceId id, bool healthy) {
+    control.run([this, id, healthy](Core& core, Instant now) {
+      WorkerState& state = workers[static_cast<std::size_t>(id.value())];
+      state.misses = healthy ? 0 : state.misses + 1;
+      if (healthy != state.up && (healthy || state.misses >= options.health_misses)) set_up(core, id, healthy, now);
+    });
+  }
+
+  struct Probe final : ResponseHandler {
+    Impl& gateway;
+    InstanceId id;
+    bool healthy = false;
+    Probe(Impl& g, InstanceId i) : gateway(g), id(i) {}
+    void on_head(int status, const HeaderFields&, std::int64_t) override { healthy = status / 100 == 2; }
+    void on_body(std::string_view) override {}
+    void on_end() override { gateway.probed(id, healthy); }
+    void on_failure(CallFailure) override { gateway.probed(id, false); }
+  };
+
+  void probe_all() {
+    std::vector<std::shared_ptr<const Worker>> all;
+    control.run_and_wait([&](Core&, Instant) {
+      for (const auto& state : workers) {
+        if (!state.removed) all.push_back(state.worker);
+      }
+    });
+    for (const auto& worker : all) {
+      prober->send(worker->endpoint, "GET", "/health", {}, {}, std::make_shared<Probe>(*this, worker->id));
+    }
+  }
+
+  // ---- data plane --------------------------------------------------------------------------------------------------
+  void handle(const std::shared_ptr<Exchange>& exchange, FlightDeck& deck) {
+    const std::string_view path = exchange->path();
+    if (path == "/v1/chat/completions") return complete(exchange, deck, ApiPath::Chat);
+    if (path == "/v1/completions") return complete(exchange, deck, ApiPath::Completions);
+    if (path == "/v1/models") {
+      if (!only(*exchange, "GET")) return;
+      return exchange->respond(200, kJson, models_json());
+    }
+    if (path == "/health") {
+      if (!only(*exchange, "GET")) return;
+      return health(*exchange);
+    }
+    metrics.answered(404);
+    answer_error(*exchange, not_found(path));
+  }
+
+  bool only(Exchange& exchange, std::string_view method) {
+    if (exchange.method() == method || (method == "GET" && exchange.method() == "HEAD")) return true;
+    metrics.answered(405);
+    answer_error(
+        exchange,
+        {405, fmt::format("use {} on {}", method, exchange.path()), "invalid_request_error", "", "method_not_allowed"},
+        fmt::format("Allow: {}\r\n", method));
+    return false;
+  }
+
+  void complete(const std::shared_ptr<Exchange>& exchange, FlightDeck& deck, ApiPath path) {
+    if (!only(*exchange, "POST")) return;
+    const auto refuse = [&](const ApiError& error) {
+      metrics.answered(error.status);
+      answer_error(*exchange, error);
+    };
+    auto asked = read_completion(path, exchange->body());
+    if (!asked) return refuse(asked.error());
+    if (std::ranges::find(options.models, asked->model) == options.models.end()) {
+      return refuse({404, fmt::format("the model `{}` does not exist", asked->model), "invalid_request_error", "model",
+                     "model_not_found"});
+    }
+    if (disaggregated.load(std::memory_order_relaxed)) {
+      if (asked->n > 1) {
+        return refuse({400, "n > 1 is not supported with prefill/decode disaggregation: a KV handle has one consumer",
+                       "invalid_request_error", "n", "unsupported_value"});
+      }
+      if (asked->has_kv_params) {
+        return refuse({400, "kv_transfer_params is set by the gateway", "invalid_request_error", "kv_transfer_params",
+                       "unsupported_value"});
+      }
+    }
+    Request request;
+    request.id = RequestId(next_id.fetch_add(1, std::memory_order_relaxed));
+    request.arrival = steady_now();
+    request.prompt_tokens = asked->prompt_tokens;
+    request.max_tokens = asked->max_tokens;
+    if (const auto hint = exchange->headers().get("X-Wattle-Prompt-Tokens"); !hint.empty()) {
+      std::int32_t tokens = 0;
+      const auto [end, ec] = std::from_chars(hint.data(), hint.data() + hint.size(), tokens);
+      if (ec != std::errc() || end != hint.data() + hint.size() || tokens < 1) {
+        return refuse({400, "X-Wattle-Prompt-Tokens must be a positive integer", "invalid_request_error",
+                       "X-Wattle-Prompt-Tokens", ""});
+      }
+      request.prompt_tokens = tokens;
+    }
+    std::make_shared<Flight>(deck, exchange, *asked, request)->take_off();
+  }
+
+  [[nodiscard]] std::string models_json() const {
+    nlohmann::ordered_json body{{"object", "list"}, {"data", nlohmann::ordered_json::array()}};
+    for (const auto& name : options.models) {
+      body["data"].push_back({{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "wattle"}});
+    }
+    return body.dump();
+  }
+
+  void health(Exchange& exchange) {
+    bool ready = false;
+    control.run_and_wait([&](Core& core, Instant) { ready = core.ready(); });
+    if (ready && !stopping) return exchange.respond(200, kJson, R"({"status":"ok"})");
+    answer_error(exchange, {503, "no instance is ready", "service_unavailable_error", "", "not_ready"},
+                 "Retry-After: 1\r\n");
+  }
+
+  // ---- admin plane -------------------------------------------------------------------------------------------------
+  void handle_admin(const std::shared_ptr<Exchange>& exchange) {
+    const std::string_view path = exchange->path();
+    if (path == "/health") return health(*exchange);
+    if (path == "/metrics") {
+      if (!only(*exchange, "GET")) return;
+      return exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text());
+    }
+    if (path == "/workers") {
+      if (exchange->method() == "GET") return exchange->respond(200, kJson, workers_json(-1));
+      if (exchange->method() == "POST") return post_worker(*exchange);
+      only(*exchange, "GET");
+      return;
+    }
+    if (path.starts_with("/workers/")) return one_worker(*exchange, path.substr(9));
+    answer_error(*exchange, not_found(path));
+  }
+
+  std::string metrics_text() {
+    std::vector<GatewayMetrics::WorkerRow> rows;
+    CoreCounts counts;
+    control::DispatchCounts dispatch;
+    control.run_and_wait([&](Core& core, Instant) {
+      counts = core.counts();
+      dispatch = core.dispatch_counts();
+      for (const auto& state : workers) {
+        const auto& view = core.instances()[static_cast<std::size_t>(state.worker->id.value())];
+        rows.push_back({state.options.url, text_of(view.role), view.accepting, view.assigned_requests});
+      }
+    });
+    return metrics.text(counts, dispatch, rows, server ? server->connections() : 0);
+  }
+
+  std::string workers_json(std::int32_t only_id) {
+    auto list = nlohmann::ordered_json::array();
+    control.run_and_wait([&](Core& core, Instant) {
+      for (const auto& state : workers) {
+        const std::int32_t id = state.worker->id.value();
+        if (only_id >= 0 ? id != only_id : state.removed) continue;
+        const auto& view = core.instances()[static_cast<std::size_t>(id)];
+        list.push_back({{"id", std::to_string(id)},
+                        {"url", state.options.url},
+                        {"models", options.models},
+                        {"worker_type", view.role == Role::Colocated ? "regular" : text_of(view.role)},
+                        {"connection_mode", "http"},
+                        {"is_healthy", state.up},
+                        {"status", state.removed ? "removed" : (state.up ? "ready" : "not_ready")},
+                        {"active_requests", view.assigned_requests}});
+      }
+    });
+    if (only_id >= 0) return list.empty() ? std::string() : list[0].dump();
+    return nlohmann::ordered_json{{"workers", list}}.dump();
+  }
+
+  void post_worker(Exchange& exchange) {
+    const auto refuse = [&](const char* param, std::string message) {
+      answer_error(exchange, {400, std::move(message), "invalid_request_error", param, ""});
+    };
+    const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
+    if (!body.is_object()) return refuse("", "the body must be a JSON object with \"url\"");
+    const auto url = body.find("url");
+    if (url == body.end() || !url->is_string()) return refuse("url", "url must be a string");
+    WorkerOptions wanted;
+    wanted.url = url->get<std::string>();
+    const std::string type = body.contains("worker_type") && body["worker_type"].is_string()
+                                 ? body["worker_type"].get<std::string>()
+                                 : std::string("regular");
+    if (type == "prefill") {
+      wanted.role = Role::Prefill;
+    } else if (type == "decode") {
+      wanted.role = Role::Decode;
+    } else if (type != "regular") {
+      return refuse("worker_type", "worker_type must be regular, prefill or decode");
+    }
+    const auto id = add_worker(wanted, "url");
+    if (!id) return refuse("url", id.error().message());
+    exchange.respond(202, kJson, nlohmann::json{{"id", std::to_string(*id)}, {"status", "accepted"}}.dump());
+  }
+
+  void one_worker(Exchange& exchange, std::string_view text) {
+    std::int32_t id = -1;
+    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), id);
+    const std::string found =
+        ec == std::errc() && end == text.data() + text.size() && id >= 0 ? workers_json(id) : std::string();
+    if (found.empty()) return answer_error(exchange, not_found(exchange.path()));
+    if (exchange.method() == "GET") return exchange.respond(200, kJson, found);
+    if (exchange.method() != "DELETE") {
+      only(exchange, "GET");
+      return;
+    }
+    control.run_and_wait([&](Core& core, Instant now) {
+      workers[static_cast<std::size_t>(id)].removed = true;  // what runs there goes on to its end
+      set_up(core, InstanceId(id), false, now);
+    });
+    exchange.respond(202, kJson, nlohmann::json{{"id", std::to_string(id)}, {"status", "draining"}}.dump());
+  }
+
+  // ---- life --------------------------------------------------------------------------------------------------------
+  static void run_on(Loop& loop, const std::function<void()>& task) {
+    std::promise<void> done;
+    loop.post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+
+  Result<void> listen() {
+    for (int i = 0; i < pool.size(); ++i) {
+      run_on(pool.at(i), [&] { clients.push_back(std::make_unique<HttpClient>(pool.at(i), options.client)); });
+      decks.push_back(std::make_unique<FlightDeck>(
+          FlightDeck{*clients.back(), control, metrics, options.core.slo.itl, [this](InstanceId id) {
+                       control.run([this, id](Core& core, Instant now) { set_up(core, id, false, now); });
+                     }}));
+    }
+    auto data = HttpServer::listen(
+        pool, options.listen,
+        [this](std::shared_ptr<Exchange> exchange) {
+          for (int i = 0; i < pool.size(); ++i) {
+            if (&pool.at(i) == &exchange->loop()) return handle(exchange, *decks[static_cast<std::size_t>(i)]);
+          }
+        },
+        problem_json);
+    if (!data) return std::unexpected(data.error());
+    server = std::move(*data);
+    auto other = HttpServer::listen(
+        admin_pool, options.admin, [this](std::shared_ptr<Exchange> exchange) { handle_admin(exchange); },
+        problem_json);
+    if (!other) return std::unexpected(other.error());
+    admin = std::move(*other);
+    for (std::size_t i = 0; i < options.workers.size(); ++i) {
+      const auto added = add_worker(options.workers[i], fmt::format("--worker {}", options.workers[i].url));
+      if (!added) return std::unexpected(added.error());
+    }
+    ClientOptions probing;
+    probing.head_timeout = Span::s(2);
+    probing.body_timeout = Span::s(2);
+    run_on(admin_pool.at(0), [&] { prober = std::make_unique<HttpClient>(admin_pool.at(0), probing); });
+    if (options.probe_health) {
+      admin_pool.at(0).post([this] { probe_all(); });
+      admin_pool.at(0).every(options.health_period, [this] { probe_all(); });
+    }
+    return {};
+  }
+
+  void stop(Span grace) {
+    if (stopped) return;
+    stopped = true;
+    stopping = true;
+    if (server) server->stop(grace);
+    if (admin) admin->stop(Span());
+    if (prober) run_on(admin_pool.at(0), [&] { prober.reset(); });
+    for (int i = 0; i < static_cast<int>(clients.size()); ++i) {
+      run_on(pool.at(i), [&] { clients[static_cast<std::size_t>(i)].reset(); });
+    }
+    pool.stop();
+    admin_pool.stop();
+  }
+};
+
+Gateway::Gateway(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Gateway::~Gateway() { stop(Span()); }
+
+Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, control::DispatchPolicies policies,
+                                                journal::Sink& sink) {
+  auto gateway = std::unique_ptr<Gateway>(new Gateway(std::make_unique<Impl>(options, std::move(policies), sink)));
+  if (auto listening = gateway->impl_->listen(); !listening) return std::unexpected(listening.error());
+  return gateway;
+}
+
+std::uint16_t Gateway::port() const { return impl_->server->port(); }
+std::uint16_t Gateway::admin_port() const { return impl_->admin->port(); }
+
+CoreCounts Gateway::counts() const {
+  CoreCounts counts;
+  impl_->control.run_and_wait([&](Core& core, Instant) { counts = core.counts(); });
+  return counts;
+}
+
+void Gateway::report(const StepReport& report) {
+  impl_->control.run([report](Core& core, Instant) { core.report(report); });
+}
+
+void Gateway::stop(Span grace) { impl_->stop(grace); }
+
+Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where) {
+  WorkerOptions out;
+  const std::size_t equals = text.rfind('=');
+  out.url = text.substr(0, equals);
+  if (equals == std::string_view::npos) return out;
+  const std::string_view role = text.substr(equals + 1);
+  if (role == "prefill") {
+    out.role = Role::Prefill;
+  } else if (role == "decode") {
+    out.role = Role::Decode;
+  } else if (role != "colocated") {
+    return bad_input(std::string(where),
+                     fmt::format("\"{}\": the role must be prefill, decode or colocated, not \"{}\"", text, role));
+  }
+  return out;
+}
+
+}  // namespace wattle::live

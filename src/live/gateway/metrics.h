@@ -1,0 +1,39 @@
+#pragma once
+// The gateway's numbers in Prometheus form. Names say their unit; label sets are bounded.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "live/gateway/core.h"
+
+namespace wattle::live {
+
+class GatewayMetrics {
+ public:
+  GatewayMetrics();
+  ~GatewayMetrics();
+
+  /// A request on an API path was answered with this status (or a stream with it was begun and is over).
+  void answered(int status);
+  /// A request that reached an engine is over. Any thread.
+  void request_over(const Request& request, const TokenTally& tally, Instant now);
+  void worker_failure(std::string_view worker);  ///< connection refused, or an answer cut off
+  void missing_transfer_params();                ///< a prefill answer without kv_transfer_params
+
+  struct WorkerRow {
+    std::string url;
+    std::string role;
+    bool up = false;
+    std::int32_t active_requests = 0;
+  };
+  /// Text exposition format 0.0.4.
+  [[nodiscard]] std::string text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
+                                 const std::vector<WorkerRow>& workers, std::int64_t connections) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace wattle::live
