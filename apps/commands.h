@@ -22,5 +22,6 @@ void add_sim(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
 void add_validate(CLI::App& app, int& exit_code);
+void add_up(CLI::App& app, int& exit_code);
 
 }  // namespace wattle::apps

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   wattle::apps::add_report(app, exit_code);
   wattle::apps::add_trace(app, exit_code);
   wattle::apps::add_validate(app, exit_code);
+  wattle::apps::add_up(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -78,7 +78,7 @@ class Run {
     });
     if (progress) {
       loop_.every(Span::ms(200), [this, &progress, begin] {
-        progress({sent_, over_, failed_, Instant((steady_now() - begin).ns())});
+        progress({sent_, over_, failed_, Instant((steady_now() - begin).ns()), statistics_.summary()});
       });
     }
     all_over.wait();
@@ -94,7 +94,7 @@ class Run {
     report.failures = failures_;
     report.wall_s = (steady_now() - begin).seconds();
     report.latest_start = latest_start_;
-    if (progress) progress({sent_, over_, failed_, Instant((steady_now() - begin).ns())});
+    if (progress) progress({sent_, over_, failed_, Instant((steady_now() - begin).ns()), statistics_.summary()});
     return report;
   }
 

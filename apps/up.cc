@@ -1,0 +1,428 @@
+// `wattle up`: the whole house on one machine. Real processes (mock engines, agent, gateway) speak their real protocols
+// over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "child.h"
+#include "commands.h"
+#include "fake_nvml/virtual_gpu.h"
+#include "live/clock.h"
+#include "live/gpu/nvml.h"
+#include "live/replay/replay.h"
+#include "locate.h"
+#include "simulate.h"
+
+namespace wattle::apps {
+
+namespace {
+
+std::atomic<bool> drain_wanted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
+void on_signal(int) { drain_wanted = true; }
+
+struct UpFlags {
+  std::string config = "azure-conv-2p2d";
+  std::string recipe = "eco-freq";
+  std::string duration;
+  std::vector<std::string> set;
+  std::uint16_t port = 8000;
+  std::uint16_t admin_port = 8001;
+  bool json = false;
+};
+
+/// "90", "90s", "5m", "1h" in seconds.
+Result<Span> parse_duration(const std::string& text) {
+  const auto wrong = bad_input("--for " + text, "is a number with s, m or h, such as 60s or 5m");
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double scale = unit.empty() || unit == "s" ? 1.0 : unit == "m" ? 60.0 : unit == "h" ? 3600.0 : 0.0;
+  if (end == text.c_str() || scale == 0.0 || !(value > 0.0) || value * scale > 1e6) return wrong;
+  return Span::from_seconds(value * scale);
+}
+
+constexpr Span kBaselinePeriod = Span::ms(50);
+
+/// Energy of a simulated run against time, from its power samples: what the live run is compared with.
+class Baseline final : public journal::Sink {
+ public:
+  void sample(const journal::Sample& s) override {
+    const auto i = static_cast<std::size_t>((s.at.ns() - 1) / 1'000'000'000);
+    if (energy_j_.size() <= i) energy_j_.resize(i + 1, 0.0);
+    energy_j_[i] += to_watts(s.power).value() * kBaselinePeriod.seconds();
+  }
+  /// Cumulative; after its end, its last value.
+  [[nodiscard]] std::vector<double> cumulative() const {
+    std::vector<double> sum = energy_j_;
+    for (std::size_t i = 1; i < sum.size(); ++i) sum[i] += sum[i - 1];
+    return sum;
+  }
+
+ private:
+  std::vector<double> energy_j_;
+};
+
+struct Simulated {
+  journal::RunSummary summary;
+  std::vector<double> energy_j;  ///< cumulative, by second
+};
+
+Result<Simulated> simulate_same(const config::LoadedScenario& scenario, const std::string& recipe_name,
+                                const config::SplitOverrides& overrides) {
+  const auto recipe = config::load_recipe(recipe_name, overrides.recipe, project());
+  if (!recipe) return std::unexpected(recipe.error());
+  auto run = prepare_run(scenario, *recipe, data_dir());
+  if (!run) return std::unexpected(run.error());
+  Baseline baseline;
+  run->setup.sample_period = kBaselinePeriod;
+  run->setup.sink = &baseline;
+  auto result = sim::simulate(std::move(run->setup));
+  return Simulated{std::move(result.summary), baseline.cumulative()};
+}
+
+struct Engine {
+  std::string url;
+  std::string fpm;
+  Role role = Role::Colocated;
+  std::vector<std::string> gpus;
+};
+
+const char* role_name(Role role) {
+  return role == Role::Prefill ? "prefill" : role == Role::Decode ? "decode" : "colocated";
+}
+
+std::string number(double value) { return fmt::format("{}", value); }
+
+/// The fleet, its processes and their files; ends and removes them when it goes.
+class House {
+ public:
+  explicit House(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  ~House() {
+    // Front to back: no new requests, then nobody to change clocks, then the engines.
+    while (!children_.empty()) {
+      children_.back().stop(Span::s(5));
+      children_.pop_back();
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  House(const House&) = delete;
+  House& operator=(const House&) = delete;
+
+  Result<void> build(const config::LoadedScenario& loaded, const UpFlags& flags);
+  [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
+  [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
+  [[nodiscard]] const std::vector<Engine>& engines() const { return engines_; }
+  [[nodiscard]] const Child* dead() {
+    for (auto& child : children_) {
+      if (!child.running()) return &child;
+    }
+    return nullptr;
+  }
+
+ private:
+  Result<std::string> launch(const std::string& name, const std::vector<std::string>& arguments) {
+    auto child = Child::start(name, arguments, (folder_ / (name + ".log")).string());
+    if (!child) return std::unexpected(child.error());
+    children_.push_back(std::move(*child));
+    return children_.back().first_line(Span::s(20));
+  }
+
+  std::filesystem::path folder_;
+  std::vector<Child> children_;
+  std::vector<Engine> engines_;
+  std::string gateway_url_;
+  std::string admin_url_;
+};
+
+Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& flags) {
+  const auto& scenario = loaded.scenario;
+  std::filesystem::create_directories(folder_);
+  std::int32_t gpus = 0;
+  for (const auto& pool : scenario.pools) gpus += pool.count * pool.tensor_parallel;
+  const auto& gpu = loaded.gpus.front();
+  for (const auto& other : loaded.gpus) {
+    if (other.name != gpu.name) {
+      return bad_input(scenario.file, "wattle up emulates one kind of GPU; this fleet has " + gpu.name + " and " +
+                                          other.name + " (wattle sim runs it)");
+    }
+  }
+  if (gpus > fake::kMaxGpus) {
+    return bad_input(scenario.file, fmt::format("wattle up emulates at most {} GPUs; this fleet has {} (wattle sim "
+                                                "runs it)",
+                                                fake::kMaxGpus, gpus));
+  }
+  // Children find the virtual GPUs through this variable, as they would find real ones through the driver.
+  const auto board =
+      fmt::format("{},count={},name={},clock_min={},clock_max={},power_limit_w={:.0f}", (folder_ / "gpus").string(),
+                  gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value());
+  setenv(fake::kBoardVariable, board.c_str(), 1);
+
+  const auto& engine = scenario.engine;
+  std::int32_t next_gpu = 0;
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    const auto& pool = scenario.pools[p];
+    for (std::int32_t i = 0; i < pool.count; ++i) {
+      Engine made;
+      made.role = pool.role;
+      for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(next_gpu++));
+      const auto name = fmt::format("{}-{}", role_name(pool.role), engines_.size());
+      const auto line = launch(name, {"mock-engine",
+                                      "--json",
+                                      "--gpu",
+                                      pool.gpu,
+                                      "--llm",
+                                      scenario.llm,
+                                      "--role",
+                                      role_name(pool.role),
+                                      "--tp",
+                                      std::to_string(pool.tensor_parallel),
+                                      "--gpus",
+                                      fmt::format("{}", fmt::join(made.gpus, ",")),
+                                      "--id",
+                                      name,
+                                      "--max-num-seqs",
+                                      std::to_string(engine.max_num_seqs),
+                                      "--max-num-batched-tokens",
+                                      std::to_string(engine.max_num_batched_tokens),
+                                      "--block-size",
+                                      std::to_string(engine.block_size),
+                                      "--link-bytes-per-s",
+                                      number(scenario.link.bandwidth_bytes_per_s)});
+      if (!line) return std::unexpected(line.error());
+      const auto json = nlohmann::json::parse(*line, nullptr, false);
+      if (json.is_discarded()) return external_failure(name, "said '" + *line + "' instead of where it listens");
+      made.url = json.value("url", "");
+      made.fpm = json.value("fpm", "");
+      engines_.push_back(std::move(made));
+    }
+  }
+
+  std::vector<std::string> agent{"agent",    "--json",
+                                 "--recipe", flags.recipe,
+                                 "--gpu",    scenario.pools.front().gpu,
+                                 "--llm",    scenario.llm,
+                                 "--nvml",   WATTLE_FAKE_NVML_LIBRARY,
+                                 "--state",  (folder_ / "agent-locks").string()};
+  std::vector<std::string> gateway{"gateway",
+                                   "--listen",
+                                   fmt::format("127.0.0.1:{}", flags.port),
+                                   "--admin",
+                                   fmt::format("127.0.0.1:{}", flags.admin_port),
+                                   "--model",
+                                   scenario.llm,
+                                   "--recipe",
+                                   flags.recipe,
+                                   "--threads",
+                                   "2",
+                                   "--seed",
+                                   std::to_string(scenario.seed)};
+  if (scenario.slo.ttft) {
+    agent.insert(agent.end(), {"--ttft-ms", number(scenario.slo.ttft->millis())});
+    gateway.insert(gateway.end(), {"--ttft-slo-ms", number(scenario.slo.ttft->millis())});
+  }
+  if (scenario.slo.itl) {
+    agent.insert(agent.end(), {"--itl-ms", number(scenario.slo.itl->millis())});
+    gateway.insert(gateway.end(), {"--itl-slo-ms", number(scenario.slo.itl->millis())});
+  }
+  for (const auto& made : engines_) {
+    agent.insert(agent.end(),
+                 {"--engine", fmt::format("{}={}@{}", made.fpm, fmt::join(made.gpus, ","), role_name(made.role))});
+    gateway.insert(gateway.end(), {"--worker", fmt::format("{}={}", made.url, role_name(made.role))});
+  }
+  if (const auto line = launch("agent", agent); !line) return std::unexpected(line.error());
+  const auto line = launch("gateway", gateway);
+  if (!line) return std::unexpected(line.error());
+  // "... listening on http://H:P, admin on http://H:P, ..."
+  const auto url_after = [&](const char* words) {
+    const auto at = line->find(words);
+    if (at == std::string::npos) return std::string();
+    const auto begin = at + std::string_view(words).size();
+    return line->substr(begin, line->find(',', begin) - begin);
+  };
+  gateway_url_ = url_after("listening on ");
+  admin_url_ = url_after("admin on ");
+  if (gateway_url_.empty()) return external_failure("gateway", "said '" + *line + "' instead of where it listens");
+  return {};
+}
+
+/// What the virtual GPUs' own counters say.
+struct Meters {
+  double energy_j = 0.0;
+  double power_w = 0.0;
+  std::vector<std::int32_t> clocks_mhz;
+};
+
+Meters read_meters(const std::vector<live::Gpu>& gpus) {
+  Meters meters;
+  for (const auto& gpu : gpus) {
+    meters.energy_j += static_cast<double>(gpu.energy_counter_mj().value) * 1e-3;
+    meters.power_w += to_watts(gpu.power().value).value();
+    meters.clocks_mhz.push_back(gpu.sm_clock().value.value());
+  }
+  return meters;
+}
+
+/// Share of the requests that are over which met it; the summary counts those still on their way as misses.
+double of_those_over(double share_of_arrived, const journal::RequestCounts& counts) {
+  const auto over = counts.arrived - counts.in_flight;
+  return over == 0 ? 1.0 : share_of_arrived * static_cast<double>(counts.arrived) / static_cast<double>(over);
+}
+
+Result<int> up(const UpFlags& flags) {
+  const auto set = config::parse_overrides(flags.set);
+  if (!set) return std::unexpected(set.error());
+  const auto overrides = config::split_overrides(*set);
+  if (!overrides) return std::unexpected(overrides.error());
+  auto loaded = config::load_scenario(flags.config, overrides->scenario, project());
+  if (!loaded) return std::unexpected(loaded.error());
+  auto& scenario = loaded->scenario;
+  if (!flags.duration.empty()) {
+    const auto duration = parse_duration(flags.duration);
+    if (!duration) return std::unexpected(duration.error());
+    // --for is real time; the slice is cut in the trace's own.
+    scenario.workload.duration = Span::from_seconds(duration->seconds() * scenario.workload.rate_scale);
+  }
+
+  const auto baseline = simulate_same(*loaded, "static-max", *overrides);
+  if (!baseline) return std::unexpected(baseline.error());
+  const auto forecast = simulate_same(*loaded, flags.recipe, *overrides);
+  if (!forecast) return std::unexpected(forecast.error());
+  const auto options = locate_workload(scenario, data_dir());
+  if (!options) return std::unexpected(options.error());
+  auto source = workload::make_source(*options, data_dir(), base_dir(scenario), scenario.seed);
+  if (!source) return std::unexpected(source.error());
+
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  House house(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
+  if (auto built = house.build(*loaded, flags); !built) return std::unexpected(built.error());
+
+  const auto nvml = live::Nvml::open(WATTLE_FAKE_NVML_LIBRARY);
+  if (!nvml) return std::unexpected(nvml.error());
+  std::vector<live::Gpu> gpus;
+  for (std::uint32_t i = 0; i < (*nvml)->count().value_or(0); ++i) {
+    if (auto gpu = (*nvml)->by_index(i)) gpus.push_back(std::move(*gpu));
+  }
+
+  if (!flags.json) {
+    fmt::print("gateway {}  admin {}/metrics\n", house.gateway_url(), house.admin_url());
+    fmt::print("{} x {} (emulated), {}, recipe {}, {} requests of {}\n", gpus.size(), loaded->gpus.front().name,
+               scenario.llm, flags.recipe, baseline->summary.requests.arrived,
+               options->trace.empty() ? "a synthesised trace" : options->trace);
+    fmt::print(
+        "saved: energy against static-max, simulated on the same arrivals; SLO TTFT {:.0f} ms, ITL {:.0f} ms\n\n",
+        scenario.slo.ttft.value_or(Span()).millis(), scenario.slo.itl.value_or(Span()).millis());
+    fmt::print("{:>6} {:>6} {:>6} {:>7} {:>7} {:>7} {:>9} {:>7}  {}\n", "time", "sent", "done", "TTFT", "ITL", "watts",
+               "energy", "saved", "clocks MHz");
+    std::fflush(stdout);
+  }
+
+  live::ReplayOptions replay;
+  replay.url = house.gateway_url();
+  replay.model = scenario.llm;
+  replay.slo = scenario.slo;
+  const Meters start = read_meters(gpus);
+  const Instant begin = live::steady_now();
+  std::int64_t next_row_s = 1;
+  const auto rows = [&]() -> std::optional<live::ReplayRow> {
+    if (drain_wanted) return std::nullopt;
+    const auto row = (*source)->next();
+    if (!row) return std::nullopt;
+    return live::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens};
+  };
+  const auto show = [&](const live::ReplayProgress& progress) {
+    const auto second = progress.now.ns() / 1'000'000'000;
+    if (flags.json || second < next_row_s) return;
+    next_row_s = second + 1;
+    const Meters meters = read_meters(gpus);
+    const double energy = meters.energy_j - start.energy_j;
+    const auto i = std::min(static_cast<std::size_t>(second), baseline->energy_j.size()) - 1;
+    const double reference = baseline->energy_j.empty() ? 0.0 : baseline->energy_j[i];
+    fmt::print("{:>5}s {:>6} {:>6} {:>6.1f}% {:>6.1f}% {:>7.0f} {:>6.1f} kJ {:>6.1f}%  {}\n", second, progress.sent,
+               progress.over, of_those_over(progress.summary.slo.ttft, progress.summary.requests) * 100.0,
+               progress.summary.slo.itl * 100.0, meters.power_w, energy / 1e3,
+               reference > 0.0 ? (1.0 - energy / reference) * 100.0 : 0.0, fmt::join(meters.clocks_mhz, " "));
+    std::fflush(stdout);
+  };
+  const auto report = live::replay(rows, replay, show);
+  if (!report) return std::unexpected(report.error());
+  const double seconds = (live::steady_now() - begin).seconds();
+  const double energy = read_meters(gpus).energy_j - start.energy_j;
+  const Child* dead = house.dead();
+
+  const auto& live_run = report->summary;
+  // A run cut short by Ctrl-C is compared with as much of the simulated ones.
+  const auto until_now = [&](const Simulated& s) {
+    if (s.energy_j.empty()) return 0.0;
+    return drain_wanted ? s.energy_j[std::min(static_cast<std::size_t>(seconds), s.energy_j.size() - 1)]
+                        : s.summary.energy.total.value();
+  };
+  const double reference = until_now(*baseline);
+  if (flags.json) {
+    nlohmann::ordered_json out;
+    out["scenario"] = scenario.name;
+    out["recipe"] = flags.recipe;
+    out["seconds"] = seconds;
+    out["requests"] = {{"arrived", live_run.requests.arrived},
+                       {"finished", live_run.requests.finished},
+                       {"rejected", live_run.requests.rejected},
+                       {"failed", live_run.requests.failed}};
+    out["energy_j"] = energy;
+    out["mean_power_w"] = energy / seconds;
+    out["slo"] = {{"ttft_attainment", live_run.slo.ttft}, {"itl_attainment", live_run.slo.itl}};
+    out["simulated"] = {{"static_max_energy_j", reference},
+                        {"same_recipe_energy_j", until_now(*forecast)},
+                        {"ttft_attainment", forecast->summary.slo.ttft},
+                        {"itl_attainment", forecast->summary.slo.itl}};
+    out["saved"] = reference > 0.0 ? 1.0 - energy / reference : 0.0;
+    fmt::print("{}\n", out.dump());
+  } else {
+    fmt::print("\n{} requests in {:.0f} s: {} finished, {} failed or rejected\n", live_run.requests.arrived, seconds,
+               live_run.requests.finished, live_run.requests.arrived - live_run.requests.finished);
+    fmt::print("{:<34} {:>9} {:>7} {:>7}\n", "", "energy", "TTFT", "ITL");
+    const auto row = [](const std::string& name, double energy_j, double ttft, double itl) {
+      fmt::print("{:<34} {:>6.1f} kJ {:>6.1f}% {:>6.1f}%\n", name, energy_j / 1e3, ttft * 100.0, itl * 100.0);
+    };
+    row(flags.recipe + ", live", energy, live_run.slo.ttft, live_run.slo.itl);
+    row(flags.recipe + ", simulated", until_now(*forecast), forecast->summary.slo.ttft, forecast->summary.slo.itl);
+    row("static-max, simulated", reference, baseline->summary.slo.ttft, baseline->summary.slo.itl);
+    fmt::print("saved against static-max: {:.1f} %\n", reference > 0.0 ? (1.0 - energy / reference) * 100.0 : 0.0);
+    if (report->latest_start > Span::ms(20)) {
+      fmt::print("note: requests went out up to {:.0f} ms late; this machine was the bottleneck\n",
+                 report->latest_start.millis());
+    }
+  }
+  if (dead != nullptr) return external_failure(dead->name(), "died during the run");
+  return live_run.requests.finished == live_run.requests.arrived ? 0 : 1;
+}
+
+}  // namespace
+
+void add_up(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<UpFlags>();
+  auto* command =
+      app.add_subcommand("up", "gateway, agent and an emulated fleet in real time, with a trace replayed against them");
+  command->add_option("--config", flags->config, "name or file of a scenario")->capture_default_str();
+  command->add_option("--recipe", flags->recipe, "name or file of a recipe")->capture_default_str();
+  command->add_option("--for", flags->duration, "how long, such as 60s or 5m; default: to the trace's end or Ctrl-C");
+  command->add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
+  command->add_option("--port", flags->port, "of the gateway on 127.0.0.1; 0 takes a free one")->capture_default_str();
+  command->add_option("--admin-port", flags->admin_port, "of its admin plane")->capture_default_str();
+  command->add_flag("--json", flags->json, "no table; one JSON object at the end");
+  command->callback([flags, &exit_code] {
+    const auto result = up(*flags);
+    exit_code = result ? *result : fail(result.error());
+  });
+}
+
+}  // namespace wattle::apps
