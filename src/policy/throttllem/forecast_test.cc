@@ -1,0 +1,182 @@
+#include "policy/throttllem/forecast.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace wattle::policy {
+namespace {
+
+/// Affine in KV tokens for each batch size, slower at a lower clock; whole nanoseconds throughout at 1000 MHz.
+class Affine final : public LatencyModel {
+ public:
+  [[nodiscard]] Span step_time(const StepShape& s, MegaHertz clock) const override {
+    ++calls;
+    const std::int64_t at_1000 =
+        5'000'000 + 20'000 * s.decode_requests + 2 * s.decode_kv_tokens * s.decode_requests + 30'000 * s.prefill_tokens;
+    return Span(at_1000 * 1000 / clock.value());
+  }
+  mutable int calls = 0;
+};
+
+class Constant final : public LatencyModel {
+ public:
+  explicit Constant(Span answer) : answer_(answer) {}
+  [[nodiscard]] Span step_time(const StepShape&, MegaHertz) const override { return answer_; }
+
+ private:
+  Span answer_;
+};
+
+Projected request(std::int64_t id, std::int32_t prompt, std::int32_t predicted, Instant deadline = Instant::never()) {
+  return {RequestId{id}, 0, prompt, predicted, 1000, deadline, false};
+}
+
+ForecastBasis from_zero() { return ForecastBasis{Instant(), 0, 0, Span::max(), RequestId{-1}}; }
+
+std::vector<MegaHertz> fifteen_steps() {
+  std::vector<MegaHertz> clocks;
+  for (std::int32_t mhz = 210; mhz <= 1410; mhz += 15) clocks.emplace_back(mhz);
+  return clocks;
+}
+
+TEST(Forecast, DeadlinesAreMetToTheNanosecond) {
+  const Affine model;
+  // Ten iterations at 10 ms for ten tokens: constant predictor, so the end is known exactly.
+  const Constant ten(Span::ms(10));
+  Scoreboard board(16);
+  board.add(request(1, 100, 10, Instant() + Span::ms(100)));
+  EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, from_zero()).obstacle, Obstacle::None);
+  board.remove(RequestId{1});
+  board.add(request(1, 100, 10, Instant() + Span::ms(100) - Span::ns(1)));
+  EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, from_zero()).obstacle, Obstacle::Deadline);
+}
+
+TEST(Forecast, OwnAndLostDeadlinesDoNotConstrain) {
+  const Constant ten(Span::ms(10));
+  Scoreboard board(16);
+  board.add(request(1, 100, 10, Instant() + Span::ms(5)));
+  auto basis = from_zero();
+  basis.own_deadline = RequestId{1};
+  EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, basis).obstacle, Obstacle::None);
+  EXPECT_TRUE(forecast(board, ten, MegaHertz{1000}, basis).own_deadline_missed);
+  EXPECT_EQ(mark_hopeless(board, ten, MegaHertz{1000}, from_zero()), 1);
+  EXPECT_EQ(mark_hopeless(board, ten, MegaHertz{1000}, from_zero()), 0);
+  EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, from_zero()).obstacle, Obstacle::None);
+}
+
+TEST(Forecast, TheMeanIterationIsJudgedNotTheLongest) {
+  class ByBatch final : public LatencyModel {
+   public:
+    [[nodiscard]] Span step_time(const StepShape& s, MegaHertz) const override {
+      return s.decode_requests > 1 ? Span::ms(300) : Span::ms(100);
+    }
+  };
+  Scoreboard board(16);
+  board.add(request(1, 10, 20));
+  board.add(request(2, 10, 10));
+  auto basis = from_zero();  // 10 x 300 ms and 10 x 100 ms
+  basis.tbt = Span::ms(200);
+  EXPECT_EQ(forecast(board, ByBatch(), MegaHertz{1000}, basis).obstacle, Obstacle::None);
+  basis.tbt = Span::ms(199);
+  EXPECT_EQ(forecast(board, ByBatch(), MegaHertz{1000}, basis).obstacle, Obstacle::Tbt);
+}
+
+TEST(Forecast, PromptsDelayDeadlinesButNotTheMeanIteration) {
+  const Affine model;
+  Scoreboard board(16);
+  board.add(request(1, 0, 1, Instant() + Span::ms(10)));  // 5.02 ms alone
+  auto basis = from_zero();
+  basis.tbt = Span::ms(10);
+  EXPECT_EQ(forecast(board, model, MegaHertz{1000}, basis).obstacle, Obstacle::None);
+  basis.prefill_tokens = 1000;  // 30 ms more
+  EXPECT_EQ(forecast(board, model, MegaHertz{1000}, basis).obstacle, Obstacle::Deadline);
+  board.mark_lost(0);
+  EXPECT_EQ(forecast(board, model, MegaHertz{1000}, basis).obstacle, Obstacle::None);
+}
+
+TEST(Forecast, NonsenseIsNotBelieved) {
+  Scoreboard board(16);
+  board.add(request(1, 10, 5));
+  for (const Span nonsense : {Span(), Span(-1), Span::s(601), Span::max()}) {
+    EXPECT_EQ(forecast(board, Constant(nonsense), MegaHertz{1000}, from_zero()).obstacle, Obstacle::Disbelieved);
+    auto basis = from_zero();
+    basis.prefill_tokens = 10;
+    EXPECT_EQ(forecast(board, Constant(nonsense), MegaHertz{1000}, basis).obstacle, Obstacle::Disbelieved);
+  }
+  EXPECT_EQ(forecast(Scoreboard(16), Constant(Span()), MegaHertz{1000}, from_zero()).obstacle, Obstacle::None);
+}
+
+/// Sum of step times, one prediction per future iteration; what the stretches stand for.
+std::vector<Span> ends_by_iteration(const Scoreboard& board, const LatencyModel& model, MegaHertz clock) {
+  std::vector<Span> cumulative(board.size());
+  for (std::size_t i = 0; i < board.size(); ++i) {
+    for (std::int64_t j = board.next(); j < board.ends()[i]; ++j) {
+      StepShape shape;
+      shape.decode_requests = board.batch_at(j);
+      for (std::size_t k = 0; k < board.size(); ++k) {
+        if (board.ends()[k] > j)
+          shape.decode_kv_tokens += j - board.requests()[k].start + board.requests()[k].prompt_tokens;
+      }
+      cumulative[i] += model.step_time(shape, clock);
+    }
+  }
+  return cumulative;
+}
+
+RC_GTEST_PROP(ForecastProperty, EqualsTheSumOverIterations, ()) {
+  const Affine model;
+  Scoreboard board(16);
+  const auto lengths = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 60)));
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    board.add(request(static_cast<std::int64_t>(i), *rc::gen::inRange(1, 300), lengths[i]));
+  }
+  board.advance(*rc::gen::inRange<std::int64_t>(0, 20));
+  const auto ends = ends_by_iteration(board, model, MegaHertz{1000});
+  const auto chosen = *rc::gen::inRange<std::size_t>(0, board.size());
+  // Mean KV is rounded down to a token: at most 2 x batch ns per iteration, and never too long.
+  const Span slack = Span(2) * static_cast<std::int64_t>(board.size()) * (board.ends()[chosen] - board.next());
+  Projected judged = board.requests()[chosen];
+  const auto obstacle_at = [&](Span deadline) {
+    board.remove(judged.id);
+    judged.deadline = Instant() + deadline;
+    board.add(judged);
+    return forecast(board, model, MegaHertz{1000}, from_zero()).obstacle;
+  };
+  RC_ASSERT(obstacle_at(ends[chosen]) == Obstacle::None);
+  RC_ASSERT(obstacle_at(ends[chosen] - slack - Span(1)) == Obstacle::Deadline);
+}
+
+RC_GTEST_PROP(ForecastProperty, BinarySearchFindsTheLowestClock, ()) {
+  const Affine model;
+  const auto clocks = fifteen_steps();
+  Scoreboard board(16);
+  const auto lengths = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 200)));
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    board.add(request(static_cast<std::int64_t>(i), *rc::gen::inRange(1, 300), lengths[i],
+                      Instant() + Span::ms(*rc::gen::inRange(1, 9000))));
+  }
+  auto basis = from_zero();
+  basis.tbt = Span::ms(*rc::gen::inRange(1, 40));
+  basis.prefill_tokens = *rc::gen::inRange(0, 100);
+  Obstacle at_top{};
+  const MegaHertz found = lowest_clock(board, model, clocks, basis, at_top);
+  const auto passes = [&](MegaHertz c) { return forecast(board, model, c, basis).obstacle == Obstacle::None; };
+  const auto first = std::ranges::find_if(clocks, passes);
+  RC_ASSERT((at_top == Obstacle::None) == (first != clocks.end()));
+  RC_ASSERT(found == (first == clocks.end() ? clocks.back() : *first));
+}
+
+TEST(Forecast, OnePredictionPerStretch) {
+  const Affine model;
+  Scoreboard board(16);
+  for (int i = 0; i < 50; ++i) board.add(request(i, 100, 10 * (i / 2 + 1)));
+  model.calls = 0;
+  EXPECT_EQ(forecast(board, model, MegaHertz{1000}, from_zero()).obstacle, Obstacle::None);
+  EXPECT_EQ(model.calls, 25);
+}
+
+}  // namespace
+}  // namespace wattle::policy
