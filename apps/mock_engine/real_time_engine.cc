@@ -157,7 +157,9 @@ Hold RealTimeEngine::step_starts(const StepReport& report) {
   busy_ = true;
   if (publisher_ != nullptr) {
     last_report_ = steady_now();
-    publisher_->publish(report, std::max(last_report_, report.start));
+    StepReport told = report;
+    told.clock = replica_.locked_clock();
+    publisher_->publish(told, std::max(last_report_, report.start));
   }
   return Hold{};
 }
@@ -173,6 +175,7 @@ void RealTimeEngine::heartbeat() {
   last_report_ = steady_now();
   StepReport idle;
   idle.start = last_report_;
+  idle.clock = replica_.locked_clock();
   publisher_->publish(idle, last_report_);
 }
 

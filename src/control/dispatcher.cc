@@ -197,6 +197,7 @@ bool Dispatcher::cancel_held(RequestId id, Instant now) {
 void Dispatcher::report(const StepReport& report) {
   auto& view = at(report.instance);
   view.step = report;
+  if (report.clock != MegaHertz{0}) view.clock_commanded = report.clock;
   view.telemetry = report.shape.idle() ? Telemetry::Idle : Telemetry::Fresh;
 }
 

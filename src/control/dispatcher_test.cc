@@ -181,6 +181,22 @@ TEST_F(DispatcherTest, ShadowedRoutingJournalsItsChoiceAndRoutesByLeastAssigned)
   EXPECT_EQ(journal.decisions[0].value, 1);
 }
 
+TEST(Dispatcher, ShowsTheClockThatAReportTellsAndKeepsItWhereNoneIsTold) {
+  Journal journal;
+  Driver driver;
+  auto views = fleet({Role::Prefill, Role::Decode});
+  views[1].clock_commanded = MegaHertz{1410};
+  Dispatcher dispatcher(std::move(views), {}, 1, driver, journal);
+  StepReport report;
+  report.instance = InstanceId{1};
+  dispatcher.report(report);
+  EXPECT_EQ(dispatcher.instances()[1].clock_commanded, MegaHertz{1410});
+  report.clock = MegaHertz{1005};
+  dispatcher.report(report);
+  EXPECT_EQ(dispatcher.instances()[1].clock_commanded, MegaHertz{1005});
+  EXPECT_EQ(dispatcher.instances()[0].clock_commanded, MegaHertz{0});
+}
+
 TEST(DispatcherStreams, ShadowingOneRoutingDoesNotShiftTheOthersDraws) {
   const auto starts = [](bool shadow) {
     Driver driver;

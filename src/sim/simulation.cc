@@ -281,7 +281,11 @@ void Simulation::kick(std::size_t i, Instant now) {
 }
 
 void Simulation::refresh_views(Instant now) {
-  for (auto& replica : replicas_) dispatcher_.report(replica.report(now));
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    StepReport report = replicas_[i].report(now);
+    report.clock = throttles_[i].view().clock_commanded;
+    dispatcher_.report(report);
+  }
 }
 
 Tag Simulation::new_flight() {

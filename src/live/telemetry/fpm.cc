@@ -11,6 +11,8 @@ namespace wattle::live {
 
 namespace {
 
+constexpr std::int64_t kHighestClock = 100'000;  ///< MHz; what says more is no clock
+
 class Writer {
  public:
   explicit Writer(std::vector<std::uint8_t>& out) : out_(out) {}
@@ -116,6 +118,9 @@ void read_extra(MsgpackReader& in, FpmExtra& extra) {
       extra.kv_tokens = std::max<std::int64_t>(0, in.integer());
     } else if (key == "ctx" && whole) {
       extra.prefill_context_tokens = std::max<std::int64_t>(0, in.integer());
+    } else if (key == "mhz" && whole) {
+      const std::int64_t mhz = in.integer();
+      if (mhz > 0 && mhz <= kHighestClock) extra.clock = MegaHertz(static_cast<std::int32_t>(mhz));
     } else if (key == "start" && in.peek() == MsgpackReader::Kind::Bool) {
       extra.at_start = in.boolean();
     } else {
@@ -231,7 +236,7 @@ void encode_fpm(const FpmMessage& message, std::vector<std::uint8_t>& out) {
   Writer w(out);
   const FpmExtra& x = m.extra;
   const unsigned facts = (x.oldest_scheduled_age ? 1U : 0U) + (x.kv_tokens ? 1U : 0U) +
-                         (x.prefill_context_tokens ? 1U : 0U) + (x.at_start ? 1U : 0U);
+                         (x.prefill_context_tokens ? 1U : 0U) + (x.clock ? 1U : 0U) + (x.at_start ? 1U : 0U);
   w.array(7 + (m.timing_scope.empty() ? 0U : 1U) + (facts > 0 ? 1U : 0U));
   w.integer(m.version);
   w.text(m.worker_id);
@@ -246,6 +251,7 @@ void encode_fpm(const FpmMessage& message, std::vector<std::uint8_t>& out) {
   if (x.oldest_scheduled_age) w.text("age_ns"), w.integer(x.oldest_scheduled_age->ns());
   if (x.kv_tokens) w.text("kv"), w.integer(*x.kv_tokens);
   if (x.prefill_context_tokens) w.text("ctx"), w.integer(*x.prefill_context_tokens);
+  if (x.clock) w.text("mhz"), w.integer(x.clock->value());
   if (x.at_start) w.text("start"), w.boolean(*x.at_start);
 }
 
@@ -298,6 +304,7 @@ StepReport to_step_report(const FpmMessage& m, InstanceId instance, Instant now)
     report.oldest_scheduled_arrival = now;
   }
   report.kv_tokens = m.extra.kv_tokens.value_or(shape.decode_kv_tokens);
+  report.clock = m.extra.clock.value_or(MegaHertz{0});
   return report;
 }
 
@@ -316,6 +323,7 @@ FpmMessage to_fpm(const StepReport& report, std::string_view worker_id, Instant 
   }
   m.extra.kv_tokens = report.kv_tokens;
   if (report.shape.prefill_context_tokens != 0) m.extra.prefill_context_tokens = report.shape.prefill_context_tokens;
+  if (report.clock != MegaHertz{0}) m.extra.clock = report.clock;
   m.extra.at_start = true;
   return m;
 }

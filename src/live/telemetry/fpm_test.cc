@@ -102,7 +102,7 @@ TEST(Fpm, WrongMessagesAreNamed) {
 
 TEST(Fpm, EveryTruncationIsAnError) {
   FpmMessage m = example();
-  m.extra = {Span::ms(5), 71'000, 8192, true};
+  m.extra = {Span::ms(5), 71'000, 8192, MegaHertz{1005}, true};
   Bytes bytes;
   encode_fpm(m, bytes);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
@@ -125,6 +125,7 @@ TEST(Fpm, AStepReportSurvivesTheWire) {
     r.waiting_requests = static_cast<std::int32_t>(count());
     r.waiting_prompt_tokens = count();
     r.kv_tokens = count();
+    r.clock = MegaHertz(*rc::gen::inRange(0, 3'000));
     const Instant now(1'000'000'000'000);
     r.start = now;
     if (r.shape.prefill_requests > 0) r.oldest_scheduled_arrival = now - Span(count());
@@ -147,6 +148,7 @@ TEST(Fpm, AStepReportSurvivesTheWire) {
     RC_ASSERT(back.waiting_prompt_tokens == r.waiting_prompt_tokens);
     RC_ASSERT(back.oldest_scheduled_arrival == r.oldest_scheduled_arrival);
     RC_ASSERT(back.kv_tokens == r.kv_tokens);
+    RC_ASSERT(back.clock == r.clock);
   });
 }
 
@@ -157,12 +159,13 @@ TEST(Fpm, WithoutTheExtraElementTheReportIsStillUsable) {
   EXPECT_EQ(r.oldest_scheduled_arrival, now);
   EXPECT_EQ(r.kv_tokens, 70'000);
   EXPECT_EQ(r.waiting_requests, 2);
+  EXPECT_EQ(r.clock, MegaHertz{0}) << "not told";
 }
 
 TEST(Fpm, SurvivesAnyBytes) {
   RandomStream random(1, "fpm-fuzz");
   FpmMessage m = example();
-  m.extra = {Span::ms(5), 71'000, 8192, true};
+  m.extra = {Span::ms(5), 71'000, 8192, MegaHertz{1005}, true};
   Bytes good;
   encode_fpm(m, good);
   std::int64_t decoded = 0;
