@@ -9,6 +9,7 @@
 #include "policy/admission/bounded.h"
 #include "policy/frequency/eco_freq.h"
 #include "policy/queueing/fcfs.h"
+#include "policy/routing/eco_route.h"
 #include "policy/routing/least_loaded.h"
 #include "predict/linear_latency.h"
 
@@ -71,6 +72,33 @@ void eco_freq_decision(benchmark::State& state) {
   }
 }
 BENCHMARK(eco_freq_decision)->Arg(2)->Arg(5);
+
+/// One what-if over all instances, with requests spread so that many of them stand near a border.
+void eco_route_decision(benchmark::State& state) {
+  const auto clocks = levels(state.range(1));
+  const auto model = belief(clocks);
+  const auto eco = options(clocks);
+  policy::EcoRouteOptions o;
+  std::vector<InstanceView> views(static_cast<std::size_t>(state.range(0)));
+  std::vector<const InstanceView*> candidates;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const auto n = static_cast<std::int32_t>(i);
+    views[i].id = InstanceId{n};
+    views[i].telemetry = Telemetry::Fresh;
+    views[i].step = report(240 + n * 7 % 40, 300'000 + n * 900);
+    views[i].assigned_requests = views[i].step.shape.decode_requests + n % 3;
+    views[i].assigned_prompt_tokens = views[i].assigned_requests * 300;
+    candidates.push_back(&views[i]);
+    o.instances.push_back({policy::make_clock_rule(clocks, eco.slo, 0.0), &model});
+  }
+  policy::EcoRoute policy(std::move(o));
+  RandomStream random(1, "bench");
+  Request request;
+  request.prompt_tokens = 280;
+  std::int64_t now = 0;
+  for (auto _ : state) benchmark::DoNotOptimize(policy.route(request, candidates, Instant(++now), random));
+}
+BENCHMARK(eco_route_decision)->Args({16, 2})->Args({16, 5})->Args({256, 2})->Args({256, 5});
 
 void throttle_step_held(benchmark::State& state) {
   const auto clocks = levels(2);

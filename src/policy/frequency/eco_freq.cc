@@ -2,74 +2,72 @@
 
 #include <algorithm>
 #include <limits>
-
-#include "base/check.h"
+#include <utility>
 
 namespace wattle::policy {
 
 namespace {
 
 constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
-/// No engine iteration takes this long; a prediction beyond it is a broken predictor, not a slow step.
-constexpr Span kLongestBelievable = Span::s(600);
-
-Span reserve(std::optional<Span> objective, double margin) {
-  return objective ? Span::from_seconds(objective->seconds() * (1.0 - margin)) : Span::max();
-}
 
 }  // namespace
 
-EcoFreq::EcoFreq(EcoFreqOptions options) : options_(std::move(options)) {
-  WATTLE_CHECK(!options_.clocks.empty() && std::ranges::is_sorted(options_.clocks), "eco-freq's clocks ascend");
-  WATTLE_CHECK(options_.margin >= 0.0 && options_.margin < 1.0, "eco-freq's margin is a share below 1");
-  ttft_ = reserve(options_.slo.ttft, options_.margin);
-  itl_ = reserve(options_.slo.itl, options_.margin);
-}
+EcoFreq::EcoFreq(EcoFreqOptions options)
+    : rule_(make_clock_rule(std::move(options.clocks), options.slo, options.margin)),
+      idle_clock_(options.idle_clock),
+      dwell_(options.dwell),
+      window_(options.window) {}
 
 Span EcoFreq::budget(const StepReport& step) const {
   Span allowed = Span::max();
-  if (step.shape.prefill_tokens > 0 && ttft_ != Span::max()) {
+  if (step.shape.prefill_tokens > 0 && rule_.ttft != Span::max()) {
     const bool known = step.oldest_scheduled_arrival < step.start;
-    allowed = known ? ttft_ - (step.start - step.oldest_scheduled_arrival) : ttft_;
+    allowed = known ? rule_.ttft - (step.start - step.oldest_scheduled_arrival) : rule_.ttft;
   }
-  if (step.shape.decode_requests > 0) allowed = std::min(allowed, itl_);
+  if (step.shape.decode_requests > 0) allowed = std::min(allowed, rule_.itl);
   return allowed;
 }
 
-EcoFreq::Wish EcoFreq::disbelieve(const char* reason) {
-  ++disbelieved_;
-  return {options_.clocks.back(), reason, -1};
-}
-
 EcoFreq::Wish EcoFreq::wish(const InstanceView& view, const Beliefs& beliefs) {
-  const MegaHertz top = options_.clocks.back();
+  const MegaHertz top = rule_.clocks.back();
   if (view.telemetry == Telemetry::Lost) return {top, "telemetry lost: maximum", -1};
-  if (view.step.waiting_requests > 0) return {top, "requests wait: maximum", kAnyKv};
-  if (beliefs.latency == nullptr) return disbelieve("no latency predictor: maximum");
 
   const StepShape& shape = view.step.shape;
   const Span allowed = budget(view.step);
+  const ClockChoice choice = clock_for(rule_, shape, view.step.waiting_requests, allowed, beliefs.latency);
+  if (!choice.believed) {
+    ++disbelieved_;
+    return {choice.clock, choice.reason, -1};
+  }
   std::int64_t kv_tokens_max = kAnyKv;
-  for (const MegaHertz clock : options_.clocks) {
-    const Span predicted = beliefs.latency->step_time(shape, clock);
-    if (predicted <= Span() || predicted > kLongestBelievable) {
-      return disbelieve("predictor out of range: maximum");
-    }
+  if (!choice.predicted) return {choice.clock, choice.reason, kv_tokens_max};
+  for (const MegaHertz clock : rule_.clocks) {
     // At the top, outgrowing the budget changes nothing. Clocks already too slow stay so as the KV cache grows, but
     // could leave the believable range.
-    const bool enough = predicted <= allowed;
+    const bool enough = choice.within && clock == choice.clock;
     if (!enough || clock != top) {
       const Span limit = enough ? std::min(allowed, kLongestBelievable) : kLongestBelievable;
       kv_tokens_max = std::min(kv_tokens_max, beliefs.latency->kv_tokens_within(shape, clock, limit));
     }
-    if (enough) return {clock, "lowest clock within budget", kv_tokens_max};
+    if (enough) break;
   }
-  return {top, "no clock within budget: maximum", kv_tokens_max};
+  return {choice.clock, choice.reason, kv_tokens_max};
 }
 
 ClockDecision EcoFreq::choose(const InstanceView& view, const Beliefs& beliefs, Instant now) {
+  const bool windowed = window_ > Span() && view.telemetry != Telemetry::Lost;
+  if (windowed && now < window_end_) return {current_, "within the window", Hold{kAnyKv, window_end_}};
+  ClockDecision decision = decide(view, beliefs, now);
+  if (windowed) {
+    window_end_ = now + window_;
+    decision.hold = Hold{kAnyKv, window_end_};
+  }
+  return decision;
+}
+
+ClockDecision EcoFreq::decide(const InstanceView& view, const Beliefs& beliefs, Instant now) {
   if (has_no_work(view)) {
-    current_ = options_.idle_clock;
+    current_ = idle_clock_;
     return {current_, "idle", Hold::forever()};
   }
   Wish wanted = wish(view, beliefs);
@@ -81,7 +79,7 @@ ClockDecision EcoFreq::choose(const InstanceView& view, const Beliefs& beliefs, 
     hold.until = lower_from_;
     return {current_, "dwell after a raise", hold};
   }
-  if (!first && wanted.clock > current_) lower_from_ = now + options_.dwell;
+  if (!first && wanted.clock > current_) lower_from_ = now + dwell_;
   current_ = wanted.clock;
   return {current_, wanted.reason, hold};
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/request.h"
+#include "policy/frequency/clock_choice.h"
 #include "policy/frequency/frequency.h"
 
 namespace wattle::policy {
@@ -14,6 +15,7 @@ struct EcoFreqOptions {
   Slo slo;                        ///< ttft bounds prefills, itl decodes; an absent one bounds nothing
   double margin = 0.0;            ///< share of each objective kept in reserve, in [0, 1)
   Span dwell = Span::ms(200);     ///< shortest time between a raise and the next decrease
+  Span window;                    ///< decide at most this often; zero: at every iteration
 };
 
 /// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is within the budget, max(F)
@@ -25,6 +27,9 @@ struct EcoFreqOptions {
 /// the last raise, raises never wait; a predictor that is absent, or that answers <= 0 or more than 10 minutes, is not
 /// believed: max(F), counted. The hold is exact: a driver that skips every step it covers gets the sequence of clocks
 /// it would get by asking at each (given a LatencyModel that keeps its contract of being monotone in KV tokens).
+///
+/// With a window (an ablation of the papers, which it loses) the first decision of a window stands until the window
+/// ends, whatever comes, idleness included; only lost telemetry breaks it.
 class EcoFreq final : public FrequencyPolicy {
  public:
   explicit EcoFreq(EcoFreqOptions options);
@@ -40,15 +45,17 @@ class EcoFreq final : public FrequencyPolicy {
     const char* reason;
     std::int64_t kv_tokens_max;
   };
+  ClockDecision decide(const InstanceView& view, const Beliefs& beliefs, Instant now);
   [[nodiscard]] Wish wish(const InstanceView& view, const Beliefs& beliefs);
-  [[nodiscard]] Wish disbelieve(const char* reason);
   [[nodiscard]] Span budget(const StepReport& step) const;
 
-  EcoFreqOptions options_;
-  Span ttft_ = Span::max();  ///< after the margin
-  Span itl_ = Span::max();
+  ClockRule rule_;
+  MegaHertz idle_clock_;
+  Span dwell_;
+  Span window_;
   MegaHertz current_{0};  ///< the newest decision; 0 before the first
   Instant lower_from_;    ///< decreases are allowed from here on
+  Instant window_end_;    ///< with a window: the clock stands until here
   std::int64_t disbelieved_ = 0;
 };
 

@@ -172,6 +172,30 @@ TEST(EcoFreq, DwellDelaysDecreasesAndOnlyThose) {
   EXPECT_EQ(clock_at(Span::ms(210), 1'000).clock, kLow);
 }
 
+TEST(EcoFreq, AWindowsFirstDecisionStandsUntilItEnds) {
+  const auto model = typical();
+  auto o = options();
+  o.window = Span::s(1);
+  o.dwell = Span();
+  EcoFreq policy(o);
+  const Beliefs beliefs{&model, nullptr};
+  const auto choose = [&](Span t, InstanceView view) { return policy.choose(view, beliefs, Instant(t.ns())); };
+  const auto first = choose(Span::ms(0), decoding(100, 1'000));
+  EXPECT_EQ(first.clock, kLow);
+  EXPECT_EQ(first.hold.until, Instant(Span::s(1).ns()));
+  EXPECT_TRUE(first.hold.covers(10'000'000, Instant(Span::ms(999).ns())));
+  EXPECT_EQ(choose(Span::ms(500), decoding(100, 400'000)).clock, kLow) << "per iteration it would rise";
+  const auto raised = choose(Span::ms(1'000), decoding(100, 400'000));
+  EXPECT_EQ(raised.clock, kHigh);
+  EXPECT_EQ(raised.hold.until, Instant(Span::s(2).ns()));
+  EXPECT_EQ(choose(Span::ms(1'500), InstanceView{}).clock, kHigh) << "idle within the window";
+  EXPECT_EQ(choose(Span::ms(2'000), decoding(100, 1'000)).clock, kLow);
+  auto lost = decoding(100, 1'000);
+  lost.telemetry = Telemetry::Lost;
+  EXPECT_EQ(choose(Span::ms(2'500), lost).clock, kHigh) << "nothing waits for a window when telemetry is lost";
+  EXPECT_EQ(choose(Span::ms(2'600), decoding(100, 1'000)).clock, kHigh) << "and the window goes on there";
+}
+
 TEST(EcoFreq, MarginIsKeptFromBothObjectives) {
   const auto model = typical();
   auto o = options();
@@ -233,6 +257,7 @@ RC_GTEST_PROP(EcoFreqProperty, SkippingHeldStepsGivesTheSameClocks, (std::uint64
   o.idle_clock = random.below(2) == 0 ? MegaHertz{210} : MegaHertz{1200};
   o.dwell = Span::ms(between(random, 0, 2'000));
   o.margin = static_cast<double>(random.below(3)) * 0.2;
+  if (random.below(3) == 0) o.window = Span::ms(between(random, 1, 5'000));
   const auto model = any_model(o.clocks, random);
   const Beliefs beliefs{&model, nullptr};
   EcoFreq every(o);

@@ -1,0 +1,40 @@
+#include "policy/frequency/clock_choice.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+
+namespace wattle::policy {
+
+namespace {
+
+Span reserve(std::optional<Span> objective, double margin) {
+  return objective ? Span::from_seconds(objective->seconds() * (1.0 - margin)) : Span::max();
+}
+
+}  // namespace
+
+ClockRule make_clock_rule(std::vector<MegaHertz> clocks, const Slo& slo, double margin) {
+  WATTLE_CHECK(!clocks.empty() && std::ranges::is_sorted(clocks), "eco-freq's clocks ascend");
+  WATTLE_CHECK(margin >= 0.0 && margin < 1.0, "eco-freq's margin is a share below 1");
+  return {std::move(clocks), reserve(slo.ttft, margin), reserve(slo.itl, margin)};
+}
+
+ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests, Span budget,
+                      const LatencyModel* latency) {
+  const MegaHertz top = rule.clocks.back();
+  if (waiting_requests > 0) return {top, "requests wait: maximum"};
+  if (latency == nullptr) return {top, "no latency predictor: maximum", false, false, false};
+  for (const MegaHertz clock : rule.clocks) {
+    const Span predicted = latency->step_time(shape, clock);
+    if (predicted <= Span() || predicted > kLongestBelievable) {
+      return {top, "predictor out of range: maximum", false, false, false};
+    }
+    if (predicted <= budget) return {clock, "lowest clock within budget", true, true};
+  }
+  return {top, "no clock within budget: maximum", true, false};
+}
+
+}  // namespace wattle::policy

@@ -1,0 +1,37 @@
+#pragma once
+// The one rule by which EcoFreq picks a clock, as a pure function, so that a router can ask what EcoFreq would do.
+#include <cstdint>
+#include <vector>
+
+#include "model/beliefs.h"
+#include "model/request.h"
+
+namespace wattle::policy {
+
+/// F and what a step may take, after the margin.
+struct ClockRule {
+  std::vector<MegaHertz> clocks;  ///< F, ascending, not empty
+  Span ttft = Span::max();        ///< of a step with prompt tokens, less their longest wait
+  Span itl = Span::max();         ///< of a step with decodes
+};
+
+/// `slo` less `margin`, a share in [0, 1); an absent objective bounds nothing.
+[[nodiscard]] ClockRule make_clock_rule(std::vector<MegaHertz> clocks, const Slo& slo, double margin);
+
+struct ClockChoice {
+  MegaHertz clock;
+  const char* reason = "";
+  bool predicted = false;  ///< made by prediction; otherwise whatever the step's shape says
+  bool within = false;     ///< the clock's predicted time meets the budget
+  bool believed = true;    ///< false: the predictor was absent or answered nonsense, hence max(F)
+};
+
+/// No engine iteration takes this long; a prediction beyond it is a broken predictor, not a slow step.
+inline constexpr Span kLongestBelievable = Span::s(600);
+
+/// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`, max(F) when
+/// none is. An absent predictor, or one that answers <= 0 or more than 10 minutes: max(F), not believed.
+[[nodiscard]] ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests,
+                                    Span budget, const LatencyModel* latency);
+
+}  // namespace wattle::policy

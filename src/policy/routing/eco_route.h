@@ -1,0 +1,59 @@
+#pragma once
+// EcoRoute (VoltanaLLM, GreenServe; Algorithm 2): a request goes where it does not push a decode instance to a higher
+// clock.
+#include <cstdint>
+#include <vector>
+
+#include "policy/frequency/clock_choice.h"
+#include "policy/routing/routing.h"
+
+namespace wattle::policy {
+
+/// How one instance chooses its clock. Without a rule (no clocks) its clock is taken to stay as commanded.
+struct EcoRouteInstance {
+  ClockRule rule;
+  const LatencyModel* latency = nullptr;  ///< outlives the policy; null: EcoFreq would run at max(F)
+};
+
+/// Case 2(b), where the papers differ.
+enum class BeyondSpread : std::uint8_t {
+  LowestResulting,  ///< GreenServe
+  LowestCurrent,    ///< VoltanaLLM
+};
+
+struct EcoRouteOptions {
+  std::vector<EcoRouteInstance> instances;  ///< by id; an instance beyond the list has no rule
+  MegaHertz max_spread{500};                ///< delta
+  BeyondSpread beyond_spread = BeyondSpread::LowestResulting;
+};
+
+/// F: each candidate's clock now; F': its clock after hypothetically adding the request to it. Both are what EcoFreq's
+/// own rule picks for the instance's decodes, without its dwell, which says nothing of the state.
+///   1. nothing rises: (a) all F equal: round-robin; (b) otherwise the lowest F.
+///   2. some rise: (a) max F' - min F' <= max_spread: the lowest F among those that do not rise;
+///                 (b) otherwise the lowest F' or the lowest F, by `beyond_spread`.
+///   3. all rise: the lowest F'.
+/// Between equals, round-robin. An instance's state is its reported batch and KV tokens plus the requests the
+/// dispatcher has bound to it that have not arrived there yet (at the mean prompt length of what is bound to it), so a
+/// burst of finished prefills does not pile up on one instance. An empty instance counts as at min(F), wherever it is
+/// parked. O(candidates x clocks); allocates only when the fleet grows. Never declines.
+class EcoRoute final : public RoutingPolicy {
+ public:
+  explicit EcoRoute(EcoRouteOptions options);
+  RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
+                      RandomStream& random) override;
+
+ private:
+  struct WhatIf {
+    MegaHertz now;
+    MegaHertz then;
+    [[nodiscard]] bool rises() const { return then > now; }
+  };
+  [[nodiscard]] WhatIf what_if(const InstanceView& view, const Request& request) const;
+
+  EcoRouteOptions options_;
+  std::vector<WhatIf> futures_;  ///< scratch, by position among the candidates
+  InstanceId next_{0};           ///< whose turn it is between equals
+};
+
+}  // namespace wattle::policy

@@ -1,0 +1,302 @@
+#include "policy/routing/eco_route.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policy/frequency/eco_freq.h"
+
+namespace wattle::policy {
+namespace {
+
+constexpr MegaHertz kLow{1005};
+constexpr MegaHertz kHigh{1410};
+
+/// A clock c serves up to `borders[c]` requests and `kv[c]` KV tokens (unlimited where absent) within 60 ms.
+class Borders final : public LatencyModel {
+ public:
+  explicit Borders(std::map<MegaHertz, std::int32_t> borders, std::map<MegaHertz, std::int64_t> kv = {})
+      : borders_(std::move(borders)), kv_(std::move(kv)) {}
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+    const auto border = borders_.find(clock);
+    const auto kv = kv_.find(clock);
+    const bool enough = (border == borders_.end() || shape.decode_requests <= border->second) &&
+                        (kv == kv_.end() || shape.decode_kv_tokens <= kv->second);
+    return Span::ms(enough ? 50 : 70);
+  }
+
+ private:
+  std::map<MegaHertz, std::int32_t> borders_;
+  std::map<MegaHertz, std::int64_t> kv_;
+};
+
+struct Routed {
+  std::int32_t to;
+  std::string reason;
+  bool operator==(const Routed&) const = default;
+};
+
+/// Decode instances whose whole batch has arrived and has been reported.
+class Fleet {
+ public:
+  Fleet(const LatencyModel& model, std::vector<MegaHertz> clocks, std::vector<std::int32_t> requests)
+      : views(requests.size()) {
+    Slo slo;
+    slo.itl = Span::ms(60);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      views[i].id = InstanceId{static_cast<std::int32_t>(i)};
+      views[i].role = Role::Decode;
+      views[i].telemetry = Telemetry::Fresh;
+      put(i, requests[i]);
+      options.instances.push_back({make_clock_rule(clocks, slo, 0.0), &model});
+    }
+  }
+  void put(std::size_t i, std::int32_t requests, std::int64_t kv_tokens = 0) {
+    views[i].assigned_requests = views[i].step.shape.decode_requests = requests;
+    views[i].step.shape.decode_kv_tokens = kv_tokens;
+  }
+  Routed route(EcoRoute& policy, std::int32_t prompt = 100) {
+    std::vector<const InstanceView*> candidates;
+    for (const auto& view : views) {
+      if (view.accepting) candidates.push_back(&view);
+    }
+    Request request;
+    request.prompt_tokens = prompt;
+    const auto decision = policy.route(request, candidates, Instant{}, random);
+    return {decision.instance.value(), decision.reason};
+  }
+  Routed route_once(std::int32_t prompt = 100) {
+    EcoRoute policy(options);
+    return route(policy, prompt);
+  }
+  std::vector<InstanceView> views;
+  EcoRouteOptions options;
+  RandomStream random{7, "test"};
+};
+
+const char* const kTurn = "1a: all clocks equal: its turn";
+const char* const kLowest = "1b: none rises: lowest clock";
+const char* const kStays = "2a: some rise: lowest clock that stays";
+const char* const kWideAfter = "2b: wide spread: lowest resulting clock";
+const char* const kWideNow = "2b: wide spread: lowest current clock";
+const char* const kAllRise = "3: all rise: lowest resulting clock";
+
+Borders at_256() { return Borders({{kLow, 256}}); }
+
+TEST(EcoRoute, Case1aAllEqualTakesTurns) {
+  const auto model = at_256();
+  Fleet low(model, {kLow, kHigh}, {100, 200});
+  EcoRoute policy(low.options);
+  EXPECT_EQ(low.route(policy), (Routed{0, kTurn}));
+  EXPECT_EQ(low.route(policy), (Routed{1, kTurn}));
+  EXPECT_EQ(low.route(policy), (Routed{0, kTurn}));
+  Fleet high(model, {kLow, kHigh}, {300, 400});
+  EXPECT_EQ(high.route_once(), (Routed{0, kTurn}));
+}
+
+TEST(EcoRoute, Case1bGoesToTheLowestClockHoweverFull) {
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {257, 255});
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kLowest})) << "255 + 1 stay within the border";
+}
+
+TEST(EcoRoute, Case2aSparesTheInstanceThatWouldRise) {
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {256, 280});
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kStays}));
+  Fleet three(model, {kLow, kHigh}, {256, 280, 100});
+  EXPECT_EQ(three.route_once(), (Routed{2, kStays})) << "the lowest of those that stay";
+}
+
+TEST(EcoRoute, Case2bReadsAsEitherPaperDoes) {
+  // Instance 0 rises from 1095 to 1200, 1 stays at 1410: the spread is 210 afterwards.
+  const MegaHertz f2{1095};
+  const MegaHertz f3{1200};
+  const Borders model({{kLow, 64}, {f2, 128}, {f3, 192}});
+  Fleet fleet(model, {kLow, f2, f3, MegaHertz{1305}, kHigh}, {128, 300});
+  const Borders slow({{kLow, 64}, {f2, 128}, {f3, 192}, {MegaHertz{1305}, 256}});
+  fleet.options.instances[1].latency = &slow;
+  fleet.options.max_spread = MegaHertz{210};
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kStays})) << "a spread of exactly delta is allowed";
+  fleet.options.max_spread = MegaHertz{209};
+  EXPECT_EQ(fleet.route_once(), (Routed{0, kWideAfter}));
+  fleet.options.beyond_spread = BeyondSpread::LowestCurrent;
+  EXPECT_EQ(fleet.route_once(), (Routed{0, kWideNow}));
+}
+
+TEST(EcoRoute, Case2bReadingsDisagreeWhereTheLowestWouldRiseFar) {
+  // 0 would jump from 1005 to 1410; 1 stays at 1200; afterwards the spread is 210.
+  const MegaHertz mid{1200};
+  const Borders cliff({{kLow, 100}, {mid, 100}});
+  const Borders steady({{kLow, 50}});
+  Fleet fleet(cliff, {kLow, mid, kHigh}, {100, 80});
+  fleet.options.instances[1].latency = &steady;
+  fleet.options.max_spread = MegaHertz{150};
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kWideAfter}));
+  fleet.options.beyond_spread = BeyondSpread::LowestCurrent;
+  EXPECT_EQ(fleet.route_once(), (Routed{0, kWideNow}));
+}
+
+TEST(EcoRoute, Case3TakesTheLowestResultingClock) {
+  const MegaHertz mid{1200};
+  const Borders gentle({{kLow, 128}});
+  const Borders cliff({{kLow, 100}, {mid, 100}});
+  Fleet fleet(cliff, {kLow, mid, kHigh}, {100, 128});
+  fleet.options.instances[1].latency = &gentle;
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kAllRise})) << "1200 rather than 1410";
+}
+
+TEST(EcoRoute, KvTokensCountAsRequestsDo) {
+  const Borders model({}, {{kLow, 100'000}});
+  Fleet fleet(model, {kLow, kHigh}, {10, 10});
+  fleet.put(0, 10, 99'500);
+  EXPECT_EQ(fleet.route_once(499), (Routed{0, kTurn})) << "499 and the token of its prefill just fit";
+  EXPECT_EQ(fleet.route_once(500), (Routed{1, kStays}));
+}
+
+TEST(EcoRoute, RequestsUnderWayCountBeforeTheyAreReported) {
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {250, 300});
+  EcoRoute policy(fleet.options);
+  // A burst: nothing is reported in between, the dispatcher's books alone move.
+  std::vector<int> sent(2, 0);
+  for (int i = 0; i < 20; ++i) {
+    const auto to = static_cast<std::size_t>(fleet.route(policy).to);
+    ++sent[to];
+    ++fleet.views[to].assigned_requests;
+    fleet.views[to].assigned_prompt_tokens += 100;
+  }
+  EXPECT_EQ(sent, (std::vector<int>{6, 14})) << "six fit under the border, no more";
+}
+
+TEST(EcoRoute, WaitingLostIdleAndUnknownInstances) {
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {10, 10});
+  fleet.views[0].step.waiting_requests = 1;  // EcoFreq runs it at the maximum
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kLowest}));
+  fleet.views[0].step.waiting_requests = 0;
+  fleet.views[0].telemetry = Telemetry::Lost;
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kLowest}));
+  fleet.views[0].telemetry = Telemetry::Idle;
+  fleet.put(0, 0);
+  fleet.views[0].clock_commanded = MegaHertz{210};
+  EXPECT_EQ(fleet.route_once(), (Routed{0, kTurn})) << "parked, but its clock under work is what counts";
+  fleet.options.instances.resize(1);  // the fleet grew after the policy was built
+  fleet.views[1].clock_commanded = kHigh;
+  EXPECT_EQ(fleet.route_once(), (Routed{0, kLowest}));
+  fleet.views[1].clock_commanded = MegaHertz{900};
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kLowest}));
+}
+
+TEST(EcoRoute, APredictorThatTalksNonsenseMeansTheMaximum) {
+  class Nonsense final : public LatencyModel {
+   public:
+    [[nodiscard]] Span step_time(const StepShape&, MegaHertz) const override { return Span::ms(-3); }
+  } nonsense;
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {10, 10});
+  fleet.options.instances[0].latency = &nonsense;
+  EXPECT_EQ(fleet.route_once(), (Routed{1, kLowest}));
+  fleet.options.instances[1].latency = nullptr;
+  EXPECT_EQ(fleet.route_once(), (Routed{0, kTurn})) << "both at the maximum";
+}
+
+/// The papers' example: 520 requests, two instances, a border at 256. Round-robin gives 260/260 and raises both;
+/// EcoRoute keeps one within the border. Requests stay, so that the end state is the sum of the decisions.
+TEST(EcoRoute, KeepsOneInstanceLowWhereRoundRobinRaisesBoth) {
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {0, 0});
+  EcoRoute policy(fleet.options);
+  for (int i = 0; i < 520; ++i) {
+    const auto to = static_cast<std::size_t>(fleet.route(policy).to);
+    fleet.put(to, fleet.views[to].assigned_requests + 1);
+  }
+  std::vector<std::int32_t> held{fleet.views[0].assigned_requests, fleet.views[1].assigned_requests};
+  std::ranges::sort(held);
+  EXPECT_EQ(held, (std::vector<std::int32_t>{256, 264}));
+  StepShape symmetric;
+  symmetric.decode_requests = 260;
+  const auto& rule = fleet.options.instances[0].rule;
+  EXPECT_EQ(clock_for(rule, symmetric, 0, rule.itl, &model).clock, kHigh);
+  Fleet given(model, {kLow, kHigh}, {240, 280});
+  EXPECT_EQ(given.route_once(), (Routed{0, kLowest})) << "240 may grow to 256";
+}
+
+/// Any fleet, judged against the definition: each case re-derived from what EcoFreq itself, freshly made, would choose.
+RC_GTEST_PROP(EcoRouteProperty, EveryDecisionFollowsFromEcoFreqsOwnChoices, (std::uint64_t seed)) {
+  RandomStream random(seed, "eco-route fleets");
+  const auto draw = [&](int low, int high) {
+    return low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low)));
+  };
+  const std::vector<MegaHertz> clocks =
+      draw(0, 2) == 0 ? std::vector{kLow, kHigh}
+                      : std::vector{kLow, MegaHertz{1095}, MegaHertz{1200}, MegaHertz{1305}, kHigh};
+  std::map<MegaHertz, std::int32_t> borders;
+  std::int32_t border = 0;
+  for (const MegaHertz clock : clocks) borders[clock] = border += draw(0, 4);
+  const Borders model(borders);
+  std::vector<std::int32_t> requests;
+  for (int n = draw(1, 9); n > 0; --n) requests.push_back(draw(1, 16));
+  Fleet fleet(model, clocks, requests);
+  fleet.options.max_spread = MegaHertz{draw(0, 500)};
+  if (draw(0, 2) == 0) fleet.options.beyond_spread = BeyondSpread::LowestCurrent;
+  fleet.views[static_cast<std::size_t>(draw(0, static_cast<int>(requests.size())))].step.waiting_requests = draw(0, 2);
+
+  Slo slo;
+  slo.itl = Span::ms(60);
+  const auto clock_with = [&](InstanceView view, std::int32_t more) {
+    view.step.shape.decode_requests += more;
+    EcoFreqOptions options;
+    options.clocks = clocks;
+    options.idle_clock = kLow;
+    options.slo = slo;
+    return EcoFreq(options).choose(view, {&model, nullptr}, Instant{}).clock;
+  };
+  std::vector<MegaHertz> now;
+  std::vector<MegaHertz> then;
+  bool some = false;
+  bool all = true;
+  for (const auto& view : fleet.views) {
+    now.push_back(clock_with(view, 0));
+    then.push_back(clock_with(view, 1));
+    (then.back() > now.back() ? some : all) = then.back() > now.back();
+  }
+  const Routed routed = fleet.route_once();
+  const auto at = static_cast<std::size_t>(routed.to);
+  const MegaHertz lowest_now = *std::ranges::min_element(now);
+  const MegaHertz lowest_then = *std::ranges::min_element(then);
+  const MegaHertz highest_then = *std::ranges::max_element(then);
+  if (!some) {
+    RC_ASSERT(now[at] == lowest_now);
+    RC_ASSERT(routed.reason == (lowest_now == *std::ranges::max_element(now) ? kTurn : kLowest));
+  } else if (all) {
+    RC_ASSERT(routed.reason == kAllRise && then[at] == lowest_then);
+  } else if (highest_then.value() - lowest_then.value() <= fleet.options.max_spread.value()) {
+    RC_ASSERT(routed.reason == kStays && then[at] == now[at]);
+    for (std::size_t i = 0; i < now.size(); ++i) RC_ASSERT(then[i] != now[i] || now[at] <= now[i]);
+  } else if (fleet.options.beyond_spread == BeyondSpread::LowestCurrent) {
+    RC_ASSERT(routed.reason == kWideNow && now[at] == lowest_now);
+  } else {
+    RC_ASSERT(routed.reason == kWideAfter && then[at] == lowest_then);
+  }
+}
+
+/// Between equals every candidate is served, whoever comes and goes.
+RC_GTEST_PROP(EcoRouteProperty, EqualsAreServedInTurn, ()) {
+  const auto n = *rc::gen::inRange<std::size_t>(1, 12);
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, std::vector<std::int32_t>(n, 10));
+  EcoRoute policy(fleet.options);
+  for (int i = *rc::gen::inRange(0, 30); i > 0; --i) (void)fleet.route(policy);
+  std::set<std::int32_t> served;
+  for (std::size_t i = 0; i < n; ++i) served.insert(fleet.route(policy).to);
+  RC_ASSERT(served.size() == n);
+}
+
+}  // namespace
+}  // namespace wattle::policy
