@@ -17,9 +17,11 @@
 #include "policy/frequency/idle_parking.h"
 #include "policy/frequency/static_clock.h"
 #include "policy/queueing/fcfs.h"
+#include "policy/routing/eco_route.h"
 #include "policy/routing/least_loaded.h"
 #include "policy/routing/power_of_two.h"
 #include "policy/routing/round_robin.h"
+#include "policy/routing/tile_aware.h"
 #include "policy/routing/weighted_round_robin.h"
 
 namespace wattle::apps {
@@ -50,17 +52,64 @@ std::string place(const config::Recipe& recipe, std::string_view key) {
 
 // --- routing, queueing, admission ---
 
+struct RoutingRequest {
+  const config::Recipe& recipe;
+  const config::RoutingOptions& options;
+  std::string_view leg;  ///< of the keys: "prefill" or "decode"
+  std::span<const RoutedInstance> fleet;
+};
+
+std::string place(const RoutingRequest& request, std::string_view key) {
+  return place(request.recipe, fmt::format("routing.{}.{}", request.leg, key));
+}
+
 template <typename Policy>
-Result<std::unique_ptr<policy::RoutingPolicy>> plain_routing() {
+Result<std::unique_ptr<policy::RoutingPolicy>> plain_routing(const RoutingRequest&) {
   return std::make_unique<Policy>();
 }
 
-using NamedRouting = Named<policy::RoutingPolicy>;
+/// A rule where the instance's clock is eco-freq's to command; none where it stays as it is.
+policy::EcoRouteInstance what_if(const config::Recipe& recipe, const RoutedInstance& instance) {
+  const auto& o = frequency_options(recipe, instance.role);
+  if (instance.role == Role::Prefill) return {};  // no candidate for decodes
+  if (o.policy != "eco-freq" || o.mode != Mode::Enforce || o.clocks.empty()) return {};
+  return {policy::make_clock_rule(o.clocks, instance.slo, o.margin), instance.beliefs.latency};
+}
+
+Result<std::unique_ptr<policy::RoutingPolicy>> make_eco_route(const RoutingRequest& request) {
+  const auto& o = request.options;
+  if (request.leg != "decode") {
+    return bad_input(place(request, "policy"),
+                     "eco-route weighs decode batches; use it for routing.decode and, say, round-robin here");
+  }
+  if (request.fleet.empty()) {
+    return bad_input(place(request, "policy"), "eco-route asks each instance's predictor, and here there are none");
+  }
+  policy::EcoRouteOptions made;
+  made.max_spread = o.max_spread;
+  if (o.beyond_spread == "lowest-current") {
+    made.beyond_spread = policy::BeyondSpread::LowestCurrent;
+  } else if (o.beyond_spread != "lowest-resulting") {
+    return bad_input(place(request, "beyond_spread"),
+                     fmt::format("'{}' is neither lowest-resulting nor lowest-current", o.beyond_spread));
+  }
+  for (const auto& instance : request.fleet) made.instances.push_back(what_if(request.recipe, instance));
+  return std::make_unique<policy::EcoRoute>(std::move(made));
+}
+
+Result<std::unique_ptr<policy::RoutingPolicy>> make_tile_aware(const RoutingRequest& request) {
+  if (request.options.tile_requests < 1) return bad_input(place(request, "tile_requests"), "at least 1");
+  return std::make_unique<policy::TileAware>(request.options.tile_requests);
+}
+
+using NamedRouting = Named<policy::RoutingPolicy, const RoutingRequest&>;
 constexpr auto kRoutings = std::to_array<NamedRouting>({
     {"round-robin", plain_routing<policy::RoundRobin>},
     {"least-loaded", plain_routing<policy::LeastLoaded>},
     {"power-of-two", plain_routing<policy::PowerOfTwo>},
     {"weighted-round-robin", plain_routing<policy::WeightedRoundRobin>},
+    {"eco-route", make_eco_route},
+    {"tile-aware", make_tile_aware},
 });
 
 using NamedQueueing = Named<policy::QueuePolicy>;
@@ -159,6 +208,7 @@ Result<std::unique_ptr<FrequencyPolicy>> make_eco_freq(const FrequencyRequest& r
   made.slo = request.slo;
   made.margin = o.margin;
   made.dwell = o.dwell;
+  made.window = o.window;
   return std::make_unique<policy::EcoFreq>(std::move(made));
 }
 
@@ -175,7 +225,8 @@ constexpr auto kFrequencies = std::to_array<NamedFrequency>({
 
 }  // namespace
 
-Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe) {
+Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe,
+                                                         std::span<const RoutedInstance> fleet) {
   control::DispatchPolicies made;
   auto ok = fill(made.admission, kAdmissions, recipe.admission.policy, recipe.admission.mode,
                  place(recipe, "admission.policy"), recipe.admission);
@@ -185,11 +236,11 @@ Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& r
   }
   if (ok) {
     ok = fill(made.route_prefill, kRoutings, recipe.route_prefill.policy, recipe.route_prefill.mode,
-              place(recipe, "routing.prefill.policy"));
+              place(recipe, "routing.prefill.policy"), RoutingRequest{recipe, recipe.route_prefill, "prefill", fleet});
   }
   if (ok) {
     ok = fill(made.route_decode, kRoutings, recipe.route_decode.policy, recipe.route_decode.mode,
-              place(recipe, "routing.decode.policy"));
+              place(recipe, "routing.decode.policy"), RoutingRequest{recipe, recipe.route_decode, "decode", fleet});
   }
   if (!ok) return std::unexpected(ok.error());
   return made;

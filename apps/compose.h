@@ -1,10 +1,12 @@
 #pragma once
 // Names become objects here, and nowhere else: one explicit list per kind of policy (compose.cc).
 #include <memory>
+#include <span>
 
 #include "base/error.h"
 #include "config/recipe.h"
 #include "control/dispatcher.h"
+#include "model/beliefs.h"
 #include "model/hardware.h"
 #include "model/instance.h"
 #include "model/request.h"
@@ -12,8 +14,17 @@
 
 namespace wattle::apps {
 
-/// Admission, queueing and routing of a recipe, in their modes. Errors: an unknown name (the known ones are listed).
-[[nodiscard]] Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe);
+/// What a routing policy may ask about the instance whose id is the position in the fleet.
+struct RoutedInstance {
+  Role role = Role::Colocated;
+  Slo slo;
+  Beliefs beliefs;  ///< outlive the policies
+};
+
+/// Admission, queueing and routing of a recipe, in their modes. Errors: an unknown name (the known ones are listed);
+/// eco-route for the prefill leg or without a fleet to ask about.
+[[nodiscard]] Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe,
+                                                                       std::span<const RoutedInstance> fleet = {});
 
 /// The options that apply to an instance of this role; their `mode` goes to the Throttle.
 [[nodiscard]] const config::FrequencyOptions& frequency_options(const config::Recipe& recipe, Role role);

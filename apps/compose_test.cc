@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "beliefs.h"
 #include "engine/hardware_profile.h"
 
@@ -27,7 +30,7 @@ Slo both() {
 
 TEST(Compose, MakesEveryKnownPolicy) {
   config::Recipe recipe;
-  for (const char* routing : {"round-robin", "least-loaded", "power-of-two", "weighted-round-robin"}) {
+  for (const char* routing : {"round-robin", "least-loaded", "power-of-two", "weighted-round-robin", "tile-aware"}) {
     for (const char* admission : {"always", "bounded"}) {
       recipe.route_prefill.policy = recipe.route_decode.policy = routing;
       recipe.admission.policy = admission;
@@ -56,7 +59,7 @@ TEST(Compose, UnknownNamesListTheKnownOnes) {
   ASSERT_FALSE(routing);
   EXPECT_EQ(routing.error().message(),
             "r.toml: routing.decode.policy: unknown policy 'random'; known: round-robin, least-loaded, power-of-two, "
-            "weighted-round-robin");
+            "weighted-round-robin, eco-route, tile-aware");
   recipe.prefill_frequency.policy = "turbo";
   const auto frequency = make_frequency_policy(recipe, Role::Prefill, GpuSpec{}, both());
   ASSERT_FALSE(frequency);
@@ -127,6 +130,60 @@ TEST(BeliefsTest, FitExplainsTheEngineItWasProfiledOn) {
     }
   }
   EXPECT_EQ(fit_latency(*model, options, clocks)->get(), fit->get()) << "equal profiles are fitted once";
+}
+
+TEST(Compose, EcoRouteAsksWhatEachInstancesOwnPolicyWouldDo) {
+  // 256 requests meet 60 ms at 1005 MHz, 257 do not.
+  class Border final : public LatencyModel {
+   public:
+    [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+      return Span::ms(shape.decode_requests > 256 && clock < MegaHertz{1410} ? 61 : 40);
+    }
+  } model;
+  auto recipe = eco_recipe();
+  recipe.route_decode.policy = "eco-route";
+  std::vector<RoutedInstance> fleet(2, {Role::Decode, both(), {&model, nullptr}});
+  std::vector<InstanceView> views(2);
+  for (std::int32_t i = 0; i < 2; ++i) {
+    auto& view = views[static_cast<std::size_t>(i)];
+    view.id = InstanceId{i};
+    view.telemetry = Telemetry::Fresh;
+    view.clock_commanded = MegaHertz{1410};
+    view.assigned_requests = view.step.shape.decode_requests = i == 0 ? 256 : 280;
+  }
+  const std::vector<const InstanceView*> candidates{&views[0], &views[1]};
+  const auto reason = [&] {
+    auto made = make_dispatch_policies(recipe, fleet);
+    EXPECT_TRUE(made) << made.error().message();
+    RandomStream random(1, "test");
+    return std::string(made->route_decode.policy->route({}, candidates, Instant{}, random).reason);
+  };
+  EXPECT_EQ(reason(), "2a: some rise: lowest clock that stays");
+  recipe.route_decode.max_spread = MegaHertz{100};
+  EXPECT_EQ(reason(), "2a: some rise: lowest clock that stays") << "both would be at 1410 then";
+  recipe.decode_frequency.mode = Mode::Shadow;  // clocks stay where they are
+  EXPECT_EQ(reason(), "1a: all clocks equal: its turn");
+}
+
+TEST(Compose, EcoRouteNeedsAFleetAndTheDecodeLeg) {
+  auto recipe = eco_recipe();
+  recipe.file = "r.toml";
+  recipe.route_decode.policy = "eco-route";
+  const auto blind = make_dispatch_policies(recipe);
+  ASSERT_FALSE(blind);
+  EXPECT_EQ(blind.error().message(),
+            "r.toml: routing.decode.policy: eco-route asks each instance's predictor, and here there are none");
+  const std::vector<RoutedInstance> fleet(2, {Role::Decode, both(), {}});
+  recipe.route_decode.beyond_spread = "highest";
+  const auto wide = make_dispatch_policies(recipe, fleet);
+  ASSERT_FALSE(wide);
+  EXPECT_EQ(wide.error().where, "r.toml: routing.decode.beyond_spread");
+  recipe.route_decode.beyond_spread = "lowest-current";
+  EXPECT_TRUE(make_dispatch_policies(recipe, fleet));
+  recipe.route_prefill.policy = "eco-route";
+  const auto prefill = make_dispatch_policies(recipe, fleet);
+  ASSERT_FALSE(prefill);
+  EXPECT_EQ(prefill.error().where, "r.toml: routing.prefill.policy");
 }
 
 }  // namespace

@@ -54,10 +54,6 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
   setup.max_tokens = scenario.workload.max_output_tokens;
   setup.gpu_price = scenario.gpu_price;
 
-  auto policies = make_dispatch_policies(recipe.recipe);
-  if (!policies) return std::unexpected(policies.error());
-  setup.policies = std::move(*policies);
-
   const auto clocks = clocks_to_profile(recipe.recipe);
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
@@ -88,6 +84,12 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
       setup.instances.push_back(std::move(instance));
     }
   }
+
+  std::vector<RoutedInstance> fleet;
+  for (const auto& instance : setup.instances) fleet.push_back({instance.facts.role, scenario.slo, instance.beliefs});
+  auto policies = make_dispatch_policies(recipe.recipe, fleet);
+  if (!policies) return std::unexpected(policies.error());
+  setup.policies = std::move(*policies);
 
   run.intensity =
       std::make_unique<carbon::IntensitySeries>(carbon::IntensitySeries::constant(scenario.carbon_intensity));

@@ -19,11 +19,15 @@ struct FrequencyOptions {
   std::vector<MegaHertz> clocks;  ///< eco-freq's options, ascending
   double margin = 0.0;            ///< eco-freq: share of the SLO kept in reserve; reports use the stated SLO
   Span dwell = Span::ms(200);     ///< eco-freq: shortest time between a raise and the next decrease
+  Span window;                    ///< eco-freq: decide at most this often; 0 = at every iteration
 };
 
 struct RoutingOptions {
-  std::string policy = "round-robin";  ///< round-robin | least-loaded | power-of-two | weighted-round-robin
+  std::string policy = "round-robin";  ///< recipe_options.cc lists the names
   Mode mode = Mode::Enforce;
+  MegaHertz max_spread{500};                       ///< eco-route: delta, see policy/routing/eco_route.h
+  std::string beyond_spread = "lowest-resulting";  ///< eco-route: lowest-resulting | lowest-current
+  std::int32_t tile_requests = 128;                ///< tile-aware: requests in a tile
 };
 
 struct QueueingOptions {

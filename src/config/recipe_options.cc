@@ -30,14 +30,23 @@ std::vector<Option<FrequencyOptions>> frequency_options() {
       option("margin", &F::margin, "", {0, 0.95},
              "eco-freq: share of the SLO kept in reserve; reports use the stated SLO"),
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "eco-freq: shortest time from a raise to the next decrease"),
+      option("window_ms", &F::window, "ms", {0, 3'600'000}, "eco-freq: decide at most this often; 0: every iteration"),
   };
 }
 
 std::vector<Option<RoutingOptions>> routing_options() {
+  using R = RoutingOptions;
   return {
-      choice("policy", &RoutingOptions::policy, {"round-robin", "least-loaded", "power-of-two", "weighted-round-robin"},
-             "What chooses a request's instance"),
-      option("mode", &RoutingOptions::mode, kModeText),
+      choice("policy", &R::policy,
+             {"round-robin", "least-loaded", "power-of-two", "weighted-round-robin", "eco-route", "tile-aware"},
+             "What chooses a request's instance; eco-route is for the decode leg"),
+      option("mode", &R::mode, kModeText),
+      option("max_spread_mhz", &R::max_spread, "MHz", {0, 10'000},
+             "eco-route: delta; a request that would widen the spread of clocks further is placed by beyond_spread"),
+      choice("beyond_spread", &R::beyond_spread, {"lowest-resulting", "lowest-current"},
+             "eco-route, case 2(b): the instance with the lowest clock after (GreenServe) or before (VoltanaLLM) it "
+             "gets the request"),
+      option("tile_requests", &R::tile_requests, "requests", {1, 1'000'000}, "tile-aware: requests in a tile"),
   };
 }
 

@@ -118,8 +118,9 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
     bytes_.clear();
     live::encode_fpm(live::to_fpm(report, "engine", report.start), bytes_);
     const auto message = live::decode_fpm(bytes_);
-    const StepReport received = live::to_step_report(message.value(), report.instance, report.start);
+    StepReport received = live::to_step_report(message.value(), report.instance, report.start);
     agent_.report(received, report.start);
+    received.clock = agent_.view(index(report.instance)).clock_commanded;  // what the agent answers with
     core_.report(received);
   }
 

@@ -73,6 +73,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"eco_freq_tight_itl", "azure-conv-2p2d", "eco-freq", with({"slo.itl_ms=15"})},
                     Variant{"power_of_two", "azure-conv-2p2d", "eco-freq",
                             with({"routing.prefill.policy=power-of-two", "routing.decode.policy=least-loaded"})},
+                    Variant{"eco_route", "azure-conv-2p2d", "voltanallm", with({"slo.itl_ms=15"})},
+                    Variant{"eco_route_five_levels", "azure-conv-2p2d", "voltanallm-5l", with({"slo.itl_ms=15"})},
+                    Variant{
+                        "tile_aware", "azure-conv-2p2d", "eco-freq",
+                        with({"slo.itl_ms=15", "routing.decode.policy=tile-aware", "routing.decode.tile_requests=4"})},
+                    Variant{"window", "azure-conv-2p2d", "eco-freq", with({"frequency.window_ms=1000"})},
                     Variant{"held_queue", "azure-conv-2p2d", "eco-freq",
                             with({"admission.policy=bounded", "admission.max_in_flight_per_instance=4"})},
                     Variant{"shadowed", "azure-conv-2p2d", "eco-freq", with({"frequency.prefill.mode=shadow"})},
