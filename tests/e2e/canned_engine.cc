@@ -59,7 +59,7 @@ void answer(Exchange& exchange, const Answers& canned) {
   if (!asked->stream) return exchange.respond(200, "application/json", chat ? canned.whole_chat : canned.whole_text);
   exchange.begin(200, "text/event-stream");
   exchange.write(chat ? canned.events_chat : canned.events_text);
-  if (exchange.body().find("\"include_usage\":true") != std::string::npos) exchange.write(canned.events_usage);
+  if (exchange.body().find("\"include_usage\"") != std::string::npos) exchange.write(canned.events_usage);
   exchange.write("data: [DONE]\n\n");
   exchange.finish();
 }
