@@ -63,7 +63,7 @@ void Dispatcher::arrive(const Request& request, Instant now) {
     return;
   }
   const bool others_wait = !held_.empty();
-  if (decision.verdict == Admission::Admit && !others_wait && try_start(request, now)) return;
+  if (decision.verdict == Admission::Admit && !others_wait && try_start(request, decision.instance, now)) return;
   hold(request, now);
   // Nobody overtakes the queue's order: an admitted newcomer lets those before it try first.
   if (decision.verdict == Admission::Admit && others_wait) retry_held(now);
@@ -103,13 +103,17 @@ void Dispatcher::assign(InstanceId id, const Request& request, int sign) {
   view.assigned_prompt_tokens += sign * request.prompt_tokens;
 }
 
-bool Dispatcher::try_start(const Request& request, Instant now) {
-  const InstanceId id = pick(journal::DecisionKind::RoutePrefill, request, now);
+bool Dispatcher::try_start(const Request& request, InstanceId bound, Instant now) {
+  WATTLE_CHECK(bound == kNoInstance || std::ranges::binary_search(prefill_candidates_, bound, {}, &InstanceView::id),
+               "admission binds to an instance that accepts first legs");
+  const InstanceId id = bound != kNoInstance ? bound : pick(journal::DecisionKind::RoutePrefill, request, now);
   if (id == kNoInstance) return false;
   assign(id, request, +1);
   const bool fresh = flights_.emplace(request.id.value(), Flight{request, id, kNoInstance}).second;
   WATTLE_CHECK(fresh, "a request id is dispatched once");
   ++counts_.in_flight;
+  auto& admission = policies_.admission;
+  if (admission.policy && admission.mode != Mode::Off) admission.policy->started(request, at(id), now);
   port_.start(request, id, now);
   return true;
 }
@@ -142,11 +146,20 @@ bool Dispatcher::release_first(Instant now) {
     port_.refuse(first.request, decision.reason, now);
     return true;
   }
-  if (try_start(first.request, now)) return true;
+  if (try_start(first.request, decision.instance, now)) return true;
   held_.push_back(first);  // routing declined: back to its old place
   std::ranges::push_heap(held_, LeavesLater{});
   counts_.held = static_cast<std::int64_t>(held_.size());
   return false;
+}
+
+void Dispatcher::first_token(RequestId id, Instant now) {
+  const auto found = flights_.find(id.value());
+  if (found == flights_.end()) return;
+  const Flight& flight = found->second;
+  auto& admission = policies_.admission;
+  if (!admission.policy || admission.mode == Mode::Off) return;
+  admission.policy->first_token(flight.request, at(flight.decode == kNoInstance ? flight.prefill : flight.decode), now);
 }
 
 void Dispatcher::prefill_done(RequestId id, Instant now) {

@@ -44,6 +44,9 @@ class Dispatcher {
              journal::Sink& sink);
 
   void arrive(const Request& request, Instant now);
+  /// Its first token came out of the step last reported of its instance. Only admission learns of it. Ignored when
+  /// unknown.
+  void first_token(RequestId id, Instant now);
   /// The prefill leg has produced its first token (P/D only): binds the decode instance now, not earlier. Without an
   /// accepting decode instance the request is refused. Ignored for requests that are gone or already handed over.
   void prefill_done(RequestId id, Instant now);
@@ -80,7 +83,8 @@ class Dispatcher {
 
   InstanceId pick(journal::DecisionKind kind, const Request& request, Instant now);
   void hold(const Request& request, Instant now);
-  bool try_start(const Request& request, Instant now);
+  /// `bound`: where admission wants it; kNoInstance: routing chooses.
+  bool try_start(const Request& request, InstanceId bound, Instant now);
   void retry_held(Instant now);
   bool release_first(Instant now);
   [[nodiscard]] InstanceView& at(InstanceId id);

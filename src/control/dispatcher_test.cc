@@ -442,5 +442,44 @@ RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (s
   RC_ASSERT(std::ranges::is_sorted(driver.started));  // first come, first served
 }
 
+/// Binds every request to one instance and writes down what it is told.
+class Binding final : public policy::AdmissionPolicy {
+ public:
+  explicit Binding(InstanceId to, std::vector<std::string>& told) : to_(to), told_(told) {}
+  AdmissionDecision admit(const Request&, const policy::QueueView&, const FleetSnapshot&) override {
+    return {Admission::Admit, "bound", to_};
+  }
+  void started(const Request& r, const InstanceView& at, Instant) override { tell("started", r, at.id); }
+  void first_token(const Request& r, const InstanceView& at, Instant) override { tell("first token", r, at.id); }
+  void observe(const Outcome& o, Instant) override { tell("left", o.request, kNoInstance); }
+
+ private:
+  void tell(const std::string& what, const Request& r, InstanceId at) {
+    told_.push_back(what + " " + std::to_string(r.id.value()) + " " + std::to_string(at.value()));
+  }
+  InstanceId to_;
+  std::vector<std::string>& told_;
+};
+
+TEST(Dispatcher, AdmissionBindsWhenEnforcedAndIsToldEitherWay) {
+  for (const Mode mode : {Mode::Enforce, Mode::Shadow, Mode::Off}) {
+    Journal journal;
+    Driver driver;
+    std::vector<std::string> told;
+    DispatchPolicies policies;
+    policies.admission = {std::make_unique<Binding>(InstanceId{1}, told), mode};
+    Dispatcher dispatcher(fleet({Role::Colocated, Role::Colocated}), std::move(policies), 1, driver, journal);
+    dispatcher.first_token(RequestId{5}, Instant());  // unknown: ignored
+    dispatcher.arrive(request(5), Instant());
+    dispatcher.first_token(RequestId{5}, Instant());
+    dispatcher.left(outcome(request(5)), Instant());
+    const InstanceId at = driver.where.at(RequestId{5}).instance;
+    EXPECT_EQ(at, InstanceId{mode == Mode::Enforce ? 1 : 0});
+    const std::string where = std::to_string(at.value());
+    const std::vector<std::string> all{"started 5 " + where, "first token 5 " + where, "left 5 -1"};
+    EXPECT_EQ(told, mode == Mode::Off ? std::vector<std::string>{} : all);
+  }
+}
+
 }  // namespace
 }  // namespace wattle::control

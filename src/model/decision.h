@@ -20,6 +20,7 @@ enum class Admission : std::uint8_t {
 struct AdmissionDecision {
   Admission verdict = Admission::Admit;
   const char* reason = "";
+  InstanceId instance = kNoInstance;  ///< admitted to this one alone; kNoInstance: routing chooses
 };
 
 struct RouteDecision {

@@ -259,6 +259,8 @@ void Simulation::step_ends(std::size_t i, Instant now) {
     if (event.kind == engine::EventKind::FirstToken) {
       outcome.first_token = event.at;
       outcome.prefill_start = event.prefill_start;
+      dispatcher_.report(replica.report(now));
+      dispatcher_.first_token(outcome.request.id, now);
       if (setup_.instances[i].facts.role == Role::Prefill && flight.true_output_tokens > 1) {
         outcome.output_tokens = 1;
         refresh_views(now);

@@ -17,6 +17,19 @@ class AdmissionPolicy {
  public:
   virtual ~AdmissionPolicy() = default;
   virtual AdmissionDecision admit(const Request& request, const QueueView& queue, const FleetSnapshot& fleet) = 0;
+  /// It is about to start its first leg at this instance, whoever chose that. Called in shadow mode too, like the rest.
+  virtual void started(const Request& request, const InstanceView& instance, Instant now) {
+    (void)request;
+    (void)instance;
+    (void)now;
+  }
+  /// Its first token came out of the step in instance.step.
+  virtual void first_token(const Request& request, const InstanceView& instance, Instant now) {
+    (void)request;
+    (void)instance;
+    (void)now;
+  }
+  /// It has left.
   virtual void observe(const Outcome& outcome, Instant now) {
     (void)outcome;
     (void)now;
