@@ -20,8 +20,10 @@ build: install
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=OFF
 	cmake --build build/release -j $(JOBS)
 
+# How long `make up` runs; FOR= (nothing) runs the whole trace, until Ctrl-C.
+FOR ?= 60s
 up: build
-	build/release/wattle up
+	build/release/wattle up $(if $(FOR),--for $(FOR))
 
 # Every test, then the tests that threads or hostile bytes could break once more under the sanitizers.
 test: install

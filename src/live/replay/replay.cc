@@ -210,9 +210,9 @@ std::string replay_body(const ReplayRow& row, const ReplayOptions& options) {
       fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",", 100 + i % 1000);
     prompt += "]";
   } else {
-    prompt.reserve(3 * tokens + 2);
+    prompt.reserve(4 * tokens + 2);
     prompt = "\"";
-    for (std::size_t i = 0; i < tokens; ++i) prompt += " hi";
+    for (std::size_t i = 0; i < tokens; ++i) prompt += " the";
     prompt += "\"";
   }
   const std::string carrier = options.form == PromptForm::Chat

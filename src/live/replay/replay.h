@@ -21,7 +21,7 @@ struct ReplayRow {
 
 /// How the prompt of a row is put on the wire.
 enum class PromptForm : std::uint8_t {
-  Chat,      ///< /v1/chat/completions, " hi" once per token
+  Chat,      ///< /v1/chat/completions, " the" once per token: one token to real tokenizers, four bytes to estimators
   Text,      ///< /v1/completions, the same text
   TokenIds,  ///< /v1/completions, an array of token ids: the length is exact for every tokenizer
 };
