@@ -8,7 +8,7 @@ namespace {
 using P = HardwareProfile;
 
 constexpr auto kFields = std::to_array<ProfileField>({
-    {"tensor_efficiency", &P::tensor_efficiency, "", 0.2, 1.2,
+    {"tensor_efficiency", &P::tensor_efficiency, "", 0.2, 1.1,
      "Share of the peak 16-bit FLOP/s at clock_max a large product reaches before TDP clips"},
     {"fp8_tensor_efficiency", &P::fp8_tensor_efficiency, "", 0.2, 1.2, "The same for 8-bit operands"},
     {"tile_quantisation", &P::tile_quantisation, "", 0.0, 1.0,
@@ -30,8 +30,8 @@ constexpr auto kFields = std::to_array<ProfileField>({
      "Share of the memory bandwidth when reading KV at clock_max"},
     {"decode_attention_clock_share", &P::decode_attention_clock_share, "", 0.0, 1.0,
      "Share of the KV reading time that scales with 1/clock"},
-    {"decode_attention_request_s", &P::decode_attention_request_s, "s", 0.0, 5e-6,
-     "Decode attention per request and layer at clock_max"},
+    {"decode_attention_head_s", &P::decode_attention_head_s, "s", 0.0, 1e-6,
+     "Decode attention per request, KV head of the GPU and layer at clock_max"},
     {"layer_overhead_s", &P::layer_overhead_s, "s", 0.0, 6e-5, "Small kernels of one layer at clock_max"},
     {"elementwise_passes", &P::elementwise_passes, "", 0.0, 60.0,
      "Activation traffic of the small kernels, in tokens x hidden x 2 bytes per layer"},

@@ -28,7 +28,7 @@ struct HardwareProfile {
   double prefill_attention_memory_efficiency = 0.40;
   double decode_attention_efficiency = 0.89;
   double decode_attention_clock_share = 0.40;
-  double decode_attention_request_s = 0.06e-6;
+  double decode_attention_head_s = 0.03e-6;
   // The small kernels of a layer (norms, rotary embedding, activation, KV write).
   double layer_overhead_s = 10.0e-6;
   double elementwise_passes = 14.0;

@@ -108,7 +108,8 @@ Work Operations::head(std::int64_t emitting) const {
 Work Operations::attention_ramp() const { return Work{latency(profile_.attention_ramp_s), 0.0, 0.0} * llm_.layers; }
 
 Work Operations::decode_attention_per_request() const {
-  return Work{profile_.decode_attention_request_s * slowdown_, 0.0, 0.0} * llm_.layers;
+  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
+  return Work{profile_.decode_attention_head_s * kv_heads * slowdown_, 0.0, 0.0} * llm_.layers;
 }
 
 Work Operations::decode_attention_per_kv_token() const {

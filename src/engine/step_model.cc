@@ -96,6 +96,7 @@ struct StepModel::Impl {
   std::int64_t blocks = 0;
   std::int64_t bucket_tokens = 1;
   mutable std::vector<std::unique_ptr<ClockTable>> tables;
+  mutable std::size_t hint = 0;  // where the last clipped step settled; speeds the search, never changes its result
 
   [[nodiscard]] double clock_at(std::size_t index) const {
     return gpu.clock_min.value() + static_cast<double>(index) * gpu.clock_step.value();
@@ -139,6 +140,12 @@ struct StepModel::Impl {
     const double limit = gpu.tdp.value() * profile.clip_share;
     const double top = watts(locked, shape);
     if (top <= limit) return {locked, 0.0, top, 1.0};
+    // Steps that follow each other settle at about the same clock; power rises with the clock, so any bracket will do.
+    if (hint + 1 <= locked) {
+      const double at_hint = watts(hint, shape);
+      const double above = watts(hint + 1, shape);
+      if (at_hint <= limit && above > limit) return {hint, (limit - at_hint) / (above - at_hint), limit, 1.0};
+    }
     const double bottom = watts(0, shape);
     if (bottom > limit) return {0, 0.0, limit, bottom / limit};
     std::size_t low = 0;
@@ -156,6 +163,7 @@ struct StepModel::Impl {
         high_w = w;
       }
     }
+    hint = low;
     return {low, (limit - low_w) / (high_w - low_w), limit, 1.0};
   }
   [[nodiscard]] MegaHertz effective(const Operating& o) const {

@@ -5,7 +5,7 @@
 namespace wattle::fidelity {
 
 KernelResult repeat_kernel(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
-                           const engine::HardwareProfile& profile,
+                           const engine::HardwareProfile& profile, bool clip,
                            const std::function<engine::Work(const engine::Operations&)>& work) {
   const double top = gpu.clock_max.value();
   const double limit = gpu.tdp.value() * profile.clip_share;
@@ -15,7 +15,7 @@ KernelResult repeat_kernel(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t 
     return {w.seconds, engine::PowerAtClock(profile, mhz / top).step_w(w, 0.0)};
   };
   const KernelResult free = at(top);
-  if (free.power_w <= limit) return free;
+  if (!clip || free.power_w <= limit) return free;
   double low = gpu.clock_min.value();
   double high = top;
   for (int i = 0; i < 9; ++i) {

@@ -12,9 +12,9 @@ struct KernelResult {
   double power_w = 0.0;
 };
 
-/// `work` prices the kernel with the operations of one clock.
+/// `work` prices the kernel with the operations of one clock; without `clip` the card stays at its highest clock.
 [[nodiscard]] KernelResult repeat_kernel(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
-                                         const engine::HardwareProfile& profile,
+                                         const engine::HardwareProfile& profile, bool clip,
                                          const std::function<engine::Work(const engine::Operations&)>& work);
 
 }  // namespace wattle::fidelity

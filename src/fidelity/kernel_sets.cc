@@ -30,7 +30,8 @@ constexpr Files kFiles[] = {
 // Every n-th row is plenty for a table of tens of thousands, and keeps the command within its time.
 constexpr std::size_t kMostRows = 1500;
 constexpr double kShortestPowerMs = 0.05;  // shorter kernels read low on the meter
-constexpr double kShortestFp8Ms = 0.10;    // below, these readings are the launch of several kernels
+// Block-scaled 8-bit products: below, the reading is the launch of several kernels.
+constexpr double kShortestFp8Ms = 0.50;
 
 Result<Table> optional_table(const std::string& file, const std::string& name, Collection& to, bool& there) {
   there = std::filesystem::exists(file);
@@ -51,11 +52,11 @@ LlmSpec attention_only(double heads, double kv_heads) {
 }
 
 std::function<std::vector<double>(const HardwareProfile&, const Rival&)> kernel_simulation(
-    const GpuSpec& gpu, LlmSpec llm, std::int32_t tp, bool power, double flops,
+    const GpuSpec& gpu, LlmSpec llm, std::int32_t tp, bool clip, bool power, double flops,
     std::function<Work(const Operations&)> work) {
-  return [&gpu, llm = std::move(llm), tp, power, flops, work = std::move(work)](const HardwareProfile& profile,
-                                                                                const Rival& rival) {
-    const KernelResult r = repeat_kernel(gpu, llm, tp, profile, work);
+  return [&gpu, llm = std::move(llm), tp, clip, power, flops, work = std::move(work)](const HardwareProfile& profile,
+                                                                                      const Rival& rival) {
+    const KernelResult r = repeat_kernel(gpu, llm, tp, profile, clip, work);
     std::vector<double> values{r.seconds * 1e3};
     if (!power) return values;
     if (rival.law == PowerLaw::Mfu) {
@@ -81,7 +82,9 @@ void add(Collection& to, const std::string& set, const std::string& row, const G
   e.quantities.push_back({"latency_ms", latency_ms});
   const bool power = power_w > 0.0 && latency_ms >= kShortestPowerMs;
   if (power) e.quantities.push_back({"power_w", power_w});
-  e.simulate = kernel_simulation(gpu, llm, tp, power, flops, std::move(work));
+  // Tables without power were taken with operands that draw less (790 TFLOP/s on an H100, where the H200 at its limit
+  // does 690): no clip. Those with power show the card at its limit.
+  e.simulate = kernel_simulation(gpu, llm, tp, power_w >= 0.0, power, flops, std::move(work));
   to.experiments.push_back(std::move(e));
 }
 
@@ -114,13 +117,13 @@ Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, C
     const double n = t.number(i, "n");
     const double k = t.number(i, "k");
     const double ms = t.number(i, "latency_ms");
-    double power = t.has("power_w") ? t.number(i, "power_w") : 0.0;
+    double power = t.has("power_w") ? t.number(i, "power_w") : -1.0;
     const std::string here = fmt::format("{}{}{}", dtype, n, k);
     if (here != shape) {
       shape = here;
       envelope = 0.0;
     }
-    if (ms >= kShortestPowerMs && reads_low(power, envelope)) power = 0.0;
+    if (power > 0.0 && ms >= kShortestPowerMs && reads_low(power, envelope)) power = 0.0;
     if (dtype == "fp8_block" && ms < kShortestFp8Ms) continue;
     if (kept++ % step != 0) continue;
     LlmSpec llm;
@@ -157,7 +160,7 @@ Result<void> attention(const std::string& data, const Files& f, const GpuSpec& g
       return o.attention_ramp() + o.prefill_attention_per_pair() * pairs +
              o.prefill_attention_per_token() * (batch * length);
     };
-    add(to, set, row, gpu, t.number(i, "latency_ms"), t.has("power_w") ? t.number(i, "power_w") : 0.0,
+    add(to, set, row, gpu, t.number(i, "latency_ms"), t.has("power_w") ? t.number(i, "power_w") : -1.0,
         attention_only(heads, kv), 1, 4 * pairs * heads * 128, work);
   }
   return {};
@@ -176,7 +179,7 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
     const double gpus = read->number(i, "num_gpus");
     LlmSpec llm;
     llm.layers = 1;
-    add(to, set, fmt::format("gpus={} elements={}", gpus, elements), gpu, read->number(i, "latency_ms"), 0.0, llm,
+    add(to, set, fmt::format("gpus={} elements={}", gpus, elements), gpu, read->number(i, "latency_ms"), -1.0, llm,
         static_cast<std::int32_t>(gpus), 0.0, [elements](const Operations& o) { return o.all_reduce(elements * 2.0); });
   }
   return {};
@@ -227,7 +230,7 @@ Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& 
       e.row = fmt::format("tp={} tokens={}", tp, tokens);
       e.gpu = gpu->name;
       e.quantities = {{"products_ms", ms}};
-      e.simulate = kernel_simulation(*gpu, llm, tp, false, 0.0, work);
+      e.simulate = kernel_simulation(*gpu, llm, tp, false, false, 0.0, work);
       to.experiments.push_back(std::move(e));
     }
   }

@@ -1,0 +1,237 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "fidelity/benchmark_run.h"
+#include "fidelity/experiment.h"
+#include "fidelity/fit_plan.h"
+#include "fidelity/least_squares.h"
+#include "fidelity/page.h"
+#include "fidelity/table.h"
+
+namespace wattle::fidelity {
+namespace {
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / ("wattle-fidelity-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    const auto file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+    return file.string();
+  }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Catalog h100_catalog() {
+  Catalog catalog;
+  GpuSpec gpu;
+  gpu.name = "h100";
+  gpu.clock_max = MegaHertz(1980);
+  gpu.tdp = Watts(700.0);
+  gpu.memory_bandwidth_bytes_per_s = 3.35e12;
+  gpu.bf16_flops_per_s = 989e12;
+  gpu.fp8_flops_per_s = 1979e12;
+  gpu.nvlink_bytes_per_s = 450e9;
+  gpu.sm_count = 132;
+  catalog.gpus["h100"] = gpu;
+  LlmSpec llm;
+  llm.name = "llama-3-70b";
+  llm.layers = 80;
+  llm.hidden = 8192;
+  llm.heads = 64;
+  llm.ffn = 28672;
+  catalog.llms["llama-3-70b"] = llm;
+  LlmSpec small;
+  small.name = "llama-3.1-8b";
+  catalog.llms["llama-3.1-8b"] = small;
+  engine::HardwareProfile profile;
+  profile.gpu = "h100";
+  catalog.profiles["h100"] = profile;
+  return catalog;
+}
+
+TEST(Table, ragged_lines_are_refused_with_their_place) {
+  const Folder folder;
+  const auto table = Table::read(folder.write("x.csv", "a,b\n1,2\n3\n"));
+  ASSERT_FALSE(table);
+  EXPECT_NE(table.error().where.find("x.csv:3"), std::string::npos);
+  const auto good = Table::read(folder.write("y.csv", "a,b\n1,\"two, too\"\n"));
+  ASSERT_TRUE(good);
+  EXPECT_EQ(good->text(0, "b"), "two, too");
+  EXPECT_TRUE(std::isnan(good->number(0, "b")));
+  EXPECT_FALSE(Table::read(folder.path() + "/absent.csv"));
+}
+
+TEST(LeastSquares, finds_the_parameters_of_a_curve_despite_wild_points) {
+  std::vector<double> xs;
+  std::vector<double> ys;
+  for (int i = 0; i < 40; ++i) {
+    const double x = 0.1 * i;
+    xs.push_back(x);
+    ys.push_back(3.0 * std::exp(-0.7 * x) + (i % 10 == 7 ? 5.0 : 0.0));
+  }
+  const std::vector<FitParameter> parameters{{1.0, 0.0, 10.0, 1.0, 0.0}, {0.2, 0.0, 3.0, 0.2, 0.0}};
+  const auto residuals = [&](const std::vector<double>& p) {
+    std::vector<double> r;
+    for (std::size_t i = 0; i < xs.size(); ++i) r.push_back(p[0] * std::exp(-p[1] * xs[i]) - ys[i]);
+    return r;
+  };
+  const FitResult fit = fit_least_squares(parameters, residuals, 0.01, 60);
+  EXPECT_LT(fit.cost, fit.cost_before);
+  EXPECT_NEAR(fit.values[0], 3.0, 0.15);
+  EXPECT_NEAR(fit.values[1], 0.7, 0.07);
+}
+
+TEST(LeastSquares, stays_inside_the_bounds_and_where_the_prior_is_when_data_are_silent) {
+  const std::vector<FitParameter> parameters{{0.5, 0.0, 1.0, 0.5, 0.1}, {0.3, 0.0, 1.0, 0.3, 0.1}};
+  const auto residuals = [](const std::vector<double>& p) { return std::vector<double>{5.0 * (p[0] - 2.0)}; };
+  const FitResult fit = fit_least_squares(parameters, residuals, 1.0, 50);
+  EXPECT_NEAR(fit.values[0], 1.0, 0.02);
+  EXPECT_NEAR(fit.values[1], 0.3, 1e-9);
+}
+
+TEST(BenchmarkRun, closed_loop_obeys_little_and_power_is_between_idle_and_tdp) {
+  const Catalog catalog = h100_catalog();
+  const auto model = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
+                                             catalog.profiles.at("h100"), benchmark_engine());
+  ASSERT_TRUE(model);
+  Load load;
+  load.concurrency = 32;
+  load.requests = 200;
+  load.input_mean = 100;
+  load.output_mean = 200;
+  load.warm_up = 0.2;
+  load.clock = MegaHertz(1980);
+  const Measured m = run(*model, load);
+  ASSERT_TRUE(m.feasible);
+  // Little: requests in flight = throughput x time per token, up to the share spent on first tokens.
+  EXPECT_NEAR(m.output_tokens_per_s * m.itl_p50_s, 32.0, 4.0);
+  EXPECT_GT(m.power_w, to_watts(model->idle_power(load.clock)).value());
+  EXPECT_LE(m.power_w, 700.0);
+  EXPECT_NEAR(m.prefill_share + m.decode_share + m.idle_share, 1.0, 1e-9);
+}
+
+TEST(BenchmarkRun, a_faster_clock_is_never_slower_and_more_load_never_draws_less) {
+  const Catalog catalog = h100_catalog();
+  const auto model = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3-70b"), 4,
+                                             catalog.profiles.at("h100"), benchmark_engine());
+  ASSERT_TRUE(model);
+  Load load;
+  load.rate_per_s = 1.0;
+  load.requests = 150;
+  load.clock = MegaHertz(780);
+  const Measured slow = run(*model, load);
+  load.clock = MegaHertz(1830);
+  const Measured fast = run(*model, load);
+  EXPECT_LT(fast.ttft_mean_s, slow.ttft_mean_s);
+  EXPECT_LT(fast.tpot_mean_s, slow.tpot_mean_s);
+  EXPECT_GT(fast.power_w, slow.power_w);
+  load.rate_per_s = 3.0;
+  EXPECT_GT(run(*model, load).power_w, fast.power_w);
+}
+
+TEST(BenchmarkRun, a_request_larger_than_the_cache_is_infeasible_not_endless) {
+  Catalog catalog = h100_catalog();
+  const auto model = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
+                                             catalog.profiles.at("h100"), benchmark_engine());
+  ASSERT_TRUE(model);
+  Load load;
+  load.concurrency = 1;
+  load.input_mean = 1e7;
+  load.clock = MegaHertz(1980);
+  EXPECT_FALSE(run(*model, load).feasible);
+}
+
+TEST(Catalog, published_names_find_specs) {
+  const Catalog catalog = h100_catalog();
+  ASSERT_NE(catalog.llm("meta-llama/Llama-3.1-8B-Instruct"), nullptr);
+  EXPECT_EQ(catalog.llm("meta-llama/Llama-3.1-8B-Instruct")->name, "llama-3.1-8b");
+  EXPECT_EQ(catalog.llm("nvidia/Llama-3.1-8B-Instruct-FP8")->name, "llama-3.1-8b");
+  EXPECT_EQ(catalog.llm("Llama-3.1-70B")->name, "llama-3-70b") << "a generation that shares its shapes";
+  EXPECT_EQ(catalog.llm("deepseek-ai/DeepSeek-R1"), nullptr);
+}
+
+TEST(HeldOut, is_a_property_of_the_row_and_about_one_in_four) {
+  int held = 0;
+  for (int i = 0; i < 4000; ++i) held += held_out("set", "row " + std::to_string(i)) ? 1 : 0;
+  EXPECT_NEAR(held, 1000, 120);
+  EXPECT_EQ(held_out("set", "row 1"), held_out("set", "row 1"));
+}
+
+/// A data directory whose kernels were made by a known card: the fit must find that card without having seen it.
+TEST(Fit, recovers_a_made_up_card_from_its_kernel_table) {
+  const Folder folder;
+  Catalog catalog = h100_catalog();
+  engine::HardwareProfile truth;
+  truth.gpu = "h100";
+  truth.tensor_efficiency = 0.66;
+  truth.memory_efficiency = 0.72;
+  truth.kernel_ramp_s = 7e-6;
+  std::string csv = "dtype,m,n,k,latency_ms\n";
+  const std::string header = csv;
+  std::string placeholder = csv;
+  std::vector<std::string> lines;
+  for (const int m : {1, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096}) {
+    for (const int n : {1024, 2048, 4096, 6144, 8192, 14336, 28672}) {
+      for (const int k : {1024, 4096, 8192}) lines.push_back("bfloat16," + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",");
+    }
+  }
+  for (const std::string& line : lines) placeholder += line + "1\n";
+  folder.write("aiconfigurator/h100_gemm.csv", placeholder);
+  auto blank = collect(folder.path(), catalog);
+  ASSERT_TRUE(blank) << blank.error().message();
+  std::size_t at = 0;
+  for (const Experiment& e : blank->experiments) {
+    if (e.set != "aiconfigurator/h100-gemm-bf16") continue;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g\n", e.simulate(truth, Rival{}).front());
+    csv += lines[at++] + text;
+  }
+  ASSERT_EQ(at, lines.size());
+  folder.write("aiconfigurator/h100_gemm.csv", csv);
+  const auto made = collect(folder.path(), catalog);
+  ASSERT_TRUE(made);
+  catalog.profiles.clear();
+  const FitOutcome outcome = fit_gpu("h100", catalog, made->experiments, 1);
+  catalog.profiles["h100"] = outcome.profile;
+  const Scores scores = score(made->experiments, catalog, 2, false);
+  bool compared = false;
+  for (const ScoredSet& s : scores.sets) {
+    if (s.set != "aiconfigurator/h100-gemm-bf16") continue;
+    EXPECT_LT(s.mape, 0.05) << (s.fitted ? "fitted" : "held out");
+    compared = compared || !s.fitted;
+  }
+  EXPECT_TRUE(compared);
+  EXPECT_NEAR(outcome.profile.tensor_efficiency, 0.66, 0.05);
+  EXPECT_NE(outcome.provenance.find("aiconfigurator"), std::string::npos);
+}
+
+TEST(Score, does_not_depend_on_the_number_of_threads) {
+  Catalog catalog = h100_catalog();
+  const Folder folder;
+  folder.write("vllm-fork-Louis-99/h100_idle_power.csv", "tp,freq_mhz,instance_idle_power_w\n4,360,316\n4,1830,618\n");
+  const auto all = collect(folder.path(), catalog);
+  ASSERT_TRUE(all) << all.error().message();
+  const Scores one = score(all->experiments, catalog, 1, true);
+  const Scores two = score(all->experiments, catalog, 3, true);
+  EXPECT_EQ(to_markdown(one, all->absent), to_markdown(two, all->absent));
+  ASSERT_EQ(one.rows.size(), 2U);
+  EXPECT_NE(std::ranges::find(all->absent, "VoltanaLLM"), all->absent.end()) << "absent sets are listed, not errors";
+}
+
+}  // namespace
+}  // namespace wattle::fidelity
