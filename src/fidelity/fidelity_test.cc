@@ -187,7 +187,8 @@ TEST(Fit, recovers_a_made_up_card_from_its_kernel_table) {
   std::vector<std::string> lines;
   for (const int m : {1, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096}) {
     for (const int n : {1024, 2048, 4096, 6144, 8192, 14336, 28672}) {
-      for (const int k : {1024, 4096, 8192}) lines.push_back("bfloat16," + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",");
+      for (const int k : {1024, 4096, 8192})
+        lines.push_back("bfloat16," + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",");
     }
   }
   for (const std::string& line : lines) placeholder += line + "1\n";
