@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The gateway against nginx as proxies of the same engine, on the same two cores, in one run.
 
-The engine is tests/e2e/canned_engine, a native server that answers at once from memory, so that the proxies are what is
+The engine is bench/canned_engine, a native server that answers at once from memory, so that the proxies are what is
 measured; how fast it is alone is printed as `direct`. wrk, engine and proxy share the two cores, as they do for both
-proxies alike. Rounds of the three are interleaved and the median is taken. Needs wrk and nginx."""
+proxies alike. Rounds of the three are interleaved and the median is taken. nginx relays unbuffered, as a proxy of token
+streams must. Needs wrk and nginx. Run by tools/bench.py, or alone with WATTLE=path/to/wattle; the table goes to stderr,
+the JSON list of rows to stdout."""
 import argparse
 import json
 import os
@@ -78,13 +80,13 @@ def wrk(port, lua, connections, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--engine", required=True, help="the canned_engine binary")
-    parser.add_argument("--json", help="write the figures here")
+    parser.add_argument("--wattle", default=os.environ.get("WATTLE", "build/release/wattle"))
+    parser.add_argument("--engine", help="the canned_engine binary; beside wattle by default")
     parser.add_argument("--seconds", type=int, default=3, help="per measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=32)
     args = parser.parse_args()
+    args.engine = args.engine or str(pathlib.Path(args.wattle).resolve().parent / "canned_engine")
     for tool in ("wrk", "nginx"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is not installed")
@@ -136,23 +138,24 @@ def measure(args, folder, children):
 def report(figures, args):
     rows = []
     print(f"{'answer':<8}{'through':<9}{'requests/s':>11}{'x nginx':>9}{'added p50 us':>14}{'added p99 us':>14}"
-          f"{'p99 ms at ' + str(args.connections):>14}")
+          f"{'p99 ms at ' + str(args.connections):>14}", file=sys.stderr)
     for (kind, name), f in figures.items():
         direct, nginx = figures[kind, "direct"], figures[kind, "nginx"]
         ratio = f["rps"] / nginx["rps"]
         added = {p: 1e3 * (f[f"{p}_ms"] - direct[f"{p}_ms"]) for p in ("p50", "p99")}
         print(f"{kind:<8}{name:<9}{f['rps']:>11.0f}{ratio:>9.2f}{added['p50']:>14.0f}{added['p99']:>14.0f}"
-              f"{f['busy_p99_ms']:>14.2f}")
+              f"{f['busy_p99_ms']:>14.2f}", file=sys.stderr)
         if name == "direct":
             continue
         rows.append({"name": f"gateway.{kind}.{name}.requests", "value": f["rps"], "unit": "requests/s",
                      "ratio": ratio, "ratio_to": "nginx"})
         for p in ("p50", "p99"):
-            rows.append({"name": f"gateway.{kind}.{name}.added_{p}", "value": added[p], "unit": "us",
-                         "ratio": added[p] / max(1e3 * (nginx[f'{p}_ms'] - direct[f'{p}_ms']), 1e-9),
-                         "ratio_to": "nginx"})
-    if args.json:
-        pathlib.Path(args.json).write_text(json.dumps({"benchmarks": rows}, indent=1) + "\n")
+            row = {"name": f"gateway.{kind}.{name}.added_{p}", "value": added[p], "unit": "us"}
+            theirs = 1e3 * (nginx[f"{p}_ms"] - direct[f"{p}_ms"])
+            if theirs > 0:  # below the noise, a ratio would say nothing
+                row |= {"ratio": added[p] / theirs, "ratio_to": "nginx"}
+            rows.append(row)
+    print(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":
