@@ -74,6 +74,14 @@ TEST(Table, ragged_lines_are_refused_with_their_place) {
   EXPECT_EQ(good->text(0, "b"), "two, too");
   EXPECT_TRUE(std::isnan(good->number(0, "b")));
   EXPECT_FALSE(Table::read(folder.path() + "/absent.csv"));
+  const std::string file = folder.write("z.csv", "a,b\n1,2\n3,many\n");
+  const auto missing = Table::read(file, {"a"}, {"c"});
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().message().find("no column \"c\""), std::string::npos);
+  const auto wrong = Table::read(file, {"a"}, {"b"});
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message().find("z.csv:3"), std::string::npos) << wrong.error().message();
+  EXPECT_NE(wrong.error().message().find("many"), std::string::npos);
 }
 
 TEST(LeastSquares, finds_the_parameters_of_a_curve_despite_wild_points) {
@@ -219,6 +227,14 @@ TEST(Fit, recovers_a_made_up_card_from_its_kernel_table) {
   EXPECT_TRUE(compared);
   EXPECT_NEAR(outcome.profile.tensor_efficiency, 0.66, 0.05);
   EXPECT_NE(outcome.provenance.find("aiconfigurator"), std::string::npos);
+}
+
+TEST(Collect, a_set_without_its_columns_is_refused_by_file_and_column) {
+  const Folder folder;
+  folder.write("vllm-fork-Louis-99/h100_idle_power.csv", "tp,freq_mhz\n4,360\n");
+  const auto all = collect(folder.path(), h100_catalog());
+  ASSERT_FALSE(all);
+  EXPECT_NE(all.error().message().find("instance_idle_power_w"), std::string::npos) << all.error().message();
 }
 
 TEST(Score, does_not_depend_on_the_number_of_threads) {

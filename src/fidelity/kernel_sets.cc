@@ -33,13 +33,14 @@ constexpr double kShortestPowerMs = 0.05;  // shorter kernels read low on the me
 // Block-scaled 8-bit products: below, the reading is the launch of several kernels.
 constexpr double kShortestFp8Ms = 0.50;
 
-Result<Table> optional_table(const std::string& file, const std::string& name, Collection& to, bool& there) {
+Result<Table> optional_table(const std::string& file, const std::string& name, Collection& to, bool& there,
+                             const std::vector<std::string>& texts, const std::vector<std::string>& numbers) {
   there = std::filesystem::exists(file);
   if (!there) {
     to.absent.push_back(name);
     return Table{};
   }
-  return Table::read(file);
+  return Table::read(file, texts, numbers);
 }
 
 /// An LLM of one layer whose heads are the row's.
@@ -100,7 +101,8 @@ bool reads_low(double power, double& envelope) {
 Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, Collection& to) {
   const std::string file = fmt::format("{}/aiconfigurator/{}_gemm{}.csv", data, f.prefix, f.power);
   bool there = false;
-  Result<Table> read = optional_table(file, fmt::format("aiconfigurator/{}-gemm", f.prefix), to, there);
+  Result<Table> read = optional_table(file, fmt::format("aiconfigurator/{}-gemm", f.prefix), to, there, {"dtype"},
+                                      {"m", "n", "k", "latency_ms"});
   if (!read) return std::unexpected(read.error());
   if (!there) return {};
   const Table& t = *read;
@@ -138,8 +140,10 @@ Result<void> attention(const std::string& data, const Files& f, const GpuSpec& g
   const std::string kind = decode ? "generation" : "context";
   const std::string set = fmt::format("aiconfigurator/{}-{}-attention", f.prefix, kind);
   bool there = false;
-  Result<Table> read = optional_table(
-      fmt::format("{}/aiconfigurator/{}_{}_attention{}.csv", data, f.prefix, kind, f.power), set, to, there);
+  Result<Table> read =
+      optional_table(fmt::format("{}/aiconfigurator/{}_{}_attention{}.csv", data, f.prefix, kind, f.power), set, to,
+                     there, {"kv_cache_dtype"},
+                     {"num_heads", "num_kv_heads", "batch_size", decode ? "context_len" : "input_len", "latency_ms"});
   if (!read) return std::unexpected(read.error());
   if (!there) return {};
   const Table& t = *read;
@@ -170,7 +174,7 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
   const std::string set = fmt::format("aiconfigurator/{}-allreduce", f.prefix);
   const std::string file = fmt::format("{}/aiconfigurator/{}_allreduce.csv", data, f.prefix);
   if (!std::filesystem::exists(file)) return {};
-  Result<Table> read = Table::read(file);
+  Result<Table> read = Table::read(file, {"backend"}, {"num_gpus", "message_elems", "latency_ms"});
   if (!read) return std::unexpected(read.error());
   for (std::size_t i = 0; i < read->rows(); ++i) {
     if (read->text(i, "backend") != "vllm_graph") continue;
@@ -200,7 +204,8 @@ Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& 
   for (const VidurFile& v : kVidur) {
     const std::string set = fmt::format("vidur-profiles/{}", v.file);
     bool there = false;
-    Result<Table> read = optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, there);
+    Result<Table> read = optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, there, {},
+                                        {"tp", "num_tokens"});
     if (!read) return std::unexpected(read.error());
     const GpuSpec* gpu = catalog.gpu(v.gpu);
     const LlmSpec* published = catalog.llm(v.llm);

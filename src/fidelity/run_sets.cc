@@ -37,7 +37,7 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
     to.absent.push_back("VoltanaLLM");
     return {};
   }
-  const Result<Table> t = Table::read(file);
+  const Result<Table> t = Table::read(file, {"model", "dataset", "system", "energy_j"}, {"rps"});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const std::string& system = t->text(i, "system");
@@ -89,7 +89,9 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
     to.absent.push_back("splitwise-perf");
     return {};
   }
-  const Result<Table> t = Table::read(file);
+  const Result<Table> t = Table::read(
+      file, {"model", "hardware"},
+      {"tensor_parallel", "prompt_size", "batch_size", "token_size", "prompt_time", "token_time", "average_power"});
   if (!t) return std::unexpected(t.error());
   std::map<std::string, std::size_t> seen;  // repeats of one condition: the first stands for all
   for (std::size_t i = 0; i < t->rows(); ++i) {

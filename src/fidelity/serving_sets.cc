@@ -76,7 +76,10 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
   for (const bool idle : {true, false}) {
     const std::string file = folder + (idle ? "/h100_idle_power.csv" : "/h100_prefill_busy_power.csv");
     if (!std::filesystem::exists(file)) continue;
-    const Result<Table> t = Table::read(file);
+    const std::vector<std::string> columns =
+        idle ? std::vector<std::string>{"tp", "freq_mhz", "instance_idle_power_w"}
+             : std::vector<std::string>{"tp", "freq_mhz", "prefill_tokens", "instance_power_w"};
+    const Result<Table> t = Table::read(file, {}, columns);
     if (!t) return std::unexpected(t.error());
     for (std::size_t i = 0; i < t->rows(); ++i) {
       const auto tp = static_cast<std::int32_t>(t->number(i, "tp"));
@@ -136,7 +139,9 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     to.absent.push_back("mlenergy");
     return {};
   }
-  const Result<Table> t = Table::read(file);
+  const Result<Table> t = Table::read(file, {"task", "model_id", "gpu_model", "weight_precision", "max_num_seqs"},
+                                      {"num_gpus", "data_parallel", "avg_batch_size", "avg_output_len",
+                                       "avg_power_watts", "median_itl_ms", "energy_per_token_joules"});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const std::string& task = t->text(i, "task");
@@ -179,7 +184,9 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     to.absent.push_back("aiconfigurator/silicon_sample");
     return {};
   }
-  const Result<Table> t = Table::read(file);
+  const Result<Table> t = Table::read(file, {"system", "model_path", "precision", "mode", "backend", "pp_size",
+                                             "attention_dp_size", "tp_size", "gemm_quant_mode", "batch_size", "isl",
+                                             "osl", "silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms"});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const GpuSpec* gpu = catalog.gpu(gpu_of(t->text(i, "system")));
@@ -187,6 +194,7 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     const std::string& precision = t->text(i, "precision");
     if (gpu == nullptr || llm == nullptr || t->text(i, "mode") != "agg") continue;
     if (t->text(i, "system") == "gb200" || (precision != "fp8" && !precision.empty() && precision != "bf16")) continue;
+    if (!(t->number(i, "tp_size") >= 1.0) || !(t->number(i, "batch_size") >= 1.0)) continue;
     if (t->number(i, "pp_size") > 1.0 || t->number(i, "attention_dp_size") > 1.0) continue;
     Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp_size"))};
     if (precision == "fp8" || t->text(i, "gemm_quant_mode").starts_with("fp8")) at.llm.dtype = Dtype::Fp8;
@@ -228,7 +236,8 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
   }
   if (auto ok = idle_and_prefill(folder, *gpu, *llm, to); !ok) return ok;
   if (!std::filesystem::exists(file)) return {};
-  const Result<Table> t = Table::read(file);
+  const Result<Table> t =
+      Table::read(file, {}, {"tp", "input_len", "output_len", "freq", "rps", "power", "ttft_p99", "tpot_p99"});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
     Load load;

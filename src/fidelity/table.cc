@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <limits>
 
@@ -29,7 +30,8 @@ std::vector<std::string> split(const std::string& line) {
 
 }  // namespace
 
-Result<Table> Table::read(const std::string& file) {
+Result<Table> Table::read(const std::string& file, const std::vector<std::string>& texts,
+                          const std::vector<std::string>& numbers) {
   std::ifstream in(file);
   if (!in) return bad_input(file, "cannot be read");
   Table table;
@@ -46,6 +48,18 @@ Result<Table> Table::read(const std::string& file) {
                        fmt::format("{} fields where the header has {}", cells.size(), table.header_.size()));
     }
     table.cells_.push_back(std::move(cells));
+  }
+  for (const auto& columns : {texts, numbers}) {
+    for (const std::string& name : columns) {
+      if (!table.has(name)) return bad_input(file + ":1", fmt::format("no column \"{}\"", name));
+    }
+  }
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    for (const std::string& name : numbers) {
+      if (std::isfinite(table.number(row, name))) continue;
+      return bad_input(fmt::format("{}:{}", file, table.line(row)),
+                       fmt::format("column \"{}\": \"{}\" is no number", name, table.text(row, name)));
+    }
   }
   return table;
 }

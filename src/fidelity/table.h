@@ -10,8 +10,10 @@ namespace wattle::fidelity {
 
 class Table {
  public:
-  /// BadInput with file (and line) when absent, ragged, or without a header.
-  [[nodiscard]] static Result<Table> read(const std::string& file);
+  /// BadInput with file, line and column when absent, ragged, without a header or one of these columns, or when a cell
+  /// of `numbers` is no number.
+  [[nodiscard]] static Result<Table> read(const std::string& file, const std::vector<std::string>& texts = {},
+                                          const std::vector<std::string>& numbers = {});
 
   [[nodiscard]] std::size_t rows() const { return cells_.size(); }
   [[nodiscard]] bool has(std::string_view column) const;
