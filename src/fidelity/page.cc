@@ -96,8 +96,11 @@ constexpr const char* kWhy =
     "the\n"
     "  two optimum rows are therefore no test of the model. GH200 has no measurement at all.\n"
     "- Splitwise's tables were taken on an older, slower software stack; they are reported, not fitted.\n"
-    "- Not compared yet: FREESH's pool profile, DynamoLLM Tables I-III, throttLL'eM Table II, the 4 x H100 node power\n"
-    "  sweep, LLMServingSim, DistServe, Jetson.\n";
+    "- The 4 x H100 node includes two CPU sockets: what its idle 700 W leave beside four parked GPUs is added to "
+    "ours.\n"
+    "- Not compared yet: FREESH's pool profile, DynamoLLM Tables I-III, throttLL'eM Table II, LLMServingSim, "
+    "DistServe,\n"
+    "  Jetson, and the node's runs with other lengths.\n";
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Whole runs: VoltanaLLM's disaggregated A100 instances at fixed clocks, Splitwise's prompt and token times.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -139,10 +140,53 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
   return {};
 }
 
+/// Four H100 as one instance, power of the node: GPUs and two CPU sockets.
+Result<void> node_power(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string file = data + "/h100-llama70b-power/inference_online_rate_llama3_70b.csv";
+  const GpuSpec* gpu = catalog.gpu("h100");
+  const LlmSpec* llm = catalog.llm("llama-3.1-70b");
+  if (!std::filesystem::exists(file) || gpu == nullptr || llm == nullptr) {
+    to.absent.push_back("h100-llama70b-power");
+    return {};
+  }
+  const Result<Table> t = Table::read(file, {"dataset-path", "run_completed", "mean_power[W]"}, {"request_rate"});
+  if (!t) return std::unexpected(t.error());
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    const double power = t->number(i, "mean_power[W]");
+    // The other data set's lengths are not published with the runs.
+    if (t->text(i, "dataset-path") != "likaixin/InstructCoder" || std::isnan(power)) continue;
+    Load load;
+    load.rate_per_s = t->number(i, "request_rate");
+    load.requests = static_cast<std::int32_t>(std::clamp(load.rate_per_s * 40.0, 60.0, 800.0));
+    load.input_mean = 174;  // totals of the runs with a fixed number of prompts
+    load.output_mean = 159;
+    load.input_cv = load.output_cv = 0.5;
+    load.warm_up = 0.2;
+    load.clock = gpu->clock_max;
+    Experiment e;
+    e.set = "h100-llama70b-power/rate";
+    e.row = fmt::format("InstructCoder rate={}", load.rate_per_s);
+    e.gpu = gpu->name;
+    e.quantities = {{"power_w", power}};
+    e.simulate = [gpu, llm, load](const HardwareProfile& profile, const Rival& rival) -> std::vector<double> {
+      const Result<StepModel> model = StepModel::make(*gpu, *llm, 4, profile, benchmark_engine());
+      if (!model) return {kNone};
+      // Their idle node draws about 700 W: what our four parked GPUs leave is the rest of the node.
+      const double rest = 700.0 - to_watts(model->idle_power(gpu->clock_min)).value();
+      const RivalPower power_law{rival, *gpu, *llm, 4};
+      const Measured m = run(*model, load, &RivalPower::step, &power_law);
+      return {m.feasible ? m.rival_power_w + rest : kNone};
+    };
+    to.experiments.push_back(std::move(e));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> collect_runs(const std::string& data, const Catalog& catalog, Collection& to) {
   if (auto ok = voltana(data, catalog, to); !ok) return ok;
+  if (auto ok = node_power(data, catalog, to); !ok) return ok;
   return splitwise(data, catalog, to);
 }
 
