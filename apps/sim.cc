@@ -46,7 +46,8 @@ Result<journal::RunSummary> run_one(const SimFlags& flags, const std::string& re
 
 void print_table(const std::vector<journal::RunSummary>& runs) {
   fmt::print("{:<20} {:>10} {:>7} {:>7} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>8}\n", "recipe (simulated)",
-             "energy kJ", "saved", "mean W", "CO2 g", "TTFT", "ITL", "TTFT p99", "ITL p99", "clock", "tokens/J", "wall s");
+             "energy kJ", "saved", "mean W", "CO2 g", "TTFT", "ITL", "TTFT p99", "ITL p99", "clock", "tokens/J",
+             "wall s");
   for (const auto& run : runs) {
     const double saved = 1.0 - run.energy.total.value() / runs.front().energy.total.value();
     fmt::print("{:<20} {:>10.1f} {:>6.1f}% {:>7.0f} {:>9.1f} {:>6.1f}% {:>6.1f}% {:>6.0f} ms {:>6.1f} ms {:>5.0f} MHz",

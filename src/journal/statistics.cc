@@ -77,7 +77,7 @@ void RunStatistics::outcome(const Outcome& o) {
       const bool ttft_met = met(slo_.ttft, produced ? o.ttft() : Span::max());
       const bool tbt_met = met(slo_.tbt, o.tbt());
       const bool e2e_met = met(slo_.e2e, o.e2e());
-      const bool itl_met = !slo_.itl || o.gaps_within_itl >= o.output_tokens - 1;
+      const bool itl_met = met(slo_.itl, o.tbt());
       ttft_met_ += ttft_met ? 1 : 0;
       tbt_met_ += tbt_met ? 1 : 0;
       e2e_met_ += e2e_met ? 1 : 0;

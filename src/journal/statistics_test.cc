@@ -97,7 +97,7 @@ TEST(RunStatistics, JudgesArrivedRequestsByEverySloStated) {
   stats.add_arrivals(8);
   stats.outcome(finished(1, Span::ms(100), Span::ms(200), 11, 10));    // meets all, on the very limit of TTFT
   stats.outcome(finished(2, Span::ms(101), Span::ms(200), 11, 10));    // TTFT
-  stats.outcome(finished(3, Span::ms(50), Span::ms(150), 11, 9));      // one late gap
+  stats.outcome(finished(3, Span::ms(50), Span::ms(150), 11, 9));      // one late gap, mean gap 10 ms: meets all
   stats.outcome(finished(4, Span::ms(50), Span::ms(250), 11, 10));     // mean gap 20 ms > TBT
   stats.outcome(finished(5, Span::ms(50), Span::ms(1200), 101, 100));  // E2E
   Outcome rejected;
@@ -124,11 +124,21 @@ TEST(RunStatistics, JudgesArrivedRequestsByEverySloStated) {
   EXPECT_DOUBLE_EQ(s.slo.tbt, 4.0 / 8);
   EXPECT_DOUBLE_EQ(s.slo.e2e, 4.0 / 8);
   EXPECT_DOUBLE_EQ(s.slo.itl, 3.0 / 4);
-  EXPECT_DOUBLE_EQ(s.slo.all, 1.0 / 8);
+  EXPECT_DOUBLE_EQ(s.slo.all, 2.0 / 8);
   EXPECT_EQ(s.ttft.count, 5);
   EXPECT_NEAR(s.ttft.mean_ms, (100 + 101 + 50 * 3) / 5.0, 1e-9);
   EXPECT_NEAR(s.ttft.p50_ms, 50.0, 0.2);
   EXPECT_NEAR(s.e2e.max_ms, 1200.0, 1e-9);
+}
+
+TEST(RunStatistics, ARequestMeetsTheItlObjectiveByItsMeanGap) {
+  Slo slo;
+  slo.itl = Span::ms(20);
+  RunStatistics stats(slo);
+  stats.add_arrivals(2);
+  stats.outcome(finished(1, Span::ms(50), Span::ms(250), 11, 5));  // mean gap 20 ms, half of the gaps late
+  stats.outcome(finished(2, Span::ms(50), Span::ms(251), 11, 9));  // mean gap 20.1 ms, one late
+  EXPECT_DOUBLE_EQ(stats.summary().slo.all, 0.5);
 }
 
 TEST(RunStatistics, AnUnstatedSloIsMetByWhatFinished) {

@@ -54,7 +54,7 @@ struct Attainment {
   double itl = 0.0;   ///< of all token gaps
   double tbt = 0.0;   ///< of arrived requests, by their mean gap
   double e2e = 0.0;   ///< of arrived requests
-  double all = 0.0;   ///< of arrived requests: finished, with every stated SLO met (ITL: by every gap)
+  double all = 0.0;   ///< of arrived requests: finished, with every stated SLO met (ITL: by its mean gap)
 };
 
 /// What running it took.
