@@ -117,17 +117,35 @@ constexpr auto kQueueings = std::to_array<NamedQueueing>({
     {"fcfs", []() -> Result<std::unique_ptr<policy::QueuePolicy>> { return std::make_unique<policy::Fcfs>(); }},
 });
 
-using NamedAdmission = Named<policy::AdmissionPolicy, const config::AdmissionOptions&>;
+struct AdmissionRequest {
+  const config::Recipe& recipe;
+  const config::AdmissionOptions& options;
+  std::shared_ptr<policy::ThrottllemFleet> throttllem;
+};
+
+Result<std::unique_ptr<policy::AdmissionPolicy>> make_throttllem_admission(const AdmissionRequest& request) {
+  if (!request.throttllem) {
+    return bad_input(
+        place(request.recipe, "admission.policy"),
+        "throttllem's admission and clocks share one projection, and so one process; here they do not. Use "
+        "always or bounded, or the simulator");
+  }
+  return std::make_unique<policy::ThrottllemAdmission>(request.throttllem);
+}
+
+using NamedAdmission = Named<policy::AdmissionPolicy, const AdmissionRequest&>;
 constexpr auto kAdmissions = std::to_array<NamedAdmission>({
     {"always",
-     [](const config::AdmissionOptions&) -> Result<std::unique_ptr<policy::AdmissionPolicy>> {
+     [](const AdmissionRequest&) -> Result<std::unique_ptr<policy::AdmissionPolicy>> {
        return std::make_unique<policy::AlwaysAdmit>();
      }},
     {"bounded",
-     [](const config::AdmissionOptions& o) -> Result<std::unique_ptr<policy::AdmissionPolicy>> {
+     [](const AdmissionRequest& request) -> Result<std::unique_ptr<policy::AdmissionPolicy>> {
+       const auto& o = request.options;
        return std::make_unique<policy::BoundedAdmission>(
            policy::BoundedAdmissionOptions{o.max_in_flight_per_instance, o.max_held});
      }},
+    {"throttllem", make_throttllem_admission},
 });
 
 template <typename Policy, typename Known, typename... Arguments>
@@ -150,6 +168,8 @@ struct FrequencyRequest {
   const GpuSpec& gpu;
   const Slo& slo;
   std::function<std::string(std::string_view)> where;  ///< of a key of these options
+  std::shared_ptr<policy::ThrottllemFleet> throttllem;
+  InstanceId id = kNoInstance;
 };
 
 /// A clock of the recipe on this GPU; 0 means `otherwise`.
@@ -212,6 +232,22 @@ Result<std::unique_ptr<FrequencyPolicy>> make_eco_freq(const FrequencyRequest& r
   return std::make_unique<policy::EcoFreq>(std::move(made));
 }
 
+Result<std::unique_ptr<FrequencyPolicy>> make_throttllem_clock(const FrequencyRequest& request) {
+  if (!request.throttllem || request.throttllem->desk(request.id) == nullptr) {
+    return bad_input(
+        request.where("policy"),
+        "throttllem's clock follows throttllem's admission of the same process and a colocated instance; set "
+        "admission.policy = \"throttllem\" and use the simulator, or choose another");
+  }
+  const auto parking = clock_on(request, "idle_clock_mhz", request.options.idle_clock, request.gpu.clock_min);
+  if (!parking) return std::unexpected(parking.error());
+  policy::ThrottllemClockOptions made;
+  made.on_leave = request.options.on_leave;
+  made.max_while_held = request.options.max_while_held;
+  if (request.options.park_idle) made.idle_clock = *parking;
+  return std::make_unique<policy::ThrottllemClock>(request.throttllem, request.id, made);
+}
+
 struct NamedFrequency {
   std::string_view name;
   Result<std::unique_ptr<FrequencyPolicy>> (*make)(const FrequencyRequest& request);
@@ -221,15 +257,70 @@ constexpr auto kFrequencies = std::to_array<NamedFrequency>({
     {"static", make_static, false},
     {"idle-parking", make_idle_parking, false},
     {"eco-freq", make_eco_freq, true},
+    {"throttllem", make_throttllem_clock, true},
 });
+
+bool admits_by_forecast(const config::Recipe& recipe) {
+  return recipe.admission.policy == "throttllem" && recipe.admission.mode != Mode::Off;
+}
 
 }  // namespace
 
+Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::Recipe& recipe, const Slo& slo,
+                                                                 std::int32_t block_size) {
+  if (!admits_by_forecast(recipe)) return nullptr;
+  if (!slo.tbt && !slo.e2e) {
+    return bad_input(place(recipe, "admission.policy"),
+                     "throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); state one of them");
+  }
+  const auto& o = recipe.admission;
+  if (!(o.margin >= 0.0 && o.margin < 1.0)) {
+    return bad_input(place(recipe, "admission.margin"), "a share of the SLO: at least 0, below 1");
+  }
+  policy::ThrottllemOptions made;
+  made.slo = slo;
+  made.margin = o.margin;
+  made.inflation = o.length_inflation;
+  made.grace = o.grace_iterations;
+  made.block_size = block_size;
+  return std::make_shared<policy::ThrottllemFleet>(made);
+}
+
+Result<void> take_desk(const std::shared_ptr<policy::ThrottllemFleet>& fleet, const config::Recipe& recipe,
+                       InstanceId id, Role role, const GpuSpec& gpu, const LatencyModel* latency) {
+  if (!fleet) return {};
+  if (role != Role::Colocated) {
+    return bad_input(place(recipe, "admission.policy"),
+                     "throttllem projects instances that prefill and decode; the scenario has others");
+  }
+  auto clocks = clocks_on(recipe.decode_frequency, gpu);
+  if (std::ranges::adjacent_find(clocks, std::greater_equal{}) != clocks.end() || clocks.front() < gpu.clock_min ||
+      clocks.back() > gpu.clock_max) {
+    return bad_input(place(recipe, "frequency.decode.clocks_mhz"),
+                     fmt::format("throttllem needs ascending clocks within what {} can lock, {} to {} MHz", gpu.name,
+                                 gpu.clock_min.value(), gpu.clock_max.value()));
+  }
+  fleet->add(id, std::move(clocks), latency);
+  return {};
+}
+
+std::vector<MegaHertz> clocks_on(const config::FrequencyOptions& options, const GpuSpec& gpu) {
+  if (!options.clocks.empty()) return options.clocks;
+  std::vector<MegaHertz> clocks;
+  // From the top, so that the highest is among them whatever the step.
+  for (std::int32_t mhz = gpu.clock_max.value(); mhz >= gpu.clock_min.value(); mhz -= gpu.clock_step.value()) {
+    clocks.emplace_back(mhz);
+  }
+  std::ranges::reverse(clocks);
+  return clocks;
+}
+
 Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe,
-                                                         std::span<const RoutedInstance> fleet) {
+                                                         std::span<const RoutedInstance> fleet,
+                                                         std::shared_ptr<policy::ThrottllemFleet> throttllem) {
   control::DispatchPolicies made;
   auto ok = fill(made.admission, kAdmissions, recipe.admission.policy, recipe.admission.mode,
-                 place(recipe, "admission.policy"), recipe.admission);
+                 place(recipe, "admission.policy"), AdmissionRequest{recipe, recipe.admission, std::move(throttllem)});
   if (ok) {
     ok =
         fill(made.queueing, kQueueings, recipe.queueing.policy, recipe.queueing.mode, place(recipe, "queueing.policy"));
@@ -251,16 +342,19 @@ const config::FrequencyOptions& frequency_options(const config::Recipe& recipe, 
 }
 
 Result<std::unique_ptr<FrequencyPolicy>> make_frequency_policy(const config::Recipe& recipe, Role role,
-                                                               const GpuSpec& gpu, const Slo& slo) {
+                                                               const GpuSpec& gpu, const Slo& slo,
+                                                               std::shared_ptr<policy::ThrottllemFleet> throttllem,
+                                                               InstanceId id) {
   const auto& options = frequency_options(recipe, role);
   const std::string_view phase = role == Role::Prefill ? "prefill" : "decode";
   const auto where = [&](std::string_view key) { return place(recipe, fmt::format("frequency.{}.{}", phase, key)); };
   const auto entry = find(kFrequencies, options.policy, where("policy"));
   if (!entry) return std::unexpected(entry.error());
-  return (*entry)->make({options, role, gpu, slo, where});
+  return (*entry)->make({options, role, gpu, slo, where, std::move(throttllem), id});
 }
 
 bool needs_latency(const config::Recipe& recipe, Role role) {
+  if (admits_by_forecast(recipe)) return true;
   const auto& options = frequency_options(recipe, role);
   const auto found = std::ranges::find(kFrequencies, options.policy, &NamedFrequency::name);
   return found != kFrequencies.end() && found->needs_latency && options.mode != Mode::Off;

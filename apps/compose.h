@@ -2,6 +2,7 @@
 // Names become objects here, and nowhere else: one explicit list per kind of policy (compose.cc).
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "config/recipe.h"
@@ -11,6 +12,7 @@
 #include "model/instance.h"
 #include "model/request.h"
 #include "policy/frequency/frequency.h"
+#include "policy/throttllem/throttllem.h"
 
 namespace wattle::apps {
 
@@ -21,20 +23,34 @@ struct RoutedInstance {
   Beliefs beliefs;  ///< outlive the policies
 };
 
+/// What throttLL'eM's admission and clocks share; null for recipes whose admission is another. Errors: neither slo.tbt
+/// nor slo.e2e stated.
+[[nodiscard]] Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::Recipe& recipe,
+                                                                               const Slo& slo, std::int32_t block_size);
+/// Gives an instance its desk there; nothing to do without a fleet. Errors: a role other than colocated; clocks that do
+/// not ascend or that the GPU cannot lock.
+[[nodiscard]] Result<void> take_desk(const std::shared_ptr<policy::ThrottllemFleet>& fleet,
+                                     const config::Recipe& recipe, InstanceId id, Role role, const GpuSpec& gpu,
+                                     const LatencyModel* latency);
+
+/// The clocks to choose from: the recipe's own, or every step of the GPU.
+[[nodiscard]] std::vector<MegaHertz> clocks_on(const config::FrequencyOptions& options, const GpuSpec& gpu);
+
 /// Admission, queueing and routing of a recipe, in their modes. Errors: an unknown name (the known ones are listed);
-/// eco-route for the prefill leg or without a fleet to ask about.
-[[nodiscard]] Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe,
-                                                                       std::span<const RoutedInstance> fleet = {});
+/// eco-route for the prefill leg or without a fleet to ask about; throttllem without its fleet.
+[[nodiscard]] Result<control::DispatchPolicies> make_dispatch_policies(
+    const config::Recipe& recipe, std::span<const RoutedInstance> fleet = {},
+    std::shared_ptr<policy::ThrottllemFleet> throttllem = nullptr);
 
 /// The options that apply to an instance of this role; their `mode` goes to the Throttle.
 [[nodiscard]] const config::FrequencyOptions& frequency_options(const config::Recipe& recipe, Role role);
 
 /// A fresh policy for one instance of this role on this GPU. Errors: an unknown name; a clock outside the GPU's range;
 /// eco-freq without clocks or without the objective its role needs (prefill: slo.ttft, decode: slo.itl, colocated:
-/// both), or with a margin outside [0, 1).
-[[nodiscard]] Result<std::unique_ptr<policy::FrequencyPolicy>> make_frequency_policy(const config::Recipe& recipe,
-                                                                                     Role role, const GpuSpec& gpu,
-                                                                                     const Slo& slo);
+/// both), or with a margin outside [0, 1); throttllem without a desk.
+[[nodiscard]] Result<std::unique_ptr<policy::FrequencyPolicy>> make_frequency_policy(
+    const config::Recipe& recipe, Role role, const GpuSpec& gpu, const Slo& slo,
+    std::shared_ptr<policy::ThrottllemFleet> throttllem = nullptr, InstanceId id = kNoInstance);
 
 /// Does an instance of this role need Beliefs::latency (apps/beliefs.h)?
 [[nodiscard]] bool needs_latency(const config::Recipe& recipe, Role role);

@@ -64,7 +64,8 @@ TEST(Compose, UnknownNamesListTheKnownOnes) {
   const auto frequency = make_frequency_policy(recipe, Role::Prefill, GpuSpec{}, both());
   ASSERT_FALSE(frequency);
   EXPECT_EQ(frequency.error().message(),
-            "r.toml: frequency.prefill.policy: unknown policy 'turbo'; known: static, idle-parking, eco-freq");
+            "r.toml: frequency.prefill.policy: unknown policy 'turbo'; known: static, idle-parking, eco-freq, "
+            "throttllem");
 }
 
 TEST(Compose, ZeroClocksMeanTheGpusOwnLimits) {
@@ -184,6 +185,59 @@ TEST(Compose, EcoRouteNeedsAFleetAndTheDecodeLeg) {
   const auto prefill = make_dispatch_policies(recipe, fleet);
   ASSERT_FALSE(prefill);
   EXPECT_EQ(prefill.error().where, "r.toml: routing.prefill.policy");
+}
+
+config::Recipe throttllem_recipe() {
+  config::Recipe recipe;
+  recipe.file = "t.toml";
+  recipe.admission.policy = recipe.decode_frequency.policy = "throttllem";
+  return recipe;
+}
+
+TEST(Compose, ThrottllemSharesOneProjection) {
+  const auto recipe = throttllem_recipe();
+  Slo slo;
+  slo.e2e = Span::s(30);
+  const GpuSpec gpu;
+  EXPECT_TRUE(needs_latency(recipe, Role::Colocated));
+  const auto fleet = make_throttllem(recipe, slo, 16);
+  ASSERT_TRUE(fleet && *fleet);
+  ASSERT_TRUE(take_desk(*fleet, recipe, InstanceId{0}, Role::Colocated, gpu, nullptr));
+  const auto& clocks = (*fleet)->desk(InstanceId{0})->clocks;
+  EXPECT_EQ(clocks.front(), gpu.clock_min);
+  EXPECT_EQ(clocks.back(), gpu.clock_max);
+  EXPECT_EQ(clocks.size(), 81U) << "210 to 1410 MHz by 15";
+  EXPECT_TRUE(make_frequency_policy(recipe, Role::Colocated, gpu, slo, *fleet, InstanceId{0}));
+  EXPECT_TRUE(make_dispatch_policies(recipe, {}, *fleet));
+}
+
+TEST(Compose, ThrottllemSaysWhatItLacks) {
+  const auto recipe = throttllem_recipe();
+  Slo slo;
+  const auto aimless = make_throttllem(recipe, slo, 16);
+  ASSERT_FALSE(aimless);
+  EXPECT_EQ(aimless.error().message(),
+            "t.toml: admission.policy: throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); "
+            "state one of them");
+  slo.tbt = Span::ms(200);
+  const auto fleet = make_throttllem(recipe, slo, 16);
+  ASSERT_TRUE(fleet && *fleet);
+  EXPECT_FALSE(take_desk(*fleet, recipe, InstanceId{0}, Role::Prefill, GpuSpec{}, nullptr));
+  EXPECT_FALSE(make_frequency_policy(recipe, Role::Colocated, GpuSpec{}, slo, *fleet, InstanceId{0})) << "no desk";
+  EXPECT_FALSE(make_frequency_policy(recipe, Role::Colocated, GpuSpec{}, slo)) << "another process";
+  EXPECT_FALSE(make_dispatch_policies(recipe));
+  auto clocks = recipe;
+  clocks.decode_frequency.clocks = {MegaHertz{900}, MegaHertz{900}};
+  EXPECT_FALSE(take_desk(*fleet, clocks, InstanceId{0}, Role::Colocated, GpuSpec{}, nullptr));
+  clocks.decode_frequency.clocks = {MegaHertz{900}, MegaHertz{1500}};
+  EXPECT_FALSE(take_desk(*fleet, clocks, InstanceId{0}, Role::Colocated, GpuSpec{}, nullptr));
+}
+
+TEST(Compose, OtherRecipesTakeNoDesk) {
+  const auto fleet = make_throttllem(eco_recipe(), both(), 16);
+  ASSERT_TRUE(fleet);
+  EXPECT_EQ(*fleet, nullptr);
+  EXPECT_TRUE(take_desk(*fleet, eco_recipe(), InstanceId{0}, Role::Prefill, GpuSpec{}, nullptr));
 }
 
 }  // namespace

@@ -54,7 +54,11 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
   setup.max_tokens = scenario.workload.max_output_tokens;
   setup.gpu_price = scenario.gpu_price;
 
-  const auto clocks = clocks_to_profile(recipe.recipe);
+  const auto throttllem = make_throttllem(recipe.recipe, scenario.slo, scenario.engine.block_size);
+  if (!throttllem) return std::unexpected(throttllem.error());
+  if (recipe.recipe.length.source == "oracle") {
+    setup.length_oracle.emplace(recipe.recipe.length.error_p95, scenario.seed);
+  }
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
     auto& model = run.models[{pool.gpu, pool.tensor_parallel}];
@@ -65,13 +69,19 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
     }
     Beliefs beliefs;
     if (needs_latency(recipe.recipe, pool.role)) {
+      const auto clocks =
+          *throttllem ? clocks_on(recipe.recipe.decode_frequency, loaded.gpus[p]) : clocks_to_profile(recipe.recipe);
       auto fit = fit_latency(*model, scenario.engine, clocks);
       if (!fit) return std::unexpected(fit.error());
       run.fits.push_back(*fit);
       beliefs.latency = &run.fits.back()->model;
     }
     for (std::int32_t i = 0; i < pool.count; ++i) {
-      auto policy = make_frequency_policy(recipe.recipe, pool.role, loaded.gpus[p], scenario.slo);
+      const InstanceId id = run.facts.instances[setup.instances.size()].id;
+      if (auto ok = take_desk(*throttllem, recipe.recipe, id, pool.role, loaded.gpus[p], beliefs.latency); !ok) {
+        return std::unexpected(ok.error());
+      }
+      auto policy = make_frequency_policy(recipe.recipe, pool.role, loaded.gpus[p], scenario.slo, *throttllem, id);
       if (!policy) return std::unexpected(policy.error());
       sim::InstanceSetup instance;
       instance.facts = run.facts.instances[setup.instances.size()];
@@ -87,7 +97,7 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
 
   std::vector<RoutedInstance> fleet;
   for (const auto& instance : setup.instances) fleet.push_back({instance.facts.role, scenario.slo, instance.beliefs});
-  auto policies = make_dispatch_policies(recipe.recipe, fleet);
+  auto policies = make_dispatch_policies(recipe.recipe, fleet, *throttllem);
   if (!policies) return std::unexpected(policies.error());
   setup.policies = std::move(*policies);
 

@@ -11,7 +11,7 @@
 namespace wattle::config {
 
 struct FrequencyOptions {
-  std::string policy = "static";  ///< static | idle-parking | eco-freq
+  std::string policy = "static";  ///< recipe_options.cc lists the names
   Mode mode = Mode::Enforce;
   MegaHertz clock{0};             ///< static, idle-parking: the clock while busy; 0 = the GPU's maximum
   MegaHertz idle_clock{0};        ///< clock of an instance without work; 0 = the GPU's minimum
@@ -20,6 +20,8 @@ struct FrequencyOptions {
   double margin = 0.0;            ///< eco-freq: share of the SLO kept in reserve; reports use the stated SLO
   Span dwell = Span::ms(200);     ///< eco-freq: shortest time between a raise and the next decrease
   Span window;                    ///< eco-freq: decide at most this often; 0 = at every iteration
+  bool on_leave = false;          ///< throttllem: choose again when a request ends or outlives its prediction
+  bool max_while_held = false;    ///< throttllem: highest clock while requests are held
 };
 
 struct RoutingOptions {
@@ -36,10 +38,19 @@ struct QueueingOptions {
 };
 
 struct AdmissionOptions {
-  std::string policy = "always";  ///< always | bounded
+  std::string policy = "always";  ///< always | bounded | throttllem
   Mode mode = Mode::Enforce;
   std::int64_t max_in_flight_per_instance = 1024;  ///< bounded: beyond, requests are held
   std::int64_t max_held = 1024;                    ///< bounded: beyond, requests are rejected
+  double margin = 0.0;                             ///< throttllem: share of the SLO kept in reserve
+  double length_inflation = 0.0;                   ///< throttllem: predicted lengths are taken this share longer
+  std::int32_t grace_iterations = 4;               ///< throttllem: a request may outlive its prediction by so many
+};
+
+/// What is believed about how long a request's answer will be.
+struct LengthOptions {
+  std::string source = "none";  ///< none | oracle
+  double error_p95 = 0.0;       ///< oracle: 95 % of predictions are off by at most this share
 };
 
 struct Recipe {
@@ -52,6 +63,7 @@ struct Recipe {
   RoutingOptions route_decode;
   QueueingOptions queueing;
   AdmissionOptions admission;
+  LengthOptions length;
 };
 
 }  // namespace wattle::config

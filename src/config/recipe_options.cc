@@ -20,17 +20,23 @@ constexpr Bounds kClock{0, 10'000};
 std::vector<Option<FrequencyOptions>> frequency_options() {
   using F = FrequencyOptions;
   return {
-      choice("policy", &F::policy, {"static", "idle-parking", "eco-freq"}, "What chooses an instance's clock"),
+      choice("policy", &F::policy, {"static", "idle-parking", "eco-freq", "throttllem"},
+             "What chooses an instance's clock"),
       option("mode", &F::mode, kModeText),
       option("clock_mhz", &F::clock, "MHz", kClock, "static, idle-parking: the clock while busy; 0: the GPU's maximum"),
       option("idle_clock_mhz", &F::idle_clock, "MHz", kClock,
              "Clock of an instance without work; 0: the GPU's minimum"),
-      option("park_idle", &F::park_idle, "static, eco-freq: lock idle_clock_mhz while idle"),
-      option("clocks_mhz", &F::clocks, "MHz", {1, 10'000}, "eco-freq: the clocks to choose from, ascending"),
+      option("park_idle", &F::park_idle, "static, eco-freq, throttllem: lock idle_clock_mhz while idle"),
+      option("clocks_mhz", &F::clocks, "MHz", {1, 10'000},
+             "eco-freq: the clocks to choose from, ascending; throttllem: likewise, every step of the GPU when empty"),
       option("margin", &F::margin, "", {0, 0.95},
              "eco-freq: share of the SLO kept in reserve; reports use the stated SLO"),
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "eco-freq: shortest time from a raise to the next decrease"),
       option("window_ms", &F::window, "ms", {0, 3'600'000}, "eco-freq: decide at most this often; 0: every iteration"),
+      option("on_leave", &F::on_leave,
+             "throttllem: choose again when a request ends or outlives its prediction; off: on admission only (paper)"),
+      option("max_while_held", &F::max_while_held,
+             "throttllem: highest clock while requests are held; off: the clock does not know of the queue (paper)"),
   };
 }
 
@@ -60,11 +66,26 @@ std::vector<Option<QueueingOptions>> queueing_options() {
 std::vector<Option<AdmissionOptions>> admission_options() {
   using A = AdmissionOptions;
   return {
-      choice("policy", &A::policy, {"always", "bounded"}, "What admits, holds or rejects a request"),
+      choice("policy", &A::policy, {"always", "bounded", "throttllem"}, "What admits, holds or rejects a request"),
       option("mode", &A::mode, kModeText),
       option("max_in_flight_per_instance", &A::max_in_flight_per_instance, "requests", {1, 1'000'000'000},
              "bounded: beyond, requests are held"),
       option("max_held", &A::max_held, "requests", {0, 1'000'000'000}, "bounded: beyond, requests are rejected"),
+      option("margin", &A::margin, "", {0, 0.95},
+             "throttllem: share of slo.tbt_ms and slo.e2e_ms kept in reserve; reports use the stated SLO"),
+      option("length_inflation", &A::length_inflation, "", {0, 100},
+             "throttllem: predicted lengths are taken this share longer"),
+      option("grace_iterations", &A::grace_iterations, "iterations", {0, 1'000'000},
+             "throttllem: a request may outlive its prediction by so many before it is projected at max_tokens"),
+  };
+}
+
+std::vector<Option<LengthOptions>> length_options() {
+  return {
+      choice("source", &LengthOptions::source, {"none", "oracle"},
+             "What predicts output lengths; oracle: the simulator's truth, with an error of error_p95"),
+      option("error_p95", &LengthOptions::error_p95, "", {0, 10},
+             "oracle: Gaussian error; 95 % of predictions are off by at most this share of the true length"),
   };
 }
 
@@ -85,6 +106,7 @@ const std::vector<Option<Recipe>>& recipe_options() {
     append<Recipe>(all, "routing.decode.", {&Recipe::route_decode}, routing_options());
     append<Recipe>(all, "queueing.", {&Recipe::queueing}, queueing_options());
     append<Recipe>(all, "admission.", {&Recipe::admission}, admission_options());
+    append<Recipe>(all, "length.", {&Recipe::length}, length_options());
     return all;
   }();
   return options;

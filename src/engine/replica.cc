@@ -484,6 +484,14 @@ void Replica::advance(Instant now) {
     const Instant clock = pending_.empty() ? Instant::never() : pending_.front().at;
     if (std::min(end, clock) > now) return;
     if (end <= clock) {
+      if (run_steps_ > 1) {
+        // The last of the run's steps is what has been reported by now, though nobody was told of it.
+        const std::int64_t before = run_steps_ - 1;
+        report_.shape.decode_kv_tokens = decode_kv_ + before * decoding_;
+        report_.kv_tokens = report_.shape.decode_kv_tokens + kv_tokens_prefill_;
+        report_.start = to_instant(after_steps(before));
+        report_.sequence = iterations_ + before + idle_notices_;
+      }
       apply_steps(run_steps_);
       finish_run(end);
       return;

@@ -123,6 +123,7 @@ class Simulation final : public control::DispatchPort, public control::ClockPort
   }
   void step_ends(std::size_t i, Instant now);
   void kick(std::size_t i, Instant now);
+  void refresh_view(std::size_t i, Instant now);
   void refresh_views(Instant now);
   void arrive(const workload::TraceRow& row, Instant now);
   void transfer_done(const Event& event);
@@ -259,7 +260,7 @@ void Simulation::step_ends(std::size_t i, Instant now) {
     if (event.kind == engine::EventKind::FirstToken) {
       outcome.first_token = event.at;
       outcome.prefill_start = event.prefill_start;
-      dispatcher_.report(replica.report(now));
+      refresh_view(i, now);
       dispatcher_.first_token(outcome.request.id, now);
       if (setup_.instances[i].facts.role == Role::Prefill && flight.true_output_tokens > 1) {
         outcome.output_tokens = 1;
@@ -278,16 +279,21 @@ void Simulation::step_ends(std::size_t i, Instant now) {
 }
 
 void Simulation::kick(std::size_t i, Instant now) {
-  if (replicas_[i].wants_start()) replicas_[i].start_step(now);
+  if (replicas_[i].wants_start()) {
+    replicas_[i].start_step(now);
+    refresh_view(i, now);  // the dispatcher may be in the midst of releasing held requests, and asks again
+  }
   wake(i);
 }
 
+void Simulation::refresh_view(std::size_t i, Instant now) {
+  StepReport report = replicas_[i].report(now);
+  report.clock = throttles_[i].view().clock_commanded;
+  dispatcher_.report(report);
+}
+
 void Simulation::refresh_views(Instant now) {
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    StepReport report = replicas_[i].report(now);
-    report.clock = throttles_[i].view().clock_commanded;
-    dispatcher_.report(report);
-  }
+  for (std::size_t i = 0; i < replicas_.size(); ++i) refresh_view(i, now);
 }
 
 Tag Simulation::new_flight() {
@@ -311,6 +317,9 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   request.arrival = now;
   request.prompt_tokens = row.prompt_tokens;
   request.max_tokens = setup_.max_tokens;
+  if (setup_.length_oracle) {
+    request.predicted_output_tokens = setup_.length_oracle->predict(row.output_tokens, request.max_tokens);
+  }
   flight.true_output_tokens = row.output_tokens;
   flight.alive = true;
   tags_.emplace(request.id.value(), tag);

@@ -2,6 +2,7 @@
 // Driver 1: a deterministic simulation. A run is a function of its setup: equal setups give equal journals.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "carbon/intensity.h"
@@ -10,6 +11,7 @@
 #include "engine/replica.h"
 #include "journal/record.h"
 #include "journal/statistics.h"
+#include "predict/length_oracle.h"
 #include "workload/source.h"
 
 namespace wattle::sim {
@@ -40,6 +42,8 @@ struct SimulationSetup {
   Slo slo;
   std::uint64_t seed = 1;
   std::int32_t max_tokens = 4096;  ///< what clients state as their cap
+  /// The one way from a request's true length to what the control plane believes; none: no prediction.
+  std::optional<predict::LengthOracle> length_oracle;
   const carbon::IntensitySeries* intensity = nullptr;
   UsdPerHour gpu_price;
   workload::RequestSource* source = nullptr;

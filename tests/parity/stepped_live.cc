@@ -75,6 +75,9 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
         request.arrival = now;
         request.prompt_tokens = row->prompt_tokens;
         request.max_tokens = setup_.max_tokens;
+        if (setup_.length_oracle) {
+          request.predicted_output_tokens = setup_.length_oracle->predict(row->output_tokens, request.max_tokens);
+        }
         jobs_.push_back({static_cast<engine::Tag>(request.id.value()), request.id, now, row->prompt_tokens,
                          row->output_tokens, false, Instant::never()});
         core_.arrive(request, now);
@@ -141,6 +144,7 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
       auto& job = jobs_[event.tag];
       if (event.kind == engine::EventKind::FirstToken) {
         job.first_token = event.at;
+        core_.first_token(job.id, now);
         if (setup_.instances[i].facts.role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
       } else {
         core_.leave(job.id, Fate::Finished, "", live::TokenTally(), now);

@@ -69,21 +69,27 @@ std::vector<std::string> with(std::vector<std::string> more) {
 
 INSTANTIATE_TEST_SUITE_P(
     Recipes, Stepped,
-    testing::Values(Variant{"eco_freq_2p2d", "azure-conv-2p2d", "eco-freq", with({})},
-                    Variant{"eco_freq_tight_itl", "azure-conv-2p2d", "eco-freq", with({"slo.itl_ms=15"})},
-                    Variant{"power_of_two", "azure-conv-2p2d", "eco-freq",
-                            with({"routing.prefill.policy=power-of-two", "routing.decode.policy=least-loaded"})},
-                    Variant{"eco_route", "azure-conv-2p2d", "voltanallm", with({"slo.itl_ms=15"})},
-                    Variant{"eco_route_five_levels", "azure-conv-2p2d", "voltanallm-5l", with({"slo.itl_ms=15"})},
-                    Variant{
-                        "tile_aware", "azure-conv-2p2d", "eco-freq",
-                        with({"slo.itl_ms=15", "routing.decode.policy=tile-aware", "routing.decode.tile_requests=4"})},
-                    Variant{"window", "azure-conv-2p2d", "eco-freq", with({"frequency.window_ms=1000"})},
-                    Variant{"held_queue", "azure-conv-2p2d", "eco-freq",
-                            with({"admission.policy=bounded", "admission.max_in_flight_per_instance=4"})},
-                    Variant{"shadowed", "azure-conv-2p2d", "eco-freq", with({"frequency.prefill.mode=shadow"})},
-                    Variant{"colocated", "azure-conv-8", "eco-freq", with({"slo.ttft_ms=600", "slo.itl_ms=60"})},
-                    Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}),
+    testing::Values(
+        Variant{"eco_freq_2p2d", "azure-conv-2p2d", "eco-freq", with({})},
+        Variant{"eco_freq_tight_itl", "azure-conv-2p2d", "eco-freq", with({"slo.itl_ms=15"})},
+        Variant{"power_of_two", "azure-conv-2p2d", "eco-freq",
+                with({"routing.prefill.policy=power-of-two", "routing.decode.policy=least-loaded"})},
+        Variant{"eco_route", "azure-conv-2p2d", "voltanallm", with({"slo.itl_ms=15"})},
+        Variant{"eco_route_five_levels", "azure-conv-2p2d", "voltanallm-5l", with({"slo.itl_ms=15"})},
+        Variant{"tile_aware", "azure-conv-2p2d", "eco-freq",
+                with({"slo.itl_ms=15", "routing.decode.policy=tile-aware", "routing.decode.tile_requests=4"})},
+        Variant{"window", "azure-conv-2p2d", "eco-freq", with({"frequency.window_ms=1000"})},
+        Variant{"held_queue", "azure-conv-2p2d", "eco-freq",
+                with({"admission.policy=bounded", "admission.max_in_flight_per_instance=4"})},
+        Variant{"shadowed", "azure-conv-2p2d", "eco-freq", with({"frequency.prefill.mode=shadow"})},
+        Variant{"colocated", "azure-conv-8", "eco-freq", with({"slo.ttft_ms=600", "slo.itl_ms=60"})},
+        Variant{"throttllem", "throttllem-llama2-13b-tp2", "throttllem", with({})},
+        Variant{"throttllem_errors", "throttllem-llama2-13b-tp2", "throttllem-30",
+                with({"workload.rate_scale=0.7", "slo.e2e_ms=20000"})},
+        Variant{"throttllem_on_leave", "throttllem-llama2-13b-tp1", "throttllem-15",
+                with({"frequency.on_leave=true", "frequency.park_idle=true"})},
+        Variant{"throttllem_shadow", "throttllem-llama2-13b-tp2", "throttllem", with({"admission.mode=shadow"})},
+        Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}),
     [](const auto& variant) { return std::string(variant.param.name); });
 
 }  // namespace

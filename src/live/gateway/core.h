@@ -51,6 +51,8 @@ class Core final : private control::DispatchPort {
 
   /// request.id must be new, request.arrival is its time of arrival.
   void arrive(const Request& request, Instant now);
+  /// Its first token came out of the step last reported of its instance.
+  void first_token(RequestId id, Instant now) { dispatcher_.first_token(id, now); }
   /// The prefill leg has answered. The decode instance is bound now, through CorePort::hand_over.
   void prefill_done(RequestId id, Instant now);
   /// The request is over. Unknown ids are ignored: a cancel may cross a finish.

@@ -61,7 +61,7 @@ void ThrottllemFleet::add(InstanceId id, std::vector<MegaHertz> clocks, const La
   const auto index = static_cast<std::size_t>(id.value());
   if (desks_.size() <= index) desks_.resize(index + 1);
   desks_[index] = std::make_unique<ThrottllemDesk>(
-      ThrottllemDesk{Scoreboard(options_.block_size, options_.grace), std::move(clocks), latency, 0});
+      ThrottllemDesk{Scoreboard(options_.block_size, options_.grace), std::move(clocks), latency, false, 0});
   desks_[index]->board.reserve(kReservedRequests);
 }
 
@@ -155,7 +155,11 @@ AdmissionDecision ThrottllemAdmission::admit(const Request& request, const Queue
   std::ranges::stable_sort(order_, {}, &InstanceView::assigned_requests);
   std::optional<AdmissionDecision> answer;
   for (const auto* view : order_) {
-    const Verdict verdict = examine(*fleet_->desk(view->id), *view, request, fleet.now);
+    auto& desk = *fleet_->desk(view->id);
+    const Verdict verdict = examine(desk, *view, request, fleet.now);
+    const bool holding = verdict.admission == Admission::Hold;
+    if (holding != desk.holding) ++desk.admissions;
+    desk.holding = holding;
     if (verdict.admission == Admission::Admit) {
       admitted_ = request.id;
       admitted_at_ = view->id;
@@ -233,6 +237,9 @@ ClockDecision ThrottllemClock::choose(const InstanceView& view, const Beliefs&, 
   if (board.lost() > 0) {
     current_.clock = top;
     current_.reason = "a lost request runs: maximum";
+  } else if (options_.max_while_held && desk_.holding) {
+    current_.clock = top;
+    current_.reason = "requests are held: maximum";
   } else if (desk_.latency == nullptr) {
     current_.clock = top;
     current_.reason = "no latency predictor: maximum";

@@ -26,7 +26,9 @@ struct ThrottllemDesk {
   Scoreboard board;
   std::vector<MegaHertz> clocks;          ///< ascending, not empty
   const LatencyModel* latency = nullptr;  ///< null: nothing is believed but KV
-  std::int64_t admissions = 0;  ///< counts what calls for another clock: admissions, and the last lost one gone
+  bool holding = false;                   ///< the newest request asked about has to wait
+  std::int64_t admissions =
+      0;  ///< counts what calls for another clock: admissions, no lost one left, holding begins or ends
 };
 
 /// The desks of a fleet. Admission (one per fleet) and clocks (one per instance) hold it together.
@@ -86,6 +88,9 @@ class ThrottllemAdmission final : public AdmissionPolicy {
 struct ThrottllemClockOptions {
   /// Choose again whenever a request ends or outlives its prediction, not only when one is admitted (as in the paper).
   bool on_leave = false;
+  /// The highest clock while requests are held, seen at the next change of the batch: a lower one keeps requests in the
+  /// cache for longer, and so those who wait for room. The paper's clock does not know of the queue.
+  bool max_while_held = false;
   std::optional<MegaHertz> idle_clock;  ///< none: an instance without work keeps its clock
 };
 

@@ -228,7 +228,7 @@ TEST(ThrottllemClock, TheLowestThatMeetsTheDeadline) {
 
 TEST(ThrottllemClock, PaperChoosesOnAdmissionOnly) {
   for (const bool on_leave : {false, true}) {
-    Clock clock(within(Span::ms(2900)), {on_leave, std::nullopt});
+    Clock clock(within(Span::ms(2900)), {on_leave, false, std::nullopt});
     clock.enter(request(1, 10, 100));
     clock.enter(request(2, 10, 100));
     EXPECT_EQ(clock.choose().clock, MegaHertz{750});
@@ -246,6 +246,19 @@ TEST(ThrottllemClock, HighestWhileALostRequestRuns) {
   EXPECT_EQ(clock.choose().clock, MegaHertz{1000});
   clock.leave(request(2, 10, 900));
   EXPECT_EQ(clock.choose().clock, MegaHertz{500}) << "the last lost one has gone";
+}
+
+TEST(ThrottllemClock, HighestWhileRequestsAreHeldWhenAsked) {
+  for (const bool max_while_held : {false, true}) {
+    Clock clock(within(Span::s(100)), {false, max_while_held, std::nullopt});
+    clock.enter(request(1, 8000, 10));
+    EXPECT_EQ(clock.choose().clock, MegaHertz{500});
+    EXPECT_EQ(clock.enter(request(2, 8000, 10)).verdict, Admission::Hold);
+    EXPECT_EQ(clock.choose().clock, MegaHertz{max_while_held ? 1000 : 500});
+    clock.leave(request(1, 8000, 10));
+    EXPECT_EQ(clock.enter(request(2, 8000, 10)).verdict, Admission::Admit);
+    EXPECT_EQ(clock.choose().clock, MegaHertz{500});
+  }
 }
 
 TEST(ThrottllemClock, SafeWhenBlind) {
@@ -271,7 +284,7 @@ TEST(ThrottllemClock, IdleKeepsTheClockOrParks) {
   EXPECT_EQ(keeps.choose().clock, MegaHertz{750});
   keeps.leave(request(1, 10, 100));
   EXPECT_EQ(keeps.choose().clock, MegaHertz{750});
-  Clock parks(within(Span::ms(1400)), {false, MegaHertz{500}});
+  Clock parks(within(Span::ms(1400)), {false, false, MegaHertz{500}});
   EXPECT_EQ(parks.choose().clock, MegaHertz{500});
   parks.enter(request(1, 10, 100));
   EXPECT_EQ(parks.choose().clock, MegaHertz{750});
@@ -280,7 +293,7 @@ TEST(ThrottllemClock, IdleKeepsTheClockOrParks) {
 TEST(ThrottllemClock, HoldsUntilSomebodyOutlivesItsPrediction) {
   ThrottllemOptions options = within(Span::s(100));
   options.grace = 2;
-  Clock clock(options, {true, std::nullopt});
+  Clock clock(options, {true, false, std::nullopt});
   clock.enter(request(1, 10, 5));
   clock.enter(request(2, 10, 50));
   clock.views[0].step.sequence = 1;
