@@ -244,6 +244,10 @@ Result<std::unique_ptr<FrequencyPolicy>> make_throttllem_clock(const FrequencyRe
   policy::ThrottllemClockOptions made;
   made.on_leave = request.options.on_leave;
   made.max_while_held = request.options.max_while_held;
+  made.margin = request.options.margin;
+  if (!(made.margin >= 0.0 && made.margin < 1.0)) {
+    return bad_input(request.where("margin"), "a share of the SLO: at least 0, below 1");
+  }
   if (request.options.park_idle) made.idle_clock = *parking;
   return std::make_unique<policy::ThrottllemClock>(request.throttllem, request.id, made);
 }

@@ -30,7 +30,7 @@ std::vector<Option<FrequencyOptions>> frequency_options() {
       option("clocks_mhz", &F::clocks, "MHz", {1, 10'000},
              "eco-freq: the clocks to choose from, ascending; throttllem: likewise, every step of the GPU when empty"),
       option("margin", &F::margin, "", {0, 0.95},
-             "eco-freq: share of the SLO kept in reserve; reports use the stated SLO"),
+             "eco-freq, throttllem: share of the SLO kept in reserve; reports use the stated SLO"),
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "eco-freq: shortest time from a raise to the next decrease"),
       option("window_ms", &F::window, "ms", {0, 3'600'000}, "eco-freq: decide at most this often; 0: every iteration"),
       option("on_leave", &F::on_leave,

@@ -73,7 +73,7 @@ Forecast forecast(const Scoreboard& board, const LatencyModel& latency, MegaHert
   const bool complete = walk_in_time(board, latency, clock, basis, result.obstacle, decoding,
                                      [&](Instant at, std::size_t first, std::size_t last) {
                                        for (std::size_t i = first; i < last; ++i) {
-                                         if (at <= requests[i].deadline) continue;
+                                         if (at + basis.reserve <= requests[i].deadline) continue;
                                          if (requests[i].id == basis.own_deadline) {
                                            result.own_deadline_missed = true;
                                          } else if (!requests[i].lost) {
@@ -96,7 +96,7 @@ std::int32_t mark_hopeless(Scoreboard& board, const LatencyModel& latency, MegaH
   Span decoding;
   walk_in_time(board, latency, clock, basis, ignored, decoding, [&](Instant at, std::size_t first, std::size_t last) {
     for (std::size_t i = first; i < last; ++i) {
-      if (at > board.requests()[i].deadline) board.mark_lost(i);
+      if (at + basis.reserve > board.requests()[i].deadline) board.mark_lost(i);
     }
     return true;
   });

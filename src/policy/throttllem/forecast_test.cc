@@ -34,7 +34,7 @@ Projected request(std::int64_t id, std::int32_t prompt, std::int32_t predicted, 
   return {RequestId{id}, 0, prompt, predicted, 1000, deadline, false};
 }
 
-ForecastBasis from_zero() { return ForecastBasis{Instant(), 0, 0, Span::max(), RequestId{-1}}; }
+ForecastBasis from_zero() { return ForecastBasis{Instant(), 0, 0, Span::max(), Span(), RequestId{-1}}; }
 
 std::vector<MegaHertz> fifteen_steps() {
   std::vector<MegaHertz> clocks;

@@ -215,7 +215,12 @@ ThrottllemClock::ThrottllemClock(std::shared_ptr<ThrottllemFleet> fleet, Instanc
         return *desk;
       }()),
       options_(options),
-      current_{desk_.clocks.back(), "no request yet: maximum", Hold::forever()} {}
+      current_{desk_.clocks.back(), "no request yet: maximum", Hold::forever()} {
+  WATTLE_CHECK(options_.margin >= 0.0 && options_.margin < 1.0, "throttLL'eM's clock margin is a share below 1");
+  const auto& slo = fleet_->options().slo;
+  if (slo.e2e) reserve_ = Span::from_seconds(slo.e2e->seconds() * options_.margin);
+  if (slo.tbt) tbt_ = Span::from_seconds(fleet_->tbt().seconds() * (1.0 - options_.margin));
+}
 
 ClockDecision ThrottllemClock::choose(const InstanceView& view, const Beliefs&, Instant now) {
   const MegaHertz top = desk_.clocks.back();
@@ -246,7 +251,8 @@ ClockDecision ThrottllemClock::choose(const InstanceView& view, const Beliefs&, 
   } else {
     ForecastBasis basis;
     basis.begin = now;
-    basis.tbt = fleet_->tbt();
+    basis.tbt = tbt_;
+    basis.reserve = reserve_;
     basis.prefill_tokens = view.step.shape.prefill_tokens + view.step.waiting_prompt_tokens;
     basis.prefill_requests = view.step.shape.prefill_requests + view.step.waiting_requests;
     Obstacle at_top{};

@@ -91,6 +91,9 @@ struct ThrottllemClockOptions {
   /// The highest clock while requests are held, seen at the next change of the batch: a lower one keeps requests in the
   /// cache for longer, and so those who wait for room. The paper's clock does not know of the queue.
   bool max_while_held = false;
+  /// Share of the objectives the clock leaves unused, in [0, 1), on top of the fleet's margin. Admission may use it up:
+  /// with none, requests that were slowed down to their deadline leave no room to admit anyone (the paper has none).
+  double margin = 0.0;
   std::optional<MegaHertz> idle_clock;  ///< none: an instance without work keeps its clock
 };
 
@@ -105,6 +108,8 @@ class ThrottllemClock final : public FrequencyPolicy {
   std::shared_ptr<ThrottllemFleet> fleet_;
   ThrottllemDesk& desk_;
   ThrottllemClockOptions options_;
+  Span reserve_;  ///< of each deadline
+  Span tbt_ = Span::max();
   std::int64_t decided_for_ = -1;  ///< desk_.admissions then
   ClockDecision current_;
 };

@@ -226,9 +226,18 @@ TEST(ThrottllemClock, TheLowestThatMeetsTheDeadline) {
   EXPECT_EQ(clock.choose().clock, MegaHertz{750});
 }
 
+TEST(ThrottllemClock, AMarginOfTheClockLeavesAdmissionRoom) {
+  for (const double margin : {0.0, 0.1}) {
+    Clock clock(within(Span::ms(1400)), {false, false, margin, std::nullopt});
+    clock.enter(request(1, 10, 100));
+    EXPECT_EQ(clock.choose().clock, MegaHertz{margin > 0.0 ? 1000 : 750}) << "1333 ms of 1400 or of 1260";
+    EXPECT_EQ(clock.ask(request(2, 10, 30)).verdict, Admission::Admit) << "1300 ms at the highest clock";
+  }
+}
+
 TEST(ThrottllemClock, PaperChoosesOnAdmissionOnly) {
   for (const bool on_leave : {false, true}) {
-    Clock clock(within(Span::ms(2900)), {on_leave, false, std::nullopt});
+    Clock clock(within(Span::ms(2900)), {on_leave, false, 0.0, std::nullopt});
     clock.enter(request(1, 10, 100));
     clock.enter(request(2, 10, 100));
     EXPECT_EQ(clock.choose().clock, MegaHertz{750});
@@ -250,7 +259,7 @@ TEST(ThrottllemClock, HighestWhileALostRequestRuns) {
 
 TEST(ThrottllemClock, HighestWhileRequestsAreHeldWhenAsked) {
   for (const bool max_while_held : {false, true}) {
-    Clock clock(within(Span::s(100)), {false, max_while_held, std::nullopt});
+    Clock clock(within(Span::s(100)), {false, max_while_held, 0.0, std::nullopt});
     clock.enter(request(1, 8000, 10));
     EXPECT_EQ(clock.choose().clock, MegaHertz{500});
     EXPECT_EQ(clock.enter(request(2, 8000, 10)).verdict, Admission::Hold);
@@ -284,7 +293,7 @@ TEST(ThrottllemClock, IdleKeepsTheClockOrParks) {
   EXPECT_EQ(keeps.choose().clock, MegaHertz{750});
   keeps.leave(request(1, 10, 100));
   EXPECT_EQ(keeps.choose().clock, MegaHertz{750});
-  Clock parks(within(Span::ms(1400)), {false, false, MegaHertz{500}});
+  Clock parks(within(Span::ms(1400)), {false, false, 0.0, MegaHertz{500}});
   EXPECT_EQ(parks.choose().clock, MegaHertz{500});
   parks.enter(request(1, 10, 100));
   EXPECT_EQ(parks.choose().clock, MegaHertz{750});
@@ -293,7 +302,7 @@ TEST(ThrottllemClock, IdleKeepsTheClockOrParks) {
 TEST(ThrottllemClock, HoldsUntilSomebodyOutlivesItsPrediction) {
   ThrottllemOptions options = within(Span::s(100));
   options.grace = 2;
-  Clock clock(options, {true, false, std::nullopt});
+  Clock clock(options, {true, false, 0.0, std::nullopt});
   clock.enter(request(1, 10, 5));
   clock.enter(request(2, 10, 50));
   clock.views[0].step.sequence = 1;
