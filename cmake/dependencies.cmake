@@ -11,6 +11,12 @@ find_package(prometheus-cpp REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 find_package(Boost 1.81 REQUIRED)
+# Debian ships no CMake package for it. Only its C API is used, and only for training (src/learn).
+find_library(WATTLE_XGBOOST xgboost REQUIRED)
+find_path(WATTLE_XGBOOST_INCLUDE xgboost/c_api.h REQUIRED)
+add_library(xgboost::c_api INTERFACE IMPORTED)
+set_target_properties(xgboost::c_api PROPERTIES
+  INTERFACE_LINK_LIBRARIES "${WATTLE_XGBOOST}" INTERFACE_INCLUDE_DIRECTORIES "${WATTLE_XGBOOST_INCLUDE}")
 if(WATTLE_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(rapidcheck REQUIRED)

@@ -1,0 +1,113 @@
+// One decision's predictions from 1,000 trees of depth 6: our flat trees, the table compiled from them, and XGBoost's
+// own C API on the same model.
+#include <benchmark/benchmark.h>
+#include <xgboost/c_api.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "learn/gbdt_trainer.h"
+
+namespace wattle::learn {
+namespace {
+
+constexpr std::array<float, 5> kClocks{1005, 1095, 1200, 1305, 1410};
+constexpr std::int32_t kRows = 997;
+
+const GbdtModels& models() {
+  static const GbdtModels trained = [] {
+    RandomStream random(1, "gbdt bench");
+    std::vector<predict::StepSample> samples;
+    for (int i = 0; i < 4'000; ++i) {
+      const auto clock = static_cast<std::int32_t>(kClocks[random.below(5)]);
+      StepShape shape;
+      shape.decode_requests = 1 + static_cast<std::int32_t>(random.below(1'000));
+      shape.decode_kv_tokens = static_cast<std::int64_t>(random.below(500'000));
+      const double ms = 1410.0 / clock * (6.0 + 2.5 * (1 + shape.decode_requests / 128)) +
+                        4e-5 * static_cast<double>(shape.decode_kv_tokens) + 0.3 * random.normal();
+      samples.push_back({MegaHertz{clock}, shape, Span::from_seconds(ms * 1e-3)});
+      StepShape prompt;
+      prompt.prefill_tokens = 64 + i;
+      samples.push_back({MegaHertz{clock}, prompt, Span::us(5'000 + 30 * prompt.prefill_tokens)});
+    }
+    GbdtTraining training;
+    training.prefill_rounds = 10;
+    training.held_out = 0.0;  // judged by what it was fitted on, so that no round is the last
+    return train_gbdt(samples, training).value();
+  }();
+  return trained;
+}
+
+void flat_trees(benchmark::State& state) {
+  const auto trees = predict::GbdtTrees::from_json(models().decode_json).value();
+  const std::span<const float> clocks(kClocks.data() + 5 - state.range(0), static_cast<std::size_t>(state.range(0)));
+  std::array<float, 5> out{};
+  std::int32_t i = 0;
+  for (auto _ : state) {
+    i = (i + 1) % kRows;
+    trees.predict_clocks(clocks, static_cast<float>(1 + i), static_cast<float>(i * 500), {out.data(), clocks.size()});
+    benchmark::DoNotOptimize(out);
+  }
+  state.counters["trees"] = static_cast<double>(trees.size());
+}
+BENCHMARK(flat_trees)->Arg(2)->Arg(5);
+
+void compiled_table(benchmark::State& state) {
+  const auto model = load_gbdt(models()).value();
+  std::int32_t i = 0;
+  for (auto _ : state) {
+    i = (i + 1) % kRows;
+    StepShape shape;
+    shape.decode_requests = 1 + i;
+    shape.decode_kv_tokens = i * 500;
+    for (auto c = static_cast<std::size_t>(5 - state.range(0)); c < kClocks.size(); ++c) {
+      benchmark::DoNotOptimize(model.step_time(shape, MegaHertz{static_cast<std::int32_t>(kClocks[c])}));
+    }
+  }
+  state.counters["cells"] = static_cast<double>(model.cells());
+}
+BENCHMARK(compiled_table)->Arg(2)->Arg(5);
+
+void compile_table(benchmark::State& state) {
+  const auto prefill = predict::LinearBooster::from_json(models().prefill_json, 2).value();
+  const auto trees = predict::GbdtTrees::from_json(models().decode_json).value();
+  for (auto _ : state) benchmark::DoNotOptimize(predict::GbdtLatency::make(prefill, trees));
+}
+BENCHMARK(compile_table)->Unit(benchmark::kMillisecond);
+
+void xgboost_c_api(benchmark::State& state) {
+  BoosterHandle booster = nullptr;
+  XGBoosterCreate(nullptr, 0, &booster);
+  XGBoosterLoadModelFromBuffer(booster, models().decode_json.data(), models().decode_json.size());
+  XGBoosterSetParam(booster, "nthread", "1");
+  const auto n = static_cast<std::size_t>(state.range(0));
+  std::vector<float> x(3 * n);
+  const std::string array = R"({"data": [)" + std::to_string(reinterpret_cast<std::uintptr_t>(x.data())) +
+                            R"(, true], "shape": [)" + std::to_string(n) + R"(, 3], "typestr": "<f4", "version": 3})";
+  const char* const config =
+      R"({"type": 0, "training": false, "iteration_begin": 0, "iteration_end": 0, "missing": NaN, "strict_shape": false})";
+  std::int32_t i = 0;
+  for (auto _ : state) {
+    i = (i + 1) % kRows;
+    for (std::size_t c = 0; c < n; ++c) {
+      x[3 * c] = kClocks[5 - n + c];
+      x[3 * c + 1] = static_cast<float>(1 + i);
+      x[3 * c + 2] = static_cast<float>(i * 500);
+    }
+    const bst_ulong* shape = nullptr;
+    bst_ulong dimensions = 0;
+    const float* out = nullptr;
+    if (XGBoosterPredictFromDense(booster, array.c_str(), config, nullptr, &shape, &dimensions, &out) != 0) {
+      state.SkipWithError(XGBGetLastError());
+      break;
+    }
+    benchmark::DoNotOptimize(out);
+  }
+  XGBoosterFree(booster);
+}
+BENCHMARK(xgboost_c_api)->Arg(2)->Arg(5);
+
+}  // namespace
+}  // namespace wattle::learn

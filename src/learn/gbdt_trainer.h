@@ -1,0 +1,43 @@
+#pragma once
+// Trains EcoPred's boosted form with XGBoost's C API, on GreenServe's published settings. Apart from predict/ because
+// XGBoost runs threads of its own; here it is held to one, so that equal samples give equal models.
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "predict/gbdt/gbdt_latency.h"
+#include "predict/step_sample.h"
+
+namespace wattle::learn {
+
+/// Published: prefill a linear booster, learning rate 0.5, up to 100,000 rounds, early stop after 1,000; decode trees,
+/// rate 0.1, up to 1,000 rounds, depth 6, subsample and colsample 0.8, histograms, absolute error, early stop after
+/// 200.
+struct GbdtTraining {
+  int prefill_rounds = 100'000;
+  int prefill_patience = 1'000;
+  int decode_rounds = 1'000;
+  int decode_patience = 200;
+  int decode_depth = 6;
+  double held_out = 0.2;  ///< share of the samples that decides when to stop
+  std::uint64_t seed = 1;
+};
+
+/// XGBoost's own JSON models, and how well they explain the samples held out.
+struct GbdtModels {
+  std::string prefill_json;
+  std::string decode_json;
+  predict::FitQuality prefill;
+  predict::FitQuality decode;
+};
+
+/// Milliseconds against (clock, N_tok) for samples with prompt tokens only, (clock, N_req, N_kv) for those with decodes
+/// only; others are ignored. Deterministic. Errors: fewer than ten usable samples of a phase; what XGBoost says.
+[[nodiscard]] Result<GbdtModels> train_gbdt(std::span<const predict::StepSample> samples,
+                                            const GbdtTraining& training = {});
+
+/// Both models as a latency model.
+[[nodiscard]] Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models);
+
+}  // namespace wattle::learn

@@ -1,0 +1,185 @@
+#include "learn/gbdt_trainer.h"
+
+#include <gtest/gtest.h>
+#include <xgboost/c_api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+
+namespace wattle::learn {
+namespace {
+
+constexpr std::int32_t kClocks[] = {1005, 1095, 1200, 1305, 1410};
+
+double decode_ms(double clock, double requests, double kv) {
+  const double tiles = std::ceil(requests / 128.0);
+  return 1410.0 / clock * (6.0 + 2.5 * tiles) + kv * 4e-5;
+}
+
+/// A staircase in requests, a slope in KV tokens, a line in prompt tokens; 1 % noise.
+std::vector<predict::StepSample> samples(std::size_t n) {
+  RandomStream random(3, "gbdt samples");
+  std::vector<predict::StepSample> made;
+  const auto add = [&](StepShape shape, MegaHertz clock, double ms) {
+    made.push_back({clock, shape, Span::from_seconds(ms * 1e-3 * (1.0 + 0.01 * random.normal()))});
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    const MegaHertz clock{kClocks[random.below(5)]};
+    StepShape decode;
+    decode.decode_requests = 1 + static_cast<std::int32_t>(random.below(600));
+    decode.decode_kv_tokens = decode.decode_requests + static_cast<std::int64_t>(random.below(400'000));
+    add(decode, clock, decode_ms(clock.value(), decode.decode_requests, static_cast<double>(decode.decode_kv_tokens)));
+    StepShape prefill;
+    prefill.prefill_requests = 1;
+    prefill.prefill_tokens = 64 + static_cast<std::int64_t>(random.below(8'000));
+    add(prefill, clock, 1410.0 / clock.value() * (5.0 + 0.03 * static_cast<double>(prefill.prefill_tokens)));
+  }
+  return made;
+}
+
+const GbdtModels& trained() {
+  static const GbdtModels models = [] {
+    GbdtTraining training;
+    training.decode_rounds = 300;
+    training.prefill_rounds = 3'000;
+    return train_gbdt(samples(3'000), training).value();
+  }();
+  return models;
+}
+
+TEST(GbdtTrainer, ExplainsWhatItHasNotSeen) {
+  EXPECT_LT(trained().decode.mae_ms, 1.0) << "of 8 to 45 ms, with 1 % noise in them";
+  EXPECT_LT(trained().prefill.mae_ms, 15.0) << "one slope for all clocks, of 5 to 340 ms";
+  EXPECT_GT(trained().decode.samples, 500);
+}
+
+TEST(GbdtTrainer, EqualSamplesGiveEqualModels) {
+  GbdtTraining training;
+  training.decode_rounds = 20;
+  training.prefill_rounds = 50;
+  const auto once = train_gbdt(samples(200), training).value();
+  const auto again = train_gbdt(samples(200), training).value();
+  EXPECT_EQ(once.decode_json, again.decode_json);
+  EXPECT_EQ(once.prefill_json, again.prefill_json);
+}
+
+TEST(GbdtTrainer, TooFewSamplesAreRefused) {
+  const auto result = train_gbdt({});
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().what.find("at least 10"), std::string::npos);
+}
+
+/// XGBoost itself on rows of three features (or two).
+std::vector<float> by_xgboost(const std::string& model, const std::vector<float>& x, std::size_t width) {
+  BoosterHandle booster = nullptr;
+  EXPECT_EQ(XGBoosterCreate(nullptr, 0, &booster), 0);
+  EXPECT_EQ(XGBoosterLoadModelFromBuffer(booster, model.data(), model.size()), 0) << XGBGetLastError();
+  DMatrixHandle rows = nullptr;
+  EXPECT_EQ(XGDMatrixCreateFromMat(x.data(), x.size() / width, width, std::numeric_limits<float>::quiet_NaN(), &rows),
+            0);
+  bst_ulong n = 0;
+  const float* out = nullptr;
+  EXPECT_EQ(XGBoosterPredict(booster, rows, 0, 0, 0, &n, &out), 0) << XGBGetLastError();
+  std::vector<float> result(out, out + n);
+  XGDMatrixFree(rows);
+  XGBoosterFree(booster);
+  return result;
+}
+
+TEST(GbdtAgreement, FlatTreesAndTableGiveWhatXgboostGives) {
+  const auto trees = predict::GbdtTrees::from_json(trained().decode_json).value();
+  RandomStream random(11, "gbdt inputs");
+  std::vector<float> x;
+  constexpr std::size_t kInputs = 100'000;
+  for (std::size_t i = 0; i < kInputs; ++i) {
+    // Half of them on a threshold's very float, the rest anywhere, also far outside what was trained on.
+    x.push_back(static_cast<float>(900 + random.below(600)));
+    x.push_back(static_cast<float>(random.below(1'000)));
+    x.push_back(static_cast<float>(random.below(600'000)));
+    if (i % 2 == 0) {
+      const auto& tree = trees.trees()[random.below(trees.size())];
+      const auto& node = tree[random.below(tree.size())];
+      if (node.left >= 0) x[3 * i + static_cast<std::size_t>(node.feature)] = node.value;
+    }
+  }
+  const auto expected = by_xgboost(trained().decode_json, x, 3);
+  ASSERT_EQ(expected.size(), kInputs);
+  double worst = 0.0;
+  for (std::size_t i = 0; i < kInputs; ++i) {
+    const float ours = trees.predict({x[3 * i], x[3 * i + 1], x[3 * i + 2]});
+    worst =
+        std::max(worst, std::abs(double{ours} - double{expected[i]}) / std::max(1.0, std::abs(double{expected[i]})));
+  }
+  EXPECT_LE(worst, 1e-5);
+
+  const auto latency = load_gbdt(trained()).value();
+  double apart = 0.0;
+  for (std::size_t i = 1; i < kInputs; i += 2) {  // whole numbers only, as a step's shape has
+    StepShape shape;
+    shape.decode_requests = std::max(1, static_cast<std::int32_t>(x[3 * i + 1]));
+    shape.decode_kv_tokens = static_cast<std::int64_t>(x[3 * i + 2]);
+    const MegaHertz clock{static_cast<std::int32_t>(x[3 * i])};
+    const float raw = trees.predict({x[3 * i], static_cast<float>(shape.decode_requests), x[3 * i + 2]});
+    const double ms = static_cast<double>(latency.step_time(shape, clock).ns()) * 1e-6;
+    apart += std::abs(ms - double{raw});
+  }
+  EXPECT_LT(apart / (kInputs / 2.0), 1.0) << "ms of 8 to 60 on average: monotone, but not far off";
+}
+
+TEST(GbdtAgreement, TheLinearBoosterGivesWhatXgboostGives) {
+  const auto ours = predict::LinearBooster::from_json(trained().prefill_json, 2).value();
+  RandomStream random(12, "gblinear inputs");
+  std::vector<float> x;
+  for (int i = 0; i < 100'000; ++i) {
+    x.push_back(static_cast<float>(900 + random.below(600)));
+    x.push_back(static_cast<float>(random.below(100'000)));
+  }
+  const auto expected = by_xgboost(trained().prefill_json, x, 2);
+  double worst = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double y = double{ours.predict(std::span(x).subspan(2 * i, 2))};
+    worst = std::max(worst, std::abs(y - double{expected[i]}) / std::max(1.0, std::abs(y)));
+  }
+  EXPECT_LE(worst, 1e-5);
+}
+
+TEST(GbdtLatency, NeverShorterForMoreKvAndItsPromiseIsExact) {
+  const auto model = load_gbdt(trained()).value();
+  RandomStream random(5, "gbdt promises");
+  int bounded = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    StepShape shape;
+    shape.decode_requests = 1 + static_cast<std::int32_t>(random.below(700));
+    shape.decode_kv_tokens = static_cast<std::int64_t>(random.below(500'000));
+    if (random.below(8) == 0) shape.prefill_tokens = static_cast<std::int64_t>(random.below(500));
+    const MegaHertz clock{900 + static_cast<std::int32_t>(random.below(600))};
+    const Span now = model.step_time(shape, clock);
+    const Span budget = now + Span::us(static_cast<std::int64_t>(random.below(9'000)) - 500);
+    const std::int64_t most = model.kv_tokens_within(shape, clock, budget);
+    ASSERT_GE(most, shape.decode_kv_tokens);
+    if (now > budget) {
+      ASSERT_EQ(most, shape.decode_kv_tokens);
+      continue;
+    }
+    StepShape grown = shape;
+    if (most == std::numeric_limits<std::int64_t>::max()) {
+      grown.decode_kv_tokens = 1'000'000'000;
+      ASSERT_LE(model.step_time(grown, clock), budget);
+      continue;
+    }
+    ++bounded;
+    grown.decode_kv_tokens = most;
+    ASSERT_LE(model.step_time(grown, clock), budget);
+    ++grown.decode_kv_tokens;
+    ASSERT_GT(model.step_time(grown, clock), budget) << "one more is one too many";
+  }
+  EXPECT_GT(bounded, 5'000);
+}
+
+}  // namespace
+}  // namespace wattle::learn

@@ -1,0 +1,127 @@
+// Models written by hand, and what must be refused. Agreement with XGBoost itself is tested in learn/, which links it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "predict/gbdt/gbdt_latency.h"
+
+namespace wattle::predict {
+namespace {
+
+/// Two trees: requests < 257 ? (kv < 1000 ? 1 : 3) : 10; clock < 1200 ? 5 : 2. Base score 20.
+const std::string kTrees = R"({"learner":{"gradient_booster":{"model":{"trees":[
+{"left_children":[1,3,-1,-1,-1],"right_children":[2,4,-1,-1,-1],"split_indices":[1,2,0,0,0],
+ "split_conditions":[257,1000,10,1,3],"split_type":[0,0,0,0,0]},
+{"left_children":[1,-1,-1],"right_children":[2,-1,-1],"split_indices":[0,0,0],"split_conditions":[1200,5,2]}]},
+"name":"gbtree"},"learner_model_param":{"base_score":"2E1","num_class":"0","num_feature":"3"},
+"objective":{"name":"reg:absoluteerror"}},"version":[1,7,4]})";
+
+/// T_P = 500 - 0.25 f + 0.125 n + 1.
+const std::string kLinear = R"({"learner":{"gradient_booster":{"model":{"weights":[-0.25,0.125,1]},"name":"gblinear"},
+"learner_model_param":{"base_score":"5E2","num_feature":"2"},"objective":{"name":"reg:squarederror"}},"version":[1,7,4]})";
+
+std::string edited(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+StepShape decoding(std::int32_t requests, std::int64_t kv) {
+  StepShape shape;
+  shape.decode_requests = requests;
+  shape.decode_kv_tokens = kv;
+  return shape;
+}
+
+TEST(GbdtTrees, WalksAsXgboostDoes) {
+  const auto trees = GbdtTrees::from_json(kTrees);
+  ASSERT_TRUE(trees) << trees.error().message();
+  EXPECT_EQ(trees->predict({1005, 256, 999}), 20 + 1 + 5);
+  EXPECT_EQ(trees->predict({1005, 256, 1000}), 20 + 3 + 5) << "a value at its threshold goes right";
+  EXPECT_EQ(trees->predict({1410, 257, 0}), 20 + 10 + 2);
+  const std::array<float, 3> clocks{1005, 1200, 1410};
+  std::array<float, 3> out{};
+  trees->predict_clocks(clocks, 257, 5, out);
+  EXPECT_EQ(out, (std::array<float, 3>{35, 32, 32}));
+  EXPECT_TRUE(std::isnan(trees->predict({1005, std::numeric_limits<float>::quiet_NaN(), 0})));
+}
+
+TEST(GbdtLatency, IsTheTreesPlusTheLine) {
+  const auto model =
+      GbdtLatency::make(LinearBooster::from_json(kLinear, 2).value(), GbdtTrees::from_json(kTrees).value());
+  ASSERT_TRUE(model) << model.error().message();
+  EXPECT_EQ(model->cells(), 8U);
+  EXPECT_EQ(model->step_time(decoding(256, 999), MegaHertz{1005}), Span::ms(26));
+  EXPECT_EQ(model->step_time(decoding(256, 1000), MegaHertz{1199}), Span::ms(28));
+  EXPECT_EQ(model->step_time(decoding(257, 0), MegaHertz{1410}), Span::ms(32));
+  StepShape prefill;
+  prefill.prefill_tokens = 800;
+  EXPECT_EQ(model->step_time(prefill, MegaHertz{1400}), Span::ms(251));
+  auto both = decoding(256, 0);
+  both.prefill_tokens = 800;
+  EXPECT_EQ(model->step_time(both, MegaHertz{1400}), Span::ms(251 + 23));
+  EXPECT_EQ(model->step_time({}, MegaHertz{1400}), Span()) << "an idle step takes no time";
+
+  EXPECT_EQ(model->kv_tokens_within(decoding(256, 0), MegaHertz{1005}, Span::ms(27)), 999);
+  EXPECT_EQ(model->kv_tokens_within(decoding(256, 0), MegaHertz{1005}, Span::ms(28)),
+            std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(model->kv_tokens_within(decoding(256, 7), MegaHertz{1005}, Span::ms(25)), 7);
+}
+
+TEST(GbdtLatency, IsMadeMonotoneInKvTokens) {
+  const auto falling = GbdtTrees::from_json(edited(kTrees, "257,1000,10,1,3", "257,1000,10,3,1"));
+  const auto model = GbdtLatency::make(LinearBooster::from_json(kLinear, 2).value(), falling.value());
+  EXPECT_EQ(model->step_time(decoding(1, 0), MegaHertz{1410}), Span::ms(24)) << "the trees say 25";
+  EXPECT_EQ(model->step_time(decoding(1, 5000), MegaHertz{1410}), Span::ms(24)) << "the trees say 23";
+}
+
+struct Bad {
+  const char* name;
+  const char* from;
+  const char* to;
+  const char* where;
+};
+class BadModel : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(BadModel, IsRefusedAtItsKey) {
+  const Bad& bad = GetParam();
+  ASSERT_NE(kTrees.find(bad.from), std::string::npos);
+  const auto trees = GbdtTrees::from_json(edited(kTrees, bad.from, bad.to));
+  ASSERT_FALSE(trees);
+  EXPECT_EQ(trees.error().where, bad.where) << trees.error().message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadModel,
+    ::testing::Values(Bad{"OtherVersion", "[1,7,4]", "[2,0,0]", "version"},
+                      Bad{"NoVersion", "\"version\":[1,7,4]", "\"v\":1", "version"},
+                      Bad{"OtherBooster", "\"gbtree\"", "\"dart\"", "learner.gradient_booster.name"},
+                      Bad{"OtherObjective", "reg:absoluteerror", "reg:gamma", "learner.objective.name"},
+                      Bad{"OtherFeatures", "\"num_feature\":\"3\"", "\"num_feature\":\"4\"",
+                          "learner.learner_model_param.num_feature"},
+                      Bad{"BaseScoreNoNumber", "2E1", "nan", "learner.learner_model_param.base_score"},
+                      Bad{"ColumnTooShort", "[1,3,-1,-1,-1]", "[1,3,-1,-1]", "trees.0.left_children"},
+                      Bad{"PointsNowhere", "[1,3,-1,-1,-1]", "[1,9,-1,-1,-1]", "trees.0.left_children"},
+                      Bad{"HalfALeaf", "[1,3,-1,-1,-1]", "[1,-1,-1,-1,-1]", "trees.0.left_children"},
+                      Bad{"ACycle", "[1,3,-1,-1,-1]", "[1,1,-1,-1,-1]", "trees.0"},
+                      Bad{"UnknownFeature", "[1,2,0,0,0]", "[1,3,0,0,0]", "trees.0.left_children"},
+                      Bad{"NotFinite", "[257,1000", "[1e60,1000", "trees.0.split_conditions"},
+                      Bad{"NotANumber", "[257,1000", "[null,1000", "trees.0.split_conditions"},
+                      Bad{"Categorical", "[0,0,0,0,0]", "[0,1,0,0,0]", "trees.0.split_type"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(GbdtTrees, EveryTruncationIsRefused) {
+  for (std::size_t n = 0; n < kTrees.size(); ++n) EXPECT_FALSE(GbdtTrees::from_json({kTrees.data(), n})) << n;
+  for (std::size_t n = 0; n < kLinear.size(); ++n) EXPECT_FALSE(LinearBooster::from_json({kLinear.data(), n}, 2)) << n;
+}
+
+TEST(LinearBooster, IsRefusedAtItsKey) {
+  EXPECT_EQ(LinearBooster::from_json(edited(kLinear, "0.125,", ""), 2).error().where,
+            "learner.gradient_booster.model.weights");
+  EXPECT_EQ(LinearBooster::from_json(kTrees, 3).error().where, "learner.gradient_booster.name");
+  EXPECT_FALSE(GbdtLatency::make(LinearBooster{{1.0F}, 0.0F, 0.0F}, GbdtTrees::from_json(kTrees).value()));
+}
+
+}  // namespace
+}  // namespace wattle::predict

@@ -1,0 +1,72 @@
+#pragma once
+// A gradient-boosted ensemble read from XGBoost's JSON model, laid out flat: every tree complete and of equal depth, so
+// that a walk is a fixed number of compare-and-add steps without a branch.
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace wattle::predict {
+
+/// Decode features in the order of training: clock (MHz), running requests, KV tokens.
+inline constexpr std::size_t kFeatures = 3;
+using Features = std::array<float, kFeatures>;
+
+/// One node as XGBoost writes it: goes left where feature < threshold; a leaf where `left` is negative.
+struct TreeNode {
+  std::int32_t left = -1;
+  std::int32_t right = -1;
+  std::int32_t feature = 0;
+  float value = 0.0F;  ///< threshold, or a leaf's contribution
+};
+using Tree = std::vector<TreeNode>;
+
+class GbdtTrees {
+ public:
+  static constexpr int kDeepest = 10;
+
+  /// Errors (`where` names the key): not JSON or cut off; a version other than 1.x; a booster other than gbtree or an
+  /// objective that transforms its sum; other than three features; a categorical split; a tree that is no tree or is
+  /// deeper than 10; a threshold or leaf that is not finite.
+  [[nodiscard]] static Result<GbdtTrees> from_json(std::string_view text);
+
+  /// The sum XGBoost gives, to float rounding. A feature that is not a number gives not-a-number.
+  [[nodiscard]] float predict(const Features& features) const;
+  /// predict() with each clock (MHz) in turn, in one pass over the trees; out.size() == clocks.size() <= 16.
+  void predict_clocks(std::span<const float> clocks, float requests, float kv_tokens, std::span<float> out) const;
+
+  [[nodiscard]] std::size_t size() const { return trees_.size(); }
+  [[nodiscard]] const std::vector<Tree>& trees() const { return trees_; }
+  [[nodiscard]] float base_score() const { return base_score_; }
+
+ private:
+  struct Split {
+    float threshold;
+    std::uint32_t feature;
+  };
+  void flatten();
+
+  std::vector<Tree> trees_;
+  float base_score_ = 0.0F;
+  int depth_ = 0;
+  std::vector<Split> splits_;  ///< [tree][2^depth - 1], heap order
+  std::vector<float> leaves_;  ///< [tree][2^depth]
+};
+
+/// A linear booster: a weight per feature, then the bias.
+struct LinearBooster {
+  std::vector<float> weights;
+  float bias = 0.0F;
+  float base_score = 0.0F;
+
+  /// In XGBoost's own order and precision. features.size() == weights.size().
+  [[nodiscard]] float predict(std::span<const float> features) const;
+
+  /// Errors: as GbdtTrees, for gblinear.
+  [[nodiscard]] static Result<LinearBooster> from_json(std::string_view text, std::size_t features);
+};
+
+}  // namespace wattle::predict
