@@ -5,6 +5,8 @@
 #include <mutex>
 
 #include "base/digest.h"
+#include "base/random.h"
+#include "learn/gbdt_trainer.h"
 
 namespace wattle::apps {
 
@@ -110,6 +112,53 @@ Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::Step
   auto fitted = predict::fit_linear(samples);
   if (!fitted) return std::unexpected(fitted.error());
   auto shared = std::make_shared<const predict::LinearFit>(std::move(*fitted));
+  known.emplace(key, shared);
+  return shared;
+}
+
+std::vector<predict::StepSample> sample_engine(const engine::StepModel& model, const engine::EngineOptions& options,
+                                               std::span<const MegaHertz> clocks) {
+  constexpr int kDecodes = 400;
+  constexpr int kPrefills = 100;
+  const std::int64_t capacity = model.kv_blocks() * options.block_size;
+  RandomStream random(1, "profile.uniform");
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(std::max<std::int64_t>(1, n))));
+  };
+  std::vector<predict::StepSample> samples;
+  for (const MegaHertz clock : clocks) {
+    for (int i = 0; i < kDecodes; ++i) {
+      StepShape shape;
+      shape.decode_requests =
+          1 + static_cast<std::int32_t>(below(std::min<std::int64_t>(options.max_num_seqs, capacity)));
+      shape.decode_kv_tokens = shape.decode_requests + below(capacity - shape.decode_requests);
+      const engine::DecodeLine line = model.decode(shape.decode_requests, shape.decode_kv_tokens, clock);
+      samples.push_back({clock, shape, to_span(line.base + line.slope * shape.decode_kv_tokens)});
+    }
+    for (int i = 0; i < kPrefills; ++i) {
+      const std::int64_t tokens = 1 + below(options.max_num_batched_tokens);
+      const StepShape shape = prefill_shape(tokens, i % 2 == 0 ? tokens : kShortPrompt);
+      samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
+    }
+  }
+  return samples;
+}
+
+Result<std::shared_ptr<const predict::GbdtLatency>> train_latency(const engine::StepModel& model,
+                                                                  const engine::EngineOptions& options,
+                                                                  std::span<const MegaHertz> clocks) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::shared_ptr<const predict::GbdtLatency>> known;
+
+  const auto samples = sample_engine(model, options, clocks);
+  const std::uint64_t key = digest_of(samples);
+  const std::scoped_lock lock(mutex);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  const auto models = learn::train_gbdt(samples);
+  if (!models) return std::unexpected(models.error());
+  auto loaded = learn::load_gbdt(*models);
+  if (!loaded) return std::unexpected(loaded.error());
+  auto shared = std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
   known.emplace(key, shared);
   return shared;
 }

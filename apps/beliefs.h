@@ -9,6 +9,7 @@
 #include "config/recipe.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
+#include "predict/gbdt/gbdt_latency.h"
 #include "predict/linear_fit.h"
 
 namespace wattle::apps {
@@ -28,5 +29,17 @@ namespace wattle::apps {
 [[nodiscard]] Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
                                                                             const engine::EngineOptions& options,
                                                                             std::span<const MegaHertz> clocks);
+
+/// GreenServe's offline profile: steps drawn uniformly from the feasible ranges, 400 decode steps and 100 prefill steps
+/// a clock. Deterministic.
+[[nodiscard]] std::vector<predict::StepSample> sample_engine(const engine::StepModel& model,
+                                                             const engine::EngineOptions& options,
+                                                             std::span<const MegaHertz> clocks);
+
+/// Trains boosted models on that profile; equal profiles are trained on once in this process. Seconds the first time.
+/// Callable from any thread, as fit_latency. Errors: no clock; what XGBoost says.
+[[nodiscard]] Result<std::shared_ptr<const predict::GbdtLatency>> train_latency(const engine::StepModel& model,
+                                                                                const engine::EngineOptions& options,
+                                                                                std::span<const MegaHertz> clocks);
 
 }  // namespace wattle::apps

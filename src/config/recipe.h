@@ -57,6 +57,7 @@ struct Recipe {
   std::string name;
   std::string description;
   std::string file;
+  std::string predictor = "linear";    ///< what eco-freq and eco-route believe: linear | gbdt
   FrequencyOptions prefill_frequency;  ///< prefill instances
   FrequencyOptions decode_frequency;   ///< decode and colocated instances
   RoutingOptions route_prefill;

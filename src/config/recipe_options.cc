@@ -97,6 +97,9 @@ const std::vector<Option<Recipe>>& recipe_options() {
         option("name", &Recipe::name, "Shown in reports; the file's name when absent"),
         option("description", &Recipe::description, "One or two sentences for `wattle recipes`"),
     };
+    all.push_back(
+        choice("predictor", &Recipe::predictor, {"linear", "gbdt"},
+               "What eco-freq and eco-route believe of step times: VoltanaLLM's lines or GreenServe's trees"));
     // Shorthands first: what comes later refines them.
     append<Recipe>(all, "frequency.", {&Recipe::prefill_frequency, &Recipe::decode_frequency}, frequency_options());
     append<Recipe>(all, "frequency.prefill.", {&Recipe::prefill_frequency}, frequency_options());
