@@ -78,6 +78,7 @@ Result<EngineFlag> parse_engine(const std::string& text) {
 struct NodeBeliefs {
   std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models;  ///< by tensor parallelism
   std::vector<std::shared_ptr<const predict::LinearFit>> fits;
+  std::vector<std::shared_ptr<const predict::GbdtLatency>> boosted;
 };
 
 Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, NodeBeliefs& kept) {
@@ -122,10 +123,18 @@ Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, NodeBeli
         if (!made) return std::unexpected(made.error());
         model = std::make_unique<engine::StepModel>(std::move(*made));
       }
-      auto fit = fit_latency(*model, options, clocks_to_profile(recipe->recipe));
-      if (!fit) return std::unexpected(fit.error());
-      kept.fits.push_back(*fit);
-      instance.beliefs.latency = &kept.fits.back()->model;
+      const auto clocks = clocks_to_profile(recipe->recipe);
+      if (recipe->recipe.predictor == "gbdt") {
+        auto trained = train_latency(*model, options, clocks);
+        if (!trained) return std::unexpected(trained.error());
+        kept.boosted.push_back(*trained);
+        instance.beliefs.latency = kept.boosted.back().get();
+      } else {
+        auto fit = fit_latency(*model, options, clocks);
+        if (!fit) return std::unexpected(fit.error());
+        kept.fits.push_back(*fit);
+        instance.beliefs.latency = &kept.fits.back()->model;
+      }
     }
     engines.push_back(std::move(engine));
   }

@@ -18,6 +18,7 @@ void add_fit(CLI::App& app, int& exit_code);
 void add_gateway(CLI::App& app, int& exit_code);
 void add_recipes(CLI::App& app, int& exit_code);
 void add_replay(CLI::App& app, int& exit_code);
+void add_reproduce(CLI::App& app, int& exit_code);
 void add_sim(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   wattle::apps::add_gateway(app, exit_code);
   wattle::apps::add_recipes(app, exit_code);
   wattle::apps::add_replay(app, exit_code);
+  wattle::apps::add_reproduce(app, exit_code);
   wattle::apps::add_sim(app, exit_code);
   wattle::apps::add_report(app, exit_code);
   wattle::apps::add_trace(app, exit_code);

@@ -87,7 +87,7 @@ void xgboost_c_api(benchmark::State& state) {
   const std::string array = R"({"data": [)" + std::to_string(reinterpret_cast<std::uintptr_t>(x.data())) +
                             R"(, true], "shape": [)" + std::to_string(n) + R"(, 3], "typestr": "<f4", "version": 3})";
   const char* const config =
-      R"({"type": 0, "training": false, "iteration_begin": 0, "iteration_end": 0, "missing": NaN, "strict_shape": false})";
+      R"({"type": 0, "training": false, "cache_id": 0, "iteration_begin": 0, "iteration_end": 0, "missing": NaN, "strict_shape": false})";
   std::int32_t i = 0;
   for (auto _ : state) {
     i = (i + 1) % kRows;

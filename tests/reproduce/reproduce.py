@@ -1,0 +1,67 @@
+"""`wattle reproduce voltanallm` on points made up for the purpose: its JSON form, and what it refuses."""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+HEADER = "model,dataset,rps,system,energy_j,ttft_attainment_pct,itl_attainment_pct\n"
+ROWS = """Llama-3.1-8B,ShareGPT,5,sglang_1410,100000,99.0,
+Llama-3.1-8B,ShareGPT,5,voltana,60000,,99.8
+Ministral-3B,LMSYS,4,sglang_1005,,90.5,
+"""
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--wattle", required=True)
+parser.add_argument("--root", required=True)
+arguments = parser.parse_args()
+
+
+def reproduce(text, *flags):
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, WATTLE_HOME=arguments.root)
+        environment.pop("WATTLE_DATA", None)
+        if text is not None:
+            points = pathlib.Path(folder, "VoltanaLLM", "paper_main_result_digitised.csv")
+            points.parent.mkdir()
+            points.write_text(text)
+            environment["WATTLE_DATA"] = folder
+        return subprocess.run([arguments.wattle, "reproduce", *flags], env=environment, capture_output=True, text=True)
+
+
+def check(condition, what):
+    if not condition:
+        raise SystemExit("reproduce: " + str(what))
+
+
+done = reproduce(HEADER + ROWS, "voltanallm", "--json")
+check(done.returncode == 0, done.stderr)
+result = json.loads(done.stdout)
+rows = {row["id"]: row for row in result["rows"]}
+base = "fig13/llama-3.1-8b/sharegpt/rps5/"
+check(result["system"] == "voltanallm", result)
+check(set(rows) == {base + "sglang_1410/energy", base + "sglang_1410/ttft_attainment", base + "voltana/energy",
+                    base + "voltana/itl_attainment", base + "saving",
+                    "fig13/ministral-3b/lmsys/rps4/sglang_1005/ttft_attainment"}, sorted(rows))
+high, low = rows[base + "sglang_1410/energy"], rows[base + "voltana/energy"]
+check(high["published"] == 100000 and low["published"] == 60000, (high, low))
+check(0 < low["ours"] < high["ours"], "a controlled run draws less")
+saving = rows[base + "saving"]
+check(abs(saving["published"] - 40) < 1e-9 and abs(saving["ours"] - 100 * (1 - low["ours"] / high["ours"])) < 1e-9, saving)
+for row in result["rows"]:
+    check(abs(row["difference"] - (row["ours"] - row["published"])) < 1e-9, row)
+    check(abs(row["relative"] * row["published"] - row["difference"]) < 1e-6, row)
+marks = {mark["name"]: mark for mark in result["marks"]}
+check(set(marks) == {"energy_median_error", "saving_worst_difference", "attainment_worst_difference", "best_saving"}, marks)
+check(marks["best_saving"]["value"] == saving["ours"], marks)
+check(reproduce(HEADER + ROWS, "voltanallm", "--json").stdout == done.stdout, "twice the same")
+
+for text, system, says in ((None, "voltanallm", "WATTLE_DATA"), (HEADER + ROWS, "voltana", "known: voltanallm"),
+                           (HEADER + ROWS.replace("ShareGPT,5,v", "ShareGPT,x,v"), "voltanallm", ".csv:3"),
+                           (HEADER + ROWS.replace("voltana,", "volta,"), "voltanallm", ".csv:3"),
+                           (HEADER + ROWS.replace("99.8", "998"), "voltanallm", ".csv:3"),
+                           ("model,rps\n", "voltanallm", ".csv")):
+    refused = reproduce(text, system)
+    check(refused.returncode == 2 and says in refused.stderr, (says, refused.returncode, refused.stderr))
+print("reproduce: ok")
