@@ -287,6 +287,7 @@ Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::R
   made.inflation = o.length_inflation;
   made.grace = o.grace_iterations;
   made.block_size = block_size;
+  made.count_prefill = o.count_prefill;
   return std::make_shared<policy::ThrottllemFleet>(made);
 }
 

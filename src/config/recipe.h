@@ -45,6 +45,7 @@ struct AdmissionOptions {
   double margin = 0.0;                             ///< throttllem: share of the SLO kept in reserve
   double length_inflation = 0.0;                   ///< throttllem: predicted lengths are taken this share longer
   std::int32_t grace_iterations = 4;               ///< throttllem: a request may outlive its prediction by so many
+  bool count_prefill = false;                      ///< throttllem: prompts count against running requests' deadlines
 };
 
 /// What is believed about how long a request's answer will be.

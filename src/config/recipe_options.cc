@@ -77,6 +77,8 @@ std::vector<Option<AdmissionOptions>> admission_options() {
              "throttllem: predicted lengths are taken this share longer"),
       option("grace_iterations", &A::grace_iterations, "iterations", {0, 1'000'000},
              "throttllem: a request may outlive its prediction by so many before it is projected at max_tokens"),
+      option("count_prefill", &A::count_prefill,
+             "throttllem: admission counts computing prompts against running requests' deadlines; off: paper"),
   };
 }
 

@@ -28,13 +28,15 @@ std::int64_t prompts_to_compute(const Scoreboard& board, std::int32_t& requests)
 }
 
 /// The future begins when the step in progress ends; telemetry may be too old for that to be still to come.
-ForecastBasis basis_between_steps(const ThrottllemDesk& desk, const InstanceView& view, Span tbt, Instant now) {
+ForecastBasis basis_between_steps(const ThrottllemDesk& desk, const InstanceView& view, const ThrottllemFleet& fleet,
+                                  Instant now) {
   ForecastBasis basis;
   basis.begin = now;
-  basis.tbt = tbt;
+  basis.tbt = fleet.tbt();
   if (!view.step.shape.idle()) {
     basis.begin = std::max(now, view.step.start + desk.latency->step_time(view.step.shape, desk.clocks.back()));
   }
+  if (!fleet.options().count_prefill) return basis;
   basis.prefill_requests = view.step.waiting_requests;
   basis.prefill_tokens = prompts_to_compute(desk.board, basis.prefill_requests) + view.step.waiting_prompt_tokens;
   return basis;
@@ -114,7 +116,7 @@ ThrottllemAdmission::Verdict ThrottllemAdmission::examine(ThrottllemDesk& desk, 
   } else if (desk.latency == nullptr) {
     verdict.reason = "no latency predictor: KV alone";
   } else {
-    auto basis = basis_between_steps(desk, view, fleet_->tbt(), now);
+    auto basis = basis_between_steps(desk, view, *fleet_, now);
     basis.own_deadline = request.id;
     Forecast f = forecast(board, *desk.latency, desk.clocks.back(), basis);
     if (f.obstacle == Obstacle::Deadline) {
@@ -122,7 +124,7 @@ ThrottllemAdmission::Verdict ThrottllemAdmission::examine(ThrottllemDesk& desk, 
       const Projected newcomer = project(desk, view, request);
       board.roll_back();
       const auto hopeless =
-          mark_hopeless(board, *desk.latency, desk.clocks.back(), basis_between_steps(desk, view, fleet_->tbt(), now));
+          mark_hopeless(board, *desk.latency, desk.clocks.back(), basis_between_steps(desk, view, *fleet_, now));
       board.add_virtually(newcomer);
       if (hopeless > 0) {
         ++desk.admissions;

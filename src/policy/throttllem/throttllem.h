@@ -19,6 +19,9 @@ struct ThrottllemOptions {
   /// counts iterations in the engine; seen from outside, counts drift by a few.
   std::int32_t grace = 4;
   std::int32_t block_size = 16;  ///< KV tokens per block
+  /// Admission counts the time to compute prompts against running requests' deadlines. The paper does not; with it,
+  /// less is admitted near saturation, and more requests are late for having waited. The clock always counts it.
+  bool count_prefill = false;
 };
 
 /// One instance as throttLL'eM sees it: shared by its admission and its clock.

@@ -119,6 +119,16 @@ TEST(ThrottllemAdmission, HoldsWhatWouldMakeARunningRequestLate) {
   EXPECT_EQ(house.board().lost(), 0);
 }
 
+TEST(ThrottllemAdmission, PromptsCountAgainstDeadlinesWhenAsked) {
+  for (const bool count_prefill : {false, true}) {
+    auto options = within(Span::ms(1100));
+    options.count_prefill = count_prefill;
+    House house(options, &kModel);
+    house.enter(request(1, 10, 100));  // ends at 1000 ms, with five shared iterations at 1050
+    EXPECT_EQ(house.ask(request(2, 8000, 5)).verdict, count_prefill ? Admission::Hold : Admission::Admit);
+  }
+}
+
 TEST(ThrottllemAdmission, WhoMissesOnlyItsOwnDeadlineIsAdmittedAsLost) {
   House house(within(Span::s(2)), &kModel);
   house.enter(request(1, 10, 20));
