@@ -13,6 +13,7 @@
 #include "child.h"
 #include "commands.h"
 #include "fake_nvml/virtual_gpu.h"
+#include "journal/run_directory.h"
 #include "live/clock.h"
 #include "live/gpu/nvml.h"
 #include "live/replay/replay.h"
@@ -32,6 +33,7 @@ struct UpFlags {
   std::string recipe = "eco-freq";
   std::string duration;
   std::vector<std::string> set;
+  std::string out;
   std::uint16_t port = 8000;
   std::uint16_t admin_port = 8001;
   bool json = false;
@@ -257,17 +259,34 @@ Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& f
 struct Meters {
   double energy_j = 0.0;
   double power_w = 0.0;
-  std::vector<std::int32_t> clocks_mhz;
+  std::vector<Milliwatts> powers;        ///< by GPU
+  std::vector<std::int32_t> clocks_mhz;  ///< by GPU
 };
 
 Meters read_meters(const std::vector<live::Gpu>& gpus) {
   Meters meters;
   for (const auto& gpu : gpus) {
     meters.energy_j += static_cast<double>(gpu.energy_counter_mj().value) * 1e-3;
-    meters.power_w += to_watts(gpu.power().value).value();
+    meters.powers.push_back(gpu.power().value);
+    meters.power_w += to_watts(meters.powers.back()).value();
     meters.clocks_mhz.push_back(gpu.sm_clock().value.value());
   }
   return meters;
+}
+
+/// What can be seen of the engines from here: power and clock of their GPUs.
+void write_samples(journal::Sink& sink, const Meters& meters, const std::vector<Engine>& engines, Instant now) {
+  std::size_t gpu = 0;
+  for (std::size_t i = 0; i < engines.size(); ++i) {
+    journal::Sample sample;
+    sample.at = now;
+    sample.instance = InstanceId(static_cast<std::int32_t>(i));
+    sample.clock = MegaHertz(meters.clocks_mhz[gpu]);
+    for (std::size_t g = 0; g < engines[i].gpus.size(); ++g, ++gpu) {
+      sample.power = Milliwatts(sample.power.value() + meters.powers[gpu].value());
+    }
+    sink.sample(sample);
+  }
 }
 
 /// Share of the requests that are over which met it; the summary counts those still on their way as misses.
@@ -327,7 +346,17 @@ Result<int> up(const UpFlags& flags) {
     std::fflush(stdout);
   }
 
+  std::unique_ptr<journal::RunWriter> writer;
+  if (!flags.out.empty()) {
+    journal::RunFiles files;
+    files.decisions = files.trace = false;  // those are made in other processes
+    auto opened = journal::RunWriter::open(flags.out, run_facts(*loaded, flags.recipe, "live"), files);
+    if (!opened) return std::unexpected(opened.error());
+    writer = std::move(*opened);
+  }
+
   live::ReplayOptions replay;
+  replay.sink = writer.get();
   replay.url = house.gateway_url();
   replay.model = scenario.llm;
   replay.slo = scenario.slo;
@@ -342,9 +371,11 @@ Result<int> up(const UpFlags& flags) {
   };
   const auto show = [&](const live::ReplayProgress& progress) {
     const auto second = progress.now.ns() / 1'000'000'000;
-    if (flags.json || second < next_row_s) return;
+    if (second < next_row_s) return;
     next_row_s = second + 1;
     const Meters meters = read_meters(gpus);
+    if (writer) write_samples(*writer, meters, house.engines(), progress.now);
+    if (flags.json) return;
     const double energy = meters.energy_j - start.energy_j;
     const auto i = std::min(static_cast<std::size_t>(second), baseline->energy_j.size()) - 1;
     const double reference = baseline->energy_j.empty() ? 0.0 : baseline->energy_j[i];
@@ -368,6 +399,15 @@ Result<int> up(const UpFlags& flags) {
                         : s.summary.energy.total.value();
   };
   const double reference = until_now(*baseline);
+  if (writer) {
+    auto summary = live_run;
+    summary.recipe = flags.recipe;
+    summary.energy.total = Joules(energy);
+    summary.sim.virtual_s = summary.sim.wall_s = seconds;
+    summary.mean_gpus = static_cast<double>(gpus.size());
+    summary.derive();
+    if (auto closed = writer->close(summary, report->curves); !closed) return std::unexpected(closed.error());
+  }
   if (flags.json) {
     nlohmann::ordered_json out;
     out["scenario"] = scenario.name;
@@ -416,6 +456,7 @@ void add_up(CLI::App& app, int& exit_code) {
   command->add_option("--recipe", flags->recipe, "name or file of a recipe")->capture_default_str();
   command->add_option("--for", flags->duration, "how long, such as 60s or 5m; default: to the trace's end or Ctrl-C");
   command->add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
+  command->add_option("--out", flags->out, "run directory for `wattle report`: requests, power and clocks over time");
   command->add_option("--port", flags->port, "of the gateway on 127.0.0.1; 0 takes a free one")->capture_default_str();
   command->add_option("--admin-port", flags->admin_port, "of its admin plane")->capture_default_str();
   command->add_flag("--json", flags->json, "no table; one JSON object at the end");

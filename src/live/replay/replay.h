@@ -33,6 +33,7 @@ struct ReplayOptions {
   double speed = 1.0;  ///< 2 = the same arrivals in half the time
   Slo slo;
   Span request_timeout = Span::s(600);  ///< without a byte
+  journal::Sink* sink = nullptr;  ///< told of every outcome, on the replay's own thread; times count from its start
 };
 
 struct ReplayProgress {
@@ -44,6 +45,7 @@ struct ReplayProgress {
 };
 
 struct ReplayReport {
+  journal::RunCurves curves;
   journal::RunSummary summary;                   ///< requests, tokens, attainment, latencies; energy is not known here
   std::map<std::string, std::int64_t> failures;  ///< by kind: "http 429", "connect", ...; each request once
   double wall_s = 0.0;
