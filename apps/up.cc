@@ -1,8 +1,11 @@
 // `wattle up`: the whole house on one machine. Real processes (mock engines, agent, gateway) speak their real protocols
 // over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -101,6 +104,22 @@ const char* role_name(Role role) {
 }
 
 std::string number(double value) { return fmt::format("{}", value); }
+
+/// Whether GET /health at "http://127.0.0.1:PORT" says 200: the gateway knows a live engine of each role.
+bool healthy(const std::string& url) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(url.substr(url.rfind(':') + 1).c_str())));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::array<char, 16> answer{};
+  constexpr std::string_view kRequest = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  const bool answered = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                        send(fd, kRequest.data(), kRequest.size(), MSG_NOSIGNAL) > 0 &&
+                        recv(fd, answer.data(), answer.size() - 1, MSG_WAITALL) > 0;
+  if (fd >= 0) close(fd);
+  return answered && std::string_view(answer.data()).starts_with("HTTP/1.1 200");
+}
 
 /// The fleet, its processes and their files; ends and removes them when it goes.
 class House {
@@ -252,6 +271,10 @@ Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& f
   gateway_url_ = url_after("listening on ");
   admin_url_ = url_after("admin on ");
   if (gateway_url_.empty()) return external_failure("gateway", "said '" + *line + "' instead of where it listens");
+  for (int tries = 0; !healthy(gateway_url_); ++tries) {
+    if (tries == 100) return external_failure("gateway", "found no live engine of each role within 10 s");
+    usleep(100'000);
+  }
   return {};
 }
 

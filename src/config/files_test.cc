@@ -91,8 +91,8 @@ TEST(ShippedScenarios, TwoPrefillTwoDecodeSaysWhatItsNameSays) {
   EXPECT_EQ(s.pools[0].count, 2);
   EXPECT_EQ(s.pools[1].role, Role::Decode);
   EXPECT_EQ(s.pools[1].count, 2);
-  EXPECT_EQ(s.slo.ttft, Span::ms(1000));
-  EXPECT_EQ(s.slo.itl, Span::ms(20));
+  EXPECT_EQ(s.slo.ttft, Span::ms(1500));
+  EXPECT_EQ(s.slo.itl, Span::ms(17));
   EXPECT_FALSE(s.slo.tbt.has_value());
   EXPECT_EQ(s.workload_fallback, "azure-conv");
   EXPECT_EQ(s.link.bandwidth_bytes_per_s, 25e9);
