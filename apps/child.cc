@@ -10,9 +10,25 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 namespace wattle::apps {
+
+namespace {
+
+/// What it said last: its folder goes with the run, so the reason must be told here.
+std::string last_line(const std::string& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::string last = "it said nothing";
+  while (std::getline(in, line)) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+}  // namespace
 
 Result<Child> Child::start(const std::string& name, const std::vector<std::string>& arguments,
                            const std::string& log_file) {
@@ -73,7 +89,7 @@ Result<std::string> Child::first_line(Span timeout) {
     ssize_t got = 0;
     while ((got = read(output_, &c, 1)) == 1 && c != '\n') line += c;
     if (got == 1) return line;
-    return external_failure(name_, fmt::format("ended at once; see {}", log_));
+    return external_failure(name_, "ended at once: " + last_line(log_));
   }
   return external_failure(name_, fmt::format("said nothing for {:.0f} s; see {}", timeout.seconds(), log_));
 }

@@ -21,7 +21,7 @@ class Child {
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
 
-  /// The first line it prints. Errors: it ended, or stayed silent for `timeout`; names the log.
+  /// The first line it prints. Errors: it ended (with its last words), or stayed silent for `timeout`.
   [[nodiscard]] Result<std::string> first_line(Span timeout);
   [[nodiscard]] bool running();
   /// SIGTERM, then after `grace` SIGKILL. Waits for the end.
