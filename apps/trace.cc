@@ -2,12 +2,12 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "commands.h"
+#include "locate.h"
 #include "workload/source.h"
 #include "workload/summary.h"
 #include "workload/trace.h"
@@ -19,11 +19,6 @@ namespace {
 using workload::TraceFormat;
 
 constexpr const char* kFormats = "azure, vidur, splitwise, mooncake or burstgpt";
-
-std::string data_dir() {
-  const char* dir = std::getenv("WATTLE_DATA");
-  return dir == nullptr ? "" : dir;
-}
 
 Result<TraceFormat> named_format(const std::string& flag, const std::string& name) {
   if (const auto format = workload::format_from_name(name)) return *format;
