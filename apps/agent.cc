@@ -77,8 +77,7 @@ Result<EngineFlag> parse_engine(const std::string& text) {
 /// What the policies of this node believe and are made of; outlives the agent.
 struct NodeBeliefs {
   std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models;  ///< by tensor parallelism
-  std::vector<std::shared_ptr<const predict::LinearFit>> fits;
-  std::vector<std::shared_ptr<const predict::GbdtLatency>> boosted;
+  std::vector<std::shared_ptr<const LatencyModel>> beliefs;
 };
 
 Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, NodeBeliefs& kept) {
@@ -124,17 +123,10 @@ Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, NodeBeli
         model = std::make_unique<engine::StepModel>(std::move(*made));
       }
       const auto clocks = clocks_to_profile(recipe->recipe);
-      if (recipe->recipe.predictor == "gbdt") {
-        auto trained = train_latency(*model, options, clocks);
-        if (!trained) return std::unexpected(trained.error());
-        kept.boosted.push_back(*trained);
-        instance.beliefs.latency = kept.boosted.back().get();
-      } else {
-        auto fit = fit_latency(*model, options, clocks);
-        if (!fit) return std::unexpected(fit.error());
-        kept.fits.push_back(*fit);
-        instance.beliefs.latency = &kept.fits.back()->model;
-      }
+      const auto latency = believe_latency(recipe->recipe, *model, options, clocks);
+      if (!latency) return std::unexpected(latency.error());
+      kept.beliefs.push_back(*latency);
+      instance.beliefs.latency = latency->get();
     }
     engines.push_back(std::move(engine));
   }

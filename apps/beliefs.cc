@@ -163,4 +163,18 @@ Result<std::shared_ptr<const predict::GbdtLatency>> train_latency(const engine::
   return shared;
 }
 
+Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe& recipe,
+                                                            const engine::StepModel& model,
+                                                            const engine::EngineOptions& options,
+                                                            std::span<const MegaHertz> clocks) {
+  if (recipe.predictor == "gbdt") {
+    auto trained = train_latency(model, options, clocks);
+    if (!trained) return std::unexpected(trained.error());
+    return *trained;
+  }
+  auto fit = fit_latency(model, options, clocks);
+  if (!fit) return std::unexpected(fit.error());
+  return std::shared_ptr<const LatencyModel>(*fit, &(*fit)->model);
+}
+
 }  // namespace wattle::apps

@@ -42,4 +42,10 @@ namespace wattle::apps {
                                                                                 const engine::EngineOptions& options,
                                                                                 std::span<const MegaHertz> clocks);
 
+/// The latency belief that the recipe's `predictor` names, for the instances this model simulates.
+[[nodiscard]] Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe& recipe,
+                                                                          const engine::StepModel& model,
+                                                                          const engine::EngineOptions& options,
+                                                                          std::span<const MegaHertz> clocks);
+
 }  // namespace wattle::apps

@@ -71,17 +71,10 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
     if (needs_latency(recipe.recipe, pool.role)) {
       const auto clocks =
           *throttllem ? clocks_on(recipe.recipe.decode_frequency, loaded.gpus[p]) : clocks_to_profile(recipe.recipe);
-      if (recipe.recipe.predictor == "gbdt") {
-        auto trained = train_latency(*model, scenario.engine, clocks);
-        if (!trained) return std::unexpected(trained.error());
-        run.boosted.push_back(*trained);
-        beliefs.latency = run.boosted.back().get();
-      } else {
-        auto fit = fit_latency(*model, scenario.engine, clocks);
-        if (!fit) return std::unexpected(fit.error());
-        run.fits.push_back(*fit);
-        beliefs.latency = &run.fits.back()->model;
-      }
+      const auto latency = believe_latency(recipe.recipe, *model, scenario.engine, clocks);
+      if (!latency) return std::unexpected(latency.error());
+      run.beliefs.push_back(*latency);
+      beliefs.latency = latency->get();
     }
     for (std::int32_t i = 0; i < pool.count; ++i) {
       const InstanceId id = run.facts.instances[setup.instances.size()].id;

@@ -10,8 +10,7 @@
 #include "config/load.h"
 #include "engine/step_model.h"
 #include "journal/run_directory.h"
-#include "predict/gbdt/gbdt_latency.h"
-#include "predict/linear_fit.h"
+#include "model/beliefs.h"
 #include "sim/simulation.h"
 
 namespace wattle::apps {
@@ -29,8 +28,7 @@ struct SimulateOptions {
 struct PreparedRun {
   journal::RunFacts facts;
   std::map<std::pair<std::string, std::int32_t>, std::unique_ptr<engine::StepModel>> models;  ///< by GPU and TP
-  std::vector<std::shared_ptr<const predict::LinearFit>> fits;
-  std::vector<std::shared_ptr<const predict::GbdtLatency>> boosted;
+  std::vector<std::shared_ptr<const LatencyModel>> beliefs;
   std::unique_ptr<carbon::IntensitySeries> intensity;
   std::unique_ptr<workload::RequestSource> source;
   sim::SimulationSetup setup;

@@ -1,23 +1,11 @@
 #include "live/agent/actuator.h"
 
-#include <chrono>
-#include <thread>
-
 #include "board_fixture.h"
 
 namespace wattle::live {
 namespace {
 
 using fake::FaultPoint;
-
-template <typename Predicate>
-bool eventually(Predicate&& holds) {
-  for (int i = 0; i < 20'000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 class ActuatorTest : public BoardFixture {
  protected:

@@ -6,9 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <chrono>
 #include <fstream>
-#include <thread>
 
 #include "board_fixture.h"
 #include "live/agent/actuator.h"
@@ -17,16 +15,6 @@ namespace wattle::live {
 namespace {
 
 using fake::FaultPoint;
-
-/// Polls for up to 20 s; the wait ends as soon as it holds.
-template <typename Predicate>
-bool eventually(Predicate&& holds) {
-  for (int i = 0; i < 20'000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 class Keeper : public BoardFixture {
  protected:
