@@ -18,7 +18,7 @@ parser.add_argument("--root", required=True)
 arguments = parser.parse_args()
 
 
-def reproduce(text, *flags):
+def reproduce(text, *flags, section="main"):
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, WATTLE_HOME=arguments.root)
         environment.pop("WATTLE_DATA", None)
@@ -27,7 +27,7 @@ def reproduce(text, *flags):
             points.parent.mkdir()
             points.write_text(text)
             environment["WATTLE_DATA"] = folder
-        return subprocess.run([arguments.wattle, "reproduce", *flags], env=environment, capture_output=True, text=True)
+        return subprocess.run([arguments.wattle, "reproduce", *flags, "--section", section], env=environment, capture_output=True, text=True)
 
 
 def check(condition, what):
@@ -64,4 +64,6 @@ for text, system, says in ((None, "voltanallm", "WATTLE_DATA"), (HEADER + ROWS, 
                            ("model,rps\n", "voltanallm", ".csv")):
     refused = reproduce(text, system)
     check(refused.returncode == 2 and says in refused.stderr, (says, refused.returncode, refused.stderr))
+refused = reproduce(HEADER + ROWS, "voltanallm", section="mian")
+check(refused.returncode == 2 and "known: main" in refused.stderr, refused.stderr)
 print("reproduce: ok")

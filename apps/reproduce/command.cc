@@ -1,0 +1,83 @@
+// `wattle reproduce`: a paper's evaluation, each published value beside ours. One file per section beside this one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "reproduce/evaluation.h"
+
+namespace wattle::apps {
+
+namespace {
+
+struct ReproduceFlags {
+  std::string system;
+  std::vector<std::string> sections;
+  bool json = false;
+};
+
+std::vector<reproduce::Evaluation> evaluations() { return {reproduce::voltanallm()}; }
+
+template <typename Range, typename Name>
+std::string names(const Range& range, Name name) {
+  std::vector<std::string_view> all;
+  for (const auto& entry : range) all.push_back(entry.*name);
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+int run(const ReproduceFlags& flags) {
+  const auto all = evaluations();
+  const auto system = std::ranges::find(all, flags.system, &reproduce::Evaluation::system);
+  if (system == all.end()) {
+    return fail({ErrorKind::BadInput, flags.system,
+                 "no evaluation of that name; known: " + names(all, &reproduce::Evaluation::system)});
+  }
+  std::vector<const reproduce::SectionMaker*> chosen;
+  for (const auto& name : flags.sections) {
+    const auto found = std::ranges::find(system->sections, name, &reproduce::SectionMaker::name);
+    if (found == system->sections.end()) {
+      return fail({ErrorKind::BadInput, name,
+                   "no section of that name; known: " + names(system->sections, &reproduce::SectionMaker::name)});
+    }
+    chosen.push_back(&*found);
+  }
+  if (chosen.empty()) {
+    for (const auto& section : system->sections) chosen.push_back(&section);
+  }
+  nlohmann::ordered_json object{
+      {"system", flags.system}, {"rows", nlohmann::json::array()}, {"marks", nlohmann::json::array()}};
+  for (const auto* maker : chosen) {
+    const auto section = maker->make();
+    if (!section) return fail(section.error());
+    if (flags.json) {
+      append(*section, object);
+    } else {
+      print(*section);
+    }
+  }
+  if (flags.json) fmt::print("{}\n", object.dump(2));
+  return 0;
+}
+
+std::string sections_help() {
+  std::string text = "only this section; repeat for more";
+  for (const auto& evaluation : evaluations()) {
+    text += fmt::format("; {}: {}", evaluation.system, names(evaluation.sections, &reproduce::SectionMaker::name));
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_reproduce(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<ReproduceFlags>();
+  auto* command = app.add_subcommand("reproduce", "a paper's evaluation: published value, ours, difference");
+  command->add_option("system", flags->system, names(evaluations(), &reproduce::Evaluation::system))->required();
+  command->add_option("--section", flags->sections, sections_help());
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,51 @@
+#pragma once
+// What VoltanaLLM's and GreenServe's sections share: the models, lengths and scenario of their evaluations.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "config/load.h"
+#include "reproduce/evaluation.h"
+
+namespace wattle::apps::reproduce {
+
+struct PublishedModel {
+  std::string_view name;
+  const char* llm;
+  int tensor_parallel;
+  int ttft_ms;
+  int itl_ms;
+};
+inline constexpr auto kModels = std::to_array<PublishedModel>({
+    {"Ministral-3B", "ministral-3b", 1, 200, 20},
+    {"Llama-3.1-8B", "llama-3.1-8b", 1, 600, 60},
+    {"Qwen3-32B", "qwen3-32b", 2, 1200, 120},
+});
+
+/// Published means and standard deviations, in tokens; the scenario draws lognormal lengths with these moments.
+struct PublishedLengths {
+  std::string_view name;
+  std::string_view id;
+  int prompt_mean, prompt_std, output_mean, output_std;
+};
+inline constexpr auto kLengths = std::to_array<PublishedLengths>({
+    {"ShareGPT", "sharegpt", 280, 376, 191, 209},
+    {"LMSYS", "lmsys", 78, 133, 175, 166},
+});
+
+/// Requests arrive for this long.
+inline constexpr double kRunSeconds = 120.0;
+
+/// The papers' 2P2D scenario with this model, these lengths and `rate` requests/s. `more`: further overrides,
+/// key=value.
+[[nodiscard]] Result<config::LoadedScenario> published_scenario(const PublishedModel& model,
+                                                                const PublishedLengths& lengths, std::int64_t rate,
+                                                                const std::vector<std::string>& more = {});
+
+/// Figure 13: energy and attainment against rate, static clocks and controlled.
+[[nodiscard]] Result<Section> voltanallm_main();
+
+}  // namespace wattle::apps::reproduce
