@@ -1,0 +1,60 @@
+#include "saturation.h"
+
+#include <gtest/gtest.h>
+
+#include "locate.h"
+
+namespace wattle::apps {
+namespace {
+
+config::LoadedScenario engine(int tensor_parallel) {
+  const auto loaded = config::load_scenario("throttllem-llama2-13b-tp" + std::to_string(tensor_parallel),
+                                            {{"workload.trace", ""}, {"workload.synthetic", "azure-conv"}}, project());
+  EXPECT_TRUE(loaded) << loaded.error().message();
+  return *loaded;
+}
+
+MaxLoad measured(const config::LoadedScenario& loaded, std::optional<Span> e2e) {
+  MaxLoadOptions options;
+  options.e2e = e2e;
+  options.requests = 600;
+  const auto found = measure_max_load(loaded, 0, "", options);
+  EXPECT_TRUE(found) << found.error().message();
+  return found.value_or(MaxLoad{});
+}
+
+TEST(MaxLoad, IsTheRateAtWhichTheTailMeetsTheObjective) {
+  const auto tp2 = engine(2);
+  const MaxLoad tight = measured(tp2, Span::s(25));
+  const MaxLoad loose = measured(tp2, Span::s(40));
+  EXPECT_LE(tight.e2e_p99, Span::s(25));
+  EXPECT_GT(tight.e2e_p99, Span::s(20)) << "1 % more load would already have missed it";
+  EXPECT_EQ(tight.e2e_objective, Span::s(25));
+  EXPECT_LT(tight.rate_per_s, loose.rate_per_s);
+  EXPECT_LT(loose.rate_per_s, measured(engine(4), Span::s(40)).rate_per_s);
+  EXPECT_EQ(measured(tp2, Span::s(25)).rate_per_s, tight.rate_per_s) << "deterministic";
+}
+
+TEST(MaxLoad, ObjectiveDefaultsToTheScenariosThenToTwiceALoneRequests) {
+  auto tp4 = engine(4);
+  EXPECT_EQ(measured(tp4, {}).e2e_objective, *tp4.scenario.slo.e2e);
+  tp4.scenario.slo.e2e.reset();
+  const MaxLoad knee = measured(tp4, {});
+  EXPECT_GT(knee.e2e_objective, Span::s(1));
+  EXPECT_LE(knee.e2e_p99, knee.e2e_objective);
+}
+
+TEST(MaxLoad, RefusesWhatNoLoadMeetsAndRolesWithoutOne) {
+  auto tp1 = engine(1);
+  MaxLoadOptions options;
+  options.requests = 100;
+  options.e2e = Span::ms(1);
+  const auto impossible = measure_max_load(tp1, 0, "", options);
+  ASSERT_FALSE(impossible);
+  EXPECT_NE(impossible.error().message().find("no load meets it"), std::string::npos);
+  tp1.scenario.pools.front().role = Role::Decode;
+  EXPECT_FALSE(measure_max_load(tp1, 0, "", {}));
+}
+
+}  // namespace
+}  // namespace wattle::apps
