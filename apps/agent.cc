@@ -6,18 +6,14 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "beliefs.h"
 #include "commands.h"
 #include "compose.h"
-#include "config/load.h"
 #include "live/agent/agent.h"
 #include "live/transport/server.h"
-#include "locate.h"
-#include "profiles.h"
+#include "live_fleet.h"
 
 namespace wattle::apps {
 namespace {
@@ -28,10 +24,7 @@ void on_signal(int) { stop_wanted = true; }
 
 struct Flags {
   std::vector<std::string> engines;
-  std::string recipe = "static-max";
-  std::vector<std::string> overrides;
-  std::string gpu = "a100-80g";
-  std::string llm = "llama-3.1-8b";
+  FleetFlags fleet;
   std::string nvml = live::Nvml::kLibrary;
   std::string state = "/var/lib/wattle/agent-locks";
   std::string admin = "127.0.0.1:0";
@@ -74,30 +67,11 @@ Result<EngineFlag> parse_engine(const std::string& text) {
   return flag;
 }
 
-/// What the policies of this node believe and are made of; outlives the agent.
-struct NodeBeliefs {
-  std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models;  ///< by tensor parallelism
-  std::vector<std::shared_ptr<const LatencyModel>> beliefs;
-};
-
-Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, NodeBeliefs& kept) {
-  const auto home = project();
-  const auto overrides = config::parse_overrides(flags.overrides);
-  if (!overrides) return std::unexpected(overrides.error());
-  const auto recipe = config::load_recipe(flags.recipe, *overrides, home);
-  if (!recipe) return std::unexpected(recipe.error());
-  const auto gpu_file = home.find(config::Project::Kind::Gpu, flags.gpu, "--gpu");
-  if (!gpu_file) return std::unexpected(gpu_file.error());
-  const auto gpu = config::load_gpu(*gpu_file);
-  if (!gpu) return std::unexpected(gpu.error());
-  const auto llm_file = home.find(config::Project::Kind::Llm, flags.llm, "--llm");
-  if (!llm_file) return std::unexpected(llm_file.error());
-  const auto llm = config::load_llm(*llm_file);
-  if (!llm) return std::unexpected(llm.error());
+/// `fleet` outlives the agent.
+Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, LiveFleet& fleet) {
   Slo slo;
   if (flags.ttft_ms > 0.0) slo.ttft = Span::from_seconds(flags.ttft_ms * 1e-3);
   if (flags.itl_ms > 0.0) slo.itl = Span::from_seconds(flags.itl_ms * 1e-3);
-
   std::vector<live::AgentEngine> engines;
   for (const auto& text : flags.engines) {
     const auto parsed = parse_engine(text);
@@ -110,24 +84,13 @@ Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, NodeBeli
     instance.view.role = parsed->role;
     instance.view.tensor_parallel = static_cast<std::int32_t>(parsed->gpus.size());
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
-    instance.mode = frequency_options(recipe->recipe, parsed->role).mode;
-    auto policy = make_frequency_policy(recipe->recipe, parsed->role, *gpu, slo);
+    instance.mode = frequency_options(fleet.recipe(), parsed->role).mode;
+    auto policy = make_frequency_policy(fleet.recipe(), parsed->role, fleet.gpu(), slo);
     if (!policy) return std::unexpected(policy.error());
     instance.policy = std::move(*policy);
-    if (needs_latency(recipe->recipe, parsed->role)) {
-      const engine::EngineOptions options;
-      auto& model = kept.models[instance.view.tensor_parallel];
-      if (!model) {
-        auto made = make_step_model(*gpu, *llm, instance.view.tensor_parallel, options);
-        if (!made) return std::unexpected(made.error());
-        model = std::make_unique<engine::StepModel>(std::move(*made));
-      }
-      const auto clocks = clocks_to_profile(recipe->recipe);
-      const auto latency = believe_latency(recipe->recipe, *model, options, clocks);
-      if (!latency) return std::unexpected(latency.error());
-      kept.beliefs.push_back(*latency);
-      instance.beliefs.latency = latency->get();
-    }
+    const auto beliefs = fleet.beliefs(parsed->role, instance.view.tensor_parallel);
+    if (!beliefs) return std::unexpected(beliefs.error());
+    instance.beliefs = *beliefs;
     engines.push_back(std::move(engine));
   }
   return engines;
@@ -149,8 +112,9 @@ Result<int> run(const Flags& flags) {
   if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
   const auto address = live::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
-  NodeBeliefs kept;
-  auto engines = make_engines(flags, kept);
+  auto fleet = LiveFleet::load(flags.fleet);
+  if (!fleet) return std::unexpected(fleet.error());
+  auto engines = make_engines(flags, *fleet);
   if (!engines) return std::unexpected(engines.error());
 
   struct sigaction action {};
@@ -179,7 +143,8 @@ Result<int> run(const Flags& flags) {
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"admin", url}, {"guardian_pid", (*agent)->guardian_pid()}}.dump());
   } else {
-    fmt::print("agent for {} engine(s), recipe {}, metrics on {}/metrics\n", flags.engines.size(), flags.recipe, url);
+    fmt::print("agent for {} engine(s), recipe {}, metrics on {}/metrics\n", flags.engines.size(), flags.fleet.recipe,
+               url);
   }
   std::fflush(stdout);
   (*agent)->run(stop_wanted);
@@ -195,15 +160,13 @@ Result<int> run(const Flags& flags) {
 void add_agent(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("agent", "Set this node's GPU clocks by a recipe's frequency policy");
   auto flags = std::make_shared<Flags>();
+  flags->fleet.recipe = "static-max";
   command
       ->add_option(
           "--engine", flags->engines,
           "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics, and its GPUs by index or UUID")
       ->required();
-  command->add_option("--recipe", flags->recipe, "Whose frequency policy to run (recipes/)")->capture_default_str();
-  command->add_option("--set", flags->overrides, "key=value: changes a recipe key");
-  command->add_option("--gpu", flags->gpu, "What kind of GPU it is (specs/gpus)")->capture_default_str();
-  command->add_option("--llm", flags->llm, "The model the engines serve (specs/llms)")->capture_default_str();
+  add_fleet_flags(*command, flags->fleet);
   command->add_option("--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none")

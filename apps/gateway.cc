@@ -7,9 +7,8 @@
 
 #include "commands.h"
 #include "compose.h"
-#include "config/load.h"
 #include "live/gateway/gateway.h"
-#include "locate.h"
+#include "live_fleet.h"
 
 namespace wattle::apps {
 
@@ -20,15 +19,34 @@ struct GatewayFlags {
   std::string admin = "127.0.0.1:8001";
   std::vector<std::string> workers;
   std::vector<std::string> models;
-  std::string recipe;
+  FleetFlags fleet;
   int threads = 2;
   double ttft_slo_ms = 0;
   double itl_slo_ms = 0;
   std::int64_t max_requests = 4096;
   std::uint64_t max_body_bytes = 8ULL << 20;
   double drain_s = 10;
+  std::int32_t default_max_tokens = 4096;
   std::uint64_t seed = 1;
 };
+
+/// The recipe over the workers there are; fills in what is believed of them.
+Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptions& options) {
+  std::vector<RoutedInstance> instances;
+  for (auto& worker : options.workers) {
+    const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
+    if (!capacity) return std::unexpected(capacity.error());
+    worker.kv_capacity_tokens = *capacity;
+    const auto beliefs = fleet.beliefs(worker.role, worker.tensor_parallel);
+    if (!beliefs) return std::unexpected(beliefs.error());
+    instances.push_back({worker.role, options.core.slo, *beliefs});
+  }
+  live::GatewayPolicies made;
+  auto dispatch = make_dispatch_policies(fleet.recipe(), instances);
+  if (!dispatch) return std::unexpected(dispatch.error());
+  made.dispatch = std::move(*dispatch);
+  return made;
+}
 
 Result<void> run_gateway(const GatewayFlags& flags) {
   live::GatewayOptions options;
@@ -49,16 +67,19 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.models = flags.models;
   options.threads = flags.threads;
   options.seed = flags.seed;
+  options.default_max_tokens = flags.default_max_tokens;
   options.core.max_requests = flags.max_requests;
   options.listen.limits.body_bytes = flags.max_body_bytes;
   if (flags.ttft_slo_ms > 0) options.core.slo.ttft = Span::from_seconds(flags.ttft_slo_ms * 1e-3);
   if (flags.itl_slo_ms > 0) options.core.slo.itl = Span::from_seconds(flags.itl_slo_ms * 1e-3);
 
-  control::DispatchPolicies policies;
-  if (!flags.recipe.empty()) {
-    const auto recipe = config::load_recipe(flags.recipe, {}, project());
-    if (!recipe) return std::unexpected(recipe.error());
-    auto made = make_dispatch_policies(recipe->recipe);
+  LiveFleet fleet;
+  live::GatewayPolicies policies;
+  if (!flags.fleet.recipe.empty()) {
+    auto loaded = LiveFleet::load(flags.fleet);
+    if (!loaded) return std::unexpected(loaded.error());
+    fleet = std::move(*loaded);
+    auto made = make_policies(fleet, options);
     if (!made) return std::unexpected(made.error());
     policies = std::move(*made);
   }
@@ -94,9 +115,17 @@ void add_gateway(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--admin", flags->admin, "HOST:PORT of the admin plane: /metrics, /health, /workers")
       ->capture_default_str();
-  command->add_option("--worker", flags->workers, "an engine: URL or URL=prefill|decode|colocated; repeatable");
+  command->add_option("--worker", flags->workers,
+                      "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N]; repeatable. fpm: where it "
+                      "publishes forward-pass metrics; without, its load is inferred from the streams relayed");
   command->add_option("--model", flags->models, "a model name clients may ask for; repeatable")->required();
-  command->add_option("--recipe", flags->recipe, "policies by recipe name or file; without it: least assigned");
+  add_fleet_flags(*command, flags->fleet);
+  command->get_option("--recipe")->description("Policies by recipe name or file; without it: least assigned");
+  command
+      ->add_option("--default-max-tokens", flags->default_max_tokens,
+                   "what policies take as the most output tokens of a request that does not say")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--threads", flags->threads, "data-plane threads")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "config/load.h"
+#include "engine_flags.h"
 #include "locate.h"
 #include "mock_engine/api.h"
 #include "profiles.h"
@@ -151,20 +152,18 @@ void add_mock_engine(CLI::App& app, int& exit_code) {
   command->add_option("--fpm", flags->fpm, "ZeroMQ endpoint for forward-pass metrics, or off")->capture_default_str();
   command->add_option("--id", flags->id, "Worker and engine id")->capture_default_str();
   command->add_option("--seed", flags->seed, "Of the output lengths nobody asked for")->capture_default_str();
-  command->add_option("--max-num-seqs", flags->engine.max_num_seqs, "Requests running at once")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  command->add_option("--max-num-batched-tokens", flags->engine.max_num_batched_tokens, "Tokens per step")
-      ->check(CLI::Range(16, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--block-size", flags->engine.block_size, "KV tokens per block")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  add_engine_flags(*command, flags->engine);
   command
       ->add_option("--link-bytes-per-s", flags->link.bandwidth_bytes_per_s,
                    "prefill: bandwidth of the KV hand-over, bytes/s; 0 = instantly")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command
+      ->add_option_function<double>(
+          "--link-latency-ms", [flags](double ms) { flags->link.latency = Span::from_seconds(ms * 1e-3); },
+          "prefill: from the last byte of a hand-over leaving to its arrival")
+      ->check(CLI::NonNegativeNumber)
+      ->default_str("0.5");
   command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command->add_flag("--die-with-parent", flags->with_parent, "End when the process that started it ends");
   command->callback([flags, &exit_code] {

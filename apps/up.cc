@@ -15,6 +15,7 @@
 
 #include "child.h"
 #include "commands.h"
+#include "engine_flags.h"
 #include "fake_nvml/virtual_gpu.h"
 #include "journal/run_directory.h"
 #include "live/clock.h"
@@ -137,7 +138,8 @@ class House {
   House(const House&) = delete;
   House& operator=(const House&) = delete;
 
-  Result<void> build(const config::LoadedScenario& loaded, const UpFlags& flags);
+  Result<void> build(const config::LoadedScenario& loaded, const std::vector<config::Override>& recipe_overrides,
+                     const UpFlags& flags);
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
   [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
   [[nodiscard]] const std::vector<Engine>& engines() const { return engines_; }
@@ -163,7 +165,8 @@ class House {
   std::string admin_url_;
 };
 
-Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& flags) {
+Result<void> House::build(const config::LoadedScenario& loaded, const std::vector<config::Override>& recipe_overrides,
+                          const UpFlags& flags) {
   const auto& scenario = loaded.scenario;
   std::filesystem::create_directories(folder_);
   std::int32_t gpus = 0;
@@ -181,12 +184,13 @@ Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& f
                                                 fake::kMaxGpus, gpus));
   }
   // Children find the virtual GPUs through this variable, as they would find real ones through the driver.
-  const auto board =
-      fmt::format("{},count={},name={},clock_min={},clock_max={},power_limit_w={:.0f}", (folder_ / "gpus").string(),
-                  gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value());
+  const auto board = fmt::format(
+      "{},count={},name={},clock_min={},clock_max={},power_limit_w={:.0f},call_ms={},transition_ms={}",
+      (folder_ / "gpus").string(), gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
+      scenario.clock_delays.call.ns() / 1'000'000, scenario.clock_delays.transition.ns() / 1'000'000);
   setenv(fake::kBoardVariable, board.c_str(), 1);
 
-  const auto& engine = scenario.engine;
+  const auto engine = engine_arguments(scenario.engine);
   std::int32_t next_gpu = 0;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
@@ -195,28 +199,26 @@ Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& f
       made.role = pool.role;
       for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(next_gpu++));
       const auto name = fmt::format("{}-{}", role_name(pool.role), engines_.size());
-      const auto line = launch(name, {"mock-engine",
-                                      "--json",
-                                      "--gpu",
-                                      pool.gpu,
-                                      "--llm",
-                                      scenario.llm,
-                                      "--role",
-                                      role_name(pool.role),
-                                      "--tp",
-                                      std::to_string(pool.tensor_parallel),
-                                      "--gpus",
-                                      fmt::format("{}", fmt::join(made.gpus, ",")),
-                                      "--id",
-                                      name,
-                                      "--max-num-seqs",
-                                      std::to_string(engine.max_num_seqs),
-                                      "--max-num-batched-tokens",
-                                      std::to_string(engine.max_num_batched_tokens),
-                                      "--block-size",
-                                      std::to_string(engine.block_size),
-                                      "--link-bytes-per-s",
-                                      number(scenario.link.bandwidth_bytes_per_s)});
+      std::vector<std::string> mock{"mock-engine",
+                                    "--json",
+                                    "--gpu",
+                                    pool.gpu,
+                                    "--llm",
+                                    scenario.llm,
+                                    "--role",
+                                    role_name(pool.role),
+                                    "--tp",
+                                    std::to_string(pool.tensor_parallel),
+                                    "--gpus",
+                                    fmt::format("{}", fmt::join(made.gpus, ",")),
+                                    "--id",
+                                    name,
+                                    "--link-bytes-per-s",
+                                    number(scenario.link.bandwidth_bytes_per_s),
+                                    "--link-latency-ms",
+                                    number(scenario.link.latency.millis())};
+      mock.insert(mock.end(), engine.begin(), engine.end());
+      const auto line = launch(name, mock);
       if (!line) return std::unexpected(line.error());
       const auto json = nlohmann::json::parse(*line, nullptr, false);
       if (json.is_discarded()) return external_failure(name, "said '" + *line + "' instead of where it listens");
@@ -226,12 +228,13 @@ Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& f
     }
   }
 
-  std::vector<std::string> agent{"agent",    "--json",
-                                 "--recipe", flags.recipe,
-                                 "--gpu",    scenario.pools.front().gpu,
-                                 "--llm",    scenario.llm,
-                                 "--nvml",   WATTLE_FAKE_NVML_LIBRARY,
-                                 "--state",  (folder_ / "agent-locks").string()};
+  std::vector<std::string> fleet{"--recipe", flags.recipe, "--gpu", scenario.pools.front().gpu, "--llm", scenario.llm};
+  fleet.insert(fleet.end(), engine.begin(), engine.end());
+  for (const auto& override : recipe_overrides) {
+    fleet.insert(fleet.end(), {"--set", fmt::format("{}={}", override.key, override.text)});
+  }
+  std::vector<std::string> agent{
+      "agent", "--json", "--nvml", WATTLE_FAKE_NVML_LIBRARY, "--state", (folder_ / "agent-locks").string()};
   std::vector<std::string> gateway{"gateway",
                                    "--listen",
                                    fmt::format("127.0.0.1:{}", flags.port),
@@ -239,12 +242,14 @@ Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& f
                                    fmt::format("127.0.0.1:{}", flags.admin_port),
                                    "--model",
                                    scenario.llm,
-                                   "--recipe",
-                                   flags.recipe,
                                    "--threads",
                                    "2",
+                                   "--default-max-tokens",
+                                   std::to_string(scenario.workload.max_output_tokens),
                                    "--seed",
                                    std::to_string(scenario.seed)};
+  agent.insert(agent.end(), fleet.begin(), fleet.end());
+  gateway.insert(gateway.end(), fleet.begin(), fleet.end());
   if (scenario.slo.ttft) {
     agent.insert(agent.end(), {"--ttft-ms", number(scenario.slo.ttft->millis())});
     gateway.insert(gateway.end(), {"--ttft-slo-ms", number(scenario.slo.ttft->millis())});
@@ -256,7 +261,8 @@ Result<void> House::build(const config::LoadedScenario& loaded, const UpFlags& f
   for (const auto& made : engines_) {
     agent.insert(agent.end(),
                  {"--engine", fmt::format("{}={}@{}", made.fpm, fmt::join(made.gpus, ","), role_name(made.role))});
-    gateway.insert(gateway.end(), {"--worker", fmt::format("{}={}", made.url, role_name(made.role))});
+    gateway.insert(gateway.end(), {"--worker", fmt::format("{}={},fpm={},tp={}", made.url, role_name(made.role),
+                                                           made.fpm, made.gpus.size())});
   }
   if (const auto line = launch("agent", agent); !line) return std::unexpected(line.error());
   const auto line = launch("gateway", gateway);
@@ -347,7 +353,7 @@ Result<int> up(const UpFlags& flags) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   House house(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
-  if (auto built = house.build(*loaded, flags); !built) return std::unexpected(built.error());
+  if (auto built = house.build(*loaded, overrides->recipe, flags); !built) return std::unexpected(built.error());
 
   const auto nvml = live::Nvml::open(WATTLE_FAKE_NVML_LIBRARY);
   if (!nvml) return std::unexpected(nvml.error());

@@ -1,6 +1,7 @@
 #include "control/dispatcher.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -109,7 +110,7 @@ bool Dispatcher::try_start(const Request& request, InstanceId bound, Instant now
   const InstanceId id = bound != kNoInstance ? bound : pick(journal::DecisionKind::RoutePrefill, request, now);
   if (id == kNoInstance) return false;
   assign(id, request, +1);
-  const bool fresh = flights_.emplace(request.id.value(), Flight{request, id, kNoInstance}).second;
+  const bool fresh = flights_.emplace(request.id.value(), Flight{request, id, kNoInstance, false}).second;
   WATTLE_CHECK(fresh, "a request id is dispatched once");
   ++counts_.in_flight;
   auto& admission = policies_.admission;
@@ -164,12 +165,20 @@ void Dispatcher::first_token(RequestId id, Instant now) {
 
 void Dispatcher::prefill_done(RequestId id, Instant now) {
   const auto found = flights_.find(id.value());
+  if (found != flights_.end() && std::exchange(found->second.prefilling, false)) {
+    return assign(found->second.prefill, found->second.request, -1);
+  }
+  bind(id, false, now);
+}
+
+void Dispatcher::bind(RequestId id, bool prefilling, Instant now) {
+  const auto found = flights_.find(id.value());
   if (found == flights_.end()) return;                   // cancelled meanwhile
   if (found->second.decode != kNoInstance) return;       // told twice
   const Flight flight = found->second;                   // a copy: the port may call back and erase it
   if (at(flight.prefill).role != Role::Prefill) return;  // colocated: there is no second leg
   const InstanceId decode = pick(journal::DecisionKind::RouteDecode, flight.request, now);
-  assign(flight.prefill, flight.request, -1);
+  if (!prefilling || decode == kNoInstance) assign(flight.prefill, flight.request, -1);
   if (decode == kNoInstance) {
     flights_.erase(found);
     --counts_.in_flight;
@@ -179,6 +188,7 @@ void Dispatcher::prefill_done(RequestId id, Instant now) {
     return;
   }
   found->second.decode = decode;
+  found->second.prefilling = prefilling;
   assign(decode, flight.request, +1);
   port_.hand_over(flight.request, flight.prefill, decode, now);
 }
@@ -188,6 +198,7 @@ void Dispatcher::left(const Outcome& outcome, Instant now) {
   if (found == flights_.end()) return;
   const Flight& flight = found->second;
   assign(flight.decode == kNoInstance ? flight.prefill : flight.decode, flight.request, -1);
+  if (flight.prefilling) assign(flight.prefill, flight.request, -1);
   flights_.erase(found);
   --counts_.in_flight;
   ++counts_.left;

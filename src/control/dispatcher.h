@@ -50,12 +50,17 @@ class Dispatcher {
   /// The prefill leg has produced its first token (P/D only): binds the decode instance now, not earlier. Without an
   /// accepting decode instance the request is refused. Ignored for requests that are gone or already handed over.
   void prefill_done(RequestId id, Instant now);
+  /// Both legs at once (SGLang's bootstrap): binds the decode instance while prefill has yet to run. From within
+  /// DispatchPort::start, or later; prefill_done() then only frees the prefill instance. As prefill_done() otherwise.
+  void bind_decode(RequestId id, Instant now) { bind(id, true, now); }
   /// A dispatched request is gone, whatever its fate. Frees its place and retries held requests. Ignored when unknown.
   void left(const Outcome& outcome, Instant now);
   /// A held request's client went away. False when it is not held (any more).
   bool cancel_held(RequestId id, Instant now);
 
   void report(const StepReport& report);
+  /// Reports stopped although work is in flight.
+  void lost(InstanceId id) { at(id).telemetry = Telemetry::Lost; }
   void set_accepting(InstanceId id, bool accepting, Instant now);
   /// The fleet grew. The id is the next position, whatever view.id says; ids are never reused.
   InstanceId add_instance(InstanceView view, Instant now);
@@ -68,6 +73,7 @@ class Dispatcher {
     Request request;
     InstanceId prefill = kNoInstance;
     InstanceId decode = kNoInstance;
+    bool prefilling = false;  ///< the prefill instance counts it, too: bind_decode() was early
   };
   struct Held {
     std::int64_t key;
@@ -82,6 +88,8 @@ class Dispatcher {
   };
 
   InstanceId pick(journal::DecisionKind kind, const Request& request, Instant now);
+  /// `prefilling`: the prefill instance goes on counting it.
+  void bind(RequestId id, bool prefilling, Instant now);
   void hold(const Request& request, Instant now);
   /// `bound`: where admission wants it; kNoInstance: routing chooses.
   bool try_start(const Request& request, InstanceId bound, Instant now);

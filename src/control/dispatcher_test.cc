@@ -124,6 +124,33 @@ class DispatcherTest : public ::testing::Test {
   Journal journal;
 };
 
+TEST_F(DispatcherTest, BothLegsAtOnceAreCountedAtBothUntilPrefillEnds) {
+  auto dispatcher = make(fleet({Role::Prefill, Role::Decode}), {});
+  driver.on_start = [&](const Request& r) { dispatcher.bind_decode(r.id, Instant{}); };
+  const auto assigned = [&](std::size_t i) { return dispatcher.instances()[i].assigned_requests; };
+  dispatcher.arrive(request(0), Instant{});
+  EXPECT_EQ(driver.where.at(RequestId{0}).instance, InstanceId{1});
+  EXPECT_EQ(assigned(0), 1);
+  EXPECT_EQ(assigned(1), 1);
+  dispatcher.prefill_done(RequestId{0}, Instant{});
+  dispatcher.prefill_done(RequestId{0}, Instant{});  // told twice
+  EXPECT_EQ(assigned(0), 0);
+  EXPECT_EQ(assigned(1), 1);
+  dispatcher.left(outcome(request(0)), Instant{});
+  EXPECT_EQ(assigned(1), 0);
+  // One that leaves while both run gives both places back.
+  dispatcher.arrive(request(1), Instant{});
+  dispatcher.left(outcome(request(1)), Instant{});
+  EXPECT_EQ(assigned(0), 0);
+  EXPECT_EQ(assigned(1), 0);
+  // Nobody to decode: refused, and the prefill instance no longer counts it.
+  dispatcher.set_accepting(InstanceId{1}, false, Instant{});
+  dispatcher.arrive(request(2), Instant{});
+  EXPECT_EQ(driver.where.at(RequestId{2}).place, Driver::Place::Refused);
+  EXPECT_EQ(assigned(0), 0);
+  EXPECT_EQ(dispatcher.counts().in_flight, 0);
+}
+
 TEST_F(DispatcherTest, HeldRequestsLeaveInThePolicysOrderAndTiesInArrivalOrder) {
   auto policies = bounded(1, 10);
   policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Enforce};

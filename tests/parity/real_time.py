@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Real time against simulation: the same requests through real processes (mock engines, agent, gateway over loopback,
-virtual GPUs) and through the simulator. Tolerances: TTFT and ITL attainment within 3 points, energy within 5 %."""
+virtual GPUs) and through the simulator. Tolerances: TTFT and ITL attainment within 3 points, energy within 5 %.
+Usage: real_time.py WATTLE [arguments of wattle up]..."""
 import json
 import subprocess
 import sys
@@ -9,9 +10,7 @@ ATTAINMENT_POINTS = 3.0
 ENERGY_PERCENT = 5.0
 
 wattle = sys.argv[1]
-# Objectives away from the edge, so that what is compared is the system and not the scheduler of a busy test machine.
-command = [wattle, "up", "--for", "30s", "--json", "--port", "0", "--admin-port", "0", "--recipe", "eco-freq",
-           "--set", "slo.itl_ms=60", "--set", "workload.rate_scale=1.5"]
+command = [wattle, "up", "--json", "--port", "0", "--admin-port", "0", *sys.argv[2:]]
 done = subprocess.run(command, capture_output=True, text=True, timeout=180)
 if done.returncode != 0:
     sys.exit(f"wattle up ended with {done.returncode}: {done.stderr}{done.stdout}")
@@ -34,7 +33,7 @@ for key in ("ttft_attainment", "itl_attainment"):
     compare(key, run["slo"][key], simulated[key], (run["slo"][key] - simulated[key]) * 100, ATTAINMENT_POINTS, "points")
 energy, expected = run["energy_j"], simulated["same_recipe_energy_j"]
 compare("energy_j", energy, expected, (energy / expected - 1) * 100, ENERGY_PERCENT, "%")
-if run["requests"]["finished"] != run["requests"]["arrived"] or run["requests"]["arrived"] < 50:
+if run["requests"]["finished"] != run["requests"]["arrived"] or run["requests"]["arrived"] < 30:
     failed = True
     print(f"requests: {run['requests']}")
 sys.exit(1 if failed else 0)

@@ -13,31 +13,33 @@ constexpr std::int64_t kStragglerDepth = 64;
 
 AgentCore::AgentCore(std::vector<AgentInstance> instances, AgentCoreOptions options, control::ClockPort& port,
                      journal::Sink& sink)
-    : options_(options) {
+    : options_(options), port_(port), sink_(sink) {
   entries_.reserve(instances.size());
-  for (auto& i : instances) {
-    entries_.push_back(
-        Entry{control::Throttle(i.view, std::move(i.policy), i.mode, i.beliefs, port, sink), {}, -1, {}});
-  }
+  for (auto& i : instances) add(std::move(i));
 }
 
-void AgentCore::report(const StepReport& report, Instant now) {
+void AgentCore::add(AgentInstance i) {
+  entries_.push_back(
+      Entry{control::Throttle(i.view, std::move(i.policy), i.mode, i.beliefs, port_, sink_), {}, -1, {}});
+}
+
+bool AgentCore::report(const StepReport& report, Instant now) {
   const auto found =
       std::ranges::find_if(entries_, [&](const Entry& e) { return e.throttle.view().id == report.instance; });
   if (found == entries_.end()) {
     ++unknown_;
-    return;
+    return false;
   }
   Entry& entry = *found;
   if (entry.sequence >= 0) {
     const std::int64_t ahead = report.sequence - entry.sequence;
     if (ahead == 0) {
       ++entry.counts.duplicates;
-      return;
+      return false;
     }
     if (ahead < 0 && ahead >= -kStragglerDepth && report.sequence > 1) {
       ++entry.counts.late;
-      return;
+      return false;
     }
     if (ahead < 0) {
       ++entry.counts.restarts;
@@ -55,6 +57,7 @@ void AgentCore::report(const StepReport& report, Instant now) {
   } else {
     entry.throttle.idle(now);
   }
+  return true;
 }
 
 void AgentCore::tick(Instant now) {

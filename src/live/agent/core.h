@@ -36,8 +36,10 @@ class AgentCore {
   AgentCore(std::vector<AgentInstance> instances, AgentCoreOptions options, control::ClockPort& port,
             journal::Sink& sink);
 
-  /// A report has arrived. Reports of unknown instances are counted and dropped.
-  void report(const StepReport& report, Instant now);
+  /// The node grew. Its instance's id must be new.
+  void add(AgentInstance instance);
+  /// A report has arrived. False: dropped and counted (unknown instance, seen before, late).
+  bool report(const StepReport& report, Instant now);
   /// Declares telemetry lost where it is due.
   void tick(Instant now);
   /// When tick() next has something to do; never() = nothing is in flight.
@@ -60,6 +62,8 @@ class AgentCore {
     bool lost = false;
   };
   AgentCoreOptions options_;
+  control::ClockPort& port_;
+  journal::Sink& sink_;
   std::vector<Entry> entries_;
   std::int64_t unknown_ = 0;
 };

@@ -59,6 +59,7 @@ class Core final : private control::DispatchPort {
   void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally, Instant now);
 
   void report(const StepReport& report) { dispatcher_.report(report); }
+  void lost(InstanceId id) { dispatcher_.lost(id); }
   InstanceId add_instance(InstanceView view, Instant now);
   void set_accepting(InstanceId id, bool accepting, Instant now);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "live/clock.h"
 #include "live/gateway/leg_nixl.h"
@@ -88,6 +89,7 @@ void Flight::send(std::string_view body) {
 void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
   if (over_) return;
   worker_ = worker;
+  seat_.wait_at(worker, request_.prompt_tokens);
   if (worker->role != Role::Prefill) {
     leg_ = Leg::Final;
     return send(exchange_->body());
@@ -102,6 +104,7 @@ void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
 void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
   if (over_) return;
   worker_ = decode;
+  seat_.wait_at(decode, 0);
   leg_ = Leg::Final;
   const std::string params = nixl::transfer_params(std::move(answer_));
   if (params.empty()) {
@@ -115,6 +118,7 @@ void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
 void Flight::on_refuse(Refusal refusal, const char* reason) {
   if (over_) return;
   over_ = true;  // the core has booked it as rejected
+  seat_.leave();
   ApiError error;
   error.status = refusal == Refusal::Busy ? 429 : 503;
   error.type = refusal == Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
@@ -174,7 +178,7 @@ void Flight::relay_events(std::string_view bytes) {
   parser_.feed(bytes);
   while (const auto event = parser_.next()) {
     const ChunkFacts facts = read_chunk(event->data);
-    if (facts.token) tally_.token(now());
+    if (facts.token) token_came();
     if (facts.done) done_seen_ = true;
     if (facts.completion_tokens >= 0) usage_tokens_ = facts.completion_tokens;
   }
@@ -197,8 +201,19 @@ void Flight::relay_events(std::string_view bytes) {
   tail_.append(bytes.substr(complete));
 }
 
+void Flight::token_came() {
+  tally_.token(now());
+  if (tally_.count() > 1) {
+    ++untold_tokens_;
+    return;
+  }
+  seat_.decode(request_.prompt_tokens + 1);
+  deck_.control.first_token(request_.id);
+}
+
 void Flight::on_turn() {
   now_fresh_ = false;
+  seat_.grow(std::exchange(untold_tokens_, 0));
   if (over_ || !begun_ || exchange_->unsent_bytes() <= kUnsentMax) return;
   call_->pause();
   exchange_->on_drained([call = call_] { call->resume(); });
@@ -255,6 +270,7 @@ void Flight::fail(int status, const char* reason, std::string_view message) {
 
 void Flight::end(Fate fate, const char* reason) {
   over_ = true;
+  seat_.leave();
   exchange_.reset();
   call_.reset();
   if (fate != Fate::Cancelled) deck_.metrics.answered(status_);

@@ -44,6 +44,7 @@ class Flight final : public Passenger, public ResponseHandler, public std::enabl
   void send(std::string_view body);
   void relay_events(std::string_view bytes);
   void prefill_answered();
+  void token_came();
   void fail(int status, const char* reason, std::string_view message);
   void end(Fate fate, const char* reason);
   [[nodiscard]] Instant now();
@@ -57,6 +58,8 @@ class Flight final : public Passenger, public ResponseHandler, public std::enabl
   std::string headers_;     ///< sent upstream on every leg
   std::string request_id_;  ///< X-Request-Id, the client's or ours
   std::shared_ptr<const Worker> worker_;
+  StreamSeat seat_;
+  std::int64_t untold_tokens_ = 0;  ///< relayed and not yet in seat_
   std::shared_ptr<Call> call_;
   Leg leg_ = Leg::None;
   std::string leg_body_;  ///< when it is not the client's own

@@ -14,6 +14,7 @@
 #include "live/gateway/metrics.h"
 #include "live/gateway/openai.h"
 #include "live/gateway/strand.h"
+#include "live/gateway/telemetry_feed.h"
 #include "live/transport/client.h"
 
 namespace wattle::live {
@@ -36,6 +37,12 @@ const char* text_of(Role role) {
 
 void answer_error(Exchange& exchange, const ApiError& error, std::string_view extra = {}) {
   exchange.respond(error.status, kJson, error_json(error), extra);
+}
+
+const char* text_of(ViewSource source) { return source == ViewSource::StepReports ? "step-reports" : "streams"; }
+
+const char* text_of(Telemetry telemetry) {
+  return telemetry == Telemetry::Fresh ? "fresh" : telemetry == Telemetry::Idle ? "idle" : "lost";
 }
 
 ApiError not_found(std::string_view path) {
@@ -61,8 +68,11 @@ struct Gateway::Impl {
   ControlStrand control;
   std::vector<std::unique_ptr<HttpClient>> clients;  ///< by loop of the pool
   std::vector<std::unique_ptr<FlightDeck>> decks;
-  std::unique_ptr<HttpClient> prober;  ///< on the admin loop
-  std::vector<WorkerState> workers;    ///< on the control strand only
+  std::unique_ptr<HttpClient> prober;          ///< on the admin loop
+  std::vector<WorkerState> workers;            ///< on the control strand only
+  std::vector<GatewayPolicies::Clock> clocks;  ///< by worker, until it is added
+  std::unique_ptr<TelemetryFeed> feed;         ///< null until some worker sends step reports
+  std::mutex feed_mutex;                       ///< its creation
   std::atomic<std::int64_t> next_id{1};
   std::atomic<bool> disaggregated{false};  ///< some worker has the prefill role
   std::atomic<bool> stopping{false};
@@ -70,30 +80,53 @@ struct Gateway::Impl {
   std::unique_ptr<HttpServer> admin;
   bool stopped = false;
 
-  Impl(const GatewayOptions& o, control::DispatchPolicies policies, journal::Sink& sink)
-      : options(o), pool(std::max(1, o.threads)), control(std::move(policies), o.seed, o.core, sink) {}
+  Impl(const GatewayOptions& o, GatewayPolicies policies, journal::Sink& sink)
+      : options(o),
+        pool(std::max(1, o.threads)),
+        control(std::move(policies.dispatch), o.seed, o.core, {{o.lost_after}, policies.port}, sink),
+        clocks(std::move(policies.clocks)) {}
 
   // ---- workers -----------------------------------------------------------------------------------------------------
-  Result<std::int32_t> add_worker(const WorkerOptions& wanted, std::string_view where) {
+  Result<InstanceId> add_worker(const WorkerOptions& wanted, std::string_view where) {
     auto endpoint = resolve_endpoint(wanted.url, where);
     if (!endpoint) return std::unexpected(endpoint.error());
     auto shared = std::make_shared<const Endpoint>(std::move(*endpoint));
     if (wanted.role == Role::Prefill) disaggregated = true;
-    std::int32_t id = -1;
+    InstanceId id = kNoInstance;
     control.run_and_wait([&](Core& core, Instant now) {
       InstanceView view;
       view.role = wanted.role;
       view.tensor_parallel = wanted.tensor_parallel;
       view.weight = wanted.weight;
+      view.kv_capacity_tokens = wanted.kv_capacity_tokens;
       view.accepting = false;
-      const InstanceId fresh = core.add_instance(view, now);
-      auto worker = std::make_shared<const Worker>(Worker{fresh, wanted.role, shared});
-      control.add_worker(worker);
-      workers.push_back({worker, wanted, 0, false, false});
-      id = fresh.value();
-      if (!options.probe_health) set_up(core, fresh, true, now);
+      AgentInstance clock;
+      if (workers.size() < clocks.size()) {
+        auto& hosted = clocks[workers.size()];
+        clock.policy = std::move(hosted.policy);
+        clock.mode = hosted.mode;
+        clock.beliefs = hosted.beliefs;
+      }
+      id = control.add_worker(view, shared, std::move(clock), !wanted.step_reports.empty(), now);
+      workers.push_back({control.worker(id), wanted, 0, false, false});
+      if (!options.probe_health) set_up(core, id, true, now);
     });
     return id;
+  }
+
+  /// The step reports of a worker added after the start.
+  Result<void> listen_to(const FpmSubscriber::Source& source) {
+    const std::lock_guard lock(feed_mutex);
+    return feed ? feed->add(source) : start_feed({source});
+  }
+
+  Result<void> start_feed(const std::vector<FpmSubscriber::Source>& sources) {
+    auto started = TelemetryFeed::start(
+        sources, [this](const StepReport& report, Instant received) { control.report(report, received); },
+        [this] { control.tick(); });
+    if (!started) return std::unexpected(started.error());
+    feed = std::move(*started);
+    return {};
   }
 
   void set_up(Core& core, InstanceId id, bool up, Instant now) {
@@ -101,6 +134,14 @@ struct Gateway::Impl {
     if (state.removed && up) return;
     state.up = up;
     core.set_accepting(id, up, now);
+  }
+
+  /// What runs there goes on to its end.
+  void remove(InstanceId id) {
+    control.run_and_wait([&](Core& core, Instant now) {
+      workers[static_cast<std::size_t>(id.value())].removed = true;
+      set_up(core, id, false, now);
+    });
   }
 
   void probed(InstanceId id, bool healthy) {
@@ -187,16 +228,18 @@ struct Gateway::Impl {
     request.id = RequestId(next_id.fetch_add(1, std::memory_order_relaxed));
     request.arrival = steady_now();
     request.prompt_tokens = asked->prompt_tokens;
-    request.max_tokens = asked->max_tokens;
-    if (const auto hint = exchange->headers().get("X-Wattle-Prompt-Tokens"); !hint.empty()) {
-      std::int32_t tokens = 0;
-      const auto [end, ec] = std::from_chars(hint.data(), hint.data() + hint.size(), tokens);
-      if (ec != std::errc() || end != hint.data() + hint.size() || tokens < 1) {
-        return refuse({400, "X-Wattle-Prompt-Tokens must be a positive integer", "invalid_request_error",
-                       "X-Wattle-Prompt-Tokens", ""});
-      }
-      request.prompt_tokens = tokens;
-    }
+    request.max_tokens = asked->max_tokens > 0 ? asked->max_tokens : options.default_max_tokens;
+    // What a client knows better than we can guess.
+    const auto hint = [&](const char* name, std::int32_t& tokens) {
+      const auto text = exchange->headers().get(name);
+      if (text.empty()) return true;
+      const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), tokens);
+      if (ec == std::errc() && end == text.data() + text.size() && tokens >= 1) return true;
+      refuse({400, fmt::format("{} must be a positive integer", name), "invalid_request_error", name, ""});
+      return false;
+    };
+    if (!hint("X-Wattle-Prompt-Tokens", request.prompt_tokens)) return;
+    if (!hint("X-Wattle-Predicted-Output-Tokens", request.predicted_output_tokens)) return;
     std::make_shared<Flight>(deck, exchange, *asked, request)->take_off();
   }
 
@@ -238,20 +281,25 @@ struct Gateway::Impl {
     std::vector<GatewayMetrics::WorkerRow> rows;
     CoreCounts counts;
     control::DispatchCounts dispatch;
-    control.run_and_wait([&](Core& core, Instant) {
+    Histogram report_to_command_ns;
+    control.run_and_wait([&](Core& core, Instant now) {
       counts = core.counts();
       dispatch = core.dispatch_counts();
+      report_to_command_ns = control.report_to_command_ns();
       for (const auto& state : workers) {
-        const auto& view = core.instances()[static_cast<std::size_t>(state.worker->id.value())];
-        rows.push_back({state.options.url, text_of(view.role), view.accepting, view.assigned_requests});
+        const InstanceId id = state.worker->id;
+        const auto& view = core.instances()[static_cast<std::size_t>(id.value())];
+        rows.push_back({state.options.url, text_of(view.role), view.accepting, view.assigned_requests,
+                        control.telemetry(id), control.source(id, now), now - view.step.start});
       }
     });
-    return metrics.text(counts, dispatch, rows, server ? server->connections() : 0);
+    return metrics.text(counts, dispatch, rows, server ? server->connections() : 0, feed ? feed->drops() : FpmDrops{},
+                        report_to_command_ns);
   }
 
   std::string workers_json(std::int32_t only_id) {
     auto list = nlohmann::ordered_json::array();
-    control.run_and_wait([&](Core& core, Instant) {
+    control.run_and_wait([&](Core& core, Instant now) {
       for (const auto& state : workers) {
         const std::int32_t id = state.worker->id.value();
         if (only_id >= 0 ? id != only_id : state.removed) continue;
@@ -263,7 +311,15 @@ struct Gateway::Impl {
                         {"connection_mode", "http"},
                         {"is_healthy", state.up},
                         {"status", state.removed ? "removed" : (state.up ? "ready" : "not_ready")},
-                        {"active_requests", view.assigned_requests}});
+                        {"active_requests", view.assigned_requests},
+                        {"view",
+                         {{"source", text_of(control.source(view.id, now))},
+                          {"age_ms", std::max(Span(), now - view.step.start).millis()},
+                          {"telemetry", text_of(view.telemetry)},
+                          {"decode_requests", view.step.shape.decode_requests},
+                          {"waiting_requests", view.step.waiting_requests},
+                          {"kv_tokens", view.step.kv_tokens},
+                          {"clock_mhz", view.clock_commanded.value()}}}});
       }
     });
     if (only_id >= 0) return list.empty() ? std::string() : list[0].dump();
@@ -290,9 +346,19 @@ struct Gateway::Impl {
     } else if (type != "regular") {
       return refuse("worker_type", "worker_type must be regular, prefill or decode");
     }
+    if (const auto fpm = body.find("step_reports"); fpm != body.end()) {
+      if (!fpm->is_string()) return refuse("step_reports", "step_reports must be an endpoint like tcp://host:port");
+      wanted.step_reports = fpm->get<std::string>();
+    }
     const auto id = add_worker(wanted, "url");
     if (!id) return refuse("url", id.error().message());
-    exchange.respond(202, kJson, nlohmann::json{{"id", std::to_string(*id)}, {"status", "accepted"}}.dump());
+    if (!wanted.step_reports.empty()) {
+      if (const auto listening = listen_to({wanted.step_reports, *id}); !listening) {
+        remove(*id);
+        return refuse("step_reports", listening.error().message());
+      }
+    }
+    exchange.respond(202, kJson, nlohmann::json{{"id", std::to_string(id->value())}, {"status", "accepted"}}.dump());
   }
 
   void one_worker(Exchange& exchange, std::string_view text) {
@@ -306,10 +372,7 @@ struct Gateway::Impl {
       only(exchange, "GET");
       return;
     }
-    control.run_and_wait([&](Core& core, Instant now) {
-      workers[static_cast<std::size_t>(id)].removed = true;  // what runs there goes on to its end
-      set_up(core, InstanceId(id), false, now);
-    });
+    remove(InstanceId(id));
     exchange.respond(202, kJson, nlohmann::json{{"id", std::to_string(id)}, {"status", "draining"}}.dump());
   }
 
@@ -346,9 +409,14 @@ struct Gateway::Impl {
         problem_json);
     if (!other) return std::unexpected(other.error());
     admin = std::move(*other);
-    for (std::size_t i = 0; i < options.workers.size(); ++i) {
-      const auto added = add_worker(options.workers[i], fmt::format("--worker {}", options.workers[i].url));
+    std::vector<FpmSubscriber::Source> sources;
+    for (const auto& worker : options.workers) {
+      const auto added = add_worker(worker, fmt::format("--worker {}", worker.url));
       if (!added) return std::unexpected(added.error());
+      if (!worker.step_reports.empty()) sources.push_back({worker.step_reports, *added});
+    }
+    if (!sources.empty()) {
+      if (auto started = start_feed(sources); !started) return started;
     }
     ClientOptions probing;
     probing.head_timeout = Span::s(2);
@@ -367,6 +435,7 @@ struct Gateway::Impl {
     stopping = true;
     if (server) server->stop(grace);
     if (admin) admin->stop(Span());
+    feed.reset();
     if (prober) run_on(admin_pool.at(0), [&] { prober.reset(); });
     for (int i = 0; i < static_cast<int>(clients.size()); ++i) {
       run_on(pool.at(i), [&] { clients[static_cast<std::size_t>(i)].reset(); });
@@ -379,7 +448,7 @@ struct Gateway::Impl {
 Gateway::Gateway(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Gateway::~Gateway() { stop(Span()); }
 
-Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, control::DispatchPolicies policies,
+Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, GatewayPolicies policies,
                                                 journal::Sink& sink) {
   auto gateway = std::unique_ptr<Gateway>(new Gateway(std::make_unique<Impl>(options, std::move(policies), sink)));
   if (auto listening = gateway->impl_->listen(); !listening) return std::unexpected(listening.error());
@@ -395,25 +464,43 @@ CoreCounts Gateway::counts() const {
   return counts;
 }
 
-void Gateway::report(const StepReport& report) {
-  impl_->control.run([report](Core& core, Instant) { core.report(report); });
-}
-
 void Gateway::stop(Span grace) { impl_->stop(grace); }
 
 Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where) {
+  const auto wrong = [&](std::string_view part, std::string_view what) {
+    return bad_input(std::string(where), fmt::format("\"{}\": {}, not \"{}\"", text, what, part));
+  };
   WorkerOptions out;
-  const std::size_t equals = text.rfind('=');
-  out.url = text.substr(0, equals);
-  if (equals == std::string_view::npos) return out;
-  const std::string_view role = text.substr(equals + 1);
+  std::string_view rest = text;
+  const auto next_part = [&] {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    return part;
+  };
+  const std::string_view first = next_part();
+  const std::size_t equals = first.rfind('=');
+  out.url = first.substr(0, equals);
+  const std::string_view role = equals == std::string_view::npos ? "colocated" : first.substr(equals + 1);
   if (role == "prefill") {
     out.role = Role::Prefill;
   } else if (role == "decode") {
     out.role = Role::Decode;
   } else if (role != "colocated") {
-    return bad_input(std::string(where),
-                     fmt::format("\"{}\": the role must be prefill, decode or colocated, not \"{}\"", text, role));
+    return wrong(role, "the role must be prefill, decode or colocated");
+  }
+  while (!rest.empty()) {
+    const std::string_view part = next_part();
+    const std::string_view value = part.substr(std::min(part.find('=') + 1, part.size()));
+    if (part.starts_with("fpm=") && !value.empty()) {
+      out.step_reports = value;
+    } else if (part.starts_with("tp=")) {
+      const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), out.tensor_parallel);
+      if (ec != std::errc() || end != value.data() + value.size() || out.tensor_parallel < 1) {
+        return wrong(value, "tp must be a whole number above 0");
+      }
+    } else {
+      return wrong(part, "after the role come fpm=ENDPOINT and tp=N");
+    }
   }
   return out;
 }

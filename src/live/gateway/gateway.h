@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "control/dispatcher.h"
+#include "control/throttle.h"
 #include "live/gateway/core.h"
 #include "live/transport/client.h"
 #include "live/transport/server.h"
@@ -18,6 +19,21 @@ struct WorkerOptions {
   Role role = Role::Colocated;
   std::int32_t tensor_parallel = 1;
   double weight = 1.0;
+  std::string step_reports;             ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
+  std::int64_t kv_capacity_tokens = 0;  ///< believed; 0 = not known
+};
+
+/// What decides.
+struct GatewayPolicies {
+  control::DispatchPolicies dispatch;
+  struct Clock {
+    std::unique_ptr<policy::FrequencyPolicy> policy;
+    Mode mode = Mode::Enforce;
+    Beliefs beliefs;  ///< outlive the gateway
+  };
+  /// By worker: clocks that are decided here, because they share a projection with admission. Empty: the agents decide.
+  std::vector<Clock> clocks;
+  control::ClockPort* port = nullptr;  ///< where those clocks go; outlives the gateway
 };
 
 struct GatewayOptions {
@@ -27,6 +43,8 @@ struct GatewayOptions {
   std::vector<std::string> models;  ///< names clients may ask for
   std::vector<WorkerOptions> workers;
   CoreOptions core;
+  Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
+  std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
   std::uint64_t seed = 1;
   ClientOptions client;
   Span health_period = Span::s(1);
@@ -34,21 +52,19 @@ struct GatewayOptions {
   bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
 };
 
-/// "http://host:port" or "http://host:port=prefill|decode|colocated".
+/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N].
 Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
 class Gateway {
  public:
   /// Listens on both planes before it returns. `sink` gets decisions and outcomes, one at a time, on changing threads.
-  static Result<std::unique_ptr<Gateway>> start(const GatewayOptions& options, control::DispatchPolicies policies,
+  static Result<std::unique_ptr<Gateway>> start(const GatewayOptions& options, GatewayPolicies policies,
                                                 journal::Sink& sink);
   ~Gateway();  ///< stop() with no grace
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::uint16_t admin_port() const;
   [[nodiscard]] CoreCounts counts() const;
-  /// Engine step reports, for policies that look at them. Any thread.
-  void report(const StepReport& report);
   /// Drains: refuses new connections, lets streams end for up to `grace`.
   void stop(Span grace);
 

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "live/gateway/leg_nixl.h"
 #include "live/gateway/openai.h"
+#include "live/telemetry/fpm_socket.h"
 #include "live/transport/raw_client_test.h"
 
 namespace wattle::live {
@@ -98,13 +99,21 @@ struct Rig {
   Upstream upstream;
   std::unique_ptr<Gateway> gateway;
 
-  explicit Rig(std::vector<Role> roles = {Role::Colocated}, std::int64_t max_requests = 64) {
+  explicit Rig(std::vector<Role> roles = {Role::Colocated}, std::int64_t max_requests = 64,
+               const std::string& step_reports = "") {
     GatewayOptions options;
     options.models = {"m"};
     options.probe_health = false;
     options.core.max_requests = max_requests;
     options.listen.limits.body_bytes = 4096;
-    for (const Role role : roles) options.workers.push_back({upstream.url(), role, 1, 1.0});
+    options.lost_after = Span::ms(300);
+    for (const Role role : roles) {
+      WorkerOptions worker;
+      worker.url = upstream.url();
+      worker.role = role;
+      worker.step_reports = step_reports;
+      options.workers.push_back(worker);
+    }
     auto made = Gateway::start(options, {}, sink);
     EXPECT_TRUE(made.has_value()) << made.error().message();
     gateway = std::move(*made);
@@ -123,6 +132,12 @@ struct Rig {
     RawClient client(gateway->port());
     client.send(bytes);
     return stream ? client.until("0\r\n\r\n") : client.response();
+  }
+  nlohmann::json view() {
+    RawClient client(gateway->admin_port());
+    client.send("GET /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n");
+    const std::string answer = client.response();
+    return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4)).at("view");
   }
   /// Waits until nothing is in flight: outcomes are booked a moment after the last byte was sent.
   CoreCounts settled() {
@@ -290,6 +305,73 @@ TEST(Gateway, AdminPlaneListsAddsAndRemovesWorkers) {
   EXPECT_NE(metrics.find("wattle_gateway_output_sequence_tokens_sum 5\n"), std::string::npos);
   // The data plane does not serve it.
   EXPECT_EQ(rig.ask("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "404");
+}
+
+TEST(Gateway, LooksAtStreamsWhereNoStepReportsCome) {
+  Rig rig;
+  RawClient client(rig.gateway->port());
+  client.send(Rig::chat("park", true));
+  client.until("t0");
+  RawClient other(rig.gateway->port());
+  other.send(Rig::chat("park", true));  // its arrival is what the view is refreshed for
+  other.until("t0");
+  RawClient(rig.gateway->port()).send(Rig::chat("", false));
+  const auto view = rig.view();
+  EXPECT_EQ(view["source"], "streams");
+  EXPECT_EQ(view["telemetry"], "fresh");
+  EXPECT_EQ(view["decode_requests"], 2) << view;
+  EXPECT_EQ(view["kv_tokens"], 2 * (4 + 1)) << "prompt and first token of each";
+  client.close();
+  other.close();
+  rig.settled();
+}
+
+TEST(Gateway, StepReportsGoBeforeStreamsUntilTheyStop) {
+  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "engine").value();
+  Rig rig({Role::Colocated}, 64, publisher.endpoint());
+  StepReport report;
+  report.shape.decode_requests = 7;
+  report.shape.decode_kv_tokens = 700;
+  report.kv_tokens = 900;
+  report.clock = MegaHertz(1005);
+  const auto publish_until = [&](const auto& seen) {
+    while (!seen(rig.view())) {
+      publisher.publish(report, Instant());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  publish_until([](const auto& view) { return view["source"] == "step-reports"; });
+  const auto view = rig.view();
+  EXPECT_EQ(view["decode_requests"], 7);
+  EXPECT_EQ(view["kv_tokens"], 900);
+  EXPECT_EQ(view["clock_mhz"], 1005);
+  EXPECT_EQ(view["telemetry"], "fresh");
+
+  RawClient client(rig.gateway->port());
+  client.send(Rig::chat("park", true));
+  client.until("t0");
+  // Silence with a request in flight: lost, and what the streams show is better than what was reported long ago.
+  for (auto now = rig.view(); now["telemetry"] != "lost"; now = rig.view()) std::this_thread::yield();
+  EXPECT_EQ(rig.view()["source"], "streams");
+  EXPECT_EQ(rig.view()["decode_requests"], 1);
+  publish_until([](const auto& again) { return again["source"] == "step-reports"; });
+  EXPECT_EQ(rig.view()["decode_requests"], 7);
+  EXPECT_EQ(rig.view()["telemetry"], "fresh");
+  client.close();
+  rig.settled();
+}
+
+TEST(Gateway, ReadsWorkersFromText) {
+  const auto worker = parse_worker("http://h:1=decode,fpm=tcp://h:2,tp=4", "--worker").value();
+  EXPECT_EQ(worker.url, "http://h:1");
+  EXPECT_EQ(worker.role, Role::Decode);
+  EXPECT_EQ(worker.step_reports, "tcp://h:2");
+  EXPECT_EQ(worker.tensor_parallel, 4);
+  EXPECT_EQ(parse_worker("http://h:1", "").value().role, Role::Colocated);
+  for (const char* wrong : {"http://h:1=both", "http://h:1=decode,tp=0", "http://h:1=decode,tp=x",
+                            "http://h:1=,fpm=", "http://h:1=decode,color=red"}) {
+    EXPECT_FALSE(parse_worker(wrong, "--worker")) << wrong;
+  }
 }
 
 TEST(Gateway, BooksBalanceUnderConcurrency) {

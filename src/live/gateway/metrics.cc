@@ -75,7 +75,8 @@ void GatewayMetrics::worker_failure(std::string_view worker) {
 void GatewayMetrics::missing_transfer_params() { impl_->missing.Increment(); }
 
 std::string GatewayMetrics::text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
-                                 const std::vector<WorkerRow>& workers, std::int64_t connections) const {
+                                 const std::vector<WorkerRow>& workers, std::int64_t connections, const FpmDrops& drops,
+                                 const Histogram& report_to_command_ns) const {
   std::string out = prometheus::TextSerializer().Serialize(impl_->registry->Collect());
   // The books live on the control strand; they are read there and written here as they are.
   const auto number = [&out](std::string_view name, std::string_view type, std::string_view help, std::int64_t value) {
@@ -98,8 +99,9 @@ std::string GatewayMetrics::text(const CoreCounts& counts, const control::Dispat
          counts.prompt_tokens);
   number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", counts.output_tokens);
   number("wattle_gateway_connections", "gauge", "Open client connections", connections);
-  const auto per_worker = [&](std::string_view name, std::string_view help, auto value) {
-    fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} gauge\n", name, help);
+  const auto per_worker = [&](std::string_view name, std::string_view help, auto value,
+                              std::string_view type = "gauge") {
+    fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
     for (const auto& w : workers) {
       fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\",role=\"{}\"}} {}\n", name, w.url, w.role, value(w));
     }
@@ -108,6 +110,34 @@ std::string GatewayMetrics::text(const CoreCounts& counts, const control::Dispat
              [](const WorkerRow& w) { return w.up ? 1 : 0; });
   per_worker("wattle_gateway_worker_active_requests", "Requests dispatched to the worker and not yet left",
              [](const WorkerRow& w) { return w.active_requests; });
+  per_worker("wattle_gateway_worker_step_reports", "1 while its view comes from step reports, 0 from its streams",
+             [](const WorkerRow& w) { return w.source == ViewSource::StepReports ? 1 : 0; });
+  per_worker("wattle_gateway_worker_view_age_seconds", "Age of what is known of the worker",
+             [](const WorkerRow& w) { return std::max(Span(), w.view_age).seconds(); });
+  const auto reports = [&](std::string_view name, std::string_view help, auto value) {
+    per_worker(
+        name, help, [&](const WorkerRow& w) { return value(w.reports); }, "counter");
+  };
+  reports("wattle_gateway_worker_reports_total", "Step reports taken",
+          [](const TelemetryCounts& c) { return c.accepted; });
+  reports("wattle_gateway_worker_reports_missed_total", "Sequence numbers skipped",
+          [](const TelemetryCounts& c) { return c.missed; });
+  reports("wattle_gateway_worker_reports_duplicate_total", "Dropped: seen before",
+          [](const TelemetryCounts& c) { return c.duplicates; });
+  reports("wattle_gateway_worker_reports_late_total", "Dropped: out of order",
+          [](const TelemetryCounts& c) { return c.late; });
+  number("wattle_gateway_reports_dropped_total", "counter", "Telemetry that could not be read",
+         drops.bad_frames + drops.truncated + drops.wrong_shape + drops.other_version + drops.out_of_range);
+  fmt::format_to(std::back_inserter(out),
+                 "# HELP wattle_gateway_report_to_command_seconds From a step report to the clock it calls for\n"
+                 "# TYPE wattle_gateway_report_to_command_seconds summary\n");
+  for (const double q : {0.5, 0.99}) {
+    fmt::format_to(std::back_inserter(out), "wattle_gateway_report_to_command_seconds{{quantile=\"{}\"}} {}\n", q,
+                   static_cast<double>(report_to_command_ns.quantile(q)) * 1e-9);
+  }
+  fmt::format_to(std::back_inserter(out),
+                 "wattle_gateway_report_to_command_seconds_sum {}\nwattle_gateway_report_to_command_seconds_count {}\n",
+                 static_cast<double>(report_to_command_ns.sum()) * 1e-9, report_to_command_ns.count());
   return out;
 }
 

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "live/gateway/core.h"
+#include "live/gateway/strand.h"
+#include "live/telemetry/fpm_socket.h"
 
 namespace wattle::live {
 
@@ -26,10 +27,14 @@ class GatewayMetrics {
     std::string role;
     bool up = false;
     std::int32_t active_requests = 0;
+    TelemetryCounts reports;
+    ViewSource source = ViewSource::Streams;
+    Span view_age{};
   };
   /// Text exposition format 0.0.4.
   [[nodiscard]] std::string text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
-                                 const std::vector<WorkerRow>& workers, std::int64_t connections) const;
+                                 const std::vector<WorkerRow>& workers, std::int64_t connections, const FpmDrops& drops,
+                                 const Histogram& report_to_command_ns) const;
 
  private:
   struct Impl;

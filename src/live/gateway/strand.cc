@@ -8,14 +8,37 @@
 namespace wattle::live {
 
 ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const CoreOptions& options,
-                             journal::Sink& sink)
-    : core_({}, std::move(policies), seed, options, *this, sink) {}
+                             const WatchOptions& watch, journal::Sink& sink)
+    : core_({}, std::move(policies), seed, options, *this, sink),
+      watch_options_(watch),
+      watch_({}, watch.telemetry, *this, sink) {}
 
 void ControlStrand::arrive(const Request& request, std::shared_ptr<Passenger> passenger) {
   Event event;
   event.kind = Kind::Arrive;
   event.request = request;
   event.passenger = std::move(passenger);
+  post(std::move(event));
+}
+
+void ControlStrand::first_token(RequestId id) {
+  Event event;
+  event.kind = Kind::FirstToken;
+  event.id = id;
+  post(std::move(event));
+}
+
+void ControlStrand::report(const StepReport& report, Instant received) {
+  Event event;
+  event.kind = Kind::Report;
+  event.report = report;
+  event.received = received;
+  post(std::move(event));
+}
+
+void ControlStrand::tick() {
+  Event event;
+  event.kind = Kind::Tick;
   post(std::move(event));
 }
 
@@ -53,26 +76,25 @@ void ControlStrand::run_and_wait(std::function<void(Core&, Instant)> task) {
 }
 
 void ControlStrand::post(Event event) {
-  std::vector<Event> batch;
   std::vector<Delivery> deliveries;
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(event));
     if (busy_) return;  // whoever is in there takes it along
     busy_ = true;
-    batch.swap(queue_);
+    batch_.swap(queue_);
   }
   for (;;) {
-    for (Event& e : batch) handle(e);
+    for (Event& e : batch_) handle(e);
     std::ranges::move(outgoing_, std::back_inserter(deliveries));
     outgoing_.clear();
-    batch.clear();
+    batch_.clear();
     const std::lock_guard lock(mutex_);
     if (queue_.empty()) {
       busy_ = false;
       break;
     }
-    batch.swap(queue_);
+    batch_.swap(queue_);
   }
   // Sending bytes takes far longer than deciding: not while others wait for the strand.
   for (const Delivery& delivery : deliveries) deliver(delivery);
@@ -82,11 +104,22 @@ void ControlStrand::handle(Event& event) {
   const Instant now = last_now_ = std::max(last_now_, steady_now());
   switch (event.kind) {
     case Kind::Arrive:
+      infer_silent(now);
       passengers_.emplace(event.request.id.value(), std::move(event.passenger));
       core_.arrive(event.request, now);
       break;
+    case Kind::FirstToken:
+      core_.first_token(event.id, now);
+      break;
     case Kind::PrefillDone:
+      infer_silent(now);
       core_.prefill_done(event.id, now);
+      break;
+    case Kind::Report:
+      take(event.report, event.received, now);
+      break;
+    case Kind::Tick:
+      watch(now);
       break;
     case Kind::Leave:
       passengers_.erase(event.id.value());
@@ -96,6 +129,83 @@ void ControlStrand::handle(Event& event) {
       event.task(core_, now);
       break;
   }
+}
+
+// ---- what the engines are doing ------------------------------------------------------------------------------------
+
+InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const Endpoint> endpoint,
+                                     AgentInstance clock, bool step_reports, Instant now) {
+  const InstanceId id = core_.add_instance(view, now);
+  clock.view = view;
+  clock.view.id = id;
+  watch_.add(std::move(clock));
+  step_reports_.push_back(step_reports);
+  workers_.push_back(std::make_shared<const Worker>(Worker{id, view.role, std::move(endpoint)}));
+  return id;
+}
+
+ViewSource ControlStrand::source(InstanceId id, Instant now) const {
+  const auto i = static_cast<std::size_t>(id.value());
+  const Instant last = watch_.last_report(i);
+  const bool fresh = last != Instant() && now - last < watch_options_.telemetry.lost_after;
+  return step_reports_[i] && fresh ? ViewSource::StepReports : ViewSource::Streams;
+}
+
+void ControlStrand::take(const StepReport& report, Instant received, Instant now) {
+  received_ = received;
+  if (watch_.report(report, now)) {
+    StepReport accepted = report;
+    // Commands that are on their way count: what was decided here is newer than what the engine tells.
+    if (watch_options_.clocks != nullptr) {
+      accepted.clock = watch_.view(static_cast<std::size_t>(report.instance.value())).clock_commanded;
+    }
+    core_.report(accepted);
+  }
+  received_ = Instant::never();
+}
+
+void ControlStrand::watch(Instant now) {
+  watch_.tick(now);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const InstanceId id = workers_[i]->id;
+    if (!step_reports_[i] || watch_.last_report(i) == Instant() || source(id, now) == ViewSource::StepReports) continue;
+    // Whoever still owes us tokens is not idle, whatever it said last.
+    const InstanceView& view = core_.instances()[i];
+    infer(i, now);
+    if (view.assigned_requests > 0) core_.lost(id);
+  }
+}
+
+void ControlStrand::infer_silent(Instant now) {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (source(workers_[i]->id, now) == ViewSource::Streams) infer(i, now);
+  }
+}
+
+void ControlStrand::infer(std::size_t i, Instant now) {
+  const StreamCounts& streams = *workers_[i]->streams;
+  const InstanceView& view = core_.instances()[i];
+  const bool lost = view.telemetry == Telemetry::Lost;
+  StepReport report = view.step;
+  report.instance = workers_[i]->id;
+  report.start = now;
+  report.shape = {};
+  report.shape.decode_requests = std::max(0, streams.decoding.load(std::memory_order_relaxed));
+  report.shape.decode_kv_tokens = std::max<std::int64_t>(0, streams.kv_tokens.load(std::memory_order_relaxed));
+  report.waiting_requests = std::max(0, streams.waiting.load(std::memory_order_relaxed));
+  report.waiting_prompt_tokens =
+      std::max<std::int64_t>(0, streams.waiting_prompt_tokens.load(std::memory_order_relaxed));
+  report.oldest_scheduled_arrival = Instant::never();
+  report.kv_tokens = report.shape.decode_kv_tokens;
+  report.clock = MegaHertz{0};
+  core_.report(report);
+  if (lost && view.assigned_requests > 0) core_.lost(report.instance);
+}
+
+void ControlStrand::command(InstanceId instance, MegaHertz clock, Instant now) {
+  if (watch_options_.clocks == nullptr) return;
+  watch_options_.clocks->command(instance, clock, now);
+  if (received_ != Instant::never()) report_to_command_ns_.add((steady_now() - received_).ns());
 }
 
 void ControlStrand::say(Word word, RequestId id, InstanceId instance, Refusal refusal, const char* reason) {

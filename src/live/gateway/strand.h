@@ -8,16 +8,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/histogram.h"
+#include "live/agent/core.h"
 #include "live/gateway/core.h"
-#include "live/transport/client.h"
+#include "live/gateway/worker.h"
 
 namespace wattle::live {
-
-struct Worker {
-  InstanceId id;
-  Role role = Role::Colocated;
-  std::shared_ptr<const Endpoint> endpoint;
-};
 
 /// A request as the strand sees it. The three calls come on loop()'s thread.
 class Passenger {
@@ -29,23 +25,51 @@ class Passenger {
   virtual void on_refuse(Refusal refusal, const char* reason) = 0;
 };
 
-class ControlStrand final : private CorePort {
+/// Where the control plane's view of an engine comes from.
+enum class ViewSource : std::uint8_t {
+  StepReports,  ///< the engine's own, one an iteration
+  Streams,      ///< what it streams through the gateway: the last resort
+};
+
+struct WatchOptions {
+  AgentCoreOptions telemetry;
+  control::ClockPort* clocks = nullptr;  ///< of instances whose clock is decided here; null: none is
+};
+
+class ControlStrand final : private CorePort, private control::ClockPort {
  public:
   ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const CoreOptions& options,
-                journal::Sink& sink);
+                const WatchOptions& watch, journal::Sink& sink);
 
   void arrive(const Request& request, std::shared_ptr<Passenger> passenger);
+  void first_token(RequestId id);
   void prefill_done(RequestId id);
+  /// A step report that came at `received`.
+  void report(const StepReport& report, Instant received);
+  /// Several times a second: notices engines that have fallen silent.
+  void tick();
   void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally);
   /// Runs `task` on the strand, in turn. From any thread; it may have run before this returns, or not yet.
   void run(std::function<void(Core&, Instant)> task);
   /// As run(), but waits until it has run. Not from within the strand.
   void run_and_wait(std::function<void(Core&, Instant)> task);
-  /// Makes worker.id known for deliveries. Within run() only.
-  void add_worker(std::shared_ptr<const Worker> worker) { workers_.push_back(std::move(worker)); }
+  /// A further instance, whose id is the next position. `clock`: its policy where that runs here; its view is ignored.
+  /// `step_reports`: some are expected. Within run() only.
+  InstanceId add_worker(const InstanceView& view, std::shared_ptr<const Endpoint> endpoint, AgentInstance clock,
+                        bool step_reports, Instant now);
+  [[nodiscard]] const std::shared_ptr<const Worker>& worker(InstanceId id) const {
+    return workers_[static_cast<std::size_t>(id.value())];
+  }
+  /// Of the step reports and, in nanoseconds, of the way from a report's arrival to the clock command it causes. Within
+  /// run() only.
+  [[nodiscard]] const TelemetryCounts& telemetry(InstanceId id) const {
+    return watch_.counts(static_cast<std::size_t>(id.value()));
+  }
+  [[nodiscard]] ViewSource source(InstanceId id, Instant now) const;
+  [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
 
  private:
-  enum class Kind : std::uint8_t { Arrive, PrefillDone, Leave, Run };
+  enum class Kind : std::uint8_t { Arrive, FirstToken, PrefillDone, Report, Tick, Leave, Run };
   struct Event {
     Kind kind = Kind::Run;
     RequestId id{-1};
@@ -54,6 +78,8 @@ class ControlStrand final : private CorePort {
     Fate fate = Fate::Finished;
     const char* reason = "";
     TokenTally tally;
+    StepReport report;
+    Instant received;
     std::function<void(Core&, Instant)> task;
   };
   enum class Word : std::uint8_t { Start, HandOver, Refuse };
@@ -69,20 +95,31 @@ class ControlStrand final : private CorePort {
   void handle(Event& event);
   void say(Word word, RequestId id, InstanceId instance, Refusal refusal, const char* reason);
   static void deliver(const Delivery& delivery);
+  void take(const StepReport& report, Instant received, Instant now);
+  void watch(Instant now);
+  void infer_silent(Instant now);
+  void infer(std::size_t i, Instant now);
 
   void start(RequestId id, InstanceId instance, Instant now) override;
   void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) override;
   void refuse(RequestId id, Refusal refusal, const char* reason, Instant now) override;
+  void command(InstanceId instance, MegaHertz clock, Instant now) override;
 
   std::mutex mutex_;  ///< guards queue_ and busy_ only; never held while an event is handled
   std::vector<Event> queue_;
   bool busy_ = false;
+  std::vector<Event> batch_;  ///< being handled; belongs to whoever set busy_
 
   // On the strand only.
   Instant last_now_;
   Core core_;
   std::unordered_map<std::int64_t, std::shared_ptr<Passenger>> passengers_;
   std::vector<std::shared_ptr<const Worker>> workers_;  ///< by instance id
+  WatchOptions watch_options_;
+  AgentCore watch_;                      ///< sequence numbers, losses, clocks decided here; by instance id
+  std::vector<bool> step_reports_;       ///< expected
+  Instant received_ = Instant::never();  ///< of the report being handled
+  Histogram report_to_command_ns_;
   std::vector<Delivery> outgoing_;
 };
 

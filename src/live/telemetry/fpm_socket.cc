@@ -119,21 +119,26 @@ FpmSubscriber& FpmSubscriber::operator=(FpmSubscriber&&) noexcept = default;
 Result<FpmSubscriber> FpmSubscriber::connect(const std::vector<Source>& sources) {
   auto impl = std::make_unique<Impl>();
   impl->context.reset(zmq_ctx_new());
+  FpmSubscriber subscriber(std::move(impl));
   for (const auto& source : sources) {
-    Socket socket = open_socket(impl->context.get(), ZMQ_SUB);
-    const int retry_ms = 50;
-    const int retry_most_ms = 1000;
-    zmq_setsockopt(socket.get(), ZMQ_RECONNECT_IVL, &retry_ms, sizeof retry_ms);
-    zmq_setsockopt(socket.get(), ZMQ_RECONNECT_IVL_MAX, &retry_most_ms, sizeof retry_most_ms);
-    zmq_setsockopt(socket.get(), ZMQ_SUBSCRIBE, "", 0);
-    if (zmq_connect(socket.get(), source.endpoint.c_str()) != 0) {
-      return bad_input(source.endpoint,
-                       std::string("is no endpoint like tcp://host:port: ") + zmq_strerror(zmq_errno()));
-    }
-    impl->items.push_back({socket.get(), 0, ZMQ_POLLIN, 0});
-    impl->feeds.push_back({source.instance, std::move(socket)});
+    if (auto added = subscriber.add(source); !added) return std::unexpected(added.error());
   }
-  return FpmSubscriber(std::move(impl));
+  return subscriber;
+}
+
+Result<void> FpmSubscriber::add(const Source& source) {
+  Socket socket = open_socket(impl_->context.get(), ZMQ_SUB);
+  const int retry_ms = 50;
+  const int retry_most_ms = 1000;
+  zmq_setsockopt(socket.get(), ZMQ_RECONNECT_IVL, &retry_ms, sizeof retry_ms);
+  zmq_setsockopt(socket.get(), ZMQ_RECONNECT_IVL_MAX, &retry_most_ms, sizeof retry_most_ms);
+  zmq_setsockopt(socket.get(), ZMQ_SUBSCRIBE, "", 0);
+  if (zmq_connect(socket.get(), source.endpoint.c_str()) != 0) {
+    return bad_input(source.endpoint, std::string("is no endpoint like tcp://host:port: ") + zmq_strerror(zmq_errno()));
+  }
+  impl_->items.push_back({socket.get(), 0, ZMQ_POLLIN, 0});
+  impl_->feeds.push_back({source.instance, std::move(socket)});
+  return {};
 }
 
 const FpmDrops& FpmSubscriber::drops() const { return impl_->drops; }

@@ -52,6 +52,8 @@ class FpmSubscriber {
   };
   /// Errors: an endpoint that ZeroMQ cannot parse.
   [[nodiscard]] static Result<FpmSubscriber> connect(const std::vector<Source>& sources);
+  /// One more. Errors: as connect().
+  [[nodiscard]] Result<void> add(const Source& source);
   ~FpmSubscriber();
   FpmSubscriber(FpmSubscriber&&) noexcept;
   FpmSubscriber& operator=(FpmSubscriber&&) noexcept;

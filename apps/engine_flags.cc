@@ -1,0 +1,39 @@
+#include "engine_flags.h"
+
+#include <fmt/format.h>
+
+namespace wattle::apps {
+
+void add_engine_flags(CLI::App& command, engine::EngineOptions& o) {
+  command.add_option("--max-num-seqs", o.max_num_seqs, "Requests running at once in an engine")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command.add_option("--max-num-batched-tokens", o.max_num_batched_tokens, "Tokens per step")
+      ->check(CLI::Range(16, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--block-size", o.block_size, "KV tokens per block")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_option("--gpu-memory-utilization", o.gpu_memory_utilization, "Share of a GPU's memory in use")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--activation-bytes-per-gpu", o.activation_bytes_per_gpu, "Set aside before KV blocks are counted")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+std::vector<std::string> engine_arguments(const engine::EngineOptions& o) {
+  return {"--max-num-seqs",
+          std::to_string(o.max_num_seqs),
+          "--max-num-batched-tokens",
+          std::to_string(o.max_num_batched_tokens),
+          "--block-size",
+          std::to_string(o.block_size),
+          "--gpu-memory-utilization",
+          fmt::format("{}", o.gpu_memory_utilization),
+          "--activation-bytes-per-gpu",
+          fmt::format("{}", o.activation_bytes_per_gpu)};
+}
+
+}  // namespace wattle::apps

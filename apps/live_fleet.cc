@@ -1,0 +1,76 @@
+#include "live_fleet.h"
+
+#include "beliefs.h"
+#include "compose.h"
+#include "config/load.h"
+#include "engine_flags.h"
+#include "locate.h"
+#include "profiles.h"
+
+namespace wattle::apps {
+
+void add_fleet_flags(CLI::App& command, FleetFlags& flags) {
+  command.add_option("--recipe", flags.recipe, "Policies by recipe name or file (recipes/)")->capture_default_str();
+  command.add_option("--set", flags.overrides, "key=value: changes a recipe key");
+  command.add_option("--gpu", flags.gpu, "What kind of GPU the engines run on (specs/gpus)")->capture_default_str();
+  command.add_option("--llm", flags.llm, "The model they serve (specs/llms)")->capture_default_str();
+  add_engine_flags(command, flags.engine);
+}
+
+Result<LiveFleet> LiveFleet::load(const FleetFlags& flags) {
+  LiveFleet fleet;
+  fleet.engine_ = flags.engine;
+  const auto home = project();
+  const auto overrides = config::parse_overrides(flags.overrides);
+  if (!overrides) return std::unexpected(overrides.error());
+  const auto recipe = config::load_recipe(flags.recipe, *overrides, home);
+  if (!recipe) return std::unexpected(recipe.error());
+  fleet.recipe_ = recipe->recipe;
+  const auto gpu_file = home.find(config::Project::Kind::Gpu, flags.gpu, "--gpu");
+  if (!gpu_file) return std::unexpected(gpu_file.error());
+  auto gpu = config::load_gpu(*gpu_file);
+  if (!gpu) return std::unexpected(gpu.error());
+  const auto llm_file = home.find(config::Project::Kind::Llm, flags.llm, "--llm");
+  if (!llm_file) return std::unexpected(llm_file.error());
+  auto llm = config::load_llm(*llm_file);
+  if (!llm) return std::unexpected(llm.error());
+  fleet.gpu_ = std::move(*gpu);
+  fleet.llm_ = std::move(*llm);
+  return fleet;
+}
+
+Result<const engine::StepModel*> LiveFleet::model(std::int32_t tensor_parallel) {
+  auto& model = models_[tensor_parallel];
+  if (!model) {
+    auto made = make_step_model(gpu_, llm_, tensor_parallel, engine_);
+    if (!made) return std::unexpected(made.error());
+    model = std::make_unique<engine::StepModel>(std::move(*made));
+  }
+  return model.get();
+}
+
+std::vector<MegaHertz> LiveFleet::clocks() const {
+  return recipe_.admission.policy == "throttllem" ? clocks_on(recipe_.decode_frequency, gpu_)
+                                                  : clocks_to_profile(recipe_);
+}
+
+Result<Beliefs> LiveFleet::beliefs(Role role, std::int32_t tensor_parallel) {
+  if (!needs_latency(recipe_, role)) return Beliefs{};
+  auto& latency = latency_[tensor_parallel];
+  if (!latency) {
+    const auto truth = model(tensor_parallel);
+    if (!truth) return std::unexpected(truth.error());
+    auto believed = believe_latency(recipe_, **truth, engine_, clocks());
+    if (!believed) return std::unexpected(believed.error());
+    latency = std::move(*believed);
+  }
+  return Beliefs{latency.get(), nullptr};
+}
+
+Result<std::int64_t> LiveFleet::kv_capacity_tokens(std::int32_t tensor_parallel) {
+  const auto truth = model(tensor_parallel);
+  if (!truth) return std::unexpected(truth.error());
+  return (*truth)->kv_blocks() * engine_.block_size;
+}
+
+}  // namespace wattle::apps

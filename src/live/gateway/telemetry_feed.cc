@@ -1,0 +1,65 @@
+#include "live/gateway/telemetry_feed.h"
+
+#include <future>
+
+#include "live/clock.h"
+
+namespace wattle::live {
+
+namespace {
+constexpr Span kTick = Span::ms(100);
+}
+
+struct TelemetryFeed::Newcomer {
+  const FpmSubscriber::Source& source;
+  std::promise<Result<void>> connected;
+};
+
+TelemetryFeed::TelemetryFeed(FpmSubscriber subscriber, Take take, std::function<void()> tick)
+    : subscriber_(std::move(subscriber)), take_(std::move(take)), tick_(std::move(tick)), thread_([this] { run(); }) {}
+
+Result<std::unique_ptr<TelemetryFeed>> TelemetryFeed::start(const std::vector<FpmSubscriber::Source>& sources,
+                                                            Take take, std::function<void()> tick) {
+  auto subscriber = FpmSubscriber::connect(sources);
+  if (!subscriber) return std::unexpected(subscriber.error());
+  return std::unique_ptr<TelemetryFeed>(new TelemetryFeed(std::move(*subscriber), std::move(take), std::move(tick)));
+}
+
+TelemetryFeed::~TelemetryFeed() {
+  stop_ = true;
+  thread_.join();
+}
+
+void TelemetryFeed::run() {
+  Instant next_tick = steady_now() + kTick;
+  while (!stop_) {
+    subscriber_.poll(next_tick - steady_now(), steady_now, take_);
+    if (steady_now() < next_tick) continue;
+    next_tick = steady_now() + kTick;
+    tick_();
+    const std::lock_guard lock(mutex_);
+    drops_ = subscriber_.drops();
+    for (Newcomer* newcomer : newcomers_) newcomer->connected.set_value(subscriber_.add(newcomer->source));
+    newcomers_.clear();
+  }
+  const std::lock_guard lock(mutex_);
+  for (Newcomer* newcomer : newcomers_) newcomer->connected.set_value(external_failure("gateway", "is stopping"));
+  newcomers_.clear();
+}
+
+Result<void> TelemetryFeed::add(const FpmSubscriber::Source& source) {
+  Newcomer newcomer{source, {}};
+  auto connected = newcomer.connected.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    newcomers_.push_back(&newcomer);
+  }
+  return connected.get();
+}
+
+FpmDrops TelemetryFeed::drops() const {
+  const std::lock_guard lock(mutex_);
+  return drops_;
+}
+
+}  // namespace wattle::live
