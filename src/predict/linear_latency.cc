@@ -120,6 +120,25 @@ Span LinearLatency::step_time(const StepShape& shape, MegaHertz clock) const {
   return Span(at(l.slope, shape.decode_kv_tokens, l.base) >> kFractionBits);
 }
 
+void LinearLatency::decode_times(std::span<const std::int32_t> requests, std::span<const std::int64_t> kv_tokens,
+                                 MegaHertz clock, std::span<Span> out) const {
+  const auto known = std::ranges::lower_bound(clocks_, clock.value(), {}, &FixedClock::mhz);
+  if (known == clocks_.end() || known->mhz != clock.value()) {
+    return LatencyModel::decode_times(requests, kv_tokens, clock, out);
+  }
+  const FixedPlane* planes = planes_.data() + static_cast<std::size_t>(known - clocks_.begin()) * tiles_;
+  const auto& ends = coefficients_.tile_ends;
+  std::size_t tile = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int32_t n = requests[i];
+    while (tile < ends.size() && n > ends[tile]) ++tile;
+    while (tile > 0 && n <= ends[tile - 1]) --tile;
+    const FixedPlane& plane = planes[tile];
+    const std::int64_t base = at(plane.per_request, n, plane.constant);
+    out[i] = Span(at(plane.per_kv_token, kv_tokens[i], base) >> kFractionBits);
+  }
+}
+
 std::int64_t LinearLatency::kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const {
   const Line l = line(shape, clock);
   const std::int64_t own = shape.decode_kv_tokens;

@@ -1,6 +1,7 @@
 #pragma once
 // EcoPred, the linear form (VoltanaLLM): T_P = a N_tok + c per clock, T_D = a N_req + b N_kv + c per clock and tile.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -49,6 +50,8 @@ class LinearLatency final : public LatencyModel {
   [[nodiscard]] static Result<LinearLatency> make(LinearCoefficients coefficients);
 
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override;
+  void decode_times(std::span<const std::int32_t> requests, std::span<const std::int64_t> kv_tokens, MegaHertz clock,
+                    std::span<Span> out) const override;
   [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override;
 
   /// Is this outside what was measured (clock, batch, KV tokens or prompt tokens)?

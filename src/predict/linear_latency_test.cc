@@ -163,6 +163,23 @@ RC_GTEST_PROP(LinearLatencyProperty, NeverFallsAsTheKvCacheGrows, (std::uint64_t
   }
 }
 
+RC_GTEST_PROP(LinearLatencyProperty, ManyAtOnceAreEachAsAlone, (std::uint64_t seed, bool fitted)) {
+  RandomStream random(seed, "columns");
+  const auto m = model(any_coefficients(random));
+  const auto& clocks = m.coefficients().clocks;
+  const MegaHertz clock = fitted ? clocks[random.below(clocks.size())].clock
+                                 : MegaHertz{static_cast<std::int32_t>(between(random, 1, 3'000))};
+  std::vector<std::int32_t> requests;
+  std::vector<std::int64_t> kv;
+  for (int i = 0; i < 50; ++i) {
+    requests.push_back(static_cast<std::int32_t>(between(random, 1, 1'500)));
+    kv.push_back(between(random, 0, 1'000'000));
+  }
+  std::vector<Span> out(requests.size());
+  m.decode_times(requests, kv, clock, out);
+  for (std::size_t i = 0; i < out.size(); ++i) RC_ASSERT(out[i] == m.step_time(decodes(requests[i], kv[i]), clock));
+}
+
 RC_GTEST_PROP(LinearLatencyProperty, IsTotal,
               (std::int32_t requests, std::int64_t kv, std::int64_t tokens, std::int32_t mhz, std::int64_t budget)) {
   const auto m = model();

@@ -8,107 +8,129 @@ namespace {
 
 /// No engine iteration takes this long; a prediction beyond it is a broken predictor, not a slow step.
 constexpr Span kLongestBelievable = Span::s(600);
+/// Predicted at a time: a clock that is far too low fails early.
+constexpr std::size_t kChunk = 64;
 
 bool believable(Span predicted) { return predicted > Span() && predicted <= kLongestBelievable; }
 
-/// How much longer the first iteration takes because of prompt tokens; negative: not believable.
-Span prefill_delay(const Scoreboard& board, const LatencyModel& latency, MegaHertz clock, const ForecastBasis& basis) {
-  if (basis.prefill_tokens <= 0) return {};
-  StepShape shape;
-  shape.prefill_requests = std::max(basis.prefill_requests, 1);
-  shape.prefill_tokens = basis.prefill_tokens;
-  shape.prefill_context_tokens = basis.prefill_tokens * (basis.prefill_tokens / shape.prefill_requests) / 2;
-  Span decode;
-  board.walk([&](const Stretch& stretch, std::size_t, std::size_t) {
-    shape.decode_requests = std::max(stretch.requests - shape.prefill_requests, 0);
-    if (shape.decode_requests > 0) {
-      // The prompts' own tokens are read by nobody yet.
-      shape.decode_kv_tokens = std::max<std::int64_t>(stretch.kv_tokens_at_from - basis.prefill_tokens, 0);
-      StepShape alone;
-      alone.decode_requests = shape.decode_requests;
-      alone.decode_kv_tokens = shape.decode_kv_tokens;
-      decode = latency.step_time(alone, clock);
+Span until(Instant deadline, const ForecastBasis& basis) {
+  return deadline == Instant::never() ? Span::max() : deadline - basis.begin - basis.reserve;
+}
+
+}  // namespace
+
+void Forecaster::reserve(std::size_t requests) {
+  requests_.reserve(requests);
+  kv_tokens_.reserve(requests);
+  iterations_.reserve(requests);
+  limits_.reserve(requests);
+  last_.reserve(requests);
+  steps_.reserve(requests);
+}
+
+void Forecaster::read(const Scoreboard& board, const ForecastBasis& basis) {
+  basis_ = basis;
+  requests_.clear();
+  kv_tokens_.clear();
+  iterations_.clear();
+  limits_.clear();
+  last_.clear();
+  all_iterations_ = 0;
+  own_limit_ = Span::max();
+  const auto entries = board.requests();
+  board.walk([&](const Stretch& stretch, std::size_t first, std::size_t last) {
+    if (first == 0) first_kv_tokens_ = stretch.kv_tokens_at_from;
+    Instant tightest = Instant::never();
+    for (std::size_t i = first; i < last; ++i) {
+      if (entries[i].id == basis.own_deadline) {
+        own_ = requests_.size();
+        own_limit_ = until(entries[i].deadline, basis);
+      } else if (!entries[i].lost) {
+        tightest = std::min(tightest, entries[i].deadline);
+      }
     }
-    return false;
+    requests_.push_back(stretch.requests);
+    kv_tokens_.push_back(stretch.mean_kv_tokens());
+    iterations_.push_back(stretch.until - stretch.from);
+    limits_.push_back(until(tightest, basis));
+    last_.push_back(last);
+    all_iterations_ += iterations_.back();
+    return true;
   });
+  steps_.resize(requests_.size());
+}
+
+/// How much longer the first iteration takes because of prompt tokens; negative: not believable.
+Span Forecaster::prefill_delay(const LatencyModel& latency, MegaHertz clock) const {
+  if (basis_.prefill_tokens <= 0) return {};
+  StepShape shape;
+  shape.prefill_requests = std::max(basis_.prefill_requests, 1);
+  shape.prefill_tokens = basis_.prefill_tokens;
+  shape.prefill_context_tokens = basis_.prefill_tokens * (basis_.prefill_tokens / shape.prefill_requests) / 2;
+  Span decode;
+  if (!requests_.empty()) shape.decode_requests = std::max(requests_.front() - shape.prefill_requests, 0);
+  if (shape.decode_requests > 0) {
+    // The prompts' own tokens are read by nobody yet.
+    shape.decode_kv_tokens = std::max<std::int64_t>(first_kv_tokens_ - basis_.prefill_tokens, 0);
+    StepShape alone;
+    alone.decode_requests = shape.decode_requests;
+    alone.decode_kv_tokens = shape.decode_kv_tokens;
+    decode = latency.step_time(alone, clock);
+  }
   const Span mixed = latency.step_time(shape, clock);
   if (!believable(mixed) || decode < Span()) return Span(-1);
   return std::max(mixed - decode, Span());
 }
 
-/// visit(end, first, last) for each stretch. False when a prediction is not believable or visit said stop.
 template <typename Visit>
-bool walk_in_time(const Scoreboard& board, const LatencyModel& latency, MegaHertz clock, const ForecastBasis& basis,
-                  Obstacle& obstacle, Span& decoding, Visit&& visit) {
-  const Span prefill = prefill_delay(board, latency, clock, basis);
-  if (prefill < Span()) {
-    obstacle = Obstacle::Disbelieved;
-    return false;
-  }
-  Instant at = basis.begin + prefill;
-  StepShape shape;
-  return board.walk([&](const Stretch& stretch, std::size_t first, std::size_t last) {
-    shape.decode_requests = stretch.requests;
-    shape.decode_kv_tokens = stretch.mean_kv_tokens();
-    const Span step = latency.step_time(shape, clock);
-    if (!believable(step)) {
-      obstacle = Obstacle::Disbelieved;
-      return false;
+Obstacle Forecaster::walk(const LatencyModel& latency, MegaHertz clock, Span& decoding, Visit&& visit) {
+  const Span prefill = prefill_delay(latency, clock);
+  if (prefill < Span()) return Obstacle::Disbelieved;
+  const std::span<Span> steps(steps_);
+  for (std::size_t from = 0; from < steps.size(); from += kChunk) {
+    const std::size_t count = std::min(kChunk, steps.size() - from);
+    latency.decode_times(std::span(requests_).subspan(from, count), std::span(kv_tokens_).subspan(from, count), clock,
+                         steps.subspan(from, count));
+    for (std::size_t i = from; i < from + count; ++i) {
+      if (!believable(steps[i])) return Obstacle::Disbelieved;
+      // 2^63 ns are 15 million iterations of 600 s: no sum of believable steps comes near on a real board.
+      decoding += steps[i] * iterations_[i];
+      if (!visit(i, prefill + decoding)) return Obstacle::Deadline;
     }
-    const std::int64_t iterations = stretch.until - stretch.from;
-    // 2^63 ns are 15 million iterations of 600 s: no sum of believable steps comes near on a real board.
-    const Span whole = step * iterations;
-    at += whole;
-    decoding += whole;
-    return visit(at, first, last);
-  });
+  }
+  return Obstacle::None;
 }
 
-}  // namespace
-
-Forecast forecast(const Scoreboard& board, const LatencyModel& latency, MegaHertz clock, const ForecastBasis& basis) {
+Forecast Forecaster::at(const LatencyModel& latency, MegaHertz clock) {
   Forecast result;
   Span decoding;
-  const auto requests = board.requests();
-  const bool complete = walk_in_time(board, latency, clock, basis, result.obstacle, decoding,
-                                     [&](Instant at, std::size_t first, std::size_t last) {
-                                       for (std::size_t i = first; i < last; ++i) {
-                                         if (at + basis.reserve <= requests[i].deadline) continue;
-                                         if (requests[i].id == basis.own_deadline) {
-                                           result.own_deadline_missed = true;
-                                         } else if (!requests[i].lost) {
-                                           result.obstacle = Obstacle::Deadline;
-                                           return false;
-                                         }
-                                       }
-                                       return true;
-                                     });
-  if (!complete || board.empty()) return result;
-  const std::int64_t iterations = board.ends().back() - board.next();
-  if (decoding / iterations > basis.tbt) result.obstacle = Obstacle::Tbt;
+  result.obstacle = walk(latency, clock, decoding, [&](std::size_t i, Span at) {
+    if (i == own_ && at > own_limit_) result.own_deadline_missed = true;
+    return at <= limits_[i];
+  });
+  if (result.obstacle != Obstacle::None || all_iterations_ == 0) return result;
+  if (decoding / all_iterations_ > basis_.tbt) result.obstacle = Obstacle::Tbt;
   return result;
 }
 
-std::int32_t mark_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock,
-                           const ForecastBasis& basis) {
+MegaHertz Forecaster::lowest_clock(const LatencyModel& latency, std::span<const MegaHertz> clocks, Obstacle& at_top) {
+  at_top = at(latency, clocks.back()).obstacle;
+  if (at_top != Obstacle::None) return clocks.back();
+  const auto fails = [&](MegaHertz clock) { return at(latency, clock).obstacle != Obstacle::None; };
+  return *std::ranges::partition_point(clocks.first(clocks.size() - 1), fails);
+}
+
+std::int32_t Forecaster::mark_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock) {
   const std::int32_t before = board.lost();
-  Obstacle ignored{};
   Span decoding;
-  walk_in_time(board, latency, clock, basis, ignored, decoding, [&](Instant at, std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) {
-      if (at + basis.reserve > board.requests()[i].deadline) board.mark_lost(i);
+  std::size_t first = 0;
+  walk(latency, clock, decoding, [&](std::size_t i, Span at) {
+    for (; first < last_[i]; ++first) {
+      if (at > until(board.requests()[first].deadline, basis_)) board.mark_lost(first);
     }
     return true;
   });
   return board.lost() - before;
-}
-
-MegaHertz lowest_clock(const Scoreboard& board, const LatencyModel& latency, std::span<const MegaHertz> clocks,
-                       const ForecastBasis& basis, Obstacle& at_top) {
-  at_top = forecast(board, latency, clocks.back(), basis).obstacle;
-  if (at_top != Obstacle::None) return clocks.back();
-  const auto fails = [&](MegaHertz clock) { return forecast(board, latency, clock, basis).obstacle != Obstacle::None; };
-  return *std::ranges::partition_point(clocks.first(clocks.size() - 1), fails);
 }
 
 }  // namespace wattle::policy

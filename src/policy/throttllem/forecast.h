@@ -2,6 +2,7 @@
 // When everything on a scoreboard ends at one clock, and whether that is in time.
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "model/beliefs.h"
 #include "policy/throttllem/scoreboard.h"
@@ -32,17 +33,43 @@ struct Forecast {
 
 /// Checks 2 and 3 of throttLL'eM. One prediction per stretch, at its mean KV: exact where step time is affine in KV
 /// tokens at a given batch size (the linear predictor), the midpoint rule elsewhere. The mean iteration is that of
-/// decodes alone; prompts count towards deadlines (decision: the paper's model has no prefill). Stops at the first
-/// deadline missed. No allocation.
-[[nodiscard]] Forecast forecast(const Scoreboard& board, const LatencyModel& latency, MegaHertz clock,
-                                const ForecastBasis& basis);
+/// decodes alone; prompts count towards deadlines (decision: the paper's model has no prefill).
+/// Holds the scoreboard's stretches as columns, so that what does not depend on the clock is worked out once for all
+/// clocks tried. No allocation once reserved.
+class Forecaster {
+ public:
+  void reserve(std::size_t requests);
 
-/// Marks as lost whoever misses its deadline at this clock anyway. Returns how many.
-std::int32_t mark_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock, const ForecastBasis& basis);
+  /// Takes the board as it is now; the calls below refer to it.
+  void read(const Scoreboard& board, const ForecastBasis& basis);
 
-/// Lowest of `clocks` (ascending, not empty) without obstacle by binary search, which supposes that a higher clock is
-/// never slower; the last when none is.
-[[nodiscard]] MegaHertz lowest_clock(const Scoreboard& board, const LatencyModel& latency,
-                                     std::span<const MegaHertz> clocks, const ForecastBasis& basis, Obstacle& at_top);
+  /// Stops at the first deadline missed.
+  [[nodiscard]] Forecast at(const LatencyModel& latency, MegaHertz clock);
+  /// Lowest of `clocks` (ascending, not empty) without obstacle by binary search, which supposes that a higher clock is
+  /// never slower; the last when none is.
+  [[nodiscard]] MegaHertz lowest_clock(const LatencyModel& latency, std::span<const MegaHertz> clocks,
+                                       Obstacle& at_top);
+  /// Marks as lost whoever misses its deadline at this clock anyway; `board` is the one read. Returns how many.
+  std::int32_t mark_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock);
+
+ private:
+  [[nodiscard]] Span prefill_delay(const LatencyModel& latency, MegaHertz clock) const;
+  /// Calls visit(stretch, time from basis.begin to its end, reserve included) in order until it answers false.
+  template <typename Visit>
+  Obstacle walk(const LatencyModel& latency, MegaHertz clock, Span& decoding, Visit&& visit);
+
+  ForecastBasis basis_;
+  // One entry per stretch, in order.
+  std::vector<std::int32_t> requests_;
+  std::vector<std::int64_t> kv_tokens_;   ///< mean over its iterations
+  std::vector<std::int64_t> iterations_;  ///< how many
+  std::vector<Span> limits_;              ///< from basis.begin to the tightest deadline that binds at its end
+  std::vector<std::size_t> last_;         ///< board.requests()[last_[i-1], last_[i]) end with it
+  std::vector<Span> steps_;               ///< predictions, scratch
+  std::int64_t first_kv_tokens_ = 0;      ///< in iteration board.next()
+  std::int64_t all_iterations_ = 0;
+  std::size_t own_ = 0;  ///< stretch with which own_deadline's request ends
+  Span own_limit_ = Span::max();
+};
 
 }  // namespace wattle::policy

@@ -42,6 +42,16 @@ std::vector<MegaHertz> fifteen_steps() {
   return clocks;
 }
 
+Forecaster reading(const Scoreboard& board, const ForecastBasis& basis) {
+  Forecaster forecaster;
+  forecaster.read(board, basis);
+  return forecaster;
+}
+
+Forecast forecast(const Scoreboard& board, const LatencyModel& model, MegaHertz clock, const ForecastBasis& basis) {
+  return reading(board, basis).at(model, clock);
+}
+
 TEST(Forecast, DeadlinesAreMetToTheNanosecond) {
   const Affine model;
   // Ten iterations at 10 ms for ten tokens: constant predictor, so the end is known exactly.
@@ -62,8 +72,8 @@ TEST(Forecast, OwnAndLostDeadlinesDoNotConstrain) {
   basis.own_deadline = RequestId{1};
   EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, basis).obstacle, Obstacle::None);
   EXPECT_TRUE(forecast(board, ten, MegaHertz{1000}, basis).own_deadline_missed);
-  EXPECT_EQ(mark_hopeless(board, ten, MegaHertz{1000}, from_zero()), 1);
-  EXPECT_EQ(mark_hopeless(board, ten, MegaHertz{1000}, from_zero()), 0);
+  EXPECT_EQ(reading(board, from_zero()).mark_hopeless(board, ten, MegaHertz{1000}), 1);
+  EXPECT_EQ(reading(board, from_zero()).mark_hopeless(board, ten, MegaHertz{1000}), 0);
   EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, from_zero()).obstacle, Obstacle::None);
 }
 
@@ -162,7 +172,7 @@ RC_GTEST_PROP(ForecastProperty, BinarySearchFindsTheLowestClock, ()) {
   basis.tbt = Span::ms(*rc::gen::inRange(1, 40));
   basis.prefill_tokens = *rc::gen::inRange(0, 100);
   Obstacle at_top{};
-  const MegaHertz found = lowest_clock(board, model, clocks, basis, at_top);
+  const MegaHertz found = reading(board, basis).lowest_clock(model, clocks, at_top);
   const auto passes = [&](MegaHertz c) { return forecast(board, model, c, basis).obstacle == Obstacle::None; };
   const auto first = std::ranges::find_if(clocks, passes);
   RC_ASSERT((at_top == Obstacle::None) == (first != clocks.end()));

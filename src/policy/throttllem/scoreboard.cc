@@ -26,6 +26,11 @@ std::int64_t Scoreboard::end_of(const Projected& p) const {
   if (predicted > next_) return predicted;
   const std::int64_t limit = p.start + p.limit_tokens;
   if (limit <= next_ || next_ - predicted < grace_) return next_ + 1;  // any moment now
+  if (p.second_tokens > p.predicted_tokens + grace_ && p.second_tokens < p.limit_tokens) {
+    const std::int64_t second = p.start + p.second_tokens;
+    if (second > next_) return second;
+    if (next_ - second < grace_) return next_ + 1;
+  }
   return limit;
 }
 
@@ -150,8 +155,10 @@ std::int64_t Scoreboard::peak_blocks() const { return peaks_.empty() ? 0 : *std:
 std::int64_t Scoreboard::first_overrun() const {
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const auto& p : entries_) {
-    const std::int64_t at = p.start + p.predicted_tokens + grace_;
-    if (at > next_) first = std::min(first, at);
+    for (const std::int64_t tokens : {p.predicted_tokens, std::max(p.second_tokens, p.predicted_tokens)}) {
+      const std::int64_t at = p.start + tokens + grace_;
+      if (at > next_) first = std::min(first, at);
+    }
   }
   return first;
 }

@@ -21,6 +21,9 @@ struct Projected {
   std::int32_t limit_tokens = 1;      ///< it cannot run longer
   Instant deadline = Instant::never();
   bool lost = false;  ///< its deadline no longer constrains anyone
+  /// Predicted for the case that it outlives predicted_tokens and the grace: it is re-projected here before
+  /// limit_tokens. 0 (the paper): none.
+  std::int32_t second_tokens = 0;
 };
 
 /// Consecutive iterations [from, until) with the same members; in each, every member's context grows by one token.

@@ -40,6 +40,20 @@ TEST(Scoreboard, AnOutlivedPredictionIsReprojectedAtTheLimit) {
   EXPECT_EQ(board.peak_blocks(), (120 + 10 + 15) / 16);
 }
 
+TEST(Scoreboard, ASecondPredictionComesBeforeTheLimit) {
+  Scoreboard board(16, 2);
+  auto p = request(1, 0, 10, 5, 100);
+  p.second_tokens = 30;
+  board.add(p);
+  board.advance(7);  // 5 and the grace of 2 are over
+  EXPECT_EQ(board.ends()[0], 30);
+  EXPECT_EQ(board.first_overrun(), 32);
+  board.advance(31);
+  EXPECT_EQ(board.ends()[0], 32);
+  board.advance(32);
+  EXPECT_EQ(board.ends()[0], 100);
+}
+
 TEST(Scoreboard, GraceExpectsTheEndInTheNextIteration) {
   Scoreboard board(16, 3);
   board.add(request(1, 0, 10, 5, 100));
@@ -91,7 +105,11 @@ struct BruteForce {
 
   std::int64_t end(const Projected& p) const {
     if (next < p.start + p.predicted_tokens) return p.start + p.predicted_tokens;
-    if (next < p.start + p.predicted_tokens + grace) return next + 1;
+    if (next < p.start + p.predicted_tokens + grace && next < p.start + p.limit_tokens) return next + 1;
+    if (p.second_tokens > p.predicted_tokens + grace && p.second_tokens < p.limit_tokens) {
+      if (next < p.start + p.second_tokens) return p.start + p.second_tokens;
+      if (next < p.start + p.second_tokens + grace) return next + 1;
+    }
     return std::max(p.start + p.limit_tokens, next + 1);
   }
   std::vector<std::pair<std::int32_t, std::int64_t>> vectors() const {
@@ -157,8 +175,10 @@ RC_GTEST_PROP(ScoreboardProperty, EqualsOneEntryPerIteration, ()) {
   BruteForce truth{block_size, grace, {}, 0};
   const auto draw = [&](std::int64_t id) {
     const auto limit = *rc::gen::inRange(1, 60);
-    return request(id, truth.next - *rc::gen::inRange<std::int64_t>(0, 3), *rc::gen::inRange(3, 200),
-                   *rc::gen::inRange(1, limit + 1), limit);
+    Projected drawn = request(id, truth.next - *rc::gen::inRange<std::int64_t>(0, 3), *rc::gen::inRange(3, 200),
+                              *rc::gen::inRange(1, limit + 1), limit);
+    drawn.second_tokens = *rc::gen::inRange(0, 60);
+    return drawn;
   };
   const int operations = *rc::gen::inRange(1, 40);
   for (int i = 0; i < operations; ++i) {
@@ -213,7 +233,8 @@ RC_GTEST_PROP(ScoreboardProperty, LookingMoreOftenChangesNothing, ()) {
   Scoreboard seldom(16, grace);
   const auto lengths = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 40)));
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const auto p = request(static_cast<std::int64_t>(i), 0, 20 + static_cast<int>(i), lengths[i], 50);
+    auto p = request(static_cast<std::int64_t>(i), 0, 20 + static_cast<int>(i), lengths[i], 50);
+    p.second_tokens = *rc::gen::inRange(0, 60);
     often.add(p);
     seldom.add(p);
   }

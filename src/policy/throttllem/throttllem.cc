@@ -63,8 +63,9 @@ void ThrottllemFleet::add(InstanceId id, std::vector<MegaHertz> clocks, const La
   const auto index = static_cast<std::size_t>(id.value());
   if (desks_.size() <= index) desks_.resize(index + 1);
   desks_[index] = std::make_unique<ThrottllemDesk>(
-      ThrottllemDesk{Scoreboard(options_.block_size, options_.grace), std::move(clocks), latency, false, 0});
+      ThrottllemDesk{Scoreboard(options_.block_size, options_.grace), {}, std::move(clocks), latency, false, 0});
   desks_[index]->board.reserve(kReservedRequests);
+  desks_[index]->forecaster.reserve(kReservedRequests);
 }
 
 ThrottllemDesk* ThrottllemFleet::desk(InstanceId id) {
@@ -95,6 +96,7 @@ Projected ThrottllemAdmission::project(const ThrottllemDesk& desk, const Instanc
   const double wanted = std::ceil(request.predicted_output_tokens * (1.0 + o.inflation));
   const bool predicted = request.predicted_output_tokens > 0 && wanted < static_cast<double>(limit);
   p.predicted_tokens = predicted ? static_cast<std::int32_t>(wanted) : p.limit_tokens;
+  if (o.residual && predicted) p.second_tokens = o.residual->expected_tokens(request, p.predicted_tokens + o.grace);
   p.deadline = fleet_->deadline(request);
   return p;
 }
@@ -118,17 +120,20 @@ ThrottllemAdmission::Verdict ThrottllemAdmission::examine(ThrottllemDesk& desk, 
   } else {
     auto basis = basis_between_steps(desk, view, *fleet_, now);
     basis.own_deadline = request.id;
-    Forecast f = forecast(board, *desk.latency, desk.clocks.back(), basis);
+    auto& forecaster = desk.forecaster;
+    forecaster.read(board, basis);
+    Forecast f = forecaster.at(*desk.latency, desk.clocks.back());
     if (f.obstacle == Obstacle::Deadline) {
       // Somebody would be late. Those who are late without the newcomer too are lost, and do not count.
       const Projected newcomer = project(desk, view, request);
       board.roll_back();
-      const auto hopeless =
-          mark_hopeless(board, *desk.latency, desk.clocks.back(), basis_between_steps(desk, view, *fleet_, now));
+      forecaster.read(board, basis_between_steps(desk, view, *fleet_, now));
+      const auto hopeless = forecaster.mark_hopeless(board, *desk.latency, desk.clocks.back());
       board.add_virtually(newcomer);
       if (hopeless > 0) {
         ++desk.admissions;
-        f = forecast(board, *desk.latency, desk.clocks.back(), basis);
+        forecaster.read(board, basis);
+        f = forecaster.at(*desk.latency, desk.clocks.back());
       }
     }
     if (f.obstacle == Obstacle::Disbelieved) {
@@ -258,7 +263,8 @@ ClockDecision ThrottllemClock::choose(const InstanceView& view, const Beliefs&, 
     basis.prefill_tokens = view.step.shape.prefill_tokens + view.step.waiting_prompt_tokens;
     basis.prefill_requests = view.step.shape.prefill_requests + view.step.waiting_requests;
     Obstacle at_top{};
-    current_.clock = lowest_clock(board, *desk_.latency, desk_.clocks, basis, at_top);
+    desk_.forecaster.read(board, basis);
+    current_.clock = desk_.forecaster.lowest_clock(*desk_.latency, desk_.clocks, at_top);
     current_.reason = at_top == Obstacle::None          ? "lowest clock that meets all objectives"
                       : at_top == Obstacle::Disbelieved ? "predictor out of range: maximum"
                                                         : "no clock meets all objectives: maximum";

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/length.h"
 #include "policy/admission/admission.h"
 #include "policy/frequency/frequency.h"
 #include "policy/throttllem/forecast.h"
@@ -22,11 +23,14 @@ struct ThrottllemOptions {
   /// Admission counts the time to compute prompts against running requests' deadlines. The paper does not; with it,
   /// less is admitted near saturation, and more requests are late for having waited. The clock always counts it.
   bool count_prefill = false;
+  /// Who is asked what a request that outlives its prediction may still become; none (the paper): max_tokens.
+  std::shared_ptr<const LengthModel> residual;
 };
 
 /// One instance as throttLL'eM sees it: shared by its admission and its clock.
 struct ThrottllemDesk {
   Scoreboard board;
+  Forecaster forecaster;
   std::vector<MegaHertz> clocks;          ///< ascending, not empty
   const LatencyModel* latency = nullptr;  ///< null: nothing is believed but KV
   bool holding = false;                   ///< the newest request asked about has to wait

@@ -78,12 +78,14 @@ void admit_and_throttle(benchmark::State& state) {
   basis.prefill_tokens = 1000;
   const Projected tried = draw(random, 100'000);
   basis.own_deadline = tried.id;
+  Forecaster forecaster;
   for (auto _ : state) {
     board.add_virtually(tried);
     benchmark::DoNotOptimize(board.peak_blocks());
-    benchmark::DoNotOptimize(forecast(board, model, all.back(), basis));
+    forecaster.read(board, basis);
+    benchmark::DoNotOptimize(forecaster.at(model, all.back()));
     Obstacle at_top{};
-    benchmark::DoNotOptimize(lowest_clock(board, model, all, basis, at_top));
+    benchmark::DoNotOptimize(forecaster.lowest_clock(model, all, at_top));
     board.roll_back();
   }
 }
