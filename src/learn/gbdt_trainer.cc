@@ -85,6 +85,8 @@ double score_of(const char* text) {
 }
 
 struct Plan {
+  const char* stream;  ///< of the random split
+  double held_out;
   std::vector<std::pair<const char*, std::string>> parameters;
   int rounds = 0;
   int patience = 0;
@@ -96,12 +98,12 @@ struct Trained {
   predict::FitQuality quality;
 };
 
-Trained train(const Rows& rows, const Plan& plan, const GbdtTraining& training) {
+Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed) {
   Rows fit{rows.width, {}, {}};
   Rows held{rows.width, {}, {}};
-  RandomStream random(training.seed, plan.trees ? "gbdt.decode.split" : "gbdt.prefill.split");
+  RandomStream random(seed, plan.stream);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    Rows& to = random.uniform() < training.held_out ? held : fit;
+    Rows& to = random.uniform() < plan.held_out ? held : fit;
     const auto first = rows.x.begin() + static_cast<std::ptrdiff_t>(i * rows.width);
     to.x.insert(to.x.end(), first, first + static_cast<std::ptrdiff_t>(rows.width));
     to.y.push_back(rows.y[i]);
@@ -145,29 +147,45 @@ Trained train(const Rows& rows, const Plan& plan, const GbdtTraining& training) 
   return trained;
 }
 
+Plan prefill_plan(const GbdtTraining& training) {
+  return {"gbdt.prefill.split",
+          training.held_out,
+          {{"booster", "gblinear"},
+           {"updater", "coord_descent"},
+           {"eta", "0.5"},
+           {"objective", "reg:squarederror"},
+           {"eval_metric", "mae"},
+           {"lambda", "0"},
+           {"nthread", "1"},
+           {"verbosity", "0"},
+           {"seed", std::to_string(training.seed)}},
+          training.prefill_rounds,
+          training.prefill_patience,
+          false};
+}
+
+Result<void> enough(const Rows& rows, const char* what) {
+  if (rows.size() >= kFewest) return {};
+  return bad_input("samples", fmt::format("{} of {} alone, at least {} are needed", rows.size(), what, kFewest));
+}
+
+Result<Trained> try_train(const Rows& rows, const char* what, const Plan& plan, std::uint64_t seed) {
+  if (auto ok = enough(rows, what); !ok) return std::unexpected(ok.error());
+  try {
+    return train(rows, plan, seed);
+  } catch (const Failure&) {
+    return external_failure("xgboost", XGBGetLastError());
+  }
+}
+
 }  // namespace
 
 Result<GbdtModels> train_gbdt(std::span<const predict::StepSample> samples, const GbdtTraining& training) {
-  const Rows prefill = rows_of(samples, false);
   const Rows decode = rows_of(samples, true);
-  for (const auto& [rows, phase] : {std::pair(&prefill, "prefill"), std::pair(&decode, "decode")}) {
-    if (rows->size() >= kFewest) continue;
-    return bad_input("samples", fmt::format("{} of {} alone, at least {} are needed", rows->size(), phase, kFewest));
-  }
-  const std::string seed = std::to_string(training.seed);
-  const Plan linear{{{"booster", "gblinear"},
-                     {"updater", "coord_descent"},
-                     {"eta", "0.5"},
-                     {"objective", "reg:squarederror"},
-                     {"eval_metric", "mae"},
-                     {"lambda", "0"},
-                     {"nthread", "1"},
-                     {"verbosity", "0"},
-                     {"seed", seed}},
-                    training.prefill_rounds,
-                    training.prefill_patience,
-                    false};
-  const Plan trees{{{"booster", "gbtree"},
+  if (auto ok = enough(decode, "decode"); !ok) return std::unexpected(ok.error());
+  const Plan trees{"gbdt.decode.split",
+                   training.held_out,
+                   {{"booster", "gbtree"},
                     {"eta", "0.1"},
                     {"max_depth", std::to_string(training.decode_depth)},
                     {"subsample", "0.8"},
@@ -177,17 +195,62 @@ Result<GbdtModels> train_gbdt(std::span<const predict::StepSample> samples, cons
                     {"eval_metric", "mae"},
                     {"nthread", "1"},
                     {"verbosity", "0"},
-                    {"seed", seed}},
+                    {"seed", std::to_string(training.seed)}},
                    training.decode_rounds,
                    training.decode_patience,
                    true};
-  try {
-    Trained first = train(prefill, linear, training);
-    Trained second = train(decode, trees, training);
-    return GbdtModels{std::move(first.json), std::move(second.json), first.quality, second.quality};
-  } catch (const Failure&) {
-    return external_failure("xgboost", XGBGetLastError());
+  auto first = try_train(rows_of(samples, false), "prefill", prefill_plan(training), training.seed);
+  if (!first) return std::unexpected(first.error());
+  auto second = try_train(decode, "decode", trees, training.seed);
+  if (!second) return std::unexpected(second.error());
+  return GbdtModels{std::move(first->json), std::move(second->json), first->quality, second->quality};
+}
+
+Result<std::string> train_prefill(std::span<const predict::StepSample> samples, const GbdtTraining& training) {
+  auto trained = try_train(rows_of(samples, false), "prefill", prefill_plan(training), training.seed);
+  if (!trained) return std::unexpected(trained.error());
+  return std::move(trained->json);
+}
+
+Result<std::string> train_rates(std::span<const EngineStep> samples, const RateTraining& training) {
+  Rows rows{4, {}, {}};
+  for (const auto& [tensor_parallel, s] : samples) {
+    if (s.duration <= Span() || s.shape.decode_requests <= 0 || s.shape.prefill_tokens > 0) continue;
+    rows.x.insert(rows.x.end(), {static_cast<float>(s.clock.value()), static_cast<float>(s.shape.decode_requests),
+                                 static_cast<float>(s.shape.decode_kv_tokens), static_cast<float>(tensor_parallel)});
+    rows.y.push_back(static_cast<float>(1.0 / s.duration.seconds()));
   }
+  const Plan trees{"gbdt.rates.split",
+                   training.held_out,
+                   {{"booster", "gbtree"},
+                    {"eta", "0.1"},
+                    {"max_depth", std::to_string(training.depth)},
+                    {"max_bin", std::to_string(training.bins)},
+                    {"tree_method", "hist"},
+                    {"objective", "reg:squarederror"},
+                    {"eval_metric", "mae"},
+                    {"nthread", "1"},
+                    {"verbosity", "0"},
+                    {"seed", std::to_string(training.seed)}},
+                   training.rounds,
+                   training.patience,
+                   true};
+  auto trained = try_train(rows, "decode", trees, training.seed);
+  if (!trained) return std::unexpected(trained.error());
+  return std::move(trained->json);
+}
+
+Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int32_t tensor_parallel,
+                                        const std::string& prefill_json) {
+  const auto rates = predict::GbdtTrees::from_json_at(rates_json, static_cast<float>(tensor_parallel));
+  if (!rates) return std::unexpected(rates.error());
+  predict::LinearBooster prefill{{0.0F, 0.0F}, 0.0F, 0.0F};
+  if (!prefill_json.empty()) {
+    auto read = predict::LinearBooster::from_json(prefill_json, 2);
+    if (!read) return std::unexpected(read.error());
+    prefill = std::move(*read);
+  }
+  return predict::GbdtLatency::make(std::move(prefill), *rates, predict::GbdtLatency::Target::Rate);
 }
 
 Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "predict/rate_score.h"
 
 namespace wattle::learn {
 namespace {
@@ -73,6 +74,48 @@ TEST(GbdtTrainer, TooFewSamplesAreRefused) {
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().what.find("at least 10"), std::string::npos);
 }
+
+TEST(RateTrainer, OneModelServesEveryEngineSize) {
+  RandomStream random(7, "rates");
+  std::vector<EngineStep> all;
+  for (int i = 0; i < 6'000; ++i) {
+    StepShape shape;
+    shape.decode_requests = 1 + static_cast<std::int32_t>(random.below(256));
+    shape.decode_kv_tokens = shape.decode_requests + static_cast<std::int64_t>(random.below(60'000));
+    const std::int32_t size = 1 << random.below(3);
+    const MegaHertz clock{210 + 15 * static_cast<std::int32_t>(random.below(81))};
+    const double ms = decode_ms(clock.value(), shape.decode_requests, static_cast<double>(shape.decode_kv_tokens)) /
+                      size * (1.0 + 0.02 * random.normal());
+    all.push_back({size, {clock, shape, Span::from_seconds(ms * 1e-3)}});
+  }
+  const std::span<const EngineStep> known = std::span(all).first(4'000);
+  const auto json = train_rates(known);
+  ASSERT_TRUE(json) << json.error().message();
+  EXPECT_EQ(*json, train_rates(known).value());
+  for (const std::int32_t size : {1, 2, 4}) {
+    std::vector<predict::StepSample> unseen;
+    for (const auto& sample : std::span(all).subspan(4'000)) {
+      if (sample.tensor_parallel == size) unseen.push_back(sample.step);
+    }
+    const auto model = load_rates(*json, size, "").value();
+    const auto score = predict::score_rate(model, unseen);
+    EXPECT_GT(score.r2, 0.97) << size;
+    EXPECT_LT(score.mape, 0.06) << size;
+    const auto other = load_rates(*json, size == 4 ? 1 : 4, "").value();
+    EXPECT_LT(predict::score_rate(other, unseen).r2, 0.5) << "the engine size matters";
+
+    std::vector<std::int32_t> requests;
+    std::vector<std::int64_t> kv;
+    for (const auto& s : unseen) requests.push_back(s.shape.decode_requests), kv.push_back(s.shape.decode_kv_tokens);
+    std::vector<Span> out(unseen.size());
+    for (const MegaHertz clock : {MegaHertz{100}, MegaHertz{705}, MegaHertz{1410}}) {
+      model.decode_times(requests, kv, clock, out);
+      for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], model.step_time(unseen[i].shape, clock));
+    }
+  }
+}
+
+TEST(RateTrainer, TooFewSamplesAreRefused) { EXPECT_FALSE(train_rates({})); }
 
 /// XGBoost itself on rows of three features (or two).
 std::vector<float> by_xgboost(const std::string& model, const std::vector<float>& x, std::size_t width) {

@@ -47,7 +47,7 @@ void for_each_leaf(const Tree& tree, std::int32_t at, const Box& box,
 
 }  // namespace
 
-Result<GbdtLatency> GbdtLatency::make(LinearBooster prefill, const GbdtTrees& decode) {
+Result<GbdtLatency> GbdtLatency::make(LinearBooster prefill, const GbdtTrees& decode, Target target) {
   if (prefill.weights.size() != 2)
     return bad_input("prefill", "a weight for the clock and one for the tokens is needed");
   std::array<std::vector<float>, kFeatures> thresholds;
@@ -100,6 +100,12 @@ Result<GbdtLatency> GbdtLatency::make(LinearBooster prefill, const GbdtTrees& de
       sum[k] = along + (first_row ? 0.0 : sum[k - columns]);
     }
   }
+  const auto to_ms = [&](double sum) {
+    const double value = double{decode.base_score()} + sum;
+    if (target == Target::Milliseconds) return value;
+    return value > 0.0 ? std::min(1e3 / value, kLongestMs) : kLongestMs;
+  };
+  std::ranges::transform(sums, sums.begin(), to_ms);
   // Of two monotone envelopes, one from above and one from below, the middle is monotone and leans neither way.
   std::vector<double> above(columns);
   for (std::size_t line = 0; line < cells / columns; ++line) {
@@ -108,7 +114,7 @@ Result<GbdtLatency> GbdtLatency::make(LinearBooster prefill, const GbdtTrees& de
     double below = sum[columns - 1];
     for (std::size_t k = columns; k-- > 0;) {
       below = std::min(below, sum[k]);
-      made.table_[line * columns + k] = to_ns(double{decode.base_score()} + 0.5 * (above[k] + below));
+      made.table_[line * columns + k] = to_ns(0.5 * (above[k] + below));
     }
   }
   made.prefill_ = std::move(prefill);
@@ -136,6 +142,25 @@ Span GbdtLatency::step_time(const StepShape& shape, MegaHertz clock) const {
     time = time + Span(row(shape, clock)[cell_of(kv_at_, static_cast<float>(shape.decode_kv_tokens))]);
   }
   return time;
+}
+
+void GbdtLatency::decode_times(std::span<const std::int32_t> requests, std::span<const std::int64_t> kv_tokens,
+                               MegaHertz clock, std::span<Span> out) const {
+  const std::size_t columns = kv_at_.size() + 1;
+  const std::size_t c = cell_of(clock_at_, static_cast<float>(clock.value()));
+  const std::int64_t* const plane = table_.data() + c * (request_at_.size() + 1) * columns;
+  // Neighbours lie in the same cell or one nearby: walk there instead of searching.
+  const auto walk = [](const std::vector<float>& thresholds, float x, std::size_t& cell) {
+    while (cell < thresholds.size() && thresholds[cell] <= x) ++cell;
+    while (cell > 0 && thresholds[cell - 1] > x) --cell;
+  };
+  std::size_t r = 0;
+  std::size_t k = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    walk(request_at_, static_cast<float>(requests[i]), r);
+    walk(kv_at_, static_cast<float>(kv_tokens[i]), k);
+    out[i] = Span(plane[r * columns + k]);
+  }
 }
 
 std::int64_t GbdtLatency::kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const {

@@ -2,6 +2,7 @@
 // EcoPred, the boosted form (GreenServe): a linear booster for prefill, trees for decode.
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -18,12 +19,20 @@ namespace wattle::predict {
 class GbdtLatency final : public LatencyModel {
  public:
   static constexpr std::size_t kMostCells = std::size_t{1} << 22;
+  /// What the decode trees' sum is.
+  enum class Target : std::uint8_t {
+    Milliseconds,  ///< of an iteration
+    Rate,          ///< iterations per second (throttLL'eM's M); at or below 0: longer than anyone believes
+  };
 
   /// Errors: other than two prefill weights (clock, tokens); more than 4 Mi cells (thresholds are too many: train with
   /// histogram bins).
-  [[nodiscard]] static Result<GbdtLatency> make(LinearBooster prefill, const GbdtTrees& decode);
+  [[nodiscard]] static Result<GbdtLatency> make(LinearBooster prefill, const GbdtTrees& decode,
+                                                Target target = Target::Milliseconds);
 
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override;
+  void decode_times(std::span<const std::int32_t> requests, std::span<const std::int64_t> kv_tokens, MegaHertz clock,
+                    std::span<Span> out) const override;
   [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override;
 
   [[nodiscard]] std::size_t cells() const { return table_.size(); }

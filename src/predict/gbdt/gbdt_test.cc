@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "predict/gbdt/gbdt_latency.h"
 
@@ -45,6 +46,36 @@ TEST(GbdtTrees, WalksAsXgboostDoes) {
   trees->predict_clocks(clocks, 257, 5, out);
   EXPECT_EQ(out, (std::array<float, 3>{35, 32, 32}));
   EXPECT_TRUE(std::isnan(trees->predict({1005, std::numeric_limits<float>::quiet_NaN(), 0})));
+}
+
+TEST(GbdtTrees, AFourthFeatureIsResolved) {
+  // The second tree now asks the fourth feature; the first tree's inner node likewise.
+  auto text = edited(kTrees, R"("split_indices":[0,0,0],"split_conditions":[1200,5,2])",
+                     R"("split_indices":[3,0,0],"split_conditions":[2,5,2])");
+  text = edited(text, "[1,2,0,0,0]", "[1,3,0,0,0]");
+  text = edited(text, "[257,1000,10,1,3]", "[257,4,10,1,3]");
+  text = edited(text, R"("num_feature":"3")", R"("num_feature":"4")");
+  EXPECT_FALSE(GbdtTrees::from_json(text));
+  EXPECT_FALSE(GbdtTrees::from_json_at(kTrees, 1));
+  const auto at = [&](float fourth) {
+    const auto trees = GbdtTrees::from_json_at(text, fourth);
+    EXPECT_TRUE(trees);
+    return std::pair(trees->predict({1005, 256, 0}), trees->predict({1005, 257, 0}));
+  };
+  EXPECT_EQ(at(1), std::pair(20.0F + 1 + 5, 20.0F + 10 + 5));
+  EXPECT_EQ(at(2), std::pair(20.0F + 1 + 2, 20.0F + 10 + 2));
+  EXPECT_EQ(at(4), std::pair(20.0F + 3 + 2, 20.0F + 10 + 2));
+}
+
+TEST(GbdtLatency, RatesBecomeTimes) {
+  // 20 + 1 + 5 iterations/s, and so on; below or at 0 nobody is to believe it.
+  const LinearBooster nothing{{0, 0}, 0, 0};
+  const auto model =
+      GbdtLatency::make(nothing, GbdtTrees::from_json(kTrees).value(), GbdtLatency::Target::Rate).value();
+  EXPECT_EQ(model.step_time(decoding(257, 0), MegaHertz{1005}), Span::from_seconds(1.0 / 35));
+  const auto slow = GbdtTrees::from_json(edited(kTrees, "2E1", "-5E1")).value();
+  const auto broken = GbdtLatency::make(nothing, slow, GbdtLatency::Target::Rate).value();
+  EXPECT_GT(broken.step_time(decoding(257, 0), MegaHertz{1005}), Span::s(600));
 }
 
 TEST(GbdtLatency, IsTheTreesPlusTheLine) {

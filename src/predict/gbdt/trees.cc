@@ -76,7 +76,7 @@ Result<Header> read_header(std::string_view text, std::string_view kind, std::si
 }
 
 /// Reads tree `index`; its nodes are checked to be finite and in range, not yet to be a tree.
-Result<Tree> read_tree(const json& tree, std::size_t index) {
+Result<Tree> read_tree(const json& tree, std::size_t index, std::size_t features) {
   const auto where = [&](std::string_view key) { return fmt::format("trees.{}.{}", index, key); };
   const auto column = [&](const char* key) -> const json* {
     const json* values = find(tree, key);
@@ -106,7 +106,7 @@ Result<Tree> read_tree(const json& tree, std::size_t index) {
     const auto r = (*right)[i].get<std::int64_t>();
     const auto f = (*feature)[i].get<std::int64_t>();
     const bool leaf = l < 0 && r < 0;
-    const bool inner = l > 0 && r > 0 && l < count && r < count && f >= 0 && f < static_cast<std::int64_t>(kFeatures);
+    const bool inner = l > 0 && r > 0 && l < count && r < count && f >= 0 && f < static_cast<std::int64_t>(features);
     if (!leaf && !inner) return bad_input(where("left_children"), fmt::format("node {} points nowhere", i));
     const auto v = static_cast<float>((*value)[i].get<double>());
     if (!std::isfinite(v)) return bad_input(where("split_conditions"), fmt::format("node {} is not finite", i));
@@ -124,10 +124,28 @@ int depth_of(const Tree& tree, std::int32_t at, int most) {
   return 1 + std::max(depth_of(tree, node.left, most - 1), depth_of(tree, node.right, most - 1));
 }
 
+/// Copies what can be reached below `at` where the feature has this value; returns its place.
+std::int32_t copy_where(const Tree& from, std::int32_t at, std::size_t feature, float value, Tree& to) {
+  const auto node_at = [&](std::int32_t i) -> const TreeNode& { return from[static_cast<std::size_t>(i)]; };
+  while (node_at(at).left >= 0 && static_cast<std::size_t>(node_at(at).feature) == feature) {
+    at = value < node_at(at).value ? node_at(at).left : node_at(at).right;
+  }
+  const auto place = static_cast<std::int32_t>(to.size());
+  to.push_back(node_at(at));
+  if (node_at(at).left >= 0) {
+    const std::int32_t left = copy_where(from, node_at(at).left, feature, value, to);
+    const std::int32_t right = copy_where(from, node_at(at).right, feature, value, to);
+    to[static_cast<std::size_t>(place)].left = left;
+    to[static_cast<std::size_t>(place)].right = right;
+  }
+  return place;
+}
+
 }  // namespace
 
-Result<GbdtTrees> GbdtTrees::from_json(std::string_view text) {
-  const auto header = read_header(text, "gbtree", kFeatures);
+Result<GbdtTrees> GbdtTrees::read(std::string_view text, std::optional<float> fourth) {
+  const std::size_t features = kFeatures + (fourth ? 1 : 0);
+  const auto header = read_header(text, "gbtree", features);
   if (!header) return std::unexpected(header.error());
   const json* trees = find(header->root, "learner.gradient_booster.model.trees");
   if (trees == nullptr || !trees->is_array() || trees->empty()) {
@@ -136,11 +154,16 @@ Result<GbdtTrees> GbdtTrees::from_json(std::string_view text) {
   GbdtTrees made;
   made.base_score_ = static_cast<float>(header->base_score);
   for (const json& tree : *trees) {
-    auto read = read_tree(tree, made.trees_.size());
+    auto read = read_tree(tree, made.trees_.size(), features);
     if (!read) return std::unexpected(read.error());
     const int depth = depth_of(*read, 0, kDeepest);
     if (depth > kDeepest) {
       return bad_input(fmt::format("trees.{}", made.trees_.size()), fmt::format("deeper than {}", kDeepest));
+    }
+    if (fourth) {
+      Tree rest;
+      copy_where(*read, 0, kFeatures, *fourth, rest);
+      *read = std::move(rest);
     }
     made.depth_ = std::max(made.depth_, depth);
     made.trees_.push_back(std::move(*read));

@@ -3,6 +3,7 @@
 // that a walk is a fixed number of compare-and-add steps without a branch.
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,11 @@ class GbdtTrees {
   /// Errors (`where` names the key): not JSON or cut off; a version other than 1.x; a booster other than gbtree or an
   /// objective that transforms its sum; other than three features; a categorical split; a tree that is no tree or is
   /// deeper than 10; a threshold or leaf that is not finite.
-  [[nodiscard]] static Result<GbdtTrees> from_json(std::string_view text);
+  [[nodiscard]] static Result<GbdtTrees> from_json(std::string_view text) { return read(text, std::nullopt); }
+  /// Of a model with a fourth feature behind those three: what remains of it where that feature has this value.
+  [[nodiscard]] static Result<GbdtTrees> from_json_at(std::string_view text, float fourth) {
+    return read(text, fourth);
+  }
 
   /// The sum XGBoost gives, to float rounding. A feature that is not a number gives not-a-number.
   [[nodiscard]] float predict(const Features& features) const;
@@ -47,6 +52,7 @@ class GbdtTrees {
     float threshold;
     std::uint32_t feature;
   };
+  [[nodiscard]] static Result<GbdtTrees> read(std::string_view text, std::optional<float> fourth);
   void flatten();
 
   std::vector<Tree> trees_;
