@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "learn/gbdt_trainer.h"
+#include "rate_profile.h"
 
 namespace wattle::apps {
 
@@ -163,12 +164,41 @@ Result<std::shared_ptr<const predict::GbdtLatency>> train_latency(const engine::
   return shared;
 }
 
+Result<std::shared_ptr<const predict::GbdtLatency>> train_rates(const engine::StepModel& model,
+                                                                const engine::EngineOptions& options,
+                                                                std::span<const MegaHertz> clocks) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::shared_ptr<const predict::GbdtLatency>> known;
+
+  if (clocks.empty()) return bad_input("clocks", "none to collect at");
+  const auto samples = collect_rates(model, options, clocks);
+  const std::uint64_t key = digest_of(samples);
+  const std::scoped_lock lock(mutex);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  std::vector<learn::EngineStep> steps;
+  for (const auto& sample : samples) steps.push_back({model.tensor_parallel(), sample});
+  const auto rates = learn::train_rates(steps);
+  if (!rates) return std::unexpected(rates.error());
+  const auto prefill = learn::train_prefill(sample_engine(model, options, clocks));
+  if (!prefill) return std::unexpected(prefill.error());
+  auto loaded = learn::load_rates(*rates, model.tensor_parallel(), *prefill);
+  if (!loaded) return std::unexpected(loaded.error());
+  auto shared = std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
+  known.emplace(key, shared);
+  return shared;
+}
+
 Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe& recipe,
                                                             const engine::StepModel& model,
                                                             const engine::EngineOptions& options,
                                                             std::span<const MegaHertz> clocks) {
   if (recipe.predictor == "gbdt") {
     auto trained = train_latency(model, options, clocks);
+    if (!trained) return std::unexpected(trained.error());
+    return *trained;
+  }
+  if (recipe.predictor == "ips") {
+    auto trained = train_rates(model, options, clocks);
     if (!trained) return std::unexpected(trained.error());
     return *trained;
   }

@@ -121,6 +121,7 @@ struct AdmissionRequest {
   const config::Recipe& recipe;
   const config::AdmissionOptions& options;
   std::shared_ptr<policy::ThrottllemFleet> throttllem;
+  std::shared_ptr<policy::RetailFleet> retail;
 };
 
 Result<std::unique_ptr<policy::AdmissionPolicy>> make_throttllem_admission(const AdmissionRequest& request) {
@@ -131,6 +132,14 @@ Result<std::unique_ptr<policy::AdmissionPolicy>> make_throttllem_admission(const
         "always or bounded, or the simulator");
   }
   return std::make_unique<policy::ThrottllemAdmission>(request.throttllem);
+}
+
+Result<std::unique_ptr<policy::AdmissionPolicy>> make_retail_admission(const AdmissionRequest& request) {
+  if (!request.retail) {
+    return bad_input(place(request.recipe, "admission.policy"),
+                     "retail's admission tells its clocks of the queue, in one process; use the simulator");
+  }
+  return std::make_unique<policy::RetailAdmission>(request.retail);
 }
 
 using NamedAdmission = Named<policy::AdmissionPolicy, const AdmissionRequest&>;
@@ -146,6 +155,7 @@ constexpr auto kAdmissions = std::to_array<NamedAdmission>({
            policy::BoundedAdmissionOptions{o.max_in_flight_per_instance, o.max_held});
      }},
     {"throttllem", make_throttllem_admission},
+    {"retail", make_retail_admission},
 });
 
 template <typename Policy, typename Known, typename... Arguments>
@@ -170,6 +180,7 @@ struct FrequencyRequest {
   std::function<std::string(std::string_view)> where;  ///< of a key of these options
   std::shared_ptr<policy::ThrottllemFleet> throttllem;
   InstanceId id = kNoInstance;
+  std::shared_ptr<policy::RetailFleet> retail;
 };
 
 /// A clock of the recipe on this GPU; 0 means `otherwise`.
@@ -252,6 +263,15 @@ Result<std::unique_ptr<FrequencyPolicy>> make_throttllem_clock(const FrequencyRe
   return std::make_unique<policy::ThrottllemClock>(request.throttllem, request.id, made);
 }
 
+Result<std::unique_ptr<FrequencyPolicy>> make_retail_clock(const FrequencyRequest& request) {
+  if (!request.retail || request.retail->desk(request.id) == nullptr) {
+    return bad_input(request.where("policy"),
+                     "retail's clock follows retail's admission of the same process; set admission.policy = \"retail\" "
+                     "and use the simulator, or choose another");
+  }
+  return std::make_unique<policy::RetailClock>(request.retail, request.id);
+}
+
 struct NamedFrequency {
   std::string_view name;
   Result<std::unique_ptr<FrequencyPolicy>> (*make)(const FrequencyRequest& request);
@@ -262,6 +282,7 @@ constexpr auto kFrequencies = std::to_array<NamedFrequency>({
     {"idle-parking", make_idle_parking, false},
     {"eco-freq", make_eco_freq, true},
     {"throttllem", make_throttllem_clock, true},
+    {"retail", make_retail_clock, false},
 });
 
 bool admits_by_forecast(const config::Recipe& recipe) {
@@ -270,8 +291,27 @@ bool admits_by_forecast(const config::Recipe& recipe) {
 
 }  // namespace
 
+Result<std::shared_ptr<predict::LengthBelief>> make_length_belief(const config::Recipe& recipe) {
+  const auto& o = recipe.length;
+  if (o.source == "none") return nullptr;
+  if (!(o.quantile > 0.0 && o.quantile < 1.0)) {
+    return bad_input(place(recipe, "length.quantile"), "a share of requests: above 0, below 1");
+  }
+  using Source = predict::LengthBeliefOptions::Source;
+  return std::make_shared<predict::LengthBelief>(
+      predict::LengthBeliefOptions{o.source == "learned" ? Source::Learned : Source::Hint, o.quantile, o.fall_back});
+}
+
+std::unique_ptr<predict::LengthHint> make_length_hint(const config::Recipe& recipe, std::uint64_t seed) {
+  const auto& o = recipe.length;
+  if (o.source == "oracle") return std::make_unique<predict::LengthOracle>(o.error_p95, seed);
+  if (o.source == "classes") return std::make_unique<predict::LengthClasses>(o.quantile, seed);
+  return nullptr;
+}
+
 Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::Recipe& recipe, const Slo& slo,
-                                                                 std::int32_t block_size) {
+                                                                 std::int32_t block_size,
+                                                                 std::shared_ptr<const LengthModel> length) {
   if (!admits_by_forecast(recipe)) return nullptr;
   if (!slo.tbt && !slo.e2e) {
     return bad_input(place(recipe, "admission.policy"),
@@ -288,6 +328,7 @@ Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::R
   made.grace = o.grace_iterations;
   made.block_size = block_size;
   made.count_prefill = o.count_prefill;
+  if (o.overrun == "residual") made.residual = std::move(length);
   return std::make_shared<policy::ThrottllemFleet>(made);
 }
 
@@ -309,6 +350,13 @@ Result<void> take_desk(const std::shared_ptr<policy::ThrottllemFleet>& fleet, co
   return {};
 }
 
+Result<std::shared_ptr<policy::RetailFleet>> make_retail(const config::Recipe& recipe, const Slo& slo) {
+  if (recipe.admission.policy != "retail" || recipe.admission.mode == Mode::Off) return nullptr;
+  if (!slo.e2e)
+    return bad_input(place(recipe, "admission.policy"), "retail bounds slo.e2e_ms of each request; state it");
+  return std::make_shared<policy::RetailFleet>(policy::RetailOptions{*slo.e2e, recipe.admission.length_inflation});
+}
+
 std::vector<MegaHertz> clocks_on(const config::FrequencyOptions& options, const GpuSpec& gpu) {
   if (!options.clocks.empty()) return options.clocks;
   std::vector<MegaHertz> clocks;
@@ -322,10 +370,12 @@ std::vector<MegaHertz> clocks_on(const config::FrequencyOptions& options, const 
 
 Result<control::DispatchPolicies> make_dispatch_policies(const config::Recipe& recipe,
                                                          std::span<const RoutedInstance> fleet,
-                                                         std::shared_ptr<policy::ThrottllemFleet> throttllem) {
+                                                         std::shared_ptr<policy::ThrottllemFleet> throttllem,
+                                                         std::shared_ptr<policy::RetailFleet> retail) {
   control::DispatchPolicies made;
   auto ok = fill(made.admission, kAdmissions, recipe.admission.policy, recipe.admission.mode,
-                 place(recipe, "admission.policy"), AdmissionRequest{recipe, recipe.admission, std::move(throttllem)});
+                 place(recipe, "admission.policy"),
+                 AdmissionRequest{recipe, recipe.admission, std::move(throttllem), std::move(retail)});
   if (ok) {
     ok =
         fill(made.queueing, kQueueings, recipe.queueing.policy, recipe.queueing.mode, place(recipe, "queueing.policy"));
@@ -349,13 +399,14 @@ const config::FrequencyOptions& frequency_options(const config::Recipe& recipe, 
 Result<std::unique_ptr<FrequencyPolicy>> make_frequency_policy(const config::Recipe& recipe, Role role,
                                                                const GpuSpec& gpu, const Slo& slo,
                                                                std::shared_ptr<policy::ThrottllemFleet> throttllem,
-                                                               InstanceId id) {
+                                                               InstanceId id,
+                                                               std::shared_ptr<policy::RetailFleet> retail) {
   const auto& options = frequency_options(recipe, role);
   const std::string_view phase = role == Role::Prefill ? "prefill" : "decode";
   const auto where = [&](std::string_view key) { return place(recipe, fmt::format("frequency.{}.{}", phase, key)); };
   const auto entry = find(kFrequencies, options.policy, where("policy"));
   if (!entry) return std::unexpected(entry.error());
-  return (*entry)->make({options, role, gpu, slo, where, std::move(throttllem), id});
+  return (*entry)->make({options, role, gpu, slo, where, std::move(throttllem), id, std::move(retail)});
 }
 
 bool needs_latency(const config::Recipe& recipe, Role role) {

@@ -65,7 +65,7 @@ TEST(Compose, UnknownNamesListTheKnownOnes) {
   ASSERT_FALSE(frequency);
   EXPECT_EQ(frequency.error().message(),
             "r.toml: frequency.prefill.policy: unknown policy 'turbo'; known: static, idle-parking, eco-freq, "
-            "throttllem");
+            "throttllem, retail");
 }
 
 TEST(Compose, ZeroClocksMeanTheGpusOwnLimits) {

@@ -82,6 +82,9 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     auto made = make_policies(fleet, options);
     if (!made) return std::unexpected(made.error());
     policies = std::move(*made);
+    auto length = make_length_belief(recipe->recipe);
+    if (!length) return std::unexpected(length.error());
+    policies.length = std::move(*length);
   }
 
   // Before any thread starts, so that all of them inherit the mask and only this one hears the signal.

@@ -8,6 +8,7 @@
 #include "compose.h"
 #include "locate.h"
 #include "profiles.h"
+#include "retail_profile.h"
 
 namespace wattle::apps {
 
@@ -54,11 +55,13 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
   setup.max_tokens = scenario.workload.max_output_tokens;
   setup.gpu_price = scenario.gpu_price;
 
-  const auto throttllem = make_throttllem(recipe.recipe, scenario.slo, scenario.engine.block_size);
+  const auto length = make_length_belief(recipe.recipe);
+  if (!length) return std::unexpected(length.error());
+  setup.length_hint = make_length_hint(recipe.recipe, scenario.seed);
+  const auto throttllem = make_throttllem(recipe.recipe, scenario.slo, scenario.engine.block_size, *length);
   if (!throttllem) return std::unexpected(throttllem.error());
-  if (recipe.recipe.length.source == "oracle") {
-    setup.length_oracle.emplace(recipe.recipe.length.error_p95, scenario.seed);
-  }
+  const auto retail = make_retail(recipe.recipe, scenario.slo);
+  if (!retail) return std::unexpected(retail.error());
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
     auto& model = run.models[{pool.gpu, pool.tensor_parallel}];
@@ -76,12 +79,22 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
       run.beliefs.push_back(*latency);
       beliefs.latency = latency->get();
     }
+    std::optional<RetailFit> regression;
+    if (*retail) {
+      auto fitted = fit_retail(loaded, p, data_dir);
+      if (!fitted) return std::unexpected(fitted.error());
+      regression = *fitted;
+    }
     for (std::int32_t i = 0; i < pool.count; ++i) {
       const InstanceId id = run.facts.instances[setup.instances.size()].id;
       if (auto ok = take_desk(*throttllem, recipe.recipe, id, pool.role, loaded.gpus[p], beliefs.latency); !ok) {
         return std::unexpected(ok.error());
       }
-      auto policy = make_frequency_policy(recipe.recipe, pool.role, loaded.gpus[p], scenario.slo, *throttllem, id);
+      if (regression) {
+        (*retail)->add(id, regression->model, clocks_on(recipe.recipe.decode_frequency, loaded.gpus[p]));
+      }
+      auto policy =
+          make_frequency_policy(recipe.recipe, pool.role, loaded.gpus[p], scenario.slo, *throttllem, id, *retail);
       if (!policy) return std::unexpected(policy.error());
       sim::InstanceSetup instance;
       instance.facts = run.facts.instances[setup.instances.size()];
@@ -97,9 +110,10 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
 
   std::vector<RoutedInstance> fleet;
   for (const auto& instance : setup.instances) fleet.push_back({instance.facts.role, scenario.slo, instance.beliefs});
-  auto policies = make_dispatch_policies(recipe.recipe, fleet, *throttllem);
+  auto policies = make_dispatch_policies(recipe.recipe, fleet, *throttllem, *retail);
   if (!policies) return std::unexpected(policies.error());
   setup.policies = std::move(*policies);
+  setup.policies.length = *length;
 
   run.intensity =
       std::make_unique<carbon::IntensitySeries>(carbon::IntensitySeries::constant(scenario.carbon_intensity));

@@ -38,27 +38,30 @@ struct QueueingOptions {
 };
 
 struct AdmissionOptions {
-  std::string policy = "always";  ///< always | bounded | throttllem
+  std::string policy = "always";  ///< always | bounded | throttllem | retail
   Mode mode = Mode::Enforce;
   std::int64_t max_in_flight_per_instance = 1024;  ///< bounded: beyond, requests are held
   std::int64_t max_held = 1024;                    ///< bounded: beyond, requests are rejected
   double margin = 0.0;                             ///< throttllem: share of the SLO kept in reserve
   double length_inflation = 0.0;                   ///< throttllem: predicted lengths are taken this share longer
   std::int32_t grace_iterations = 4;               ///< throttllem: a request may outlive its prediction by so many
+  std::string overrun = "limit";                   ///< throttllem: limit | residual
   bool count_prefill = false;                      ///< throttllem: prompts count against running requests' deadlines
 };
 
 /// What is believed about how long a request's answer will be.
 struct LengthOptions {
-  std::string source = "none";  ///< none | oracle
+  std::string source = "none";  ///< none | oracle | classes | learned
   double error_p95 = 0.0;       ///< oracle: 95 % of predictions are off by at most this share
+  double quantile = 0.5;        ///< classes, learned: share of answers that are to be no longer than predicted
+  bool fall_back = true;        ///< a constant answers while it predicts no worse
 };
 
 struct Recipe {
   std::string name;
   std::string description;
   std::string file;
-  std::string predictor = "linear";    ///< what eco-freq and eco-route believe: linear | gbdt
+  std::string predictor = "linear";    ///< what is believed of step times: linear | gbdt | ips
   FrequencyOptions prefill_frequency;  ///< prefill instances
   FrequencyOptions decode_frequency;   ///< decode and colocated instances
   RoutingOptions route_prefill;

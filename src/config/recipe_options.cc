@@ -20,7 +20,7 @@ constexpr Bounds kClock{0, 10'000};
 std::vector<Option<FrequencyOptions>> frequency_options() {
   using F = FrequencyOptions;
   return {
-      choice("policy", &F::policy, {"static", "idle-parking", "eco-freq", "throttllem"},
+      choice("policy", &F::policy, {"static", "idle-parking", "eco-freq", "throttllem", "retail"},
              "What chooses an instance's clock"),
       option("mode", &F::mode, kModeText),
       option("clock_mhz", &F::clock, "MHz", kClock, "static, idle-parking: the clock while busy; 0: the GPU's maximum"),
@@ -28,7 +28,8 @@ std::vector<Option<FrequencyOptions>> frequency_options() {
              "Clock of an instance without work; 0: the GPU's minimum"),
       option("park_idle", &F::park_idle, "static, eco-freq, throttllem: lock idle_clock_mhz while idle"),
       option("clocks_mhz", &F::clocks, "MHz", {1, 10'000},
-             "eco-freq: the clocks to choose from, ascending; throttllem: likewise, every step of the GPU when empty"),
+             "eco-freq: the clocks to choose from, ascending; throttllem, retail: likewise, every step of the GPU when "
+             "empty"),
       option("margin", &F::margin, "", {0, 0.95},
              "eco-freq, throttllem: share of the SLO kept in reserve; reports use the stated SLO"),
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "eco-freq: shortest time from a raise to the next decrease"),
@@ -66,7 +67,8 @@ std::vector<Option<QueueingOptions>> queueing_options() {
 std::vector<Option<AdmissionOptions>> admission_options() {
   using A = AdmissionOptions;
   return {
-      choice("policy", &A::policy, {"always", "bounded", "throttllem"}, "What admits, holds or rejects a request"),
+      choice("policy", &A::policy, {"always", "bounded", "throttllem", "retail"},
+             "What admits, holds or rejects a request"),
       option("mode", &A::mode, kModeText),
       option("max_in_flight_per_instance", &A::max_in_flight_per_instance, "requests", {1, 1'000'000'000},
              "bounded: beyond, requests are held"),
@@ -74,9 +76,12 @@ std::vector<Option<AdmissionOptions>> admission_options() {
       option("margin", &A::margin, "", {0, 0.95},
              "throttllem: share of slo.tbt_ms and slo.e2e_ms kept in reserve; reports use the stated SLO"),
       option("length_inflation", &A::length_inflation, "", {0, 100},
-             "throttllem: predicted lengths are taken this share longer"),
+             "throttllem, retail: predicted lengths are taken this share longer"),
       option("grace_iterations", &A::grace_iterations, "iterations", {0, 1'000'000},
              "throttllem: a request may outlive its prediction by so many before it is projected at max_tokens"),
+      choice("overrun", &A::overrun, {"limit", "residual"},
+             "throttllem: a request that outlives its prediction is projected at max_tokens (paper), or first at what "
+             "requests as long have become so far"),
       option("count_prefill", &A::count_prefill,
              "throttllem: admission counts computing prompts against running requests' deadlines; off: paper"),
   };
@@ -84,10 +89,17 @@ std::vector<Option<AdmissionOptions>> admission_options() {
 
 std::vector<Option<LengthOptions>> length_options() {
   return {
-      choice("source", &LengthOptions::source, {"none", "oracle"},
-             "What predicts output lengths; oracle: the simulator's truth, with an error of error_p95"),
+      choice("source", &LengthOptions::source, {"none", "oracle", "classes", "learned"},
+             "What predicts output lengths; oracle: the simulator's truth, with an error of error_p95; classes: a "
+             "five-class classifier as good as the measured BERT proxy model (simulator); learned: online, by tenant "
+             "and prompt length"),
       option("error_p95", &LengthOptions::error_p95, "", {0, 10},
              "oracle: Gaussian error; 95 % of predictions are off by at most this share of the true length"),
+      option("quantile", &LengthOptions::quantile, "", {0.001, 0.999},
+             "learned: share of answers that are to be no longer than predicted; classes: likewise, 0.5 or, above it, "
+             "0.9"),
+      option("fall_back", &LengthOptions::fall_back,
+             "The quantile of all lengths seen answers while it predicts no worse, and where there is no prediction"),
   };
 }
 
@@ -100,8 +112,8 @@ const std::vector<Option<Recipe>>& recipe_options() {
         option("description", &Recipe::description, "One or two sentences for `wattle recipes`"),
     };
     all.push_back(
-        choice("predictor", &Recipe::predictor, {"linear", "gbdt"},
-               "What eco-freq and eco-route believe of step times: VoltanaLLM's lines or GreenServe's trees"));
+        choice("predictor", &Recipe::predictor, {"linear", "gbdt", "ips"},
+               "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M"));
     // Shorthands first: what comes later refines them.
     append<Recipe>(all, "frequency.", {&Recipe::prefill_frequency, &Recipe::decode_frequency}, frequency_options());
     append<Recipe>(all, "frequency.prefill.", {&Recipe::prefill_frequency}, frequency_options());

@@ -55,8 +55,10 @@ AdmissionDecision Dispatcher::ask_admission(const Request& request, std::int64_t
   return slot.mode == Mode::Enforce ? decision : AdmissionDecision{};
 }
 
-void Dispatcher::arrive(const Request& request, Instant now) {
+void Dispatcher::arrive(const Request& arrived, Instant now) {
   ++counts_.arrived;
+  Request request = arrived;
+  if (policies_.length) request.predicted_output_tokens = policies_.length->predict(arrived);
   const auto decision = ask_admission(request, counts_.held, now);
   if (decision.verdict == Admission::Reject) {
     ++counts_.refused;
@@ -204,6 +206,7 @@ void Dispatcher::left(const Outcome& outcome, Instant now) {
   ++counts_.left;
   auto& admission = policies_.admission;
   if (admission.policy && admission.mode != Mode::Off) admission.policy->observe(outcome, now);
+  if (policies_.length) policies_.length->observe(outcome);
   retry_held(now);
 }
 

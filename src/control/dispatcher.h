@@ -10,6 +10,7 @@
 #include "policy/admission/admission.h"
 #include "policy/queueing/queueing.h"
 #include "policy/routing/routing.h"
+#include "predict/length_belief.h"
 
 namespace wattle::control {
 
@@ -26,6 +27,8 @@ struct DispatchPolicies {
   Slot<policy::QueuePolicy> queueing;
   Slot<policy::RoutingPolicy> route_prefill;  ///< also routes colocated instances
   Slot<policy::RoutingPolicy> route_decode;
+  /// Fills in Request::predicted_output_tokens on arrival, learns from what leaves; null: requests stay as they came.
+  std::shared_ptr<predict::LengthBelief> length;
 };
 
 /// Books: every request that arrived is held, in flight, or has left through exactly one of refuse() and left().
@@ -65,6 +68,7 @@ class Dispatcher {
   /// The fleet grew. The id is the next position, whatever view.id says; ids are never reused.
   InstanceId add_instance(InstanceView view, Instant now);
 
+  [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const DispatchCounts& counts() const { return counts_; }
   [[nodiscard]] std::span<const InstanceView> instances() const { return instances_; }
 

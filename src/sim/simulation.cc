@@ -221,7 +221,7 @@ SimulationResult Simulation::run() {
   for (std::size_t i = 0; i < stretches_.size(); ++i) close_stretch(i, end);
   ledger_.close(end);
 
-  SimulationResult result{statistics_.summary(), statistics_.curves()};
+  SimulationResult result{statistics_.summary(), statistics_.curves(), dispatcher_.length()};
   auto& summary = result.summary;
   const auto totals = ledger_.fleet();
   summary.energy.total = totals.total.energy.joules();
@@ -317,8 +317,8 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   request.arrival = now;
   request.prompt_tokens = row.prompt_tokens;
   request.max_tokens = setup_.max_tokens;
-  if (setup_.length_oracle) {
-    request.predicted_output_tokens = setup_.length_oracle->predict(row.output_tokens, request.max_tokens);
+  if (setup_.length_hint) {
+    request.predicted_output_tokens = setup_.length_hint->predict(row.output_tokens, request.max_tokens);
   }
   flight.true_output_tokens = row.output_tokens;
   flight.alive = true;

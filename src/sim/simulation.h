@@ -11,7 +11,7 @@
 #include "engine/replica.h"
 #include "journal/record.h"
 #include "journal/statistics.h"
-#include "predict/length_oracle.h"
+#include "predict/length_hint.h"
 #include "workload/source.h"
 
 namespace wattle::sim {
@@ -42,8 +42,8 @@ struct SimulationSetup {
   Slo slo;
   std::uint64_t seed = 1;
   std::int32_t max_tokens = 4096;  ///< what clients state as their cap
-  /// The one way from a request's true length to what the control plane believes; none: no prediction.
-  std::optional<predict::LengthOracle> length_oracle;
+  /// The one way from a request's true length to what the control plane believes; null: no hint.
+  std::unique_ptr<predict::LengthHint> length_hint;
   const carbon::IntensitySeries* intensity = nullptr;
   UsdPerHour gpu_price;
   workload::RequestSource* source = nullptr;
@@ -59,6 +59,7 @@ struct SimulationSetup {
 struct SimulationResult {
   journal::RunSummary summary;
   journal::RunCurves curves;
+  std::shared_ptr<const predict::LengthBelief> length;  ///< as it was at the end; may be null
 };
 
 [[nodiscard]] SimulationResult simulate(SimulationSetup setup);

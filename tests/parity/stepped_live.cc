@@ -75,8 +75,8 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
         request.arrival = now;
         request.prompt_tokens = row->prompt_tokens;
         request.max_tokens = setup_.max_tokens;
-        if (setup_.length_oracle) {
-          request.predicted_output_tokens = setup_.length_oracle->predict(row->output_tokens, request.max_tokens);
+        if (setup_.length_hint) {
+          request.predicted_output_tokens = setup_.length_hint->predict(row->output_tokens, request.max_tokens);
         }
         jobs_.push_back({static_cast<engine::Tag>(request.id.value()), request.id, now, row->prompt_tokens,
                          row->output_tokens, false, Instant::never()});
@@ -147,7 +147,9 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
         core_.first_token(job.id, now);
         if (setup_.instances[i].facts.role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
       } else {
-        core_.leave(job.id, Fate::Finished, "", live::TokenTally(), now);
+        live::TokenTally tally;
+        tally.whole(event.output_tokens, job.first_token, now);
+        core_.leave(job.id, Fate::Finished, "", tally, now);
       }
     }
     kick(i, now);

@@ -88,6 +88,9 @@ INSTANTIATE_TEST_SUITE_P(
                 with({"workload.rate_scale=0.7", "slo.e2e_ms=20000"})},
         Variant{"throttllem_on_leave", "throttllem-llama2-13b-tp1", "throttllem-15",
                 with({"frequency.on_leave=true", "frequency.park_idle=true"})},
+        Variant{"throttllem_classes", "throttllem-llama2-13b-tp2", "throttllem", with({"length.source=classes"})},
+        Variant{"throttllem_learned", "throttllem-llama2-13b-tp2", "throttllem",
+                with({"length.source=learned", "admission.overrun=residual", "workload.rate_scale=0.7"})},
         Variant{"throttllem_shadow", "throttllem-llama2-13b-tp2", "throttllem", with({"admission.mode=shadow"})},
         Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}),
     [](const auto& variant) { return std::string(variant.param.name); });
