@@ -44,6 +44,9 @@ Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptio
   live::GatewayPolicies made;
   auto dispatch = make_dispatch_policies(fleet.recipe(), instances);
   if (!dispatch) return std::unexpected(dispatch.error());
+  auto length = make_length_belief(fleet.recipe());
+  if (!length) return std::unexpected(length.error());
+  dispatch->length = std::move(*length);
   made.dispatch = std::move(*dispatch);
   return made;
 }
@@ -82,9 +85,6 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     auto made = make_policies(fleet, options);
     if (!made) return std::unexpected(made.error());
     policies = std::move(*made);
-    auto length = make_length_belief(recipe->recipe);
-    if (!length) return std::unexpected(length.error());
-    policies.length = std::move(*length);
   }
 
   // Before any thread starts, so that all of them inherit the mask and only this one hears the signal.
