@@ -11,7 +11,7 @@
 
 #include "commands.h"
 #include "compose.h"
-#include "live/agent/agent.h"
+#include "live/agent/agent_api.h"
 #include "live/transport/server.h"
 #include "live_fleet.h"
 
@@ -85,26 +85,19 @@ Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, LiveFlee
     instance.view.tensor_parallel = static_cast<std::int32_t>(parsed->gpus.size());
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
     instance.mode = frequency_options(fleet.recipe(), parsed->role).mode;
-    auto policy = make_frequency_policy(fleet.recipe(), parsed->role, fleet.gpu(), slo);
-    if (!policy) return std::unexpected(policy.error());
-    instance.policy = std::move(*policy);
-    const auto beliefs = fleet.beliefs(parsed->role, instance.view.tensor_parallel);
-    if (!beliefs) return std::unexpected(beliefs.error());
-    instance.beliefs = *beliefs;
+    if (clock_shares_admission(fleet.recipe(), parsed->role)) {
+      engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
+    } else {
+      auto policy = make_frequency_policy(fleet.recipe(), parsed->role, fleet.gpu(), slo);
+      if (!policy) return std::unexpected(policy.error());
+      instance.policy = std::move(*policy);
+      const auto beliefs = fleet.beliefs(parsed->role, instance.view.tensor_parallel);
+      if (!beliefs) return std::unexpected(beliefs.error());
+      instance.beliefs = *beliefs;
+    }
     engines.push_back(std::move(engine));
   }
   return engines;
-}
-
-void answer(const live::Agent& agent, live::Exchange& exchange) {
-  if (exchange.path() == "/metrics") {
-    exchange.respond(200, "text/plain; version=0.0.4", agent.metrics());
-  } else if (exchange.path() == "/health") {
-    const bool ready = agent.ready();
-    exchange.respond(ready ? 200 : 503, "text/plain", ready ? "ready\n" : "stale\n");
-  } else {
-    exchange.respond(404, "text/plain", "GET /metrics or /health\n");
-  }
 }
 
 Result<int> run(const Flags& flags) {
@@ -136,7 +129,7 @@ Result<int> run(const Flags& flags) {
   where.host = address->host;
   where.port = address->port;
   auto server =
-      live::HttpServer::listen(pool, where, [&agent](std::shared_ptr<live::Exchange> e) { answer(**agent, *e); });
+      live::HttpServer::listen(pool, where, [&agent](std::shared_ptr<live::Exchange> e) { live::answer(**agent, *e); });
   if (!server) return std::unexpected(server.error());
 
   const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
@@ -177,7 +170,9 @@ void add_agent(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--nvml", flags->nvml, "The NVML library")->capture_default_str();
   command->add_option("--state", flags->state, "Where to remember which GPUs are locked")->capture_default_str();
-  command->add_option("--admin", flags->admin, "host:port of /metrics and /health; port 0 takes any free one")
+  command
+      ->add_option("--admin", flags->admin,
+                   "host:port of /metrics, /health, /engines and /clocks; port 0 takes any free one")
       ->capture_default_str();
   command->add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
   command->add_flag("--json", flags->json, "Print where it listens as one JSON object");

@@ -126,10 +126,8 @@ struct AdmissionRequest {
 
 Result<std::unique_ptr<policy::AdmissionPolicy>> make_throttllem_admission(const AdmissionRequest& request) {
   if (!request.throttllem) {
-    return bad_input(
-        place(request.recipe, "admission.policy"),
-        "throttllem's admission and clocks share one projection, and so one process; here they do not. Use "
-        "always or bounded, or the simulator");
+    return bad_input(place(request.recipe, "admission.policy"),
+                     "throttllem's admission and clocks share one projection, and here there is none to share");
   }
   return std::make_unique<policy::ThrottllemAdmission>(request.throttllem);
 }
@@ -247,8 +245,8 @@ Result<std::unique_ptr<FrequencyPolicy>> make_throttllem_clock(const FrequencyRe
   if (!request.throttllem || request.throttllem->desk(request.id) == nullptr) {
     return bad_input(
         request.where("policy"),
-        "throttllem's clock follows throttllem's admission of the same process and a colocated instance; set "
-        "admission.policy = \"throttllem\" and use the simulator, or choose another");
+        "throttllem's clock follows throttllem's admission and a colocated instance; set admission.policy = "
+        "\"throttllem\", or choose another");
   }
   const auto parking = clock_on(request, "idle_clock_mhz", request.options.idle_clock, request.gpu.clock_min);
   if (!parking) return std::unexpected(parking.error());
@@ -407,6 +405,10 @@ Result<std::unique_ptr<FrequencyPolicy>> make_frequency_policy(const config::Rec
   const auto entry = find(kFrequencies, options.policy, where("policy"));
   if (!entry) return std::unexpected(entry.error());
   return (*entry)->make({options, role, gpu, slo, where, std::move(throttllem), id, std::move(retail)});
+}
+
+bool clock_shares_admission(const config::Recipe& recipe, Role role) {
+  return frequency_options(recipe, role).policy == "throttllem";
 }
 
 bool needs_latency(const config::Recipe& recipe, Role role) {

@@ -66,6 +66,9 @@ struct RoutedInstance {
     std::shared_ptr<policy::ThrottllemFleet> throttllem = nullptr, InstanceId id = kNoInstance,
     std::shared_ptr<policy::RetailFleet> retail = nullptr);
 
+/// Does its clock share a projection with admission? Then both are decided where requests are admitted.
+[[nodiscard]] bool clock_shares_admission(const config::Recipe& recipe, Role role);
+
 /// Does an instance of this role need Beliefs::latency (apps/beliefs.h)?
 [[nodiscard]] bool needs_latency(const config::Recipe& recipe, Role role);
 

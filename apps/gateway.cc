@@ -23,6 +23,9 @@ struct GatewayFlags {
   int threads = 2;
   double ttft_slo_ms = 0;
   double itl_slo_ms = 0;
+  double tbt_slo_ms = 0;
+  double e2e_slo_ms = 0;
+  std::vector<std::string> agents;
   std::int64_t max_requests = 4096;
   std::uint64_t max_body_bytes = 8ULL << 20;
   double drain_s = 10;
@@ -31,23 +34,46 @@ struct GatewayFlags {
 };
 
 /// The recipe over the workers there are; fills in what is believed of them.
-Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptions& options) {
+Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptions& options, std::int32_t block_size) {
+  const auto& recipe = fleet.recipe();
+  const Slo& slo = options.core.slo;
+  const auto length = make_length_belief(recipe);
+  if (!length) return std::unexpected(length.error());
+  const auto throttllem = make_throttllem(recipe, slo, block_size, *length);
+  if (!throttllem) return std::unexpected(throttllem.error());
+  live::GatewayPolicies made;
   std::vector<RoutedInstance> instances;
   for (auto& worker : options.workers) {
+    const InstanceId id(static_cast<std::int32_t>(instances.size()));
     const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
     if (!capacity) return std::unexpected(capacity.error());
     worker.kv_capacity_tokens = *capacity;
     const auto beliefs = fleet.beliefs(worker.role, worker.tensor_parallel);
     if (!beliefs) return std::unexpected(beliefs.error());
-    instances.push_back({worker.role, options.core.slo, *beliefs});
+    instances.push_back({worker.role, slo, *beliefs});
+    if (!clock_shares_admission(recipe, worker.role)) continue;
+    if (worker.step_reports.empty()) {
+      return bad_input(
+          "--worker " + worker.url,
+          fmt::format("{} counts iterations: add ,fpm=ENDPOINT, where it publishes forward-pass metrics", recipe.name));
+    }
+    if (auto ok = take_desk(*throttllem, recipe, id, worker.role, fleet.gpu(), beliefs->latency); !ok) {
+      return std::unexpected(ok.error());
+    }
+    auto policy = make_frequency_policy(recipe, worker.role, fleet.gpu(), slo, *throttllem, id);
+    if (!policy) return std::unexpected(policy.error());
+    made.clocks.push_back({std::move(*policy), frequency_options(recipe, worker.role).mode, *beliefs});
   }
-  live::GatewayPolicies made;
-  auto dispatch = make_dispatch_policies(fleet.recipe(), instances);
+  if (!made.clocks.empty() && options.agents.urls.empty()) {
+    return bad_input("--agent", fmt::format("{} decides clocks here; say where the GPUs' agents listen", recipe.name));
+  }
+  auto dispatch = make_dispatch_policies(recipe, instances, *throttllem);
   if (!dispatch) return std::unexpected(dispatch.error());
   auto length = make_length_belief(fleet.recipe());
   if (!length) return std::unexpected(length.error());
   dispatch->length = std::move(*length);
   made.dispatch = std::move(*dispatch);
+  made.dispatch.length = *length;
   return made;
 }
 
@@ -73,8 +99,14 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.default_max_tokens = flags.default_max_tokens;
   options.core.max_requests = flags.max_requests;
   options.listen.limits.body_bytes = flags.max_body_bytes;
-  if (flags.ttft_slo_ms > 0) options.core.slo.ttft = Span::from_seconds(flags.ttft_slo_ms * 1e-3);
-  if (flags.itl_slo_ms > 0) options.core.slo.itl = Span::from_seconds(flags.itl_slo_ms * 1e-3);
+  const auto objective = [](double ms, std::optional<Span>& out) {
+    if (ms > 0) out = Span::from_seconds(ms * 1e-3);
+  };
+  objective(flags.ttft_slo_ms, options.core.slo.ttft);
+  objective(flags.itl_slo_ms, options.core.slo.itl);
+  objective(flags.tbt_slo_ms, options.core.slo.tbt);
+  objective(flags.e2e_slo_ms, options.core.slo.e2e);
+  options.agents.urls = flags.agents;
 
   LiveFleet fleet;
   live::GatewayPolicies policies;
@@ -82,7 +114,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     auto loaded = LiveFleet::load(flags.fleet);
     if (!loaded) return std::unexpected(loaded.error());
     fleet = std::move(*loaded);
-    auto made = make_policies(fleet, options);
+    auto made = make_policies(fleet, options, flags.fleet.engine.block_size);
     if (!made) return std::unexpected(made.error());
     policies = std::move(*made);
   }
@@ -132,10 +164,16 @@ void add_gateway(CLI::App& app, int& exit_code) {
   command->add_option("--threads", flags->threads, "data-plane threads")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  command->add_option("--ttft-slo-ms", flags->ttft_slo_ms, "time to first token; 0 = not judged")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--itl-slo-ms", flags->itl_slo_ms, "gap between tokens; 0 = not judged")
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--agent", flags->agents,
+                      "admin plane of an agent, http://host:port; repeatable. Its meters are booked to requests, and "
+                      "clocks that are decided here go to it");
+  const auto objective = [&](const char* name, double& ms, const char* what) {
+    command->add_option(name, ms, fmt::format("{}; 0 = not judged", what))->check(CLI::NonNegativeNumber);
+  };
+  objective("--ttft-slo-ms", flags->ttft_slo_ms, "time to first token");
+  objective("--itl-slo-ms", flags->itl_slo_ms, "gap between tokens");
+  objective("--tbt-slo-ms", flags->tbt_slo_ms, "mean gap between a request's tokens");
+  objective("--e2e-slo-ms", flags->e2e_slo_ms, "arrival to last token");
   command->add_option("--max-requests", flags->max_requests, "held and in flight together; beyond: 429")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -15,6 +15,7 @@
 
 #include "child.h"
 #include "commands.h"
+#include "compose.h"
 #include "engine_flags.h"
 #include "fake_nvml/virtual_gpu.h"
 #include "journal/run_directory.h"
@@ -258,13 +259,21 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
     agent.insert(agent.end(), {"--itl-ms", number(scenario.slo.itl->millis())});
     gateway.insert(gateway.end(), {"--itl-slo-ms", number(scenario.slo.itl->millis())});
   }
+  if (scenario.slo.tbt) gateway.insert(gateway.end(), {"--tbt-slo-ms", number(scenario.slo.tbt->millis())});
+  if (scenario.slo.e2e) gateway.insert(gateway.end(), {"--e2e-slo-ms", number(scenario.slo.e2e->millis())});
   for (const auto& made : engines_) {
     agent.insert(agent.end(),
                  {"--engine", fmt::format("{}={}@{}", made.fpm, fmt::join(made.gpus, ","), role_name(made.role))});
     gateway.insert(gateway.end(), {"--worker", fmt::format("{}={},fpm={},tp={}", made.url, role_name(made.role),
                                                            made.fpm, made.gpus.size())});
   }
-  if (const auto line = launch("agent", agent); !line) return std::unexpected(line.error());
+  const auto agent_line = launch("agent", agent);
+  if (!agent_line) return std::unexpected(agent_line.error());
+  const auto agent_json = nlohmann::json::parse(*agent_line, nullptr, false);
+  if (agent_json.is_discarded()) {
+    return external_failure("agent", "said '" + *agent_line + "' instead of where it listens");
+  }
+  gateway.insert(gateway.end(), {"--agent", agent_json.value("admin", "")});
   const auto line = launch("gateway", gateway);
   if (!line) return std::unexpected(line.error());
   // "... listening on http://H:P, admin on http://H:P, ..."
@@ -343,6 +352,8 @@ Result<int> up(const UpFlags& flags) {
   if (!baseline) return std::unexpected(baseline.error());
   const auto forecast = simulate_same(*loaded, flags.recipe, *overrides);
   if (!forecast) return std::unexpected(forecast.error());
+  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, project());
+  if (!recipe) return std::unexpected(recipe.error());
   const auto options = locate_workload(scenario, data_dir());
   if (!options) return std::unexpected(options.error());
   auto source = workload::make_source(*options, data_dir(), base_dir(scenario), scenario.seed);
@@ -389,6 +400,8 @@ Result<int> up(const UpFlags& flags) {
   replay.url = house.gateway_url();
   replay.model = scenario.llm;
   replay.slo = scenario.slo;
+  replay.max_tokens = scenario.workload.max_output_tokens;
+  const auto hint = make_length_hint(recipe->recipe, scenario.seed);
   const Meters start = read_meters(gpus);
   const Instant begin = live::steady_now();
   std::int64_t next_row_s = 1;
@@ -396,7 +409,8 @@ Result<int> up(const UpFlags& flags) {
     if (drain_wanted) return std::nullopt;
     const auto row = (*source)->next();
     if (!row) return std::nullopt;
-    return live::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens};
+    const auto told = hint ? hint->predict(row->output_tokens, replay.max_tokens) : 0;
+    return live::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, told};
   };
   const auto show = [&](const live::ReplayProgress& progress) {
     const auto second = progress.now.ns() / 1'000'000'000;
@@ -448,11 +462,13 @@ Result<int> up(const UpFlags& flags) {
                        {"failed", live_run.requests.failed}};
     out["energy_j"] = energy;
     out["mean_power_w"] = energy / seconds;
-    out["slo"] = {{"ttft_attainment", live_run.slo.ttft}, {"itl_attainment", live_run.slo.itl}};
-    out["simulated"] = {{"static_max_energy_j", reference},
-                        {"same_recipe_energy_j", until_now(*forecast)},
-                        {"ttft_attainment", forecast->summary.slo.ttft},
-                        {"itl_attainment", forecast->summary.slo.itl}};
+    const auto slo = [](const journal::Attainment& a) {
+      return nlohmann::ordered_json{
+          {"ttft_attainment", a.ttft}, {"itl_attainment", a.itl}, {"tbt_attainment", a.tbt}, {"e2e_attainment", a.e2e}};
+    };
+    out["slo"] = slo(live_run.slo);
+    out["simulated"] = {{"static_max_energy_j", reference}, {"same_recipe_energy_j", until_now(*forecast)}};
+    out["simulated"].update(slo(forecast->summary.slo));
     out["saved"] = reference > 0.0 ? 1.0 - energy / reference : 0.0;
     fmt::print("{}\n", out.dump());
   } else {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Real time against simulation: the same requests through real processes (mock engines, agent, gateway over loopback,
-virtual GPUs) and through the simulator. Tolerances: TTFT and ITL attainment within 3 points, energy within 5 %.
+virtual GPUs) and through the simulator. Tolerances: attainment of TTFT, ITL, TBT and E2E within 3 points, energy within 5 %.
 Usage: real_time.py WATTLE [arguments of wattle up]..."""
 import json
 import subprocess
@@ -29,7 +29,7 @@ def compare(name, live, sim, difference, tolerance, unit):
 
 
 print(f"{run['requests']['arrived']} requests in {run['seconds']:.1f} s")
-for key in ("ttft_attainment", "itl_attainment"):
+for key in ("ttft_attainment", "itl_attainment", "tbt_attainment", "e2e_attainment"):
     compare(key, run["slo"][key], simulated[key], (run["slo"][key] - simulated[key]) * 100, ATTAINMENT_POINTS, "points")
 energy, expected = run["energy_j"], simulated["same_recipe_energy_j"]
 compare("energy_j", energy, expected, (energy / expected - 1) * 100, ENERGY_PERCENT, "%")

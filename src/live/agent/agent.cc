@@ -8,8 +8,10 @@
 #include <set>
 #include <thread>
 
+#include "journal/tee.h"
 #include "live/agent/actuator.h"
 #include "live/agent/agent_metrics.h"
+#include "live/agent/lease_desk.h"
 #include "live/agent/meter.h"
 #include "live/clock.h"
 #include "live/telemetry/fpm_socket.h"
@@ -45,10 +47,19 @@ struct Agent::Impl {
   std::shared_ptr<LockKeeper> keeper;
   std::unique_ptr<Actuator> actuator;
   std::unique_ptr<TimedPort> port;
+  std::unique_ptr<LeaseDesk> leases;
+  DecisionRing decisions;
+  journal::Tee sink{{&decisions}};
+  struct Engine {
+    InstanceId instance;
+    std::string endpoint;
+    bool leased = false;
+  };
+  std::vector<Engine> engines;
   std::unique_ptr<AgentCore> core;
   std::unique_ptr<FpmSubscriber> subscriber;
 
-  mutable std::mutex mutex;  ///< core, port, subscriber's counts: the deciding thread against metrics()
+  mutable std::mutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
   std::atomic<std::int64_t> last_cycle_ns{0};
 
   struct Metered {
@@ -126,8 +137,15 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper);
   impl->port = std::make_unique<TimedPort>(*impl->actuator);
   std::vector<AgentInstance> instances;
-  for (auto& engine : engines) instances.push_back(std::move(engine.instance));
-  impl->core = std::make_unique<AgentCore>(std::move(instances), options.core, *impl->port, sink);
+  impl->leases = std::make_unique<LeaseDesk>(*impl->port);
+  for (auto& engine : engines) {
+    const InstanceId id = engine.instance.view.id;
+    impl->engines.push_back({id, engine.endpoint, engine.leased.has_value()});
+    if (engine.leased) impl->leases->add(id, *engine.leased, steady_now());
+    instances.push_back(std::move(engine.instance));
+  }
+  impl->sink.add(&sink);
+  impl->core = std::make_unique<AgentCore>(std::move(instances), options.core, *impl->port, impl->sink);
   impl->last_cycle_ns = impl->last_meter_ns = steady_now().ns();
   impl->meter_thread = std::thread([raw = impl.get()] { raw->meter(); });
   return std::unique_ptr<Agent>(new Agent(std::move(impl)));
@@ -146,6 +164,7 @@ void Agent::run(const std::atomic<bool>& stop) {
     {
       const std::lock_guard guard(s.mutex);
       s.core->tick(steady_now());
+      s.leases->tick(steady_now());
     }
     if (steady_now() >= next_check) {
       s.keeper->check();
@@ -166,12 +185,55 @@ bool Agent::ready() const {
 
 pid_t Agent::guardian_pid() const { return impl_->keeper->guardian_pid(); }
 
+std::vector<Agent::EngineStatus> Agent::engines() const {
+  const Impl& s = *impl_;
+  std::vector<EngineStatus> all;
+  {
+    const std::lock_guard guard(s.mutex);
+    for (std::size_t i = 0; i < s.engines.size(); ++i) {
+      const auto& e = s.engines[i];
+      const MegaHertz commanded = e.leased ? s.leases->commanded(e.instance) : s.core->view(i).clock_commanded;
+      all.push_back({e.instance, e.endpoint, {}, {}, {}, {}, commanded, e.leased});
+    }
+  }
+  const std::lock_guard guard(s.meter_mutex);
+  for (const auto& m : s.metered) {
+    auto& status = *std::ranges::find(all, m.instance, &EngineStatus::instance);
+    status.clock = status.gpus.empty() ? m.clock : std::min(status.clock, m.clock);
+    status.gpus.push_back(m.gpu.uuid());
+    status.energy += m.meter.total();
+    status.power = Milliwatts(status.power.value() + m.meter.power().value());
+  }
+  return all;
+}
+
+DecisionRing::Batch Agent::decisions(std::int64_t from) const { return impl_->decisions.since(from); }
+
+std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& clocks, Span lease) {
+  Impl& s = *impl_;
+  std::vector<InstanceId> ids;
+  for (const auto& wanted : clocks) {
+    const auto engine = std::ranges::find(s.engines, wanted.engine, &Impl::Engine::endpoint);
+    if (engine == s.engines.end()) return LeaseRefusal{wanted.engine, false};
+    if (!engine->leased) return LeaseRefusal{wanted.engine, true};
+    ids.push_back(engine->instance);
+  }
+  const std::lock_guard guard(s.mutex);
+  const Instant now = steady_now();
+  for (std::size_t i = 0; i < ids.size(); ++i) (void)s.leases->grant(ids[i], clocks[i].clock, lease, now);
+  return std::nullopt;
+}
+
 std::string Agent::metrics() const {
   const Impl& s = *impl_;
   AgentMetrics m;
   {
     const std::lock_guard guard(s.mutex);
     for (std::size_t i = 0; i < s.core->size(); ++i) m.instances.push_back({s.core->view(i), s.core->counts(i)});
+    for (std::size_t i = 0; i < s.engines.size(); ++i) {
+      if (s.engines[i].leased) m.instances[i].view.clock_commanded = s.leases->commanded(s.engines[i].instance);
+    }
+    m.leases = s.leases->counts();
     m.unknown_instance = s.core->unknown_instance();
     m.drops = s.subscriber->drops();
     m.report_to_command_ns = s.port->report_to_command_ns;

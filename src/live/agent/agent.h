@@ -2,12 +2,14 @@
 // The node agent as a running thing: telemetry in, AgentCore, actuator, keeper, meters; one thread decides.
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "journal/record.h"
 #include "live/agent/core.h"
+#include "live/agent/decision_ring.h"
 #include "live/agent/keeper.h"
 
 namespace wattle::live {
@@ -24,6 +26,9 @@ struct AgentEngine {
   std::string endpoint;           ///< of its forward-pass metrics
   std::vector<std::string> gpus;  ///< indices or UUIDs: all of its tensor-parallel group, and opted in by being named
   AgentInstance instance;
+  /// Its clock is decided elsewhere and leased (LeaseDesk); then `instance` has no policy, and this clock stands while
+  /// nobody holds a lease.
+  std::optional<MegaHertz> leased;
 };
 
 class Agent {
@@ -38,6 +43,31 @@ class Agent {
   void run(const std::atomic<bool>& stop);
   /// Takes all clock locks off. UUIDs of GPUs that would not let go in time: the guardian has them.
   std::vector<std::string> release();
+
+  struct EngineStatus {
+    InstanceId instance;
+    std::string endpoint;
+    std::vector<std::string> gpus;  ///< UUIDs
+    Picojoules energy;              ///< of all its GPUs, since the agent started
+    Milliwatts power;
+    MegaHertz clock;  ///< of its slowest GPU, now
+    MegaHertz commanded;
+    bool leased = false;
+  };
+  /// From any thread.
+  [[nodiscard]] std::vector<EngineStatus> engines() const;
+  [[nodiscard]] DecisionRing::Batch decisions(std::int64_t from) const;
+
+  struct LeasedClock {
+    std::string engine;  ///< endpoint
+    MegaHertz clock;
+  };
+  struct LeaseRefusal {
+    std::string engine;
+    bool known = false;  ///< but not leased
+  };
+  /// All or, with the first that cannot be had, none. From any thread.
+  [[nodiscard]] std::optional<LeaseRefusal> lease(const std::vector<LeasedClock>& clocks, Span lease);
 
   /// From any thread: Prometheus text, and whether every part has been alive within three periods.
   [[nodiscard]] std::string metrics() const;

@@ -119,6 +119,8 @@ std::string AgentMetrics::text() const {
   one("wattle_agent_left_busy_at_start_total", "counter", keeper.left_busy_at_start);
   one("wattle_agent_state_write_failures_total", "counter", keeper.persist_failures);
   one("wattle_agent_guardian_restarts_total", "counter", keeper.guardian_restarts);
+  one("wattle_agent_clock_leases_total", "counter", leases.granted);
+  one("wattle_agent_clock_leases_expired_total", "counter", leases.expired);
   one("wattle_agent_ready", "gauge", ready ? 1 : 0);
   return t.take();
 }

@@ -5,6 +5,7 @@
 
 #include "live/agent/actuator.h"
 #include "live/agent/core.h"
+#include "live/agent/lease_desk.h"
 #include "live/telemetry/fpm_socket.h"
 
 namespace wattle::live {
@@ -28,6 +29,7 @@ struct AgentMetrics {
   std::vector<ActuatorStats> actuators;
   FpmDrops drops;
   std::int64_t unknown_instance = 0;
+  LeaseDesk::Counts leases;
   Histogram report_to_command_ns;
   LockKeeper::Counts keeper;
   bool ready = false;

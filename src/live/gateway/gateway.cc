@@ -65,6 +65,7 @@ struct Gateway::Impl {
   LoopPool pool;
   LoopPool admin_pool{1};
   GatewayMetrics metrics;
+  std::unique_ptr<AgentLinks> agents;  ///< null: none
   ControlStrand control;
   std::vector<std::unique_ptr<HttpClient>> clients;  ///< by loop of the pool
   std::vector<std::unique_ptr<FlightDeck>> decks;
@@ -80,10 +81,12 @@ struct Gateway::Impl {
   std::unique_ptr<HttpServer> admin;
   bool stopped = false;
 
-  Impl(const GatewayOptions& o, GatewayPolicies policies, journal::Sink& sink)
+  Impl(const GatewayOptions& o, GatewayPolicies policies, std::unique_ptr<AgentLinks> links, journal::Sink& sink)
       : options(o),
         pool(std::max(1, o.threads)),
-        control(std::move(policies.dispatch), o.seed, o.core, {{o.lost_after}, policies.port}, sink),
+        agents(std::move(links)),
+        control(std::move(policies.dispatch), o.seed, o.core,
+                {{o.lost_after}, policies.clocks.empty() ? nullptr : agents.get()}, sink),
         clocks(std::move(policies.clocks)) {}
 
   // ---- workers -----------------------------------------------------------------------------------------------------
@@ -111,6 +114,7 @@ struct Gateway::Impl {
       workers.push_back({control.worker(id), wanted, 0, false, false});
       if (!options.probe_health) set_up(core, id, true, now);
     });
+    if (agents && !wanted.step_reports.empty()) agents->know(wanted.step_reports, id);
     return id;
   }
 
@@ -415,6 +419,10 @@ struct Gateway::Impl {
       if (!added) return std::unexpected(added.error());
       if (!worker.step_reports.empty()) sources.push_back({worker.step_reports, *added});
     }
+    if (agents) {
+      agents->start({[this](const EngineReading& reading) { control.reading(reading); },
+                     [this](const journal::DecisionRecord& record) { control.decided(record); }});
+    }
     if (!sources.empty()) {
       if (auto started = start_feed(sources); !started) return started;
     }
@@ -436,6 +444,7 @@ struct Gateway::Impl {
     if (server) server->stop(grace);
     if (admin) admin->stop(Span());
     feed.reset();
+    if (agents) agents->stop();
     if (prober) run_on(admin_pool.at(0), [&] { prober.reset(); });
     for (int i = 0; i < static_cast<int>(clients.size()); ++i) {
       run_on(pool.at(i), [&] { clients[static_cast<std::size_t>(i)].reset(); });
@@ -450,7 +459,14 @@ Gateway::~Gateway() { stop(Span()); }
 
 Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, GatewayPolicies policies,
                                                 journal::Sink& sink) {
-  auto gateway = std::unique_ptr<Gateway>(new Gateway(std::make_unique<Impl>(options, std::move(policies), sink)));
+  std::unique_ptr<AgentLinks> links;
+  if (!options.agents.urls.empty()) {
+    auto made = AgentLinks::make(options.agents);
+    if (!made) return std::unexpected(made.error());
+    links = std::move(*made);
+  }
+  auto gateway = std::unique_ptr<Gateway>(
+      new Gateway(std::make_unique<Impl>(options, std::move(policies), std::move(links), sink)));
   if (auto listening = gateway->impl_->listen(); !listening) return std::unexpected(listening.error());
   return gateway;
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "control/dispatcher.h"
 #include "control/throttle.h"
+#include "live/gateway/agent_links.h"
 #include "live/gateway/core.h"
 #include "live/transport/client.h"
 #include "live/transport/server.h"
@@ -33,7 +34,6 @@ struct GatewayPolicies {
   };
   /// By worker: clocks that are decided here, because they share a projection with admission. Empty: the agents decide.
   std::vector<Clock> clocks;
-  control::ClockPort* port = nullptr;  ///< where those clocks go; outlives the gateway
 };
 
 struct GatewayOptions {
@@ -45,6 +45,7 @@ struct GatewayOptions {
   CoreOptions core;
   Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
+  AgentLinksOptions agents;
   std::uint64_t seed = 1;
   ClientOptions client;
   Span health_period = Span::s(1);

@@ -313,9 +313,9 @@ TEST(Gateway, LooksAtStreamsWhereNoStepReportsCome) {
   client.send(Rig::chat("park", true));
   client.until("t0");
   RawClient other(rig.gateway->port());
-  other.send(Rig::chat("park", true));  // its arrival is what the view is refreshed for
+  other.send(Rig::chat("park", true));
   other.until("t0");
-  RawClient(rig.gateway->port()).send(Rig::chat("", false));
+  rig.ask(Rig::chat("", false));  // its arrival is what the view is refreshed for
   const auto view = rig.view();
   EXPECT_EQ(view["source"], "streams");
   EXPECT_EQ(view["telemetry"], "fresh");

@@ -10,6 +10,7 @@ namespace wattle::live {
 ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const CoreOptions& options,
                              const WatchOptions& watch, journal::Sink& sink)
     : core_({}, std::move(policies), seed, options, *this, sink),
+      sink_(sink),
       watch_options_(watch),
       watch_({}, watch.telemetry, *this, sink) {}
 
@@ -34,6 +35,17 @@ void ControlStrand::report(const StepReport& report, Instant received) {
   event.report = report;
   event.received = received;
   post(std::move(event));
+}
+
+void ControlStrand::reading(const EngineReading& reading) {
+  Event event;
+  event.kind = Kind::Reading;
+  event.reading = reading;
+  post(std::move(event));
+}
+
+void ControlStrand::decided(const journal::DecisionRecord& record) {
+  run([this, record](Core&, Instant) { sink_.decision(record); });
 }
 
 void ControlStrand::tick() {
@@ -117,6 +129,8 @@ void ControlStrand::handle(Event& event) {
       break;
     case Kind::Report:
       take(event.report, event.received, now);
+      break;
+    case Kind::Reading:
       break;
     case Kind::Tick:
       watch(now);

@@ -10,6 +10,7 @@
 
 #include "base/histogram.h"
 #include "live/agent/core.h"
+#include "live/gateway/agent_links.h"
 #include "live/gateway/core.h"
 #include "live/gateway/worker.h"
 
@@ -46,6 +47,9 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   void prefill_done(RequestId id);
   /// A step report that came at `received`.
   void report(const StepReport& report, Instant received);
+  /// What an agent says of an engine, and what it has decided. Any thread.
+  void reading(const EngineReading& reading);
+  void decided(const journal::DecisionRecord& record);
   /// Several times a second: notices engines that have fallen silent.
   void tick();
   void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally);
@@ -69,7 +73,7 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
 
  private:
-  enum class Kind : std::uint8_t { Arrive, FirstToken, PrefillDone, Report, Tick, Leave, Run };
+  enum class Kind : std::uint8_t { Arrive, FirstToken, PrefillDone, Report, Reading, Tick, Leave, Run };
   struct Event {
     Kind kind = Kind::Run;
     RequestId id{-1};
@@ -80,6 +84,7 @@ class ControlStrand final : private CorePort, private control::ClockPort {
     TokenTally tally;
     StepReport report;
     Instant received;
+    EngineReading reading;
     std::function<void(Core&, Instant)> task;
   };
   enum class Word : std::uint8_t { Start, HandOver, Refuse };
@@ -115,6 +120,7 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   Core core_;
   std::unordered_map<std::int64_t, std::shared_ptr<Passenger>> passengers_;
   std::vector<std::shared_ptr<const Worker>> workers_;  ///< by instance id
+  journal::Sink& sink_;
   WatchOptions watch_options_;
   AgentCore watch_;                      ///< sequence numbers, losses, clocks decided here; by instance id
   std::vector<bool> step_reports_;       ///< expected

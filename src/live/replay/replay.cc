@@ -140,7 +140,12 @@ class Run {
     statistics_.add_arrivals();
     auto shot = std::make_shared<Shot>(*this, *next_, sent_++, replay_body(*next_, options_), now);
     const std::string_view target = options_.form == PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
-    client_->send(endpoint_, "POST", target, "Content-Type: application/json\r\n", shot->body, shot);
+    std::string headers = "Content-Type: application/json\r\n";
+    if (options_.max_tokens > 0) headers += fmt::format("X-Wattle-Output-Tokens: {}\r\n", next_->output_tokens);
+    if (next_->predicted_tokens > 0) {
+      headers += fmt::format("X-Wattle-Predicted-Output-Tokens: {}\r\n", next_->predicted_tokens);
+    }
+    client_->send(endpoint_, "POST", target, headers, shot->body, shot);
   }
   void finish_if_done() {
     if (next_ || over_ < sent_ || told_) return;
@@ -170,7 +175,7 @@ Shot::Shot(Run& run, const ReplayRow& row, std::int64_t id, std::string text, In
   outcome_.request.id = RequestId(id);
   outcome_.request.arrival = now;
   outcome_.request.prompt_tokens = row.prompt_tokens;
-  outcome_.request.max_tokens = row.output_tokens;
+  outcome_.request.max_tokens = run.options().max_tokens > 0 ? run.options().max_tokens : row.output_tokens;
   outcome_.dispatched = now;
   outcome_.prefill_start = now;
 }
@@ -229,7 +234,8 @@ std::string replay_body(const ReplayRow& row, const ReplayOptions& options) {
                                   ? fmt::format(R"("messages":[{{"role":"user","content":{}}}])", prompt)
                                   : fmt::format(R"("prompt":{})", prompt);
   return fmt::format(R"({{"model":{},{},"max_tokens":{},"ignore_eos":true,"stream":true}})",
-                     nlohmann::json(options.model).dump(), carrier, std::max(row.output_tokens, 1));
+                     nlohmann::json(options.model).dump(), carrier,
+                     std::max(options.max_tokens > 0 ? options.max_tokens : row.output_tokens, 1));
 }
 
 Result<ReplayReport> replay(const std::function<std::optional<ReplayRow>()>& rows, const ReplayOptions& options,

@@ -17,6 +17,7 @@ struct ReplayRow {
   Instant at;  ///< since the replay's start, before `speed`
   std::int32_t prompt_tokens = 1;
   std::int32_t output_tokens = 1;
+  std::int32_t predicted_tokens = 0;  ///< told as X-Wattle-Predicted-Output-Tokens; 0 = nothing is told
 };
 
 /// How the prompt of a row is put on the wire.
@@ -32,6 +33,9 @@ struct ReplayOptions {
   PromptForm form = PromptForm::Chat;
   double speed = 1.0;  ///< 2 = the same arrivals in half the time
   Slo slo;
+  /// 0: each row asks for its own output exactly (max_tokens, ignore_eos). Else that is the cap of every request, and
+  /// the true length goes in X-Wattle-Output-Tokens, which only the mock engine reads.
+  std::int32_t max_tokens = 0;
   Span request_timeout = Span::s(600);  ///< without a byte
   journal::Sink* sink = nullptr;  ///< told of every outcome, on the replay's own thread; times count from its start
 };
@@ -52,7 +56,7 @@ struct ReplayReport {
   Span latest_start;  ///< worst delay of a send behind its time: above a few ms, this machine was the bottleneck
 };
 
-/// The request body for a row; the output is asked for exactly (max_tokens with ignore_eos).
+/// The request body for a row.
 [[nodiscard]] std::string replay_body(const ReplayRow& row, const ReplayOptions& options);
 
 /// Blocks until every request is over. `rows` yields in order of time; `progress` (may be empty) is called about five

@@ -1,0 +1,242 @@
+#include "live/gateway/agent_links.h"
+
+#include <fmt/format.h>
+
+#include <future>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "journal/names.h"
+#include "live/clock.h"
+
+namespace wattle::live {
+
+namespace {
+
+constexpr std::size_t kAnswerMax = 4 << 20;
+
+/// Reasons outlive their record, as static ones do; another process could send any number of them.
+const char* interned(const std::string& reason) {
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  const std::lock_guard lock(mutex);
+  if (known.size() >= 1024 && !known.contains(reason)) return "(one of too many reasons)";
+  return known.insert(reason).first->c_str();
+}
+
+std::optional<std::int64_t> whole(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+std::string text(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+struct AgentLinks::Link {
+  std::shared_ptr<const Endpoint> endpoint;
+  std::set<std::string> engines;  ///< here, as far as it has said
+  std::int64_t next_decision = 0;
+  bool polling = false;
+  bool sending = false;
+  std::string body;  ///< of the commands on their way
+};
+
+class AgentLinks::Poll final : public ResponseHandler {
+ public:
+  Poll(AgentLinks& links, Link& link) : links_(links), link_(link) {}
+  void on_head(int status, const HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view bytes) override {
+    if (answer_.size() + bytes.size() <= kAnswerMax) answer_.append(bytes);
+  }
+  void on_end() override {
+    link_.polling = false;
+    if (status_ != 200) return on_failure(CallFailure::Response);
+    links_.polled(link_, answer_, sent_);
+  }
+  void on_failure(CallFailure) override {
+    link_.polling = false;
+    ++links_.poll_failures_;
+  }
+
+ private:
+  AgentLinks& links_;
+  Link& link_;
+  Instant sent_ = steady_now();
+  std::string answer_;
+  int status_ = 0;
+};
+
+class AgentLinks::Send final : public ResponseHandler {
+ public:
+  Send(AgentLinks& links, Link& link) : links_(links), link_(link) {}
+  void on_head(int status, const HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view) override {}
+  void on_end() override {
+    if (status_ != 200) return on_failure(CallFailure::Response);
+    link_.sending = false;
+    links_.flush();  // what was decided meanwhile
+  }
+  /// The next renewal tries again; until then the old lease holds, or the agent's fallback.
+  void on_failure(CallFailure) override {
+    link_.sending = false;
+    ++links_.command_failures_;
+  }
+
+ private:
+  AgentLinks& links_;
+  Link& link_;
+  int status_ = 0;
+};
+
+AgentLinks::AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links)
+    : options_(options), links_(std::move(links)) {}
+
+AgentLinks::~AgentLinks() { stop(); }
+
+Result<std::unique_ptr<AgentLinks>> AgentLinks::make(const AgentLinksOptions& options) {
+  std::vector<std::unique_ptr<Link>> links;
+  for (const auto& url : options.urls) {
+    auto endpoint = resolve_endpoint(url, "--agent " + url);
+    if (!endpoint) return std::unexpected(endpoint.error());
+    links.push_back(std::make_unique<Link>());
+    links.back()->endpoint = std::make_shared<const Endpoint>(std::move(*endpoint));
+  }
+  return std::unique_ptr<AgentLinks>(new AgentLinks(options, std::move(links)));
+}
+
+void AgentLinks::start(Listener listener) {
+  loop_.post([this, taken = std::move(listener)] {
+    listener_ = taken;
+    ClientOptions client;
+    client.head_timeout = client.body_timeout = options_.lease;
+    client_ = std::make_unique<HttpClient>(loop_, client);
+    poll_all();
+  });
+  loop_.every(options_.poll_period, [this] { poll_all(); });
+  loop_.every(options_.lease / 4, [this] { renew(); });
+}
+
+void AgentLinks::stop() {
+  if (std::exchange(stopped_, true)) return;
+  std::promise<void> gone;
+  loop_.post([this, &gone] {
+    client_.reset();
+    gone.set_value();
+  });
+  gone.get_future().wait();
+  loop_.stop();
+}
+
+void AgentLinks::know(const std::string& engine, InstanceId instance) {
+  const std::lock_guard lock(mutex_);
+  engines_[engine] = instance;
+}
+
+InstanceId AgentLinks::instance_of(const std::string& engine) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = engines_.find(engine);
+  return found == engines_.end() ? kNoInstance : found->second;
+}
+
+void AgentLinks::command(InstanceId instance, MegaHertz clock, Instant) {
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_[instance] = {clock, true};
+  }
+  loop_.post([this] { flush(); });
+}
+
+AgentLinks::Counts AgentLinks::counts() const { return {polls_, poll_failures_, commands_, command_failures_}; }
+
+void AgentLinks::poll_all() {
+  if (!client_) return;
+  for (const auto& link : links_) {
+    if (std::exchange(link->polling, true)) continue;
+    ++polls_;
+    client_->send(link->endpoint, "GET", fmt::format("/engines?after={}", link->next_decision), {}, {},
+                  std::make_shared<Poll>(*this, *link));
+  }
+}
+
+void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
+  const Instant received = steady_now();
+  const Instant middle = sent + (received - sent) / 2;
+  const auto body = nlohmann::json::parse(answer, nullptr, false);
+  const auto engines = body.is_object() ? body.find("engines") : body.end();
+  if (engines == body.end() || !engines->is_array()) {
+    ++poll_failures_;
+    return;
+  }
+  const auto before = link.engines.size();
+  for (const auto& engine : *engines) {
+    if (!engine.is_object()) continue;
+    const std::string name = text(engine, "engine");
+    link.engines.insert(name);
+    const InstanceId instance = instance_of(name);
+    const auto energy = whole(engine, "energy_uj");
+    if (instance == kNoInstance || !energy) continue;
+    const auto mhz = [&](const char* key) {
+      return MegaHertz(static_cast<std::int32_t>(whole(engine, key).value_or(0)));
+    };
+    listener_.reading({instance, Picojoules(Int128{*energy} * 1'000'000),
+                       Milliwatts(whole(engine, "power_mw").value_or(0)), mhz("clock_mhz"), mhz("commanded_mhz"),
+                       middle});
+  }
+  const auto now_there = whole(body, "now_ns");
+  const auto decisions = body.find("decisions");
+  link.next_decision = whole(body, "next").value_or(0);
+  if (now_there && decisions != body.end() && decisions->is_array()) {
+    const Span ahead = middle - Instant(*now_there);
+    for (const auto& d : *decisions) {
+      if (!d.is_object()) continue;
+      journal::DecisionRecord record;
+      record.kind = journal::DecisionKind::Clock;
+      record.at = Instant(whole(d, "at_ns").value_or(0)) + ahead;
+      record.instance = instance_of(text(d, "engine"));
+      record.mode = journal::mode_from(text(d, "mode")).value_or(Mode::Enforce);
+      record.value = whole(d, "clock_mhz").value_or(0);
+      record.reason = interned(text(d, "reason"));
+      if (record.instance != kNoInstance) listener_.decision(record);
+    }
+  }
+  if (link.engines.size() != before) flush();  // commands may have waited for it
+}
+
+void AgentLinks::renew() {
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [instance, wanted] : wanted_) wanted.dirty = true;
+  }
+  flush();
+}
+
+void AgentLinks::flush() {
+  if (!client_) return;
+  for (const auto& link : links_) {
+    if (link->sending) continue;
+    auto clocks = nlohmann::ordered_json::array();
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& engine : link->engines) {
+        const auto instance = engines_.find(engine);
+        if (instance == engines_.end()) continue;
+        const auto wanted = wanted_.find(instance->second);
+        if (wanted == wanted_.end() || !std::exchange(wanted->second.dirty, false)) continue;
+        clocks.push_back({{"engine", engine}, {"clock_mhz", wanted->second.clock.value()}});
+      }
+    }
+    if (clocks.empty()) continue;
+    link->sending = true;
+    ++commands_;
+    link->body = nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}}.dump();
+    client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
+                  std::make_shared<Send>(*this, *link));
+  }
+}
+
+}  // namespace wattle::live
