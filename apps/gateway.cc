@@ -69,9 +69,6 @@ Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptio
   }
   auto dispatch = make_dispatch_policies(recipe, instances, *throttllem);
   if (!dispatch) return std::unexpected(dispatch.error());
-  auto length = make_length_belief(fleet.recipe());
-  if (!length) return std::unexpected(length.error());
-  dispatch->length = std::move(*length);
   made.dispatch = std::move(*dispatch);
   made.dispatch.length = *length;
   return made;
