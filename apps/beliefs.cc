@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "learn/gbdt_trainer.h"
+#include "predict/phase_latency.h"
 #include "rate_profile.h"
 
 namespace wattle::apps {
@@ -164,11 +165,11 @@ Result<std::shared_ptr<const predict::GbdtLatency>> train_latency(const engine::
   return shared;
 }
 
-Result<std::shared_ptr<const predict::GbdtLatency>> train_rates(const engine::StepModel& model,
-                                                                const engine::EngineOptions& options,
-                                                                std::span<const MegaHertz> clocks) {
+Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
+                                                        const engine::EngineOptions& options,
+                                                        std::span<const MegaHertz> clocks) {
   static std::mutex mutex;
-  static std::map<std::uint64_t, std::shared_ptr<const predict::GbdtLatency>> known;
+  static std::map<std::uint64_t, std::shared_ptr<const LatencyModel>> known;
 
   if (clocks.empty()) return bad_input("clocks", "none to collect at");
   const auto samples = collect_rates(model, options, clocks);
@@ -179,11 +180,13 @@ Result<std::shared_ptr<const predict::GbdtLatency>> train_rates(const engine::St
   for (const auto& sample : samples) steps.push_back({model.tensor_parallel(), sample});
   const auto rates = learn::train_rates(steps);
   if (!rates) return std::unexpected(rates.error());
-  const auto prefill = learn::train_prefill(sample_engine(model, options, clocks));
-  if (!prefill) return std::unexpected(prefill.error());
-  auto loaded = learn::load_rates(*rates, model.tensor_parallel(), *prefill);
+  const auto lines = fit_latency(model, options, clocks);
+  if (!lines) return std::unexpected(lines.error());
+  auto loaded = learn::load_rates(*rates, model.tensor_parallel());
   if (!loaded) return std::unexpected(loaded.error());
-  auto shared = std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
+  auto shared =
+      std::make_shared<const predict::PhaseLatency>(std::make_shared<const predict::GbdtLatency>(std::move(*loaded)),
+                                                    std::shared_ptr<const LatencyModel>(*lines, &(*lines)->model));
   known.emplace(key, shared);
   return shared;
 }

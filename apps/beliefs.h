@@ -42,12 +42,12 @@ namespace wattle::apps {
                                                                                 const engine::EngineOptions& options,
                                                                                 std::span<const MegaHertz> clocks);
 
-/// throttLL'eM's M from its own collection procedure (apps/rate_profile.h), and the prefill line of sample_engine.
-/// Trained once per equal profile, seconds the first time. Callable from any thread, as fit_latency. Errors: no clock;
-/// what XGBoost says.
-[[nodiscard]] Result<std::shared_ptr<const predict::GbdtLatency>> train_rates(const engine::StepModel& model,
-                                                                              const engine::EngineOptions& options,
-                                                                              std::span<const MegaHertz> clocks);
+/// throttLL'eM's M from its own collection procedure (apps/rate_profile.h) for decodes; prompts, which M does not know,
+/// by fit_latency's lines. Trained once per equal profile, seconds the first time. Callable from any thread, as
+/// fit_latency. Errors: no clock; what XGBoost says.
+[[nodiscard]] Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
+                                                                      const engine::EngineOptions& options,
+                                                                      std::span<const MegaHertz> clocks);
 
 /// The latency belief that the recipe's `predictor` names, for the instances this model simulates.
 [[nodiscard]] Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe& recipe,

@@ -60,6 +60,7 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
   setup.length_hint = make_length_hint(recipe.recipe, scenario.seed);
   const auto throttllem = make_throttllem(recipe.recipe, scenario.slo, scenario.engine.block_size, *length);
   if (!throttllem) return std::unexpected(throttllem.error());
+  run.throttllem = *throttllem;
   const auto retail = make_retail(recipe.recipe, scenario.slo);
   if (!retail) return std::unexpected(retail.error());
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {

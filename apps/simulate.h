@@ -11,6 +11,7 @@
 #include "engine/step_model.h"
 #include "journal/run_directory.h"
 #include "model/beliefs.h"
+#include "policy/throttllem/throttllem.h"
 #include "sim/simulation.h"
 
 namespace wattle::apps {
@@ -31,6 +32,7 @@ struct PreparedRun {
   std::vector<std::shared_ptr<const LatencyModel>> beliefs;
   std::unique_ptr<carbon::IntensitySeries> intensity;
   std::unique_ptr<workload::RequestSource> source;
+  std::shared_ptr<policy::ThrottllemFleet> throttllem;  ///< the recipe's, or null
   sim::SimulationSetup setup;
 };
 

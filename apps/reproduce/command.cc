@@ -18,7 +18,9 @@ struct ReproduceFlags {
   bool json = false;
 };
 
-std::vector<reproduce::Evaluation> evaluations() { return {reproduce::voltanallm()}; }
+std::vector<reproduce::Evaluation> evaluations() {
+  return {reproduce::voltanallm(), reproduce::throttllem_evaluation()};
+}
 
 template <typename Range, typename Name>
 std::string names(const Range& range, Name name) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -30,19 +31,29 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+namespace {
+
+/// Three significant digits at least.
+std::string figure(double value, bool sign = false) {
+  const int digits = std::abs(value) < 10.0 ? 3 : 1;
+  return sign ? fmt::format("{:+.{}f}", value, digits) : fmt::format("{:.{}f}", value, digits);
+}
+
+}  // namespace
+
 void print(const Section& section) {
   fmt::print("{}\n{:<66} {:>10} {:>10} {:>9} {:>8}\n", section.source, "row", "published", "ours", "diff", "rel");
   for (const Row& row : section.rows) {
     const std::string id = row.id + " [" + row.unit + "]";
     if (row.published) {
-      fmt::print("{:<66} {:>10.1f} {:>10.1f} {:>+9.1f} {:>+7.1f}%\n", id, *row.published, row.ours, row.difference(),
-                 100.0 * row.relative());
+      fmt::print("{:<66} {:>10} {:>10} {:>9} {:>+7.1f}%\n", id, figure(*row.published), figure(row.ours),
+                 figure(row.difference(), true), 100.0 * row.relative());
     } else {
-      fmt::print("{:<66} {:>10} {:>10.1f}\n", id, "-", row.ours);
+      fmt::print("{:<66} {:>10} {:>10}\n", id, "-", figure(row.ours));
     }
   }
   for (const Mark& mark : section.marks) {
-    fmt::print("{}: {:.1f} (target {}): {}\n", mark.name, mark.value, mark.target, mark.met ? "met" : "not met");
+    fmt::print("{}: {} (target {}): {}\n", mark.name, figure(mark.value), mark.target, mark.met ? "met" : "not met");
   }
   fmt::print("{}\n\n", section.note);
 }

@@ -50,6 +50,7 @@ struct Evaluation {
   std::span<const SectionMaker> sections;
 };
 [[nodiscard]] Evaluation voltanallm();
+[[nodiscard]] Evaluation throttllem_evaluation();
 
 /// The file of published values, whole. Errors: WATTLE_DATA not set, no such file.
 struct PublishedFile {

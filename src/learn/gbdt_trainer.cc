@@ -206,12 +206,6 @@ Result<GbdtModels> train_gbdt(std::span<const predict::StepSample> samples, cons
   return GbdtModels{std::move(first->json), std::move(second->json), first->quality, second->quality};
 }
 
-Result<std::string> train_prefill(std::span<const predict::StepSample> samples, const GbdtTraining& training) {
-  auto trained = try_train(rows_of(samples, false), "prefill", prefill_plan(training), training.seed);
-  if (!trained) return std::unexpected(trained.error());
-  return std::move(trained->json);
-}
-
 Result<std::string> train_rates(std::span<const EngineStep> samples, const RateTraining& training) {
   Rows rows{4, {}, {}};
   for (const auto& [tensor_parallel, s] : samples) {
@@ -240,17 +234,10 @@ Result<std::string> train_rates(std::span<const EngineStep> samples, const RateT
   return std::move(trained->json);
 }
 
-Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int32_t tensor_parallel,
-                                        const std::string& prefill_json) {
+Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int32_t tensor_parallel) {
   const auto rates = predict::GbdtTrees::from_json_at(rates_json, static_cast<float>(tensor_parallel));
   if (!rates) return std::unexpected(rates.error());
-  predict::LinearBooster prefill{{0.0F, 0.0F}, 0.0F, 0.0F};
-  if (!prefill_json.empty()) {
-    auto read = predict::LinearBooster::from_json(prefill_json, 2);
-    if (!read) return std::unexpected(read.error());
-    prefill = std::move(*read);
-  }
-  return predict::GbdtLatency::make(std::move(prefill), *rates, predict::GbdtLatency::Target::Rate);
+  return predict::GbdtLatency::make({{0.0F, 0.0F}, 0.0F, 0.0F}, *rates, predict::GbdtLatency::Target::Rate);
 }
 
 Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models) {

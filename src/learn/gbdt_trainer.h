@@ -43,8 +43,8 @@ struct EngineStep {
   predict::StepSample step;
 };
 
-/// throttLL'eM's M (section IV-C1): trees on (clock, N_req, N_kv, TP) to iterations/s, squared error; beside them the
-/// prefill line of GbdtModels, which the paper's M does not have. `published` leaves the settings open; these are ours.
+/// throttLL'eM's M (section IV-C1): trees on (clock, N_req, N_kv, TP) to iterations/s. The paper names no settings;
+/// these are ours.
 struct RateTraining {
   int rounds = 600;
   int patience = 50;
@@ -57,12 +57,8 @@ struct RateTraining {
 /// XGBoost's JSON model. Only steps that decode alone count. Deterministic. Errors: fewer than ten such; what XGBoost
 /// says.
 [[nodiscard]] Result<std::string> train_rates(std::span<const EngineStep> samples, const RateTraining& training = {});
-/// The prefill line alone, as in train_gbdt.
-[[nodiscard]] Result<std::string> train_prefill(std::span<const predict::StepSample> samples,
-                                                const GbdtTraining& training = {});
-/// M for engines of this size. `prefill_json` may be empty: prompts then take no time, as in the paper.
-[[nodiscard]] Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int32_t tensor_parallel,
-                                                      const std::string& prefill_json);
+/// M for engines of this size. Prompts take no time.
+[[nodiscard]] Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int32_t tensor_parallel);
 
 /// Both models as a latency model.
 [[nodiscard]] Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models);

@@ -97,11 +97,11 @@ TEST(RateTrainer, OneModelServesEveryEngineSize) {
     for (const auto& sample : std::span(all).subspan(4'000)) {
       if (sample.tensor_parallel == size) unseen.push_back(sample.step);
     }
-    const auto model = load_rates(*json, size, "").value();
+    const auto model = load_rates(*json, size).value();
     const auto score = predict::score_rate(model, unseen);
     EXPECT_GT(score.r2, 0.97) << size;
     EXPECT_LT(score.mape, 0.06) << size;
-    const auto other = load_rates(*json, size == 4 ? 1 : 4, "").value();
+    const auto other = load_rates(*json, size == 4 ? 1 : 4).value();
     EXPECT_LT(predict::score_rate(other, unseen).r2, 0.5) << "the engine size matters";
 
     std::vector<std::int32_t> requests;

@@ -1,0 +1,69 @@
+#include "reproduce/throttllem.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "locate.h"
+
+namespace wattle::apps::reproduce {
+
+namespace throttllem {
+
+Result<MaxLoad> max_load(const Engine& engine) {
+  static std::map<std::string_view, MaxLoad> known;
+  if (const auto found = known.find(engine.name); found != known.end()) return found->second;
+  const auto scenario = config::load_scenario(engine.scenario, {}, project());
+  if (!scenario) return std::unexpected(scenario.error());
+  const auto measured = measure_max_load(*scenario, 0, data_dir());
+  if (measured) known.emplace(engine.name, *measured);
+  return measured;
+}
+
+Result<config::LoadedScenario> right_scaled(const Engine& engine, double load, const std::vector<std::string>& more) {
+  const auto own = max_load(engine);
+  if (!own) return std::unexpected(own.error());
+  std::vector<std::string> set{fmt::format("workload.rate_scale={:.6f}", load * own->rate_per_s / kTracePeakPerS),
+                               fmt::format("slo.e2e_ms={:.3f}", own->e2e_p99.millis())};
+  set.insert(set.end(), more.begin(), more.end());
+  const auto overrides = config::parse_overrides(set);
+  if (!overrides) return std::unexpected(overrides.error());
+  return config::load_scenario(engine.scenario, *overrides, project());
+}
+
+Result<journal::RunSummary> run(const config::LoadedScenario& scenario, const char* recipe,
+                                const std::vector<std::string>& set) {
+  const auto overrides = config::parse_overrides(set);
+  if (!overrides) return std::unexpected(overrides.error());
+  const auto loaded = config::load_recipe(recipe, *overrides, project());
+  if (!loaded) return std::unexpected(loaded.error());
+  SimulateOptions options;
+  options.data_dir = data_dir();
+  return run_simulation(scenario, *loaded, options);
+}
+
+double mean_batch(const journal::RunSummary& summary) {
+  return static_cast<double>(summary.tokens.output) /
+         static_cast<double>(std::max<std::int64_t>(summary.sim.iterations, 1));
+}
+
+double percent_saved(double ours, double baseline) { return 100.0 * (1.0 - ours / baseline); }
+
+}  // namespace throttllem
+
+Evaluation throttllem_evaluation() {
+  static constexpr auto kSections = std::to_array<SectionMaker>({
+      {"saturation", "Table II: maximum load and objective of each engine", &throttllem::saturation},
+      {"model", "Table III: the performance model's errors", &throttllem::model},
+      {"projection", "Figure 7: projected batch and KV cache against what happened", &throttllem::projection},
+      {"throttling", "Figures 8 and 9: five engines, three error levels, without autoscaling", &throttllem::throttling},
+      {"lengths", "ours: every length predictor", &throttllem::lengths},
+      {"load-sweep", "Figure 13: 10 to 100 % of the load", &throttllem::load_sweep},
+      {"retail", "Figure 14: against a ReTail-like baseline", &throttllem::retail},
+      {"mixtral", "Figure 15: Mixtral 8x7B on eight A10G", &throttllem::mixtral},
+  });
+  return {"throttllem", kSections};
+}
+
+}  // namespace wattle::apps::reproduce

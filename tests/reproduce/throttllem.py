@@ -1,0 +1,45 @@
+"""`wattle reproduce throttllem` without the data set (the scenarios' synthetic stand-in): JSON form, identities, marks."""
+import argparse
+import json
+import os
+import subprocess
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--wattle", required=True)
+parser.add_argument("--root", required=True)
+arguments = parser.parse_args()
+
+
+def check(condition, what):
+    if not condition:
+        raise SystemExit("reproduce throttllem: " + str(what))
+
+
+def reproduce(section):
+    environment = dict(os.environ, WATTLE_HOME=arguments.root)
+    environment.pop("WATTLE_DATA", None)
+    done = subprocess.run([arguments.wattle, "reproduce", "throttllem", "--json", "--section", section],
+                          env=environment, capture_output=True, text=True)
+    check(done.returncode == 0, done.stderr)
+    result = json.loads(done.stdout)
+    check(result["system"] == "throttllem", result["system"])
+    for row in result["rows"]:
+        if "published" in row:
+            check(abs(row["difference"] - (row["ours"] - row["published"])) < 1e-9, row)
+    return {row["id"]: row["ours"] for row in result["rows"]}, {mark["name"]: mark for mark in result["marks"]}
+
+
+rows, marks = reproduce("retail")
+saved = 100 * (1 - rows["fig14/throttllem/energy"] / rows["fig14/retail/energy"])
+check(abs(saved - rows["fig14/saving"]) < 1e-9, (saved, rows["fig14/saving"]))
+mark = marks["saving_against_retail"]
+check(mark["value"] == rows["fig14/saving"] and mark["met"] == (abs(saved - 11.9) <= 5), mark)
+check(0.2 < rows["fig14/retail/r2"] < 0.95, "one line explains some of E2E latency, and not all")
+
+rows, marks = reproduce("projection")
+check(rows["fig7/error0/batch"] < 1 and rows["fig7/error0/kv"] < 3, "known lengths are projected well")
+check(rows["fig7/error0/batch"] < rows["fig7/error15/batch"] < rows["fig7/error30/batch"], "worse with the error")
+check(rows["fig7/error0/kv"] < rows["fig7/error15/kv"] < rows["fig7/error30/kv"], "worse with the error")
+
+rows, marks = reproduce("mixtral")
+check(rows["fig15/throttllem/power"] < rows["fig15/triton/power"], "throttled, it draws less")
