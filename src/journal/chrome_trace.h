@@ -13,6 +13,8 @@ namespace wattle::journal {
 /// Opens the event array and names the tracks. Every later event starts with ",\n", so a file cut off at any line end
 /// is still readable by the viewers (they accept a missing "]").
 void append_trace_begin(std::string& out, const RunFacts& facts);
+/// Names the track of an instance that joined later.
+void append_trace_instance(std::string& out, const InstanceFacts& instance);
 void append_trace_stretch(std::string& out, const Stretch& stretch);
 void append_trace_sample(std::string& out, const Sample& sample);
 void append_trace_end(std::string& out);

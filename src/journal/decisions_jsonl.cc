@@ -131,7 +131,7 @@ Result<void> parse_decisions(std::string_view text, const std::string& name,
     if (const auto kind = decision_kind_from(fields.text("kind"))) {
       r.kind = *kind;
     } else {
-      fields.fail("kind", "must be admission, route-prefill, route-decode, clock or queueing");
+      fields.fail("kind", "must be admission, route-prefill, route-decode, clock, queueing, scaling or phase");
     }
     if (const auto mode = mode_from(fields.text("mode"))) {
       r.mode = *mode;

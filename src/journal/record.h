@@ -10,10 +10,20 @@
 
 namespace wattle::journal {
 
-enum class DecisionKind : std::uint8_t { Admission, RoutePrefill, RouteDecode, Clock, Queueing };
+enum class DecisionKind : std::uint8_t { Admission, RoutePrefill, RouteDecode, Clock, Queueing, Scaling, Phase };
+
+/// What an instance that comes and goes at run time is doing. All but Gone draw power.
+enum class Phase : std::uint8_t {
+  Spawning,  ///< started, does not answer yet
+  Warming,   ///< answers, gets no requests yet
+  Serving,
+  Draining,  ///< gets no new requests, finishes those it has
+  Gone,
+};
 
 /// One decision, enforced or shadowed. `value` is the verdict, the instance id, the clock in MHz or the
-/// queue key (asked only for requests that are held).
+/// queue key (asked only for requests that are held); for Scaling the GPUs of all instances wanted, for Phase the
+/// instance's new Phase as a number.
 /// Clock decisions are recorded when they differ from the instance's newest one; all others always.
 struct DecisionRecord {
   Instant at;
@@ -47,15 +57,6 @@ struct Stretch {
   MegaHertz clock;
 };
 
-class Sink {
- public:
-  virtual ~Sink() = default;
-  virtual void decision(const DecisionRecord& record) { (void)record; }
-  virtual void outcome(const Outcome& outcome) { (void)outcome; }
-  virtual void sample(const Sample& sample) { (void)sample; }
-  virtual void stretch(const Stretch& stretch) { (void)stretch; }
-};
-
 /// Static facts of an instance, for reports.
 struct InstanceFacts {
   InstanceId id;
@@ -64,6 +65,17 @@ struct InstanceFacts {
   std::string llm;
   std::int32_t tensor_parallel = 1;
   MegaHertz clock_max;
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// An instance that was not there when the run began.
+  virtual void joined(const InstanceFacts& facts) { (void)facts; }
+  virtual void decision(const DecisionRecord& record) { (void)record; }
+  virtual void outcome(const Outcome& outcome) { (void)outcome; }
+  virtual void sample(const Sample& sample) { (void)sample; }
+  virtual void stretch(const Stretch& stretch) { (void)stretch; }
 };
 
 /// First line of a journal.

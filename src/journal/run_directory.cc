@@ -64,6 +64,13 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory,
   return std::unique_ptr<RunWriter>(new RunWriter(std::move(impl)));
 }
 
+void RunWriter::joined(const InstanceFacts& facts) {
+  impl_->facts.instances.push_back(facts);
+  if (!impl_->trace) return;
+  append_trace_instance(impl_->trace->buffer(), facts);
+  impl_->trace->written();
+}
+
 void RunWriter::decision(const DecisionRecord& record) {
   if (!impl_->decisions) return;
   append_decision_line(impl_->decisions->buffer(), record);

@@ -28,6 +28,7 @@ class RunWriter final : public Sink {
                                                                RunFiles files = {});
   ~RunWriter() override;
 
+  void joined(const InstanceFacts& facts) override;
   void decision(const DecisionRecord& record) override;
   void outcome(const Outcome& outcome) override;
   void sample(const Sample& sample) override;

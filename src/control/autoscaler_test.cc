@@ -1,0 +1,284 @@
+#include "control/autoscaler.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include "policy/scaling/smallest_engine.h"
+
+namespace wattle::control {
+namespace {
+
+using journal::Phase;
+
+Instant at(double seconds) { return Instant() + Span::from_seconds(seconds); }
+
+/// Wants what the test says.
+class Told final : public policy::ScalingPolicy {
+ public:
+  explicit Told(std::vector<std::int32_t> first) : wanted(std::move(first)) {}
+  policy::ScalingDecision plan(const policy::ScalingView& view) override {
+    rate = view.rate_per_s.front();
+    return {wanted, "told"};
+  }
+  std::vector<std::int32_t> wanted;
+  double rate = -1.0;
+};
+
+/// A driver whose instances do what the test says, and which aborts the test on any call out of order.
+class Driver final : public FleetPort {
+ public:
+  enum class State : std::uint8_t { Starting, Open, Draining, Stopped, Dead };
+  InstanceId spawn(std::size_t shape, Instant) override {
+    states.push_back(State::Starting);
+    shapes.push_back(shape);
+    return InstanceId(static_cast<std::int32_t>(states.size()) - 1);
+  }
+  void open(InstanceId id, Instant now) override {
+    State& state = states.at(index(id));
+    ASSERT_TRUE(state == State::Starting || state == State::Draining);
+    state = State::Open;
+    if (scaler != nullptr && serves_at_once) scaler->serving(id, now);
+  }
+  void drain(InstanceId id, Instant now) override {
+    State& state = states.at(index(id));
+    ASSERT_EQ(state, State::Open);
+    state = State::Draining;
+    EXPECT_GT(count(State::Open), 0) << "the last serving instance was drained";
+    if (scaler != nullptr && empty) scaler->drained(id, now);
+  }
+  void stop(InstanceId id, Instant) override {
+    State& state = states.at(index(id));
+    // Starting ones too: one that answers is not open before serving() is told, where that comes later.
+    ASSERT_TRUE(state == State::Starting || state == State::Draining || !serves_at_once);
+    state = State::Stopped;
+  }
+  [[nodiscard]] std::int64_t count(State state) const { return std::ranges::count(states, state); }
+  static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
+
+  std::vector<State> states;
+  std::vector<std::size_t> shapes;
+  Autoscaler* scaler = nullptr;
+  bool serves_at_once = true;
+  bool empty = false;  ///< what drains holds nothing
+};
+
+class Journal final : public journal::Sink {
+ public:
+  void decision(const journal::DecisionRecord& record) override { decisions.push_back(record); }
+  [[nodiscard]] std::vector<Phase> phases(InstanceId id) const {
+    std::vector<Phase> out;
+    for (const auto& d : decisions) {
+      if (d.kind == journal::DecisionKind::Phase && d.instance == id) out.push_back(static_cast<Phase>(d.value));
+    }
+    return out;
+  }
+  std::vector<journal::DecisionRecord> decisions;
+};
+
+/// Three shapes, one instance of the last serving.
+struct House {
+  explicit House(Mode mode = Mode::Enforce, Span spawn_limit = Span::max()) {
+    AutoscalerOptions options;
+    options.shapes = {{1, 1.0, Span::s(30)}, {2, 4.0, Span::s(30)}, {4, 8.0, Span::s(30)}};
+    options.spawn_limit = spawn_limit;
+    auto policy = std::make_unique<Told>(std::vector<std::int32_t>{0, 0, 1});
+    told = policy.get();
+    scaler = std::make_unique<Autoscaler>(std::move(policy), mode, options, driver, journal);
+    driver.scaler = scaler.get();
+    driver.states.push_back(Driver::State::Open);
+    driver.shapes.push_back(2);
+    scaler->adopt(first, 2, Instant());
+  }
+  void want(std::vector<std::int32_t> wanted, double seconds) {
+    told->wanted = std::move(wanted);
+    scaler->tick(at(seconds));
+  }
+  [[nodiscard]] Driver::State state(std::int32_t id) const { return driver.states.at(static_cast<std::size_t>(id)); }
+
+  Driver driver;
+  Journal journal;
+  Told* told = nullptr;
+  std::unique_ptr<Autoscaler> scaler;
+  InstanceId first{0};
+};
+
+TEST(Autoscaler, ShadowInstancingKeepsTheOldOneUntilTheNewOneServes) {
+  House house;
+  house.want({1, 0, 0}, 10);
+  ASSERT_EQ(house.driver.states.size(), 2U);
+  EXPECT_EQ(house.state(0), Driver::State::Open) << "while the new one starts";
+  house.scaler->up(InstanceId(1), at(30));
+  EXPECT_EQ(house.state(1), Driver::State::Open);
+  EXPECT_EQ(house.state(0), Driver::State::Draining);
+  house.scaler->drained(InstanceId(0), at(45));
+  EXPECT_EQ(house.state(0), Driver::State::Stopped);
+  EXPECT_EQ(house.journal.phases(InstanceId(0)), (std::vector{Phase::Draining, Phase::Gone}));
+  EXPECT_EQ(house.journal.phases(InstanceId(1)), (std::vector{Phase::Spawning, Phase::Warming, Phase::Serving}));
+  EXPECT_EQ(house.scaler->members().size(), 1U);
+}
+
+TEST(Autoscaler, CountsArrivalsIntoARateAndJournalsThePlan) {
+  House house;
+  for (int i = 0; i < 25; ++i) house.scaler->arrived();
+  EXPECT_EQ(house.scaler->next_tick(), at(10));
+  house.want({0, 1, 0}, 10);
+  EXPECT_EQ(house.told->rate, 2.5);
+  EXPECT_EQ(house.scaler->next_tick(), at(20));
+  const auto& record = house.journal.decisions.front();
+  EXPECT_EQ(record.kind, journal::DecisionKind::Scaling);
+  EXPECT_EQ(record.value, 2) << "GPUs wanted";
+  EXPECT_STREQ(record.reason, "told");
+}
+
+TEST(Autoscaler, ShadowModeAndOffActOnNothing) {
+  House shadow(Mode::Shadow);
+  shadow.want({1, 0, 0}, 10);
+  EXPECT_EQ(shadow.driver.states.size(), 1U);
+  EXPECT_EQ(shadow.journal.decisions.size(), 1U);
+  House off(Mode::Off);
+  EXPECT_EQ(off.scaler->next_tick(), Instant::never());
+  off.want({1, 0, 0}, 10);
+  EXPECT_TRUE(off.journal.decisions.empty());
+}
+
+TEST(Autoscaler, CallsADrainingOneBackInsteadOfStartingAnother) {
+  House house;
+  house.want({0, 1, 0}, 10);
+  house.scaler->up(InstanceId(1), at(30));
+  ASSERT_EQ(house.state(0), Driver::State::Draining);
+  house.want({0, 0, 1}, 40);
+  EXPECT_EQ(house.state(0), Driver::State::Open);
+  EXPECT_EQ(house.state(1), Driver::State::Draining) << "what is wanted serves again";
+  EXPECT_EQ(house.driver.states.size(), 2U);
+}
+
+TEST(Autoscaler, GivesUpWhatIsNoLongerWantedBeforeItServes) {
+  House house;
+  house.want({0, 1, 0}, 10);
+  house.want({0, 0, 1}, 20);
+  EXPECT_EQ(house.state(1), Driver::State::Stopped);
+  EXPECT_EQ(house.state(0), Driver::State::Open);
+  house.scaler->up(InstanceId(1), at(30));  // a late word of it changes nothing
+  EXPECT_EQ(house.state(1), Driver::State::Stopped);
+}
+
+TEST(Autoscaler, AStartThatFailsIsRetriedWithGrowingPauses) {
+  House house;
+  house.want({1, 0, 0}, 10);
+  std::vector<double> starts{10};
+  double now = 10;
+  for (int i = 0; i < 40; ++i) {
+    const auto before = house.driver.states.size();
+    if (house.driver.states.back() == Driver::State::Starting) {
+      house.driver.states.back() = Driver::State::Dead;
+      house.scaler->died(InstanceId(static_cast<std::int32_t>(before) - 1), at(now + 1));
+    }
+    now += 10;
+    house.scaler->tick(at(now));
+    if (house.driver.states.size() > before) starts.push_back(now);
+  }
+  // Pauses of 10, 20, 40, 80, 160 s after deaths one second in, at ticks every 10 s.
+  EXPECT_EQ(starts, (std::vector<double>{10, 30, 60, 110, 200, 370}));
+  EXPECT_EQ(house.state(0), Driver::State::Open) << "the old one serves on";
+}
+
+TEST(Autoscaler, StopsWhatIsNotUpInTime) {
+  House house(Mode::Enforce, Span::s(60));
+  house.want({1, 0, 0}, 10);
+  house.want({1, 0, 0}, 60);
+  EXPECT_EQ(house.state(1), Driver::State::Starting);
+  house.want({1, 0, 0}, 70);
+  EXPECT_EQ(house.state(1), Driver::State::Stopped);
+  EXPECT_EQ(house.driver.states.size(), 2U) << "after the pause";
+  house.want({1, 0, 0}, 80);
+  EXPECT_EQ(house.driver.states.size(), 3U);
+}
+
+TEST(Autoscaler, ReplacesADeadServingInstanceAtOnceAndDrainingOnesHelpOut) {
+  House house;
+  house.want({0, 1, 0}, 10);
+  house.scaler->up(InstanceId(1), at(30));
+  ASSERT_EQ(house.state(0), Driver::State::Draining);
+  house.driver.states[1] = Driver::State::Dead;
+  house.scaler->died(InstanceId(1), at(35));
+  EXPECT_EQ(house.state(0), Driver::State::Open) << "nothing else serves";
+  ASSERT_EQ(house.driver.states.size(), 3U);
+  EXPECT_EQ(house.driver.shapes[2], 1U) << "the wanted shape, not the one that helps out";
+  house.scaler->up(InstanceId(2), at(65));
+  EXPECT_EQ(house.state(0), Driver::State::Draining);
+  house.driver.states[0] = Driver::State::Dead;
+  house.scaler->died(InstanceId(0), at(66));
+  EXPECT_EQ(house.driver.states.size(), 3U) << "a draining one is not replaced";
+}
+
+TEST(Autoscaler, WarmingInstanceTakesNobodysPlace) {
+  House house;
+  house.driver.serves_at_once = false;
+  house.want({1, 0, 0}, 10);
+  house.scaler->up(InstanceId(1), at(30));
+  EXPECT_EQ(house.state(0), Driver::State::Open);
+  house.scaler->serving(InstanceId(1), at(35));
+  EXPECT_EQ(house.state(0), Driver::State::Draining);
+}
+
+// Any order of plans, deaths and progress: calls stay in order (the driver checks), the last serving instance is never
+// drained, nothing is lost sight of, and a fleet left alone comes to what was planned.
+RC_GTEST_PROP(AutoscalerProperty, ComesToThePlanWhateverHappens, (std::vector<std::uint8_t> draws, bool empty)) {
+  House house;
+  house.driver.empty = empty;
+  double now = 0;
+  const auto each = [&](auto act) {
+    for (std::size_t i = 0; i < house.driver.states.size(); ++i) act(i, InstanceId(static_cast<std::int32_t>(i)));
+  };
+  const auto step = [&](std::uint8_t draw) {
+    now += 1 + draw % 7;
+    const std::size_t which = (draw / 8U) % house.driver.states.size();
+    const InstanceId id(static_cast<std::int32_t>(which));
+    Driver::State& state = house.driver.states[which];
+    switch (draw % 5) {
+      case 0: {
+        std::vector<std::int32_t> wanted(3, 0);
+        wanted[(draw / 5U) % 3] = 1 + draw % 2;
+        return house.want(wanted, now);
+      }
+      case 1:
+        return house.scaler->up(id, at(now));
+      case 2:
+        if (state == Driver::State::Draining) house.scaler->drained(id, at(now));
+        return;
+      case 3:
+        if (state == Driver::State::Stopped || draw % 16 > 3) return;
+        state = Driver::State::Dead;
+        return house.scaler->died(id, at(now));
+      default:
+        return house.scaler->tick(at(now));
+    }
+  };
+  for (const std::uint8_t draw : draws) {
+    step(draw);
+    const auto alive = static_cast<std::int64_t>(house.driver.states.size()) -
+                       house.driver.count(Driver::State::Stopped) - house.driver.count(Driver::State::Dead);
+    RC_ASSERT(alive == static_cast<std::int64_t>(house.scaler->members().size()));
+  }
+  for (int i = 0; i < 60; ++i) {
+    now += 10;
+    house.scaler->tick(at(now));
+    each([&](std::size_t k, InstanceId id) {
+      if (house.driver.states[k] == Driver::State::Starting) house.scaler->up(id, at(now));
+      if (house.driver.states[k] == Driver::State::Draining) house.scaler->drained(id, at(now));
+    });
+  }
+  std::vector<std::int32_t> open(3, 0);
+  each([&](std::size_t k, InstanceId) {
+    if (house.driver.states[k] == Driver::State::Open) ++open[house.driver.shapes[k]];
+  });
+  RC_ASSERT(open == house.told->wanted);
+}
+
+}  // namespace
+}  // namespace wattle::control

@@ -1,0 +1,48 @@
+#pragma once
+// How many instances of which shape should run: the slowest of the four decisions.
+#include <cstdint>
+#include <span>
+
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle::policy {
+
+/// A kind of instance that can be started. Plans name it by its position among the fleet's shapes.
+struct Shape {
+  std::int32_t gpus = 1;
+  double max_load_per_s = 0.0;  ///< requests per second one instance carries without long tail latencies
+  Span spawn_time;              ///< from the command until it serves
+};
+
+/// The instances of one shape now. Gone ones are not counted.
+struct ShapeCount {
+  std::int32_t coming = 0;  ///< started, not serving yet
+  std::int32_t serving = 0;
+  std::int32_t draining = 0;
+  Instant serving_since;  ///< the newest of the serving ones
+};
+
+/// What a scaling policy may see. Spans are valid during the call.
+struct ScalingView {
+  Instant now;
+  /// Requests per second that arrived since it was last asked, by request class (throttLL'eM knows one class;
+  /// DynamoLLM's and FREESH's planners several).
+  std::span<const double> rate_per_s;
+  std::span<const ShapeCount> fleet;  ///< by shape
+};
+
+/// Instances wanted of each shape; the caller starts what is missing and drains the rest once that serves.
+struct ScalingDecision {
+  std::span<const std::int32_t> wanted;  ///< by shape; the policy's own, valid until it is asked again
+  const char* reason = "";
+};
+
+/// Asked periodically. One object per fleet. Wants at least one instance.
+class ScalingPolicy {
+ public:
+  virtual ~ScalingPolicy() = default;
+  virtual ScalingDecision plan(const ScalingView& view) = 0;
+};
+
+}  // namespace wattle::policy
