@@ -13,7 +13,14 @@ struct WorkloadOptions {
   std::string trace;  ///< path; relative ones are looked up in WATTLE_DATA, then beside the scenario
   TraceFormat format = TraceFormat::Azure;
   double rate_scale = 1.0;  ///< 2 = the same arrivals in half the time
-  Span start;               ///< slice, in the trace's own time (before scaling)
+  /// Highest arrival rate of any whole window of rate_window, reached by sending the requests faster or slower (after
+  /// rate_scale); 0 = as it comes.
+  double peak_rate_per_s = 0.0;
+  /// With a peak: lowest arrival rate of any window. Requests are left out evenly within each window, the more the
+  /// calmer it is, so that the rate keeps its shape but swings between the two; 0 = as it comes.
+  double trough_rate_per_s = 0.0;
+  Span rate_window = Span::s(60);
+  Span start;  ///< slice, in the trace's own time (before scaling)
   Span duration = Span::max();
   std::int32_t max_prompt_tokens = 8192;  ///< longer prompts are clamped, and counted
   std::int32_t max_output_tokens = 4096;

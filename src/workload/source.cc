@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "workload/azure_like.h"
 #include "workload/lengths.h"
+#include "workload/reshape.h"
 #include "workload/trace.h"
 
 namespace wattle::workload {
@@ -240,8 +241,42 @@ Result<std::string> find_file(const std::string& path, const std::string& data_d
                                      data_dir.empty() ? ", or set WATTLE_DATA to the data directory" : ""));
 }
 
-Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& options, const std::string& data_dir,
-                                                   const std::string& base_dir, std::uint64_t seed) {
+namespace {
+
+/// Rows made ready beforehand.
+class ReadySource final : public RequestSource {
+ public:
+  ReadySource(std::vector<TraceRow> rows, const WorkloadStats& stats) : rows_(std::move(rows)), stats_(stats) {
+    stats_.thinned = stats_.rows_yielded - static_cast<std::int64_t>(rows_.size());
+    stats_.rows_yielded = 0;
+  }
+  std::optional<TraceRow> next() override {
+    const auto at = static_cast<std::size_t>(stats_.rows_yielded);
+    if (at == rows_.size()) return std::nullopt;
+    ++stats_.rows_yielded;
+    return rows_[at];
+  }
+  [[nodiscard]] WorkloadStats stats() const override { return stats_; }
+
+ private:
+  std::vector<TraceRow> rows_;
+  WorkloadStats stats_;
+};
+
+Result<void> check_reshaping(const WorkloadOptions& o) {
+  if (!positive(o.peak_rate_per_s)) return bad_option("peak_rate_per_s", o.peak_rate_per_s, "it must be above 0");
+  if (!not_negative(o.trough_rate_per_s) || o.trough_rate_per_s > o.peak_rate_per_s) {
+    return bad_option("trough_rate_per_s", o.trough_rate_per_s, "it must be from 0 to peak_rate_per_s");
+  }
+  if (o.rate_window <= Span()) return bad_option("rate_window", o.rate_window.seconds(), "it must be longer than 0 s");
+  return {};
+}
+
+}  // namespace
+
+static Result<std::unique_ptr<RequestSource>> make_plain_source(const WorkloadOptions& options,
+                                                                const std::string& data_dir,
+                                                                const std::string& base_dir, std::uint64_t seed) {
   if (auto ok = check_shaping(options); !ok) return std::unexpected(ok.error());
   if (!options.trace.empty()) {
     if (!options.synthetic.empty()) {
@@ -271,6 +306,18 @@ Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& option
     return std::unexpected(ok.error());
   }
   return std::make_unique<SyntheticSource>(requests, rate, cv, std::move(lengths), options, seed);
+}
+
+Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& options, const std::string& data_dir,
+                                                   const std::string& base_dir, std::uint64_t seed) {
+  auto source = make_plain_source(options, data_dir, base_dir, seed);
+  if (!source || (options.peak_rate_per_s == 0.0 && options.trough_rate_per_s == 0.0)) return source;
+  if (auto ok = check_reshaping(options); !ok) return std::unexpected(ok.error());
+  std::vector<TraceRow> rows;
+  while (const auto row = (*source)->next()) rows.push_back(*row);
+  auto shaped = reshape(std::move(rows), options);
+  if (!shaped) return std::unexpected(shaped.error());
+  return std::make_unique<ReadySource>(std::move(*shaped), (*source)->stats());
 }
 
 }  // namespace wattle::workload

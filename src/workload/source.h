@@ -15,6 +15,7 @@ struct WorkloadStats {
   std::int64_t rows_read = 0;        ///< data rows of the file, or requests drawn
   std::int64_t skipped_failed = 0;   ///< rows that record a failed request (BurstGPT: no response tokens)
   std::int64_t outside_slice = 0;    ///< rows before `start` or at or after `start + duration`
+  std::int64_t thinned = 0;          ///< rows left out to reach trough_rate_per_s
   std::int64_t rows_yielded = 0;     ///< rows handed to the driver so far
   std::int64_t clamped_prompts = 0;  ///< rows yielded whose prompt was longer than max_prompt_tokens
   std::int64_t clamped_outputs = 0;  ///< rows yielded whose output was longer than max_output_tokens

@@ -312,4 +312,23 @@ RC_GTEST_PROP(SyntheticSource, RowsAreAlwaysWithinTheirLimitsAndInOrder, ()) {
   RC_ASSERT((*source)->stats().rows_yielded == count);
 }
 
+TEST(Source, APeakAndATroughReshapeAnySourceAndCountWhatTheyLeaveOut) {
+  WorkloadOptions options;
+  options.rate_per_s = 5.0;
+  options.requests = 3000;
+  options.peak_rate_per_s = 20.0;
+  options.trough_rate_per_s = 1.0;
+  const auto source = make_source(options, "", "", 1);
+  ASSERT_TRUE(source) << source.error().message();
+  const auto rows = drain(**source);
+  const auto stats = (*source)->stats();
+  EXPECT_EQ(stats.rows_yielded, static_cast<std::int64_t>(rows.size()));
+  EXPECT_EQ(stats.rows_yielded + stats.thinned, 3000);
+  EXPECT_GT(stats.thinned, 300);
+  options.trough_rate_per_s = 30.0;
+  EXPECT_NE(error_of(options).find("workload.trough_rate_per_s"), std::string::npos);
+  options.peak_rate_per_s = 0.0;
+  EXPECT_NE(error_of(options).find("workload.peak_rate_per_s"), std::string::npos);
+}
+
 }  // namespace wattle::workload
