@@ -9,6 +9,11 @@ namespace wattle::carbon {
 
 Ledger::Ledger(std::size_t instances, const IntensitySeries& intensity) : meters_(instances), intensity_(intensity) {}
 
+void Ledger::add_instance(Instant since) {
+  meters_.emplace_back();
+  meters_.back().since = since;
+}
+
 void Ledger::book(Meter& meter, Span span, std::int64_t micrograms_per_kwh) {
   const auto booking = [&](Picojoules e) { return Booking{e, {e.value() * micrograms_per_kwh}}; };
   const Picojoules energy = energy_over(meter.power, span);

@@ -57,6 +57,9 @@ class Ledger {
  public:
   Ledger(std::size_t instances, const IntensitySeries& intensity);
 
+  /// One more instance, with the next id; it has drawn nothing before `since`.
+  void add_instance(Instant since);
+
   /// From `at` on the instance draws `power` for this much work. Energy of a mixed step is split by tokens: one per
   /// decoding request, prefill_tokens for the prompts. Calls come in time order per instance.
   void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,

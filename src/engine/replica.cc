@@ -27,7 +27,8 @@ Replica::Replica(const StepModel& model, const ReplicaOptions& options, ReplicaO
       power_(model.idle_power(options.initial_clock)) {
   if (options_.per_token) options_.fast_forward = false;
   report_.instance = options_.id;
-  observer_.power_changes(options_.id, Instant(), power_, 0, 0, clock_);
+  report_.start = options_.born;
+  observer_.power_changes(options_.id, options_.born, power_, 0, 0, clock_);
   power_decode_ = 0;
   power_prefill_ = 0;
 }

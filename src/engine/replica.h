@@ -88,6 +88,7 @@ struct ReplicaOptions {
   EngineOptions engine;
   ClockDelays delays;
   MegaHertz initial_clock;
+  Instant born;  ///< it draws idle power from then on
   Span itl_slo = Span::max();
   bool fast_forward = true;
   bool per_token = false;  ///< call ReplicaObserver::token; implies no fast-forward

@@ -17,10 +17,11 @@ namespace {
 using engine::Tag;
 
 /// Things that happen at one instant happen in this order. Steps end first, so that an arrival sees the batch without
-/// those that just left; a fault strikes what the steps left; samples look last.
-enum class EventClass : std::uint8_t { StepEnd, Transfer, Fault, Recovery, Arrival, Sample };
+/// those that just left; a fault strikes what the steps left; then the fleet is planned, requests arrive, and samples
+/// look last.
+enum class EventClass : std::uint8_t { StepEnd, Transfer, Fault, Recovery, Loaded, Warm };
 
-/// Everything but steps, arrivals and samples: rare, so a heap.
+/// Everything but steps, plans, arrivals and samples: rare, so a heap.
 struct Event {
   Instant at;
   EventClass event_class;
@@ -46,7 +47,10 @@ struct Flight {
   bool refused = false;
 };
 
-class Simulation final : public control::DispatchPort, public control::ClockPort, public engine::ReplicaObserver {
+class Simulation final : public control::DispatchPort,
+                         public control::ClockPort,
+                         public control::FleetPort,
+                         public engine::ReplicaObserver {
  public:
   explicit Simulation(SimulationSetup setup)
       : setup_(std::move(setup)),
@@ -55,25 +59,17 @@ class Simulation final : public control::DispatchPort, public control::ClockPort
         ledger_(setup_.instances.size(), *setup_.intensity),
         wakes_(setup_.instances.size()),
         link_free_(setup_.instances.size()),
-        clock_integrals_(setup_.instances.size()),
-        stretches_(setup_.instances.size()),
-        dispatcher_(views(), std::move(setup_.policies), setup_.seed, *this, sink_) {
+        dispatcher_(views(), std::move(setup_.policies), setup_.seed, *this, sink_),
+        scaler_(std::move(setup_.scaling.policy.policy), setup_.scaling.policy.mode, scaler_options(setup_.scaling),
+                *this, sink_) {
     if (setup_.sink != nullptr) sink_.add(setup_.sink);
     replicas_.reserve(setup_.instances.size());
     throttles_.reserve(setup_.instances.size());
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
-      auto& instance = setup_.instances[i];
-      engine::ReplicaOptions options;
-      options.id = instance.facts.id;
-      options.role = instance.facts.role;
-      options.engine = setup_.engine;
-      options.delays = setup_.clock_delays;
-      options.initial_clock = instance.initial_clock;
-      options.itl_slo = setup_.slo.itl.value_or(Span::max());
-      options.fast_forward = setup_.fast_forward;
-      replicas_.emplace_back(*instance.model, options, *this);
-      throttles_.emplace_back(view_of(instance), std::move(instance.frequency.policy), instance.frequency.mode,
-                              instance.beliefs, *this, sink_);
+      set_up(i, Instant());
+      if (i < setup_.scaling.shape_of.size()) {
+        scaler_.adopt(setup_.instances[i].facts.id, setup_.scaling.shape_of[i], Instant());
+      }
     }
     for (const auto& fault : setup_.faults) {
       rare_.push({fault.at, EventClass::Fault, rare_sequence_++, 0, 0, fault.instance, fault.down});
@@ -86,6 +82,11 @@ class Simulation final : public control::DispatchPort, public control::ClockPort
   void start(const Request& request, InstanceId instance, Instant now) override;
   void hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant now) override;
   void refuse(const Request& request, const char* reason, Instant now) override;
+  // control::FleetPort
+  InstanceId spawn(std::size_t shape, Instant now) override;
+  void open(InstanceId instance, Instant now) override;
+  void drain(InstanceId instance, Instant now) override;
+  void stop(InstanceId instance, Instant now) override;
   // control::ClockPort
   void command(InstanceId instance, MegaHertz clock, Instant now) override {
     replicas_[index(instance)].command_clock(clock, now);
@@ -108,15 +109,22 @@ class Simulation final : public control::DispatchPort, public control::ClockPort
   }
 
  private:
-  struct ClockIntegral {
+  /// What becomes of an instance's GPUs over its life.
+  struct Life {
+    Instant born;
+    Instant gone = Instant::never();
     MegaHertz clock;
-    Instant since;
+    Instant clock_since;
     double mhz_seconds = 0.0;
   };
 
   static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
   static InstanceView view_of(const InstanceSetup& instance);
   std::vector<InstanceView> views() const;
+  static control::AutoscalerOptions scaler_options(const ScalingSetup& scaling);
+  void set_up(std::size_t i, Instant now);
+  void bury(std::size_t i, Instant now);
+  void perhaps_drained(InstanceId instance, Instant now);
 
   void wake(std::size_t i) {
     if (i < replicas_.size()) wakes_.set(i, replicas_[i].next_wake());
@@ -128,6 +136,7 @@ class Simulation final : public control::DispatchPort, public control::ClockPort
   void arrive(const workload::TraceRow& row, Instant now);
   void transfer_done(const Event& event);
   void strike(const Event& event);
+  void advance_start(const Event& event);
   void sample(Instant now);
   void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
@@ -143,9 +152,10 @@ class Simulation final : public control::DispatchPort, public control::ClockPort
   carbon::Ledger ledger_;
   WakeTree wakes_;
   std::vector<Instant> link_free_;
-  std::vector<ClockIntegral> clock_integrals_;
+  std::vector<Life> lives_;
   std::vector<journal::Stretch> stretches_;
   control::Dispatcher dispatcher_;
+  control::Autoscaler scaler_;
   std::vector<engine::Replica> replicas_;
   std::vector<control::Throttle> throttles_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> rare_;
@@ -180,6 +190,34 @@ std::vector<InstanceView> Simulation::views() const {
   return result;
 }
 
+control::AutoscalerOptions Simulation::scaler_options(const ScalingSetup& scaling) {
+  control::AutoscalerOptions options;
+  options.period = scaling.period;
+  for (const auto& shape : scaling.shapes) {
+    options.shapes.push_back({shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time});
+  }
+  return options;
+}
+
+/// The simulated half of setup_.instances[i].
+void Simulation::set_up(std::size_t i, Instant now) {
+  auto& instance = setup_.instances[i];
+  engine::ReplicaOptions options;
+  options.id = instance.facts.id;
+  options.role = instance.facts.role;
+  options.engine = setup_.engine;
+  options.delays = setup_.clock_delays;
+  options.initial_clock = instance.initial_clock;
+  options.born = now;
+  options.itl_slo = setup_.slo.itl.value_or(Span::max());
+  options.fast_forward = setup_.fast_forward;
+  lives_.emplace_back().born = now;
+  stretches_.emplace_back();
+  replicas_.emplace_back(*instance.model, options, *this);
+  throttles_.emplace_back(view_of(instance), std::move(instance.frequency.policy), instance.frequency.mode,
+                          instance.beliefs, *this, sink_);
+}
+
 // ---------------------------------------------------------------------------------------------- the loop
 
 SimulationResult Simulation::run() {
@@ -196,9 +234,10 @@ SimulationResult Simulation::run() {
     const Instant step = wakes_.at();
     const Instant rare = rare_.empty() ? Instant::never() : rare_.top().at;
     const Instant arrival = row ? row->arrival : Instant::never();
-    const Instant next = std::min({step, rare, arrival, next_sample});
+    const Instant plan = scaler_.next_tick();
+    const Instant next = std::min({step, rare, plan, arrival, next_sample});
     // INV-7: whatever is unfinished has a future wake-up; only a fleet that is dead for good leaves requests behind.
-    if (std::min({step, rare, arrival}) == Instant::never()) break;
+    if (std::min({step, rare, arrival}) == Instant::never() && !scaler_.wants_more()) break;
     WATTLE_CHECK(next >= now, "INV-1: time never runs backwards");
     now = next;
     ++events_;
@@ -207,7 +246,19 @@ SimulationResult Simulation::run() {
     } else if (rare == now) {
       const Event event = rare_.top();
       rare_.pop();
-      event.event_class == EventClass::Transfer ? transfer_done(event) : strike(event);
+      switch (event.event_class) {
+        case EventClass::Transfer:
+          transfer_done(event);
+          break;
+        case EventClass::Loaded:
+        case EventClass::Warm:
+          advance_start(event);
+          break;
+        default:
+          strike(event);
+      }
+    } else if (plan == now) {
+      scaler_.tick(now);
     } else if (arrival == now) {
       arrive(*row, now);
       row = setup_.source->next();
@@ -230,18 +281,23 @@ SimulationResult Simulation::run() {
   summary.energy.prefill = totals.prefill.energy.joules();
   summary.energy.decode = totals.decode.energy.joules();
   summary.carbon = totals.total.carbon.grams();
-  std::int64_t gpus = 0;
+  const double seconds = end.seconds();
+  Span gpu_time;
   double mhz_seconds = 0.0;
+  double live_seconds = 0.0;
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    gpus += setup_.instances[i].facts.tensor_parallel;
-    const auto& integral = clock_integrals_[i];
-    mhz_seconds += integral.mhz_seconds + integral.clock.value() * (end - integral.since).seconds();
+    const auto& life = lives_[i];
+    const Span lived = std::min(life.gone, end) - life.born;
+    gpu_time += lived * setup_.instances[i].facts.tensor_parallel;
+    live_seconds += lived.seconds();
+    mhz_seconds += life.mhz_seconds;
+    if (life.gone == Instant::never()) mhz_seconds += life.clock.value() * (end - life.clock_since).seconds();
     summary.sim.iterations += replicas_[i].iterations();
   }
-  const double seconds = end.seconds();
-  summary.mean_gpus = static_cast<double>(gpus);
-  summary.cost = Usd(setup_.gpu_price.value() * static_cast<double>(gpus) * seconds / 3600.0);
-  if (seconds > 0.0) summary.clock_mean_mhz = mhz_seconds / (seconds * static_cast<double>(replicas_.size()));
+  summary.cost = Usd(setup_.gpu_price.value() * gpu_time.seconds() / 3600.0);
+  if (seconds > 0.0)
+    summary.mean_gpus = static_cast<double>(gpu_time.ns()) / static_cast<double>((end - Instant()).ns());
+  if (live_seconds > 0.0) summary.clock_mean_mhz = mhz_seconds / live_seconds;
   summary.sim.virtual_s = seconds;
   summary.sim.events = events_;
   summary.journal_digest = digest_.value();
@@ -324,6 +380,7 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   flight.alive = true;
   tags_.emplace(request.id.value(), tag);
   statistics_.add_arrivals();
+  scaler_.arrived();
   refresh_views(now);
   dispatcher_.arrive(request, now);
 }
@@ -411,25 +468,104 @@ void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
   if (!refused) {
     refresh_views(now);
     dispatcher_.left(copy, now);
+    if (copy.decode_instance != kNoInstance) perhaps_drained(copy.decode_instance, now);
   }
 }
 
 void Simulation::strike(const Event& event) {
   const std::size_t i = index(event.instance);
+  if (i >= replicas_.size()) return;  // nothing of this id was ever started
   auto& replica = replicas_[i];
   if (event.event_class == EventClass::Recovery) {
     replica.revive(event.at);
+    refresh_views(event.at);
     dispatcher_.set_accepting(event.instance, true, event.at);
     wake(i);
     return;
   }
   if (replica.dead()) return;
   dispatcher_.set_accepting(event.instance, false, event.at);
-  for (const Tag tag : replica.kill(event.at)) leave(tag, Fate::Failed, "the instance died", event.at);
+  const auto lost = replica.kill(event.at);
   wake(i);
-  if (event.down != Span::max()) {
+  if (scaler_.enforced()) {
+    close_stretch(i, event.at);
+    bury(i, event.at);
+    scaler_.died(event.instance, event.at);  // the fleet may grow: `replica` is no more
+  } else if (event.down != Span::max()) {
     rare_.push({event.at + event.down, EventClass::Recovery, rare_sequence_++, 0, 0, event.instance, Span()});
   }
+  for (const Tag tag : lost) leave(tag, Fate::Failed, "the instance died", event.at);
+}
+
+// ---------------------------------------------------------------------------------------------- the fleet
+
+InstanceId Simulation::spawn(std::size_t shape, Instant now) {
+  const std::size_t i = replicas_.size();
+  const InstanceId id(static_cast<std::int32_t>(i));
+  setup_.instances.push_back(setup_.scaling.shapes[shape].make(id));
+  InstanceView view = view_of(setup_.instances.back());
+  view.kv_capacity_tokens *= setup_.engine.block_size;
+  view.accepting = false;
+  const InstanceId given = dispatcher_.add_instance(view, now);
+  WATTLE_CHECK(given == id && setup_.instances.back().facts.id == id, "driver and dispatcher number instances alike");
+  sink_.joined(setup_.instances.back().facts);
+  ledger_.add_instance(now);
+  wakes_.grow(i + 1);
+  link_free_.emplace_back();
+  set_up(i, now);
+  throttles_[i].idle(now);
+  wake(i);
+  rare_.push({now + setup_.scaling.load_time, EventClass::Loaded, rare_sequence_++, 0, 0, id, Span()});
+  return id;
+}
+
+void Simulation::advance_start(const Event& event) {
+  if (lives_[index(event.instance)].gone != Instant::never()) return;  // given up, or dead
+  if (event.event_class == EventClass::Loaded) {
+    scaler_.up(event.instance, event.at);
+    return;
+  }
+  refresh_views(event.at);
+  dispatcher_.set_accepting(event.instance, true, event.at);
+  scaler_.serving(event.instance, event.at);
+}
+
+void Simulation::open(InstanceId instance, Instant now) {
+  const auto& members = scaler_.members();
+  if (std::ranges::find(members, instance, &control::Autoscaler::Member::id)->phase == journal::Phase::Warming) {
+    rare_.push({now + setup_.scaling.warm_time, EventClass::Warm, rare_sequence_++, 0, 0, instance, Span()});
+    return;
+  }
+  refresh_views(now);  // called back from draining
+  dispatcher_.set_accepting(instance, true, now);
+}
+
+void Simulation::drain(InstanceId instance, Instant now) {
+  refresh_views(now);
+  dispatcher_.set_accepting(instance, false, now);
+  perhaps_drained(instance, now);
+}
+
+void Simulation::perhaps_drained(InstanceId instance, Instant now) {
+  const auto& view = dispatcher_.instances()[index(instance)];
+  if (view.assigned_requests == 0 && !view.accepting) scaler_.drained(instance, now);
+}
+
+void Simulation::stop(InstanceId instance, Instant now) {
+  const std::size_t i = index(instance);
+  dispatcher_.set_accepting(instance, false, now);
+  WATTLE_CHECK(replicas_[i].kill(now).empty(), "only an empty instance is stopped");
+  close_stretch(i, now);
+  bury(i, now);
+  wake(i);
+}
+
+/// Its GPUs are somebody else's from now on.
+void Simulation::bury(std::size_t i, Instant now) {
+  auto& life = lives_[i];
+  life.mhz_seconds += life.clock.value() * (now - life.clock_since).seconds();
+  life.clock_since = now;
+  life.gone = now;
 }
 
 // ---------------------------------------------------------------------------------------------- observing
@@ -466,11 +602,11 @@ void Simulation::close_stretch(std::size_t i, Instant at) {
 void Simulation::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
                                std::int64_t prefill_tokens, MegaHertz clock) {
   ledger_.power_changes(instance, at, power, decode_requests, prefill_tokens);
-  auto& integral = clock_integrals_[index(instance)];
-  if (clock != integral.clock) {
-    integral.mhz_seconds += integral.clock.value() * (at - integral.since).seconds();
-    integral.clock = clock;
-    integral.since = at;
+  auto& life = lives_[index(instance)];
+  if (clock != life.clock) {
+    life.mhz_seconds += life.clock.value() * (at - life.clock_since).seconds();
+    life.clock = clock;
+    life.clock_since = at;
   }
 }
 
@@ -481,7 +617,9 @@ void Simulation::prefill_settled(InstanceId instance, Instant at, std::span<cons
 }
 
 void Simulation::sample(Instant now) {
-  for (auto& replica : replicas_) {
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    if (lives_[i].gone != Instant::never()) continue;
+    auto& replica = replicas_[i];
     const StepReport report = replica.report(now);
     sink_.sample({now, report.instance, replica.power(), replica.effective_clock(), report.shape.decode_requests,
                   report.shape.prefill_tokens, report.waiting_requests, report.kv_tokens});
@@ -492,9 +630,20 @@ void Simulation::sample(Instant now) {
 
 void Simulation::check(Instant now) const {
   std::int64_t held_by_engines = 0;
-  for (const auto& replica : replicas_) {
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    const auto& replica = replicas_[i];
     replica.check_invariants();
     held_by_engines += replica.requests_held();
+    if (lives_[i].gone == Instant::never()) continue;
+    WATTLE_CHECK(replica.requests_held() == 0 && replica.power() == Milliwatts(0) &&
+                     ledger_.power(InstanceId(static_cast<std::int32_t>(i))) == Milliwatts(0),
+                 "INV-9: an instance that is gone holds nothing and draws nothing");
+  }
+  for (const auto& member : scaler_.members()) {
+    if (!scaler_.enforced()) break;
+    const bool accepts = dispatcher_.instances()[index(member.id)].accepting;
+    WATTLE_CHECK(accepts == (member.phase == journal::Phase::Serving),
+                 "INV-9: exactly the serving instances accept requests");
   }
   const auto& counts = dispatcher_.counts();
   const auto live = static_cast<std::int64_t>(flights_.size() - free_flights_.size());

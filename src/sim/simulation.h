@@ -1,11 +1,13 @@
 #pragma once
 // Driver 1: a deterministic simulation. A run is a function of its setup: equal setups give equal journals.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "carbon/intensity.h"
+#include "control/autoscaler.h"
 #include "control/dispatcher.h"
 #include "control/throttle.h"
 #include "engine/replica.h"
@@ -26,7 +28,26 @@ struct InstanceSetup {
   Beliefs beliefs;
 };
 
-/// An instance loses everything in it, and comes back empty after `down` (never() never).
+/// A kind of instance that may be started while the run goes on.
+struct ShapeSetup {
+  std::int32_t gpus = 1;
+  double max_load_per_s = 0.0;
+  /// Makes one with this id. Its GPUs draw their idle power from the start on, before it can serve as well.
+  std::function<InstanceSetup(InstanceId)> make;
+};
+
+/// Instances that come and go. Only colocated fleets; an empty list of shapes is a fleet that stays as it is.
+struct ScalingSetup {
+  control::Slot<policy::ScalingPolicy> policy;
+  Span period = Span::s(10);
+  std::vector<ShapeSetup> shapes;
+  std::vector<std::size_t> shape_of;  ///< of the instances the run begins with
+  Span load_time = Span::s(20);       ///< from the command to an engine that answers
+  Span warm_time;                     ///< from then to one that takes requests
+};
+
+/// An instance loses everything in it, and comes back empty after `down` (never() never). Under an enforced scaling
+/// policy it is gone for good, and replaced.
 struct Fault {
   Instant at;
   InstanceId instance;
@@ -36,6 +57,7 @@ struct Fault {
 struct SimulationSetup {
   std::vector<InstanceSetup> instances;
   control::DispatchPolicies policies;
+  ScalingSetup scaling;
   engine::EngineOptions engine;
   engine::LinkOptions link;
   engine::ClockDelays clock_delays;

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <string_view>
 
 #include "base/random.h"
 #include "engine/hardware_profile.h"
@@ -54,6 +56,23 @@ class ThresholdPolicy final : public policy::FrequencyPolicy {
   Instant quiet_until_;
 };
 
+/// Wants now this, now that: what a flapping plan does to a fleet.
+class Restless final : public policy::ScalingPolicy {
+ public:
+  Restless(std::uint64_t seed, std::size_t shapes) : random_(seed, "restless"), wanted_(shapes, 0) { wanted_[0] = 1; }
+  policy::ScalingDecision plan(const policy::ScalingView&) override {
+    if (random_.below(3) == 0) {
+      for (auto& w : wanted_) w = 0;
+      wanted_[random_.below(wanted_.size())] = 1 + static_cast<std::int32_t>(random_.below(2));
+    }
+    return {wanted_, "restless"};
+  }
+
+ private:
+  RandomStream random_;
+  std::vector<std::int32_t> wanted_;
+};
+
 struct Case {
   std::uint64_t seed = 0;
   std::vector<workload::TraceRow> rows;
@@ -66,6 +85,11 @@ struct Case {
   bool dwells = false;
   std::vector<Fault> faults;
   double memory_bytes = 0;
+  bool scaled = false;
+  Span plan_period = Span::s(2);
+  Span load = Span::ms(1500);
+  Span warm = Span::ms(300);
+  std::function<std::unique_ptr<policy::ScalingPolicy>()> policy;  ///< of a scaled fleet
 };
 
 Case draw(std::uint64_t seed) {
@@ -104,23 +128,40 @@ Case draw(std::uint64_t seed) {
     c.faults.push_back({Instant(Span::from_seconds(t * random.uniform()).ns()),
                         InstanceId(static_cast<std::int32_t>(random.below(fleet))), Span::ms(700)});
   }
+  if (c.colocated > 0 && random.below(2) == 0) {
+    c.scaled = true;
+    c.policy = [seed] { return std::make_unique<Restless>(seed, 2); };
+    c.plan_period = Span::ms(300 + static_cast<std::int64_t>(random.below(2000)));
+    c.load = Span::ms(static_cast<std::int64_t>(random.below(3000)));
+    c.warm = random.below(2) == 0 ? Span() : Span::ms(500);
+    // Of those that come later, too: while they start, serve or drain.
+    for (std::int32_t id = 0; id < 12 && random.below(2) == 0; ++id) {
+      c.faults.push_back({Instant(Span::from_seconds(t * random.uniform()).ns()), InstanceId(id), Span::ms(700)});
+    }
+  }
   return c;
 }
 
 struct Played {
   SimulationResult result;
   std::map<std::int64_t, Outcome> outcomes;
+  std::vector<journal::DecisionRecord> phases;
+  std::vector<journal::Sample> samples;
 };
 
 class Collect final : public journal::Sink {
  public:
-  explicit Collect(std::map<std::int64_t, Outcome>& into) : into_(into) {}
+  explicit Collect(Played& into) : into_(into) {}
   void outcome(const Outcome& o) override {
-    EXPECT_TRUE(into_.emplace(o.request.id.value(), o).second) << "left twice";
+    EXPECT_TRUE(into_.outcomes.emplace(o.request.id.value(), o).second) << "left twice";
   }
+  void decision(const journal::DecisionRecord& d) override {
+    if (d.kind == journal::DecisionKind::Phase) into_.phases.push_back(d);
+  }
+  void sample(const journal::Sample& s) override { into_.samples.push_back(s); }
 
  private:
-  std::map<std::int64_t, Outcome>& into_;
+  Played& into_;
 };
 
 Played play(const Case& c, bool fast_forward, bool sampled = false) {
@@ -128,6 +169,7 @@ Played play(const Case& c, bool fast_forward, bool sampled = false) {
   gpu.memory_bytes = c.memory_bytes;
   const auto model = engine::StepModel::make(gpu, LlmSpec{}, 1, engine::HardwareProfile{}, c.engine);
   EXPECT_TRUE(model.has_value()) << model.error().message();
+  const auto larger = engine::StepModel::make(gpu, LlmSpec{}, 2, engine::HardwareProfile{}, c.engine);
   const auto intensity = carbon::IntensitySeries::constant(GramsPerKwh(400.0));
   ListSource source(c.rows);
   SimulationSetup setup;
@@ -155,10 +197,29 @@ Played play(const Case& c, bool fast_forward, bool sampled = false) {
     }
   };
   add(Role::Colocated, c.colocated);
+  if (c.scaled) {
+    setup.scaling.policy.policy = c.policy();
+    setup.scaling.period = c.plan_period;
+    setup.scaling.load_time = c.load;
+    setup.scaling.warm_time = c.warm;
+    setup.scaling.shape_of.assign(setup.instances.size(), 0);
+    for (const auto* shape : {&*model, &*larger}) {
+      const auto make = [&c, shape, gpus = shape == &*model ? 1 : 2](InstanceId id) {
+        InstanceSetup instance;
+        instance.facts.id = id;
+        instance.facts.tensor_parallel = gpus;
+        instance.model = shape;
+        instance.initial_clock = MegaHertz(1410);
+        instance.frequency.policy = std::make_unique<ThresholdPolicy>(c.threshold_batch, c.threshold_kv, c.dwells);
+        return instance;
+      };
+      setup.scaling.shapes.push_back({shape == &*model ? 1 : 2, 1.0, make});
+    }
+  }
   add(Role::Prefill, c.prefill);
   add(Role::Decode, c.decode);
   Played r;
-  Collect collect(r.outcomes);
+  Collect collect(r);
   setup.sink = &collect;
   r.result = simulate(std::move(setup));
   return r;
@@ -239,9 +300,12 @@ TEST_P(FastForward, RequestsAndEnergyAreConserved) {
 INSTANTIATE_TEST_SUITE_P(Random, FastForward, testing::Range<std::uint64_t>(1, 121));
 
 TEST(Simulation, RandomCasesReachTheRareBranches) {
+  std::map<std::string_view, int> reasons;
   std::int64_t preemptions = 0, changes = 0, rejected = 0, failed = 0;
   for (std::uint64_t seed = 1; seed < 121; ++seed) {
-    const auto summary = play(draw(seed), true).result.summary;
+    const Played played = play(draw(seed), true);
+    const auto& summary = played.result.summary;
+    for (const auto& d : played.phases) ++reasons[d.reason];
     preemptions += summary.requests.preemptions;
     changes += summary.clock_changes;
     rejected += summary.requests.rejected;
@@ -251,6 +315,81 @@ TEST(Simulation, RandomCasesReachTheRareBranches) {
   EXPECT_GT(changes, 1000);
   EXPECT_GT(rejected, 10);
   EXPECT_GT(failed, 100);
+  EXPECT_GT(reasons["it takes requests"], 100);
+  EXPECT_GT(reasons["drained"], 50);
+  EXPECT_GT(reasons["it died"], 15);
+  EXPECT_GT(reasons["called back from draining"], 5);
+  EXPECT_GT(reasons["no longer wanted"], 10);
+}
+
+/// Wants the larger shape from the start.
+class Larger final : public policy::ScalingPolicy {
+ public:
+  policy::ScalingDecision plan(const policy::ScalingView&) override { return {wanted_, "larger"}; }
+
+ private:
+  std::vector<std::int32_t> wanted_{0, 1};
+};
+
+Case growing() {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.threshold_batch = 1000;
+  c.threshold_kv = 1'000'000'000;
+  c.scaled = true;
+  c.policy = [] { return std::make_unique<Larger>(); };
+  c.plan_period = Span::s(10);
+  c.load = Span::s(20);
+  c.warm = Span::s(5);
+  for (int i = 0; i < 100; ++i) c.rows.push_back({Instant() + Span::s(i), 100, 20});
+  return c;
+}
+
+TEST(Simulation, AShadowInstanceDrawsPowerBeforeItServesAndNoneOnceGone) {
+  const auto r = play(growing(), true, true);
+  const double end = r.result.summary.sim.virtual_s;
+  double gone = 0.0;
+  for (const auto& d : r.phases) {
+    if (static_cast<journal::Phase>(d.value) == journal::Phase::Gone) gone = d.at.seconds();
+  }
+  EXPECT_GE(gone, 35.0) << "planned at 10 s, serving 25 s later";
+  EXPECT_LT(gone, 37.0) << "what it had in it is short";
+  EXPECT_NEAR(r.result.summary.mean_gpus, (gone * 1 + (end - 10.0) * 2) / end, 1e-9);
+  Picojoules power;
+  for (const auto& s : r.samples) {
+    const double t = s.at.seconds();
+    EXPECT_TRUE(s.instance.value() == 0 ? t <= gone : t >= 10.0) << t;
+    EXPECT_GT(s.power, Milliwatts(0)) << t;
+    EXPECT_TRUE(s.instance.value() == 0 || t >= 35.0 || s.decode_requests + s.prefill_tokens == 0) << t;
+    power += energy_over(s.power, Span::ms(37));
+  }
+  EXPECT_NEAR(power.joules().value(), r.result.summary.energy.total.value(), 0.03 * power.joules().value());
+  for (const auto& [id, o] : r.outcomes) {
+    EXPECT_EQ(o.fate, Fate::Finished);
+    EXPECT_EQ(o.decode_instance.value(), o.request.arrival < Instant() + Span::s(35) ? 0 : 1) << id;
+  }
+}
+
+TEST(Simulation, AnEngineThatDiesWhileStartingIsStartedAgain) {
+  Case c = growing();
+  c.faults = {{Instant() + Span::s(20), InstanceId(1), Span::max()}};
+  const auto r = play(c, true);
+  EXPECT_EQ(r.result.summary.requests.finished, 100) << "the old one serves on";
+  EXPECT_EQ(r.outcomes.at(99).decode_instance, InstanceId(2));
+  expect_equal(r, play(c, false));
+}
+
+TEST(Simulation, AServingEngineThatDiesIsReplacedAndNothingIsForgotten) {
+  Case c = growing();
+  c.faults = {{Instant() + Span::s(40), InstanceId(1), Span::max()}};
+  const auto r = play(c, true);
+  const auto& counts = r.result.summary.requests;
+  EXPECT_EQ(counts.arrived, 100);
+  EXPECT_EQ(counts.finished + counts.failed, 100);
+  EXPECT_LE(counts.failed, 2) << "those that were in it; others waited for the next one";
+  EXPECT_EQ(r.outcomes.at(50).decode_instance, InstanceId(2));
+  EXPECT_GE(r.outcomes.at(50).dispatched, Instant() + Span::s(65));
+  expect_equal(r, play(c, false));
 }
 
 TEST(Simulation, FastForwardSkipsMostEvents) {

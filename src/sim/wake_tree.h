@@ -9,9 +9,13 @@ namespace wattle::sim {
 
 class WakeTree {
  public:
-  explicit WakeTree(std::size_t leaves) : leaves_(1) {
+  explicit WakeTree(std::size_t leaves) { grow(leaves); }
+
+  /// Room for so many; what is set stays.
+  void grow(std::size_t leaves) {
+    if (leaves <= leaves_ && !times_.empty()) return;
     while (leaves_ < leaves) leaves_ *= 2;
-    times_.assign(leaves_, Instant::never());
+    times_.resize(leaves_, Instant::never());
     winners_.assign(2 * leaves_, 0);
     for (std::size_t i = 0; i < leaves_; ++i) winners_[leaves_ + i] = i;
     for (std::size_t node = leaves_ - 1; node >= 1; --node) play(node);
@@ -32,7 +36,7 @@ class WakeTree {
     winners_[node] = times_[right] < times_[left] ? right : left;
   }
 
-  std::size_t leaves_;
+  std::size_t leaves_ = 1;
   std::vector<Instant> times_;
   std::vector<std::size_t> winners_;
 };
