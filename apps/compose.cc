@@ -23,6 +23,7 @@
 #include "policy/routing/round_robin.h"
 #include "policy/routing/tile_aware.h"
 #include "policy/routing/weighted_round_robin.h"
+#include "policy/scaling/smallest_engine.h"
 
 namespace wattle::apps {
 
@@ -409,6 +410,25 @@ Result<std::unique_ptr<FrequencyPolicy>> make_frequency_policy(const config::Rec
 
 bool clock_shares_admission(const config::Recipe& recipe, Role role) {
   return frequency_options(recipe, role).policy == "throttllem";
+}
+
+Result<std::unique_ptr<policy::ScalingPolicy>> make_scaling_policy(const config::Recipe& recipe,
+                                                                   std::vector<policy::Shape> shapes) {
+  const auto& o = recipe.scaling;
+  if (o.policy == "none") return nullptr;
+  if (o.policy != "smallest-engine") {
+    return bad_input(place(recipe, "scaling.policy"),
+                     fmt::format("unknown policy '{}'; known: none, smallest-engine", o.policy));
+  }
+  for (std::size_t i = 1; i < shapes.size(); ++i) {
+    if (shapes[i - 1].gpus < shapes[i].gpus && shapes[i - 1].max_load_per_s < shapes[i].max_load_per_s) continue;
+    return bad_input(
+        place(recipe, "scaling.policy"),
+        fmt::format("smallest-engine takes [[fleet]] entries in order of size; {} GPUs with {:.3g} "
+                    "requests/s come before {} GPUs with {:.3g}",
+                    shapes[i - 1].gpus, shapes[i - 1].max_load_per_s, shapes[i].gpus, shapes[i].max_load_per_s));
+  }
+  return std::make_unique<policy::SmallestEngine>(policy::SmallestEngineOptions{std::move(shapes), o.margin, o.grace});
 }
 
 bool needs_latency(const config::Recipe& recipe, Role role) {

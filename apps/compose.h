@@ -13,6 +13,7 @@
 #include "model/request.h"
 #include "policy/frequency/frequency.h"
 #include "policy/retail/retail.h"
+#include "policy/scaling/scaling.h"
 #include "policy/throttllem/throttllem.h"
 #include "predict/length_belief.h"
 #include "predict/length_hint.h"
@@ -68,6 +69,11 @@ struct RoutedInstance {
 
 /// Does its clock share a projection with admission? Then both are decided where requests are admitted.
 [[nodiscard]] bool clock_shares_admission(const config::Recipe& recipe, Role role);
+
+/// The recipe's scaling policy over these shapes; null when it has none. Errors: shapes whose GPUs and maximum loads do
+/// not both ascend.
+[[nodiscard]] Result<std::unique_ptr<policy::ScalingPolicy>> make_scaling_policy(const config::Recipe& recipe,
+                                                                                 std::vector<policy::Shape> shapes);
 
 /// Does an instance of this role need Beliefs::latency (apps/beliefs.h)?
 [[nodiscard]] bool needs_latency(const config::Recipe& recipe, Role role);

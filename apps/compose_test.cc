@@ -240,5 +240,21 @@ TEST(Compose, OtherRecipesTakeNoDesk) {
   EXPECT_TRUE(take_desk(*fleet, eco_recipe(), InstanceId{0}, Role::Prefill, GpuSpec{}, nullptr));
 }
 
+TEST(Compose, ScalingTakesShapesThatAscend) {
+  config::Recipe recipe;
+  recipe.file = "r.toml";
+  const auto none = make_scaling_policy(recipe, {{1, 1.0, Span()}});
+  ASSERT_TRUE(none);
+  EXPECT_EQ(*none, nullptr);
+  recipe.scaling.policy = "smallest-engine";
+  EXPECT_TRUE(make_scaling_policy(recipe, {{1, 1.0, Span()}, {2, 3.0, Span()}}));
+  const auto wrong = make_scaling_policy(recipe, {{1, 3.0, Span()}, {2, 3.0, Span()}});
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message().find("r.toml: scaling.policy"), std::string::npos);
+  EXPECT_NE(wrong.error().message().find("in order of size"), std::string::npos);
+  recipe.scaling.policy = "largest";
+  EXPECT_FALSE(make_scaling_policy(recipe, {{1, 1.0, Span()}}));
+}
+
 }  // namespace
 }  // namespace wattle::apps

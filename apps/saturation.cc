@@ -80,6 +80,8 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   one.scenario.pools = {loaded.scenario.pools.at(pool)};
   one.scenario.pools.front().count = 1;
   one.gpus = {loaded.gpus.at(pool)};
+  one.scenario.peak_load = one.scenario.trough_load = 0.0;
+  one.scenario.workload.peak_rate_per_s = one.scenario.workload.trough_rate_per_s = 0.0;
   auto whole = prepare_run(one, config::LoadedRecipe{}, data_dir);
   if (!whole) return std::unexpected(whole.error());
   std::vector<workload::TraceRow> rows;
@@ -119,6 +121,24 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   }
   found.rate_per_s = low;
   return found;
+}
+
+Result<config::LoadedScenario> with_loads(const config::LoadedScenario& loaded, bool every_pool,
+                                          const std::string& data_dir) {
+  config::LoadedScenario out = loaded;
+  auto& scenario = out.scenario;
+  const bool scaled = scenario.peak_load > 0.0 || scenario.trough_load > 0.0;
+  const auto largest = std::ranges::max_element(scenario.pools, {}, &config::PoolOptions::tensor_parallel);
+  for (auto pool = scenario.pools.begin(); pool != scenario.pools.end(); ++pool) {
+    if (pool->max_load_per_s > 0.0 || !(every_pool || (scaled && pool == largest))) continue;
+    const auto measured = measure_max_load(loaded, static_cast<std::size_t>(pool - scenario.pools.begin()), data_dir);
+    if (!measured) return std::unexpected(measured.error());
+    pool->max_load_per_s = measured->rate_per_s;
+  }
+  if (scenario.peak_load > 0.0) scenario.workload.peak_rate_per_s = scenario.peak_load * largest->max_load_per_s;
+  if (scenario.trough_load > 0.0) scenario.workload.trough_rate_per_s = scenario.trough_load * largest->max_load_per_s;
+  scenario.peak_load = scenario.trough_load = 0.0;
+  return out;
 }
 
 }  // namespace wattle::apps

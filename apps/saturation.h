@@ -32,4 +32,9 @@ struct MaxLoadOptions {
 [[nodiscard]] Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size_t pool,
                                                const std::string& data_dir, const MaxLoadOptions& options = {});
 
+/// The scenario with its loads as numbers: pools[].max_load_per_s where `every_pool` wants them or a share of them is
+/// asked for, workload.peak_load and trough_load as rates. What is stated is not measured.
+[[nodiscard]] Result<config::LoadedScenario> with_loads(const config::LoadedScenario& loaded, bool every_pool,
+                                                        const std::string& data_dir);
+
 }  // namespace wattle::apps

@@ -56,5 +56,19 @@ TEST(MaxLoad, RefusesWhatNoLoadMeetsAndRolesWithoutOne) {
   EXPECT_FALSE(measure_max_load(tp1, 0, "", {}));
 }
 
+TEST(MaxLoad, SharesOfItBecomeRates) {
+  auto tp4 = engine(4);
+  tp4.scenario.pools.front().max_load_per_s = 6.0;  // stated: not measured
+  tp4.scenario.peak_load = 0.5;
+  tp4.scenario.trough_load = 0.1;
+  const auto out = with_loads(tp4, false, "");
+  ASSERT_TRUE(out) << out.error().message();
+  EXPECT_EQ(out->scenario.workload.peak_rate_per_s, 3.0);
+  EXPECT_DOUBLE_EQ(out->scenario.workload.trough_rate_per_s, 0.6);
+  EXPECT_EQ(out->scenario.peak_load, 0.0) << "done with: a second call measures nothing";
+  tp4.scenario.peak_load = tp4.scenario.trough_load = 0.0;
+  EXPECT_EQ(with_loads(tp4, false, "")->scenario.workload.peak_rate_per_s, 0.0);
+}
+
 }  // namespace
 }  // namespace wattle::apps

@@ -2,13 +2,17 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 
+#include "base/check.h"
 #include "beliefs.h"
 #include "compose.h"
 #include "locate.h"
 #include "profiles.h"
 #include "retail_profile.h"
+#include "saturation.h"
 
 namespace wattle::apps {
 
@@ -18,6 +22,11 @@ std::int64_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss * 1024;
+}
+
+journal::InstanceFacts facts_of(const config::LoadedScenario& loaded, std::size_t p, InstanceId id) {
+  const auto& pool = loaded.scenario.pools[p];
+  return {id, pool.role, pool.gpu, loaded.scenario.llm, pool.tensor_parallel, loaded.gpus[p].clock_max};
 }
 
 }  // namespace
@@ -34,15 +43,92 @@ journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::str
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
     for (std::int32_t i = 0; i < pool.count; ++i) {
-      facts.instances.push_back({InstanceId(static_cast<std::int32_t>(facts.instances.size())), pool.role, pool.gpu,
-                                 scenario.llm, pool.tensor_parallel, loaded.gpus[p].clock_max});
+      facts.instances.push_back(facts_of(loaded, p, InstanceId(static_cast<std::int32_t>(facts.instances.size()))));
     }
   }
   return facts;
 }
 
-Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+namespace {
+
+/// Makes instances of one pool, now or while the run goes on.
+struct PoolMaker {
+  config::Recipe recipe;
+  config::PoolOptions pool;
+  GpuSpec gpu;
+  Slo slo;
+  journal::InstanceFacts facts;
+  double kv_bytes_per_token = 0.0;
+  const engine::StepModel* model = nullptr;
+  Beliefs beliefs;
+  std::shared_ptr<policy::ThrottllemFleet> throttllem;
+  std::shared_ptr<policy::RetailFleet> retail;
+  std::optional<RetailFit> regression;
+
+  [[nodiscard]] Result<sim::InstanceSetup> make(InstanceId id) const {
+    if (auto ok = take_desk(throttllem, recipe, id, pool.role, gpu, beliefs.latency); !ok) {
+      return std::unexpected(ok.error());
+    }
+    if (regression) retail->add(id, regression->model, clocks_on(recipe.decode_frequency, gpu));
+    auto policy = make_frequency_policy(recipe, pool.role, gpu, slo, throttllem, id, retail);
+    if (!policy) return std::unexpected(policy.error());
+    sim::InstanceSetup instance;
+    instance.facts = facts;
+    instance.facts.id = id;
+    instance.weight = pool.weight;
+    instance.model = model;
+    instance.kv_bytes_per_token = kv_bytes_per_token;
+    instance.initial_clock = gpu.clock_max;
+    instance.frequency = {std::move(*policy), frequency_options(recipe, pool.role).mode};
+    instance.beliefs = beliefs;
+    return instance;
+  }
+};
+
+/// Every pool a shape that may be started; nothing for a recipe that does not scale.
+Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+                                       const std::vector<std::shared_ptr<const PoolMaker>>& pools) {
+  sim::ScalingSetup made;
+  const auto& scaling = recipe.recipe.scaling;
+  if (scaling.policy == "none" || scaling.mode == Mode::Off) return made;
+  const auto refuse = [&](const std::string& problem) {
+    return bad_input(recipe.origins.of("scaling.policy"), problem);
+  };
+  const auto& route = recipe.recipe.route_decode;
+  if (route.policy == "eco-route" && route.mode != Mode::Off) {
+    return refuse("eco-route knows the instances it began with only; choose another routing, or no scaling");
+  }
+  const auto& spawn = loaded.scenario.spawn;
+  std::vector<policy::Shape> shapes;
+  for (std::size_t p = 0; p < pools.size(); ++p) {
+    const auto& pool = loaded.scenario.pools[p];
+    if (pool.role != Role::Colocated) return refuse("only colocated instances are scaled; the scenario has others");
+    shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, spawn.load + spawn.warm});
+    const auto make = [maker = pools[p]](InstanceId id) {
+      auto instance = maker->make(id);
+      WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
+      return std::move(*instance);
+    };
+    made.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, make});
+    made.shape_of.insert(made.shape_of.end(), static_cast<std::size_t>(pool.count), p);
+  }
+  auto policy = make_scaling_policy(recipe.recipe, std::move(shapes));
+  if (!policy) return std::unexpected(policy.error());
+  made.policy = {std::move(*policy), scaling.mode};
+  made.period = scaling.period;
+  made.load_time = spawn.load;
+  made.warm_time = spawn.warm;
+  return made;
+}
+
+}  // namespace
+
+Result<PreparedRun> prepare_run(const config::LoadedScenario& scenario_as_stated, const config::LoadedRecipe& recipe,
                                 const std::string& data_dir) {
+  const bool scales = recipe.recipe.scaling.policy != "none" && recipe.recipe.scaling.mode != Mode::Off;
+  const auto with = with_loads(scenario_as_stated, scales, data_dir);
+  if (!with) return std::unexpected(with.error());
+  const config::LoadedScenario& loaded = *with;
   const auto& scenario = loaded.scenario;
   PreparedRun run;
   run.facts = run_facts(loaded, recipe.recipe.name, "sim");
@@ -63,51 +149,47 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
   run.throttllem = *throttllem;
   const auto retail = make_retail(recipe.recipe, scenario.slo);
   if (!retail) return std::unexpected(retail.error());
+  std::vector<std::shared_ptr<const PoolMaker>> makers;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
-    auto& model = run.models[{pool.gpu, pool.tensor_parallel}];
-    if (!model) {
-      auto made = make_step_model(loaded.gpus[p], loaded.llm, pool.tensor_parallel, scenario.engine);
-      if (!made) return std::unexpected(made.error());
-      model = std::make_unique<engine::StepModel>(std::move(*made));
-    }
-    Beliefs beliefs;
+    const auto engine = config::engine_of(scenario, pool);
+    auto model = make_step_model(loaded.gpus[p], loaded.llm, pool.tensor_parallel, engine);
+    if (!model) return std::unexpected(model.error());
+    run.models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
+    auto maker = std::make_shared<PoolMaker>();
+    maker->recipe = recipe.recipe;
+    maker->pool = pool;
+    maker->gpu = loaded.gpus[p];
+    maker->slo = scenario.slo;
+    maker->facts = facts_of(loaded, p, kNoInstance);
+    maker->kv_bytes_per_token = loaded.llm.kv_bytes_per_token();
+    maker->model = run.models.back().get();
+    maker->throttllem = *throttllem;
     if (needs_latency(recipe.recipe, pool.role)) {
       const auto clocks =
           *throttllem ? clocks_on(recipe.recipe.decode_frequency, loaded.gpus[p]) : clocks_to_profile(recipe.recipe);
-      const auto latency = believe_latency(recipe.recipe, *model, scenario.engine, clocks);
+      const auto latency = believe_latency(recipe.recipe, *run.models.back(), engine, clocks);
       if (!latency) return std::unexpected(latency.error());
       run.beliefs.push_back(*latency);
-      beliefs.latency = latency->get();
+      maker->beliefs.latency = latency->get();
     }
-    std::optional<RetailFit> regression;
+    maker->retail = *retail;
     if (*retail) {
       auto fitted = fit_retail(loaded, p, data_dir);
       if (!fitted) return std::unexpected(fitted.error());
-      regression = *fitted;
+      maker->regression = *fitted;
     }
-    for (std::int32_t i = 0; i < pool.count; ++i) {
-      const InstanceId id = run.facts.instances[setup.instances.size()].id;
-      if (auto ok = take_desk(*throttllem, recipe.recipe, id, pool.role, loaded.gpus[p], beliefs.latency); !ok) {
-        return std::unexpected(ok.error());
-      }
-      if (regression) {
-        (*retail)->add(id, regression->model, clocks_on(recipe.recipe.decode_frequency, loaded.gpus[p]));
-      }
-      auto policy =
-          make_frequency_policy(recipe.recipe, pool.role, loaded.gpus[p], scenario.slo, *throttllem, id, *retail);
-      if (!policy) return std::unexpected(policy.error());
-      sim::InstanceSetup instance;
-      instance.facts = run.facts.instances[setup.instances.size()];
-      instance.weight = pool.weight;
-      instance.model = model.get();
-      instance.kv_bytes_per_token = loaded.llm.kv_bytes_per_token();
-      instance.initial_clock = loaded.gpus[p].clock_max;
-      instance.frequency = {std::move(*policy), frequency_options(recipe.recipe, pool.role).mode};
-      instance.beliefs = beliefs;
-      setup.instances.push_back(std::move(instance));
+    makers.push_back(maker);
+    // Of a pool that may only come later one is made on trial, so that bad input shows now; the next one takes its id.
+    for (std::int32_t i = 0; i < std::max(pool.count, 1); ++i) {
+      auto instance = maker->make(InstanceId(static_cast<std::int32_t>(setup.instances.size())));
+      if (!instance) return std::unexpected(instance.error());
+      if (i < pool.count) setup.instances.push_back(std::move(*instance));
     }
   }
+  auto scaling = make_scaling(loaded, recipe, makers);
+  if (!scaling) return std::unexpected(scaling.error());
+  setup.scaling = std::move(*scaling);
 
   std::vector<RoutedInstance> fleet;
   for (const auto& instance : setup.instances) fleet.push_back({instance.facts.role, scenario.slo, instance.beliefs});

@@ -1,9 +1,7 @@
 #pragma once
 // One scenario under one recipe in the simulator: names become objects, then sim::simulate.
-#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -28,7 +26,7 @@ struct SimulateOptions {
 /// Everything a scenario under a recipe is made of, and what keeps it alive. `setup` points into the rest.
 struct PreparedRun {
   journal::RunFacts facts;
-  std::map<std::pair<std::string, std::int32_t>, std::unique_ptr<engine::StepModel>> models;  ///< by GPU and TP
+  std::vector<std::unique_ptr<engine::StepModel>> models;  ///< by pool
   std::vector<std::shared_ptr<const LatencyModel>> beliefs;
   std::unique_ptr<carbon::IntensitySeries> intensity;
   std::unique_ptr<workload::RequestSource> source;

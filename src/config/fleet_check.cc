@@ -24,8 +24,9 @@ struct Memory {
   double kv_bytes_per_token = 0.0;
 };
 
-Memory memory_of(const LoadedScenario& loaded, const GpuSpec& gpu, std::int32_t tensor_parallel) {
-  const engine::EngineOptions& engine = loaded.scenario.engine;
+Memory memory_of(const LoadedScenario& loaded, std::size_t pool, std::int32_t tensor_parallel) {
+  const GpuSpec& gpu = loaded.gpus[pool];
+  const engine::EngineOptions engine = engine_of(loaded.scenario, loaded.scenario.pools[pool]);
   Memory m;
   m.weights_bytes = loaded.llm.weight_bytes();
   m.available_bytes =
@@ -36,9 +37,9 @@ Memory memory_of(const LoadedScenario& loaded, const GpuSpec& gpu, std::int32_t 
 }
 
 /// The smallest degree that splits the heads and leaves room for KV; 0 when none does.
-std::int32_t smallest_fitting(const LoadedScenario& loaded, const GpuSpec& gpu, double kv_tokens) {
+std::int32_t smallest_fitting(const LoadedScenario& loaded, std::size_t pool, double kv_tokens) {
   for (std::int32_t tp = 1; tp <= loaded.llm.heads; ++tp) {
-    const Memory m = memory_of(loaded, gpu, tp);
+    const Memory m = memory_of(loaded, pool, tp);
     if (splits_heads(loaded.llm, tp) && m.available_bytes >= m.weights_bytes + kv_tokens * m.kv_bytes_per_token) {
       return tp;
     }
@@ -46,8 +47,8 @@ std::int32_t smallest_fitting(const LoadedScenario& loaded, const GpuSpec& gpu, 
   return 0;
 }
 
-std::string remedy(const LoadedScenario& loaded, const GpuSpec& gpu, double kv_tokens) {
-  const std::int32_t tp = smallest_fitting(loaded, gpu, kv_tokens);
+std::string remedy(const LoadedScenario& loaded, std::size_t pool, double kv_tokens) {
+  const std::int32_t tp = smallest_fitting(loaded, pool, kv_tokens);
   return tp > 0 ? fmt::format("the smallest tensor_parallel that fits is {}", tp)
                 : std::string("no tensor_parallel fits; choose a GPU with more memory");
 }
@@ -55,14 +56,13 @@ std::string remedy(const LoadedScenario& loaded, const GpuSpec& gpu, double kv_t
 Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
   const Scenario& scenario = loaded.scenario;
   const PoolOptions& pool = scenario.pools[index];
-  const GpuSpec& gpu = loaded.gpus[index];
   const LlmSpec& llm = loaded.llm;
   if (!splits_heads(llm, pool.tensor_parallel)) {
     return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
                      fmt::format("tensor_parallel {} does not divide the {} heads and {} KV heads of {} evenly",
                                  pool.tensor_parallel, llm.heads, llm.kv_heads, llm.name));
   }
-  const Memory m = memory_of(loaded, gpu, pool.tensor_parallel);
+  const Memory m = memory_of(loaded, index, pool.tensor_parallel);
   constexpr double kGb = 1e9;
   if (m.weights_bytes > m.available_bytes) {
     return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
@@ -70,7 +70,7 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
                                  "({:.0f} % of memory less {:.1f} GB each); {}",
                                  llm.name, m.weights_bytes / kGb, pool.tensor_parallel, pool.gpu,
                                  std::max(0.0, m.available_bytes) / kGb, 100.0 * scenario.engine.gpu_memory_utilization,
-                                 scenario.engine.activation_bytes_per_gpu / kGb, remedy(loaded, gpu, 0.0)));
+                                 engine_of(scenario, pool).activation_bytes_per_gpu / kGb, remedy(loaded, index, 0.0)));
   }
   // One request of the largest size must fit alone, or it could never be served.
   const double largest = static_cast<double>(scenario.workload.max_prompt_tokens) +
@@ -81,7 +81,7 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
                      fmt::format("impossible fleet: after the weights of {} ({:.1f} GB) {} x {} keep the KV of {:.0f} "
                                  "tokens, and one request may need {:.0f}; {}, or lower workload.max_prompt_tokens",
                                  llm.name, m.weights_bytes / kGb, pool.tensor_parallel, pool.gpu, room, largest,
-                                 remedy(loaded, gpu, largest)));
+                                 remedy(loaded, index, largest)));
   }
   for (std::size_t other = 0; other < index; ++other) {
     const PoolOptions& o = scenario.pools[other];
@@ -98,6 +98,10 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
 
 Result<void> check_roles(const LoadedScenario& loaded) {
   const std::vector<PoolOptions>& pools = loaded.scenario.pools;
+  if (std::ranges::all_of(pools, [](const PoolOptions& pool) { return pool.count == 0; })) {
+    return bad_input(loaded.origins.of(pool_key(0, "count")),
+                     "no instance to begin with; a scaling policy starts others, but some [[fleet]] needs count >= 1");
+  }
   const auto first = [&](Role role) {
     return static_cast<std::size_t>(std::ranges::find(pools, role, &PoolOptions::role) - pools.begin());
   };

@@ -1,6 +1,7 @@
 #pragma once
 // What a recipe file says: a named composition of policies and their options.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,15 @@ struct LengthOptions {
   bool fall_back = true;        ///< a constant answers while it predicts no worse
 };
 
+/// How many instances of which [[fleet]] entry run.
+struct ScalingOptions {
+  std::string policy = "none";  ///< none | smallest-engine
+  Mode mode = Mode::Enforce;
+  Span period = Span::s(10);
+  double margin = 0.0;        ///< smallest-engine: share of each maximum load kept free
+  std::optional<Span> grace;  ///< smallest-engine: none = the spawn time
+};
+
 struct Recipe {
   std::string name;
   std::string description;
@@ -69,6 +79,7 @@ struct Recipe {
   QueueingOptions queueing;
   AdmissionOptions admission;
   LengthOptions length;
+  ScalingOptions scaling;
 };
 
 }  // namespace wattle::config

@@ -103,6 +103,20 @@ std::vector<Option<LengthOptions>> length_options() {
   };
 }
 
+std::vector<Option<ScalingOptions>> scaling_options() {
+  using S = ScalingOptions;
+  return {
+      choice("policy", &S::policy, {"none", "smallest-engine"},
+             "What starts and drains instances; smallest-engine: one, the smallest [[fleet]] that carries the rate "
+             "(throttLL'eM)"),
+      option("mode", &S::mode, kModeText),
+      option("period_s", &S::period, "s", {0.001, 86'400}, "How often it plans"),
+      option("margin", &S::margin, "", {0, 0.95}, "smallest-engine: share of each maximum load kept free; paper: 0"),
+      option("grace_s", &S::grace, "s", {0, 86'400},
+             "smallest-engine: how long a new instance gives way to larger ones only; none: its spawn time (paper)"),
+  };
+}
+
 }  // namespace
 
 const std::vector<Option<Recipe>>& recipe_options() {
@@ -124,6 +138,7 @@ const std::vector<Option<Recipe>>& recipe_options() {
     append<Recipe>(all, "queueing.", {&Recipe::queueing}, queueing_options());
     append<Recipe>(all, "admission.", {&Recipe::admission}, admission_options());
     append<Recipe>(all, "length.", {&Recipe::length}, length_options());
+    append<Recipe>(all, "scaling.", {&Recipe::scaling}, scaling_options());
     return all;
   }();
   return options;

@@ -12,13 +12,21 @@
 
 namespace wattle::config {
 
-/// `count` equal instances.
+/// `count` equal instances; none: a shape that a scaling policy may start.
 struct PoolOptions {
   Role role = Role::Colocated;
   std::int32_t count = 1;
   std::string gpu;  ///< name of a file in specs/gpus, without .toml
   std::int32_t tensor_parallel = 1;
   double weight = 1.0;
+  double activation_bytes_per_gpu = 0.0;  ///< instead of the engine's; 0 = the engine's
+  double max_load_per_s = 0.0;            ///< what one instance carries (apps/saturation.h); 0 = measured
+};
+
+/// What it takes to start an instance while others serve.
+struct SpawnOptions {
+  Span load = Span::s(20);  ///< from the command to an engine that answers
+  Span warm = Span::s(5);   ///< from then to one that takes requests
 };
 
 struct Scenario {
@@ -33,10 +41,20 @@ struct Scenario {
   engine::ClockDelays clock_delays;
   workload::WorkloadOptions workload;
   std::string workload_fallback;  ///< workload.synthetic to use when the trace file is absent; empty = an error
+  double peak_load = 0.0;    ///< workload.peak_rate_per_s as a share of the largest pool's max_load_per_s; 0 = unset
+  double trough_load = 0.0;  ///< likewise workload.trough_rate_per_s
+  SpawnOptions spawn;
   Slo slo;
   GramsPerKwh carbon_intensity{400.0};
   UsdPerHour gpu_price{2.0};
   Span sample_period = Span::s(1);
 };
+
+/// The engine options of one pool's instances.
+[[nodiscard]] inline engine::EngineOptions engine_of(const Scenario& scenario, const PoolOptions& pool) {
+  engine::EngineOptions engine = scenario.engine;
+  if (pool.activation_bytes_per_gpu > 0.0) engine.activation_bytes_per_gpu = pool.activation_bytes_per_gpu;
+  return engine;
+}
 
 }  // namespace wattle::config

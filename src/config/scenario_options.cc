@@ -41,6 +41,11 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
       option("format", &W::format, "What wrote the trace file"),
       option("rate_scale", &W::rate_scale, "", {1e-6, 1e6},
              "Arrival rate against the trace's own: 2 sends the same requests in half the time"),
+      option("peak_rate_per_s", &W::peak_rate_per_s, "1/s", {0, 1e6},
+             "Scales arrivals in time until the busiest rate_window_s has this rate; 0: as they come"),
+      option("trough_rate_per_s", &W::trough_rate_per_s, "1/s", {0, 1e6},
+             "Leaves out requests, the more the calmer it is, until the calmest window has this rate; 0: none"),
+      option("rate_window_s", &W::rate_window, "s", {1, 86'400}, "Window of peak_rate_per_s and trough_rate_per_s"),
       option("start_s", &W::start, "s", {0, kYear_s}, "Where the replayed slice begins, in the trace's own time"),
       option("duration_s", &W::duration, "s", {1e-6, kYear_s},
              "Length of the replayed slice, in the trace's own time; none: to the end"),
@@ -88,6 +93,15 @@ std::vector<Option<engine::EngineOptions>> engine_options() {
   };
 }
 
+std::vector<Option<SpawnOptions>> spawn_options() {
+  using S = SpawnOptions;
+  return {
+      option("load_s", &S::load, "s", {0, 86'400},
+             "Scaling: from starting an instance to an engine that answers; its GPUs draw their idle power"),
+      option("warm_s", &S::warm, "s", {0, 86'400}, "Scaling: from then to an instance that takes requests"),
+  };
+}
+
 std::vector<Option<engine::LinkOptions>> link_options() {
   using L = engine::LinkOptions;
   return {
@@ -118,6 +132,11 @@ const std::vector<Option<Scenario>>& scenario_options() {
     append<Scenario>(all, "workload.", {&Scenario::workload}, workload_options());
     all.push_back(choice("workload.fallback", &Scenario::workload_fallback, {"", "azure-conv"},
                          "Stand-in to synthesise when the trace file is absent; empty: that is an error"));
+    all.push_back(option("workload.peak_load", &Scenario::peak_load, "", {0, 100},
+                         "peak_rate_per_s as a share of the maximum load of the largest [[fleet]]; 0: not so"));
+    all.push_back(option("workload.trough_load", &Scenario::trough_load, "", {0, 100},
+                         "trough_rate_per_s as a share of the maximum load of the largest [[fleet]]; 0: not so"));
+    append<Scenario>(all, "spawn.", {&Scenario::spawn}, spawn_options());
     append<Scenario>(all, "slo.", {&Scenario::slo}, slo_options());
     append<Scenario>(all, "engine.", {&Scenario::engine}, engine_options());
     append<Scenario>(all, "link.", {&Scenario::link}, link_options());
@@ -135,11 +154,16 @@ const std::vector<Option<Scenario>>& scenario_options() {
 const std::vector<Option<PoolOptions>>& pool_options() {
   static const std::vector<Option<PoolOptions>> options{
       option("fleet.role", &PoolOptions::role, "What the pool's instances do"),
-      option("fleet.count", &PoolOptions::count, "instances", {1, 100'000}, "Equal instances in the pool"),
+      option("fleet.count", &PoolOptions::count, "instances", {0, 100'000},
+             "Equal instances in the pool at the start; 0: a shape that a scaling policy may start"),
       option("fleet.gpu", &PoolOptions::gpu, "GPU: a file in specs/gpus, without .toml").must(),
       option("fleet.tensor_parallel", &PoolOptions::tensor_parallel, "GPUs", {1, 1024},
              "GPUs of one instance; must divide the model's heads"),
       option("fleet.weight", &PoolOptions::weight, "", {0, 1e6, true}, "Share in weighted round-robin"),
+      option("fleet.activation_gb_per_gpu", &PoolOptions::activation_bytes_per_gpu, "GB", {0, 1000},
+             "Instead of engine.activation_gb_per_gpu; 0: that"),
+      option("fleet.max_load_per_s", &PoolOptions::max_load_per_s, "1/s", {0, 1e6},
+             "Requests per second one instance carries without long tail latencies; 0: measured in the simulator"),
   };
   return options;
 }
