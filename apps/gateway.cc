@@ -2,12 +2,14 @@
 
 #include <csignal>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "commands.h"
 #include "compose.h"
 #include "live/gateway/gateway.h"
+#include "live/gateway/run_recorder.h"
 #include "live_fleet.h"
 
 namespace wattle::apps {
@@ -26,11 +28,15 @@ struct GatewayFlags {
   double tbt_slo_ms = 0;
   double e2e_slo_ms = 0;
   std::vector<std::string> agents;
+  std::string journal;
+  std::string name = "live";
+  double carbon_g_per_kwh = 400;
   std::int64_t max_requests = 4096;
   std::uint64_t max_body_bytes = 8ULL << 20;
   double drain_s = 10;
   std::int32_t default_max_tokens = 4096;
   std::uint64_t seed = 1;
+  bool json = false;
 };
 
 /// The recipe over the workers there are; fills in what is believed of them.
@@ -74,6 +80,20 @@ Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptio
   return made;
 }
 
+journal::RunFacts facts_of(const GatewayFlags& flags, const LiveFleet& fleet, const live::GatewayOptions& options) {
+  journal::RunFacts facts;
+  facts.scenario = flags.name;
+  facts.recipe = fleet.recipe().name.empty() ? "least-assigned" : fleet.recipe().name;
+  facts.driver = "live";
+  facts.seed = flags.seed;
+  facts.slo = options.core.slo;
+  for (const auto& worker : options.workers) {
+    facts.instances.push_back({InstanceId(static_cast<std::int32_t>(facts.instances.size())), worker.role,
+                               flags.fleet.gpu, flags.fleet.llm, worker.tensor_parallel, fleet.gpu().clock_max});
+  }
+  return facts;
+}
+
 Result<void> run_gateway(const GatewayFlags& flags) {
   live::GatewayOptions options;
   const auto bind = [](const std::string& text, const char* flag, live::ServerOptions& out) -> Result<void> {
@@ -104,6 +124,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   objective(flags.tbt_slo_ms, options.core.slo.tbt);
   objective(flags.e2e_slo_ms, options.core.slo.e2e);
   options.agents.urls = flags.agents;
+  options.carbon_intensity = GramsPerKwh(flags.carbon_g_per_kwh);
 
   LiveFleet fleet;
   live::GatewayPolicies policies;
@@ -123,18 +144,34 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  journal::Sink sink;
-  auto gateway = live::Gateway::start(options, std::move(policies), sink);
+  journal::Sink nowhere;
+  std::unique_ptr<live::RunRecorder> recorder;
+  if (!flags.journal.empty()) {
+    auto opened = live::RunRecorder::open(flags.journal, facts_of(flags, fleet, options));
+    if (!opened) return std::unexpected(opened.error());
+    recorder = std::move(*opened);
+  }
+  auto gateway = live::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
   if (!gateway) return std::unexpected(gateway.error());
-  fmt::print("wattle gateway: listening on http://{}:{}, admin on http://{}:{}, {} worker(s)\n", options.listen.host,
-             (*gateway)->port(), options.admin.host, (*gateway)->admin_port(), options.workers.size());
+  const auto url = fmt::format("http://{}:{}", options.listen.host, (*gateway)->port());
+  const auto admin = fmt::format("http://{}:{}", options.admin.host, (*gateway)->admin_port());
+  if (flags.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"url", url}, {"admin", admin}}.dump());
+  } else {
+    fmt::print("wattle gateway: listening on {}, admin on {}, {} worker(s)\n", url, admin, options.workers.size());
+  }
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
   (*gateway)->stop(Span::from_seconds(flags.drain_s));
+  if (recorder) {
+    if (auto closed = recorder->close((*gateway)->energy()); !closed) return closed;
+    if (recorder->dropped() > 0) fmt::print(stderr, "wattle gateway: {} records dropped\n", recorder->dropped());
+  }
   const auto counts = (*gateway)->counts();
-  fmt::print("wattle gateway: arrived {}, finished {}, rejected {}, failed {}, cancelled {}, in flight {}\n",
-             counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.in_flight);
+  if (!flags.json)
+    fmt::print("wattle gateway: arrived {}, finished {}, rejected {}, failed {}, cancelled {}, in flight {}\n",
+               counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.in_flight);
   return {};
 }
 
@@ -164,6 +201,13 @@ void add_gateway(CLI::App& app, int& exit_code) {
   command->add_option("--agent", flags->agents,
                       "admin plane of an agent, http://host:port; repeatable. Its meters are booked to requests, and "
                       "clocks that are decided here go to it");
+  command->add_option("--carbon-g-per-kwh", flags->carbon_g_per_kwh, "carbon intensity of what the agents meter")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--journal", flags->journal,
+                      "run directory for `wattle report`: decisions (the agents', too), requests with their energy, "
+                      "power and clocks; complete once the gateway has ended");
+  command->add_option("--name", flags->name, "of the scenario, in the journal")->capture_default_str();
   const auto objective = [&](const char* name, double& ms, const char* what) {
     command->add_option(name, ms, fmt::format("{}; 0 = not judged", what))->check(CLI::NonNegativeNumber);
   };
@@ -181,6 +225,7 @@ void add_gateway(CLI::App& app, int& exit_code) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--seed", flags->seed, "of the policies' random streams")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command->callback([flags, &exit_code] {
     if (const auto result = run_gateway(*flags); !result) exit_code = fail(result.error());
   });

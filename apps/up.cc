@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/file.h"
 #include "child.h"
 #include "commands.h"
 #include "compose.h"
@@ -128,22 +129,24 @@ class House {
  public:
   explicit House(std::filesystem::path folder) : folder_(std::move(folder)) {}
   ~House() {
-    // Front to back: no new requests, then nobody to change clocks, then the engines.
-    while (!children_.empty()) {
-      children_.back().stop(Span::s(5));
-      children_.pop_back();
-    }
+    end();
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
   House(const House&) = delete;
   House& operator=(const House&) = delete;
 
+  /// Front to back: no new requests, then nobody to change clocks, then the engines.
+  void end() {
+    while (!children_.empty()) {
+      children_.back().stop(Span::s(5));
+      children_.pop_back();
+    }
+  }
   Result<void> build(const config::LoadedScenario& loaded, const std::vector<config::Override>& recipe_overrides,
                      const UpFlags& flags);
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
   [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
-  [[nodiscard]] const std::vector<Engine>& engines() const { return engines_; }
   [[nodiscard]] const Child* dead() {
     for (auto& child : children_) {
       if (!child.running()) return &child;
@@ -237,6 +240,7 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
   std::vector<std::string> agent{
       "agent", "--json", "--nvml", WATTLE_FAKE_NVML_LIBRARY, "--state", (folder_ / "agent-locks").string()};
   std::vector<std::string> gateway{"gateway",
+                                   "--json",
                                    "--listen",
                                    fmt::format("127.0.0.1:{}", flags.port),
                                    "--admin",
@@ -273,19 +277,15 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
   if (agent_json.is_discarded()) {
     return external_failure("agent", "said '" + *agent_line + "' instead of where it listens");
   }
-  gateway.insert(gateway.end(), {"--agent", agent_json.value("admin", "")});
+  gateway.insert(gateway.end(), {"--agent", agent_json.value("admin", ""), "--name", scenario.name,
+                                 "--carbon-g-per-kwh", number(scenario.carbon_intensity.value())});
+  if (!flags.out.empty()) gateway.insert(gateway.end(), {"--journal", std::filesystem::absolute(flags.out).string()});
   const auto line = launch("gateway", gateway);
   if (!line) return std::unexpected(line.error());
-  // "... listening on http://H:P, admin on http://H:P, ..."
-  const auto url_after = [&](const char* words) {
-    const auto at = line->find(words);
-    if (at == std::string::npos) return std::string();
-    const auto begin = at + std::string_view(words).size();
-    return line->substr(begin, line->find(',', begin) - begin);
-  };
-  gateway_url_ = url_after("listening on ");
-  admin_url_ = url_after("admin on ");
-  if (gateway_url_.empty()) return external_failure("gateway", "said '" + *line + "' instead of where it listens");
+  const auto json = nlohmann::json::parse(*line, nullptr, false);
+  if (json.is_discarded()) return external_failure("gateway", "said '" + *line + "' instead of where it listens");
+  gateway_url_ = json.value("url", "");
+  admin_url_ = json.value("admin", "");
   for (int tries = 0; !healthy(gateway_url_); ++tries) {
     if (tries == 100) return external_failure("gateway", "found no live engine of each role within 10 s");
     usleep(100'000);
@@ -312,25 +312,24 @@ Meters read_meters(const std::vector<live::Gpu>& gpus) {
   return meters;
 }
 
-/// What can be seen of the engines from here: power and clock of their GPUs.
-void write_samples(journal::Sink& sink, const Meters& meters, const std::vector<Engine>& engines, Instant now) {
-  std::size_t gpu = 0;
-  for (std::size_t i = 0; i < engines.size(); ++i) {
-    journal::Sample sample;
-    sample.at = now;
-    sample.instance = InstanceId(static_cast<std::int32_t>(i));
-    sample.clock = MegaHertz(meters.clocks_mhz[gpu]);
-    for (std::size_t g = 0; g < engines[i].gpus.size(); ++g, ++gpu) {
-      sample.power = Milliwatts(sample.power.value() + meters.powers[gpu].value());
-    }
-    sink.sample(sample);
-  }
-}
-
 /// Share of the requests that are over which met it; the summary counts those still on their way as misses.
 double of_those_over(double share_of_arrived, const journal::RequestCounts& counts) {
   const auto over = counts.arrived - counts.in_flight;
   return over == 0 ? 1.0 : share_of_arrived * static_cast<double>(counts.arrived) / static_cast<double>(over);
+}
+
+/// The gateway's journal, with latencies as the clients have seen them, every single gap among them.
+Result<void> tell_clients_view(const std::string& directory, const journal::RunSummary& clients,
+                               const journal::RunCurves& curves) {
+  auto run = journal::read_run(directory);
+  if (!run) return std::unexpected(run.error());
+  run->summary.slo = clients.slo;
+  run->summary.ttft = clients.ttft;
+  run->summary.itl = clients.itl;
+  run->summary.tbt = clients.tbt;
+  run->summary.e2e = clients.e2e;
+  run->curves = curves;
+  return write_file((std::filesystem::path(directory) / "run.json").string(), journal::run_json(*run));
 }
 
 Result<int> up(const UpFlags& flags) {
@@ -386,17 +385,7 @@ Result<int> up(const UpFlags& flags) {
     std::fflush(stdout);
   }
 
-  std::unique_ptr<journal::RunWriter> writer;
-  if (!flags.out.empty()) {
-    journal::RunFiles files;
-    files.decisions = files.trace = false;  // those are made in other processes
-    auto opened = journal::RunWriter::open(flags.out, run_facts(*loaded, flags.recipe, "live"), files);
-    if (!opened) return std::unexpected(opened.error());
-    writer = std::move(*opened);
-  }
-
   live::ReplayOptions replay;
-  replay.sink = writer.get();
   replay.url = house.gateway_url();
   replay.model = scenario.llm;
   replay.slo = scenario.slo;
@@ -417,7 +406,6 @@ Result<int> up(const UpFlags& flags) {
     if (second < next_row_s) return;
     next_row_s = second + 1;
     const Meters meters = read_meters(gpus);
-    if (writer) write_samples(*writer, meters, house.engines(), progress.now);
     if (flags.json) return;
     const double energy = meters.energy_j - start.energy_j;
     const auto i = std::min(static_cast<std::size_t>(second), baseline->energy_j.size()) - 1;
@@ -432,7 +420,8 @@ Result<int> up(const UpFlags& flags) {
   if (!report) return std::unexpected(report.error());
   const double seconds = (live::steady_now() - begin).seconds();
   const double energy = read_meters(gpus).energy_j - start.energy_j;
-  const Child* dead = house.dead();
+  const Child* child = house.dead();
+  const std::string dead = child == nullptr ? "" : child->name();
 
   const auto& live_run = report->summary;
   // A run cut short by Ctrl-C is compared with as much of the simulated ones.
@@ -442,14 +431,9 @@ Result<int> up(const UpFlags& flags) {
                         : s.summary.energy.total.value();
   };
   const double reference = until_now(*baseline);
-  if (writer) {
-    auto summary = live_run;
-    summary.recipe = flags.recipe;
-    summary.energy.total = Joules(energy);
-    summary.sim.virtual_s = summary.sim.wall_s = seconds;
-    summary.mean_gpus = static_cast<double>(gpus.size());
-    summary.derive();
-    if (auto closed = writer->close(summary, report->curves); !closed) return std::unexpected(closed.error());
+  if (!flags.out.empty()) {
+    house.end();
+    if (auto told = tell_clients_view(flags.out, live_run, report->curves); !told) return std::unexpected(told.error());
   }
   if (flags.json) {
     nlohmann::ordered_json out;
@@ -487,7 +471,7 @@ Result<int> up(const UpFlags& flags) {
                  report->latest_start.millis());
     }
   }
-  if (dead != nullptr) return external_failure(dead->name(), "died during the run");
+  if (!dead.empty()) return external_failure(dead, "died during the run");
   return live_run.requests.finished == live_run.requests.arrived ? 0 : 1;
 }
 
@@ -501,7 +485,9 @@ void add_up(CLI::App& app, int& exit_code) {
   command->add_option("--recipe", flags->recipe, "name or file of a recipe")->capture_default_str();
   command->add_option("--for", flags->duration, "how long, such as 60s or 5m; default: to the trace's end or Ctrl-C");
   command->add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
-  command->add_option("--out", flags->out, "run directory for `wattle report`: requests, power and clocks over time");
+  command->add_option(
+      "--out", flags->out,
+      "run directory for `wattle report`: decisions, requests with their energy, power and clocks over time");
   command->add_option("--port", flags->port, "of the gateway on 127.0.0.1; 0 takes a free one")->capture_default_str();
   command->add_option("--admin-port", flags->admin_port, "of its admin plane")->capture_default_str();
   command->add_flag("--json", flags->json, "no table; one JSON object at the end");

@@ -156,7 +156,9 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
   }
 
   // live::CorePort
-  void start(RequestId id, InstanceId instance, Instant now) override { submit(id.value(), instance, false, now); }
+  void start(const Request& request, InstanceId instance, Instant now) override {
+    submit(request.id.value(), instance, false, now);
+  }
   void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) override {
     const double bytes =
         setup_.instances[index(prefill)].kv_bytes_per_token * jobs_[static_cast<std::size_t>(id.value())].prompt_tokens;

@@ -55,7 +55,7 @@ void Core::start(const Request& request, InstanceId instance, Instant now) {
   flight.prefill = instance;
   // Colocated until a hand-over says otherwise.
   if (instances()[static_cast<std::size_t>(instance.value())].role == Role::Colocated) flight.decode = instance;
-  port_.start(request.id, instance, now);
+  port_.start(request, instance, now);
 }
 
 void Core::hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant now) {

@@ -21,7 +21,7 @@ enum class Refusal : std::uint8_t {
 class CorePort {
  public:
   virtual ~CorePort() = default;
-  virtual void start(RequestId id, InstanceId instance, Instant now) = 0;
+  virtual void start(const Request& request, InstanceId instance, Instant now) = 0;
   virtual void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) = 0;
   virtual void refuse(RequestId id, Refusal refusal, const char* reason, Instant now) = 0;
 };

@@ -40,6 +40,8 @@ bool travels(std::string_view name) {
 
 }  // namespace
 
+std::string request_name(RequestId id) { return fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(id.value())); }
+
 Flight::Flight(FlightDeck& deck, std::shared_ptr<Exchange> exchange, const CompletionRequest& asked,
                const Request& request)
     : deck_(deck),
@@ -51,7 +53,7 @@ Flight::Flight(FlightDeck& deck, std::shared_ptr<Exchange> exchange, const Compl
       tally_(deck.itl_slo) {
   const HeaderFields& fields = exchange_->headers();
   request_id_ = fields.get("X-Request-Id");
-  if (request_id_.empty()) request_id_ = fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(request.id.value()));
+  if (request_id_.empty()) request_id_ = request_name(request.id);
   headers_ = "Content-Type: application/json\r\nX-Request-Id: " + request_id_ + "\r\n";
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const auto field = fields.at(i);
@@ -92,6 +94,7 @@ void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
   seat_.wait_at(worker, request_.prompt_tokens);
   if (worker->role != Role::Prefill) {
     leg_ = Leg::Final;
+    if (!stream_) deck_.control.unseen(request_.id);
     return send(exchange_->body());
   }
   leg_ = Leg::Prefill;
@@ -105,6 +108,7 @@ void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
   if (over_) return;
   worker_ = decode;
   seat_.wait_at(decode, 0);
+  if (!stream_) deck_.control.unseen(request_.id);
   leg_ = Leg::Final;
   const std::string params = nixl::transfer_params(std::move(answer_));
   if (params.empty()) {

@@ -12,6 +12,9 @@
 
 namespace wattle::live {
 
+/// X-Request-Id of a request that came without one.
+[[nodiscard]] std::string request_name(RequestId id);
+
 /// What the flights of one loop share.
 struct FlightDeck {
   HttpClient& client;

@@ -15,6 +15,7 @@
 #include "live/gateway/openai.h"
 #include "live/gateway/strand.h"
 #include "live/gateway/telemetry_feed.h"
+#include "live/gateway/tenants.h"
 #include "live/transport/client.h"
 
 namespace wattle::live {
@@ -66,6 +67,9 @@ struct Gateway::Impl {
   LoopPool admin_pool{1};
   GatewayMetrics metrics;
   std::unique_ptr<AgentLinks> agents;  ///< null: none
+  carbon::IntensitySeries intensity;
+  std::unique_ptr<LiveLedger> ledger;  ///< on the control strand only; null: no agents
+  Tenants tenants;
   ControlStrand control;
   std::vector<std::unique_ptr<HttpClient>> clients;  ///< by loop of the pool
   std::vector<std::unique_ptr<FlightDeck>> decks;
@@ -85,8 +89,11 @@ struct Gateway::Impl {
       : options(o),
         pool(std::max(1, o.threads)),
         agents(std::move(links)),
+        intensity(carbon::IntensitySeries::constant(o.carbon_intensity)),
+        ledger(agents ? std::make_unique<LiveLedger>(intensity, sink) : nullptr),
         control(std::move(policies.dispatch), o.seed, o.core,
-                {{o.lost_after}, policies.clocks.empty() ? nullptr : agents.get()}, sink),
+                {{o.lost_after}, policies.clocks.empty() ? nullptr : agents.get(), ledger.get()},
+                ledger ? static_cast<journal::Sink&>(*ledger) : sink),
         clocks(std::move(policies.clocks)) {}
 
   // ---- workers -----------------------------------------------------------------------------------------------------
@@ -243,6 +250,7 @@ struct Gateway::Impl {
       return false;
     };
     if (!hint("X-Wattle-Prompt-Tokens", request.prompt_tokens)) return;
+    request.tenant = tenants.id_of(exchange->headers().get("X-Wattle-Tenant"));
     if (!hint("X-Wattle-Predicted-Output-Tokens", request.predicted_output_tokens)) return;
     std::make_shared<Flight>(deck, exchange, *asked, request)->take_off();
   }
@@ -270,6 +278,10 @@ struct Gateway::Impl {
     if (path == "/metrics") {
       if (!only(*exchange, "GET")) return;
       return exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text());
+    }
+    if (path == "/usage") {
+      if (!only(*exchange, "GET")) return;
+      return exchange->respond(200, kJson, usage_json());
     }
     if (path == "/workers") {
       if (exchange->method() == "GET") return exchange->respond(200, kJson, workers_json(-1));
@@ -299,6 +311,47 @@ struct Gateway::Impl {
     });
     return metrics.text(counts, dispatch, rows, server ? server->connections() : 0, feed ? feed->drops() : FpmDrops{},
                         report_to_command_ns);
+  }
+
+  static nlohmann::ordered_json usage_of(const Usage& usage) {
+    return {{"requests", usage.requests},
+            {"prompt_tokens", usage.prompt_tokens},
+            {"output_tokens", usage.output_tokens},
+            {"energy_j", usage.energy.joules().value()},
+            {"carbon_g", usage.carbon.value()}};
+  }
+
+  /// What requests have used, by tenant, and the newest of them. Energy is metered; a request's comes with the reading
+  /// after its end.
+  std::string usage_json() {
+    nlohmann::ordered_json body;
+    control.run_and_wait([&](Core&, Instant) {
+      if (!ledger) return;
+      const auto totals = ledger->totals();
+      const auto joules = [](const carbon::Booking& b) { return b.energy.joules().value(); };
+      body["energy_j"] = {{"metered", ledger->counts().metered.joules().value()},
+                          {"total", joules(totals.total)},
+                          {"prefill", joules(totals.prefill)},
+                          {"decode", joules(totals.decode)},
+                          {"idle", joules(totals.idle)},
+                          {"residue", joules(totals.residue)}};
+      body["carbon_g"] = totals.total.carbon.grams().value();
+      body["unmetered_s"] = ledger->counts().unmetered.seconds();
+      body["requests"] = usage_of(ledger->usage());
+      auto& by_tenant = body["tenants"] = nlohmann::ordered_json::object();
+      for (const auto& [id, usage] : ledger->by_tenant()) by_tenant[tenants.name_of(TenantId(id))] = usage_of(usage);
+      auto& recent = body["recent"] = nlohmann::ordered_json::array();
+      for (const auto& o : ledger->recent()) {
+        recent.push_back({{"id", request_name(o.request.id)},
+                          {"tenant", tenants.name_of(o.request.tenant)},
+                          {"prompt_tokens", o.request.prompt_tokens},
+                          {"output_tokens", o.output_tokens},
+                          {"energy_j", o.energy.joules().value()},
+                          {"carbon_g", o.carbon.value()}});
+      }
+    });
+    if (body.is_null()) body["note"] = "no agent: energy is not metered";
+    return body.dump();
   }
 
   std::string workers_json(std::int32_t only_id) {
@@ -444,7 +497,10 @@ struct Gateway::Impl {
     if (server) server->stop(grace);
     if (admin) admin->stop(Span());
     feed.reset();
-    if (agents) agents->stop();
+    if (agents) {
+      agents->stop();
+      control.run_and_wait([&](Core&, Instant now) { ledger->close(now); });
+    }
     if (prober) run_on(admin_pool.at(0), [&] { prober.reset(); });
     for (int i = 0; i < static_cast<int>(clients.size()); ++i) {
       run_on(pool.at(i), [&] { clients[static_cast<std::size_t>(i)].reset(); });
@@ -478,6 +534,14 @@ CoreCounts Gateway::counts() const {
   CoreCounts counts;
   impl_->control.run_and_wait([&](Core& core, Instant) { counts = core.counts(); });
   return counts;
+}
+
+carbon::Totals Gateway::energy() const {
+  carbon::Totals totals;
+  impl_->control.run_and_wait([&](Core&, Instant) {
+    if (impl_->ledger) totals = impl_->ledger->totals();
+  });
+  return totals;
 }
 
 void Gateway::stop(Span grace) { impl_->stop(grace); }

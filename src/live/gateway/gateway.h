@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "carbon/ledger.h"
 #include "control/dispatcher.h"
 #include "control/throttle.h"
 #include "live/gateway/agent_links.h"
@@ -46,6 +47,7 @@ struct GatewayOptions {
   Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
   AgentLinksOptions agents;
+  GramsPerKwh carbon_intensity{400.0};  ///< of the energy the agents meter
   std::uint64_t seed = 1;
   ClientOptions client;
   Span health_period = Span::s(1);
@@ -66,6 +68,8 @@ class Gateway {
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::uint16_t admin_port() const;
   [[nodiscard]] CoreCounts counts() const;
+  /// Metered and booked so far; all zero without agents. What waits for its reading is in once stop() has returned.
+  [[nodiscard]] carbon::Totals energy() const;
   /// Drains: refuses new connections, lets streams end for up to `grace`.
   void stop(Span grace);
 

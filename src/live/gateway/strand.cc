@@ -7,11 +7,16 @@
 
 namespace wattle::live {
 
+namespace {
+constexpr Span kSamplePeriod = Span::s(1);
+}
+
 ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const CoreOptions& options,
                              const WatchOptions& watch, journal::Sink& sink)
     : core_({}, std::move(policies), seed, options, *this, sink),
       sink_(sink),
       watch_options_(watch),
+      ledger_(watch.ledger),
       watch_({}, watch.telemetry, *this, sink) {}
 
 void ControlStrand::arrive(const Request& request, std::shared_ptr<Passenger> passenger) {
@@ -25,6 +30,13 @@ void ControlStrand::arrive(const Request& request, std::shared_ptr<Passenger> pa
 void ControlStrand::first_token(RequestId id) {
   Event event;
   event.kind = Kind::FirstToken;
+  event.id = id;
+  post(std::move(event));
+}
+
+void ControlStrand::unseen(RequestId id) {
+  Event event;
+  event.kind = Kind::Unseen;
   event.id = id;
   post(std::move(event));
 }
@@ -121,19 +133,26 @@ void ControlStrand::handle(Event& event) {
       core_.arrive(event.request, now);
       break;
     case Kind::FirstToken:
+      if (ledger_ != nullptr) ledger_->first_token(event.id, now);
       core_.first_token(event.id, now);
+      break;
+    case Kind::Unseen:
+      if (ledger_ != nullptr) ledger_->unseen(event.id, now);
       break;
     case Kind::PrefillDone:
       infer_silent(now);
+      if (ledger_ != nullptr) ledger_->prefilled(event.id, now);
       core_.prefill_done(event.id, now);
       break;
     case Kind::Report:
       take(event.report, event.received, now);
       break;
     case Kind::Reading:
+      take(event.reading, now);
       break;
     case Kind::Tick:
       watch(now);
+      if (ledger_ != nullptr) ledger_->tick(now);
       break;
     case Kind::Leave:
       passengers_.erase(event.id.value());
@@ -154,6 +173,8 @@ InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<c
   clock.view.id = id;
   watch_.add(std::move(clock));
   step_reports_.push_back(step_reports);
+  sampled_.emplace_back();
+  if (ledger_ != nullptr) ledger_->add_instance();
   workers_.push_back(std::make_shared<const Worker>(Worker{id, view.role, std::move(endpoint)}));
   return id;
 }
@@ -174,8 +195,20 @@ void ControlStrand::take(const StepReport& report, Instant received, Instant now
       accepted.clock = watch_.view(static_cast<std::size_t>(report.instance.value())).clock_commanded;
     }
     core_.report(accepted);
+    if (ledger_ != nullptr) ledger_->step(report.instance, report.shape.prefill_tokens, now);
   }
   received_ = Instant::never();
+}
+
+void ControlStrand::take(const EngineReading& reading, Instant now) {
+  if (ledger_ == nullptr) return;
+  ledger_->reading(reading);
+  const auto i = static_cast<std::size_t>(reading.instance.value());
+  if (now < sampled_[i] + kSamplePeriod) return;
+  sampled_[i] = now;
+  const StepReport& step = core_.instances()[i].step;
+  sink_.sample({reading.at, reading.instance, reading.power, reading.clock, step.shape.decode_requests,
+                step.shape.prefill_tokens, step.waiting_requests, step.kv_tokens});
 }
 
 void ControlStrand::watch(Instant now) {
@@ -231,10 +264,13 @@ void ControlStrand::say(Word word, RequestId id, InstanceId instance, Refusal re
   if (word == Word::Refuse) passengers_.erase(found);
 }
 
-void ControlStrand::start(RequestId id, InstanceId instance, Instant) {
+void ControlStrand::start(const Request& request, InstanceId instance, Instant now) {
+  const RequestId id = request.id;
+  if (ledger_ != nullptr) ledger_->started(request, instance, now);
   say(Word::Start, id, instance, Refusal::Busy, "");
 }
 void ControlStrand::hand_over(RequestId id, InstanceId, InstanceId decode, Instant) {
+  if (ledger_ != nullptr) ledger_->handed_over(id, decode);
   say(Word::HandOver, id, decode, Refusal::Busy, "");
 }
 void ControlStrand::refuse(RequestId id, Refusal refusal, const char* reason, Instant) {

@@ -12,6 +12,7 @@
 #include "live/agent/core.h"
 #include "live/gateway/agent_links.h"
 #include "live/gateway/core.h"
+#include "live/gateway/live_ledger.h"
 #include "live/gateway/worker.h"
 
 namespace wattle::live {
@@ -35,6 +36,7 @@ enum class ViewSource : std::uint8_t {
 struct WatchOptions {
   AgentCoreOptions telemetry;
   control::ClockPort* clocks = nullptr;  ///< of instances whose clock is decided here; null: none is
+  LiveLedger* ledger = nullptr;          ///< null: energy is not booked
 };
 
 class ControlStrand final : private CorePort, private control::ClockPort {
@@ -44,6 +46,8 @@ class ControlStrand final : private CorePort, private control::ClockPort {
 
   void arrive(const Request& request, std::shared_ptr<Passenger> passenger);
   void first_token(RequestId id);
+  /// Its answer comes as a whole: no token of it will be seen.
+  void unseen(RequestId id);
   void prefill_done(RequestId id);
   /// A step report that came at `received`.
   void report(const StepReport& report, Instant received);
@@ -73,7 +77,7 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
 
  private:
-  enum class Kind : std::uint8_t { Arrive, FirstToken, PrefillDone, Report, Reading, Tick, Leave, Run };
+  enum class Kind : std::uint8_t { Arrive, FirstToken, Unseen, PrefillDone, Report, Reading, Tick, Leave, Run };
   struct Event {
     Kind kind = Kind::Run;
     RequestId id{-1};
@@ -104,8 +108,9 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   void watch(Instant now);
   void infer_silent(Instant now);
   void infer(std::size_t i, Instant now);
+  void take(const EngineReading& reading, Instant now);
 
-  void start(RequestId id, InstanceId instance, Instant now) override;
+  void start(const Request& request, InstanceId instance, Instant now) override;
   void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) override;
   void refuse(RequestId id, Refusal refusal, const char* reason, Instant now) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
@@ -122,8 +127,10 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   std::vector<std::shared_ptr<const Worker>> workers_;  ///< by instance id
   journal::Sink& sink_;
   WatchOptions watch_options_;
-  AgentCore watch_;                      ///< sequence numbers, losses, clocks decided here; by instance id
-  std::vector<bool> step_reports_;       ///< expected
+  LiveLedger* ledger_;
+  AgentCore watch_;                 ///< sequence numbers, losses, clocks decided here; by instance id
+  std::vector<bool> step_reports_;  ///< expected
+  std::vector<Instant> sampled_;
   Instant received_ = Instant::never();  ///< of the report being handled
   Histogram report_to_command_ns_;
   std::vector<Delivery> outgoing_;

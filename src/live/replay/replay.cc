@@ -102,7 +102,6 @@ class Run {
   // Loop thread only from here.
   void record(const Outcome& outcome, const std::string& kind) {
     statistics_.outcome(outcome);
-    if (options_.sink != nullptr) options_.sink->outcome(since_start(outcome));
     ++over_;
     if (outcome.fate != Fate::Finished) {
       ++failed_;
@@ -114,14 +113,6 @@ class Run {
   [[nodiscard]] const ReplayOptions& options() const { return options_; }
 
  private:
-  [[nodiscard]] Outcome since_start(Outcome outcome) const {
-    const Span origin = begin_ - Instant();
-    for (Instant* at :
-         {&outcome.request.arrival, &outcome.dispatched, &outcome.prefill_start, &outcome.first_token, &outcome.left}) {
-      *at = *at - origin;
-    }
-    return outcome;
-  }
   [[nodiscard]] Instant due() const { return begin_ + Span::from_seconds(next_->at.seconds() / options_.speed); }
   void pump() {
     while (next_) {

@@ -37,7 +37,6 @@ struct ReplayOptions {
   /// the true length goes in X-Wattle-Output-Tokens, which only the mock engine reads.
   std::int32_t max_tokens = 0;
   Span request_timeout = Span::s(600);  ///< without a byte
-  journal::Sink* sink = nullptr;  ///< told of every outcome, on the replay's own thread; times count from its start
 };
 
 struct ReplayProgress {

@@ -1,0 +1,85 @@
+"""Energy of live requests: what the agent's meters count is booked to requests and their tenants, nothing is lost, nothing
+invented; the run directory holds decisions of gateway and agent, and requests with their energy."""
+import argparse
+import csv
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import urllib.request
+
+from processes import PATIENCE_S, Processes, eventually, get
+
+
+def raw_post(url: str, body: dict, headers: dict[str, str]) -> tuple[int, str]:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        return answer.status, answer.read().decode()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    flags = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        node = Processes(flags.wattle, folder)
+        try:
+            _, prefill = node.start("mock-engine", "--gpus", "0", "--role", "prefill", "--die-with-parent")
+            _, decode = node.start("mock-engine", "--gpus", "1", "--role", "decode", "--die-with-parent")
+            recipe = ("--recipe", "voltanallm")
+            _, agent = node.start("agent", "--engine", f"{prefill['fpm']}=0@prefill", "--engine", f"{decode['fpm']}=1@decode",
+                                  *recipe, "--ttft-ms", "600", "--itl-ms", "60", "--nvml", flags.nvml,
+                                  "--state", os.path.join(folder, "state"))
+            run = os.path.join(folder, "run")
+            gateway, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "llama-3.1-8b",
+                                     "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
+                                     "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}",
+                                     *recipe, "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
+                                     "--carbon-g-per-kwh", "360", "--journal", run)
+            eventually("the gateway finds its engines", lambda: all(
+                worker["is_healthy"] for worker in json.loads(get(at["admin"] + "/workers"))["workers"]))
+            eventually("meters are read", lambda: json.loads(get(at["admin"] + "/usage"))["energy_j"]["metered"] > 0)
+            usage = lambda: json.loads(get(at["admin"] + "/usage"))
+            ask = {"model": "llama-3.1-8b", "prompt": "x" * 8000, "max_tokens": 120, "ignore_eos": True}
+            for tenant, times, stream in (("ada", 2, True), ("bob", 1, True), ("whole", 1, False)):
+                for _ in range(times):
+                    body = dict(ask, stream=stream)
+                    status, events = raw_post(at["url"] + "/v1/completions", body, {"X-Wattle-Tenant": tenant})
+                    assert status == 200 and (not stream or "[DONE]" in events), (status, events)
+            eventually("all is paid for", lambda: usage()["requests"]["requests"] == 4)
+
+            told = usage()
+            energy, tenants = told["energy_j"], told["tenants"]
+            print(json.dumps({"energy_j": energy, "tenants": tenants}, indent=1))
+            parts = energy["prefill"] + energy["decode"] + energy["idle"] + energy["residue"]
+            assert abs(parts - energy["total"]) < 1e-6, "the parts are the whole"
+            assert 0 <= energy["metered"] - energy["total"] < 0.001 * energy["metered"], "and the whole is what was metered"
+            requests = sum(t["energy_j"] for t in tenants.values())
+            assert abs(requests - energy["prefill"] - energy["decode"]) < 1e-6
+            assert set(tenants) == {"ada", "bob", "whole"}
+            # Alone on a decode GPU at 80 to 400 W for about a second each.
+            for name, count in (("ada", 2), ("bob", 1), ("whole", 1)):
+                assert 50 * count < tenants[name]["energy_j"] < 500 * count, (name, tenants[name])
+                assert abs(tenants[name]["carbon_g"] - tenants[name]["energy_j"] / 3.6e6 * 360) < 1e-9
+                assert tenants[name]["output_tokens"] == 120 * count
+            assert len(told["recent"]) == 4
+
+            gateway.send_signal(signal.SIGTERM)
+            assert gateway.wait(PATIENCE_S) == 0
+            kinds = [json.loads(line)["kind"] for line in open(os.path.join(run, "decisions.jsonl"))]
+            assert {"admission", "route-prefill", "route-decode", "clock"} <= set(kinds), set(kinds)
+            times = [json.loads(line)["at_ns"] for line in open(os.path.join(run, "decisions.jsonl"))]
+            assert times == sorted(times), "in order of time"
+            rows = list(csv.DictReader(open(os.path.join(run, "requests.csv"))))
+            assert abs(sum(float(row["energy_j"]) for row in rows) - requests) < 1e-6 and len(rows) == 4
+            page = os.path.join(folder, "page.html")
+            subprocess.run([flags.wattle, "report", run, "-o", page], check=True, timeout=PATIENCE_S, capture_output=True)
+            assert os.path.getsize(page) > 10_000
+        finally:
+            node.end()
+
+
+if __name__ == "__main__":
+    main()
