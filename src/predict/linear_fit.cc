@@ -96,11 +96,16 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     const auto y = static_cast<double>(s.duration.ns());
     if (pure_prefill(s.shape)) {
       at.prefill.push_back({{static_cast<double>(s.shape.prefill_tokens), 1.0, 0.0}, y});
+      const bool first = c.prefill_tokens_max == 0;
+      c.prefill_tokens_min = first ? s.shape.prefill_tokens : std::min(c.prefill_tokens_min, s.shape.prefill_tokens);
       c.prefill_tokens_max = std::max(c.prefill_tokens_max, s.shape.prefill_tokens);
     } else {
       const auto tile = std::ranges::lower_bound(c.tile_ends, s.shape.decode_requests) - c.tile_ends.begin();
       at.decode[static_cast<std::size_t>(tile)].push_back(
           {{static_cast<double>(s.shape.decode_requests), static_cast<double>(s.shape.decode_kv_tokens), 1.0}, y});
+      const bool first = c.decode_requests_max == 0;
+      c.decode_requests_min =
+          first ? s.shape.decode_requests : std::min(c.decode_requests_min, s.shape.decode_requests);
       c.decode_requests_max = std::max(c.decode_requests_max, s.shape.decode_requests);
       c.decode_kv_tokens_max = std::max(c.decode_kv_tokens_max, s.shape.decode_kv_tokens);
     }

@@ -152,6 +152,8 @@ std::int64_t LinearLatency::kv_tokens_within(const StepShape& shape, MegaHertz c
 bool LinearLatency::extrapolates(const StepShape& shape, MegaHertz clock) const {
   const auto& c = coefficients_;
   return clock < c.clocks.front().clock || clock > c.clocks.back().clock ||
+         (shape.prefill_tokens > 0 && shape.prefill_tokens < c.prefill_tokens_min) ||
+         (shape.decode_requests > 0 && shape.decode_requests < c.decode_requests_min) ||
          shape.prefill_tokens > c.prefill_tokens_max || shape.decode_requests > c.decode_requests_max ||
          shape.decode_kv_tokens > c.decode_kv_tokens_max;
 }

@@ -35,7 +35,9 @@ struct LinearCoefficients {
   std::vector<std::int32_t> tile_ends;
   std::vector<ClockCoefficients> clocks;  ///< ascending clock
   // The measured range; beyond it predictions are extrapolated.
+  std::int64_t prefill_tokens_min = 0;
   std::int64_t prefill_tokens_max = 0;
+  std::int32_t decode_requests_min = 0;
   std::int32_t decode_requests_max = 0;
   std::int64_t decode_kv_tokens_max = 0;
 };

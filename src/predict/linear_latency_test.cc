@@ -20,6 +20,7 @@ LinearCoefficients two_clocks() {
   const std::vector<DecodePlane> slow{{10'000, 50, 10'000'000}, {10'000, 50, 14'000'000}, {10'000, 50, 18'000'000}};
   const std::vector<DecodePlane> fast{{8'000, 40, 8'000'000}, {8'000, 40, 11'000'000}, {8'000, 40, 14'000'000}};
   c.clocks = {{MegaHertz{1000}, {100'000, 5'000'000}, slow}, {MegaHertz{1500}, {70'000, 4'000'000}, fast}};
+  c.prefill_tokens_min = 16;
   c.prefill_tokens_max = 8'192;
   c.decode_requests_max = 512;
   c.decode_kv_tokens_max = 400'000;
@@ -66,6 +67,8 @@ TEST(LinearLatency, InterpolatesInInverseClockAndFlagsExtrapolation) {
   EXPECT_TRUE(m.extrapolates(decodes(513, 1), MegaHertz{1200}));
   EXPECT_TRUE(m.extrapolates(decodes(1, 400'001), MegaHertz{1200}));
   EXPECT_TRUE(m.extrapolates(prompts(8'193), MegaHertz{1200}));
+  EXPECT_TRUE(m.extrapolates(prompts(15), MegaHertz{1200}));
+  EXPECT_FALSE(m.extrapolates(prompts(16), MegaHertz{1200}));
 }
 
 TEST(LinearLatency, AStepWithBothPhasesReadsTheWeightsOnce) {

@@ -1,0 +1,163 @@
+#include "predict/belief_file.h"
+
+#include <gtest/gtest.h>
+
+#include "predict/watched_latency.h"
+
+namespace wattle::predict {
+namespace {
+
+StepShape decodes(std::int32_t requests, std::int64_t kv) {
+  StepShape s;
+  s.decode_requests = requests;
+  s.decode_kv_tokens = kv;
+  return s;
+}
+StepShape prompts(std::int64_t tokens) {
+  StepShape s;
+  s.prefill_requests = 1;
+  s.prefill_tokens = tokens;
+  return s;
+}
+
+/// 8 ms (10 ms from 65 requests on) + 10 us a request + 0.05 us a KV token; a prompt 5 ms + 90 us a token; 100 W while
+/// idle, 4 J and more a step; everything half as fast again at 1500 MHz as at 1000.
+Span time_of(const StepShape& s, double scale) {
+  const double us = s.prefill_tokens > 0 ? 5'000.0 + 90.0 * static_cast<double>(s.prefill_tokens)
+                                         : (s.decode_requests > 64 ? 10'000.0 : 8'000.0) + 10.0 * s.decode_requests +
+                                               0.05 * static_cast<double>(s.decode_kv_tokens);
+  return Span::from_seconds(us * 1e-6 * scale);
+}
+double joules_of(const StepShape& s) {
+  return s.prefill_tokens > 0 ? 1.0 + 0.03 * static_cast<double>(s.prefill_tokens)
+                              : 2.0 + 0.01 * s.decode_requests + 5e-6 * static_cast<double>(s.decode_kv_tokens);
+}
+
+StepProfile profile(bool powered = true) {
+  StepProfile p;
+  p.provenance = {"made: by the test"};
+  for (const auto& [mhz, scale] : {std::pair{1000, 1.0}, std::pair{1500, 2.0 / 3.0}}) {
+    ProfileRow row{StepKind::Idle, MegaHertz(mhz), 0, 0, 0, 0, Span(), Milliwatts(mhz * 100), {}};
+    if (powered) p.rows.push_back(row);
+    const auto add = [&, mhz = mhz, scale = scale](StepKind kind, const StepShape& s) {
+      ProfileRow r{kind,
+                   MegaHertz(mhz),
+                   s.decode_requests + s.prefill_requests,
+                   s.prefill_tokens,
+                   s.decode_kv_tokens,
+                   50,
+                   time_of(s, scale),
+                   {},
+                   {}};
+      if (powered) r.power = to_milliwatts(Watts(joules_of(s) / r.step.seconds()));
+      p.rows.push_back(r);
+    };
+    for (const std::int64_t tokens : {64, 256, 1024, 4096}) add(StepKind::Prefill, prompts(tokens));
+    for (const std::int32_t n : {1, 8, 32, 64, 65, 96, 128}) {
+      for (const std::int64_t each : {100, 700, 1500}) add(StepKind::Decode, decodes(n, n * each));
+    }
+  }
+  return p;
+}
+
+TEST(BeliefFile, AFitPredictsTimeAndPowerBetweenTheMeasuredPoints) {
+  const auto fit = fit_belief(profile());
+  ASSERT_TRUE(fit) << fit.error().message();
+  EXPECT_EQ(fit->belief.time.tile_ends, std::vector<std::int32_t>{64});
+  const auto time = LinearLatency::make(fit->belief.time).value();
+  const auto power = LinearPower::make(time, fit->belief.power).value();
+  const auto near = [](double value, double truth) { EXPECT_NEAR(value / truth, 1.0, 0.002) << value; };
+  for (const auto& [mhz, scale] : {std::pair{1000, 1.0}, std::pair{1500, 2.0 / 3.0}}) {
+    for (const StepShape& s : {decodes(20, 9'000), decodes(80, 90'000), prompts(700)}) {
+      const double seconds = time_of(s, scale).seconds();
+      near(time.step_time(s, MegaHertz(mhz)).seconds(), seconds);
+      near(to_watts(power.step_power(s, MegaHertz(mhz))).value(), joules_of(s) / seconds);
+      near(power.step_energy(s, MegaHertz(mhz)).joules().value(), joules_of(s));
+    }
+  }
+  EXPECT_EQ(power.step_power({}, MegaHertz(1000)), Milliwatts(100'000));
+  EXPECT_EQ(power.step_power({}, MegaHertz(1250)), Milliwatts(125'000));
+  EXPECT_EQ(power.step_power({}, MegaHertz(2000)), Milliwatts(150'000)) << "not extrapolated";
+}
+
+TEST(BeliefFile, PowerThatWasNotMeasuredForAllIsLeftOut) {
+  EXPECT_TRUE(fit_belief(profile(false))->belief.power.energy.clocks.empty());
+  StepProfile partly = profile();
+  std::erase_if(partly.rows, [](const ProfileRow& r) { return r.phase == StepKind::Idle && r.clock.value() == 1500; });
+  EXPECT_TRUE(fit_belief(partly)->belief.power.energy.clocks.empty());
+}
+
+TEST(BeliefFile, ReadsWhatItWrites) {
+  for (const bool powered : {true, false}) {
+    const auto fit = fit_belief(profile(powered));
+    ASSERT_TRUE(fit);
+    const std::string text = to_csv(fit->belief);
+    const auto again = parse_belief(text, "b.csv");
+    ASSERT_TRUE(again) << again.error().message() << "\n" << text;
+    EXPECT_EQ(to_csv(*again), text);
+    EXPECT_EQ(again->provenance, fit->belief.provenance);
+    EXPECT_EQ(again->time.tile_ends, fit->belief.time.tile_ends);
+    EXPECT_EQ(again->time.decode_requests_min, 1);
+    EXPECT_EQ(again->time.decode_requests_max, 128);
+    EXPECT_EQ(again->time.decode_kv_tokens_max, 128 * 1500);
+    EXPECT_EQ(again->time.prefill_tokens_min, 64);
+    EXPECT_EQ(again->power.energy.clocks.size(), powered ? 2U : 0U);
+    const auto a = LinearLatency::make(fit->belief.time).value();
+    const auto b = LinearLatency::make(again->time).value();
+    EXPECT_NEAR(a.step_time(decodes(100, 50'000), MegaHertz(1200)).millis(),
+                b.step_time(decodes(100, 50'000), MegaHertz(1200)).millis(), 1e-5);
+  }
+}
+
+TEST(BeliefFile, WhatIsWrongIsRefusedByRowAndColumn) {
+  const std::string good = to_csv(fit_belief(profile())->belief);
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const auto at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " is not in\n" << good;
+    text.replace(at, from.size(), to);
+    const auto belief = parse_belief(text, "b.csv");
+    return belief ? "accepted" : belief.error().message();
+  };
+  const auto has = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  has(refusal("time_us,", "time,"), "no column 'time_us'");
+  has(refusal("decode,1000,1,64", "decode,1000,1,63"), "b.csv:6: from is '65'");
+  has(refusal("decode,1500,65,128", "decode,1500,65,129"), "b.csv:10: phase is 'decode'");
+  has(refusal("idle,1500", "idle,900"), "b.csv:7: clock_mhz is '900'");
+  has(refusal("prefill,1000,64", "prefill,1000,nan"), "b.csv:4: from is 'nan'");
+  has(refusal("prefill,1500", "idle,1500"), "b.csv:8");
+  has(refusal("decode,1500,1,64", "prefill,1500,64,4096"), "b.csv:9");
+  const auto last = good.rfind("decode,1500");
+  const auto cut = parse_belief(good.substr(0, last), "b.csv");
+  ASSERT_FALSE(cut);
+  has(cut.error().message(), "1500 MHz has 3 rows");
+  EXPECT_FALSE(parse_belief(good.substr(0, good.find("idle,1000")), "b.csv"));
+  EXPECT_FALSE(parse_belief("", "b.csv"));
+}
+
+TEST(WatchedLatency, CountsQuestionsFromOutsideWhatWasMeasured) {
+  const WatchedLatency belief(LinearLatency::make(fit_belief(profile())->belief.time).value());
+  (void)belief.step_time(decodes(128, 1'000), MegaHertz(1000));
+  (void)belief.step_time(prompts(64), MegaHertz(1250));
+  EXPECT_EQ(belief.outside(), 0);
+  (void)belief.step_time(decodes(129, 1'000), MegaHertz(1000));
+  (void)belief.step_time(decodes(8, 200'000), MegaHertz(1000));
+  (void)belief.step_time(decodes(8, 8'000), MegaHertz(990));
+  (void)belief.step_time(prompts(63), MegaHertz(1000));
+  EXPECT_EQ(belief.outside(), 4);
+  EXPECT_EQ(belief.asked(), 6);
+}
+
+TEST(WatchedLatency, ADecisionMayNotStandBeyondWhatWasMeasured) {
+  const WatchedLatency belief(LinearLatency::make(fit_belief(profile())->belief.time).value());
+  EXPECT_EQ(belief.kv_tokens_within(decodes(8, 8'000), MegaHertz(1000), Span::s(10)), 128 * 1500);
+  EXPECT_GT(belief.kv_tokens_within(decodes(8, 300'000), MegaHertz(1000), Span::s(10)), 300'000);
+  const Span tight = belief.inside().step_time(decodes(8, 9'000), MegaHertz(1000));
+  EXPECT_EQ(belief.kv_tokens_within(decodes(8, 8'000), MegaHertz(1000), tight),
+            belief.inside().kv_tokens_within(decodes(8, 8'000), MegaHertz(1000), tight));
+}
+
+}  // namespace
+}  // namespace wattle::predict
