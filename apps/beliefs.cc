@@ -1,13 +1,16 @@
 #include "beliefs.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <mutex>
 
 #include "base/digest.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "learn/gbdt_trainer.h"
 #include "predict/phase_latency.h"
+#include "predict/watched_latency.h"
 #include "rate_profile.h"
 
 namespace wattle::apps {
@@ -195,6 +198,16 @@ Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe
                                                             const engine::StepModel& model,
                                                             const engine::EngineOptions& options,
                                                             std::span<const MegaHertz> clocks) {
+  if (!recipe.predictor_file.empty()) {
+    if (recipe.predictor != "linear") {
+      return bad_input(recipe.name + ": predictor_file", "holds lines; it goes with predictor = \"linear\"");
+    }
+    const auto belief = load_belief(recipe.predictor_file, recipe.file);
+    if (!belief) return std::unexpected(belief.error());
+    auto lines = predict::LinearLatency::make(belief->time);
+    if (!lines) return std::unexpected(lines.error());
+    return std::make_shared<const predict::WatchedLatency>(std::move(*lines));
+  }
   if (recipe.predictor == "gbdt") {
     auto trained = train_latency(model, options, clocks);
     if (!trained) return std::unexpected(trained.error());
@@ -208,6 +221,24 @@ Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe
   auto fit = fit_latency(model, options, clocks);
   if (!fit) return std::unexpected(fit.error());
   return std::shared_ptr<const LatencyModel>(*fit, &(*fit)->model);
+}
+
+Result<predict::LinearBelief> load_belief(const std::string& file, const std::string& recipe_file) {
+  const std::filesystem::path beside = std::filesystem::path(recipe_file).parent_path() / file;
+  std::error_code ignored;
+  const std::string path =
+      !std::filesystem::exists(file, ignored) && std::filesystem::exists(beside, ignored) ? beside.string() : file;
+  const auto text = read_file(path);
+  if (!text) return std::unexpected(text.error());
+  return predict::parse_belief(*text, path);
+}
+
+std::int64_t extrapolations(std::span<const std::shared_ptr<const LatencyModel>> beliefs) {
+  std::int64_t sum = 0;
+  for (const auto& belief : beliefs) {
+    if (const auto* watched = dynamic_cast<const predict::WatchedLatency*>(belief.get())) sum += watched->outside();
+  }
+  return sum;
 }
 
 }  // namespace wattle::apps

@@ -9,6 +9,7 @@
 #include "config/recipe.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
+#include "predict/belief_file.h"
 #include "predict/gbdt/gbdt_latency.h"
 #include "predict/linear_fit.h"
 
@@ -49,10 +50,20 @@ namespace wattle::apps {
                                                                       const engine::EngineOptions& options,
                                                                       std::span<const MegaHertz> clocks);
 
-/// The latency belief that the recipe's `predictor` names, for the instances this model simulates.
+/// The latency belief that the recipe's `predictor` names, for the instances this model simulates; with a
+/// `predictor_file`, what that file says of every instance. Errors: of the file, with line and column; a file for a
+/// predictor that is not linear.
 [[nodiscard]] Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe& recipe,
                                                                           const engine::StepModel& model,
                                                                           const engine::EngineOptions& options,
                                                                           std::span<const MegaHertz> clocks);
+
+/// A belief file of `wattle fit PROFILE`, by its path or beside the recipe. Errors: missing, or as parse_belief has
+/// them.
+[[nodiscard]] Result<predict::LinearBelief> load_belief(const std::string& file, const std::string& recipe_file);
+
+/// Predictions these beliefs were asked for outside the range they were measured in. Beliefs fitted to the simulated
+/// engine are profiled where they are asked and count none.
+[[nodiscard]] std::int64_t extrapolations(std::span<const std::shared_ptr<const LatencyModel>> beliefs);
 
 }  // namespace wattle::apps

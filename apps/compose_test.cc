@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "beliefs.h"
 #include "engine/hardware_profile.h"
 
@@ -131,6 +135,42 @@ TEST(BeliefsTest, FitExplainsTheEngineItWasProfiledOn) {
     }
   }
   EXPECT_EQ(fit_latency(*model, options, clocks)->get(), fit->get()) << "equal profiles are fitted once";
+}
+
+TEST(BeliefsTest, AFileTakesThePlaceOfProfilingTheSimulatedEngineAndCountsWhatLiesOutsideIt) {
+  const auto model =
+      engine::StepModel::make(GpuSpec{}, LlmSpec{}, 1, engine::HardwareProfile{}, engine::EngineOptions{});
+  ASSERT_TRUE(model);
+  const auto folder = std::filesystem::temp_directory_path() / ("wattle-belief-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string text =
+      "phase,clock_mhz,from,to,kv_tokens_to,time_us,time_us_per_request,time_ns_per_token,energy_mj,"
+      "energy_mj_per_request,energy_uj_per_token,idle_w\n"
+      "decode,1005,1,64,100000,7000,10,50,,,,\ndecode,1410,1,64,100000,6000,10,50,,,,\n";
+  ASSERT_TRUE(write_file((folder / "belief.csv").string(), text));
+  config::Recipe recipe = eco_recipe();
+  recipe.name = "measured";
+  recipe.file = (folder / "measured.toml").string();  // found beside it
+  recipe.predictor_file = "belief.csv";
+  const auto ask = [&] { return believe_latency(recipe, *model, {}, clocks_to_profile(recipe)); };
+  const std::vector beliefs{ask().value()};
+  StepShape shape;
+  shape.decode_requests = 10;
+  shape.decode_kv_tokens = 10'000;
+  EXPECT_EQ(beliefs[0]->step_time(shape, MegaHertz{1005}), Span::us(7'600));
+  EXPECT_EQ(extrapolations(beliefs), 0);
+  shape.decode_requests = 65;
+  (void)beliefs[0]->step_time(shape, MegaHertz{1005});
+  EXPECT_EQ(extrapolations(beliefs), 1);
+
+  recipe.predictor = "gbdt";
+  EXPECT_NE(ask().error().message().find("predictor_file"), std::string::npos);
+  recipe.predictor = "linear";
+  ASSERT_TRUE(write_file((folder / "belief.csv").string(), text + "decode,1410,1,x,100000,6000,10,50,,,,\n"));
+  EXPECT_NE(ask().error().message().find("belief.csv:4: to is 'x'"), std::string::npos) << ask().error().message();
+  recipe.predictor_file = "absent.csv";
+  EXPECT_NE(ask().error().message().find("absent.csv"), std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Compose, EcoRouteAsksWhatEachInstancesOwnPolicyWouldDo) {

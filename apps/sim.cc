@@ -59,6 +59,10 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
   fmt::print("{} requests, {:.0f} s simulated; saved: energy against {}; TTFT, ITL: attainment\n",
              first.requests.arrived, first.sim.virtual_s, first.recipe);
   for (const auto& run : runs) {
+    if (run.extrapolations > 0) {
+      fmt::print("{}: {} predictions were asked for outside what predictor_file was measured on\n", run.recipe,
+                 run.extrapolations);
+    }
     const auto lost = run.requests.arrived - run.requests.finished;
     if (lost > 0) {
       fmt::print("{}: {} of {} requests did not finish ({} rejected, {} failed, {} in flight)\n", run.recipe, lost,

@@ -231,6 +231,7 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
 
   auto result = sim::simulate(std::move(setup));
   result.summary.recipe = recipe.recipe.name;
+  result.summary.extrapolations = extrapolations(run->beliefs);
   result.summary.sim.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result.summary.sim.peak_rss_bytes = peak_rss_bytes();
   if (writer) {

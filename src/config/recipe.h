@@ -72,6 +72,7 @@ struct Recipe {
   std::string description;
   std::string file;
   std::string predictor = "linear";    ///< what is believed of step times: linear | gbdt | ips
+  std::string predictor_file;          ///< belief measured on a real engine; empty: profile the simulated one
   FrequencyOptions prefill_frequency;  ///< prefill instances
   FrequencyOptions decode_frequency;   ///< decode and colocated instances
   RoutingOptions route_prefill;

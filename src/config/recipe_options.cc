@@ -128,6 +128,9 @@ const std::vector<Option<Recipe>>& recipe_options() {
     all.push_back(
         choice("predictor", &Recipe::predictor, {"linear", "gbdt", "ips"},
                "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M"));
+    all.push_back(option("predictor_file", &Recipe::predictor_file,
+                         "linear: a belief file of `wattle fit PROFILE`, by its path or beside the recipe, to believe "
+                         "instead of profiling the simulated engine"));
     // Shorthands first: what comes later refines them.
     append<Recipe>(all, "frequency.", {&Recipe::prefill_frequency, &Recipe::decode_frequency}, frequency_options());
     append<Recipe>(all, "frequency.prefill.", {&Recipe::prefill_frequency}, frequency_options());

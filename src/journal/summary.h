@@ -85,6 +85,7 @@ struct RunSummary {
   double clock_mean_mhz = 0.0;
   std::int64_t clock_changes = 0;
   double fairness_jain = 1.0;
+  std::int64_t extrapolations = 0;  ///< predictions asked for outside the range their belief was measured in
   Effort sim;
   std::uint64_t journal_digest = 0;
 

@@ -69,6 +69,7 @@ void visit(V& v, S& s) {
     g.count("changes", s.clock_changes);
   });
   v.number("fairness_jain", s.fairness_jain);
+  v.added_count("extrapolations", s.extrapolations);
   v.group("sim", [&](auto& g) {
     g.number("virtual_s", s.sim.virtual_s);
     g.number("wall_s", s.sim.wall_s);
