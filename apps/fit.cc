@@ -1,5 +1,6 @@
-// `wattle fit`: the shipped hardware profiles, from the measured data.
-#include <fmt/core.h>
+// `wattle fit`: the shipped hardware profiles, from the measured data; `wattle fit PROFILE`: a belief, from what
+// `wattle profile` measured.
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,23 +9,62 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "catalog.h"
 #include "commands.h"
 #include "config/profile.h"
 #include "fidelity/fit_plan.h"
 #include "locate.h"
+#include "predict/belief_file.h"
 
 namespace wattle::apps {
 namespace {
 
 struct FitFlags {
+  std::string profile;
   std::string data;
-  std::string out = "profiles";
+  std::string out;
   std::vector<std::string> gpus;
   unsigned threads = 2;
 };
 
-int fit(const FitFlags& flags) {
+void print_quality(const char* phase, const predict::FitQuality& quality) {
+  if (quality.samples > 0) {
+    fmt::print("{:<8} {:>4} rows, mean error {:.3f} ms, R2 {:.5f}\n", phase, quality.samples, quality.mae_ms,
+               quality.r2);
+  }
+}
+
+int fit_profile(const FitFlags& flags) {
+  if (!flags.data.empty() || !flags.gpus.empty()) {
+    return fail({ErrorKind::BadInput, "--data, --gpu", "are for the shipped profiles, not for a PROFILE"});
+  }
+  const auto text = read_file(flags.profile);
+  if (!text) return fail(text.error());
+  const auto profile = predict::parse_step_profile(*text, flags.profile);
+  if (!profile) return fail(profile.error());
+  auto fit = predict::fit_belief(*profile);
+  if (!fit) return fail({fit.error().kind, flags.profile, fit.error().what});
+  auto& belief = fit->belief;
+  belief.provenance.push_back(fmt::format("fitted by: wattle fit, on {} rows of {}", profile->rows.size(),
+                                          std::filesystem::path(flags.profile).filename().string()));
+  const std::string out = flags.out.empty() ? "belief.csv" : flags.out;
+  if (auto ok = write_file(out, predict::to_csv(belief)); !ok) return fail(ok.error());
+  print_quality("prefill", fit->prefill);
+  print_quality("decode", fit->decode);
+  const auto& ends = belief.time.tile_ends;
+  fmt::print("{} clocks, {} tiles{}{}\n", belief.time.clocks.size(), ends.size() + 1, ends.empty() ? "" : " ending at ",
+             fmt::join(ends, ", "));
+  if (fit->clipped > 0) fmt::print("{} rows ran below their locked clock: power-limited\n", fit->clipped);
+  if (belief.power.energy.clocks.empty()) {
+    fmt::print("no power: it takes an idle row and rows with power of every phase at every clock\n");
+  }
+  fmt::print("{}: use it with --set predictor_file={}\n", out, out);
+  return 0;
+}
+
+int fit_shipped(const FitFlags& flags) {
+  const std::string out = flags.out.empty() ? "profiles" : flags.out;
   Result<fidelity::Catalog> catalog = load_catalog(project());
   if (!catalog) return fail(catalog.error());
   const std::string data = flags.data.empty() ? data_dir() : flags.data;
@@ -33,7 +73,7 @@ int fit(const FitFlags& flags) {
   const auto all = fidelity::collect(data, *catalog);
   if (!all) return fail(all.error());
   std::error_code error;
-  std::filesystem::create_directories(flags.out, error);
+  std::filesystem::create_directories(out, error);
   for (const std::string& gpu : fidelity::fit_order(*catalog)) {
     // Later kinds start from earlier ones, so all are fitted even where few are asked for.
     const fidelity::FitOutcome outcome = fidelity::fit_gpu(gpu, *catalog, all->experiments, flags.threads);
@@ -44,7 +84,7 @@ int fit(const FitFlags& flags) {
     if (!rounded) return fail(rounded.error());
     catalog->profiles[gpu] = rounded->factors;
     if (!flags.gpus.empty() && std::ranges::find(flags.gpus, gpu) == flags.gpus.end()) continue;
-    const std::string file = flags.out + "/" + gpu + ".toml";
+    const std::string file = out + "/" + gpu + ".toml";
     std::ofstream(file) << text;
     if (!std::filesystem::exists(file)) return fail({ErrorKind::External, file, "cannot be written"});
     fmt::print("{:<28} {}\n", file, outcome.provenance);
@@ -55,13 +95,16 @@ int fit(const FitFlags& flags) {
 }  // namespace
 
 void add_fit(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("fit", "Fit the hardware profiles on measured data");
+  CLI::App* command =
+      app.add_subcommand("fit", "Fit a belief on a measured profile, or the hardware profiles on the data sets");
   auto flags = std::make_shared<FitFlags>();
+  command->add_option("PROFILE", flags->profile, "What `wattle profile` wrote; without it: the shipped profiles");
   command->add_option("--data", flags->data, "Folder of the data sets (default: WATTLE_DATA)");
-  command->add_option("--out", flags->out, "Folder the profiles are written to")->capture_default_str();
+  command->add_option("--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
   command->add_option("--gpu", flags->gpus, "Write only these kinds (default: all)");
   command->add_option("--threads", flags->threads, "Threads; the result does not depend on it")->capture_default_str();
-  command->callback([flags, &exit_code] { exit_code = fit(*flags); });
+  command->callback(
+      [flags, &exit_code] { exit_code = flags->profile.empty() ? fit_shipped(*flags) : fit_profile(*flags); });
 }
 
 }  // namespace wattle::apps

@@ -154,7 +154,7 @@ std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
   std::vector<std::size_t> from(ends.size() + 1, 0);
   best[0] = 0.0;
   for (std::size_t to = 1; to <= ends.size(); ++to) {
-    for (std::size_t start = 0; start < to; ++start) {
+    for (std::size_t start = 0; start + 2 <= to; ++start) {  // one batch size does not tell requests from the constant
       double cost = best[start] + price;
       for (const auto& [clock, sums] : prefix) {
         if (cost >= best[to]) break;

@@ -145,6 +145,13 @@ const FpmDrops& FpmSubscriber::drops() const { return impl_->drops; }
 
 void FpmSubscriber::poll(Span patience, const std::function<Instant()>& clock,
                          const std::function<void(const StepReport&, Instant)>& take) {
+  poll_messages(patience, [&](const FpmMessage& message, InstanceId instance) {
+    const Instant now = clock();
+    take(to_step_report(message, instance, now), now);
+  });
+}
+
+void FpmSubscriber::poll_messages(Span patience, const std::function<void(const FpmMessage&, InstanceId)>& take) {
   const auto wait_ms = static_cast<long>((std::max(Span(), patience).ns() + 999'999) / 1'000'000);
   if (zmq_poll(impl_->items.data(), static_cast<int>(impl_->items.size()), wait_ms) <= 0) return;
   for (std::size_t i = 0; i < impl_->feeds.size(); ++i) {
@@ -168,8 +175,7 @@ void FpmSubscriber::poll(Span patience, const std::function<Instant()>& clock,
         if (frames == 2 && more == 0 && good) {
           message = decode_fpm({static_cast<const std::uint8_t*>(zmq_msg_data(&frame)), zmq_msg_size(&frame)});
           if (message) {
-            const Instant now = clock();
-            take(to_step_report(*message, impl_->feeds[i].instance, now), now);
+            take(*message, impl_->feeds[i].instance);
           } else {
             impl_->drop(message.error());
           }

@@ -58,8 +58,10 @@ class FpmSubscriber {
   FpmSubscriber(FpmSubscriber&&) noexcept;
   FpmSubscriber& operator=(FpmSubscriber&&) noexcept;
 
-  /// Waits up to `patience` for anything, then hands over all that is there, in order per engine. `clock` is asked
-  /// once a report. Returns early on a signal.
+  /// Waits up to `patience` for anything, then hands over all that is there, in order per engine. The message is valid
+  /// during the call. Returns early on a signal.
+  void poll_messages(Span patience, const std::function<void(const FpmMessage&, InstanceId)>& take);
+  /// The same as reports; `clock` is asked once a report.
   void poll(Span patience, const std::function<Instant()>& clock,
             const std::function<void(const StepReport&, Instant)>& take);
   [[nodiscard]] const FpmDrops& drops() const;

@@ -1,0 +1,174 @@
+// `wattle profile`: measures a live engine's step time and power over a grid; `wattle fit` makes a belief of it.
+#include <fmt/core.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "commands.h"
+#include "live/profile/profiler.h"
+
+namespace wattle::apps {
+namespace {
+
+std::atomic<bool> stop_wanted{false};
+void on_signal(int) { stop_wanted = true; }
+
+struct Flags {
+  live::ProfileOptions options;
+  std::string form = "ids";
+  std::string grid = "product";
+  std::vector<std::int32_t> clocks;
+  std::vector<std::int32_t> concurrency = {1, 8, 16, 32, 64, 128};
+  std::vector<std::int32_t> prompts = {64, 512};
+  std::vector<std::int32_t> outputs = {128};
+  std::vector<std::int32_t> prefill_prompts = {64, 128, 256, 512, 1024, 2048, 4096};
+  std::size_t limit = 0;
+  std::int32_t clock_mhz = 0;
+  double rate_s = 5.0;
+  std::string note;
+  std::string out = "profile.csv";
+  bool json = false;
+};
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+Result<live::Grid> grid_of(const Flags& flags) {
+  live::Grid grid = flags.grid == "voltanallm"
+                        ? live::voltanallm_grid()
+                        : live::product_grid(flags.concurrency, flags.prompts, flags.outputs, flags.prefill_prompts);
+  if (!flags.clocks.empty()) {
+    grid.clocks.clear();
+    for (const std::int32_t mhz : flags.clocks) grid.clocks.emplace_back(mhz);
+    std::ranges::sort(grid.clocks);
+    if (std::ranges::adjacent_find(grid.clocks) != grid.clocks.end()) {
+      return bad_input("--clocks", "names a clock twice; name each once");
+    }
+  } else if (flags.options.gpus.empty()) {
+    grid.clocks.clear();  // a named grid's clocks need GPUs to set them on
+  }
+  live::thin(grid, flags.limit);
+  return grid;
+}
+
+/// A stream is a socket, and shells allow 1,024 of them although the system has more to give.
+void allow_many_sockets() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Result<int> profile(Flags flags) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("profile"));  // stdout is for results
+  if (flags.note.find_first_of("\r\n") != std::string::npos) return bad_input("--note", "is one line");
+  auto grid = grid_of(flags);
+  if (!grid) return std::unexpected(grid.error());
+  auto& options = flags.options;
+  options.grid = std::move(*grid);
+  options.form = flags.form == "chat"   ? live::PromptForm::Chat
+                 : flags.form == "text" ? live::PromptForm::Text
+                                        : live::PromptForm::TokenIds;
+  options.serial = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  options.stated_clock = MegaHertz(flags.clock_mhz);
+  options.rate_time = Span::from_seconds(flags.rate_s);
+  allow_many_sockets();
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGHUP, &action, nullptr);
+
+  auto outcome =
+      live::profile_engine(options, stop_wanted, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  if (!outcome) return std::unexpected(outcome.error());
+  for (const auto& note : outcome->notes) fmt::print(stderr, "note: {}\n", note);
+  for (const auto& uuid : outcome->stuck) {
+    fmt::print(stderr, "{} did not let go of its clock in time; left to the guardian\n", uuid);
+  }
+  auto& lines = outcome->profile.provenance;
+  lines.insert(lines.begin(), {"made by: wattle profile", "date: " + utc_now()});
+  if (!flags.note.empty()) lines.push_back("note: " + flags.note);
+  const std::size_t rows = outcome->profile.rows.size();
+  const auto powered = std::ranges::count_if(outcome->profile.rows, [](const auto& r) { return r.power.has_value(); });
+  if (rows > 0) {
+    if (auto ok = write_file(flags.out, predict::to_csv(outcome->profile)); !ok) return std::unexpected(ok.error());
+  }
+  if (flags.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"file", rows > 0 ? flags.out : ""},
+                                              {"rows", rows},
+                                              {"rows_with_power", powered},
+                                              {"notes", outcome->notes},
+                                              {"interrupted", outcome->interrupted}}
+                           .dump());
+  } else if (rows > 0) {
+    fmt::print("{}: {} rows, {} with power{}\n", flags.out, rows, powered, outcome->interrupted ? ", cut short" : "");
+  }
+  if (!outcome->stuck.empty()) return 3;
+  if (rows == 0 && !outcome->interrupted) {
+    return std::unexpected(
+        Error{ErrorKind::Failed, flags.options.url, "no cell gave a measurement; nothing is written"});
+  }
+  return outcome->interrupted ? 1 : 0;
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("profile", "Measure a live engine's step time and power over a grid");
+  auto flags = std::make_shared<Flags>();
+  flags->options.keeper.state_file = "/var/lib/wattle/agent-locks";
+  const auto list = [&](const char* name, std::vector<std::int32_t>& into, const char* text) {
+    command->add_option(name, into, text)->delimiter(',')->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  command->add_option("--url", flags->options.url, "The engine, like http://127.0.0.1:8000")->required();
+  command->add_option("--model", flags->options.model, "The model to ask for; default: the first it serves");
+  command->add_option("--grid", flags->grid, "product: of the lists below; voltanallm: that paper's grid")
+      ->check(CLI::IsMember({"product", "voltanallm"}))
+      ->capture_default_str();
+  list("--concurrency", flags->concurrency, "decode: streams at once");
+  list("--prompt", flags->prompts, "decode: prompt lengths, tokens");
+  list("--output", flags->outputs, "decode: output lengths, tokens; long enough for a second of steps");
+  list("--prefill", flags->prefill_prompts, "prefill: prompt lengths, tokens");
+  list("--clocks", flags->clocks, "Clocks to lock, MHz; default: the grid's own, or none");
+  command->add_option("--limit", flags->limit, "At most so many decode and so many prefill cells a clock; 0 = all");
+  command->add_option("--rate-s", flags->rate_s, "Time spent on each request rate of a grid that has rates, s")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--gpu", flags->options.gpus, "The engine's GPUs, by index or UUID: measures power, sets clocks")
+      ->delimiter(',');
+  command->add_option("--clock-mhz", flags->clock_mhz, "Without --gpu: the clock the engine runs at")
+      ->check(CLI::Range(10, 10'000));
+  command->add_option("--telemetry", flags->options.telemetry,
+                      "ZeroMQ endpoint of the engine's forward-pass metrics: steps from there, not from the streams");
+  command->add_option("--nvml", flags->options.keeper.library, "The NVML library")->capture_default_str();
+  command->add_option("--state", flags->options.keeper.state_file, "Where to remember which GPUs are locked")
+      ->capture_default_str();
+  command->add_option("--prompt-form", flags->form, "chat, text, or ids (token ids: exact lengths on any tokenizer)")
+      ->check(CLI::IsMember({"chat", "text", "ids"}))
+      ->capture_default_str();
+  command->add_option("--note", flags->note, "One line of provenance: what this engine is");
+  command->add_option("--out", flags->out, "The file to write")->capture_default_str();
+  command->add_flag("--json", flags->json, "Print a summary as one JSON object");
+  command->callback([flags, &exit_code] {
+    const auto done = profile(*flags);
+    exit_code = done ? *done : fail(done.error());
+  });
+}
+
+}  // namespace wattle::apps
