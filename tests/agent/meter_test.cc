@@ -75,6 +75,87 @@ TEST_F(Meter, WindowsOfASecondAndMoreAreWithinTwoPercentOfTheTruth) {
   EXPECT_GT(worst_naive, 0.05) << "else this test shows nothing";
 }
 
+/// A board whose only power reading is the mean of a second, as of an H100 under an older driver.
+class MeanMeter : public Meter {
+ protected:
+  [[nodiscard]] std::string spec_suffix() const override {
+    return ",count=2,call_ms=0,name=NVIDIA H100 80GB HBM3,clock_max=1980,power_limit_w=700,transition_ms=20";
+  }
+};
+
+TEST_F(MeanMeter, WindowsOfHalfASecondAndMoreAreWithinTwoPercentThoughThePowerReadingIsTheMeanOfASecond) {
+  // What the agent does every 5 ms, while an engine works under a clock that is locked anew now and then: what it draws
+  // follows the clock once the transition is over.
+  struct Mark {
+    Instant at;
+    double truth, booked, uncorrected, counter;
+  };
+  double worst = 0.0, worst_half = 0.0, worst_uncorrected = 0.0, worst_counter = 0.0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    RandomStream random(seed, "mean-meter");
+    const auto index = static_cast<std::int32_t>(seed % 2);
+    const Gpu gpu = nvml_->by_index(static_cast<std::uint32_t>(index)).value();
+    // The agent starts on a GPU that idles.
+    board().set_activity(index, Milliwatts(70'000), MegaHertz(1980), 0, Span::s(10));
+    board().set_time(board().now() + Span::us(1'100'000 + static_cast<std::int64_t>(random.below(100'000))));
+    EnergyMeter meter(PowerReading::OneSecondMean);
+    EnergyMeter uncorrected;  // takes the mean for what is drawn now
+    Instant now = board().now();
+    Instant next_load = now, next_lock = now;
+    std::int64_t load_mw = 0;
+    std::vector<Mark> marks;
+    const Instant begin = now, end = now + Span::s(8);
+    while (now < end) {
+      if (now >= next_lock) {
+        ASSERT_EQ(gpu.lock_clock(MegaHertz(900 + 15 * static_cast<std::int32_t>(random.below(72)))), GpuStatus::Ok);
+        next_lock = now + Span::ms(50 + static_cast<std::int64_t>(random.below(700)));
+      }
+      if (now >= next_load) {
+        load_mw = random.below(4) == 0 ? 0 : 150'000 + static_cast<std::int64_t>(random.below(450'000));
+        next_load = now + Span::us(5'000 + static_cast<std::int64_t>(random.below(395'000)));
+      }
+      const MegaHertz clock = board().clock(index).ceiling;
+      board().set_activity(index, Milliwatts(70'000 + load_mw * clock.value() / 1980), clock, 100, Span::s(10));
+      const std::uint64_t counter = gpu.energy_counter_mj().value;
+      const Milliwatts mean = gpu.average_power().value;
+      meter.sample(counter, mean, now);
+      uncorrected.sample(counter, mean, now);
+      marks.push_back({now, board().energy(index).joules().value(), meter.total().joules().value(),
+                       uncorrected.total().joules().value(), static_cast<double>(counter) * 1e-3});
+      now += Span::us(4'500 + static_cast<std::int64_t>(random.below(1'000)));
+      board().set_time(now);
+    }
+    for (std::size_t a = 0; a < marks.size(); a += 7) {
+      if (marks[a].at < begin + Span::ms(200)) continue;  // the counter has yet to move
+      for (std::size_t b = a + 1; b < marks.size(); b += 3) {
+        const Span window = marks[b].at - marks[a].at;
+        if (window < Span::ms(500) || window > Span::s(2)) continue;
+        const double truth = marks[b].truth - marks[a].truth;
+        const auto error = [&](double Mark::*of) { return std::abs((marks[b].*of - marks[a].*of) - truth) / truth; };
+        worst_half = std::max(worst_half, error(&Mark::booked));
+        if (window < Span::s(1)) continue;
+        worst = std::max(worst, error(&Mark::booked));
+        worst_uncorrected = std::max(worst_uncorrected, error(&Mark::uncorrected));
+        worst_counter = std::max(worst_counter, error(&Mark::counter));
+      }
+    }
+  }
+  std::printf(
+      "worst error over windows of 1 to 2 s: %.2f %% (of 0.5 to 2 s: %.2f %%); the mean taken for the present "
+      "draw: %.2f %%; the bare counter: %.2f %%\n",
+      100 * worst, 100 * worst_half, 100 * worst_uncorrected, 100 * worst_counter);
+  EXPECT_LT(worst, 0.02);
+  EXPECT_LT(worst_half, 0.02);
+  EXPECT_GT(worst_uncorrected, 0.02) << "else the correction corrects nothing";
+  EXPECT_GT(worst_counter, 0.05);
+}
+
+TEST_F(MeanMeter, WhatAPowerReadingMeansIsTold) {
+  EXPECT_EQ(nvml_->by_index(0)->power_reading(), PowerReading::Instant) << "this driver has the instant field";
+  const auto old = Nvml::open(FAKE_NVML_OLD_DRIVER).value();
+  EXPECT_EQ(old->by_index(0)->power_reading(), PowerReading::OneSecondMean);
+}
+
 TEST(EnergyMeter, ADriverReloadIsNoNegativeEnergy) {
   EnergyMeter meter;
   const Instant t;

@@ -120,7 +120,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
       if (!taken.insert(gpu->uuid()).second) {
         return bad_input("--engine " + engine.endpoint, "GPU " + name + " already belongs to another engine");
       }
-      impl->metered.push_back({*gpu, target.instance, {}, {}, 0});
+      impl->metered.push_back({*gpu, target.instance, EnergyMeter(gpu->power_reading()), {}, 0});
       target.gpus.push_back(std::move(*gpu));
     }
     if (target.gpus.empty()) return bad_input("--engine " + engine.endpoint, "needs at least one GPU");

@@ -80,6 +80,25 @@ struct Nvml::Symbols {
   }
 };
 
+namespace {
+
+GpuAnswer<Milliwatts> power_field(Return (*field_values)(Device, int, nvml::FieldValue*), Device device, unsigned id) {
+  if (field_values == nullptr) return {Milliwatts{}, nvml::kFunctionNotFound};
+  nvml::FieldValue field{};
+  field.fieldId = id;
+  Return code = field_values(device, 1, &field);
+  if (code == nvml::kSuccess) code = field.nvmlReturn;
+  if (code != nvml::kSuccess) return {Milliwatts{}, code};
+  return {Milliwatts(field.value.uiVal), code};
+}
+
+/// GetPowerUsage is a mean over a second "on Ampere (except GA100) or newer GPUs" (NVML's reference): GA100 are these.
+bool power_usage_is_instant(const std::string& name) {
+  return name.find("A100") != std::string::npos || name.find("A800") != std::string::npos || name.ends_with("A30");
+}
+
+}  // namespace
+
 Nvml::Nvml() : symbols_(std::make_unique<Symbols>()) {}
 
 Nvml::~Nvml() {
@@ -163,6 +182,10 @@ Result<Gpu> Nvml::describe(Device device, const std::string& where) const {
   unsigned int index = 0;
   if (symbols_->index != nullptr && symbols_->index(device, &index) == nvml::kSuccess) gpu.index_ = index;
   gpu.clocks_ = supported_clocks(device);
+  if (!power_field(symbols_->field_values, device, nvml::kFieldPowerInstant).ok() &&
+      !power_usage_is_instant(gpu.name_)) {
+    gpu.power_reading_ = PowerReading::OneSecondMean;
+  }
   return gpu;
 }
 
@@ -233,20 +256,6 @@ GpuAnswer<MegaHertz> Gpu::sm_clock() const {
 GpuAnswer<MegaHertz> Gpu::max_sm_clock() const {
   return read<MegaHertz, unsigned int>(nvml_->symbols_->max_clock_info, int{nvml::kClockSm});
 }
-
-namespace {
-
-GpuAnswer<Milliwatts> power_field(Return (*field_values)(Device, int, nvml::FieldValue*), Device device, unsigned id) {
-  if (field_values == nullptr) return {Milliwatts{}, nvml::kFunctionNotFound};
-  nvml::FieldValue field{};
-  field.fieldId = id;
-  Return code = field_values(device, 1, &field);
-  if (code == nvml::kSuccess) code = field.nvmlReturn;
-  if (code != nvml::kSuccess) return {Milliwatts{}, code};
-  return {Milliwatts(field.value.uiVal), code};
-}
-
-}  // namespace
 
 GpuAnswer<Milliwatts> Gpu::power() const {
   const auto instant = power_field(nvml_->symbols_->field_values, device_, nvml::kFieldPowerInstant);

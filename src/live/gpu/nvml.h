@@ -43,6 +43,8 @@ class Gpu {
   [[nodiscard]] GpuAnswer<MegaHertz> max_sm_clock() const;
   /// As good as the driver has it: the instant field, else GetPowerUsage (a 1 s mean except on A100).
   [[nodiscard]] GpuAnswer<Milliwatts> power() const;
+  /// Which of the two power() gives here.
+  [[nodiscard]] PowerReading power_reading() const { return power_reading_; }
   [[nodiscard]] GpuAnswer<Milliwatts> average_power() const;
   /// Millijoules since the driver was loaded; refreshed every 20 to 100 ms (see EnergyMeter).
   [[nodiscard]] GpuAnswer<std::uint64_t> energy_counter_mj() const;
@@ -67,6 +69,7 @@ class Gpu {
   std::string uuid_;
   std::string name_;
   std::vector<MegaHertz> clocks_;
+  PowerReading power_reading_ = PowerReading::Instant;
 };
 
 /// An initialised NVML library. Thread-safe as NVML is: any call from any thread.

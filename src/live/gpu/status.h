@@ -59,6 +59,12 @@ enum class GpuStatus : std::uint8_t {
   return "refused";
 }
 
+/// What a power reading means.
+enum class PowerReading : std::uint8_t {
+  Instant,
+  OneSecondMean,
+};
+
 /// A value, or why there is none; `code` is NVML's own.
 template <typename T>
 struct GpuAnswer {

@@ -7,8 +7,10 @@
 
 namespace wattle::live {
 
-PowerLog::PowerLog(std::vector<Gpu> gpus, Span period)
-    : gpus_(std::move(gpus)), period_(period), meters_(gpus_.size()), thread_([this] { run(); }) {}
+PowerLog::PowerLog(std::vector<Gpu> gpus, Span period) : gpus_(std::move(gpus)), period_(period) {
+  for (const Gpu& gpu : gpus_) meters_.emplace_back(gpu.power_reading());
+  thread_ = std::thread([this] { run(); });
+}
 
 PowerLog::~PowerLog() {
   stop_ = true;
