@@ -128,8 +128,13 @@ Result<int> run(const Flags& flags) {
   live::ServerOptions where;
   where.host = address->host;
   where.port = address->port;
-  auto server =
-      live::HttpServer::listen(pool, where, [&agent](std::shared_ptr<live::Exchange> e) { live::answer(**agent, *e); });
+  auto server = live::HttpServer::listen(pool, where, [&agent, &fleet](std::shared_ptr<live::Exchange> e) {
+    if (e->path() != "/metrics" || e->method() != "GET") return live::answer(**agent, *e);
+    const std::string outside = fmt::format(
+        "# TYPE wattle_agent_belief_extrapolations_total counter\nwattle_agent_belief_extrapolations_total {}\n",
+        fleet->extrapolations());
+    e->respond(200, "text/plain; version=0.0.4", (*agent)->metrics() + outside);
+  });
   if (!server) return std::unexpected(server.error());
 
   const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());

@@ -172,6 +172,10 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   if (!flags.json)
     fmt::print("wattle gateway: arrived {}, finished {}, rejected {}, failed {}, cancelled {}, in flight {}\n",
                counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.in_flight);
+  if (fleet.extrapolations() > 0) {
+    fmt::print(stderr, "wattle gateway: {} predictions were asked for outside what predictor_file was measured on\n",
+               fleet.extrapolations());
+  }
   return {};
 }
 

@@ -67,6 +67,12 @@ Result<Beliefs> LiveFleet::beliefs(Role role, std::int32_t tensor_parallel) {
   return Beliefs{latency.get(), nullptr};
 }
 
+std::int64_t LiveFleet::extrapolations() const {
+  std::int64_t sum = 0;
+  for (const auto& [tensor_parallel, belief] : latency_) sum += apps::extrapolations({&belief, 1});
+  return sum;
+}
+
 Result<std::int64_t> LiveFleet::kv_capacity_tokens(std::int32_t tensor_parallel) {
   const auto truth = model(tensor_parallel);
   if (!truth) return std::unexpected(truth.error());

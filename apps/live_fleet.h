@@ -39,6 +39,8 @@ class LiveFleet {
   [[nodiscard]] Result<Beliefs> beliefs(Role role, std::int32_t tensor_parallel);
   /// KV tokens such an instance can hold. Errors: a model that does not fit.
   [[nodiscard]] Result<std::int64_t> kv_capacity_tokens(std::int32_t tensor_parallel);
+  /// Predictions asked for outside what a belief file was measured on.
+  [[nodiscard]] std::int64_t extrapolations() const;
   /// The clocks its predictors are made for.
   [[nodiscard]] std::vector<MegaHertz> clocks() const;
 

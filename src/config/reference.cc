@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "config/profile.h"
 #include "config/records.h"
 
 namespace wattle::config {
@@ -116,6 +117,12 @@ std::vector<ReferencePage> reference_pages() {
                               "# LLM files\n\n`specs/llms/NAME.toml`: the shape of one decoder-only transformer, from "
                               "its config.json. The file's name is the model's name.\n" +
                               tables(llm_options(), false)});
+  pages.push_back({"profile", std::string(kGenerated) +
+                                  "# Hardware profiles\n\n`profiles/GPU.toml`: the fitted factors of the simulated "
+                                  "hardware of one kind of GPU, as `wattle fit` writes them from the data sets; "
+                                  "`s(x)` is the voltage factor at x = clock / clock_max. Not to be confused with "
+                                  "what `wattle profile` measures of a live engine (../profiling.md).\n" +
+                                  tables(profile_options(), false)});
   return pages;
 }
 
