@@ -13,8 +13,11 @@ constexpr std::size_t kChunk = 64;
 
 bool believable(Span predicted) { return predicted > Span() && predicted <= kLongestBelievable; }
 
+/// In predicted time.
 Span until(Instant deadline, const ForecastBasis& basis) {
-  return deadline == Instant::never() ? Span::max() : deadline - basis.begin - basis.reserve;
+  if (deadline == Instant::never()) return Span::max();
+  const Span left = deadline - basis.begin - basis.reserve;
+  return basis.pace > 1.0 ? Span::from_seconds(left.seconds() / basis.pace) : left;
 }
 
 }  // namespace
@@ -109,7 +112,9 @@ Forecast Forecaster::at(const LatencyModel& latency, MegaHertz clock) {
     return at <= limits_[i];
   });
   if (result.obstacle != Obstacle::None || all_iterations_ == 0) return result;
-  if (decoding / all_iterations_ > basis_.tbt) result.obstacle = Obstacle::Tbt;
+  const Span mean = decoding / all_iterations_;
+  if ((basis_.pace > 1.0 ? Span::from_seconds(mean.seconds() * basis_.pace) : mean) > basis_.tbt)
+    result.obstacle = Obstacle::Tbt;
   return result;
 }
 
