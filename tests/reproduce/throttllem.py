@@ -43,3 +43,7 @@ check(rows["fig7/error0/kv"] < rows["fig7/error15/kv"] < rows["fig7/error30/kv"]
 
 rows, marks = reproduce("mixtral")
 check(rows["fig15/throttllem/power"] < rows["fig15/triton/power"], "throttled, it draws less")
+
+rows, marks = reproduce("sweet-spot")
+check(rows["fig2/210mhz/throughput_change"] < rows["fig2/1050mhz/throughput_change"] < 0, "lower is slower")
+check(210 < rows["fig2/best_clock"] < 1410, "neither end is best")

@@ -1,0 +1,191 @@
+// throttLL'eM with autoscaling: Figures 10 to 13.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/histogram.h"
+#include "locate.h"
+#include "reproduce/throttllem.h"
+
+namespace wattle::apps::reproduce::throttllem {
+
+namespace {
+
+constexpr const char* kMethod =
+    "Simulated: llama2-13b on one, two or four GPUs, the trace's rate swinging between a tenth of and the whole "
+    "maximum "
+    "load of the largest engine; engines are switched at their own maximum loads (section saturation), which are "
+    "lower than the paper's for the smaller two.";
+
+struct Variant {
+  const char* recipe;
+  std::optional<double> saving;  ///< published, %
+  std::optional<double> tokens_per_joule;
+};
+constexpr auto kVariants = std::to_array<Variant>({
+    {"triton", std::nullopt, 0.69},
+    {"triton-autoscale", 20.8, 0.87},
+    {"throttllem", 30.6, 0.99},
+    {"throttllem-autoscale", 43.8, 1.23},
+    {"throttllem-autoscale-15", std::nullopt, std::nullopt},
+    {"throttllem-autoscale-30", 41.7, 1.19},
+});
+
+Result<config::LoadedScenario> scaled_scenario(const std::vector<std::string>& set = {}) {
+  const auto overrides = config::parse_overrides(set);
+  if (!overrides) return std::unexpected(overrides.error());
+  const auto scenario = config::load_scenario("throttllem-llama2-13b-autoscale", *overrides, project());
+  if (!scenario) return std::unexpected(scenario.error());
+  return with_loads(*scenario, true, data_dir());
+}
+
+}  // namespace
+
+Result<Section> autoscaling() {
+  Section section;
+  section.source = "Figures 10 and 12";
+  section.note = std::string(kMethod) +
+                 " Batch and iterations: throttllem-autoscale against triton-autoscale over the whole run (the paper: "
+                 "geometric mean over engines).";
+  const auto scenario = scaled_scenario();
+  if (!scenario) return std::unexpected(scenario.error());
+  std::map<std::string_view, journal::RunSummary> runs;
+  int missed = 0;
+  for (const auto& variant : kVariants) {
+    const auto got = run(*scenario, variant.recipe);
+    if (!got) return std::unexpected(got.error());
+    runs.emplace(variant.recipe, *got);
+    const auto base = fmt::format("fig10/{}/", variant.recipe);
+    const auto row = [&](const char* name, const char* unit, std::optional<double> published, double ours) {
+      section.rows.push_back({base + name, unit, published, ours});
+    };
+    row("energy", "kJ", std::nullopt, got->energy.total.value() / 1e3);
+    row("tokens_per_joule", "1/J", variant.tokens_per_joule, got->tokens_per_joule);
+    row("e2e_p99", "s", std::nullopt, got->e2e.p99_ms / 1e3);
+    row("tbt_mean", "ms", std::nullopt, got->tbt.mean_ms);
+    row("mean_gpus", "GPUs", std::nullopt, got->mean_gpus);
+    const auto& slo = scenario->scenario.slo;
+    if (got->e2e.p99_ms > slo.e2e->millis() || got->requests.finished < got->requests.arrived) ++missed;
+    const double saved = percent_saved(got->energy.total.value(), runs.at("triton").energy.total.value());
+    if (std::string_view(variant.recipe) != "triton") row("saving", "%", variant.saving, saved);
+    if (variant.saving) {
+      section.marks.push_back({fmt::format("saving_{}", variant.recipe), fmt::format("{}±5 %", *variant.saving), saved,
+                               std::abs(saved - *variant.saving) <= 5.0});
+    }
+  }
+  section.marks.push_back(
+      {"objectives_missed_with_autoscaling", "0 of 6 runs", static_cast<double>(missed), missed == 0});
+  const auto& ours = runs.at("throttllem-autoscale");
+  const auto& theirs = runs.at("triton-autoscale");
+  section.rows.push_back({"fig12/batch_increase", "%", 24.5, 100.0 * (mean_batch(ours) / mean_batch(theirs) - 1.0)});
+  section.rows.push_back(
+      {"fig12/iterations_saved", "%", 24.3,
+       percent_saved(static_cast<double>(ours.sim.iterations), static_cast<double>(theirs.sim.iterations))});
+  return section;
+}
+
+Result<Section> load_sweep() {
+  Section section;
+  section.source = "Figure 13";
+  section.note = std::string(kMethod) + " load: the swing's peak as a share of the largest engine's maximum load.";
+  for (const int percent : {10, 25, 50, 75, 100}) {
+    const auto scenario = scaled_scenario({fmt::format("workload.peak_load={}", percent / 100.0),
+                                           fmt::format("workload.trough_load={}", percent / 1000.0)});
+    if (!scenario) return std::unexpected(scenario.error());
+    for (const char* recipe : {"triton", "triton-autoscale", "throttllem", "throttllem-autoscale"}) {
+      const auto got = run(*scenario, recipe);
+      if (!got) return std::unexpected(got.error());
+      const auto base = fmt::format("fig13/load{}/{}/", percent, recipe);
+      section.rows.push_back({base + "power", "W", std::nullopt, got->mean_power.value()});
+      section.rows.push_back({base + "e2e_p99", "s", std::nullopt, got->e2e.p99_ms / 1e3});
+    }
+  }
+  return section;
+}
+
+namespace {
+
+constexpr Span kBin = Span::s(120);
+
+/// What Figure 11 draws, by time of arrival or of the sample.
+class Timeline final : public journal::Sink {
+ public:
+  struct Bin {
+    std::int64_t arrivals = 0;
+    Histogram e2e_us;
+    double joules = 0.0;         ///< one-second samples
+    double clock_seconds = 0.0;  ///< MHz s, of instances that decode
+    double busy_seconds = 0.0;
+    std::map<std::int32_t, double> engine_seconds;  ///< by TP
+  };
+
+  explicit Timeline(const std::vector<journal::InstanceFacts>& facts) {
+    for (const auto& f : facts) joined(f);
+  }
+  void joined(const journal::InstanceFacts& facts) override { size_[facts.id] = facts.tensor_parallel; }
+  void outcome(const Outcome& o) override {
+    Bin& bin = at(o.request.arrival);
+    ++bin.arrivals;
+    if (o.fate == Fate::Finished) bin.e2e_us.add(o.e2e().ns() / 1'000);
+  }
+  void sample(const journal::Sample& s) override {
+    if (s.power.value() == 0) return;  // not running
+    Bin& bin = at(s.at);
+    bin.joules += to_watts(s.power).value();
+    bin.engine_seconds[size_[s.instance]] += 1.0;
+    if (s.decode_requests == 0) return;
+    bin.clock_seconds += s.clock.value();
+    bin.busy_seconds += 1.0;
+  }
+  [[nodiscard]] const std::vector<Bin>& bins() const { return bins_; }
+
+ private:
+  Bin& at(Instant when) {
+    const auto i = static_cast<std::size_t>(when.ns() / kBin.ns());
+    if (i >= bins_.size()) bins_.resize(i + 1);
+    return bins_[i];
+  }
+  std::map<InstanceId, std::int32_t> size_;
+  std::vector<Bin> bins_;
+};
+
+}  // namespace
+
+Result<Section> runtime() {
+  Section section;
+  section.source = "Figure 11";
+  section.note = std::string(kMethod) +
+                 " throttllem-autoscale in bins of two minutes: requests/s, engines of each size that draw power "
+                 "(mean number), clock of the decoding ones, power, p99 of E2E of those that arrived.";
+  const auto scenario = scaled_scenario();
+  if (!scenario) return std::unexpected(scenario.error());
+  const auto recipe = config::load_recipe("throttllem-autoscale", {}, project());
+  if (!recipe) return std::unexpected(recipe.error());
+  auto prepared = prepare_run(*scenario, *recipe, data_dir());
+  if (!prepared) return std::unexpected(prepared.error());
+  Timeline timeline(prepared->facts.instances);
+  prepared->setup.sink = &timeline;
+  prepared->setup.sample_period = Span::s(1);
+  (void)sim::simulate(std::move(prepared->setup));
+  const double seconds = kBin.seconds();
+  for (std::size_t i = 0; i < timeline.bins().size(); ++i) {
+    const auto& bin = timeline.bins()[i];
+    const auto base = fmt::format("fig11/minute{:02}/", 2 * i);
+    const auto row = [&](const std::string& name, const char* unit, double ours) {
+      section.rows.push_back({base + name, unit, std::nullopt, ours});
+    };
+    row("rate", "requests/s", static_cast<double>(bin.arrivals) / seconds);
+    for (const std::int32_t size : {1, 2, 4}) {
+      const auto found = bin.engine_seconds.find(size);
+      row(fmt::format("tp{}", size), "engines", found == bin.engine_seconds.end() ? 0.0 : found->second / seconds);
+    }
+    row("clock", "MHz", bin.busy_seconds > 0.0 ? bin.clock_seconds / bin.busy_seconds : 0.0);
+    row("power", "W", bin.joules / seconds);
+    row("e2e_p99", "s", static_cast<double>(bin.e2e_us.quantile(0.99)) / 1e6);
+  }
+  return section;
+}
+
+}  // namespace wattle::apps::reproduce::throttllem
