@@ -28,6 +28,7 @@ struct GatewayFlags {
   double tbt_slo_ms = 0;
   double e2e_slo_ms = 0;
   std::vector<std::string> agents;
+  std::string contract = "nixl";
   std::string journal;
   std::string name = "live";
   double carbon_g_per_kwh = 400;
@@ -111,6 +112,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     options.workers.push_back(*worker);
   }
   options.models = flags.models;
+  options.contract = flags.contract == "sglang" ? live::PdContract::Bootstrap : live::PdContract::Nixl;
   options.threads = flags.threads;
   options.seed = flags.seed;
   options.default_max_tokens = flags.default_max_tokens;
@@ -188,10 +190,18 @@ void add_gateway(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--admin", flags->admin, "HOST:PORT of the admin plane: /metrics, /health, /workers")
       ->capture_default_str();
-  command->add_option("--worker", flags->workers,
-                      "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N]; repeatable. fpm: where it "
-                      "publishes forward-pass metrics; without, its load is inferred from the streams relayed");
+  command->add_option(
+      "--worker", flags->workers,
+      "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT]; repeatable. fpm: where it "
+      "publishes forward-pass metrics; without, its load is inferred from the streams relayed");
   command->add_option("--model", flags->models, "a model name clients may ask for; repeatable")->required();
+  command
+      ->add_option(
+          "--pd-contract", flags->contract,
+          "between prefill and decode engines: nixl (vLLM: prefill, then decode pulls) or sglang (both legs at "
+          "once, meeting at a prefill worker's bootstrap=PORT)")
+      ->check(CLI::IsMember({"nixl", "sglang"}))
+      ->capture_default_str();
   add_fleet_flags(*command, flags->fleet);
   command->get_option("--recipe")->description("Policies by recipe name or file; without it: least assigned");
   command

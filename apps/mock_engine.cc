@@ -30,6 +30,7 @@ struct Flags {
   std::uint64_t seed = 1;
   engine::EngineOptions engine;
   engine::LinkOptions link;
+  Span bootstrap_timeout = Span::s(300);
   bool json = false;
   bool with_parent = false;
 };
@@ -85,6 +86,7 @@ Result<int> serve(Flags flags) {
   options.seed = flags.seed;
   options.kv_bytes_per_token = llm->kv_bytes_per_token();
   options.link = flags.link;
+  options.bootstrap_timeout = flags.bootstrap_timeout;
 
   // Signals are waited for, not handled: blocked before the first thread, so that every thread inherits that.
   sigset_t signals;
@@ -139,7 +141,8 @@ void add_mock_engine(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--llm", flags->llm, "The model it pretends to serve (specs/llms)")->capture_default_str();
   command->add_option("--model", flags->model, "Name of the model in the API; default: that of --llm");
-  command->add_option("--role", flags->role, "colocated, prefill or decode (vLLM's NIXL contract)")
+  command
+      ->add_option("--role", flags->role, "colocated, prefill or decode (vLLM's NIXL contract and SGLang's bootstrap)")
       ->check(CLI::IsMember({"colocated", "prefill", "decode"}))
       ->capture_default_str();
   command->add_option("--tp", flags->tensor_parallel, "Tensor parallelism")
@@ -164,6 +167,12 @@ void add_mock_engine(CLI::App& app, int& exit_code) {
           "prefill: from the last byte of a hand-over leaving to its arrival")
       ->check(CLI::NonNegativeNumber)
       ->default_str("0.5");
+  command
+      ->add_option_function<double>(
+          "--bootstrap-timeout-s", [flags](double s) { flags->bootstrap_timeout = Span::from_seconds(s); },
+          "SGLang's contract: how long one leg waits for the other")
+      ->check(CLI::PositiveNumber)
+      ->default_str("300");
   command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command->add_flag("--die-with-parent", flags->with_parent, "End when the process that started it ends");
   command->callback([flags, &exit_code] {

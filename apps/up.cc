@@ -40,6 +40,7 @@ struct UpFlags {
   std::string duration;
   std::vector<std::string> set;
   std::string out;
+  std::string contract = "nixl";
   std::uint16_t port = 8000;
   std::uint16_t admin_port = 8001;
   bool json = false;
@@ -241,6 +242,8 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
       "agent", "--json", "--nvml", WATTLE_FAKE_NVML_LIBRARY, "--state", (folder_ / "agent-locks").string()};
   std::vector<std::string> gateway{"gateway",
                                    "--json",
+                                   "--pd-contract",
+                                   flags.contract,
                                    "--listen",
                                    fmt::format("127.0.0.1:{}", flags.port),
                                    "--admin",
@@ -268,8 +271,9 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
   for (const auto& made : engines_) {
     agent.insert(agent.end(),
                  {"--engine", fmt::format("{}={}@{}", made.fpm, fmt::join(made.gpus, ","), role_name(made.role))});
-    gateway.insert(gateway.end(), {"--worker", fmt::format("{}={},fpm={},tp={}", made.url, role_name(made.role),
-                                                           made.fpm, made.gpus.size())});
+    gateway.insert(gateway.end(),
+                   {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", made.url, role_name(made.role), made.fpm,
+                                            made.gpus.size(), made.url.substr(made.url.rfind(':') + 1))});
   }
   const auto agent_line = launch("agent", agent);
   if (!agent_line) return std::unexpected(agent_line.error());
@@ -488,6 +492,9 @@ void add_up(CLI::App& app, int& exit_code) {
   command->add_option(
       "--out", flags->out,
       "run directory for `wattle report`: decisions, requests with their energy, power and clocks over time");
+  command->add_option("--pd-contract", flags->contract, "between prefill and decode engines")
+      ->check(CLI::IsMember({"nixl", "sglang"}))
+      ->capture_default_str();
   command->add_option("--port", flags->port, "of the gateway on 127.0.0.1; 0 takes a free one")->capture_default_str();
   command->add_option("--admin-port", flags->admin_port, "of its admin plane")->capture_default_str();
   command->add_flag("--json", flags->json, "no table; one JSON object at the end");

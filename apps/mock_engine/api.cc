@@ -53,6 +53,10 @@ std::int64_t prompt_tokens(const json& value) {
   return bytes;
 }
 
+/// SGLang's --disaggregation-bootstrap-port, where a request says none.
+constexpr std::int64_t kBootstrapPort = 8998;
+std::string room_key(const std::string& room) { return "room " + room; }
+
 /// Whole number under a key, `missing` where there is none; -1 when it is something else or below 1.
 std::int64_t positive(const json& body, const char* key, std::int64_t missing) {
   const auto found = body.find(key);
@@ -92,6 +96,7 @@ struct MockApi::Flight {
   std::uint16_t pull_port = 0;
   std::string pull_id;
   std::string pull_body;
+  std::string room;  ///< SGLang's contract: where both legs meet
 
   [[nodiscard]] const char* finish_reason() const { return output >= max_tokens ? "length" : "stop"; }
   [[nodiscard]] json usage() const {
@@ -213,23 +218,49 @@ void MockApi::completion(const std::shared_ptr<Exchange>& exchange, bool chat) {
       flight->pull_id = kv->value("remote_request_id", std::string());
     }
   }
+  if (const auto meeting = body.find("bootstrap_room"); meeting != body.end() && options_.role != Role::Colocated) {
+    const auto host = body.find("bootstrap_host");
+    const auto port = positive(body, "bootstrap_port", kBootstrapPort);
+    if (!meeting->is_number_unsigned() || host == body.end() || !host->is_string() || port < 1 || port > 65535) {
+      return bad("needs bootstrap_host, bootstrap_port (or null) and bootstrap_room", "bootstrap_room");
+    }
+    flight->room = meeting->dump();
+    if (options_.role == Role::Prefill) {
+      flight->to_be_pulled = true;
+    } else {
+      flight->pull_host = host->get<std::string>();
+      flight->pull_port = static_cast<std::uint16_t>(port);
+    }
+  }
   exchange->on_gone([this, tag = flight->tag, alive = alive_] {
     // Not from within the engine: it may be the very write of a token that finds the client gone.
     loop_.post([this, tag, alive] {
-      if (!*alive) return;
-      const auto found = flights_.find(tag);
-      if (found == flights_.end()) {
-        if (fetching_.contains(tag)) gone_while_fetching_.insert(tag);
-        return;
-      }
-      found->second->gone = true;
-      engine_->cancel(tag);
+      if (*alive) client_gone(tag);
     });
   });
-  if (!flight->pull_id.empty() && flight->pull_port != 0) {
+  if ((!flight->pull_id.empty() || !flight->room.empty()) && flight->pull_port != 0) {
     fetch_kv(std::move(flight));
   } else {
     start(std::move(flight));
+  }
+}
+
+void MockApi::client_gone(engine::Tag tag) {
+  if (const auto fetch = fetching_.extract(tag)) {
+    ++metrics_.finished_abort;
+    if (fetch.mapped()) fetch.mapped()->cancel();  // the prefill side hears of it
+    return;
+  }
+  const auto found = flights_.find(tag);
+  if (found == flights_.end()) return;
+  Flight& flight = *found->second;
+  flight.gone = true;
+  if (flight.room.empty()) {
+    engine_->cancel(tag);
+  } else if (options_.role == Role::Prefill) {
+    give_up_kv(tag, "the prefill leg was cancelled");
+  } else {
+    engine_->cancel(tag);
   }
 }
 
@@ -278,21 +309,23 @@ class MockApi::Pull final : public live::ResponseHandler {
 
 void MockApi::fetch_kv(std::unique_ptr<Flight> unique) {
   std::shared_ptr<Flight> flight = std::move(unique);
-  fetching_.insert(flight->tag);
+  fetching_[flight->tag] = nullptr;
   auto endpoint = live::resolve_endpoint(fmt::format("http://{}:{}", flight->pull_host, flight->pull_port),
                                          "kv_transfer_params.remote_host");
   if (!endpoint) return kv_arrived(flight, false);
   if (!client_) client_ = std::make_unique<live::HttpClient>(loop_, live::ClientOptions{});
-  flight->pull_body = json({{"remote_request_id", flight->pull_id}}).dump();
-  client_->send(std::make_shared<live::Endpoint>(std::move(*endpoint)), "POST", "/wattle/kv_pull",
-                "Content-Type: application/json\r\n", flight->pull_body, std::make_shared<Pull>(*this, flight));
+  flight->pull_body = flight->room.empty() ? json({{"remote_request_id", flight->pull_id}}).dump()
+                                           : fmt::format(R"({{"bootstrap_room":{}}})", flight->room);
+  fetching_[flight->tag] =
+      client_->send(std::make_shared<live::Endpoint>(std::move(*endpoint)), "POST", "/wattle/kv_pull",
+                    "Content-Type: application/json\r\n", flight->pull_body, std::make_shared<Pull>(*this, flight));
 }
 
 void MockApi::kv_arrived(std::shared_ptr<Flight> flight, bool ok) {
   fetching_.erase(flight->tag);
-  if (gone_while_fetching_.erase(flight->tag) > 0) {
-    ++metrics_.finished_abort;
-    return;
+  if (!ok && !flight->room.empty()) {  // SGLang has nothing to fall back on
+    ++metrics_.rejected;
+    return refuse(flight->exchange, 500, "KV transfer failed: the prefill side did not deliver");
   }
   flight->kv_ready = ok;  // not there: recompute, as vLLM's kv_load_failure_policy does
   start(std::make_unique<Flight>(std::move(*flight)));
@@ -300,21 +333,92 @@ void MockApi::kv_arrived(std::shared_ptr<Flight> flight, bool ok) {
 
 void MockApi::pull(const std::shared_ptr<Exchange>& exchange) {
   const json body = json::parse(exchange->body(), nullptr, false);
-  const auto held = body.is_object() ? held_kv_.find(body.value("remote_request_id", std::string())) : held_kv_.end();
+  const auto room = body.is_object() ? body.find("bootstrap_room") : body.end();
+  const bool in_room = body.is_object() && room != body.end() && room->is_number_unsigned();
+  const std::string key = in_room            ? room_key(room->dump())
+                          : body.is_object() ? body.value("remote_request_id", std::string())
+                                             : "";
+  const auto held = held_kv_.find(key);
+  if (held == held_kv_.end() && in_room) {
+    if (!in_rooms_.emplace(key, exchange).second) return refuse(exchange, 409, "somebody waits in that room already");
+    const auto leave = [this, key, exchange, alive = alive_](int status, const char* what) {
+      if (!*alive) return;
+      const auto waiting = in_rooms_.find(key);
+      if (waiting == in_rooms_.end() || waiting->second != exchange) return;
+      in_rooms_.erase(waiting);
+      if (status != 0) refuse(exchange, status, what);
+    };
+    exchange->on_gone([leave] { leave(0, ""); });
+    loop_.after(options_.bootstrap_timeout, [leave] { leave(504, "no prefill came to that room"); });
+    return;
+  }
   if (held == held_kv_.end()) return refuse(exchange, 404, "no KV is held under that id");
   const engine::Tag tag = held->second;
   held_kv_.erase(held);
+  transfer(tag, exchange);
+}
+
+/// One transfer after the other over the link; the prefill leg of SGLang's contract is answered when it is over.
+void MockApi::transfer(engine::Tag tag, const std::shared_ptr<Exchange>& puller) {
   const auto found = flights_.find(tag);
   const double bytes = options_.kv_bytes_per_token * found->second->prompt;
   const Instant now = steady_now();
   const double bandwidth = options_.link.bandwidth_bytes_per_s;
   link_free_ = std::max(link_free_, now) + Span::from_seconds(bandwidth > 0 ? bytes / bandwidth : 0.0);
-  loop_.after(link_free_ + options_.link.latency - now, [this, tag, exchange, alive = alive_] {
-    if (!*alive) return;
-    flights_.erase(tag);
+  const bool in_room = !found->second->room.empty();
+  if (in_room) {
+    puller->on_gone([this, tag, alive = alive_] {
+      loop_.post([this, tag, alive] {
+        if (*alive) give_up_kv(tag, "KV transfer failed: the decode side has gone");
+      });
+    });
+  }
+  loop_.after(link_free_ + options_.link.latency - now, [this, tag, puller, in_room, alive = alive_] {
+    if (!*alive || !flights_.contains(tag)) return;
+    if (in_room) {
+      finish(tag);
+    } else {
+      flights_.erase(tag);
+    }
     engine_->release(tag);
-    exchange->respond(200, kJson, "{}");
+    puller->respond(200, kJson, "{}");
   });
+}
+
+/// A prefilled request waits for its decode side, or finds it waiting.
+void MockApi::open_room(engine::Tag tag) {
+  const std::string key = room_key(flights_.at(tag)->room);
+  if (const auto waiting = in_rooms_.extract(key)) return transfer(tag, waiting.mapped());
+  held_kv_[key] = tag;
+  loop_.after(options_.bootstrap_timeout, [this, key, tag, alive = alive_] {
+    const auto held = *alive ? held_kv_.find(key) : held_kv_.end();
+    if (*alive && held != held_kv_.end() && held->second == tag) {
+      give_up_kv(tag, "KV transfer failed: no decode side came");
+    }
+  });
+}
+
+/// The prefill side of SGLang's contract ends without a hand-over; whoever waits for it is told at once.
+void MockApi::give_up_kv(engine::Tag tag, const char* why) {
+  const auto found = flights_.find(tag);
+  if (found == flights_.end()) return;
+  const std::unique_ptr<Flight> flight = std::move(found->second);
+  flights_.erase(found);
+  const std::string key = room_key(flight->room);
+  if (const auto waiting = in_rooms_.extract(key)) refuse(waiting.mapped(), 410, why);
+  if (const auto held = held_kv_.find(key); held != held_kv_.end() && held->second == tag) held_kv_.erase(held);
+  ++metrics_.finished_abort;
+  if (flight->sent > 0) {
+    engine_->release(tag);
+  } else {
+    engine_->cancel(tag);
+  }
+  if (flight->gone) return;
+  if (flight->stream && flight->sent > 0) {
+    flight->exchange->drop();
+  } else {
+    refuse(flight->exchange, 500, why);
+  }
 }
 
 void MockApi::send_token(Flight& flight) {
@@ -353,7 +457,8 @@ void MockApi::on_event(const engine::Event& event) {
   switch (event.kind) {
     case engine::EventKind::FirstToken:
       if (!flight.kv_ready) send_token(flight);
-      if (flight.to_be_pulled) answer_prefill(event.tag);
+      if (flight.to_be_pulled && flight.room.empty()) answer_prefill(event.tag);
+      if (flight.to_be_pulled && !flight.room.empty()) open_room(event.tag);
       break;
     case engine::EventKind::Finished:
       finish(event.tag);

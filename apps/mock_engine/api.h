@@ -1,10 +1,10 @@
 #pragma once
 // OpenAI's API in front of a RealTimeEngine, as vLLM serves it: completions, chat, models, health, metrics, and both
-// sides of the NIXL pull contract. All on one loop.
+// sides of two prefill/decode contracts: vLLM's NIXL pull (kv_transfer_params) and SGLang's bootstrap (bootstrap_room),
+// whose meeting place is our own port. All on one loop.
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/random.h"
 #include "live/transport/client.h"
@@ -28,6 +28,8 @@ struct MockApiOptions {
   double kv_bytes_per_token = 131072.0;
   engine::LinkOptions link;  ///< prefill: hand-over of KV, one transfer after the other
   Span kv_lease = Span::s(30);
+  /// SGLang's contract: how long either leg waits for the other.
+  Span bootstrap_timeout = Span::s(300);
 };
 
 class MockApi final : public RealTimeEngine::Listener {
@@ -55,6 +57,10 @@ class MockApi final : public RealTimeEngine::Listener {
   void send_token(Flight& flight);
   void finish(engine::Tag tag);
   void answer_prefill(engine::Tag tag);
+  void client_gone(engine::Tag tag);
+  void open_room(engine::Tag tag);
+  void transfer(engine::Tag tag, const std::shared_ptr<live::Exchange>& puller);
+  void give_up_kv(engine::Tag tag, const char* why);
   std::int32_t draw_output_tokens();
 
   live::Loop& loop_;
@@ -65,9 +71,9 @@ class MockApi final : public RealTimeEngine::Listener {
   EngineMetrics metrics_;
   std::unique_ptr<live::HttpClient> client_;
   std::unordered_map<engine::Tag, std::unique_ptr<Flight>> flights_;
-  std::unordered_map<std::string, engine::Tag> held_kv_;  ///< prefilled, waiting to be pulled
-  std::unordered_set<engine::Tag> fetching_;              ///< decode legs whose KV is on its way
-  std::unordered_set<engine::Tag> gone_while_fetching_;   ///< of these, the ones whose client has left
+  std::unordered_map<std::string, engine::Tag> held_kv_;                       ///< prefilled, waiting to be pulled
+  std::unordered_map<std::string, std::shared_ptr<live::Exchange>> in_rooms_;  ///< pulls that came before their prefill
+  std::unordered_map<engine::Tag, std::shared_ptr<live::Call>> fetching_;      ///< decode legs whose KV is on its way
   Instant link_free_;
   engine::Tag next_tag_ = 1;
   std::uint64_t next_id_ = 1;

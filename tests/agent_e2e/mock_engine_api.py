@@ -1,9 +1,11 @@
 """The mock engine as a client sees it: OpenAI's API, vLLM's metrics, errors, cancel on disconnect, and both sides of the
-NIXL prefill/decode contract."""
+NIXL and bootstrap prefill/decode contracts."""
 import argparse
 import http.client
 import json
 import tempfile
+import threading
+import time
 import urllib.parse
 
 from processes import PATIENCE_S, Processes, eventually, get, metric, post
@@ -82,6 +84,51 @@ def hand_over(prefill: str, decode: str) -> None:
     assert metric(decode, "wattle_mock_engine_steps_total") == 19 + 20
 
 
+def meet(prefill: str, decode: str) -> None:
+    """SGLang's contract: both legs at once, either may come first."""
+    port = int(prefill.rsplit(":", 1)[1])
+    body = {"prompt": [5] * 1000, "max_tokens": 20, "ignore_eos": True, "bootstrap_host": "127.0.0.1", "bootstrap_port": port}
+    held = lambda: metric(prefill, "vllm:kv_cache_usage_perc")
+    steps = metric(decode, "wattle_mock_engine_steps_total")
+    for room, first, second in ((2**63 - 1, prefill, decode), (7, decode, prefill)):
+        legs = {}
+        leg = lambda url: legs.__setitem__(url, post(url + "/v1/completions", dict(body, bootstrap_room=room)))
+        threads = [threading.Thread(target=leg, args=(url,)) for url in (first, second)]
+        threads[0].start()
+        if first == prefill:
+            eventually("the KV waits in its room", lambda: held() > 0)
+        else:
+            time.sleep(0.2)
+        threads[1].start()
+        for thread in threads:
+            thread.join()
+        assert legs[prefill][0] == 200 and legs[prefill][1]["usage"]["completion_tokens"] == 1, legs
+        assert legs[decode][0] == 200 and legs[decode][1]["usage"]["completion_tokens"] == 20, legs
+        eventually("the KV is freed", lambda: held() == 0)
+    assert metric(decode, "wattle_mock_engine_steps_total") == steps + 2 * 19, "no prompt is computed twice"
+
+    # One leg alone: it waits, and when it is cancelled the other side hears of it at once.
+    def alone(url: str, room: int) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection(urllib.parse.urlparse(url).netloc, timeout=PATIENCE_S)
+        connection.request("POST", "/v1/completions", json.dumps(dict(body, bootstrap_room=room)), {"Content-Type": "application/json"})
+        return connection
+
+    waiting = alone(prefill, 8)
+    eventually("it holds its KV", lambda: held() > 0)
+    waiting.close()
+    eventually("and lets go when nobody wants it", lambda: held() == 0)
+    told = alone(decode, 9)
+    time.sleep(0.2)
+    cancelled = alone(prefill, 9)  # by now the decode side waits in the room; whether this leg computes already or not
+    cancelled.close()
+    answer = told.getresponse()
+    assert answer.status in (200, 500), answer.status  # 200 when the hand-over was faster than the cancellation
+    answer.read()
+    assert post(decode + "/v1/completions", dict(body, bootstrap_room=-1))[0] == 400
+    assert post(decode + "/v1/completions", dict(body, bootstrap_room=1, bootstrap_port=1))[0] == 500, "nobody there"
+    eventually("nothing is left behind", lambda: held() == 0 and metric(decode, "vllm:num_requests_running") == 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wattle", required=True)
@@ -95,6 +142,7 @@ def main() -> None:
             _, prefill = processes.start("mock-engine", "--role", "prefill", "--gpus", "0", "--id", "p0", "--die-with-parent")
             _, decode = processes.start("mock-engine", "--role", "decode", "--gpus", "1", "--id", "d0", "--die-with-parent")
             hand_over(prefill["url"], decode["url"])
+            meet(prefill["url"], decode["url"])
         finally:
             processes.end()
 

@@ -55,7 +55,9 @@ void Core::start(const Request& request, InstanceId instance, Instant now) {
   flight.prefill = instance;
   // Colocated until a hand-over says otherwise.
   if (instances()[static_cast<std::size_t>(instance.value())].role == Role::Colocated) flight.decode = instance;
+  const RequestId id = request.id;
   port_.start(request, instance, now);
+  if (options_.both_legs_at_once) dispatcher_.bind_decode(id, now);
 }
 
 void Core::hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant now) {

@@ -29,6 +29,8 @@ class CorePort {
 struct CoreOptions {
   Slo slo;
   std::int64_t max_requests = 4096;  ///< held and in flight together; beyond, Refusal::Busy
+  /// Both legs of a request are bound and sent at once (SGLang); else decode is bound when prefill ends.
+  bool both_legs_at_once = false;
 };
 
 /// arrived = finished + rejected + failed + cancelled + in_flight, always; held requests count as in flight here.

@@ -6,8 +6,10 @@
 #include <array>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "live/clock.h"
+#include "live/gateway/leg_bootstrap.h"
 #include "live/gateway/leg_nixl.h"
 
 namespace wattle::live {
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::size_t kUnsentMax = 256 * 1024;  ///< a slower client stops us reading from the engine
 constexpr std::size_t kPrefillAnswerMax = 4 << 20;
+constexpr std::size_t kPrefillErrorMax = 64 * 1024;
 constexpr std::size_t kCarry = 512;
 
 /// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, and those that would change the answer's encoding.
@@ -50,6 +53,7 @@ Flight::Flight(FlightDeck& deck, std::shared_ptr<Exchange> exchange, const Compl
       request_(request),
       path_(asked.path),
       stream_(asked.stream),
+      prompts_(asked.prompts),
       tally_(deck.itl_slo) {
   const HeaderFields& fields = exchange_->headers();
   request_id_ = fields.get("X-Request-Id");
@@ -74,18 +78,21 @@ void Flight::take_off() {
   const auto self = shared_from_this();
   exchange_->on_gone([self] {
     if (self->over_) return;
-    // Prefill: the engine stops. Decode: the prefill side's blocks go back when its lease ends; no second cancel.
+    // Prefill: the engine stops. Decode: the prefill side's blocks go back when its lease ends; no second cancel. Both
+    // at once: both stop, unless the KV has been handed over.
     if (self->call_) self->call_->cancel();
+    if (self->tally_.count() == 0) self->drop_prefill_leg();
     self->now_fresh_ = false;
     self->end(Fate::Cancelled, "the client went away");
   });
   deck_.control.arrive(request_, self);
 }
 
+std::string_view Flight::target() const { return path_ == ApiPath::Chat ? "/v1/chat/completions" : "/v1/completions"; }
+
 void Flight::send(std::string_view body) {
-  const std::string_view target = path_ == ApiPath::Chat ? "/v1/chat/completions" : "/v1/completions";
   status_ = 0;
-  call_ = deck_.client.send(worker_->endpoint, "POST", target, headers_, body, shared_from_this());
+  call_ = deck_.client.send(worker_->endpoint, "POST", target(), headers_, body, shared_from_this());
 }
 
 void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
@@ -98,6 +105,10 @@ void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
     return send(exchange_->body());
   }
   leg_ = Leg::Prefill;
+  if (deck_.contract == PdContract::Bootstrap) {
+    prefill_worker_ = worker;  // sent together with decode, whose instance is on its way to us
+    return;
+  }
   auto body = nixl::prefill_body(exchange_->body());
   if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
   leg_body_ = std::move(*body);
@@ -107,9 +118,11 @@ void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
 void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
   if (over_) return;
   worker_ = decode;
+  if (prefill_worker_) prefill_seat_.wait_at(prefill_worker_, request_.prompt_tokens);
   seat_.wait_at(decode, 0);
   if (!stream_) deck_.control.unseen(request_.id);
   leg_ = Leg::Final;
+  if (prefill_worker_) return send_both();
   const std::string params = nixl::transfer_params(std::move(answer_));
   if (params.empty()) {
     deck_.metrics.missing_transfer_params();
@@ -118,6 +131,90 @@ void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
   leg_body_ = nixl::decode_body(exchange_->body(), params);
   send(leg_body_);
 }
+
+// ---- both legs at once ---------------------------------------------------------------------------------------------
+
+void Flight::send_both() {
+  const std::string& host_port = prefill_worker_->endpoint->host_port;
+  std::vector<std::uint64_t> rooms(static_cast<std::size_t>(prompts_));
+  for (auto& room : rooms) room = deck_.rooms();
+  auto body = bootstrap::body_for_both(exchange_->body(), host_port.substr(0, host_port.rfind(':')),
+                                       prefill_worker_->bootstrap_port, rooms);
+  if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
+  both_body_ = std::make_shared<const std::string>(std::move(*body));
+  prefill_leg_ = std::make_shared<PrefillLeg>(shared_from_this(), both_body_);
+  prefill_leg_->send(deck_.client, prefill_worker_->endpoint, target(), headers_);
+  send(*both_body_);
+}
+
+void Flight::prefill_over() {
+  prefill_seat_.leave();
+  if (!prefill_worker_) return;
+  prefill_worker_.reset();
+  deck_.control.prefill_done(request_.id);
+}
+
+void Flight::drop_prefill_leg() {
+  if (const auto leg = std::exchange(prefill_leg_, nullptr)) leg->cancel();
+}
+
+void Flight::prefill_leg_done() {
+  prefill_leg_.reset();
+  if (!over_) prefill_over();
+}
+
+void Flight::prefill_leg_refused(int status, const std::string& answer) {
+  prefill_leg_.reset();
+  if (over_ || tally_.count() > 0) return;
+  now_fresh_ = false;
+  if (call_) call_->cancel();  // it would wait for KV that never comes
+  call_.reset();
+  if (begun_ || status < 400) return fail(502, "the prefill engine refused", "the prefill engine refused the request");
+  status_ = status;
+  exchange_->respond(status, "application/json", answer, "X-Request-Id: " + request_id_ + "\r\n");
+  end(status / 100 == 4 ? Fate::Rejected : Fate::Failed, "the prefill engine answered with an error");
+}
+
+void Flight::prefill_leg_failed(CallFailure failure) {
+  prefill_leg_.reset();
+  if (over_) return;
+  deck_.metrics.worker_failure(prefill_worker_ ? prefill_worker_->endpoint->url : "prefill");
+  if (failure == CallFailure::Connect && prefill_worker_) deck_.worker_down(prefill_worker_->id);
+  if (tally_.count() > 0) return;  // the KV has been handed over: decode does not need it any more
+  now_fresh_ = false;
+  if (call_) call_->cancel();
+  call_.reset();
+  fail(502, "the prefill engine failed", fmt::format("the prefill engine failed: {}", text_of(failure)));
+}
+
+void PrefillLeg::send(HttpClient& client, const std::shared_ptr<const Endpoint>& endpoint, std::string_view target,
+                      std::string_view headers) {
+  call_ = client.send(endpoint, "POST", target, headers, *body_, shared_from_this());
+}
+
+void PrefillLeg::cancel() {
+  flight_.reset();
+  if (call_) call_->cancel();
+  call_.reset();
+}
+
+void PrefillLeg::on_body(std::string_view bytes) {
+  if (status_ != 200 && error_.size() < kPrefillErrorMax) error_.append(bytes.substr(0, kPrefillErrorMax));
+}
+
+void PrefillLeg::on_end() {
+  call_.reset();
+  const auto flight = std::exchange(flight_, nullptr);
+  if (!flight) return;
+  status_ == 200 ? flight->prefill_leg_done() : flight->prefill_leg_refused(status_, error_);
+}
+
+void PrefillLeg::on_failure(CallFailure failure) {
+  call_.reset();
+  if (const auto flight = std::exchange(flight_, nullptr)) flight->prefill_leg_failed(failure);
+}
+
+// --------------------------------------------------------------------------------------------------------------------
 
 void Flight::on_refuse(Refusal refusal, const char* reason) {
   if (over_) return;
@@ -138,6 +235,7 @@ void Flight::on_head(int status, const HeaderFields& headers, std::int64_t conte
   if (over_) return;
   status_ = status;
   if (leg_ == Leg::Prefill && status == 200) return;
+  if (status != 200) drop_prefill_leg();
   leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
   const std::string_view type = headers.get("Content-Type");
   events_ = status == 200 && type.starts_with("text/event-stream");
@@ -211,6 +309,7 @@ void Flight::token_came() {
     ++untold_tokens_;
     return;
   }
+  prefill_over();
   seat_.decode(request_.prompt_tokens + 1);
   deck_.control.first_token(request_.id);
 }
@@ -275,6 +374,10 @@ void Flight::fail(int status, const char* reason, std::string_view message) {
 void Flight::end(Fate fate, const char* reason) {
   over_ = true;
   seat_.leave();
+  prefill_seat_.leave();
+  if (fate == Fate::Failed && tally_.count() == 0) drop_prefill_leg();  // one leg dead: the other at once
+  if (prefill_leg_) prefill_leg_->detach();
+  prefill_leg_.reset();
   exchange_.reset();
   call_.reset();
   if (fate != Fate::Cancelled) deck_.metrics.answered(status_);

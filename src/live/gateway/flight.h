@@ -2,6 +2,7 @@
 // One request on the data plane: relays an engine's answer to the client, counts tokens, ends in exactly one way.
 // Everything happens on the exchange's loop.
 #include <memory>
+#include <random>
 #include <string>
 
 #include "live/gateway/metrics.h"
@@ -22,6 +23,34 @@ struct FlightDeck {
   GatewayMetrics& metrics;
   std::optional<Span> itl_slo;
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
+  PdContract contract = PdContract::Nixl;
+  std::mt19937_64 rooms;  ///< bootstrap rooms must not meet those of another gateway, or of our last life
+};
+
+class Flight;
+
+/// SGLang's prefill leg, beside the decode leg that the client gets. It may outlive its flight: once the KV has been
+/// handed over, nobody's leaving may stop it.
+class PrefillLeg final : public ResponseHandler, public std::enable_shared_from_this<PrefillLeg> {
+ public:
+  PrefillLeg(std::shared_ptr<Flight> flight, std::shared_ptr<const std::string> body)
+      : flight_(std::move(flight)), body_(std::move(body)) {}
+  void send(HttpClient& client, const std::shared_ptr<const Endpoint>& endpoint, std::string_view target,
+            std::string_view headers);
+  void detach() { flight_.reset(); }
+  void cancel();
+
+  void on_head(int status, const HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view bytes) override;
+  void on_end() override;
+  void on_failure(CallFailure failure) override;
+
+ private:
+  std::shared_ptr<Flight> flight_;  ///< until one of the two is over
+  std::shared_ptr<const std::string> body_;
+  std::shared_ptr<Call> call_;
+  int status_ = 0;
+  std::string error_;  ///< what it answers when that is not 200
 };
 
 class Flight final : public Passenger, public ResponseHandler, public std::enable_shared_from_this<Flight> {
@@ -41,12 +70,20 @@ class Flight final : public Passenger, public ResponseHandler, public std::enabl
   void on_end() override;
   void on_failure(CallFailure failure) override;
 
+  // What became of the prefill leg beside us.
+  void prefill_leg_done();
+  void prefill_leg_refused(int status, const std::string& answer);
+  void prefill_leg_failed(CallFailure failure);
+
  private:
   enum class Leg : std::uint8_t { None, Prefill, Final };
 
+  [[nodiscard]] std::string_view target() const;
   void send(std::string_view body);
   void relay_events(std::string_view bytes);
-  void prefill_answered();
+  void send_both();
+  void prefill_over();
+  void drop_prefill_leg();
   void token_came();
   void fail(int status, const char* reason, std::string_view message);
   void end(Fate fate, const char* reason);
@@ -58,10 +95,15 @@ class Flight final : public Passenger, public ResponseHandler, public std::enabl
   Request request_;
   ApiPath path_;
   bool stream_;
-  std::string headers_;     ///< sent upstream on every leg
+  std::string headers_;  ///< sent upstream on every leg
+  std::int64_t prompts_;
   std::string request_id_;  ///< X-Request-Id, the client's or ours
   std::shared_ptr<const Worker> worker_;
   StreamSeat seat_;
+  std::shared_ptr<const Worker> prefill_worker_;  ///< of the leg beside us
+  std::shared_ptr<PrefillLeg> prefill_leg_;       ///< while it runs
+  StreamSeat prefill_seat_;
+  std::shared_ptr<const std::string> both_body_;
   std::int64_t untold_tokens_ = 0;  ///< relayed and not yet in seat_
   std::shared_ptr<Call> call_;
   Leg leg_ = Leg::None;

@@ -8,6 +8,7 @@
 #include <future>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "live/clock.h"
 #include "live/gateway/flight.h"
@@ -85,13 +86,19 @@ struct Gateway::Impl {
   std::unique_ptr<HttpServer> admin;
   bool stopped = false;
 
+  static CoreOptions core_options(const GatewayOptions& o) {
+    CoreOptions core = o.core;
+    core.both_legs_at_once = o.contract == PdContract::Bootstrap;
+    return core;
+  }
+
   Impl(const GatewayOptions& o, GatewayPolicies policies, std::unique_ptr<AgentLinks> links, journal::Sink& sink)
       : options(o),
         pool(std::max(1, o.threads)),
         agents(std::move(links)),
         intensity(carbon::IntensitySeries::constant(o.carbon_intensity)),
         ledger(agents ? std::make_unique<LiveLedger>(intensity, sink) : nullptr),
-        control(std::move(policies.dispatch), o.seed, o.core,
+        control(std::move(policies.dispatch), o.seed, core_options(o),
                 {{o.lost_after}, policies.clocks.empty() ? nullptr : agents.get(), ledger.get()},
                 ledger ? static_cast<journal::Sink&>(*ledger) : sink),
         clocks(std::move(policies.clocks)) {}
@@ -117,7 +124,7 @@ struct Gateway::Impl {
         clock.mode = hosted.mode;
         clock.beliefs = hosted.beliefs;
       }
-      id = control.add_worker(view, shared, std::move(clock), !wanted.step_reports.empty(), now);
+      id = control.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), now);
       workers.push_back({control.worker(id), wanted, 0, false, false});
       if (!options.probe_health) set_up(core, id, true, now);
     });
@@ -231,8 +238,8 @@ struct Gateway::Impl {
                        "invalid_request_error", "n", "unsupported_value"});
       }
       if (asked->has_kv_params) {
-        return refuse({400, "kv_transfer_params is set by the gateway", "invalid_request_error", "kv_transfer_params",
-                       "unsupported_value"});
+        return refuse({400, "kv_transfer_params and bootstrap_* are set by the gateway", "invalid_request_error",
+                       "kv_transfer_params", "unsupported_value"});
       }
     }
     Request request;
@@ -407,6 +414,12 @@ struct Gateway::Impl {
       if (!fpm->is_string()) return refuse("step_reports", "step_reports must be an endpoint like tcp://host:port");
       wanted.step_reports = fpm->get<std::string>();
     }
+    if (const auto port = body.find("bootstrap_port"); port != body.end() && !port->is_null()) {
+      if (!port->is_number_unsigned() || port->get<std::uint64_t>() < 1 || port->get<std::uint64_t>() > 65535) {
+        return refuse("bootstrap_port", "bootstrap_port must be a port");
+      }
+      wanted.bootstrap_port = port->get<std::uint16_t>();
+    }
     const auto id = add_worker(wanted, "url");
     if (!id) return refuse("url", id.error().message());
     if (!wanted.step_reports.empty()) {
@@ -446,10 +459,10 @@ struct Gateway::Impl {
   Result<void> listen() {
     for (int i = 0; i < pool.size(); ++i) {
       run_on(pool.at(i), [&] { clients.push_back(std::make_unique<HttpClient>(pool.at(i), options.client)); });
-      decks.push_back(std::make_unique<FlightDeck>(
-          FlightDeck{*clients.back(), control, metrics, options.core.slo.itl, [this](InstanceId id) {
-                       control.run([this, id](Core& core, Instant now) { set_up(core, id, false, now); });
-                     }}));
+      decks.push_back(std::make_unique<FlightDeck>(FlightDeck{
+          *clients.back(), control, metrics, options.core.slo.itl,
+          [this](InstanceId id) { control.run([this, id](Core& core, Instant now) { set_up(core, id, false, now); }); },
+          options.contract, std::mt19937_64(std::random_device{}())}));
     }
     auto data = HttpServer::listen(
         pool, options.listen,
@@ -573,13 +586,20 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
     const std::string_view value = part.substr(std::min(part.find('=') + 1, part.size()));
     if (part.starts_with("fpm=") && !value.empty()) {
       out.step_reports = value;
-    } else if (part.starts_with("tp=")) {
-      const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), out.tensor_parallel);
-      if (ec != std::errc() || end != value.data() + value.size() || out.tensor_parallel < 1) {
-        return wrong(value, "tp must be a whole number above 0");
+    } else if (part.starts_with("tp=") || part.starts_with("bootstrap=")) {
+      const bool tp = part.front() == 't';
+      std::int32_t number = 0;
+      const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), number);
+      if (ec != std::errc() || end != value.data() + value.size() || number < 1 || (!tp && number > 65535)) {
+        return wrong(value, tp ? "tp must be a whole number above 0" : "bootstrap must be a port");
+      }
+      if (tp) {
+        out.tensor_parallel = number;
+      } else {
+        out.bootstrap_port = static_cast<std::uint16_t>(number);
       }
     } else {
-      return wrong(part, "after the role come fpm=ENDPOINT and tp=N");
+      return wrong(part, "after the role come fpm=ENDPOINT, tp=N and bootstrap=PORT");
     }
   }
   return out;

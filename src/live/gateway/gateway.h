@@ -2,6 +2,7 @@
 // An OpenAI-compatible gateway over a fleet of engines. Data plane (/v1, /health) and admin plane (/metrics, /health,
 // /workers) are separate listeners. Every decision is the control core's (core.h); here bytes are moved.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "control/throttle.h"
 #include "live/gateway/agent_links.h"
 #include "live/gateway/core.h"
+#include "live/gateway/worker.h"
 #include "live/transport/client.h"
 #include "live/transport/server.h"
 
@@ -21,8 +23,9 @@ struct WorkerOptions {
   Role role = Role::Colocated;
   std::int32_t tensor_parallel = 1;
   double weight = 1.0;
-  std::string step_reports;             ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
-  std::int64_t kv_capacity_tokens = 0;  ///< believed; 0 = not known
+  std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
+  std::int64_t kv_capacity_tokens = 0;          ///< believed; 0 = not known
+  std::optional<std::uint16_t> bootstrap_port;  ///< prefill under PdContract::Bootstrap; none: the engines' default
 };
 
 /// What decides.
@@ -43,6 +46,7 @@ struct GatewayOptions {
   int threads = 2;
   std::vector<std::string> models;  ///< names clients may ask for
   std::vector<WorkerOptions> workers;
+  PdContract contract = PdContract::Nixl;
   CoreOptions core;
   Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
@@ -55,7 +59,7 @@ struct GatewayOptions {
   bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
 };
 
-/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N].
+/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT].
 Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
 class Gateway {

@@ -22,11 +22,13 @@ constexpr int kDepthMax = 64;
 struct Measure {
   std::int64_t string_bytes = 0;
   std::int64_t numbers = 0;
+  std::int64_t items = 0;  ///< strings and arrays right below the top
 
   simdjson::error_code walk(od::value value, int depth) {
     if (depth > kDepthMax) return simdjson::DEPTH_ERROR;
     od::json_type type{};
     if (const auto e = value.type().get(type)) return e;
+    if (depth == 1 && (type == od::json_type::string || type == od::json_type::array)) ++items;
     switch (type) {
       case od::json_type::array: {
         od::array array;
@@ -162,7 +164,7 @@ std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const s
       }
       if (wins) out.max_tokens = static_cast<std::int32_t>(tokens);
     } else {
-      if (key == "kv_transfer_params") out.has_kv_params = true;
+      if (key == "kv_transfer_params" || key.starts_with("bootstrap_")) out.has_kv_params = true;
       if (rest.walk(value, 0)) return std::unexpected(not_json());
     }
   }
@@ -171,6 +173,7 @@ std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const s
   if (!has_model) return std::unexpected(wrong("model", "is required"));
   if (!has_prompt) return std::unexpected(wrong(prompt_key, "is required"));
   const std::int64_t tokens = prompt.numbers + (prompt.string_bytes + 3) / 4;
+  if (path == ApiPath::Completions) out.prompts = std::max<std::int64_t>(prompt.items, 1);
   out.prompt_tokens = static_cast<std::int32_t>(std::clamp<std::int64_t>(tokens, 1, 1 << 30));
   return out;
 }

@@ -167,7 +167,8 @@ void ControlStrand::handle(Event& event) {
 // ---- what the engines are doing ------------------------------------------------------------------------------------
 
 InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const Endpoint> endpoint,
-                                     AgentInstance clock, bool step_reports, Instant now) {
+                                     std::optional<std::uint16_t> bootstrap_port, AgentInstance clock,
+                                     bool step_reports, Instant now) {
   const InstanceId id = core_.add_instance(view, now);
   clock.view = view;
   clock.view.id = id;
@@ -175,7 +176,7 @@ InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<c
   step_reports_.push_back(step_reports);
   sampled_.emplace_back();
   if (ledger_ != nullptr) ledger_->add_instance();
-  workers_.push_back(std::make_shared<const Worker>(Worker{id, view.role, std::move(endpoint)}));
+  workers_.push_back(std::make_shared<const Worker>(Worker{id, view.role, std::move(endpoint), bootstrap_port}));
   return id;
 }
 

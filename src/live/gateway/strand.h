@@ -63,8 +63,9 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   void run_and_wait(std::function<void(Core&, Instant)> task);
   /// A further instance, whose id is the next position. `clock`: its policy where that runs here; its view is ignored.
   /// `step_reports`: some are expected. Within run() only.
-  InstanceId add_worker(const InstanceView& view, std::shared_ptr<const Endpoint> endpoint, AgentInstance clock,
-                        bool step_reports, Instant now);
+  InstanceId add_worker(const InstanceView& view, std::shared_ptr<const Endpoint> endpoint,
+                        std::optional<std::uint16_t> bootstrap_port, AgentInstance clock, bool step_reports,
+                        Instant now);
   [[nodiscard]] const std::shared_ptr<const Worker>& worker(InstanceId id) const {
     return workers_[static_cast<std::size_t>(id.value())];
   }

@@ -3,12 +3,19 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "live/transport/client.h"
 #include "model/instance.h"
 
 namespace wattle::live {
+
+/// How the two legs of a request find each other, for the whole fleet.
+enum class PdContract : std::uint8_t {
+  Nixl,       ///< vLLM: prefill first, decode pulls
+  Bootstrap,  ///< SGLang: both at once, they meet in a room
+};
 
 /// Written by the loops that relay, a few times a request and once a read; read by the control strand. Each number is
 /// right by itself; together they may be a token apart.
@@ -23,6 +30,7 @@ struct Worker {
   InstanceId id;
   Role role = Role::Colocated;
   std::shared_ptr<const Endpoint> endpoint;
+  std::optional<std::uint16_t> bootstrap_port;  ///< prefill, SGLang: where decode instances meet it
   std::unique_ptr<StreamCounts> streams = std::make_unique<StreamCounts>();
 };
 
