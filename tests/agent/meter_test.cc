@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "board_fixture.h"
+#include "live/gateway/live_ledger.h"
 #include "live/gpu/nvml.h"
 
 namespace wattle::live {
@@ -83,9 +84,9 @@ class MeanMeter : public Meter {
   }
 };
 
-TEST_F(MeanMeter, WindowsOfHalfASecondAndMoreAreWithinTwoPercentThoughThePowerReadingIsTheMeanOfASecond) {
+TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerReadingIsTheMeanOfASecond) {
   // What the agent does every 5 ms, while an engine works under a clock that is locked anew now and then: what it draws
-  // follows the clock once the transition is over.
+  // follows the clock once the transition is over. The gateway asks it every 50 ms, and its ledger books.
   struct Mark {
     Instant at;
     double truth, booked, uncorrected, counter;
@@ -100,6 +101,11 @@ TEST_F(MeanMeter, WindowsOfHalfASecondAndMoreAreWithinTwoPercentThoughThePowerRe
     board().set_time(board().now() + Span::us(1'100'000 + static_cast<std::int64_t>(random.below(100'000))));
     EnergyMeter meter(PowerReading::OneSecondMean);
     EnergyMeter uncorrected;  // takes the mean for what is drawn now
+    const auto intensity = carbon::IntensitySeries::constant(GramsPerKwh(400.0));
+    journal::Sink nobody;
+    LiveLedger ledger(intensity, nobody);
+    ledger.add_instance();
+    int samples = 0;
     Instant now = board().now();
     Instant next_load = now, next_lock = now;
     std::int64_t load_mw = 0;
@@ -120,14 +126,17 @@ TEST_F(MeanMeter, WindowsOfHalfASecondAndMoreAreWithinTwoPercentThoughThePowerRe
       const Milliwatts mean = gpu.average_power().value;
       meter.sample(counter, mean, now);
       uncorrected.sample(counter, mean, now);
-      marks.push_back({now, board().energy(index).joules().value(), meter.total().joules().value(),
-                       uncorrected.total().joules().value(), static_cast<double>(counter) * 1e-3});
+      if (samples++ % 10 == 0) {
+        ledger.reading({InstanceId(0), meter.total(), meter.power(), clock, clock, now});
+        marks.push_back({now, board().energy(index).joules().value(), ledger.totals().total.energy.joules().value(),
+                         uncorrected.total().joules().value(), static_cast<double>(counter) * 1e-3});
+      }
       now += Span::us(4'500 + static_cast<std::int64_t>(random.below(1'000)));
       board().set_time(now);
     }
-    for (std::size_t a = 0; a < marks.size(); a += 7) {
+    for (std::size_t a = 0; a < marks.size(); ++a) {
       if (marks[a].at < begin + Span::ms(200)) continue;  // the counter has yet to move
-      for (std::size_t b = a + 1; b < marks.size(); b += 3) {
+      for (std::size_t b = a + 1; b < marks.size(); ++b) {
         const Span window = marks[b].at - marks[a].at;
         if (window < Span::ms(500) || window > Span::s(2)) continue;
         const double truth = marks[b].truth - marks[a].truth;

@@ -192,20 +192,30 @@ class Pass {
   }
 
   std::string prefill(const Cell& cell) {
-    const Span overhead = load_.refusal(cell.prompt_tokens);
+    // Refusals between the prompts, not before them: both suffer from whatever else this machine does.
+    std::vector<Span> refusals;
+    const auto refuse = [&] {
+      if (const auto took = load_.refusal(cell.prompt_tokens)) refusals.push_back(*took);
+    };
+    refuse();  // connects
+    refusals.clear();
     std::vector<StreamRecord> records;
     const Instant begin = steady_now();
     if (cell.rate_per_s > 0) {
+      for (std::size_t i = 0; i < kLeastPrompts; ++i) refuse();
       records = load_.run(arrivals(cell), stop_);
     } else {
       const StreamPlan plan{Span(), cell.prompt_tokens, 1};
       while (!stop_ && (records.size() < kLeastPrompts || steady_now() - begin < options_.prefill_time)) {
         auto one = load_.run({&plan, 1}, stop_);
         records.push_back(std::move(one.front()));
+        refuse();
       }
     }
     if (stop_) return "";
     if (auto why = problem(records, true); !why.empty()) return why;
+    std::ranges::sort(refusals);
+    const Span overhead = refusals.empty() ? Span() : refusals[refusals.size() / 2];
     if (tap_ != nullptr) Hardware::pause(Span::ms(60));
     const auto steps = tap_ != nullptr ? tap_->prompt_steps(begin, steady_now()) : prompt_steps(records, overhead);
     if (steps.empty()) return "no step of prompts was seen";

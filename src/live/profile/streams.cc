@@ -21,7 +21,6 @@ namespace {
 
 constexpr Span kPatience = Span::s(300);  ///< without a byte
 constexpr auto kStopPeriod = std::chrono::milliseconds(50);
-constexpr int kRefusals = 5;
 constexpr std::size_t kSerialTokens = 8;
 /// Words that are one token to every tokenizer we know, and four bytes to those that estimate.
 constexpr std::array<std::string_view, 8> kWords = {" the", " and", " for", " not", " you", " one", " all", " was"};
@@ -226,17 +225,12 @@ std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, con
   return records;
 }
 
-Span StreamLoad::refusal(std::int32_t prompt_tokens) {
-  std::vector<Span> times;
-  for (int i = 0; i <= kRefusals; ++i) {  // the first may have to connect
-    std::string body = stream_body({{}, prompt_tokens, 1}, impl_->form, impl_->model + "-none", impl_->serial++);
-    const Instant begin = steady_now();
-    const auto answer = impl_->fetch("POST", impl_->target(), std::move(body));
-    if (answer.status < 400 || answer.status >= 500) return Span();
-    if (i > 0) times.push_back(answer.end - begin);
-  }
-  std::ranges::sort(times);
-  return times[times.size() / 2];
+std::optional<Span> StreamLoad::refusal(std::int32_t prompt_tokens) {
+  std::string body = stream_body({{}, prompt_tokens, 1}, impl_->form, impl_->model + "-none", impl_->serial++);
+  const Instant begin = steady_now();
+  const auto answer = impl_->fetch("POST", impl_->target(), std::move(body));
+  if (answer.status < 400 || answer.status >= 500) return std::nullopt;
+  return answer.end - begin;
 }
 
 std::string stream_body(const StreamPlan& plan, PromptForm form, const std::string& model, std::uint64_t serial) {

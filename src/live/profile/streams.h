@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,8 +38,8 @@ class StreamLoad {
   [[nodiscard]] std::vector<StreamRecord> run(std::span<const StreamPlan> plans, const std::atomic<bool>& stop);
 
   /// How long the endpoint takes to refuse a prompt of this length for a model it does not have: the way there and
-  /// back, and the reading of the body, without a step. Median of five. 0 when it does not refuse.
-  [[nodiscard]] Span refusal(std::int32_t prompt_tokens);
+  /// back, and the reading of the body, without a step. None when it does not refuse.
+  [[nodiscard]] std::optional<Span> refusal(std::int32_t prompt_tokens);
 
  private:
   struct Impl;
