@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "commands.h"
 #include "reproduce/evaluation.h"
 
@@ -15,6 +16,7 @@ namespace {
 struct ReproduceFlags {
   std::string system;
   std::vector<std::string> sections;
+  std::string output;
   bool json = false;
 };
 
@@ -50,14 +52,19 @@ int run(const ReproduceFlags& flags) {
   }
   nlohmann::ordered_json object{
       {"system", flags.system}, {"rows", nlohmann::json::array()}, {"marks", nlohmann::json::array()}};
+  std::vector<reproduce::Section> made;
   for (const auto* maker : chosen) {
-    const auto section = maker->make();
+    auto section = maker->make();
     if (!section) return fail(section.error());
     if (flags.json) {
       append(*section, object);
     } else {
       print(*section);
     }
+    if (!flags.output.empty()) made.push_back(std::move(*section));
+  }
+  if (!flags.output.empty()) {
+    if (const auto ok = write_file(flags.output, reproduce::html(flags.system, made)); !ok) return fail(ok.error());
   }
   if (flags.json) fmt::print("{}\n", object.dump(2));
   return 0;
@@ -78,6 +85,7 @@ void add_reproduce(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("reproduce", "a paper's evaluation: published value, ours, difference");
   command->add_option("system", flags->system, names(evaluations(), &reproduce::Evaluation::system))->required();
   command->add_option("--section", flags->sections, sections_help());
+  command->add_option("-o,--output", flags->output, "write an HTML page with plots there, too");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -29,12 +30,25 @@ struct Mark {
   bool met = false;
 };
 
+/// Lines over a common axis; drawn on the HTML page only.
+struct Plot {
+  struct Line {
+    std::string name;
+    std::vector<std::pair<double, double>> points;  ///< ascending x
+  };
+  std::string title;
+  std::string x_unit;
+  std::string y_unit;
+  std::vector<Line> lines;
+};
+
 /// One figure or table of a paper.
 struct Section {
   std::string source;  ///< as the paper names it: "Figure 13, digitised"
   std::string note;    ///< how ours was made; a sentence or two
   std::vector<Row> rows;
   std::vector<Mark> marks;
+  std::vector<Plot> plots;
 };
 
 /// A section's name on the command line, and what makes it. Errors: missing or malformed published data.
@@ -63,6 +77,8 @@ struct PublishedFile {
 [[nodiscard]] double median(std::vector<double> values);
 
 void print(const Section& section);
+/// All sections as one self-contained page.
+[[nodiscard]] std::string html(std::string_view system, std::span<const Section> sections);
 /// Appends the section's rows and marks to the arrays "rows" and "marks" of `object`.
 void append(const Section& section, nlohmann::ordered_json& object);
 

@@ -90,18 +90,28 @@ Result<Section> load_sweep() {
   Section section;
   section.source = "Figure 13";
   section.note = std::string(kMethod) + " load: the swing's peak as a share of the largest engine's maximum load.";
+  Plot power{"Mean power", "% of the maximum load", "W", {}};
+  Plot latency{"p99 of E2E", "% of the maximum load", "s", {}};
   for (const int percent : {10, 25, 50, 75, 100}) {
     const auto scenario = scaled_scenario({fmt::format("workload.peak_load={}", percent / 100.0),
                                            fmt::format("workload.trough_load={}", percent / 1000.0)});
     if (!scenario) return std::unexpected(scenario.error());
+    std::size_t line = 0;
     for (const char* recipe : {"triton", "triton-autoscale", "throttllem", "throttllem-autoscale"}) {
       const auto got = run(*scenario, recipe);
       if (!got) return std::unexpected(got.error());
+      for (auto& [plot, value] :
+           {std::pair(&power, got->mean_power.value()), std::pair(&latency, got->e2e.p99_ms / 1e3)}) {
+        if (plot->lines.size() <= line) plot->lines.push_back({recipe, {}});
+        plot->lines[line].points.emplace_back(percent, value);
+      }
+      ++line;
       const auto base = fmt::format("fig13/load{}/{}/", percent, recipe);
       section.rows.push_back({base + "power", "W", std::nullopt, got->mean_power.value()});
       section.rows.push_back({base + "e2e_p99", "s", std::nullopt, got->e2e.p99_ms / 1e3});
     }
   }
+  section.plots = {std::move(power), std::move(latency)};
   return section;
 }
 
@@ -170,11 +180,14 @@ Result<Section> runtime() {
   prepared->setup.sample_period = Span::s(1);
   (void)sim::simulate(std::move(prepared->setup));
   const double seconds = kBin.seconds();
+  std::map<std::string, Plot::Line> lines;
   for (std::size_t i = 0; i < timeline.bins().size(); ++i) {
     const auto& bin = timeline.bins()[i];
     const auto base = fmt::format("fig11/minute{:02}/", 2 * i);
     const auto row = [&](const std::string& name, const char* unit, double ours) {
       section.rows.push_back({base + name, unit, std::nullopt, ours});
+      lines[name].name = name;
+      lines[name].points.emplace_back(seconds / 60.0 * static_cast<double>(i), ours);
     };
     row("rate", "requests/s", static_cast<double>(bin.arrivals) / seconds);
     for (const std::int32_t size : {1, 2, 4}) {
@@ -185,6 +198,11 @@ Result<Section> runtime() {
     row("power", "W", bin.joules / seconds);
     row("e2e_p99", "s", static_cast<double>(bin.e2e_us.quantile(0.99)) / 1e6);
   }
+  section.plots = {{"Rate", "min", "requests/s", {lines["rate"]}},
+                   {"Engines that draw power", "min", "engines", {lines["tp1"], lines["tp2"], lines["tp4"]}},
+                   {"Clock of decoding engines", "min", "MHz", {lines["clock"]}},
+                   {"Power", "min", "W", {lines["power"]}},
+                   {"p99 of E2E by arrival", "min", "s", {lines["e2e_p99"]}}};
   return section;
 }
 

@@ -49,9 +49,13 @@ Result<Section> sweet_spot() {
   const Life top = run_batch(*model, kBatch, gpu.clock_max);
   const auto clocks = clocks_on({}, gpu);
   MegaHertz best = gpu.clock_max;
+  Plot::Line gain{"tokens per joule", {}};
+  Plot::Line change{"throughput", {}};
   for (const MegaHertz clock : clocks) {
     const Life life = run_batch(*model, kBatch, clock);
     if (life.joules < run_batch(*model, kBatch, best).joules) best = clock;
+    gain.points.emplace_back(clock.value(), 100.0 * (top.joules / life.joules - 1.0));
+    change.points.emplace_back(clock.value(), 100.0 * (top.seconds / life.seconds - 1.0));
     if (clock.value() % 210 != 0 && clock.value() != 1410) continue;
     const auto base = fmt::format("fig2/{}mhz/", clock.value());
     const bool published = clock == MegaHertz{1050};
@@ -62,6 +66,7 @@ Result<Section> sweet_spot() {
     section.rows.push_back({base + "power", "W", std::nullopt, life.joules / life.seconds});
   }
   section.rows.push_back({"fig2/best_clock", "MHz", 1050.0, static_cast<double>(best.value())});
+  section.plots = {{"Against the highest clock", "MHz", "%", {std::move(gain), std::move(change)}}};
   const Life lone = run_batch(*model, 1, gpu.clock_max);
   const Life slow = run_batch(*model, kBatch, gpu.clock_min);
   section.rows.push_back({"fig2/tbt_slow_and_full_to_fast_and_lone", "ratio", 2.0, slow.seconds / lone.seconds});

@@ -2,7 +2,9 @@
 import argparse
 import json
 import os
+import pathlib
 import subprocess
+import tempfile
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--wattle", required=True)
@@ -15,10 +17,10 @@ def check(condition, what):
         raise SystemExit("reproduce throttllem: " + str(what))
 
 
-def reproduce(section):
+def reproduce(section, *flags):
     environment = dict(os.environ, WATTLE_HOME=arguments.root)
     environment.pop("WATTLE_DATA", None)
-    done = subprocess.run([arguments.wattle, "reproduce", "throttllem", "--json", "--section", section],
+    done = subprocess.run([arguments.wattle, "reproduce", "throttllem", "--json", "--section", section, *flags],
                           env=environment, capture_output=True, text=True)
     check(done.returncode == 0, done.stderr)
     result = json.loads(done.stdout)
@@ -44,6 +46,11 @@ check(rows["fig7/error0/kv"] < rows["fig7/error15/kv"] < rows["fig7/error30/kv"]
 rows, marks = reproduce("mixtral")
 check(rows["fig15/throttllem/power"] < rows["fig15/triton/power"], "throttled, it draws less")
 
-rows, marks = reproduce("sweet-spot")
+with tempfile.TemporaryDirectory() as folder:
+    page = pathlib.Path(folder, "page.html")
+    rows, marks = reproduce("sweet-spot", "-o", str(page))
+    text = page.read_text()
+check(text.count("<svg") == 1 and text.count("<tr>") == len(rows) + 1, "one plot and all rows on the page")
+check("src=" not in text and "href=" not in text, "the page asks for nothing")
 check(rows["fig2/210mhz/throughput_change"] < rows["fig2/1050mhz/throughput_change"] < 0, "lower is slower")
 check(210 < rows["fig2/best_clock"] < 1410, "neither end is best")
