@@ -198,7 +198,9 @@ Result<Section> mixtral() {
   add_run(section, "fig15/throttllem/", *ours, scenario->scenario.slo);
   const double saved = percent_saved(ours->mean_power.value(), triton->mean_power.value());
   section.rows.push_back({"fig15/power_saving", "%", 35.9, saved});
-  section.rows.push_back({"fig15/throttllem/e2e_p99", "s", 28.4, ours->e2e.p99_ms / 1e3});
+  for (Row& row : section.rows) {
+    if (row.id == "fig15/throttllem/e2e_p99") row.published = 28.4;
+  }
   return section;
 }
 

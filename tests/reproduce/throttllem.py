@@ -28,6 +28,7 @@ def reproduce(section, *flags):
     for row in result["rows"]:
         if "published" in row:
             check(abs(row["difference"] - (row["ours"] - row["published"])) < 1e-9, row)
+    check(len({row["id"] for row in result["rows"]}) == len(result["rows"]), "ids are unique")
     return {row["id"]: row["ours"] for row in result["rows"]}, {mark["name"]: mark for mark in result["marks"]}
 
 
