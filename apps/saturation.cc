@@ -15,6 +15,8 @@ namespace {
 
 /// Enough of a workload to draw lengths from; synthetic ones may be endless.
 constexpr std::size_t kRowsRead = 50'000;
+/// All requests at once, as good as always.
+constexpr double kMostRate = 1e6;
 /// Requests this far apart have the engine to themselves.
 constexpr double kLoneRate = 1e-4;
 
@@ -25,9 +27,10 @@ class Poisson final : public workload::RequestSource {
       : rows_(rows), requests_(requests), rate_per_s_(rate_per_s), gaps_(seed, "saturation.arrivals") {}
   std::optional<workload::TraceRow> next() override {
     if (given_ == requests_) return std::nullopt;
-    // Spread over the whole workload: lengths drift with the time of day.
+    // Spread over the whole workload, as lengths drift with the time of day; a short one comes again and again.
     const auto total = static_cast<std::int64_t>(rows_.size());
-    workload::TraceRow row = rows_[static_cast<std::size_t>(given_ * total / requests_)];
+    const std::int64_t at = total > requests_ ? given_ * total / requests_ : given_ % total;
+    workload::TraceRow row = rows_[static_cast<std::size_t>(at)];
     now_ += Span::from_seconds(gaps_.exponential() / rate_per_s_);
     row.arrival = now_;
     ++given_;
@@ -80,6 +83,9 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   one.scenario.pools = {loaded.scenario.pools.at(pool)};
   one.scenario.pools.front().count = 1;
   one.gpus = {loaded.gpus.at(pool)};
+  // An engine carries what it carries whatever slice of the trace is replayed at whatever rate.
+  one.scenario.workload.start = Span();
+  one.scenario.workload.duration = Span::max();
   one.scenario.peak_load = one.scenario.trough_load = 0.0;
   one.scenario.workload.peak_rate_per_s = one.scenario.workload.trough_rate_per_s = 0.0;
   auto whole = prepare_run(one, config::LoadedRecipe{}, data_dir);
@@ -90,8 +96,7 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
     if (!row) break;
     rows.push_back(*row);
   }
-  const std::int64_t requests = std::min(options.requests, static_cast<std::int64_t>(rows.size()));
-  const Prober prober(std::move(one), std::move(rows), requests, data_dir);
+  const Prober prober(std::move(one), std::move(rows), options.requests, data_dir);
 
   const auto alone = prober.e2e_p99(kLoneRate);
   if (!alone) return std::unexpected(alone.error());
@@ -110,6 +115,11 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   found.e2e_p99 = *alone;
   while (high == 0.0 || high > low * 1.01) {
     const double rate = high == 0.0 ? low * 10.0 : std::sqrt(low * high);
+    if (rate > kMostRate) {
+      return bad_input(loaded.origins.of("slo.e2e_ms"),
+                       fmt::format("{:.0f} ms is met at any load; state fleet.{}.max_load_per_s instead",
+                                   found.e2e_objective.millis(), pool));
+    }
     const auto p99 = prober.e2e_p99(rate);
     if (!p99) return std::unexpected(p99.error());
     if (*p99 > found.e2e_objective) {

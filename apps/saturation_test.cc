@@ -52,8 +52,20 @@ TEST(MaxLoad, RefusesWhatNoLoadMeetsAndRolesWithoutOne) {
   const auto impossible = measure_max_load(tp1, 0, "", options);
   ASSERT_FALSE(impossible);
   EXPECT_NE(impossible.error().message().find("no load meets it"), std::string::npos);
+  options.e2e = Span::s(1'000'000);
+  const auto endless = measure_max_load(tp1, 0, "", options);
+  ASSERT_FALSE(endless);
+  EXPECT_NE(endless.error().message().find("met at any load"), std::string::npos) << endless.error().message();
   tp1.scenario.pools.front().role = Role::Decode;
   EXPECT_FALSE(measure_max_load(tp1, 0, "", {}));
+}
+
+TEST(MaxLoad, DoesNotDependOnTheSliceThatIsReplayed) {
+  auto tp4 = engine(4);
+  const MaxLoad whole = measured(tp4, Span::s(30));
+  tp4.scenario.workload.duration = Span::s(5);
+  tp4.scenario.workload.start = Span::s(100);
+  EXPECT_EQ(measured(tp4, Span::s(30)).rate_per_s, whole.rate_per_s);
 }
 
 TEST(MaxLoad, SharesOfItBecomeRates) {
