@@ -16,6 +16,7 @@ void add_agent_guardian(CLI::App& app, int& exit_code);
 void add_mock_engine(CLI::App& app, int& exit_code);
 void add_fit(CLI::App& app, int& exit_code);
 void add_gateway(CLI::App& app, int& exit_code);
+void add_planner(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_recipes(CLI::App& app, int& exit_code);
 void add_replay(CLI::App& app, int& exit_code);

@@ -71,8 +71,35 @@ Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptio
     if (!policy) return std::unexpected(policy.error());
     made.clocks.push_back({std::move(*policy), frequency_options(recipe, worker.role).mode, *beliefs});
   }
-  if (!made.clocks.empty() && options.agents.urls.empty()) {
+  if (clock_shares_admission(recipe, Role::Colocated) && options.agents.urls.empty()) {
     return bad_input("--agent", fmt::format("{} decides clocks here; say where the GPUs' agents listen", recipe.name));
+  }
+  // One that joins later is treated as those that were there, when its turn comes on the control strand.
+  if (clock_shares_admission(recipe, Role::Colocated)) {
+    made.join = [&fleet, fleet_of = *throttllem,
+                 slo](live::WorkerOptions& worker) -> Result<live::GatewayPolicies::Join> {
+      const auto& own = fleet.recipe();
+      if (worker.step_reports.empty()) {
+        return bad_input("step_reports", own.name + " counts iterations: say where it publishes forward-pass metrics");
+      }
+      if (worker.kv_capacity_tokens == 0) {
+        const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
+        if (!capacity) return std::unexpected(capacity.error());
+        worker.kv_capacity_tokens = *capacity;
+      }
+      const auto beliefs = fleet.beliefs(worker.role, worker.tensor_parallel);
+      if (!beliefs) return std::unexpected(beliefs.error());
+      return [&fleet, fleet_of, slo, role = worker.role,
+              believed = *beliefs](InstanceId id) -> Result<live::GatewayPolicies::Clock> {
+        const auto& recipe_of = fleet.recipe();
+        if (auto ok = take_desk(fleet_of, recipe_of, id, role, fleet.gpu(), believed.latency); !ok) {
+          return std::unexpected(ok.error());
+        }
+        auto policy = make_frequency_policy(recipe_of, role, fleet.gpu(), slo, fleet_of, id);
+        if (!policy) return std::unexpected(policy.error());
+        return live::GatewayPolicies::Clock{std::move(*policy), frequency_options(recipe_of, role).mode, believed};
+      };
+    };
   }
   auto dispatch = make_dispatch_policies(recipe, instances, *throttllem);
   if (!dispatch) return std::unexpected(dispatch.error());

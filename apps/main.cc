@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   wattle::apps::add_mock_engine(app, exit_code);
   wattle::apps::add_fit(app, exit_code);
   wattle::apps::add_gateway(app, exit_code);
+  wattle::apps::add_planner(app, exit_code);
   wattle::apps::add_profile(app, exit_code);
   wattle::apps::add_recipes(app, exit_code);
   wattle::apps::add_replay(app, exit_code);

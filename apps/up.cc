@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "admin_call.h"
 #include "base/file.h"
 #include "child.h"
 #include "commands.h"
@@ -24,6 +25,7 @@
 #include "live/gpu/nvml.h"
 #include "live/replay/replay.h"
 #include "locate.h"
+#include "saturation.h"
 #include "simulate.h"
 
 namespace wattle::apps {
@@ -144,10 +146,14 @@ class House {
       children_.pop_back();
     }
   }
+  /// `scales`: engines come and go under a planner, each in its own place.
   Result<void> build(const config::LoadedScenario& loaded, const std::vector<config::Override>& recipe_overrides,
-                     const UpFlags& flags);
+                     const UpFlags& flags, bool scales);
+  /// Which of engines() run now; all of them in a house without a planner.
+  [[nodiscard]] std::vector<bool> running();
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
   [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
+  [[nodiscard]] const std::vector<Engine>& engines() const { return engines_; }
   [[nodiscard]] const Child* dead() {
     for (auto& child : children_) {
       if (!child.running()) return &child;
@@ -168,14 +174,48 @@ class House {
   std::vector<Engine> engines_;
   std::string gateway_url_;
   std::string admin_url_;
+  std::string planner_url_;  ///< empty: no planner
+  std::unique_ptr<AdminCaller> caller_;
 };
 
+std::vector<bool> House::running() {
+  std::vector<bool> result(engines_.size(), planner_url_.empty());
+  if (planner_url_.empty()) return result;
+  const auto answer = caller_->call(planner_url_, "GET", "/fleet");
+  const auto fleet = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
+  if (!fleet.is_object()) return result;
+  for (const auto& engine : fleet.value("engines", nlohmann::json::array())) {
+    for (std::size_t i = 0; i < engines_.size(); ++i) {
+      if (engine.value("gpus", std::vector<std::string>{}) == engines_[i].gpus) result[i] = true;
+    }
+  }
+  return result;
+}
+
+/// A port of ours nobody listens at just now: whoever is started there later finds it free, as good as always.
+Result<std::string> free_endpoint() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool bound = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  if (fd >= 0) close(fd);
+  if (!bound) return external_failure("127.0.0.1", "no free port for an engine's metrics");
+  return fmt::format("tcp://127.0.0.1:{}", ntohs(address.sin_port));
+}
+
 Result<void> House::build(const config::LoadedScenario& loaded, const std::vector<config::Override>& recipe_overrides,
-                          const UpFlags& flags) {
+                          const UpFlags& flags, bool scales) {
   const auto& scenario = loaded.scenario;
   std::filesystem::create_directories(folder_);
   std::int32_t gpus = 0;
-  for (const auto& pool : scenario.pools) gpus += pool.count * pool.tensor_parallel;
+  // Where a planner starts engines, each shape has at least one place.
+  const auto places = [scales](const config::PoolOptions& pool) {
+    return scales ? std::max(pool.count, 1) : pool.count;
+  };
+  for (const auto& pool : scenario.pools) gpus += places(pool) * pool.tensor_parallel;
   const auto& gpu = loaded.gpus.front();
   for (const auto& other : loaded.gpus) {
     if (other.name != gpu.name) {
@@ -197,12 +237,21 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
 
   const auto engine = engine_arguments(scenario.engine);
   std::int32_t next_gpu = 0;
+  std::vector<std::string> slots;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
-    for (std::int32_t i = 0; i < pool.count; ++i) {
+    for (std::int32_t i = 0; i < places(pool); ++i) {
       Engine made;
       made.role = pool.role;
       for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(next_gpu++));
+      if (scales) {
+        auto endpoint = free_endpoint();
+        if (!endpoint) return std::unexpected(endpoint.error());
+        made.fpm = *endpoint;
+        slots.insert(slots.end(), {"--slot", fmt::format("{}={}@{}", p, fmt::join(made.gpus, ","), made.fpm)});
+        engines_.push_back(std::move(made));
+        continue;
+      }
       const auto name = fmt::format("{}-{}", role_name(pool.role), engines_.size());
       std::vector<std::string> mock{"mock-engine",
                                     "--json",
@@ -271,6 +320,7 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
   for (const auto& made : engines_) {
     agent.insert(agent.end(),
                  {"--engine", fmt::format("{}={}@{}", made.fpm, fmt::join(made.gpus, ","), role_name(made.role))});
+    if (scales) continue;  // the planner tells the gateway of its engines
     gateway.insert(gateway.end(),
                    {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", made.url, role_name(made.role), made.fpm,
                                             made.gpus.size(), made.url.substr(made.url.rfind(':') + 1))});
@@ -290,6 +340,20 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
   if (json.is_discarded()) return external_failure("gateway", "said '" + *line + "' instead of where it listens");
   gateway_url_ = json.value("url", "");
   admin_url_ = json.value("admin", "");
+  if (scales) {
+    std::vector<std::string> planner{"planner",   flags.config, "--json", "--recipe",      flags.recipe,
+                                     "--gateway", admin_url_,   "--logs", folder_.string()};
+    planner.insert(planner.end(), slots.begin(), slots.end());
+    for (const auto& text : flags.set) planner.insert(planner.end(), {"--set", text});
+    const auto planner_line = launch("planner", planner);
+    if (!planner_line) return std::unexpected(planner_line.error());
+    const auto planner_json = nlohmann::json::parse(*planner_line, nullptr, false);
+    if (planner_json.is_discarded()) {
+      return external_failure("planner", "said '" + *planner_line + "' instead of where it listens");
+    }
+    planner_url_ = planner_json.value("admin", "");
+    caller_ = std::make_unique<AdminCaller>();
+  }
   for (int tries = 0; !healthy(gateway_url_); ++tries) {
     if (tries == 100) return external_failure("gateway", "found no live engine of each role within 10 s");
     usleep(100'000);
@@ -299,22 +363,58 @@ Result<void> House::build(const config::LoadedScenario& loaded, const std::vecto
 
 /// What the virtual GPUs' own counters say.
 struct Meters {
-  double energy_j = 0.0;
-  double power_w = 0.0;
-  std::vector<Milliwatts> powers;        ///< by GPU
-  std::vector<std::int32_t> clocks_mhz;  ///< by GPU
+  double power_w = 0.0;  ///< of those whose engine runs
+  std::vector<double> energy_j;
+  std::vector<Milliwatts> powers;
+  std::vector<std::int32_t> clocks_mhz;
 };
 
-Meters read_meters(const std::vector<live::Gpu>& gpus) {
-  Meters meters;
-  for (const auto& gpu : gpus) {
-    meters.energy_j += static_cast<double>(gpu.energy_counter_mj().value) * 1e-3;
-    meters.powers.push_back(gpu.power().value);
-    meters.power_w += to_watts(meters.powers.back()).value();
-    meters.clocks_mhz.push_back(gpu.sm_clock().value.value());
+/// Sums up what the GPUs of running engines drew; of the others nothing is ours.
+class Tally {
+ public:
+  Tally(const std::vector<live::Gpu>& gpus, House& house) : gpus_(gpus), house_(house), begin_(live::steady_now()) {
+    last_at_ = begin_;
+    look();
+    energy_j_ = gpu_seconds_ = 0.0;
   }
-  return meters;
-}
+  const Meters& look() {
+    const auto before = std::exchange(running_, house_.running());
+    const auto last = std::exchange(meters_, {}).energy_j;
+    const Instant now = live::steady_now();
+    const double seconds = (now - last_at_).seconds();
+    last_at_ = now;
+    std::size_t g = 0;
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      // One that came or went since the last look is counted for all of that time.
+      const bool ours = running_[i] || (i < before.size() && before[i]);
+      for (std::size_t k = 0; k < house_.engines()[i].gpus.size() && g < gpus_.size(); ++k, ++g) {
+        meters_.energy_j.push_back(static_cast<double>(gpus_[g].energy_counter_mj().value) * 1e-3);
+        meters_.powers.push_back(gpus_[g].power().value);
+        meters_.clocks_mhz.push_back(running_[i] ? gpus_[g].sm_clock().value.value() : 0);
+        if (running_[i]) meters_.power_w += to_watts(meters_.powers.back()).value();
+        if (!ours || g >= last.size()) continue;
+        energy_j_ += meters_.energy_j[g] - last[g];
+        gpu_seconds_ += seconds;
+      }
+    }
+    return meters_;
+  }
+  [[nodiscard]] double energy_j() const { return energy_j_; }
+  [[nodiscard]] double mean_gpus() const {
+    const double seconds = (last_at_ - begin_).seconds();
+    return seconds > 0.0 ? gpu_seconds_ / seconds : 0.0;
+  }
+
+ private:
+  const std::vector<live::Gpu>& gpus_;
+  House& house_;
+  Instant begin_;
+  Instant last_at_;
+  std::vector<bool> running_;
+  Meters meters_;
+  double energy_j_ = 0.0;
+  double gpu_seconds_ = 0.0;
+};
 
 /// Share of the requests that are over which met it; the summary counts those still on their way as misses.
 double of_those_over(double share_of_arrived, const journal::RequestCounts& counts) {
@@ -351,12 +451,21 @@ Result<int> up(const UpFlags& flags) {
     scenario.workload.duration = Span::from_seconds(duration->seconds() * scenario.workload.rate_scale);
   }
 
+  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, project());
+  if (!recipe) return std::unexpected(recipe.error());
+  const bool scales = recipe->recipe.scaling.policy != "none" && recipe->recipe.scaling.mode != Mode::Off;
+  auto with = with_loads(*loaded, scales, data_dir());
+  if (!with) return std::unexpected(with.error());
+  *loaded = std::move(*with);
+  if (scenario.workload.peak_rate_per_s > 0.0 && scenario.workload.duration != Span::max()) {
+    // A short slice has its own busiest and calmest moments.
+    scenario.workload.rate_window = std::min(scenario.workload.rate_window, scenario.workload.duration / 2);
+  }
+
   const auto baseline = simulate_same(*loaded, "static-max", *overrides);
   if (!baseline) return std::unexpected(baseline.error());
   const auto forecast = simulate_same(*loaded, flags.recipe, *overrides);
   if (!forecast) return std::unexpected(forecast.error());
-  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, project());
-  if (!recipe) return std::unexpected(recipe.error());
   const auto options = locate_workload(scenario, data_dir());
   if (!options) return std::unexpected(options.error());
   auto source = workload::make_source(*options, data_dir(), base_dir(scenario), scenario.seed);
@@ -367,7 +476,8 @@ Result<int> up(const UpFlags& flags) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   House house(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
-  if (auto built = house.build(*loaded, overrides->recipe, flags); !built) return std::unexpected(built.error());
+  if (auto built = house.build(*loaded, overrides->recipe, flags, scales); !built)
+    return std::unexpected(built.error());
 
   const auto nvml = live::Nvml::open(WATTLE_FAKE_NVML_LIBRARY);
   if (!nvml) return std::unexpected(nvml.error());
@@ -395,7 +505,7 @@ Result<int> up(const UpFlags& flags) {
   replay.slo = scenario.slo;
   replay.max_tokens = scenario.workload.max_output_tokens;
   const auto hint = make_length_hint(recipe->recipe, scenario.seed);
-  const Meters start = read_meters(gpus);
+  Tally tally(gpus, house);
   const Instant begin = live::steady_now();
   std::int64_t next_row_s = 1;
   const auto rows = [&]() -> std::optional<live::ReplayRow> {
@@ -409,9 +519,9 @@ Result<int> up(const UpFlags& flags) {
     const auto second = progress.now.ns() / 1'000'000'000;
     if (second < next_row_s) return;
     next_row_s = second + 1;
-    const Meters meters = read_meters(gpus);
+    const Meters& meters = tally.look();
     if (flags.json) return;
-    const double energy = meters.energy_j - start.energy_j;
+    const double energy = tally.energy_j();
     const auto i = std::min(static_cast<std::size_t>(second), baseline->energy_j.size()) - 1;
     const double reference = baseline->energy_j.empty() ? 0.0 : baseline->energy_j[i];
     fmt::print("{:>5}s {:>6} {:>6} {:>6.1f}% {:>6.1f}% {:>7.0f} {:>6.1f} kJ {:>6.1f}%  {}\n", second, progress.sent,
@@ -423,7 +533,8 @@ Result<int> up(const UpFlags& flags) {
   const auto report = live::replay(rows, replay, show);
   if (!report) return std::unexpected(report.error());
   const double seconds = (live::steady_now() - begin).seconds();
-  const double energy = read_meters(gpus).energy_j - start.energy_j;
+  tally.look();
+  const double energy = tally.energy_j();
   const Child* child = house.dead();
   const std::string dead = child == nullptr ? "" : child->name();
 
@@ -449,6 +560,7 @@ Result<int> up(const UpFlags& flags) {
                        {"rejected", live_run.requests.rejected},
                        {"failed", live_run.requests.failed}};
     out["energy_j"] = energy;
+    out["mean_gpus"] = tally.mean_gpus();
     out["mean_power_w"] = energy / seconds;
     const auto slo = [](const journal::Attainment& a) {
       return nlohmann::ordered_json{

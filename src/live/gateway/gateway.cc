@@ -6,8 +6,10 @@
 #include <atomic>
 #include <charconv>
 #include <future>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 
 #include "live/clock.h"
@@ -77,8 +79,9 @@ struct Gateway::Impl {
   std::unique_ptr<HttpClient> prober;          ///< on the admin loop
   std::vector<WorkerState> workers;            ///< on the control strand only
   std::vector<GatewayPolicies::Clock> clocks;  ///< by worker, until it is added
-  std::unique_ptr<TelemetryFeed> feed;         ///< null until some worker sends step reports
-  std::mutex feed_mutex;                       ///< its creation
+  std::function<Result<GatewayPolicies::Join>(WorkerOptions&)> join;
+  std::unique_ptr<TelemetryFeed> feed;  ///< null until some worker sends step reports
+  std::mutex feed_mutex;                ///< its creation
   std::atomic<std::int64_t> next_id{1};
   std::atomic<bool> disaggregated{false};  ///< some worker has the prefill role
   std::atomic<bool> stopping{false};
@@ -99,17 +102,21 @@ struct Gateway::Impl {
         intensity(carbon::IntensitySeries::constant(o.carbon_intensity)),
         ledger(agents ? std::make_unique<LiveLedger>(intensity, sink) : nullptr),
         control(std::move(policies.dispatch), o.seed, core_options(o),
-                {{o.lost_after}, policies.clocks.empty() ? nullptr : agents.get(), ledger.get()},
+                {{o.lost_after}, policies.clocks.empty() && !policies.join ? nullptr : agents.get(), ledger.get()},
                 ledger ? static_cast<journal::Sink&>(*ledger) : sink),
-        clocks(std::move(policies.clocks)) {}
+        clocks(std::move(policies.clocks)),
+        join(std::move(policies.join)) {}
 
   // ---- workers -----------------------------------------------------------------------------------------------------
-  Result<InstanceId> add_worker(const WorkerOptions& wanted, std::string_view where) {
+  /// `late`: gives the clock policy of one that joins while the gateway runs; may be null.
+  Result<InstanceId> add_worker(const WorkerOptions& wanted, std::string_view where,
+                                const GatewayPolicies::Join& late = nullptr) {
     auto endpoint = resolve_endpoint(wanted.url, where);
     if (!endpoint) return std::unexpected(endpoint.error());
     auto shared = std::make_shared<const Endpoint>(std::move(*endpoint));
     if (wanted.role == Role::Prefill) disaggregated = true;
     InstanceId id = kNoInstance;
+    std::optional<Error> refused;
     control.run_and_wait([&](Core& core, Instant now) {
       InstanceView view;
       view.role = wanted.role;
@@ -123,11 +130,21 @@ struct Gateway::Impl {
         clock.policy = std::move(hosted.policy);
         clock.mode = hosted.mode;
         clock.beliefs = hosted.beliefs;
+      } else if (late) {
+        auto hosted = late(InstanceId(static_cast<std::int32_t>(workers.size())));
+        if (!hosted) {
+          refused = hosted.error();
+          return;
+        }
+        clock.policy = std::move(hosted->policy);
+        clock.mode = hosted->mode;
+        clock.beliefs = hosted->beliefs;
       }
       id = control.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), now);
       workers.push_back({control.worker(id), wanted, 0, false, false});
       if (!options.probe_health) set_up(core, id, true, now);
     });
+    if (refused) return std::unexpected(*refused);
     if (agents && !wanted.step_reports.empty()) agents->know(wanted.step_reports, id);
     return id;
   }
@@ -159,6 +176,16 @@ struct Gateway::Impl {
     control.run_and_wait([&](Core& core, Instant now) {
       workers[static_cast<std::size_t>(id.value())].removed = true;
       set_up(core, id, false, now);
+    });
+  }
+
+  /// Takes a removed one back: whoever asks has seen it alive, and the next probes judge.
+  void take_back(InstanceId id) {
+    control.run_and_wait([&](Core& core, Instant now) {
+      WorkerState& state = workers[static_cast<std::size_t>(id.value())];
+      state.removed = false;
+      state.misses = 0;
+      set_up(core, id, true, now);
     });
   }
 
@@ -420,7 +447,26 @@ struct Gateway::Impl {
       }
       wanted.bootstrap_port = port->get<std::uint16_t>();
     }
-    const auto id = add_worker(wanted, "url");
+    const auto count = [&](const char* key, auto& out) {
+      const auto value = body.find(key);
+      if (value == body.end()) return true;
+      if (!value->is_number_integer() || value->template get<std::int64_t>() < 1 ||
+          value->template get<std::int64_t>() > std::numeric_limits<std::int32_t>::max()) {
+        refuse(key, fmt::format("{} must be a positive integer", key));
+        return false;
+      }
+      value->get_to(out);
+      return true;
+    };
+    if (!count("tensor_parallel", wanted.tensor_parallel)) return;
+    if (!count("kv_capacity_tokens", wanted.kv_capacity_tokens)) return;
+    GatewayPolicies::Join late;
+    if (join) {
+      auto made = join(wanted);
+      if (!made) return refuse("", made.error().message());
+      late = std::move(*made);
+    }
+    const auto id = add_worker(wanted, "url", late);
     if (!id) return refuse("url", id.error().message());
     if (!wanted.step_reports.empty()) {
       if (const auto listening = listen_to({wanted.step_reports, *id}); !listening) {
@@ -438,6 +484,10 @@ struct Gateway::Impl {
         ec == std::errc() && end == text.data() + text.size() && id >= 0 ? workers_json(id) : std::string();
     if (found.empty()) return answer_error(exchange, not_found(exchange.path()));
     if (exchange.method() == "GET") return exchange.respond(200, kJson, found);
+    if (exchange.method() == "PUT") {
+      take_back(InstanceId(id));
+      return exchange.respond(202, kJson, nlohmann::json{{"id", std::to_string(id)}, {"status", "accepted"}}.dump());
+    }
     if (exchange.method() != "DELETE") {
       only(exchange, "GET");
       return;

@@ -1,6 +1,7 @@
 #pragma once
 // An OpenAI-compatible gateway over a fleet of engines. Data plane (/v1, /health) and admin plane (/metrics, /health,
 // /workers) are separate listeners. Every decision is the control core's (core.h); here bytes are moved.
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,10 @@ struct GatewayPolicies {
   };
   /// By worker: clocks that are decided here, because they share a projection with admission. Empty: the agents decide.
   std::vector<Clock> clocks;
+  /// The same for workers that join later (POST /workers); null: theirs are not decided here. Called on the admin
+  /// plane's thread; may complete the options. What it returns is called on the control strand.
+  using Join = std::function<Result<Clock>(InstanceId)>;
+  std::function<Result<Join>(WorkerOptions&)> join;
 };
 
 struct GatewayOptions {

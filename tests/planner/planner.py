@@ -1,0 +1,143 @@
+"""The planner with real processes: an engine is started in the shadow of another, takes over, and the old one drains before
+it ends; engines killed while they start, serve or drain are replaced; every request is answered once, by somebody."""
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from processes import PATIENCE_S, Processes, eventually, get, metric
+
+MODEL = "llama-2-13b"
+
+
+def free_endpoint() -> str:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{s.getsockname()[1]}"
+
+
+class Clients:
+    """Requests at a rate until told otherwise; what became of each."""
+
+    def __init__(self, url: str):
+        self.url = url
+        self.lock = threading.Lock()
+        self.sent = 0
+        self.answers: list[int] = []
+        self.threads: list[threading.Thread] = []
+
+    def one(self, tokens: int) -> None:
+        body = json.dumps({"model": MODEL, "prompt": "count", "max_tokens": tokens, "ignore_eos": True}).encode()
+        request = urllib.request.Request(self.url + "/v1/completions", body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                told = json.loads(answer.read())
+                status = 200 if told["usage"]["completion_tokens"] == tokens else -1
+        except urllib.error.HTTPError as error:
+            status = error.code
+        with self.lock:
+            self.answers.append(status)
+
+    def send(self, tokens: int = 20) -> None:
+        self.sent += 1
+        self.threads.append(threading.Thread(target=self.one, args=(tokens,)))
+        self.threads[-1].start()
+
+    def until(self, what: str, holds, rate: float) -> None:
+        """At this many a second until `holds`."""
+        end = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < end, f"never: {what}"
+            self.send()
+            time.sleep(1 / rate)
+
+    def count(self, status: int) -> int:
+        for thread in self.threads:
+            thread.join()
+        return self.answers.count(status)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    flags = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        node = Processes(flags.wattle, folder)
+        node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=7,clock_min=210,clock_max=1410"
+        try:
+            fpm = [free_endpoint() for _ in range(3)]
+            gpus = ["0", "1,2", "3,4,5,6"]
+            agent = [word for place, which in zip(fpm, gpus) for word in ("--engine", f"{place}={which}")]
+            _, agent_at = node.start("agent", *agent, "--recipe", "idle-parking", "--gpu", "a100-40g", "--llm", MODEL,
+                                     "--nvml", flags.nvml, "--state", os.path.join(folder, "locks"))
+            gateway = subprocess.Popen([flags.wattle, "gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                                        "--model", MODEL], stdout=subprocess.PIPE, text=True, env=node.env)
+            node.running.append(gateway)
+            line = gateway.stdout.readline()
+            url = line.split("listening on ")[1].split(",")[0]
+            admin = line.split("admin on ")[1].split(",")[0]
+            slots = [word for i in range(3) for word in ("--slot", f"{i}={gpus[i]}@{fpm[i]}")]
+            sets = [word for key in ("spawn.load_s=1", "spawn.warm_s=0.2", "scaling.period_s=0.5", "scaling.grace_s=1",
+                                     "fleet.0.max_load_per_s=5", "fleet.1.max_load_per_s=1000",
+                                     "fleet.2.max_load_per_s=2000") for word in ("--set", key)]
+            planner, at = node.start("planner", "throttllem-llama2-13b-autoscale", "--recipe", "triton-autoscale",
+                                     "--gateway", admin, *slots, *sets, "--logs", folder)
+            fleet = lambda: json.loads(get(at["admin"] + "/fleet"))
+            serving = lambda: [e["fleet"] for e in fleet()["engines"] if e["phase"] == "serving"]
+            alone = lambda which: [(e["fleet"], e["phase"]) for e in fleet()["engines"]] == [(which, "serving")]
+            pid_of = lambda which, phase: next((e["pid"] for e in fleet()["engines"]
+                                                if e["fleet"] == which and e["phase"] == phase), None)
+            assert serving() == [2], "it begins with what the scenario says"
+            clients = Clients(url)
+
+            # Hardly any load: down to the one-GPU engine, without a gap.
+            clients.send(400)  # runs on the old one while it drains
+            clients.until("the small engine serves alone", lambda: alone(0), rate=2)
+            told = [(p["fleet"], p["phase"]) for p in fleet()["phases"]]
+            assert told == [(0, "spawning"), (0, "warming"), (0, "serving"), (2, "draining"), (2, "gone")], told
+            assert clients.count(200) == clients.sent, clients.answers
+            eventually("the large engine's GPUs are free", lambda: metric(admin, "wattle_gateway_requests_arrived_total") > 0
+                       and json.loads(get(agent_at["admin"] + "/engines"))["engines"][2]["power_mw"] == 4 * 52000)
+
+            # Load: up, and the one that is starting is killed first.
+            clients.until("a larger engine starts", lambda: pid_of(1, "spawning"), rate=20)
+            os.kill(pid_of(1, "spawning"), signal.SIGKILL)
+            clients.until("its death is noticed", lambda: any(p["phase"] == "gone" and p["fleet"] == 1
+                                                              for p in fleet()["phases"]), rate=20)
+            assert 0 in serving(), "the old one serves on"
+            clients.until("it is started again, and takes over", lambda: alone(1), rate=20)
+            assert clients.count(200) == clients.sent, "nobody noticed"
+
+            # The serving engine is killed: what it held fails, once each, and another one is started.
+            killed = pid_of(1, "serving")
+            for _ in range(5):
+                clients.send(400)
+            time.sleep(0.2)
+            os.kill(killed, signal.SIGKILL)
+            clients.until("there is another", lambda: alone(1) and pid_of(1, "serving") != killed, rate=20)
+            clients.until("which answers", lambda: clients.answers[-3:] == [200, 200, 200], rate=20)
+            assert clients.count(200) < clients.sent and len(clients.answers) == clients.sent, "each answered, some not well"
+            assert metric(admin, "wattle_gateway_requests_arrived_total") == clients.sent, "nothing was sent twice"
+        finally:
+            for process in node.running:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + 20
+            for process in node.running:
+                try:
+                    process.wait(max(0.1, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    pass
+            node.end()
+
+
+if __name__ == "__main__":
+    main()
