@@ -74,8 +74,7 @@ int fit_shipped(const FitFlags& flags) {
   if (!all) return fail(all.error());
   std::error_code error;
   std::filesystem::create_directories(out, error);
-  for (const std::string& gpu : fidelity::fit_order(*catalog)) {
-    // Later kinds start from earlier ones, so all are fitted even where few are asked for.
+  for (const std::string& gpu : fidelity::fit_order(*catalog, flags.gpus)) {
     const fidelity::FitOutcome outcome = fidelity::fit_gpu(gpu, *catalog, all->experiments, flags.threads);
     const config::LoadedProfile profile{outcome.profile, outcome.provenance};
     const std::string text = config::to_text(profile, outcome.notes);

@@ -63,6 +63,7 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
       fmt::print("{}: {} predictions were asked for outside what predictor_file was measured on\n", run.recipe,
                  run.extrapolations);
     }
+    for (const std::string& sentence : run.extrapolated) fmt::print("{}: extrapolated: {}\n", run.recipe, sentence);
     const auto lost = run.requests.arrived - run.requests.finished;
     if (lost > 0) {
       fmt::print("{}: {} of {} requests did not finish ({} rejected, {} failed, {} in flight)\n", run.recipe, lost,

@@ -229,7 +229,14 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
     setup.stretches = true;
   }
 
+  for (const auto& model : run->models) model->forget_asked();  // fitting beliefs asked about every shape
   auto result = sim::simulate(std::move(setup));
+  for (const auto& model : run->models) {
+    for (std::string& sentence : model->extrapolated()) {
+      auto& all = result.summary.extrapolated;
+      if (std::ranges::find(all, sentence) == all.end()) all.push_back(std::move(sentence));
+    }
+  }
   result.summary.recipe = recipe.recipe.name;
   result.summary.extrapolations = extrapolations(run->beliefs);
   result.summary.sim.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

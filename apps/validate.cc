@@ -21,6 +21,7 @@ struct ValidateFlags {
   std::string data;
   std::string write;
   std::string html;
+  std::string rows;
   bool json = false;
   unsigned threads = 2;
 };
@@ -79,6 +80,9 @@ int validate(const ValidateFlags& flags) {
   if (!flags.html.empty()) {
     if (const int code = write_text(flags.html, fidelity::to_html(scores)); code != 0) return code;
   }
+  if (!flags.rows.empty()) {
+    if (const int code = write_text(flags.rows, fidelity::to_csv(scores)); code != 0) return code;
+  }
   if (flags.json) {
     fmt::print("{}\n", to_json(scores, all->absent).dump());
     return 0;
@@ -105,6 +109,7 @@ void add_validate(CLI::App& app, int& exit_code) {
   command->add_option("--data", flags->data, "Folder of the data sets, any subset of them (default: WATTLE_DATA)");
   command->add_option("--write", flags->write, "Write the page docs/validation.md here");
   command->add_option("--html", flags->html, "Write a page with scatter plots here");
+  command->add_option("--rows", flags->rows, "Write every row here, as CSV");
   command->add_option("--threads", flags->threads, "Threads; the result does not depend on it")->capture_default_str();
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, &exit_code] { exit_code = validate(*flags); });

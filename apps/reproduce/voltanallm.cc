@@ -18,6 +18,7 @@ Result<config::LoadedScenario> published_scenario(const PublishedModel& model, c
       fmt::format("workload.output_std={}", lengths.output_std),
       fmt::format("slo.ttft_ms={}", model.ttft_ms),
       fmt::format("slo.itl_ms={}", model.itl_ms),
+      fmt::format("slo.tbt_ms={}", model.itl_ms),
       fmt::format("fleet.0.tensor_parallel={}", model.tensor_parallel),
       fmt::format("fleet.1.tensor_parallel={}", model.tensor_parallel),
   };

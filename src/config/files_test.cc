@@ -30,7 +30,7 @@ TEST(ShippedSpecs, A100IsTheDataSheetsA100) {
   EXPECT_EQ(gpu->clock_max, MegaHertz{1410});
   EXPECT_EQ(gpu->clock_step, MegaHertz{15});
   EXPECT_EQ(gpu->tdp, Watts{400.0});
-  EXPECT_DOUBLE_EQ(gpu->memory_bytes, 80e9);
+  EXPECT_DOUBLE_EQ(gpu->memory_bytes, 85.9e9);
   EXPECT_DOUBLE_EQ(gpu->memory_bandwidth_bytes_per_s, 2.039e12);
   EXPECT_DOUBLE_EQ(gpu->bf16_flops_per_s, 312e12);
   EXPECT_DOUBLE_EQ(gpu->nvlink_bytes_per_s, 300e9);

@@ -32,6 +32,10 @@ constexpr auto kFields = std::to_array<ProfileField>({
      "Share of the KV reading time that scales with 1/clock"},
     {"decode_attention_head_s", &P::decode_attention_head_s, "s", 0.0, 1e-6,
      "Decode attention per request, KV head of the GPU and layer at clock_max"},
+    {"decode_attention_tail_waves", &P::decode_attention_tail_waves, "", 0.0, 4.0,
+     "Waves of thread blocks (one per request and KV head) the KV reading loses at its end"},
+    {"decode_attention_tail_most", &P::decode_attention_tail_most, "", 0.0, 1.0,
+     "Most of its time that loss can be: with fewer blocks than SMs the kernel splits each request's KV"},
     {"layer_overhead_s", &P::layer_overhead_s, "s", 0.0, 6e-5, "Small kernels of one layer at clock_max"},
     {"elementwise_passes", &P::elementwise_passes, "", 0.0, 60.0,
      "Activation traffic of the small kernels, in tokens x hidden x 2 bytes per layer"},
@@ -45,7 +49,7 @@ constexpr auto kFields = std::to_array<ProfileField>({
     {"idle_clock_w", &P::idle_clock_w, "W", 0.0, 500.0, "What idling at clock_max adds"},
     {"idle_clock_exponent", &P::idle_clock_exponent, "", 0.5, 8.0, "Idle power = floor + clock part x (f/fmax)^this"},
     {"active_w", &P::active_w, "W", 0.0, 300.0, "Any kernel running, whatever the clock, over idle"},
-    {"busy_w", &P::busy_w, "W", 0.0, 400.0, "What any running kernel adds at clock_max; ~ x s(x)"},
+    {"busy_w", &P::busy_w, "W", 0.0, 400.0, "What tensor or memory units at work add at clock_max; ~ x s(x)"},
     {"tensor_pj_per_flop", &P::tensor_pj_per_flop, "pJ", 0.0, 2.0,
      "Energy of a 16-bit tensor operation at clock_max, ~ s(x); 8-bit costs in proportion to its peak rate"},
     {"memory_pj_per_byte", &P::memory_pj_per_byte, "pJ", 0.0, 300.0, "Energy of moving a byte at clock_max"},
@@ -53,6 +57,12 @@ constexpr auto kFields = std::to_array<ProfileField>({
     {"voltage_floor", &P::voltage_floor, "", 0.1, 0.9, "x below which the core voltage no longer falls"},
     {"voltage_exponent", &P::voltage_exponent, "", 0.2, 3.0, "s(x) = max(voltage_floor, x)^this: voltage squared"},
     {"clip_share", &P::clip_share, "", 0.8, 1.0, "Share of TDP at which the card settles when it lowers its clock"},
+    {"measured_requests", &P::measured_requests, "", 0.0, 1e6, "Largest decode batch among the fitted rows"},
+    {"measured_context_tokens", &P::measured_context_tokens, "", 0.0, 1e9, "Longest KV of one request among them"},
+    {"measured_step_tokens", &P::measured_step_tokens, "", 0.0, 1e9, "Most tokens of one step among them"},
+    {"measured_tensor_parallel", &P::measured_tensor_parallel, "", 0.0, 1024.0, "Most GPUs per instance among them"},
+    {"measured_clock_low_mhz", &P::measured_clock_low_mhz, "MHz", 0.0, 1e4, "Lowest locked clock among them"},
+    {"measured_clock_high_mhz", &P::measured_clock_high_mhz, "MHz", 0.0, 1e4, "Highest locked clock among them"},
 });
 
 }  // namespace

@@ -29,6 +29,8 @@ struct HardwareProfile {
   double decode_attention_efficiency = 0.89;
   double decode_attention_clock_share = 0.40;
   double decode_attention_head_s = 0.03e-6;
+  double decode_attention_tail_waves = 0.0;
+  double decode_attention_tail_most = 0.3;
   // The small kernels of a layer (norms, rotary embedding, activation, KV write).
   double layer_overhead_s = 10.0e-6;
   double elementwise_passes = 14.0;
@@ -53,9 +55,16 @@ struct HardwareProfile {
   double voltage_floor = 0.55;
   double voltage_exponent = 1.4;
   double clip_share = 0.99;
+  // What the rows behind the factors covered; 0 where nothing was measured on this GPU. Beyond, the model extrapolates.
+  double measured_requests = 0.0;
+  double measured_context_tokens = 0.0;
+  double measured_step_tokens = 0.0;
+  double measured_tensor_parallel = 0.0;
+  double measured_clock_low_mhz = 0.0;
+  double measured_clock_high_mhz = 0.0;
 };
 
-/// One factor: its key in profiles/*.toml, what it means, and the range a physical value can have.
+/// One value: its key in profiles/*.toml, what it means, and the range a physical value can have.
 struct ProfileField {
   const char* key;
   double HardwareProfile::*member;
@@ -65,7 +74,7 @@ struct ProfileField {
   const char* meaning;
 };
 
-/// Every factor, in file order.
+/// Every factor and the measured range, in file order.
 [[nodiscard]] std::span<const ProfileField> profile_fields();
 
 }  // namespace wattle::engine

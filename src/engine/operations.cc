@@ -7,7 +7,7 @@ namespace wattle::engine {
 namespace {
 
 constexpr double kTile = 128.0;
-constexpr double kActivationBytes = 2.0;  // activations and KV stay 16-bit, whatever the weights are
+constexpr double kActivationBytes = 2.0;  // activations stay 16-bit, whatever the weights are
 
 double p_norm(double a, double b, double p) {
   const double high = std::max(a, b);
@@ -53,9 +53,9 @@ Work Operations::product(double rows, double columns, double inner, double count
   const double compute = wave_seconds * (waves + profile_.wave_offset * std::min(1.0, waves));
   const double bytes = count * (columns * inner * bytes_of(llm_.dtype) + rows * (columns + inner) * kActivationBytes);
   const double memory = memory_seconds(bytes, profile_.memory_efficiency, profile_.memory_clock_share);
-  return {p_norm(compute, memory, profile_.overlap_exponent) +
-              latency(profile_.kernel_ramp_s + (llm_.dtype == Dtype::Fp8 ? profile_.fp8_ramp_s : 0.0)),
-          2.0 * count * rows * columns * inner * flop_weight_, bytes};
+  const double busy = p_norm(compute, memory, profile_.overlap_exponent);
+  return {busy + latency(profile_.kernel_ramp_s + (llm_.dtype == Dtype::Fp8 ? profile_.fp8_ramp_s : 0.0)),
+          2.0 * count * rows * columns * inner * flop_weight_, bytes, busy};
 }
 
 Work Operations::all_reduce(double bytes) const {
@@ -89,9 +89,8 @@ Work Operations::dense(std::int64_t tokens) const {
     layer += product(t, hidden, ffn);
   }
   const double traffic = profile_.elementwise_passes * t * hidden * kActivationBytes;
-  layer += {memory_seconds(traffic, profile_.memory_efficiency, profile_.memory_clock_share) +
-                latency(profile_.layer_overhead_s),
-            0.0, traffic};
+  const double moving = memory_seconds(traffic, profile_.memory_efficiency, profile_.memory_clock_share);
+  layer += {moving + latency(profile_.layer_overhead_s), 0.0, traffic, moving};
   layer += all_reduce(t * hidden * kActivationBytes) * 2.0;
   return layer * llm_.layers;
 }
@@ -101,7 +100,8 @@ Work Operations::head(std::int64_t emitting) const {
   const double rows = static_cast<double>(emitting);
   Work work = product(rows, static_cast<double>(llm_.vocab) / tp_, llm_.hidden);
   const double logits = rows * llm_.vocab * 4.0 * 2.0;  // sampling reads 32-bit logits twice
-  work += {memory_seconds(logits, profile_.memory_efficiency, profile_.memory_clock_share), 0.0, logits};
+  const double moving = memory_seconds(logits, profile_.memory_efficiency, profile_.memory_clock_share);
+  work += {moving, 0.0, logits, moving};
   return work;
 }
 
@@ -114,24 +114,31 @@ Work Operations::decode_attention_per_request() const {
 
 Work Operations::decode_attention_per_kv_token() const {
   const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
-  const double bytes = 2.0 * kv_heads * llm_.head_dim * kActivationBytes;
-  return Work{memory_seconds(bytes, profile_.decode_attention_efficiency, profile_.decode_attention_clock_share),
-              4.0 * llm_.heads / tp_ * llm_.head_dim, bytes} *
-         llm_.layers;
+  const double bytes = 2.0 * kv_heads * llm_.head_dim * bytes_of(llm_.kv_dtype);
+  const double reading =
+      memory_seconds(bytes, profile_.decode_attention_efficiency, profile_.decode_attention_clock_share);
+  return Work{reading, 4.0 * llm_.heads / tp_ * llm_.head_dim, bytes, reading} * llm_.layers;
+}
+
+double Operations::decode_attention_tail(std::int64_t requests) const {
+  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
+  const double blocks = std::max<double>(1.0, static_cast<double>(requests)) * kv_heads;
+  return 1.0 +
+         std::min(profile_.decode_attention_tail_most, profile_.decode_attention_tail_waves * gpu_.sm_count / blocks);
 }
 
 Work Operations::prefill_attention_per_pair() const {
   const double flops = 4.0 * llm_.heads / tp_ * llm_.head_dim;
   const double rate = gpu_.bf16_flops_per_s * profile_.prefill_attention_efficiency / slowdown_;
-  return Work{flops / rate, flops, 0.0} * llm_.layers;
+  return Work{flops / rate, flops, 0.0, flops / rate} * llm_.layers;
 }
 
 Work Operations::prefill_attention_per_token() const {
   const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
   const double bytes = (2.0 * llm_.heads / tp_ + 2.0 * kv_heads) * llm_.head_dim * kActivationBytes;
-  return Work{memory_seconds(bytes, profile_.prefill_attention_memory_efficiency, profile_.memory_clock_share), 0.0,
-              bytes} *
-         llm_.layers;
+  const double moving =
+      memory_seconds(bytes, profile_.prefill_attention_memory_efficiency, profile_.memory_clock_share);
+  return Work{moving, 0.0, bytes, moving} * llm_.layers;
 }
 
 }  // namespace wattle::engine

@@ -12,15 +12,17 @@ struct Work {
   double seconds = 0.0;
   double flops = 0.0;  ///< in 16-bit equivalents
   double bytes = 0.0;
+  double busy = 0.0;  ///< s of these in which tensor or memory units work: not ramps, small kernels, waiting for peers
 
   constexpr Work& operator+=(const Work& o) {
     seconds += o.seconds;
     flops += o.flops;
     bytes += o.bytes;
+    busy += o.busy;
     return *this;
   }
   [[nodiscard]] constexpr Work operator+(const Work& o) const { return Work(*this) += o; }
-  [[nodiscard]] constexpr Work operator*(double k) const { return {seconds * k, flops * k, bytes * k}; }
+  [[nodiscard]] constexpr Work operator*(double k) const { return {seconds * k, flops * k, bytes * k, busy * k}; }
 };
 
 /// One GPU's share of one LLM at one clock: the price list of operations.
@@ -37,6 +39,9 @@ class Operations {
   /// Reading the KV cache for decoding, all layers: per_request() x requests + per_kv_token() x KV tokens.
   [[nodiscard]] Work decode_attention_per_request() const;
   [[nodiscard]] Work decode_attention_per_kv_token() const;
+  /// What the time per KV token (not the work) is multiplied by at this many requests: with few thread blocks the last
+  /// wave leaves SMs idle. Falls towards 1 as the batch grows.
+  [[nodiscard]] double decode_attention_tail(std::int64_t requests) const;
   /// Prompt attention, all layers: per unit of StepShape::prefill_context_tokens and per prompt token.
   [[nodiscard]] Work prefill_attention_per_pair() const;
   [[nodiscard]] Work prefill_attention_per_token() const;

@@ -14,11 +14,14 @@ class PowerAtClock {
   /// Mean power over a step of which work.seconds keep the GPU busy and gap_s are spent on the CPU. Not clipped.
   [[nodiscard]] double step_w(const Work& work, double gap_s) const {
     const double total = work.seconds + gap_s;
-    return idle_w_ + (busy_w_ * work.seconds + joules_per_flop_ * work.flops + joules_per_byte_ * work.bytes) / total;
+    return idle_w_ + (active_w_ * work.seconds + busy_w_ * work.busy + joules_per_flop_ * work.flops +
+                      joules_per_byte_ * work.bytes) /
+                         total;
   }
 
  private:
   double idle_w_;
+  double active_w_;
   double busy_w_;
   double joules_per_flop_;
   double joules_per_byte_;

@@ -40,7 +40,7 @@ class WorkCurve {
     const Work& b = coarse_[static_cast<std::size_t>(segment) + 1];
     const double w = static_cast<double>(tokens - kExactTokens - segment * kTokenStride) / kTokenStride;
     return {a.seconds + w * (b.seconds - a.seconds), a.flops + w * (b.flops - a.flops),
-            a.bytes + w * (b.bytes - a.bytes)};
+            a.bytes + w * (b.bytes - a.bytes), a.busy + w * (b.busy - a.busy)};
   }
 
  private:
@@ -95,7 +95,9 @@ struct StepModel::Impl {
   HardwareProfile profile;
   std::int64_t blocks = 0;
   std::int64_t bucket_tokens = 1;
+  std::vector<double> tails;  // of decode attention, by batch size; no clock in it
   mutable std::vector<std::unique_ptr<ClockTable>> tables;
+  mutable AskedRange asked;
   mutable std::size_t hint = 0;  // where the last clipped step settled; speeds the search, never changes its result
 
   [[nodiscard]] double clock_at(std::size_t index) const {
@@ -114,6 +116,13 @@ struct StepModel::Impl {
     }
     return *slot;
   }
+  /// Reading one token's KV in a batch of this size.
+  [[nodiscard]] Work kv_reading(const ClockTable& at, std::int64_t requests) const {
+    const auto last = static_cast<std::int64_t>(tails.size()) - 1;
+    Work work = at.per_kv_token;
+    work.seconds *= tails[static_cast<std::size_t>(std::min(requests, last))];
+    return work;
+  }
   [[nodiscard]] Draft draft(const ClockTable& at, const StepShape& shape) const {
     const double requests = shape.decode_requests;
     Work work = at.dense.at(shape.decode_requests + shape.prefill_tokens);
@@ -122,7 +131,7 @@ struct StepModel::Impl {
       work += at.attention_ramp;
       work += at.per_request * requests;
     }
-    work += at.per_kv_token * static_cast<double>(shape.decode_kv_tokens);
+    work += kv_reading(at, shape.decode_requests) * static_cast<double>(shape.decode_kv_tokens);
     if (shape.prefill_tokens > 0) {
       work += at.attention_ramp;
       work += at.per_pair * static_cast<double>(shape.prefill_context_tokens);
@@ -191,7 +200,7 @@ struct StepModel::Impl {
       DecodeLine line;
       line.kv_from = bucket * bucket_tokens;
       line.kv_below = bucket + 1 < kBuckets ? line.kv_from + bucket_tokens : std::numeric_limits<std::int64_t>::max();
-      line.slope = to_fixed(blend(o, [](const ClockTable& t) { return t.per_kv_token.seconds; }));
+      line.slope = to_fixed(blend(o, [&](const ClockTable& t) { return kv_reading(t, requests).seconds; }));
       shape.decode_kv_tokens = 0;
       line.base = to_fixed(blend(o, [&](const ClockTable& t) { return draft(t, shape).seconds(); }));
       line.base = std::max(line.base, reached - line.slope * line.kv_from);
@@ -243,12 +252,15 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   impl->profile = profile;
   impl->blocks = blocks;
   impl->bucket_tokens = std::max<std::int64_t>(1, (blocks * options.block_size + kBuckets - 1) / kBuckets);
+  const Operations operations(impl->gpu, impl->llm, tensor_parallel, impl->profile, gpu.clock_max.value());
+  for (std::int64_t n = 0; n <= kExactTokens; ++n) impl->tails.push_back(operations.decode_attention_tail(n));
   impl->tables.resize(
       static_cast<std::size_t>((gpu.clock_max.value() - gpu.clock_min.value()) / gpu.clock_step.value()) + 1);
   return StepModel(std::move(impl));
 }
 
 DecodeLine StepModel::decode(std::int32_t requests, std::int64_t kv_tokens, MegaHertz clock) const {
+  impl_->asked.take(requests, kv_tokens, 0, clock.value());
   const std::size_t locked = impl_->index_of(clock);
   auto& rows = impl_->table(locked).decode_rows;
   const auto batch = static_cast<std::size_t>(requests);
@@ -259,6 +271,7 @@ DecodeLine StepModel::decode(std::int32_t requests, std::int64_t kv_tokens, Mega
 }
 
 StepCost StepModel::mixed(const StepShape& shape, MegaHertz clock) const {
+  impl_->asked.take(shape.decode_requests, shape.decode_kv_tokens, shape.prefill_tokens, clock.value());
   const Operating o = impl_->operate(impl_->index_of(clock), shape);
   const double seconds = impl_->blend(o, [&](const ClockTable& t) { return impl_->draft(t, shape).seconds(); });
   return {to_fixed(seconds), impl_->instance_power(o.watts), impl_->effective(o)};
@@ -272,5 +285,10 @@ Milliwatts StepModel::idle_power(MegaHertz clock) const {
 std::int64_t StepModel::kv_blocks() const { return impl_->blocks; }
 const GpuSpec& StepModel::gpu() const { return impl_->gpu; }
 std::int32_t StepModel::tensor_parallel() const { return impl_->tp; }
+std::vector<std::string> StepModel::extrapolated() const {
+  return extrapolations(impl_->profile, impl_->tp, impl_->asked);
+}
+const AskedRange& StepModel::asked() const { return impl_->asked; }
+void StepModel::forget_asked() const { impl_->asked = AskedRange{}; }
 
 }  // namespace wattle::engine

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "engine/extrapolation.h"
 #include "engine/options.h"
 #include "model/hardware.h"
 #include "model/step.h"
@@ -35,9 +36,6 @@ struct StepCost {
   MegaHertz effective_clock;
 };
 
-/// Fitted factors of one GPU kind, read from profiles/ (see HardwareProfile's own header for their meaning).
-struct HardwareProfile;
-
 /// Immutable after construction apart from lazily built per-clock tables (not thread-safe: one per thread).
 /// Cost per call < 200 ns once a clock's table exists.
 class StepModel {
@@ -60,6 +58,11 @@ class StepModel {
   [[nodiscard]] std::int64_t kv_blocks() const;
   [[nodiscard]] const GpuSpec& gpu() const;
   [[nodiscard]] std::int32_t tensor_parallel() const;
+
+  /// How far the steps asked for since the last forget_asked() left what was measured, in words.
+  [[nodiscard]] std::vector<std::string> extrapolated() const;
+  void forget_asked() const;
+  [[nodiscard]] const AskedRange& asked() const;
 
  private:
   struct Impl;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/hardware_profile.h"
+#include "engine/operations.h"
 
 namespace wattle::engine {
 namespace {
@@ -187,6 +188,29 @@ TEST(StepModel, kv_blocks_fill_what_weights_leave) {
   const LlmSpec llm;
   const double expected = (80e9 * 0.9 - llm.weight_bytes() - 2e9) / (llm.kv_bytes_per_token() * 16);
   EXPECT_EQ(m.kv_blocks(), static_cast<std::int64_t>(expected));
+}
+
+TEST(StepModel, decode_attentions_tail_fades_as_the_batch_grows) {
+  HardwareProfile profile;
+  profile.decode_attention_tail_waves = 0.5;
+  profile.decode_attention_tail_most = 0.4;
+  const GpuSpec gpu;
+  const LlmSpec llm;
+  const Operations operations(gpu, llm, 1, profile, gpu.clock_max.value());
+  EXPECT_DOUBLE_EQ(operations.decode_attention_tail(1), 1.4) << "8 blocks: no more than the most";
+  EXPECT_DOUBLE_EQ(operations.decode_attention_tail(54), 1.0 + 0.5 * 108 / (54.0 * 8));
+  EXPECT_LT(operations.decode_attention_tail(512), 1.02);
+}
+
+TEST(StepModel, an_eight_bit_kv_cache_holds_twice_as_much) {
+  LlmSpec llm;
+  const HardwareProfile profile;
+  const auto wide = StepModel::make(GpuSpec{}, llm, 1, profile, {});
+  llm.kv_dtype = Dtype::Fp8;
+  const auto narrow = StepModel::make(GpuSpec{}, llm, 1, profile, {});
+  ASSERT_TRUE(wide && narrow);
+  EXPECT_NEAR(static_cast<double>(narrow->kv_blocks()), 2.0 * static_cast<double>(wide->kv_blocks()), 1.0);
+  EXPECT_LT(narrow->decode(64, 64 * 1000, MegaHertz(1410)).slope, wide->decode(64, 64 * 1000, MegaHertz(1410)).slope);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ struct Live {
   std::int64_t prefilled = 0;
   std::int64_t generated = 0;
   double arrival = 0.0;
+  double seen = 0.0;  ///< by the scheduler
   double first = 0.0;
   double last = 0.0;
   std::int32_t index = 0;
@@ -35,7 +36,8 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(values.size());
 }
 
-std::int64_t draw_length(RandomStream& random, double mean_tokens, double cv) {
+std::int64_t draw_length(RandomStream& random, double mean_tokens, double cv, double shortest) {
+  if (shortest < 1.0) return std::llround(mean_tokens * (shortest + (1.0 - shortest) * random.uniform()));
   if (cv <= 0.0) return std::max<std::int64_t>(1, std::llround(mean_tokens));
   const double sigma2 = std::log(1.0 + cv * cv);
   return std::max<std::int64_t>(
@@ -54,6 +56,8 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
   std::vector<Live> running;
   double now = 0.0;
   double next_arrival = 0.0;
+  double front_end_free = 0.0;
+  double composed = 0.0;  // when the next step was put together
   std::int32_t issued = 0;
   std::int32_t finished = 0;
   std::int64_t reserved = 0;
@@ -70,8 +74,8 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
 
   const auto issue = [&](double at) {
     Live r;
-    r.input = draw_length(random, load.input_mean, load.input_cv);
-    r.output = draw_length(random, load.output_mean, load.output_cv);
+    r.input = draw_length(random, load.input_mean, load.input_cv, load.shortest);
+    r.output = draw_length(random, load.output_mean, load.output_cv, load.shortest);
     r.arrival = at;
     r.index = issued++;
     if (load.concurrency > 0 && load.warm_up > 0.0 && r.index < load.concurrency) {
@@ -84,6 +88,7 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
         return;
       }
     }
+    r.seen = front_end_free = std::max(at, front_end_free) + load.front_end_s;
     waiting.push_back(r);
   };
   const auto pump = [&] {
@@ -115,7 +120,13 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     StepShape shape;
     std::vector<std::size_t> prefilling;
     // Whom to admit: first come, first served, as long as the KV cache holds them to their end.
-    while (!waiting.empty() &&
+    if (!load.overlapped || running.empty()) composed = now;
+    if (running.empty() && !waiting.empty() && waiting.front().seen > composed) {
+      const double idle_w = to_watts(model.idle_power(load.clock)).value();
+      spend(waiting.front().seen - now, idle_w, rival ? rival(context, shape, 0.0, idle_w) : 0.0, false, false);
+      composed = now;
+    }
+    while (!waiting.empty() && waiting.front().seen <= composed &&
            (reserved == 0 || reserved + waiting.front().input + waiting.front().output <= capacity)) {
       Live r = waiting.front();
       if (r.input + r.output > capacity) {
@@ -135,7 +146,7 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     std::int64_t budget = load.max_batched_tokens;
     std::int64_t pending = 0;
     for (const Live& r : running) pending += r.prefilled < r.input ? 1 : 0;
-    const bool decodes = load.chunked || pending == 0;
+    const bool decodes = load.batching != Batching::PromptsFirst || pending == 0;
     if (decodes) {
       for (const Live& r : running) {
         if (r.prefilled < r.input) continue;
@@ -148,8 +159,9 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     for (std::size_t i = 0; i < running.size() && budget > 0; ++i) {
       Live& r = running[i];
       if (r.prefilled >= r.input) continue;
-      if (!load.chunked && r.input > budget && shape.prefill_tokens > 0) break;
-      chunk[i] = std::min(r.input - r.prefilled, load.chunked ? budget : r.input);
+      const bool whole = load.batching != Batching::Chunked;
+      if (whole && r.input > budget && shape.prefill_tokens > 0) break;
+      chunk[i] = std::min(r.input - r.prefilled, whole ? r.input : budget);
       budget -= chunk[i];
       shape.prefill_tokens += chunk[i];
       shape.prefill_context_tokens += chunk[i] * (r.prefilled + chunk[i] / 2);
@@ -161,6 +173,7 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
       spend(std::max(1e-9, next_arrival - now), idle_w, rival ? rival(context, shape, 0.0, idle_w) : 0.0, false, false);
       continue;
     }
+    composed = now;
     double seconds = 0.0;
     double watts = 0.0;
     if (shape.prefill_tokens == 0) {

@@ -8,6 +8,13 @@
 
 namespace wattle::fidelity {
 
+/// How an engine puts prompts and decodes into steps.
+enum class Batching : std::uint8_t {
+  Chunked,       ///< prompts are split and share steps with decodes (vLLM V1)
+  WholePrompts,  ///< prompts share steps with decodes but stay whole (TensorRT-LLM)
+  PromptsFirst,  ///< a step has prompts, whole, or decodes; prompts hold decodes up (SGLang)
+};
+
 struct Load {
   double rate_per_s = 0.0;       ///< Poisson arrivals; 0 = closed loop
   std::int32_t concurrency = 0;  ///< closed loop: requests in flight
@@ -16,9 +23,12 @@ struct Load {
   double output_mean = 128;
   double input_cv = 0.0;  ///< 0 = fixed; else lognormal with this coefficient of variation
   double output_cv = 0.0;
+  double shortest = 1.0;  ///< below 1: lengths are uniform in [shortest, 1] x mean instead
   std::int32_t max_batched_tokens = 8192;
-  bool chunked = true;   ///< prompts share steps with decodes; else a prefill step holds decodes up
-  double warm_up = 0.0;  ///< share of requests at either end that power and latency leave out
+  Batching batching = Batching::Chunked;
+  bool overlapped = false;   ///< a step is put together while its predecessor runs, so arrivals wait one step more
+  double front_end_s = 0.0;  ///< CPU time per request before the scheduler sees it, one request after the other
+  double warm_up = 0.0;      ///< share of requests at either end that power and latency leave out
   MegaHertz clock;
   bool prefill_only = false;  ///< disaggregated: the request leaves after its first token
   bool decode_only = false;   ///< disaggregated: the prompt is there already

@@ -45,15 +45,24 @@ struct Quantity {
   double measured = 0.0;
 };
 
+/// Our side of an experiment: a value per quantity, NaN where the model says it cannot run, and what was asked of it.
+struct Simulated {
+  Simulated() = default;
+  Simulated(std::vector<double> v) : values(std::move(v)) {}  // NOLINT: a bare list of values is one
+  Simulated(std::vector<double> v, const engine::AskedRange& a) : values(std::move(v)), asked(a) {}
+  std::vector<double> values;
+  engine::AskedRange asked;
+};
+
 struct Experiment {
   std::string set;  ///< data set and, after a slash, the part of it
   std::string row;  ///< condition, readable
   std::string gpu;
   std::vector<Quantity> quantities;
+  std::int32_t tp = 1;  ///< GPUs of one instance
   bool fitted = false;  ///< may be used for fitting; else never seen by it
   std::string why_not;  ///< reason a row is known but not scored
-  /// Our value of every quantity, NaN where the model says it cannot run.
-  std::function<std::vector<double>(const engine::HardwareProfile&, const Rival&)> simulate;
+  std::function<Simulated(const engine::HardwareProfile&, const Rival&)> simulate;
 };
 
 /// Everything found under a data directory; sets that are not there are named in `absent`.
@@ -70,12 +79,17 @@ struct Collection {
 [[nodiscard]] Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_serving(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_facts(const std::string& data, const Catalog& catalog, Collection& to);
+[[nodiscard]] Result<void> collect_paper_tables(const std::string& data, const Catalog& catalog, Collection& to);
+[[nodiscard]] Result<void> collect_profiles(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_runs(const std::string& data, const Catalog& catalog, Collection& to);
 
 /// A stated hold-out: one row in four, chosen by the row's text alone, so that a row keeps its side for ever.
 [[nodiscard]] bool held_out(std::string_view set, std::string_view row);
 
-/// Options of the benchmark runs behind the measured sets: nearly all memory, no small cap on requests.
+/// One row in two of a set on which only conventions of the client were chosen, by hand; these count as fitted.
+[[nodiscard]] bool chose_conventions(std::string_view set, std::string_view row);
+
+/// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
 [[nodiscard]] engine::EngineOptions benchmark_engine();
 
 }  // namespace wattle::fidelity

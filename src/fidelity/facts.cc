@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "fidelity/baselines.h"
+#include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
 
 namespace wattle::fidelity {
@@ -48,6 +49,42 @@ double limit_mhz(const StepModel& model, const StepShape& shape, double share) {
   }
   return model.gpu().clock_max.value();
 }
+
+/// One instance of the H100 clock sweep, requests a second.
+Measured sweep(const StepModel& model, double rate, std::int32_t mhz) {
+  Load load;
+  load.rate_per_s = rate;
+  load.requests = 200;
+  load.input_mean = 1023;
+  load.output_mean = 99;
+  load.max_batched_tokens = 768;
+  load.clock = MegaHertz(mhz);
+  return run(model, load);
+}
+
+/// The clock of least energy per request among those of the sweep, with this many requests always in flight.
+double request_optimum_mhz(const StepModel& model, std::int32_t concurrency) {
+  double best = std::numeric_limits<double>::infinity();
+  double at = 0.0;
+  for (const std::int32_t mhz : {780, 1080, 1380, 1680, 1830}) {
+    Load load;
+    load.concurrency = concurrency;
+    load.requests = 4 * concurrency;
+    load.input_mean = 1023;
+    load.output_mean = 99;
+    load.max_batched_tokens = 768;
+    load.clock = MegaHertz(mhz);
+    const Measured m = run(model, load);
+    const double joules = m.power_w * m.duration_s;
+    if (joules >= best) continue;
+    best = joules;
+    at = mhz;
+  }
+  return at;
+}
+
+/// e in quantity ~ clock^e between the ends of the sweep.
+double exponent(double at_780, double at_1830) { return std::log(at_1830 / at_780) / std::log(1830.0 / 780.0); }
 
 struct Fact {
   const char* row;
@@ -94,6 +131,22 @@ const Fact kFacts[] = {
      [](const StepModel& m) { return optimum_mhz(m, kPrompts); }},
     {"GreenServe: clock of least decode energy, 32B", "gh200-96g", "qwen3-32b", 1, "optimum_mhz", 1395, false,
      [](const StepModel& m) { return optimum_mhz(m, kDecode32b); }},
+    {"DynamoLLM section III: 8 x H100 idle, Llama-2-70B loaded, no lock", "h100", "llama-2-70b", 8, "idle_power_w", 880,
+     false, [](const StepModel& m) { return to_watts(m.idle_power(m.gpu().clock_max)).value(); }},
+    {"H100 sweep: TPOT ~ f^e, TP8, 780 to 1830 MHz", "h100", "llama-3-70b", 8, "exponent", -0.6, false,
+     [](const StepModel& m) { return exponent(sweep(m, 4, 780).tpot_mean_s, sweep(m, 4, 1830).tpot_mean_s); }},
+    {"H100 sweep: TTFT ~ f^e, TP8, 780 to 1830 MHz", "h100", "llama-3-70b", 8, "exponent", -0.5, false,
+     [](const StepModel& m) { return exponent(sweep(m, 4, 780).ttft_mean_s, sweep(m, 4, 1830).ttft_mean_s); }},
+    {"H100 sweep: power at 5 requests/s and 1080 MHz, 1629 + 85 x rate", "h100", "llama-3-70b", 8, "power_w", 2054,
+     false, [](const StepModel& m) { return sweep(m, 5, 1080).power_w; }},
+    {"H100 sweep: power at 5 requests/s and 1830 MHz, 2696 + 139 x rate", "h100", "llama-3-70b", 8, "power_w", 3391,
+     false, [](const StepModel& m) { return sweep(m, 5, 1830).power_w; }},
+    {"H100 sweep: clock of least energy per request, TP8", "h100", "llama-3-70b", 8, "optimum_mhz", 1080, false,
+     [](const StepModel& m) { return request_optimum_mhz(m, 32); }},
+    {"H100 sweep: clock of least energy per request, TP4", "h100", "llama-3-70b", 4, "optimum_mhz", 1380, false,
+     [](const StepModel& m) { return request_optimum_mhz(m, 16); }},
+    {"H100 sweep: clock of least energy per request, TP2", "h100", "llama-3-70b", 2, "optimum_mhz", 1380, false,
+     [](const StepModel& m) { return request_optimum_mhz(m, 8); }},
     {"GreenServe: lowest clock at which prefill reaches 900 W", "gh200-96g", "qwen3-32b", 1, "limit_mhz", 1600, false,
      [](const StepModel& m) { return limit_mhz(m, kPrompts, 0.985); }},
 };
@@ -111,9 +164,11 @@ Result<void> collect_facts(const std::string&, const Catalog& catalog, Collectio
     e.gpu = fact.gpu;
     e.fitted = fact.fitted;
     e.quantities = {{fact.quantity, fact.measured}};
-    e.simulate = [gpu, llm, &fact](const HardwareProfile& profile, const Rival&) -> std::vector<double> {
+    e.tp = fact.tp;
+    e.simulate = [gpu, llm, &fact](const HardwareProfile& profile, const Rival&) -> Simulated {
       const Result<StepModel> model = StepModel::make(*gpu, *llm, fact.tp, profile, benchmark_engine());
-      return {model ? fact.value(*model) : kNone};
+      if (!model) return std::vector<double>{kNone};
+      return {{fact.value(*model)}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -37,7 +37,8 @@ const std::vector<Stage>& stages() {
        "",
        {"tensor_efficiency", "tile_quantisation", "wave_offset", "memory_efficiency", "overlap_exponent",
         "kernel_ramp_s", "attention_ramp_s", "prefill_attention_efficiency", "prefill_attention_memory_efficiency",
-        "decode_attention_efficiency", "decode_attention_head_s"},
+        "decode_attention_efficiency", "decode_attention_head_s", "decode_attention_tail_waves",
+        "decode_attention_tail_most"},
        {{"-gemm-bf16", "latency_ms", 1.0, 3},
         {"-context-attention", "latency_ms", 1.0, 3},
         {"-generation-attention", "latency_ms", 1.0, 3}}},
@@ -66,7 +67,7 @@ const std::vector<Stage>& stages() {
        {"active_w", "busy_w", "tensor_pj_per_flop", "memory_pj_per_byte", "memory_voltage_share", "voltage_floor",
         "voltage_exponent"},
        {{"/clock-sweep", "power_w", 1.0, 2},
-        {"mlenergy/", "power_w", 1.0, 1},
+        {"mlenergy/", "power_w", 2.0, 1},
         {"/prefill-busy", "power_w", 0.7, 3},
         {"VoltanaLLM/fixed-clocks", "energy_j", 1.0, 4},
         {"facts/", "energy_ratio", 1.0, 1},
@@ -164,7 +165,7 @@ void run_stage(const Stage& stage, std::string_view gpu, const std::vector<Exper
     const auto work = [&] {
       for (std::size_t i = next++; i < used.size(); i = next++) {
         const Experiment& e = *used[i].experiment;
-        const std::vector<double> ours = e.simulate(profile, Rival{});
+        const std::vector<double> ours = e.simulate(profile, Rival{}).values;
         for (std::size_t q = 0; q < ours.size(); ++q) {
           if (used[i].weights[q] <= 0.0) continue;
           parts[i].push_back(std::log(ours[q] / e.quantities[q].measured) * used[i].weights[q] * kUnit);
@@ -185,6 +186,29 @@ void run_stage(const Stage& stage, std::string_view gpu, const std::vector<Exper
   outcome.notes.push_back(fmt::format("{}: robust cost {:.3f} -> {:.3f}", stage.name, result.cost_before, result.cost));
 }
 
+constexpr double HardwareProfile::*kMeasured[] = {
+    &HardwareProfile::measured_requests,      &HardwareProfile::measured_context_tokens,
+    &HardwareProfile::measured_step_tokens,   &HardwareProfile::measured_tensor_parallel,
+    &HardwareProfile::measured_clock_low_mhz, &HardwareProfile::measured_clock_high_mhz};
+
+/// What the rows that may be fitted ask of the hardware. Whole tables count, not only the rows a stage strides over.
+void measured_range(std::string_view gpu, const std::vector<Experiment>& experiments, HardwareProfile& profile) {
+  const HardwareProfile fitted = profile;
+  const auto widen = [](double& to, auto value) { to = std::max(to, static_cast<double>(value)); };
+  for (const Experiment& e : experiments) {
+    if (!e.fitted || e.gpu != gpu) continue;
+    const engine::AskedRange asked = e.simulate(fitted, Rival{}).asked;
+    if (asked.clock_high_mhz == 0) continue;
+    widen(profile.measured_requests, asked.requests);
+    widen(profile.measured_context_tokens, asked.context_tokens);
+    widen(profile.measured_step_tokens, asked.step_tokens);
+    widen(profile.measured_tensor_parallel, e.tp);
+    widen(profile.measured_clock_high_mhz, asked.clock_high_mhz);
+    double& low = profile.measured_clock_low_mhz;
+    low = low > 0.0 ? std::min<double>(low, asked.clock_low_mhz) : asked.clock_low_mhz;
+  }
+}
+
 bool experiments_with_kernel_power(std::string_view gpu, const std::vector<Experiment>& experiments) {
   return std::ranges::any_of(experiments, [&](const Experiment& e) {
     return e.gpu == gpu && e.set.find("-gemm-bf16") != std::string::npos && e.quantities.size() > 1;
@@ -193,7 +217,14 @@ bool experiments_with_kernel_power(std::string_view gpu, const std::vector<Exper
 
 }  // namespace
 
-std::vector<std::string> fit_order(const Catalog& catalog) {
+std::vector<std::string> fit_order(const Catalog& catalog, const std::vector<std::string>& wanted) {
+  std::set<std::string> needed(wanted.begin(), wanted.end());
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (const Relative& relative : kRelatives) {
+      if (needed.contains(relative.gpu)) grown = needed.insert(relative.from).second || grown;
+    }
+  }
   std::vector<std::string> order;
   for (const char* first : {"h100", "h200", "b200", "a100-80g"}) {
     if (catalog.gpus.contains(first)) order.emplace_back(first);
@@ -201,6 +232,7 @@ std::vector<std::string> fit_order(const Catalog& catalog) {
   for (const auto& [name, gpu] : catalog.gpus) {
     if (std::ranges::find(order, name) == order.end()) order.push_back(name);
   }
+  if (!wanted.empty()) std::erase_if(order, [&](const std::string& name) { return !needed.contains(name); });
   return order;
 }
 
@@ -230,6 +262,7 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
     double& value = outcome.profile.*(field.member);
     value = std::clamp(value, field.low, field.high);
   }
+  for (const auto member : kMeasured) outcome.profile.*member = 0.0;  // a relative's range says nothing about this GPU
   for (const Start& start : kStarts) {
     if (start.gpu == gpu) outcome.profile.*(start.factor) = start.value;
   }
@@ -240,6 +273,7 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
     run_stage(stages().front(), gpu, experiments, threads, outcome);
     run_stage(stages().back(), gpu, experiments, threads, outcome);
   }
+  measured_range(gpu, experiments, outcome.profile);
   std::set<std::string> sets;
   for (const std::string& note : outcome.notes) {
     const auto at = note.find(" rows of ");

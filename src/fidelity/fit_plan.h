@@ -14,8 +14,8 @@ struct FitOutcome {
   std::vector<std::string> notes;  ///< rows used and errors, one line each
 };
 
-/// GPU kinds in the order they are fitted; a later one starts from an earlier one's factors.
-[[nodiscard]] std::vector<std::string> fit_order(const Catalog& catalog);
+/// GPU kinds in the order they are fitted: those wanted (none: all) and those whose factors they start from.
+[[nodiscard]] std::vector<std::string> fit_order(const Catalog& catalog, const std::vector<std::string>& wanted = {});
 
 /// Fits one GPU kind on its fitted rows. Kinds without rows take a measured relative's factors, power scaled to their
 /// TDP, and say so. `catalog.profiles` must hold the kinds that come before it in fit_order.

@@ -52,14 +52,14 @@ LlmSpec attention_only(double heads, double kv_heads) {
   return llm;
 }
 
-std::function<std::vector<double>(const HardwareProfile&, const Rival&)> kernel_simulation(
+std::function<Simulated(const HardwareProfile&, const Rival&)> kernel_simulation(
     const GpuSpec& gpu, LlmSpec llm, std::int32_t tp, bool clip, bool power, double flops,
-    std::function<Work(const Operations&)> work) {
-  return [&gpu, llm = std::move(llm), tp, clip, power, flops, work = std::move(work)](const HardwareProfile& profile,
-                                                                                      const Rival& rival) {
+    const engine::AskedRange& asked, std::function<Work(const Operations&)> work) {
+  return [&gpu, llm = std::move(llm), tp, clip, power, flops, asked, work = std::move(work)](
+             const HardwareProfile& profile, const Rival& rival) -> Simulated {
     const KernelResult r = repeat_kernel(gpu, llm, tp, profile, clip, work);
     std::vector<double> values{r.seconds * 1e3};
-    if (!power) return values;
+    if (!power) return {std::move(values), asked};
     if (rival.law == PowerLaw::Mfu) {
       const double mfu = flops / r.seconds / gpu.bf16_flops_per_s;
       values.push_back(rival.idle_w + (gpu.tdp.value() - rival.idle_w) * std::min(1.0, std::pow(mfu / 0.45, 0.7)));
@@ -68,26 +68,30 @@ std::function<std::vector<double>(const HardwareProfile&, const Rival&)> kernel_
     } else {
       values.push_back(r.power_w);
     }
-    return values;
+    return {std::move(values), asked};
   };
 }
 
 void add(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu, double latency_ms,
-         double power_w, const LlmSpec& llm, std::int32_t tp, double flops,
+         double power_w, const LlmSpec& llm, std::int32_t tp, double flops, engine::AskedRange asked,
          std::function<Work(const Operations&)> work) {
   Experiment e;
   e.set = set;
   e.row = row;
   e.gpu = gpu.name;
+  e.tp = tp;
+  asked.clock_low_mhz = asked.clock_high_mhz = gpu.clock_max.value();
   e.fitted = !held_out(set, row);
   e.quantities.push_back({"latency_ms", latency_ms});
   const bool power = power_w > 0.0 && latency_ms >= kShortestPowerMs;
   if (power) e.quantities.push_back({"power_w", power_w});
   // Tables without power were taken with operands that draw less (790 TFLOP/s on an H100, where the H200 at its limit
   // does 690): no clip. Those with power show the card at its limit.
-  e.simulate = kernel_simulation(gpu, llm, tp, power_w >= 0.0, power, flops, std::move(work));
+  e.simulate = kernel_simulation(gpu, llm, tp, power_w >= 0.0, power, flops, asked, std::move(work));
   to.experiments.push_back(std::move(e));
 }
+
+std::int64_t whole(double v) { return static_cast<std::int64_t>(v); }
 
 std::size_t stride(std::size_t rows) { return std::max<std::size_t>(1, rows / kMostRows); }
 
@@ -131,7 +135,7 @@ Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, C
     LlmSpec llm;
     llm.dtype = fp8 ? Dtype::Fp8 : Dtype::Bf16;
     add(to, set + (fp8 ? "-fp8" : "-bf16"), fmt::format("m={} n={} k={}", m, n, k), gpu, ms, power, llm, 1,
-        2 * m * n * k, [m, n, k](const Operations& o) { return o.product(m, n, k); });
+        2 * m * n * k, {0, 0, whole(m), 0, 0}, [m, n, k](const Operations& o) { return o.product(m, n, k); });
   }
   return {};
 }
@@ -158,14 +162,18 @@ Result<void> attention(const std::string& data, const Files& f, const GpuSpec& g
     const double pairs = decode ? batch * length : batch * length * length / 2;
     const auto work = [batch, length, decode, pairs](const Operations& o) {
       if (decode) {
-        return o.attention_ramp() + o.decode_attention_per_request() * batch +
-               o.decode_attention_per_kv_token() * pairs;
+        Work reading = o.decode_attention_per_kv_token() * pairs;
+        reading.seconds *= o.decode_attention_tail(static_cast<std::int64_t>(batch));
+        return o.attention_ramp() + o.decode_attention_per_request() * batch + reading;
       }
       return o.attention_ramp() + o.prefill_attention_per_pair() * pairs +
              o.prefill_attention_per_token() * (batch * length);
     };
     add(to, set, row, gpu, t.number(i, "latency_ms"), t.has("power_w") ? t.number(i, "power_w") : -1.0,
-        attention_only(heads, kv), 1, 4 * pairs * heads * 128, work);
+        attention_only(heads, kv), 1, 4 * pairs * heads * 128,
+        decode ? engine::AskedRange{whole(batch), whole(length), 0, 0, 0}
+               : engine::AskedRange{0, 0, whole(batch * length), 0, 0},
+        work);
   }
   return {};
 }
@@ -184,7 +192,8 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
     LlmSpec llm;
     llm.layers = 1;
     add(to, set, fmt::format("gpus={} elements={}", gpus, elements), gpu, read->number(i, "latency_ms"), -1.0, llm,
-        static_cast<std::int32_t>(gpus), 0.0, [elements](const Operations& o) { return o.all_reduce(elements * 2.0); });
+        static_cast<std::int32_t>(gpus), 0.0, {},
+        [elements](const Operations& o) { return o.all_reduce(elements * 2.0); });
   }
   return {};
 }
@@ -235,7 +244,9 @@ Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& 
       e.row = fmt::format("tp={} tokens={}", tp, tokens);
       e.gpu = gpu->name;
       e.quantities = {{"products_ms", ms}};
-      e.simulate = kernel_simulation(*gpu, llm, tp, false, false, 0.0, work);
+      const std::int32_t clock = gpu->clock_max.value();
+      e.tp = tp;
+      e.simulate = kernel_simulation(*gpu, llm, tp, false, false, 0.0, {0, 0, whole(tokens), clock, clock}, work);
       to.experiments.push_back(std::move(e));
     }
   }

@@ -24,6 +24,9 @@ struct Mark {
 /// One self-contained page: a scatter plot of simulated against measured per set and quantity.
 [[nodiscard]] std::string to_html(const Scores& scores);
 
+/// Every row; columns set,row,gpu,quantity,fitted,extrapolated,measured,simulated,error.
+[[nodiscard]] std::string to_csv(const Scores& scores);
+
 /// The rows with the largest errors, at most `per_set` of one set and `count` in all.
 [[nodiscard]] std::vector<const ScoredRow*> worst(const Scores& scores, std::size_t count, std::size_t per_set);
 

@@ -62,9 +62,10 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
     e.gpu = gpu->name;
     e.fitted = !held_out(e.set, e.row);
     e.quantities = {{"energy_j", energy}};
-    e.simulate = [gpu, llm, tp, load](const HardwareProfile& profile, const Rival& rival) -> std::vector<double> {
+    e.tp = tp;
+    e.simulate = [gpu, llm, tp, load](const HardwareProfile& profile, const Rival& rival) -> Simulated {
       Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
-      if (!model) return {kNone};
+      if (!model) return std::vector<double>{kNone};
       const RivalPower power{rival, *gpu, *llm, tp};
       double watts = 0.0;
       double seconds = 0.0;
@@ -73,11 +74,11 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
         side.prefill_only = prefill;
         side.decode_only = !prefill;
         const Measured m = run(*model, side, &RivalPower::step, &power);
-        if (!m.feasible) return {kNone};
+        if (!m.feasible) return std::vector<double>{kNone};
         watts += 2.0 * m.rival_power_w;
         seconds = std::max(seconds, m.duration_s);
       }
-      return {watts * seconds};
+      return {{watts * seconds}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }
@@ -114,8 +115,9 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
     const double share = t->number(i, "average_power");
     const bool power = share > 0.0;
     if (power) e.quantities.push_back({"power_w", share * gpu->tdp.value() * tp});
+    e.tp = tp;
     e.simulate = [gpu, llm, tp, prompt, batch, output, power](const HardwareProfile& profile,
-                                                              const Rival& rival) -> std::vector<double> {
+                                                              const Rival& rival) -> Simulated {
       Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
       if (!model) return std::vector<double>(power ? 3 : 2, kNone);
       const double unit = 1e-9 / static_cast<double>(std::int64_t{1} << engine::kTimeFractionBits);
@@ -133,7 +135,7 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
         const double decoding = ds * static_cast<double>(output - 1);
         values.push_back((pw * ps + dw * decoding) / (ps + decoding));
       }
-      return values;
+      return {std::move(values), model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }
@@ -168,14 +170,15 @@ Result<void> node_power(const std::string& data, const Catalog& catalog, Collect
     e.row = fmt::format("InstructCoder rate={}", load.rate_per_s);
     e.gpu = gpu->name;
     e.quantities = {{"power_w", power}};
-    e.simulate = [gpu, llm, load](const HardwareProfile& profile, const Rival& rival) -> std::vector<double> {
+    e.tp = 4;
+    e.simulate = [gpu, llm, load](const HardwareProfile& profile, const Rival& rival) -> Simulated {
       const Result<StepModel> model = StepModel::make(*gpu, *llm, 4, profile, benchmark_engine());
-      if (!model) return {kNone};
+      if (!model) return std::vector<double>{kNone};
       // Their idle node draws about 700 W: what our four parked GPUs leave is the rest of the node.
       const double rest = 700.0 - to_watts(model->idle_power(gpu->clock_min)).value();
       const RivalPower power_law{rival, *gpu, *llm, 4};
       const Measured m = run(*model, load, &RivalPower::step, &power_law);
-      return {m.feasible ? m.rival_power_w + rest : kNone};
+      return {{m.feasible ? m.rival_power_w + rest : kNone}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -60,17 +60,20 @@ Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog,
     const auto profile = catalog.profiles.find(e.gpu);
     const GpuSpec* gpu = catalog.gpu(e.gpu);
     if (profile == catalog.profiles.end() || gpu == nullptr) return;
-    const std::vector<double> ours = e.simulate(profile->second, Rival{});
-    const bool power = std::ranges::any_of(e.quantities, [](const Quantity& q) { return is_power(q.name); });
+    const Simulated simulated = e.simulate(profile->second, Rival{});
+    const std::vector<double>& ours = simulated.values;
+    const bool extrapolated = !engine::extrapolations(profile->second, e.tp, simulated.asked).empty();
+    const bool power = !e.set.starts_with("facts/") &&
+                       std::ranges::any_of(e.quantities, [](const Quantity& q) { return is_power(q.name); });
     std::vector<double> mfu;
     std::vector<double> constants;
     if (rivals && power) {
-      mfu = e.simulate(profile->second, rival(PowerLaw::Mfu, *gpu, profile->second));
-      constants = e.simulate(profile->second, rival(PowerLaw::ThreeConstants, *gpu, profile->second));
+      mfu = e.simulate(profile->second, rival(PowerLaw::Mfu, *gpu, profile->second)).values;
+      constants = e.simulate(profile->second, rival(PowerLaw::ThreeConstants, *gpu, profile->second)).values;
     }
     for (std::size_t q = 0; q < e.quantities.size(); ++q) {
-      ScoredRow row{e.set, e.row, e.gpu,   e.quantities[q].name, e.quantities[q].measured, ours[q], kNone,
-                    kNone, kNone, e.fitted};
+      ScoredRow row{e.set, e.row, e.gpu,    e.quantities[q].name, e.quantities[q].measured, ours[q], kNone,
+                    kNone, kNone, e.fitted, extrapolated};
       row.error = ours[q] / row.measured - 1.0;
       if (!mfu.empty() && is_power(row.quantity)) {
         row.mfu_error = mfu[q] / row.measured - 1.0;
@@ -100,6 +103,7 @@ Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog,
     std::vector<double> mfu;
     std::vector<double> constants;
     for (const ScoredRow* row : members) {
+      s.extrapolated += row->extrapolated ? 1 : 0;
       absolute.push_back(std::abs(row->error));
       plain.push_back(row->error);
       if (std::isfinite(row->mfu_error)) mfu.push_back(std::abs(row->mfu_error));

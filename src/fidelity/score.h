@@ -19,6 +19,7 @@ struct ScoredRow {
   double mfu_error = 0.0;  ///< of the rival power models; NaN for other quantities
   double constants_error = 0.0;
   bool fitted = false;
+  bool extrapolated = false;  ///< asks for something outside what the profile was fitted on
 };
 
 struct ScoredSet {
@@ -26,6 +27,7 @@ struct ScoredSet {
   std::string quantity;
   bool fitted = false;
   std::size_t rows = 0;
+  std::size_t extrapolated = 0;  ///< of these, outside the profile's measured range
   double mape = 0.0, median = 0.0, p90 = 0.0, bias = 0.0;
   double mfu_power_law = 0.0, three_constants = 0.0;  ///< MAPE, NaN where no power is compared
 };

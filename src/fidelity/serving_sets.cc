@@ -20,6 +20,11 @@ using engine::StepModel;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
+// Tokenising, HTTP and queueing of one request before the scheduler sees it, s; chosen on the half of the end-to-end
+// rows that counts as fitted, of 0, 2, 5, 10 and 20 ms. The larger one is TensorRT-LLM 1.0.0rc3's with its client.
+constexpr double kFrontEnd = 0.002;
+constexpr double kTrtllmFrontEnd = 0.020;
+
 struct Instance {
   GpuSpec gpu;
   LlmSpec llm;
@@ -60,15 +65,16 @@ std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantit
   return values;
 }
 
-std::function<std::vector<double>(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
-                                                                               std::vector<Quantity> quantities) {
+std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
+                                                                     std::vector<Quantity> quantities) {
   return [at = std::move(at), load, quantities = std::move(quantities)](const HardwareProfile& profile,
-                                                                        const Rival& rival) {
+                                                                        const Rival& rival) -> Simulated {
     const std::optional<StepModel> model = instance(at, profile);
     if (!model) return std::vector<double>(quantities.size(), kNone);
-    if (rival.law == PowerLaw::Ours) return pick(run(*model, load), quantities, false);
+    const bool other = rival.law != PowerLaw::Ours;
     const RivalPower power{rival, at.gpu, at.llm, at.tp};
-    return pick(run(*model, load, &RivalPower::step, &power), quantities, true);
+    const Measured m = other ? run(*model, load, &RivalPower::step, &power) : run(*model, load);
+    return {pick(m, quantities, other), model->asked()};
   };
 }
 
@@ -93,9 +99,10 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
       e.fitted = !held_out(e.set, e.row);
       e.quantities = {{"power_w", t->number(i, idle ? "instance_idle_power_w" : "instance_power_w")}};
       const Instance at{gpu, llm, tp};
-      e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> std::vector<double> {
+      e.tp = tp;
+      e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> Simulated {
         const std::optional<StepModel> model = instance(at, profile);
-        if (!model) return {kNone};
+        if (!model) return std::vector<double>{kNone};
         StepShape shape;
         if (tokens > 0) {
           shape.prefill_requests = 1;
@@ -109,9 +116,9 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
           ours = to_watts(cost.power).value();
           seconds = static_cast<double>(cost.duration) * 1e-9 / (std::int64_t{1} << engine::kTimeFractionBits);
         }
-        if (rival.law == PowerLaw::Ours) return {ours};
+        if (rival.law == PowerLaw::Ours) return {{ours}, model->asked()};
         const RivalPower power{rival, at.gpu, at.llm, at.tp};
-        return {RivalPower::step(&power, shape, seconds, ours)};
+        return {{RivalPower::step(&power, shape, seconds, ours)}, model->asked()};
       };
       to.experiments.push_back(std::move(e));
     }
@@ -172,6 +179,7 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     e.quantities = {{"power_w", t->number(i, "avg_power_watts")},
                     {"itl_p50_ms", t->number(i, "median_itl_ms")},
                     {"energy_per_token_j", t->number(i, "energy_per_token_joules")}};
+    e.tp = at.tp;
     e.simulate = serve(std::move(at), load, e.quantities);
     to.experiments.push_back(std::move(e));
   }
@@ -202,21 +210,32 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     load.concurrency = static_cast<std::int32_t>(t->number(i, "batch_size"));
     load.input_mean = t->number(i, "isl");
     load.output_mean = t->number(i, "osl");
-    // Two kinds of client. One sends fixed lengths, so that requests which started together finish together; the other
-    // spreads its lengths a little. Both count the first burst in the mean TTFT.
+    const std::string& backend = t->text(i, "backend");
+    load.batching = backend == "trtllm"   ? Batching::WholePrompts
+                    : backend == "sglang" ? Batching::PromptsFirst
+                                          : Batching::Chunked;
+    load.overlapped = backend != "vllm";  // their default; vLLM's came after these versions
+    // Two kinds of client. "gap-analysis" sends fixed lengths, so that requests which started together finish together,
+    // 20 per slot and at most 2,000: its means, printed to 16 digits, are multiples of 1 ns only at those counts. The
+    // other is InferenceMAX: 10 per slot, uniform within 80 to 100 % of the nominal length, and an 8-bit KV cache where
+    // weights are 8-bit (Llama-3.1-70B at 128 x 9k tokens on two H200 would not fit otherwise, and did not queue).
     const bool fixed_lengths = t->text(i, "silicon_data_source").find("gap-analysis") != std::string::npos;
-    load.requests = (load.output_mean > 3000 ? 3 : 10) * load.concurrency;
-    load.input_cv = load.output_cv = fixed_lengths ? 0.0 : 0.06;
+    load.requests = fixed_lengths ? std::min(20 * load.concurrency, 2000) : 10 * load.concurrency;
+    load.shortest = fixed_lengths ? 1.0 : 0.8;
+    if (!fixed_lengths) at.llm.kv_dtype = at.llm.dtype;
+    load.front_end_s = fixed_lengths && backend == "trtllm" ? kTrtllmFrontEnd : kFrontEnd;
     load.clock = gpu->clock_max;
     if (load.concurrency < 1 || std::isnan(load.input_mean)) continue;
     Experiment e;
-    e.set = fmt::format("aiconfigurator/end-to-end-{}-{}", gpu->name, llm->experts > 1 ? "moe" : "dense");
+    e.set = fmt::format("aiconfigurator/end-to-end-{}-{}/{}", gpu->name, llm->experts > 1 ? "moe" : "dense", backend);
     e.row =
-        fmt::format("{} {} tp={} {} isl={} osl={} concurrency={}", t->text(i, "backend"), llm->name, at.tp,
+        fmt::format("{} tp={} {} isl={} osl={} concurrency={}", llm->name, at.tp,
                     at.llm.dtype == Dtype::Fp8 ? "fp8" : "bf16", load.input_mean, load.output_mean, load.concurrency);
     e.gpu = gpu->name;
+    e.fitted = chose_conventions(e.set, e.row);
     e.quantities = {{"ttft_mean_ms", t->number(i, "silicon_ttft_ms")},
                     {"tpot_mean_ms", t->number(i, "silicon_tpot_ms")}};
+    e.tp = at.tp;
     e.simulate = serve(std::move(at), load, e.quantities);
     to.experiments.push_back(std::move(e));
   }
@@ -246,7 +265,6 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
     load.input_mean = t->number(i, "input_len");
     load.output_mean = t->number(i, "output_len");
     load.clock = MegaHertz(static_cast<std::int32_t>(t->number(i, "freq")));
-    load.chunked = true;
     load.max_batched_tokens = 768;  // not published; of 512, 768, 1024 and 2048 what suits the fitted rows
     const Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp"))};
     Experiment e;
@@ -257,6 +275,7 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
     e.quantities = {{"power_w", t->number(i, "power")},
                     {"ttft_p99_ms", t->number(i, "ttft_p99") * 1e3},
                     {"tpot_p99_ms", t->number(i, "tpot_p99") * 1e3}};
+    e.tp = at.tp;
     e.simulate = serve(at, load, e.quantities);
     to.experiments.push_back(std::move(e));
   }

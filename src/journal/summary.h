@@ -88,6 +88,7 @@ struct RunSummary {
   std::int64_t extrapolations = 0;  ///< predictions asked for outside the range their belief was measured in
   Effort sim;
   std::uint64_t journal_digest = 0;
+  std::vector<std::string> extrapolated;  ///< where the simulated hardware left its profile's measured range
 
   /// Fills in tokens_per_joule and mean_power from energy, tokens and sim.virtual_s. Call after the driver's figures.
   void derive();

@@ -113,6 +113,7 @@ Json to_json(const RunSummary& summary) {
   Json json = Json::object();
   JsonWriter writer(json);
   visit(writer, summary);
+  if (!summary.extrapolated.empty()) json["extrapolated"] = summary.extrapolated;
   return json;
 }
 
@@ -123,6 +124,13 @@ Result<RunSummary> summary_from_json(const Json& json, const std::string& where)
   JsonReader reader(json, "", problem);
   visit(reader, summary);
   if (!problem.empty()) return bad_input(where, problem);
+  if (const auto said = json.find("extrapolated"); said != json.end()) {
+    if (!said->is_array()) return bad_input(where, "key extrapolated must be an array of strings");
+    for (const Json& sentence : *said) {
+      if (!sentence.is_string()) return bad_input(where, "key extrapolated must be an array of strings");
+      summary.extrapolated.push_back(sentence.get<std::string>());
+    }
+  }
   return summary;
 }
 

@@ -42,6 +42,7 @@ struct LlmSpec {
   std::int32_t vocab = 128256;
   bool tied_embeddings = false;
   Dtype dtype = Dtype::Bf16;
+  Dtype kv_dtype = Dtype::Bf16;  ///< of the KV cache
 
   /// Weights of one layer's attention (Q, K, V, O) and of one expert's FFN, in parameters.
   [[nodiscard]] double attention_parameters() const {
@@ -56,8 +57,8 @@ struct LlmSpec {
     return layers * (attention_parameters() + experts * expert_parameters()) + embedding;
   }
   [[nodiscard]] double weight_bytes() const { return parameters() * bytes_of(dtype); }
-  /// K and V of one token over all layers, 16-bit cache.
-  [[nodiscard]] double kv_bytes_per_token() const { return 2.0 * layers * kv_heads * head_dim * 2.0; }
+  /// K and V of one token over all layers.
+  [[nodiscard]] double kv_bytes_per_token() const { return 2.0 * layers * kv_heads * head_dim * bytes_of(kv_dtype); }
 };
 
 }  // namespace wattle

@@ -1,0 +1,35 @@
+#include "engine/extrapolation.h"
+
+#include <fmt/format.h>
+
+namespace wattle::engine {
+
+std::vector<std::string> extrapolations(const HardwareProfile& profile, std::int32_t tensor_parallel,
+                                        const AskedRange& asked) {
+  std::vector<std::string> found;
+  if (asked.clock_high_mhz == 0) return found;
+  if (profile.measured_clock_high_mhz <= 0.0) {
+    found.push_back(fmt::format("{}: no measurement of this GPU, its factors are a relative's", profile.gpu));
+    return found;
+  }
+  const auto beyond = [&](const char* what, double value, double measured) {
+    if (value <= measured) return;
+    if (measured > 0.0) {
+      found.push_back(fmt::format("{}: {} of {:.0f}, measured up to {:.0f}", profile.gpu, what, value, measured));
+    } else {
+      found.push_back(fmt::format("{}: {} of {:.0f}, never measured", profile.gpu, what, value));
+    }
+  };
+  beyond("a decode batch", static_cast<double>(asked.requests), profile.measured_requests);
+  beyond("a mean context", static_cast<double>(asked.context_tokens), profile.measured_context_tokens);
+  beyond("prompt tokens in a step", static_cast<double>(asked.step_tokens), profile.measured_step_tokens);
+  beyond("a tensor_parallel", tensor_parallel, profile.measured_tensor_parallel);
+  if (asked.clock_low_mhz < profile.measured_clock_low_mhz) {
+    found.push_back(fmt::format("{}: locked at {} MHz, measured down to {:.0f}", profile.gpu, asked.clock_low_mhz,
+                                profile.measured_clock_low_mhz));
+  }
+  beyond("a clock in MHz", asked.clock_high_mhz, profile.measured_clock_high_mhz);
+  return found;
+}
+
+}  // namespace wattle::engine
