@@ -94,6 +94,8 @@ Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, LiveFlee
       const auto beliefs = fleet.beliefs(parsed->role, instance.view.tensor_parallel);
       if (!beliefs) return std::unexpected(beliefs.error());
       instance.beliefs = *beliefs;
+      instance.learner = fleet.learner(instance.view.tensor_parallel);
+      instance.overrun_slack = overrun_slack(fleet.recipe(), parsed->role);
     }
     engines.push_back(std::move(engine));
   }

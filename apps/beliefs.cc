@@ -1,6 +1,9 @@
 #include "beliefs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -9,6 +12,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "learn/gbdt_trainer.h"
+#include "predict/online/linear_refit.h"
 #include "predict/phase_latency.h"
 #include "predict/watched_latency.h"
 #include "rate_profile.h"
@@ -18,7 +22,8 @@ namespace wattle::apps {
 namespace {
 
 constexpr double kFillLevels[] = {0.02, 0.10, 0.25, 0.50, 0.75, 0.95};
-constexpr std::int64_t kShortPrompt = 256;
+constexpr std::int64_t kLongContext = 4096;
+constexpr std::int64_t kPromptLengths[] = {256, 64};
 
 Span to_span(std::int64_t fixed_point) { return Span(fixed_point >> engine::kTimeFractionBits); }
 
@@ -32,7 +37,7 @@ std::vector<std::int32_t> decode_batches(std::int32_t most) {
 
 std::vector<std::int64_t> prompt_tokens(std::int64_t most) {
   std::vector<std::int64_t> tokens;
-  for (std::int64_t t = 64; t < most; t += std::max<std::int64_t>(64, t / 4)) tokens.push_back(t);
+  for (std::int64_t t = 32; t < most; t += std::max<std::int64_t>(32, t / 16)) tokens.push_back(t);
   tokens.push_back(most);
   return tokens;
 }
@@ -81,7 +86,7 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
   const auto batches = decode_batches(options.max_num_seqs);
   const auto prompts = prompt_tokens(options.max_num_batched_tokens);
   std::vector<predict::StepSample> samples;
-  samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 2));
+  samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 3));
   for (const MegaHertz clock : clocks) {
     for (const std::int32_t batch : batches) {
       for (const double fill : kFillLevels) {
@@ -94,7 +99,7 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
       }
     }
     for (const std::int64_t tokens : prompts) {
-      for (const std::int64_t length : {tokens, kShortPrompt}) {
+      for (const std::int64_t length : {tokens, kPromptLengths[0], kPromptLengths[1]}) {
         const StepShape shape = prefill_shape(tokens, length);
         samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
       }
@@ -103,70 +108,100 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
   return samples;
 }
 
-Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
-                                                              const engine::EngineOptions& options,
-                                                              std::span<const MegaHertz> clocks) {
+Result<std::shared_ptr<const predict::LinearFit>> fit_samples(const std::vector<predict::StepSample>& samples,
+                                                              bool published_prefill) {
   static std::mutex mutex;
-  static std::map<std::uint64_t, std::shared_ptr<const predict::LinearFit>> known;
+  static std::map<std::pair<std::uint64_t, bool>, std::shared_ptr<const predict::LinearFit>> known;
 
   // Profiling costs far less than fitting, and a profile says all that the fit depends on.
-  const auto samples = profile_engine(model, options, clocks);
-  const std::uint64_t key = digest_of(samples);
+  const std::pair key{digest_of(samples), published_prefill};
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
-  auto fitted = predict::fit_linear(samples);
+  predict::LinearFitOptions options;
+  options.published_prefill = published_prefill;
+  auto fitted = predict::fit_linear(samples, options);
   if (!fitted) return std::unexpected(fitted.error());
   auto shared = std::make_shared<const predict::LinearFit>(std::move(*fitted));
   known.emplace(key, shared);
   return shared;
 }
 
+Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
+                                                              const engine::EngineOptions& options,
+                                                              std::span<const MegaHertz> clocks) {
+  return fit_samples(profile_engine(model, options, clocks), false);
+}
+
 std::vector<predict::StepSample> sample_engine(const engine::StepModel& model, const engine::EngineOptions& options,
                                                std::span<const MegaHertz> clocks) {
-  constexpr int kDecodes = 400;
-  constexpr int kPrefills = 100;
+  constexpr int kDecodes = 1'500;
+  constexpr int kPrefills = 1'500;
   const std::int64_t capacity = model.kv_blocks() * options.block_size;
   RandomStream random(1, "profile.uniform");
-  const auto below = [&](std::int64_t n) {
-    return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(std::max<std::int64_t>(1, n))));
+  // From 1 to `most`; log-uniform when `small`.
+  const auto draw = [&](std::int64_t most, bool small) {
+    const double u = random.uniform();
+    const auto m = static_cast<double>(std::max<std::int64_t>(1, most));
+    return 1 + std::min(most - 1, static_cast<std::int64_t>(small ? std::exp(u * std::log(m)) - 1.0 : u * m));
   };
   std::vector<predict::StepSample> samples;
   for (const MegaHertz clock : clocks) {
     for (int i = 0; i < kDecodes; ++i) {
+      const bool small = i % 2 == 0;
       StepShape shape;
       shape.decode_requests =
-          1 + static_cast<std::int32_t>(below(std::min<std::int64_t>(options.max_num_seqs, capacity)));
-      shape.decode_kv_tokens = shape.decode_requests + below(capacity - shape.decode_requests);
+          static_cast<std::int32_t>(draw(std::min<std::int64_t>(options.max_num_seqs, capacity), small));
+      // A request rarely holds more than some thousand tokens, however much would fit.
+      const std::int64_t most = small ? std::min(capacity, kLongContext * shape.decode_requests) : capacity;
+      shape.decode_kv_tokens =
+          shape.decode_requests + draw(std::max<std::int64_t>(1, most - shape.decode_requests), small) - 1;
       const engine::DecodeLine line = model.decode(shape.decode_requests, shape.decode_kv_tokens, clock);
       samples.push_back({clock, shape, to_span(line.base + line.slope * shape.decode_kv_tokens)});
     }
     for (int i = 0; i < kPrefills; ++i) {
-      const std::int64_t tokens = 1 + below(options.max_num_batched_tokens);
-      const StepShape shape = prefill_shape(tokens, i % 2 == 0 ? tokens : kShortPrompt);
+      const std::int64_t tokens = draw(options.max_num_batched_tokens, i % 2 == 0);
+      const StepShape shape = prefill_shape(tokens, draw(tokens, i % 4 < 2));
       samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
     }
   }
   return samples;
 }
 
-Result<std::shared_ptr<const predict::GbdtLatency>> train_latency(const engine::StepModel& model,
-                                                                  const engine::EngineOptions& options,
-                                                                  std::span<const MegaHertz> clocks) {
-  static std::mutex mutex;
-  static std::map<std::uint64_t, std::shared_ptr<const predict::GbdtLatency>> known;
+namespace {
 
-  const auto samples = sample_engine(model, options, clocks);
-  const std::uint64_t key = digest_of(samples);
+using Samples = std::shared_ptr<const std::vector<predict::StepSample>>;
+
+struct Boosted {
+  learn::GbdtModels models;
+  std::shared_ptr<const predict::GbdtLatency> latency;
+};
+
+/// Trained on once in this process.
+Result<std::shared_ptr<const Boosted>> train(const std::vector<predict::StepSample>& samples, bool prefill_trees) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::uint64_t, bool>, std::shared_ptr<const Boosted>> known;
+
+  const std::pair key{digest_of(samples), prefill_trees};
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
-  const auto models = learn::train_gbdt(samples);
+  learn::GbdtTraining training;
+  training.prefill_trees = prefill_trees;
+  auto models = learn::train_gbdt(samples, training);
   if (!models) return std::unexpected(models.error());
   auto loaded = learn::load_gbdt(*models);
   if (!loaded) return std::unexpected(loaded.error());
-  auto shared = std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
-  known.emplace(key, shared);
-  return shared;
+  auto latency = std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
+  auto made = std::make_shared<const Boosted>(Boosted{std::move(*models), std::move(latency)});
+  known.emplace(key, made);
+  return made;
 }
+
+void scale(std::vector<predict::StepSample>& samples, double factor) {
+  if (factor == 1.0) return;
+  for (auto& s : samples) s.duration = Span::from_seconds(s.duration.seconds() * factor);
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
                                                         const engine::EngineOptions& options,
@@ -194,33 +229,60 @@ Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel&
   return shared;
 }
 
-Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe& recipe,
-                                                            const engine::StepModel& model,
-                                                            const engine::EngineOptions& options,
-                                                            std::span<const MegaHertz> clocks) {
+Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine::StepModel& model,
+                                      const engine::EngineOptions& options, std::span<const MegaHertz> clocks) {
+  const auto& o = recipe.predictor;
+  if (o.window > o.ring) {
+    return bad_input(
+        "predictor.window",
+        fmt::format("{} judge of the {} samples of predictor.ring; at most all of them", o.window, o.ring));
+  }
   if (!recipe.predictor_file.empty()) {
-    if (recipe.predictor != "linear") {
-      return bad_input(recipe.name + ": predictor_file", "holds lines; it goes with predictor = \"linear\"");
+    if (o.form != "linear" || o.online) {
+      return bad_input(recipe.name + ": predictor_file",
+                       "holds lines; it goes with predictor.form = \"linear\", not online");
     }
-    const auto belief = load_belief(recipe.predictor_file, recipe.file);
-    if (!belief) return std::unexpected(belief.error());
-    auto lines = predict::LinearLatency::make(belief->time);
+    const auto file = load_belief(recipe.predictor_file, recipe.file);
+    if (!file) return std::unexpected(file.error());
+    auto lines = predict::LinearLatency::make(file->time);
     if (!lines) return std::unexpected(lines.error());
-    return std::make_shared<const predict::WatchedLatency>(std::move(*lines));
+    return LatencyBelief{std::make_shared<const predict::WatchedLatency>(std::move(*lines)), nullptr};
   }
-  if (recipe.predictor == "gbdt") {
-    auto trained = train_latency(model, options, clocks);
-    if (!trained) return std::unexpected(trained.error());
-    return *trained;
-  }
-  if (recipe.predictor == "ips") {
+  if (o.form == "ips") {
+    if (o.online) return bad_input("predictor.online", "throttLL'eM's M does not learn on; linear and gbdt do");
     auto trained = train_rates(model, options, clocks);
     if (!trained) return std::unexpected(trained.error());
-    return *trained;
+    return LatencyBelief{std::move(*trained), nullptr};
   }
-  auto fit = fit_latency(model, options, clocks);
-  if (!fit) return std::unexpected(fit.error());
-  return std::shared_ptr<const LatencyModel>(*fit, &(*fit)->model);
+  const bool boosted = o.form.starts_with("gbdt");
+  const bool published = o.form.ends_with("published");
+  auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks);
+  scale(samples, o.profile_scale);
+  LatencyBelief belief;
+  predict::LatencyRefit refit;
+  if (boosted) {
+    const auto trained = train(samples, !published);
+    if (!trained) return std::unexpected(trained.error());
+    belief.model = (*trained)->latency;
+    refit = learn::gbdt_refit((*trained)->models, (*trained)->latency, std::move(samples), !published);
+  } else {
+    const auto fit = fit_samples(samples, published);
+    if (!fit) return std::unexpected(fit.error());
+    const std::shared_ptr<const predict::LinearLatency> line(*fit, &(*fit)->model);
+    belief.model = line;
+    refit = predict::linear_refit(std::move(samples), line, published);
+  }
+  if (o.online) {
+    predict::OnlineOptions online;
+    online.refit_every = o.refit_every;
+    online.ring = o.ring;
+    online.window = o.window;
+    online.refit = o.refit;
+    auto learner = std::make_shared<predict::OnlineLatency>(belief.model, std::move(refit), online);
+    belief.learner = learner.get();
+    belief.model = std::move(learner);
+  }
+  return belief;
 }
 
 Result<predict::LinearBelief> load_belief(const std::string& file, const std::string& recipe_file) {

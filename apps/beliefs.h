@@ -12,6 +12,7 @@
 #include "predict/belief_file.h"
 #include "predict/gbdt/gbdt_latency.h"
 #include "predict/linear_fit.h"
+#include "predict/online/online_latency.h"
 
 namespace wattle::apps {
 
@@ -31,17 +32,16 @@ namespace wattle::apps {
                                                                             const engine::EngineOptions& options,
                                                                             std::span<const MegaHertz> clocks);
 
-/// GreenServe's offline profile: steps drawn uniformly from the feasible ranges, 400 decode steps and 100 prefill steps
-/// a clock. Deterministic.
+/// The fit alone, of a profile that is at hand. `published_prefill`: see predict::LinearFitOptions.
+[[nodiscard]] Result<std::shared_ptr<const predict::LinearFit>> fit_samples(
+    const std::vector<predict::StepSample>& samples, bool published_prefill);
+
+/// GreenServe's offline profile: steps drawn from the feasible ranges, half of them uniformly as published, half
+/// log-uniformly, as what is served is mostly small; 1,500 decode steps and 1,500 prefill steps a clock
+/// (docs/decisions/0008). Deterministic.
 [[nodiscard]] std::vector<predict::StepSample> sample_engine(const engine::StepModel& model,
                                                              const engine::EngineOptions& options,
                                                              std::span<const MegaHertz> clocks);
-
-/// Trains boosted models on that profile; equal profiles are trained on once in this process. Seconds the first time.
-/// Callable from any thread, as fit_latency. Errors: no clock; what XGBoost says.
-[[nodiscard]] Result<std::shared_ptr<const predict::GbdtLatency>> train_latency(const engine::StepModel& model,
-                                                                                const engine::EngineOptions& options,
-                                                                                std::span<const MegaHertz> clocks);
 
 /// throttLL'eM's M from its own collection procedure (apps/rate_profile.h) for decodes; prompts, which M does not know,
 /// by fit_latency's lines. Trained once per equal profile, seconds the first time. Callable from any thread, as
@@ -50,13 +50,19 @@ namespace wattle::apps {
                                                                       const engine::EngineOptions& options,
                                                                       std::span<const MegaHertz> clocks);
 
-/// The latency belief that the recipe's `predictor` names, for the instances this model simulates; with a
-/// `predictor_file`, what that file says of every instance. Errors: of the file, with line and column; a file for a
-/// predictor that is not linear.
-[[nodiscard]] Result<std::shared_ptr<const LatencyModel>> believe_latency(const config::Recipe& recipe,
-                                                                          const engine::StepModel& model,
-                                                                          const engine::EngineOptions& options,
-                                                                          std::span<const MegaHertz> clocks);
+/// The latency belief that a recipe's `predictor` names, for the instances this model simulates; a
+/// predict::OnlineLatency where it is to learn on (each call makes a fresh one), else immutable and shared by all calls
+/// with equal profiles in this process. Linear: milliseconds the first time; boosted: seconds. Callable from any thread
+/// (the StepModel must be the caller's own). With a `predictor_file`, what that file says of every instance. Errors: of
+/// the file, with line and column; a file for a predictor that is not linear or is online; no clock; a window larger
+/// than the ring; what XGBoost says.
+struct LatencyBelief {
+  std::shared_ptr<const LatencyModel> model;
+  predict::OnlineLatency* learner = nullptr;  ///< the model, where it learns
+};
+[[nodiscard]] Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine::StepModel& model,
+                                                    const engine::EngineOptions& options,
+                                                    std::span<const MegaHertz> clocks);
 
 /// A belief file of `wattle fit PROFILE`, by its path or beside the recipe. Errors: missing, or as parse_belief has
 /// them.

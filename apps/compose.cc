@@ -88,6 +88,7 @@ Result<std::unique_ptr<policy::RoutingPolicy>> make_eco_route(const RoutingReque
   }
   policy::EcoRouteOptions made;
   made.max_spread = o.max_spread;
+  made.spare_overloaded = o.spare_overloaded;
   if (o.beyond_spread == "lowest-current") {
     made.beyond_spread = policy::BeyondSpread::LowestCurrent;
   } else if (o.beyond_spread != "lowest-resulting") {
@@ -437,6 +438,11 @@ bool needs_latency(const config::Recipe& recipe, Role role) {
   const auto& options = frequency_options(recipe, role);
   const auto found = std::ranges::find(kFrequencies, options.policy, &NamedFrequency::name);
   return found != kFrequencies.end() && found->needs_latency && options.mode != Mode::Off;
+}
+
+Span overrun_slack(const config::Recipe& recipe, Role role) {
+  const auto& options = frequency_options(recipe, role);
+  return options.policy == "eco-freq" && options.overrun > Span() ? options.overrun : Span::max();
 }
 
 }  // namespace wattle::apps

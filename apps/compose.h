@@ -78,4 +78,7 @@ struct RoutedInstance {
 /// Does an instance of this role need Beliefs::latency (apps/beliefs.h)?
 [[nodiscard]] bool needs_latency(const config::Recipe& recipe, Role role);
 
+/// The throttle's slack for an instance of this role; Span::max(): no watchdog.
+[[nodiscard]] Span overrun_slack(const config::Recipe& recipe, Role role);
+
 }  // namespace wattle::apps

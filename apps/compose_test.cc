@@ -153,7 +153,7 @@ TEST(BeliefsTest, AFileTakesThePlaceOfProfilingTheSimulatedEngineAndCountsWhatLi
   recipe.file = (folder / "measured.toml").string();  // found beside it
   recipe.predictor_file = "belief.csv";
   const auto ask = [&] { return believe_latency(recipe, *model, {}, clocks_to_profile(recipe)); };
-  const std::vector beliefs{ask().value()};
+  const std::vector beliefs{ask().value().model};
   StepShape shape;
   shape.decode_requests = 10;
   shape.decode_kv_tokens = 10'000;
@@ -163,9 +163,9 @@ TEST(BeliefsTest, AFileTakesThePlaceOfProfilingTheSimulatedEngineAndCountsWhatLi
   (void)beliefs[0]->step_time(shape, MegaHertz{1005});
   EXPECT_EQ(extrapolations(beliefs), 1);
 
-  recipe.predictor = "gbdt";
+  recipe.predictor.form = "gbdt";
   EXPECT_NE(ask().error().message().find("predictor_file"), std::string::npos);
-  recipe.predictor = "linear";
+  recipe.predictor.form = "linear";
   ASSERT_TRUE(write_file((folder / "belief.csv").string(), text + "decode,1410,1,x,100000,6000,10,50,,,,\n"));
   EXPECT_NE(ask().error().message().find("belief.csv:4: to is 'x'"), std::string::npos) << ask().error().message();
   recipe.predictor_file = "absent.csv";

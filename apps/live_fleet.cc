@@ -1,6 +1,5 @@
 #include "live_fleet.h"
 
-#include "beliefs.h"
 #include "compose.h"
 #include "config/load.h"
 #include "engine_flags.h"
@@ -57,19 +56,24 @@ std::vector<MegaHertz> LiveFleet::clocks() const {
 Result<Beliefs> LiveFleet::beliefs(Role role, std::int32_t tensor_parallel) {
   if (!needs_latency(recipe_, role)) return Beliefs{};
   auto& latency = latency_[tensor_parallel];
-  if (!latency) {
+  if (!latency.model) {
     const auto truth = model(tensor_parallel);
     if (!truth) return std::unexpected(truth.error());
     auto believed = believe_latency(recipe_, **truth, engine_, clocks());
     if (!believed) return std::unexpected(believed.error());
     latency = std::move(*believed);
   }
-  return Beliefs{latency.get(), nullptr};
+  return Beliefs{latency.model.get(), nullptr};
+}
+
+predict::OnlineLatency* LiveFleet::learner(std::int32_t tensor_parallel) const {
+  const auto found = latency_.find(tensor_parallel);
+  return found == latency_.end() ? nullptr : found->second.learner;
 }
 
 std::int64_t LiveFleet::extrapolations() const {
   std::int64_t sum = 0;
-  for (const auto& [tensor_parallel, belief] : latency_) sum += apps::extrapolations({&belief, 1});
+  for (const auto& [tensor_parallel, belief] : latency_) sum += apps::extrapolations({&belief.model, 1});
   return sum;
 }
 

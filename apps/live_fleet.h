@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "beliefs.h"
 #include "config/recipe.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
@@ -37,6 +38,8 @@ class LiveFleet {
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
   /// What an instance of this shape believes where the recipe needs that, else nothing. Lives as long as this.
   [[nodiscard]] Result<Beliefs> beliefs(Role role, std::int32_t tensor_parallel);
+  /// The same as what learns; null where nothing does. Call after beliefs().
+  [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;
   /// KV tokens such an instance can hold. Errors: a model that does not fit.
   [[nodiscard]] Result<std::int64_t> kv_capacity_tokens(std::int32_t tensor_parallel);
   /// Predictions asked for outside what a belief file was measured on.
@@ -52,7 +55,7 @@ class LiveFleet {
   GpuSpec gpu_;
   LlmSpec llm_;
   std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models_;  ///< by tensor parallelism
-  std::map<std::int32_t, std::shared_ptr<const LatencyModel>> latency_;
+  std::map<std::int32_t, LatencyBelief> latency_;
 };
 
 }  // namespace wattle::apps

@@ -61,6 +61,7 @@ struct PoolMaker {
   double kv_bytes_per_token = 0.0;
   const engine::StepModel* model = nullptr;
   Beliefs beliefs;
+  predict::OnlineLatency* learner = nullptr;
   std::shared_ptr<policy::ThrottllemFleet> throttllem;
   std::shared_ptr<policy::RetailFleet> retail;
   std::optional<RetailFit> regression;
@@ -81,6 +82,8 @@ struct PoolMaker {
     instance.initial_clock = gpu.clock_max;
     instance.frequency = {std::move(*policy), frequency_options(recipe, pool.role).mode};
     instance.beliefs = beliefs;
+    instance.learner = learner;
+    instance.overrun_slack = overrun_slack(recipe, pool.role);
     return instance;
   }
 };
@@ -140,6 +143,7 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& scenario_as_stated
   setup.seed = scenario.seed;
   setup.max_tokens = scenario.workload.max_output_tokens;
   setup.gpu_price = scenario.gpu_price;
+  setup.refit_delay = recipe.recipe.predictor.refit_delay;
 
   const auto length = make_length_belief(recipe.recipe);
   if (!length) return std::unexpected(length.error());
@@ -170,8 +174,9 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& scenario_as_stated
           *throttllem ? clocks_on(recipe.recipe.decode_frequency, loaded.gpus[p]) : clocks_to_profile(recipe.recipe);
       const auto latency = believe_latency(recipe.recipe, *run.models.back(), engine, clocks);
       if (!latency) return std::unexpected(latency.error());
-      run.beliefs.push_back(*latency);
-      maker->beliefs.latency = latency->get();
+      run.beliefs.push_back(latency->model);
+      maker->beliefs.latency = latency->model.get();
+      maker->learner = latency->learner;
     }
     maker->retail = *retail;
     if (*retail) {

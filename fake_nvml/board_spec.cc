@@ -55,7 +55,9 @@ Result<BoardSpec> parse_board_spec(std::string_view text) {
                        "power_limit_w, power_limit_min_w, idle_w, call_ms, transition_ms");
     }
   }
-  if (spec.count < 1 || spec.count > kMaxGpus) return bad_input(std::string(kBoardVariable) + ": count", "is 1 to 16");
+  if (spec.count < 1 || spec.count > kMaxGpus) {
+    return bad_input(std::string(kBoardVariable) + ": count", "is 1 to " + std::to_string(kMaxGpus));
+  }
   if (spec.clock_step.value() < 1 || spec.clock_min.value() < 1 || spec.clock_max < spec.clock_min ||
       (spec.clock_max.value() - spec.clock_min.value()) % spec.clock_step.value() != 0) {
     return bad_input(std::string(kBoardVariable) + ": clock_*", "clock_max is clock_min plus a multiple of clock_step");

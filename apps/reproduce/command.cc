@@ -21,7 +21,7 @@ struct ReproduceFlags {
 };
 
 std::vector<reproduce::Evaluation> evaluations() {
-  return {reproduce::voltanallm(), reproduce::throttllem_evaluation()};
+  return {reproduce::voltanallm(), reproduce::greenserve(), reproduce::throttllem_evaluation()};
 }
 
 template <typename Range, typename Name>

@@ -65,6 +65,7 @@ struct Evaluation {
 };
 [[nodiscard]] Evaluation voltanallm();
 [[nodiscard]] Evaluation throttllem_evaluation();
+[[nodiscard]] Evaluation greenserve();
 
 /// The file of published values, whole. Errors: WATTLE_DATA not set, no such file.
 struct PublishedFile {

@@ -121,7 +121,7 @@ Result<Errors> measure(const Engine& engine, double error_p95) {
   const auto loaded = config::load_scenario(engine.scenario, {}, project());
   if (!loaded) return std::unexpected(loaded.error());
   // M is collected and trained with the first run; the others borrow it.
-  const auto overrides = config::parse_overrides({"predictor=ips", fmt::format("length.error_p95={}", error_p95)});
+  const auto overrides = config::parse_overrides({"predictor.form=ips", fmt::format("length.error_p95={}", error_p95)});
   auto recipe = config::load_recipe("throttllem", *overrides, project());
   if (!recipe) return std::unexpected(recipe.error());
   std::shared_ptr<const LatencyModel> trained;
@@ -141,7 +141,7 @@ Result<Errors> measure(const Engine& engine, double error_p95) {
     auto& instance = run->setup.instances.front();
     if (!trained) {
       trained = run->beliefs.front();
-      recipe->recipe.predictor = "linear";
+      recipe->recipe.predictor.form = "linear";
       recipe->recipe.decode_frequency.clocks = {clocks.front(), clocks.back()};
     }
     instance.beliefs.latency = trained.get();

@@ -31,8 +31,16 @@ Result<config::LoadedScenario> published_scenario(const PublishedModel& model, c
 Evaluation voltanallm() {
   static constexpr auto kSections = std::to_array<SectionMaker>({
       {"main", "energy and attainment of three models against rate", &voltanallm_main},
+      {"ecopred", "errors of the latency predictors, offline and online", &ecopred_errors},
   });
   return {"voltanallm", kSections};
+}
+
+Evaluation greenserve() {
+  static constexpr auto kSections = std::to_array<SectionMaker>({
+      {"ecopred", "errors of the latency predictors, offline and online", &ecopred_errors},
+  });
+  return {"greenserve", kSections};
 }
 
 }  // namespace wattle::apps::reproduce

@@ -47,5 +47,7 @@ inline constexpr double kRunSeconds = 120.0;
 
 /// Figure 13: energy and attainment against rate, static clocks and controlled.
 [[nodiscard]] Result<Section> voltanallm_main();
+/// EcoPred's mean absolute errors, offline and online.
+[[nodiscard]] Result<Section> ecopred_errors();
 
 }  // namespace wattle::apps::reproduce

@@ -20,6 +20,7 @@ struct FrequencyOptions {
   std::vector<MegaHertz> clocks;  ///< eco-freq's options, ascending
   double margin = 0.0;            ///< eco-freq: share of the SLO kept in reserve; reports use the stated SLO
   Span dwell = Span::ms(200);     ///< eco-freq: shortest time between a raise and the next decrease
+  Span overrun{Span::ms(5)};      ///< eco-freq: a step this much over its prediction raises the clock; 0 = never
   Span window;                    ///< eco-freq: decide at most this often; 0 = at every iteration
   bool on_leave = false;          ///< throttllem: choose again when a request ends or outlives its prediction
   bool max_while_held = false;    ///< throttllem: highest clock while requests are held
@@ -30,7 +31,8 @@ struct RoutingOptions {
   Mode mode = Mode::Enforce;
   MegaHertz max_spread{500};                       ///< eco-route: delta, see policy/routing/eco_route.h
   std::string beyond_spread = "lowest-resulting";  ///< eco-route: lowest-resulting | lowest-current
-  std::int32_t tile_requests = 128;                ///< tile-aware: requests in a tile
+  bool spare_overloaded = true;      ///< eco-route: none to an instance beyond its objective while another is within
+  std::int32_t tile_requests = 128;  ///< tile-aware: requests in a tile
 };
 
 struct QueueingOptions {
@@ -49,6 +51,18 @@ struct AdmissionOptions {
   std::string overrun = "limit";                   ///< throttllem: limit | residual
   bool count_pace = false;                         ///< throttllem: forecasts stretched by the pace seen
   bool count_prefill = false;                      ///< throttllem: prompts count against running requests' deadlines
+};
+
+/// What is believed about step times, and how it is kept true.
+struct PredictorOptions {
+  std::string form = "linear";      ///< recipe_options.cc lists the names
+  bool online = false;              ///< learn on from served steps (predict/online)
+  bool refit = true;                ///< online: false = measure only
+  std::int32_t refit_every = 1000;  ///< online: new samples between two refits
+  std::int32_t ring = 2000;         ///< online: newest samples kept
+  std::int32_t window = 200;        ///< online: newest samples that judge a model
+  Span refit_delay = Span::s(1);    ///< online, simulator: how long a refit takes
+  double profile_scale = 1.0;       ///< the offline profile's durations are multiplied by this
 };
 
 /// What is believed about how long a request's answer will be.
@@ -72,7 +86,7 @@ struct Recipe {
   std::string name;
   std::string description;
   std::string file;
-  std::string predictor = "linear";    ///< what is believed of step times: linear | gbdt | ips
+  PredictorOptions predictor;          ///< what is believed of step times
   std::string predictor_file;          ///< belief measured on a real engine; empty: profile the simulated one
   FrequencyOptions prefill_frequency;  ///< prefill instances
   FrequencyOptions decode_frequency;   ///< decode and colocated instances

@@ -33,6 +33,8 @@ std::vector<Option<FrequencyOptions>> frequency_options() {
       option("margin", &F::margin, "", {0, 0.95},
              "eco-freq, throttllem: share of the SLO kept in reserve; reports use the stated SLO"),
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "eco-freq: shortest time from a raise to the next decrease"),
+      option("overrun_ms", &F::overrun, "ms", {0, 600'000},
+             "eco-freq: a step that outlasts its prediction by this much raises the clock at once; 0: never"),
       option("window_ms", &F::window, "ms", {0, 3'600'000}, "eco-freq: decide at most this often; 0: every iteration"),
       option("on_leave", &F::on_leave,
              "throttllem: choose again when a request ends or outlives its prediction; off: on admission only (paper)"),
@@ -53,6 +55,9 @@ std::vector<Option<RoutingOptions>> routing_options() {
       choice("beyond_spread", &R::beyond_spread, {"lowest-resulting", "lowest-current"},
              "eco-route, case 2(b): the instance with the lowest clock after (GreenServe) or before (VoltanaLLM) it "
              "gets the request"),
+      option("spare_overloaded", &R::spare_overloaded,
+             "eco-route: no request to an instance that even its highest clock could not keep within slo.itl_ms, while "
+             "another instance can; off: paper"),
       option("tile_requests", &R::tile_requests, "requests", {1, 1'000'000}, "tile-aware: requests in a tile"),
   };
 }
@@ -87,6 +92,25 @@ std::vector<Option<AdmissionOptions>> admission_options() {
              "(prompts in between, late clocks); off: paper"),
       option("count_prefill", &A::count_prefill,
              "throttllem: admission counts computing prompts against running requests' deadlines; off: paper"),
+  };
+}
+
+std::vector<Option<PredictorOptions>> predictor_options() {
+  using P = PredictorOptions;
+  return {
+      choice("form", &P::form, {"linear", "linear-published", "gbdt", "gbdt-published", "ips"},
+             "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M; "
+             "published: prefill by the papers' features and forms alone"),
+      option("online", &P::online, "Learn on from served steps; worse models are rolled back"),
+      option("refit", &P::refit, "online: off: measure how well steps are predicted, learn nothing"),
+      option("refit_every", &P::refit_every, "samples", {10, 10'000'000}, "online: new samples between two refits"),
+      option("ring", &P::ring, "samples", {10, 10'000'000}, "online: newest samples kept to learn from"),
+      option("window", &P::window, "samples", {4, 10'000'000},
+             "online: newest samples that judge a model; at most ring"),
+      option("refit_delay_ms", &P::refit_delay, "ms", {0, 3'600'000},
+             "online, simulator: from the refit's last sample to the new model"),
+      option("profile_scale", &P::profile_scale, "", {0.01, 100},
+             "The offline profile's durations times this: an engine profiled wrongly, for experiments"),
   };
 }
 
@@ -128,12 +152,10 @@ const std::vector<Option<Recipe>>& recipe_options() {
         option("name", &Recipe::name, "Shown in reports; the file's name when absent"),
         option("description", &Recipe::description, "One or two sentences for `wattle recipes`"),
     };
-    all.push_back(
-        choice("predictor", &Recipe::predictor, {"linear", "gbdt", "ips"},
-               "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M"));
     all.push_back(option("predictor_file", &Recipe::predictor_file,
                          "linear: a belief file of `wattle fit PROFILE`, by its path or beside the recipe, to believe "
                          "instead of profiling the simulated engine"));
+    append<Recipe>(all, "predictor.", {&Recipe::predictor}, predictor_options());
     // Shorthands first: what comes later refines them.
     append<Recipe>(all, "frequency.", {&Recipe::prefill_frequency, &Recipe::decode_frequency}, frequency_options());
     append<Recipe>(all, "frequency.prefill.", {&Recipe::prefill_frequency}, frequency_options());

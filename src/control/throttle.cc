@@ -1,14 +1,29 @@
 #include "control/throttle.h"
 
+#include <algorithm>
+
+#include "policy/frequency/clock_choice.h"
+
 namespace wattle::control {
 
 Throttle::Throttle(InstanceView view, std::unique_ptr<policy::FrequencyPolicy> policy, Mode mode, Beliefs beliefs,
-                   ClockPort& port, journal::Sink& sink)
-    : view_(view), policy_(std::move(policy)), mode_(mode), beliefs_(beliefs), port_(port), sink_(sink) {}
+                   ClockPort& port, journal::Sink& sink, Span overrun_slack)
+    : view_(view),
+      policy_(std::move(policy)),
+      mode_(mode),
+      beliefs_(beliefs),
+      port_(port),
+      sink_(sink),
+      overrun_slack_(overrun_slack) {}
 
 Hold Throttle::decide(Instant now) {
   if (!policy_ || mode_ == Mode::Off) return Hold::forever();
   const ClockDecision decision = policy_->choose(view_, beliefs_, now);
+  act(decision, now);
+  return decision.hold;
+}
+
+void Throttle::act(const ClockDecision& decision, Instant now) {
   if (decision.clock != last_decided_) {
     last_decided_ = decision.clock;
     sink_.decision(
@@ -18,7 +33,24 @@ Hold Throttle::decide(Instant now) {
     view_.clock_commanded = decision.clock;
     port_.command(view_.id, decision.clock, now);
   }
-  return decision.hold;
+}
+
+Span Throttle::allowed(const StepShape& shape, MegaHertz in_effect) const {
+  if (overrun_slack_ == Span::max() || beliefs_.latency == nullptr || shape.idle()) return Span::max();
+  const Span predicted = beliefs_.latency->step_time(shape, std::min(in_effect, view_.clock_commanded));
+  if (predicted <= Span() || predicted > policy::kLongestBelievable) return Span::max();
+  return predicted + overrun_slack_;
+}
+
+bool Throttle::overrun(Instant now) {
+  if (!policy_ || mode_ == Mode::Off) return false;
+  ++overruns_;
+  const MegaHertz before = last_decided_;
+  const ClockDecision decision = policy_->overrun(view_, now);
+  act(decision, now);
+  if (decision.clock == before) return false;
+  forget_hold();
+  return true;
 }
 
 Hold Throttle::step(const StepReport& report, Instant now) {
@@ -31,13 +63,16 @@ Hold Throttle::step(const StepReport& report, Instant now) {
                           report.shape.decode_kv_tokens >= asked_.shape.decode_kv_tokens;
   view_.step = report;
   view_.telemetry = Telemetry::Fresh;
+  asked_now_ = false;
   if (same_batch && hold_.covers(report.shape.decode_kv_tokens, now)) return hold_;
+  asked_now_ = true;
   asked_ = report;
   hold_ = decide(now);
   return hold_;
 }
 
 void Throttle::idle(Instant now) {
+  asked_now_ = false;
   view_.step.shape = StepShape{};
   view_.step.waiting_requests = 0;
   view_.step.waiting_prompt_tokens = 0;

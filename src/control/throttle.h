@@ -10,8 +10,9 @@ namespace wattle::control {
 
 class Throttle {
  public:
+  /// `overrun_slack`: how far a step may outlast its prediction before the clock is raised; max(): no watchdog.
   Throttle(InstanceView view, std::unique_ptr<policy::FrequencyPolicy> policy, Mode mode, Beliefs beliefs,
-           ClockPort& port, journal::Sink& sink);
+           ClockPort& port, journal::Sink& sink, Span overrun_slack = Span::max());
 
   /// An iteration starts. Returns how long the decision stands; a driver that wants to skip steps must not skip past
   /// it.
@@ -21,10 +22,26 @@ class Throttle {
   /// Reports stopped although work is in flight.
   void lost(Instant now);
 
+  /// How long a step of this shape may take before it has overrun: its prediction plus the slack. `in_effect`: the
+  /// clock it begins at; when a change is under way the slower of that and the commanded one counts. Span::max(): no
+  /// watchdog, or no prediction worth believing.
+  [[nodiscard]] Span allowed(const StepShape& shape, MegaHertz in_effect) const;
+  /// The step in progress has taken longer than allowed. Counted; true when that raised the clock, and then the last
+  /// hold is void.
+  bool overrun(Instant now);
+  [[nodiscard]] std::int64_t overruns() const { return overruns_; }
+
+  /// Did the last step() ask the policy? Such a step is worth measuring: a predictor matters where it is asked.
+  [[nodiscard]] bool asked() const { return asked_now_; }
+  /// What the last decision was based on has changed: the next step asks again.
+  void forget_hold() { hold_ = Hold{}; }
+  [[nodiscard]] std::int64_t disbelieved() const { return policy_ ? policy_->disbelieved() : 0; }
+
   [[nodiscard]] const InstanceView& view() const { return view_; }
 
  private:
   Hold decide(Instant now);
+  void act(const ClockDecision& decision, Instant now);
 
   InstanceView view_;
   std::unique_ptr<policy::FrequencyPolicy> policy_;
@@ -32,6 +49,9 @@ class Throttle {
   Beliefs beliefs_;
   ClockPort& port_;
   journal::Sink& sink_;
+  Span overrun_slack_;
+  std::int64_t overruns_ = 0;
+  bool asked_now_ = false;
   MegaHertz last_decided_{-1};
   Hold hold_;         ///< of the last decision
   StepReport asked_;  ///< the report it was made for

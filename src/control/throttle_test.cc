@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -204,6 +205,68 @@ TEST(ThrottleWithEcoFreq, SkippedStepsDoNotChangeTheCommands) {
   EXPECT_EQ(drive(true, some), expected);
   EXPECT_GE(expected.size(), 5U) << "the trajectory must make it change its mind";
   EXPECT_LT(some * 100, all);
+}
+
+/// As long as the clock is low: 1,410 ms / MHz, 10 ms at 1410.
+class Slow final : public LatencyModel {
+ public:
+  [[nodiscard]] Span step_time(const StepShape&, MegaHertz clock) const override {
+    return Span::us(14'100'000 / std::max(1, clock.value()));
+  }
+};
+
+policy::EcoFreqOptions eco_options() {
+  policy::EcoFreqOptions o;
+  o.clocks = {MegaHertz{705}, MegaHertz{1410}};
+  o.idle_clock = MegaHertz{705};
+  o.slo.itl = Span::ms(50);
+  return o;
+}
+
+TEST_F(ThrottleTest, AnOverrunRaisesTheClockAtOnceAndForTheDwell) {
+  const Slow latency;
+  Throttle throttle(InstanceView{}, std::make_unique<policy::EcoFreq>(eco_options()), Mode::Enforce,
+                    {&latency, nullptr}, clocks, journal, Span::ms(5));
+  throttle.step(decoding(4, 900), Instant{});
+  ASSERT_EQ(clocks.commands, std::vector<std::int32_t>{705});
+  const StepShape shape = decoding(4, 900).shape;
+  EXPECT_EQ(throttle.allowed(shape, MegaHertz{705}), Span::ms(25));
+  EXPECT_EQ(throttle.allowed(shape, MegaHertz{1410}), Span::ms(25)) << "the lower clock is on its way";
+  EXPECT_EQ(throttle.allowed(StepShape{}, MegaHertz{705}), Span::max());
+  EXPECT_TRUE(throttle.overrun(Instant() + Span::ms(25)));
+  EXPECT_EQ(clocks.commands.back(), 1410);
+  EXPECT_STREQ(journal.decisions.back().reason, "step overran its prediction: maximum");
+  EXPECT_FALSE(throttle.overrun(Instant() + Span::ms(30))) << "it is there already";
+  EXPECT_EQ(throttle.overruns(), 2);
+  EXPECT_EQ(throttle.allowed(shape, MegaHertz{705}), Span::ms(25)) << "the higher clock is not in effect yet";
+  throttle.step(decoding(4, 904), Instant() + Span::ms(31));
+  EXPECT_EQ(throttle.view().clock_commanded, MegaHertz{1410}) << "the prediction is no better than a moment ago";
+  throttle.step(decoding(4, 908), Instant() + Span::ms(231));
+  EXPECT_EQ(throttle.view().clock_commanded, MegaHertz{705});
+}
+
+TEST_F(ThrottleTest, WithoutSlackOrBeliefNothingOverruns) {
+  const Slow latency;
+  Throttle unwatched(InstanceView{}, std::make_unique<policy::EcoFreq>(eco_options()), Mode::Enforce,
+                     {&latency, nullptr}, clocks, journal);
+  EXPECT_EQ(unwatched.allowed(decoding(1, 1).shape, MegaHertz{705}), Span::max());
+  Throttle blind(InstanceView{}, std::make_unique<policy::EcoFreq>(eco_options()), Mode::Enforce, {}, clocks, journal,
+                 Span::ms(5));
+  EXPECT_EQ(blind.allowed(decoding(1, 1).shape, MegaHertz{705}), Span::max());
+  blind.step(decoding(1, 1), Instant{});
+  EXPECT_EQ(clocks.commands.back(), 1410);
+  EXPECT_EQ(blind.disbelieved(), 1);
+}
+
+TEST_F(ThrottleTest, ChangedBeliefsVoidTheHold) {
+  auto throttle = make(Mode::Enforce);
+  throttle.step(decoding(4, 900), Instant{0});
+  EXPECT_TRUE(throttle.asked());
+  throttle.step(decoding(4, 904), Instant{1});
+  EXPECT_FALSE(throttle.asked());
+  throttle.forget_hold();
+  throttle.step(decoding(4, 908), Instant{2});
+  EXPECT_TRUE(throttle.asked());
 }
 
 }  // namespace

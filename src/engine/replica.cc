@@ -238,6 +238,10 @@ void Replica::make_room() {
 
 // ---------------------------------------------------------------------------------------------- running
 
+Instant Replica::Run::begin_of(std::int64_t step) const {
+  return to_instant(start + Int128{first} * step + Int128{increment} * (Int128{step} * (step - 1) / 2));
+}
+
 Int128 Replica::after_steps(std::int64_t steps) const {
   return run_start_ + Int128{run_first_} * steps + Int128{run_increment_} * (Int128{steps} * (steps - 1) / 2);
 }

@@ -125,6 +125,19 @@ class Replica {
   /// Starts the next step, or goes idle.
   void start_step(Instant now);
 
+  /// The run in progress: `steps` steps from `start`, the i-th takes first + i x increment; all fixed point. No step in
+  /// progress: steps 0.
+  struct Run {
+    Int128 start = 0;
+    std::int64_t first = 0;
+    std::int64_t increment = 0;
+    std::int64_t steps = 0;
+    [[nodiscard]] Instant begin_of(std::int64_t step) const;
+  };
+  [[nodiscard]] Run run() const { return busy_ ? Run{run_start_, run_first_, run_increment_, run_steps_} : Run{}; }
+  /// A decision was changed: the run in progress ends with its present step. The next wake may have come nearer.
+  void interrupt(Instant now) { interrupt_run(now); }
+
   /// Events since the last clear, in time order.
   std::vector<Event>& events() { return events_; }
 

@@ -43,6 +43,10 @@ class JsonWriter {
     f(writer);
     into_[key] = std::move(inner);
   }
+  template <typename F>
+  void added_group(const char* key, F&& f) {
+    group(key, f);
+  }
   void added_number(const char* key, double v) { number(key, v); }
   void added_count(const char* key, std::int64_t v) { count(key, v); }
 
@@ -102,14 +106,22 @@ class JsonReader {
   }
   template <typename F>
   void group(const char* key, F&& f) {
-    const Json* j = find(key, true);
+    group(key, f, true);
+  }
+  template <typename F>
+  void added_group(const char* key, F&& f) {
+    group(key, f, false);
+  }
+
+ private:
+  template <typename F>
+  void group(const char* key, F&& f, bool required) {
+    const Json* j = find(key, required);
     if (j == nullptr) return;
     if (!j->is_object()) return wrong(key, "an object");
     JsonReader reader(*j, path_ + key + ".", problem_);
     f(reader);
   }
-
- private:
   const Json* find(const char* key, bool required) {
     const auto it = from_.find(key);
     if (it != from_.end()) return &*it;

@@ -66,6 +66,24 @@ struct Effort {
   std::int64_t peak_rss_bytes = 0;
 };
 
+/// How well step times were predicted, of one phase; zeros where nobody measured.
+struct PredictionError {
+  std::int64_t samples = 0;
+  double offline_ms = 0.0;  ///< mean absolute error of the model fitted offline
+  double active_ms = 0.0;   ///< of the model believed at the time
+  double drift = 0.0;       ///< at the end: mean signed error over mean duration
+};
+
+struct Prediction {
+  PredictionError prefill;
+  PredictionError decode;
+  std::int64_t refits = 0;
+  std::int64_t adopted = 0;
+  std::int64_t rejected = 0;
+  std::int64_t failed = 0;
+  std::int64_t rolled_back = 0;
+};
+
 struct RunSummary {
   std::string recipe;
   RequestCounts requests;
@@ -84,6 +102,8 @@ struct RunSummary {
   Distribution queue;  ///< arrival to first scheduled prompt token, finished requests
   double clock_mean_mhz = 0.0;
   std::int64_t clock_changes = 0;
+  std::int64_t overruns = 0;  ///< steps that outlasted their prediction by more than the watchdog's slack
+  Prediction prediction;
   double fairness_jain = 1.0;
   std::int64_t extrapolations = 0;  ///< predictions asked for outside the range their belief was measured in
   Effort sim;

@@ -23,6 +23,16 @@ void visit_distribution(V& v, const char* key, D& d) {
   });
 }
 
+template <typename V, typename E>
+void visit_error(V& v, const char* key, E& e) {
+  v.added_group(key, [&](auto& g) {
+    g.added_count("samples", e.samples);
+    g.added_number("offline_mae_ms", e.offline_ms);
+    g.added_number("active_mae_ms", e.active_ms);
+    g.added_number("drift", e.drift);
+  });
+}
+
 template <typename V, typename S>
 void visit(V& v, S& s) {
   v.text("recipe", s.recipe);
@@ -67,6 +77,16 @@ void visit(V& v, S& s) {
   v.group("clock_mhz", [&](auto& g) {
     g.number("mean", s.clock_mean_mhz);
     g.count("changes", s.clock_changes);
+  });
+  v.added_count("overruns", s.overruns);
+  v.added_group("prediction", [&](auto& g) {
+    visit_error(g, "prefill", s.prediction.prefill);
+    visit_error(g, "decode", s.prediction.decode);
+    g.added_count("refits", s.prediction.refits);
+    g.added_count("adopted", s.prediction.adopted);
+    g.added_count("rejected", s.prediction.rejected);
+    g.added_count("failed", s.prediction.failed);
+    g.added_count("rolled_back", s.prediction.rolled_back);
   });
   v.number("fairness_jain", s.fairness_jain);
   v.added_count("extrapolations", s.extrapolations);

@@ -20,6 +20,8 @@ namespace wattle::learn {
 namespace {
 
 constexpr std::size_t kFewest = 10;
+constexpr int kRefitRounds = 100;  ///< 0.9^100 of an error is left: enough to move the whole model
+constexpr int kRefitBins = 128;    ///< fewer new thresholds, so that the tables stay within bounds
 
 struct Failure {};  ///< thrown and caught within this file; XGBoost keeps the message
 
@@ -39,23 +41,27 @@ using Booster = std::unique_ptr<void, FreeBooster>;
 struct Rows {
   std::size_t width = 0;
   std::vector<float> x;
-  std::vector<float> y;  ///< ms
+  std::vector<float> y;       ///< ms
+  std::vector<float> weight;  ///< empty: all alike
   [[nodiscard]] std::size_t size() const { return y.size(); }
 };
 
-Rows rows_of(std::span<const predict::StepSample> samples, bool decode) {
-  Rows rows{decode ? std::size_t{3} : std::size_t{2}, {}, {}};
+/// `relative`: every sample counts by its relative error, so that the few long steps do not drown the many short ones
+/// that are served.
+Rows rows_of(std::span<const predict::StepSample> samples, bool decode, std::size_t width, bool relative) {
+  Rows rows{width, {}, {}, {}};
   for (const auto& s : samples) {
-    if (s.duration <= Span() || (s.shape.decode_requests > 0) != decode || (s.shape.prefill_tokens > 0) == decode)
-      continue;
+    if (s.duration <= Span() || !(decode ? predict::pure_decode(s.shape) : predict::pure_prefill(s.shape))) continue;
     rows.x.push_back(static_cast<float>(s.clock.value()));
     if (decode) {
       rows.x.push_back(static_cast<float>(s.shape.decode_requests));
       rows.x.push_back(static_cast<float>(s.shape.decode_kv_tokens));
     } else {
       rows.x.push_back(static_cast<float>(s.shape.prefill_tokens));
+      if (width == predict::kFeatures) rows.x.push_back(static_cast<float>(s.shape.prefill_context_tokens));
     }
     rows.y.push_back(static_cast<float>(static_cast<double>(s.duration.ns()) * 1e-6));
+    if (relative) rows.weight.push_back(1.0F / rows.y.back());
   }
   return rows;
 }
@@ -66,6 +72,7 @@ Matrix matrix_of(const Rows& rows) {
       XGDMatrixCreateFromMat(rows.x.data(), rows.size(), rows.width, std::numeric_limits<float>::quiet_NaN(), &handle));
   Matrix matrix(handle);
   check(XGDMatrixSetFloatInfo(handle, "label", rows.y.data(), rows.size()));
+  if (!rows.weight.empty()) check(XGDMatrixSetFloatInfo(handle, "weight", rows.weight.data(), rows.size()));
   return matrix;
 }
 
@@ -98,15 +105,17 @@ struct Trained {
   predict::FitQuality quality;
 };
 
-Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed) {
-  Rows fit{rows.width, {}, {}};
-  Rows held{rows.width, {}, {}};
+/// `before`: the model to continue; empty: from nothing.
+Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed, const std::string& before) {
+  Rows fit{rows.width, {}, {}, {}};
+  Rows held{rows.width, {}, {}, {}};
   RandomStream random(seed, plan.stream);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Rows& to = random.uniform() < plan.held_out ? held : fit;
     const auto first = rows.x.begin() + static_cast<std::ptrdiff_t>(i * rows.width);
     to.x.insert(to.x.end(), first, first + static_cast<std::ptrdiff_t>(rows.width));
     to.y.push_back(rows.y[i]);
+    if (!rows.weight.empty()) to.weight.push_back(rows.weight[i]);
   }
   if (held.y.empty() || fit.y.empty()) held = fit = rows;
 
@@ -116,14 +125,17 @@ Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed) {
   BoosterHandle handle = nullptr;
   check(XGBoosterCreate(caches, 2, &handle));
   Booster booster(handle);
+  if (!before.empty()) check(XGBoosterLoadModelFromBuffer(handle, before.data(), before.size()));
+  int first = 0;
+  if (!before.empty() && plan.trees) check(XGBoosterBoostedRounds(handle, &first));
   for (const auto& [key, value] : plan.parameters) check(XGBoosterSetParam(handle, key, value.c_str()));
 
   double best = std::numeric_limits<double>::infinity();
-  int best_round = 0;
+  int best_round = first;
   std::string best_linear;
   DMatrixHandle watched[] = {held_matrix.get()};
   const char* names[] = {"held"};
-  for (int round = 0; round < plan.rounds && round - best_round <= plan.patience; ++round) {
+  for (int round = first; round < first + plan.rounds && round - best_round <= plan.patience; ++round) {
     check(XGBoosterUpdateOneIter(handle, round, fit_matrix.get()));
     const char* text = nullptr;
     check(XGBoosterEvalOneIter(handle, round, watched, names, 1, &text));
@@ -147,7 +159,27 @@ Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed) {
   return trained;
 }
 
-Plan prefill_plan(const GbdtTraining& training) {
+Plan tree_plan(const GbdtTraining& training, const char* stream) {
+  return {stream,
+          training.held_out,
+          {{"booster", "gbtree"},
+           {"eta", "0.1"},
+           {"max_depth", std::to_string(training.decode_depth)},
+           {"max_bin", std::to_string(training.bins)},
+           {"subsample", "0.8"},
+           {"colsample_bytree", "0.8"},
+           {"tree_method", "hist"},
+           {"objective", "reg:absoluteerror"},
+           {"eval_metric", "mae"},
+           {"nthread", "1"},
+           {"verbosity", "0"},
+           {"seed", std::to_string(training.seed)}},
+          training.decode_rounds,
+          training.decode_patience,
+          true};
+}
+
+Plan line_plan(const GbdtTraining& training) {
   return {"gbdt.prefill.split",
           training.held_out,
           {{"booster", "gblinear"},
@@ -169,45 +201,77 @@ Result<void> enough(const Rows& rows, const char* what) {
   return bad_input("samples", fmt::format("{} of {} alone, at least {} are needed", rows.size(), what, kFewest));
 }
 
-Result<Trained> try_train(const Rows& rows, const char* what, const Plan& plan, std::uint64_t seed) {
+Result<Trained> try_train(const Rows& rows, const char* what, const Plan& plan, std::uint64_t seed,
+                          const std::string& before = {}) {
   if (auto ok = enough(rows, what); !ok) return std::unexpected(ok.error());
   try {
-    return train(rows, plan, seed);
+    return train(rows, plan, seed, before);
   } catch (const Failure&) {
     return external_failure("xgboost", XGBGetLastError());
   }
 }
 
+/// `before`: null to begin from nothing; then every phase needs samples.
+Result<GbdtModels> train_both(std::span<const predict::StepSample> samples, const GbdtTraining& training,
+                              const GbdtModels* before) {
+  const bool trees = training.prefill_trees;
+  GbdtModels made = before != nullptr ? *before : GbdtModels{};
+  const auto improve = [&](const Rows& rows, const char* what, const Plan& plan, std::string& json,
+                           predict::FitQuality& quality) -> Result<void> {
+    if (before != nullptr && rows.size() < kFewest) return {};
+    auto trained = try_train(rows, what, plan, training.seed, json);
+    if (!trained) return std::unexpected(trained.error());
+    json = std::move(trained->json);
+    quality = trained->quality;
+    return {};
+  };
+  const Rows decode = rows_of(samples, true, predict::kFeatures, true);
+  if (auto ok = before != nullptr ? Result<void>{} : enough(decode, "decode"); !ok) return std::unexpected(ok.error());
+  const Plan prefill_plan = trees ? tree_plan(training, "gbdt.prefill.split") : line_plan(training);
+  auto done = improve(rows_of(samples, false, trees ? predict::kFeatures : 2, trees), "prefill", prefill_plan,
+                      made.prefill_json, made.prefill);
+  if (done) done = improve(decode, "decode", tree_plan(training, "gbdt.decode.split"), made.decode_json, made.decode);
+  if (!done) return std::unexpected(done.error());
+  return made;
+}
+
 }  // namespace
 
 Result<GbdtModels> train_gbdt(std::span<const predict::StepSample> samples, const GbdtTraining& training) {
-  const Rows decode = rows_of(samples, true);
-  if (auto ok = enough(decode, "decode"); !ok) return std::unexpected(ok.error());
-  const Plan trees{"gbdt.decode.split",
-                   training.held_out,
-                   {{"booster", "gbtree"},
-                    {"eta", "0.1"},
-                    {"max_depth", std::to_string(training.decode_depth)},
-                    {"subsample", "0.8"},
-                    {"colsample_bytree", "0.8"},
-                    {"tree_method", "hist"},
-                    {"objective", "reg:absoluteerror"},
-                    {"eval_metric", "mae"},
-                    {"nthread", "1"},
-                    {"verbosity", "0"},
-                    {"seed", std::to_string(training.seed)}},
-                   training.decode_rounds,
-                   training.decode_patience,
-                   true};
-  auto first = try_train(rows_of(samples, false), "prefill", prefill_plan(training), training.seed);
-  if (!first) return std::unexpected(first.error());
-  auto second = try_train(decode, "decode", trees, training.seed);
-  if (!second) return std::unexpected(second.error());
-  return GbdtModels{std::move(first->json), std::move(second->json), first->quality, second->quality};
+  return train_both(samples, training, nullptr);
+}
+
+Result<GbdtModels> continue_gbdt(const GbdtModels& before, std::span<const predict::StepSample> samples,
+                                 const GbdtTraining& training) {
+  return train_both(samples, training, &before);
+}
+
+predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const predict::GbdtLatency> model,
+                                 std::vector<predict::StepSample> profile, bool prefill_trees) {
+  return [offline = std::move(offline), model = std::move(model), profile = std::move(profile),
+          prefill_trees](std::span<const predict::StepSample> served) -> Result<std::shared_ptr<const LatencyModel>> {
+    auto samples = predict::level_profile(profile, *model, served);
+    // A phase that was not served has nothing to teach: without samples its model stays.
+    std::erase_if(samples,
+                  [prefill = std::ranges::any_of(served, predict::pure_prefill, &predict::StepSample::shape),
+                   decode = std::ranges::any_of(served, predict::pure_decode, &predict::StepSample::shape)](
+                      const predict::StepSample& s) { return !(predict::pure_prefill(s.shape) ? prefill : decode); });
+    samples.insert(samples.end(), served.begin(), served.end());
+    GbdtTraining training;
+    training.prefill_trees = prefill_trees;
+    training.prefill_rounds = training.decode_rounds = kRefitRounds;
+    training.prefill_patience = training.decode_patience = kRefitRounds;
+    training.bins = kRefitBins;
+    const auto models = continue_gbdt(offline, samples, training);
+    if (!models) return std::unexpected(models.error());
+    auto loaded = load_gbdt(*models);
+    if (!loaded) return std::unexpected(loaded.error());
+    return std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
+  };
 }
 
 Result<std::string> train_rates(std::span<const EngineStep> samples, const RateTraining& training) {
-  Rows rows{4, {}, {}};
+  Rows rows{4, {}, {}, {}};
   for (const auto& [tensor_parallel, s] : samples) {
     if (s.duration <= Span() || s.shape.decode_requests <= 0 || s.shape.prefill_tokens > 0) continue;
     rows.x.insert(rows.x.end(), {static_cast<float>(s.clock.value()), static_cast<float>(s.shape.decode_requests),
@@ -241,11 +305,14 @@ Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int3
 }
 
 Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models) {
-  auto prefill = predict::LinearBooster::from_json(models.prefill_json, 2);
-  if (!prefill) return std::unexpected(prefill.error());
   const auto decode = predict::GbdtTrees::from_json(models.decode_json);
   if (!decode) return std::unexpected(decode.error());
-  return predict::GbdtLatency::make(std::move(*prefill), *decode);
+  if (auto line = predict::LinearBooster::from_json(models.prefill_json, 2)) {
+    return predict::GbdtLatency::make(std::move(*line), *decode);
+  }
+  const auto prefill = predict::GbdtTrees::from_json(models.prefill_json);
+  if (!prefill) return std::unexpected(prefill.error());
+  return predict::GbdtLatency::make(*prefill, *decode);
 }
 
 }  // namespace wattle::learn

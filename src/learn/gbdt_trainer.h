@@ -2,24 +2,29 @@
 // Trains EcoPred's boosted form with XGBoost's C API, on GreenServe's published settings. Apart from predict/ because
 // XGBoost runs threads of its own; here it is held to one, so that equal samples give equal models.
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "predict/gbdt/gbdt_latency.h"
+#include "predict/online/online_latency.h"
 #include "predict/step_sample.h"
 
 namespace wattle::learn {
 
-/// Published: prefill a linear booster, learning rate 0.5, up to 100,000 rounds, early stop after 1,000; decode trees,
-/// rate 0.1, up to 1,000 rounds, depth 6, subsample and colsample 0.8, histograms, absolute error, early stop after
-/// 200.
+/// The defaults; prefill by trees is ours, on the decode settings. Published: prefill a linear booster, learning rate
+/// 0.5, up to 100,000 rounds, early stop after 1,000; decode trees, rate 0.1, up to 1,000 rounds, depth 6, subsample
+/// and colsample 0.8, histograms, absolute error, early stop after 200.
 struct GbdtTraining {
+  bool prefill_trees = true;
   int prefill_rounds = 100'000;
   int prefill_patience = 1'000;
   int decode_rounds = 1'000;
   int decode_patience = 200;
   int decode_depth = 6;
+  int bins = 256;         ///< of the histograms; bounds the thresholds, and so the tables
   double held_out = 0.2;  ///< share of the samples that decides when to stop
   std::uint64_t seed = 1;
 };
@@ -32,7 +37,8 @@ struct GbdtModels {
   predict::FitQuality decode;
 };
 
-/// Milliseconds against (clock, N_tok) for samples with prompt tokens only, (clock, N_req, N_kv) for those with decodes
+/// Milliseconds against (clock, N_tok), for trees (clock, N_tok, N_ctx), for samples with prompt tokens only, (clock,
+/// N_req, N_kv) for those with decodes
 /// only; others are ignored. Deterministic. Errors: fewer than ten usable samples of a phase; what XGBoost says.
 [[nodiscard]] Result<GbdtModels> train_gbdt(std::span<const predict::StepSample> samples,
                                             const GbdtTraining& training = {});
@@ -59,6 +65,17 @@ struct RateTraining {
 [[nodiscard]] Result<std::string> train_rates(std::span<const EngineStep> samples, const RateTraining& training = {});
 /// M for engines of this size. Prompts take no time.
 [[nodiscard]] Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int32_t tensor_parallel);
+
+/// Goes on training where `before` ended (XGBoost's continuation): up to `training`'s rounds more, from fresh samples.
+/// A phase with too few of them keeps its model. Errors: models of another form than `training` says; what XGBoost
+/// says.
+[[nodiscard]] Result<GbdtModels> continue_gbdt(const GbdtModels& before, std::span<const predict::StepSample> samples,
+                                               const GbdtTraining& training);
+
+/// For predict::OnlineLatency: continues from the offline models, each time anew so that they do not grow without end,
+/// with at most 100 rounds, on the levelled profile and the served steps.
+[[nodiscard]] predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const predict::GbdtLatency> model,
+                                               std::vector<predict::StepSample> profile, bool prefill_trees);
 
 /// Both models as a latency model.
 [[nodiscard]] Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models);

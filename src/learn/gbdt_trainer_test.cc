@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/random.h"
+#include "predict/gbdt/tree_masks.h"
 #include "predict/rate_score.h"
 
 namespace wattle::learn {
@@ -48,6 +50,7 @@ const GbdtModels& trained() {
     GbdtTraining training;
     training.decode_rounds = 300;
     training.prefill_rounds = 3'000;
+    training.prefill_trees = false;
     return train_gbdt(samples(3'000), training).value();
   }();
   return models;
@@ -136,6 +139,7 @@ std::vector<float> by_xgboost(const std::string& model, const std::vector<float>
 
 TEST(GbdtAgreement, FlatTreesAndTableGiveWhatXgboostGives) {
   const auto trees = predict::GbdtTrees::from_json(trained().decode_json).value();
+  const auto masks = predict::TreeMasks::make(trees).value();
   RandomStream random(11, "gbdt inputs");
   std::vector<float> x;
   constexpr std::size_t kInputs = 100'000;
@@ -154,7 +158,9 @@ TEST(GbdtAgreement, FlatTreesAndTableGiveWhatXgboostGives) {
   ASSERT_EQ(expected.size(), kInputs);
   double worst = 0.0;
   for (std::size_t i = 0; i < kInputs; ++i) {
-    const float ours = trees.predict({x[3 * i], x[3 * i + 1], x[3 * i + 2]});
+    float ours = 0.0F;
+    masks.predict_clocks({&x[3 * i], 1}, x[3 * i + 1], x[3 * i + 2], {&ours, 1});
+    ASSERT_EQ(ours, trees.predict({x[3 * i], x[3 * i + 1], x[3 * i + 2]}));
     worst =
         std::max(worst, std::abs(double{ours} - double{expected[i]}) / std::max(1.0, std::abs(double{expected[i]})));
   }
@@ -222,6 +228,32 @@ TEST(GbdtLatency, NeverShorterForMoreKvAndItsPromiseIsExact) {
     ASSERT_GT(model.step_time(grown, clock), budget) << "one more is one too many";
   }
   EXPECT_GT(bounded, 5'000);
+}
+
+TEST(GbdtOnline, ContinuesFromTheOfflineModelAndMendsIt) {
+  auto profile = samples(1'500);
+  for (auto& s : profile) s.duration = Span::from_seconds(s.duration.seconds() * 1.15);
+  GbdtTraining training;
+  training.decode_rounds = 150;
+  const auto offline = train_gbdt(profile, training).value();
+  const auto model = std::make_shared<const predict::GbdtLatency>(load_gbdt(offline).value());
+  predict::OnlineLatency online(model, gbdt_refit(offline, model, profile, true), {});
+  for (const auto& s : samples(2'200)) {
+    online.add(s);
+    if (online.refit_due()) online.end_refit(online.refitting()(online.begin_refit()));
+  }
+  EXPECT_GE(online.counts().adopted, 1);
+  EXPECT_EQ(online.counts().failed, 0);
+  for (const bool prefill : {false, true}) {
+    const auto error = online.newest(prefill);
+    EXPECT_LT(error.active_ms, 0.5 * error.offline_ms) << prefill;
+  }
+  GbdtTraining more;
+  more.decode_rounds = 10;
+  const auto grown = continue_gbdt(offline, samples(300), more).value();
+  const auto trees = [](const std::string& json) { return predict::GbdtTrees::from_json(json).value().size(); };
+  EXPECT_GT(trees(grown.decode_json), trees(offline.decode_json) - 1);
+  EXPECT_LE(trees(grown.decode_json), trees(offline.decode_json) + 10);
 }
 
 }  // namespace

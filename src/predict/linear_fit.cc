@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "predict/least_squares.h"
 #include "predict/staircase.h"
@@ -14,8 +15,12 @@ namespace wattle::predict {
 
 namespace {
 
+constexpr std::int64_t kRangeEnds[] = {128, 256, 512, 1024, 2048, 4096};
+constexpr std::int64_t kEnoughForRange = 12;  ///< samples a clock
+
 struct ClockSamples {
   std::vector<Row> prefill;
+  std::vector<std::vector<Row>> prefill_ranges;
   std::vector<std::vector<Row>> decode;  ///< by tile
 };
 
@@ -43,33 +48,51 @@ class Quality {
   double absolute_ = 0.0, squared_ = 0.0, sum_ = 0.0, sum2_ = 0.0;
 };
 
-bool pure_prefill(const StepShape& s) { return s.prefill_tokens > 0 && s.decode_requests == 0; }
-bool pure_decode(const StepShape& s) { return s.decode_requests > 0 && s.prefill_tokens == 0; }
 bool usable(const StepSample& s) {
   return s.duration > Span() && s.shape.decode_kv_tokens >= 0 && (pure_prefill(s.shape) || pure_decode(s.shape));
 }
 
-std::vector<DecodePlane> fit_tiles(const std::vector<std::vector<Row>>& tiles) {
-  std::vector<std::optional<DecodePlane>> fitted(tiles.size());
-  for (std::size_t t = 0; t < tiles.size(); ++t) {
-    if (tiles[t].empty()) continue;
-    const Coefficients c = fit_robust(tiles[t]);
-    fitted[t] = DecodePlane{c[0], c[1], c[2]};
+/// Each group on its own; an empty one takes its nearest neighbour's, the smaller one first.
+std::vector<Coefficients> fit_groups(const std::vector<std::vector<Row>>& groups) {
+  std::vector<std::optional<Coefficients>> fitted(groups.size());
+  for (std::size_t t = 0; t < groups.size(); ++t) {
+    if (!groups[t].empty()) fitted[t] = fit_robust(groups[t]);
   }
-  std::vector<DecodePlane> planes(tiles.size());
-  for (std::size_t t = 0; t < tiles.size(); ++t) {
-    for (std::size_t away = 0; away < tiles.size(); ++away) {
+  std::vector<Coefficients> planes(groups.size());
+  for (std::size_t t = 0; t < groups.size(); ++t) {
+    for (std::size_t away = 0; away < groups.size(); ++away) {
       if (away <= t && fitted[t - away]) {
         planes[t] = *fitted[t - away];
         break;
       }
-      if (t + away < tiles.size() && fitted[t + away]) {
+      if (t + away < groups.size() && fitted[t + away]) {
         planes[t] = *fitted[t + away];
         break;
       }
     }
   }
   return planes;
+}
+
+/// Those of kRangeEnds that leave every range enough samples of a clock on average.
+std::vector<std::int64_t> range_ends(std::span<const StepSample> samples) {
+  std::set<MegaHertz> clocks;
+  std::vector<std::int64_t> tokens;
+  for (const StepSample& s : samples) {
+    if (!usable(s) || !pure_prefill(s.shape)) continue;
+    clocks.insert(s.clock);
+    tokens.push_back(s.shape.prefill_tokens);
+  }
+  std::ranges::sort(tokens);
+  const auto enough = kEnoughForRange * static_cast<std::int64_t>(clocks.size());
+  const auto up_to = [&](std::int64_t end) { return std::ranges::upper_bound(tokens, end) - tokens.begin(); };
+  std::vector<std::int64_t> ends;
+  for (const std::int64_t end : kRangeEnds) {
+    const auto below = up_to(end);
+    const auto before = ends.empty() ? 0 : up_to(ends.back());
+    if (below - before >= enough && std::ssize(tokens) - below >= enough) ends.push_back(end);
+  }
+  return ends;
 }
 
 }  // namespace
@@ -82,6 +105,10 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
   const auto repeated = std::ranges::unique(c.tile_ends);
   c.tile_ends.erase(repeated.begin(), repeated.end());
 
+  if (!options.published_prefill) {
+    c.prefill_ends = options.prefill_ends.empty() ? range_ends(samples) : options.prefill_ends;
+  }
+
   std::int64_t ignored = 0;
   std::map<MegaHertz, ClockSamples> by_clock;
   for (const StepSample& s : samples) {
@@ -93,9 +120,14 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
       return bad_input("profile", fmt::format("clock {} MHz; must be positive", s.clock.value()));
     auto& at = by_clock[s.clock];
     at.decode.resize(c.tile_ends.size() + 1);
+    at.prefill_ranges.resize(c.prefill_ends.size() + 1);
     const auto y = static_cast<double>(s.duration.ns());
     if (pure_prefill(s.shape)) {
-      at.prefill.push_back({{static_cast<double>(s.shape.prefill_tokens), 1.0, 0.0}, y});
+      const auto tokens = static_cast<double>(s.shape.prefill_tokens);
+      const auto range = std::ranges::lower_bound(c.prefill_ends, s.shape.prefill_tokens) - c.prefill_ends.begin();
+      at.prefill.push_back({{tokens, 1.0, 0.0}, y});
+      at.prefill_ranges[static_cast<std::size_t>(range)].push_back(
+          {{tokens, static_cast<double>(s.shape.prefill_context_tokens), 1.0}, y});
       const bool first = c.prefill_tokens_max == 0;
       c.prefill_tokens_min = first ? s.shape.prefill_tokens : std::min(c.prefill_tokens_min, s.shape.prefill_tokens);
       c.prefill_tokens_max = std::max(c.prefill_tokens_max, s.shape.prefill_tokens);
@@ -114,8 +146,15 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     return bad_input("profile", "no usable sample; needs steps of prompts only or decodes only with a duration");
   }
   for (const auto& [clock, rows] : by_clock) {
-    const Coefficients prefill = fit_robust(rows.prefill);
-    c.clocks.push_back({clock, {prefill[0], prefill[1]}, fit_tiles(rows.decode)});
+    const Coefficients line = fit_robust(rows.prefill);
+    ClockCoefficients fitted{clock, {line[0], line[1]}, {}, {}};
+    if (!options.published_prefill) {
+      for (const Coefficients& plane : fit_groups(rows.prefill_ranges)) {
+        fitted.prefill_ranges.push_back({plane[0], plane[1], plane[2]});
+      }
+    }
+    for (const Coefficients& plane : fit_groups(rows.decode)) fitted.decode.push_back({plane[0], plane[1], plane[2]});
+    c.clocks.push_back(std::move(fitted));
   }
 
   auto model = LinearLatency::make(std::move(c));

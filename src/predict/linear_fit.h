@@ -13,6 +13,11 @@ struct LinearFitOptions {
   /// Largest batch of each tile but the last; empty with find_tiles set: detected (staircase.h).
   std::vector<std::int32_t> tile_ends;
   bool find_tiles = true;
+  /// The published form T_P = a N_tok + c. Otherwise ranges of N_tok, each with a term for the prompts' attention.
+  bool published_prefill = false;
+  /// Largest N_tok of each range but the last; empty: powers of two from 128 to 4096, as far as every range has
+  /// samples.
+  std::vector<std::int64_t> prefill_ends;
 };
 
 struct LinearFit {

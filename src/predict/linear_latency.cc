@@ -41,6 +41,10 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
       (!c.tile_ends.empty() && c.tile_ends.front() < 1)) {
     return bad_input(where, "tile ends must be positive and strictly ascending");
   }
+  if (std::ranges::adjacent_find(c.prefill_ends, std::greater_equal<>{}) != c.prefill_ends.end() ||
+      (!c.prefill_ends.empty() && c.prefill_ends.front() < 1)) {
+    return bad_input(where, "prefill range ends must be positive and strictly ascending");
+  }
   std::int32_t previous = 0;
   for (const auto& clock : c.clocks) {
     if (clock.clock.value() <= previous) {
@@ -52,7 +56,19 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
       return bad_input(where, fmt::format("{} MHz has {} decode tiles, {} tile ends need {}", previous,
                                           clock.decode.size(), c.tile_ends.size(), c.tile_ends.size() + 1));
     }
+    if (clock.prefill_ranges.size() != c.prefill_ends.size() + 1 &&
+        !(clock.prefill_ranges.empty() && c.prefill_ends.empty())) {
+      return bad_input(where,
+                       fmt::format("{} MHz has {} prefill ranges, {} range ends need {}", previous,
+                                   clock.prefill_ranges.size(), c.prefill_ends.size(), c.prefill_ends.size() + 1));
+    }
+    if (clock.prefill_ranges.empty() != c.clocks.front().prefill_ranges.empty()) {
+      return bad_input(where, fmt::format("prefill ranges at some clocks only; {} MHz differs", previous));
+    }
     bool all_sound = sound(clock.prefill.ns_per_token) && sound(clock.prefill.ns);
+    for (const auto& plane : clock.prefill_ranges) {
+      all_sound = all_sound && sound(plane.ns_per_token) && sound(plane.ns_per_pair) && sound(plane.ns);
+    }
     for (const auto& plane : clock.decode) {
       all_sound = all_sound && sound(plane.ns_per_request) && sound(plane.ns_per_kv_token) && sound(plane.ns);
     }
@@ -64,9 +80,17 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
 }
 
 LinearLatency::LinearLatency(LinearCoefficients coefficients)
-    : coefficients_(std::move(coefficients)), tiles_(coefficients_.tile_ends.size() + 1) {
+    : coefficients_(std::move(coefficients)),
+      tiles_(coefficients_.tile_ends.size() + 1),
+      ranges_(coefficients_.prefill_ends.size() + 1) {
   for (const auto& clock : coefficients_.clocks) {
-    clocks_.push_back({clock.clock.value(), to_fixed(clock.prefill.ns_per_token), to_fixed(clock.prefill.ns)});
+    mhz_.push_back(clock.clock.value());
+    if (clock.prefill_ranges.empty()) {
+      prompts_.push_back({to_fixed(clock.prefill.ns_per_token), 0, to_fixed(clock.prefill.ns)});
+    }
+    for (const auto& plane : clock.prefill_ranges) {
+      prompts_.push_back({to_fixed(plane.ns_per_token), to_fixed(plane.ns_per_pair), to_fixed(plane.ns)});
+    }
     for (const auto& plane : clock.decode) {
       planes_.push_back({to_fixed(plane.ns_per_request), to_fixed(plane.ns_per_kv_token), to_fixed(plane.ns)});
     }
@@ -78,16 +102,22 @@ std::size_t LinearLatency::tile_of(std::int32_t requests) const {
   return static_cast<std::size_t>(std::ranges::lower_bound(ends, requests) - ends.begin());
 }
 
+std::int64_t LinearLatency::prompt_time(std::int64_t tokens, std::int64_t pairs, std::size_t clock_index) const {
+  const auto& ends = coefficients_.prefill_ends;
+  const auto range = static_cast<std::size_t>(std::ranges::lower_bound(ends, tokens) - ends.begin());
+  const FixedPrompt& p = prompts_[clock_index * ranges_ + range];
+  return clamp(Int128{p.per_token} * tokens + Int128{p.per_pair} * pairs + p.constant);
+}
+
 LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const {
-  const FixedClock& clock = clocks_[clock_index];
   if (shape.decode_requests == 0) {
-    return {at(clock.prefill_per_token, shape.prefill_tokens, clock.prefill_constant), 0};
+    return {prompt_time(shape.prefill_tokens, shape.prefill_context_tokens, clock_index), 0};
   }
   const FixedPlane& plane = planes_[clock_index * tiles_ + tile];
   Line line{at(plane.per_request, shape.decode_requests, plane.constant), plane.per_kv_token};
   if (shape.prefill_tokens > 0) {
     const std::int64_t tokens = clamp(Int128{shape.prefill_tokens} + shape.decode_requests);
-    line.base = std::max(line.base, at(clock.prefill_per_token, tokens, clock.prefill_constant));
+    line.base = std::max(line.base, prompt_time(tokens, shape.prefill_context_tokens, clock_index));
   }
   return line;
 }
@@ -96,16 +126,16 @@ LinearLatency::Line LinearLatency::line(const StepShape& shape, MegaHertz clock)
   if (shape.idle()) return {};
   const std::size_t tile = shape.decode_requests == 0 ? 0 : tile_of(shape.decode_requests);
   std::size_t above = 0;
-  while (above < clocks_.size() && clocks_[above].mhz < clock.value()) ++above;
-  if (above < clocks_.size() && clocks_[above].mhz == clock.value()) return line_at(shape, above, tile);
-  if (clocks_.size() == 1) return line_at(shape, 0, tile);
+  while (above < mhz_.size() && mhz_[above] < clock.value()) ++above;
+  if (above < mhz_.size() && mhz_[above] == clock.value()) return line_at(shape, above, tile);
+  if (mhz_.size() == 1) return line_at(shape, 0, tile);
 
   // The nearest two: on both sides, or the outermost pair.
-  above = std::clamp<std::size_t>(above, 1, clocks_.size() - 1);
+  above = std::clamp<std::size_t>(above, 1, mhz_.size() - 1);
   const Line low = line_at(shape, above - 1, tile);
   const Line high = line_at(shape, above, tile);
-  const double f0 = clocks_[above - 1].mhz;
-  const double f1 = clocks_[above].mhz;
+  const double f0 = mhz_[above - 1];
+  const double f1 = mhz_[above];
   const double f = std::max(1, clock.value());
   const double share = (1.0 / f0 - 1.0 / f) / (1.0 / f0 - 1.0 / f1);  // 0 at f0, 1 at f1
   const auto blend = [share](std::int64_t a, std::int64_t b) {
@@ -122,11 +152,11 @@ Span LinearLatency::step_time(const StepShape& shape, MegaHertz clock) const {
 
 void LinearLatency::decode_times(std::span<const std::int32_t> requests, std::span<const std::int64_t> kv_tokens,
                                  MegaHertz clock, std::span<Span> out) const {
-  const auto known = std::ranges::lower_bound(clocks_, clock.value(), {}, &FixedClock::mhz);
-  if (known == clocks_.end() || known->mhz != clock.value()) {
+  const auto known = std::ranges::lower_bound(mhz_, clock.value());
+  if (known == mhz_.end() || *known != clock.value()) {
     return LatencyModel::decode_times(requests, kv_tokens, clock, out);
   }
-  const FixedPlane* planes = planes_.data() + static_cast<std::size_t>(known - clocks_.begin()) * tiles_;
+  const FixedPlane* planes = planes_.data() + static_cast<std::size_t>(known - mhz_.begin()) * tiles_;
   const auto& ends = coefficients_.tile_ends;
   std::size_t tile = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {

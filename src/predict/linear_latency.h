@@ -1,5 +1,7 @@
 #pragma once
 // EcoPred, the linear form (VoltanaLLM): T_P = a N_tok + c per clock, T_D = a N_req + b N_kv + c per clock and tile.
+// Ours adds to T_P what a prompt's attention costs, and ranges of N_tok: T_P = a N_tok + b N_ctx + c per clock and
+// range.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,6 +17,13 @@ struct PrefillLine {
   double ns = 0.0;
 };
 
+/// T_P = ns_per_token x N_tok + ns_per_pair x N_ctx + ns, N_ctx = StepShape::prefill_context_tokens.
+struct PrefillPlane {
+  double ns_per_token = 0.0;
+  double ns_per_pair = 0.0;
+  double ns = 0.0;
+};
+
 /// T_D = ns_per_request x N_req + ns_per_kv_token x N_kv + ns.
 struct DecodePlane {
   double ns_per_request = 0.0;
@@ -24,8 +33,9 @@ struct DecodePlane {
 
 struct ClockCoefficients {
   MegaHertz clock;
-  PrefillLine prefill;
-  std::vector<DecodePlane> decode;  ///< one per tile
+  PrefillLine prefill;                            ///< the published form
+  std::vector<DecodePlane> decode;                ///< one per tile
+  std::vector<PrefillPlane> prefill_ranges = {};  ///< one per range; empty: `prefill` holds everywhere
 };
 
 /// What was fitted; also what a profile file holds. All coefficients are >= 0. A phase that was never measured has
@@ -33,6 +43,8 @@ struct ClockCoefficients {
 struct LinearCoefficients {
   /// Largest batch of each tile but the last, ascending: tile i holds (tile_ends[i-1], tile_ends[i]].
   std::vector<std::int32_t> tile_ends;
+  /// Likewise of the ranges of N_tok.
+  std::vector<std::int64_t> prefill_ends;
   std::vector<ClockCoefficients> clocks;  ///< ascending clock
   // The measured range; beyond it predictions are extrapolated.
   std::int64_t prefill_tokens_min = 0;
@@ -48,7 +60,8 @@ struct LinearCoefficients {
 /// fixed-point arithmetic (2^-20 ns), so kv_tokens_within is exact to the token.
 class LinearLatency final : public LatencyModel {
  public:
-  /// Errors: no clock, clocks or tiles not ascending, plane count not tile count, a coefficient negative or not finite.
+  /// Errors: no clock, clocks, tiles or ranges not ascending, plane count not tile (range) count, a coefficient
+  /// negative or not finite.
   [[nodiscard]] static Result<LinearLatency> make(LinearCoefficients coefficients);
 
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override;
@@ -71,21 +84,24 @@ class LinearLatency final : public LatencyModel {
     std::int64_t per_kv_token = 0;
     std::int64_t constant = 0;
   };
-  struct FixedClock {
-    std::int32_t mhz = 0;
-    std::int64_t prefill_per_token = 0;
-    std::int64_t prefill_constant = 0;
+  struct FixedPrompt {
+    std::int64_t per_token = 0;
+    std::int64_t per_pair = 0;
+    std::int64_t constant = 0;
   };
 
   explicit LinearLatency(LinearCoefficients coefficients);
   [[nodiscard]] std::size_t tile_of(std::int32_t requests) const;
+  [[nodiscard]] std::int64_t prompt_time(std::int64_t tokens, std::int64_t pairs, std::size_t clock_index) const;
   [[nodiscard]] Line line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const;
   [[nodiscard]] Line line(const StepShape& shape, MegaHertz clock) const;
 
   LinearCoefficients coefficients_;
-  std::vector<FixedClock> clocks_;
-  std::vector<FixedPlane> planes_;  ///< [clock][tile]
+  std::vector<std::int32_t> mhz_;
+  std::vector<FixedPrompt> prompts_;  ///< [clock][range]
+  std::vector<FixedPlane> planes_;    ///< [clock][tile]
   std::size_t tiles_ = 0;
+  std::size_t ranges_ = 1;
 };
 
 }  // namespace wattle::predict

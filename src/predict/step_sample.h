@@ -14,6 +14,9 @@ struct StepSample {
   Span duration;
 };
 
+[[nodiscard]] inline bool pure_prefill(const StepShape& s) { return s.prefill_tokens > 0 && s.decode_requests == 0; }
+[[nodiscard]] inline bool pure_decode(const StepShape& s) { return s.decode_requests > 0 && s.prefill_tokens == 0; }
+
 /// How well a model explains the samples it was fitted on.
 struct FitQuality {
   std::int64_t samples = 0;

@@ -1,13 +1,16 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
+#include <deque>
 #include <queue>
 #include <unordered_map>
+#include <utility>
 
 #include "base/check.h"
 #include "carbon/ledger.h"
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
+#include "sim/learning.h"
 #include "sim/wake_tree.h"
 
 namespace wattle::sim {
@@ -17,9 +20,9 @@ namespace {
 using engine::Tag;
 
 /// Things that happen at one instant happen in this order. Steps end first, so that an arrival sees the batch without
-/// those that just left; a fault strikes what the steps left; then the fleet is planned, requests arrive, and samples
-/// look last.
-enum class EventClass : std::uint8_t { StepEnd, Transfer, Fault, Recovery, Loaded, Warm };
+/// those that just left; a fault strikes what the steps left; then what the control plane notices; then the fleet is
+/// planned, requests arrive, and samples look last.
+enum class EventClass : std::uint8_t { StepEnd, Transfer, Fault, Recovery, Loaded, Warm, Overrun, Measured, Refitted };
 
 /// Everything but steps, plans, arrivals and samples: rare, so a heap.
 struct Event {
@@ -30,11 +33,18 @@ struct Event {
   std::uint32_t life = 0;
   InstanceId instance;
   Span down;
+  std::int64_t step = 0;  ///< Overrun: which of the run
   bool operator>(const Event& o) const {
     if (at != o.at) return at > o.at;
     if (event_class != o.event_class) return event_class > o.event_class;
     return sequence > o.sequence;
   }
+};
+
+/// A model in the making.
+struct Refitting {
+  predict::OnlineLatency* learner;
+  Result<std::shared_ptr<const LatencyModel>> model;
 };
 
 /// A request on its way, in a slab; its index is the engine's tag.
@@ -141,6 +151,14 @@ class Simulation final : public control::DispatchPort,
   void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
   void close_stretch(std::size_t i, Instant at);
+  void measure(std::size_t i);
+  void measured(std::size_t i, Instant now);
+  void watch(std::size_t i);
+  void expect_overrun(std::size_t i, std::int64_t from);
+  void overrun(const Event& event);
+  void beliefs_changed(const predict::OnlineLatency* learner, Instant now);
+  void refitted(Instant now);
+  void handle(const Event& event);
   void check(Instant now) const;
   Tag new_flight();
   Tag tag_of(RequestId id) const { return tags_.at(id.value()); }
@@ -154,6 +172,9 @@ class Simulation final : public control::DispatchPort,
   std::vector<Instant> link_free_;
   std::vector<Life> lives_;
   std::vector<journal::Stretch> stretches_;
+  std::vector<Measuring> measured_;
+  std::vector<Watched> watched_;
+  std::deque<Refitting> refitting_;  ///< all take equally long, so the first begun is the first done
   control::Dispatcher dispatcher_;
   control::Autoscaler scaler_;
   std::vector<engine::Replica> replicas_;
@@ -213,9 +234,11 @@ void Simulation::set_up(std::size_t i, Instant now) {
   options.fast_forward = setup_.fast_forward;
   lives_.emplace_back().born = now;
   stretches_.emplace_back();
+  measured_.emplace_back();
+  watched_.emplace_back();
   replicas_.emplace_back(*instance.model, options, *this);
   throttles_.emplace_back(view_of(instance), std::move(instance.frequency.policy), instance.frequency.mode,
-                          instance.beliefs, *this, sink_);
+                          instance.beliefs, *this, sink_, instance.overrun_slack);
 }
 
 // ---------------------------------------------------------------------------------------------- the loop
@@ -246,17 +269,7 @@ SimulationResult Simulation::run() {
     } else if (rare == now) {
       const Event event = rare_.top();
       rare_.pop();
-      switch (event.event_class) {
-        case EventClass::Transfer:
-          transfer_done(event);
-          break;
-        case EventClass::Loaded:
-        case EventClass::Warm:
-          advance_start(event);
-          break;
-        default:
-          strike(event);
-      }
+      handle(event);
     } else if (plan == now) {
       scaler_.tick(now);
     } else if (arrival == now) {
@@ -298,6 +311,14 @@ SimulationResult Simulation::run() {
   if (seconds > 0.0)
     summary.mean_gpus = static_cast<double>(gpu_time.ns()) / static_cast<double>((end - Instant()).ns());
   if (live_seconds > 0.0) summary.clock_mean_mhz = mhz_seconds / live_seconds;
+  for (const auto& throttle : throttles_) summary.overruns += throttle.overruns();
+  std::vector<const predict::OnlineLatency*> learners;
+  for (const auto& instance : setup_.instances) {
+    if (instance.learner != nullptr && std::ranges::find(learners, instance.learner) == learners.end()) {
+      learners.push_back(instance.learner);
+    }
+  }
+  summary.prediction = prediction_of(learners);
   summary.sim.virtual_s = seconds;
   summary.sim.events = events_;
   summary.journal_digest = digest_.value();
@@ -337,6 +358,8 @@ void Simulation::step_ends(std::size_t i, Instant now) {
 void Simulation::kick(std::size_t i, Instant now) {
   if (replicas_[i].wants_start()) {
     replicas_[i].start_step(now);
+    measure(i);
+    watch(i);
     refresh_view(i, now);  // the dispatcher may be in the midst of releasing held requests, and asks again
   }
   wake(i);
@@ -485,6 +508,8 @@ void Simulation::strike(const Event& event) {
   }
   if (replica.dead()) return;
   dispatcher_.set_accepting(event.instance, false, event.at);
+  measured_[i].cut_off();
+  ++watched_[i].generation;
   const auto lost = replica.kill(event.at);
   wake(i);
   if (scaler_.enforced()) {
@@ -607,6 +632,99 @@ void Simulation::power_changes(InstanceId instance, Instant at, Milliwatts power
     life.mhz_seconds += life.clock.value() * (at - life.clock_since).seconds();
     life.clock = clock;
     life.clock_since = at;
+    measured_[index(instance)].clock_changed(at);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- learning, watching
+
+void Simulation::handle(const Event& event) {
+  switch (event.event_class) {
+    case EventClass::Transfer:
+      return transfer_done(event);
+    case EventClass::Loaded:
+    case EventClass::Warm:
+      return advance_start(event);
+    case EventClass::Overrun:
+      return overrun(event);
+    case EventClass::Measured:
+      return measured(index(event.instance), event.at);
+    case EventClass::Refitted:
+      return refitted(event.at);
+    default:
+      return strike(event);
+  }
+}
+
+/// The first step of a run about which the policy was asked. Fast-forward begins a run wherever it is asked, so both
+/// ways of running measure the same steps.
+void Simulation::measure(std::size_t i) {
+  if (setup_.instances[i].learner == nullptr || !throttles_[i].asked()) return;
+  const auto run = replicas_[i].run();
+  if (run.steps == 0) return;
+  measured_[i].begin(run, replicas_[i].report(run.begin_of(0)).shape, replicas_[i].locked_clock());
+  rare_.push({measured_[i].end(), EventClass::Measured, rare_sequence_++, 0, 0, setup_.instances[i].facts.id, Span()});
+}
+
+void Simulation::measured(std::size_t i, Instant now) {
+  const auto sample = measured_[i].take(now);
+  if (!sample) return;
+  auto* learner = setup_.instances[i].learner;
+  if (learner->add(*sample)) beliefs_changed(learner, now);
+  if (!learner->refit_due()) return;
+  refitting_.push_back({learner, learner->refitting()(learner->begin_refit())});
+  rare_.push({now + setup_.refit_delay, EventClass::Refitted, rare_sequence_++, 0, 0, kNoInstance, Span()});
+}
+
+void Simulation::refitted(Instant now) {
+  Refitting done = std::move(refitting_.front());
+  refitting_.pop_front();
+  if (done.learner->end_refit(std::move(done.model)).changed) beliefs_changed(done.learner, now);
+}
+
+void Simulation::beliefs_changed(const predict::OnlineLatency* learner, Instant now) {
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    if (setup_.instances[i].learner != learner) continue;
+    throttles_[i].forget_hold();
+    replicas_[i].interrupt(now);
+    wake(i);
+  }
+}
+
+void Simulation::watch(std::size_t i) {
+  if (setup_.instances[i].overrun_slack == Span::max()) return;
+  auto& w = watched_[i];
+  ++w.generation;
+  w.run = replicas_[i].run();
+  if (w.run.steps == 0) return;
+  const StepReport& report = replicas_[i].report(w.run.begin_of(0));
+  w.shape = report.shape;
+  w.sequence = report.sequence;
+  w.clock = replicas_[i].locked_clock();
+  expect_overrun(i, 0);
+}
+
+void Simulation::expect_overrun(std::size_t i, std::int64_t from) {
+  const auto overrun = watched_[i].next(throttles_[i], from);
+  if (!overrun) return;
+  Event event{
+      overrun->due, EventClass::Overrun, rare_sequence_++, 0, watched_[i].generation, setup_.instances[i].facts.id,
+      Span()};
+  event.step = overrun->step;
+  rare_.push(event);
+}
+
+void Simulation::overrun(const Event& event) {
+  const std::size_t i = index(event.instance);
+  // The run may have been cut short since and another begun, or a slower clock have come into effect in a step before.
+  const auto& w = watched_[i];
+  if (event.life != w.generation || replicas_[i].run().steps == 0) return;
+  if (replicas_[i].report(event.at).sequence != w.sequence + event.step) return;
+  if (throttles_[i].overrun(event.at)) {
+    replicas_[i].interrupt(event.at);
+    wake(i);
+  } else {
+    expect_overrun(i, event.step + 1);
   }
 }
 

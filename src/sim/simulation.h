@@ -14,6 +14,7 @@
 #include "journal/record.h"
 #include "journal/statistics.h"
 #include "predict/length_hint.h"
+#include "predict/online/online_latency.h"
 #include "workload/source.h"
 
 namespace wattle::sim {
@@ -26,6 +27,8 @@ struct InstanceSetup {
   MegaHertz initial_clock;
   control::Slot<policy::FrequencyPolicy> frequency;
   Beliefs beliefs;
+  Span overrun_slack = Span::max();           ///< see control::Throttle
+  predict::OnlineLatency* learner = nullptr;  ///< beliefs.latency where it learns; instances may share one
 };
 
 /// A kind of instance that may be started while the run goes on.
@@ -69,6 +72,7 @@ struct SimulationSetup {
   const carbon::IntensitySeries* intensity = nullptr;
   UsdPerHour gpu_price;
   workload::RequestSource* source = nullptr;
+  Span refit_delay = Span::s(1);  ///< from the sample that made a refit due to the new model
   std::vector<Fault> faults;
   bool fast_forward = true;
   bool check_invariants = false;  ///< run every checker after every event (slow)

@@ -47,6 +47,11 @@ class ThresholdPolicy final : public policy::FrequencyPolicy {
     const bool by_kv = shape.decode_kv_tokens <= kv_;
     return {clock, high ? "high" : "low", {by_kv ? kv_ : std::numeric_limits<std::int64_t>::max(), Instant::never()}};
   }
+  ClockDecision overrun(const InstanceView&, Instant now) override {
+    quiet_until_ = now + Span::ms(200);
+    last_ = MegaHertz(1410);
+    return {last_, "overrun", {}};
+  }
 
  private:
   std::int32_t batch_;
@@ -73,6 +78,32 @@ class Restless final : public policy::ScalingPolicy {
   std::vector<std::int32_t> wanted_;
 };
 
+/// The truth, off by a factor: what a predictor is before it has learnt.
+class Guess final : public LatencyModel {
+ public:
+  Guess(const engine::StepModel& truth, double factor) : truth_(truth), factor_(factor) {}
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+    const engine::DecodeLine line = truth_.decode(std::max(1, shape.decode_requests), shape.decode_kv_tokens, clock);
+    const auto fixed = shape.prefill_tokens > 0 ? truth_.mixed(shape, clock).duration
+                                                : line.base + line.slope * shape.decode_kv_tokens;
+    return Span::from_seconds(factor_ * 1e-9 * static_cast<double>(fixed >> engine::kTimeFractionBits));
+  }
+  [[nodiscard]] double factor() const { return factor_; }
+
+ private:
+  const engine::StepModel& truth_;
+  double factor_;
+};
+
+/// Scales by what it was off on average.
+predict::LatencyRefit relearn(const engine::StepModel& truth, std::shared_ptr<const Guess> first) {
+  return [&truth, first](std::span<const predict::StepSample> served) -> Result<std::shared_ptr<const LatencyModel>> {
+    double ratio = 0.0;
+    for (const auto& s : served) ratio += s.duration.seconds() / first->step_time(s.shape, s.clock).seconds();
+    return std::make_shared<const Guess>(truth, first->factor() * ratio / static_cast<double>(served.size()));
+  };
+}
+
 struct Case {
   std::uint64_t seed = 0;
   std::vector<workload::TraceRow> rows;
@@ -90,6 +121,9 @@ struct Case {
   Span load = Span::ms(1500);
   Span warm = Span::ms(300);
   std::function<std::unique_ptr<policy::ScalingPolicy>()> policy;  ///< of a scaled fleet
+  double belief = 0.0;                                             ///< what the predictor is off by; 0: there is none
+  Span overrun_slack = Span::max();
+  bool learns = false;
 };
 
 Case draw(std::uint64_t seed) {
@@ -114,6 +148,12 @@ Case draw(std::uint64_t seed) {
   c.threshold_batch = static_cast<std::int32_t>(random.below(20));
   c.threshold_kv = static_cast<std::int64_t>(random.below(20000));
   c.dwells = random.below(2) == 0;
+  RandomStream beliefs(seed, "beliefs");
+  if (beliefs.below(2) == 0) {
+    c.belief = 0.5 + beliefs.uniform();
+    if (beliefs.below(3) != 0) c.overrun_slack = Span::us(static_cast<std::int64_t>(beliefs.below(6'000)));
+    c.learns = beliefs.below(3) != 0;
+  }
   double t = 0.0;
   const double rate = 0.5 + 30.0 * random.uniform();
   const auto n = 20 + random.below(120);
@@ -184,6 +224,13 @@ Played play(const Case& c, bool fast_forward, bool sampled = false) {
   setup.fast_forward = fast_forward;
   setup.check_invariants = true;
   setup.sample_period = sampled ? Span::ms(37) : Span();
+  const auto guess = std::make_shared<const Guess>(*model, c.belief);
+  predict::OnlineOptions online;
+  online.refit_every = 30;
+  online.ring = 60;
+  online.window = 10;
+  predict::OnlineLatency learner(guess, relearn(*model, guess), online);
+  setup.refit_delay = Span::ms(20);
   const auto add = [&](Role role, int count) {
     for (int i = 0; i < count; ++i) {
       InstanceSetup instance;
@@ -193,6 +240,10 @@ Played play(const Case& c, bool fast_forward, bool sampled = false) {
       instance.kv_bytes_per_token = 131072.0;
       instance.initial_clock = MegaHertz(1410);
       instance.frequency.policy = std::make_unique<ThresholdPolicy>(c.threshold_batch, c.threshold_kv, c.dwells);
+      if (c.belief > 0.0)
+        instance.beliefs.latency = c.learns ? static_cast<const LatencyModel*>(&learner) : guess.get();
+      instance.overrun_slack = c.overrun_slack;
+      if (c.learns) instance.learner = &learner;
       setup.instances.push_back(std::move(instance));
     }
   };
@@ -240,6 +291,12 @@ void expect_equal(const Played& a, const Played& b) {
   EXPECT_EQ(x.slo.all, y.slo.all);
   EXPECT_EQ(x.sim.iterations, y.sim.iterations);
   EXPECT_EQ(x.requests.preemptions, y.requests.preemptions);
+  EXPECT_EQ(x.overruns, y.overruns);
+  EXPECT_EQ(x.prediction.decode.samples, y.prediction.decode.samples);
+  EXPECT_EQ(x.prediction.decode.active_ms, y.prediction.decode.active_ms);
+  EXPECT_EQ(x.prediction.prefill.active_ms, y.prediction.prefill.active_ms);
+  EXPECT_EQ(x.prediction.adopted, y.prediction.adopted);
+  EXPECT_EQ(x.prediction.rolled_back, y.prediction.rolled_back);
   ASSERT_EQ(a.outcomes.size(), b.outcomes.size());
   for (const auto& [id, o] : a.outcomes) {
     const auto& p = b.outcomes.at(id);
@@ -301,7 +358,7 @@ INSTANTIATE_TEST_SUITE_P(Random, FastForward, testing::Range<std::uint64_t>(1, 1
 
 TEST(Simulation, RandomCasesReachTheRareBranches) {
   std::map<std::string_view, int> reasons;
-  std::int64_t preemptions = 0, changes = 0, rejected = 0, failed = 0;
+  std::int64_t preemptions = 0, changes = 0, rejected = 0, failed = 0, overruns = 0, adopted = 0;
   for (std::uint64_t seed = 1; seed < 121; ++seed) {
     const Played played = play(draw(seed), true);
     const auto& summary = played.result.summary;
@@ -310,7 +367,11 @@ TEST(Simulation, RandomCasesReachTheRareBranches) {
     changes += summary.clock_changes;
     rejected += summary.requests.rejected;
     failed += summary.requests.failed;
+    overruns += summary.overruns;
+    adopted += summary.prediction.adopted;
   }
+  EXPECT_GT(overruns, 1000);
+  EXPECT_GT(adopted, 30);
   EXPECT_GT(preemptions, 100);
   EXPECT_GT(changes, 1000);
   EXPECT_GT(rejected, 10);
@@ -390,6 +451,37 @@ TEST(Simulation, AServingEngineThatDiesIsReplacedAndNothingIsForgotten) {
   EXPECT_EQ(r.outcomes.at(50).decode_instance, InstanceId(2));
   EXPECT_GE(r.outcomes.at(50).dispatched, Instant() + Span::s(65));
   expect_equal(r, play(c, false));
+}
+
+TEST(Simulation, AnOverrunRaisesTheClockWithinTheStep) {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.threshold_batch = 1000;  // low, but for overruns
+  c.threshold_kv = 1'000'000'000;
+  c.dwells = true;
+  c.rows = {{Instant(), 1, 400}};
+  c.belief = 1.0;
+  c.overrun_slack = Span::ms(5);
+  const auto calm = play(c, true).result.summary;
+  EXPECT_EQ(calm.overruns, 0);
+  c.belief = 0.5;
+  c.overrun_slack = Span::ms(1);
+  const auto hasty = play(c, true).result.summary;
+  EXPECT_GT(hasty.overruns, 1);
+  EXPECT_GT(hasty.clock_mean_mhz, calm.clock_mean_mhz + 200.0);
+  EXPECT_LT(hasty.itl.mean_ms, calm.itl.mean_ms);
+}
+
+TEST(Simulation, APredictorOffByAHalfLearns) {
+  Case c;
+  c.memory_bytes = 80e9;
+  for (int i = 0; i < 400; ++i) c.rows.push_back({Instant(Span::ms(20 * i).ns()), 50 + i, 20});
+  c.belief = 1.5;
+  c.learns = true;
+  const auto learnt = play(c, true).result.summary;
+  EXPECT_GT(learnt.prediction.adopted, 0);
+  EXPECT_GT(learnt.prediction.decode.samples, 50);
+  EXPECT_LT(learnt.prediction.decode.active_ms, 0.5 * learnt.prediction.decode.offline_ms);
 }
 
 TEST(Simulation, FastForwardSkipsMostEvents) {

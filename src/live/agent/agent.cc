@@ -13,6 +13,7 @@
 #include "live/agent/agent_metrics.h"
 #include "live/agent/lease_desk.h"
 #include "live/agent/meter.h"
+#include "live/agent/refit_thread.h"
 #include "live/clock.h"
 #include "live/telemetry/fpm_socket.h"
 
@@ -61,6 +62,34 @@ struct Agent::Impl {
 
   mutable std::mutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
   std::atomic<std::int64_t> last_cycle_ns{0};
+
+  std::unique_ptr<RefitThread> refits;  ///< null: nothing learns
+  bool warned = false;
+
+  void learn() {
+    if (!refits) return;
+    for (auto& done : refits->take()) {
+      auto ended = done.learner->end_refit(std::move(done.model));
+      if (ended.changed) core->beliefs_changed(done.learner);
+      refits->discard(std::move(ended.discarded));
+    }
+    for (auto* learner : core->learners()) {
+      if (learner->refit_due()) refits->post(*learner, learner->begin_refit());
+    }
+  }
+  /// The first time a predictor is not believed; after that it is only counted.
+  void warn_once() {
+    if (warned) return;
+    for (std::size_t i = 0; i < core->size(); ++i) {
+      if (core->disbelieved(i) == 0) continue;
+      warned = true;
+      spdlog::warn(
+          "instance {}: the latency predictor is missing or answers nonsense; its GPUs run at the highest clock "
+          "(counted in wattle_agent_predictor_disbelieved_total, not logged again)",
+          core->view(i).id.value());
+      return;
+    }
+  }
 
   struct Metered {
     Gpu gpu;
@@ -146,6 +175,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   }
   impl->sink.add(&sink);
   impl->core = std::make_unique<AgentCore>(std::move(instances), options.core, *impl->port, impl->sink);
+  if (!impl->core->learners().empty()) impl->refits = std::make_unique<RefitThread>();
   impl->last_cycle_ns = impl->last_meter_ns = steady_now().ns();
   impl->meter_thread = std::thread([raw = impl.get()] { raw->meter(); });
   return std::unique_ptr<Agent>(new Agent(std::move(impl)));
@@ -165,6 +195,8 @@ void Agent::run(const std::atomic<bool>& stop) {
       const std::lock_guard guard(s.mutex);
       s.core->tick(steady_now());
       s.leases->tick(steady_now());
+      s.learn();
+      s.warn_once();
     }
     if (steady_now() >= next_check) {
       s.keeper->check();
@@ -229,11 +261,16 @@ std::string Agent::metrics() const {
   AgentMetrics m;
   {
     const std::lock_guard guard(s.mutex);
-    for (std::size_t i = 0; i < s.core->size(); ++i) m.instances.push_back({s.core->view(i), s.core->counts(i)});
+    for (std::size_t i = 0; i < s.core->size(); ++i) {
+      m.instances.push_back({s.core->view(i), s.core->counts(i), s.core->overruns(i), s.core->disbelieved(i)});
+    }
     for (std::size_t i = 0; i < s.engines.size(); ++i) {
       if (s.engines[i].leased) m.instances[i].view.clock_commanded = s.leases->commanded(s.engines[i].instance);
     }
     m.leases = s.leases->counts();
+    for (const auto* learner : s.core->learners()) {
+      m.predictors.push_back({learner->counts(), {learner->newest(true), learner->newest(false)}});
+    }
     m.unknown_instance = s.core->unknown_instance();
     m.drops = s.subscriber->drops();
     m.report_to_command_ns = s.port->report_to_command_ns;

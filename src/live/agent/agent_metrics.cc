@@ -39,6 +39,37 @@ class Text {
 std::string instance_label(InstanceId id) { return fmt::format("instance=\"{}\"", id.value()); }
 std::string gpu_label(const std::string& uuid) { return fmt::format("gpu=\"{}\"", uuid); }
 
+void predictor_metrics(Text& t, const std::vector<AgentMetrics::Predictor>& predictors) {
+  using Counts = predict::OnlineCounts;
+  const auto count = [&](const char* name, std::int64_t Counts::*value) {
+    t.metric(name, "counter");
+    for (std::size_t i = 0; i < predictors.size(); ++i) {
+      t.sample(fmt::format("predictor=\"{}\"", i), predictors[i].counts.*value);
+    }
+  };
+  count("wattle_agent_predictor_samples_total", &Counts::samples);
+  count("wattle_agent_predictor_samples_ignored_total", &Counts::ignored);
+  count("wattle_agent_predictor_refits_total", &Counts::refits);
+  count("wattle_agent_predictor_adopted_total", &Counts::adopted);
+  count("wattle_agent_predictor_rejected_total", &Counts::rejected);
+  count("wattle_agent_predictor_failed_total", &Counts::failed);
+  count("wattle_agent_predictor_rolled_back_total", &Counts::rolled_back);
+  const auto error = [&](const char* name, auto&& value) {
+    t.metric(name, "gauge");
+    for (std::size_t i = 0; i < predictors.size(); ++i) {
+      for (const std::size_t phase : {0U, 1U}) {
+        t.sample(fmt::format("predictor=\"{}\",phase=\"{}\"", i, phase == 0 ? "prefill" : "decode"),
+                 value(predictors[i].errors[phase]));
+      }
+    }
+  };
+  // Over the newest window: of the model fitted offline (before) and of the one in use (after).
+  error("wattle_agent_predictor_offline_mae_seconds",
+        [](const predict::OnlineError& e) { return 1e-3 * e.offline_ms; });
+  error("wattle_agent_predictor_mae_seconds", [](const predict::OnlineError& e) { return 1e-3 * e.active_ms; });
+  error("wattle_agent_predictor_drift_ratio", [](const predict::OnlineError& e) { return e.drift; });
+}
+
 }  // namespace
 
 std::string AgentMetrics::text() const {
@@ -60,6 +91,9 @@ std::string AgentMetrics::text() const {
                [](const Instance& i) { return i.view.step.shape.decode_requests; });
   per_instance("wattle_agent_waiting_requests", "gauge",
                [](const Instance& i) { return i.view.step.waiting_requests; });
+  per_instance("wattle_agent_overruns_total", "counter", [](const Instance& i) { return i.overruns; });
+  per_instance("wattle_agent_predictor_disbelieved_total", "counter", [](const Instance& i) { return i.disbelieved; });
+  predictor_metrics(t, predictors);
   t.metric("wattle_agent_reports_dropped_total", "counter");
   t.sample("reason=\"bad_frames\"", drops.bad_frames);
   t.sample("reason=\"truncated\"", drops.truncated);

@@ -1,5 +1,6 @@
 #pragma once
 // The agent's numbers as Prometheus text.
+#include <array>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ struct AgentMetrics {
   struct Instance {
     InstanceView view;
     TelemetryCounts counts;
+    std::int64_t overruns = 0;
+    std::int64_t disbelieved = 0;
+  };
+  /// A learning predictor.
+  struct Predictor {
+    predict::OnlineCounts counts;
+    std::array<predict::OnlineError, 2> errors;  ///< newest window: prefill, decode
   };
   struct MeteredGpu {
     std::string uuid;
@@ -25,6 +33,7 @@ struct AgentMetrics {
     std::int64_t counter_resets = 0;
   };
   std::vector<Instance> instances;
+  std::vector<Predictor> predictors;
   std::vector<MeteredGpu> gpus;
   std::vector<ActuatorStats> actuators;
   FpmDrops drops;

@@ -1,6 +1,7 @@
 #include "live/agent/core.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace wattle::live {
 
@@ -19,8 +20,12 @@ AgentCore::AgentCore(std::vector<AgentInstance> instances, AgentCoreOptions opti
 }
 
 void AgentCore::add(AgentInstance i) {
-  entries_.push_back(
-      Entry{control::Throttle(i.view, std::move(i.policy), i.mode, i.beliefs, port_, sink_), {}, -1, {}});
+  control::Throttle throttle(i.view, std::move(i.policy), i.mode, i.beliefs, port_, sink_, i.overrun_slack);
+  entries_.push_back(Entry{std::move(throttle), {}, -1, {}});
+  entries_.back().learner = i.learner;
+  if (i.learner != nullptr && std::ranges::find(learners_, i.learner) == learners_.end()) {
+    learners_.push_back(i.learner);
+  }
 }
 
 bool AgentCore::report(const StepReport& report, Instant now) {
@@ -47,23 +52,70 @@ bool AgentCore::report(const StepReport& report, Instant now) {
       entry.counts.missed += ahead - 1;
     }
   }
+  measured(entry, report);
   ++entry.counts.accepted;
   entry.sequence = report.sequence;
   entry.last = now;
   entry.lost = false;
   entry.in_flight = !report.shape.idle() || report.waiting_requests > 0;
+  const MegaHertz before = entry.throttle.view().clock_commanded;
   if (entry.in_flight) {
     entry.throttle.step(report, now);
   } else {
     entry.throttle.idle(now);
   }
+  begun(entry, before, now);
   return true;
+}
+
+/// The step before has ended where this report begins.
+void AgentCore::measured(Entry& entry, const StepReport& next) {
+  const StepReport& step = entry.measuring;
+  if (!std::exchange(entry.measures, false) || next.sequence != step.sequence + 1) return;
+  if (entry.learner->add({step.clock, step.shape, next.start - step.start})) beliefs_changed(entry.learner);
+}
+
+/// `before`: the clock commanded until this report.
+void AgentCore::begun(Entry& entry, MegaHertz before, Instant now) {
+  const InstanceView& view = entry.throttle.view();
+  if (view.clock_commanded != before) {
+    entry.commanded = now;
+    entry.before = before;
+  }
+  const bool settled = now - entry.commanded >= options_.settle;
+  // Before the first command the clock is anyone's guess.
+  const bool known = view.clock_commanded.value() > 0 && (settled || entry.before.value() > 0);
+  const Span allowed = !entry.in_flight || !known
+                           ? Span::max()
+                           : entry.throttle.allowed(view.step.shape, settled ? view.clock_commanded : entry.before);
+  entry.overrun_at = allowed == Span::max() ? Instant::never() : now + allowed;
+  entry.measures = entry.learner != nullptr && entry.in_flight && settled && known && entry.throttle.asked();
+  if (!entry.measures) return;
+  entry.measuring = view.step;
+  entry.measuring.clock = view.clock_commanded;
+}
+
+void AgentCore::beliefs_changed(const predict::OnlineLatency* learner) {
+  for (Entry& entry : entries_) {
+    if (entry.learner == learner) entry.throttle.forget_hold();
+  }
 }
 
 void AgentCore::tick(Instant now) {
   for (Entry& entry : entries_) {
+    if (entry.overrun_at <= now) {
+      entry.overrun_at = Instant::never();
+      const MegaHertz before = entry.throttle.view().clock_commanded;
+      entry.throttle.overrun(now);
+      if (entry.throttle.view().clock_commanded != before) {
+        entry.commanded = now;
+        entry.before = before;
+        entry.measures = false;
+      }
+    }
     if (!entry.in_flight || entry.lost || now - entry.last < options_.lost_after) continue;
     entry.lost = true;
+    entry.measures = false;
     ++entry.counts.losses;
     entry.throttle.lost(now);
   }
@@ -72,6 +124,7 @@ void AgentCore::tick(Instant now) {
 Instant AgentCore::next_tick() const {
   Instant next = Instant::never();
   for (const Entry& entry : entries_) {
+    next = std::min(next, entry.overrun_at);
     if (entry.in_flight && !entry.lost) next = std::min(next, entry.last + options_.lost_after);
   }
   return next;

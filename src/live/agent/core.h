@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "control/throttle.h"
+#include "predict/online/online_latency.h"
 
 namespace wattle::live {
 
 struct AgentCoreOptions {
   /// Work is in flight and nothing has been heard for this long: telemetry is lost.
   Span lost_after = Span::s(2);
+  /// A clock command may take this long to come into effect; steps that begin meanwhile are not measured, and are
+  /// allowed the time of the slower clock.
+  Span settle = Span::ms(100);
 };
 
 struct AgentInstance {
@@ -19,6 +23,8 @@ struct AgentInstance {
   std::unique_ptr<policy::FrequencyPolicy> policy;
   Mode mode = Mode::Enforce;
   Beliefs beliefs;
+  Span overrun_slack = Span::max();           ///< see control::Throttle
+  predict::OnlineLatency* learner = nullptr;  ///< beliefs.latency where it learns; instances may share one
 };
 
 /// Of one instance. Each report lands in exactly one of accepted, duplicates, late.
@@ -40,8 +46,12 @@ class AgentCore {
   void add(AgentInstance instance);
   /// A report has arrived. False: dropped and counted (unknown instance, seen before, late).
   bool report(const StepReport& report, Instant now);
-  /// Declares telemetry lost where it is due.
+  /// Declares telemetry lost and steps overrun where it is due.
   void tick(Instant now);
+  /// Each learner once.
+  [[nodiscard]] const std::vector<predict::OnlineLatency*>& learners() const { return learners_; }
+  /// The model behind `learner` has changed: no decision made with it holds any longer.
+  void beliefs_changed(const predict::OnlineLatency* learner);
   /// When tick() next has something to do; never() = nothing is in flight.
   [[nodiscard]] Instant next_tick() const;
 
@@ -50,6 +60,8 @@ class AgentCore {
   [[nodiscard]] const TelemetryCounts& counts(std::size_t i) const { return entries_[i].counts; }
   /// When the newest report came; Instant{} = none yet.
   [[nodiscard]] Instant last_report(std::size_t i) const { return entries_[i].last; }
+  [[nodiscard]] std::int64_t overruns(std::size_t i) const { return entries_[i].throttle.overruns(); }
+  [[nodiscard]] std::int64_t disbelieved(std::size_t i) const { return entries_[i].throttle.disbelieved(); }
   [[nodiscard]] std::int64_t unknown_instance() const { return unknown_; }
 
  private:
@@ -60,11 +72,20 @@ class AgentCore {
     Instant last;
     bool in_flight = false;
     bool lost = false;
+    predict::OnlineLatency* learner = nullptr;
+    Instant commanded{};                    ///< when the clock was last changed
+    MegaHertz before{};                     ///< that command
+    Instant overrun_at = Instant::never();  ///< of the step in progress
+    StepReport measuring{};                 ///< the step in progress, when its duration is worth knowing
+    bool measures = false;
   };
+  void measured(Entry& entry, const StepReport& next);
+  void begun(Entry& entry, MegaHertz before, Instant now);
   AgentCoreOptions options_;
   control::ClockPort& port_;
   journal::Sink& sink_;
   std::vector<Entry> entries_;
+  std::vector<predict::OnlineLatency*> learners_;
   std::int64_t unknown_ = 0;
 };
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "policy/frequency/eco_freq.h"
+
 namespace wattle::live {
 namespace {
 
@@ -114,6 +116,103 @@ TEST(AgentCore, GapsDuplicatesStragglersAndRestartsAreToldApart) {
   EXPECT_EQ(c.missed, 3);
   rig.report(5, 1, 1, 300);
   EXPECT_EQ(rig.core.unknown_instance(), 1);
+}
+
+/// 20 ms whatever the step.
+class Constant final : public LatencyModel {
+ public:
+  explicit Constant(Span time) : time_(time) {}
+  [[nodiscard]] Span step_time(const StepShape&, MegaHertz) const override { return time_; }
+
+ private:
+  Span time_;
+};
+
+struct EcoRig {
+  explicit EcoRig(const LatencyModel* latency, predict::OnlineLatency* learner = nullptr) : core({}, {}, port, sink) {
+    policy::EcoFreqOptions o;
+    o.clocks = {MegaHertz{1005}, MegaHertz{1410}};
+    o.idle_clock = MegaHertz{1005};
+    o.slo.itl = Span::ms(60);
+    AgentInstance i;
+    i.view.id = InstanceId(1);
+    i.policy = std::make_unique<policy::EcoFreq>(o);
+    i.beliefs.latency = latency;
+    i.overrun_slack = Span::ms(5);
+    i.learner = learner;
+    core.add(std::move(i));
+  }
+  void report(std::int64_t sequence, std::int64_t at_ms, int decoding = 3) {
+    StepReport r;
+    r.instance = InstanceId(1);
+    r.sequence = sequence;
+    r.start = Instant() + Span::ms(at_ms);
+    r.shape.decode_requests = decoding;
+    r.shape.decode_kv_tokens = decoding * sequence;
+    core.report(r, r.start);
+  }
+  Port port;
+  journal::Sink sink;
+  AgentCore core;
+};
+
+TEST(AgentCore, AStepThatOverrunsRaisesTheClockAtOnce) {
+  const Constant latency(Span::ms(20));
+  EcoRig rig(&latency);
+  rig.report(1, 0);
+  rig.report(2, 200);  // the command has settled
+  ASSERT_EQ(rig.port.commands.back(), (Port::Command{1, 1005, 0}));
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::ms(225));
+  rig.core.tick(Instant() + Span::ms(224));
+  EXPECT_EQ(rig.core.overruns(0), 0);
+  rig.core.tick(Instant() + Span::ms(225));
+  EXPECT_EQ(rig.core.overruns(0), 1);
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{1, 1410, 225'000'000}));
+  rig.core.tick(Instant() + Span::ms(300));
+  EXPECT_EQ(rig.core.overruns(0), 1) << "once a step";
+  rig.report(3, 301, 0);
+  EXPECT_EQ(rig.core.next_tick(), Instant::never()) << "an idle engine overruns nothing";
+}
+
+TEST(AgentCore, ServedStepsReachTheLearnerAndDisorderDoesNot) {
+  predict::OnlineLatency learner(
+      std::make_shared<const Constant>(Span::ms(20)),
+      [](std::span<const predict::StepSample>) -> Result<std::shared_ptr<const LatencyModel>> {
+        return std::make_shared<const Constant>(Span::ms(30));
+      },
+      {.refit_every = 5, .ring = 100, .window = 4});
+  EcoRig rig(&learner, &learner);
+  std::int64_t at = 0;
+  rig.report(1, at);  // commands a clock
+  for (std::int64_t sequence = 2; sequence <= 12; ++sequence)
+    rig.report(sequence, at += 30, 3 + static_cast<int>(sequence));
+  // The first steps fall into the 100 ms in which the clock may still be changing.
+  EXPECT_EQ(learner.counts().samples, 7);
+  EXPECT_NEAR(learner.newest(false).offline_ms, 10.0, 1e-9);
+  rig.report(14, at += 30);  // 13 was lost: nobody knows how long 12 took
+  rig.report(14, at += 30);  // twice
+  rig.report(13, at += 30);  // late
+  EXPECT_EQ(learner.counts().samples, 7);
+  EXPECT_EQ(learner.counts().ignored, 0);
+  rig.report(15, at += 30);
+  EXPECT_EQ(learner.counts().samples, 8) << "from 14 to 15, whatever came between";
+  ASSERT_EQ(rig.core.learners().size(), 1U);
+  ASSERT_TRUE(learner.refit_due());
+  EXPECT_TRUE(learner.end_refit(learner.refitting()(learner.begin_refit())).changed);
+  rig.core.beliefs_changed(&learner);
+  EXPECT_EQ(learner.step_time({}, MegaHertz{1005}), Span::ms(30));
+}
+
+TEST(AgentCore, APredictorThatAnswersNonsenseIsCountedAndTheClockIsTheHighest) {
+  for (const Span nonsense : {Span(), Span::ms(-1), Span::max()}) {
+    const Constant latency(nonsense);
+    EcoRig rig(&latency);
+    rig.report(1, 0);
+    rig.report(2, 200);
+    EXPECT_EQ(rig.port.commands.back().mhz, 1410);
+    EXPECT_EQ(rig.core.disbelieved(0), 2);
+    EXPECT_EQ(rig.core.next_tick(), Instant() + Span::ms(2'200)) << "no prediction, nothing to overrun";
+  }
 }
 
 }  // namespace

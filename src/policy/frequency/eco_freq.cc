@@ -65,6 +65,12 @@ ClockDecision EcoFreq::choose(const InstanceView& view, const Beliefs& beliefs, 
   return decision;
 }
 
+ClockDecision EcoFreq::overrun(const InstanceView&, Instant now) {
+  current_ = rule_.clocks.back();
+  lower_from_ = now + dwell_;
+  return {current_, "step overran its prediction: maximum", {}};
+}
+
 ClockDecision EcoFreq::decide(const InstanceView& view, const Beliefs& beliefs, Instant now) {
   if (has_no_work(view)) {
     current_ = idle_clock_;

@@ -35,8 +35,9 @@ class EcoFreq final : public FrequencyPolicy {
   explicit EcoFreq(EcoFreqOptions options);
   ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) override;
 
-  /// Decisions that fell back to max(F) because the predictor was absent or answered nonsense.
-  [[nodiscard]] std::int64_t disbelieved() const { return disbelieved_; }
+  /// max(F) at once, and for `dwell`, whatever the predictor says; within a window too.
+  ClockDecision overrun(const InstanceView& view, Instant now) override;
+  [[nodiscard]] std::int64_t disbelieved() const override { return disbelieved_; }
 
  private:
   /// What the budget alone asks for, and up to which KV tokens it asks for the same (-1: ask again).

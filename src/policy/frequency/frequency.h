@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "model/beliefs.h"
 #include "model/decision.h"
 #include "model/instance.h"
@@ -11,6 +13,13 @@ class FrequencyPolicy {
  public:
   virtual ~FrequencyPolicy() = default;
   virtual ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) = 0;
+  /// The step in progress takes much longer than predicted. The default lets it.
+  virtual ClockDecision overrun(const InstanceView& view, Instant now) {
+    (void)now;
+    return {view.clock_commanded, "overrun: as it is", {}};
+  }
+  /// Decisions made without the predictor because it was absent or answered nonsense.
+  [[nodiscard]] virtual std::int64_t disbelieved() const { return 0; }
 };
 
 /// Known to have nothing to do. Silence while work is in flight (Telemetry::Lost) is not that.

@@ -43,33 +43,45 @@ EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& requ
   const MegaHertz now = empty ? rule.clocks.front() : clock_for(rule, shape, waiting, rule.itl, latency).clock;
   ++shape.decode_requests;
   shape.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
-  return {now, clock_for(rule, shape, waiting, rule.itl, latency).clock};
+  const ClockChoice then = clock_for(rule, shape, waiting, rule.itl, latency);
+  return {now, then.clock, then.predicted && !then.within};
 }
 
 RouteDecision EcoRoute::route(const Request& request, std::span<const InstanceView* const> candidates, Instant,
                               RandomStream&) {
   if (futures_.size() < candidates.size()) futures_.resize(candidates.size());
+  std::size_t over = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    futures_[i] = what_if(*candidates[i], request);
+    over += futures_[i].over ? 1U : 0U;
+  }
+  const bool sparing = options_.spare_overloaded && over < candidates.size();
+  const auto spared = [sparing](const WhatIf& f) { return sparing && f.over; };
+
+  std::size_t seen = 0;
   std::size_t rising = 0;
-  WhatIf lowest{candidates.front()->clock_commanded, {}};
+  WhatIf lowest;
   WhatIf highest;
   MegaHertz lowest_steady;  // the lowest clock now among those that do not rise
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const WhatIf f = futures_[i] = what_if(*candidates[i], request);
-    if (i == 0) lowest = highest = f;
+    const WhatIf& f = futures_[i];
+    if (spared(f)) continue;
+    if (seen == 0) lowest = highest = f;
     lowest = {std::min(lowest.now, f.now), std::min(lowest.then, f.then)};
     highest = {std::max(highest.now, f.now), std::max(highest.then, f.then)};
     if (f.rises()) {
       ++rising;
-    } else if (rising == i || f.now < lowest_steady) {  // the first that is steady, or a lower one
+    } else if (rising == seen || f.now < lowest_steady) {  // the first that is steady, or a lower one
       lowest_steady = f.now;
     }
+    ++seen;
   }
 
   // The next in turn among those that `fits` holds for.
   const auto pick = [&](const char* reason, auto fits) -> RouteDecision {
     std::size_t chosen = candidates.size();
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (!fits(futures_[i])) continue;
+      if (spared(futures_[i]) || !fits(futures_[i])) continue;
       if (candidates[i]->id >= next_) {
         chosen = i;
         break;
@@ -87,7 +99,7 @@ RouteDecision EcoRoute::route(const Request& request, std::span<const InstanceVi
     }
     return pick("1b: none rises: lowest clock", [&](const WhatIf& f) { return f.now == lowest.now; });
   }
-  if (rising == candidates.size()) {
+  if (rising == seen) {
     return pick("3: all rise: lowest resulting clock", [&](const WhatIf& f) { return f.then == lowest.then; });
   }
   if (highest.then.value() - lowest.then.value() <= options_.max_spread.value()) {

@@ -25,6 +25,9 @@ struct EcoRouteOptions {
   std::vector<EcoRouteInstance> instances;  ///< by id; an instance beyond the list has no rule
   MegaHertz max_spread{500};                ///< delta
   BeyondSpread beyond_spread = BeyondSpread::LowestResulting;
+  /// Ours: an instance that the request would push beyond what even max(F) can do within the objective is no candidate
+  /// while another is. By the papers' rules such an instance no longer rises, so it attracts everything.
+  bool spare_overloaded = false;
 };
 
 /// F: each candidate's clock now; F': its clock after hypothetically adding the request to it. Both are what EcoFreq's
@@ -47,6 +50,7 @@ class EcoRoute final : public RoutingPolicy {
   struct WhatIf {
     MegaHertz now;
     MegaHertz then;
+    bool over = false;  ///< then: no clock is within the objective
     [[nodiscard]] bool rises() const { return then > now; }
   };
   [[nodiscard]] WhatIf what_if(const InstanceView& view, const Request& request) const;

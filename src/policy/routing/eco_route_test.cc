@@ -298,5 +298,18 @@ RC_GTEST_PROP(EcoRouteProperty, EqualsAreServedInTurn, ()) {
   RC_ASSERT(served.size() == n);
 }
 
+TEST(EcoRoute, AnInstanceBeyondItsObjectiveAttractsNothing) {
+  // Instance 0 is at the highest clock and full: one more and even that takes 70 ms. Instance 1 would rise.
+  const Borders model({{kLow, 256}, {kHigh, 300}});
+  Fleet fleet(model, {kLow, kHigh}, {300, 256});
+  EXPECT_EQ(fleet.route_once().to, 0) << "the paper's rule: it does not rise";
+  fleet.options.spare_overloaded = true;
+  EXPECT_EQ(fleet.route_once().to, 1);
+  fleet.put(1, 300);  // nobody can any longer: the rules as they are
+  EcoRoute policy(fleet.options);
+  EXPECT_EQ(fleet.route(policy), (Routed{0, "1a: all clocks equal: its turn"}));
+  EXPECT_EQ(fleet.route(policy), (Routed{1, "1a: all clocks equal: its turn"}));
+}
+
 }  // namespace
 }  // namespace wattle::policy

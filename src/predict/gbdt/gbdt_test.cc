@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "predict/gbdt/gbdt_latency.h"
+#include "predict/gbdt/tree_masks.h"
 
 namespace wattle::predict {
 namespace {
@@ -43,7 +44,7 @@ TEST(GbdtTrees, WalksAsXgboostDoes) {
   EXPECT_EQ(trees->predict({1410, 257, 0}), 20 + 10 + 2);
   const std::array<float, 3> clocks{1005, 1200, 1410};
   std::array<float, 3> out{};
-  trees->predict_clocks(clocks, 257, 5, out);
+  TreeMasks::make(*trees)->predict_clocks(clocks, 257, 5, out);
   EXPECT_EQ(out, (std::array<float, 3>{35, 32, 32}));
   EXPECT_TRUE(std::isnan(trees->predict({1005, std::numeric_limits<float>::quiet_NaN(), 0})));
 }

@@ -4,19 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
-
-#include "base/check.h"
 
 namespace wattle::predict {
 
 namespace {
 
 using nlohmann::json;
-
-constexpr std::size_t kMostClocks = 16;
 
 /// A value by its path, null where anything on the way is missing.
 const json* find(const json& root, std::string_view path) {
@@ -165,66 +160,22 @@ Result<GbdtTrees> GbdtTrees::read(std::string_view text, std::optional<float> fo
       copy_where(*read, 0, kFeatures, *fourth, rest);
       *read = std::move(rest);
     }
-    made.depth_ = std::max(made.depth_, depth);
     made.trees_.push_back(std::move(*read));
   }
-  made.flatten();
   return made;
 }
 
-void GbdtTrees::flatten() {
-  const std::size_t inner = (std::size_t{1} << depth_) - 1;
-  splits_.reserve(trees_.size() * inner);
-  leaves_.reserve(trees_.size() * (inner + 1));
-  std::vector<std::int32_t> heap(2 * inner + 1);
-  for (const Tree& tree : trees_) {
-    heap[0] = 0;
-    for (std::size_t i = 0; i < inner; ++i) {
-      const std::int32_t from = heap[i];
-      const TreeNode& node = tree[static_cast<std::size_t>(from)];
-      const bool leaf = node.left < 0;  // pads downwards: both ways lead to its own value
-      heap[2 * i + 1] = leaf ? from : node.left;
-      heap[2 * i + 2] = leaf ? from : node.right;
-      splits_.push_back({leaf ? std::numeric_limits<float>::infinity() : node.value,
-                         leaf ? 0U : static_cast<std::uint32_t>(node.feature)});
-    }
-    for (std::size_t i = inner; i < heap.size(); ++i) {
-      leaves_.push_back(tree[static_cast<std::size_t>(heap[i])].value);
-    }
-  }
-}
-
 float GbdtTrees::predict(const Features& features) const {
-  const float clock = features[0];
-  float sum = 0.0F;
-  predict_clocks({&clock, 1}, features[1], features[2], {&sum, 1});
-  return sum;
-}
-
-void GbdtTrees::predict_clocks(std::span<const float> clocks, float requests, float kv_tokens,
-                               std::span<float> out) const {
-  WATTLE_CHECK(clocks.size() == out.size() && clocks.size() <= kMostClocks, "one output for each of at most 16 clocks");
-  std::array<Features, kMostClocks> points;
-  const std::size_t n = clocks.size();
-  for (std::size_t c = 0; c < n; ++c) {
-    points[c] = {clocks[c], requests, kv_tokens};
-    out[c] = base_score_;
-  }
-  const std::size_t inner = (std::size_t{1} << depth_) - 1;
-  const Split* split = splits_.data();
-  const float* leaf = leaves_.data();
-  for (std::size_t t = 0; t < trees_.size(); ++t, split += inner, leaf += inner + 1) {
-    for (std::size_t c = 0; c < n; ++c) {
-      const float* x = points[c].data();
-      std::size_t at = 0;
-      for (int level = 0; level < depth_; ++level) {
-        const Split s = split[at];
-        at = 2 * at + 1 + static_cast<std::size_t>(!(x[s.feature] < s.threshold));
-      }
-      out[c] += leaf[at - inner];
+  float sum = base_score_;
+  for (const Tree& tree : trees_) {
+    const TreeNode* node = tree.data();
+    while (node->left >= 0) {
+      const bool left = features[static_cast<std::size_t>(node->feature)] < node->value;
+      node = tree.data() + (left ? node->left : node->right);
     }
+    sum += node->value;
   }
-  for (std::size_t c = 0; c < n; ++c) out[c] += 0.0F * (clocks[c] + requests + kv_tokens);  // not-a-number stays so
+  return sum + 0.0F * (features[0] + features[1] + features[2]);  // not-a-number stays so
 }
 
 Result<LinearBooster> LinearBooster::from_json(std::string_view text, std::size_t features) {

@@ -1,6 +1,5 @@
 #pragma once
-// A gradient-boosted ensemble read from XGBoost's JSON model, laid out flat: every tree complete and of equal depth, so
-// that a walk is a fixed number of compare-and-add steps without a branch.
+// A gradient-boosted ensemble read from XGBoost's JSON model. Fast evaluation: tree_masks.h, tree_table.h.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -12,7 +11,8 @@
 
 namespace wattle::predict {
 
-/// Decode features in the order of training: clock (MHz), running requests, KV tokens.
+/// In the order of training. Decode: clock (MHz), running requests, KV tokens. Prefill: clock (MHz), prompt tokens,
+/// attention pairs (StepShape::prefill_context_tokens).
 inline constexpr std::size_t kFeatures = 3;
 using Features = std::array<float, kFeatures>;
 
@@ -40,26 +40,16 @@ class GbdtTrees {
 
   /// The sum XGBoost gives, to float rounding. A feature that is not a number gives not-a-number.
   [[nodiscard]] float predict(const Features& features) const;
-  /// predict() with each clock (MHz) in turn, in one pass over the trees; out.size() == clocks.size() <= 16.
-  void predict_clocks(std::span<const float> clocks, float requests, float kv_tokens, std::span<float> out) const;
 
   [[nodiscard]] std::size_t size() const { return trees_.size(); }
   [[nodiscard]] const std::vector<Tree>& trees() const { return trees_; }
   [[nodiscard]] float base_score() const { return base_score_; }
 
  private:
-  struct Split {
-    float threshold;
-    std::uint32_t feature;
-  };
   [[nodiscard]] static Result<GbdtTrees> read(std::string_view text, std::optional<float> fourth);
-  void flatten();
 
   std::vector<Tree> trees_;
   float base_score_ = 0.0F;
-  int depth_ = 0;
-  std::vector<Split> splits_;  ///< [tree][2^depth - 1], heap order
-  std::vector<float> leaves_;  ///< [tree][2^depth]
 };
 
 /// A linear booster: a weight per feature, then the bias.

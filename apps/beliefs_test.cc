@@ -1,0 +1,67 @@
+// Beliefs as the simulator gets them: a profile taken wrongly, and what learning on makes of it.
+#include "beliefs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "locate.h"
+#include "simulate.h"
+
+namespace wattle::apps {
+namespace {
+
+Result<journal::RunSummary> run(const std::string& recipe, std::vector<std::string> set, bool fast_forward = true) {
+  const auto scenario_set = config::parse_overrides({"workload.rate_per_s=40", "workload.requests=2400"});
+  const auto scenario = config::load_scenario("voltanallm-2p2d", *scenario_set, project());
+  if (!scenario) return std::unexpected(scenario.error());
+  const auto recipe_set = config::parse_overrides(set);
+  const auto loaded = config::load_recipe(recipe, *recipe_set, project());
+  if (!loaded) return std::unexpected(loaded.error());
+  SimulateOptions options;
+  options.fast_forward = fast_forward;
+  return run_simulation(*scenario, *loaded, options);
+}
+
+TEST(Beliefs, AnEngineProfiledTooSlowIsLearnt) {
+  const std::vector<std::string> off{"predictor.online=true", "predictor.profile_scale=1.15"};
+  const auto learnt = run("voltanallm", off);
+  ASSERT_TRUE(learnt) << learnt.error().message();
+  for (const auto& phase : {learnt->prediction.prefill, learnt->prediction.decode}) {
+    EXPECT_GT(phase.samples, 200);
+    EXPECT_GT(phase.offline_ms, 1.0);
+    EXPECT_LT(phase.active_ms, 0.75 * phase.offline_ms) << "with the time before the first refit in it";
+    EXPECT_LT(std::abs(phase.drift), 0.02);
+  }
+  EXPECT_GE(learnt->prediction.adopted, 2) << "prefill and decode instances each have a model";
+  EXPECT_EQ(run("voltanallm", off)->journal_digest, learnt->journal_digest);
+  EXPECT_EQ(run("voltanallm", off, false)->journal_digest, learnt->journal_digest) << "step by step";
+}
+
+TEST(Beliefs, MeasuringAloneChangesNothing) {
+  const auto plain = run("voltanallm", {});
+  const auto measured = run("voltanallm", {"predictor.online=true", "predictor.refit=false"});
+  ASSERT_TRUE(plain && measured);
+  EXPECT_EQ(measured->prediction.refits, 0);
+  EXPECT_GT(measured->prediction.decode.samples, 200);
+  EXPECT_EQ(measured->prediction.decode.offline_ms, measured->prediction.decode.active_ms);
+  EXPECT_EQ(plain->energy.total.value(), measured->energy.total.value());
+}
+
+TEST(Beliefs, ThePublishedPrefillFormIsTheCoarserOne) {
+  const auto error = [](const char* form) {
+    const auto made =
+        run("voltanallm", {std::string("predictor.form=") + form, "predictor.online=true", "predictor.refit=false"});
+    return made->prediction.prefill.offline_ms;
+  };
+  EXPECT_LT(2.0 * error("linear"), error("linear-published"));
+}
+
+TEST(Beliefs, AWindowBeyondTheRingIsRefused) {
+  const auto refused = run("voltanallm", {"predictor.online=true", "predictor.ring=50", "predictor.window=51"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "predictor.window");
+}
+
+}  // namespace
+}  // namespace wattle::apps

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""64 engines at 50 iterations/s each, controlled by one agent process pinned to one core, on virtual GPUs whose driver
+calls take no time: lost reports, and the time from a report's arrival to the clock being applied. The engines are
+bench/fpm_load, which publishes what engines publish and computes nothing. Run by tools/bench.py, or alone with
+WATTLE=path/to/wattle; the JSON list of rows goes to stdout."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+
+def metrics(url: str) -> str:
+    with urllib.request.urlopen(url + "/metrics", timeout=30) as answer:
+        return answer.read().decode()
+
+
+def values(text: str, name: str) -> list[float]:
+    return [float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if re.match(rf"{name}({{|\s)", line)]
+
+
+def quantile(text: str, name: str, q: str) -> float:
+    found = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+             if line.startswith(name + "{") and f'quantile="{q}"' in line]
+    return max(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--engines", type=int, default=64)
+    parser.add_argument("--rate", type=int, default=50)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--recipe", default="eco-freq")
+    parser.add_argument("--core", default="0")
+    flags = parser.parse_args()
+    wattle = pathlib.Path(os.environ["WATTLE"]).resolve()
+    load = wattle.parent / "fpm_load"
+    library = next(wattle.parent.rglob("libnvidia-ml.so.1"))
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, WATTLE_FAKE_NVML=f"{folder}/board,count={flags.engines},call_ms=0,transition_ms=0")
+        publisher = subprocess.Popen([load, str(flags.engines), str(flags.rate)], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)
+        endpoints = [publisher.stdout.readline().strip() for _ in range(flags.engines)]
+        words = ["taskset", "-c", flags.core, wattle, "agent", "--recipe", flags.recipe, "--itl-ms", "60", "--ttft-ms",
+                 "600", "--nvml", library, "--state", f"{folder}/locks", "--no-guardian", "--json"]
+        for i, endpoint in enumerate(endpoints):
+            words += ["--engine", f"{endpoint}={i}@decode"]
+        agent = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+        try:
+            url = json.loads(agent.stdout.readline())["admin"]
+            # Subscriptions take effect in the background; an engine is there once one of its reports has come.
+            deadline = time.monotonic() + 60
+            while min(values(metrics(url), "wattle_agent_reports_total")) == 0:
+                assert time.monotonic() < deadline, "not every engine was heard"
+                publisher.stdin.write("warm\n")
+                publisher.stdin.flush()
+                time.sleep(0.2)
+            time.sleep(0.5)
+            before = metrics(url)
+            ticks = lambda: sum(int(x) for x in pathlib.Path(f"/proc/{agent.pid}/stat").read_text().split(") ")[1].split()[11:13])
+            used = ticks()
+            steps = flags.rate * flags.seconds
+            publisher.stdin.write(f"{steps}\n")
+            publisher.stdin.flush()
+            late = float(publisher.stdout.readline())
+            time.sleep(0.5)
+            after = metrics(url)
+            used = (ticks() - used) / os.sysconf("SC_CLK_TCK")
+        finally:
+            agent.terminate()
+            agent.wait()
+            publisher.stdin.close()
+            publisher.wait()
+    total = lambda text, name: sum(values(text, name))
+    sent = steps * flags.engines
+    came = total(after, "wattle_agent_reports_total") - total(before, "wattle_agent_reports_total")
+    missed = total(after, "wattle_agent_reports_missed_total") - total(before, "wattle_agent_reports_missed_total")
+    print(f"published up to {late:.1f} ms late; {missed:.0f} sequence gaps; "
+          f"{total(after, 'wattle_agent_clock_sets_total'):.0f} clocks set", file=sys.stderr)
+    name = f"agent_{flags.engines}x{flags.rate}"
+    rows = [{"name": f"{name}/reports_sent", "value": sent, "unit": "reports"},
+            {"name": f"{name}/reports_lost", "value": sent - came, "unit": "reports"},
+            {"name": f"{name}/agent_cpu", "value": round(100 * used / flags.seconds, 1), "unit": "% of a core"}]
+    for q in ("0.5", "0.9", "0.99"):
+        decided = 1e3 * quantile(after, "wattle_agent_report_to_command_seconds", q)
+        applied = 1e3 * quantile(after, "wattle_agent_command_to_applied_seconds", q)
+        rows.append({"name": f"{name}/report_to_command_p{q[2:]}", "value": round(decided, 4), "unit": "ms"})
+        rows.append({"name": f"{name}/command_to_applied_p{q[2:]}_worst_gpu", "value": round(applied, 4), "unit": "ms"})
+    print(json.dumps(rows, indent=1))
+
+
+main()
