@@ -252,7 +252,8 @@ Result<PowerCoefficients> fit_power(const StepProfile& profile, const LinearCoef
   for (const auto& [clock, at] : seen) {
     if (!at.idle || !std::ranges::equal(at.timed, at.powered)) return PowerCoefficients{};
   }
-  auto fit = fit_linear(energies, {.tile_ends = time.tile_ends, .find_tiles = false, .published_prefill = true});
+  auto fit = fit_linear(
+      energies, {.tile_ends = time.tile_ends, .find_tiles = false, .published_prefill = true, .prefill_ends = {}});
   if (!fit) return std::unexpected(fit.error());
   PowerCoefficients power{fit->model.coefficients(), {}};
   for (const auto& clock : power.energy.clocks) power.idle.push_back(idle.at(clock.clock));
@@ -274,7 +275,8 @@ Result<BeliefFit> fit_belief(const StepProfile& profile) {
     times.push_back(sample_of(row, row.step));
     if (row.reached && *row.reached < row.clock) ++fit.clipped;
   }
-  auto time = fit_linear(times, {.tile_ends = {}, .published_prefill = true});  // what the file holds
+  auto time =
+      fit_linear(times, {.tile_ends = {}, .published_prefill = true, .prefill_ends = {}});  // what the file holds
   if (!time) return std::unexpected(time.error());
   fit.prefill = time->prefill;
   fit.decode = time->decode;
