@@ -22,7 +22,7 @@ struct OnlineOptions {
   /// instance, leave 750 to learn from (three quarters; the rest judges), and put the cost of a refit, below a second,
   /// at a few percent of one core.
   std::int32_t refit_every = 1'000;
-  std::int32_t ring = 4'000;  ///< newest samples kept: the working set of load that a model is fitted to
+  std::int32_t ring = 2'000;  ///< newest samples kept: the working set of load that a model is fitted to
   std::int32_t window = 200;  ///< newest samples that judge a model; <= ring
   bool refit = true;          ///< false: measure only
 };
@@ -50,9 +50,9 @@ struct OnlineError {
 ///
 /// Every fourth sample is never learnt from. A new model is adopted only when it predicts these, as far as they are
 /// among the newest window, better than the present model; after a window's worth of samples that neither has seen it
-/// must not be worse than its predecessor by more than chance (5 %), and so after every further window until the next is
-/// adopted, or the predecessor is back and the samples the failed one learnt from are forgotten. Better: the smaller sum over phases of
-/// absolute error / measured time, so that milliseconds of prefills do not outvote those of decodes.
+/// must not be worse than its predecessor by more than chance (5 %), and so after every further window until the next
+/// is adopted, or the predecessor is back and the samples the failed one learnt from are forgotten. Better: the smaller
+/// sum over phases of absolute error / measured time, so that milliseconds of prefills do not outvote those of decodes.
 class OnlineLatency final : public LatencyModel {
  public:
   OnlineLatency(std::shared_ptr<const LatencyModel> offline, LatencyRefit refit, const OnlineOptions& options);
