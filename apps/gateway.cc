@@ -154,6 +154,8 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   objective(flags.e2e_slo_ms, options.core.slo.e2e);
   options.agents.urls = flags.agents;
   options.carbon_intensity = GramsPerKwh(flags.carbon_g_per_kwh);
+  options.kind.gpu = flags.fleet.gpu;
+  options.kind.llm = flags.fleet.llm;
 
   LiveFleet fleet;
   live::GatewayPolicies policies;
@@ -164,6 +166,8 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     auto made = make_policies(fleet, options, flags.fleet.engine.block_size);
     if (!made) return std::unexpected(made.error());
     policies = std::move(*made);
+    policies.extrapolations = [&fleet] { return fleet.extrapolations(); };
+    options.kind.clock_max = fleet.gpu().clock_max;
   }
 
   // Before any thread starts, so that all of them inherit the mask and only this one hears the signal.

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <charconv>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,7 @@ void on_signal(int) { stop_wanted = true; }
 constexpr Span kTurn = Span::ms(100);       ///< between two looks at the engines
 constexpr Span kStartLimit = Span::s(120);  ///< on top of spawn.load_s
 constexpr std::size_t kRemembered = 1000;   ///< phase changes told at /fleet
+constexpr std::size_t kUntold = 10'000;     ///< records kept for a gateway that does not answer
 
 struct Flags {
   std::string scenario;
@@ -89,6 +91,7 @@ struct Engine {
   Instant started;
   Instant up_since = Instant::never();
   std::string worker;     ///< the gateway's id of it; empty: not told of it yet
+  bool over = false;      ///< it has ended
   bool offered = false;   ///< it should have requests
   bool accepted = false;  ///< the gateway has been told so
 };
@@ -118,7 +121,10 @@ class Planner final : public control::FleetPort, public journal::Sink {
   Engine& at(InstanceId id) { return engines_[static_cast<std::size_t>(id.value())]; }
   [[nodiscard]] Instant now() const { return Instant() + (live::steady_now() - begin_); }
   void look_at(const control::Autoscaler::Member& member);
+  void announce(Engine& engine);
   void tell_gateway(InstanceId id);
+  void withdraw(Engine& engine);
+  void tell_journal();
   std::optional<nlohmann::json> worker_of(const Engine& engine);
   void count_arrivals();
   void tell();
@@ -133,7 +139,8 @@ class Planner final : public control::FleetPort, public journal::Sink {
   std::int64_t arrived_ = -1;  ///< what the gateway last said
   nlohmann::ordered_json phases_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json plan_;
-  mutable std::mutex mutex_;  ///< told_
+  std::deque<journal::DecisionRecord> untold_;  ///< what the gateway's journal does not have yet, oldest first
+  mutable std::mutex mutex_;                    ///< told_
   std::string told_ = "{}";
 };
 
@@ -169,6 +176,8 @@ Result<void> Planner::begin(const config::Recipe& recipe) {
         if (!ready) usleep(50'000);
       }
       scaler_->adopt(id, p, now());
+      decision({now(), journal::DecisionKind::Phase, recipe.scaling.mode, RequestId{-1}, id,
+                static_cast<std::int64_t>(journal::Phase::Serving), "the scenario begins with it"});
     }
   }
   tell();
@@ -203,14 +212,32 @@ InstanceId Planner::spawn(std::size_t shape, Instant now) {
   } else {
     spdlog::error("{}", child.error().message());
     free->taken = false;
+    return id;
   }
+  announce(engine);
   return id;
+}
+
+/// The gateway gives it its id before it answers, so that its journal has the engine from the start.
+void Planner::announce(Engine& engine) {
+  const auto& slot = slots_[engine.slot];
+  const auto& pool = loaded_.scenario.pools[slot.pool];
+  nlohmann::json body{{"url", nullptr}, {"tensor_parallel", pool.tensor_parallel}, {"step_reports", slot.fpm}};
+  if (!engine.url.empty()) body["url"] = engine.url;
+  const auto model = make_step_model(loaded_.gpus[slot.pool], loaded_.llm, pool.tensor_parallel,
+                                     config::engine_of(loaded_.scenario, pool));
+  if (model) body["kv_capacity_tokens"] = model->kv_blocks() * loaded_.scenario.engine.block_size;
+  const auto answer = caller_.call(flags_.gateway, "POST", "/workers", body.dump());
+  if (answer && answer->status / 100 == 2) {
+    engine.worker = nlohmann::json::parse(answer->body, nullptr, false).value("id", "");
+  } else {
+    spdlog::warn("the gateway would not hear of an engine: {}", answer ? answer->body : answer.error().message());
+  }
 }
 
 void Planner::stop(InstanceId instance, Instant) {
   Engine& engine = at(instance);
-  engine.offered = false;
-  if (engine.accepted) tell_gateway(instance);
+  withdraw(engine);
   if (engine.process) {
     engine.process->stop(Span::s(2));
     slots_[engine.slot].taken = false;
@@ -222,28 +249,57 @@ void Planner::stop(InstanceId instance, Instant) {
 void Planner::tell_gateway(InstanceId id) {
   Engine& engine = at(id);
   if (engine.offered == engine.accepted || (engine.url.empty() && engine.worker.empty())) return;
-  const auto& slot = slots_[engine.slot];
-  const auto& pool = loaded_.scenario.pools[slot.pool];
-  Result<AdminAnswer> answer;
-  if (!engine.offered) {
-    answer = caller_.call(flags_.gateway, "DELETE", "/workers/" + engine.worker);
-  } else if (!engine.worker.empty()) {
-    answer = caller_.call(flags_.gateway, "PUT", "/workers/" + engine.worker);
-  } else {
-    const auto model = make_step_model(loaded_.gpus[slot.pool], loaded_.llm, pool.tensor_parallel,
-                                       config::engine_of(loaded_.scenario, pool));
-    nlohmann::json body{{"url", engine.url}, {"tensor_parallel", pool.tensor_parallel}, {"step_reports", slot.fpm}};
-    if (model) body["kv_capacity_tokens"] = model->kv_blocks() * loaded_.scenario.engine.block_size;
-    answer = caller_.call(flags_.gateway, "POST", "/workers", body.dump());
-    if (answer && answer->status / 100 == 2) {
-      engine.worker = nlohmann::json::parse(answer->body, nullptr, false).value("id", "");
-    }
+  if (engine.worker.empty()) {
+    announce(engine);
+    if (engine.worker.empty()) return;
   }
+  const std::string place = "/workers/" + engine.worker;
+  const auto answer = engine.offered
+                          ? caller_.call(flags_.gateway, "PUT", place, nlohmann::json{{"url", engine.url}}.dump())
+                          : caller_.call(flags_.gateway, "DELETE", place);
   if (answer && answer->status / 100 == 2) {
     engine.accepted = engine.offered;
   } else {
     spdlog::warn("the gateway would not hear of {}: {}", engine.url, answer ? answer->body : answer.error().message());
   }
+}
+
+/// It gets no requests any more, and may never have had any.
+void Planner::withdraw(Engine& engine) {
+  engine.offered = engine.accepted = false;
+  engine.over = true;
+  if (engine.worker.empty()) return;
+  const auto answer = caller_.call(flags_.gateway, "DELETE", "/workers/" + engine.worker);
+  if (!answer) spdlog::warn("the gateway was not told that {} is over: {}", engine.url, answer.error().message());
+}
+
+void Planner::tell_journal() {
+  if (untold_.empty()) return;
+  const Instant sent = now();  // one for all, or records of one instant would be out of order
+  auto list = nlohmann::ordered_json::array();
+  std::size_t taken = 0;
+  for (const auto& r : untold_) {
+    nlohmann::ordered_json told{{"kind", journal::name_of(r.kind)},
+                                {"age_ms", (sent - r.at).millis()},
+                                {"mode", journal::name_of(r.mode)},
+                                {"reason", r.reason}};
+    if (r.kind == journal::DecisionKind::Scaling) {
+      told["gpus"] = r.value;
+    } else {
+      const Engine& engine = at(r.instance);
+      if (engine.worker.empty() && !engine.over) break;  // it will have an id
+      told["phase"] = journal::name_of(static_cast<journal::Phase>(r.value));
+      told["worker"] = engine.worker;
+    }
+    ++taken;
+    if (!told.contains("worker") || told["worker"] != "") list.push_back(told);
+  }
+  if (taken == 0) return;
+  const auto answer =
+      caller_.call(flags_.gateway, "POST", "/journal", nlohmann::ordered_json{{"records", list}}.dump());
+  if (!answer) return;  // the next turn
+  if (answer->status / 100 != 2) spdlog::warn("the gateway's journal refuses {} records: {}", taken, answer->body);
+  untold_.erase(untold_.begin(), untold_.begin() + static_cast<std::ptrdiff_t>(taken));
 }
 
 std::optional<nlohmann::json> Planner::worker_of(const Engine& engine) {
@@ -261,8 +317,7 @@ void Planner::look_at(const control::Autoscaler::Member& member) {
   if (!engine.process || !engine.process->running()) {
     if (engine.process) slots_[engine.slot].taken = false;
     engine.process.reset();
-    engine.offered = false;
-    tell_gateway(member.id);  // its health probes would find out, later
+    withdraw(engine);  // its health probes would find out, later
     scaler_->died(member.id, now());
     return;
   }
@@ -315,16 +370,20 @@ void Planner::turn() {
     scaler_->tick(now());
   }
   for (const auto& member : scaler_->members()) tell_gateway(member.id);
+  tell_journal();
   tell();
 }
 
 void Planner::end() {
+  tell_journal();
   for (std::size_t i = 0; i < engines_.size(); ++i) {
     if (engines_[i].process) stop(InstanceId(static_cast<std::int32_t>(i)), now());
   }
 }
 
 void Planner::decision(const journal::DecisionRecord& record) {
+  if (untold_.size() == kUntold) untold_.pop_front();
+  untold_.push_back(record);
   if (record.kind == journal::DecisionKind::Scaling) {
     plan_ = {{"at_s", record.at.seconds()}, {"gpus", record.value}, {"reason", record.reason}};
     return;

@@ -40,6 +40,7 @@ std::string_view name_of(Role role) { return kRoles[static_cast<std::size_t>(rol
 std::optional<DecisionKind> decision_kind_from(std::string_view name) {
   return find<DecisionKind>(kDecisionKinds, name);
 }
+std::optional<Phase> phase_from(std::string_view name) { return find<Phase>(kPhases, name); }
 std::optional<Mode> mode_from(std::string_view name) { return find<Mode>(kModes, name); }
 std::optional<Fate> fate_from(std::string_view name) { return find<Fate>(kFates, name); }
 std::optional<Role> role_from(std::string_view name) { return find<Role>(kRoles, name); }

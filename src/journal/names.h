@@ -15,6 +15,7 @@ namespace wattle::journal {
 
 /// Nothing for a word that names no enumerator.
 [[nodiscard]] std::optional<DecisionKind> decision_kind_from(std::string_view name);
+[[nodiscard]] std::optional<Phase> phase_from(std::string_view name);
 [[nodiscard]] std::optional<Mode> mode_from(std::string_view name);
 [[nodiscard]] std::optional<Fate> fate_from(std::string_view name);
 [[nodiscard]] std::optional<Role> role_from(std::string_view name);

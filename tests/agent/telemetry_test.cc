@@ -47,6 +47,21 @@ TEST(FpmSocket, CarriesReportsInOrderUnderTheirOwnNumbers) {
   EXPECT_EQ(subscriber->drops(), FpmDrops{});
 }
 
+TEST(FpmSocket, OneEngineAnEndpointTheNewestIsListenedTo) {
+  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "w").value();
+  auto subscriber = FpmSubscriber::connect({{publisher.endpoint(), InstanceId(3)}}).value();
+  receive(subscriber, 1, [&] { publisher.publish(decoding(7), steady_now()); });
+  ASSERT_TRUE(subscriber.add({publisher.endpoint(), InstanceId(4)}));
+  EXPECT_EQ(subscriber.sources(), 1U);
+  for (const auto& report : receive(subscriber, 5, [&] { publisher.publish(decoding(7), steady_now()); })) {
+    EXPECT_EQ(report.instance, InstanceId(4));
+  }
+  subscriber.drop(InstanceId(4));
+  EXPECT_EQ(subscriber.sources(), 0U);
+  subscriber.poll(Span::ms(1), steady_now,
+                  [](const StepReport&, Instant) { ADD_FAILURE() << "nobody is listened to"; });
+}
+
 TEST(FpmSocket, NonsenseIsCountedAndTheNextReportStillArrives) {
   void* context = zmq_ctx_new();
   void* socket = zmq_socket(context, ZMQ_PUB);

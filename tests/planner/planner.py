@@ -64,6 +64,26 @@ class Clients:
         return self.answers.count(status)
 
 
+def check_journal(folder: str, expected: list) -> None:
+    """`expected`: (phase, reason) in order, as far as the planner told it; it may have gone on since."""
+    with open(os.path.join(folder, "decisions.jsonl"), encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
+        run = json.load(file)
+    phases = [r for r in records if r["kind"] == "phase"]
+    names = ["spawning", "warming", "serving", "draining", "gone"]
+    told = [(names[r["value"]], r["reason"]) for r in phases]
+    assert told[:len(expected)] == expected, (told, expected)
+    times = [r["at_ns"] for r in phases]
+    assert times == sorted(times), times
+    assert any(r["kind"] == "scaling" and r["value"] == 1 for r in records), "a plan for the one-GPU engine"
+    size = {i["id"]: i["tensor_parallel"] for i in run["facts"]["instances"]}
+    assert {r["instance"] for r in phases} == set(size), (phases, size)
+    assert size[0] == 4 and size[1] == 1, "the first, and the one that replaced it"
+    assert [names[r["value"]] for r in phases if r["instance"] == 1][:3] == ["spawning", "warming", "serving"]
+    assert 0 < run["summary"]["mean_gpus"] < 7, run["summary"]["mean_gpus"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wattle", required=True)
@@ -78,8 +98,9 @@ def main() -> None:
             agent = [word for place, which in zip(fpm, gpus) for word in ("--engine", f"{place}={which}")]
             _, agent_at = node.start("agent", *agent, "--recipe", "idle-parking", "--gpu", "a100-40g", "--llm", MODEL,
                                      "--nvml", flags.nvml, "--state", os.path.join(folder, "locks"))
+            journal = os.path.join(folder, "run")
             gateway = subprocess.Popen([flags.wattle, "gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-                                        "--model", MODEL], stdout=subprocess.PIPE, text=True, env=node.env)
+                                        "--model", MODEL, "--journal", journal], stdout=subprocess.PIPE, text=True, env=node.env)
             node.running.append(gateway)
             line = gateway.stdout.readline()
             url = line.split("listening on ")[1].split(",")[0]
@@ -102,7 +123,7 @@ def main() -> None:
             clients.send(400)  # runs on the old one while it drains
             clients.until("the small engine serves alone", lambda: alone(0), rate=2)
             told = [(p["fleet"], p["phase"]) for p in fleet()["phases"]]
-            assert told == [(0, "spawning"), (0, "warming"), (0, "serving"), (2, "draining"), (2, "gone")], told
+            assert told == [(2, "serving"), (0, "spawning"), (0, "warming"), (0, "serving"), (2, "draining"), (2, "gone")], told
             assert clients.count(200) == clients.sent, clients.answers
             eventually("the large engine's GPUs are free", lambda: metric(admin, "wattle_gateway_requests_arrived_total") > 0
                        and json.loads(get(agent_at["admin"] + "/engines"))["engines"][2]["power_mw"] == 4 * 52000)
@@ -126,6 +147,15 @@ def main() -> None:
             clients.until("which answers", lambda: clients.answers[-3:] == [200, 200, 200], rate=20)
             assert clients.count(200) < clients.sent and len(clients.answers) == clients.sent, "each answered, some not well"
             assert metric(admin, "wattle_gateway_requests_arrived_total") == clients.sent, "nothing was sent twice"
+
+            # Only who is there is listened to, and all of it is in the gateway's journal, as a simulator's would be.
+            eventually("no old subscription is left", lambda: metric(admin, "wattle_gateway_report_sources") ==
+                       len(fleet()["engines"]))
+            expected = [(p["phase"], p["reason"]) for p in fleet()["phases"]]
+            for process in (planner, gateway):
+                process.send_signal(signal.SIGTERM)
+                process.wait(PATIENCE_S)
+            check_journal(journal, expected)
         finally:
             for process in node.running:
                 if process.poll() is None:

@@ -4,36 +4,16 @@
 
 #include <future>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "journal/names.h"
 #include "live/clock.h"
+#include "live/gateway/agent_answer.h"
+#include "live/gateway/reasons.h"
 
 namespace wattle::live {
 
 namespace {
 
 constexpr std::size_t kAnswerMax = 4 << 20;
-
-/// Reasons outlive their record, as static ones do; another process could send any number of them.
-const char* interned(const std::string& reason) {
-  static std::mutex mutex;
-  static std::set<std::string> known;
-  const std::lock_guard lock(mutex);
-  if (known.size() >= 1024 && !known.contains(reason)) return "(one of too many reasons)";
-  return known.insert(reason).first->c_str();
-}
-
-std::optional<std::int64_t> whole(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
-  return found->get<std::int64_t>();
-}
-
-std::string text(const nlohmann::json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 }  // namespace
 
@@ -132,9 +112,19 @@ void AgentLinks::stop() {
   loop_.stop();
 }
 
-void AgentLinks::know(const std::string& engine, InstanceId instance) {
+InstanceId AgentLinks::know(const std::string& engine, InstanceId instance) {
   const std::lock_guard lock(mutex_);
-  engines_[engine] = instance;
+  const auto [place, fresh] = engines_.try_emplace(engine, instance);
+  if (fresh) return kNoInstance;
+  const InstanceId before = std::exchange(place->second, instance);
+  wanted_.erase(before);
+  return before;
+}
+
+void AgentLinks::forget(InstanceId instance) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(engines_, [instance](const auto& engine) { return engine.second == instance; });
+  wanted_.erase(instance);
 }
 
 InstanceId AgentLinks::instance_of(const std::string& engine) const {
@@ -166,43 +156,29 @@ void AgentLinks::poll_all() {
 void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   const Instant received = steady_now();
   const Instant middle = sent + (received - sent) / 2;
-  const auto body = nlohmann::json::parse(answer, nullptr, false);
-  const auto engines = body.is_object() ? body.find("engines") : body.end();
-  if (engines == body.end() || !engines->is_array()) {
+  const auto told = read_agent_answer(answer);
+  if (!told) {
     ++poll_failures_;
     return;
   }
   const auto before = link.engines.size();
-  for (const auto& engine : *engines) {
-    if (!engine.is_object()) continue;
-    const std::string name = text(engine, "engine");
-    link.engines.insert(name);
-    const InstanceId instance = instance_of(name);
-    const auto energy = whole(engine, "energy_uj");
-    if (instance == kNoInstance || !energy) continue;
-    const auto mhz = [&](const char* key) {
-      return MegaHertz(static_cast<std::int32_t>(whole(engine, key).value_or(0)));
-    };
-    listener_.reading({instance, Picojoules(Int128{*energy} * 1'000'000),
-                       Milliwatts(whole(engine, "power_mw").value_or(0)), mhz("clock_mhz"), mhz("commanded_mhz"),
-                       middle});
+  for (const auto& engine : told->engines) {
+    link.engines.insert(engine.name);
+    const InstanceId instance = instance_of(engine.name);
+    if (instance == kNoInstance || !engine.energy_uj) continue;
+    listener_.reading({instance, Picojoules(Int128{*engine.energy_uj} * 1'000'000), engine.power, engine.clock,
+                       engine.commanded, middle});
   }
-  const auto now_there = whole(body, "now_ns");
-  const auto decisions = body.find("decisions");
-  link.next_decision = whole(body, "next").value_or(0);
-  if (now_there && decisions != body.end() && decisions->is_array()) {
-    const Span ahead = middle - Instant(*now_there);
-    for (const auto& d : *decisions) {
-      if (!d.is_object()) continue;
-      journal::DecisionRecord record;
-      record.kind = journal::DecisionKind::Clock;
-      record.at = Instant(whole(d, "at_ns").value_or(0)) + ahead;
-      record.instance = instance_of(text(d, "engine"));
-      record.mode = journal::mode_from(text(d, "mode")).value_or(Mode::Enforce);
-      record.value = whole(d, "clock_mhz").value_or(0);
-      record.reason = interned(text(d, "reason"));
-      if (record.instance != kNoInstance) listener_.decision(record);
-    }
+  link.next_decision = told->next_decision;
+  for (const auto& d : told->decisions) {
+    journal::DecisionRecord record;
+    record.kind = journal::DecisionKind::Clock;
+    record.at = d.at + (middle - *told->now);
+    record.instance = instance_of(d.engine);
+    record.mode = d.mode;
+    record.value = d.clock.value();
+    record.reason = kept_reason(d.reason);
+    if (record.instance != kNoInstance) listener_.decision(record);
   }
   if (link.engines.size() != before) flush();  // commands may have waited for it
 }

@@ -47,8 +47,10 @@ class AgentLinks final : public control::ClockPort {
 
   /// Begins to poll; `listener` is called on the links' own thread.
   void start(Listener listener);
-  /// From any thread.
-  void know(const std::string& engine, InstanceId instance);
+  /// From now on, what the agents say of this engine is about `instance`. What it was about before; kNoInstance:
+  /// nothing. From any thread, as is the next.
+  InstanceId know(const std::string& engine, InstanceId instance);
+  void forget(InstanceId instance);
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
   /// No listener is called afterwards.
   void stop();

@@ -2,6 +2,7 @@
 // The life cycle of requests in the gateway: who is in, what became of each, exactly one fate. Time is an argument and
 // there are no sockets here, so that it runs on a stepped virtual clock as well. Single-threaded.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -66,6 +67,8 @@ class Core final : private control::DispatchPort {
   void set_accepting(InstanceId id, bool accepting, Instant now);
 
   [[nodiscard]] const CoreCounts& counts() const { return counts_; }
+  /// Null: none is asked.
+  [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return dispatcher_.length(); }
   [[nodiscard]] const control::DispatchCounts& dispatch_counts() const { return dispatcher_.counts(); }
   [[nodiscard]] std::span<const InstanceView> instances() const { return dispatcher_.instances(); }
   [[nodiscard]] bool ready() const;  ///< some instance, or with P/D roles one of each, accepts requests

@@ -16,6 +16,7 @@
 #include "live/gateway/flight.h"
 #include "live/gateway/metrics.h"
 #include "live/gateway/openai.h"
+#include "live/gateway/planner_records.h"
 #include "live/gateway/strand.h"
 #include "live/gateway/telemetry_feed.h"
 #include "live/gateway/tenants.h"
@@ -61,7 +62,9 @@ struct WorkerState {
   WorkerOptions options;
   int misses = 0;
   bool up = false;
-  bool removed = false;
+  bool removed = false;    ///< or starting
+  bool starting = false;   ///< it has not said yet where it listens
+  bool listening = false;  ///< to its step reports
 };
 
 struct Gateway::Impl {
@@ -80,6 +83,7 @@ struct Gateway::Impl {
   std::vector<WorkerState> workers;            ///< on the control strand only
   std::vector<GatewayPolicies::Clock> clocks;  ///< by worker, until it is added
   std::function<Result<GatewayPolicies::Join>(WorkerOptions&)> join;
+  std::function<std::int64_t()> extrapolations;
   std::unique_ptr<TelemetryFeed> feed;  ///< null until some worker sends step reports
   std::mutex feed_mutex;                ///< its creation
   std::atomic<std::int64_t> next_id{1};
@@ -105,15 +109,19 @@ struct Gateway::Impl {
                 {{o.lost_after}, policies.clocks.empty() && !policies.join ? nullptr : agents.get(), ledger.get()},
                 ledger ? static_cast<journal::Sink&>(*ledger) : sink),
         clocks(std::move(policies.clocks)),
-        join(std::move(policies.join)) {}
+        join(std::move(policies.join)),
+        extrapolations(std::move(policies.extrapolations)) {}
 
   // ---- workers -----------------------------------------------------------------------------------------------------
   /// `late`: gives the clock policy of one that joins while the gateway runs; may be null.
   Result<InstanceId> add_worker(const WorkerOptions& wanted, std::string_view where,
                                 const GatewayPolicies::Join& late = nullptr) {
-    auto endpoint = resolve_endpoint(wanted.url, where);
-    if (!endpoint) return std::unexpected(endpoint.error());
-    auto shared = std::make_shared<const Endpoint>(std::move(*endpoint));
+    std::shared_ptr<const Endpoint> shared;
+    if (!wanted.url.empty()) {
+      auto endpoint = resolve_endpoint(wanted.url, where);
+      if (!endpoint) return std::unexpected(endpoint.error());
+      shared = std::make_shared<const Endpoint>(std::move(*endpoint));
+    }
     if (wanted.role == Role::Prefill) disaggregated = true;
     InstanceId id = kNoInstance;
     std::optional<Error> refused;
@@ -141,16 +149,32 @@ struct Gateway::Impl {
         clock.beliefs = hosted->beliefs;
       }
       id = control.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), now);
-      workers.push_back({control.worker(id), wanted, 0, false, false});
-      if (!options.probe_health) set_up(core, id, true, now);
+      const bool starting = shared == nullptr;
+      workers.push_back({control.worker(id), wanted, 0, false, starting, starting, false});
+      if (workers.size() > options.workers.size()) {
+        control.joined(
+            {id, wanted.role, options.kind.gpu, options.kind.llm, wanted.tensor_parallel, options.kind.clock_max});
+      }
+      if (!options.probe_health && !starting) set_up(core, id, true, now);
     });
     if (refused) return std::unexpected(*refused);
-    if (agents && !wanted.step_reports.empty()) agents->know(wanted.step_reports, id);
+    if (agents && !wanted.step_reports.empty()) {
+      // Whoever published there before is no more.
+      const InstanceId before = agents->know(wanted.step_reports, id);
+      if (before != kNoInstance) control.run([this, before](Core&, Instant now) { ledger->gone(before, now); });
+    }
     return id;
   }
 
-  /// The step reports of a worker added after the start.
-  Result<void> listen_to(const FpmSubscriber::Source& source) {
+  /// The step reports of a worker added after the start, unless they are listened to.
+  Result<void> listen_to(InstanceId id) {
+    std::string endpoint;
+    control.run_and_wait([&](Core&, Instant) {
+      WorkerState& state = workers[static_cast<std::size_t>(id.value())];
+      if (!std::exchange(state.listening, true)) endpoint = state.options.step_reports;
+    });
+    if (endpoint.empty()) return {};
+    const FpmSubscriber::Source source{endpoint, id};
     const std::lock_guard lock(feed_mutex);
     return feed ? feed->add(source) : start_feed({source});
   }
@@ -174,19 +198,41 @@ struct Gateway::Impl {
   /// What runs there goes on to its end.
   void remove(InstanceId id) {
     control.run_and_wait([&](Core& core, Instant now) {
-      workers[static_cast<std::size_t>(id.value())].removed = true;
+      WorkerState& state = workers[static_cast<std::size_t>(id.value())];
+      state.removed = true;
+      state.starting = false;
       set_up(core, id, false, now);
     });
   }
 
-  /// Takes a removed one back: whoever asks has seen it alive, and the next probes judge.
-  void take_back(InstanceId id) {
+  /// Takes a removed one back, or one that has started: whoever asks has seen it alive, and the next probes judge.
+  /// Without `url` where it was before. Errors: a URL that does not resolve, or none so far.
+  Result<void> take_back(InstanceId id, const std::string& url) {
+    std::shared_ptr<const Endpoint> moved;
+    bool nowhere = false;
+    control.run_and_wait([&](Core&, Instant) {
+      nowhere = url.empty() && workers[static_cast<std::size_t>(id.value())].options.url.empty();
+    });
+    if (nowhere) return bad_input("url", "must say where the worker listens: it has not been told yet");
+    if (!url.empty()) {
+      auto endpoint = resolve_endpoint(url, "url");
+      if (!endpoint) return std::unexpected(endpoint.error());
+      moved = std::make_shared<const Endpoint>(std::move(*endpoint));
+    }
+    if (auto listening = listen_to(id); !listening) return listening;
     control.run_and_wait([&](Core& core, Instant now) {
       WorkerState& state = workers[static_cast<std::size_t>(id.value())];
+      if (moved && url != state.options.url) {
+        control.move(id, moved);
+        state.worker = control.worker(id);
+        state.options.url = url;
+      }
+      state.starting = false;
       state.removed = false;
       state.misses = 0;
       set_up(core, id, true, now);
     });
+    return {};
   }
 
   void probed(InstanceId id, bool healthy) {
@@ -210,11 +256,20 @@ struct Gateway::Impl {
 
   void probe_all() {
     std::vector<std::shared_ptr<const Worker>> all;
-    control.run_and_wait([&](Core&, Instant) {
-      for (const auto& state : workers) {
+    std::vector<InstanceId> over;
+    control.run_and_wait([&](Core& core, Instant) {
+      for (auto& state : workers) {
         if (!state.removed) all.push_back(state.worker);
+        const auto& view = core.instances()[static_cast<std::size_t>(state.worker->id.value())];
+        // A removed one is listened to for as long as it has requests.
+        if (!state.removed || !state.listening || view.assigned_requests > 0) continue;
+        state.listening = false;
+        over.push_back(state.worker->id);
       }
     });
+    if (feed) {
+      for (const InstanceId id : over) feed->drop(id);
+    }
     for (const auto& worker : all) {
       prober->send(worker->endpoint, "GET", "/health", {}, {}, std::make_shared<Probe>(*this, worker->id));
     }
@@ -317,6 +372,10 @@ struct Gateway::Impl {
       if (!only(*exchange, "GET")) return;
       return exchange->respond(200, kJson, usage_json());
     }
+    if (path == "/journal") {
+      if (!only(*exchange, "POST")) return;
+      return post_records(*exchange);
+    }
     if (path == "/workers") {
       if (exchange->method() == "GET") return exchange->respond(200, kJson, workers_json(-1));
       if (exchange->method() == "POST") return post_worker(*exchange);
@@ -332,7 +391,10 @@ struct Gateway::Impl {
     CoreCounts counts;
     control::DispatchCounts dispatch;
     Histogram report_to_command_ns;
+    GatewayMetrics::Extras extras;
     control.run_and_wait([&](Core& core, Instant now) {
+      if (extrapolations) extras.extrapolations = extrapolations();
+      if (const auto length = core.length()) extras.lengths = length->counts();
       counts = core.counts();
       dispatch = core.dispatch_counts();
       report_to_command_ns = control.report_to_command_ns();
@@ -343,8 +405,12 @@ struct Gateway::Impl {
                         control.telemetry(id), control.source(id, now), now - view.step.start});
       }
     });
-    return metrics.text(counts, dispatch, rows, server ? server->connections() : 0, feed ? feed->drops() : FpmDrops{},
-                        report_to_command_ns);
+    extras.connections = server ? server->connections() : 0;
+    if (feed) {
+      extras.drops = feed->drops();
+      extras.report_sources = static_cast<std::int64_t>(feed->sources());
+    }
+    return metrics.text(counts, dispatch, rows, extras, report_to_command_ns);
   }
 
   static nlohmann::ordered_json usage_of(const Usage& usage) {
@@ -388,12 +454,17 @@ struct Gateway::Impl {
     return body.dump();
   }
 
+  static const char* status_of(const WorkerState& state) {
+    if (state.starting) return "starting";
+    return state.removed ? "removed" : (state.up ? "ready" : "not_ready");
+  }
+
   std::string workers_json(std::int32_t only_id) {
     auto list = nlohmann::ordered_json::array();
     control.run_and_wait([&](Core& core, Instant now) {
       for (const auto& state : workers) {
         const std::int32_t id = state.worker->id.value();
-        if (only_id >= 0 ? id != only_id : state.removed) continue;
+        if (only_id >= 0 ? id != only_id : state.removed && !state.starting) continue;
         const auto& view = core.instances()[static_cast<std::size_t>(id)];
         list.push_back({{"id", std::to_string(id)},
                         {"url", state.options.url},
@@ -401,7 +472,7 @@ struct Gateway::Impl {
                         {"worker_type", view.role == Role::Colocated ? "regular" : text_of(view.role)},
                         {"connection_mode", "http"},
                         {"is_healthy", state.up},
-                        {"status", state.removed ? "removed" : (state.up ? "ready" : "not_ready")},
+                        {"status", status_of(state)},
                         {"active_requests", view.assigned_requests},
                         {"view",
                          {{"source", text_of(control.source(view.id, now))},
@@ -421,60 +492,49 @@ struct Gateway::Impl {
     const auto refuse = [&](const char* param, std::string message) {
       answer_error(exchange, {400, std::move(message), "invalid_request_error", param, ""});
     };
-    const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
-    if (!body.is_object()) return refuse("", "the body must be a JSON object with \"url\"");
-    const auto url = body.find("url");
-    if (url == body.end() || !url->is_string()) return refuse("url", "url must be a string");
-    WorkerOptions wanted;
-    wanted.url = url->get<std::string>();
-    const std::string type = body.contains("worker_type") && body["worker_type"].is_string()
-                                 ? body["worker_type"].get<std::string>()
-                                 : std::string("regular");
-    if (type == "prefill") {
-      wanted.role = Role::Prefill;
-    } else if (type == "decode") {
-      wanted.role = Role::Decode;
-    } else if (type != "regular") {
-      return refuse("worker_type", "worker_type must be regular, prefill or decode");
-    }
-    if (const auto fpm = body.find("step_reports"); fpm != body.end()) {
-      if (!fpm->is_string()) return refuse("step_reports", "step_reports must be an endpoint like tcp://host:port");
-      wanted.step_reports = fpm->get<std::string>();
-    }
-    if (const auto port = body.find("bootstrap_port"); port != body.end() && !port->is_null()) {
-      if (!port->is_number_unsigned() || port->get<std::uint64_t>() < 1 || port->get<std::uint64_t>() > 65535) {
-        return refuse("bootstrap_port", "bootstrap_port must be a port");
-      }
-      wanted.bootstrap_port = port->get<std::uint16_t>();
-    }
-    const auto count = [&](const char* key, auto& out) {
-      const auto value = body.find(key);
-      if (value == body.end()) return true;
-      if (!value->is_number_integer() || value->template get<std::int64_t>() < 1 ||
-          value->template get<std::int64_t>() > std::numeric_limits<std::int32_t>::max()) {
-        refuse(key, fmt::format("{} must be a positive integer", key));
-        return false;
-      }
-      value->get_to(out);
-      return true;
-    };
-    if (!count("tensor_parallel", wanted.tensor_parallel)) return;
-    if (!count("kv_capacity_tokens", wanted.kv_capacity_tokens)) return;
+    auto wanted = read_worker(exchange.body());
+    if (!wanted) return answer_error(exchange, wanted.error());
     GatewayPolicies::Join late;
     if (join) {
-      auto made = join(wanted);
+      auto made = join(*wanted);
       if (!made) return refuse("", made.error().message());
       late = std::move(*made);
     }
-    const auto id = add_worker(wanted, "url", late);
+    const auto id = add_worker(*wanted, "url", late);
     if (!id) return refuse("url", id.error().message());
-    if (!wanted.step_reports.empty()) {
-      if (const auto listening = listen_to({wanted.step_reports, *id}); !listening) {
+    if (!wanted->url.empty()) {
+      if (const auto listening = listen_to(*id); !listening) {
         remove(*id);
         return refuse("step_reports", listening.error().message());
       }
     }
     exchange.respond(202, kJson, nlohmann::json{{"id", std::to_string(id->value())}, {"status", "accepted"}}.dump());
+  }
+
+  /// What a planner has decided, for the journal.
+  void post_records(Exchange& exchange) {
+    const auto records = read_planner_records(exchange.body(), steady_now());
+    if (!records) return answer_error(exchange, records.error());
+    InstanceId unknown = kNoInstance;
+    control.run_and_wait([&](Core&, Instant now) {
+      const auto count = static_cast<std::int32_t>(workers.size());
+      for (const auto& r : *records) {
+        if (r.instance.value() >= count) unknown = r.instance;
+      }
+      if (unknown != kNoInstance) return;
+      for (const auto& r : *records) {
+        control.decided(r);
+        const bool gone = r.kind == journal::DecisionKind::Phase && r.value == static_cast<int>(journal::Phase::Gone);
+        if (!gone || !agents) continue;
+        agents->forget(r.instance);
+        ledger->gone(r.instance, now);
+      }
+    });
+    if (unknown != kNoInstance) {
+      return answer_error(exchange, {400, fmt::format("there is no worker {}", unknown.value()),
+                                     "invalid_request_error", "records", ""});
+    }
+    exchange.respond(202, kJson, nlohmann::json{{"taken", records->size()}}.dump());
   }
 
   void one_worker(Exchange& exchange, std::string_view text) {
@@ -485,7 +545,19 @@ struct Gateway::Impl {
     if (found.empty()) return answer_error(exchange, not_found(exchange.path()));
     if (exchange.method() == "GET") return exchange.respond(200, kJson, found);
     if (exchange.method() == "PUT") {
-      take_back(InstanceId(id));
+      std::string url;
+      if (!exchange.body().empty()) {
+        const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
+        const auto told = body.is_object() ? body.find("url") : body.end();
+        if (told == body.end() || !told->is_string()) {
+          return answer_error(exchange, {400, "the body, if any, must be a JSON object with the string \"url\"",
+                                         "invalid_request_error", "url", ""});
+        }
+        url = told->get<std::string>();
+      }
+      if (const auto taken = take_back(InstanceId(id), url); !taken) {
+        return answer_error(exchange, {400, taken.error().message(), "invalid_request_error", "url", ""});
+      }
       return exchange.respond(202, kJson, nlohmann::json{{"id", std::to_string(id)}, {"status", "accepted"}}.dump());
     }
     if (exchange.method() != "DELETE") {
@@ -533,7 +605,9 @@ struct Gateway::Impl {
     for (const auto& worker : options.workers) {
       const auto added = add_worker(worker, fmt::format("--worker {}", worker.url));
       if (!added) return std::unexpected(added.error());
-      if (!worker.step_reports.empty()) sources.push_back({worker.step_reports, *added});
+      if (worker.step_reports.empty()) continue;
+      sources.push_back({worker.step_reports, *added});
+      control.run_and_wait([&](Core&, Instant) { workers[static_cast<std::size_t>(added->value())].listening = true; });
     }
     if (agents) {
       agents->start({[this](const EngineReading& reading) { control.reading(reading); },
@@ -608,51 +682,5 @@ carbon::Totals Gateway::energy() const {
 }
 
 void Gateway::stop(Span grace) { impl_->stop(grace); }
-
-Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where) {
-  const auto wrong = [&](std::string_view part, std::string_view what) {
-    return bad_input(std::string(where), fmt::format("\"{}\": {}, not \"{}\"", text, what, part));
-  };
-  WorkerOptions out;
-  std::string_view rest = text;
-  const auto next_part = [&] {
-    const std::string_view part = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
-    return part;
-  };
-  const std::string_view first = next_part();
-  const std::size_t equals = first.rfind('=');
-  out.url = first.substr(0, equals);
-  const std::string_view role = equals == std::string_view::npos ? "colocated" : first.substr(equals + 1);
-  if (role == "prefill") {
-    out.role = Role::Prefill;
-  } else if (role == "decode") {
-    out.role = Role::Decode;
-  } else if (role != "colocated") {
-    return wrong(role, "the role must be prefill, decode or colocated");
-  }
-  while (!rest.empty()) {
-    const std::string_view part = next_part();
-    const std::string_view value = part.substr(std::min(part.find('=') + 1, part.size()));
-    if (part.starts_with("fpm=") && !value.empty()) {
-      out.step_reports = value;
-    } else if (part.starts_with("tp=") || part.starts_with("bootstrap=")) {
-      const bool tp = part.front() == 't';
-      std::int32_t number = 0;
-      const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), number);
-      if (ec != std::errc() || end != value.data() + value.size() || number < 1 || (!tp && number > 65535)) {
-        return wrong(value, tp ? "tp must be a whole number above 0" : "bootstrap must be a port");
-      }
-      if (tp) {
-        out.tensor_parallel = number;
-      } else {
-        out.bootstrap_port = static_cast<std::uint16_t>(number);
-      }
-    } else {
-      return wrong(part, "after the role come fpm=ENDPOINT, tp=N and bootstrap=PORT");
-    }
-  }
-  return out;
-}
 
 }  // namespace wattle::live

@@ -14,20 +14,11 @@
 #include "live/gateway/agent_links.h"
 #include "live/gateway/core.h"
 #include "live/gateway/worker.h"
+#include "live/gateway/worker_options.h"
 #include "live/transport/client.h"
 #include "live/transport/server.h"
 
 namespace wattle::live {
-
-struct WorkerOptions {
-  std::string url;
-  Role role = Role::Colocated;
-  std::int32_t tensor_parallel = 1;
-  double weight = 1.0;
-  std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
-  std::int64_t kv_capacity_tokens = 0;          ///< believed; 0 = not known
-  std::optional<std::uint16_t> bootstrap_port;  ///< prefill under PdContract::Bootstrap; none: the engines' default
-};
 
 /// What decides.
 struct GatewayPolicies {
@@ -43,6 +34,9 @@ struct GatewayPolicies {
   /// plane's thread; may complete the options. What it returns is called on the control strand.
   using Join = std::function<Result<Clock>(InstanceId)>;
   std::function<Result<Join>(WorkerOptions&)> join;
+  /// Predictions asked for outside the range that their belief was measured in, so far; null: nothing can be. Called on
+  /// the admin plane's thread, with the control strand held.
+  std::function<std::int64_t()> extrapolations;
 };
 
 struct GatewayOptions {
@@ -60,12 +54,10 @@ struct GatewayOptions {
   std::uint64_t seed = 1;
   ClientOptions client;
   Span health_period = Span::s(1);
-  int health_misses = 2;     ///< so many in a row take a worker out; one success brings it back
-  bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
+  int health_misses = 2;        ///< so many in a row take a worker out; one success brings it back
+  journal::InstanceFacts kind;  ///< what workers that join later are, for the journal: GPU, model, highest clock
+  bool probe_health = true;     ///< false: workers accept from the start, and only a refused connection takes them out
 };
-
-/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT].
-Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
 class Gateway {
  public:

@@ -88,6 +88,12 @@ struct Upstream {
 struct Outcomes : journal::Sink {
   std::mutex mutex;
   std::vector<Outcome> all;
+  std::vector<journal::DecisionRecord> planned;
+  InstanceId joined_instance = kNoInstance;
+  void joined(const journal::InstanceFacts& facts) override { joined_instance = facts.id; }
+  void decision(const journal::DecisionRecord& record) override {
+    if (record.kind >= journal::DecisionKind::Scaling) planned.push_back(record);
+  }
   void outcome(const Outcome& o) override {
     const std::lock_guard lock(mutex);
     all.push_back(o);
@@ -114,7 +120,9 @@ struct Rig {
       worker.step_reports = step_reports;
       options.workers.push_back(worker);
     }
-    auto made = Gateway::start(options, {}, sink);
+    GatewayPolicies policies;
+    policies.extrapolations = [] { return 17; };
+    auto made = Gateway::start(options, std::move(policies), sink);
     EXPECT_TRUE(made.has_value()) << made.error().message();
     gateway = std::move(*made);
   }
@@ -300,6 +308,8 @@ TEST(Gateway, AdminPlaneListsAddsAndRemovesWorkers) {
   rig.settled();
   EXPECT_EQ(rig.sink.all.at(0).decode_instance, InstanceId(1));
   const std::string metrics = admin("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_NE(metrics.find("wattle_gateway_belief_extrapolations_total 17\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("wattle_gateway_length_fallbacks_total 0\n"), std::string::npos);
   EXPECT_NE(metrics.find("wattle_gateway_requests_total{fate=\"finished\"} 1\n"), std::string::npos) << metrics;
   EXPECT_NE(metrics.find("wattle_gateway_responses_total{code=\"200\"} 1\n"), std::string::npos);
   EXPECT_NE(metrics.find("wattle_gateway_output_sequence_tokens_sum 5\n"), std::string::npos);
@@ -358,6 +368,82 @@ TEST(Gateway, StepReportsGoBeforeStreamsUntilTheyStop) {
   EXPECT_EQ(rig.view()["decode_requests"], 7);
   EXPECT_EQ(rig.view()["telemetry"], "fresh");
   client.close();
+  rig.settled();
+}
+
+TEST(Gateway, AWorkerThatStartsHasItsIdBeforeItsAddress) {
+  Rig rig;
+  const auto admin = [&](const std::string& bytes) {
+    RawClient client(rig.gateway->admin_port());
+    client.send(bytes);
+    return client.response();
+  };
+  const auto put = [&](const std::string& body) {
+    std::string bytes = Rig::post(body, "/workers/1");
+    return admin(bytes.replace(0, 4, "PUT")).substr(9, 3);
+  };
+  EXPECT_NE(admin(Rig::post(R"({"url":null,"tensor_parallel":2})", "/workers")).find(R"("id":"1")"), std::string::npos);
+  EXPECT_EQ(rig.sink.joined_instance, InstanceId(1));
+  EXPECT_NE(admin("GET /workers/1 HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("status":"starting")"), std::string::npos);
+  admin("DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "503") << "nobody serves";
+  EXPECT_EQ(put(""), "400") << "still without an address";
+  EXPECT_EQ(put(R"({"url":7})"), "400");
+  EXPECT_EQ(put(R"({"url":")" + rig.upstream.url() + R"("})"), "202");
+  EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "200");
+
+  const auto journal = [&](const std::string& records) {
+    return admin(Rig::post(R"({"records":[)" + records + "]}", "/journal")).substr(9, 3);
+  };
+  const std::string phase =
+      R"({"kind":"phase","age_ms":5,"mode":"enforce","worker":"1","phase":"serving","reason":"r"})";
+  const std::string plan = R"({"kind":"scaling","age_ms":0,"mode":"shadow","gpus":3,"reason":"p"})";
+  EXPECT_EQ(journal(phase + "," + plan), "202");
+  EXPECT_EQ(journal(R"({"kind":"phase","age_ms":5,"mode":"enforce","worker":"7","phase":"serving","reason":"r"})"),
+            "400")
+      << "no such worker";
+  EXPECT_EQ(journal(R"({"kind":"phase","age_ms":-5,"mode":"enforce","worker":"1","phase":"serving","reason":"r"})"),
+            "400");
+  ASSERT_EQ(rig.sink.planned.size(), 2U);
+  EXPECT_EQ(rig.sink.planned[0].instance, InstanceId(1));
+  EXPECT_EQ(rig.sink.planned[0].value, static_cast<std::int64_t>(journal::Phase::Serving));
+  EXPECT_STREQ(rig.sink.planned[0].reason, "r");
+  EXPECT_EQ(rig.sink.planned[1].value, 3);
+  EXPECT_EQ(rig.sink.planned[1].mode, Mode::Shadow);
+  rig.settled();
+}
+
+TEST(Gateway, ARegistrationTakesOverTheStepReportsOfTheOneBefore) {
+  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "engine").value();
+  Rig rig({Role::Colocated}, 64, publisher.endpoint());
+  const auto admin = [&](const std::string& bytes) {
+    RawClient client(rig.gateway->admin_port());
+    client.send(bytes);
+    return client.response();
+  };
+  const auto source_of = [&](const std::string& id) {
+    const auto answer = admin("GET /workers/" + id + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4))["view"]["source"].get<std::string>();
+  };
+  StepReport report;
+  const auto publish_until = [&](const std::string& id) {
+    while (source_of(id) != "step-reports") {
+      publisher.publish(report, Instant());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  publish_until("0");
+  admin(Rig::post(R"({"url":")" + rig.upstream.url() + R"(","step_reports":")" + publisher.endpoint() + R"("})",
+                  "/workers"));
+  publish_until("1");
+  while (source_of("0") != "streams") {  // it goes silent, although reports come on and on
+    publisher.publish(report, Instant());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  while (admin("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").find("wattle_gateway_report_sources 1\n") ==
+         std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   rig.settled();
 }
 

@@ -218,6 +218,13 @@ void LiveLedger::tick(Instant now) {
   }
 }
 
+void LiveLedger::gone(InstanceId instance, Instant now) {
+  const std::size_t i = index(instance);
+  if (i >= meters_.size() || !meters_[i].anchored) return;
+  if (!meters_[i].events.empty()) unmetered(i, now);
+  meters_[i].anchored = false;
+}
+
 void LiveLedger::close(Instant now) {
   for (std::size_t i = 0; i < meters_.size(); ++i) {
     if (meters_[i].anchored && !meters_[i].events.empty()) unmetered(i, now);

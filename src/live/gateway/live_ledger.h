@@ -49,9 +49,12 @@ class LiveLedger final : public journal::Sink {
   void reading(const EngineReading& reading);
   /// Gives up on meters that have been silent for long: what they owe is booked as nothing, and counted.
   void tick(Instant now);
+  /// No reading of this instance will come any more: what it owes is booked as nothing, and its time no longer counts.
+  void gone(InstanceId instance, Instant now);
   /// The end: whatever waits for a reading goes without.
   void close(Instant now);
 
+  void joined(const journal::InstanceFacts& facts) override { next_.joined(facts); }
   void decision(const journal::DecisionRecord& record) override { next_.decision(record); }
   void outcome(const Outcome& outcome) override;
   void sample(const journal::Sample& sample) override { next_.sample(sample); }

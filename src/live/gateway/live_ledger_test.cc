@@ -15,6 +15,8 @@ constexpr InstanceId kB{1};
 Instant at(std::int64_t ms) { return Instant() + Span::ms(ms); }
 
 struct Outcomes final : journal::Sink {
+  void joined(const journal::InstanceFacts& facts) override { newcomer = facts.id; }
+  InstanceId newcomer = kNoInstance;
   void outcome(const Outcome& o) override { all[o.request.id.value()] = o; }
   std::map<std::int64_t, Outcome> all;
 };
@@ -61,6 +63,24 @@ struct Books {
     EXPECT_LT(off, 2 * Int128{longest_interval_ms} * 1'000'000) << "a milliwatt over an interval, of two instances";
   }
 };
+
+TEST(LiveLedger, AnInstanceThatIsGoneOwesNothingMore) {
+  Books books;
+  books.ledger.joined({kB, Role::Colocated, "g", "l", 1, MegaHertz(1410)});
+  EXPECT_EQ(books.sink.newcomer, kB) << "handed on";
+  books.meter(kA, 0, 0);
+  books.start(1, kA, 10);
+  books.ledger.first_token(RequestId(1), at(20));
+  books.meter(kA, 100, 50);
+  books.leave(1, 60);
+  EXPECT_TRUE(books.sink.all.empty()) << "its last reading is to come";
+  books.ledger.gone(kA, at(70));
+  EXPECT_EQ(books.sink.all.size(), 1U);
+  const Span unmetered = books.ledger.counts().unmetered;
+  books.ledger.tick(at(100'000));
+  EXPECT_EQ(books.ledger.counts().unmetered, unmetered) << "nobody expects a reading of it";
+  books.expect_conserved(50);
+}
 
 TEST(LiveLedger, BooksWhatTheMeterSaysToWhoWasThere) {
   Books books;

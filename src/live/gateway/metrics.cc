@@ -75,7 +75,7 @@ void GatewayMetrics::worker_failure(std::string_view worker) {
 void GatewayMetrics::missing_transfer_params() { impl_->missing.Increment(); }
 
 std::string GatewayMetrics::text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
-                                 const std::vector<WorkerRow>& workers, std::int64_t connections, const FpmDrops& drops,
+                                 const std::vector<WorkerRow>& workers, const Extras& extras,
                                  const Histogram& report_to_command_ns) const {
   std::string out = prometheus::TextSerializer().Serialize(impl_->registry->Collect());
   // The books live on the control strand; they are read there and written here as they are.
@@ -98,7 +98,7 @@ std::string GatewayMetrics::text(const CoreCounts& counts, const control::Dispat
   number("wattle_gateway_prompt_tokens_total", "counter", "Believed prompt tokens of requests that entered",
          counts.prompt_tokens);
   number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", counts.output_tokens);
-  number("wattle_gateway_connections", "gauge", "Open client connections", connections);
+  number("wattle_gateway_connections", "gauge", "Open client connections", extras.connections);
   const auto per_worker = [&](std::string_view name, std::string_view help, auto value,
                               std::string_view type = "gauge") {
     fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
@@ -126,6 +126,13 @@ std::string GatewayMetrics::text(const CoreCounts& counts, const control::Dispat
           [](const TelemetryCounts& c) { return c.duplicates; });
   reports("wattle_gateway_worker_reports_late_total", "Dropped: out of order",
           [](const TelemetryCounts& c) { return c.late; });
+  number("wattle_gateway_report_sources", "gauge", "Engines whose step reports are listened to", extras.report_sources);
+  number("wattle_gateway_belief_extrapolations_total", "counter",
+         "Predictions asked for outside the range that their belief was measured in", extras.extrapolations);
+  number("wattle_gateway_length_predictions_total", "counter", "Output lengths asked for", extras.lengths.predicted);
+  number("wattle_gateway_length_fallbacks_total", "counter",
+         "Output lengths answered by a constant, because the predictor was no better", extras.lengths.fallen_back);
+  const FpmDrops& drops = extras.drops;
   number("wattle_gateway_reports_dropped_total", "counter", "Telemetry that could not be read",
          drops.bad_frames + drops.truncated + drops.wrong_shape + drops.other_version + drops.out_of_range);
   fmt::format_to(std::back_inserter(out),

@@ -7,6 +7,7 @@
 
 #include "live/gateway/strand.h"
 #include "live/telemetry/fpm_socket.h"
+#include "predict/length_belief.h"
 
 namespace wattle::live {
 
@@ -31,9 +32,16 @@ class GatewayMetrics {
     ViewSource source = ViewSource::Streams;
     Span view_age{};
   };
+  struct Extras {
+    std::int64_t connections = 0;
+    FpmDrops drops;
+    std::int64_t report_sources = 0;  ///< engines whose step reports are listened to
+    std::int64_t extrapolations = 0;  ///< predictions outside the range their belief was measured in
+    predict::LengthCounts lengths;
+  };
   /// Text exposition format 0.0.4.
   [[nodiscard]] std::string text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
-                                 const std::vector<WorkerRow>& workers, std::int64_t connections, const FpmDrops& drops,
+                                 const std::vector<WorkerRow>& workers, const Extras& extras,
                                  const Histogram& report_to_command_ns) const;
 
  private:

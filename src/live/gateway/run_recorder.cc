@@ -17,9 +17,9 @@ RunRecorder::RunRecorder(std::unique_ptr<journal::RunWriter> writer, const journ
       writer_(std::move(writer)),
       origin_(steady_now()),
       recipe_(facts.recipe),
-      statistics_(facts.slo),
-      thread_([this] { run(); }) {
-  for (const auto& instance : facts.instances) gpus_ += instance.tensor_parallel;
+      statistics_(facts.slo) {
+  for (const auto& instance : facts.instances) stays_[instance.id] = {instance.tensor_parallel, Instant()};
+  thread_ = std::thread([this] { run(); });
 }
 
 Result<std::unique_ptr<RunRecorder>> RunRecorder::open(const std::string& directory, const journal::RunFacts& facts,
@@ -32,6 +32,8 @@ Result<std::unique_ptr<RunRecorder>> RunRecorder::open(const std::string& direct
 }
 
 RunRecorder::~RunRecorder() { stop(); }
+
+void RunRecorder::joined(const journal::InstanceFacts& facts) { put(joined_, {facts, steady_now()}); }
 
 void RunRecorder::stop() {
   {
@@ -55,14 +57,20 @@ void RunRecorder::run() {
 }
 
 void RunRecorder::write(bool all) {
+  std::vector<Joined> joined;
   std::vector<journal::DecisionRecord> decisions;
   std::vector<Outcome> outcomes;
   std::vector<journal::Sample> samples;
   {
     const std::lock_guard lock(mutex_);
+    joined.swap(joined_);
     decisions.swap(decisions_);
     outcomes.swap(outcomes_);
     samples.swap(samples_);
+  }
+  for (const Joined& j : joined) {
+    stays_[j.facts.id] = {j.facts.tensor_parallel, since_start(j.at)};
+    writer_->joined(j.facts);
   }
   held_.insert(held_.end(), decisions.begin(), decisions.end());
   std::ranges::stable_sort(held_, {}, &journal::DecisionRecord::at);
@@ -70,6 +78,9 @@ void RunRecorder::write(bool all) {
   const auto ripe = std::ranges::partition_point(held_, [&](const auto& r) { return r.at < young; });
   for (auto r = held_.begin(); r != ripe; ++r) {
     r->at = since_start(r->at);
+    const bool gone =
+        r->kind == journal::DecisionKind::Phase && r->value == static_cast<std::int64_t>(journal::Phase::Gone);
+    if (const auto stay = stays_.find(r->instance); gone && stay != stays_.end()) stay->second.until = r->at;
     statistics_.decision(*r);
     writer_->decision(*r);
   }
@@ -101,9 +112,14 @@ Result<void> RunRecorder::close(const carbon::Totals& totals) {
   summary.energy.prefill = totals.prefill.energy.joules();
   summary.energy.decode = totals.decode.energy.joules();
   summary.carbon = totals.total.carbon.grams();
-  summary.mean_gpus = gpus_;
   if (clock_samples_ > 0) summary.clock_mean_mhz = clock_sum_mhz_ / static_cast<double>(clock_samples_);
-  summary.sim.virtual_s = summary.sim.wall_s = (steady_now() - origin_).seconds();
+  const Instant end = since_start(steady_now());
+  summary.sim.virtual_s = summary.sim.wall_s = end.seconds();
+  double gpu_seconds = 0.0;
+  for (const auto& [id, stay] : stays_) {
+    gpu_seconds += stay.gpus * std::max(Span(), std::min(stay.until, end) - stay.since).seconds();
+  }
+  summary.mean_gpus = gpu_seconds / summary.sim.virtual_s;
   summary.derive();
   return writer_->close(summary, statistics_.curves());
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -33,6 +34,7 @@ class RunRecorder final : public journal::Sink {
   ~RunRecorder() override;  ///< without close(): what was recorded is written, run.json is not
 
   // From any thread, one at a time or not. Never wait for the disk.
+  void joined(const journal::InstanceFacts& facts) override;
   void decision(const journal::DecisionRecord& record) override { put(decisions_, record); }
   void outcome(const Outcome& outcome) override { put(outcomes_, outcome); }
   void sample(const journal::Sample& sample) override { put(samples_, sample); }
@@ -48,7 +50,7 @@ class RunRecorder final : public journal::Sink {
   template <typename Record>
   void put(std::vector<Record>& queue, const Record& record) {
     const std::lock_guard lock(mutex_);
-    if (decisions_.size() + outcomes_.size() + samples_.size() >= options_.queue) {
+    if (joined_.size() + decisions_.size() + outcomes_.size() + samples_.size() >= options_.queue) {
       ++dropped_;
       return;
     }
@@ -65,8 +67,12 @@ class RunRecorder final : public journal::Sink {
   std::unique_ptr<journal::RunWriter> writer_;
   Instant origin_;
   std::string recipe_;
-  double gpus_ = 0.0;
-  std::mutex mutex_;  ///< the three queues and stop_
+  std::mutex mutex_;  ///< the four queues and stop_
+  struct Joined {
+    journal::InstanceFacts facts;
+    Instant at;
+  };
+  std::vector<Joined> joined_;
   std::vector<journal::DecisionRecord> decisions_;
   std::vector<Outcome> outcomes_;
   std::vector<journal::Sample> samples_;
@@ -77,6 +83,12 @@ class RunRecorder final : public journal::Sink {
   // The writing thread's.
   std::vector<journal::DecisionRecord> held_;
   journal::RunStatistics statistics_;
+  struct Stay {
+    std::int32_t gpus = 0;
+    Instant since;
+    Instant until = Instant::never();
+  };
+  std::map<InstanceId, Stay> stays_;  ///< since the start
   double clock_sum_mhz_ = 0.0;
   std::int64_t clock_samples_ = 0;
   std::thread thread_;

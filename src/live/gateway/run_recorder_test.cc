@@ -70,6 +70,20 @@ TEST(RunRecorder, WritesASimulatorsFilesInOrderOfTime) {
   EXPECT_NEAR(run.summary.itl.p50_ms, 20.0, 0.2);
 }
 
+TEST(RunRecorder, InstancesThatComeAndGoCountForAsLongAsTheyStay) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts()).value();
+  recorder->joined({InstanceId(1), Role::Colocated, "g", "l", 4, MegaHertz(1410)});
+  recorder->decision({steady_now(), journal::DecisionKind::Phase, Mode::Enforce, RequestId{-1}, InstanceId(1),
+                      static_cast<std::int64_t>(journal::Phase::Gone), "drained"});
+  ASSERT_TRUE(recorder->close({}));
+  const auto run = journal::read_run(folder.path.string()).value();
+  ASSERT_EQ(run.facts.instances.size(), 2U);
+  EXPECT_EQ(run.facts.instances[1].tensor_parallel, 4);
+  EXPECT_GT(run.summary.mean_gpus, 2.0);
+  EXPECT_LT(run.summary.mean_gpus, 6.0);
+}
+
 TEST(RunRecorder, DropsAndCountsWhatDoesNotFit) {
   const Folder folder;
   RunRecorder::Options options;

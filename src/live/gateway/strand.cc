@@ -180,6 +180,11 @@ InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<c
   return id;
 }
 
+void ControlStrand::move(InstanceId id, std::shared_ptr<const Endpoint> endpoint) {
+  auto& worker = workers_[static_cast<std::size_t>(id.value())];
+  worker = std::make_shared<const Worker>(Worker{id, worker->role, std::move(endpoint), worker->bootstrap_port});
+}
+
 ViewSource ControlStrand::source(InstanceId id, Instant now) const {
   const auto i = static_cast<std::size_t>(id.value());
   const Instant last = watch_.last_report(i);

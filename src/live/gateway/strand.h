@@ -54,6 +54,8 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   /// What an agent says of an engine, and what it has decided. Any thread.
   void reading(const EngineReading& reading);
   void decided(const journal::DecisionRecord& record);
+  /// An instance that was not there at the start. Within run() only.
+  void joined(const journal::InstanceFacts& facts) { sink_.joined(facts); }
   /// Several times a second: notices engines that have fallen silent.
   void tick();
   void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally);
@@ -66,6 +68,8 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const Endpoint> endpoint,
                         std::optional<std::uint16_t> bootstrap_port, AgentInstance clock, bool step_reports,
                         Instant now);
+  /// Where its requests go from now on. Within run() only.
+  void move(InstanceId id, std::shared_ptr<const Endpoint> endpoint);
   [[nodiscard]] const std::shared_ptr<const Worker>& worker(InstanceId id) const {
     return workers_[static_cast<std::size_t>(id.value())];
   }

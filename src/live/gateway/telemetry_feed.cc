@@ -1,6 +1,7 @@
 #include "live/gateway/telemetry_feed.h"
 
 #include <future>
+#include <utility>
 
 #include "live/clock.h"
 
@@ -39,8 +40,11 @@ void TelemetryFeed::run() {
     tick_();
     const std::lock_guard lock(mutex_);
     drops_ = subscriber_.drops();
+    // In this order: whoever is dropped and added again waits for the second.
+    for (const InstanceId leaver : std::exchange(leavers_, {})) subscriber_.drop(leaver);
     for (Newcomer* newcomer : newcomers_) newcomer->connected.set_value(subscriber_.add(newcomer->source));
     newcomers_.clear();
+    sources_ = subscriber_.sources();
   }
   const std::lock_guard lock(mutex_);
   for (Newcomer* newcomer : newcomers_) newcomer->connected.set_value(external_failure("gateway", "is stopping"));
@@ -55,6 +59,16 @@ Result<void> TelemetryFeed::add(const FpmSubscriber::Source& source) {
     newcomers_.push_back(&newcomer);
   }
   return connected.get();
+}
+
+void TelemetryFeed::drop(InstanceId instance) {
+  const std::lock_guard lock(mutex_);
+  leavers_.push_back(instance);
+}
+
+std::size_t TelemetryFeed::sources() const {
+  const std::lock_guard lock(mutex_);
+  return sources_;
 }
 
 FpmDrops TelemetryFeed::drops() const {

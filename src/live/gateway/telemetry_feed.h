@@ -27,7 +27,10 @@ class TelemetryFeed {
   /// One more engine, from any thread but the feed's own; waits until it is connected to, at most one tick. Errors: as
   /// start().
   Result<void> add(const FpmSubscriber::Source& source);
+  /// No more of this instance, within a tick. From any thread.
+  void drop(InstanceId instance);
   [[nodiscard]] FpmDrops drops() const;
+  [[nodiscard]] std::size_t sources() const;  ///< engines listened to
 
  private:
   struct Newcomer;
@@ -37,8 +40,10 @@ class TelemetryFeed {
   FpmSubscriber subscriber_;  ///< the thread's own
   Take take_;
   std::function<void()> tick_;
-  mutable std::mutex mutex_;  ///< newcomers_ and drops_
+  mutable std::mutex mutex_;  ///< what follows, up to stop_
   std::vector<Newcomer*> newcomers_;
+  std::vector<InstanceId> leavers_;
+  std::size_t sources_ = 0;
   FpmDrops drops_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

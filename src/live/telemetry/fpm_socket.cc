@@ -86,12 +86,20 @@ void FpmPublisher::publish(const StepReport& report, Instant now) {
 struct FpmSubscriber::Impl {
   Context context;
   struct Feed {
+    std::string endpoint;
     InstanceId instance;
     Socket socket;
   };
   std::vector<Feed> feeds;
   std::vector<zmq_pollitem_t> items;
   FpmDrops drops;
+
+  template <typename F>
+  void drop_if(F&& which) {
+    std::erase_if(feeds, which);
+    items.clear();
+    for (const Feed& feed : feeds) items.push_back({feed.socket.get(), 0, ZMQ_POLLIN, 0});
+  }
 
   void drop(FpmError error) {
     switch (error) {
@@ -136,10 +144,17 @@ Result<void> FpmSubscriber::add(const Source& source) {
   if (zmq_connect(socket.get(), source.endpoint.c_str()) != 0) {
     return bad_input(source.endpoint, std::string("is no endpoint like tcp://host:port: ") + zmq_strerror(zmq_errno()));
   }
+  impl_->drop_if([&](const Impl::Feed& feed) { return feed.endpoint == source.endpoint; });
   impl_->items.push_back({socket.get(), 0, ZMQ_POLLIN, 0});
-  impl_->feeds.push_back({source.instance, std::move(socket)});
+  impl_->feeds.push_back({source.endpoint, source.instance, std::move(socket)});
   return {};
 }
+
+void FpmSubscriber::drop(InstanceId instance) {
+  impl_->drop_if([instance](const Impl::Feed& feed) { return feed.instance == instance; });
+}
+
+std::size_t FpmSubscriber::sources() const { return impl_->feeds.size(); }
 
 const FpmDrops& FpmSubscriber::drops() const { return impl_->drops; }
 

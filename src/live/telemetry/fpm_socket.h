@@ -52,8 +52,11 @@ class FpmSubscriber {
   };
   /// Errors: an endpoint that ZeroMQ cannot parse.
   [[nodiscard]] static Result<FpmSubscriber> connect(const std::vector<Source>& sources);
-  /// One more. Errors: as connect().
+  /// One more; it takes the place of an earlier one at the same endpoint, where only one engine can be. Errors: as
+  /// connect().
   [[nodiscard]] Result<void> add(const Source& source);
+  void drop(InstanceId instance);
+  [[nodiscard]] std::size_t sources() const;
   ~FpmSubscriber();
   FpmSubscriber(FpmSubscriber&&) noexcept;
   FpmSubscriber& operator=(FpmSubscriber&&) noexcept;
