@@ -88,9 +88,12 @@ def main() -> None:
             {"name": f"{name}/agent_cpu", "value": round(100 * used / flags.seconds, 1), "unit": "% of a core"}]
     for q in ("0.5", "0.9", "0.99"):
         decided = 1e3 * quantile(after, "wattle_agent_report_to_command_seconds", q)
-        applied = 1e3 * quantile(after, "wattle_agent_command_to_applied_seconds", q)
-        rows.append({"name": f"{name}/report_to_command_p{q[2:]}", "value": round(decided, 4), "unit": "ms"})
-        rows.append({"name": f"{name}/command_to_applied_p{q[2:]}_worst_gpu", "value": round(applied, 4), "unit": "ms"})
+        rows.append({"name": f"{name}/report_to_command_p{100 * float(q):.0f}", "value": round(decided, 4), "unit": "ms"})
+    # A GPU's few clock changes include the first, made while 64 engines are being joined: the mean of those under load.
+    applied = {part: total(after, f"wattle_agent_command_to_applied_seconds_{part}") -
+               total(before, f"wattle_agent_command_to_applied_seconds_{part}") for part in ("sum", "count")}
+    rows.append({"name": f"{name}/command_to_applied_mean", "value": round(1e3 * applied["sum"] / applied["count"], 4),
+                 "unit": "ms"})
     print(json.dumps(rows, indent=1))
 
 
