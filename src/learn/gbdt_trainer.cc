@@ -1,6 +1,7 @@
 #include "learn/gbdt_trainer.h"
 
 #include <fmt/core.h>
+#include <omp.h>
 #include <xgboost/c_api.h>
 
 #include <algorithm>
@@ -28,6 +29,19 @@ struct Failure {};  ///< thrown and caught within this file; XGBoost keeps the m
 void check(int status) {
   if (status != 0) throw Failure{};
 }
+
+/// XGBoost asks for its parameter nthread only in places; elsewhere its threads, which these small samples keep from
+/// working, spin at OpenMP's barriers and cost more than the training. The setting is the calling thread's own.
+class OneThread {
+ public:
+  OneThread() { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_ = omp_get_max_threads();
+};
 
 struct FreeMatrix {
   void operator()(void* handle) const { XGDMatrixFree(handle); }
@@ -205,6 +219,7 @@ Result<Trained> try_train(const Rows& rows, const char* what, const Plan& plan, 
                           const std::string& before = {}) {
   if (auto ok = enough(rows, what); !ok) return std::unexpected(ok.error());
   try {
+    const OneThread alone;
     return train(rows, plan, seed, before);
   } catch (const Failure&) {
     return external_failure("xgboost", XGBGetLastError());
