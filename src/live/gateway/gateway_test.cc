@@ -454,7 +454,7 @@ TEST(Gateway, ReadsWorkersFromText) {
   EXPECT_EQ(worker.step_reports, "tcp://h:2");
   EXPECT_EQ(worker.tensor_parallel, 4);
   EXPECT_EQ(parse_worker("http://h:1", "").value().role, Role::Colocated);
-  for (const char* wrong : {"http://h:1=both", "http://h:1=decode,tp=0", "http://h:1=decode,tp=x",
+  for (const char* wrong : {"", "=decode", "http://h:1=both", "http://h:1=decode,tp=0", "http://h:1=decode,tp=x",
                             "http://h:1=,fpm=", "http://h:1=decode,color=red"}) {
     EXPECT_FALSE(parse_worker(wrong, "--worker")) << wrong;
   }

@@ -24,6 +24,7 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
   const std::string_view first = next_part();
   const std::size_t equals = first.rfind('=');
   out.url = first.substr(0, equals);
+  if (out.url.empty()) return wrong(first, "it begins with the engine's URL");
   const std::string_view role = equals == std::string_view::npos ? "colocated" : first.substr(equals + 1);
   if (role == "prefill") {
     out.role = Role::Prefill;
