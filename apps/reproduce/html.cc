@@ -25,6 +25,8 @@ std::string drawn(const Plot& plot) {
   }
   report::LineChart chart;
   chart.name = plot.title;
+  chart.width = 560;  // drawn about as large, in pairs: so is its text
+  chart.height = 240;
   chart.x = report::linear_axis(0.0, x_high, 6, plot.x_unit);
   chart.y = report::linear_axis(y_low, y_high, 5, plot.y_unit);
   std::string keys;
@@ -39,13 +41,15 @@ std::string drawn(const Plot& plot) {
 std::string table(const Section& section) {
   std::string rows;
   for (const Row& row : section.rows) {
-    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", report::escape(row.id),
-                        report::escape(row.unit), row.published ? report::number(*row.published, 4) : "–",
-                        report::number(row.ours, 4), row.published ? report::change(row.relative()) : "");
+    rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                        report::escape(row.id), report::escape(row.unit),
+                        row.published ? report::number(*row.published, 4) : "–", report::number(row.ours, 4),
+                        row.published ? report::change(row.relative()) : "");
   }
   return fmt::format(
-      "<table><thead><tr><th>row</th><th>unit</th><th>published</th><th>ours</th><th>relative</th></tr></thead>"
-      "<tbody>{}</tbody></table>",
+      "<div class=\"scroll\"><table><thead><tr><th>row</th><td class=\"text "
+      "dim\">unit</td><th>published</th><th>ours</th><th>relative</th></tr></thead>"
+      "<tbody>{}</tbody></table></div>",
       rows);
 }
 
@@ -54,13 +58,15 @@ std::string table(const Section& section) {
 std::string html(std::string_view system, std::span<const Section> sections) {
   std::string body;
   for (const Section& section : sections) {
-    body += fmt::format("<section><h2>{}</h2><p>{}</p>", report::escape(section.source), report::escape(section.note));
+    body += fmt::format("<section><h2>{}</h2><p class=\"note\">{}</p>", report::escape(section.source),
+                        report::escape(section.note));
     for (const Mark& mark : section.marks) {
       body += fmt::format("<p><strong>{}</strong>: {} (target {}): {}</p>", report::escape(mark.name),
                           report::number(mark.value, 4), report::escape(mark.target), mark.met ? "met" : "not met");
     }
+    body += "<div class=\"pair\">";
     for (const Plot& plot : section.plots) body += drawn(plot);
-    body += table(section) + "</section>";
+    body += "</div>" + table(section) + "</section>";
   }
   const auto title = fmt::format("wattle reproduce {}", report::escape(system));
   return fmt::format(

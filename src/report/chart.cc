@@ -143,7 +143,10 @@ std::string svg(const LineChart& chart) {
   const bool labelled =
       std::any_of(chart.lines.begin(), chart.lines.end(), [](const Line& l) { return !l.end_label.empty(); });
   const double left = chart.y.kind == Axis::Kind::Tail ? 48 : 44;
-  const double right = chart.width - (labelled ? 190.0 : 12.0);
+  std::size_t letters = 0;
+  for (const Line& l : chart.lines) letters = std::max(letters, l.end_label.size());
+  // About 6.6 px a letter at this size.
+  const double right = chart.width - (labelled ? std::max(190.0, 6.6 * static_cast<double>(letters) + 12.0) : 12.0);
   const double top = chart.marks.empty() ? 10 : 22;
   const double bottom = chart.height - 24.0;
   const Scale x(chart.x, left, right);
@@ -164,6 +167,34 @@ std::string svg(const LineChart& chart) {
   for (const Line& line : chart.lines) append_line(out, line, x, y);
   append_end_labels(out, chart, y, right, top, bottom);
   return out + "</svg>";
+}
+
+std::string svg(const RowChart& chart) {
+  constexpr double kPitch = 24.0;
+  const double left = 130;
+  const double right = chart.width - 12.0;
+  const double bottom = kPitch * static_cast<double>(chart.rows.size()) + 4;
+  const Scale x(chart.x, left, right);
+  std::string out = open_svg(chart.width, static_cast<int>(bottom) + 24, chart.name, "");
+  for (const Tick& tick : chart.x.ticks) {
+    fmt::format_to(std::back_inserter(out),
+                   "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"0\" y2=\"{1:.1f}\"/>"
+                   "<text x=\"{0:.1f}\" y=\"{2:.1f}\" text-anchor=\"middle\">{3}</text>",
+                   x(tick.at), bottom, bottom + 16, escape(tick.label));
+  }
+  fmt::format_to(std::back_inserter(out), "<g class=\"r{}\" data-r=\"{}\">", chart.colour, chart.run);
+  for (std::size_t i = 0; i < chart.rows.size(); ++i) {
+    fmt::format_to(std::back_inserter(out), "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", left - 8,
+                   kPitch * static_cast<double>(i) + 16, escape(chart.rows[i]));
+  }
+  for (const Stretch& s : chart.stretches) {
+    // Short ones are still to be seen.
+    fmt::format_to(
+        std::back_inserter(out),
+        "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"16\"><title>{}</title></rect>", s.look,
+        x(s.from), kPitch * static_cast<double>(s.row) + 4, std::max(1.0, x(s.to) - x(s.from)), escape(s.title));
+  }
+  return out + "</g></svg>";
 }
 
 std::string svg(const BarChart& chart) {

@@ -56,6 +56,25 @@ struct LineChart {
 };
 [[nodiscard]] std::string svg(const LineChart& chart);
 
+/// A stretch of time in a row, drawn in the style of class `look`.
+struct Stretch {
+  std::size_t row = 0;
+  double from = 0.0;
+  double to = 0.0;
+  std::string look;
+  std::string title;  ///< under the pointer
+};
+struct RowChart {
+  std::string name;
+  int width = 1160;
+  std::size_t run = 0;
+  std::size_t colour = 0;
+  Axis x;
+  std::vector<std::string> rows;  ///< their names
+  std::vector<Stretch> stretches;
+};
+[[nodiscard]] std::string svg(const RowChart& chart);
+
 struct Bar {
   std::size_t run = 0;
   std::size_t colour = 0;

@@ -81,7 +81,12 @@ Result<Comparison> load(const std::vector<std::string>& paths, const std::string
     for (std::string& directory : *directories) {
       auto file = journal::read_run(directory);
       if (!file) return std::unexpected(file.error());
-      Run run{.directory = directory, .label = {}, .file = std::move(*file), .timeline = {}};
+      Run run{.directory = directory, .label = {}, .file = std::move(*file), .phases = {}, .timeline = {}};
+      if (run.file.files.decisions) {
+        auto changes = read_phases((fs::path(directory) / "decisions.jsonl").string());
+        if (!changes) return std::unexpected(changes.error());
+        run.phases = phase_spans(std::move(*changes), run.file.facts.instances, run.file.summary.sim.virtual_s);
+      }
       if (run.file.files.timeseries) {
         auto timeline = read_timeline((fs::path(directory) / "timeseries.csv").string(), kMaxIntervals);
         if (!timeline) return std::unexpected(timeline.error());

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "journal/run_directory.h"
+#include "report/phases.h"
 #include "report/timeline.h"
 
 namespace wattle::report {
@@ -18,6 +19,7 @@ struct Run {
   std::string directory;
   std::string label;  ///< the recipe; with scenario, seed or a number where that alone would not tell two runs apart
   journal::RunFile file;
+  std::vector<PhaseSpan> phases;     ///< empty when no engine came or went
   std::optional<Timeline> timeline;  ///< absent when the run wrote no timeseries.csv
 };
 

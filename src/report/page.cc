@@ -33,8 +33,9 @@ std::string slo_text(const Slo& slo) {
   return out.empty() ? "none stated" : out;
 }
 
-/// "4 × a100-80g, llama-3.1-8b (2 prefill, 2 decode)"
-std::string fleet_text(const journal::RunFacts& facts) {
+/// "4 × a100-80g, llama-3.1-8b (2 prefill, 2 decode)"; of engines that come and go, how many and of which sizes.
+std::string fleet_text(const Run& run) {
+  const auto& facts = run.file.facts;
   std::map<std::string, int> gpus;
   std::map<std::string, int> roles;
   std::set<std::string> llms;
@@ -45,6 +46,13 @@ std::string fleet_text(const journal::RunFacts& facts) {
     llms.insert(i.llm);
   }
   std::string out;
+  if (!run.phases.empty()) {
+    std::set<std::string> sizes;
+    for (const auto& i : facts.instances) sizes.insert(fmt::format("{} × {}", i.tensor_parallel, i.gpu));
+    out = fmt::format("{} engines that came and went ({})", facts.instances.size(), fmt::join(sizes, ", "));
+    for (const auto& llm : llms) out += ", " + llm;
+    return out;
+  }
   for (const auto& [gpu, count] : gpus) out += fmt::format("{}{} × {}", out.empty() ? "" : " + ", count, gpu);
   for (const auto& llm : llms) out += ", " + llm;
   std::string parts;
@@ -72,7 +80,7 @@ std::string heading(const Comparison& c) {
       fmt::format("<header><p class=\"kicker\">Wattle run report {}</p><h1>{}</h1>", badges, escape(title));
   out += fmt::format(
       "<p class=\"facts\"><span>{}</span><span>SLO: {}</span><span>{} requests</span><span>{} of traffic</span></p>",
-      escape(fleet_text(first.facts)), escape(slo_text(first.facts.slo)), whole(first.summary.requests.arrived),
+      escape(fleet_text(c.runs.front())), escape(slo_text(first.facts.slo)), whole(first.summary.requests.arrived),
       duration_ms(first.summary.sim.virtual_s * 1e3));
   return out + "</header>";
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "journal/names.h"
 #include "report/chart.h"
 #include "report/page.h"
 #include "report/text.h"
@@ -178,6 +179,50 @@ std::string instance_name(const journal::InstanceFacts& i) {
                      i.gpu);
 }
 
+/// Who was there when: one plot per run whose engines came and went.
+std::string phase_plots(const Comparison& c) {
+  std::string out;
+  for (std::size_t i = 0; i < c.runs.size(); ++i) {
+    const Run& run = c.runs[i];
+    if (run.phases.empty()) continue;
+    const auto rows = lanes(run.phases, run.file.facts.instances);
+    RowChart chart;
+    chart.name = fmt::format("Engines of {} over time", run.label);
+    chart.run = i;
+    chart.colour = c.colour(i);
+    chart.x = time_axis(std::max(end_of(c), run.file.summary.sim.virtual_s));
+    for (const auto& [id, row] : rows) {
+      chart.rows.resize(std::max(chart.rows.size(), row + 1));
+      for (const auto& f : run.file.facts.instances) {
+        if (f.id == id) chart.rows[row] = fmt::format("{} × {}", f.tensor_parallel, f.gpu);
+      }
+    }
+    for (const PhaseSpan& span : run.phases) {
+      const std::size_t row = rows.at(span.instance);
+      if (row >= kMaxInstances) continue;
+      const std::string phase(journal::name_of(span.phase));
+      chart.stretches.push_back(
+          {row, span.from_s, span.to_s, phase,
+           fmt::format("engine {}: {} for {}, from {}", span.instance.value(), phase,
+                       duration_ms((span.to_s - span.from_s) * 1e3), duration_ms(span.from_s * 1e3))});
+    }
+    chart.rows.resize(std::min(chart.rows.size(), kMaxInstances));
+    out += fmt::format("<div class=\"wide\" data-r=\"{}\">{}</div>", i,
+                       figure(run.label, "GPUs of each engine", svg(chart)));
+  }
+  if (out.empty()) return out;
+  std::string keys;
+  for (const char* phase : {"spawning", "warming", "serving", "draining"}) {
+    keys += fmt::format(
+        "<span class=\"r0\"><svg viewBox=\"0 0 22 12\" aria-hidden=\"true\"><rect class=\"{0}\" x=\"1\" "
+        "y=\"1\" width=\"20\" height=\"10\"/></svg>{0}</span>",
+        phase);
+  }
+  return "<h3>Engines</h3><p class=\"note\">Engines of one size that were not there at the same time share a row. All "
+         "four phases draw power.</p><p class=\"keys\">" +
+         keys + "</p>" + out;
+}
+
 }  // namespace
 
 std::string energy_plots(const Comparison& c) {
@@ -283,7 +328,13 @@ std::string time_plots(const Comparison& c) {
                   over_time(c, look, fmt::format("{} of the fleet over time", look.title), 380, 170, 320, false,
                             [&](const Timeline& t) { return t.fleet(look.signal); }));
   }
-  out += "</div><h3>Each instance</h3>";
+  out += "</div>";
+  if (const std::string phases = phase_plots(c); !phases.empty()) {
+    // The same number is another engine in each run, and most were there for minutes only.
+    return out + phases +
+           "<p class=\"note\">Each engine's power, clock and batch are in the runs' timeseries.csv.</p></section>";
+  }
+  out += "<h3>Each instance</h3>";
   std::size_t drawn = 0;
   for (const auto& [id, name] : instances) {
     if (drawn++ == kMaxInstances) break;

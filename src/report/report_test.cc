@@ -250,6 +250,45 @@ TEST_F(Report, BadInputNamesFileLineAndRemedy) {
   EXPECT_EQ(problem({run}), "accepted");
 }
 
+TEST(Phases, SpansReachFromOneRecordToTheNext) {
+  using journal::Phase;
+  const auto change = [](int id, Phase phase, int s) {
+    journal::DecisionRecord r;
+    r.kind = journal::DecisionKind::Phase;
+    r.at = Instant() + Span::s(s);
+    r.instance = InstanceId(id);
+    r.value = static_cast<std::int64_t>(phase);
+    return r;
+  };
+  std::vector<journal::InstanceFacts> facts;
+  for (const int gpus : {4, 2, 4, 1}) {
+    facts.push_back({InstanceId(static_cast<std::int32_t>(facts.size())), Role::Colocated, "g", "l", gpus, {}});
+  }
+  EXPECT_TRUE(phase_spans({}, facts, 100.0).empty()) << "nobody came or went";
+  const auto spans =
+      phase_spans({change(1, Phase::Spawning, 10), change(0, Phase::Draining, 30), change(1, Phase::Serving, 20),
+                   change(0, Phase::Gone, 40), change(2, Phase::Spawning, 50), change(2, Phase::Gone, 60)},
+                  facts, 100.0);
+  const auto has = [&](std::size_t i, int id, Phase phase, double from, double to) {
+    EXPECT_EQ(spans.at(i).instance, InstanceId(id));
+    EXPECT_EQ(spans[i].phase, phase);
+    EXPECT_DOUBLE_EQ(spans[i].from_s, from);
+    EXPECT_DOUBLE_EQ(spans[i].to_s, to);
+  };
+  ASSERT_EQ(spans.size(), 6U);
+  has(0, 0, Phase::Serving, 0, 30);  // it was there before
+  has(1, 0, Phase::Draining, 30, 40);
+  has(2, 1, Phase::Spawning, 10, 20);
+  has(3, 1, Phase::Serving, 20, 100);
+  has(4, 2, Phase::Spawning, 50, 60);
+  has(5, 3, Phase::Serving, 0, 100);  // nothing was ever said of it
+  const auto rows = lanes(spans, facts);
+  EXPECT_EQ(rows.at(InstanceId(3)), 0U) << "the smallest first";
+  EXPECT_EQ(rows.at(InstanceId(1)), 1U);
+  EXPECT_EQ(rows.at(InstanceId(0)), 2U);
+  EXPECT_EQ(rows.at(InstanceId(2)), 2U) << "never there with the other of its size";
+}
+
 TEST(Timeline, MergingIntervalsKeepsTheMean) {
   Timeline timeline(16);
   double sum = 0.0;

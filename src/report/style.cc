@@ -59,6 +59,7 @@ td.text{text-align:left;white-space:normal;overflow-wrap:anywhere}
 .pair{grid-template-columns:repeat(auto-fit,minmax(min(460px,100%),1fr))}
 .triple{grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:6px 22px}
 figure{margin:0;min-width:0}
+.pair>figure:only-child{max-width:640px}
 figcaption{font-weight:600;font-size:13.5px;margin-bottom:2px}
 svg{display:block;width:100%;height:auto;overflow:visible}
 svg text{font-size:11px;fill:var(--soft)}
@@ -73,6 +74,11 @@ text.bar-total{fill:var(--ink);font-size:12.5px}
 rect{fill:var(--c)}
 rect.part1{opacity:.5}
 rect.part2{opacity:.2}
+rect.spawning{opacity:.18}
+rect.warming{opacity:.45}
+rect.draining{fill:var(--paper);stroke:var(--c);stroke-width:1.5;stroke-dasharray:3 2}
+.keys{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:12.5px;color:var(--soft);margin:4px 0}
+.keys svg{display:inline-block;width:22px;height:12px;margin-right:6px;vertical-align:-1px}
 text.in{fill:var(--ink)}
 text.in.part0{fill:var(--paper)}
 .dot{fill:var(--c);stroke:var(--paper);stroke-width:1.5}
