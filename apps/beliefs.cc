@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "base/digest.h"
 #include "base/file.h"
@@ -173,25 +174,24 @@ using Samples = std::shared_ptr<const std::vector<predict::StepSample>>;
 
 struct Boosted {
   learn::GbdtModels models;
-  std::shared_ptr<const predict::GbdtLatency> latency;
+  std::shared_ptr<const LatencyModel> latency;
 };
 
 /// Trained on once in this process.
-Result<std::shared_ptr<const Boosted>> train(const std::vector<predict::StepSample>& samples, bool prefill_trees) {
+Result<std::shared_ptr<const Boosted>> train(const std::vector<predict::StepSample>& samples,
+                                             const learn::GbdtTraining& training) {
   static std::mutex mutex;
-  static std::map<std::pair<std::uint64_t, bool>, std::shared_ptr<const Boosted>> known;
+  static std::map<std::tuple<std::uint64_t, bool, bool>, std::shared_ptr<const Boosted>> known;
 
-  const std::pair key{digest_of(samples), prefill_trees};
+  // Equal steps were drawn from equal engines, whose lines are equal.
+  const std::tuple key{digest_of(samples), training.prefill_trees, training.lines != nullptr};
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
-  learn::GbdtTraining training;
-  training.prefill_trees = prefill_trees;
   auto models = learn::train_gbdt(samples, training);
   if (!models) return std::unexpected(models.error());
-  auto loaded = learn::load_gbdt(*models);
+  auto loaded = learn::load_latency(*models, training.lines);
   if (!loaded) return std::unexpected(loaded.error());
-  auto latency = std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
-  auto made = std::make_shared<const Boosted>(Boosted{std::move(*models), std::move(latency)});
+  auto made = std::make_shared<const Boosted>(Boosted{std::move(*models), std::move(*loaded)});
   known.emplace(key, made);
   return made;
 }
@@ -261,10 +261,19 @@ Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine
   LatencyBelief belief;
   predict::LatencyRefit refit;
   if (boosted) {
-    const auto trained = train(samples, !published);
+    learn::GbdtTraining training;
+    training.prefill_trees = !published;
+    if (o.form == "gbdt-residual") {
+      auto profile = profile_engine(model, options, clocks);
+      scale(profile, o.profile_scale);
+      const auto fit = fit_samples(profile, false);
+      if (!fit) return std::unexpected(fit.error());
+      training.lines = std::shared_ptr<const LatencyModel>(*fit, &(*fit)->model);
+    }
+    const auto trained = train(samples, training);
     if (!trained) return std::unexpected(trained.error());
     belief.model = (*trained)->latency;
-    refit = learn::gbdt_refit((*trained)->models, (*trained)->latency, std::move(samples), !published);
+    refit = learn::gbdt_refit((*trained)->models, (*trained)->latency, std::move(samples), training);
   } else {
     const auto fit = fit_samples(samples, published);
     if (!fit) return std::unexpected(fit.error());

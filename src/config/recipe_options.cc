@@ -98,9 +98,10 @@ std::vector<Option<AdmissionOptions>> admission_options() {
 std::vector<Option<PredictorOptions>> predictor_options() {
   using P = PredictorOptions;
   return {
-      choice("form", &P::form, {"linear", "linear-published", "gbdt", "gbdt-published", "ips"},
-             "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M; "
-             "published: prefill by the papers' features and forms alone"),
+      choice(
+          "form", &P::form, {"linear", "linear-published", "gbdt", "gbdt-published", "gbdt-residual", "ips"},
+          "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M; "
+          "published: prefill by the papers' features and forms alone; residual: trees on what the lines leave over"),
       option("online", &P::online, "Learn on from served steps; worse models are rolled back"),
       option("refit", &P::refit, "online: off: measure how well steps are predicted, learn nothing"),
       option("refit_every", &P::refit_every, "samples", {10, 10'000'000}, "online: new samples between two refits"),

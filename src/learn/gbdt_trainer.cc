@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "predict/gbdt/residual_latency.h"
 
 namespace wattle::learn {
 
@@ -62,7 +63,9 @@ struct Rows {
 
 /// `relative`: every sample counts by its relative error, so that the few long steps do not drown the many short ones
 /// that are served.
-Rows rows_of(std::span<const predict::StepSample> samples, bool decode, std::size_t width, bool relative) {
+/// `lines`: see GbdtTraining.
+Rows rows_of(std::span<const predict::StepSample> samples, bool decode, std::size_t width, bool relative,
+             const LatencyModel* lines) {
   Rows rows{width, {}, {}, {}};
   for (const auto& s : samples) {
     if (s.duration <= Span() || !(decode ? predict::pure_decode(s.shape) : predict::pure_prefill(s.shape))) continue;
@@ -74,8 +77,9 @@ Rows rows_of(std::span<const predict::StepSample> samples, bool decode, std::siz
       rows.x.push_back(static_cast<float>(s.shape.prefill_tokens));
       if (width == predict::kFeatures) rows.x.push_back(static_cast<float>(s.shape.prefill_context_tokens));
     }
-    rows.y.push_back(static_cast<float>(static_cast<double>(s.duration.ns()) * 1e-6));
-    if (relative) rows.weight.push_back(1.0F / rows.y.back());
+    const Span known = lines != nullptr ? lines->step_time(s.shape, s.clock) : Span();
+    rows.y.push_back(static_cast<float>((s.duration - known).millis()));
+    if (relative) rows.weight.push_back(1.0F / static_cast<float>(s.duration.millis()));
   }
   return rows;
 }
@@ -240,11 +244,11 @@ Result<GbdtModels> train_both(std::span<const predict::StepSample> samples, cons
     quality = trained->quality;
     return {};
   };
-  const Rows decode = rows_of(samples, true, predict::kFeatures, true);
+  const Rows decode = rows_of(samples, true, predict::kFeatures, true, training.lines.get());
   if (auto ok = before != nullptr ? Result<void>{} : enough(decode, "decode"); !ok) return std::unexpected(ok.error());
   const Plan prefill_plan = trees ? tree_plan(training, "gbdt.prefill.split") : line_plan(training);
-  auto done = improve(rows_of(samples, false, trees ? predict::kFeatures : 2, trees), "prefill", prefill_plan,
-                      made.prefill_json, made.prefill);
+  auto done = improve(rows_of(samples, false, trees ? predict::kFeatures : 2, trees, training.lines.get()), "prefill",
+                      prefill_plan, made.prefill_json, made.prefill);
   if (done) done = improve(decode, "decode", tree_plan(training, "gbdt.decode.split"), made.decode_json, made.decode);
   if (!done) return std::unexpected(done.error());
   return made;
@@ -261,10 +265,14 @@ Result<GbdtModels> continue_gbdt(const GbdtModels& before, std::span<const predi
   return train_both(samples, training, &before);
 }
 
-predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const predict::GbdtLatency> model,
-                                 std::vector<predict::StepSample> profile, bool prefill_trees) {
+predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const LatencyModel> model,
+                                 std::vector<predict::StepSample> profile, GbdtTraining training) {
+  training.prefill_rounds = training.decode_rounds = kRefitRounds;
+  training.prefill_patience = training.decode_patience = kRefitRounds;
+  training.bins = kRefitBins;
   return [offline = std::move(offline), model = std::move(model), profile = std::move(profile),
-          prefill_trees](std::span<const predict::StepSample> served) -> Result<std::shared_ptr<const LatencyModel>> {
+          training = std::move(training)](
+             std::span<const predict::StepSample> served) -> Result<std::shared_ptr<const LatencyModel>> {
     auto samples = predict::level_profile(profile, *model, served);
     // A phase that was not served has nothing to teach: without samples its model stays.
     std::erase_if(samples,
@@ -272,16 +280,9 @@ predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const predi
                    decode = std::ranges::any_of(served, predict::pure_decode, &predict::StepSample::shape)](
                       const predict::StepSample& s) { return !(predict::pure_prefill(s.shape) ? prefill : decode); });
     samples.insert(samples.end(), served.begin(), served.end());
-    GbdtTraining training;
-    training.prefill_trees = prefill_trees;
-    training.prefill_rounds = training.decode_rounds = kRefitRounds;
-    training.prefill_patience = training.decode_patience = kRefitRounds;
-    training.bins = kRefitBins;
     const auto models = continue_gbdt(offline, samples, training);
     if (!models) return std::unexpected(models.error());
-    auto loaded = load_gbdt(*models);
-    if (!loaded) return std::unexpected(loaded.error());
-    return std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
+    return load_latency(*models, training.lines);
   };
 }
 
@@ -328,6 +329,22 @@ Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models) {
   const auto prefill = predict::GbdtTrees::from_json(models.prefill_json);
   if (!prefill) return std::unexpected(prefill.error());
   return predict::GbdtLatency::make(*prefill, *decode);
+}
+
+Result<std::shared_ptr<const LatencyModel>> load_latency(const GbdtModels& models,
+                                                         const std::shared_ptr<const LatencyModel>& lines) {
+  if (lines == nullptr) {
+    auto loaded = load_gbdt(models);
+    if (!loaded) return std::unexpected(loaded.error());
+    return std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
+  }
+  const auto prefill = predict::GbdtTrees::from_json(models.prefill_json);
+  if (!prefill) return std::unexpected(prefill.error());
+  const auto decode = predict::GbdtTrees::from_json(models.decode_json);
+  if (!decode) return std::unexpected(decode.error());
+  auto made = predict::ResidualLatency::make(lines, *prefill, *decode);
+  if (!made) return std::unexpected(made.error());
+  return std::make_shared<const predict::ResidualLatency>(std::move(*made));
 }
 
 }  // namespace wattle::learn

@@ -19,6 +19,8 @@ namespace wattle::learn {
 /// and colsample 0.8, histograms, absolute error, early stop after 200.
 struct GbdtTraining {
   bool prefill_trees = true;
+  /// Trees learn what this leaves over; null: the times themselves. Goes with prefill_trees.
+  std::shared_ptr<const LatencyModel> lines = nullptr;
   int prefill_rounds = 100'000;
   int prefill_patience = 1'000;
   int decode_rounds = 1'000;
@@ -73,11 +75,15 @@ struct RateTraining {
                                                const GbdtTraining& training);
 
 /// For predict::OnlineLatency: continues from the offline models, each time anew so that they do not grow without end,
-/// with at most 100 rounds, on the levelled profile and the served steps.
-[[nodiscard]] predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const predict::GbdtLatency> model,
-                                               std::vector<predict::StepSample> profile, bool prefill_trees);
+/// with at most 100 rounds, on the levelled profile and the served steps. Of `training`, what says the models' form is
+/// used.
+[[nodiscard]] predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const LatencyModel> model,
+                                               std::vector<predict::StepSample> profile, GbdtTraining training);
 
 /// Both models as a latency model.
 [[nodiscard]] Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models);
+/// The same, or where there are lines, both models on top of them.
+[[nodiscard]] Result<std::shared_ptr<const LatencyModel>> load_latency(
+    const GbdtModels& models, const std::shared_ptr<const LatencyModel>& lines);
 
 }  // namespace wattle::learn

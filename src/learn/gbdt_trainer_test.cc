@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "predict/gbdt/tree_masks.h"
+#include "predict/linear_fit.h"
 #include "predict/rate_score.h"
 
 namespace wattle::learn {
@@ -237,7 +238,7 @@ TEST(GbdtOnline, ContinuesFromTheOfflineModelAndMendsIt) {
   training.decode_rounds = 150;
   const auto offline = train_gbdt(profile, training).value();
   const auto model = std::make_shared<const predict::GbdtLatency>(load_gbdt(offline).value());
-  predict::OnlineLatency online(model, gbdt_refit(offline, model, profile, true), {});
+  predict::OnlineLatency online(model, gbdt_refit(offline, model, profile, training), {});
   for (const auto& s : samples(2'200)) {
     online.add(s);
     if (online.refit_due()) online.end_refit(online.refitting()(online.begin_refit()));
@@ -254,6 +255,49 @@ TEST(GbdtOnline, ContinuesFromTheOfflineModelAndMendsIt) {
   const auto trees = [](const std::string& json) { return predict::GbdtTrees::from_json(json).value().size(); };
   EXPECT_GT(trees(grown.decode_json), trees(offline.decode_json) - 1);
   EXPECT_LE(trees(grown.decode_json), trees(offline.decode_json) + 10);
+}
+
+TEST(GbdtResidual, TreesCorrectTheLinesAndTheSumStaysMonotone) {
+  const auto profile = samples(3'000);
+  predict::LinearFitOptions one_tile;
+  one_tile.find_tiles = false;  // lines that miss the staircase
+  const auto lines =
+      std::make_shared<const predict::LinearLatency>(predict::fit_linear(profile, one_tile).value().model);
+  GbdtTraining training;
+  training.decode_rounds = 200;
+  training.lines = lines;
+  const auto model = load_latency(train_gbdt(profile, training).value(), lines).value();
+  RandomStream random(9, "residual");
+  double error_lines = 0.0;
+  double error = 0.0;
+  int bounded = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    const MegaHertz clock{kClocks[random.below(5)]};
+    StepShape shape;
+    shape.decode_requests = 1 + static_cast<std::int32_t>(random.below(600));
+    shape.decode_kv_tokens = static_cast<std::int64_t>(random.below(400'000));
+    const double truth = decode_ms(clock.value(), shape.decode_requests, static_cast<double>(shape.decode_kv_tokens));
+    const Span now = model->step_time(shape, clock);
+    error += std::abs(now.millis() - truth);
+    error_lines += std::abs(lines->step_time(shape, clock).millis() - truth);
+
+    const Span budget = now + Span::us(static_cast<std::int64_t>(random.below(9'000)) - 500);
+    const std::int64_t most = model->kv_tokens_within(shape, clock, budget);
+    ASSERT_GE(most, shape.decode_kv_tokens);
+    if (now > budget) {
+      ASSERT_EQ(most, shape.decode_kv_tokens);
+      continue;
+    }
+    ++bounded;
+    StepShape grown = shape;
+    grown.decode_kv_tokens +=
+        static_cast<std::int64_t>(random.uniform() * static_cast<double>(most - shape.decode_kv_tokens));
+    ASSERT_LE(model->step_time(grown, clock), budget) << "anywhere between";
+    grown.decode_kv_tokens = most + 1;
+    ASSERT_GT(model->step_time(grown, clock), budget) << "one more is one too many";
+  }
+  EXPECT_GT(bounded, 2'000);
+  EXPECT_LT(error, 0.5 * error_lines);
 }
 
 }  // namespace
