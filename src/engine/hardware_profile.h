@@ -18,7 +18,7 @@ struct HardwareProfile {
   double tile_quantisation = 0.25;
   double wave_offset = 0.05;
   double memory_efficiency = 0.86;
-  double memory_clock_share = 0.25;
+  double memory_clock_share = 0.50;
   double overlap_exponent = 2.9;
   double kernel_ramp_s = 4.5e-6;
   double fp8_ramp_s = 3.0e-6;
@@ -27,7 +27,7 @@ struct HardwareProfile {
   double prefill_attention_efficiency = 0.69;
   double prefill_attention_memory_efficiency = 0.40;
   double decode_attention_efficiency = 0.89;
-  double decode_attention_clock_share = 0.40;
+  double decode_attention_clock_share = 0.60;
   double decode_attention_head_s = 0.03e-6;
   double decode_attention_tail_waves = 0.0;
   double decode_attention_tail_most = 0.3;

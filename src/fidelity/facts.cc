@@ -62,28 +62,35 @@ Measured sweep(const StepModel& model, double rate, std::int32_t mhz) {
   return run(model, load);
 }
 
-/// The clock of least energy per request among those of the sweep, with this many requests always in flight.
-double request_optimum_mhz(const StepModel& model, std::int32_t concurrency) {
+/// The clock of least energy per request among those of the sweep, each at the highest rate that meets the sweep's
+/// objectives (p99: 0.5 s to the first token, 50 ms between tokens).
+double request_optimum_mhz(const StepModel& model) {
   double best = std::numeric_limits<double>::infinity();
   double at = 0.0;
   for (const std::int32_t mhz : {780, 1080, 1380, 1680, 1830}) {
-    Load load;
-    load.concurrency = concurrency;
-    load.requests = 4 * concurrency;
-    load.input_mean = 1023;
-    load.output_mean = 99;
-    load.max_batched_tokens = 768;
-    load.clock = MegaHertz(mhz);
-    const Measured m = run(model, load);
-    const double joules = m.power_w * m.duration_s;
-    if (joules >= best) continue;
-    best = joules;
-    at = mhz;
+    double low = 0.0;
+    double high = 20.0;
+    for (int halving = 0; halving < 8; ++halving) {
+      const double rate = (low + high) / 2.0;
+      const Measured m = sweep(model, rate, mhz);
+      if (m.ttft_p99_s > 0.5 || m.tpot_p99_s > 0.050) {
+        high = rate;
+        continue;
+      }
+      low = rate;
+      const double joules = m.power_w / rate;
+      if (joules >= best) continue;
+      best = joules;
+      at = mhz;
+    }
   }
   return at;
 }
 
-/// e in quantity ~ clock^e between the ends of the sweep.
+/// e in quantity ~ clock^e between the ends of the sweep, each clock at an eighth of its own highest rate, the lowest
+/// loads of the sweep: at equal rates its rows give -1.1 for TPOT.
+constexpr double kEighthAt780 = 0.513;
+constexpr double kEighthAt1830 = 1.751;
 double exponent(double at_780, double at_1830) { return std::log(at_1830 / at_780) / std::log(1830.0 / 780.0); }
 
 struct Fact {
@@ -134,19 +141,23 @@ const Fact kFacts[] = {
     {"DynamoLLM section III: 8 x H100 idle, Llama-2-70B loaded, no lock", "h100", "llama-2-70b", 8, "idle_power_w", 880,
      false, [](const StepModel& m) { return to_watts(m.idle_power(m.gpu().clock_max)).value(); }},
     {"H100 sweep: TPOT ~ f^e, TP8, 780 to 1830 MHz", "h100", "llama-3-70b", 8, "exponent", -0.6, false,
-     [](const StepModel& m) { return exponent(sweep(m, 4, 780).tpot_mean_s, sweep(m, 4, 1830).tpot_mean_s); }},
+     [](const StepModel& m) {
+       return exponent(sweep(m, kEighthAt780, 780).tpot_p99_s, sweep(m, kEighthAt1830, 1830).tpot_p99_s);
+     }},
     {"H100 sweep: TTFT ~ f^e, TP8, 780 to 1830 MHz", "h100", "llama-3-70b", 8, "exponent", -0.5, false,
-     [](const StepModel& m) { return exponent(sweep(m, 4, 780).ttft_mean_s, sweep(m, 4, 1830).ttft_mean_s); }},
+     [](const StepModel& m) {
+       return exponent(sweep(m, kEighthAt780, 780).ttft_p99_s, sweep(m, kEighthAt1830, 1830).ttft_p99_s);
+     }},
     {"H100 sweep: power at 5 requests/s and 1080 MHz, 1629 + 85 x rate", "h100", "llama-3-70b", 8, "power_w", 2054,
      false, [](const StepModel& m) { return sweep(m, 5, 1080).power_w; }},
     {"H100 sweep: power at 5 requests/s and 1830 MHz, 2696 + 139 x rate", "h100", "llama-3-70b", 8, "power_w", 3391,
      false, [](const StepModel& m) { return sweep(m, 5, 1830).power_w; }},
     {"H100 sweep: clock of least energy per request, TP8", "h100", "llama-3-70b", 8, "optimum_mhz", 1080, false,
-     [](const StepModel& m) { return request_optimum_mhz(m, 32); }},
+     [](const StepModel& m) { return request_optimum_mhz(m); }},
     {"H100 sweep: clock of least energy per request, TP4", "h100", "llama-3-70b", 4, "optimum_mhz", 1380, false,
-     [](const StepModel& m) { return request_optimum_mhz(m, 16); }},
+     [](const StepModel& m) { return request_optimum_mhz(m); }},
     {"H100 sweep: clock of least energy per request, TP2", "h100", "llama-3-70b", 2, "optimum_mhz", 1380, false,
-     [](const StepModel& m) { return request_optimum_mhz(m, 8); }},
+     [](const StepModel& m) { return request_optimum_mhz(m); }},
     {"GreenServe: lowest clock at which prefill reaches 900 W", "gh200-96g", "qwen3-32b", 1, "limit_mhz", 1600, false,
      [](const StepModel& m) { return limit_mhz(m, kPrompts, 0.985); }},
 };
