@@ -74,8 +74,9 @@ constexpr const char* kWhy =
   three constants do better there: 65 % of TDP happens to be these runs' mean. A costlier KV byte was tried: it mends the
   8B (fitted rows 10 to 7 %) and spoils the models not fitted (9 to 12 %), so it is out. J/token also carries the ITL.
 - **DynamoLLM.** The lengths of each class and the engine's version are not stated; ours stand at the class borders with
-  the CPU time of a 2023 engine, and most cells that disagree lie next to one whose verdict changes. Energy per request
-  there has its least at 1.2 to 1.6 GHz with TP2 or TP4; where ours allows a lower clock or another degree, it takes it.
+  the CPU time of a 2023 engine. Most cells that disagree are long prompts at TP4, which ours serves in time, the rest
+  short ones at TP2, which ours does not. Energy per request there has its least at 1.2 to 1.6 GHz with TP2 or TP4;
+  where ours allows a lower clock or fewer GPUs, it takes them.
 
 ## What is assumed, and where it is weak
 
