@@ -62,7 +62,10 @@ TEST(ShippedSpecs, EveryLlmHasAPublishedCountInThisTest) {
   }
 }
 
-TEST(ShippedScenarios, EachLoadsAndEachRecipeSuitsTheA100Ones) {
+/// A recipe with a GPU in its name is for that GPU, every other one for the A100.
+std::string gpu_of_recipe(const std::string& name) { return name.ends_with("-gh200") ? "gh200-96g" : "a100-80g"; }
+
+TEST(ShippedScenarios, EachLoadsAndEachRecipeSuitsThoseOnItsGpu) {
   const auto scenarios = kProject.names(Project::Kind::Scenario);
   EXPECT_GE(scenarios.size(), 5U);
   for (const std::string& name : scenarios) {
@@ -70,8 +73,8 @@ TEST(ShippedScenarios, EachLoadsAndEachRecipeSuitsTheA100Ones) {
     ASSERT_TRUE(scenario) << scenario.error().message();
     EXPECT_EQ(scenario->scenario.name, name);
     EXPECT_FALSE(scenario->scenario.description.empty()) << name;
-    if (scenario->gpus.front().name != "a100-80g") continue;
     for (const std::string& recipe_name : kProject.names(Project::Kind::Recipe)) {
+      if (scenario->gpus.front().name != gpu_of_recipe(recipe_name)) continue;
       const auto recipe = load_recipe(recipe_name, {}, kProject);
       ASSERT_TRUE(recipe) << recipe.error().message();
       EXPECT_EQ(recipe->recipe.name, recipe_name);
