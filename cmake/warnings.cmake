@@ -6,8 +6,8 @@ target_compile_options(wattle_flags INTERFACE
 # __int128 carries exact integer energy and fixed-point time; -Wpedantic would reject the name.
 target_compile_definitions(wattle_flags INTERFACE _GNU_SOURCE)
 # g++ 12 sees overlapping copies in std::string concatenation where there are none (GCC bug 105651).
-# At -O3 it also thinks a default-initialised std::string of a nested aggregate may be uninitialised as an exception unwinds
-# (GCC bug 105562 and its kin). That warning stays on where values are optimised less: dev, asan, tsan.
+# At -O3 it also thinks a default-initialised std::string of a nested aggregate may be uninitialised as an exception unwinds;
+# that warning stays on where values are optimised less: dev, asan, tsan.
 target_compile_options(wattle_flags INTERFACE -Wno-restrict $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
 if(WATTLE_SANITIZE)
   target_compile_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
