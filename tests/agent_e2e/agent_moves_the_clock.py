@@ -5,11 +5,10 @@ import argparse
 import json
 import os
 import signal
-import tempfile
 import time
 import urllib.request
 
-from processes import PATIENCE_S, Processes, eventually, get, metric
+from processes import PATIENCE_S, Processes, eventually, get, metric, scratch
 
 
 class Node(Processes):
@@ -53,7 +52,7 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     parser.add_argument("--nvml", required=True)
     flags = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with scratch() as folder:
         node = Node(flags.wattle, flags.nvml, folder)
         try:
             engine, at = node.engine()

@@ -3,10 +3,9 @@ what it cannot do it refuses, and then changes nothing."""
 import argparse
 import json
 import os
-import tempfile
 import time
 
-from processes import Processes, eventually, get, metric, post
+from processes import Processes, eventually, get, metric, post, scratch
 
 
 def main() -> None:
@@ -14,7 +13,7 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     parser.add_argument("--nvml", required=True)
     flags = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with scratch() as folder:
         node = Processes(flags.wattle, folder)
         try:
             _, engine = node.start("mock-engine", "--gpus", "0", "--die-with-parent")

@@ -3,12 +3,11 @@ NIXL and bootstrap prefill/decode contracts."""
 import argparse
 import http.client
 import json
-import tempfile
 import threading
 import time
 import urllib.parse
 
-from processes import PATIENCE_S, Processes, eventually, get, metric, post
+from processes import PATIENCE_S, Processes, eventually, get, metric, post, scratch
 
 
 def api(url: str) -> None:
@@ -133,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wattle", required=True)
     flags = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with scratch() as folder:
         processes = Processes(flags.wattle, folder)
         try:
             _, at = processes.start("mock-engine", "--die-with-parent")

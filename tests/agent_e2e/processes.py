@@ -1,7 +1,10 @@
 """What the tests of this folder share: processes that say where they listen, and polling instead of sleeping."""
+import contextlib
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -38,6 +41,22 @@ def eventually(what: str, holds) -> None:
             return
         time.sleep(0.02)
     raise AssertionError(f"never: {what}")
+
+
+@contextlib.contextmanager
+def scratch():
+    """A folder in memory for one test. The guardian of an agent that was killed still writes there for a moment, so it is
+    removed until it stays away."""
+    folder = tempfile.mkdtemp(dir="/dev/shm")
+
+    def gone() -> bool:
+        shutil.rmtree(folder, ignore_errors=True)
+        return not os.path.exists(folder)
+
+    try:
+        yield folder
+    finally:
+        eventually(f"{folder} is gone", gone)
 
 
 class Processes:

@@ -6,10 +6,9 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import urllib.request
 
-from processes import PATIENCE_S, Processes, eventually, get
+from processes import PATIENCE_S, Processes, eventually, get, scratch
 
 
 def raw_post(url: str, body: dict, headers: dict[str, str]) -> tuple[int, str]:
@@ -23,7 +22,7 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     parser.add_argument("--nvml", required=True)
     flags = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with scratch() as folder:
         node = Processes(flags.wattle, folder)
         try:
             _, prefill = node.start("mock-engine", "--gpus", "0", "--role", "prefill", "--die-with-parent")

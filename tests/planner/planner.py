@@ -6,13 +6,12 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 
-from processes import PATIENCE_S, Processes, eventually, get, metric
+from processes import PATIENCE_S, Processes, eventually, get, metric, scratch
 
 MODEL = "llama-2-13b"
 
@@ -89,7 +88,7 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     parser.add_argument("--nvml", required=True)
     flags = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with scratch() as folder:
         node = Processes(flags.wattle, folder)
         node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=7,clock_min=210,clock_max=1410"
         try:

@@ -8,10 +8,9 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "agent_e2e"))
-from processes import Processes, eventually, metric
+from processes import Processes, eventually, metric, scratch
 
 LIMIT = 0.05
 CLOCKS = (1005, 1410)
@@ -31,7 +30,7 @@ def main() -> None:
     parser.add_argument("--nvml", required=True)
     parser.add_argument("--truth", required=True)
     flags = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with scratch() as folder:
         node = Processes(flags.wattle, folder)
         try:
             _, at = node.start("mock-engine", "--gpus", "1", "--die-with-parent")
