@@ -21,19 +21,34 @@ void add_engine_flags(CLI::App& command, engine::EngineOptions& o) {
       .add_option("--activation-bytes-per-gpu", o.activation_bytes_per_gpu, "Set aside before KV blocks are counted")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  const auto gap = [&](const char* name, std::optional<Span>& to, const char* what) {
+    command
+        .add_option_function<double>(
+            name, [&to](double ms) { to = Span::from_seconds(ms * 1e-3); }, what)
+        ->check(CLI::Range(0.0, 100.0));
+  };
+  gap("--step-gap-ms", o.step_gap,
+      "The framework's CPU time per step; default: what the GPU's profile was fitted with");
+  gap("--request-gap-ms", o.request_gap, "The same per request of a step");
 }
 
 std::vector<std::string> engine_arguments(const engine::EngineOptions& o) {
-  return {"--max-num-seqs",
-          std::to_string(o.max_num_seqs),
-          "--max-num-batched-tokens",
-          std::to_string(o.max_num_batched_tokens),
-          "--block-size",
-          std::to_string(o.block_size),
-          "--gpu-memory-utilization",
-          fmt::format("{}", o.gpu_memory_utilization),
-          "--activation-bytes-per-gpu",
-          fmt::format("{}", o.activation_bytes_per_gpu)};
+  std::vector<std::string> all{"--max-num-seqs",
+                               std::to_string(o.max_num_seqs),
+                               "--max-num-batched-tokens",
+                               std::to_string(o.max_num_batched_tokens),
+                               "--block-size",
+                               std::to_string(o.block_size),
+                               "--gpu-memory-utilization",
+                               fmt::format("{}", o.gpu_memory_utilization),
+                               "--activation-bytes-per-gpu",
+                               fmt::format("{}", o.activation_bytes_per_gpu)};
+  const auto gap = [&](const char* name, const std::optional<Span>& value) {
+    if (value) all.insert(all.end(), {name, fmt::format("{}", value->millis())});
+  };
+  gap("--step-gap-ms", o.step_gap);
+  gap("--request-gap-ms", o.request_gap);
+  return all;
 }
 
 }  // namespace wattle::apps

@@ -90,6 +90,9 @@ std::vector<Option<engine::EngineOptions>> engine_options() {
       option("max_num_batched_tokens", &E::max_num_batched_tokens, "tokens", {1, 10'000'000},
              "Tokens computed per step (prefill budget)"),
       option("chunked_prefill", &E::chunked_prefill, "Colocated: prompts may be split and share steps with decodes"),
+      option("step_gap_ms", &E::step_gap, "ms", {0, 100},
+             "The serving framework's CPU time per step; none: what the GPU's profile was fitted with"),
+      option("request_gap_ms", &E::request_gap, "ms", {0, 1}, "The same per request of a step"),
   };
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "units/quantity.h"
 #include "units/time.h"
@@ -15,6 +16,9 @@ struct EngineOptions {
   std::int32_t max_num_seqs = 1024;            ///< requests running at once
   std::int32_t max_num_batched_tokens = 8192;  ///< tokens computed per step (prefill budget)
   bool chunked_prefill = true;                 ///< colocated: prompts may be split and share steps with decodes
+  // The serving framework's own time on the CPU, at whatever clock; absent: what the GPU's profile was fitted with.
+  std::optional<Span> step_gap;     ///< per step
+  std::optional<Span> request_gap;  ///< per request of a step
 };
 
 /// KV hand-over between a prefill and a decode instance.

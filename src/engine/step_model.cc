@@ -250,6 +250,8 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   impl->llm = llm;
   impl->tp = tensor_parallel;
   impl->profile = profile;
+  if (options.step_gap) impl->profile.step_gap_s = options.step_gap->seconds();
+  if (options.request_gap) impl->profile.request_gap_s = options.request_gap->seconds();
   impl->blocks = blocks;
   impl->bucket_tokens = std::max<std::int64_t>(1, (blocks * options.block_size + kBuckets - 1) / kBuckets);
   const Operations operations(impl->gpu, impl->llm, tensor_parallel, impl->profile, gpu.clock_max.value());

@@ -190,6 +190,22 @@ TEST(StepModel, kv_blocks_fill_what_weights_leave) {
   EXPECT_EQ(m.kv_blocks(), static_cast<std::int64_t>(expected));
 }
 
+TEST(StepModel, an_engines_own_gaps_replace_the_profiles) {
+  EngineOptions options;
+  options.step_gap = Span::ms(5);
+  options.request_gap = Span::us(20);
+  HardwareProfile without;
+  without.step_gap_s = 0.0;
+  without.request_gap_s = 0.0;
+  const auto slow = StepModel::make(h100(), LlmSpec{}, 1, without, options);
+  ASSERT_TRUE(slow.has_value());
+  const StepShape shape{10, 5000, 0, 0, 0};
+  const std::int64_t fast = model(LlmSpec{}, 1, without).mixed(shape, MegaHertz(1980)).duration;
+  const double added_ns = static_cast<double>(slow->mixed(shape, MegaHertz(1980)).duration - fast) /
+                          static_cast<double>(std::int64_t{1} << kTimeFractionBits);
+  EXPECT_NEAR(added_ns, 5.2e6, 1.0) << "5 ms a step and 20 us for each of ten requests";
+}
+
 TEST(StepModel, decode_attentions_tail_fades_as_the_batch_grows) {
   HardwareProfile profile;
   profile.decode_attention_tail_waves = 0.5;
