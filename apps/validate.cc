@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,8 +10,8 @@
 
 #include "catalog.h"
 #include "commands.h"
-#include "fidelity/page.h"
 #include "locate.h"
+#include "validation.h"
 
 namespace wattle::apps {
 namespace {
@@ -71,11 +72,13 @@ int validate(const ValidateFlags& flags) {
   if (!catalog) return fail(catalog.error());
   const std::string data = flags.data.empty() ? data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
-  const auto all = fidelity::collect(data, *catalog);
+  setenv("WATTLE_DATA", data.c_str(), 1);  // what the evaluations' scenarios read
+  const auto all = validation(data, *catalog, flags.threads);
   if (!all) return fail(all.error());
-  const fidelity::Scores scores = fidelity::score(all->experiments, *catalog, flags.threads, true);
+  const fidelity::Scores& scores = all->scores;
   if (!flags.write.empty()) {
-    if (const int code = write_text(flags.write, fidelity::to_markdown(scores, all->absent)); code != 0) return code;
+    if (const int code = write_text(flags.write, fidelity::to_markdown(scores, all->absent, all->of_runs)); code != 0)
+      return code;
   }
   if (!flags.html.empty()) {
     if (const int code = write_text(flags.html, fidelity::to_html(scores)); code != 0) return code;
@@ -96,6 +99,9 @@ int validate(const ValidateFlags& flags) {
   fmt::print("\n");
   for (const fidelity::Mark& m : fidelity::marks(scores)) {
     fmt::print("{:<42} {:<16} {:>6.1f}%  {}\n", m.name, m.target, 100 * m.value, m.met() ? "met" : "missed");
+  }
+  for (const fidelity::RunMark& m : all->of_runs) {
+    fmt::print("{:<42} {:<16} {:>6.1f}   {}\n", m.name, m.target, m.value, m.met ? "met" : "missed");
   }
   for (const std::string& name : all->absent) fmt::print("not found: {}\n", name);
   return 0;

@@ -7,8 +7,8 @@
 #include "catalog.h"
 #include "config/profile.h"
 #include "fidelity/fit_plan.h"
-#include "fidelity/page.h"
 #include "locate.h"
+#include "validation.h"
 
 namespace wattle::apps {
 namespace {
@@ -17,12 +17,11 @@ TEST(Validation, the_page_is_what_the_data_say) {
   if (data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   const auto catalog = load_catalog(project());
   ASSERT_TRUE(catalog) << catalog.error().message();
-  const auto all = fidelity::collect(data_dir(), *catalog);
+  const auto all = validation(data_dir(), *catalog, 2);
   ASSERT_TRUE(all) << all.error().message();
-  const auto scores = fidelity::score(all->experiments, *catalog, 2, true);
   std::stringstream page;
   page << std::ifstream(std::string(WATTLE_SOURCE_DIR) + "/docs/validation.md").rdbuf();
-  EXPECT_EQ(page.str(), fidelity::to_markdown(scores, all->absent))
+  EXPECT_EQ(page.str(), fidelity::to_markdown(all->scores, all->absent, all->of_runs))
       << "run: wattle validate --write docs/validation.md";
 }
 

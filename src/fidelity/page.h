@@ -20,7 +20,16 @@ struct Mark {
 /// Marks on rows the fit has not seen; those without rows here are left out.
 [[nodiscard]] std::vector<Mark> marks(const Scores& scores);
 
-[[nodiscard]] std::string to_markdown(const Scores& scores, const std::vector<std::string>& absent);
+/// A mark on whole runs, judged elsewhere.
+struct RunMark {
+  std::string name;
+  std::string target;
+  double value = 0.0;
+  bool met = false;
+};
+
+[[nodiscard]] std::string to_markdown(const Scores& scores, const std::vector<std::string>& absent,
+                                      const std::vector<RunMark>& of_runs);
 /// One self-contained page: a scatter plot of simulated against measured per set and quantity.
 [[nodiscard]] std::string to_html(const Scores& scores);
 

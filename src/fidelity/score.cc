@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <thread>
 #include <tuple>
 
@@ -82,17 +84,16 @@ Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog,
       rows[i].push_back(std::move(row));
     }
   });
+  std::vector<ScoredRow> all;
+  for (auto& some : rows) std::ranges::move(some, std::back_inserter(all));
+  return scores_of(std::move(all));
+}
+
+Scores scores_of(std::vector<ScoredRow> rows) {
   Scores scores;
+  scores.infeasible = std::erase_if(rows, [](const ScoredRow& row) { return !std::isfinite(row.error); });
+  scores.rows = std::move(rows);
   std::map<std::tuple<std::string, std::string, bool>, std::vector<const ScoredRow*>> groups;
-  for (auto& some : rows) {
-    for (ScoredRow& row : some) {
-      if (!std::isfinite(row.error)) {
-        ++scores.infeasible;
-        continue;
-      }
-      scores.rows.push_back(std::move(row));
-    }
-  }
   for (const ScoredRow& row : scores.rows) groups[{row.set, row.quantity, row.fitted}].push_back(&row);
   for (const auto& [key, members] : groups) {
     ScoredSet s;

@@ -1,6 +1,6 @@
 #pragma once
 // Experiments under a set of profiles: simulated values, errors, and errors grouped by set and quantity.
-#include <map>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,9 +15,9 @@ struct ScoredRow {
   std::string quantity;
   double measured = 0.0;
   double simulated = 0.0;
-  double error = 0.0;      ///< simulated / measured - 1
-  double mfu_error = 0.0;  ///< of the rival power models; NaN for other quantities
-  double constants_error = 0.0;
+  double error = 0.0;  ///< simulated / measured - 1; of a percentage: the difference, 0.01 per point
+  double mfu_error = std::numeric_limits<double>::quiet_NaN();  ///< of the rival power models; NaN: no power
+  double constants_error = std::numeric_limits<double>::quiet_NaN();
   bool fitted = false;
   bool extrapolated = false;  ///< asks for something outside what the profile was fitted on
 };
@@ -41,5 +41,8 @@ struct Scores {
 /// Runs every experiment whose GPU has a profile, on `threads` threads; the result does not depend on their number.
 [[nodiscard]] Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog, unsigned threads,
                            bool rivals);
+
+/// Rows grouped by set, quantity and whether they were fitted. Rows without a finite error count as infeasible.
+[[nodiscard]] Scores scores_of(std::vector<ScoredRow> rows);
 
 }  // namespace wattle::fidelity
