@@ -1,11 +1,8 @@
 // `wattle up`: the whole house on one machine. Real processes (mock engines, agent, gateway) speak their real protocols
 // over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -13,13 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "admin_call.h"
 #include "base/file.h"
-#include "child.h"
 #include "commands.h"
 #include "compose.h"
-#include "engine_flags.h"
-#include "fake_nvml/virtual_gpu.h"
+#include "house.h"
 #include "journal/run_directory.h"
 #include "live/clock.h"
 #include "live/gpu/nvml.h"
@@ -27,6 +21,7 @@
 #include "locate.h"
 #include "saturation.h"
 #include "simulate.h"
+#include "tally.h"
 
 namespace wattle::apps {
 
@@ -98,324 +93,6 @@ Result<Simulated> simulate_same(const config::LoadedScenario& scenario, const st
   return Simulated{std::move(result.summary), baseline.cumulative()};
 }
 
-struct Engine {
-  std::string url;
-  std::string fpm;
-  Role role = Role::Colocated;
-  std::vector<std::string> gpus;
-};
-
-const char* role_name(Role role) {
-  return role == Role::Prefill ? "prefill" : role == Role::Decode ? "decode" : "colocated";
-}
-
-std::string number(double value) { return fmt::format("{}", value); }
-
-/// Whether GET /health at "http://127.0.0.1:PORT" says 200: the gateway knows a live engine of each role.
-bool healthy(const std::string& url) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(url.substr(url.rfind(':') + 1).c_str())));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::array<char, 16> answer{};
-  constexpr std::string_view kRequest = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  const bool answered = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-                        send(fd, kRequest.data(), kRequest.size(), MSG_NOSIGNAL) > 0 &&
-                        recv(fd, answer.data(), answer.size() - 1, MSG_WAITALL) > 0;
-  if (fd >= 0) close(fd);
-  return answered && std::string_view(answer.data()).starts_with("HTTP/1.1 200");
-}
-
-/// The fleet, its processes and their files; ends and removes them when it goes.
-class House {
- public:
-  explicit House(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  ~House() {
-    end();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  House(const House&) = delete;
-  House& operator=(const House&) = delete;
-
-  /// Front to back: no new requests, then nobody to change clocks, then the engines.
-  void end() {
-    while (!children_.empty()) {
-      children_.back().stop(Span::s(5));
-      children_.pop_back();
-    }
-  }
-  /// `scales`: engines come and go under a planner, each in its own place.
-  Result<void> build(const config::LoadedScenario& loaded, const std::vector<config::Override>& recipe_overrides,
-                     const UpFlags& flags, bool scales);
-  /// Which of engines() run now; all of them in a house without a planner.
-  [[nodiscard]] std::vector<bool> running();
-  [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
-  [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
-  [[nodiscard]] const std::vector<Engine>& engines() const { return engines_; }
-  [[nodiscard]] const Child* dead() {
-    for (auto& child : children_) {
-      if (!child.running()) return &child;
-    }
-    return nullptr;
-  }
-
- private:
-  Result<std::string> launch(const std::string& name, const std::vector<std::string>& arguments) {
-    auto child = Child::start(name, arguments, (folder_ / (name + ".log")).string());
-    if (!child) return std::unexpected(child.error());
-    children_.push_back(std::move(*child));
-    return children_.back().first_line(Span::s(20));
-  }
-
-  std::filesystem::path folder_;
-  std::vector<Child> children_;
-  std::vector<Engine> engines_;
-  std::string gateway_url_;
-  std::string admin_url_;
-  std::string planner_url_;  ///< empty: no planner
-  std::unique_ptr<AdminCaller> caller_;
-};
-
-std::vector<bool> House::running() {
-  std::vector<bool> result(engines_.size(), planner_url_.empty());
-  if (planner_url_.empty()) return result;
-  const auto answer = caller_->call(planner_url_, "GET", "/fleet");
-  const auto fleet = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
-  if (!fleet.is_object()) return result;
-  for (const auto& engine : fleet.value("engines", nlohmann::json::array())) {
-    for (std::size_t i = 0; i < engines_.size(); ++i) {
-      if (engine.value("gpus", std::vector<std::string>{}) == engines_[i].gpus) result[i] = true;
-    }
-  }
-  return result;
-}
-
-/// A port of ours nobody listens at just now: whoever is started there later finds it free, as good as always.
-Result<std::string> free_endpoint() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool bound = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  if (fd >= 0) close(fd);
-  if (!bound) return external_failure("127.0.0.1", "no free port for an engine's metrics");
-  return fmt::format("tcp://127.0.0.1:{}", ntohs(address.sin_port));
-}
-
-Result<void> House::build(const config::LoadedScenario& loaded, const std::vector<config::Override>& recipe_overrides,
-                          const UpFlags& flags, bool scales) {
-  const auto& scenario = loaded.scenario;
-  std::filesystem::create_directories(folder_);
-  std::int32_t gpus = 0;
-  // Where a planner starts engines, each shape has at least one place.
-  const auto places = [scales](const config::PoolOptions& pool) {
-    return scales ? std::max(pool.count, 1) : pool.count;
-  };
-  for (const auto& pool : scenario.pools) gpus += places(pool) * pool.tensor_parallel;
-  const auto& gpu = loaded.gpus.front();
-  for (const auto& other : loaded.gpus) {
-    if (other.name != gpu.name) {
-      return bad_input(scenario.file, "wattle up emulates one kind of GPU; this fleet has " + gpu.name + " and " +
-                                          other.name + " (wattle sim runs it)");
-    }
-  }
-  if (gpus > fake::kMaxGpus) {
-    return bad_input(scenario.file, fmt::format("wattle up emulates at most {} GPUs; this fleet has {} (wattle sim "
-                                                "runs it)",
-                                                fake::kMaxGpus, gpus));
-  }
-  // Children find the virtual GPUs through this variable, as they would find real ones through the driver.
-  const auto board = fmt::format(
-      "{},count={},name={},clock_min={},clock_max={},power_limit_w={:.0f},call_ms={},transition_ms={}",
-      (folder_ / "gpus").string(), gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
-      scenario.clock_delays.call.ns() / 1'000'000, scenario.clock_delays.transition.ns() / 1'000'000);
-  setenv(fake::kBoardVariable, board.c_str(), 1);
-
-  const auto engine = engine_arguments(scenario.engine);
-  std::int32_t next_gpu = 0;
-  std::vector<std::string> slots;
-  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
-    const auto& pool = scenario.pools[p];
-    for (std::int32_t i = 0; i < places(pool); ++i) {
-      Engine made;
-      made.role = pool.role;
-      for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(next_gpu++));
-      if (scales) {
-        auto endpoint = free_endpoint();
-        if (!endpoint) return std::unexpected(endpoint.error());
-        made.fpm = *endpoint;
-        slots.insert(slots.end(), {"--slot", fmt::format("{}={}@{}", p, fmt::join(made.gpus, ","), made.fpm)});
-        engines_.push_back(std::move(made));
-        continue;
-      }
-      const auto name = fmt::format("{}-{}", role_name(pool.role), engines_.size());
-      std::vector<std::string> mock{"mock-engine",
-                                    "--json",
-                                    "--gpu",
-                                    pool.gpu,
-                                    "--llm",
-                                    scenario.llm,
-                                    "--role",
-                                    role_name(pool.role),
-                                    "--tp",
-                                    std::to_string(pool.tensor_parallel),
-                                    "--gpus",
-                                    fmt::format("{}", fmt::join(made.gpus, ",")),
-                                    "--id",
-                                    name,
-                                    "--link-bytes-per-s",
-                                    number(scenario.link.bandwidth_bytes_per_s),
-                                    "--link-latency-ms",
-                                    number(scenario.link.latency.millis())};
-      mock.insert(mock.end(), engine.begin(), engine.end());
-      const auto line = launch(name, mock);
-      if (!line) return std::unexpected(line.error());
-      const auto json = nlohmann::json::parse(*line, nullptr, false);
-      if (json.is_discarded()) return external_failure(name, "said '" + *line + "' instead of where it listens");
-      made.url = json.value("url", "");
-      made.fpm = json.value("fpm", "");
-      engines_.push_back(std::move(made));
-    }
-  }
-
-  std::vector<std::string> fleet{"--recipe", flags.recipe, "--gpu", scenario.pools.front().gpu, "--llm", scenario.llm};
-  fleet.insert(fleet.end(), engine.begin(), engine.end());
-  for (const auto& override : recipe_overrides) {
-    fleet.insert(fleet.end(), {"--set", fmt::format("{}={}", override.key, override.text)});
-  }
-  std::vector<std::string> agent{
-      "agent", "--json", "--nvml", WATTLE_FAKE_NVML_LIBRARY, "--state", (folder_ / "agent-locks").string()};
-  std::vector<std::string> gateway{"gateway",
-                                   "--json",
-                                   "--pd-contract",
-                                   flags.contract,
-                                   "--listen",
-                                   fmt::format("127.0.0.1:{}", flags.port),
-                                   "--admin",
-                                   fmt::format("127.0.0.1:{}", flags.admin_port),
-                                   "--model",
-                                   scenario.llm,
-                                   "--threads",
-                                   "2",
-                                   "--default-max-tokens",
-                                   std::to_string(scenario.workload.max_output_tokens),
-                                   "--seed",
-                                   std::to_string(scenario.seed)};
-  agent.insert(agent.end(), fleet.begin(), fleet.end());
-  gateway.insert(gateway.end(), fleet.begin(), fleet.end());
-  if (scenario.slo.ttft) {
-    agent.insert(agent.end(), {"--ttft-ms", number(scenario.slo.ttft->millis())});
-    gateway.insert(gateway.end(), {"--ttft-slo-ms", number(scenario.slo.ttft->millis())});
-  }
-  if (scenario.slo.itl) {
-    agent.insert(agent.end(), {"--itl-ms", number(scenario.slo.itl->millis())});
-    gateway.insert(gateway.end(), {"--itl-slo-ms", number(scenario.slo.itl->millis())});
-  }
-  if (scenario.slo.tbt) gateway.insert(gateway.end(), {"--tbt-slo-ms", number(scenario.slo.tbt->millis())});
-  if (scenario.slo.e2e) gateway.insert(gateway.end(), {"--e2e-slo-ms", number(scenario.slo.e2e->millis())});
-  for (const auto& made : engines_) {
-    agent.insert(agent.end(),
-                 {"--engine", fmt::format("{}={}@{}", made.fpm, fmt::join(made.gpus, ","), role_name(made.role))});
-    if (scales) continue;  // the planner tells the gateway of its engines
-    gateway.insert(gateway.end(),
-                   {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", made.url, role_name(made.role), made.fpm,
-                                            made.gpus.size(), made.url.substr(made.url.rfind(':') + 1))});
-  }
-  const auto agent_line = launch("agent", agent);
-  if (!agent_line) return std::unexpected(agent_line.error());
-  const auto agent_json = nlohmann::json::parse(*agent_line, nullptr, false);
-  if (agent_json.is_discarded()) {
-    return external_failure("agent", "said '" + *agent_line + "' instead of where it listens");
-  }
-  gateway.insert(gateway.end(), {"--agent", agent_json.value("admin", ""), "--name", scenario.name,
-                                 "--carbon-g-per-kwh", number(scenario.carbon_intensity.value())});
-  if (!flags.out.empty()) gateway.insert(gateway.end(), {"--journal", std::filesystem::absolute(flags.out).string()});
-  const auto line = launch("gateway", gateway);
-  if (!line) return std::unexpected(line.error());
-  const auto json = nlohmann::json::parse(*line, nullptr, false);
-  if (json.is_discarded()) return external_failure("gateway", "said '" + *line + "' instead of where it listens");
-  gateway_url_ = json.value("url", "");
-  admin_url_ = json.value("admin", "");
-  if (scales) {
-    std::vector<std::string> planner{"planner",   flags.config, "--json", "--recipe",      flags.recipe,
-                                     "--gateway", admin_url_,   "--logs", folder_.string()};
-    planner.insert(planner.end(), slots.begin(), slots.end());
-    for (const auto& text : flags.set) planner.insert(planner.end(), {"--set", text});
-    const auto planner_line = launch("planner", planner);
-    if (!planner_line) return std::unexpected(planner_line.error());
-    const auto planner_json = nlohmann::json::parse(*planner_line, nullptr, false);
-    if (planner_json.is_discarded()) {
-      return external_failure("planner", "said '" + *planner_line + "' instead of where it listens");
-    }
-    planner_url_ = planner_json.value("admin", "");
-    caller_ = std::make_unique<AdminCaller>();
-  }
-  for (int tries = 0; !healthy(gateway_url_); ++tries) {
-    if (tries == 100) return external_failure("gateway", "found no live engine of each role within 10 s");
-    usleep(100'000);
-  }
-  return {};
-}
-
-/// What the virtual GPUs' own counters say.
-struct Meters {
-  double power_w = 0.0;  ///< of those whose engine runs
-  std::vector<double> energy_j;
-  std::vector<Milliwatts> powers;
-  std::vector<std::int32_t> clocks_mhz;
-};
-
-/// Sums up what the GPUs of running engines drew; of the others nothing is ours.
-class Tally {
- public:
-  Tally(const std::vector<live::Gpu>& gpus, House& house) : gpus_(gpus), house_(house), begin_(live::steady_now()) {
-    last_at_ = begin_;
-    look();
-    energy_j_ = gpu_seconds_ = 0.0;
-  }
-  const Meters& look() {
-    const auto before = std::exchange(running_, house_.running());
-    const auto last = std::exchange(meters_, {}).energy_j;
-    const Instant now = live::steady_now();
-    const double seconds = (now - last_at_).seconds();
-    last_at_ = now;
-    std::size_t g = 0;
-    for (std::size_t i = 0; i < running_.size(); ++i) {
-      // One that came or went since the last look is counted for all of that time.
-      const bool ours = running_[i] || (i < before.size() && before[i]);
-      for (std::size_t k = 0; k < house_.engines()[i].gpus.size() && g < gpus_.size(); ++k, ++g) {
-        meters_.energy_j.push_back(static_cast<double>(gpus_[g].energy_counter_mj().value) * 1e-3);
-        meters_.powers.push_back(gpus_[g].power().value);
-        meters_.clocks_mhz.push_back(running_[i] ? gpus_[g].sm_clock().value.value() : 0);
-        if (running_[i]) meters_.power_w += to_watts(meters_.powers.back()).value();
-        if (!ours || g >= last.size()) continue;
-        energy_j_ += meters_.energy_j[g] - last[g];
-        gpu_seconds_ += seconds;
-      }
-    }
-    return meters_;
-  }
-  [[nodiscard]] double energy_j() const { return energy_j_; }
-  [[nodiscard]] double mean_gpus() const {
-    const double seconds = (last_at_ - begin_).seconds();
-    return seconds > 0.0 ? gpu_seconds_ / seconds : 0.0;
-  }
-
- private:
-  const std::vector<live::Gpu>& gpus_;
-  House& house_;
-  Instant begin_;
-  Instant last_at_;
-  std::vector<bool> running_;
-  Meters meters_;
-  double energy_j_ = 0.0;
-  double gpu_seconds_ = 0.0;
-};
-
 /// Share of the requests that are over which met it; the summary counts those still on their way as misses.
 double of_those_over(double share_of_arrived, const journal::RequestCounts& counts) {
   const auto over = counts.arrived - counts.in_flight;
@@ -476,8 +153,17 @@ Result<int> up(const UpFlags& flags) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   House house(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
-  if (auto built = house.build(*loaded, overrides->recipe, flags, scales); !built)
-    return std::unexpected(built.error());
+  const HousePlan plan{.scenario = *loaded,
+                       .config = flags.config,
+                       .recipe = flags.recipe,
+                       .recipe_overrides = overrides->recipe,
+                       .set = flags.set,
+                       .contract = flags.contract,
+                       .journal = flags.out,
+                       .port = flags.port,
+                       .admin_port = flags.admin_port,
+                       .scales = scales};
+  if (auto built = house.build(plan); !built) return std::unexpected(built.error());
 
   const auto nvml = live::Nvml::open(WATTLE_FAKE_NVML_LIBRARY);
   if (!nvml) return std::unexpected(nvml.error());
