@@ -29,7 +29,8 @@ struct ValidateFlags {
 
 ordered_json number(double v) { return std::isfinite(v) ? ordered_json(v) : ordered_json(nullptr); }
 
-ordered_json to_json(const fidelity::Scores& scores, const std::vector<std::string>& absent) {
+ordered_json to_json(const Validation& all) {
+  const fidelity::Scores& scores = all.scores;
   ordered_json sets = ordered_json::array();
   for (const fidelity::ScoredSet& s : scores.sets) {
     ordered_json set{{"set", s.set}, {"quantity", s.quantity}, {"rows", s.rows},     {"mape", s.mape},
@@ -52,8 +53,11 @@ ordered_json to_json(const fidelity::Scores& scores, const std::vector<std::stri
   for (const fidelity::Mark& m : fidelity::marks(scores)) {
     marks.push_back({{"name", m.name}, {"target", m.target}, {"value", m.value}, {"rows", m.rows}, {"met", m.met()}});
   }
+  for (const fidelity::RunMark& m : all.of_runs) {
+    marks.push_back({{"name", m.name}, {"target", m.target}, {"value", number(m.value)}, {"met", m.met}});
+  }
   return {{"sets", std::move(sets)},
-          {"absent", absent},
+          {"absent", all.absent},
           {"worst", std::move(worst)},
           {"marks", std::move(marks)},
           {"infeasible", scores.infeasible}};
@@ -87,7 +91,7 @@ int validate(const ValidateFlags& flags) {
     if (const int code = write_text(flags.rows, fidelity::to_csv(scores)); code != 0) return code;
   }
   if (flags.json) {
-    fmt::print("{}\n", to_json(scores, all->absent).dump());
+    fmt::print("{}\n", to_json(*all).dump());
     return 0;
   }
   fmt::print("{:<44} {:<18} {:<12} {:>5} {:>7} {:>7} {:>7} {:>7}\n", "set", "quantity", "", "rows", "MAPE", "median",

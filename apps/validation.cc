@@ -16,11 +16,11 @@ struct WholeRuns {
   std::string_view section;
   const char* set;
   const char* gpu;
-  const char* needs;  ///< under the data folder
+  const char* needs;  ///< a file under the data folder
 };
 constexpr auto kWholeRuns = std::to_array<WholeRuns>({
-    {"voltanallm", "main", "VoltanaLLM/whole-runs", "a100-80g", "VoltanaLLM"},
-    {"throttllem", "saturation", "throttLL'eM/table-II", "a100-40g", "azure-llm-2023"},
+    {"voltanallm", "main", "VoltanaLLM/whole-runs", "a100-80g", "VoltanaLLM/paper_main_result_digitised.csv"},
+    {"throttllem", "saturation", "throttLL'eM/table-II", "a100-40g", "azure-llm-2023/AzureLLMInferenceTrace_conv.csv"},
 });
 
 bool percentage(const reproduce::Row& row) { return row.unit == "%"; }
