@@ -49,7 +49,7 @@ Result<reproduce::Section> make(const WholeRuns& of) {
   for (const auto& evaluation : {reproduce::voltanallm(), reproduce::throttllem_evaluation()}) {
     if (evaluation.system != of.system) continue;
     const auto found = std::ranges::find(evaluation.sections, of.section, &reproduce::SectionMaker::name);
-    if (found != evaluation.sections.end()) return found->make();
+    if (found != evaluation.sections.end()) return found->make(reproduce::kRunSeconds);
   }
   return bad_input(std::string(of.section), "no section of that name");
 }

@@ -17,6 +17,7 @@ struct ReproduceFlags {
   std::string system;
   std::vector<std::string> sections;
   std::string output;
+  double seconds = reproduce::kRunSeconds;
   bool json = false;
 };
 
@@ -54,7 +55,7 @@ int run(const ReproduceFlags& flags) {
       {"system", flags.system}, {"rows", nlohmann::json::array()}, {"marks", nlohmann::json::array()}};
   std::vector<reproduce::Section> made;
   for (const auto* maker : chosen) {
-    auto section = maker->make();
+    auto section = maker->make(flags.seconds);
     if (!section) return fail(section.error());
     if (flags.json) {
       append(*section, object);
@@ -86,6 +87,11 @@ void add_reproduce(CLI::App& app, int& exit_code) {
   command->add_option("system", flags->system, names(evaluations(), &reproduce::Evaluation::system))->required();
   command->add_option("--section", flags->sections, sections_help());
   command->add_option("-o,--output", flags->output, "write an HTML page with plots there, too");
+  command
+      ->add_option("--seconds", flags->seconds,
+                   "requests arrive for so long (voltanallm, greenserve: all sections but main and ecopred)")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

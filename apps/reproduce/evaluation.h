@@ -55,8 +55,18 @@ struct Section {
 struct SectionMaker {
   std::string_view name;
   std::string_view what;
-  Result<Section> (*make)();
+  /// Of runs in which requests arrive for `seconds`; sections of fixed length leave it aside (`fixed`).
+  Result<Section> (*make)(double seconds);
 };
+
+/// A section whose runs have the length they have.
+template <Result<Section> (*Make)()>
+Result<Section> fixed(double) {
+  return Make();
+}
+
+/// Requests arrive for this long unless the command line says otherwise.
+inline constexpr double kRunSeconds = 120.0;
 
 /// The evaluation of one system; each is defined in its own file.
 struct Evaluation {

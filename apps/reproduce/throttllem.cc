@@ -54,17 +54,18 @@ double percent_saved(double ours, double baseline) { return 100.0 * (1.0 - ours 
 
 Evaluation throttllem_evaluation() {
   static constexpr auto kSections = std::to_array<SectionMaker>({
-      {"sweet-spot", "Figure 2: one batch at every clock", &throttllem::sweet_spot},
-      {"saturation", "Table II: maximum load and objective of each engine", &throttllem::saturation},
-      {"model", "Table III: the performance model's errors", &throttllem::model},
-      {"projection", "Figure 7: projected batch and KV cache against what happened", &throttllem::projection},
-      {"throttling", "Figures 8 and 9: five engines, three error levels, without autoscaling", &throttllem::throttling},
-      {"lengths", "ours: every length predictor", &throttllem::lengths},
-      {"autoscaling", "Figures 10 and 12: engines of one, two and four GPUs", &throttllem::autoscaling},
-      {"runtime", "Figure 11: rate, engines, clock, power and latency over time", &throttllem::runtime},
-      {"load-sweep", "Figure 13: 10 to 100 % of the load", &throttllem::load_sweep},
-      {"retail", "Figure 14: against a ReTail-like baseline", &throttllem::retail},
-      {"mixtral", "Figure 15: Mixtral 8x7B on eight A10G", &throttllem::mixtral},
+      {"sweet-spot", "Figure 2: one batch at every clock", &fixed<&throttllem::sweet_spot>},
+      {"saturation", "Table II: maximum load and objective of each engine", &fixed<&throttllem::saturation>},
+      {"model", "Table III: the performance model's errors", &fixed<&throttllem::model>},
+      {"projection", "Figure 7: projected batch and KV cache against what happened", &fixed<&throttllem::projection>},
+      {"throttling", "Figures 8 and 9: five engines, three error levels, without autoscaling",
+       &fixed<&throttllem::throttling>},
+      {"lengths", "ours: every length predictor", &fixed<&throttllem::lengths>},
+      {"autoscaling", "Figures 10 and 12: engines of one, two and four GPUs", &fixed<&throttllem::autoscaling>},
+      {"runtime", "Figure 11: rate, engines, clock, power and latency over time", &fixed<&throttllem::runtime>},
+      {"load-sweep", "Figure 13: 10 to 100 % of the load", &fixed<&throttllem::load_sweep>},
+      {"retail", "Figure 14: against a ReTail-like baseline", &fixed<&throttllem::retail>},
+      {"mixtral", "Figure 15: Mixtral 8x7B on eight A10G", &fixed<&throttllem::mixtral>},
   });
   return {"throttllem", kSections};
 }

@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "locate.h"
+#include "reproduce/voltanallm_runs.h"
 
 namespace wattle::apps::reproduce {
 
@@ -28,18 +31,56 @@ Result<config::LoadedScenario> published_scenario(const PublishedModel& model, c
   return config::load_scenario("voltanallm-2p2d", *overrides, project());
 }
 
+namespace {
+
+template <const System& Of, Result<Section> (*Make)(const System&, double)>
+Result<Section> of(double seconds) {
+  return Make(Of, seconds);
+}
+
+/// Analyses of both systems' recipes.
+template <const System& Of>
+constexpr std::array<SectionMaker, 6> analyses() {
+  return {{
+      {"ablation", "EcoFreq alone against EcoFreq with EcoRoute, by phase", &of<Of, &ablation>},
+      {"slo", "objectives of 400/40, 600/60 and 800/80 ms", &of<Of, &slo_profiles>},
+      {"levels", "two against five clocks", &of<Of, &levels>},
+      {"window", "a clock at every iteration, or every 0.5 to 5 s", &of<Of, &windows>},
+      {"swing", "prefill and decode demand swinging over five minutes", &of<Of, &swing>},
+      {"watchdog", "ours: the overrun watchdog's effect", &of<Of, &watchdog>},
+  }};
+}
+
+/// Where the boosted predictor would change little and cost minutes.
+constexpr std::array kMore{
+    SectionMaker{"border", "two decode instances around a batch border, with and without EcoRoute",
+                 &of<kVoltana, &border>},
+    SectionMaker{"gh200", "a second GPU", &of<kVoltana, &gh200>},
+    SectionMaker{"routing", "EcoRoute's readings, tile-aware, round-robin", &of<kVoltana, &routings>},
+};
+
+constexpr SectionMaker kMain{"main", "energy and attainment of three models against rate", &fixed<&voltanallm_main>};
+constexpr SectionMaker kEcoPred{"ecopred", "errors of the latency predictors, offline and online",
+                                &fixed<&ecopred_errors>};
+
+template <std::size_t N, std::size_t M>
+constexpr std::array<SectionMaker, N + M> joined(const std::array<SectionMaker, N>& a,
+                                                 const std::array<SectionMaker, M>& b) {
+  std::array<SectionMaker, N + M> all{};
+  std::ranges::copy(a, all.begin());
+  std::ranges::copy(b, all.begin() + N);
+  return all;
+}
+
+}  // namespace
+
 Evaluation voltanallm() {
-  static constexpr auto kSections = std::to_array<SectionMaker>({
-      {"main", "energy and attainment of three models against rate", &voltanallm_main},
-      {"ecopred", "errors of the latency predictors, offline and online", &ecopred_errors},
-  });
+  static constexpr auto kSections = joined(joined(std::array{kMain, kEcoPred}, analyses<kVoltana>()), kMore);
   return {"voltanallm", kSections};
 }
 
 Evaluation greenserve() {
-  static constexpr auto kSections = std::to_array<SectionMaker>({
-      {"ecopred", "errors of the latency predictors, offline and online", &ecopred_errors},
-  });
+  static constexpr auto kSections = joined(std::array{kEcoPred}, analyses<kGreenServe>());
   return {"greenserve", kSections};
 }
 

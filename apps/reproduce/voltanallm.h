@@ -36,11 +36,8 @@ inline constexpr auto kLengths = std::to_array<PublishedLengths>({
     {"LMSYS", "lmsys", 78, 133, 175, 166},
 });
 
-/// Requests arrive for this long.
-inline constexpr double kRunSeconds = 120.0;
-
-/// The papers' 2P2D scenario with this model, these lengths and `rate` requests/s. `more`: further overrides,
-/// key=value.
+/// The papers' 2P2D scenario with this model, these lengths and `rate` requests/s, which arrive for kRunSeconds.
+/// `more`: further overrides, key=value.
 [[nodiscard]] Result<config::LoadedScenario> published_scenario(const PublishedModel& model,
                                                                 const PublishedLengths& lengths, std::int64_t rate,
                                                                 const std::vector<std::string>& more = {});
