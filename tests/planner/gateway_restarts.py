@@ -1,0 +1,54 @@
+"""A gateway that dies and comes back at the same address knows no engine: the planner announces its engines again."""
+import argparse
+import json
+import os
+import signal
+import subprocess
+
+from planner import MODEL, Clients, free_endpoint
+from processes import PATIENCE_S, Processes, eventually, get, scratch
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    flags = parser.parse_args()
+    with scratch() as folder:
+        node = Processes(flags.wattle, folder)
+        node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=1,clock_min=210,clock_max=1410"
+
+        def gateway(listen: str, admin: str) -> tuple[subprocess.Popen, str, str]:
+            process = subprocess.Popen([flags.wattle, "gateway", "--listen", listen, "--admin", admin, "--model", MODEL],
+                                       stdout=subprocess.PIPE, text=True, env=node.env)
+            node.running.append(process)
+            line = process.stdout.readline()
+            return process, line.split("listening on ")[1].split(",")[0], line.split("admin on ")[1].split(",")[0]
+
+        try:
+            first, url, admin = gateway("127.0.0.1:0", "127.0.0.1:0")
+            sets = [word for key in ("fleet.0.count=1", "fleet.1.count=0", "fleet.2.count=0", "scaling.period_s=0.5",
+                                     "fleet.0.max_load_per_s=50", "fleet.1.max_load_per_s=100",
+                                     "fleet.2.max_load_per_s=200") for word in ("--set", key)]
+            _, at = node.start("planner", "throttllem-llama2-13b-autoscale", "--recipe", "triton-autoscale", "--gateway",
+                               admin, "--slot", f"0=0@{free_endpoint()}", *sets, "--logs", folder)
+            engine = lambda: json.loads(get(at["admin"] + "/fleet"))["engines"][0]
+            before = engine()
+            clients = Clients(url)
+            clients.send()
+            assert clients.count(200) == 1, clients.answers
+
+            first.send_signal(signal.SIGKILL)
+            first.wait(PATIENCE_S)
+            node.running.remove(first)
+            gateway(url.removeprefix("http://"), admin.removeprefix("http://"))
+            ready = lambda: [w["status"] for w in json.loads(get(admin + "/workers"))["workers"]] == ["ready"]
+            eventually("the new gateway has the engine", ready)
+            clients.send()
+            assert clients.count(200) == 2, clients.answers
+            assert engine()["pid"] == before["pid"], "the engine served on; nobody started another"
+        finally:
+            node.end()
+
+
+if __name__ == "__main__":
+    main()
