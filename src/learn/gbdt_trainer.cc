@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -288,8 +289,17 @@ predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const Laten
 
 Result<std::string> train_rates(std::span<const EngineStep> samples, const RateTraining& training) {
   Rows rows{4, {}, {}, {}};
+  const auto counts = [](const predict::StepSample& s) {
+    return s.duration > Span() && s.shape.decode_requests > 0 && s.shape.prefill_tokens == 0;
+  };
+  // Every engine size counts alike: a large one fills ten times the cache of a small one, in as many more measurements,
+  // and would leave it a few of the bins and none of the attention.
+  std::map<std::int32_t, std::int64_t> of_size;
+  for (const auto& [tensor_parallel, s] : samples) of_size[tensor_parallel] += counts(s) ? 1 : 0;
   for (const auto& [tensor_parallel, s] : samples) {
-    if (s.duration <= Span() || s.shape.decode_requests <= 0 || s.shape.prefill_tokens > 0) continue;
+    if (!counts(s)) continue;
+    rows.weight.push_back(
+        static_cast<float>(static_cast<double>(samples.size()) / static_cast<double>(of_size[tensor_parallel])));
     rows.x.insert(rows.x.end(), {static_cast<float>(s.clock.value()), static_cast<float>(s.shape.decode_requests),
                                  static_cast<float>(s.shape.decode_kv_tokens), static_cast<float>(tensor_parallel)});
     rows.y.push_back(static_cast<float>(1.0 / s.duration.seconds()));
