@@ -88,6 +88,10 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   one.scenario.workload.duration = Span::max();
   one.scenario.peak_load = one.scenario.trough_load = 0.0;
   one.scenario.workload.peak_rate_per_s = one.scenario.workload.trough_rate_per_s = 0.0;
+  if (!loaded.scenario.load_lengths.empty()) {
+    one.scenario.workload.trace.clear();
+    one.scenario.workload.synthetic = loaded.scenario.load_lengths;
+  }
   auto whole = prepare_run(one, config::LoadedRecipe{}, data_dir);
   if (!whole) return std::unexpected(whole.error());
   std::vector<workload::TraceRow> rows;
@@ -101,7 +105,8 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   const auto alone = prober.e2e_p99(kLoneRate);
   if (!alone) return std::unexpected(alone.error());
   MaxLoad found;
-  const auto& stated = options.e2e ? options.e2e : loaded.scenario.slo.e2e;
+  const auto& of_pool = loaded.scenario.pools[pool].max_load_e2e;
+  const auto& stated = options.e2e ? options.e2e : of_pool ? of_pool : loaded.scenario.slo.e2e;
   found.e2e_objective = stated.value_or(*alone * 2);
   if (*alone > found.e2e_objective) {
     return bad_input(loaded.origins.of("slo.e2e_ms"),

@@ -44,6 +44,17 @@ TEST(MaxLoad, ObjectiveDefaultsToTheScenariosThenToTwiceALoneRequests) {
   EXPECT_LE(knee.e2e_p99, knee.e2e_objective);
 }
 
+TEST(MaxLoad, APoolMayHaveItsOwnObjectiveAndOtherLengths) {
+  auto tp4 = engine(4);
+  const MaxLoad own = measured(tp4, {});
+  tp4.scenario.pools.front().max_load_e2e = *tp4.scenario.slo.e2e / 2;
+  const MaxLoad tight = measured(tp4, {});
+  EXPECT_EQ(tight.e2e_objective, *tp4.scenario.slo.e2e / 2);
+  EXPECT_LT(tight.rate_per_s, own.rate_per_s);
+  tp4.scenario.load_lengths = "mlperf-openorca";
+  EXPECT_GT(measured(tp4, {}).rate_per_s, tight.rate_per_s) << "a sixth of the prompt tokens";
+}
+
 TEST(MaxLoad, RefusesWhatNoLoadMeetsAndRolesWithoutOne) {
   auto tp1 = engine(1);
   MaxLoadOptions options;

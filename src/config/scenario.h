@@ -1,6 +1,7 @@
 #pragma once
 // What a scenario file says: hardware, workload, objectives. Which policies run is the recipe's business.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct PoolOptions {
   double weight = 1.0;
   double activation_bytes_per_gpu = 0.0;  ///< instead of the engine's; 0 = the engine's
   double max_load_per_s = 0.0;            ///< what one instance carries (apps/saturation.h); 0 = measured
+  std::optional<Span> max_load_e2e;       ///< p99 of E2E latency it is measured against; absent = slo.e2e
 };
 
 /// What it takes to start an instance while others serve.
@@ -43,6 +45,8 @@ struct Scenario {
   std::string workload_fallback;  ///< workload.synthetic to use when the trace file is absent; empty = an error
   double peak_load = 0.0;    ///< workload.peak_rate_per_s as a share of the largest pool's max_load_per_s; 0 = unset
   double trough_load = 0.0;  ///< likewise workload.trough_rate_per_s
+  std::string
+      load_lengths;  ///< workload.synthetic whose lengths max_load_per_s is measured with; empty = the workload's
   SpawnOptions spawn;
   Slo slo;
   GramsPerKwh carbon_intensity{400.0};

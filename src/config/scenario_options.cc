@@ -51,9 +51,11 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
              "Length of the replayed slice, in the trace's own time; none: to the end"),
       option("max_prompt_tokens", &W::max_prompt_tokens, "tokens", kTokens, "Longer prompts are clamped, and counted"),
       option("max_output_tokens", &W::max_output_tokens, "tokens", kTokens, "Longer outputs are clamped, and counted"),
-      choice("synthetic", &W::synthetic, {"", "azure-conv"},
-             "Named synthetic process (azure-conv: the statistics of the Azure 2023 conversation trace) instead of the "
-             "keys below; only without a trace"),
+      choice(
+          "synthetic", &W::synthetic, {"", "azure-conv", "mlperf-openorca"},
+          "Named synthetic process instead of the keys below; only without a trace. azure-conv: the statistics of the "
+          "Azure 2023 conversation trace; mlperf-openorca: the lengths of MLPerf's Llama-2-70B benchmark, arriving as "
+          "rate_per_s and arrival_cv say"),
       option("rate_per_s", &W::rate_per_s, "1/s", {0, 1e6, true}, "Synthetic: mean arrival rate"),
       option("arrival_cv", &W::arrival_cv, "", {0, 100},
              "Synthetic: coefficient of variation between arrivals; 0 is even spacing, 1 Poisson, else Gamma"),
@@ -139,6 +141,9 @@ const std::vector<Option<Scenario>>& scenario_options() {
                          "peak_rate_per_s as a share of the maximum load of the largest [[fleet]]; 0: not so"));
     all.push_back(option("workload.trough_load", &Scenario::trough_load, "", {0, 100},
                          "trough_rate_per_s as a share of the maximum load of the largest [[fleet]]; 0: not so"));
+    all.push_back(choice("workload.load_lengths", &Scenario::load_lengths, {"", "azure-conv", "mlperf-openorca"},
+                         "Whose lengths a [[fleet]]'s maximum load is measured with: a name as for synthetic; empty: "
+                         "this workload's own"));
     append<Scenario>(all, "spawn.", {&Scenario::spawn}, spawn_options());
     append<Scenario>(all, "slo.", {&Scenario::slo}, slo_options());
     append<Scenario>(all, "engine.", {&Scenario::engine}, engine_options());
@@ -167,6 +172,8 @@ const std::vector<Option<PoolOptions>>& pool_options() {
              "Instead of engine.activation_gb_per_gpu; 0: that"),
       option("fleet.max_load_per_s", &PoolOptions::max_load_per_s, "1/s", {0, 1e6},
              "Requests per second one instance carries without long tail latencies; 0: measured in the simulator"),
+      option("fleet.max_load_e2e_ms", &PoolOptions::max_load_e2e, "ms", {0.001, 86'400'000},
+             "p99 of E2E latency up to which a load counts as carried when it is measured; none: slo.e2e_ms"),
   };
   return options;
 }

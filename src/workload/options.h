@@ -27,7 +27,8 @@ struct WorkloadOptions {
 
   // Synthetic arrivals (trace empty).
   /// "" = the process below; "azure-conv" = a stand-in for the Azure 2023 conversation trace with its rate, burstiness
-  /// and lengths (azure_like.h), which uses none of the fields below.
+  /// and lengths (azure_like.h), which uses none of the fields below; "mlperf-openorca" = MLPerf's lengths
+  /// (mlperf_openorca.h) at rate_per_s and arrival_cv.
   std::string synthetic;
   double rate_per_s = 1.0;
   double arrival_cv = 1.0;  ///< 1 = Poisson; else Gamma inter-arrivals with this coefficient of variation

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "workload/azure_like.h"
 #include "workload/lengths.h"
+#include "workload/mlperf_openorca.h"
 #include "workload/reshape.h"
 #include "workload/trace.h"
 
@@ -293,9 +294,12 @@ static Result<std::unique_ptr<RequestSource>> make_plain_source(const WorkloadOp
     rate = AzureConversation::kRatePerSecond;
     cv = AzureConversation::kArrivalCv;
     lengths = azure_conversation_lengths(seed);
+  } else if (options.synthetic == "mlperf-openorca") {
+    requests = MlperfOpenOrca::kRequests;
+    lengths = mlperf_openorca_lengths(seed);
   } else if (!options.synthetic.empty()) {
     return bad_input("workload.synthetic",
-                     fmt::format("is '{}'; it must be 'azure-conv' or absent", options.synthetic));
+                     fmt::format("is '{}'; it must be 'azure-conv', 'mlperf-openorca' or absent", options.synthetic));
   } else {
     if (auto ok = check_synthetic(options); !ok) return std::unexpected(ok.error());
     auto made = make_lengths(options, data_dir, base_dir, seed);

@@ -259,6 +259,20 @@ TEST(SyntheticSource, AzureConversationStandInHasThePublishedStatistics) {
   check([](const TraceRow& r) { return r.output_tokens; }, 211, 129, 601);
 }
 
+TEST(SyntheticSource, MlperfLengthsArriveAsStated) {
+  WorkloadOptions options;
+  options.synthetic = "mlperf-openorca";
+  options.rate_per_s = 4.0;
+  auto source = make_source(options, "", "", 1);
+  ASSERT_TRUE(source.has_value()) << source.error().message();
+  const auto rows = drain(**source);
+  ASSERT_EQ(rows.size(), 24'576U);
+  const auto gaps = moments(rows.size(), [&](std::size_t i) { return gap_seconds(rows, i); });
+  EXPECT_NEAR(1.0 / gaps.mean, 4.0, 0.1);
+  EXPECT_NEAR(moments(rows.size(), [&](std::size_t i) { return rows[i].prompt_tokens; }).mean, 204.0, 4.0);
+  EXPECT_NEAR(moments(rows.size(), [&](std::size_t i) { return rows[i].output_tokens; }).mean, 219.0, 4.0);
+}
+
 TEST(MakeSource, RefusesOptionsByName) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInf = std::numeric_limits<double>::infinity();
