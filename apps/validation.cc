@@ -26,9 +26,9 @@ constexpr auto kWholeRuns = std::to_array<WholeRuns>({
 bool percentage(const reproduce::Row& row) { return row.unit == "%"; }
 
 /// Energies at fixed clocks are the rows of VoltanaLLM/fixed-clocks; KV blocks are what the scenarios set memory aside
-/// for.
+/// for, and a maximum load's p99 what it is searched for by.
 bool scored_elsewhere(const reproduce::Row& row) {
-  return (row.id.contains("/sglang_") && row.unit == "J") || row.unit == "blocks";
+  return (row.id.contains("/sglang_") && row.unit == "J") || row.unit == "blocks" || row.id.ends_with("/e2e_slo");
 }
 
 /// "fig13/x/rps75/voltana/energy" in J is row "fig13/x/rps75/voltana", quantity "energy [J]".

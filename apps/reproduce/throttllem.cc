@@ -11,13 +11,14 @@ namespace wattle::apps::reproduce {
 
 namespace throttllem {
 
-Result<MaxLoad> max_load(const Engine& engine) {
-  static std::map<std::string_view, MaxLoad> known;
-  if (const auto found = known.find(engine.name); found != known.end()) return found->second;
-  const auto scenario = config::load_scenario(engine.scenario, {}, project());
+Result<MaxLoad> max_load(const Engine& engine, const std::string& lengths) {
+  static std::map<std::pair<std::string_view, std::string>, MaxLoad> known;
+  const std::pair key(engine.name, lengths);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  const auto scenario = config::load_scenario(engine.scenario, {{"workload.load_lengths", lengths}}, project());
   if (!scenario) return std::unexpected(scenario.error());
   const auto measured = measure_max_load(*scenario, 0, data_dir());
-  if (measured) known.emplace(engine.name, *measured);
+  if (measured) known.emplace(key, *measured);
   return measured;
 }
 

@@ -38,8 +38,9 @@ inline constexpr const Engine& kTp4 = kEngines[3];
 inline constexpr double kTracePeakPerS = 8.25;
 
 /// What the engine carries with our physics, and with which objective: the paper takes the p99 of E2E at maximum load
-/// as the objective, so ours is the rate at which our p99 reaches the paper's. Measured once per process.
-[[nodiscard]] Result<MaxLoad> max_load(const Engine& engine);
+/// as the objective, so ours is the rate at which our p99 reaches the paper's. Measured once per process. `lengths`:
+/// workload.load_lengths; empty: the trace's own.
+[[nodiscard]] Result<MaxLoad> max_load(const Engine& engine, const std::string& lengths = "");
 
 /// The engine's scenario with the trace's peak scaled to `load` x its own maximum load and its own objective. `more`:
 /// further overrides, key=value.

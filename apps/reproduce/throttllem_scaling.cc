@@ -15,9 +15,9 @@ namespace {
 
 constexpr const char* kMethod =
     "Simulated: llama2-13b on one, two or four GPUs, the trace's rate swinging between a tenth of and the whole "
-    "maximum "
-    "load of the largest engine; engines are switched at their own maximum loads (section saturation), which are "
-    "lower than the paper's for the smaller two.";
+    "maximum load of the largest engine, in areas of four minutes (the bins in which the paper shows the trace); "
+    "engines "
+    "are switched at their own maximum loads (section saturation).";
 
 struct Variant {
   const char* recipe;

@@ -69,6 +69,10 @@ Result<Section> sweet_spot() {
   section.plots = {{"Against the highest clock", "MHz", "%", {std::move(gain), std::move(change)}}};
   const Life lone = run_batch(*model, 1, gpu.clock_max);
   const Life slow = run_batch(*model, kBatch, gpu.clock_min);
+  // Section V-C on the same engine: TBT from 15 to 30 ms.
+  section.rows.push_back({"fig2/tbt_fast_and_lone", "ms", 15.0, 1e3 * lone.seconds / kTokens});
+  section.rows.push_back({"fig2/tbt_fast_and_full", "ms", std::nullopt, 1e3 * top.seconds / kTokens});
+  section.rows.push_back({"fig2/tbt_slow_and_full", "ms", 30.0, 1e3 * slow.seconds / kTokens});
   section.rows.push_back({"fig2/tbt_slow_and_full_to_fast_and_lone", "ratio", 2.0, slow.seconds / lone.seconds});
   section.rows.push_back(
       {"fig2/power_full_to_lone", "ratio", 1.0, top.joules / top.seconds / (lone.joules / lone.seconds)});

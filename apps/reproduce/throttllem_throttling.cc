@@ -47,14 +47,17 @@ constexpr const char* kMethod =
 Result<Section> throttling() {
   Section section;
   section.source = "Figures 8 and 9";
-  section.note = std::string(kMethod) +
-                 " The paper gives averages over engines in its text: energy -24.7 % (best -30.7 %), tokens per joule "
-                 "+36.3 % at error 0 and +30.0 % at 30 %, best +44.3 % (llama2-13b-tp2); the objective is met by all "
-                 "but llama2-13b-tp1.";
+  section.note =
+      std::string(kMethod) +
+      " The paper gives averages over engines in its text: tokens per joule +36.3 % at error 0 and +30.0 % at "
+      "30 %, best +44.3 % (llama2-13b-tp2), which are 26.6, 23.1 and 30.7 % of energy; its \"overall\" saving "
+      "of 24.7 % (best 30.7 %) lies between, so it is the mean over the error levels, too. The objective is met "
+      "by all but llama2-13b-tp1.";
   constexpr double kShare = 1.0 / static_cast<double>(kEngines.size());
   std::array<double, kLevels.size()> saved{};
   std::array<double, kLevels.size()> efficiency{};
   double best = 0.0;
+  double saved_overall = 0.0;
   double saved_as_published = 0.0;
   int missed = 0;
   int missed_as_published = 0;
@@ -93,19 +96,21 @@ Result<Section> throttling() {
   }
   for (std::size_t i = 0; i < kLevels.size(); ++i) {
     const auto level = fmt::format("fig8/mean/error{}/", kLevels[i].error_percent);
-    section.rows.push_back({level + "saving", "%", i == 0 ? std::optional(24.7) : std::nullopt, saved[i]});
+    section.rows.push_back({level + "saving", "%", std::nullopt, saved[i]});
+    saved_overall += saved[i] / static_cast<double>(kLevels.size());
     section.rows.push_back({level + "tokens_per_joule_gain", "%",
                             i == 0   ? std::optional(36.3)
                             : i == 2 ? std::optional(30.0)
                                      : std::nullopt,
                             efficiency[i]});
   }
+  section.rows.push_back({"fig8/mean/saving", "%", 24.7, saved_overall});
   section.rows.push_back({"fig8/best/saving", "%", 30.7, best});
-  section.rows.push_back({"fig8/mean/error0_as_published/saving", "%", 24.7, saved_as_published});
+  section.rows.push_back({"fig8/mean/error0_as_published/saving", "%", std::nullopt, saved_as_published});
   section.rows.push_back(
       {"fig8/error0_as_published/objectives_missed", "of 4 engines", 0.0, static_cast<double>(missed_as_published)});
   section.marks = {
-      {"saving_mean_without_autoscaling", "24.7±5 %", saved[0], std::abs(saved[0] - 24.7) <= 5.0},
+      {"saving_mean_without_autoscaling", "24.7±5 %", saved_overall, std::abs(saved_overall - 24.7) <= 5.0},
       {"objectives_missed_where_the_paper_meets", "0 of 12 runs", static_cast<double>(missed), missed == 0},
   };
   return section;
