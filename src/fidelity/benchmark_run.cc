@@ -57,6 +57,7 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
   double now = 0.0;
   double next_arrival = 0.0;
   double front_end_free = 0.0;
+  double shown = 0.0;     // when the client sees the tokens of the last step
   double composed = 0.0;  // when the next step was put together
   std::int32_t issued = 0;
   std::int32_t finished = 0;
@@ -96,7 +97,7 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
       // A steady loop goes on past the window it is measured in.
       const std::int32_t limit = load.warm_up > 0.0 ? std::numeric_limits<std::int32_t>::max() : load.requests;
       while (issued < limit && static_cast<std::int32_t>(waiting.size() + running.size()) < load.concurrency) {
-        issue(now);
+        issue(std::max(now, shown));
       }
       return;
     }
@@ -127,6 +128,7 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
       composed = now;
     }
     while (!waiting.empty() && waiting.front().seen <= composed &&
+           static_cast<std::int32_t>(running.size()) < load.max_running &&
            (reserved == 0 || reserved + waiting.front().input + waiting.front().output <= capacity)) {
       Live r = waiting.front();
       if (r.input + r.output > capacity) {
@@ -187,16 +189,21 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     }
     spend(seconds, watts, rival ? rival(context, shape, seconds, watts) : 0.0, shape.prefill_tokens > 0, true);
 
+    const std::int64_t emitted = shape.decode_requests + shape.prefill_requests;
+    shown = now;
+    if (load.front_end_token_s > 0.0) {
+      shown = front_end_free = std::max(now, front_end_free) + load.front_end_token_s * static_cast<double>(emitted);
+    }
     for (std::size_t i = 0; i < running.size(); ++i) {
       Live& r = running[i];
       if (r.prefilled < r.input) {
         r.prefilled += chunk[i];
         if (chunk[i] == 0 || r.prefilled < r.input) continue;
         r.generated = 1;
-        r.first = now;
-        r.last = now;
+        r.first = shown;
+        r.last = shown;
         if (window) {
-          ttft.push_back(now - r.arrival);
+          ttft.push_back(shown - r.arrival);
           ++tokens;
         }
         continue;
@@ -205,9 +212,9 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
       ++r.generated;
       if (window) {
         ++tokens;
-        if (r.last > 0.0) gaps.push_back(now - r.last);
+        if (r.last > 0.0) gaps.push_back(shown - r.last);
       }
-      r.last = now;
+      r.last = shown;
     }
     std::erase_if(running, [&](const Live& r) {
       const bool done = r.prefilled >= r.input && (r.generated >= r.output || load.prefill_only);
@@ -215,7 +222,7 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
       reserved -= r.input + r.output;
       ++finished;
       if (window && r.generated > 1 && r.first > 0.0) {
-        tpot.push_back((now - r.first) / static_cast<double>(r.generated - 1));
+        tpot.push_back((r.last - r.first) / static_cast<double>(r.generated - 1));
       }
       return true;
     });

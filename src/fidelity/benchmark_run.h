@@ -2,6 +2,7 @@
 // A benchmark run against one simulated instance, as the measured sets did theirs: an arrival process or a fixed
 // concurrency, fixed or spread lengths, and latency and power at the end.
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "engine/step_model.h"
@@ -26,9 +27,12 @@ struct Load {
   double shortest = 1.0;  ///< below 1: lengths are uniform in [shortest, 1] x mean instead
   std::int32_t max_batched_tokens = 8192;
   Batching batching = Batching::Chunked;
-  bool overlapped = false;   ///< a step is put together while its predecessor runs, so arrivals wait one step more
-  double front_end_s = 0.0;  ///< CPU time per request before the scheduler sees it, one request after the other
-  double warm_up = 0.0;      ///< share of requests at either end that power and latency leave out
+  std::int32_t max_running = std::numeric_limits<std::int32_t>::max();  ///< requests in the engine at once
+  bool overlapped = false;  ///< a step is put together while its predecessor runs, so arrivals wait one step more
+  // The front end is one process: requests on their way in and tokens on their way out queue for it.
+  double front_end_s = 0.0;        ///< per request, before the scheduler sees it
+  double front_end_token_s = 0.0;  ///< per token, before the client sees it
+  double warm_up = 0.0;            ///< share of requests at either end that power and latency leave out
   MegaHertz clock;
   bool prefill_only = false;  ///< disaggregated: the request leaves after its first token
   bool decode_only = false;   ///< disaggregated: the prompt is there already

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "fidelity/aiconfigurator_client.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
 #include "fidelity/fit_plan.h"
@@ -150,6 +151,55 @@ TEST(BenchmarkRun, what_a_request_passes_before_its_first_step_shows_in_ttft) {
   const double overlapped = run(*model, load).ttft_mean_s;
   EXPECT_GT(overlapped, plain);
   EXPECT_LT(overlapped, 2.0 * plain);
+}
+
+TEST(BenchmarkRun, a_front_end_that_streams_slowly_limits_the_tokens_whatever_the_gpu_does) {
+  const Catalog catalog = h100_catalog();
+  const auto model = engine::StepModel::make(*catalog.gpu("h100"), *catalog.llm("llama-3.1-8b"), 1,
+                                             catalog.profiles.at("h100"), benchmark_engine());
+  ASSERT_TRUE(model);
+  Load load;
+  load.concurrency = 64;
+  load.requests = 640;
+  load.input_mean = 512;
+  load.output_mean = 64;
+  load.clock = MegaHertz(1980);
+  const Measured free = run(*model, load);
+  load.front_end_token_s = 0.001;
+  const Measured limited = run(*model, load);
+  EXPECT_GT(free.output_tokens_per_s, 1200.0);
+  EXPECT_LE(limited.output_tokens_per_s, 1001.0);
+  EXPECT_GT(limited.output_tokens_per_s, 900.0);
+  EXPECT_GT(limited.ttft_mean_s, free.ttft_mean_s);
+}
+
+TEST(BenchmarkRun, one_slot_less_than_requests_makes_each_wait_its_share_of_an_answer) {
+  const Catalog catalog = h100_catalog();
+  const auto model = engine::StepModel::make(*catalog.gpu("h100"), *catalog.llm("llama-3.1-8b"), 1,
+                                             catalog.profiles.at("h100"), benchmark_engine());
+  ASSERT_TRUE(model);
+  Load load;
+  load.concurrency = 8;
+  load.requests = 320;
+  load.input_mean = 128;
+  load.output_mean = 400;
+  load.clock = MegaHertz(1980);
+  load.max_running = 7;
+  const Measured m = run(*model, load);
+  const double share = m.tpot_mean_s * 399.0 / 7.0;
+  EXPECT_NEAR(m.ttft_mean_s, share, 0.2 * share);
+}
+
+TEST(AiconfiguratorClient, an_engine_has_room_for_the_prompt_its_generator_gave_it) {
+  SampleRow row{"source_file=aic-auto-gap-analysis/data/h100_sxm/trtllm/1.0.0rc3/Qwen_Qwen3-32B.csv", "trtllm", 2048,
+                512, 128};
+  EXPECT_EQ(load_of(row).max_batched_tokens, 2048 + 512 + 1500);
+  EXPECT_EQ(load_of(row).requests, 2000);
+  EXPECT_EQ(load_of(row).shortest, 1.0);
+  row.source = "source_file=2026-04-06.csv";
+  EXPECT_EQ(load_of(row).max_batched_tokens, Load{}.max_batched_tokens);
+  EXPECT_EQ(load_of(row).requests, 1280);
+  EXPECT_LT(load_of(row).shortest, 1.0);
 }
 
 TEST(FitPlan, fits_what_is_wanted_and_what_it_starts_from) {

@@ -66,10 +66,6 @@ and three constants (idle, TDP for prompts, 65 % of TDP for decode).
 constexpr const char* kWhy =
     R"(## Missed marks: why
 
-- **End-to-end TTFT.** By backend: vLLM and TensorRT-LLM under InferenceMAX are near the mark; what is left is
-  TensorRT-LLM 1.0.0rc3 under the fixed-length client, half of all rows. There TTFT grows with the length of the answer at
-  equal prompts (8B TP2, 8 in flight: 129 ms at 128 tokens, 368 at 512), as if some requests waited for others to end; no
-  scheduler of ours does that. SGLang on one H100 with a 32B model in 16 bits queues for 30 s where our KV cache holds all.
 - **ML.ENERGY power and J/token.** One chip differs from the next: its Qwen3-14B draws 443 W where its Llama-3.1-8B draws
   486 at the same memory rate, its 8B reaches TDP at batch 128 where its 14B draws 572 W with more work per second. The
   three constants do better there: 65 % of TDP happens to be these runs' mean. A costlier KV byte was tried: it mends the
@@ -81,11 +77,20 @@ constexpr const char* kWhy =
 
 ## What is assumed, and where it is weak
 
-- **End-to-end samples**: all requests start at once and the first burst counts. "Gap-analysis" sources send fixed lengths,
-  20 requests per slot and at most 2,000 (their means, printed to 16 digits, are multiples of 1 ns only at such counts);
-  the others are taken as InferenceMAX: 10 per slot, lengths uniform in 80 to 100 %, an 8-bit KV cache with 8-bit weights.
-  vLLM splits prompts, TensorRT-LLM keeps them whole, SGLang runs them first; the latter two compose a step while the one
-  before runs. A request costs the front end 2 ms (20 ms in TensorRT-LLM's fixed-length client).
+- **End-to-end samples**: all requests start at once and the first burst counts. What aiconfigurator's public repository
+  says of its own runs is taken from there: its generator gives an engine max_num_tokens = 512 + prompt + 1,500 (so one or
+  two prompts per step), SGLang from 0.5.6 max_prefill_tokens = prompt + 1,500 with enable_mixed_chunk; its runner sends 10
+  requests per slot. "Gap-analysis" sources send fixed lengths; those printed to 16 digits 20 per slot and at most 2,000
+  (their means are multiples of 1 ns only at such counts). The others are taken as InferenceMAX: 10 per slot, lengths
+  uniform in 80 to 100 %, an 8-bit KV cache with 8-bit weights. vLLM splits prompts, TensorRT-LLM keeps them whole, SGLang
+  before 0.5.6 runs them first; all but vLLM compose a step while the one before runs.
+- The front end of those runs is one process that serves requests and streamed tokens in turn; its times were chosen on the
+  fitted half: 2 ms a request; TensorRT-LLM's 15 ms, 2 us a prompt token and 70 us a token out; SGLang 0.5.6's 10 ms and 60
+  us. An 8B model on eight GPUs meets that limit, not the GPUs'. In one file (TensorRT-LLM 1.0.0rc3, Llama-3.1-8B) TTFT
+  grows by answer time / (slots - 1) at every TP and prompt length: one slot is taken as empty; why it was is not known.
+- Not explained: prompts of exactly 4,000 tokens on vLLM and TensorRT-LLM (TTFT a fifth of ours, TPOT below what prefill
+  alone would take: a prefix cache seems to serve them), SGLang on one H100 with a 32B model in 16 bits, which queues for
+  30 s where our KV cache holds all, and up to 512 x 2,000-token answers, where SGLang queues for 8 s.
 - Memory is what nvidia-smi reports (H100 81,559 MiB), engines use 90 % of it less 2 GB; llama-3.1-70b fits on two H100.
 - The serving framework's CPU time is one pair of factors per GPU kind; vLLM, SGLang and TensorRT-LLM differ. 8-bit runs
   of small models on H200 and B200 come out slow for that reason.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "fidelity/aiconfigurator_client.h"
 #include "fidelity/baselines.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
@@ -19,11 +20,6 @@ using engine::HardwareProfile;
 using engine::StepModel;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-// Tokenising, HTTP and queueing of one request before the scheduler sees it, s; chosen on the half of the end-to-end
-// rows that counts as fitted, of 0, 2, 5, 10 and 20 ms. The larger one is TensorRT-LLM 1.0.0rc3's with its client.
-constexpr double kFrontEnd = 0.002;
-constexpr double kTrtllmFrontEnd = 0.020;
 
 struct Instance {
   GpuSpec gpu;
@@ -206,28 +202,17 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     if (t->number(i, "pp_size") > 1.0 || t->number(i, "attention_dp_size") > 1.0) continue;
     Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp_size"))};
     if (precision == "fp8" || t->text(i, "gemm_quant_mode").starts_with("fp8")) at.llm.dtype = Dtype::Fp8;
-    Load load;
-    load.concurrency = static_cast<std::int32_t>(t->number(i, "batch_size"));
-    load.input_mean = t->number(i, "isl");
-    load.output_mean = t->number(i, "osl");
-    const std::string& backend = t->text(i, "backend");
-    load.batching = backend == "trtllm"   ? Batching::WholePrompts
-                    : backend == "sglang" ? Batching::PromptsFirst
-                                          : Batching::Chunked;
-    load.overlapped = backend != "vllm";  // their default; vLLM's came after these versions
-    // Two kinds of client. "gap-analysis" sends fixed lengths, so that requests which started together finish together,
-    // 20 per slot and at most 2,000: its means, printed to 16 digits, are multiples of 1 ns only at those counts. The
-    // other is InferenceMAX: 10 per slot, uniform within 80 to 100 % of the nominal length, and an 8-bit KV cache where
-    // weights are 8-bit (Llama-3.1-70B at 128 x 9k tokens on two H200 would not fit otherwise, and did not queue).
-    const bool fixed_lengths = t->text(i, "silicon_data_source").find("gap-analysis") != std::string::npos;
-    load.requests = fixed_lengths ? std::min(20 * load.concurrency, 2000) : 10 * load.concurrency;
-    load.shortest = fixed_lengths ? 1.0 : 0.8;
-    if (!fixed_lengths) at.llm.kv_dtype = at.llm.dtype;
-    load.front_end_s = fixed_lengths && backend == "trtllm" ? kTrtllmFrontEnd : kFrontEnd;
+    const SampleRow sample{t->text(i, "silicon_data_source"), t->text(i, "backend"), t->number(i, "isl"),
+                           t->number(i, "osl"), static_cast<std::int32_t>(t->number(i, "batch_size"))};
+    Load load = load_of(sample);
+    // InferenceMAX: an 8-bit KV cache where weights are 8-bit (Llama-3.1-70B at 128 x 9k tokens on two H200 would not
+    // fit otherwise, and did not queue).
+    if (!sample.fixed_lengths()) at.llm.kv_dtype = at.llm.dtype;
     load.clock = gpu->clock_max;
     if (load.concurrency < 1 || std::isnan(load.input_mean)) continue;
     Experiment e;
-    e.set = fmt::format("aiconfigurator/end-to-end-{}-{}/{}", gpu->name, llm->experts > 1 ? "moe" : "dense", backend);
+    e.set = fmt::format("aiconfigurator/end-to-end-{}-{}/{}", gpu->name, llm->experts > 1 ? "moe" : "dense",
+                        sample.backend);
     e.row =
         fmt::format("{} tp={} {} isl={} osl={} concurrency={}", llm->name, at.tp,
                     at.llm.dtype == Dtype::Fp8 ? "fp8" : "bf16", load.input_mean, load.output_mean, load.concurrency);
