@@ -201,6 +201,14 @@ void scale(std::vector<predict::StepSample>& samples, double factor) {
   for (auto& s : samples) s.duration = Span::from_seconds(s.duration.seconds() * factor);
 }
 
+void scatter(std::vector<predict::StepSample>& samples, double noise) {
+  if (noise == 0.0) return;
+  RandomStream random(1, "profile.noise");
+  for (auto& s : samples) {
+    s.duration = Span::from_seconds(s.duration.seconds() * std::max(0.0, 1.0 + noise * random.normal()));
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
@@ -258,6 +266,7 @@ Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine
   const bool published = o.form.ends_with("published");
   auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks);
   scale(samples, o.profile_scale);
+  scatter(samples, o.sample_noise);
   LatencyBelief belief;
   predict::LatencyRefit refit;
   if (boosted) {
@@ -266,6 +275,7 @@ Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine
     if (o.form == "gbdt-residual") {
       auto profile = profile_engine(model, options, clocks);
       scale(profile, o.profile_scale);
+      scatter(profile, o.sample_noise);
       const auto fit = fit_samples(profile, false);
       if (!fit) return std::unexpected(fit.error());
       training.lines = std::shared_ptr<const LatencyModel>(*fit, &(*fit)->model);

@@ -38,6 +38,18 @@ TEST(Beliefs, AnEngineProfiledTooSlowIsLearnt) {
   EXPECT_EQ(run("voltanallm", off, false)->journal_digest, learnt->journal_digest) << "step by step";
 }
 
+TEST(Beliefs, NoiseIsInWhatIsMeasuredAlone) {
+  const std::vector<std::string> noisy{"predictor.online=true", "predictor.refit=false", "predictor.sample_noise=0.03"};
+  const auto with = run("voltanallm", noisy);
+  const auto without = run("voltanallm", {"predictor.online=true", "predictor.refit=false"});
+  ASSERT_TRUE(with && without);
+  // A fit to many noisy samples is nearly the fit to clean ones, so what is left is the noise of each step.
+  EXPECT_GT(with->prediction.decode.offline_ms, without->prediction.decode.offline_ms + 0.3);
+  EXPECT_NEAR(with->energy.total.value(), without->energy.total.value(), 0.01 * without->energy.total.value());
+  const std::vector<std::string> learning{"predictor.online=true", "predictor.sample_noise=0.03"};
+  EXPECT_EQ(run("voltanallm", learning)->journal_digest, run("voltanallm", learning, false)->journal_digest);
+}
+
 TEST(Beliefs, MeasuringAloneChangesNothing) {
   const auto plain = run("voltanallm", {});
   const auto measured = run("voltanallm", {"predictor.online=true", "predictor.refit=false"});

@@ -144,6 +144,7 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& scenario_as_stated
   setup.max_tokens = scenario.workload.max_output_tokens;
   setup.gpu_price = scenario.gpu_price;
   setup.refit_delay = recipe.recipe.predictor.refit_delay;
+  setup.sample_noise = recipe.recipe.predictor.sample_noise;
 
   const auto length = make_length_belief(recipe.recipe);
   if (!length) return std::unexpected(length.error());

@@ -63,6 +63,7 @@ struct PredictorOptions {
   std::int32_t window = 200;        ///< online: newest samples that judge a model
   Span refit_delay = Span::s(1);    ///< online, simulator: how long a refit takes
   double profile_scale = 1.0;       ///< the offline profile's durations are multiplied by this
+  double sample_noise = 0.0;        ///< simulator: measured durations scatter by this share, offline and served
 };
 
 /// What is believed about how long a request's answer will be.

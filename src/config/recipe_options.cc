@@ -112,6 +112,10 @@ std::vector<Option<PredictorOptions>> predictor_options() {
              "online, simulator: from the refit's last sample to the new model"),
       option("profile_scale", &P::profile_scale, "", {0.01, 100},
              "The offline profile's durations times this: an engine profiled wrongly, for experiments"),
+      option(
+          "sample_noise", &P::sample_noise, "", {0, 0.5},
+          "simulator: standard deviation, as a share, by which every measured step time scatters, offline and served, "
+          "as a real engine's do; the simulated steps themselves do not"),
   };
 }
 

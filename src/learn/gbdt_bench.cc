@@ -1,5 +1,5 @@
 // One decision's predictions from 1,000 trees of depth 6: our flat trees, the table compiled from them, and XGBoost's
-// own C API on the same model.
+// own C API on the same model; and one decision whole, by lines, by the table and by lines with a table on top.
 #include <benchmark/benchmark.h>
 #include <xgboost/c_api.h>
 
@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "learn/gbdt_trainer.h"
 #include "predict/gbdt/tree_masks.h"
+#include "predict/linear_fit.h"
 
 namespace wattle::learn {
 namespace {
@@ -17,8 +18,8 @@ namespace {
 constexpr std::array<float, 5> kClocks{1005, 1095, 1200, 1305, 1410};
 constexpr std::int32_t kRows = 997;
 
-const GbdtModels& models() {
-  static const GbdtModels trained = [] {
+const std::vector<predict::StepSample>& samples() {
+  static const auto drawn = [] {
     RandomStream random(1, "gbdt bench");
     std::vector<predict::StepSample> samples;
     for (int i = 0; i < 4'000; ++i) {
@@ -33,11 +34,18 @@ const GbdtModels& models() {
       prompt.prefill_tokens = 64 + i;
       samples.push_back({MegaHertz{clock}, prompt, Span::us(5'000 + 30 * prompt.prefill_tokens)});
     }
+    return samples;
+  }();
+  return drawn;
+}
+
+const GbdtModels& models() {
+  static const GbdtModels trained = [] {
     GbdtTraining training;
     training.prefill_rounds = 10;
     training.prefill_trees = false;
     training.held_out = 0.0;  // judged by what it was fitted on, so that no round is the last
-    return train_gbdt(samples, training).value();
+    return train_gbdt(samples(), training).value();
   }();
   return trained;
 }
@@ -72,6 +80,48 @@ void compiled_table(benchmark::State& state) {
   state.counters["cells"] = static_cast<double>(model.cells());
 }
 BENCHMARK(compiled_table)->Arg(2)->Arg(5);
+
+/// What EcoFreq asks for one decision of a decode step: the time at each clock, and how far the KV cache may grow.
+void decide(benchmark::State& state, const LatencyModel& model) {
+  std::int32_t i = 0;
+  for (auto _ : state) {
+    i = (i + 1) % kRows;
+    StepShape shape;
+    shape.decode_requests = 1 + i;
+    shape.decode_kv_tokens = i * 500;
+    for (auto c = static_cast<std::size_t>(5 - state.range(0)); c < kClocks.size(); ++c) {
+      const MegaHertz clock{static_cast<std::int32_t>(kClocks[c])};
+      benchmark::DoNotOptimize(model.step_time(shape, clock));
+      benchmark::DoNotOptimize(model.kv_tokens_within(shape, clock, Span::ms(60)));
+    }
+  }
+}
+
+std::shared_ptr<const LatencyModel> lines() {
+  static const auto fit = std::make_shared<const predict::LinearFit>(predict::fit_linear(samples()).value());
+  return {fit, &fit->model};
+}
+
+void decide_by_lines(benchmark::State& state) { decide(state, *lines()); }
+BENCHMARK(decide_by_lines)->Arg(2)->Arg(5);
+
+void decide_by_table(benchmark::State& state) {
+  static const auto model = load_gbdt(models()).value();
+  decide(state, model);
+}
+BENCHMARK(decide_by_table)->Arg(2)->Arg(5);
+
+/// gbdt-residual: lines, and a table on top of them.
+void decide_by_residual(benchmark::State& state) {
+  static const auto model = [] {
+    GbdtTraining training;
+    training.lines = lines();
+    training.held_out = 0.0;
+    return load_latency(train_gbdt(samples(), training).value(), training.lines).value();
+  }();
+  decide(state, *model);
+}
+BENCHMARK(decide_by_residual)->Arg(2)->Arg(5);
 
 void compile_table(benchmark::State& state) {
   const auto prefill = predict::LinearBooster::from_json(models().prefill_json, 2).value();

@@ -173,6 +173,7 @@ class Simulation final : public control::DispatchPort,
   std::vector<Life> lives_;
   std::vector<journal::Stretch> stretches_;
   std::vector<Measuring> measured_;
+  RandomStream sample_noise_{setup_.seed, "sim.sample_noise"};
   std::vector<Watched> watched_;
   std::deque<Refitting> refitting_;  ///< all take equally long, so the first begun is the first done
   control::Dispatcher dispatcher_;
@@ -667,8 +668,12 @@ void Simulation::measure(std::size_t i) {
 }
 
 void Simulation::measured(std::size_t i, Instant now) {
-  const auto sample = measured_[i].take(now);
+  auto sample = measured_[i].take(now);
   if (!sample) return;
+  if (setup_.sample_noise > 0.0) {
+    const double factor = std::max(0.0, 1.0 + setup_.sample_noise * sample_noise_.normal());
+    sample->duration = Span::from_seconds(sample->duration.seconds() * factor);
+  }
   auto* learner = setup_.instances[i].learner;
   if (learner->add(*sample)) beliefs_changed(learner, now);
   if (!learner->refit_due()) return;

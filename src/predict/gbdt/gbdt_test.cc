@@ -1,13 +1,16 @@
 // Models written by hand, and what must be refused. Agreement with XGBoost itself is tested in learn/, which links it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "predict/gbdt/gbdt_latency.h"
+#include "predict/gbdt/residual_latency.h"
 #include "predict/gbdt/tree_masks.h"
 
 namespace wattle::predict {
@@ -106,6 +109,51 @@ TEST(GbdtLatency, IsMadeMonotoneInKvTokens) {
   const auto model = GbdtLatency::make(LinearBooster::from_json(kLinear, 2).value(), falling.value());
   EXPECT_EQ(model->step_time(decoding(1, 0), MegaHertz{1410}), Span::ms(24)) << "the trees say 25";
   EXPECT_EQ(model->step_time(decoding(1, 5000), MegaHertz{1410}), Span::ms(24)) << "the trees say 23";
+}
+
+/// 20 ms, and 10 us more for each KV token.
+class Rising final : public LatencyModel {
+ public:
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz) const override {
+    return Span::ms(20) + Span::us(10 * shape.decode_kv_tokens);
+  }
+  [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz, Span budget) const override {
+    return std::max(shape.decode_kv_tokens, (budget - Span::ms(20)).ns() / 10'000);
+  }
+};
+
+TEST(ResidualLatency, AddsTheTreesToTheLines) {
+  const auto trees = GbdtTrees::from_json(kTrees).value();
+  const auto model = ResidualLatency::make(std::make_shared<const Rising>(), trees, trees).value();
+  const auto table = GbdtLatency::make(trees, trees).value();
+  for (const std::int64_t kv : {0, 999, 1'000, 5'000}) {
+    const auto shape = decoding(256, kv);
+    EXPECT_EQ(model.step_time(shape, MegaHertz{1005}),
+              Span::ms(20) + Span::us(10 * kv) + table.step_time(shape, MegaHertz{1005}));
+  }
+}
+
+TEST(ResidualLatency, HoldsAsFarAsItSays) {
+  const auto trees = GbdtTrees::from_json(kTrees).value();
+  const auto model = ResidualLatency::make(std::make_shared<const Rising>(), trees, trees).value();
+  for (const std::int32_t requests : {1, 256, 257}) {
+    for (const std::int64_t own : {0, 998, 1'000, 1'500}) {
+      for (int budget_ms = 40; budget_ms < 90; ++budget_ms) {
+        auto shape = decoding(requests, own);
+        const Span budget = Span::ms(budget_ms);
+        const std::int64_t most = model.kv_tokens_within(shape, MegaHertz{1005}, budget);
+        ASSERT_GE(most, own);
+        if (model.step_time(shape, MegaHertz{1005}) > budget) {
+          EXPECT_EQ(most, own);
+          continue;
+        }
+        shape.decode_kv_tokens = most;
+        EXPECT_LE(model.step_time(shape, MegaHertz{1005}), budget) << requests << " " << own << " " << budget_ms;
+        shape.decode_kv_tokens = most + 1;
+        EXPECT_GT(model.step_time(shape, MegaHertz{1005}), budget) << requests << " " << own << " " << budget_ms;
+      }
+    }
+  }
 }
 
 struct Bad {

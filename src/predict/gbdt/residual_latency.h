@@ -1,8 +1,7 @@
 #pragma once
 // EcoPred's lines, corrected by trees. In neither paper.
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -27,37 +26,17 @@ class ResidualLatency final : public LatencyModel {
     return ResidualLatency(std::move(lines), std::move(*prompts), std::move(*decodes));
   }
 
-  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
-    const auto mhz = static_cast<float>(clock.value());
-    Span time = lines_->step_time(shape, clock);
-    if (shape.prefill_tokens > 0) {
-      time = time + Span(prefill_.at(mhz, static_cast<float>(shape.prefill_tokens),
-                                     static_cast<float>(shape.prefill_context_tokens)));
-    }
-    if (shape.decode_requests > 0) {
-      time = time + Span(decode_.at(mhz, static_cast<float>(shape.decode_requests),
-                                    static_cast<float>(shape.decode_kv_tokens)));
-    }
-    return std::max(Span(), time);
-  }
-
-  [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override {
-    if (step_time(shape, clock) > budget) return shape.decode_kv_tokens;
-    StepShape grown = shape;
-    std::int64_t within = shape.decode_kv_tokens;
-    std::int64_t beyond = std::max(kMost, within + 1);  // no batch holds so many
-    while (within + 1 < beyond) {
-      grown.decode_kv_tokens = within + (beyond - within) / 2;
-      (step_time(grown, clock) > budget ? beyond : within) = grown.decode_kv_tokens;
-    }
-    return within;
-  }
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override;
+  /// Walks the decode trees' cells, and asks the lines within the last.
+  [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override;
 
  private:
-  static constexpr std::int64_t kMost = std::int64_t{1} << 32;
-
   ResidualLatency(std::shared_ptr<const LatencyModel> lines, TreeTable prefill, TreeTable decode)
       : lines_(std::move(lines)), prefill_(std::move(prefill)), decode_(std::move(decode)) {}
+  /// What the prefill trees add.
+  [[nodiscard]] Span prefill_rest(const StepShape& shape, MegaHertz clock) const;
+  /// The smallest KV tokens in this cell of the decode trees.
+  [[nodiscard]] std::int64_t first_of(std::size_t cell) const;
 
   std::shared_ptr<const LatencyModel> lines_;
   TreeTable prefill_;
