@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kHeldOut = 4;           ///< one sample in so many judges and is not learnt from
 constexpr std::size_t kEnoughForMedian = 16;  ///< ratios
 constexpr double kNoise = 1.05;               ///< two models this close differ by chance
+constexpr double kNegligible = 0.005;         ///< share of a step's time, over both phases: no decision hangs on it
 constexpr Span kLongest = Span::s(600);       ///< no step takes this long
 
 double median(std::vector<double>& values) {
@@ -86,7 +87,7 @@ bool OnlineLatency::add(const StepSample& s) {
                                            active_->step_time(s.shape, s.clock).millis());
   if (!previous_ || since_adoption_ % options_.window != 0) return false;
   const auto window = static_cast<std::size_t>(options_.window);
-  if (badness(*active_, window, false) <= kNoise * badness(*previous_, window, false)) return false;
+  if (badness(*active_, window, false) <= kNoise * badness(*previous_, window, false) + kNegligible) return false;
   active_ = std::move(previous_);
   previous_ = nullptr;
   kept_ = std::min(kept_, window);

@@ -50,9 +50,10 @@ struct OnlineError {
 ///
 /// Every fourth sample is never learnt from. A new model is adopted only when it predicts these, as far as they are
 /// among the newest window, better than the present model; after a window's worth of samples that neither has seen it
-/// must not be worse than its predecessor by more than chance (5 %), and so after every further window until the next
-/// is adopted, or the predecessor is back and the samples the failed one learnt from are forgotten. Better: the smaller
-/// sum over phases of absolute error / measured time, so that milliseconds of prefills do not outvote those of decodes.
+/// must not be worse than its predecessor by more than chance (5 %) and half a percent of a step, and so after every
+/// further window until the next is adopted, or the predecessor is back and the samples the failed one learnt from are
+/// forgotten. Better: the smaller sum over phases of absolute error / measured time, so that milliseconds of prefills
+/// do not outvote those of decodes.
 class OnlineLatency final : public LatencyModel {
  public:
   OnlineLatency(std::shared_ptr<const LatencyModel> offline, LatencyRefit refit, const OnlineOptions& options);

@@ -102,6 +102,36 @@ TEST(OnlineLatency, MendsAnEngineProfiledTooSlow) {
   EXPECT_LT(off, 0.05 * truth(far, kClocks[0]).millis());
 }
 
+/// One model is exact, the other too slow by this share.
+class Off final : public LatencyModel {
+ public:
+  explicit Off(double share) : share_(share) {}
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+    return Span::from_seconds(truth(shape, clock).seconds() * (1.0 + share_));
+  }
+
+ private:
+  double share_;
+};
+
+/// Adopted while steps took so much longer, which it predicted and its predecessor did not.
+std::int64_t rolled_back_after(double share) {
+  const auto refit = [share](std::span<const StepSample>) -> Result<std::shared_ptr<const LatencyModel>> {
+    return std::make_shared<const Off>(share);
+  };
+  OnlineLatency model(std::make_shared<const Off>(0.0), refit, {});
+  Served served;
+  serve(model, served, 1'000, 1.0 + share);
+  EXPECT_EQ(model.counts().adopted, 1);
+  serve(model, served, 400);
+  return model.counts().rolled_back;
+}
+
+TEST(OnlineLatency, IsNotRolledBackOverNothing) {
+  EXPECT_EQ(rolled_back_after(0.001), 0) << "a thousandth of a step: however many times the predecessor's error";
+  EXPECT_EQ(rolled_back_after(0.05), 1);
+}
+
 TEST(OnlineLatency, APoisonedWindowIsRolledBack) {
   OnlineOptions options;
   options.ring = 1'000;  // all of it poisoned
