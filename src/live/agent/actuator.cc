@@ -34,6 +34,7 @@ struct Actuator::Worker {
   std::condition_variable ended;
   std::optional<MegaHertz> wanted;  ///< newest command the driver has not been called for
   Instant wanted_since;
+  Instant wanted_cause;  ///< arrival of what caused it
   MegaHertz latest{-1};  ///< newest command ever
   bool stop = false;
   bool done = false;
@@ -41,7 +42,7 @@ struct Actuator::Worker {
   std::optional<Instant> call_began;
   ActuatorStats stats;
 
-  void accept(MegaHertz clock) {
+  void accept(MegaHertz clock, Instant cause) {
     const std::lock_guard guard(mutex);
     ++stats.commands;
     if (clock == latest) {
@@ -55,6 +56,7 @@ struct Actuator::Worker {
     }
     wanted = clock;
     wanted_since = steady_now();
+    wanted_cause = cause;
     wake.notify_one();
   }
 
@@ -68,6 +70,7 @@ struct Actuator::Worker {
       }
       const MegaHertz wish = *wanted;
       const auto since = wanted_since;
+      const auto cause = wanted_cause;
       const auto snapped = gpu.snap(wish);
       if (snapped.clock == stats.applied) {  // two wishes, one step of the device
         wanted.reset();
@@ -75,7 +78,7 @@ struct Actuator::Worker {
         continue;
       }
       wanted.reset();
-      if (call(lock, wish, snapped, since)) {
+      if (call(lock, snapped, since, cause)) {
         pause = kFirstPause;
         continue;
       }
@@ -84,6 +87,7 @@ struct Actuator::Worker {
       if (!wanted) {
         wanted = wish;
         wanted_since = since;
+        wanted_cause = cause;
       }
       ++stats.retries;
       wake.wait_for(lock, std::chrono::nanoseconds(pause.ns()), [this] { return stop; });
@@ -95,7 +99,7 @@ struct Actuator::Worker {
   }
 
   /// True when the command is dealt with; false to come back to it.
-  bool call(std::unique_lock<std::mutex>& lock, MegaHertz, Gpu::Snapped snapped, Instant since) {
+  bool call(std::unique_lock<std::mutex>& lock, Gpu::Snapped snapped, Instant since, Instant cause) {
     call_began = steady_now();
     lock.unlock();
     const bool provided = keeper->claim(gpu.uuid());
@@ -116,6 +120,8 @@ struct Actuator::Worker {
       ++stats.calls;
       stats.applied = snapped.clock;
       stats.command_to_applied_ns.add((end - since).ns());
+      stats.report_to_applied_ns.add((end - cause).ns());
+      stats.report_to_applied_own_ns.add((begin - cause).ns());
       return true;
     }
     ++stats.failures[static_cast<std::size_t>(status)];
@@ -177,9 +183,9 @@ Actuator::Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keep
 
 Actuator::~Actuator() { release_all(Span::s(5)); }
 
-void Actuator::command(InstanceId instance, MegaHertz clock, Instant) {
+void Actuator::command(InstanceId instance, MegaHertz clock, Instant now) {
   for (const auto& worker : workers_) {
-    if (worker->stats.instance == instance) worker->accept(clock);
+    if (worker->stats.instance == instance) worker->accept(clock, now);
   }
 }
 

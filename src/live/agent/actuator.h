@@ -37,6 +37,10 @@ struct ActuatorStats {
   Span in_call{};     ///< how long the call in progress has lasted; 0 = none
   Histogram call_ns;  ///< duration of a driver call
   Histogram command_to_applied_ns;
+  /// From the arrival of what caused the command (a report, a deadline, a lease) to the lock the driver accepted, with
+  /// and without the driver's call; retries count.
+  Histogram report_to_applied_ns;
+  Histogram report_to_applied_own_ns;
 };
 
 class Actuator final : public control::ClockPort {
@@ -48,7 +52,8 @@ class Actuator final : public control::ClockPort {
   Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper);
   ~Actuator() override;
 
-  /// Returns at once. The newest command wins. Instances that are not ours are ignored.
+  /// Returns at once. The newest command wins. Instances that are not ours are ignored. `now`: when what caused it
+  /// arrived, by steady_now().
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
   /// Takes all our locks off and ends the threads; those the driver does not let go within `timeout` are left to the
   /// guardian and returned by UUID. No commands afterwards.

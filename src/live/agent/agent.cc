@@ -65,6 +65,7 @@ struct Agent::Impl {
 
   std::unique_ptr<RefitThread> refits;  ///< null: nothing learns
   bool warned = false;
+  bool warned_of_silence = false;
 
   void learn() {
     if (!refits) return;
@@ -75,6 +76,18 @@ struct Agent::Impl {
     }
     for (auto* learner : core->learners()) {
       if (learner->refit_due()) refits->post(*learner, learner->begin_refit());
+    }
+  }
+  /// The first time an engine turns out to say nothing.
+  void warn_of_silence_once() {
+    for (std::size_t i = 0; !warned_of_silence && i < core->size(); ++i) {
+      if (core->counts(i).silent == 0) continue;
+      warned_of_silence = true;
+      spdlog::warn(
+          "instance {}: no step report has ever come; its GPUs get the clock of lost telemetry, the highest for "
+          "eco-freq, "
+          "until one does (counted in wattle_agent_telemetry_silent_total, not logged again)",
+          core->view(i).id.value());
     }
   }
   /// The first time a predictor is not believed; after that it is only counted.
@@ -197,6 +210,7 @@ void Agent::run(const std::atomic<bool>& stop) {
       s.leases->tick(steady_now());
       s.learn();
       s.warn_once();
+      s.warn_of_silence_once();
     }
     if (steady_now() >= next_check) {
       s.keeper->check();

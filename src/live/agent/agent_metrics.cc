@@ -85,6 +85,7 @@ std::string AgentMetrics::text() const {
   per_instance("wattle_agent_reports_late_total", "counter", [](const Instance& i) { return i.counts.late; });
   per_instance("wattle_agent_engine_restarts_total", "counter", [](const Instance& i) { return i.counts.restarts; });
   per_instance("wattle_agent_telemetry_lost_total", "counter", [](const Instance& i) { return i.counts.losses; });
+  per_instance("wattle_agent_telemetry_silent_total", "counter", [](const Instance& i) { return i.counts.silent; });
   per_instance("wattle_agent_commanded_clock_mhz", "gauge",
                [](const Instance& i) { return i.view.clock_commanded.value(); });
   per_instance("wattle_agent_decode_requests", "gauge",
@@ -134,6 +135,10 @@ std::string AgentMetrics::text() const {
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.call_ns);
   t.metric("wattle_agent_command_to_applied_seconds", "summary");
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.command_to_applied_ns);
+  t.metric("wattle_agent_report_to_applied_seconds", "summary");
+  for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_ns);
+  t.metric("wattle_agent_report_to_applied_own_seconds", "summary");  // the driver's call left out
+  for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_own_ns);
 
   const auto per_gpu = [&](const char* name, const char* type, auto&& value) {
     t.metric(name, type);

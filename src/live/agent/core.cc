@@ -20,9 +20,11 @@ AgentCore::AgentCore(std::vector<AgentInstance> instances, AgentCoreOptions opti
 }
 
 void AgentCore::add(AgentInstance i) {
+  const bool decides = i.policy != nullptr && i.mode != Mode::Off;
   control::Throttle throttle(i.view, std::move(i.policy), i.mode, i.beliefs, port_, sink_, i.overrun_slack);
   entries_.push_back(Entry{std::move(throttle), {}, -1, {}});
   entries_.back().learner = i.learner;
+  entries_.back().decides = decides;
   if (i.learner != nullptr && std::ranges::find(learners_, i.learner) == learners_.end()) {
     learners_.push_back(i.learner);
   }
@@ -103,6 +105,12 @@ void AgentCore::beliefs_changed(const predict::OnlineLatency* learner) {
 
 void AgentCore::tick(Instant now) {
   for (Entry& entry : entries_) {
+    entry.since = std::min(entry.since, now);
+    if (unheard(entry) && now - entry.since >= options_.silent_after) {
+      entry.lost = true;
+      ++entry.counts.silent;
+      entry.throttle.lost(now);
+    }
     if (entry.overrun_at <= now) {
       entry.overrun_at = Instant::never();
       const MegaHertz before = entry.throttle.view().clock_commanded;
@@ -125,6 +133,9 @@ Instant AgentCore::next_tick() const {
   Instant next = Instant::never();
   for (const Entry& entry : entries_) {
     next = std::min(next, entry.overrun_at);
+    if (unheard(entry) && entry.since != Instant::never()) {
+      next = std::min(next, entry.since + options_.silent_after);
+    }
     if (entry.in_flight && !entry.lost) next = std::min(next, entry.last + options_.lost_after);
   }
   return next;

@@ -13,6 +13,8 @@ namespace wattle::live {
 struct AgentCoreOptions {
   /// Work is in flight and nothing has been heard for this long: telemetry is lost.
   Span lost_after = Span::s(2);
+  /// An engine that has never said anything for this long may be one that does not report at all.
+  Span silent_after = Span::s(10);
   /// A clock command may take this long to come into effect; steps that begin meanwhile are not measured, and are
   /// allowed the time of the slower clock.
   Span settle = Span::ms(100);
@@ -35,6 +37,7 @@ struct TelemetryCounts {
   std::int64_t late = 0;        ///< an older number: dropped
   std::int64_t restarts = 0;    ///< the engine began to count anew
   std::int64_t losses = 0;      ///< times telemetry was declared lost
+  std::int64_t silent = 0;      ///< 1: nothing ever came, so the clock is that of lost telemetry
 };
 
 class AgentCore {
@@ -46,7 +49,8 @@ class AgentCore {
   void add(AgentInstance instance);
   /// A report has arrived. False: dropped and counted (unknown instance, seen before, late).
   bool report(const StepReport& report, Instant now);
-  /// Declares telemetry lost and steps overrun where it is due.
+  /// Declares telemetry lost and steps overrun where it is due. An instance that was never heard of is treated as one
+  /// whose telemetry is lost (its engine may run without reports) from silent_after past the first tick, once.
   void tick(Instant now);
   /// Each learner once.
   [[nodiscard]] const std::vector<predict::OnlineLatency*>& learners() const { return learners_; }
@@ -72,6 +76,8 @@ class AgentCore {
     Instant last;
     bool in_flight = false;
     bool lost = false;
+    bool decides = false;              ///< has a policy that is asked
+    Instant since = Instant::never();  ///< of the first tick
     predict::OnlineLatency* learner = nullptr;
     Instant commanded{};                    ///< when the clock was last changed
     MegaHertz before{};                     ///< that command
@@ -79,6 +85,7 @@ class AgentCore {
     StepReport measuring{};                 ///< the step in progress, when its duration is worth knowing
     bool measures = false;
   };
+  [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost; }
   void measured(Entry& entry, const StepReport& next);
   void begun(Entry& entry, MegaHertz before, Instant now);
   AgentCoreOptions options_;

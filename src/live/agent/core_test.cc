@@ -92,6 +92,39 @@ TEST(AgentCore, LostAndIdleAreDifferent) {
   EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 10'000'000'000})) << "and a report ends it";
 }
 
+TEST(AgentCore, AnEngineWithoutReportsGetsTheClockOfLostTelemetryOnce) {
+  Rig rig;
+  rig.core.tick(Instant() + Span::s(100));
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::s(110)) << "it has that long to say something";
+  rig.report(7, 1, 0, 105'000);
+  rig.core.tick(Instant() + Span::ms(109'999));
+  EXPECT_EQ(rig.core.counts(0).silent, 0);
+  rig.core.tick(Instant() + Span::s(110));
+  rig.core.tick(Instant() + Span::s(300));
+  EXPECT_EQ(rig.core.counts(0).silent, 1);
+  EXPECT_EQ(rig.core.counts(1).silent, 0) << "an idle engine that was heard keeps the idle clock";
+  EXPECT_EQ(rig.core.counts(0).losses, 0) << "nothing was lost: there was nothing";
+  EXPECT_EQ(rig.core.view(0).telemetry, Telemetry::Lost);
+  EXPECT_EQ(rig.core.next_tick(), Instant::never());
+  rig.report(4, 1, 3, 301'000);
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 301'000'000'000})) << "and a report ends it";
+}
+
+TEST(AgentCore, AnInstanceThatIsDecidedElsewhereIsNotSilent) {
+  Port port;
+  journal::Sink sink;
+  AgentInstance leased;
+  leased.view.id = InstanceId(1);
+  leased.mode = Mode::Off;
+  std::vector<AgentInstance> one;
+  one.push_back(std::move(leased));
+  AgentCore core(std::move(one), {}, port, sink);
+  core.tick(Instant() + Span::s(1));
+  core.tick(Instant() + Span::s(60));
+  EXPECT_EQ(core.counts(0).silent, 0);
+  EXPECT_TRUE(port.commands.empty());
+}
+
 TEST(AgentCore, QueuedWorkWithoutAStepCountsAsInFlight) {
   Rig rig;
   rig.report(4, 1, 0, 0, 5);
