@@ -122,6 +122,7 @@ struct Actuator::Worker {
       stats.command_to_applied_ns.add((end - since).ns());
       stats.report_to_applied_ns.add((end - cause).ns());
       stats.report_to_applied_own_ns.add((begin - cause).ns());
+      if (begin - cause > kOwnTarget) ++stats.own_over_target;
       return true;
     }
     ++stats.failures[static_cast<std::size_t>(status)];

@@ -20,6 +20,9 @@ enum class GpuState : std::uint8_t {
   Gone,
 };
 
+/// From a report to the driver's call: what our own code may take.
+inline constexpr Span kOwnTarget = Span::ms(1);
+
 struct ActuatorStats {
   std::string uuid;
   InstanceId instance;
@@ -41,6 +44,7 @@ struct ActuatorStats {
   /// and without the driver's call; retries count.
   Histogram report_to_applied_ns;
   Histogram report_to_applied_own_ns;
+  std::int64_t own_over_target = 0;  ///< of these, longer than kOwnTarget
 };
 
 class Actuator final : public control::ClockPort {

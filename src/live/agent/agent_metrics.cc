@@ -137,6 +137,8 @@ std::string AgentMetrics::text() const {
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.command_to_applied_ns);
   t.metric("wattle_agent_report_to_applied_seconds", "summary");
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_ns);
+  per_actuator("wattle_agent_report_to_applied_own_over_1ms_total", "counter",
+               [](const ActuatorStats& a) { return a.own_over_target; });
   t.metric("wattle_agent_report_to_applied_own_seconds", "summary");  // the driver's call left out
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_own_ns);
 

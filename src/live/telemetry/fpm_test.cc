@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
@@ -95,6 +96,9 @@ TEST(Fpm, WrongMessagesAreNamed) {
   EXPECT_EQ(error_of({1, 5, 0, 1, 0.0, zeros7, zeros6}), FpmError::WrongShape);
   EXPECT_EQ(error_of({2, "w", 0, 1, 0.0, zeros7, zeros6}), FpmError::OtherVersion);
   EXPECT_EQ(error_of({1, "w", 0, 1, -1.0, zeros7, zeros6}), FpmError::OutOfRange);
+  EXPECT_EQ(error_of({1, "w", 0, 1, std::nan(""), zeros7, zeros6}), FpmError::OutOfRange);
+  EXPECT_EQ(error_of({1, "w", 0, 1, 0.0, {std::nan(""), 0, 0, 0, 0, 0, 0}, zeros6}), FpmError::WrongShape);
+  EXPECT_EQ(error_of({1, "w", 0, 1, 0.0, {nullptr, 0, 0, 0, 0, 0, 0}, zeros6}), FpmError::WrongShape);
   EXPECT_EQ(error_of({1, "w", 0, 1, 0.0, {-1, 0, 0, 0, 0, 0, 0}, zeros6}), FpmError::OutOfRange);
   EXPECT_EQ(error_of({1, "w", 0, 1, 0.0, {0, 0, 0, 0, 5'000'000'000, 0, 0}, zeros6}), FpmError::OutOfRange);
   EXPECT_EQ(decode_fpm({}).error(), FpmError::Truncated);
