@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/csv.h"
 
@@ -45,7 +46,7 @@ constexpr double kMicro = 1e3;
 constexpr double kMilli = 1e6;
 constexpr double kMost = 1e12;
 
-/// One line of the file: a phase at a clock, of decode one tile.
+/// One line of the file: a phase at a clock, of prefill one range, of decode one tile.
 struct Line {
   StepKind phase = StepKind::Decode;
   MegaHertz clock;
@@ -141,11 +142,15 @@ class Assembly {
     }
     ++at_;
     if (line.phase == StepKind::Idle) idle_.push_back(*line.idle);
-    if (line.phase == StepKind::Prefill) clocks.back().prefill = {line.time.ns_per_kv_token, line.time.ns};
+    if (line.phase == StepKind::Prefill) {
+      clocks.back().prefill_ranges.push_back({line.time.ns_per_kv_token, 0.0, line.time.ns});
+    }
     if (line.phase == StepKind::Decode) clocks.back().decode.push_back(line.time);
     if (!line.energy) return {};
     auto& energy = energy_.clocks.back();
-    if (line.phase == StepKind::Prefill) energy.prefill = {line.energy->ns_per_kv_token, line.energy->ns};
+    if (line.phase == StepKind::Prefill) {
+      energy.prefill_ranges.push_back({line.energy->ns_per_kv_token, 0.0, line.energy->ns});
+    }
     if (line.phase == StepKind::Decode) energy.decode.push_back(*line.energy);
     return {};
   }
@@ -158,9 +163,7 @@ class Assembly {
     bool powered = !idle_.empty();
     for (const Line& line : layout_) powered = powered && (line.phase == StepKind::Idle || line.energy);
     LinearBelief belief;
-    for (auto& clock : time_.clocks) {
-      if (clock.decode.empty()) clock.decode.emplace_back();  // never measured: predicts 0
-    }
+    for (auto& clock : time_.clocks) settle(clock);
     belief.time = time_;
     if (!powered) return belief;
     for (auto& clock : energy_.clocks) {
@@ -173,10 +176,20 @@ class Assembly {
   }
 
  private:
+  /// A phase never measured predicts 0; a single range is the published line.
+  static void settle(ClockCoefficients& clock) {
+    if (clock.decode.empty()) clock.decode.emplace_back();
+    if (clock.prefill_ranges.size() != 1) return;
+    clock.prefill = {clock.prefill_ranges.front().ns_per_token, clock.prefill_ranges.front().ns};
+    clock.prefill_ranges.clear();
+  }
   Result<void> extend_layout(const Line& line, const CsvReader& csv) {
     for (const Line& earlier : layout_) {
       if (earlier.phase != line.phase) continue;
-      if (line.phase != StepKind::Decode) return csv.bad_field(kPhase, "this clock has such a row already; keep one");
+      if (line.phase == StepKind::Idle) return csv.bad_field(kPhase, "this clock has such a row already; keep one");
+      if (line.phase == StepKind::Prefill && layout_.back().phase != StepKind::Prefill) {
+        return csv.bad_field(kPhase, "prefill rows of a clock follow each other");
+      }
       if (line.kv_to != earlier.kv_to) return csv.bad_field(kKvTo, "all decode rows must have the same");
     }
     const bool first = layout_.empty() || layout_.back().phase != StepKind::Decode;
@@ -184,7 +197,13 @@ class Assembly {
       return csv.bad_field(kPhase, "decode rows come last of a clock, after idle and prefill");
     }
     if (line.phase == StepKind::Prefill) {
-      time_.prefill_tokens_min = line.from;
+      if (layout_.empty() || layout_.back().phase != StepKind::Prefill) {
+        time_.prefill_tokens_min = line.from;
+      } else if (line.from != layout_.back().to + 1) {
+        return csv.bad_field(kFrom, fmt::format("ranges follow each other without a gap: {}", layout_.back().to + 1));
+      } else {
+        time_.prefill_ends.push_back(layout_.back().to);
+      }
       time_.prefill_tokens_max = line.to;
     } else if (line.phase == StepKind::Decode) {
       if (first) {
@@ -227,6 +246,57 @@ StepSample sample_of(const ProfileRow& row, Span duration) {
   return {row.clock, shape, duration};
 }
 
+/// The form of prompts in the file: EcoPred's one line, or a line in each range of N_tok.
+LinearFitOptions prefill_form(std::vector<std::int64_t> ends) {
+  LinearFitOptions options;
+  options.published_prefill = ends.empty();
+  options.prefill_pairs = false;
+  options.prefill_ends = std::move(ends);
+  return options;
+}
+
+/// How far a fit is from the prompts it was made of: mean square of the relative error.
+double prompt_error(const LinearLatency& model, std::span<const StepSample> samples) {
+  double sum = 0.0;
+  std::int64_t count = 0;
+  for (const StepSample& s : samples) {
+    if (s.shape.prefill_tokens == 0 || s.duration <= Span()) continue;
+    const double error = model.step_time(s.shape, s.clock).seconds() / s.duration.seconds() - 1.0;
+    sum += error * error;
+    ++count;
+  }
+  return count == 0 ? 0.0 : sum / static_cast<double>(count);
+}
+
+// Three lengths a range at least, so that each line is checked by a point; a second line only where one misses the
+// prompts by this much (root mean square) and two miss them by at most half of it.
+constexpr std::ptrdiff_t kLengthsPerRange = 3;
+constexpr double kLineIsGood = 0.02;
+
+/// One line for all prompts misses the short ones where the long ones' compute sets its slope: the border of two
+/// ranges, or none.
+Result<LinearFit> fit_times(std::span<const StepSample> samples) {
+  auto best = fit_linear(samples, prefill_form({}));
+  if (!best) return best;
+  std::set<std::int64_t> lengths;
+  for (const StepSample& s : samples) {
+    if (s.shape.prefill_tokens > 0) lengths.insert(s.shape.prefill_tokens);
+  }
+  double least = prompt_error(best->model, samples);
+  if (std::ssize(lengths) < 2 * kLengthsPerRange || least <= kLineIsGood * kLineIsGood) return best;
+  least /= 4.0;
+  auto end = std::next(lengths.begin(), kLengthsPerRange - 1);
+  for (auto last = std::prev(lengths.end(), kLengthsPerRange); end != last; ++end) {
+    auto split = fit_linear(samples, prefill_form({*end}));
+    if (!split) return split;
+    const double error = prompt_error(split->model, samples);
+    if (error > least) continue;
+    least = error;
+    best = std::move(split);
+  }
+  return best;
+}
+
 /// Energy per step, where power was measured for all that time was measured for.
 Result<PowerCoefficients> fit_power(const StepProfile& profile, const LinearCoefficients& time) {
   struct Seen {
@@ -252,12 +322,20 @@ Result<PowerCoefficients> fit_power(const StepProfile& profile, const LinearCoef
   for (const auto& [clock, at] : seen) {
     if (!at.idle || !std::ranges::equal(at.timed, at.powered)) return PowerCoefficients{};
   }
-  auto fit = fit_linear(
-      energies, {.tile_ends = time.tile_ends, .find_tiles = false, .published_prefill = true, .prefill_ends = {}});
+  LinearFitOptions form = prefill_form(time.prefill_ends);
+  form.tile_ends = time.tile_ends;
+  form.find_tiles = false;
+  auto fit = fit_linear(energies, form);
   if (!fit) return std::unexpected(fit.error());
   PowerCoefficients power{fit->model.coefficients(), {}};
   for (const auto& clock : power.energy.clocks) power.idle.push_back(idle.at(clock.clock));
   return power;
+}
+
+/// A range of prompts as a row has it: the token column holds prompt tokens.
+DecodePlane prompt_plane(const ClockCoefficients& clock, std::size_t range) {
+  if (clock.prefill_ranges.empty()) return {0.0, clock.prefill.ns_per_token, clock.prefill.ns};
+  return {0.0, clock.prefill_ranges[range].ns_per_token, clock.prefill_ranges[range].ns};
 }
 
 std::string plane_text(const DecodePlane& p, double constant_unit, double token_unit) {
@@ -275,8 +353,7 @@ Result<BeliefFit> fit_belief(const StepProfile& profile) {
     times.push_back(sample_of(row, row.step));
     if (row.reached && *row.reached < row.clock) ++fit.clipped;
   }
-  auto time =
-      fit_linear(times, {.tile_ends = {}, .published_prefill = true, .prefill_ends = {}});  // what the file holds
+  auto time = fit_times(times);
   if (!time) return std::unexpected(time.error());
   fit.prefill = time->prefill;
   fit.decode = time->decode;
@@ -323,11 +400,13 @@ std::string to_csv(const LinearBelief& belief) {
       text +=
           fmt::format("idle,{},0,0,0,0,0,0,,,,{:.3f}\n", clock.clock.value(), to_watts(belief.power.idle[i]).value());
     }
-    if (c.prefill_tokens_max > 0) {
-      const DecodePlane time{0.0, clock.prefill.ns_per_token, clock.prefill.ns};
+    for (std::size_t r = 0; c.prefill_tokens_max > 0 && r <= c.prefill_ends.size(); ++r) {
+      const DecodePlane time = prompt_plane(clock, r);
       DecodePlane drawn;
-      if (!energy.empty()) drawn = {0.0, energy[i].prefill.ns_per_token, energy[i].prefill.ns};
-      row("prefill", c.prefill_tokens_min, c.prefill_tokens_max, 0, time, energy.empty() ? nullptr : &drawn);
+      if (!energy.empty()) drawn = prompt_plane(energy[i], r);
+      row("prefill", r == 0 ? c.prefill_tokens_min : c.prefill_ends[r - 1] + 1,
+          r < c.prefill_ends.size() ? c.prefill_ends[r] : c.prefill_tokens_max, 0, time,
+          energy.empty() ? nullptr : &drawn);
     }
     if (c.decode_requests_max == 0) continue;
     std::int64_t from = c.decode_requests_min;

@@ -109,6 +109,35 @@ TEST(BeliefFile, ReadsWhatItWrites) {
   }
 }
 
+TEST(BeliefFile, ShortPromptsHaveALineOfTheirOwnWhereOneMissesThem) {
+  // Weights are read up to 512 tokens whatever their number, computing decides beyond.
+  StepProfile p;
+  const auto time = [](std::int64_t tokens) {
+    return Span::from_seconds(tokens <= 512 ? 10e-3 + 2e-6 * static_cast<double>(tokens)
+                                            : 1e-3 + 40e-6 * static_cast<double>(tokens));
+  };
+  for (const std::int64_t tokens : {64, 128, 256, 512, 1024, 2048, 4096}) {
+    p.rows.push_back({StepKind::Prefill, MegaHertz(1000), 1, tokens, 0, 50, time(tokens), {}, {}});
+  }
+  const auto fit = fit_belief(p);
+  ASSERT_TRUE(fit) << fit.error().message();
+  EXPECT_EQ(fit->belief.time.prefill_ends, std::vector<std::int64_t>{512});
+  const std::string text = to_csv(fit->belief);
+  const auto again = parse_belief(text, "b.csv");
+  ASSERT_TRUE(again) << again.error().message() << "\n" << text;
+  EXPECT_EQ(to_csv(*again), text);
+  const auto model = LinearLatency::make(again->time).value();
+  for (const std::int64_t tokens : {64, 300, 512, 700, 3000}) {
+    const double ours = model.step_time(prompts(tokens), MegaHertz(1000)).seconds();
+    EXPECT_NEAR(ours / time(tokens).seconds(), 1.0, 0.005) << tokens;
+  }
+  std::string gap = text;
+  gap.replace(gap.find("prefill,1000,513"), 16, "prefill,1000,600");
+  const auto refused = parse_belief(gap, "b.csv");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("513"), std::string::npos) << refused.error().message();
+}
+
 TEST(BeliefFile, WhatIsWrongIsRefusedByRowAndColumn) {
   const std::string good = to_csv(fit_belief(profile())->belief);
   const auto refusal = [&](const std::string& from, const std::string& to) {

@@ -127,7 +127,7 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
       const auto range = std::ranges::lower_bound(c.prefill_ends, s.shape.prefill_tokens) - c.prefill_ends.begin();
       at.prefill.push_back({{tokens, 1.0, 0.0}, y});
       at.prefill_ranges[static_cast<std::size_t>(range)].push_back(
-          {{tokens, static_cast<double>(s.shape.prefill_context_tokens), 1.0}, y});
+          {{tokens, options.prefill_pairs ? static_cast<double>(s.shape.prefill_context_tokens) : 0.0, 1.0}, y});
       const bool first = c.prefill_tokens_max == 0;
       c.prefill_tokens_min = first ? s.shape.prefill_tokens : std::min(c.prefill_tokens_min, s.shape.prefill_tokens);
       c.prefill_tokens_max = std::max(c.prefill_tokens_max, s.shape.prefill_tokens);

@@ -15,6 +15,8 @@ struct LinearFitOptions {
   bool find_tiles = true;
   /// The published form T_P = a N_tok + c. Otherwise ranges of N_tok, each with a term for the prompts' attention.
   bool published_prefill = false;
+  /// Do ranges have that term? Without it each is a line of N_tok.
+  bool prefill_pairs = true;
   /// Largest N_tok of each range but the last; empty: powers of two from 128 to 4096, as far as every range has
   /// samples.
   std::vector<std::int64_t> prefill_ends;
