@@ -58,7 +58,14 @@ AdmissionDecision Dispatcher::ask_admission(const Request& request, std::int64_t
 void Dispatcher::arrive(const Request& arrived, Instant now) {
   ++counts_.arrived;
   Request request = arrived;
-  if (policies_.length) request.predicted_output_tokens = policies_.length->predict(arrived);
+  if (policies_.length) {
+    const auto said = policies_.length->answer(arrived);
+    request.predicted_output_tokens = said.tokens;
+    if (said.fallback != nullptr) {
+      sink_.decision(
+          {now, journal::DecisionKind::Length, Mode::Enforce, request.id, kNoInstance, said.tokens, said.fallback});
+    }
+  }
   const auto decision = ask_admission(request, counts_.held, now);
   if (decision.verdict == Admission::Reject) {
     ++counts_.refused;

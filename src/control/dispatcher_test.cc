@@ -164,6 +164,33 @@ TEST_F(DispatcherTest, HeldRequestsLeaveInThePolicysOrderAndTiesInArrivalOrder) 
   EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0, 2, 4, 3, 1}));
 }
 
+TEST_F(DispatcherTest, JournalsEveryLengthTheConstantAnswers) {
+  DispatchPolicies policies;
+  policies.length = std::make_shared<predict::LengthBelief>();
+  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
+  // The hint is right at first, then says 900 of what is always 100.
+  const auto serve = [&](std::int64_t id, std::int32_t hint) {
+    Request r = request(id);
+    r.max_tokens = 1'000;
+    r.predicted_output_tokens = hint;
+    dispatcher.arrive(r, Instant(id));
+    Outcome done = outcome(r);
+    done.output_tokens = 100;
+    dispatcher.left(done, Instant(id));
+  };
+  serve(0, 100);
+  EXPECT_EQ(journal.count(journal::DecisionKind::Length), 0);
+  for (std::int64_t id = 1; id < 1'000; ++id) serve(id, 900);
+  const auto counted = dispatcher.length()->counts().fallen_back;
+  EXPECT_GT(counted, 0);
+  EXPECT_EQ(journal.count(journal::DecisionKind::Length), counted);
+  const auto& last = journal.decisions.back();
+  EXPECT_EQ(last.kind, journal::DecisionKind::Length);
+  EXPECT_EQ(last.request, RequestId{999});
+  EXPECT_NEAR(static_cast<double>(last.value), 100.0, 2.0) << "the sketch rounds";
+  EXPECT_STREQ(last.reason, "no better than the constant, which answers");
+}
+
 TEST_F(DispatcherTest, ShadowedQueueingJournalsKeysAndKeepsArrivalOrder) {
   auto policies = bounded(1, 10);
   policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Shadow};

@@ -9,13 +9,13 @@ using std::string_view_literals::operator""sv;
 
 // In the enumerators' own order.
 constexpr std::array kDecisionKinds = {"admission"sv, "route-prefill"sv, "route-decode"sv, "clock"sv,
-                                       "queueing"sv,  "scaling"sv,       "phase"sv};
+                                       "queueing"sv,  "scaling"sv,       "phase"sv,        "length"sv};
 constexpr std::array kPhases = {"spawning"sv, "warming"sv, "serving"sv, "draining"sv, "gone"sv};
 constexpr std::array kModes = {"enforce"sv, "shadow"sv, "off"sv};
 constexpr std::array kFates = {"finished"sv, "rejected"sv, "failed"sv, "cancelled"sv};
 constexpr std::array kRoles = {"colocated"sv, "prefill"sv, "decode"sv};
 
-static_assert(kDecisionKinds.size() == static_cast<std::size_t>(DecisionKind::Phase) + 1);
+static_assert(kDecisionKinds.size() == static_cast<std::size_t>(DecisionKind::Length) + 1);
 static_assert(kPhases.size() == static_cast<std::size_t>(Phase::Gone) + 1);
 static_assert(kModes.size() == static_cast<std::size_t>(Mode::Off) + 1);
 static_assert(kFates.size() == static_cast<std::size_t>(Fate::Cancelled) + 1);

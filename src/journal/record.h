@@ -10,7 +10,16 @@
 
 namespace wattle::journal {
 
-enum class DecisionKind : std::uint8_t { Admission, RoutePrefill, RouteDecode, Clock, Queueing, Scaling, Phase };
+enum class DecisionKind : std::uint8_t {
+  Admission,
+  RoutePrefill,
+  RouteDecode,
+  Clock,
+  Queueing,
+  Scaling,
+  Phase,
+  Length
+};
 
 /// What an instance that comes and goes at run time is doing. All but Gone draw power.
 enum class Phase : std::uint8_t {
@@ -23,7 +32,7 @@ enum class Phase : std::uint8_t {
 
 /// One decision, enforced or shadowed. `value` is the verdict, the instance id, the clock in MHz or the
 /// queue key (asked only for requests that are held); for Scaling the GPUs of all instances wanted, for Phase the
-/// instance's new Phase as a number.
+/// instance's new Phase as a number; for Length the tokens a constant answered in the predictor's place.
 /// Clock decisions are recorded when they differ from the instance's newest one; all others always.
 struct DecisionRecord {
   Instant at;

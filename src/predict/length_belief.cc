@@ -38,20 +38,24 @@ std::int32_t LengthBelief::raw(const Request& request) const {
   return learned_.quantile(request, options_.quantile, 0);
 }
 
-std::int32_t LengthBelief::predict(const Request& request) {
+LengthBelief::Answer LengthBelief::answer(const Request& request) {
   std::int32_t tokens = raw(request);
+  const char* fallback = nullptr;
   if (tokens < 0) ++counts_.odd;
   if (tokens == 0) ++counts_.absent;
   if (options_.fall_back && (tokens <= 0 || falls_back())) {
     const bool known = constant_.count() >= LengthSketches::kFewest;
+    if (known) {
+      ++counts_.fallen_back;
+      fallback = tokens <= 0 ? "no prediction: the constant answers" : "no better than the constant, which answers";
+    }
     tokens = known ? constant_.quantile(options_.quantile) : std::max(tokens, 0);
-    if (known) ++counts_.fallen_back;
   }
-  if (tokens <= 0) return 0;
+  if (tokens <= 0) return {};
   ++counts_.predicted;
   const std::int32_t cap = std::max(request.max_tokens, 1);
   if (tokens > cap) ++counts_.too_long;
-  return std::min(tokens, cap);
+  return {std::min(tokens, cap), fallback};
 }
 
 std::int32_t LengthBelief::expected_tokens(const Request& request, std::int32_t produced) const {

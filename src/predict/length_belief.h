@@ -41,8 +41,12 @@ class LengthBelief final : public LengthModel {
  public:
   explicit LengthBelief(LengthBeliefOptions options = {});
 
-  /// Tokens in [1, max_tokens]; 0: none.
-  std::int32_t predict(const Request& request);
+  struct Answer {
+    std::int32_t tokens = 0;         ///< in [1, max_tokens]; 0: none
+    const char* fallback = nullptr;  ///< why the constant answered; null: it did not
+  };
+  Answer answer(const Request& request);
+  std::int32_t predict(const Request& request) { return answer(request).tokens; }
   /// Conditional on having produced so many: a hint says nothing beyond itself, so from there on what was seen speaks.
   [[nodiscard]] std::int32_t expected_tokens(const Request& request, std::int32_t produced) const override;
   /// Learns from finished requests. outcome.request holds the hint the driver gave.

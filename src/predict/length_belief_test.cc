@@ -58,12 +58,15 @@ TEST(LengthBelief, AHintThatKnowsNothingIsReplacedAndTakenBackOnceItKnows) {
   EXPECT_GT(belief.score().predictor, belief.score().constant);
   EXPECT_NEAR(belief.predict(request(10, 900)), 150, 15);
   EXPECT_EQ(belief.counts().fallen_back, 1);
+  EXPECT_STREQ(belief.answer(request(10, 900)).fallback, "no better than the constant, which answers");
+  EXPECT_STREQ(belief.answer(request(10, 0)).fallback, "no prediction: the constant answers");
   for (int i = 0; i < 5'000; ++i) {
     const auto length = static_cast<std::int32_t>(100 + random.below(100));
     belief.observe(finished(request(10, length), length));
   }
   EXPECT_FALSE(belief.falls_back());
   EXPECT_EQ(belief.predict(request(10, 900)), 900);
+  EXPECT_EQ(belief.answer(request(10, 900)).fallback, nullptr);
 }
 
 TEST(LengthBelief, WithoutFallBackItStandsByThePredictor) {

@@ -92,7 +92,8 @@ struct Outcomes : journal::Sink {
   InstanceId joined_instance = kNoInstance;
   void joined(const journal::InstanceFacts& facts) override { joined_instance = facts.id; }
   void decision(const journal::DecisionRecord& record) override {
-    if (record.kind >= journal::DecisionKind::Scaling) planned.push_back(record);
+    using enum journal::DecisionKind;
+    if (record.kind == Scaling || record.kind == Phase) planned.push_back(record);
   }
   void outcome(const Outcome& o) override {
     const std::lock_guard lock(mutex);
