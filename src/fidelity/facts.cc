@@ -109,6 +109,9 @@ constexpr StepShape kDecode8b{160, 160 * 400, 0, 0, 0};
 constexpr StepShape kPrompts{0, 0, 8, 8192, 8 * 1024 * 512};
 constexpr StepShape kDecode32b{128, 128 * 600, 0, 0, 0};
 constexpr StepShape kDecode13b{64, 64 * 500, 0, 0, 0};
+// Halfway through throttLL'eM's queries of one prompt token and 1,024 generated ones.
+constexpr StepShape kHalfway32{32, 32 * 512, 0, 0, 0};
+constexpr StepShape kHalfway1{1, 512, 0, 0, 0};
 
 const Fact kFacts[] = {
     {"VoltanaLLM section 2: decode ITL at 1410 against 1005 MHz", "a100-80g", "llama-3.1-8b", 1, "time_ratio", 0.80,
@@ -134,6 +137,22 @@ const Fact kFacts[] = {
      [](const StepModel& m) { return optimum_mhz(m, kPrompts); }},
     {"throttLL'eM: clock of least energy, 13B TP2", "a100-40g", "llama-2-13b", 2, "optimum_mhz", 1050, false,
      [](const StepModel& m) { return optimum_mhz(m, kDecode13b); }},
+    {"throttLL'eM section III: energy per token at 1050 against 1410 MHz, 13B TP2, 32 requests", "a100-40g",
+     "llama-2-13b", 2, "energy_ratio", 1.0 / 1.374, false,
+     [](const StepModel& m) {
+       const StepValue low = step(m, kHalfway32, 1050);
+       const StepValue high = step(m, kHalfway32, 1410);
+       return low.seconds * low.watts / (high.seconds * high.watts);
+     }},
+    {"throttLL'eM section III: TBT at 1050 against 1410 MHz, 13B TP2, 32 requests", "a100-40g", "llama-2-13b", 2,
+     "time_ratio", 1.0541, false,
+     [](const StepModel& m) { return step(m, kHalfway32, 1050).seconds / step(m, kHalfway32, 1410).seconds; }},
+    {"throttLL'eM section V-C: TBT at its highest (32 requests, 210 MHz) against its lowest (alone, 1410 MHz), 13B TP2",
+     "a100-40g", "llama-2-13b", 2, "time_ratio", 2.0, false,
+     [](const StepModel& m) { return step(m, kHalfway32, 210).seconds / step(m, kHalfway1, 1410).seconds; }},
+    {"throttLL'eM section V-C: lowest TBT (alone, 1410 MHz), 13B TP2; the scenarios' step_gap_ms was chosen by it",
+     "a100-40g", "llama-2-13b", 2, "time_ms", 15.0, false,
+     [](const StepModel& m) { return 1e3 * step(m, kHalfway1, 1410).seconds; }},
     {"GreenServe: clock of least prefill energy, 32B", "gh200-96g", "qwen3-32b", 1, "optimum_mhz", 1095, false,
      [](const StepModel& m) { return optimum_mhz(m, kPrompts); }},
     {"GreenServe: clock of least decode energy, 32B", "gh200-96g", "qwen3-32b", 1, "optimum_mhz", 1395, false,
