@@ -35,7 +35,11 @@ namespace {
 
 template <const System& Of, Result<Section> (*Make)(const System&, double)>
 Result<Section> of(double seconds) {
-  return Make(Of, seconds);
+  auto made = Make(Of, seconds);
+  if (made)
+    made->note +=
+        fmt::format(" EcoFreq aims at {:.0f} % of the objectives, as the published client has it.", 100.0 * kAim);
+  return made;
 }
 
 /// Analyses of both systems' recipes.

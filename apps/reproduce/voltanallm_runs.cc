@@ -22,7 +22,9 @@ class SampleKeeper final : public journal::Sink {
 };
 
 Result<config::LoadedRecipe> load(const Controlled& how) {
-  const auto overrides = config::parse_overrides(how.set);
+  std::vector<std::string> set{fmt::format("frequency.margin={}", 1.0 - kAim)};
+  set.insert(set.end(), how.set.begin(), how.set.end());
+  const auto overrides = config::parse_overrides(set);
   if (!overrides) return std::unexpected(overrides.error());
   return config::load_recipe(how.recipe, *overrides, project());
 }

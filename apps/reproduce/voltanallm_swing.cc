@@ -30,8 +30,8 @@ struct Half {
   double rate_per_s;
   int prompt_mean, prompt_std, output_mean, output_std;
 };
-constexpr Half kPrefillHeavy{62.0, 440, 590, 120, 131};
-constexpr Half kDecodeHeavy{62.0, 120, 161, 300, 328};
+constexpr Half kPrefillHeavy{30.0, 690, 925, 80, 88};
+constexpr Half kDecodeHeavy{82.0, 90, 121, 228, 250};
 constexpr double kPeriodOfRun = 300.0 / kRunSeconds;  ///< x the length of the other sections' runs
 
 /// The first half's requests, then the second's.
