@@ -1,6 +1,7 @@
 #include "engine_flags.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace wattle::apps {
 
@@ -30,6 +31,11 @@ void add_engine_flags(CLI::App& command, engine::EngineOptions& o) {
   gap("--step-gap-ms", o.step_gap,
       "The framework's CPU time per step; default: what the GPU's profile was fitted with");
   gap("--request-gap-ms", o.request_gap, "The same per request of a step");
+  command
+      .add_option("--graph-sizes", o.graph_sizes,
+                  "Batches for which CUDA graphs were captured, ascending; none: 1, 2, 4 and eights to 128")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536));
 }
 
 std::vector<std::string> engine_arguments(const engine::EngineOptions& o) {
@@ -48,6 +54,8 @@ std::vector<std::string> engine_arguments(const engine::EngineOptions& o) {
   };
   gap("--step-gap-ms", o.step_gap);
   gap("--request-gap-ms", o.request_gap);
+  if (!o.graph_sizes.empty())
+    all.insert(all.end(), {"--graph-sizes", fmt::format("{}", fmt::join(o.graph_sizes, ","))});
   return all;
 }
 

@@ -156,6 +156,10 @@ std::array<Phase, 2> phases(const Recipe& recipe) {
 }  // namespace
 
 Result<void> check_fleet(const LoadedScenario& loaded) {
+  if (std::ranges::adjacent_find(loaded.scenario.engine.graph_sizes, std::greater_equal{}) !=
+      loaded.scenario.engine.graph_sizes.end()) {
+    return bad_input(loaded.origins.of("engine.graph_sizes"), "graph_sizes must ascend, each size once");
+  }
   for (std::size_t i = 0; i < loaded.scenario.pools.size(); ++i) {
     if (auto ok = check_pool(loaded, i); !ok) return ok;
   }

@@ -110,6 +110,19 @@ struct Codec<std::vector<MegaHertz>> {
   }
 };
 
+template <>
+struct Codec<std::vector<std::int32_t>> {
+  static constexpr OptionType kType = OptionType::Integers;
+  static constexpr double scale(std::string_view) { return 1.0; }
+  static std::vector<std::int32_t> read(const Value& v, double) {
+    const auto& list = std::get<std::vector<std::int64_t>>(v);
+    return {list.begin(), list.end()};
+  }
+  static Value write(const std::vector<std::int32_t>& list, double) {
+    return std::vector<std::int64_t>(list.begin(), list.end());
+  }
+};
+
 /// Span::max() is "no limit" and reads as absent.
 template <>
 struct Codec<Span> {

@@ -95,6 +95,10 @@ std::vector<Option<engine::EngineOptions>> engine_options() {
       option("step_gap_ms", &E::step_gap, "ms", {0, 100},
              "The serving framework's CPU time per step; none: what the GPU's profile was fitted with"),
       option("request_gap_ms", &E::request_gap, "ms", {0, 1}, "The same per request of a step"),
+      option(
+          "graph_sizes", &E::graph_sizes, "requests", {1, 65'536},
+          "Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them "
+          "whole. Empty: vLLM's 1, 2, 4 and eights to 128"),
   };
 }
 
@@ -113,6 +117,11 @@ std::vector<Option<engine::LinkOptions>> link_options() {
       option("bandwidth_gb_per_s", &L::bandwidth_bytes_per_s, "GB/s", {0, 1e6},
              "KV hand-over per prefill instance, shared by its transfers in FIFO order; 0: no transfer time"),
       option("latency_ms", &L::latency, "ms", {0, 60'000}, "Delay before a transfer's first byte"),
+      option(
+          "handoff_steps", &L::handoff_steps, "", {0, 100},
+          "Passes of the decode engine's loop from the KV's arrival to the client's first token and the first decode "
+          "step, each as long as the step then in progress (SGLang). 0: the prefill engine sends the first token. "
+          "Simulator only"),
   };
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "units/quantity.h"
 #include "units/time.h"
@@ -19,6 +20,9 @@ struct EngineOptions {
   // The serving framework's own time on the CPU, at whatever clock; absent: what the GPU's profile was fitted with.
   std::optional<Span> step_gap;     ///< per step
   std::optional<Span> request_gap;  ///< per request of a step
+  /// Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them whole.
+  /// Larger batches, and all when empty, are padded as vLLM pads (1, 2, 4, then eights to 128) or not at all.
+  std::vector<std::int32_t> graph_sizes;
 };
 
 /// KV hand-over between a prefill and a decode instance.
@@ -26,6 +30,9 @@ struct LinkOptions {
   double bandwidth_bytes_per_s =
       25e9;  ///< per prefill instance, shared by its transfers in FIFO order; 0 = no transfer time
   Span latency = Span::us(500);
+  /// Passes of the decode engine's loop from the KV's arrival to the client's first token and the first step, each as
+  /// long as the step then in progress; 0: the prefill engine sends the first token itself, when its step ends.
+  double handoff_steps = 0.0;
 };
 
 /// Delay of a clock command: the driver call, then the transition. NVML 3-8 ms, A100 about 20 ms.

@@ -96,7 +96,7 @@ void Replica::submit(const Job& job, Instant now) {
   slot.target_tokens = job.prompt_tokens;
   if (job.kv_ready) {
     slot.generated = 1;
-    slot.last_token = to_fixed(job.first_token);
+    if (job.first_token != Instant::never()) slot.last_token = to_fixed(job.first_token);
   }
   waiting_.push_back(index);
   waiting_prompt_tokens_ += job.prompt_tokens;
@@ -148,6 +148,7 @@ void Replica::schedule_prefill(std::int64_t budget) {
     if (slot.prefill_start == Instant::never()) slot.prefill_start = at;
     if (slot.job.kv_ready && slot.preemptions == 0) {
       slot.prefilled = slot.target_tokens;
+      if (slot.job.first_token == Instant::never()) slot.last_token = boundary_;
       join_decode(index, at);
       budget -= 1;
     } else {
@@ -240,6 +241,12 @@ void Replica::make_room() {
 
 Instant Replica::Run::begin_of(std::int64_t step) const {
   return to_instant(start + Int128{first} * step + Int128{increment} * (Int128{step} * (step - 1) / 2));
+}
+
+Span Replica::step_length(Instant now) const {
+  if (!busy_) return Span();
+  const std::int64_t step = std::min(steps_done_by(now), run_steps_ - 1);
+  return Span((step_full_ + run_increment_ * step) >> kTimeFractionBits);
 }
 
 Int128 Replica::after_steps(std::int64_t steps) const {

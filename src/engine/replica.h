@@ -32,7 +32,7 @@ struct Job {
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 1;          ///< truth, >= 1
   bool kv_ready = false;                   ///< decode leg: the prompt's KV and the first token exist already
-  Instant first_token = Instant::never();  ///< with kv_ready: when the first token was produced
+  Instant first_token = Instant::never();  ///< with kv_ready: when the client got the first token; never: on joining
 };
 
 enum class EventKind : std::uint8_t {
@@ -135,6 +135,8 @@ class Replica {
     [[nodiscard]] Instant begin_of(std::int64_t step) const;
   };
   [[nodiscard]] Run run() const { return busy_ ? Run{run_start_, run_first_, run_increment_, run_steps_} : Run{}; }
+  /// How long the step in progress at `now` takes as a whole; zero when idle.
+  [[nodiscard]] Span step_length(Instant now) const;
   /// A decision was changed: the run in progress ends with its present step. The next wake may have come nearer.
   void interrupt(Instant now) { interrupt_run(now); }
 

@@ -95,6 +95,7 @@ struct StepModel::Impl {
   HardwareProfile profile;
   std::int64_t blocks = 0;
   std::int64_t bucket_tokens = 1;
+  std::vector<std::int32_t> graph_sizes;
   std::vector<double> tails;  // of decode attention, by batch size; no clock in it
   mutable std::vector<std::unique_ptr<ClockTable>> tables;
   mutable AskedRange asked;
@@ -123,10 +124,17 @@ struct StepModel::Impl {
     work.seconds *= tails[static_cast<std::size_t>(std::min(requests, last))];
     return work;
   }
+  /// Rows that a step of decodes alone computes: those of the captured graph it runs in.
+  [[nodiscard]] std::int64_t decode_rows_of(std::int64_t requests) const {
+    const auto graph = std::ranges::lower_bound(graph_sizes, requests);
+    return graph == graph_sizes.end() ? requests : *graph;
+  }
   [[nodiscard]] Draft draft(const ClockTable& at, const StepShape& shape) const {
     const double requests = shape.decode_requests;
-    Work work = at.dense.at(shape.decode_requests + shape.prefill_tokens);
-    work += at.head.at(shape.decode_requests + shape.prefill_requests);
+    const std::int64_t decodes =
+        shape.prefill_tokens > 0 ? shape.decode_requests : decode_rows_of(shape.decode_requests);
+    Work work = at.dense.at(decodes + shape.prefill_tokens);
+    work += at.head.at(decodes + shape.prefill_requests);
     if (shape.decode_requests > 0) {
       work += at.attention_ramp;
       work += at.per_request * requests;
@@ -252,6 +260,7 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   impl->profile = profile;
   if (options.step_gap) impl->profile.step_gap_s = options.step_gap->seconds();
   if (options.request_gap) impl->profile.request_gap_s = options.request_gap->seconds();
+  impl->graph_sizes = options.graph_sizes;
   impl->blocks = blocks;
   impl->bucket_tokens = std::max<std::int64_t>(1, (blocks * options.block_size + kBuckets - 1) / kBuckets);
   const Operations operations(impl->gpu, impl->llm, tensor_parallel, impl->profile, gpu.clock_max.value());

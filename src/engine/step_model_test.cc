@@ -167,6 +167,23 @@ TEST(StepModel, decode_time_is_a_staircase_at_graph_and_tile_borders) {
   EXPECT_GT(time(17) - time(16), 4 * (time(16) - time(15)));
 }
 
+TEST(StepModel, decodes_alone_compute_the_whole_graph_they_run_in) {
+  EngineOptions options;
+  options.graph_sizes = {128, 256, 320};
+  const auto graphs = StepModel::make(h100(), llama_70b(), 4, HardwareProfile{}, options);
+  ASSERT_TRUE(graphs.has_value());
+  const auto time = [&](std::int32_t batch) { return duration(graphs->decode(batch, 0, MegaHertz(1980)), 0); };
+  const std::int64_t request = time(200) - time(199);  // its own attention and gap
+  EXPECT_GT(time(257) - time(256), 20 * request) << "64 rows more";
+  EXPECT_EQ(time(320) - time(319), request) << "the same graph";
+  EXPECT_LT(std::abs(time(400) - duration(model(llama_70b(), 4).decode(400, 0, MegaHertz(1980)), 0)), 2)
+      << "no graph that large: as it is";
+  const StepShape mixed{200, 40'000, 1, 512, 512 * 256};
+  EXPECT_EQ(graphs->mixed(mixed, MegaHertz(1980)).duration,
+            model(llama_70b(), 4).mixed(mixed, MegaHertz(1980)).duration)
+      << "prompts run without graphs";
+}
+
 TEST(StepModel, weights_larger_than_memory_are_refused_with_both_sizes) {
   const auto made = StepModel::make(h100(), llama_70b(), 1, HardwareProfile{}, EngineOptions{});
   ASSERT_FALSE(made.has_value());

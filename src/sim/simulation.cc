@@ -10,6 +10,7 @@
 #include "carbon/ledger.h"
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
+#include "sim/event.h"
 #include "sim/learning.h"
 #include "sim/wake_tree.h"
 
@@ -18,28 +19,6 @@ namespace wattle::sim {
 namespace {
 
 using engine::Tag;
-
-/// Things that happen at one instant happen in this order. Steps end first, so that an arrival sees the batch without
-/// those that just left; a fault strikes what the steps left; then what the control plane notices; then the fleet is
-/// planned, requests arrive, and samples look last.
-enum class EventClass : std::uint8_t { StepEnd, Transfer, Fault, Recovery, Loaded, Warm, Overrun, Measured, Refitted };
-
-/// Everything but steps, plans, arrivals and samples: rare, so a heap.
-struct Event {
-  Instant at;
-  EventClass event_class;
-  std::int64_t sequence;
-  Tag tag = 0;
-  std::uint32_t life = 0;
-  InstanceId instance;
-  Span down;
-  std::int64_t step = 0;  ///< Overrun: which of the run
-  bool operator>(const Event& o) const {
-    if (at != o.at) return at > o.at;
-    if (event_class != o.event_class) return event_class > o.event_class;
-    return sequence > o.sequence;
-  }
-};
 
 /// A model in the making.
 struct Refitting {
@@ -55,6 +34,7 @@ struct Flight {
   std::uint32_t life = 0;  ///< counts reuses of the slab place, so that a late transfer finds its own flight or none
   bool alive = false;
   bool refused = false;
+  bool handing = false;  ///< the decode engine is to send the first token, and has not
 };
 
 class Simulation final : public control::DispatchPort,
@@ -108,6 +88,10 @@ class Simulation final : public control::DispatchPort,
   void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
                      std::int64_t prefill_tokens, MegaHertz clock) override;
   void decode_joined(InstanceId instance, Tag tag, Instant at) override {
+    if (auto& flight = flights_[tag]; flight.handing) {
+      flight.handing = false;
+      flight.outcome.first_token = at;
+    }
     ledger_.decode_joined(instance, flights_[tag].account, at);
   }
   void decode_left(InstanceId instance, Tag tag, Instant at) override {
@@ -145,6 +129,7 @@ class Simulation final : public control::DispatchPort,
   void refresh_views(Instant now);
   void arrive(const workload::TraceRow& row, Instant now);
   void transfer_done(const Event& event);
+  void handed(const Event& event);
   void strike(const Event& event);
   void advance_start(const Event& event);
   void sample(Instant now);
@@ -424,7 +409,7 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
   job.prompt_tokens = request.prompt_tokens;
   job.output_tokens = flight.true_output_tokens;
   job.kv_ready = kv_ready;
-  job.first_token = flight.outcome.first_token;
+  if (!flight.handing) job.first_token = flight.outcome.first_token;
   replica.submit(job, now);
   kick(index(instance), now);
 }
@@ -456,12 +441,29 @@ void Simulation::transfer_done(const Event& event) {
   if (!flight.alive || flight.life != event.life) return;  // its prefill instance died on the way
   const InstanceId prefill = flight.outcome.prefill_instance;
   replicas_[index(prefill)].release(event.tag, event.at);
+  if (setup_.link.handoff_steps > 0.0) {
+    flight.handing = true;
+    Event then = event;
+    then.event_class = EventClass::Handed;
+    const Span step = replicas_[index(event.instance)].step_length(event.at);
+    then.at = event.at + Span::from_seconds(step.seconds() * setup_.link.handoff_steps);
+    then.sequence = rare_sequence_++;
+    rare_.push(then);
+  } else {
+    handed(event);
+  }
+  kick(index(prefill), event.at);
+}
+
+/// The decode engine takes a request whose KV it has.
+void Simulation::handed(const Event& event) {
+  auto& flight = flights_[event.tag];
+  if (!flight.alive || flight.life != event.life) return;
   if (replicas_[index(event.instance)].dead()) {
     leave(event.tag, Fate::Failed, "the decode instance died", event.at);
   } else {
     submit(event.tag, event.instance, true, event.at);
   }
-  kick(index(prefill), event.at);
 }
 
 void Simulation::refuse(const Request& request, const char* reason, Instant now) {
@@ -643,6 +645,8 @@ void Simulation::handle(const Event& event) {
   switch (event.event_class) {
     case EventClass::Transfer:
       return transfer_done(event);
+    case EventClass::Handed:
+      return handed(event);
     case EventClass::Loaded:
     case EventClass::Warm:
       return advance_start(event);

@@ -148,6 +148,8 @@ Case draw(std::uint64_t seed) {
   c.threshold_batch = static_cast<std::int32_t>(random.below(20));
   c.threshold_kv = static_cast<std::int64_t>(random.below(20000));
   c.dwells = random.below(2) == 0;
+  RandomStream handing(seed, "handing");
+  if (handing.below(2) == 0) c.link.handoff_steps = 8.0 * handing.uniform();
   RandomStream beliefs(seed, "beliefs");
   if (beliefs.below(2) == 0) {
     c.belief = 0.5 + beliefs.uniform();
@@ -494,6 +496,32 @@ TEST(Simulation, FastForwardSkipsMostEvents) {
   const auto fast = play(c, true);
   expect_equal(stepped, fast);
   EXPECT_GT(stepped.result.summary.sim.events, 10 * fast.result.summary.sim.events);
+}
+
+TEST(Simulation, TheDecodeEngineSendsTheFirstTokenAfterSoManyOfItsSteps) {
+  Case c;
+  c.colocated = 0;
+  c.prefill = c.decode = 1;
+  c.memory_bytes = 80e9;
+  c.link.bandwidth_bytes_per_s = 0.0;
+  c.delays = {Span(), Span()};
+  c.threshold_batch = 1000;
+  c.threshold_kv = 1'000'000'000;
+  c.rows = {{Instant(), 100, 2000}, {Instant(1'000'000'000), 100, 20}};
+  const auto without = play(c, true);
+  const auto ttft = [](const Played& p, std::int64_t id) {
+    return p.outcomes.at(id).first_token - p.outcomes.at(id).request.arrival;
+  };
+  c.link.handoff_steps = 4.0;
+  const auto with = play(c, true);
+  expect_equal(play(c, false), with);
+  EXPECT_EQ(ttft(with, 0), ttft(without, 0)) << "an idle decode engine takes it at once";
+  const Outcome& first = without.outcomes.at(0);
+  const Span step = Span::from_seconds((first.left - first.first_token).seconds() / 1999.0);
+  const Span added = ttft(with, 1) - ttft(without, 1);
+  EXPECT_GT(added, Span::from_seconds(3.5 * step.seconds()));
+  EXPECT_LT(added, Span::from_seconds(5.5 * step.seconds())) << "four steps, and the rest of the one in progress";
+  EXPECT_EQ(with.outcomes.at(1).output_tokens, 20);
 }
 
 TEST(Simulation, RequestThatCanNeverFitIsRejectedAndTheRestGoesOn) {
