@@ -5,9 +5,11 @@
 #include <sstream>
 
 #include "catalog.h"
+#include "config/load.h"
 #include "config/profile.h"
 #include "fidelity/fit_plan.h"
 #include "locate.h"
+#include "reproduce/voltanallm.h"
 #include "validation.h"
 
 namespace wattle::apps {
@@ -38,6 +40,40 @@ TEST(Validation, the_a100_profile_is_what_fit_makes_of_the_data) {
     const double value = shipped.*(field.member);
     EXPECT_NEAR(outcome.profile.*(field.member), value, 1e-5 * std::max(std::abs(value), 1e-9)) << field.key;
   }
+}
+
+/// The fit sees the experiment that `wattle reproduce` and `wattle sim` run: the same engines, the same lengths.
+TEST(Validation, voltanallms_experiment_is_one) {
+  const auto scenario = config::load_scenario("voltanallm-2p2d", {}, project());
+  ASSERT_TRUE(scenario) << scenario.error().message();
+  const auto fitted = fidelity::voltana_engine();
+  const auto& engine = scenario->scenario.engine;
+  EXPECT_EQ(engine.graph_sizes, fitted.graph_sizes);
+  EXPECT_EQ(engine.max_num_batched_tokens, fitted.max_num_batched_tokens);
+  EXPECT_EQ(engine.max_num_seqs, fitted.max_num_seqs);
+  EXPECT_EQ(engine.step_gap, fitted.step_gap);
+  EXPECT_EQ(engine.request_gap, fitted.request_gap);
+  EXPECT_EQ(scenario->scenario.workload.max_prompt_tokens, fidelity::kVoltanaLongest);
+  EXPECT_EQ(scenario->scenario.workload.max_output_tokens, fidelity::kVoltanaLongest);
+  if (data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto catalog = load_catalog(project());
+  ASSERT_TRUE(catalog) << catalog.error().message();
+  const auto all = fidelity::collect(data_dir(), *catalog);
+  ASSERT_TRUE(all) << all.error().message();
+  const auto whole = reproduce::voltanallm_main();
+  ASSERT_TRUE(whole) << whole.error().message();
+  int compared = 0;
+  for (const fidelity::Experiment& e : all->experiments) {
+    if (e.set != "VoltanaLLM/fixed-clocks") continue;
+    const double ours = e.simulate(catalog->profiles.at(e.gpu), {}).values.front();
+    for (const reproduce::Row& row : whole->rows) {
+      // "fig13/llama-3.1-8b/lmsys/rps75/sglang_1410/energy" is "Llama-3.1-8B LMSYS rps=75 mhz=1410".
+      if (row.unit != "J" || row.published != e.quantities.front().measured || !row.id.contains("sglang")) continue;
+      EXPECT_NEAR(ours / row.ours, 1.0, 0.06) << e.row << ", " << row.id;
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 40);
 }
 
 TEST(Catalog, every_shipped_gpu_has_a_profile_and_serves_a_model) {

@@ -31,6 +31,29 @@ Result<config::LoadedScenario> published_scenario(const PublishedModel& model, c
   return config::load_scenario("voltanallm-2p2d", *overrides, project());
 }
 
+Result<config::LoadedRecipe> published_recipe(const char* name) {
+  const auto overrides = config::parse_overrides({kMargin});
+  if (!overrides) return std::unexpected(overrides.error());
+  return config::load_recipe(name, *overrides, project());
+}
+
+void PublishedEnergy::stretch(const journal::Stretch& stretch) {
+  auto& seen = instances_[stretch.instance.value()];
+  seen.busy_until = std::max(seen.busy_until, stretch.end);
+}
+
+void PublishedEnergy::sample(const journal::Sample& sample) {
+  instances_[sample.instance.value()].power = sample.power;
+}
+
+double PublishedEnergy::of(const journal::RunSummary& summary) const {
+  double joules = summary.energy.total.value();
+  for (const auto& [id, seen] : instances_) {
+    joules -= to_watts(seen.power).value() * (summary.sim.virtual_s - seen.busy_until.seconds());
+  }
+  return joules;
+}
+
 namespace {
 
 template <const System& Of, Result<Section> (*Make)(const System&, double)>

@@ -2,12 +2,15 @@
 // What VoltanaLLM's and GreenServe's sections share: the models, lengths and scenario of their evaluations.
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "config/load.h"
+#include "journal/record.h"
+#include "journal/summary.h"
 #include "reproduce/evaluation.h"
 
 namespace wattle::apps::reproduce {
@@ -41,6 +44,29 @@ inline constexpr auto kLengths = std::to_array<PublishedLengths>({
 [[nodiscard]] Result<config::LoadedScenario> published_scenario(const PublishedModel& model,
                                                                 const PublishedLengths& lengths, std::int64_t rate,
                                                                 const std::vector<std::string>& more = {});
+
+/// A recipe as the paper ran it: EcoFreq was given less than the objectives (kMargin).
+[[nodiscard]] Result<config::LoadedRecipe> published_recipe(const char* name);
+
+/// The published client gives EcoFreq 45 ms between tokens (and ten times that to the first), where 60 ms is judged.
+inline constexpr const char* kMargin = "frequency.margin=0.25";
+
+/// Energy as the papers' client counts it: each instance until its last request is done, from the first reading on. A
+/// run's own total goes on to the end of the last instance.
+class PublishedEnergy final : public journal::Sink {
+ public:
+  void stretch(const journal::Stretch& stretch) override;
+  void sample(const journal::Sample& sample) override;
+  /// J
+  [[nodiscard]] double of(const journal::RunSummary& summary) const;
+
+ private:
+  struct Seen {
+    Instant busy_until;
+    Milliwatts power;  ///< in the newest sample
+  };
+  std::map<std::int32_t, Seen> instances_;
+};
 
 /// Figure 13: energy and attainment against rate, static clocks and controlled.
 [[nodiscard]] Result<Section> voltanallm_main();

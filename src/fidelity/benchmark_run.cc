@@ -36,12 +36,13 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(values.size());
 }
 
-std::int64_t draw_length(RandomStream& random, double mean_tokens, double cv, double shortest) {
+std::int64_t draw_length(RandomStream& random, double mean_tokens, double cv, double shortest, double longest) {
   if (shortest < 1.0) return std::llround(mean_tokens * (shortest + (1.0 - shortest) * random.uniform()));
   if (cv <= 0.0) return std::max<std::int64_t>(1, std::llround(mean_tokens));
   const double sigma2 = std::log(1.0 + cv * cv);
-  return std::max<std::int64_t>(
-      1, std::llround(mean_tokens * std::exp(std::sqrt(sigma2) * random.normal() - sigma2 / 2.0)));
+  double tokens = mean_tokens * std::exp(std::sqrt(sigma2) * random.normal() - sigma2 / 2.0);
+  if (longest > 0.0) tokens = std::min(tokens, longest);
+  return std::max<std::int64_t>(1, std::llround(tokens));
 }
 
 }  // namespace
@@ -75,8 +76,8 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
 
   const auto issue = [&](double at) {
     Live r;
-    r.input = draw_length(random, load.input_mean, load.input_cv, load.shortest);
-    r.output = draw_length(random, load.output_mean, load.output_cv, load.shortest);
+    r.input = draw_length(random, load.input_mean, load.input_cv, load.shortest, load.longest_input);
+    r.output = draw_length(random, load.output_mean, load.output_cv, load.shortest, load.longest_output);
     r.arrival = at;
     r.index = issued++;
     if (load.concurrency > 0 && load.warm_up > 0.0 && r.index < load.concurrency) {

@@ -24,6 +24,8 @@ struct Load {
   double output_mean = 128;
   double input_cv = 0.0;  ///< 0 = fixed; else lognormal with this coefficient of variation
   double output_cv = 0.0;
+  double longest_input = 0.0;  ///< above: clamped; 0 = no limit
+  double longest_output = 0.0;
   double shortest = 1.0;  ///< below 1: lengths are uniform in [shortest, 1] x mean instead
   std::int32_t max_batched_tokens = 8192;
   Batching batching = Batching::Chunked;

@@ -89,6 +89,11 @@ struct Collection {
 /// One row in two of a set on which only conventions of the client were chosen, by hand; these count as fitted.
 [[nodiscard]] bool chose_conventions(std::string_view set, std::string_view row);
 
+/// VoltanaLLM's engines and its clients' longest request, as its published scripts set them; the scenario
+/// voltanallm-2p2d says the same.
+[[nodiscard]] engine::EngineOptions voltana_engine();
+inline constexpr double kVoltanaLongest = 3000.0;  ///< tokens
+
 /// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
 [[nodiscard]] engine::EngineOptions benchmark_engine();
 

@@ -123,6 +123,11 @@ const Fact kFacts[] = {
        const StepValue low = step(m, kDecode8b, 1005);
        return high.seconds * high.watts / (low.seconds * low.watts);
      }},
+    {"VoltanaLLM section 3.1: decode stays within TDP at 1410 MHz", "a100-80g", "llama-3.1-8b", 1, "effective_mhz",
+     1410, true,
+     [](const StepModel& m) {
+       return static_cast<double>(m.mixed(kDecode8b, MegaHertz(1410)).effective_clock.value());
+     }},
     {"VoltanaLLM figure 4: prefill power at 1305 MHz (reaches TDP)", "a100-80g", "llama-3.1-8b", 1, "power_w", 396.0,
      true, [](const StepModel& m) { return step(m, kPrompts, 1305).watts; }},
     {"data sheet collection: idle with a context, 1410 MHz", "a100-80g", "llama-3.1-8b", 1, "idle_power_w", 68.0, true,

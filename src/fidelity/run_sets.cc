@@ -30,7 +30,8 @@ Lengths lengths_of(const std::string& dataset) {
   return {280, 376.0 / 280, 191, 209.0 / 191};
 }
 
-/// Two prefill and two decode instances, arrivals split evenly; runs of 120 s.
+/// Two prefill and two decode instances, arrivals split evenly for 120 s. Each instance's energy counts until its last
+/// request is done (their client: from the first to the last reading with a running request).
 Result<void> voltana(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/VoltanaLLM/paper_main_result_digitised.csv";
   const GpuSpec* gpu = catalog.gpu("a100-80g");
@@ -55,6 +56,8 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
     load.input_cv = lengths.input_cv;
     load.output_mean = lengths.output;
     load.output_cv = lengths.output_cv;
+    load.longest_input = load.longest_output = kVoltanaLongest;
+    load.max_batched_tokens = voltana_engine().max_num_batched_tokens;
     load.clock = MegaHertz(system == "sglang_1410" ? 1410 : 1005);
     Experiment e;
     e.set = "VoltanaLLM/fixed-clocks";
@@ -64,21 +67,19 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
     e.quantities = {{"energy_j", energy}};
     e.tp = tp;
     e.simulate = [gpu, llm, tp, load](const HardwareProfile& profile, const Rival& rival) -> Simulated {
-      Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
+      Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, voltana_engine());
       if (!model) return std::vector<double>{kNone};
       const RivalPower power{rival, *gpu, *llm, tp};
-      double watts = 0.0;
-      double seconds = 0.0;
+      double joules = 0.0;
       for (const bool prefill : {true, false}) {
         Load side = load;
         side.prefill_only = prefill;
         side.decode_only = !prefill;
         const Measured m = run(*model, side, &RivalPower::step, &power);
         if (!m.feasible) return std::vector<double>{kNone};
-        watts += 2.0 * m.rival_power_w;
-        seconds = std::max(seconds, m.duration_s);
+        joules += 2.0 * m.rival_power_w * m.duration_s;
       }
-      return {{watts * seconds}, model->asked()};
+      return {{joules}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }
