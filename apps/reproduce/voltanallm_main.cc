@@ -114,10 +114,11 @@ Result<Section> voltanallm_main() {
       "Simulated. Published: digitised from the paper's figure, +-1 %. As in the published scripts: graph sizes, step "
       "budget, prompts and outputs of at most 3000 tokens (lognormal with the published mean and standard deviation), "
       "arrivals for {:.0f} s, energy of each instance until its last request is done, EcoFreq aimed at 3/4 of the "
-      "objectives. The profile's CPU time per request (4 us) and link.handoff_steps (5) were chosen on the LMSYS "
-      "points "
-      "shown here; the power model was fitted on 8 of the static energies. ShareGPT's attainment chose "
-      "nothing. "
+      "objectives. The profile's CPU time per request (4 us) and link.handoff_steps (5) were chosen by hand on the "
+      "LMSYS "
+      "points shown here, EcoFreq's aim and the weight of one fact of the fit with all of them in view; the power "
+      "model "
+      "was fitted on 8 of the static energies. "
       "ITL attainment is the share of requests whose mean gap is within (the paper: \"the percentage of requests\").",
       kRunSeconds);
   using Place = std::tuple<std::string_view, std::string_view, std::int64_t>;  // model, lengths, requests/s

@@ -111,8 +111,9 @@ constexpr const char* kWhy =
   meter reads low).
 - VoltanaLLM: engines, lengths' limit and the window of energy as its published scripts set them, in the fit as in
   `wattle reproduce`. SGLang's CPU time per request of a step (4 us) and the passes of the decode engine's loop before a
-  client's first token (5) were chosen by hand on the attainment of its LMSYS points, which count as fitted. How much the
-  fit weighs that decode holds 1410 MHz was set with all points in view.
+  client's first token (5) were chosen by hand on the attainment of its LMSYS points; EcoFreq's margin (a quarter, as the
+  published demo has it) and how much the fit weighs that decode holds 1410 MHz with all points in view, savings among
+  them. So all of *whole-runs* counts as fitted; the models not shown there are the test.
 - A100: no clock sweep is published. Its voltage floor is put where VoltanaLLM finds the optimum of both phases; the two
   optimum rows are therefore no test of the model. GH200 has no measurement at all.
 - Splitwise's and DistServe's tables were taken on the software of 2023 (15 ms more per step); reported, not fitted.
