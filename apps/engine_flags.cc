@@ -30,7 +30,7 @@ void add_engine_flags(CLI::App& command, engine::EngineOptions& o) {
   };
   gap("--step-gap-ms", o.step_gap,
       "The framework's CPU time per step; default: what the GPU's profile was fitted with");
-  gap("--request-gap-ms", o.request_gap, "The same per request of a step");
+  gap("--request-gap-ms", o.request_gap, "Time per request of a step for logits and sampling; default: the profile's");
   command
       .add_option("--graph-sizes", o.graph_sizes,
                   "Batches for which CUDA graphs were captured, ascending; none: 1, 2, 4 and eights to 128")

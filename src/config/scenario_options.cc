@@ -94,7 +94,8 @@ std::vector<Option<engine::EngineOptions>> engine_options() {
       option("chunked_prefill", &E::chunked_prefill, "Colocated: prompts may be split and share steps with decodes"),
       option("step_gap_ms", &E::step_gap, "ms", {0, 100},
              "The serving framework's CPU time per step; none: what the GPU's profile was fitted with"),
-      option("request_gap_ms", &E::request_gap, "ms", {0, 1}, "The same per request of a step"),
+      option("request_gap_ms", &E::request_gap, "ms", {0, 1},
+             "Time per request of a step for logits and sampling, the GPU busy; none: the profile's"),
       option(
           "graph_sizes", &E::graph_sizes, "requests", {1, 65'536},
           "Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them "

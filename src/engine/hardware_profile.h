@@ -39,7 +39,7 @@ struct HardwareProfile {
   double allreduce_efficiency = 0.50;
   // Share of ramps, small kernels and all-reduce latency that scales with 1/x.
   double latency_clock_share = 0.60;
-  // The serving framework on the CPU; the GPU's clock does not touch it.
+  // The serving framework on the CPU; its logits and sampling on the GPU. The clock touches neither.
   double step_gap_s = 1.0e-3;
   double request_gap_s = 10.0e-6;
   // Power: idle(x) = floor + clock x^exponent. A running step adds a constant, a part that follows the clock, and

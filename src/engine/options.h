@@ -17,9 +17,9 @@ struct EngineOptions {
   std::int32_t max_num_seqs = 1024;            ///< requests running at once
   std::int32_t max_num_batched_tokens = 8192;  ///< tokens computed per step (prefill budget)
   bool chunked_prefill = true;                 ///< colocated: prompts may be split and share steps with decodes
-  // The serving framework's own time on the CPU, at whatever clock; absent: what the GPU's profile was fitted with.
-  std::optional<Span> step_gap;     ///< per step
-  std::optional<Span> request_gap;  ///< per request of a step
+  // Time at no clock's pace; absent: what the GPU's profile was fitted with.
+  std::optional<Span> step_gap;     ///< of the serving framework on the CPU, per step
+  std::optional<Span> request_gap;  ///< of logits and sampling, the GPU busy, per request of a step
   /// Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them whole.
   /// Larger batches, and all when empty, are padded as vLLM pads (1, 2, 4, then eights to 128) or not at all.
   std::vector<std::int32_t> graph_sizes;

@@ -145,7 +145,10 @@ struct StepModel::Impl {
       work += at.per_pair * static_cast<double>(shape.prefill_context_tokens);
       work += at.per_prompt_token * static_cast<double>(shape.prefill_tokens);
     }
-    return {work, profile.step_gap_s + profile.request_gap_s * (requests + shape.prefill_requests)};
+    // Logits, penalties, sampling: the GPU is at work for each request while the framework is.
+    const double sampling = profile.request_gap_s * (requests + shape.prefill_requests);
+    work += Work{sampling, 0.0, 0.0, sampling};
+    return {work, profile.step_gap_s};
   }
   [[nodiscard]] double watts(std::size_t index, const StepShape& shape) const {
     const ClockTable& at = table(index);
