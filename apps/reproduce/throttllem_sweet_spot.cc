@@ -40,7 +40,7 @@ Result<Section> sweet_spot() {
   section.note =
       "Simulated: llama2-13b on two GPUs, all of a batch of 32 at once, one prompt token and 1024 generated ones. What "
       "throttling can save follows from these: where the best clock lies lower, or loses less, more is saved. The gain "
-      "at 1050 MHz and its cost in TBT are rows of the A100's fit.";
+      "at 1050 MHz is a row of the A100's fit.";
   const auto loaded = config::load_scenario("throttllem-llama2-13b-tp2", {}, project());
   if (!loaded) return std::unexpected(loaded.error());
   const GpuSpec& gpu = loaded->gpus.front();

@@ -150,7 +150,7 @@ const Fact kFacts[] = {
        return low.seconds * low.watts / (high.seconds * high.watts);
      }},
     {"throttLL'eM section III: TBT at 1050 against 1410 MHz, 13B TP2, 32 requests", "a100-80g", "llama-2-13b", 2,
-     "time_ratio", 1.0541, true,
+     "time_ratio", 1.0541, false,
      [](const StepModel& m) { return step(m, kHalfway32, 1050).seconds / step(m, kHalfway32, 1410).seconds; }},
     {"throttLL'eM section V-C: TBT at its highest (32 requests, 210 MHz) against its lowest (alone, 1410 MHz), 13B TP2",
      "a100-40g", "llama-2-13b", 2, "time_ratio", 2.0, false,
