@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "engine_flags.h"
@@ -21,22 +20,6 @@ const char* role_name(Role role) {
 }
 
 std::string number(double value) { return fmt::format("{}", value); }
-
-/// Whether GET /health at "http://127.0.0.1:PORT" says 200: the gateway knows a live engine of each role.
-bool healthy(const std::string& url) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(url.substr(url.rfind(':') + 1).c_str())));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::array<char, 16> answer{};
-  constexpr std::string_view kRequest = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  const bool answered = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-                        send(fd, kRequest.data(), kRequest.size(), MSG_NOSIGNAL) > 0 &&
-                        recv(fd, answer.data(), answer.size() - 1, MSG_WAITALL) > 0;
-  if (fd >= 0) close(fd);
-  return answered && std::string_view(answer.data()).starts_with("HTTP/1.1 200");
-}
 
 /// A port of ours nobody listens at just now: whoever is started there later finds it free, as good as always.
 Result<std::string> free_endpoint() {
@@ -251,7 +234,6 @@ Result<void> House::start_planner(const HousePlan& plan) {
   const auto said = launch("planner", planner);
   if (!said) return std::unexpected(said.error());
   planner_url_ = said->value("admin", "");
-  caller_ = std::make_unique<AdminCaller>();
   return {};
 }
 
@@ -263,7 +245,13 @@ Result<void> House::build(const HousePlan& plan) {
   if (plan.scales) {
     if (auto ok = start_planner(plan); !ok) return ok;
   }
-  for (int tries = 0; !healthy(gateway_url_); ++tries) {
+  caller_ = std::make_unique<AdminCaller>();  // a thread: not before the last child is started
+  // 200: the gateway knows a live engine of each role.
+  const auto healthy = [this] {
+    const auto answer = caller_->call(gateway_url_, "GET", "/health");
+    return answer && answer->status == 200;
+  };
+  for (int tries = 0; !healthy(); ++tries) {
     if (tries == 100) return external_failure("gateway", "found no live engine of each role within 10 s");
     usleep(100'000);
   }

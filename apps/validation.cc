@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <filesystem>
 
-#include "reproduce/evaluation.h"
+#include "reproduce/throttllem.h"
+#include "reproduce/voltanallm.h"
 
 namespace wattle::apps {
 namespace {
@@ -13,16 +14,17 @@ namespace {
 /// A section of an evaluation whose rows are worth scoring.
 struct WholeRuns {
   std::string_view system;
-  std::string_view section;
+  Result<reproduce::Section> (*make)();
   const char* set;
   const char* gpu;
   const char* needs;  ///< a file under the data folder
   bool in_view;       ///< conventions were chosen by hand with these rows in view: they count as fitted
 };
 constexpr auto kWholeRuns = std::to_array<WholeRuns>({
-    {"voltanallm", "main", "VoltanaLLM/whole-runs", "a100-80g", "VoltanaLLM/paper_main_result_digitised.csv", true},
-    {"throttllem", "saturation", "throttLL'eM/table-II", "a100-40g", "azure-llm-2023/AzureLLMInferenceTrace_conv.csv",
-     false},
+    {"voltanallm", reproduce::voltanallm_main, "VoltanaLLM/whole-runs", "a100-80g",
+     "VoltanaLLM/paper_main_result_digitised.csv", true},
+    {"throttllem", reproduce::throttllem::saturation, "throttLL'eM/table-II", "a100-40g",
+     "azure-llm-2023/AzureLLMInferenceTrace_conv.csv", false},
 });
 
 bool percentage(const reproduce::Row& row) { return row.unit == "%"; }
@@ -48,15 +50,6 @@ fidelity::ScoredRow scored(const reproduce::Row& row, const WholeRuns& of) {
   return made;
 }
 
-Result<reproduce::Section> make(const WholeRuns& of) {
-  for (const auto& evaluation : {reproduce::voltanallm(), reproduce::throttllem_evaluation()}) {
-    if (evaluation.system != of.system) continue;
-    const auto found = std::ranges::find(evaluation.sections, of.section, &reproduce::SectionMaker::name);
-    if (found != evaluation.sections.end()) return found->make(reproduce::kRunSeconds);
-  }
-  return bad_input(std::string(of.section), "no section of that name");
-}
-
 }  // namespace
 
 Result<Validation> validation(const std::string& data, const fidelity::Catalog& catalog, unsigned threads) {
@@ -68,7 +61,7 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
   auto rows = std::move(of_sets.rows);
   for (const WholeRuns& of : kWholeRuns) {
     if (!std::filesystem::exists(std::filesystem::path(data) / of.needs)) continue;  // `collect` names it absent
-    const auto section = make(of);
+    const auto section = of.make();
     if (!section) return std::unexpected(section.error());
     for (const reproduce::Row& row : section->rows) {
       if (row.published && !scored_elsewhere(row)) rows.push_back(scored(row, of));

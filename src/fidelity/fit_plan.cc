@@ -103,7 +103,7 @@ struct Start {
 };
 // Where the rows say nothing and a paper does. A100: voltage stops falling where VoltanaLLM finds the optimum of both
 // phases (1005 of 1410 MHz); below, only the time grows.
-// SGLang's CPU time per request of a step, which no row tells the fit: of 2, 4, 5, 6 and 8 us the one with which the
+// SGLang's time per request of a step, which no row tells the fit: of 2, 4, 5, 6 and 8 us the one with which the
 // rates at which token gaps outgrow 60 ms come nearest VoltanaLLM's on LMSYS, at both clocks; by hand.
 constexpr double kA100RequestGap = 4e-6;
 constexpr Start kStarts[] = {{"a100-80g", &HardwareProfile::voltage_floor, 0.71},
