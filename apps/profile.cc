@@ -34,6 +34,9 @@ struct Flags {
   std::size_t limit = 0;
   std::int32_t clock_mhz = 0;
   double rate_s = 5.0;
+  double window_s = 1.0;
+  double settle_ms = 200.0;
+  std::int64_t kv_tokens = 0;
   std::string note;
   std::string out = "profile.csv";
   bool json = false;
@@ -49,8 +52,9 @@ std::string utc_now() {
 }
 
 Result<live::Grid> grid_of(const Flags& flags) {
-  live::Grid grid = flags.grid == "voltanallm"
-                        ? live::voltanallm_grid()
+  live::Grid grid = flags.grid == "voltanallm" ? live::voltanallm_grid()
+                    : flags.grid == "throttllem"
+                        ? live::throttllem_grid(flags.concurrency, flags.kv_tokens)
                         : live::product_grid(flags.concurrency, flags.prompts, flags.outputs, flags.prefill_prompts);
   if (!flags.clocks.empty()) {
     grid.clocks.clear();
@@ -77,8 +81,17 @@ void allow_many_sockets() {
 Result<int> profile(Flags flags) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("profile"));  // stdout is for results
   if (flags.note.find_first_of("\r\n") != std::string::npos) return bad_input("--note", "is one line");
+  if (flags.grid == "throttllem") {
+    if (flags.kv_tokens == 0) {
+      const auto told = live::kv_capacity_tokens(flags.options.url);
+      if (!told) return std::unexpected(told.error());
+      flags.kv_tokens = *told;
+    }
+    if (flags.options.gpus.empty()) return bad_input("--grid throttllem", "draws clocks; name the GPUs with --gpu");
+  }
   auto grid = grid_of(flags);
   if (!grid) return std::unexpected(grid.error());
+  if (grid->cells.empty()) return bad_input("--concurrency", "no batch of these sizes fills the cache");
   auto& options = flags.options;
   options.grid = std::move(*grid);
   options.form = flags.form == "chat"   ? live::PromptForm::Chat
@@ -87,6 +100,8 @@ Result<int> profile(Flags flags) {
   options.serial = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   options.stated_clock = MegaHertz(flags.clock_mhz);
   options.rate_time = Span::from_seconds(flags.rate_s);
+  options.window = Span::from_seconds(flags.window_s);
+  options.settle = Span::from_seconds(flags.settle_ms * 1e-3);
   allow_many_sockets();
   struct sigaction action {};
   action.sa_handler = on_signal;
@@ -138,8 +153,12 @@ void add_profile(CLI::App& app, int& exit_code) {
   };
   command->add_option("--url", flags->options.url, "The engine, like http://127.0.0.1:8000")->required();
   command->add_option("--model", flags->options.model, "The model to ask for; default: the first it serves");
-  command->add_option("--grid", flags->grid, "product: of the lists below; voltanallm: that paper's grid")
-      ->check(CLI::IsMember({"product", "voltanallm"}))
+  command
+      ->add_option(
+          "--grid", flags->grid,
+          "product: of the lists below; voltanallm: that paper's grid; throttllem: that paper's procedure, batches "
+          "of --concurrency that fill the cache, at clocks drawn anew for every measurement")
+      ->check(CLI::IsMember({"product", "voltanallm", "throttllem"}))
       ->capture_default_str();
   list("--concurrency", flags->concurrency, "decode: streams at once");
   list("--prompt", flags->prompts, "decode: prompt lengths, tokens");
@@ -149,6 +168,16 @@ void add_profile(CLI::App& app, int& exit_code) {
   command->add_option("--limit", flags->limit, "At most so many decode and so many prefill cells a clock; 0 = all");
   command->add_option("--rate-s", flags->rate_s, "Time spent on each request rate of a grid that has rates, s")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--kv-tokens", flags->kv_tokens,
+                   "throttllem: KV tokens the engine's cache holds; default: what its /metrics tell (vLLM)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--window-s", flags->window_s, "throttllem: length of one measurement, s")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  command->add_option("--settle-ms", flags->settle_ms, "From a clock's lock to the first step that counts")
+      ->check(CLI::Range(0.0, 60'000.0))
       ->capture_default_str();
   command->add_option("--gpu", flags->options.gpus, "The engine's GPUs, by index or UUID: measures power, sets clocks")
       ->delimiter(',');

@@ -62,9 +62,9 @@ def scratch():
 class Processes:
     """Those of one test, on a board of virtual GPUs that vanishes with its folder."""
 
-    def __init__(self, wattle: str, folder: str):
+    def __init__(self, wattle: str, folder: str, gpus: int = 2):
         self.wattle = wattle
-        self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + ",count=2,clock_min=210,clock_max=1410")
+        self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + f",count={gpus},clock_min=210,clock_max=1410")
         self.running: list[subprocess.Popen] = []
 
     def start(self, *words: str) -> tuple[subprocess.Popen, dict]:

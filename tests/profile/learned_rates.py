@@ -1,6 +1,7 @@
-"""throttLL'eM's performance model M from a mock engine in real time: batches of many sizes at several locked clocks, over
-HTTP and the fake NVML, steps told by the engine's own telemetry; M is learned from nine rows in ten and scored on the
-rest (rates.cc)."""
+"""throttLL'eM's performance model M from a mock engine in real time, by the paper's procedure: batches of growing size, each
+until it fills the cache, clocks drawn anew for every measurement, over HTTP and the fake NVML; steps told by the engine's
+own telemetry. M is learned from nine in ten of the measurements and from one in ten, and scored on the rest; M collected
+in the simulator by the same procedure is scored on all of them (rates.cc)."""
 import argparse
 import os
 import subprocess
@@ -9,9 +10,10 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "agent_e2e"))
 from processes import Processes, scratch
 
-# The paper's worst engine has 0.97. A starved test machine may lose cells; what is left must still tell.
-LEAST_R2 = 0.97
-CLOCKS = "705,1005,1200,1410"
+# The paper's worst engine has 0.97 and 0.96. Its tenth is hundreds of measurements; that of this minute some fifty.
+LEAST_R2_OF_90, LEAST_R2_OF_10 = 0.97, 0.85
+LEAST_R2_ACROSS = 0.97
+MEMORY = "0.055"  # leaves the four GPUs a cache of 21,648 tokens, so that batches fill it within seconds
 
 
 def main() -> None:
@@ -21,17 +23,19 @@ def main() -> None:
     parser.add_argument("--rates", required=True)
     flags = parser.parse_args()
     with scratch() as folder:
-        node = Processes(flags.wattle, folder)
+        node = Processes(flags.wattle, folder, gpus=4)
         try:
-            _, at = node.start("mock-engine", "--gpus", "1", "--die-with-parent")
+            _, at = node.start("mock-engine", "--tp", "4", "--gpu-memory-utilization", MEMORY, "--activation-bytes-per-gpu",
+                               "0", "--die-with-parent")
             measured = os.path.join(folder, "measured.csv")
-            subprocess.run([flags.wattle, "profile", "--url", at["url"], "--gpu", "1", "--nvml", flags.nvml, "--state",
-                            os.path.join(folder, "state"), "--clocks", CLOCKS, "--telemetry", at["fpm"], "--concurrency",
-                            "1,2,4,8,12,16,24,32,48,64", "--prompt", "1", "--output", "96", "--prefill", "64", "--out",
-                            measured], env=node.env, check=True)
-            scored = subprocess.run([flags.rates, measured, str(LEAST_R2)], stdout=subprocess.PIPE, text=True)
+            subprocess.run([flags.wattle, "profile", "--url", at["url"], "--grid", "throttllem", "--gpu", "0,1,2,3", "--nvml",
+                            flags.nvml, "--state", os.path.join(folder, "state"), "--telemetry", at["fpm"], "--concurrency",
+                            "8,12,16,24,32,48,64", "--window-s", "0.1", "--settle-ms", "30", "--out", measured],
+                           env=node.env, check=True)
+            limits = map(str, (LEAST_R2_OF_90, LEAST_R2_OF_10, LEAST_R2_ACROSS))
+            scored = subprocess.run([flags.rates, measured, *limits, MEMORY], stdout=subprocess.PIPE, text=True)
             print(scored.stdout)
-            assert scored.returncode == 0, f"an R2 is below {LEAST_R2}"
+            assert scored.returncode == 0, "an R2 is below its limit"
         finally:
             node.end()
 

@@ -30,6 +30,17 @@ Grid voltanallm_grid() {
   return grid;
 }
 
+Grid throttllem_grid(std::span<const std::int32_t> batches, std::int64_t kv_tokens) {
+  Grid grid;
+  grid.draws_clocks = true;
+  for (const std::int32_t batch : batches) {
+    const auto each = static_cast<std::int64_t>(static_cast<double>(kv_tokens) * kFilled) / batch;
+    if (each <= kLeastOutput) continue;
+    grid.cells.push_back({StepKind::Decode, batch, 1, static_cast<std::int32_t>(each - 1), 0.0});
+  }
+  return grid;
+}
+
 void thin(Grid& grid, std::size_t most) {
   if (most == 0) return;
   std::vector<Cell> kept;

@@ -22,6 +22,7 @@ struct Cell {
 struct Grid {
   std::vector<MegaHertz> clocks;  ///< ascending; empty: whatever the engine runs at
   std::vector<Cell> cells;        ///< visited at every clock
+  bool draws_clocks = false;      ///< each cell is visited once instead, at clocks drawn anew after every measurement
 };
 
 /// Every combination of concurrency, prompt and output length as decodes, and every prompt length as prefill.
@@ -32,6 +33,14 @@ struct Grid {
 /// prefill at 10 to 80 requests/s with one output token. Prompts are ShareGPT's mean (280 tokens); the paper gives no
 /// output length for the decode cells: 100 tokens, so that 1,025 of them fit beside an 8B model on 80 GB.
 [[nodiscard]] Grid voltanallm_grid();
+
+/// throttLL'eM's (section IV-C1): for each batch size so many requests of one prompt token, as long as fill a cache of
+/// `kv_tokens` in their last iteration; clocks are drawn among all there are, or those given. A batch that would not
+/// leave each request kLeastOutput tokens is left out.
+[[nodiscard]] Grid throttllem_grid(std::span<const std::int32_t> batches, std::int64_t kv_tokens);
+/// An engine keeps some of its cache free when it admits (vLLM: 1 %), and rounds each request up to a block.
+inline constexpr double kFilled = 0.98;
+inline constexpr std::int64_t kLeastOutput = 16;
 
 /// At most `most` decode and `most` prefill cells, spread evenly, first and last kept; 0: all.
 void thin(Grid& grid, std::size_t most);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "live/profile/rate_collector.h"
 #include "live/profile/streams.h"
 
 namespace wattle::live {
@@ -45,6 +46,38 @@ TEST(Grid, ThinnedItKeepsItsEnds) {
   Grid same = voltanallm_grid();
   thin(same, 0);
   EXPECT_EQ(same.cells, voltanallm_grid().cells);
+}
+
+TEST(Grid, ThrottllemsBatchesFillTheCacheInTheirLastIteration) {
+  const std::vector<std::int32_t> batches{1, 8, 64, 500};
+  const Grid grid = throttllem_grid(batches, 8'192);
+  EXPECT_TRUE(grid.draws_clocks);
+  EXPECT_TRUE(grid.clocks.empty()) << "all there are";
+  ASSERT_EQ(grid.cells.size(), 3U) << "500 requests have 16 tokens each: nothing to measure";
+  for (const Cell& cell : grid.cells) {
+    EXPECT_EQ(cell.prompt_tokens, 1);
+    const std::int64_t filled = std::int64_t{cell.concurrency} * (cell.prompt_tokens + cell.output_tokens);
+    EXPECT_LE(filled, 8'192);
+    EXPECT_GT(filled, 8'192 * 96 / 100) << cell.concurrency;
+  }
+}
+
+TEST(RateCollector, CountsOnlyTheStepsOfItsWindow) {
+  Lockstep run;
+  run.requests = 4;
+  run.kv_first = 100;
+  // 20 steps of 10 ms, then 20 of 30 ms: the clock was lowered in between.
+  Instant at = Instant() + Span::s(1);
+  run.at.push_back(at);
+  for (int k = 0; k < 40; ++k) run.at.push_back(at += Span::ms(k < 20 ? 10 : 30));
+  const Instant change = run.at[20];
+  const auto slow = steps_within(run, {MegaHertz{300}, change + Span::ms(5), change + Span::ms(400)}, 6);
+  ASSERT_TRUE(slow);
+  EXPECT_EQ(slow->steps, 12) << "from 30 to 390 ms";
+  EXPECT_EQ(slow->step, Span::ms(30));
+  EXPECT_EQ(slow->kv_tokens, 100 + 21 * 4 + 22) << "the middle of steps 21 to 32";
+  EXPECT_FALSE(steps_within(run, {MegaHertz{300}, change, change + Span::ms(175)}, 6)) << "five steps";
+  EXPECT_FALSE(steps_within(run, {MegaHertz{300}, run.at.back() + Span::s(1), run.at.back() + Span::s(2)}, 1));
 }
 
 TEST(Grid, AProductVisitsEveryCombination) {

@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <charconv>
 #include <cmath>
 #include <map>
-#include <thread>
+#include <string_view>
 #include <tuple>
 
 #include "base/random.h"
-#include "live/agent/actuator.h"
 #include "live/clock.h"
-#include "live/profile/power_log.h"
+#include "live/profile/hardware.h"
+#include "live/profile/rate_collector.h"
 #include "live/profile/steps.h"
 #include "live/profile/streams.h"
 #include "live/profile/telemetry_tap.h"
@@ -24,91 +24,12 @@ namespace {
 using predict::ProfileRow;
 using predict::StepKind;
 
-constexpr Span kLockPatience = Span::s(10);
-constexpr Span kSettle = Span::ms(200);  ///< a transition takes 20 ms and more; the meter's last jump 100 ms
 constexpr Span kIdleTime = Span::ms(1200);
 constexpr std::int64_t kParts = 4;       ///< measurements per decode cell, at growing KV
 constexpr std::int64_t kLeastSteps = 8;  ///< in each
 constexpr double kTogether = 0.9;
 constexpr std::size_t kLeastPrompts = 5;
 constexpr double kShareGptSpread = 1.34;  ///< standard deviation of prompt lengths / their mean (376 / 280)
-
-/// The engine's GPUs and the locks on them; nothing where there are none.
-class Hardware {
- public:
-  static Result<std::unique_ptr<Hardware>> open(const ProfileOptions& options) {
-    auto self = std::make_unique<Hardware>();
-    if (options.gpus.empty()) {
-      if (!options.grid.clocks.empty()) return bad_input("--clocks", "name the engine's GPUs with --gpu, too");
-      if (options.stated_clock == MegaHertz(0)) {
-        return bad_input("--gpu", "name the engine's GPUs, or state the clock it runs at with --clock-mhz");
-      }
-      return self;
-    }
-    auto nvml = Nvml::open(options.keeper.library);
-    if (!nvml) return std::unexpected(nvml.error());
-    std::vector<Gpu> gpus;
-    for (const auto& name : options.gpus) {
-      auto gpu = (*nvml)->find(name);
-      if (!gpu) return std::unexpected(gpu.error());
-      for (const MegaHertz clock : options.grid.clocks) {
-        if (const auto snapped = gpu->snap(clock); !gpu->clocks().empty() && snapped.clock != clock) {
-          return bad_input(
-              fmt::format("--clocks {}", clock.value()),
-              fmt::format("{} does not offer it; the nearest below is {}", gpu->name(), snapped.clock.value()));
-        }
-      }
-      self->facts_.push_back(fmt::format("gpu: {} ({})", gpu->name(), gpu->uuid()));
-      gpus.push_back(std::move(*gpu));
-    }
-    self->facts_.push_back("driver: " + (*nvml)->driver_version());
-    self->nvml_ = *nvml;
-    self->power_ = std::make_unique<PowerLog>(gpus);
-    if (options.grid.clocks.empty()) return self;
-    auto keeper = LockKeeper::start(options.keeper, *nvml);
-    if (!keeper) return std::unexpected(keeper.error());
-    self->keeper_ = std::move(*keeper);
-    self->actuator_ =
-        std::make_unique<Actuator>(std::vector<Actuator::Target>{{InstanceId(0), std::move(gpus)}}, self->keeper_);
-    return self;
-  }
-
-  /// Returns once every GPU has taken the lock and had time to follow it.
-  Result<void> lock(MegaHertz clock, const std::atomic<bool>& stop) {
-    keeper_->check();
-    actuator_->command(InstanceId(0), clock, steady_now());
-    const Instant end = steady_now() + kLockPatience;
-    while (!stop) {
-      bool all = true;
-      for (const auto& gpu : actuator_->stats()) {
-        if (gpu.state != GpuState::Controlled) {
-          return external_failure(gpu.uuid, "its clock cannot be locked here; run without --clocks");
-        }
-        all = all && gpu.applied == clock;
-      }
-      if (all) break;
-      if (steady_now() > end)
-        return external_failure(fmt::format("{} MHz", clock.value()), "the driver does not answer");
-      pause(Span::ms(5));
-    }
-    pause(kSettle);
-    return {};
-  }
-  std::vector<std::string> release() {
-    return actuator_ ? actuator_->release_all(Span::s(5)) : std::vector<std::string>();
-  }
-  static void pause(Span span) { std::this_thread::sleep_for(std::chrono::nanoseconds(span.ns())); }
-
-  [[nodiscard]] const PowerLog* power() const { return power_.get(); }
-  [[nodiscard]] const std::vector<std::string>& facts() const { return facts_; }
-
- private:
-  std::shared_ptr<const Nvml> nvml_;
-  std::vector<std::string> facts_;
-  std::unique_ptr<PowerLog> power_;
-  std::shared_ptr<LockKeeper> keeper_;
-  std::unique_ptr<Actuator> actuator_;
-};
 
 std::string describe(const Cell& cell) {
   if (cell.phase == StepKind::Decode) {
@@ -128,7 +49,7 @@ class Pass {
   void idle() {
     if (power_ == nullptr) return;
     const Instant begin = steady_now();
-    Hardware::pause(kIdleTime);
+    pause(kIdleTime);
     const auto drawn = power_->mean_power(begin, steady_now() - Span::ms(20));
     if (!drawn) return;
     idle_ = *drawn;
@@ -168,7 +89,7 @@ class Pass {
     const Instant over = steady_now();
     if (stop_) return "";
     if (auto why = problem(records, tap_ == nullptr); !why.empty()) return why;
-    if (tap_ != nullptr) Hardware::pause(Span::ms(60));  // its last messages
+    if (tap_ != nullptr) pause(Span::ms(60));  // its last messages
     const auto run = tap_ != nullptr ? tap_->lockstep(sent, over, cell.concurrency) : find_lockstep(records);
     if (!run) return fmt::format("no step had all {} streams in it", cell.concurrency);
     if (run->together < kTogether) {
@@ -216,7 +137,7 @@ class Pass {
     if (auto why = problem(records, true); !why.empty()) return why;
     std::ranges::sort(refusals);
     const Span overhead = refusals.empty() ? Span() : refusals[refusals.size() / 2];
-    if (tap_ != nullptr) Hardware::pause(Span::ms(60));
+    if (tap_ != nullptr) pause(Span::ms(60));
     const auto steps = tap_ != nullptr ? tap_->prompt_steps(begin, steady_now()) : prompt_steps(records, overhead);
     if (steps.empty()) return "no step of prompts was seen";
     const Instant end = steps.back().end;
@@ -280,48 +201,19 @@ void sort_and_merge(std::vector<ProfileRow>& rows) {
   rows.erase(repeated.begin(), repeated.end());
 }
 
-}  // namespace
-
-Result<ProfileOutcome> profile_engine(const ProfileOptions& options, const std::atomic<bool>& stop,
-                                      const std::function<void(const std::string&)>& say) {
-  auto load = StreamLoad::make(options.url, options.form, options.serial);
-  if (!load) return std::unexpected(load.error());
-  const auto served = (*load)->first_model();  // asked even when the name is known: is anybody there?
-  if (!served && (options.model.empty() || served.error().what.starts_with("no answer"))) {
-    return std::unexpected(served.error());
-  }
-  const std::string model = options.model.empty() ? *served : options.model;
-  (*load)->use_model(model);
-  auto hardware = Hardware::open(options);
-  if (!hardware) return std::unexpected(hardware.error());
-  std::unique_ptr<TelemetryTap> tap;
-  if (!options.telemetry.empty()) {
-    auto started = TelemetryTap::start(options.telemetry);
-    if (!started) return std::unexpected(started.error());
-    tap = std::move(*started);
-  }
-
-  ProfileOutcome outcome;
-  outcome.profile.provenance = {"engine: " + options.url, "model: " + model};
-  for (const auto& fact : (*hardware)->facts()) outcome.profile.provenance.push_back(fact);
-  const bool locked = !options.grid.clocks.empty();
-  outcome.profile.provenance.push_back(locked                 ? "clocks: locked through NVML"
-                                       : options.gpus.empty() ? "clocks: stated, not measured"
-                                                              : "clocks: not locked; median of what NVML showed");
-  outcome.profile.provenance.push_back(tap ? "steps: from the engine's forward-pass metrics"
-                                           : "steps: from token streams, less the time of a refused request");
-
+/// Every cell at every clock.
+Result<void> visit_grid(const ProfileOptions& options, StreamLoad& load, Hardware& hardware, const TelemetryTap* tap,
+                        const std::atomic<bool>& stop, const std::function<void(const std::string&)>& say,
+                        ProfileOutcome& outcome) {
   std::vector<MegaHertz> clocks = options.grid.clocks;
+  const bool locked = !clocks.empty();
   if (!locked) clocks.push_back(options.stated_clock);
   for (std::size_t c = 0; c < clocks.size() && !stop; ++c) {
     if (locked) {
-      if (auto ok = (*hardware)->lock(clocks[c], stop); !ok) {
-        (void)(*hardware)->release();
-        return std::unexpected(ok.error());
-      }
+      if (auto ok = hardware.lock(clocks[c], stop); !ok) return ok;
     }
     const Instant begin = steady_now();
-    Pass pass(options, **load, (*hardware)->power(), tap.get(), stop);
+    Pass pass(options, load, hardware.power(), tap, stop);
     pass.idle();
     for (std::size_t i = 0; i < options.grid.cells.size() && !stop; ++i) {
       const Cell& cell = options.grid.cells[i];
@@ -333,13 +225,95 @@ Result<ProfileOutcome> profile_engine(const ProfileOptions& options, const std::
     }
     MegaHertz clock = clocks[c];
     if (clock == MegaHertz(0)) {
-      clock = (*hardware)->power()->median_clock(begin, steady_now()).value_or(MegaHertz(0));
+      clock = hardware.power()->median_clock(begin, steady_now()).value_or(MegaHertz(0));
       if (clock == MegaHertz(0)) return external_failure("NVML", "shows no clock; state it with --clock-mhz");
     }
     for (ProfileRow& row : pass.rows) row.clock = clock;
     outcome.profile.rows.insert(outcome.profile.rows.end(), pass.rows.begin(), pass.rows.end());
   }
+  return {};
+}
+
+/// Every cell once, at clocks drawn on the way.
+Result<void> collect_rates(const ProfileOptions& options, StreamLoad& load, Hardware& hardware, const TelemetryTap* tap,
+                           const std::atomic<bool>& stop, const std::function<void(const std::string&)>& say,
+                           ProfileOutcome& outcome) {
+  const auto& cells = options.grid.cells;
+  auto clocks = options.grid.clocks.empty() ? hardware.offered() : options.grid.clocks;
+  if (clocks.empty()) return bad_input("--clocks", "the driver does not tell what it offers; name some");
+  RateCollector collector({std::move(clocks), options.window}, load, hardware, tap, stop);
+  for (std::size_t i = 0; i < cells.size() && !stop; ++i) {
+    say(fmt::format("[{}/{}] {}", i + 1, cells.size(), describe(cells[i])));
+    const auto why = collector.visit(cells[i]);
+    if (!why) return std::unexpected(why.error());
+    if (!why->empty()) outcome.notes.push_back(fmt::format("{}: {}", describe(cells[i]), *why));
+  }
+  outcome.profile.rows = collector.rows();
+  return {};
+}
+
+}  // namespace
+
+Result<std::int64_t> kv_capacity_tokens(const std::string& url) {
+  auto load = StreamLoad::make(url, PromptForm::TokenIds, 0);
+  if (!load) return std::unexpected(load.error());
+  const auto page = (*load)->page("/metrics");
+  if (!page) return std::unexpected(page.error());
+  const auto line = page->find("vllm:cache_config_info{");
+  const std::string_view info = line == std::string::npos
+                                    ? std::string_view()
+                                    : std::string_view(*page).substr(line, page->find('\n', line) - line);
+  const auto label = [&](std::string_view name) -> std::int64_t {
+    const std::string begin = fmt::format("{}=\"", name);
+    const auto at = info.find(begin);
+    std::int64_t value = 0;
+    if (at == std::string_view::npos) return 0;
+    const auto text = info.substr(at + begin.size());
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  const std::int64_t tokens = label("num_gpu_blocks") * label("block_size");
+  if (tokens <= 0) return external_failure(url + "/metrics", "does not tell the size of its cache; say --kv-tokens");
+  return tokens;
+}
+
+Result<ProfileOutcome> profile_engine(const ProfileOptions& options, const std::atomic<bool>& stop,
+                                      const std::function<void(const std::string&)>& say) {
+  auto load = StreamLoad::make(options.url, options.form, options.serial);
+  if (!load) return std::unexpected(load.error());
+  const auto served = (*load)->first_model();  // asked even when the name is known: is anybody there?
+  if (!served && (options.model.empty() || served.error().what.starts_with("no answer"))) {
+    return std::unexpected(served.error());
+  }
+  const std::string model = options.model.empty() ? *served : options.model;
+  (*load)->use_model(model);
+  const bool locked = !options.grid.clocks.empty() || options.grid.draws_clocks;
+  if (options.gpus.empty() && locked) return bad_input("--clocks", "name the engine's GPUs with --gpu, too");
+  if (options.gpus.empty() && options.stated_clock == MegaHertz(0)) {
+    return bad_input("--gpu", "name the engine's GPUs, or state the clock it runs at with --clock-mhz");
+  }
+  auto hardware = Hardware::open({options.gpus, options.keeper, options.grid.clocks, locked, options.settle});
+  if (!hardware) return std::unexpected(hardware.error());
+  std::unique_ptr<TelemetryTap> tap;
+  if (!options.telemetry.empty()) {
+    auto started = TelemetryTap::start(options.telemetry);
+    if (!started) return std::unexpected(started.error());
+    tap = std::move(*started);
+  }
+
+  ProfileOutcome outcome;
+  outcome.profile.provenance = {"engine: " + options.url, "model: " + model};
+  for (const auto& fact : (*hardware)->facts()) outcome.profile.provenance.push_back(fact);
+  outcome.profile.provenance.push_back(locked                 ? "clocks: locked through NVML"
+                                       : options.gpus.empty() ? "clocks: stated, not measured"
+                                                              : "clocks: not locked; median of what NVML showed");
+  outcome.profile.provenance.push_back(tap ? "steps: from the engine's forward-pass metrics"
+                                           : "steps: from token streams, less the time of a refused request");
+
+  const auto visit = options.grid.draws_clocks ? collect_rates : visit_grid;
+  const auto visited = visit(options, **load, **hardware, tap.get(), stop, say, outcome);
   outcome.stuck = (*hardware)->release();
+  if (!visited) return std::unexpected(visited.error());
   outcome.interrupted = stop;
   if (stop) outcome.profile.provenance.emplace_back("interrupted: before all cells were visited");
   if (tap && tap->received() == 0) outcome.notes.emplace_back("--telemetry: nothing came from " + options.telemetry);

@@ -26,6 +26,8 @@ struct ProfileOptions {
   std::string telemetry;   ///< ZeroMQ endpoint of its forward-pass metrics; empty: steps are told from the streams
   Span prefill_time = Span::ms(1200);  ///< least time spent on each prompt length
   Span rate_time = Span::s(5);         ///< time spent on each arrival rate
+  Span window = Span::s(1);            ///< of one measurement of a grid that draws its clocks
+  Span settle = Span::ms(200);         ///< from a lock to steps at that clock
 };
 
 struct ProfileOutcome {
@@ -35,7 +37,12 @@ struct ProfileOutcome {
   bool interrupted = false;
 };
 
-/// Visits every cell at every clock, lowest first. Clocks are locked only where the grid names some, never without a
+/// What the engine's cache holds, as its /metrics tell: vLLM's vllm:cache_config_info. Errors: it cannot be reached; it
+/// does not tell.
+[[nodiscard]] Result<std::int64_t> kv_capacity_tokens(const std::string& url);
+
+/// Visits every cell at every clock, lowest first; where the grid draws clocks, each cell once, as
+/// live/profile/rate_collector.h says. Clocks are locked only where the grid names or draws some, never without a
 /// guardian that releases them should this process die, and are released before it returns. `stop` ends it early with
 /// what there is. `say` is told what is being done. Errors: the engine cannot be reached; no GPU of that name; a clock
 /// it does not offer or that cannot be locked; clocks without GPUs; neither GPUs nor a stated clock.

@@ -177,6 +177,14 @@ Result<std::string> StreamLoad::first_model() {
   return external_failure(where, fmt::format("status {} and no model; name one with --model", answer.status));
 }
 
+Result<std::string> StreamLoad::page(const std::string& path) {
+  auto answer = impl_->fetch("GET", path, "");
+  const std::string where = impl_->endpoint->url + path;
+  if (answer.status == 0) return external_failure(where, "no answer; is the engine running?");
+  if (answer.status != 200) return external_failure(where, fmt::format("status {}", answer.status));
+  return std::move(answer.body);
+}
+
 void StreamLoad::use_model(const std::string& model) { impl_->model = model; }
 
 std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, const std::atomic<bool>& stop) {

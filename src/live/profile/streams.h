@@ -31,6 +31,8 @@ class StreamLoad {
 
   /// The first model the endpoint serves. Errors: it cannot be reached; it serves none.
   [[nodiscard]] Result<std::string> first_model();
+  /// A page of the endpoint. Errors: it cannot be reached; another status than 200.
+  [[nodiscard]] Result<std::string> page(const std::string& path);
   void use_model(const std::string& model);
 
   /// Sends each at its time and waits for all of them; `stop` cuts them off. No two prompts begin alike, so that no
