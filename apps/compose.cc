@@ -137,7 +137,7 @@ Result<std::unique_ptr<policy::AdmissionPolicy>> make_throttllem_admission(const
 Result<std::unique_ptr<policy::AdmissionPolicy>> make_retail_admission(const AdmissionRequest& request) {
   if (!request.retail) {
     return bad_input(place(request.recipe, "admission.policy"),
-                     "retail's admission tells its clocks of the queue, in one process; use the simulator");
+                     "retail's admission tells its clocks of the queue, and here there is none to tell");
   }
   return std::make_unique<policy::RetailAdmission>(request.retail);
 }
@@ -266,8 +266,8 @@ Result<std::unique_ptr<FrequencyPolicy>> make_throttllem_clock(const FrequencyRe
 Result<std::unique_ptr<FrequencyPolicy>> make_retail_clock(const FrequencyRequest& request) {
   if (!request.retail || request.retail->desk(request.id) == nullptr) {
     return bad_input(request.where("policy"),
-                     "retail's clock follows retail's admission of the same process; set admission.policy = \"retail\" "
-                     "and use the simulator, or choose another");
+                     "retail's clock follows retail's admission and a colocated instance; set admission.policy = "
+                     "\"retail\", or choose another");
   }
   return std::make_unique<policy::RetailClock>(request.retail, request.id);
 }
@@ -287,6 +287,24 @@ constexpr auto kFrequencies = std::to_array<NamedFrequency>({
 
 bool admits_by_forecast(const config::Recipe& recipe) {
   return recipe.admission.policy == "throttllem" && recipe.admission.mode != Mode::Off;
+}
+
+/// What a clock that shares a desk with admission chooses from. Errors: another role than colocated; clocks that do not
+/// ascend or that the GPU cannot lock.
+Result<std::vector<MegaHertz>> desk_clocks(const config::Recipe& recipe, Role role, const GpuSpec& gpu) {
+  const auto& name = recipe.admission.policy;
+  if (role != Role::Colocated) {
+    return bad_input(place(recipe, "admission.policy"),
+                     name + " looks at instances that prefill and decode; the scenario has others");
+  }
+  auto clocks = clocks_on(recipe.decode_frequency, gpu);
+  if (std::ranges::adjacent_find(clocks, std::greater_equal{}) != clocks.end() || clocks.front() < gpu.clock_min ||
+      clocks.back() > gpu.clock_max) {
+    return bad_input(place(recipe, "frequency.decode.clocks_mhz"),
+                     fmt::format("{} needs ascending clocks within what {} can lock, {} to {} MHz", name, gpu.name,
+                                 gpu.clock_min.value(), gpu.clock_max.value()));
+  }
+  return clocks;
 }
 
 }  // namespace
@@ -336,18 +354,18 @@ Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::R
 Result<void> take_desk(const std::shared_ptr<policy::ThrottllemFleet>& fleet, const config::Recipe& recipe,
                        InstanceId id, Role role, const GpuSpec& gpu, const LatencyModel* latency) {
   if (!fleet) return {};
-  if (role != Role::Colocated) {
-    return bad_input(place(recipe, "admission.policy"),
-                     "throttllem projects instances that prefill and decode; the scenario has others");
-  }
-  auto clocks = clocks_on(recipe.decode_frequency, gpu);
-  if (std::ranges::adjacent_find(clocks, std::greater_equal{}) != clocks.end() || clocks.front() < gpu.clock_min ||
-      clocks.back() > gpu.clock_max) {
-    return bad_input(place(recipe, "frequency.decode.clocks_mhz"),
-                     fmt::format("throttllem needs ascending clocks within what {} can lock, {} to {} MHz", gpu.name,
-                                 gpu.clock_min.value(), gpu.clock_max.value()));
-  }
-  fleet->add(id, std::move(clocks), latency);
+  auto clocks = desk_clocks(recipe, role, gpu);
+  if (!clocks) return std::unexpected(clocks.error());
+  fleet->add(id, std::move(*clocks), latency);
+  return {};
+}
+
+Result<void> take_desk(const std::shared_ptr<policy::RetailFleet>& fleet, const config::Recipe& recipe, InstanceId id,
+                       Role role, const GpuSpec& gpu, const policy::RetailModel& model) {
+  if (!fleet) return {};
+  auto clocks = desk_clocks(recipe, role, gpu);
+  if (!clocks) return std::unexpected(clocks.error());
+  fleet->add(id, model, std::move(*clocks));
   return {};
 }
 
@@ -411,7 +429,8 @@ Result<std::unique_ptr<FrequencyPolicy>> make_frequency_policy(const config::Rec
 }
 
 bool clock_shares_admission(const config::Recipe& recipe, Role role) {
-  return frequency_options(recipe, role).policy == "throttllem";
+  const auto& policy = frequency_options(recipe, role).policy;
+  return policy == "throttllem" || policy == "retail";
 }
 
 Result<std::unique_ptr<policy::ScalingPolicy>> make_scaling_policy(const config::Recipe& recipe,

@@ -46,6 +46,10 @@ struct RoutedInstance {
 /// What ReTail's admission and clocks share; null for recipes whose admission is another. Errors: no slo.e2e.
 [[nodiscard]] Result<std::shared_ptr<policy::RetailFleet>> make_retail(const config::Recipe& recipe, const Slo& slo);
 
+/// Gives an instance its desk there; nothing to do without a fleet. Errors: as of throttLL'eM's.
+[[nodiscard]] Result<void> take_desk(const std::shared_ptr<policy::RetailFleet>& fleet, const config::Recipe& recipe,
+                                     InstanceId id, Role role, const GpuSpec& gpu, const policy::RetailModel& model);
+
 /// The clocks to choose from: the recipe's own, or every step of the GPU.
 [[nodiscard]] std::vector<MegaHertz> clocks_on(const config::FrequencyOptions& options, const GpuSpec& gpu);
 
@@ -67,7 +71,7 @@ struct RoutedInstance {
     std::shared_ptr<policy::ThrottllemFleet> throttllem = nullptr, InstanceId id = kNoInstance,
     std::shared_ptr<policy::RetailFleet> retail = nullptr);
 
-/// Does its clock share a projection with admission? Then both are decided where requests are admitted.
+/// Does its clock share a projection or a queue with admission? Then both are decided where requests are admitted.
 [[nodiscard]] bool clock_shares_admission(const config::Recipe& recipe, Role role);
 
 /// The recipe's scaling policy over these shapes; null when it has none. Errors: shapes whose GPUs and maximum loads do

@@ -40,6 +40,56 @@ struct GatewayFlags {
   bool json = false;
 };
 
+/// What admission shares with the clocks of its instances, whichever policy it is; null where it shares nothing.
+struct Shared {
+  std::shared_ptr<policy::ThrottllemFleet> throttllem;
+  std::shared_ptr<policy::RetailFleet> retail;
+  explicit operator bool() const { return throttllem || retail; }
+};
+
+/// What is believed of one instance.
+struct Believed {
+  Role role = Role::Colocated;
+  Beliefs beliefs;
+  policy::RetailModel regression;
+};
+
+/// Takes its time: not on the control strand. Completes the worker's options. `what`: for messages.
+Result<Believed> believe(LiveFleet& fleet, const Shared& shared, live::WorkerOptions& worker, const std::string& what) {
+  if (worker.kv_capacity_tokens == 0) {
+    const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
+    if (!capacity) return std::unexpected(capacity.error());
+    worker.kv_capacity_tokens = *capacity;
+  }
+  if (shared && worker.step_reports.empty()) {
+    return bad_input(what, fleet.recipe().name + " looks at iterations: say where it publishes forward-pass metrics");
+  }
+  const auto beliefs = fleet.beliefs(worker.role, worker.tensor_parallel);
+  if (!beliefs) return std::unexpected(beliefs.error());
+  Believed made{worker.role, *beliefs, {}};
+  if (shared.retail) {
+    const auto fit = fleet.regression(worker.tensor_parallel);
+    if (!fit) return std::unexpected(fit.error());
+    made.regression = fit->model;
+  }
+  return made;
+}
+
+/// The instance's desk, and the clock policy where it shares that desk.
+Result<live::GatewayPolicies::Clock> seat(const LiveFleet& fleet, const Shared& shared, const Slo& slo, InstanceId id,
+                                          const Believed& believed) {
+  const auto& recipe = fleet.recipe();
+  const Role role = believed.role;
+  auto ok = take_desk(shared.throttllem, recipe, id, role, fleet.gpu(), believed.beliefs.latency);
+  if (ok) ok = take_desk(shared.retail, recipe, id, role, fleet.gpu(), believed.regression);
+  if (!ok) return std::unexpected(ok.error());
+  live::GatewayPolicies::Clock clock;
+  if (!clock_shares_admission(recipe, role)) return clock;
+  auto policy = make_frequency_policy(recipe, role, fleet.gpu(), slo, shared.throttllem, id, shared.retail);
+  if (!policy) return std::unexpected(policy.error());
+  return live::GatewayPolicies::Clock{std::move(*policy), frequency_options(recipe, role).mode, believed.beliefs};
+}
+
 /// The recipe over the workers there are; fills in what is believed of them.
 Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptions& options, std::int32_t block_size) {
   const auto& recipe = fleet.recipe();
@@ -48,60 +98,33 @@ Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptio
   if (!length) return std::unexpected(length.error());
   const auto throttllem = make_throttllem(recipe, slo, block_size, *length);
   if (!throttllem) return std::unexpected(throttllem.error());
+  const auto retail = make_retail(recipe, slo);
+  if (!retail) return std::unexpected(retail.error());
+  const Shared shared{*throttllem, *retail};
   live::GatewayPolicies made;
+  made.hosts_clocks = clock_shares_admission(recipe, Role::Colocated);
   std::vector<RoutedInstance> instances;
   for (auto& worker : options.workers) {
     const InstanceId id(static_cast<std::int32_t>(instances.size()));
-    const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
-    if (!capacity) return std::unexpected(capacity.error());
-    worker.kv_capacity_tokens = *capacity;
-    const auto beliefs = fleet.beliefs(worker.role, worker.tensor_parallel);
-    if (!beliefs) return std::unexpected(beliefs.error());
-    instances.push_back({worker.role, slo, *beliefs});
-    if (!clock_shares_admission(recipe, worker.role)) continue;
-    if (worker.step_reports.empty()) {
-      return bad_input(
-          "--worker " + worker.url,
-          fmt::format("{} counts iterations: add ,fpm=ENDPOINT, where it publishes forward-pass metrics", recipe.name));
-    }
-    if (auto ok = take_desk(*throttllem, recipe, id, worker.role, fleet.gpu(), beliefs->latency); !ok) {
-      return std::unexpected(ok.error());
-    }
-    auto policy = make_frequency_policy(recipe, worker.role, fleet.gpu(), slo, *throttllem, id);
-    if (!policy) return std::unexpected(policy.error());
-    made.clocks.push_back({std::move(*policy), frequency_options(recipe, worker.role).mode, *beliefs});
+    const auto believed = believe(fleet, shared, worker, fmt::format("--worker {}: ,fpm=ENDPOINT", worker.url));
+    if (!believed) return std::unexpected(believed.error());
+    instances.push_back({worker.role, slo, believed->beliefs});
+    auto clock = seat(fleet, shared, slo, id, *believed);
+    if (!clock) return std::unexpected(clock.error());
+    if (made.hosts_clocks) made.clocks.push_back(std::move(*clock));
   }
-  if (clock_shares_admission(recipe, Role::Colocated) && options.agents.urls.empty()) {
+  if (made.hosts_clocks && options.agents.urls.empty()) {
     return bad_input("--agent", fmt::format("{} decides clocks here; say where the GPUs' agents listen", recipe.name));
   }
   // One that joins later is treated as those that were there, when its turn comes on the control strand.
-  if (clock_shares_admission(recipe, Role::Colocated)) {
-    made.join = [&fleet, fleet_of = *throttllem,
-                 slo](live::WorkerOptions& worker) -> Result<live::GatewayPolicies::Join> {
-      const auto& own = fleet.recipe();
-      if (worker.step_reports.empty()) {
-        return bad_input("step_reports", own.name + " counts iterations: say where it publishes forward-pass metrics");
-      }
-      if (worker.kv_capacity_tokens == 0) {
-        const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
-        if (!capacity) return std::unexpected(capacity.error());
-        worker.kv_capacity_tokens = *capacity;
-      }
-      const auto beliefs = fleet.beliefs(worker.role, worker.tensor_parallel);
-      if (!beliefs) return std::unexpected(beliefs.error());
-      return [&fleet, fleet_of, slo, role = worker.role,
-              believed = *beliefs](InstanceId id) -> Result<live::GatewayPolicies::Clock> {
-        const auto& recipe_of = fleet.recipe();
-        if (auto ok = take_desk(fleet_of, recipe_of, id, role, fleet.gpu(), believed.latency); !ok) {
-          return std::unexpected(ok.error());
-        }
-        auto policy = make_frequency_policy(recipe_of, role, fleet.gpu(), slo, fleet_of, id);
-        if (!policy) return std::unexpected(policy.error());
-        return live::GatewayPolicies::Clock{std::move(*policy), frequency_options(recipe_of, role).mode, believed};
-      };
+  if (shared) {
+    made.join = [&fleet, shared, slo](live::WorkerOptions& worker) -> Result<live::GatewayPolicies::Join> {
+      const auto believed = believe(fleet, shared, worker, "step_reports");
+      if (!believed) return std::unexpected(believed.error());
+      return [&fleet, shared, slo, known = *believed](InstanceId id) { return seat(fleet, shared, slo, id, known); };
     };
   }
-  auto dispatch = make_dispatch_policies(recipe, instances, *throttllem);
+  auto dispatch = make_dispatch_policies(recipe, instances, *throttllem, *retail);
   if (!dispatch) return std::unexpected(dispatch.error());
   made.dispatch = std::move(*dispatch);
   made.dispatch.length = *length;
@@ -235,6 +258,9 @@ void add_gateway(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_fleet_flags(*command, flags->fleet);
   command->get_option("--recipe")->description("Policies by recipe name or file; without it: least assigned");
+  command->add_option(
+      "--scenario", flags->fleet.scenario,
+      "A load of the kind to be served: what retail's regression is fitted on; --set takes its keys, too");
   command
       ->add_option("--default-max-tokens", flags->default_max_tokens,
                    "what policies take as the most output tokens of a request that does not say")

@@ -172,9 +172,6 @@ Result<void> House::start_control(const HousePlan& plan) {
   std::vector<std::string> fleet{"--recipe", plan.recipe, "--gpu", scenario.pools.front().gpu, "--llm", scenario.llm};
   const auto options = engine_arguments(scenario.engine);
   fleet.insert(fleet.end(), options.begin(), options.end());
-  for (const auto& override : plan.recipe_overrides) {
-    fleet.insert(fleet.end(), {"--set", fmt::format("{}={}", override.key, override.text)});
-  }
   std::vector<std::string> agent{
       "agent", "--json", "--nvml", WATTLE_FAKE_NVML_LIBRARY, "--state", (folder_ / "agent-locks").string()};
   std::vector<std::string> gateway{"gateway",
@@ -195,6 +192,11 @@ Result<void> House::start_control(const HousePlan& plan) {
                                    std::to_string(scenario.seed)};
   agent.insert(agent.end(), fleet.begin(), fleet.end());
   gateway.insert(gateway.end(), fleet.begin(), fleet.end());
+  for (const auto& override : plan.recipe_overrides) {
+    agent.insert(agent.end(), {"--set", fmt::format("{}={}", override.key, override.text)});
+  }
+  gateway.insert(gateway.end(), {"--scenario", plan.config});
+  for (const auto& text : plan.set) gateway.insert(gateway.end(), {"--set", text});
   const auto objective = [](std::vector<std::string>& to, const char* flag, const std::optional<Span>& value) {
     if (value) to.insert(to.end(), {flag, number(value->millis())});
   };

@@ -1,10 +1,14 @@
 #include "live_fleet.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+
 #include "compose.h"
-#include "config/load.h"
 #include "engine_flags.h"
 #include "locate.h"
 #include "profiles.h"
+#include "saturation.h"
 
 namespace wattle::apps {
 
@@ -22,7 +26,16 @@ Result<LiveFleet> LiveFleet::load(const FleetFlags& flags) {
   const auto home = project();
   const auto overrides = config::parse_overrides(flags.overrides);
   if (!overrides) return std::unexpected(overrides.error());
-  const auto recipe = config::load_recipe(flags.recipe, *overrides, home);
+  auto of_recipe = *overrides;
+  if (!flags.scenario.empty()) {
+    const auto split = config::split_overrides(*overrides);
+    if (!split) return std::unexpected(split.error());
+    of_recipe = split->recipe;
+    auto scenario = config::load_scenario(flags.scenario, split->scenario, home);
+    if (!scenario) return std::unexpected(scenario.error());
+    fleet.scenario_ = std::move(*scenario);
+  }
+  const auto recipe = config::load_recipe(flags.recipe, of_recipe, home);
   if (!recipe) return std::unexpected(recipe.error());
   fleet.recipe_ = recipe->recipe;
   const auto gpu_file = home.find(config::Project::Kind::Gpu, flags.gpu, "--gpu");
@@ -34,6 +47,7 @@ Result<LiveFleet> LiveFleet::load(const FleetFlags& flags) {
   auto llm = config::load_llm(*llm_file);
   if (!llm) return std::unexpected(llm.error());
   fleet.gpu_ = std::move(*gpu);
+  fleet.gpu_name_ = flags.gpu;
   fleet.llm_ = std::move(*llm);
   return fleet;
 }
@@ -69,6 +83,26 @@ Result<Beliefs> LiveFleet::beliefs(Role role, std::int32_t tensor_parallel) {
 predict::OnlineLatency* LiveFleet::learner(std::int32_t tensor_parallel) const {
   const auto found = latency_.find(tensor_parallel);
   return found == latency_.end() ? nullptr : found->second.learner;
+}
+
+Result<RetailFit> LiveFleet::regression(std::int32_t tensor_parallel) {
+  if (const auto found = regressions_.find(tensor_parallel); found != regressions_.end()) return found->second;
+  if (!scenario_) {
+    return bad_input("--scenario", recipe_.name + " learns from a load of the kind it is to serve; name a scenario");
+  }
+  const auto& pools = scenario_->scenario.pools;
+  const auto pool = std::ranges::find_if(pools, [&](const config::PoolOptions& p) {
+    return p.role == Role::Colocated && p.tensor_parallel == tensor_parallel && p.gpu == gpu_name_;
+  });
+  if (pool == pools.end()) {
+    return bad_input("--scenario " + scenario_->scenario.name,
+                     fmt::format("has no colocated [[fleet]] of engines with {} {}", tensor_parallel, gpu_name_));
+  }
+  const auto with = with_loads(*scenario_, false, data_dir());
+  if (!with) return std::unexpected(with.error());
+  auto fitted = fit_retail(*with, static_cast<std::size_t>(pool - pools.begin()), data_dir());
+  if (fitted) regressions_.emplace(tensor_parallel, *fitted);
+  return fitted;
 }
 
 std::int64_t LiveFleet::extrapolations() const {

@@ -3,17 +3,20 @@
 #include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "beliefs.h"
+#include "config/load.h"
 #include "config/recipe.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
 #include "model/beliefs.h"
 #include "model/hardware.h"
 #include "model/instance.h"
+#include "retail_profile.h"
 
 namespace wattle::apps {
 
@@ -23,6 +26,7 @@ struct FleetFlags {
   std::string gpu = "a100-80g";
   std::string llm = "llama-3.1-8b";
   engine::EngineOptions engine;
+  std::string scenario;  ///< what regression() learns from; empty: none. With one, its keys may be overridden, too
 };
 /// --recipe (default as it stands in `flags`), --set, --gpu, --llm and those of the engine. `flags` outlive the
 /// parsing.
@@ -40,6 +44,9 @@ class LiveFleet {
   [[nodiscard]] Result<Beliefs> beliefs(Role role, std::int32_t tensor_parallel);
   /// The same as what learns; null where nothing does. Call after beliefs().
   [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;
+  /// What ReTail believes of such an engine: fitted on the scenario's own kind of load, simulated. Errors: no scenario;
+  /// none of its [[fleet]] entries is such an engine; as fit_retail.
+  [[nodiscard]] Result<RetailFit> regression(std::int32_t tensor_parallel);
   /// KV tokens such an instance can hold. Errors: a model that does not fit.
   [[nodiscard]] Result<std::int64_t> kv_capacity_tokens(std::int32_t tensor_parallel);
   /// Predictions asked for outside what a belief file was measured on.
@@ -56,6 +63,9 @@ class LiveFleet {
   LlmSpec llm_;
   std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models_;  ///< by tensor parallelism
   std::map<std::int32_t, LatencyBelief> latency_;
+  std::optional<config::LoadedScenario> scenario_;
+  std::string gpu_name_;  ///< as the scenario names it
+  std::map<std::int32_t, RetailFit> regressions_;
 };
 
 }  // namespace wattle::apps

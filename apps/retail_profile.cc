@@ -1,5 +1,8 @@
 #include "retail_profile.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <unordered_map>
@@ -107,6 +110,10 @@ double explained(const policy::RetailModel& model, const std::vector<Sample>& sa
 }  // namespace
 
 Result<RetailFit> fit_retail(const config::LoadedScenario& loaded, std::size_t pool, const std::string& data_dir) {
+  if (loaded.scenario.pools.at(pool).role != Role::Colocated) {
+    return bad_input(loaded.origins.of(fmt::format("fleet.{}.role", pool)),
+                     "retail's regression is of whole requests; it needs colocated instances");
+  }
   std::vector<Sample> samples;
   const GpuSpec& gpu = loaded.gpus[pool];
   for (int c = 1; c <= kClocks; ++c) {
@@ -124,6 +131,9 @@ Result<RetailFit> fit_retail(const config::LoadedScenario& loaded, std::size_t p
       }
       s.workload.rate_scale *= load;
       s.workload.rate_per_s *= load;
+      s.workload.peak_rate_per_s *= load;
+      s.workload.trough_rate_per_s = 0.0;
+      s.workload.rate_window = std::min(s.workload.rate_window, kRun / 4);
       s.workload.duration = kRun;
       config::LoadedRecipe fixed;
       fixed.recipe.name = "retail-profile";

@@ -15,10 +15,12 @@ struct RetailFit {
   std::size_t samples = 0;
 };
 
-/// Runs one instance of the pool for two minutes at each of eight clocks and three loads of the scenario's own kind,
-/// with requests it will not see again (another seed; a trace's synthetic stand-in where it names one), noting what
-/// ReTail's features were as each request was dispatched and how long it then took. Least squares. Deterministic, below
-/// a second. Errors: bad input; no finished request.
+/// Runs one instance of the pool for two minutes of the trace at each of eight clocks and three loads of the scenario's
+/// own kind, with requests it will not see again (another seed; a trace's synthetic stand-in where it names one),
+/// noting what ReTail's features were as each request was dispatched and how long it then took. Low clocks do not carry
+/// the higher loads, and that is to be seen: without such runs the baseline takes every clock for good enough, falls
+/// behind and never catches up. Least squares. Deterministic, below a second. Errors: bad input; an instance that is
+/// not colocated; no finished request.
 [[nodiscard]] Result<RetailFit> fit_retail(const config::LoadedScenario& loaded, std::size_t pool,
                                            const std::string& data_dir);
 

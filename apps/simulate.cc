@@ -70,7 +70,11 @@ struct PoolMaker {
     if (auto ok = take_desk(throttllem, recipe, id, pool.role, gpu, beliefs.latency); !ok) {
       return std::unexpected(ok.error());
     }
-    if (regression) retail->add(id, regression->model, clocks_on(recipe.decode_frequency, gpu));
+    if (regression) {
+      if (auto ok = take_desk(retail, recipe, id, pool.role, gpu, regression->model); !ok) {
+        return std::unexpected(ok.error());
+      }
+    }
     auto policy = make_frequency_policy(recipe, pool.role, gpu, slo, throttllem, id, retail);
     if (!policy) return std::unexpected(policy.error());
     sim::InstanceSetup instance;

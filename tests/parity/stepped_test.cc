@@ -93,6 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                 with({"length.source=learned", "admission.overrun=residual", "workload.rate_scale=0.7"})},
         Variant{"throttllem_pace", "throttllem-llama2-13b-tp2", "throttllem", with({"admission.count_pace=true"})},
         Variant{"throttllem_shadow", "throttllem-llama2-13b-tp2", "throttllem", with({"admission.mode=shadow"})},
+        Variant{"retail", "throttllem-llama2-13b-tp2", "retail", with({"slo.e2e_ms=12000"})},
         Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}),
     [](const auto& variant) { return std::string(variant.param.name); });
 

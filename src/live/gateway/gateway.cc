@@ -106,7 +106,7 @@ struct Gateway::Impl {
         intensity(carbon::IntensitySeries::constant(o.carbon_intensity)),
         ledger(agents ? std::make_unique<LiveLedger>(intensity, sink) : nullptr),
         control(std::move(policies.dispatch), o.seed, core_options(o),
-                {{o.lost_after}, policies.clocks.empty() && !policies.join ? nullptr : agents.get(), ledger.get()},
+                {{o.lost_after}, policies.hosts_clocks ? agents.get() : nullptr, ledger.get()},
                 ledger ? static_cast<journal::Sink&>(*ledger) : sink),
         clocks(std::move(policies.clocks)),
         join(std::move(policies.join)),

@@ -28,10 +28,11 @@ struct GatewayPolicies {
     Mode mode = Mode::Enforce;
     Beliefs beliefs;  ///< outlive the gateway
   };
-  /// By worker: clocks that are decided here, because they share a projection with admission. Empty: the agents decide.
-  std::vector<Clock> clocks;
-  /// The same for workers that join later (POST /workers); null: theirs are not decided here. Called on the admin
-  /// plane's thread; may complete the options. What it returns is called on the control strand.
+  /// Clocks are decided here, because they share a projection or a queue with admission; else the agents decide.
+  bool hosts_clocks = false;
+  std::vector<Clock> clocks;  ///< by worker; empty where none are hosted
+  /// The same for workers that join later (POST /workers), and what admission has to know of them; null: nothing.
+  /// Called on the admin plane's thread; may complete the options. What it returns is called on the control strand.
   using Join = std::function<Result<Clock>(InstanceId)>;
   std::function<Result<Join>(WorkerOptions&)> join;
   /// Predictions asked for outside the range that their belief was measured in, so far; null: nothing can be. Called on
