@@ -167,7 +167,13 @@ Result<Section> lengths() {
 Result<Section> retail() {
   Section section;
   section.source = "Figure 14";
-  section.note = std::string(kMethod) + " llama2-13b-tp4, lengths with 30 % error for both.";
+  section.note =
+      std::string(kMethod) +
+      " llama2-13b-tp4, lengths with 30 % error for both. The paper does not say whether ReTail's predicted lengths "
+      "are "
+      "inflated, too; it describes that as throttLL'eM's own (Section IV-F), so here they are not. Both were "
+      "run before that was chosen: the rows retail_inflated/ have the other one. Nor does it say what the regression "
+      "is trained on; ours sees loads that low clocks do not carry.";
   const auto scenario = right_scaled(kTp4);
   if (!scenario) return std::unexpected(scenario.error());
   const auto& slo = scenario->scenario.slo;
@@ -176,12 +182,17 @@ Result<Section> retail() {
   section.rows.push_back({"fig14/retail/r2", "-", 0.4, fit->r2});
   const auto theirs = run(*scenario, "retail");
   if (!theirs) return std::unexpected(theirs.error());
+  const auto inflated = run(*scenario, "retail", {"admission.length_inflation=0.30"});
+  if (!inflated) return std::unexpected(inflated.error());
   const auto ours = run(*scenario, "throttllem-30");
   if (!ours) return std::unexpected(ours.error());
   add_run(section, "fig14/retail/", *theirs, slo);
+  add_run(section, "fig14/retail_inflated/", *inflated, slo);
   add_run(section, "fig14/throttllem/", *ours, slo);
   const double saved = percent_saved(ours->energy.total.value(), theirs->energy.total.value());
   section.rows.push_back({"fig14/saving", "%", 11.9, saved});
+  section.rows.push_back({"fig14/saving_against_inflated", "%", std::nullopt,
+                          percent_saved(ours->energy.total.value(), inflated->energy.total.value())});
   section.marks.push_back({"saving_against_retail", "11.9±5 %", saved, std::abs(saved - 11.9) <= 5.0});
   return section;
 }
