@@ -73,18 +73,26 @@ Result<nlohmann::json> House::launch(const std::string& name, const std::vector<
   return json;
 }
 
+nlohmann::json House::planned() {
+  const auto answer = caller_->call(planner_url_, "GET", "/fleet");
+  const auto fleet = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
+  return fleet.is_object() ? fleet.value("engines", nlohmann::json::array()) : nlohmann::json::array();
+}
+
 std::vector<bool> House::running() {
   std::vector<bool> result(engines_.size(), planner_url_.empty());
   if (planner_url_.empty()) return result;
-  const auto answer = caller_->call(planner_url_, "GET", "/fleet");
-  const auto fleet = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
-  if (!fleet.is_object()) return result;
-  for (const auto& engine : fleet.value("engines", nlohmann::json::array())) {
+  for (const auto& engine : planned()) {
     for (std::size_t i = 0; i < engines_.size(); ++i) {
       if (engine.value("gpus", std::vector<std::string>{}) == engines_[i].gpus) result[i] = true;
     }
   }
   return result;
+}
+
+bool House::switching() {
+  if (planner_url_.empty()) return false;
+  return std::ranges::any_of(planned(), [](const auto& engine) { return engine.value("phase", "") != "serving"; });
 }
 
 Result<void> House::emulate_gpus(const HousePlan& plan) {

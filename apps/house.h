@@ -51,6 +51,8 @@ class House {
   [[nodiscard]] Result<void> build(const HousePlan& plan);
   /// Which of engines() run now; all of them in a house without a planner.
   [[nodiscard]] std::vector<bool> running();
+  /// Does some engine start or drain just now? Never in a house without a planner.
+  [[nodiscard]] bool switching();
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
   [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
   [[nodiscard]] const std::vector<HouseEngine>& engines() const { return engines_; }
@@ -60,6 +62,7 @@ class House {
  private:
   /// The one line of JSON in which a process says where it listens.
   Result<nlohmann::json> launch(const std::string& name, const std::vector<std::string>& arguments);
+  nlohmann::json planned();  ///< the planner's engines, as it tells them
   Result<void> emulate_gpus(const HousePlan& plan);
   Result<void> place_engines(const HousePlan& plan);
   Result<void> reserve(std::size_t pool, HouseEngine& engine);

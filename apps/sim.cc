@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "journal/summary_json.h"
 #include "locate.h"
+#include "saturation.h"
 #include "simulate.h"
 
 namespace wattle::apps {
@@ -28,20 +29,14 @@ struct SimFlags {
 };
 
 /// One recipe's run, with its own copy of everything, so that runs may go side by side.
-Result<journal::RunSummary> run_one(const SimFlags& flags, const std::string& recipe_name,
-                                    const config::SplitOverrides& overrides) {
-  const auto home = project();
-  auto scenario = config::load_scenario(flags.scenario, overrides.scenario, home);
-  if (!scenario) return std::unexpected(scenario.error());
-  if (flags.seed) scenario->scenario.seed = *flags.seed;
-  const auto recipe = config::load_recipe(recipe_name, overrides.recipe, home);
-  if (!recipe) return std::unexpected(recipe.error());
+Result<journal::RunSummary> run_one(const SimFlags& flags, const config::LoadedScenario& scenario,
+                                    const config::LoadedRecipe& recipe) {
   SimulateOptions options;
   options.fast_forward = !flags.step;
   options.check_invariants = flags.check;
   options.data_dir = data_dir();
-  if (!flags.out.empty()) options.out_dir = (std::filesystem::path(flags.out) / recipe->recipe.name).string();
-  return run_simulation(*scenario, *recipe, options);
+  if (!flags.out.empty()) options.out_dir = (std::filesystem::path(flags.out) / recipe.recipe.name).string();
+  return run_simulation(scenario, recipe, options);
 }
 
 void print_table(const std::vector<journal::RunSummary>& runs) {
@@ -77,13 +72,25 @@ int run(const SimFlags& flags) {
   if (!set) return fail(set.error());
   const auto overrides = config::split_overrides(*set);
   if (!overrides) return fail(overrides.error());
-  const std::vector<std::string> recipes =
-      flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes;
+  auto stated = config::load_scenario(flags.scenario, overrides->scenario, project());
+  if (!stated) return fail(stated.error());
+  if (flags.seed) stated->scenario.seed = *flags.seed;
+  std::vector<config::LoadedRecipe> recipes;
+  bool scales = false;
+  for (const auto& name : flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes) {
+    auto recipe = config::load_recipe(name, overrides->recipe, project());
+    if (!recipe) return fail(recipe.error());
+    scales = scales || (recipe->recipe.scaling.policy != "none" && recipe->recipe.scaling.mode != Mode::Off);
+    recipes.push_back(std::move(*recipe));
+  }
+  // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.
+  const auto scenario = with_loads(*stated, scales, data_dir());
+  if (!scenario) return fail(scenario.error());
 
   std::vector<std::optional<Result<journal::RunSummary>>> results(recipes.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i = next++; i < recipes.size(); i = next++) results[i] = run_one(flags, recipes[i], *overrides);
+    for (std::size_t i = next++; i < recipes.size(); i = next++) results[i] = run_one(flags, *scenario, recipes[i]);
   };
   {
     std::vector<std::jthread> threads;
@@ -101,9 +108,8 @@ int run(const SimFlags& flags) {
     return 0;
   }
   nlohmann::ordered_json object;
-  const auto scenario = config::load_scenario(flags.scenario, overrides->scenario, project());
   object["scenario"] = scenario->scenario.name;
-  object["seed"] = flags.seed.value_or(scenario->scenario.seed);
+  object["seed"] = scenario->scenario.seed;
   object["simulated"] = true;
   object["runs"] = nlohmann::ordered_json::array();
   for (const auto& summary : runs) object["runs"].push_back(journal::to_json(summary));
