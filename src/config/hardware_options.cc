@@ -49,6 +49,7 @@ const std::vector<Option<LlmSpec>>& llm_options() {
       option("vocab", &L::vocab, "tokens", kWidth, "Vocabulary").must(),
       option("tied_embeddings", &L::tied_embeddings, "Input and output embedding are one matrix"),
       option("dtype", &L::dtype, "Number format of the weights"),
+      option("attention_in_16_bits", &L::attention_in_16_bits, "Q, K, V and O keep 16 bits where dtype is fp8"),
       option("kv_dtype", &L::kv_dtype, "Number format of the KV cache"),
   };
   return options;

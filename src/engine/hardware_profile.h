@@ -39,9 +39,12 @@ struct HardwareProfile {
   double allreduce_efficiency = 0.50;
   // Share of ramps, small kernels and all-reduce latency that scales with 1/x.
   double latency_clock_share = 0.60;
-  // The serving framework on the CPU; its logits and sampling on the GPU. The clock touches neither.
+  // The serving framework, which no clock touches: on the CPU, and holding the GPU for each request.
   double step_gap_s = 1.0e-3;
-  double request_gap_s = 10.0e-6;
+  double request_gap_s = 0.0;
+  // Sampling on the GPU: 32-bit logits, sort, softmax, draw.
+  double sampling_ns_per_logit = 0.2;
+  double sampling_activity = 1.0;
   // Power: idle(x) = floor + clock x^exponent. A running step adds a constant, a part that follows the clock, and
   // energy per operation and per byte. Energies follow the voltage: s(x) = max(voltage_floor, x)^voltage_exponent.
   double idle_floor_w = 79.0;

@@ -31,12 +31,7 @@ double padded_rows(double rows, double quantisation) {
 
 Operations::Operations(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
                        const HardwareProfile& profile, double clock_mhz)
-    : gpu_(gpu), llm_(llm), profile_(profile), tp_(tensor_parallel), slowdown_(gpu.clock_max.value() / clock_mhz) {
-  const bool fp8 = llm.dtype == Dtype::Fp8;
-  const double peak = fp8 ? gpu.fp8_flops_per_s : gpu.bf16_flops_per_s;
-  flops_per_s_ = peak * (fp8 ? profile.fp8_tensor_efficiency : profile.tensor_efficiency) / slowdown_;
-  flop_weight_ = fp8 ? gpu.bf16_flops_per_s / gpu.fp8_flops_per_s : 1.0;
-}
+    : gpu_(gpu), llm_(llm), profile_(profile), tp_(tensor_parallel), slowdown_(gpu.clock_max.value() / clock_mhz) {}
 
 double Operations::memory_seconds(double bytes, double efficiency, double clock_share) const {
   const double at_top = bytes / (gpu_.memory_bandwidth_bytes_per_s * efficiency);
@@ -48,18 +43,22 @@ double Operations::latency(double seconds) const {
   return seconds * (1.0 - profile_.latency_clock_share + profile_.latency_clock_share * slowdown_);
 }
 
-Work Operations::product(double rows, double columns, double inner, double count) const {
+Work Operations::product_of(Dtype dtype, double rows, double columns, double inner, double count) const {
+  const bool fp8 = dtype == Dtype::Fp8;
+  const double flops_per_s = fp8 ? gpu_.fp8_flops_per_s * profile_.fp8_tensor_efficiency / slowdown_
+                                 : gpu_.bf16_flops_per_s * profile_.tensor_efficiency / slowdown_;
+  const double flop_weight = fp8 ? gpu_.bf16_flops_per_s / gpu_.fp8_flops_per_s : 1.0;  // energy in 16-bit operations
   // Below a tile, libraries choose smaller tiles, so the rows themselves count; a wave is one full tile on every SM.
   const double padded = std::max(8.0, padded_rows(rows, profile_.tile_quantisation));
   const double sms = gpu_.sm_count;
   const double waves = count * padded / kTile * std::ceil(columns / kTile) / sms;
-  const double wave_seconds = 2.0 * kTile * kTile * inner * sms / flops_per_s_;
+  const double wave_seconds = 2.0 * kTile * kTile * inner * sms / flops_per_s;
   const double compute = wave_seconds * (waves + profile_.wave_offset * std::min(1.0, waves));
-  const double bytes = count * (columns * inner * bytes_of(llm_.dtype) + rows * (columns + inner) * kActivationBytes);
+  const double bytes = count * (columns * inner * bytes_of(dtype) + rows * (columns + inner) * kActivationBytes);
   const double memory = memory_seconds(bytes, profile_.memory_efficiency, profile_.memory_clock_share);
   const double busy = p_norm(compute, memory, profile_.overlap_exponent);
-  return {busy + latency(profile_.kernel_ramp_s + (llm_.dtype == Dtype::Fp8 ? profile_.fp8_ramp_s : 0.0)),
-          2.0 * count * rows * columns * inner * flop_weight_, bytes, busy};
+  return {busy + latency(profile_.kernel_ramp_s + (fp8 ? profile_.fp8_ramp_s : 0.0)),
+          2.0 * count * rows * columns * inner * flop_weight, bytes, busy};
 }
 
 Work Operations::all_reduce(double bytes) const {
@@ -78,8 +77,8 @@ Work Operations::dense(std::int64_t tokens) const {
   const double ffn = static_cast<double>(llm_.ffn) / tp_;
   const double up_width = (llm_.gated_ffn ? 2.0 : 1.0) * ffn;
 
-  Work layer = product(t, (heads + 2.0 * kv_heads) * llm_.head_dim, hidden);
-  layer += product(t, hidden, heads * llm_.head_dim);
+  Work layer = product_of(llm_.attention_dtype(), t, (heads + 2.0 * kv_heads) * llm_.head_dim, hidden, 1.0);
+  layer += product_of(llm_.attention_dtype(), t, hidden, heads * llm_.head_dim, 1.0);
   if (llm_.experts > 1) {
     // Each token picks k of n experts; with even routing a step touches this many of them.
     const double n = llm_.experts;
@@ -102,11 +101,17 @@ Work Operations::dense(std::int64_t tokens) const {
 Work Operations::head(std::int64_t emitting) const {
   if (emitting == 0) return {};
   const double rows = static_cast<double>(emitting);
-  Work work = product(rows, static_cast<double>(llm_.vocab) / tp_, llm_.hidden);
+  // 8-bit checkpoints keep the head in 16 bits.
+  Work work = product_of(Dtype::Bf16, rows, static_cast<double>(llm_.vocab) / tp_, llm_.hidden, 1.0);
   const double logits = rows * llm_.vocab * 4.0 * 2.0;  // sampling reads 32-bit logits twice
   const double moving = memory_seconds(logits, profile_.memory_efficiency, profile_.memory_clock_share);
   work += {moving, 0.0, logits, moving};
   return work;
+}
+
+Work Operations::sampling() const {
+  const double seconds = latency(profile_.sampling_ns_per_logit * 1e-9 * llm_.vocab);
+  return {seconds, 0.0, 0.0, seconds * profile_.sampling_activity};
 }
 
 Work Operations::attention_ramp() const { return Work{latency(profile_.attention_ramp_s), 0.0, 0.0} * llm_.layers; }

@@ -34,8 +34,10 @@ class Operations {
   /// Everything in a step that depends on the number of tokens only: projections, FFN or experts, small kernels,
   /// all-reduce; all layers.
   [[nodiscard]] Work dense(std::int64_t tokens) const;
-  /// LM head and sampling for the requests that emit a token.
+  /// LM head for the requests that emit a token.
   [[nodiscard]] Work head(std::int64_t emitting) const;
+  /// Choosing one request's token among the whole vocabulary; every GPU of a tensor-parallel group does it.
+  [[nodiscard]] Work sampling() const;
   /// Reading the KV cache for decoding, all layers: per_request() x requests + per_kv_token() x KV tokens.
   [[nodiscard]] Work decode_attention_per_request() const;
   [[nodiscard]] Work decode_attention_per_kv_token() const;
@@ -49,11 +51,14 @@ class Operations {
   [[nodiscard]] Work attention_ramp() const;
 
   /// `count` equal products of (rows x inner) and (inner x columns) as one kernel.
-  [[nodiscard]] Work product(double rows, double columns, double inner, double count = 1.0) const;
+  [[nodiscard]] Work product(double rows, double columns, double inner, double count = 1.0) const {
+    return product_of(llm_.dtype, rows, columns, inner, count);
+  }
   /// One all-reduce over the tensor-parallel group.
   [[nodiscard]] Work all_reduce(double bytes) const;
 
  private:
+  [[nodiscard]] Work product_of(Dtype dtype, double rows, double columns, double inner, double count) const;
   [[nodiscard]] double latency(double seconds) const;
   [[nodiscard]] double memory_seconds(double bytes, double efficiency, double clock_share) const;
 
@@ -61,9 +66,7 @@ class Operations {
   const LlmSpec& llm_;
   const HardwareProfile& profile_;
   std::int32_t tp_;
-  double slowdown_;     ///< clock_max / clock
-  double flops_per_s_;  ///< of the weights' dtype at this clock, efficiency included
-  double flop_weight_;  ///< energy of one operation in 16-bit equivalents
+  double slowdown_;  ///< clock_max / clock
 };
 
 /// Rows a matrix product really computes: CUDA graphs are captured for 1, 2, 4, 8, 16, 24 ... 128 rows, beyond that

@@ -54,6 +54,7 @@ struct ClockTable {
       : power(profile, x),
         dense([&](std::int64_t t) { return operations.dense(t); }),
         head([&](std::int64_t t) { return operations.head(t); }),
+        sampling(operations.sampling()),
         per_request(operations.decode_attention_per_request()),
         per_kv_token(operations.decode_attention_per_kv_token()),
         per_pair(operations.prefill_attention_per_pair()),
@@ -63,6 +64,7 @@ struct ClockTable {
   PowerAtClock power;
   WorkCurve dense;
   WorkCurve head;
+  Work sampling;
   Work per_request;
   Work per_kv_token;
   Work per_pair;
@@ -145,9 +147,9 @@ struct StepModel::Impl {
       work += at.per_pair * static_cast<double>(shape.prefill_context_tokens);
       work += at.per_prompt_token * static_cast<double>(shape.prefill_tokens);
     }
-    // Logits, penalties, sampling: the GPU is at work for each request while the framework is.
-    const double sampling = profile.request_gap_s * (requests + shape.prefill_requests);
-    work += Work{sampling, 0.0, 0.0, sampling};
+    const double tokens = requests + shape.prefill_requests;
+    work += at.sampling * tokens;
+    work += Work{profile.request_gap_s * tokens, 0.0, 0.0, profile.request_gap_s * tokens};
     return {work, profile.step_gap_s};
   }
   [[nodiscard]] double watts(std::size_t index, const StepShape& shape) const {
@@ -262,7 +264,10 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   impl->tp = tensor_parallel;
   impl->profile = profile;
   if (options.step_gap) impl->profile.step_gap_s = options.step_gap->seconds();
-  if (options.request_gap) impl->profile.request_gap_s = options.request_gap->seconds();
+  if (options.request_gap) {  // sampling included
+    impl->profile.request_gap_s = options.request_gap->seconds();
+    impl->profile.sampling_ns_per_logit = 0.0;
+  }
   impl->graph_sizes = options.graph_sizes;
   impl->blocks = blocks;
   impl->bucket_tokens = std::max<std::int64_t>(1, (blocks * options.block_size + kBuckets - 1) / kBuckets);

@@ -214,6 +214,7 @@ TEST(StepModel, an_engines_own_gaps_replace_the_profiles) {
   HardwareProfile without;
   without.step_gap_s = 0.0;
   without.request_gap_s = 0.0;
+  without.sampling_ns_per_logit = 0.0;
   const auto slow = StepModel::make(h100(), LlmSpec{}, 1, without, options);
   ASSERT_TRUE(slow.has_value());
   const StepShape shape{10, 5000, 0, 0, 0};
@@ -221,6 +222,49 @@ TEST(StepModel, an_engines_own_gaps_replace_the_profiles) {
   const double added_ns = static_cast<double>(slow->mixed(shape, MegaHertz(1980)).duration - fast) /
                           static_cast<double>(std::int64_t{1} << kTimeFractionBits);
   EXPECT_NEAR(added_ns, 5.2e6, 1.0) << "5 ms a step and 20 us for each of ten requests";
+}
+
+TEST(StepModel, sampling_takes_its_time_per_entry_of_the_vocabulary_on_every_gpu_of_the_group) {
+  HardwareProfile with;
+  with.sampling_ns_per_logit = 0.25;
+  HardwareProfile without;
+  without.sampling_ns_per_logit = 0.0;
+  for (const std::int32_t tp : {1, 4}) {
+    for (const std::int32_t vocab : {32000, 128000}) {
+      LlmSpec llm = llama_70b();
+      llm.layers = 20;
+      llm.vocab = vocab;
+      const StepShape shape{64, 6400, 0, 0, 0};
+      const std::int64_t added = model(llm, tp, with).mixed(shape, MegaHertz(1980)).duration -
+                                 model(llm, tp, without).mixed(shape, MegaHertz(1980)).duration;
+      EXPECT_NEAR(static_cast<double>(added) / static_cast<double>(std::int64_t{1} << kTimeFractionBits),
+                  0.25 * vocab * 64, 2.0)
+          << "TP " << tp;
+    }
+  }
+  HardwareProfile hotter = with;
+  hotter.sampling_activity = 2.0;
+  const StepShape shape{64, 6400, 0, 0, 0};
+  EXPECT_GT(model({}, 1, hotter).mixed(shape, MegaHertz(1980)).power,
+            model({}, 1, with).mixed(shape, MegaHertz(1980)).power);
+  EXPECT_GT(model({}, 1, with).mixed(shape, MegaHertz(990)).duration,
+            model({}, 1, with).mixed(shape, MegaHertz(1980)).duration);
+}
+
+TEST(StepModel, attention_kept_in_16_bits_is_read_and_stored_twice_as_wide) {
+  LlmSpec narrow = llama_70b();
+  narrow.dtype = Dtype::Fp8;
+  LlmSpec wide = narrow;
+  wide.attention_in_16_bits = true;
+  EXPECT_DOUBLE_EQ(wide.weight_bytes() - narrow.weight_bytes(), 80.0 * narrow.attention_parameters());
+  HardwareProfile profile;
+  profile.fp8_ramp_s = 0.0;
+  const StepShape one{1, 100, 0, 0, 0};
+  const std::int64_t added = model(wide, 4, profile).mixed(one, MegaHertz(1980)).duration -
+                             model(narrow, 4, profile).mixed(one, MegaHertz(1980)).duration;
+  const double bytes_s = 80.0 * narrow.attention_parameters() / 4.0 / (3.35e12 * profile.memory_efficiency);
+  EXPECT_NEAR(static_cast<double>(added) * 1e-9 / static_cast<double>(std::int64_t{1} << kTimeFractionBits), bytes_s,
+              0.02 * bytes_s);
 }
 
 TEST(StepModel, decode_attentions_tail_fades_as_the_batch_grows) {

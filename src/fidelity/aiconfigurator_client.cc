@@ -15,7 +15,7 @@ struct FrontEnd {
 // Chosen on the half of the rows that counts as fitted, among 2 to 20 ms, 0 to 3 us and 0 to 100 us. TensorRT-LLM's and
 // SGLang's saturate at about 10,000 streamed tokens per second, whatever the GPUs could do; vLLM's never limits a row.
 constexpr FrontEnd kLight{0.002, 0.0, 0.0};
-constexpr FrontEnd kTrtllm{0.015, 2e-6, 70e-6};
+constexpr FrontEnd kTrtllm{0.015, 2e-6, 55e-6};
 constexpr FrontEnd kSglang{0.010, 0.0, 60e-6};
 
 // aiconfigurator's generator (its rule_plugin/trtllm.rule, vllm.rule and sglang.rule) gives an engine room for one
@@ -61,6 +61,7 @@ Load load_of(const SampleRow& row) {
   load.batching = row.backend == "trtllm"   ? Batching::WholePrompts
                   : row.backend == "sglang" ? Batching::PromptsFirst
                                             : Batching::Chunked;
+  load.grows = row.backend == "vllm";
   load.overlapped = row.backend != "vllm";  // their default; vLLM's came after these versions
   load.front_end_s = kLight.per_request_s;
   if (row.fixed_lengths()) {

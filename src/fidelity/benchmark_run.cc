@@ -15,11 +15,17 @@ struct Live {
   std::int64_t output = 0;
   std::int64_t prefilled = 0;
   std::int64_t generated = 0;
+  std::int64_t again = 0;  ///< tokens generated before the KV cache ran full, to be computed anew with the prompt
   double arrival = 0.0;
   double seen = 0.0;  ///< by the scheduler
   double first = 0.0;
   double last = 0.0;
   std::int32_t index = 0;
+
+  [[nodiscard]] std::int64_t prompt() const { return input + again; }
+  [[nodiscard]] bool prefilling() const { return prefilled < prompt(); }
+  /// KV tokens held, a prompt's as soon as it is admitted.
+  [[nodiscard]] std::int64_t held() const { return std::max(prompt(), input + generated); }
 };
 
 double percentile(std::vector<double> values, double p) {
@@ -62,7 +68,9 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
   double composed = 0.0;  // when the next step was put together
   std::int32_t issued = 0;
   std::int32_t finished = 0;
-  std::int64_t reserved = 0;
+  const bool grows = load.grows;
+  const std::int64_t room = grows ? capacity - capacity / 100 : capacity;
+  std::int64_t taken = 0;
   bool window = skip == 0;
   Measured m;
   std::vector<double> ttft;
@@ -85,7 +93,6 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
       r.generated = r.output * r.index / load.concurrency;
       if (r.generated > 0) {
         r.prefilled = r.input;
-        reserved += r.input + r.output;
         running.push_back(r);
         return;
       }
@@ -121,7 +128,17 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     pump();
     StepShape shape;
     std::vector<std::size_t> prefilling;
-    // Whom to admit: first come, first served, as long as the KV cache holds them to their end.
+    taken = 0;
+    for (const Live& r : running) taken += grows ? r.held() + 1 : r.input + r.output;
+    while (grows && taken > capacity && running.size() > 1) {
+      Live r = running.back();
+      running.pop_back();
+      taken -= r.held() + 1;
+      r.again = r.generated;
+      r.prefilled = 0;
+      waiting.push_front(r);
+    }
+    // Whom to admit: first come, first served, as long as the KV cache holds them.
     if (!load.overlapped || running.empty()) composed = now;
     if (running.empty() && !waiting.empty() && waiting.front().seen > composed) {
       const double idle_w = to_watts(model.idle_power(load.clock)).value();
@@ -130,14 +147,15 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     }
     while (!waiting.empty() && waiting.front().seen <= composed &&
            static_cast<std::int32_t>(running.size()) < load.max_running &&
-           (reserved == 0 || reserved + waiting.front().input + waiting.front().output <= capacity)) {
+           (running.empty() ||
+            taken + (grows ? waiting.front().held() : waiting.front().input + waiting.front().output) <= room)) {
       Live r = waiting.front();
       if (r.input + r.output > capacity) {
         m.feasible = false;
         return m;
       }
       waiting.pop_front();
-      reserved += r.input + r.output;
+      taken += grows ? r.held() + 1 : r.input + r.output;
       if (load.decode_only) {
         r.prefilled = r.input;
         r.generated = 1;
@@ -148,11 +166,11 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     }
     std::int64_t budget = load.max_batched_tokens;
     std::int64_t pending = 0;
-    for (const Live& r : running) pending += r.prefilled < r.input ? 1 : 0;
+    for (const Live& r : running) pending += r.prefilling() ? 1 : 0;
     const bool decodes = load.batching != Batching::PromptsFirst || pending == 0;
     if (decodes) {
       for (const Live& r : running) {
-        if (r.prefilled < r.input) continue;
+        if (r.prefilling()) continue;
         ++shape.decode_requests;
         shape.decode_kv_tokens += r.input + r.generated;
       }
@@ -161,14 +179,14 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     std::vector<std::int64_t> chunk(running.size(), 0);
     for (std::size_t i = 0; i < running.size() && budget > 0; ++i) {
       Live& r = running[i];
-      if (r.prefilled >= r.input) continue;
+      if (!r.prefilling()) continue;
       const bool whole = load.batching != Batching::Chunked;
-      if (whole && r.input > budget && shape.prefill_tokens > 0) break;
-      chunk[i] = std::min(r.input - r.prefilled, whole ? r.input : budget);
+      if (whole && r.prompt() > budget && shape.prefill_tokens > 0) break;
+      chunk[i] = std::min(r.prompt() - r.prefilled, whole ? r.prompt() : budget);
       budget -= chunk[i];
       shape.prefill_tokens += chunk[i];
       shape.prefill_context_tokens += chunk[i] * (r.prefilled + chunk[i] / 2);
-      if (r.prefilled + chunk[i] == r.input) ++shape.prefill_requests;
+      if (r.prefilled + chunk[i] == r.prompt()) ++shape.prefill_requests;
     }
     if (shape.idle()) {
       if (load.concurrency > 0 || issued >= load.requests) break;
@@ -197,9 +215,16 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
     }
     for (std::size_t i = 0; i < running.size(); ++i) {
       Live& r = running[i];
-      if (r.prefilled < r.input) {
+      if (r.prefilling()) {
         r.prefilled += chunk[i];
-        if (chunk[i] == 0 || r.prefilled < r.input) continue;
+        if (r.prefilling()) continue;
+        if (r.again > 0) {  // goes on where it was
+          ++r.generated;
+          if (window) ++tokens;
+          if (window && r.last > 0.0) gaps.push_back(shown - r.last);
+          r.last = shown;
+          continue;
+        }
         r.generated = 1;
         r.first = shown;
         r.last = shown;
@@ -218,9 +243,8 @@ Measured run(const engine::StepModel& model, const Load& load, StepPower rival, 
       r.last = shown;
     }
     std::erase_if(running, [&](const Live& r) {
-      const bool done = r.prefilled >= r.input && (r.generated >= r.output || load.prefill_only);
+      const bool done = !r.prefilling() && (r.generated >= r.output || load.prefill_only);
       if (!done) return false;
-      reserved -= r.input + r.output;
       ++finished;
       if (window && r.generated > 1 && r.first > 0.0) {
         tpot.push_back((r.last - r.first) / static_cast<double>(r.generated - 1));

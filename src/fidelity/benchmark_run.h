@@ -29,6 +29,9 @@ struct Load {
   double shortest = 1.0;  ///< below 1: lengths are uniform in [shortest, 1] x mean instead
   std::int32_t max_batched_tokens = 8192;
   Batching batching = Batching::Chunked;
+  /// KV blocks are taken as a request grows, and the latest request is computed anew when they run out (vLLM); else a
+  /// request waits until its end fits.
+  bool grows = false;
   std::int32_t max_running = std::numeric_limits<std::int32_t>::max();  ///< requests in the engine at once
   bool overlapped = false;  ///< a step is put together while its predecessor runs, so arrivals wait one step more
   // The front end is one process: requests on their way in and tokens on their way out queue for it.

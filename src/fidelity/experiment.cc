@@ -52,6 +52,10 @@ std::uint64_t hash(std::string_view set, std::string_view row) {
 
 bool held_out(std::string_view set, std::string_view row) { return hash(set, row) % 4 == 0; }
 
+std::uint64_t fold_of(std::string_view set, std::string_view row, std::uint64_t folds) {
+  return (hash(set, row) >> 16) % folds;
+}
+
 bool chose_conventions(std::string_view set, std::string_view row) { return hash(set, row) % 2 == 0; }
 
 engine::EngineOptions voltana_engine() {
@@ -65,6 +69,12 @@ engine::EngineOptions voltana_engine() {
 }
 
 engine::EngineOptions benchmark_engine() { return {}; }
+
+engine::EngineOptions greedy_engine() {
+  engine::EngineOptions options = benchmark_engine();
+  options.request_gap = Span();
+  return options;
+}
 
 Result<Collection> collect(const std::string& data, const Catalog& catalog) {
   Collection all;

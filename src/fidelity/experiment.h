@@ -86,6 +86,9 @@ struct Collection {
 /// A stated hold-out: one row in four, chosen by the row's text alone, so that a row keeps its side for ever.
 [[nodiscard]] bool held_out(std::string_view set, std::string_view row);
 
+/// Which of `folds` parts a row belongs to in a cross-validation, by its text as well.
+[[nodiscard]] std::uint64_t fold_of(std::string_view set, std::string_view row, std::uint64_t folds);
+
 /// One row in two of a set on which only conventions of the client were chosen, by hand; these count as fitted.
 [[nodiscard]] bool chose_conventions(std::string_view set, std::string_view row);
 
@@ -96,5 +99,8 @@ inline constexpr double kVoltanaLongest = 3000.0;  ///< tokens
 
 /// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
 [[nodiscard]] engine::EngineOptions benchmark_engine();
+
+/// The same for clients that ask for the likeliest token, as vLLM's benchmark script does unless told: no sampling.
+[[nodiscard]] engine::EngineOptions greedy_engine();
 
 }  // namespace wattle::fidelity

@@ -102,6 +102,7 @@ struct Fact {
   double measured;
   bool fitted;
   double (*value)(const StepModel&);
+  bool greedy = false;  ///< taken from runs without sampling
 };
 
 // A decode batch in the middle of what the paper's runs hold, and a full prompt batch.
@@ -167,21 +168,23 @@ const Fact kFacts[] = {
     {"H100 sweep: TPOT ~ f^e, TP8, 780 to 1830 MHz", "h100", "llama-3-70b", 8, "exponent", -0.6, false,
      [](const StepModel& m) {
        return exponent(sweep(m, kEighthAt780, 780).tpot_p99_s, sweep(m, kEighthAt1830, 1830).tpot_p99_s);
-     }},
+     },
+     true},
     {"H100 sweep: TTFT ~ f^e, TP8, 780 to 1830 MHz", "h100", "llama-3-70b", 8, "exponent", -0.5, false,
      [](const StepModel& m) {
        return exponent(sweep(m, kEighthAt780, 780).ttft_p99_s, sweep(m, kEighthAt1830, 1830).ttft_p99_s);
-     }},
+     },
+     true},
     {"H100 sweep: power at 5 requests/s and 1080 MHz, 1629 + 85 x rate", "h100", "llama-3-70b", 8, "power_w", 2054,
-     false, [](const StepModel& m) { return sweep(m, 5, 1080).power_w; }},
+     false, [](const StepModel& m) { return sweep(m, 5, 1080).power_w; }, true},
     {"H100 sweep: power at 5 requests/s and 1830 MHz, 2696 + 139 x rate", "h100", "llama-3-70b", 8, "power_w", 3391,
-     false, [](const StepModel& m) { return sweep(m, 5, 1830).power_w; }},
+     false, [](const StepModel& m) { return sweep(m, 5, 1830).power_w; }, true},
     {"H100 sweep: clock of least energy per request, TP8", "h100", "llama-3-70b", 8, "optimum_mhz", 1080, false,
-     [](const StepModel& m) { return request_optimum_mhz(m); }},
+     [](const StepModel& m) { return request_optimum_mhz(m); }, true},
     {"H100 sweep: clock of least energy per request, TP4", "h100", "llama-3-70b", 4, "optimum_mhz", 1380, false,
-     [](const StepModel& m) { return request_optimum_mhz(m); }},
+     [](const StepModel& m) { return request_optimum_mhz(m); }, true},
     {"H100 sweep: clock of least energy per request, TP2", "h100", "llama-3-70b", 2, "optimum_mhz", 1380, false,
-     [](const StepModel& m) { return request_optimum_mhz(m); }},
+     [](const StepModel& m) { return request_optimum_mhz(m); }, true},
     {"GreenServe: lowest clock at which prefill reaches 900 W", "gh200-96g", "qwen3-32b", 1, "limit_mhz", 1600, false,
      [](const StepModel& m) { return limit_mhz(m, kPrompts, 0.985); }},
 };
@@ -201,7 +204,8 @@ Result<void> collect_facts(const std::string&, const Catalog& catalog, Collectio
     e.quantities = {{fact.quantity, fact.measured}};
     e.tp = fact.tp;
     e.simulate = [gpu, llm, &fact](const HardwareProfile& profile, const Rival&) -> Simulated {
-      const Result<StepModel> model = StepModel::make(*gpu, *llm, fact.tp, profile, benchmark_engine());
+      const Result<StepModel> model =
+          StepModel::make(*gpu, *llm, fact.tp, profile, fact.greedy ? greedy_engine() : benchmark_engine());
       if (!model) return std::vector<double>{kNone};
       return {{fact.value(*model)}, model->asked()};
     };

@@ -48,12 +48,12 @@ const std::vector<Stage>& stages() {
       {"8-bit rate", "", {"fp8_tensor_efficiency"}, {{"200-gemm-fp8", "latency_ms", 1.0, 1}}},
       {"serving framework",
        "",
-       {"layer_overhead_s", "step_gap_s", "request_gap_s"},
+       {"layer_overhead_s", "step_gap_s", "sampling_ns_per_logit"},
        {{"mlenergy/", "itl_p50_ms", 1.0, 1}}},
       {"overheads and clock dependence of time",
        "",
        {"layer_overhead_s", "elementwise_passes", "latency_clock_share", "memory_clock_share",
-        "decode_attention_clock_share", "step_gap_s", "request_gap_s"},
+        "decode_attention_clock_share", "step_gap_s", "sampling_ns_per_logit"},
        {{"/clock-sweep", "tpot_p99_ms", 1.0, 1},
         {"/clock-sweep", "ttft_p99_ms", 1.0, 1},
         {"mlenergy/", "itl_p50_ms", 1.0, 1}}},
@@ -68,8 +68,8 @@ const std::vector<Stage>& stages() {
        {{"/idle", "power_w", 1.0, 1}, {"facts/", "idle_power_w", 1.0, 1}}},
       {"power against clock",
        "clock",  // needs a set whose clock varies
-       {"active_w", "busy_w", "tensor_pj_per_flop", "memory_pj_per_byte", "memory_voltage_share", "voltage_floor",
-        "voltage_exponent"},
+       {"active_w", "busy_w", "sampling_activity", "tensor_pj_per_flop", "memory_pj_per_byte", "memory_voltage_share",
+        "voltage_floor", "voltage_exponent"},
        {{"/clock-sweep", "power_w", 1.0, 2},
         {"mlenergy/", "power_w", 2.0, 1},
         {"/prefill-busy", "power_w", 0.7, 3},
@@ -79,9 +79,10 @@ const std::vector<Stage>& stages() {
         {"facts/", "power_w", 1.0, 1}}},
       {"power at the top clock",
        "200-gemm",
-       {"active_w", "tensor_pj_per_flop", "memory_pj_per_byte"},
+       {"active_w", "busy_w", "sampling_activity", "tensor_pj_per_flop", "memory_pj_per_byte"},
        {{"-gemm-bf16", "power_w", 1.0, 1},
         {"-generation-attention", "power_w", 0.5, 1},
+        {"-context-attention", "power_w", 0.25, 1},
         {"mlenergy/", "power_w", 1.0, 1}}},
   };
   return all;
@@ -110,7 +111,8 @@ constexpr Start kStarts[] = {{"a100-80g", &HardwareProfile::voltage_floor, 0.71}
                              {"a100-80g", &HardwareProfile::idle_floor_w, 54.0},
                              {"a100-80g", &HardwareProfile::idle_clock_w, 14.0},
                              {"a100-80g", &HardwareProfile::step_gap_s, 0.0},
-                             {"a100-80g", &HardwareProfile::request_gap_s, kA100RequestGap}};
+                             {"a100-80g", &HardwareProfile::request_gap_s, kA100RequestGap},
+                             {"a100-80g", &HardwareProfile::sampling_ns_per_logit, 0.0}};
 
 /// One experiment with the weight of each of its quantities.
 struct Used {

@@ -173,7 +173,7 @@ Result<void> node_power(const std::string& data, const Catalog& catalog, Collect
     e.quantities = {{"power_w", power}};
     e.tp = 4;
     e.simulate = [gpu, llm, load](const HardwareProfile& profile, const Rival& rival) -> Simulated {
-      const Result<StepModel> model = StepModel::make(*gpu, *llm, 4, profile, benchmark_engine());
+      const Result<StepModel> model = StepModel::make(*gpu, *llm, 4, profile, greedy_engine());
       if (!model) return std::vector<double>{kNone};
       // Their idle node draws about 700 W: what our four parked GPUs leave is the rest of the node.
       const double rest = 700.0 - to_watts(model->idle_power(gpu->clock_min)).value();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "fidelity/aiconfigurator_client.h"
@@ -25,10 +26,12 @@ struct Instance {
   GpuSpec gpu;
   LlmSpec llm;
   std::int32_t tp = 1;
+  bool greedy = false;  ///< takes the likeliest token
 };
 
 std::optional<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
-  Result<StepModel> made = StepModel::make(at.gpu, at.llm, at.tp, profile, benchmark_engine());
+  Result<StepModel> made =
+      StepModel::make(at.gpu, at.llm, at.tp, profile, at.greedy ? greedy_engine() : benchmark_engine());
   if (!made) return std::nullopt;
   return std::move(*made);
 }
@@ -74,6 +77,11 @@ std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at
   };
 }
 
+/// Prompts run without a CUDA graph: the CPU's launches of one layer's kernels, where the GPU is faster than they are.
+/// Of 0.2, 0.3 and 0.4 ms what suits the fitted rows: at TP4 short prompts draw far less than at TP2, not at 360
+/// MHz.
+constexpr double kEagerLayer = 0.3e-3;
+
 Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, const LlmSpec& llm, Collection& to) {
   for (const bool idle : {true, false}) {
     const std::string file = folder + (idle ? "/h100_idle_power.csv" : "/h100_prefill_busy_power.csv");
@@ -94,7 +102,7 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
       e.gpu = gpu.name;
       e.fitted = !held_out(e.set, e.row);
       e.quantities = {{"power_w", t->number(i, idle ? "instance_idle_power_w" : "instance_power_w")}};
-      const Instance at{gpu, llm, tp};
+      const Instance at{gpu, llm, tp, true};
       e.tp = tp;
       e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> Simulated {
         const std::optional<StepModel> model = instance(at, profile);
@@ -111,6 +119,11 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
           const engine::StepCost cost = model->mixed(shape, clock);
           ours = to_watts(cost.power).value();
           seconds = static_cast<double>(cost.duration) * 1e-9 / (std::int64_t{1} << engine::kTimeFractionBits);
+          const double launched = kEagerLayer * at.llm.layers;
+          if (seconds < launched) {
+            ours = (ours * seconds + to_watts(model->idle_power(clock)).value() * (launched - seconds)) / launched;
+            seconds = launched;
+          }
         }
         if (rival.law == PowerLaw::Ours) return {{ours}, model->asked()};
         const RivalPower power{rival, at.gpu, at.llm, at.tp};
@@ -132,9 +145,37 @@ std::string gpu_of(const std::string& published) {
   return published;
 }
 
-/// Prompt lengths are not in the table. Chat and reasoning prompts: what fills the KV cache where it limits the batch
-/// (Llama-3.1-8B and 70B on H100, about 300 tokens); code completion carries a file.
-double prompt_mean(const std::string& task) { return task.find("fim") != std::string::npos ? 1500.0 : 300.0; }
+/// Prompt lengths are not in the table. Chat and reasoning prompts: what the KV cache holds per request where it limits
+/// the batch (on H100 Llama-3.1-8B 645 tokens, 70B 522), less what such a request has generated on average (393, 350);
+/// code completion carries a file.
+double prompt_mean(const std::string& task) { return task.find("fim") != std::string::npos ? 1500.0 : 210.0; }
+
+using LengthSpread = std::map<std::pair<std::string, std::string>, double>;
+
+/// Coefficient of variation of the answers' lengths by task and model, from the published histograms.
+Result<LengthSpread> length_spread(const std::string& data) {
+  LengthSpread spread;
+  const std::string file = data + "/mlenergy/v3_output_length_histograms.csv";
+  if (!std::filesystem::exists(file)) return spread;
+  const Result<Table> t = Table::read(file, {"task", "model_id"}, {"bin_lo", "bin_hi", "count"});
+  if (!t) return std::unexpected(t.error());
+  struct Moments {
+    double count = 0.0, sum = 0.0, squares = 0.0;
+  };
+  std::map<std::pair<std::string, std::string>, Moments> moments;
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    Moments& m = moments[{t->text(i, "task"), t->text(i, "model_id")}];
+    const double n = t->number(i, "count");
+    const double length = 0.5 * (t->number(i, "bin_lo") + t->number(i, "bin_hi"));
+    m.count += n;
+    m.sum += n * length;
+    m.squares += n * length * length;
+  }
+  for (const auto& [key, m] : moments) {
+    if (m.sum > 0.0) spread[key] = std::sqrt(std::max(0.0, m.squares * m.count / (m.sum * m.sum) - 1.0));
+  }
+  return spread;
+}
 
 Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/mlenergy/v3_llm_configs.csv";
@@ -146,6 +187,8 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
                                       {"num_gpus", "data_parallel", "avg_batch_size", "avg_output_len",
                                        "avg_power_watts", "median_itl_ms", "energy_per_token_joules"});
   if (!t) return std::unexpected(t.error());
+  const Result<LengthSpread> spread = length_spread(data);
+  if (!spread) return std::unexpected(spread.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const std::string& task = t->text(i, "task");
     const GpuSpec* gpu = catalog.gpu(gpu_of(t->text(i, "gpu_model")));
@@ -156,14 +199,17 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     }
     Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "num_gpus"))};
     if (t->text(i, "weight_precision").starts_with("fp8")) at.llm.dtype = Dtype::Fp8;
+    at.llm.attention_in_16_bits = at.llm.dtype == Dtype::Fp8 && llm->name == "llama-3.1-405b";  // Meta's checkpoint
     Load load;
     load.concurrency = static_cast<std::int32_t>(std::lround(t->number(i, "avg_batch_size")));
     load.output_mean = t->number(i, "avg_output_len");
     load.input_mean = prompt_mean(task);
     load.input_cv = 1.0;
-    load.output_cv = 0.6;
-    load.warm_up = 0.25;
-    load.requests = std::clamp(2 * load.concurrency, 40, 400);
+    const auto published = spread->find({task, t->text(i, "model_id")});
+    load.output_cv = published == spread->end() ? 1.0 : published->second;
+    load.grows = true;
+    load.warm_up = 1.0 / 3.0;  // all in flight at the start are gone by then
+    load.requests = std::max(60, 3 * load.concurrency);
     load.clock = gpu->clock_max;
     Experiment e;
     e.set = fmt::format("mlenergy/{}-{}", gpu->name, llm->experts > 1 ? "moe" : "dense");
@@ -208,6 +254,7 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     // InferenceMAX: an 8-bit KV cache where weights are 8-bit (Llama-3.1-70B at 128 x 9k tokens on two H200 would not
     // fit otherwise, and did not queue).
     if (!sample.fixed_lengths()) at.llm.kv_dtype = at.llm.dtype;
+    at.greedy = sample.backend == "trtllm";  // it does not sort the vocabulary
     load.clock = gpu->clock_max;
     if (load.concurrency < 1 || std::isnan(load.input_mean)) continue;
     Experiment e;
@@ -251,7 +298,7 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
     load.output_mean = t->number(i, "output_len");
     load.clock = MegaHertz(static_cast<std::int32_t>(t->number(i, "freq")));
     load.max_batched_tokens = 768;  // not published; of 512, 768, 1024 and 2048 what suits the fitted rows
-    const Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp"))};
+    const Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp")), true};
     Experiment e;
     e.set = "vllm-fork-Louis-99/clock-sweep";
     e.row = fmt::format("tp={} mhz={} rps={:.3f}", at.tp, load.clock.value(), load.rate_per_s);

@@ -42,7 +42,8 @@ struct LlmSpec {
   std::int32_t vocab = 128256;
   bool tied_embeddings = false;
   Dtype dtype = Dtype::Bf16;
-  Dtype kv_dtype = Dtype::Bf16;  ///< of the KV cache
+  bool attention_in_16_bits = false;  ///< Q, K, V and O keep 16 bits where dtype has 8 (Meta's Llama-3.1-405B-FP8)
+  Dtype kv_dtype = Dtype::Bf16;       ///< of the KV cache
 
   /// Weights of one layer's attention (Q, K, V, O) and of one expert's FFN, in parameters.
   [[nodiscard]] double attention_parameters() const {
@@ -56,7 +57,11 @@ struct LlmSpec {
     const double embedding = static_cast<double>(vocab) * hidden * (tied_embeddings ? 1.0 : 2.0);
     return layers * (attention_parameters() + experts * expert_parameters()) + embedding;
   }
-  [[nodiscard]] double weight_bytes() const { return parameters() * bytes_of(dtype); }
+  [[nodiscard]] Dtype attention_dtype() const { return attention_in_16_bits ? Dtype::Bf16 : dtype; }
+  [[nodiscard]] double weight_bytes() const {
+    const double wider = bytes_of(attention_dtype()) - bytes_of(dtype);
+    return parameters() * bytes_of(dtype) + layers * attention_parameters() * wider;
+  }
   /// K and V of one token over all layers.
   [[nodiscard]] double kv_bytes_per_token() const { return 2.0 * layers * kv_heads * head_dim * bytes_of(kv_dtype); }
 };
