@@ -13,6 +13,7 @@
 #include "catalog.h"
 #include "commands.h"
 #include "config/profile.h"
+#include "fidelity/cross_validation.h"
 #include "fidelity/fit_plan.h"
 #include "locate.h"
 #include "predict/belief_file.h"
@@ -26,6 +27,7 @@ struct FitFlags {
   std::string out;
   std::vector<std::string> gpus;
   unsigned threads = 2;
+  unsigned folds = 0;
 };
 
 void print_quality(const char* phase, const predict::FitQuality& quality) {
@@ -36,8 +38,8 @@ void print_quality(const char* phase, const predict::FitQuality& quality) {
 }
 
 int fit_profile(const FitFlags& flags) {
-  if (!flags.data.empty() || !flags.gpus.empty()) {
-    return fail({ErrorKind::BadInput, "--data, --gpu", "are for the shipped profiles, not for a PROFILE"});
+  if (!flags.data.empty() || !flags.gpus.empty() || flags.folds > 0) {
+    return fail({ErrorKind::BadInput, "--data, --gpu, --folds", "are for the shipped profiles, not for a PROFILE"});
   }
   const auto text = read_file(flags.profile);
   if (!text) return fail(text.error());
@@ -63,6 +65,21 @@ int fit_profile(const FitFlags& flags) {
   return 0;
 }
 
+/// Prints, and writes nothing.
+int cross_validate(const FitFlags& flags, const fidelity::Catalog& catalog,
+                   const std::vector<fidelity::Experiment>& experiments) {
+  if (flags.gpus.empty()) return fail({ErrorKind::BadInput, "--folds", "name a kind with --gpu: each is fitted anew"});
+  fmt::print("{:<44} {:<18} {:>5} {:>9} {:>9}\n", "set", "quantity", "rows", "fit", "left out");
+  for (const std::string& gpu : flags.gpus) {
+    if (catalog.gpu(gpu) == nullptr) return fail({ErrorKind::BadInput, "--gpu " + gpu, "no such kind of GPU"});
+    for (const auto& row : fidelity::cross_validate(gpu, catalog, experiments, flags.folds, flags.threads)) {
+      fmt::print("{:<44} {:<18} {:>5} {:>8.1f}% {:>8.1f}%\n", row.set, row.quantity, row.rows, 100 * row.fitted,
+                 100 * row.left_out);
+    }
+  }
+  return 0;
+}
+
 int fit_shipped(const FitFlags& flags) {
   const std::string out = flags.out.empty() ? "profiles" : flags.out;
   Result<fidelity::Catalog> catalog = load_catalog(project());
@@ -72,6 +89,7 @@ int fit_shipped(const FitFlags& flags) {
   catalog->profiles.clear();  // a fit starts from the defaults, not from an earlier fit
   const auto all = fidelity::collect(data, *catalog);
   if (!all) return fail(all.error());
+  if (flags.folds > 0) return cross_validate(flags, *catalog, all->experiments);
   std::error_code error;
   std::filesystem::create_directories(out, error);
   for (const std::string& gpu : fidelity::fit_order(*catalog, flags.gpus)) {
@@ -102,6 +120,11 @@ void add_fit(CLI::App& app, int& exit_code) {
   command->add_option("--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
   command->add_option("--gpu", flags->gpus, "Write only these kinds (default: all)");
   command->add_option("--threads", flags->threads, "Threads; the result does not depend on it")->capture_default_str();
+  command
+      ->add_option("--folds", flags->folds,
+                   "Cross-validate instead: print, by set, the error of the fit and of so many fits on the rows each "
+                   "left out")
+      ->check(CLI::Range(2, 10));
   command->callback(
       [flags, &exit_code] { exit_code = flags->profile.empty() ? fit_shipped(*flags) : fit_profile(*flags); });
 }

@@ -9,6 +9,7 @@
 
 #include "fidelity/aiconfigurator_client.h"
 #include "fidelity/benchmark_run.h"
+#include "fidelity/cross_validation.h"
 #include "fidelity/experiment.h"
 #include "fidelity/fit_plan.h"
 #include "fidelity/least_squares.h"
@@ -312,6 +313,26 @@ void write_made_up_card(const Folder& folder, const Catalog& catalog, double noi
   }
   ASSERT_EQ(at, lines.size());
   folder.write("aiconfigurator/h100_gemm.csv", csv);
+}
+
+TEST(CrossValidation, predicts_rows_it_left_out_as_well_as_their_noise_allows) {
+  const Folder folder;
+  const Catalog catalog = h100_catalog();
+  write_made_up_card(folder, catalog, 0.2);
+  const auto made = collect(folder.path(), catalog);
+  ASSERT_TRUE(made);
+  const std::vector<CrossValidated> table = cross_validate("h100", catalog, made->experiments, 4, 2);
+  ASSERT_EQ(table.size(), 1U);
+  EXPECT_EQ(table[0].set, "aiconfigurator/h100-gemm-bf16");
+  EXPECT_EQ(table[0].quantity, "latency_ms");
+  EXPECT_EQ(table[0].rows, static_cast<std::size_t>(std::ranges::count(made->experiments, true, &Experiment::fitted)));
+  EXPECT_NEAR(table[0].left_out, 0.10, 0.03) << "the mean of a uniform error of 20 % at most";
+  EXPECT_NE(table[0].left_out, table[0].fitted);
+  std::vector<Experiment> absurd = made->experiments;
+  for (Experiment& e : absurd) {
+    if (fold_of(e.set, e.row, 4) == 0) e.quantities[0].measured *= 10.0;  // seen by no fit that is asked about them
+  }
+  EXPECT_GT(cross_validate("h100", catalog, absurd, 4, 2)[0].left_out, 0.25);
 }
 
 /// The fit must find the card without having seen it.
