@@ -46,9 +46,16 @@ Result<config::LoadedScenario> scaled_scenario(const std::vector<std::string>& s
 Result<Section> autoscaling() {
   Section section;
   section.source = "Figures 10 and 12";
-  section.note = std::string(kMethod) +
-                 " Batch and iterations: throttllem-autoscale against triton-autoscale over the whole run (the paper: "
-                 "geometric mean over engines).";
+  section.note =
+      std::string(kMethod) +
+      " As in the paper: triton and throttling alone run on four GPUs at the same requests; clocks from 210 MHz in "
+      "steps of 15, chosen when a request is admitted and when the last lost one has left; an idle engine keeps "
+      "its clock, and its draw counts; held requests do not move the clock. Ours: forecasts are stretched by the "
+      "pace seen (count_pace; rows as_published without: more requests are late), the clock's forecast counts the "
+      "prompts that wait, and step times are believed by lines, not by M (within 0.1 points of the saving). Not "
+      "modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "
+      "throttllem-autoscale against triton-autoscale over the whole run (the paper: "
+      "geometric mean over engines).";
   const auto scenario = scaled_scenario();
   if (!scenario) return std::unexpected(scenario.error());
   std::map<std::string_view, journal::RunSummary> runs;
@@ -74,6 +81,15 @@ Result<Section> autoscaling() {
       section.marks.push_back({fmt::format("saving_{}", variant.recipe), fmt::format("{}±5 %", *variant.saving), saved,
                                std::abs(saved - *variant.saving) <= 5.0});
     }
+  }
+  // As the paper describes it: its forecast knows nothing of the prompts of those who come later.
+  for (const char* recipe : {"throttllem", "throttllem-autoscale"}) {
+    const auto got = run(*scenario, recipe, {"admission.count_pace=false"});
+    if (!got) return std::unexpected(got.error());
+    const auto base = fmt::format("fig10/{}_as_published/", recipe);
+    const double saved = percent_saved(got->energy.total.value(), runs.at("triton").energy.total.value());
+    section.rows.push_back({base + "saving", "%", std::nullopt, saved});
+    section.rows.push_back({base + "e2e_p99", "s", std::nullopt, got->e2e.p99_ms / 1e3});
   }
   section.marks.push_back(
       {"objectives_missed_with_autoscaling", "0 of 6 runs", static_cast<double>(missed), missed == 0});

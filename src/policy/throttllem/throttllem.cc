@@ -64,7 +64,7 @@ void ThrottllemFleet::add(InstanceId id, std::vector<MegaHertz> clocks, const La
   const auto index = static_cast<std::size_t>(id.value());
   if (desks_.size() <= index) desks_.resize(index + 1);
   desks_[index] = std::make_unique<ThrottllemDesk>(
-      ThrottllemDesk{Scoreboard(options_.block_size, options_.grace), {}, {}, std::move(clocks), latency, false, 0});
+      ThrottllemDesk{Scoreboard(options_.block_size, options_.grace), {}, {}, std::move(clocks), latency, false, 0, 0});
   desks_[index]->board.reserve(kReservedRequests);
   desks_[index]->forecaster.reserve(kReservedRequests);
 }
@@ -166,7 +166,7 @@ AdmissionDecision ThrottllemAdmission::admit(const Request& request, const Queue
     auto& desk = *fleet_->desk(view->id);
     const Verdict verdict = examine(desk, *view, request, fleet.now);
     const bool holding = verdict.admission == Admission::Hold;
-    if (holding != desk.holding) ++desk.admissions;
+    if (holding != desk.holding) ++desk.turns;
     desk.holding = holding;
     if (verdict.admission == Admission::Admit) {
       admitted_ = request.id;
@@ -247,8 +247,9 @@ ClockDecision ThrottllemClock::choose(const InstanceView& view, const Beliefs&, 
   // The step that now starts is the first to come.
   board.advance(view.step.sequence);
   if (desk_.latency != nullptr) desk_.pace.step(view.step, view.clock_commanded, *desk_.latency);
-  if (!options_.on_leave && decided_for_ == desk_.admissions) return current_;
-  decided_for_ = desk_.admissions;
+  const std::int64_t calls = desk_.admissions + (options_.max_while_held ? desk_.turns : 0);
+  if (!options_.on_leave && decided_for_ == calls) return current_;
+  decided_for_ = calls;
   current_.hold = Hold::forever();
   if (board.lost() > 0) {
     current_.clock = top;

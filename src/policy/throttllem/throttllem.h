@@ -38,8 +38,8 @@ struct ThrottllemDesk {
   std::vector<MegaHertz> clocks;          ///< ascending, not empty
   const LatencyModel* latency = nullptr;  ///< null: nothing is believed but KV
   bool holding = false;                   ///< the newest request asked about has to wait
-  std::int64_t admissions =
-      0;  ///< counts what calls for another clock: admissions, no lost one left, holding begins or ends
+  std::int64_t admissions = 0;            ///< counts what calls for another clock: admissions, no lost one left
+  std::int64_t turns = 0;                 ///< how often holding began or ended
 };
 
 /// The desks of a fleet. Admission (one per fleet) and clocks (one per instance) hold it together.
@@ -121,7 +121,7 @@ class ThrottllemClock final : public FrequencyPolicy {
   ThrottllemClockOptions options_;
   Span reserve_;  ///< of each deadline
   Span tbt_ = Span::max();
-  std::int64_t decided_for_ = -1;  ///< desk_.admissions then
+  std::int64_t decided_for_ = -1;  ///< calls for another clock until then
   ClockDecision current_;
 };
 
