@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "config/load.h"
 #include "engine_flags.h"
+#include "live/clock.h"
 #include "locate.h"
 #include "mock_engine/api.h"
 #include "profiles.h"
@@ -31,6 +32,7 @@ struct Flags {
   engine::EngineOptions engine;
   engine::LinkOptions link;
   Span bootstrap_timeout = Span::s(300);
+  Span load;
   bool json = false;
   bool with_parent = false;
 };
@@ -87,6 +89,7 @@ Result<int> serve(Flags flags) {
   options.kv_bytes_per_token = llm->kv_bytes_per_token();
   options.link = flags.link;
   options.bootstrap_timeout = flags.bootstrap_timeout;
+  options.loaded = live::steady_now() + flags.load;
 
   // Signals are waited for, not handled: blocked before the first thread, so that every thread inherits that.
   sigset_t signals;
@@ -173,6 +176,12 @@ void add_mock_engine(CLI::App& app, int& exit_code) {
           "SGLang's contract: how long one leg waits for the other")
       ->check(CLI::PositiveNumber)
       ->default_str("300");
+  command
+      ->add_option_function<double>(
+          "--load-s", [flags](double s) { flags->load = Span::from_seconds(s); },
+          "How long it loads its weights: until then its GPUs draw idle power and it answers 503")
+      ->check(CLI::NonNegativeNumber)
+      ->default_str("0");
   command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command->add_flag("--die-with-parent", flags->with_parent, "End when the process that started it ends");
   command->callback([flags, &exit_code] {

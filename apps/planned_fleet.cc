@@ -72,7 +72,7 @@ Result<void> PlannedFleet::begin(const config::Recipe& recipe) {
   // Those the scenario begins with serve before anything is planned.
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     for (std::int32_t i = 0; i < scenario.pools[p].count; ++i) {
-      const InstanceId id = spawn(p, now());
+      const InstanceId id = start(p, Span());
       Engine& engine = at(id);
       if (!engine.process) return external_failure("engine", "the first engines could not be started");
       const auto line = engine.process->first_line(Span::s(20));
@@ -95,10 +95,11 @@ Result<void> PlannedFleet::begin(const config::Recipe& recipe) {
   return {};
 }
 
-InstanceId PlannedFleet::spawn(std::size_t shape, Instant now) {
+InstanceId PlannedFleet::spawn(std::size_t shape, Instant) { return start(shape, loaded_.scenario.spawn.load); }
+
+InstanceId PlannedFleet::start(std::size_t shape, Span load) {
   const InstanceId id(next_++);
   Engine& engine = engines_[id.value()];
-  engine.started = now;
   const auto free = std::ranges::find_if(slots_, [&](const EngineSlot& s) { return s.pool == shape && !s.taken; });
   if (free == slots_.end()) {
     spdlog::warn("no free slot for an engine of [[fleet]] {}", shape);
@@ -114,7 +115,8 @@ InstanceId PlannedFleet::spawn(std::size_t shape, Instant now) {
                                  "--tp",        std::to_string(pool.tensor_parallel),
                                  "--gpus",      fmt::format("{}", fmt::join(free->gpus, ",")),
                                  "--fpm",       free->fpm,
-                                 "--id",        name};
+                                 "--id",        name,
+                                 "--load-s",    fmt::format("{}", load.seconds())};
   const auto options = engine_arguments(config::engine_of(loaded_.scenario, pool));
   words.insert(words.end(), options.begin(), options.end());
   auto child = Child::start(name, words, (std::filesystem::path(logs_) / (name + ".log")).string());
@@ -139,6 +141,13 @@ void PlannedFleet::announce(Engine& engine) {
                                      config::engine_of(loaded_.scenario, pool));
   if (model) body["kv_capacity_tokens"] = model->kv_blocks() * loaded_.scenario.engine.block_size;
   engine.worker = gateway_.add_worker(body);
+}
+
+/// Called for one that has come up, which takes requests when it is warm, or called back from draining.
+void PlannedFleet::open(InstanceId instance, Instant) {
+  const auto& members = scaler_->members();
+  const auto member = std::ranges::find(members, instance, &control::Autoscaler::Member::id);
+  if (member != members.end() && member->phase != journal::Phase::Warming) at(instance).offered = true;
 }
 
 void PlannedFleet::stop(InstanceId instance, Instant) {
@@ -211,6 +220,17 @@ void PlannedFleet::forget_past() {
   std::erase_if(engines_, [](const auto& entry) { return entry.second.over && !entry.second.process; });
 }
 
+/// Has it loaded? It says where it listens before that, and answers 503 until then.
+bool PlannedFleet::answers(Engine& engine) {
+  if (engine.url.empty()) {
+    const auto line = engine.process->first_line(Span::ms(1));
+    if (line) engine.url = nlohmann::json::parse(*line, nullptr, false).value("url", "");
+  }
+  if (engine.url.empty()) return false;
+  const auto health = engine_.call(engine.url, "GET", "/health");
+  return health && health->status == 200;
+}
+
 void PlannedFleet::look_at(const control::Autoscaler::Member& member) {
   using journal::Phase;
   Engine& engine = at(member.id);
@@ -224,18 +244,15 @@ void PlannedFleet::look_at(const control::Autoscaler::Member& member) {
   tell_gateway(member.id);
   const auto& spawn = loaded_.scenario.spawn;
   if (member.phase == Phase::Spawning) {
-    if (engine.url.empty()) {
-      const auto line = engine.process->first_line(Span::ms(1));
-      if (line) engine.url = nlohmann::json::parse(*line, nullptr, false).value("url", "");
-    }
-    // An emulated engine answers at once; a real one takes this long to load.
-    if (!engine.url.empty() && now() >= engine.started + spawn.load) {
+    if (answers(engine)) {
       engine.up_since = now();
       scaler_->up(member.id, now());
-      tell_gateway(member.id);
     }
   } else if (member.phase == Phase::Warming) {
-    if (look(engine).status == "ready" && now() >= engine.up_since + spawn.warm) scaler_->serving(member.id, now());
+    // Requests come to it from now on, and not before; the gateway finds out for itself that it is healthy.
+    if (now() >= engine.up_since + spawn.warm) engine.offered = true;
+    tell_gateway(member.id);
+    if (engine.offered && look(engine).status == "ready") scaler_->serving(member.id, now());
   } else if (member.phase == Phase::Draining && !engine.accepted) {
     const auto seen = look(engine);
     // A gateway that does not know it has sent it nothing that still runs through it.

@@ -47,7 +47,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   }
 
   InstanceId spawn(std::size_t shape, Instant now) override;
-  void open(InstanceId instance, Instant) override { at(instance).offered = true; }
+  void open(InstanceId instance, Instant now) override;
   void drain(InstanceId instance, Instant) override { at(instance).offered = false; }
   void stop(InstanceId instance, Instant) override;
   void decision(const journal::DecisionRecord& record) override;
@@ -58,7 +58,6 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     std::size_t slot = 0;
     std::optional<Child> process;  ///< none: it could not be started
     std::string url;               ///< empty until it has said where it listens
-    Instant started;
     Instant up_since = Instant::never();
     std::string worker;     ///< the gateway's id of it; empty: not told of it yet
     bool over = false;      ///< it has ended
@@ -72,6 +71,8 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
 
   Engine& at(InstanceId id) { return engines_.at(id.value()); }
   [[nodiscard]] Instant now() const;
+  InstanceId start(std::size_t shape, Span load);
+  [[nodiscard]] bool answers(Engine& engine);
   void look_at(const control::Autoscaler::Member& member);
   void announce(Engine& engine);
   void tell_gateway(InstanceId id);
@@ -85,6 +86,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   const config::LoadedScenario& loaded_;
   std::vector<EngineSlot> slots_;
   GatewayAdmin gateway_;
+  AdminCaller engine_;  ///< asks engines whether they have loaded
   std::string logs_;
   Instant begin_;
   std::int32_t next_ = 0;                   ///< instance id

@@ -122,7 +122,10 @@ void MockApi::handle(const std::shared_ptr<Exchange>& exchange) {
     if (!right) refuse(exchange, 405, std::string("use ") + method, "", std::string("Allow: ") + method + "\r\n");
     return right;
   };
-  if (path == "/v1/chat/completions" || path == "/v1/completions") {
+  const bool loading = steady_now() < options_.loaded;
+  if (loading && path != "/metrics") {
+    refuse(exchange, 503, "the weights are being loaded", "", "Retry-After: 1\r\n");
+  } else if (path == "/v1/chat/completions" || path == "/v1/completions") {
     if (only(post, "POST")) completion(exchange, path == "/v1/chat/completions");
   } else if (path == "/wattle/kv_pull") {
     if (only(post, "POST")) pull(exchange);

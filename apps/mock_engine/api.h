@@ -28,6 +28,7 @@ struct MockApiOptions {
   double kv_bytes_per_token = 131072.0;
   engine::LinkOptions link;  ///< prefill: hand-over of KV, one transfer after the other
   Span kv_lease = Span::s(30);
+  Instant loaded;  ///< by the steady clock: until then nothing is served, and /health says so
   /// SGLang's contract: how long either leg waits for the other.
   Span bootstrap_timeout = Span::s(300);
 };
