@@ -1,0 +1,61 @@
+#pragma once
+// Requests on their way, in a slab whose indices are the engines' tags.
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "carbon/ledger.h"
+#include "engine/replica.h"
+#include "model/outcome.h"
+
+namespace wattle::sim {
+
+struct Flight {
+  Outcome outcome;
+  carbon::Account account;
+  std::int32_t true_output_tokens = 0;
+  std::uint32_t life = 0;  ///< counts reuses of the slab place, so that a late transfer finds its own flight or none
+  bool alive = false;
+  bool refused = false;
+  bool handing = false;  ///< the decode engine is to send the first token, and has not
+};
+
+class Flights {
+ public:
+  /// A fresh flight; references to others may dangle.
+  engine::Tag open(RequestId id) {
+    engine::Tag tag = 0;
+    if (free_.empty()) {
+      places_.emplace_back();
+      tag = static_cast<engine::Tag>(places_.size() - 1);
+    } else {
+      tag = free_.back();
+      free_.pop_back();
+      const std::uint32_t life = places_[tag].life;
+      places_[tag] = Flight{};
+      places_[tag].life = life + 1;
+    }
+    places_[tag].outcome.request.id = id;
+    places_[tag].alive = true;
+    tags_.emplace(id.value(), tag);
+    return tag;
+  }
+  /// Its place may be reused from now on; until then it can still be read.
+  void close(engine::Tag tag) {
+    tags_.erase(places_[tag].outcome.request.id.value());
+    free_.push_back(tag);
+  }
+
+  [[nodiscard]] Flight& operator[](engine::Tag tag) { return places_[tag]; }
+  [[nodiscard]] engine::Tag tag_of(RequestId id) const { return tags_.at(id.value()); }
+  [[nodiscard]] std::int64_t in_use() const { return static_cast<std::int64_t>(places_.size() - free_.size()); }
+  /// Those in use and those that are free, which are not alive.
+  [[nodiscard]] const std::vector<Flight>& places() const { return places_; }
+
+ private:
+  std::vector<Flight> places_;
+  std::vector<engine::Tag> free_;
+  std::unordered_map<std::int64_t, engine::Tag> tags_;
+};
+
+}  // namespace wattle::sim

@@ -1,0 +1,43 @@
+#pragma once
+// What becomes of each instance's GPUs over its life: how long they were taken, and at what clock.
+#include <cstddef>
+#include <vector>
+
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle::sim {
+
+class Lives {
+ public:
+  /// The next instance is born; before its engine, which tells its first clock.
+  void add(Instant now) { lives_.emplace_back().born = now; }
+  /// Its GPUs are somebody else's from now on.
+  void bury(std::size_t i, Instant now);
+  [[nodiscard]] bool gone(std::size_t i) const { return lives_[i].gone != Instant::never(); }
+
+  /// True when that is another clock than it ran at.
+  bool clock_is(std::size_t i, MegaHertz clock, Instant at) {
+    Life& life = lives_[i];
+    if (clock == life.clock) return false;
+    life.mhz_seconds += life.clock.value() * (at - life.clock_since).seconds();
+    life.clock = clock;
+    life.clock_since = at;
+    return true;
+  }
+
+  [[nodiscard]] Span lived(std::size_t i, Instant end) const;
+  void add_mhz_seconds(std::size_t i, Instant end, double& sum) const;
+
+ private:
+  struct Life {
+    Instant born;
+    Instant gone = Instant::never();
+    MegaHertz clock;
+    Instant clock_since;
+    double mhz_seconds = 0.0;
+  };
+  std::vector<Life> lives_;
+};
+
+}  // namespace wattle::sim
