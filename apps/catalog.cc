@@ -1,5 +1,7 @@
 #include "catalog.h"
 
+#include <algorithm>
+
 #include "config/load.h"
 #include "config/profile.h"
 
@@ -27,6 +29,11 @@ Result<fidelity::Catalog> load_catalog(const config::Project& project) {
     if (!profile) return std::unexpected(profile.error());
     catalog.profiles.emplace(name, *profile);
   }
+  const auto voltanallm = config::load_scenario("voltanallm-2p2d", {}, project);
+  if (!voltanallm) return std::unexpected(voltanallm.error());
+  const auto& workload = voltanallm->scenario.workload;
+  catalog.voltanallm = {voltanallm->scenario.engine,
+                        static_cast<double>(std::max(workload.max_prompt_tokens, workload.max_output_tokens))};
   return catalog;
 }
 

@@ -6,7 +6,8 @@
 
 namespace wattle::apps {
 
-/// Every GPU and LLM spec, and the profiles there are. Errors: the first file that is wrong.
+/// Every GPU and LLM spec, the profiles there are, and how the scenario voltanallm-2p2d sets its engines up. Errors:
+/// the first file that is wrong.
 [[nodiscard]] Result<fidelity::Catalog> load_catalog(const config::Project& project);
 
 }  // namespace wattle::apps

@@ -58,16 +58,6 @@ std::uint64_t fold_of(std::string_view set, std::string_view row, std::uint64_t 
 
 bool chose_conventions(std::string_view set, std::string_view row) { return hash(set, row) % 2 == 0; }
 
-engine::EngineOptions voltana_engine() {
-  engine::EngineOptions options = benchmark_engine();
-  options.max_num_batched_tokens = 16384;
-  for (std::int32_t n : {1, 2, 4}) options.graph_sizes.push_back(n);
-  for (std::int32_t n = 8; n <= 128; n += 8) options.graph_sizes.push_back(n);
-  for (std::int32_t n = 160; n <= 256; n += 32) options.graph_sizes.push_back(n);
-  for (std::int32_t n = 320; n <= 1024; n += 64) options.graph_sizes.push_back(n);
-  return options;
-}
-
 engine::EngineOptions benchmark_engine() { return {}; }
 
 engine::EngineOptions greedy_engine() {

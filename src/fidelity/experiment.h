@@ -14,11 +14,18 @@
 
 namespace wattle::fidelity {
 
+/// How a published experiment was set up, as the scenario that repeats it says.
+struct Setup {
+  engine::EngineOptions engine;
+  double longest_tokens = 0.0;  ///< prompts or answers the client sends; 0 = no limit
+};
+
 /// Every specification and profile known, by name.
 struct Catalog {
   std::map<std::string, GpuSpec, std::less<>> gpus;
   std::map<std::string, LlmSpec, std::less<>> llms;
   std::map<std::string, engine::HardwareProfile, std::less<>> profiles;
+  Setup voltanallm;
 
   [[nodiscard]] const GpuSpec* gpu(std::string_view name) const;
   /// By a published name: "meta-llama/Llama-3.1-8B-Instruct" finds "llama-3.1-8b".
@@ -91,11 +98,6 @@ struct Collection {
 
 /// One row in two of a set on which only conventions of the client were chosen, by hand; these count as fitted.
 [[nodiscard]] bool chose_conventions(std::string_view set, std::string_view row);
-
-/// VoltanaLLM's engines and its clients' longest request, as its published scripts set them; the scenario
-/// voltanallm-2p2d says the same.
-[[nodiscard]] engine::EngineOptions voltana_engine();
-inline constexpr double kVoltanaLongest = 3000.0;  ///< tokens
 
 /// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
 [[nodiscard]] engine::EngineOptions benchmark_engine();

@@ -56,8 +56,8 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
     load.input_cv = lengths.input_cv;
     load.output_mean = lengths.output;
     load.output_cv = lengths.output_cv;
-    load.longest_input = load.longest_output = kVoltanaLongest;
-    load.max_batched_tokens = voltana_engine().max_num_batched_tokens;
+    load.longest_input = load.longest_output = catalog.voltanallm.longest_tokens;
+    load.max_batched_tokens = catalog.voltanallm.engine.max_num_batched_tokens;
     load.clock = MegaHertz(system == "sglang_1410" ? 1410 : 1005);
     Experiment e;
     e.set = "VoltanaLLM/fixed-clocks";
@@ -66,8 +66,9 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
     e.fitted = !held_out(e.set, e.row);
     e.quantities = {{"energy_j", energy}};
     e.tp = tp;
-    e.simulate = [gpu, llm, tp, load](const HardwareProfile& profile, const Rival& rival) -> Simulated {
-      Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, voltana_engine());
+    e.simulate = [gpu, llm, tp, load, engine = catalog.voltanallm.engine](const HardwareProfile& profile,
+                                                                          const Rival& rival) -> Simulated {
+      Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, engine);
       if (!model) return std::vector<double>{kNone};
       const RivalPower power{rival, *gpu, *llm, tp};
       double joules = 0.0;
