@@ -5,7 +5,7 @@ import json
 import os
 import time
 
-from processes import Processes, eventually, get, metric, post, scratch
+from processes import a_node, eventually, get, metric, post
 
 
 def main() -> None:
@@ -13,52 +13,48 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     parser.add_argument("--nvml", required=True)
     flags = parser.parse_args()
-    with scratch() as folder:
-        node = Processes(flags.wattle, folder)
-        try:
-            _, engine = node.start("mock-engine", "--gpus", "0", "--die-with-parent")
-            clock = lambda: metric(engine["url"], "wattle_mock_engine_clock_mhz")
+    with a_node(flags.wattle) as (node, folder):
+        _, engine = node.start("mock-engine", "--gpus", "0", "--die-with-parent")
+        clock = lambda: metric(engine["url"], "wattle_mock_engine_clock_mhz")
 
-            def agent(recipe: str, name: str):
-                process, at = node.start("agent", "--engine", f"{engine['fpm']}=0", "--recipe", recipe, "--nvml", flags.nvml,
-                                         "--state", os.path.join(folder, name))
-                return process, at["admin"]
+        def agent(recipe: str, name: str):
+            process, at = node.start("agent", "--engine", f"{engine['fpm']}=0", "--recipe", recipe, "--nvml", flags.nvml,
+                                     "--state", os.path.join(folder, name))
+            return process, at["admin"]
 
-            first, admin = agent("throttllem", "leased")
-            lease = lambda mhz, ms, name=engine["fpm"]: post(
-                admin + "/clocks", {"lease_ms": ms, "clocks": [{"engine": name, "clock_mhz": mhz}]})
-            assert clock() == 1410
-            assert lease(900, 60000) == (200, {})
-            eventually("the leased clock is there", lambda: clock() == 900)
-            assert lease(600, 300) == (200, {})
-            eventually("a newer one wins", lambda: clock() == 600)
-            eventually("unrenewed it falls back to the maximum", lambda: clock() == 1410)
-            assert metric(admin, "wattle_agent_clock_leases_expired_total") == 1
+        first, admin = agent("throttllem", "leased")
+        lease = lambda mhz, ms, name=engine["fpm"]: post(
+            admin + "/clocks", {"lease_ms": ms, "clocks": [{"engine": name, "clock_mhz": mhz}]})
+        assert clock() == 1410
+        assert lease(900, 60000) == (200, {})
+        eventually("the leased clock is there", lambda: clock() == 900)
+        assert lease(600, 300) == (200, {})
+        eventually("a newer one wins", lambda: clock() == 600)
+        eventually("unrenewed it falls back to the maximum", lambda: clock() == 1410)
+        assert metric(admin, "wattle_agent_clock_leases_expired_total") == 1
 
-            for status, body in ((404, {"lease_ms": 100, "clocks": [{"engine": "tcp://nobody:1", "clock_mhz": 900}]}),
-                                 (400, {"lease_ms": 0, "clocks": []}), (400, {"clocks": []}), (400, b"["),
-                                 (400, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": "900"}]}),
-                                 (400, {"lease_ms": 10**9, "clocks": []}),
-                                 (404, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": 700},
-                                                                    {"engine": "x", "clock_mhz": 700}]})):
-                answered, answer = post(admin + "/clocks", body)
-                assert answered == status and answer["error"]["message"], (body, answered, answer)
-            assert clock() == 1410, "a refused message changes nothing"
-            status = json.loads(get(admin + "/engines"))["engines"][0]
-            assert status["leased"] and status["commanded_mhz"] == 1410 and status["energy_uj"] > 0, status
-            first.terminate()
-            first.wait()
+        for status, body in ((404, {"lease_ms": 100, "clocks": [{"engine": "tcp://nobody:1", "clock_mhz": 900}]}),
+                             (400, {"lease_ms": 0, "clocks": []}), (400, {"clocks": []}), (400, b"["),
+                             (400, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": "900"}]}),
+                             (400, {"lease_ms": 10**9, "clocks": []}),
+                             (404, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": 700},
+                                                                {"engine": "x", "clock_mhz": 700}]})):
+            answered, answer = post(admin + "/clocks", body)
+            assert answered == status and answer["error"]["message"], (body, answered, answer)
+        assert clock() == 1410, "a refused message changes nothing"
+        status = json.loads(get(admin + "/engines"))["engines"][0]
+        assert status["leased"] and status["commanded_mhz"] == 1410 and status["energy_uj"] > 0, status
+        first.terminate()
+        first.wait()
 
-            _, admin = agent("static-max", "own")
-            eventually("it decides", lambda: json.loads(get(admin + "/engines"))["decisions"] != [])
-            told = json.loads(get(admin + "/engines"))
-            assert told["decisions"][0]["clock_mhz"] == 1410 and told["decisions"][0]["engine"] == engine["fpm"], told
-            assert json.loads(get(f"{admin}/engines?after={told['next']}"))["decisions"] == []
-            assert lease(900, 1000)[0] == 409, "its own recipe decides"
-            time.sleep(0.1)
-            assert clock() == 1410
-        finally:
-            node.end()
+        _, admin = agent("static-max", "own")
+        eventually("it decides", lambda: json.loads(get(admin + "/engines"))["decisions"] != [])
+        told = json.loads(get(admin + "/engines"))
+        assert told["decisions"][0]["clock_mhz"] == 1410 and told["decisions"][0]["engine"] == engine["fpm"], told
+        assert json.loads(get(f"{admin}/engines?after={told['next']}"))["decisions"] == []
+        assert lease(900, 1000)[0] == 409, "its own recipe decides"
+        time.sleep(0.1)
+        assert clock() == 1410
 
 
 if __name__ == "__main__":

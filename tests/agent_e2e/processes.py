@@ -79,3 +79,14 @@ class Processes:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+
+
+@contextlib.contextmanager
+def a_node(wattle: str, gpus: int = 2):
+    """Processes and their folder, for as long as one test; whatever still runs is killed."""
+    with scratch() as folder:
+        node = Processes(wattle, folder, gpus)
+        try:
+            yield node, folder
+        finally:
+            node.end()

@@ -5,10 +5,8 @@ in the simulator by the same procedure is scored on all of them (rates.cc)."""
 import argparse
 import os
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "agent_e2e"))
-from processes import Processes, scratch
+from processes import a_node
 
 # The paper's worst engine has 0.97 and 0.96. Its tenth is hundreds of measurements; that of this minute some fifty.
 LEAST_R2_OF_90, LEAST_R2_OF_10 = 0.97, 0.85
@@ -22,22 +20,18 @@ def main() -> None:
     parser.add_argument("--nvml", required=True)
     parser.add_argument("--rates", required=True)
     flags = parser.parse_args()
-    with scratch() as folder:
-        node = Processes(flags.wattle, folder, gpus=4)
-        try:
-            _, at = node.start("mock-engine", "--tp", "4", "--gpu-memory-utilization", MEMORY, "--activation-bytes-per-gpu",
-                               "0", "--die-with-parent")
-            measured = os.path.join(folder, "measured.csv")
-            subprocess.run([flags.wattle, "profile", "--url", at["url"], "--grid", "throttllem", "--gpu", "0,1,2,3", "--nvml",
-                            flags.nvml, "--state", os.path.join(folder, "state"), "--telemetry", at["fpm"], "--concurrency",
-                            "8,12,16,24,32,48,64", "--window-s", "0.1", "--settle-ms", "30", "--out", measured],
-                           env=node.env, check=True)
-            limits = map(str, (LEAST_R2_OF_90, LEAST_R2_OF_10, LEAST_R2_ACROSS))
-            scored = subprocess.run([flags.rates, measured, *limits, MEMORY], stdout=subprocess.PIPE, text=True)
-            print(scored.stdout)
-            assert scored.returncode == 0, "an R2 is below its limit"
-        finally:
-            node.end()
+    with a_node(flags.wattle, gpus=4) as (node, folder):
+        _, at = node.start("mock-engine", "--tp", "4", "--gpu-memory-utilization", MEMORY, "--activation-bytes-per-gpu",
+                           "0", "--die-with-parent")
+        measured = os.path.join(folder, "measured.csv")
+        subprocess.run([flags.wattle, "profile", "--url", at["url"], "--grid", "throttllem", "--gpu", "0,1,2,3", "--nvml",
+                        flags.nvml, "--state", os.path.join(folder, "state"), "--telemetry", at["fpm"], "--concurrency",
+                        "8,12,16,24,32,48,64", "--window-s", "0.1", "--settle-ms", "30", "--out", measured],
+                       env=node.env, check=True)
+        limits = map(str, (LEAST_R2_OF_90, LEAST_R2_OF_10, LEAST_R2_ACROSS))
+        scored = subprocess.run([flags.rates, measured, *limits, MEMORY], stdout=subprocess.PIPE, text=True)
+        print(scored.stdout)
+        assert scored.returncode == 0, "an R2 is below its limit"
 
 
 if __name__ == "__main__":
