@@ -104,12 +104,14 @@ constexpr const char* kWhy =
   simulate none the less: the 70B's times there are 10 to 30 % high.
 - What is left of ML.ENERGY's power is mostly the chip: NVIDIA-Nemotron-Nano-9B at 8 requests draws 467 W in one of its tasks
   and 402 in another, gemma-3-12b at 128 589 and 686. Of the two models fitted, ours is 6 % low for one and 9 % high for
-  the other (four chips), and as high for the 4 x H100 node.
+  the other (four chips); it is 7 % high for the 4 x H100 node.
+- The H100's fit cross-validated (`wattle fit --gpu h100 --folds 4`), fit and left out: sweep power 5.7 and 5.1 %, TPOT p99 7.0
+  and 8.1, TTFT p99 12.7 and 13.4; ML.ENERGY's 19 rows power 7.6 and 10.7, ITL 4.7 and 6.3, J/token 6.9 and 10.6; kernels
+  within 0.4 points of each other. So the fit leans on those two models' level, not on single rows of the rest.
 - Prompts short enough to wait for the CPU's kernel launches (vLLM runs them without a CUDA graph) draw less: in the table of
   prefill power 0.3 ms a layer, of 0.2, 0.3 and 0.4 what suits its fitted rows best; nowhere else.
-- Arrivals of the H100 sweep are taken as Poisson and its
-  token budget per step as 768, which of 512, 768, 1,024 and 2,048 suits its fitted rows best. A p99 over a few hundred
-  requests is noisy on both sides.
+- Arrivals of the H100 sweep are taken as Poisson and its token budget per step as 768, which of 512, 768, 1,024 and 2,048
+  suits its fitted rows best. A p99 over a few hundred requests is noisy on both sides.
 - Kernel tables give no clock. Where they give power (H200, B200) our clock falls at TDP as the card's does; those without
   power (H100, A100) are taken at the top clock, because they are faster than TDP allows with the power that serving
   shows: their operands draw less.
