@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "policy/routing/eco_route.h"
 #include "policy/routing/least_loaded.h"
 #include "policy/routing/power_of_two.h"
+#include "policy/routing/random.h"
 #include "policy/routing/round_robin.h"
 #include "policy/routing/tile_aware.h"
 #include "policy/routing/weighted_round_robin.h"
@@ -70,11 +72,14 @@ Result<std::unique_ptr<policy::RoutingPolicy>> plain_routing(const RoutingReques
 }
 
 /// A rule where the instance's clock is eco-freq's to command; none where it stays as it is.
-policy::EcoRouteInstance what_if(const config::Recipe& recipe, const RoutedInstance& instance) {
+policy::EcoRouteInstance what_if(const RoutingRequest& request, const RoutedInstance& instance) {
+  const config::Recipe& recipe = request.recipe;
   const auto& o = frequency_options(recipe, instance.role);
   if (instance.role == Role::Prefill) return {};  // no candidate for decodes
   if (o.policy != "eco-freq" || o.mode != Mode::Enforce || o.clocks.empty()) return {};
-  return {policy::make_clock_rule(o.clocks, instance.slo, o.margin), instance.beliefs.latency};
+  policy::EcoRouteInstance made{policy::make_clock_rule(o.clocks, instance.slo, o.margin), instance.beliefs.latency};
+  made.itl_limit = policy::make_clock_rule(o.clocks, instance.slo, request.options.overload_margin).itl;
+  return made;
 }
 
 Result<std::unique_ptr<policy::RoutingPolicy>> make_eco_route(const RoutingRequest& request) {
@@ -95,7 +100,21 @@ Result<std::unique_ptr<policy::RoutingPolicy>> make_eco_route(const RoutingReque
     return bad_input(place(request, "beyond_spread"),
                      fmt::format("'{}' is neither lowest-resulting nor lowest-current", o.beyond_spread));
   }
-  for (const auto& instance : request.fleet) made.instances.push_back(what_if(request.recipe, instance));
+  if (o.borders == "tiles") {
+    made.borders = policy::Borders::Tiles;
+  } else if (o.borders != "clocks") {
+    return bad_input(place(request, "borders"), fmt::format("'{}' is neither clocks nor tiles", o.borders));
+  }
+  std::map<const LatencyModel*, std::vector<std::int32_t>> tiles;  // instances alike share a belief
+  for (const auto& instance : request.fleet) {
+    auto asked = what_if(request, instance);
+    if (made.borders == policy::Borders::Tiles && asked.latency != nullptr) {
+      const auto [known, fresh] = tiles.try_emplace(asked.latency);
+      if (fresh) known->second = policy::tile_ends(*asked.latency, asked.rule.clocks.front());
+      asked.tile_ends = known->second;
+    }
+    made.instances.push_back(std::move(asked));
+  }
   return std::make_unique<policy::EcoRoute>(std::move(made));
 }
 
@@ -109,6 +128,7 @@ constexpr auto kRoutings = std::to_array<NamedRouting>({
     {"round-robin", plain_routing<policy::RoundRobin>},
     {"least-loaded", plain_routing<policy::LeastLoaded>},
     {"power-of-two", plain_routing<policy::PowerOfTwo>},
+    {"random", plain_routing<policy::Random>},
     {"weighted-round-robin", plain_routing<policy::WeightedRoundRobin>},
     {"eco-route", make_eco_route},
     {"tile-aware", make_tile_aware},

@@ -58,11 +58,12 @@ TEST(Compose, MakesEveryKnownPolicy) {
 TEST(Compose, UnknownNamesListTheKnownOnes) {
   config::Recipe recipe;
   recipe.file = "r.toml";
-  recipe.route_decode.policy = "random";
+  recipe.route_decode.policy = "fortune";
   const auto routing = make_dispatch_policies(recipe);
   ASSERT_FALSE(routing);
   EXPECT_EQ(routing.error().message(),
-            "r.toml: routing.decode.policy: unknown policy 'random'; known: round-robin, least-loaded, power-of-two, "
+            "r.toml: routing.decode.policy: unknown policy 'fortune'; known: round-robin, least-loaded, power-of-two, "
+            "random, "
             "weighted-round-robin, eco-route, tile-aware");
   recipe.prefill_frequency.policy = "turbo";
   const auto frequency = make_frequency_policy(recipe, Role::Prefill, GpuSpec{}, both());

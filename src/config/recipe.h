@@ -31,7 +31,9 @@ struct RoutingOptions {
   Mode mode = Mode::Enforce;
   MegaHertz max_spread{500};                       ///< eco-route: delta, see policy/routing/eco_route.h
   std::string beyond_spread = "lowest-resulting";  ///< eco-route: lowest-resulting | lowest-current
+  std::string borders = "clocks";                  ///< eco-route: clocks | tiles, see policy/routing/eco_route.h
   bool spare_overloaded = true;      ///< eco-route: none to an instance beyond its objective while another is within
+  double overload_margin = 0.2;      ///< eco-route: share of slo.itl kept in reserve there
   std::int32_t tile_requests = 128;  ///< tile-aware: requests in a tile
 };
 

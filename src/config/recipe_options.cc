@@ -46,18 +46,25 @@ std::vector<Option<FrequencyOptions>> frequency_options() {
 std::vector<Option<RoutingOptions>> routing_options() {
   using R = RoutingOptions;
   return {
-      choice("policy", &R::policy,
-             {"round-robin", "least-loaded", "power-of-two", "weighted-round-robin", "eco-route", "tile-aware"},
-             "What chooses a request's instance; eco-route is for the decode leg"),
+      choice(
+          "policy", &R::policy,
+          {"round-robin", "least-loaded", "power-of-two", "random", "weighted-round-robin", "eco-route", "tile-aware"},
+          "What chooses a request's instance; eco-route is for the decode leg"),
       option("mode", &R::mode, kModeText),
       option("max_spread_mhz", &R::max_spread, "MHz", {0, 10'000},
              "eco-route: delta; a request that would widen the spread of clocks further is placed by beyond_spread"),
       choice("beyond_spread", &R::beyond_spread, {"lowest-resulting", "lowest-current"},
              "eco-route, case 2(b): the instance with the lowest clock after (GreenServe) or before (VoltanaLLM) it "
              "gets the request"),
+      choice(
+          "borders", &R::borders, {"clocks", "tiles"},
+          "eco-route: clocks = a request is dear where it raises a clock (paper); tiles = there, and where it begins "
+          "a tile of the batch; fills tiles, and max_spread and beyond_spread play no part"),
       option("spare_overloaded", &R::spare_overloaded,
              "eco-route: no request to an instance that even its highest clock could not keep within slo.itl_ms, while "
              "another instance can; off: paper"),
+      option("overload_margin", &R::overload_margin, "share", {0, 0.99},
+             "eco-route: share of slo.itl_ms kept in reserve there, whatever frequency.margin is"),
       option("tile_requests", &R::tile_requests, "requests", {1, 1'000'000}, "tile-aware: requests in a tile"),
   };
 }

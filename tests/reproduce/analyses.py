@@ -1,45 +1,14 @@
 """`wattle reproduce voltanallm`'s analyses on shortened runs: every section's rows, identities and marks."""
-import argparse
-import json
-import os
+import functools
 import pathlib
 import subprocess
 import tempfile
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--wattle", required=True)
-parser.add_argument("--root", required=True)
-arguments = parser.parse_args()
+from sections import arguments, check, ours, saved
+import sections
+
 SECONDS = 8
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit("reproduce analyses: " + str(what))
-
-
-def reproduce(section, *flags, seconds=SECONDS):
-    environment = dict(os.environ, WATTLE_HOME=arguments.root)
-    environment.pop("WATTLE_DATA", None)
-    done = subprocess.run([arguments.wattle, "reproduce", "voltanallm", "--json", "--seconds", str(seconds), "--section", section, *flags],
-                          env=environment, capture_output=True, text=True)
-    check(done.returncode == 0, done.stderr)
-    result = json.loads(done.stdout)
-    check(len({row["id"] for row in result["rows"]}) == len(result["rows"]), section + ": ids are unique")
-    for row in result["rows"]:
-        check("attainment" not in row["id"] or 0 <= row["ours"] <= 100, row)
-        check("published" not in row or abs(row["difference"] - (row["ours"] - row["published"])) < 1e-6, row)
-    return {row["id"]: row for row in result["rows"]}, {mark["name"]: mark for mark in result["marks"]}
-
-
-def ours(rows, identity):
-    check(identity in rows, identity + " among " + ", ".join(sorted(rows)[:20]))
-    return rows[identity]["ours"]
-
-
-def saved(a, b):
-    return 100 * (1 - a / b)
-
+reproduce = functools.partial(sections.reproduce, "voltanallm", seconds=SECONDS)
 
 rows, marks = reproduce("ablation")
 for rate in (50, 75, 100):
@@ -113,13 +82,16 @@ for rate in (10, 30, 60):
     check(abs(ours(rows, base + "full/saving") - saved(total["full"], total["max"])) < 1e-3, base)
 check(ours(rows, "gh200/rps10/full/saving") > 0, "a calm GH200 needs no highest clock")
 
-rows, marks = reproduce("routing")
-for levels in ("2l", "5l"):
-    for rate in (75, 100):
-        base = f"routing/{levels}/rps{rate}/"
-        check(abs(ours(rows, base + "tile-aware/saving")
-                  - saved(ours(rows, base + "tile-aware/decode_energy"), ours(rows, base + "round-robin/decode_energy"))) < 1e-6, base)
+rows, marks = reproduce("routing", seconds=4)
+for lengths in ("sharegpt", "lmsys"):
+    for levels in ("2l", "5l"):
+        for rate in (75, 100):
+            base = f"routing/{lengths}/{levels}/rps{rate}/"
+            for name in ("tile-aware", "eco-route/tiles", "eco-route/as-published"):
+                check(abs(ours(rows, f"{base}{name}/saving")
+                          - saved(ours(rows, f"{base}{name}/decode_energy"), ours(rows, base + "round-robin/decode_energy"))) < 1e-6, base)
 check(ours(rows, "routing/2l/readings_differ") == 0, "two levels lie within the allowed spread: case 2(b) never comes up")
+check(len(marks) == 10 and all(name.startswith("eco_route_") for name in marks), marks)
 
 rows, marks = reproduce("watchdog")
 for rate in (75, 90):

@@ -1,6 +1,8 @@
 #include "policy/routing/eco_route.h"
 
 #include <algorithm>
+#include <array>
+#include <tuple>
 #include <utility>
 
 #include "base/wide.h"
@@ -24,27 +26,60 @@ StepShape decodes_of(const InstanceView& view) {
   return shape;
 }
 
+/// Where `requests` stand among tiles: whether one more begins a tile, and an order of how many have begun. In the
+/// first tile (negative), beyond the last and where none is known, each request counts as one.
+struct TilePlace {
+  bool at_end = false;
+  std::int32_t begun = 0;
+};
+
+TilePlace place(const std::vector<std::int32_t>& ends, std::int32_t requests) {
+  if (ends.empty()) return {false, requests};
+  const auto end = std::ranges::lower_bound(ends, requests);
+  const auto before = static_cast<std::int32_t>(end - ends.begin());
+  if (end == ends.end()) return {true, before + requests - ends.back()};
+  return {*end == requests, before == 0 ? requests - *end : before};
+}
+
 }  // namespace
+
+std::vector<std::int32_t> tile_ends(const LatencyModel& latency, MegaHertz clock) {
+  constexpr std::int32_t kMost = 1025;
+  constexpr std::int64_t kContext = 256;
+  constexpr double kClear = 0.02;
+  std::vector<std::int32_t> ends;
+  for (std::int32_t n = 1; n < kMost; ++n) {
+    // The same KV tokens on both sides: what is weighed is the request, not its context.
+    const std::array kv{kContext * n, kContext * n};
+    std::array<Span, 2> times;
+    latency.decode_times(std::array{n, n + 1}, kv, clock, times);
+    const double longer = times[1].seconds() - times[0].seconds();
+    if (longer > times[0].seconds() * std::max(1.0 / n, kClear)) ends.push_back(n);
+  }
+  return ends;
+}
 
 EcoRoute::EcoRoute(EcoRouteOptions options) : options_(std::move(options)) {}
 
 EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& request) const {
+  StepShape shape = decodes_of(view);
+  const std::int32_t requests = std::max(view.assigned_requests, shape.decode_requests);  // those that wait, too
   const auto index = static_cast<std::size_t>(view.id.value());
   if (index >= options_.instances.size() || options_.instances[index].rule.clocks.empty()) {
-    return {view.clock_commanded, view.clock_commanded};
+    return {view.clock_commanded, view.clock_commanded, false, requests};
   }
-  const auto& [rule, latency] = options_.instances[index];
+  const auto& [rule, latency, limit, tiles] = options_.instances[index];
   const MegaHertz top = rule.clocks.back();
-  if (view.telemetry == Telemetry::Lost) return {top, top};
+  if (view.telemetry == Telemetry::Lost) return {top, top, false, requests};
 
-  StepShape shape = decodes_of(view);
   const std::int32_t waiting = view.step.waiting_requests;
   const bool empty = shape.idle() && waiting == 0;
   const MegaHertz now = empty ? rule.clocks.front() : clock_for(rule, shape, waiting, rule.itl, latency).clock;
   ++shape.decode_requests;
   shape.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
   const ClockChoice then = clock_for(rule, shape, waiting, rule.itl, latency);
-  return {now, then.clock, then.predicted && !then.within};
+  const bool over = then.predicted && !then.within && latency->step_time(shape, top) > limit;
+  return {now, then.clock, over, requests};
 }
 
 RouteDecision EcoRoute::route(const Request& request, std::span<const InstanceView* const> candidates, Instant,
@@ -55,6 +90,31 @@ RouteDecision EcoRoute::route(const Request& request, std::span<const InstanceVi
     futures_[i] = what_if(*candidates[i], request);
     over += futures_[i].over ? 1U : 0U;
   }
+  return options_.borders == Borders::Tiles ? by_tiles(candidates, over) : by_cases(candidates, over);
+}
+
+RouteDecision EcoRoute::by_tiles(std::span<const InstanceView* const> candidates, std::size_t over) const {
+  const bool clocks_count = !options_.spare_overloaded || over == 0;
+  const auto order = [&](std::size_t i) {
+    const WhatIf& f = futures_[i];
+    const auto index = static_cast<std::size_t>(candidates[i]->id.value());
+    const bool known = index < options_.instances.size();
+    const TilePlace tile =
+        known ? place(options_.instances[index].tile_ends, f.requests) : TilePlace{false, f.requests};
+    return std::tuple(clocks_count && f.rises(), tile.at_end, tile.begun, -f.requests);
+  };
+  std::size_t best = 0;
+  auto least = order(0);
+  for (std::size_t i = 1; i < candidates.size(); ++i) {
+    if (const auto other = order(i); other < least) std::tie(best, least) = std::pair(i, other);
+  }
+  const InstanceId id = candidates[best]->id;
+  if (!clocks_count) return {id, "tiles: some beyond their objective: fullest of the fewest tiles"};
+  if (std::get<0>(least)) return {id, "tiles: all rise: fullest of the fewest tiles"};
+  return {id, std::get<1>(least) ? "tiles: begins one, no clock rises" : "tiles: fills one, no clock rises"};
+}
+
+RouteDecision EcoRoute::by_cases(std::span<const InstanceView* const> candidates, std::size_t over) {
   const bool sparing = options_.spare_overloaded && over < candidates.size();
   const auto spared = [sparing](const WhatIf& f) { return sparing && f.over; };
 

@@ -13,6 +13,8 @@ namespace wattle::policy {
 struct EcoRouteInstance {
   ClockRule rule;
   const LatencyModel* latency = nullptr;  ///< outlives the policy; null: EcoFreq would run at max(F)
+  Span itl_limit = Span::max();           ///< a step at max(F) beyond it is beyond the objective, see spare_overloaded
+  std::vector<std::int32_t> tile_ends = {};  ///< ascending; Borders::Tiles alone asks for them
 };
 
 /// Case 2(b), where the papers differ.
@@ -21,14 +23,26 @@ enum class BeyondSpread : std::uint8_t {
   LowestCurrent,    ///< VoltanaLLM
 };
 
+/// What makes a request dear where it is placed.
+enum class Borders : std::uint8_t {
+  Clocks,  ///< as published: it raises the instance's clock
+  Tiles,   ///< ours: that, or it begins a tile of the batch (see EcoRoute)
+};
+
 struct EcoRouteOptions {
   std::vector<EcoRouteInstance> instances;  ///< by id; an instance beyond the list has no rule
   MegaHertz max_spread{500};                ///< delta
   BeyondSpread beyond_spread = BeyondSpread::LowestResulting;
-  /// Ours: an instance that the request would push beyond what even max(F) can do within the objective is no candidate
+  Borders borders = Borders::Clocks;
+  /// Ours: an instance that the request would push beyond what even max(F) can do within its itl_limit is no candidate
   /// while another is. By the papers' rules such an instance no longer rises, so it attracts everything.
   bool spare_overloaded = false;
 };
+
+/// Batch sizes up to 1024 at which a tile ends, ascending: one more request lengthens the step by more than its share,
+/// so that every token gets dearer, and by more than 2 %, so that a predictor's own steps are none. Asked at `clock`
+/// with 256 tokens of context per request.
+[[nodiscard]] std::vector<std::int32_t> tile_ends(const LatencyModel& latency, MegaHertz clock);
 
 /// F: each candidate's clock now; F': its clock after hypothetically adding the request to it. Both are what EcoFreq's
 /// own rule picks for the instance's decodes, without its dwell, which says nothing of the state.
@@ -36,7 +50,16 @@ struct EcoRouteOptions {
 ///   2. some rise: (a) max F' - min F' <= max_spread: the lowest F among those that do not rise;
 ///                 (b) otherwise the lowest F' or the lowest F, by `beyond_spread`.
 ///   3. all rise: the lowest F'.
-/// Between equals, round-robin. An instance's state is its reported batch and KV tokens plus the requests the
+/// Between equals, round-robin.
+///
+/// With Borders::Tiles: first those whose clock does not rise, of these those that do not stand at a tile's end, then
+/// the fewest tiles begun, then the most requests, then the lowest id. So the lower tile is kept full while the rest
+/// gathers where it costs a clock already, and of two equal ones one empties into the next lower tile. Where, sparing
+/// the overloaded, any candidate is beyond its limit, clocks do not count: the fleet needs its fast ones. In the
+/// first tile, beyond the last, and where none is known, the fewest requests win. The cases, max_spread and
+/// beyond_spread play no part.
+///
+/// An instance's state is its reported batch and KV tokens plus the requests the
 /// dispatcher has bound to it that have not arrived there yet (at the mean prompt length of what is bound to it), so a
 /// burst of finished prefills does not pile up on one instance. An empty instance counts as at min(F), wherever it is
 /// parked. O(candidates x clocks); allocates only when the fleet grows. Never declines.
@@ -50,10 +73,13 @@ class EcoRoute final : public RoutingPolicy {
   struct WhatIf {
     MegaHertz now;
     MegaHertz then;
-    bool over = false;  ///< then: no clock is within the objective
+    bool over = false;          ///< then: no clock is within the limit
+    std::int32_t requests = 0;  ///< here or under way, those that wait included
     [[nodiscard]] bool rises() const { return then > now; }
   };
   [[nodiscard]] WhatIf what_if(const InstanceView& view, const Request& request) const;
+  RouteDecision by_cases(std::span<const InstanceView* const> candidates, std::size_t over);
+  [[nodiscard]] RouteDecision by_tiles(std::span<const InstanceView* const> candidates, std::size_t over) const;
 
   EcoRouteOptions options_;
   std::vector<WhatIf> futures_;  ///< scratch, by position among the candidates

@@ -18,9 +18,9 @@ constexpr MegaHertz kLow{1005};
 constexpr MegaHertz kHigh{1410};
 
 /// A clock c serves up to `borders[c]` requests and `kv[c]` KV tokens (unlimited where absent) within 60 ms.
-class Borders final : public LatencyModel {
+class Limits final : public LatencyModel {
  public:
-  explicit Borders(std::map<MegaHertz, std::int32_t> borders, std::map<MegaHertz, std::int64_t> kv = {})
+  explicit Limits(std::map<MegaHertz, std::int32_t> borders, std::map<MegaHertz, std::int64_t> kv = {})
       : borders_(std::move(borders)), kv_(std::move(kv)) {}
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
     const auto border = borders_.find(clock);
@@ -86,7 +86,7 @@ const char* const kWideAfter = "2b: wide spread: lowest resulting clock";
 const char* const kWideNow = "2b: wide spread: lowest current clock";
 const char* const kAllRise = "3: all rise: lowest resulting clock";
 
-Borders at_256() { return Borders({{kLow, 256}}); }
+Limits at_256() { return Limits({{kLow, 256}}); }
 
 TEST(EcoRoute, Case1aAllEqualTakesTurns) {
   const auto model = at_256();
@@ -117,9 +117,9 @@ TEST(EcoRoute, Case2bReadsAsEitherPaperDoes) {
   // Instance 0 rises from 1095 to 1200, 1 stays at 1410: the spread is 210 afterwards.
   const MegaHertz f2{1095};
   const MegaHertz f3{1200};
-  const Borders model({{kLow, 64}, {f2, 128}, {f3, 192}});
+  const Limits model({{kLow, 64}, {f2, 128}, {f3, 192}});
   Fleet fleet(model, {kLow, f2, f3, MegaHertz{1305}, kHigh}, {128, 300});
-  const Borders slow({{kLow, 64}, {f2, 128}, {f3, 192}, {MegaHertz{1305}, 256}});
+  const Limits slow({{kLow, 64}, {f2, 128}, {f3, 192}, {MegaHertz{1305}, 256}});
   fleet.options.instances[1].latency = &slow;
   fleet.options.max_spread = MegaHertz{210};
   EXPECT_EQ(fleet.route_once(), (Routed{1, kStays})) << "a spread of exactly delta is allowed";
@@ -132,8 +132,8 @@ TEST(EcoRoute, Case2bReadsAsEitherPaperDoes) {
 TEST(EcoRoute, Case2bReadingsDisagreeWhereTheLowestWouldRiseFar) {
   // 0 would jump from 1005 to 1410; 1 stays at 1200; afterwards the spread is 210.
   const MegaHertz mid{1200};
-  const Borders cliff({{kLow, 100}, {mid, 100}});
-  const Borders steady({{kLow, 50}});
+  const Limits cliff({{kLow, 100}, {mid, 100}});
+  const Limits steady({{kLow, 50}});
   Fleet fleet(cliff, {kLow, mid, kHigh}, {100, 80});
   fleet.options.instances[1].latency = &steady;
   fleet.options.max_spread = MegaHertz{150};
@@ -144,15 +144,15 @@ TEST(EcoRoute, Case2bReadingsDisagreeWhereTheLowestWouldRiseFar) {
 
 TEST(EcoRoute, Case3TakesTheLowestResultingClock) {
   const MegaHertz mid{1200};
-  const Borders gentle({{kLow, 128}});
-  const Borders cliff({{kLow, 100}, {mid, 100}});
+  const Limits gentle({{kLow, 128}});
+  const Limits cliff({{kLow, 100}, {mid, 100}});
   Fleet fleet(cliff, {kLow, mid, kHigh}, {100, 128});
   fleet.options.instances[1].latency = &gentle;
   EXPECT_EQ(fleet.route_once(), (Routed{1, kAllRise})) << "1200 rather than 1410";
 }
 
 TEST(EcoRoute, KvTokensCountAsRequestsDo) {
-  const Borders model({}, {{kLow, 100'000}});
+  const Limits model({}, {{kLow, 100'000}});
   Fleet fleet(model, {kLow, kHigh}, {10, 10});
   fleet.put(0, 10, 99'500);
   EXPECT_EQ(fleet.route_once(499), (Routed{0, kTurn})) << "499 and the token of its prefill just fit";
@@ -239,7 +239,7 @@ RC_GTEST_PROP(EcoRouteProperty, EveryDecisionFollowsFromEcoFreqsOwnChoices, (std
   std::map<MegaHertz, std::int32_t> borders;
   std::int32_t border = 0;
   for (const MegaHertz clock : clocks) borders[clock] = border += draw(0, 4);
-  const Borders model(borders);
+  const Limits model(borders);
   std::vector<std::int32_t> requests;
   for (int n = draw(1, 9); n > 0; --n) requests.push_back(draw(1, 16));
   Fleet fleet(model, clocks, requests);
@@ -300,15 +300,119 @@ RC_GTEST_PROP(EcoRouteProperty, EqualsAreServedInTurn, ()) {
 
 TEST(EcoRoute, AnInstanceBeyondItsObjectiveAttractsNothing) {
   // Instance 0 is at the highest clock and full: one more and even that takes 70 ms. Instance 1 would rise.
-  const Borders model({{kLow, 256}, {kHigh, 300}});
+  const Limits model({{kLow, 256}, {kHigh, 300}});
   Fleet fleet(model, {kLow, kHigh}, {300, 256});
   EXPECT_EQ(fleet.route_once().to, 0) << "the paper's rule: it does not rise";
   fleet.options.spare_overloaded = true;
+  EXPECT_EQ(fleet.route_once().to, 0) << "without a limit nothing is beyond it";
+  for (auto& instance : fleet.options.instances) instance.itl_limit = Span::ms(69);
   EXPECT_EQ(fleet.route_once().to, 1);
+  for (auto& instance : fleet.options.instances) instance.itl_limit = Span::ms(70);
+  EXPECT_EQ(fleet.route_once().to, 0) << "the limit is judged, not what EcoFreq aims at: 70 ms is within";
+  for (auto& instance : fleet.options.instances) instance.itl_limit = Span::ms(69);
   fleet.put(1, 300);  // nobody can any longer: the rules as they are
   EcoRoute policy(fleet.options);
   EXPECT_EQ(fleet.route(policy), (Routed{0, "1a: all clocks equal: its turn"}));
   EXPECT_EQ(fleet.route(policy), (Routed{1, "1a: all clocks equal: its turn"}));
+}
+
+// --- Borders::Tiles ---
+
+/// Steps of 40 ms and 5 ms more for each tile of 100 requests begun; at the low clock half as long again.
+class Stairs final : public LatencyModel {
+ public:
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+    const double ms = 20.0 + 5.0 * ((shape.decode_requests + 99) / 100) + 0.01 * shape.decode_requests;
+    return Span::from_seconds(ms * 1e-3 * (clock == kLow ? 1.5 : 1.0));
+  }
+};
+
+TEST(TileEnds, AreWhereOneMoreRequestMakesEveryTokenDearer) {
+  EXPECT_EQ(tile_ends(Stairs(), kHigh), (std::vector<std::int32_t>{100, 200, 300, 400, 500, 600, 700, 800, 900, 1000}));
+  EXPECT_TRUE(tile_ends(at_256(), kHigh).empty()) << "no step, no tile";
+  class Ramp final : public LatencyModel {  // 1 % a request, and a predictor's own steps of 1.5 %
+   public:
+    [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz) const override {
+      return Span::us(20'000 + 20 * shape.decode_requests + 300 * (shape.decode_requests / 64));
+    }
+  };
+  EXPECT_TRUE(tile_ends(Ramp(), kHigh).empty());
+}
+
+class Tiles : public ::testing::Test {
+ protected:
+  /// Within 60 ms: at kLow as far as 40 ms at kHigh, which is 200 requests here (34, 51 ms) but not 400 (44, 66 ms).
+  Fleet fleet(std::vector<std::int32_t> requests) {
+    Fleet made(stairs_, {kLow, kHigh}, std::move(requests));
+    made.options.borders = Borders::Tiles;
+    for (auto& instance : made.options.instances) instance.tile_ends = tile_ends(stairs_, kLow);
+    return made;
+  }
+  Stairs stairs_;
+};
+
+TEST_F(Tiles, FillsTheFullestOfTheFewest) {
+  EXPECT_EQ(fleet({150, 160, 140}).route_once(), (Routed{1, "tiles: fills one, no clock rises"}));
+  EXPECT_EQ(fleet({50, 60, 40}).route_once().to, 2) << "in the first tile, the fewest";
+  EXPECT_EQ(fleet({150, 60, 170}).route_once().to, 1) << "the lower tile first";
+  EXPECT_EQ(fleet({150, 100, 170}).route_once().to, 2) << "that is full: the fullest of the next";
+  EXPECT_EQ(fleet({0, 60}).route_once().to, 0) << "nothing begun";
+  EXPECT_EQ(fleet({70, 70}).route_once().to, 0) << "the lowest id between equals";
+}
+
+TEST_F(Tiles, BeginsATileWhereAllAreFull) {
+  EXPECT_EQ(fleet({200, 100, 200}).route_once(), (Routed{1, "tiles: begins one, no clock rises"}));
+}
+
+TEST_F(Tiles, ARisingClockIsDearerThanATile) {
+  // 301 requests no longer fit 60 ms at the low clock (20 + 20 + 3.01) x 1.5; 400 at the high one is a full tile.
+  EXPECT_EQ(fleet({300, 400}).route_once().to, 1);
+  EXPECT_EQ(fleet({300, 300}).route_once(), (Routed{0, "tiles: all rise: fullest of the fewest tiles"}));
+  EXPECT_EQ(fleet({300, 290}).route_once().to, 1) << "below the border there is room";
+}
+
+TEST_F(Tiles, WhatWaitsOrIsUnderWayCounts) {
+  Fleet two = fleet({190, 180});
+  two.views[1].assigned_requests = 195;
+  EXPECT_EQ(two.route_once().to, 1) << "15 more are on their way there";
+}
+
+TEST_F(Tiles, BeyondAnObjectiveClocksDoNotCount) {
+  Fleet two = fleet({300, 700});  // 20 + 40 + 7.01 ms at the high clock
+  EXPECT_EQ(two.route_once().to, 1) << "the other would rise";
+  two.options.spare_overloaded = true;
+  for (auto& instance : two.options.instances) instance.itl_limit = Span::ms(60);
+  EXPECT_EQ(two.route_once(), (Routed{0, "tiles: some beyond their objective: fullest of the fewest tiles"}));
+}
+
+TEST_F(Tiles, BeyondTheLastEndTheFewestRequestsWin) {
+  EXPECT_EQ(fleet({1010, 1005}).route_once().to, 1);
+  EXPECT_EQ(fleet({1000, 1005}).route_once().to, 0);
+}
+
+/// The papers' example again, held by tiles: one stays at the border, the rest gathers in the other.
+TEST_F(Tiles, KeepsOneInstanceLow) {
+  Fleet two = fleet({0, 0});
+  EcoRoute policy(two.options);
+  for (int i = 0; i < 620; ++i) {
+    const auto to = static_cast<std::size_t>(two.route(policy).to);
+    two.put(to, two.views[to].assigned_requests + 1);
+  }
+  std::vector<std::int32_t> held{two.views[0].assigned_requests, two.views[1].assigned_requests};
+  std::ranges::sort(held);
+  EXPECT_EQ(held, (std::vector<std::int32_t>{300, 320}));
+}
+
+TEST_F(Tiles, AnInstanceWithoutARuleIsNoSurprise) {
+  Fleet two = fleet({10, 20});
+  two.options.instances.resize(1);  // the fleet grew after the policy was built
+  EXPECT_EQ(two.route_once().to, 0) << "no tiles known there: 20 against 10 in the first tile";
+  two = fleet({300, 280});
+  for (auto& instance : two.options.instances) instance.tile_ends.clear();
+  EXPECT_EQ(two.route_once().to, 1) << "without tiles, clocks first and then the fewest";
+  two.put(1, 250);
+  two.put(0, 260);
+  EXPECT_EQ(two.route_once().to, 1);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "policy/routing/least_loaded.h"
 #include "policy/routing/power_of_two.h"
+#include "policy/routing/random.h"
 #include "policy/routing/round_robin.h"
 #include "policy/routing/weighted_round_robin.h"
 
@@ -69,6 +70,35 @@ TEST(PowerOfTwo, NeverTakesTheMostLoadedAndFavoursTheLeast) {
   // Instance i wins against the 7 - i that are fuller: (7 - i) of 28 pairs. Six standard deviations are 420.
   for (std::int32_t i = 0; i < 8; ++i) EXPECT_NEAR(taken[i], 1'000 * (7 - i), 420) << i;
   EXPECT_EQ(taken[7], 0);
+}
+
+TEST(Random, DrawsEachAsOftenWhateverItHolds) {
+  Fleet fleet(4);
+  fleet.views[1].assigned_requests = 500;
+  Random policy;
+  std::map<std::int32_t, int> taken;
+  int repeated = 0;
+  std::int32_t before = -1;
+  for (int i = 0; i < 16'000; ++i) {
+    const std::int32_t to = fleet.route(policy);
+    ++taken[to];
+    repeated += to == before ? 1 : 0;
+    before = to;
+  }
+  // Six standard deviations of 16,000 draws at a quarter are 329.
+  for (std::int32_t i = 0; i < 4; ++i) EXPECT_NEAR(taken[i], 4'000, 329) << i;
+  EXPECT_NEAR(repeated, 4'000, 329) << "no turns";
+  Fleet again(4);
+  Fleet other(4);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(again.route(policy), other.route(policy)) << "the seed's, alone";
+}
+
+TEST(Random, DrawsNothingWithoutAChoice) {
+  Fleet fleet(1);
+  Random policy;
+  EXPECT_EQ(fleet.route(policy), 0);
+  RandomStream untouched{7, "test"};
+  EXPECT_EQ(fleet.random.next_u64(), untouched.next_u64());
 }
 
 TEST(PowerOfTwo, DrawsNothingWithoutAChoice) {
