@@ -32,7 +32,7 @@ Result<config::LoadedScenario> published_scenario(const PublishedModel& model, c
 }
 
 Result<config::LoadedRecipe> published_recipe(const char* name) {
-  const auto overrides = config::parse_overrides({kMargin});
+  const auto overrides = config::parse_overrides({kMargin, kPrefillRouting});
   if (!overrides) return std::unexpected(overrides.error());
   return config::load_recipe(name, *overrides, project());
 }

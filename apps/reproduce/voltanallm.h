@@ -45,11 +45,15 @@ inline constexpr auto kLengths = std::to_array<PublishedLengths>({
                                                                 const PublishedLengths& lengths, std::int64_t rate,
                                                                 const std::vector<std::string>& more = {});
 
-/// A recipe as the paper ran it: EcoFreq was given less than the objectives (kMargin).
+/// A recipe as the paper ran it: EcoFreq was given less than the objectives (kMargin), and kPrefillRouting.
 [[nodiscard]] Result<config::LoadedRecipe> published_recipe(const char* name);
 
 /// The published client gives EcoFreq 45 ms between tokens (and ten times that to the first), where 60 ms is judged.
 inline constexpr const char* kMargin = "frequency.margin=0.25";
+
+/// The paper's text has prefill instances take turns; both of the load balancers published with it, under every policy
+/// for decodes, draw one at random.
+inline constexpr const char* kPrefillRouting = "routing.prefill.policy=random";
 
 /// Energy as the papers' client counts it: each instance until its last request is done, from the first reading on. A
 /// run's own total goes on to the end of the last instance.

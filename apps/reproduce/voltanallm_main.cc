@@ -113,8 +113,9 @@ Result<Section> voltanallm_main() {
   made.note = fmt::format(
       "Simulated. Published: digitised from the paper's figure, +-1 %. As in the published scripts: graph sizes, step "
       "budget, prompts and outputs of at most 3000 tokens (lognormal with the published mean and standard deviation), "
-      "arrivals for {:.0f} s, energy of each instance until its last request is done, EcoFreq aimed at 3/4 of the "
-      "objectives. The profile's CPU time per request (4 us) and link.handoff_steps (5) were chosen by hand on the "
+      "arrivals for {:.0f} s, prompts placed at random (the paper's text: in turn), energy of each instance until its "
+      "last request is done, EcoFreq aimed at 3/4 of the objectives. The profile's CPU time per request (4 us) and "
+      "link.handoff_steps (5) were chosen by hand on the "
       "LMSYS "
       "points shown here, EcoFreq's aim and the weight of one fact of the fit with all of them in view; the power "
       "model "

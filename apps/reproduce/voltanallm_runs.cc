@@ -22,7 +22,7 @@ class SampleKeeper final : public journal::Sink {
 };
 
 Result<config::LoadedRecipe> load(const Controlled& how) {
-  std::vector<std::string> set{fmt::format("frequency.margin={}", 1.0 - kAim)};
+  std::vector<std::string> set{fmt::format("frequency.margin={}", 1.0 - kAim), kPrefillRouting};
   set.insert(set.end(), how.set.begin(), how.set.end());
   const auto overrides = config::parse_overrides(set);
   if (!overrides) return std::unexpected(overrides.error());

@@ -35,7 +35,8 @@ inline constexpr const PublishedLengths& kShareGpt = kLengths[0];
 /// times that to the first.
 inline constexpr double kAim = 0.75;
 
-/// A recipe and overrides of it, key=value; EcoFreq aims at kAim of the objectives unless they say otherwise.
+/// A recipe and overrides of it, key=value; unless they say otherwise, EcoFreq aims at kAim of the objectives and
+/// prompts are placed by kPrefillRouting.
 struct Controlled {
   const char* recipe;
   std::vector<std::string> set = {};
