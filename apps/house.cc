@@ -165,7 +165,9 @@ Result<void> House::start_engine(const HousePlan& plan, const config::PoolOption
                                 "--link-bytes-per-s",
                                 number(scenario.link.bandwidth_bytes_per_s),
                                 "--link-latency-ms",
-                                number(scenario.link.latency.millis())};
+                                number(scenario.link.latency.millis()),
+                                "--handoff-steps",
+                                number(scenario.link.handoff_steps)};
   const auto options = engine_arguments(config::engine_of(scenario, pool));
   mock.insert(mock.end(), options.begin(), options.end());
   const auto said = launch(name, mock);

@@ -171,6 +171,11 @@ void add_mock_engine(CLI::App& app, int& exit_code) {
       ->check(CLI::NonNegativeNumber)
       ->default_str("0.5");
   command
+      ->add_option("--handoff-steps", flags->link.handoff_steps,
+                   "decode: passes of its loop from the KV's arrival to the request's first token and first step")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  command
       ->add_option_function<double>(
           "--bootstrap-timeout-s", [flags](double s) { flags->bootstrap_timeout = Span::from_seconds(s); },
           "SGLang's contract: how long one leg waits for the other")

@@ -335,8 +335,10 @@ Result<int> up(const UpFlags& flags) {
           {"ttft_attainment", a.ttft}, {"itl_attainment", a.itl}, {"tbt_attainment", a.tbt}, {"e2e_attainment", a.e2e}};
     };
     out["slo"] = slo(live_run.slo);
+    out["ttft_mean_ms"] = live_run.ttft.mean_ms;
     out["simulated"] = {{"static_max_energy_j", reference}, {"same_recipe_energy_j", forecast->energy_until(seconds)}};
     out["simulated"].update(slo(forecast->summary.slo));
+    out["simulated"]["ttft_mean_ms"] = forecast->summary.ttft.mean_ms;
     out["saved"] = reference > 0.0 ? 1.0 - energy / reference : 0.0;
     if (scales) out["first_switch_over"] = !first_switch.under_way();
     fmt::print("{}\n", out.dump());

@@ -331,7 +331,13 @@ void MockApi::kv_arrived(std::shared_ptr<Flight> flight, bool ok) {
     return refuse(flight->exchange, 500, "KV transfer failed: the prefill side did not deliver");
   }
   flight->kv_ready = ok;  // not there: recompute, as vLLM's kv_load_failure_policy does
-  start(std::make_unique<Flight>(std::move(*flight)));
+  const double passes = options_.link.handoff_steps;
+  if (!ok || passes <= 0.0) return start(std::make_unique<Flight>(std::move(*flight)));
+  const engine::Tag tag = flight->tag;
+  fetching_[tag] = nullptr;  // its client may still go
+  loop_.after(Span::from_seconds(engine_->step_length().seconds() * passes), [this, tag, flight, alive = alive_] {
+    if (*alive && fetching_.erase(tag) > 0) start(std::make_unique<Flight>(std::move(*flight)));
+  });
 }
 
 void MockApi::pull(const std::shared_ptr<Exchange>& exchange) {

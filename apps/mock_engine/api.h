@@ -26,7 +26,9 @@ struct MockApiOptions {
   double sigma_output_tokens = 0.9;
   std::int32_t max_model_tokens = 131072;
   double kv_bytes_per_token = 131072.0;
-  engine::LinkOptions link;  ///< prefill: hand-over of KV, one transfer after the other
+  /// prefill: hand-over of KV, one transfer after the other; decode: passes of its loop from the KV's arrival to the
+  /// request's first token and first step.
+  engine::LinkOptions link;
   Span kv_lease = Span::s(30);
   Instant loaded;  ///< by the steady clock: until then nothing is served, and /health says so
   /// SGLang's contract: how long either leg waits for the other.

@@ -146,6 +146,8 @@ RealTimeEngine::Counts RealTimeEngine::counts() {
           power_};
 }
 
+Span RealTimeEngine::step_length() const { return replica_.step_length(steady_now()); }
+
 void RealTimeEngine::leave() {
   if (left_) return;
   left_ = true;

@@ -54,6 +54,8 @@ class RealTimeEngine final : public engine::ReplicaObserver {
   void cancel(engine::Tag tag);
   void release(engine::Tag tag);
   [[nodiscard]] Counts counts();
+  /// Of the step in progress; none: 0.
+  [[nodiscard]] Span step_length() const;
   [[nodiscard]] std::int64_t blocks_total() const { return replica_.blocks_total(); }
   /// Hands the virtual GPUs back. On the loop, or after it has stopped.
   void leave();

@@ -121,8 +121,7 @@ std::vector<Option<engine::LinkOptions>> link_options() {
       option(
           "handoff_steps", &L::handoff_steps, "", {0, 100},
           "Passes of the decode engine's loop from the KV's arrival to the client's first token and the first decode "
-          "step, each as long as the step then in progress (SGLang). 0: the prefill engine sends the first token. "
-          "Simulator only"),
+          "step, each as long as the step then in progress (SGLang). 0: the prefill engine sends the first token"),
   };
 }
 
