@@ -89,13 +89,16 @@ def main() -> None:
     for q in ("0.5", "0.9", "0.99"):
         decided = 1e3 * quantile(after, "wattle_agent_report_to_command_seconds", q)
         rows.append({"name": f"{name}/report_to_command_p{100 * float(q):.0f}", "value": round(decided, 4), "unit": "ms"})
-    # One interval from a report's arrival to the lock the driver took, its call (no time here) included and left out.
+    # One interval from a report's arrival to the lock the driver took, its call (no time here) included and left out; of
+    # the latter, the CPU time of the agent's threads, so that waiting for a core is told apart.
     for part, metric in (("report_to_applied", "wattle_agent_report_to_applied_seconds"),
-                         ("report_to_applied_own", "wattle_agent_report_to_applied_own_seconds")):
+                         ("report_to_applied_own", "wattle_agent_report_to_applied_own_seconds"),
+                         ("report_to_applied_cpu", "wattle_agent_report_to_applied_cpu_seconds")):
         both = {kind: total(after, f"{metric}_{kind}") - total(before, f"{metric}_{kind}") for kind in ("sum", "count")}
         rows.append({"name": f"{name}/{part}_mean", "value": round(1e3 * both["sum"] / both["count"], 4), "unit": "ms"})
-    late = [total(text, "wattle_agent_report_to_applied_own_over_1ms_total") for text in (before, after)]
-    rows.append({"name": f"{name}/report_to_applied_own_over_1ms", "value": late[1] - late[0], "unit": "clock changes"})
+    for part in ("own", "cpu"):
+        late = [total(text, f"wattle_agent_report_to_applied_{part}_over_1ms_total") for text in (before, after)]
+        rows.append({"name": f"{name}/report_to_applied_{part}_over_1ms", "value": late[1] - late[0], "unit": "clock changes"})
     # A GPU's few clock changes include the first, made while 64 engines are being joined: the mean of those under load.
     applied = {part: total(after, f"wattle_agent_command_to_applied_seconds_{part}") -
                total(before, f"wattle_agent_command_to_applied_seconds_{part}") for part in ("sum", "count")}

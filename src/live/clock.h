@@ -1,5 +1,7 @@
 #pragma once
 // Real time, for drivers only: law 1 keeps it out of everything that decides.
+#include <time.h>
+
 #include <chrono>
 
 #include "units/time.h"
@@ -11,6 +13,13 @@ inline Instant steady_now() {
   static const auto origin = std::chrono::steady_clock::now();
   return Instant(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - origin).count());
+}
+
+/// CPU time of the calling thread: what its own code took, whatever else the machine ran meanwhile.
+inline Span thread_cpu() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return Span::s(t.tv_sec) + Span(t.tv_nsec);
 }
 
 }  // namespace wattle::live

@@ -1,6 +1,10 @@
 #include "live/agent/actuator.h"
 
+#include <chrono>
+#include <thread>
+
 #include "board_fixture.h"
+#include "live/clock.h"
 
 namespace wattle::live {
 namespace {
@@ -63,6 +67,39 @@ TEST_F(ActuatorTest, DropsWhatIsAlreadyThereAndCountsClamps) {
   EXPECT_EQ(stats.clamped_up, 1);
   EXPECT_EQ(stats.same + stats.coalesced, 5);
   EXPECT_EQ(stats.command_to_applied_ns.count(), 2);
+}
+
+TEST_F(ActuatorTest, TellsWorkFromWaiting) {
+  Actuator actuator({target(0, {0})}, keeper_);
+  const auto applied = [&](std::int64_t calls) {
+    return eventually([&] { return actuator.stats()[0].calls == calls; });
+  };
+  actuator.command(InstanceId(0), MegaHertz(600), steady_now());
+  ASSERT_TRUE(applied(1));
+  const auto before = actuator.stats()[0];
+  EXPECT_EQ(before.report_to_applied_cpu_ns.count(), 1);
+
+  // A report whose decision waits: late by the wall's clock, hardly any work.
+  constexpr Span kLong = Span::ms(400);
+  Instant arrived = steady_now();
+  actuator.begins();
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kLong.ns()));
+  actuator.command(InstanceId(0), MegaHertz(900), arrived);
+  ASSERT_TRUE(applied(2));
+  const auto waited = actuator.stats()[0];
+  EXPECT_EQ(waited.own_over_target, before.own_over_target + 1);
+  EXPECT_LT(waited.report_to_applied_cpu_ns.max(), kLong.ns() / 2);
+
+  // One that is worked on for as long.
+  arrived = steady_now();
+  actuator.begins();
+  for (const Span begin = thread_cpu(); thread_cpu() - begin < kLong;) {
+  }
+  actuator.command(InstanceId(0), MegaHertz(1200), arrived);
+  ASSERT_TRUE(applied(3));
+  const auto worked = actuator.stats()[0];
+  EXPECT_EQ(worked.cpu_over_target, waited.cpu_over_target + 1);
+  EXPECT_GE(worked.report_to_applied_cpu_ns.max(), kLong.ns());
 }
 
 TEST_F(ActuatorTest, ASlowCallBlocksNobodyAndTheNewestCommandWins) {

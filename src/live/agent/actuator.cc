@@ -35,6 +35,7 @@ struct Actuator::Worker {
   std::optional<MegaHertz> wanted;  ///< newest command the driver has not been called for
   Instant wanted_since;
   Instant wanted_cause;  ///< arrival of what caused it
+  Span wanted_cpu;       ///< what it took to decide
   MegaHertz latest{-1};  ///< newest command ever
   bool stop = false;
   bool done = false;
@@ -42,7 +43,7 @@ struct Actuator::Worker {
   std::optional<Instant> call_began;
   ActuatorStats stats;
 
-  void accept(MegaHertz clock, Instant cause) {
+  void accept(MegaHertz clock, Instant cause, Span cpu) {
     const std::lock_guard guard(mutex);
     ++stats.commands;
     if (clock == latest) {
@@ -57,6 +58,7 @@ struct Actuator::Worker {
     wanted = clock;
     wanted_since = steady_now();
     wanted_cause = cause;
+    wanted_cpu = cpu;
     wake.notify_one();
   }
 
@@ -68,6 +70,7 @@ struct Actuator::Worker {
         wake.wait(lock, [this] { return stop || wanted; });
         continue;
       }
+      const Span cpu_before = thread_cpu() - wanted_cpu;
       const MegaHertz wish = *wanted;
       const auto since = wanted_since;
       const auto cause = wanted_cause;
@@ -78,7 +81,7 @@ struct Actuator::Worker {
         continue;
       }
       wanted.reset();
-      if (call(lock, snapped, since, cause)) {
+      if (call(lock, snapped, since, cause, cpu_before)) {
         pause = kFirstPause;
         continue;
       }
@@ -98,11 +101,12 @@ struct Actuator::Worker {
     ended.notify_all();
   }
 
-  /// True when the command is dealt with; false to come back to it.
-  bool call(std::unique_lock<std::mutex>& lock, Gpu::Snapped snapped, Instant since, Instant cause) {
+  /// True when the command is dealt with; false to come back to it. `cpu_before`: thread_cpu() less what was spent.
+  bool call(std::unique_lock<std::mutex>& lock, Gpu::Snapped snapped, Instant since, Instant cause, Span cpu_before) {
     call_began = steady_now();
     lock.unlock();
     const bool provided = keeper->claim(gpu.uuid());
+    const Span cpu = thread_cpu() - cpu_before;
     const auto begin = steady_now();
     const GpuStatus status = provided ? gpu.lock_clock(snapped.clock) : GpuStatus::Transient;
     const auto end = steady_now();
@@ -123,6 +127,8 @@ struct Actuator::Worker {
       stats.report_to_applied_ns.add((end - cause).ns());
       stats.report_to_applied_own_ns.add((begin - cause).ns());
       if (begin - cause > kOwnTarget) ++stats.own_over_target;
+      stats.report_to_applied_cpu_ns.add(cpu.ns());
+      if (cpu > kOwnTarget) ++stats.cpu_over_target;
       return true;
     }
     ++stats.failures[static_cast<std::size_t>(status)];
@@ -184,9 +190,12 @@ Actuator::Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keep
 
 Actuator::~Actuator() { release_all(Span::s(5)); }
 
+void Actuator::begins() { cause_cpu_ = thread_cpu(); }
+
 void Actuator::command(InstanceId instance, MegaHertz clock, Instant now) {
+  const Span cpu = cause_cpu_ == Span::max() ? Span() : thread_cpu() - cause_cpu_;
   for (const auto& worker : workers_) {
-    if (worker->stats.instance == instance) worker->accept(clock, now);
+    if (worker->stats.instance == instance) worker->accept(clock, now, cpu);
   }
 }
 

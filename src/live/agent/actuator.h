@@ -45,6 +45,10 @@ struct ActuatorStats {
   Histogram report_to_applied_ns;
   Histogram report_to_applied_own_ns;
   std::int64_t own_over_target = 0;  ///< of these, longer than kOwnTarget
+  /// Of the same way, the CPU time of our threads: what is left of report_to_applied_own_ns was spent waiting for a
+  /// core or a lock. Retries are not in it.
+  Histogram report_to_applied_cpu_ns;
+  std::int64_t cpu_over_target = 0;  ///< of these, longer than kOwnTarget
 };
 
 class Actuator final : public control::ClockPort {
@@ -56,6 +60,8 @@ class Actuator final : public control::ClockPort {
   Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper);
   ~Actuator() override;
 
+  /// What may cause commands has arrived: CPU time of the calling thread, which gives them, counts from here.
+  void begins();
   /// Returns at once. The newest command wins. Instances that are not ours are ignored. `now`: when what caused it
   /// arrived, by steady_now().
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
@@ -69,6 +75,7 @@ class Actuator final : public control::ClockPort {
  private:
   struct Worker;
   std::vector<std::shared_ptr<Worker>> workers_;
+  Span cause_cpu_ = Span::max();  ///< thread_cpu() when begins() was told; max: never
   bool released_ = false;
 };
 

@@ -202,10 +202,12 @@ void Agent::run(const std::atomic<bool>& stop) {
     const Instant wake = std::min({s.core->next_tick(), next_check, now + kLongestWait});
     s.subscriber->poll(std::max(Span(), wake - now), steady_now, [&](const StepReport& report, Instant at) {
       const std::lock_guard guard(s.mutex);
+      s.actuator->begins();
       s.core->report(report, at);
     });
     {
       const std::lock_guard guard(s.mutex);
+      s.actuator->begins();
       s.core->tick(steady_now());
       s.leases->tick(steady_now());
       s.learn();
@@ -266,6 +268,7 @@ std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& 
   }
   const std::lock_guard guard(s.mutex);
   const Instant now = steady_now();
+  s.actuator->begins();
   for (std::size_t i = 0; i < ids.size(); ++i) (void)s.leases->grant(ids[i], clocks[i].clock, lease, now);
   return std::nullopt;
 }

@@ -141,6 +141,10 @@ std::string AgentMetrics::text() const {
                [](const ActuatorStats& a) { return a.own_over_target; });
   t.metric("wattle_agent_report_to_applied_own_seconds", "summary");  // the driver's call left out
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_own_ns);
+  per_actuator("wattle_agent_report_to_applied_cpu_over_1ms_total", "counter",
+               [](const ActuatorStats& a) { return a.cpu_over_target; });
+  t.metric("wattle_agent_report_to_applied_cpu_seconds", "summary");  // CPU time of our threads on that way
+  for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_cpu_ns);
 
   const auto per_gpu = [&](const char* name, const char* type, auto&& value) {
     t.metric(name, type);
