@@ -172,7 +172,7 @@ void add_mock_engine(CLI::App& app, int& exit_code) {
       ->default_str("0.5");
   command
       ->add_option("--handoff-steps", flags->link.handoff_steps,
-                   "decode: passes of its loop from the KV's arrival to the request's first token and first step")
+                   "decode: mean passes of its loop from the KV's arrival to the request's first token and first step")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   command

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "engine/handoff.h"
 #include "live/clock.h"
 
 namespace wattle::apps {
@@ -335,7 +336,8 @@ void MockApi::kv_arrived(std::shared_ptr<Flight> flight, bool ok) {
   if (!ok || passes <= 0.0) return start(std::make_unique<Flight>(std::move(*flight)));
   const engine::Tag tag = flight->tag;
   fetching_[tag] = nullptr;  // its client may still go
-  loop_.after(Span::from_seconds(engine_->step_length().seconds() * passes), [this, tag, flight, alive = alive_] {
+  const double wait_s = engine_->step_length().seconds() * passes * engine::handoff_wait(handed_over_++);
+  loop_.after(Span::from_seconds(wait_s), [this, tag, flight, alive = alive_] {
     if (*alive && fetching_.erase(tag) > 0) start(std::make_unique<Flight>(std::move(*flight)));
   });
 }

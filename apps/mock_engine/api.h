@@ -71,6 +71,7 @@ class MockApi final : public RealTimeEngine::Listener {
   RealTimeEngine* engine_ = nullptr;
   std::uint16_t port_ = 0;
   RandomStream random_;
+  std::uint64_t handed_over_ = 0;
   EngineMetrics metrics_;
   std::unique_ptr<live::HttpClient> client_;
   std::unordered_map<engine::Tag, std::unique_ptr<Flight>> flights_;

@@ -120,8 +120,9 @@ std::vector<Option<engine::LinkOptions>> link_options() {
       option("latency_ms", &L::latency, "ms", {0, 60'000}, "Delay before a transfer's first byte"),
       option(
           "handoff_steps", &L::handoff_steps, "", {0, 100},
-          "Passes of the decode engine's loop from the KV's arrival to the client's first token and the first decode "
-          "step, each as long as the step then in progress (SGLang). 0: the prefill engine sends the first token"),
+          "Mean of the passes of the decode engine's loop from the KV's arrival to the client's first token and the "
+          "first decode step (exponential), each as long as the step then in progress (SGLang). 0: the prefill engine "
+          "sends the first token"),
   };
 }
 

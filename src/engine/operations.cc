@@ -129,6 +129,13 @@ Work Operations::decode_attention_per_kv_token() const {
   return Work{reading, 4.0 * llm_.heads / tp_ * llm_.head_dim, bytes, reading} * llm_.layers;
 }
 
+Work decode_attention(const Work& blocks, const Work& reading) {
+  Work work = blocks + reading;
+  work.seconds = std::sqrt(blocks.seconds * blocks.seconds + reading.seconds * reading.seconds);
+  work.busy = std::min(work.busy, work.seconds);
+  return work;
+}
+
 double Operations::decode_attention_tail(std::int64_t requests) const {
   const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
   const double blocks = std::max<double>(1.0, static_cast<double>(requests)) * kv_heads;

@@ -38,7 +38,7 @@ class Operations {
   [[nodiscard]] Work head(std::int64_t emitting) const;
   /// Choosing one request's token among the whole vocabulary; every GPU of a tensor-parallel group does it.
   [[nodiscard]] Work sampling() const;
-  /// Reading the KV cache for decoding, all layers: per_request() x requests + per_kv_token() x KV tokens.
+  /// Decode attention, all layers: decode_attention() of per_request() x requests and of per_kv_token() x KV tokens.
   [[nodiscard]] Work decode_attention_per_request() const;
   [[nodiscard]] Work decode_attention_per_kv_token() const;
   /// What the time per KV token (not the work) is multiplied by at this many requests: with few thread blocks the last
@@ -68,6 +68,10 @@ class Operations {
   std::int32_t tp_;
   double slowdown_;  ///< clock_max / clock
 };
+
+/// Decode attention of a batch: its thread blocks come and go while others read KV, so of `blocks` and `reading` the
+/// longer counts most. Their 2-norm: kernels of 32 heads take as long at 64 tokens of KV as at 8.
+[[nodiscard]] Work decode_attention(const Work& blocks, const Work& reading);
 
 /// Rows a matrix product really computes: CUDA graphs are captured for 1, 2, 4, 8, 16, 24 ... 128 rows, beyond that
 /// tiles have 128 rows and `quantisation` of the padding costs time.

@@ -139,9 +139,9 @@ struct StepModel::Impl {
     work += at.head.at(decodes + shape.prefill_requests);
     if (shape.decode_requests > 0) {
       work += at.attention_ramp;
-      work += at.per_request * requests;
+      work += decode_attention(at.per_request * requests,
+                               kv_reading(at, shape.decode_requests) * static_cast<double>(shape.decode_kv_tokens));
     }
-    work += kv_reading(at, shape.decode_requests) * static_cast<double>(shape.decode_kv_tokens);
     if (shape.prefill_tokens > 0) {
       work += at.attention_ramp;
       work += at.per_pair * static_cast<double>(shape.prefill_context_tokens);
@@ -213,10 +213,13 @@ struct StepModel::Impl {
       DecodeLine line;
       line.kv_from = bucket * bucket_tokens;
       line.kv_below = bucket + 1 < kBuckets ? line.kv_from + bucket_tokens : std::numeric_limits<std::int64_t>::max();
-      line.slope = to_fixed(blend(o, [&](const ClockTable& t) { return kv_reading(t, requests).seconds; }));
-      shape.decode_kv_tokens = 0;
-      line.base = to_fixed(blend(o, [&](const ClockTable& t) { return draft(t, shape).seconds(); }));
-      line.base = std::max(line.base, reached - line.slope * line.kv_from);
+      const auto seconds_at = [&](std::int64_t kv_tokens) {
+        shape.decode_kv_tokens = kv_tokens;
+        return blend(o, [&](const ClockTable& t) { return draft(t, shape).seconds(); });
+      };
+      const double first = seconds_at(line.kv_from);
+      line.slope = to_fixed((seconds_at(line.kv_from + bucket_tokens) - first) / static_cast<double>(bucket_tokens));
+      line.base = std::max(to_fixed(first), reached) - line.slope * line.kv_from;
       line.power = instance_power(o.watts);
       line.effective_clock = effective(o);
       reached = line.base + line.slope * (line.kv_from + bucket_tokens);

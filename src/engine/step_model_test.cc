@@ -134,15 +134,21 @@ RC_GTEST_PROP(StepModel, prompt_time_rises_with_tokens_and_falls_with_clock, ())
 
 TEST(StepModel, a_decode_step_costs_the_same_through_either_door) {
   const StepModel m = model();
-  const DecodeLine line = m.decode(32, 40'000, MegaHertz(1200));
-  const std::int64_t middle = (line.kv_from + line.kv_below) / 2;
-  StepShape shape;
-  shape.decode_requests = 32;
-  shape.decode_kv_tokens = middle;
-  const StepCost cost = m.mixed(shape, MegaHertz(1200));
-  EXPECT_NEAR(static_cast<double>(duration(line, middle)), static_cast<double>(cost.duration),
-              1e-6 * static_cast<double>(cost.duration));
-  EXPECT_NEAR(static_cast<double>(line.power.value()), static_cast<double>(cost.power.value()), 2.0);
+  for (const std::int32_t batch : {1, 16, 77, 256, 640}) {
+    for (const std::int64_t per_request : {1, 8, 64, 200, 500, 1500}) {
+      if (batch * per_request > m.kv_blocks() * EngineOptions{}.block_size) continue;
+      StepShape shape;
+      shape.decode_requests = batch;
+      shape.decode_kv_tokens = batch * per_request;
+      const StepCost cost = m.mixed(shape, MegaHertz(1200));
+      const DecodeLine line = m.decode(batch, shape.decode_kv_tokens, MegaHertz(1200));
+      EXPECT_NEAR(static_cast<double>(duration(line, shape.decode_kv_tokens)), static_cast<double>(cost.duration),
+                  0.005 * static_cast<double>(cost.duration))
+          << batch << " x " << per_request << ": a line is the secant of a range of KV";
+      EXPECT_NEAR(static_cast<double>(line.power.value()), static_cast<double>(cost.power.value()),
+                  0.02 * static_cast<double>(cost.power.value()));
+    }
+  }
 }
 
 TEST(StepModel, a_step_beyond_tdp_runs_at_a_lower_clock_and_takes_longer) {

@@ -167,7 +167,7 @@ Result<void> attention(const std::string& data, const Files& f, const GpuSpec& g
       if (decode) {
         Work reading = o.decode_attention_per_kv_token() * pairs;
         reading.seconds *= o.decode_attention_tail(static_cast<std::int64_t>(batch));
-        return o.attention_ramp() + o.decode_attention_per_request() * batch + reading;
+        return o.attention_ramp() + engine::decode_attention(o.decode_attention_per_request() * batch, reading);
       }
       return o.attention_ramp() + o.prefill_attention_per_pair() * pairs +
              o.prefill_attention_per_token() * (batch * length);

@@ -96,7 +96,7 @@ constexpr const char* kWhy =
 - Sampling. ML.ENERGY asks for temperature 0.8 and top-p 0.95; vLLM sorts the whole vocabulary for that, on every GPU of a
   group, so its time and power go with requests x vocabulary. The H100 sweep and the 4 x H100 node are taken as greedy,
   vLLM's benchmark script's default. Of the end-to-end samples TensorRT-LLM's are greedy, vLLM's and SGLang's are not: of
-  both choices what suits the fitted half. With sampling the node would be nearer (3 % off instead of 7).
+  both choices what suits the fitted half. With sampling the node would be nearer (4 % off instead of 7).
 - 8-bit checkpoints keep the LM head in 16 bits; Meta's of Llama-3.1-405B its attention, too.
 - ML.ENERGY's answers spread as its published histograms say (cv 0.5 to 1.0). Its prompt lengths are not published: 210
   tokens (1,500 for code completion), what its KV cache holds per request where it limits the batch less what a request has
@@ -115,18 +115,20 @@ constexpr const char* kWhy =
 - Kernel tables give no clock. Where they give power (H200, B200) our clock falls at TDP as the card's does; those without
   power (H100, A100) are taken at the top clock, because they are faster than TDP allows with the power that serving
   shows: their operands draw less.
-- Decode attention reads KV with one thread block per request and KV head; with few of them the last wave idles SMs. On
+- Decode attention reads KV with one thread block per request and KV head, the blocks' own time and the reading overlapping
+  (their 2-norm: a batch takes as long at 64 tokens as at 8); with few of them the last wave idles SMs. On
   A100 that costs up to two thirds of its time at small batches and nothing at 512; the split heuristic is not modelled.
 - Block-scaled 8-bit products below 0.5 ms are left out (the readings are launches), and kernel power below 0.05 ms (the
   meter reads low), attention's below 0.2 ms: there a decode kernel and the same with twice the context read 25 % apart in
   the median, 60 % in one of ten (H200; B200 20 and 50), products as long 1 %. Above, still 12 to 17 %.
 - VoltanaLLM: engines, lengths' limit and the window of energy as its published scripts set them, in the fit as in
-  `wattle reproduce`. SGLang's CPU time per request of a step (4 us) and the passes of the decode engine's loop before a
-  client's first token (5) were chosen by hand on the attainment of its LMSYS points; EcoFreq's margin (a quarter, as the
+  `wattle reproduce`. SGLang's CPU time per request of a step (5 us) and the mean passes of the decode engine's loop before
+  a client's first token (4, exponential) were chosen by hand on its attainment points; EcoFreq's margin (a quarter, as the
   published demo has it) and how much the fit weighs that decode holds 1410 MHz with all points in view, savings among
   them. So all of *whole-runs* counts as fitted; the models not shown there are the test.
-- A100: no clock sweep is published. Its voltage floor is put where VoltanaLLM finds the optimum of both phases; the two
-  optimum rows are therefore no test of the model. How time and power follow the clock is fitted on VoltanaLLM's runs and
+- A100: no clock sweep is published. Its voltage floor is kept where VoltanaLLM finds the optimum of both phases; the two
+  optimum rows are therefore no test of the model. A byte's energy is kept, too, at 10 pJ: the rows suit any from 0 to 40.
+  How time and power follow the clock is fitted on VoltanaLLM's runs and
   on the energy of throttLL'eM's batch of 32 at 1050 and 1410 MHz (section III, a DGX A100 of unstated memory: taken as the
   same chip). Without the latter the fit put all of the power into one term and saved far more at low clocks than throttLL'eM
   saw. The time of that batch (+5 %) is not fitted: with it decode took 8 % longer at 600 MHz than at 1410. Below 1005 MHz

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "carbon/ledger.h"
+#include "engine/handoff.h"
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
 #include "sim/agenda.h"
@@ -122,6 +123,7 @@ class Simulation final : public control::DispatchPort,
   Supervision supervision_;
   Flights flights_;
   std::vector<Instant> link_free_;
+  std::uint64_t handed_over_ = 0;
   control::Dispatcher dispatcher_;
   control::Autoscaler scaler_;
   std::vector<engine::Event> handled_;         ///< scratch
@@ -372,7 +374,8 @@ void Simulation::transfer_done(const Event& event) {
     Event then = event;
     then.event_class = EventClass::Handed;
     const Span step = engines_[index(event.instance)].step_length(event.at);
-    then.at = event.at + Span::from_seconds(step.seconds() * setup_.link.handoff_steps);
+    then.at = event.at +
+              Span::from_seconds(step.seconds() * setup_.link.handoff_steps * engine::handoff_wait(handed_over_++));
     agenda_.push(then);
   } else {
     handed(event);
