@@ -66,6 +66,11 @@ Catalog h100_catalog() {
   return catalog;
 }
 
+Result<engine::StepModel> llama_8b_on_h100(const Catalog& catalog) {
+  return engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
+                                 catalog.profiles.at("h100"), benchmark_engine());
+}
+
 TEST(Table, ragged_lines_are_refused_with_their_place) {
   const Folder folder;
   const auto table = Table::read(folder.write("x.csv", "a,b\n1,2\n3\n"));
@@ -116,8 +121,7 @@ TEST(LeastSquares, stays_inside_the_bounds_and_where_the_prior_is_when_data_are_
 
 TEST(BenchmarkRun, closed_loop_obeys_little_and_power_is_between_idle_and_tdp) {
   const Catalog catalog = h100_catalog();
-  const auto model = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
-                                             catalog.profiles.at("h100"), benchmark_engine());
+  const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
   Load load;
   load.concurrency = 32;
@@ -137,8 +141,7 @@ TEST(BenchmarkRun, closed_loop_obeys_little_and_power_is_between_idle_and_tdp) {
 
 TEST(BenchmarkRun, what_a_request_passes_before_its_first_step_shows_in_ttft) {
   const Catalog catalog = h100_catalog();
-  const auto model = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
-                                             catalog.profiles.at("h100"), benchmark_engine());
+  const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
   Load load;
   load.rate_per_s = 4.0;
@@ -156,8 +159,7 @@ TEST(BenchmarkRun, what_a_request_passes_before_its_first_step_shows_in_ttft) {
 
 TEST(BenchmarkRun, a_front_end_that_streams_slowly_limits_the_tokens_whatever_the_gpu_does) {
   const Catalog catalog = h100_catalog();
-  const auto model = engine::StepModel::make(*catalog.gpu("h100"), *catalog.llm("llama-3.1-8b"), 1,
-                                             catalog.profiles.at("h100"), benchmark_engine());
+  const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
   Load load;
   load.concurrency = 64;
@@ -176,8 +178,7 @@ TEST(BenchmarkRun, a_front_end_that_streams_slowly_limits_the_tokens_whatever_th
 
 TEST(BenchmarkRun, one_slot_less_than_requests_makes_each_wait_its_share_of_an_answer) {
   const Catalog catalog = h100_catalog();
-  const auto model = engine::StepModel::make(*catalog.gpu("h100"), *catalog.llm("llama-3.1-8b"), 1,
-                                             catalog.profiles.at("h100"), benchmark_engine());
+  const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
   Load load;
   load.concurrency = 8;
@@ -231,8 +232,7 @@ TEST(BenchmarkRun, a_faster_clock_is_never_slower_and_more_load_never_draws_less
 
 TEST(BenchmarkRun, a_request_larger_than_the_cache_is_infeasible_not_endless) {
   Catalog catalog = h100_catalog();
-  const auto model = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
-                                             catalog.profiles.at("h100"), benchmark_engine());
+  const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
   Load load;
   load.concurrency = 1;
@@ -244,8 +244,7 @@ TEST(BenchmarkRun, a_request_larger_than_the_cache_is_infeasible_not_endless) {
 TEST(BenchmarkRun, an_engine_that_takes_kv_as_requests_grow_holds_more_of_them_and_finishes_those_it_put_back) {
   Catalog catalog = h100_catalog();
   catalog.gpus.at("h100").memory_bytes = 24e9;  // leaves some 27,000 tokens of KV
-  const auto model = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
-                                             catalog.profiles.at("h100"), benchmark_engine());
+  const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
   Load load;
   load.concurrency = 60;
@@ -261,8 +260,7 @@ TEST(BenchmarkRun, an_engine_that_takes_kv_as_requests_grow_holds_more_of_them_a
   EXPECT_GT(grown.output_tokens_per_s, 1.15 * reserved.output_tokens_per_s) << "more of the sixty decode at once";
   EXPECT_GT(grown.itl_p50_s, reserved.itl_p50_s) << "in larger batches";
   catalog.gpus.at("h100").memory_bytes = 80e9;
-  const auto roomy = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
-                                             catalog.profiles.at("h100"), benchmark_engine());
+  const auto roomy = llama_8b_on_h100(catalog);
   ASSERT_TRUE(roomy);
   EXPECT_GT(run(*roomy, load).output_tokens_per_s, grown.output_tokens_per_s) << "what was put back is computed twice";
 }

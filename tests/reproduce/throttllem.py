@@ -1,35 +1,13 @@
 """`wattle reproduce throttllem` without the data set (the scenarios' synthetic stand-in): JSON form, identities, marks."""
-import argparse
-import json
-import os
 import pathlib
-import subprocess
 import tempfile
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--wattle", required=True)
-parser.add_argument("--root", required=True)
-arguments = parser.parse_args()
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit("reproduce throttllem: " + str(what))
+from sections import check, run
 
 
 def reproduce(section, *flags):
-    environment = dict(os.environ, WATTLE_HOME=arguments.root)
-    environment.pop("WATTLE_DATA", None)
-    done = subprocess.run([arguments.wattle, "reproduce", "throttllem", "--json", "--section", section, *flags],
-                          env=environment, capture_output=True, text=True)
-    check(done.returncode == 0, done.stderr)
-    result = json.loads(done.stdout)
-    check(result["system"] == "throttllem", result["system"])
-    for row in result["rows"]:
-        if "published" in row:
-            check(abs(row["difference"] - (row["ours"] - row["published"])) < 1e-9, row)
-    check(len({row["id"] for row in result["rows"]}) == len(result["rows"]), "ids are unique")
-    return {row["id"]: row["ours"] for row in result["rows"]}, {mark["name"]: mark for mark in result["marks"]}
+    rows, marks = run("throttllem", section, *flags)
+    return {identity: row["ours"] for identity, row in rows.items()}, marks
 
 
 rows, marks = reproduce("retail")

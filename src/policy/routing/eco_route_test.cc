@@ -206,19 +206,24 @@ TEST(EcoRoute, APredictorThatTalksNonsenseMeansTheMaximum) {
   EXPECT_EQ(fleet.route_once(), (Routed{0, kTurn})) << "both at the maximum";
 }
 
+/// What two instances hold, ascending, once so many requests have come and none has left.
+std::vector<std::int32_t> held_after(int requests, Fleet& fleet, EcoRoute& policy) {
+  for (int i = 0; i < requests; ++i) {
+    const auto to = static_cast<std::size_t>(fleet.route(policy).to);
+    fleet.put(to, fleet.views[to].assigned_requests + 1);
+  }
+  std::vector<std::int32_t> held{fleet.views[0].assigned_requests, fleet.views[1].assigned_requests};
+  std::ranges::sort(held);
+  return held;
+}
+
 /// The papers' example: 520 requests, two instances, a border at 256. Round-robin gives 260/260 and raises both;
 /// EcoRoute keeps one within the border. Requests stay, so that the end state is the sum of the decisions.
 TEST(EcoRoute, KeepsOneInstanceLowWhereRoundRobinRaisesBoth) {
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, {0, 0});
   EcoRoute policy(fleet.options);
-  for (int i = 0; i < 520; ++i) {
-    const auto to = static_cast<std::size_t>(fleet.route(policy).to);
-    fleet.put(to, fleet.views[to].assigned_requests + 1);
-  }
-  std::vector<std::int32_t> held{fleet.views[0].assigned_requests, fleet.views[1].assigned_requests};
-  std::ranges::sort(held);
-  EXPECT_EQ(held, (std::vector<std::int32_t>{256, 264}));
+  EXPECT_EQ(held_after(520, fleet, policy), (std::vector<std::int32_t>{256, 264}));
   StepShape symmetric;
   symmetric.decode_requests = 260;
   const auto& rule = fleet.options.instances[0].rule;
@@ -394,13 +399,7 @@ TEST_F(Tiles, BeyondTheLastEndTheFewestRequestsWin) {
 TEST_F(Tiles, KeepsOneInstanceLow) {
   Fleet two = fleet({0, 0});
   EcoRoute policy(two.options);
-  for (int i = 0; i < 620; ++i) {
-    const auto to = static_cast<std::size_t>(two.route(policy).to);
-    two.put(to, two.views[to].assigned_requests + 1);
-  }
-  std::vector<std::int32_t> held{two.views[0].assigned_requests, two.views[1].assigned_requests};
-  std::ranges::sort(held);
-  EXPECT_EQ(held, (std::vector<std::int32_t>{300, 320}));
+  EXPECT_EQ(held_after(620, two, policy), (std::vector<std::int32_t>{300, 320}));
 }
 
 TEST_F(Tiles, AnInstanceWithoutARuleIsNoSurprise) {
