@@ -311,11 +311,23 @@ bool admits_by_forecast(const config::Recipe& recipe) {
 
 /// What a clock that shares a desk with admission chooses from. Errors: another role than colocated; clocks that do not
 /// ascend or that the GPU cannot lock.
+Result<void> check_margin(const config::Recipe& recipe) {
+  const double margin = recipe.admission.margin;
+  if (margin >= 0.0 && margin < 1.0) return {};
+  return bad_input(place(recipe, "admission.margin"), "a share of the SLO: at least 0, below 1");
+}
+
 Result<std::vector<MegaHertz>> desk_clocks(const config::Recipe& recipe, Role role, const GpuSpec& gpu) {
   const auto& name = recipe.admission.policy;
   if (role != Role::Colocated) {
     return bad_input(place(recipe, "admission.policy"),
                      name + " looks at instances that prefill and decode; the scenario has others");
+  }
+  const MegaHertz lowest = recipe.decode_frequency.lowest_clock;
+  if (lowest != MegaHertz{0} && (lowest < gpu.clock_min || lowest > gpu.clock_max)) {
+    return bad_input(place(recipe, "frequency.decode.lowest_clock_mhz"),
+                     fmt::format("{} can lock {} to {} MHz; 0 is its lowest", gpu.name, gpu.clock_min.value(),
+                                 gpu.clock_max.value()));
   }
   auto clocks = clocks_on(recipe.decode_frequency, gpu);
   if (std::ranges::adjacent_find(clocks, std::greater_equal{}) != clocks.end() || clocks.front() < gpu.clock_min ||
@@ -356,9 +368,7 @@ Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::R
                      "throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); state one of them");
   }
   const auto& o = recipe.admission;
-  if (!(o.margin >= 0.0 && o.margin < 1.0)) {
-    return bad_input(place(recipe, "admission.margin"), "a share of the SLO: at least 0, below 1");
-  }
+  if (const auto ok = check_margin(recipe); !ok) return std::unexpected(ok.error());
   policy::ThrottllemOptions made;
   made.slo = slo;
   made.margin = o.margin;
@@ -393,14 +403,17 @@ Result<std::shared_ptr<policy::RetailFleet>> make_retail(const config::Recipe& r
   if (recipe.admission.policy != "retail" || recipe.admission.mode == Mode::Off) return nullptr;
   if (!slo.e2e)
     return bad_input(place(recipe, "admission.policy"), "retail bounds slo.e2e_ms of each request; state it");
-  return std::make_shared<policy::RetailFleet>(policy::RetailOptions{*slo.e2e, recipe.admission.length_inflation});
+  if (const auto ok = check_margin(recipe); !ok) return std::unexpected(ok.error());
+  const auto& o = recipe.admission;
+  return std::make_shared<policy::RetailFleet>(policy::RetailOptions{*slo.e2e, o.margin, o.length_inflation});
 }
 
 std::vector<MegaHertz> clocks_on(const config::FrequencyOptions& options, const GpuSpec& gpu) {
   if (!options.clocks.empty()) return options.clocks;
   std::vector<MegaHertz> clocks;
   // From the top, so that the highest is among them whatever the step.
-  for (std::int32_t mhz = gpu.clock_max.value(); mhz >= gpu.clock_min.value(); mhz -= gpu.clock_step.value()) {
+  const auto lowest = std::min(gpu.clock_max, std::max(gpu.clock_min, options.lowest_clock)).value();
+  for (std::int32_t mhz = gpu.clock_max.value(); mhz >= lowest; mhz -= gpu.clock_step.value()) {
     clocks.emplace_back(mhz);
   }
   std::ranges::reverse(clocks);

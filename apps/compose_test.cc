@@ -252,6 +252,25 @@ TEST(Compose, ThrottllemSharesOneProjection) {
   EXPECT_TRUE(make_dispatch_policies(recipe, {}, *fleet));
 }
 
+TEST(Compose, NoClockBelowTheLowestAllowed) {
+  auto recipe = throttllem_recipe();
+  recipe.decode_frequency.lowest_clock = MegaHertz{1005};
+  EXPECT_EQ(clocks_on(recipe.decode_frequency, GpuSpec{}).front(), MegaHertz{1005});
+  EXPECT_EQ(clocks_on(recipe.decode_frequency, GpuSpec{}).size(), 28U) << "1005 to 1410 MHz by 15";
+  Slo slo;
+  slo.e2e = Span::s(30);
+  const auto fleet = make_throttllem(recipe, slo, 16);
+  ASSERT_TRUE(fleet && *fleet);
+  ASSERT_TRUE(take_desk(*fleet, recipe, InstanceId{0}, Role::Colocated, GpuSpec{}, nullptr));
+  EXPECT_EQ((*fleet)->desk(InstanceId{0})->clocks.front(), MegaHertz{1005});
+  for (const std::int32_t beyond : {100, 1500}) {
+    recipe.decode_frequency.lowest_clock = MegaHertz{beyond};
+    const auto refused = take_desk(*fleet, recipe, InstanceId{0}, Role::Colocated, GpuSpec{}, nullptr);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().where, "t.toml: frequency.decode.lowest_clock_mhz");
+  }
+}
+
 TEST(Compose, ThrottllemSaysWhatItLacks) {
   const auto recipe = throttllem_recipe();
   Slo slo;

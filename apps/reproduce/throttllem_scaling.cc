@@ -20,18 +20,40 @@ constexpr const char* kMethod =
     "are switched at their own maximum loads (section saturation).";
 
 struct Variant {
+  const char* name;
   const char* recipe;
+  std::vector<std::string> set;
   std::optional<double> saving;  ///< published, %
   std::optional<double> tokens_per_joule;
 };
-constexpr auto kVariants = std::to_array<Variant>({
-    {"triton", std::nullopt, 0.69},
-    {"triton-autoscale", 20.8, 0.87},
-    {"throttllem", 30.6, 0.99},
-    {"throttllem-autoscale", 43.8, 1.23},
-    {"throttllem-autoscale-15", std::nullopt, std::nullopt},
-    {"throttllem-autoscale-30", 41.7, 1.19},
-});
+/// The paper's six, then ours.
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all{
+      {"triton", "triton", {}, {}, 0.69},
+      {"triton-autoscale", "triton-autoscale", {}, 20.8, 0.87},
+      {"throttllem", "throttllem", {}, 30.6, 0.99},
+      {"throttllem-autoscale", "throttllem-autoscale", {}, 43.8, 1.23},
+      {"throttllem-autoscale-15", "throttllem-autoscale-15", {}, {}, {}},
+      {"throttllem-autoscale-30", "throttllem-autoscale-30", {}, 41.7, 1.19},
+      {"throttllem_without_margin", "throttllem", {"admission.margin=0"}, {}, {}},
+      {"throttllem-autoscale_without_margin", "throttllem-autoscale", {"admission.margin=0"}, {}, {}},
+      {"throttllem_paced", "throttllem", {"admission.margin=0", "admission.count_pace=true"}, {}, {}},
+      {"throttllem-autoscale_paced",
+       "throttllem-autoscale",
+       {"admission.margin=0", "admission.count_pace=true"},
+       {},
+       {}},
+      {"throttllem-sweet", "throttllem-sweet", {}, {}, {}},
+      {"throttllem-sweet-autoscale", "throttllem-sweet-autoscale", {}, {}, {}},
+      {"throttllem-sweet-autoscale-30",
+       "throttllem-sweet-autoscale",
+       {"length.error_p95=0.30", "admission.length_inflation=0.30"},
+       {},
+       {}},
+  };
+  return all;
+}
+constexpr std::size_t kOfThePaper = 6;
 
 Result<config::LoadedScenario> scaled_scenario(const std::vector<std::string>& set = {}) {
   const auto overrides = config::parse_overrides(set);
@@ -50,21 +72,23 @@ Result<Section> autoscaling() {
       std::string(kMethod) +
       " As in the paper: triton and throttling alone run on four GPUs at the same requests; clocks from 210 MHz in "
       "steps of 15, chosen when a request is admitted and when the last lost one has left; an idle engine keeps "
-      "its clock, and its draw counts; held requests do not move the clock. Ours: forecasts are stretched by the "
-      "pace seen (count_pace; rows as_published without: more requests are late), the clock's forecast counts the "
+      "its clock, and its draw counts; held requests do not move the clock. Ours: 15 % of the objectives in reserve "
+      "(see section throttling; rows without_margin), the clock's forecast counts the "
       "prompts that wait, and step times are believed by lines, not by M (within 0.1 points of the saving). Not "
       "modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "
-      "throttllem-autoscale against triton-autoscale over the whole run (the paper: "
-      "geometric mean over engines).";
+      "against triton-autoscale over the whole run (the paper: geometric mean over engines). Beside it, ours: no clock "
+      "below the energy-optimal one (recipes throttllem-sweet*), and forecasts stretched by the pace seen instead of "
+      "the margin (rows paced).";
   const auto scenario = scaled_scenario();
   if (!scenario) return std::unexpected(scenario.error());
   std::map<std::string_view, journal::RunSummary> runs;
   int missed = 0;
-  for (const auto& variant : kVariants) {
-    const auto got = run(*scenario, variant.recipe);
+  for (std::size_t i = 0; i < variants().size(); ++i) {
+    const Variant& variant = variants()[i];
+    const auto got = run(*scenario, variant.recipe, variant.set);
     if (!got) return std::unexpected(got.error());
-    runs.emplace(variant.recipe, *got);
-    const auto base = fmt::format("fig10/{}/", variant.recipe);
+    runs.emplace(variant.name, *got);
+    const auto base = fmt::format("fig10/{}/", variant.name);
     const auto row = [&](const char* name, const char* unit, std::optional<double> published, double ours) {
       section.rows.push_back({base + name, unit, published, ours});
     };
@@ -74,31 +98,28 @@ Result<Section> autoscaling() {
     row("tbt_mean", "ms", std::nullopt, got->tbt.mean_ms);
     row("mean_gpus", "GPUs", std::nullopt, got->mean_gpus);
     const auto& slo = scenario->scenario.slo;
-    if (got->e2e.p99_ms > slo.e2e->millis() || got->requests.finished < got->requests.arrived) ++missed;
+    const bool late = got->e2e.p99_ms > slo.e2e->millis() || got->requests.finished < got->requests.arrived;
+    if (late && i < kOfThePaper) ++missed;
     const double saved = percent_saved(got->energy.total.value(), runs.at("triton").energy.total.value());
-    if (std::string_view(variant.recipe) != "triton") row("saving", "%", variant.saving, saved);
+    if (i > 0) row("saving", "%", variant.saving, saved);
     if (variant.saving) {
-      section.marks.push_back({fmt::format("saving_{}", variant.recipe), fmt::format("{}±5 %", *variant.saving), saved,
+      section.marks.push_back({fmt::format("saving_{}", variant.name), fmt::format("{}±5 %", *variant.saving), saved,
                                std::abs(saved - *variant.saving) <= 5.0});
     }
   }
-  // As the paper describes it: its forecast knows nothing of the prompts of those who come later.
-  for (const char* recipe : {"throttllem", "throttllem-autoscale"}) {
-    const auto got = run(*scenario, recipe, {"admission.count_pace=false"});
-    if (!got) return std::unexpected(got.error());
-    const auto base = fmt::format("fig10/{}_as_published/", recipe);
-    const double saved = percent_saved(got->energy.total.value(), runs.at("triton").energy.total.value());
-    section.rows.push_back({base + "saving", "%", std::nullopt, saved});
-    section.rows.push_back({base + "e2e_p99", "s", std::nullopt, got->e2e.p99_ms / 1e3});
-  }
   section.marks.push_back(
       {"objectives_missed_with_autoscaling", "0 of 6 runs", static_cast<double>(missed), missed == 0});
-  const auto& ours = runs.at("throttllem-autoscale");
   const auto& theirs = runs.at("triton-autoscale");
-  section.rows.push_back({"fig12/batch_increase", "%", 24.5, 100.0 * (mean_batch(ours) / mean_batch(theirs) - 1.0)});
-  section.rows.push_back(
-      {"fig12/iterations_saved", "%", 24.3,
-       percent_saved(static_cast<double>(ours.sim.iterations), static_cast<double>(theirs.sim.iterations))});
+  for (const char* name : {"throttllem-autoscale", "throttllem-sweet-autoscale"}) {
+    const auto& ours = runs.at(name);
+    const bool paper = std::string_view(name) == "throttllem-autoscale";
+    section.rows.push_back({fmt::format("fig12/{}/batch_increase", name), "%",
+                            paper ? std::optional(24.5) : std::nullopt,
+                            100.0 * (mean_batch(ours) / mean_batch(theirs) - 1.0)});
+    section.rows.push_back(
+        {fmt::format("fig12/{}/iterations_saved", name), "%", paper ? std::optional(24.3) : std::nullopt,
+         percent_saved(static_cast<double>(ours.sim.iterations), static_cast<double>(theirs.sim.iterations))});
+  }
   return section;
 }
 

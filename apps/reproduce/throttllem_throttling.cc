@@ -11,11 +11,26 @@ namespace wattle::apps::reproduce::throttllem {
 
 namespace {
 
-struct Level {
-  int error_percent;
+/// A column of the table: the paper's three, then ours.
+struct Variant {
+  const char* name;
   const char* recipe;
+  std::vector<std::string> set;
+  std::optional<double> efficiency;  ///< published, % more tokens per joule
 };
-constexpr auto kLevels = std::to_array<Level>({{0, "throttllem"}, {15, "throttllem-15"}, {30, "throttllem-30"}});
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all{
+      {"error0", "throttllem", {}, 36.3},
+      {"error15", "throttllem-15", {}, {}},
+      {"error30", "throttllem-30", {}, 30.0},
+      {"error0_without_margin", "throttllem", {"admission.margin=0"}, {}},
+      {"error0_paced", "throttllem", {"admission.margin=0", "admission.count_pace=true"}, {}},
+      {"error0_sweet", "throttllem-sweet", {}, {}},
+      {"error30_sweet", "throttllem-sweet", {"length.error_p95=0.30", "admission.length_inflation=0.30"}, {}},
+  };
+  return all;
+}
+constexpr std::size_t kOfThePaper = 3;
 
 void add_run(Section& section, const std::string& base, const journal::RunSummary& run, const Slo& slo) {
   const auto row = [&](const char* name, const char* unit, double ours) {
@@ -52,15 +67,17 @@ Result<Section> throttling() {
       " The paper gives averages over engines in its text: tokens per joule +36.3 % at error 0 and +30.0 % at "
       "30 %, best +44.3 % (llama2-13b-tp2), which are 26.6, 23.1 and 30.7 % of energy; its \"overall\" saving "
       "of 24.7 % (best 30.7 %) lies between, so it is the mean over the error levels, too. The objective is met "
-      "by all but llama2-13b-tp1.";
-  constexpr double kShare = 1.0 / static_cast<double>(kEngines.size());
-  std::array<double, kLevels.size()> saved{};
-  std::array<double, kLevels.size()> efficiency{};
+      "by all but llama2-13b-tp1. A forecast that knows nothing of the prompts of those who come later (the paper's) "
+      "misses objectives here (rows error0_without_margin), so the recipes keep a share of them in reserve: the "
+      "smallest, in steps of 5 %, that holds where the paper holds. Ours, beside it: no clock below the energy-optimal "
+      "one (sweet: recipe throttllem-sweet), and forecasts stretched by the pace seen instead of the margin (paced).";
+  struct Sums {
+    double saved = 0.0;
+    double efficiency = 0.0;
+    int missed = 0;  ///< llama2-13b-tp1 left out: the paper's misses are no target
+  };
+  std::vector<Sums> sums(variants().size());
   double best = 0.0;
-  double saved_overall = 0.0;
-  double saved_as_published = 0.0;
-  int missed = 0;
-  int missed_as_published = 0;
   for (const Engine& engine : kEngines) {
     const auto scenario = right_scaled(engine);
     if (!scenario) return std::unexpected(scenario.error());
@@ -69,48 +86,40 @@ Result<Section> throttling() {
     if (!triton) return std::unexpected(triton.error());
     const auto base = fmt::format("fig8/{}/", engine.name);
     add_run(section, base + "triton/", *triton, slo);
-    // As the paper describes it: its forecast knows nothing of the prompts of those who come later.
-    const auto plain = run(*scenario, "throttllem", {"admission.count_pace=false"});
-    if (!plain) return std::unexpected(plain.error());
-    add_run(section, base + "error0_as_published/", *plain, slo);
-    const double plainly = percent_saved(plain->energy.total.value(), triton->energy.total.value());
-    section.rows.push_back({base + "error0_as_published/saving", "%", std::nullopt, plainly});
-    saved_as_published += plainly * kShare;
-    if (engine.name != "llama2-13b-tp1" && !meets(*plain, slo)) ++missed_as_published;
-    for (std::size_t i = 0; i < kLevels.size(); ++i) {
-      const auto ours = run(*scenario, kLevels[i].recipe);
+    for (std::size_t i = 0; i < variants().size(); ++i) {
+      const Variant& variant = variants()[i];
+      const auto ours = run(*scenario, variant.recipe, variant.set);
       if (!ours) return std::unexpected(ours.error());
-      const auto level = fmt::format("{}error{}/", base, kLevels[i].error_percent);
+      const auto level = fmt::format("{}{}/", base, variant.name);
       add_run(section, level, *ours, slo);
       const double energy = percent_saved(ours->energy.total.value(), triton->energy.total.value());
       const double gain = 100.0 * (ours->tokens_per_joule / triton->tokens_per_joule - 1.0);
-      const bool tp2 = engine.name == "llama2-13b-tp2" && kLevels[i].error_percent == 0;
+      const bool published = engine.name == "llama2-13b-tp2" && i == 0;
       section.rows.push_back({level + "saving", "%", std::nullopt, energy});
-      section.rows.push_back({level + "tokens_per_joule_gain", "%", tp2 ? std::optional(44.3) : std::nullopt, gain});
-      saved[i] += energy * kShare;
-      efficiency[i] += gain * kShare;
-      best = std::max(best, energy);
-      // The paper's misses on llama2-13b-tp1 are no target.
-      if (engine.name != "llama2-13b-tp1" && !meets(*ours, slo)) ++missed;
+      section.rows.push_back(
+          {level + "tokens_per_joule_gain", "%", published ? std::optional(44.3) : std::nullopt, gain});
+      sums[i].saved += energy / static_cast<double>(kEngines.size());
+      sums[i].efficiency += gain / static_cast<double>(kEngines.size());
+      if (engine.name != "llama2-13b-tp1" && !meets(*ours, slo)) ++sums[i].missed;
+      if (i < kOfThePaper) best = std::max(best, energy);
     }
   }
-  for (std::size_t i = 0; i < kLevels.size(); ++i) {
-    const auto level = fmt::format("fig8/mean/error{}/", kLevels[i].error_percent);
-    section.rows.push_back({level + "saving", "%", std::nullopt, saved[i]});
-    saved_overall += saved[i] / static_cast<double>(kLevels.size());
-    section.rows.push_back({level + "tokens_per_joule_gain", "%",
-                            i == 0   ? std::optional(36.3)
-                            : i == 2 ? std::optional(30.0)
-                                     : std::nullopt,
-                            efficiency[i]});
+  double saved = 0.0;
+  int missed = 0;
+  for (std::size_t i = 0; i < variants().size(); ++i) {
+    const auto level = fmt::format("fig8/mean/{}/", variants()[i].name);
+    section.rows.push_back({level + "saving", "%", std::nullopt, sums[i].saved});
+    section.rows.push_back({level + "tokens_per_joule_gain", "%", variants()[i].efficiency, sums[i].efficiency});
+    section.rows.push_back({level + "objectives_missed", "of 4 engines",
+                            i < kOfThePaper ? std::optional(0.0) : std::nullopt, static_cast<double>(sums[i].missed)});
+    if (i >= kOfThePaper) continue;
+    saved += sums[i].saved / static_cast<double>(kOfThePaper);
+    missed += sums[i].missed;
   }
-  section.rows.push_back({"fig8/mean/saving", "%", 24.7, saved_overall});
+  section.rows.push_back({"fig8/mean/saving", "%", 24.7, saved});
   section.rows.push_back({"fig8/best/saving", "%", 30.7, best});
-  section.rows.push_back({"fig8/mean/error0_as_published/saving", "%", std::nullopt, saved_as_published});
-  section.rows.push_back(
-      {"fig8/error0_as_published/objectives_missed", "of 4 engines", 0.0, static_cast<double>(missed_as_published)});
   section.marks = {
-      {"saving_mean_without_autoscaling", "24.7±5 %", saved_overall, std::abs(saved_overall - 24.7) <= 5.0},
+      {"saving_mean_without_autoscaling", "24.7±5 %", saved, std::abs(saved - 24.7) <= 5.0},
       {"objectives_missed_where_the_paper_meets", "0 of 12 runs", static_cast<double>(missed), missed == 0},
   };
   return section;
@@ -173,7 +182,8 @@ Result<Section> retail() {
       "are "
       "inflated, too; it describes that as throttLL'eM's own (Section IV-F), so here they are not. Both were "
       "run before that was chosen: the rows retail_inflated/ have the other one. Nor does it say what the regression "
-      "is trained on; ours sees loads that low clocks do not carry.";
+      "is trained on; ours sees loads that low clocks do not carry. Both keep the same share of the objective in "
+      "reserve.";
   const auto scenario = right_scaled(kTp4);
   if (!scenario) return std::unexpected(scenario.error());
   const auto& slo = scenario->scenario.slo;

@@ -18,6 +18,7 @@ struct FrequencyOptions {
   MegaHertz idle_clock{0};        ///< clock of an instance without work; 0 = the GPU's minimum
   bool park_idle = false;         ///< static and eco-freq: lock idle_clock while idle
   std::vector<MegaHertz> clocks;  ///< eco-freq's options, ascending
+  MegaHertz lowest_clock{0};      ///< throttllem, retail, without clocks: the lowest step chosen; 0 = the GPU's minimum
   double margin = 0.0;            ///< eco-freq: share of the SLO kept in reserve; reports use the stated SLO
   Span dwell = Span::ms(200);     ///< eco-freq: shortest time between a raise and the next decrease
   Span overrun{Span::ms(5)};      ///< eco-freq: a step this much over its prediction raises the clock; 0 = never

@@ -30,6 +30,9 @@ std::vector<Option<FrequencyOptions>> frequency_options() {
       option("clocks_mhz", &F::clocks, "MHz", {1, 10'000},
              "eco-freq: the clocks to choose from, ascending; throttllem, retail: likewise, every step of the GPU when "
              "empty"),
+      option("lowest_clock_mhz", &F::lowest_clock, "MHz", kClock,
+             "throttllem, retail, with clocks_mhz empty: steps of the GPU below this are left out (ours: below its "
+             "energy-optimal clock the same batch takes longer and more energy); 0: none (paper)"),
       option("margin", &F::margin, "", {0, 0.95},
              "eco-freq, throttllem: share of the SLO kept in reserve; reports use the stated SLO"),
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "eco-freq: shortest time from a raise to the next decrease"),
@@ -86,7 +89,7 @@ std::vector<Option<AdmissionOptions>> admission_options() {
              "bounded: beyond, requests are held"),
       option("max_held", &A::max_held, "requests", {0, 1'000'000'000}, "bounded: beyond, requests are rejected"),
       option("margin", &A::margin, "", {0, 0.95},
-             "throttllem: share of slo.tbt_ms and slo.e2e_ms kept in reserve; reports use the stated SLO"),
+             "throttllem, retail: share of slo.tbt_ms and slo.e2e_ms kept in reserve; reports use the stated SLO"),
       option("length_inflation", &A::length_inflation, "", {0, 100},
              "throttllem, retail: predicted lengths are taken this share longer"),
       option("grace_iterations", &A::grace_iterations, "iterations", {0, 1'000'000},

@@ -7,6 +7,10 @@
 
 namespace wattle::policy {
 
+RetailFleet::RetailFleet(RetailOptions options) : options_(options) {
+  WATTLE_CHECK(options_.margin >= 0.0 && options_.margin < 1.0, "ReTail's margin is a share below 1");
+}
+
 void RetailFleet::add(InstanceId id, const RetailModel& model, std::vector<MegaHertz> clocks) {
   WATTLE_CHECK(id.value() >= 0, "an instance id");
   WATTLE_CHECK(!clocks.empty() && std::ranges::is_sorted(clocks), "ReTail's clocks ascend");
@@ -65,7 +69,7 @@ ClockDecision RetailClock::choose(const InstanceView& view, const Beliefs&, Inst
   const auto fails = [&](MegaHertz clock) {
     const double common = desk_.model.seconds(clock, shape.decode_requests + shape.prefill_requests,
                                               static_cast<double>(view.step.kv_tokens), 0.0, 0.0);
-    return !(common + neediest <= fleet_->options().e2e.seconds());
+    return !(common + neediest <= fleet_->budget_seconds());
   };
   const auto lowest = std::ranges::find_if_not(desk_.clocks, fails);
   const bool none = lowest == desk_.clocks.end();

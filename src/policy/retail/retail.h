@@ -41,17 +41,20 @@ struct RetailDesk {
 
 struct RetailOptions {
   Span e2e;                ///< objective of every request
+  double margin = 0.0;     ///< share of it kept in reserve, in [0, 1)
   double inflation = 0.0;  ///< predicted lengths are taken (1 + this) times as long
 };
 
 class RetailFleet {
  public:
-  explicit RetailFleet(RetailOptions options) : options_(options) {}
+  explicit RetailFleet(RetailOptions options);
   /// Errors are programming errors: clocks must ascend and not be empty.
   void add(InstanceId id, const RetailModel& model, std::vector<MegaHertz> clocks);
   [[nodiscard]] RetailDesk* desk(InstanceId id);
   [[nodiscard]] std::vector<std::unique_ptr<RetailDesk>>& desks() { return desks_; }
   [[nodiscard]] const RetailOptions& options() const { return options_; }
+  /// What a request may take, after the margin.
+  [[nodiscard]] double budget_seconds() const { return options_.e2e.seconds() * (1.0 - options_.margin); }
 
  private:
   RetailOptions options_;

@@ -17,7 +17,7 @@ std::vector<MegaHertz> steps() {
 }
 
 struct Retail : testing::Test {
-  Retail() : fleet(std::make_shared<RetailFleet>(RetailOptions{Span::s(30), 0.0})) {
+  Retail() : fleet(std::make_shared<RetailFleet>(RetailOptions{.e2e = Span::s(30)})) {
     fleet->add(InstanceId{0}, model(), steps());
     view.id = InstanceId{0};
     view.telemetry = Telemetry::Fresh;
@@ -64,6 +64,15 @@ TEST_F(Retail, TheNeediestRequestInTheQueueDecides) {
 TEST_F(Retail, WithoutPredictionTheCapIsAssumed) {
   start(1, 0, Span(), 150);
   EXPECT_EQ(choose(), MegaHertz{720});
+}
+
+TEST_F(Retail, TheMarginShortensWhatEveryRequestMayTake) {
+  fleet = std::make_shared<RetailFleet>(RetailOptions{.e2e = Span::s(30), .margin = 0.2});
+  fleet->add(InstanceId{0}, model(), steps());
+  clock = std::make_unique<RetailClock>(fleet, InstanceId{0});
+  admission = std::make_unique<RetailAdmission>(fleet);
+  start(1, 50);
+  EXPECT_EQ(choose(), MegaHertz{315}) << "24 s: 22.1 - 0.01 f + 5 <= 24 from 310 MHz on, where 30 s allow 210";
 }
 
 TEST_F(Retail, ANonsensicalModelMeansTheHighestClock) {
