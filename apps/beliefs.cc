@@ -278,7 +278,7 @@ Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine
       scatter(profile, o.sample_noise);
       const auto fit = fit_samples(profile, false);
       if (!fit) return std::unexpected(fit.error());
-      training.lines = std::shared_ptr<const LatencyModel>(*fit, &(*fit)->model);
+      training.lines = std::shared_ptr<const predict::LinearLatency>(*fit, &(*fit)->model);
     }
     const auto trained = train(samples, training);
     if (!trained) return std::unexpected(trained.error());

@@ -97,7 +97,7 @@ void decide(benchmark::State& state, const LatencyModel& model) {
   }
 }
 
-std::shared_ptr<const LatencyModel> lines() {
+std::shared_ptr<const predict::LinearLatency> lines() {
   static const auto fit = std::make_shared<const predict::LinearFit>(predict::fit_linear(samples()).value());
   return {fit, &fit->model};
 }

@@ -342,7 +342,7 @@ Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models) {
 }
 
 Result<std::shared_ptr<const LatencyModel>> load_latency(const GbdtModels& models,
-                                                         const std::shared_ptr<const LatencyModel>& lines) {
+                                                         const std::shared_ptr<const predict::LinearLatency>& lines) {
   if (lines == nullptr) {
     auto loaded = load_gbdt(models);
     if (!loaded) return std::unexpected(loaded.error());

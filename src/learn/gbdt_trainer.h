@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "predict/gbdt/gbdt_latency.h"
+#include "predict/linear_latency.h"
 #include "predict/online/online_latency.h"
 #include "predict/step_sample.h"
 
@@ -20,7 +21,7 @@ namespace wattle::learn {
 struct GbdtTraining {
   bool prefill_trees = true;
   /// Trees learn what this leaves over; null: the times themselves. Goes with prefill_trees.
-  std::shared_ptr<const LatencyModel> lines = nullptr;
+  std::shared_ptr<const predict::LinearLatency> lines = nullptr;
   int prefill_rounds = 100'000;
   int prefill_patience = 1'000;
   int decode_rounds = 1'000;
@@ -84,6 +85,6 @@ struct RateTraining {
 [[nodiscard]] Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models);
 /// The same, or where there are lines, both models on top of them.
 [[nodiscard]] Result<std::shared_ptr<const LatencyModel>> load_latency(
-    const GbdtModels& models, const std::shared_ptr<const LatencyModel>& lines);
+    const GbdtModels& models, const std::shared_ptr<const predict::LinearLatency>& lines);
 
 }  // namespace wattle::learn

@@ -300,5 +300,42 @@ TEST(GbdtResidual, TreesCorrectTheLinesAndTheSumStaysMonotone) {
   EXPECT_LT(error, 0.5 * error_lines);
 }
 
+TEST(GbdtResidual, TreesBendTheLinesWhereTheTruthCurves) {
+  // Convex in the KV tokens, so that a line is too long in its middle and trees must take time away there.
+  const auto truth = [](const StepShape& s) {
+    return 10.0 + std::hypot(4.0, 6e-5 * static_cast<double>(s.decode_kv_tokens));
+  };
+  RandomStream random(4, "curve");
+  std::vector<predict::StepSample> profile;
+  const auto draw = [&] {
+    StepShape shape;
+    shape.decode_requests = 1 + static_cast<std::int32_t>(random.below(100));
+    shape.decode_kv_tokens = static_cast<std::int64_t>(random.below(200'000));
+    return shape;
+  };
+  for (int i = 0; i < 2'000; ++i) {
+    const StepShape shape = draw();
+    profile.push_back({MegaHertz{kClocks[0]}, shape, Span::from_seconds(truth(shape) * 1e-3)});
+    StepShape prompt;
+    prompt.prefill_tokens = 64 + i;
+    profile.push_back({MegaHertz{kClocks[0]}, prompt, Span::us(5'000 + 30 * prompt.prefill_tokens)});
+  }
+  predict::LinearFitOptions one_tile;
+  one_tile.find_tiles = false;
+  const auto lines =
+      std::make_shared<const predict::LinearLatency>(predict::fit_linear(profile, one_tile).value().model);
+  GbdtTraining training;
+  training.lines = lines;
+  const auto model = load_latency(train_gbdt(profile, training).value(), lines).value();
+  double error_lines = 0.0;
+  double error = 0.0;
+  for (int i = 0; i < 1'000; ++i) {
+    const StepShape shape = draw();
+    error += std::abs(model->step_time(shape, MegaHertz{kClocks[0]}).millis() - truth(shape));
+    error_lines += std::abs(lines->step_time(shape, MegaHertz{kClocks[0]}).millis() - truth(shape));
+  }
+  EXPECT_LT(error, 0.15 * error_lines);
+}
+
 }  // namespace
 }  // namespace wattle::learn

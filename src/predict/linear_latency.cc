@@ -13,9 +13,8 @@ namespace wattle::predict {
 
 namespace {
 
-constexpr int kFractionBits = 20;
-/// About 73 minutes: longer than any step a policy believes, short enough that sums of two stay inside 64 bits.
-constexpr std::int64_t kLongest = std::int64_t{1} << 62;
+constexpr int kFractionBits = LinearLatency::kFractionBits;
+constexpr std::int64_t kLongest = LinearLatency::kLongest;
 
 std::int64_t clamp(Int128 v) {
   return v > kLongest ? kLongest : v < -kLongest ? -kLongest : static_cast<std::int64_t>(v);

@@ -69,16 +69,23 @@ class LinearLatency final : public LatencyModel {
                     std::span<Span> out) const override;
   [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override;
 
+  /// duration(N_kv) = (base + slope x N_kv) / 2^kFractionBits ns, rounded down, both >= 0: this shape's time at this
+  /// clock for any KV tokens. For models that add to it before it is rounded.
+  struct Line {
+    std::int64_t base = 0;
+    std::int64_t slope = 0;
+  };
+  static constexpr int kFractionBits = 20;
+  /// No sum of fixed-point times is longer: about 73 minutes, beyond any step a policy believes, short enough that two
+  /// of them stay inside 64 bits.
+  static constexpr std::int64_t kLongest = std::int64_t{1} << 62;
+  [[nodiscard]] Line line(const StepShape& shape, MegaHertz clock) const;
+
   /// Is this outside what was measured (clock, batch, KV tokens or prompt tokens)?
   [[nodiscard]] bool extrapolates(const StepShape& shape, MegaHertz clock) const;
   [[nodiscard]] const LinearCoefficients& coefficients() const { return coefficients_; }
 
  private:
-  /// duration(kv) = base + slope x kv, fixed point.
-  struct Line {
-    std::int64_t base = 0;
-    std::int64_t slope = 0;
-  };
   struct FixedPlane {
     std::int64_t per_request = 0;
     std::int64_t per_kv_token = 0;
@@ -94,7 +101,6 @@ class LinearLatency final : public LatencyModel {
   [[nodiscard]] std::size_t tile_of(std::int32_t requests) const;
   [[nodiscard]] std::int64_t prompt_time(std::int64_t tokens, std::int64_t pairs, std::size_t clock_index) const;
   [[nodiscard]] Line line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const;
-  [[nodiscard]] Line line(const StepShape& shape, MegaHertz clock) const;
 
   LinearCoefficients coefficients_;
   std::vector<std::int32_t> mhz_;

@@ -111,49 +111,105 @@ TEST(GbdtLatency, IsMadeMonotoneInKvTokens) {
   EXPECT_EQ(model->step_time(decoding(1, 5000), MegaHertz{1410}), Span::ms(24)) << "the trees say 23";
 }
 
-/// 20 ms, and 10 us more for each KV token.
-class Rising final : public LatencyModel {
- public:
-  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz) const override {
-    return Span::ms(20) + Span::us(10 * shape.decode_kv_tokens);
+/// 20 ms, and so much more for each KV token; at 1005 MHz, and a tenth of it more at 1410. From 201 requests on, a tile
+/// of its own with twice the slope.
+std::shared_ptr<const LinearLatency> rising(double us_per_kv_token) {
+  LinearCoefficients c;
+  c.tile_ends = {200};
+  for (const auto& [mhz, factor] : {std::pair(1005, 1.0), std::pair(1410, 1.1)}) {
+    const double ns = 1e3 * us_per_kv_token * factor;
+    c.clocks.push_back({MegaHertz{mhz}, {}, {{0.0, ns, 20e6 * factor}, {0.0, 2.0 * ns, 20e6 * factor}}});
   }
-  [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz, Span budget) const override {
-    return std::max(shape.decode_kv_tokens, (budget - Span::ms(20)).ns() / 10'000);
-  }
-};
+  return std::make_shared<const LinearLatency>(LinearLatency::make(std::move(c)).value());
+}
+
+ResidualLatency on_lines(double us_per_kv_token, const std::string& trees) {
+  const auto read = GbdtTrees::from_json(trees).value();
+  return ResidualLatency::make(rising(us_per_kv_token), read, read).value();
+}
+
+/// kTrees with 3 ms below 1,000 KV tokens and 1 ms from there on.
+const std::string kFalling = edited(kTrees, "257,1000,10,1,3", "257,1000,10,3,1");
 
 TEST(ResidualLatency, AddsTheTreesToTheLines) {
+  const auto model = on_lines(10, kTrees);
   const auto trees = GbdtTrees::from_json(kTrees).value();
-  const auto model = ResidualLatency::make(std::make_shared<const Rising>(), trees, trees).value();
   const auto table = GbdtLatency::make(trees, trees).value();
-  for (const std::int64_t kv : {0, 999, 1'000, 5'000}) {
-    const auto shape = decoding(256, kv);
-    EXPECT_EQ(model.step_time(shape, MegaHertz{1005}),
-              Span::ms(20) + Span::us(10 * kv) + table.step_time(shape, MegaHertz{1005}));
+  for (const std::int32_t requests : {1, 200, 201, 256, 257}) {
+    for (const std::int64_t kv : {0, 999, 1'000, 5'000}) {
+      const auto shape = decoding(requests, kv);
+      for (const MegaHertz clock : {MegaHertz{1005}, MegaHertz{1410}}) {
+        EXPECT_EQ(model.step_time(shape, clock), rising(10)->step_time(shape, clock) + table.step_time(shape, clock));
+      }
+    }
+  }
+}
+
+TEST(ResidualLatency, TreesTakeTimeAwayWhereTheLinesRise) {
+  // Before and behind the border, what the trees say; 2 ms less there, which these lines are 200 tokens long in rising.
+  const auto model = on_lines(10, kFalling);
+  const auto ms = [&](std::int64_t kv) { return model.step_time(decoding(1, kv), MegaHertz{1005}).millis(); };
+  EXPECT_DOUBLE_EQ(ms(0), 20 + 20 + 3 + 5);
+  EXPECT_DOUBLE_EQ(ms(800 - 1), 28 + 20 + 7.99);
+  EXPECT_DOUBLE_EQ(ms(1'200), 26 + 20 + 12);
+  EXPECT_DOUBLE_EQ(ms(5'000), 26 + 20 + 50);
+  // Between, the middle of 57.99 and what comes after, from 56 on; and of 57.99, the most before, and what is there.
+  EXPECT_NEAR(ms(900), (48 + 9 + 56) / 2.0, 0.01);
+  EXPECT_NEAR(ms(1'100), (46 + 11 + 57.99) / 2.0, 0.01);
+}
+
+TEST(ResidualLatency, IsNeverShorterForMoreKvTokens) {
+  for (const double us : {0.0, 0.5, 10.0}) {
+    const auto model = on_lines(us, kFalling);
+    for (const std::int32_t requests : {1, 256}) {
+      Span before;
+      for (std::int64_t kv = 0; kv < 12'000; ++kv) {
+        const Span time = model.step_time(decoding(requests, kv), MegaHertz{1005});
+        ASSERT_GE(time, before) << us << " us, " << requests << " requests, " << kv << " tokens";
+        before = time;
+      }
+    }
+  }
+  EXPECT_EQ(on_lines(0, kFalling).step_time(decoding(1, 0), MegaHertz{1005}), Span::ms(20 + 20 + 2 + 5))
+      << "lines that do not rise leave the middle of 3 and 1";
+}
+
+TEST(ResidualLatency, LinesStandAloneAtClocksTheyWereNotFittedAt) {
+  const auto model = on_lines(10, kTrees);
+  for (const std::int32_t mhz : {900, 1200, 1500}) {
+    const auto shape = decoding(256, 3'000);
+    EXPECT_EQ(model.step_time(shape, MegaHertz{mhz}), rising(10)->step_time(shape, MegaHertz{mhz}));
+    EXPECT_EQ(model.kv_tokens_within(shape, MegaHertz{mhz}, Span::s(1)),
+              rising(10)->kv_tokens_within(shape, MegaHertz{mhz}, Span::s(1)));
   }
 }
 
 TEST(ResidualLatency, HoldsAsFarAsItSays) {
-  const auto trees = GbdtTrees::from_json(kTrees).value();
-  const auto model = ResidualLatency::make(std::make_shared<const Rising>(), trees, trees).value();
-  for (const std::int32_t requests : {1, 256, 257}) {
-    for (const std::int64_t own : {0, 998, 1'000, 1'500}) {
-      for (int budget_ms = 40; budget_ms < 90; ++budget_ms) {
-        auto shape = decoding(requests, own);
-        const Span budget = Span::ms(budget_ms);
-        const std::int64_t most = model.kv_tokens_within(shape, MegaHertz{1005}, budget);
-        ASSERT_GE(most, own);
-        if (model.step_time(shape, MegaHertz{1005}) > budget) {
-          EXPECT_EQ(most, own);
-          continue;
+  for (const auto& [us, trees] : {std::pair(10.0, kTrees), std::pair(10.0, kFalling), std::pair(0.7, kFalling)}) {
+    const auto model = on_lines(us, trees);
+    for (const std::int32_t requests : {1, 256, 257}) {
+      for (const std::int64_t own : {0, 850, 998, 1'000, 1'500}) {
+        for (int budget_us = 40'000; budget_us < 90'000; budget_us += 70) {
+          auto shape = decoding(requests, own);
+          const Span budget = Span::us(budget_us);
+          const std::int64_t most = model.kv_tokens_within(shape, MegaHertz{1005}, budget);
+          ASSERT_GE(most, own);
+          if (model.step_time(shape, MegaHertz{1005}) > budget) {
+            ASSERT_EQ(most, own);
+            continue;
+          }
+          shape.decode_kv_tokens = most;
+          ASSERT_LE(model.step_time(shape, MegaHertz{1005}), budget) << requests << " " << own << " " << budget_us;
+          shape.decode_kv_tokens = most + 1;
+          ASSERT_GT(model.step_time(shape, MegaHertz{1005}), budget) << requests << " " << own << " " << budget_us;
         }
-        shape.decode_kv_tokens = most;
-        EXPECT_LE(model.step_time(shape, MegaHertz{1005}), budget) << requests << " " << own << " " << budget_ms;
-        shape.decode_kv_tokens = most + 1;
-        EXPECT_GT(model.step_time(shape, MegaHertz{1005}), budget) << requests << " " << own << " " << budget_ms;
       }
     }
   }
+  const auto flat = on_lines(0, kTrees);
+  EXPECT_EQ(flat.kv_tokens_within(decoding(1, 0), MegaHertz{1005}, Span::ms(46)), 999);
+  EXPECT_EQ(flat.kv_tokens_within(decoding(1, 0), MegaHertz{1005}, Span::ms(48)),
+            std::numeric_limits<std::int64_t>::max());
 }
 
 struct Bad {

@@ -1,9 +1,24 @@
 #include "predict/gbdt/residual_latency.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
+
+#include "base/wide.h"
 
 namespace wattle::predict {
+
+namespace {
+constexpr int kFractionBits = LinearLatency::kFractionBits;
+}  // namespace
+
+Result<ResidualLatency> ResidualLatency::make(std::shared_ptr<const LinearLatency> lines, const GbdtTrees& prefill,
+                                              const GbdtTrees& decode) {
+  auto prompts = TreeTable::make(prefill, false);
+  if (!prompts) return std::unexpected(prompts.error());
+  auto decodes = KvSteps::make(*lines, decode);
+  if (!decodes) return std::unexpected(decodes.error());
+  return ResidualLatency(std::move(lines), std::move(*prompts), std::move(*decodes));
+}
 
 Span ResidualLatency::prefill_rest(const StepShape& shape, MegaHertz clock) const {
   if (shape.prefill_tokens <= 0) return {};
@@ -12,39 +27,24 @@ Span ResidualLatency::prefill_rest(const StepShape& shape, MegaHertz clock) cons
 }
 
 Span ResidualLatency::step_time(const StepShape& shape, MegaHertz clock) const {
-  Span time = lines_->step_time(shape, clock) + prefill_rest(shape, clock);
-  if (shape.decode_requests > 0) {
-    time = time + Span(decode_.at(static_cast<float>(clock.value()), static_cast<float>(shape.decode_requests),
-                                  static_cast<float>(shape.decode_kv_tokens)));
-  }
-  return std::max(Span(), time);
-}
-
-std::int64_t ResidualLatency::first_of(std::size_t cell) const {
-  if (cell == 0) return 0;
-  const float border = decode_.thresholds()[cell - 1];
-  auto first = static_cast<std::int64_t>(std::ceil(double{border}));
-  while (static_cast<float>(first - 1) >= border) --first;  // beyond 2^24 several counts are one float
-  return first;
+  const Span rest = prefill_rest(shape, clock);
+  if (shape.decode_requests <= 0) return std::max(Span(), lines_->step_time(shape, clock) + rest);
+  const Int128 time =
+      decode_.time(lines_->line(shape, clock), decode_.row(clock, shape.decode_requests), shape.decode_kv_tokens);
+  const auto believed =
+      static_cast<std::int64_t>(std::clamp<Int128>(time, -LinearLatency::kLongest, LinearLatency::kLongest));
+  return std::max(Span(), Span(believed >> kFractionBits) + rest);
 }
 
 std::int64_t ResidualLatency::kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const {
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
   const std::int64_t own = shape.decode_kv_tokens;
   if (step_time(shape, clock) > budget) return own;
-  const Span left = budget - prefill_rest(shape, clock);
-  if (shape.decode_requests <= 0) return lines_->kv_tokens_within(shape, clock, left);
-  const auto& borders = decode_.thresholds();
-  const std::int64_t* row = decode_.row(static_cast<float>(clock.value()), static_cast<float>(shape.decode_requests));
-  StepShape grown = shape;
-  auto cell = static_cast<std::size_t>(std::ranges::upper_bound(borders, static_cast<float>(own)) - borders.begin());
-  for (std::size_t beyond = borders.size() + 1; cell + 1 < beyond;) {  // the last cell whose first tokens are within
-    const std::size_t middle = cell + (beyond - cell) / 2;
-    grown.decode_kv_tokens = first_of(middle);
-    (lines_->step_time(grown, clock) + Span(row[middle]) <= left ? cell : beyond) = middle;
-  }
-  grown.decode_kv_tokens = std::max(own, first_of(cell));
-  const std::int64_t most = lines_->kv_tokens_within(grown, clock, left - Span(row[cell]));
-  return cell < borders.size() ? std::min(most, first_of(cell + 1) - 1) : most;
+  if (shape.decode_requests <= 0) return kAny;
+  // time < (budget - rest + 1) << bits: the shift in step_time exactly undone.
+  const Int128 limit = ((Int128{budget.ns()} - prefill_rest(shape, clock).ns() + 1) << kFractionBits) - 1;
+  if (limit >= LinearLatency::kLongest) return kAny;
+  return std::max(own, decode_.within(lines_->line(shape, clock), decode_.row(clock, shape.decode_requests), limit));
 }
 
 }  // namespace wattle::predict

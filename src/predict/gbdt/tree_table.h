@@ -37,6 +37,7 @@ class TreeTable {
   [[nodiscard]] std::int64_t at(float clock, float second, float third) const;
   /// Of the third feature: cell i of a row holds [thresholds[i-1], thresholds[i]).
   [[nodiscard]] const std::vector<float>& thresholds() const { return third_; }
+  [[nodiscard]] const std::vector<float>& second_thresholds() const { return second_; }
   [[nodiscard]] std::size_t cells() const { return table_.size(); }
 
  private:
