@@ -117,12 +117,45 @@ struct Plan {
   int rounds = 0;
   int patience = 0;
   bool trees = false;
+  bool fewest = false;  ///< not the best round, but the first that is as good (first_as_good)
 };
 
 struct Trained {
   std::string json;
   predict::FitQuality quality;
 };
+
+/// What each row is off by, weighted, by the model as it now is.
+std::vector<float> errors_of(void* booster, void* matrix, const Rows& rows) {
+  bst_ulong length = 0;
+  const float* predicted = nullptr;
+  check(XGBoosterPredict(booster, matrix, 0, 0, 0, &length, &predicted));
+  std::vector<float> errors(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    errors[i] = std::abs(predicted[i] - rows.y[i]) * (rows.weight.empty() ? 1.0F : rows.weight[i]);
+  }
+  return errors;
+}
+
+/// The first round that the best one does not beat by more than one standard error of their difference, row by row
+/// (Breiman et al., Classification and Regression Trees, 1984: the 1 SE rule). `errors`: of each round, as errors_of.
+int first_as_good(const std::vector<std::vector<float>>& errors, int best) {
+  const auto& least = errors[static_cast<std::size_t>(best)];
+  const auto n = static_cast<double>(least.size());
+  for (int round = 0; round < best; ++round) {
+    const auto& these = errors[static_cast<std::size_t>(round)];
+    double sum = 0.0;
+    double squares = 0.0;
+    for (std::size_t i = 0; i < least.size(); ++i) {
+      const double more = double{these[i]} - double{least[i]};
+      sum += more;
+      squares += more * more;
+    }
+    const double mean = sum / n;
+    if (mean <= std::sqrt(std::max(0.0, squares / n - mean * mean) / n)) return round;
+  }
+  return best;
+}
 
 /// `before`: the model to continue; empty: from nothing.
 Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed, const std::string& before) {
@@ -152,19 +185,24 @@ Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed, const std:
   double best = std::numeric_limits<double>::infinity();
   int best_round = first;
   std::string best_linear;
+  std::vector<double> scores;              // by round
+  std::vector<std::vector<float>> errors;  // likewise, for `fewest`
   DMatrixHandle watched[] = {held_matrix.get()};
   const char* names[] = {"held"};
   for (int round = first; round < first + plan.rounds && round - best_round <= plan.patience; ++round) {
     check(XGBoosterUpdateOneIter(handle, round, fit_matrix.get()));
     const char* text = nullptr;
     check(XGBoosterEvalOneIter(handle, round, watched, names, 1, &text));
-    if (const double score = score_of(text); score < best) {
-      best = score;
+    scores.push_back(score_of(text));
+    if (plan.fewest) errors.push_back(errors_of(handle, held_matrix.get(), held));
+    if (scores.back() < best) {
+      best = scores.back();
       best_round = round;
       if (!plan.trees) best_linear = saved(handle);  // a linear booster cannot be cut back to a round
     }
   }
   Trained trained;
+  if (plan.fewest && !errors.empty()) best_round = first + first_as_good(errors, best_round - first);
   if (plan.trees) {
     BoosterHandle cut = nullptr;
     check(XGBoosterSlice(handle, 0, best_round + 1, 1, &cut));
@@ -174,7 +212,7 @@ Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed, const std:
     trained.json = std::move(best_linear);
   }
   trained.quality.samples = static_cast<std::int64_t>(held.size());
-  trained.quality.mae_ms = best;
+  trained.quality.mae_ms = scores[static_cast<std::size_t>(best_round - first)];
   return trained;
 }
 
@@ -195,7 +233,8 @@ Plan tree_plan(const GbdtTraining& training, const char* stream) {
            {"seed", std::to_string(training.seed)}},
           training.decode_rounds,
           training.decode_patience,
-          true};
+          true,
+          training.lines != nullptr};
 }
 
 Plan line_plan(const GbdtTraining& training) {

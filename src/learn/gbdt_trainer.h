@@ -20,7 +20,8 @@ namespace wattle::learn {
 /// and colsample 0.8, histograms, absolute error, early stop after 200.
 struct GbdtTraining {
   bool prefill_trees = true;
-  /// Trees learn what this leaves over; null: the times themselves. Goes with prefill_trees.
+  /// Trees learn what this leaves over; null: the times themselves. Goes with prefill_trees. Then the fewest rounds are
+  /// kept that the best do not beat by more than chance: lines already say nearly all, and what is left may be noise.
   std::shared_ptr<const predict::LinearLatency> lines = nullptr;
   int prefill_rounds = 100'000;
   int prefill_patience = 1'000;

@@ -337,5 +337,32 @@ TEST(GbdtResidual, TreesBendTheLinesWhereTheTruthCurves) {
   EXPECT_LT(error, 0.15 * error_lines);
 }
 
+TEST(GbdtResidual, NoiseIsNotLearnt) {
+  // The lines are the truth; what is left over is 3 % noise.
+  predict::LinearCoefficients c;
+  c.clocks.push_back({MegaHertz{kClocks[0]}, {30e3, 5e6}, {{50e3, 40.0, 8e6}}});
+  const auto lines = std::make_shared<const predict::LinearLatency>(predict::LinearLatency::make(c).value());
+  RandomStream random(6, "noise");
+  std::vector<predict::StepSample> profile;
+  for (int i = 0; i < 1'500; ++i) {
+    StepShape decode;
+    decode.decode_requests = 1 + static_cast<std::int32_t>(random.below(200));
+    decode.decode_kv_tokens = decode.decode_requests + static_cast<std::int64_t>(random.below(200'000));
+    StepShape prompt;
+    prompt.prefill_tokens = 64 + static_cast<std::int64_t>(random.below(8'000));
+    for (const StepShape& shape : {decode, prompt}) {
+      const Span truth = lines->step_time(shape, MegaHertz{kClocks[0]});
+      profile.push_back(
+          {MegaHertz{kClocks[0]}, shape, Span::from_seconds(truth.seconds() * (1.0 + 0.03 * random.normal()))});
+    }
+  }
+  GbdtTraining training;
+  training.lines = lines;
+  const auto models = train_gbdt(profile, training).value();
+  const auto trees = [](const std::string& json) { return predict::GbdtTrees::from_json(json).value().size(); };
+  EXPECT_LE(trees(models.decode_json), 2U);
+  EXPECT_LE(trees(models.prefill_json), 2U);
+}
+
 }  // namespace
 }  // namespace wattle::learn
