@@ -32,6 +32,10 @@ void add_engine_flags(CLI::App& command, engine::EngineOptions& o) {
       "The framework's CPU time per step; default: what the GPU's profile was fitted with");
   gap("--request-gap-ms", o.request_gap, "Time per request of a step for logits and sampling; default: the profile's");
   command
+      .add_option("--decode-attention-efficiency", o.decode_attention_efficiency,
+                  "Share of the memory bandwidth at which decode attention reads KV; default: the profile's")
+      ->check(CLI::Range(0.1, 1.0));
+  command
       .add_option("--graph-sizes", o.graph_sizes,
                   "Batches for which CUDA graphs were captured, ascending; none: 1, 2, 4 and eights to 128")
       ->delimiter(',')
@@ -54,6 +58,9 @@ std::vector<std::string> engine_arguments(const engine::EngineOptions& o) {
   };
   gap("--step-gap-ms", o.step_gap);
   gap("--request-gap-ms", o.request_gap);
+  if (o.decode_attention_efficiency) {
+    all.insert(all.end(), {"--decode-attention-efficiency", fmt::format("{}", *o.decode_attention_efficiency)});
+  }
   if (!o.graph_sizes.empty())
     all.insert(all.end(), {"--graph-sizes", fmt::format("{}", fmt::join(o.graph_sizes, ","))});
   return all;

@@ -72,7 +72,7 @@ Result<Section> autoscaling() {
       std::string(kMethod) +
       " As in the paper: triton and throttling alone run on four GPUs at the same requests; clocks from 210 MHz in "
       "steps of 15, chosen when a request is admitted and when the last lost one has left; an idle engine keeps "
-      "its clock, and its draw counts; held requests do not move the clock. Ours: 15 % of the objectives in reserve "
+      "its clock, and its draw counts; held requests do not move the clock. Ours: a share of the objectives in reserve "
       "(see section throttling; rows without_margin), the clock's forecast counts the "
       "prompts that wait, and step times are believed by lines, not by M (within 0.1 points of the saving). Not "
       "modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "

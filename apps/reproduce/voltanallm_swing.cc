@@ -31,8 +31,8 @@ struct Half {
   double rate_per_s;
   int prompt_mean, prompt_std, output_mean, output_std;
 };
-constexpr Half kPrefillHeavy{30.0, 690, 925, 80, 88};
-constexpr Half kDecodeHeavy{82.0, 90, 121, 228, 250};
+constexpr Half kPrefillHeavy{27.0, 600, 806, 115, 126};
+constexpr Half kDecodeHeavy{88.3, 69, 93, 217, 237};
 constexpr double kPeriodOfRun = 300.0 / kRunSeconds;  ///< x the length of the other sections' runs
 
 /// Energy as in section main: of each instance until its last request is done, to a sample's period.

@@ -135,13 +135,13 @@ struct Codec<Span> {
   }
 };
 
-template <>
-struct Codec<std::optional<Span>> {
-  static constexpr OptionType kType = OptionType::Number;
-  static constexpr double scale(std::string_view unit) { return nanoseconds_of(unit); }
-  static std::optional<Span> read(const Value& v, double scale) { return Codec<Span>::read(v, scale); }
-  static Value write(const std::optional<Span>& v, double scale) {
-    return v ? Codec<Span>::write(*v, scale) : Value(std::monostate{});
+template <typename T>
+struct Codec<std::optional<T>> {
+  static constexpr OptionType kType = Codec<T>::kType;
+  static constexpr double scale(std::string_view unit) { return Codec<T>::scale(unit); }
+  static std::optional<T> read(const Value& v, double scale) { return Codec<T>::read(v, scale); }
+  static Value write(const std::optional<T>& v, double scale) {
+    return v ? Codec<T>::write(*v, scale) : Value(std::monostate{});
   }
 };
 

@@ -97,6 +97,10 @@ std::vector<Option<engine::EngineOptions>> engine_options() {
       option("request_gap_ms", &E::request_gap, "ms", {0, 1},
              "Time per request of a step for logits and sampling, the GPU busy; none: the profile's"),
       option(
+          "decode_attention_efficiency", &E::decode_attention_efficiency, "", {0.1, 1},
+          "Share of the memory bandwidth at which this engine's decode attention reads KV; none: that of the kernels "
+          "the GPU's profile was fitted on"),
+      option(
           "graph_sizes", &E::graph_sizes, "requests", {1, 65'536},
           "Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them "
           "whole. Empty: vLLM's 1, 2, 4 and eights to 128"),

@@ -245,6 +245,9 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   if (llm.dtype == Dtype::Fp8 && gpu.fp8_flops_per_s <= 0.0) {
     return bad_input(where, "the GPU has no fp8 units; use a bf16 model");
   }
+  if (const auto& share = options.decode_attention_efficiency; share && !(*share > 0.0 && *share <= 1.0)) {
+    return bad_input(where, "decode_attention_efficiency is a share: above 0, at most 1");
+  }
   if (gpu.clock_step.value() < 1 || gpu.clock_min.value() < 1 || gpu.clock_max < gpu.clock_min) {
     return bad_input(where, "the GPU's clock range is empty");
   }
@@ -270,6 +273,11 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   if (options.request_gap) {  // sampling included
     impl->profile.request_gap_s = options.request_gap->seconds();
     impl->profile.sampling_ns_per_logit = 0.0;
+  }
+  if (options.decode_attention_efficiency) {
+    const double faster = *options.decode_attention_efficiency / impl->profile.decode_attention_efficiency;
+    impl->profile.decode_attention_efficiency *= faster;
+    impl->profile.decode_attention_clock_share *= faster;  // over a byte's time from memory
   }
   impl->graph_sizes = options.graph_sizes;
   impl->blocks = blocks;

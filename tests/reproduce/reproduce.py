@@ -53,7 +53,11 @@ for row in result["rows"]:
     check(abs(row["difference"] - (row["ours"] - row["published"])) < 1e-9, row)
     check(abs(row["relative"] * row["published"] - row["difference"]) < 1e-6, row)
 marks = {mark["name"]: mark for mark in result["marks"]}
-check(set(marks) == {"energy_median_error", "saving_worst_difference", "attainment_worst_difference", "best_saving"}, marks)
+check(set(marks) == {"energy_median_error", "saving_worst_difference", "attainment_worst_difference",
+                     "attainment_worst_beyond_reading", "best_saving"}, marks)
+above = [row["difference"] for identity, row in rows.items() if "attainment" in identity and row["published"] > 90]
+check(len(above) == 3 and marks["attainment_worst_difference"]["value"] == max(map(abs, above)), (above, marks))
+check(marks["attainment_worst_beyond_reading"]["value"] == max(d - 2 if d > 0 else -d for d in above), (above, marks))
 check(marks["best_saving"]["value"] == saving["ours"], marks)
 check(reproduce(HEADER + ROWS, "voltanallm", "--json").stdout == done.stdout, "twice the same")
 
