@@ -376,7 +376,6 @@ Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::R
   made.grace = o.grace_iterations;
   made.block_size = block_size;
   made.count_prefill = o.count_prefill;
-  made.count_pace = o.count_pace;
   if (o.overrun == "residual") made.residual = std::move(length);
   return std::make_shared<policy::ThrottllemFleet>(made);
 }

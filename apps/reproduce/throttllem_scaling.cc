@@ -37,12 +37,6 @@ const std::vector<Variant>& variants() {
       {"throttllem-autoscale-30", "throttllem-autoscale-30", {}, 41.7, 1.19},
       {"throttllem_without_margin", "throttllem", {"admission.margin=0"}, {}, {}},
       {"throttllem-autoscale_without_margin", "throttllem-autoscale", {"admission.margin=0"}, {}, {}},
-      {"throttllem_paced", "throttllem", {"admission.margin=0", "admission.count_pace=true"}, {}, {}},
-      {"throttllem-autoscale_paced",
-       "throttllem-autoscale",
-       {"admission.margin=0", "admission.count_pace=true"},
-       {},
-       {}},
       {"throttllem-sweet", "throttllem-sweet", {}, {}, {}},
       {"throttllem-sweet-autoscale", "throttllem-sweet-autoscale", {}, {}, {}},
       {"throttllem-sweet-autoscale-30",
@@ -77,8 +71,7 @@ Result<Section> autoscaling() {
       "prompts that wait, and step times are believed by lines, not by M (within 0.1 points of the saving). Not "
       "modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "
       "against triton-autoscale over the whole run (the paper: geometric mean over engines). Beside it, ours: no clock "
-      "below the energy-optimal one (recipes throttllem-sweet*), and forecasts stretched by the pace seen instead of "
-      "the margin (rows paced).";
+      "below the energy-optimal one (recipes throttllem-sweet*).";
   const auto scenario = scaled_scenario();
   if (!scenario) return std::unexpected(scenario.error());
   std::map<std::string_view, journal::RunSummary> runs;

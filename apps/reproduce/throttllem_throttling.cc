@@ -26,7 +26,6 @@ const std::vector<Variant>& variants() {
       {"error0_without_margin", "throttllem", {"admission.margin=0"}, {}},
       {"error0_on_leave", "throttllem", {"frequency.on_leave=true"}, {}},
       {"error30_on_leave", "throttllem-30", {"frequency.on_leave=true"}, {}},
-      {"error0_paced", "throttllem", {"admission.margin=0", "admission.count_pace=true"}, {}},
       {"error0_sweet", "throttllem-sweet", {}, {}},
       {"error30_sweet", "throttllem-sweet", {"length.error_p95=0.30", "admission.length_inflation=0.30"}, {}},
   };
@@ -72,8 +71,8 @@ Result<Section> throttling() {
       "by all but llama2-13b-tp1. A forecast that knows nothing of the prompts of those who come later (the paper's) "
       "misses objectives here (rows error0_without_margin), so the recipes keep a share of them in reserve: the "
       "smallest, in steps of 5 %, that holds where the paper holds. Ours, beside it: the clock chosen again when a "
-      "request ends early or late, too (on_leave), no clock below the energy-optimal "
-      "one (sweet: recipe throttllem-sweet), and forecasts stretched by the pace seen instead of the margin (paced).";
+      "request ends early or late, too (on_leave), and no clock below the energy-optimal "
+      "one (sweet: recipe throttllem-sweet).";
   struct Sums {
     double saved = 0.0;
     double efficiency = 0.0;

@@ -52,7 +52,6 @@ struct AdmissionOptions {
   double length_inflation = 0.0;                   ///< throttllem: predicted lengths are taken this share longer
   std::int32_t grace_iterations = 4;               ///< throttllem: a request may outlive its prediction by so many
   std::string overrun = "limit";                   ///< throttllem: limit | residual
-  bool count_pace = false;                         ///< throttllem: forecasts stretched by the pace seen
   bool count_prefill = false;                      ///< throttllem: prompts count against running requests' deadlines
 };
 

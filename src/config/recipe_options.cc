@@ -97,9 +97,6 @@ std::vector<Option<AdmissionOptions>> admission_options() {
       choice("overrun", &A::overrun, {"limit", "residual"},
              "throttllem: a request that outlives its prediction is projected at max_tokens (paper), or first at what "
              "requests as long have become so far"),
-      option("count_pace", &A::count_pace,
-             "throttllem: forecasts are stretched by how much longer iterations took than predicted in the last minute "
-             "(prompts in between, late clocks); off: paper"),
       option("count_prefill", &A::count_prefill,
              "throttllem: admission counts computing prompts against running requests' deadlines; off: paper"),
   };

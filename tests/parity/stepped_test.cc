@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"throttllem_classes", "throttllem-llama2-13b-tp2", "throttllem", with({"length.source=classes"})},
         Variant{"throttllem_learned", "throttllem-llama2-13b-tp2", "throttllem",
                 with({"length.source=learned", "admission.overrun=residual", "workload.rate_scale=0.7"})},
-        Variant{"throttllem_pace", "throttllem-llama2-13b-tp2", "throttllem", with({"admission.count_pace=true"})},
+        Variant{"throttllem_sweet", "throttllem-llama2-13b-tp2", "throttllem-sweet", with({})},
         Variant{"throttllem_shadow", "throttllem-llama2-13b-tp2", "throttllem", with({"admission.mode=shadow"})},
         Variant{"retail", "throttllem-llama2-13b-tp2", "retail", with({"slo.e2e_ms=12000"})},
         Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}),

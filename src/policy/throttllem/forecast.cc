@@ -16,8 +16,7 @@ bool believable(Span predicted) { return predicted > Span() && predicted <= kLon
 /// In predicted time.
 Span until(Instant deadline, const ForecastBasis& basis) {
   if (deadline == Instant::never()) return Span::max();
-  const Span left = deadline - basis.begin - basis.reserve;
-  return basis.pace > 1.0 ? Span::from_seconds(left.seconds() / basis.pace) : left;
+  return deadline - basis.begin - basis.reserve;
 }
 
 }  // namespace
@@ -112,9 +111,7 @@ Forecast Forecaster::at(const LatencyModel& latency, MegaHertz clock) {
     return at <= limits_[i];
   });
   if (result.obstacle != Obstacle::None || all_iterations_ == 0) return result;
-  const Span mean = decoding / all_iterations_;
-  if ((basis_.pace > 1.0 ? Span::from_seconds(mean.seconds() * basis_.pace) : mean) > basis_.tbt)
-    result.obstacle = Obstacle::Tbt;
+  if (decoding / all_iterations_ > basis_.tbt) result.obstacle = Obstacle::Tbt;
   return result;
 }
 

@@ -15,7 +15,6 @@ struct ForecastBasis {
   std::int64_t prefill_tokens = 0;  ///< prompt tokens not computed yet: they lengthen the first iteration
   std::int32_t prefill_requests = 0;
   Span tbt = Span::max();                  ///< objective for the mean iteration
-  double pace = 1.0;                       ///< iterations take so many times what is predicted, at least 1
   Span reserve;                            ///< everyone is to end so much before its deadline
   RequestId own_deadline = RequestId{-1};  ///< this request's deadline is reported, not enforced
 };

@@ -34,7 +34,7 @@ Projected request(std::int64_t id, std::int32_t prompt, std::int32_t predicted, 
   return {RequestId{id}, 0, prompt, predicted, 1000, deadline, false};
 }
 
-ForecastBasis from_zero() { return ForecastBasis{Instant(), 0, 0, Span::max(), 1.0, Span(), RequestId{-1}}; }
+ForecastBasis from_zero() { return {}; }
 
 std::vector<MegaHertz> fifteen_steps() {
   std::vector<MegaHertz> clocks;
@@ -62,22 +62,6 @@ TEST(Forecast, DeadlinesAreMetToTheNanosecond) {
   board.remove(RequestId{1});
   board.add(request(1, 100, 10, Instant() + Span::ms(100) - Span::ns(1)));
   EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, from_zero()).obstacle, Obstacle::Deadline);
-}
-
-TEST(Forecast, PaceStretchesDeadlinesAndTheMeanIteration) {
-  const Constant ten(Span::ms(10));
-  Scoreboard board(16);
-  board.add(request(1, 100, 10, Instant() + Span::ms(150)));
-  auto basis = from_zero();
-  basis.pace = 1.5;
-  EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, basis).obstacle, Obstacle::None);
-  basis.pace = 1.51;
-  EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, basis).obstacle, Obstacle::Deadline);
-  basis.pace = 1.5;
-  basis.tbt = Span::ms(15);
-  EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, basis).obstacle, Obstacle::None);
-  basis.tbt = Span::ms(14);
-  EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, basis).obstacle, Obstacle::Tbt);
 }
 
 TEST(Forecast, OwnAndLostDeadlinesDoNotConstrain) {

@@ -33,7 +33,6 @@ ForecastBasis basis_between_steps(const ThrottllemDesk& desk, const InstanceView
   ForecastBasis basis;
   basis.begin = now;
   basis.tbt = fleet.tbt();
-  if (fleet.options().count_pace) basis.pace = desk.pace.ratio();
   if (!view.step.shape.idle()) {
     basis.begin = std::max(now, view.step.start + desk.latency->step_time(view.step.shape, desk.clocks.back()));
   }
@@ -64,7 +63,7 @@ void ThrottllemFleet::add(InstanceId id, std::vector<MegaHertz> clocks, const La
   const auto index = static_cast<std::size_t>(id.value());
   if (desks_.size() <= index) desks_.resize(index + 1);
   desks_[index] = std::make_unique<ThrottllemDesk>(
-      ThrottllemDesk{Scoreboard(options_.block_size, options_.grace), {}, {}, std::move(clocks), latency, false, 0, 0});
+      ThrottllemDesk{Scoreboard(options_.block_size, options_.grace), {}, std::move(clocks), latency, false, 0, 0});
   desks_[index]->board.reserve(kReservedRequests);
   desks_[index]->forecaster.reserve(kReservedRequests);
 }
@@ -235,18 +234,15 @@ ClockDecision ThrottllemClock::choose(const InstanceView& view, const Beliefs&, 
   auto& board = desk_.board;
   if (view.telemetry == Telemetry::Lost) {
     decided_for_ = -1;
-    desk_.pace.pause();
     return {top, "telemetry lost: maximum", Hold{}};
   }
   if (has_no_work(view)) {
-    desk_.pace.pause();
     if (!options_.idle_clock) return {current_.clock, "idle: clock kept", Hold::forever()};
     decided_for_ = -1;
     return {*options_.idle_clock, "idle", Hold::forever()};
   }
   // The step that now starts is the first to come.
   board.advance(view.step.sequence);
-  if (desk_.latency != nullptr) desk_.pace.step(view.step, view.clock_commanded, *desk_.latency);
   const std::int64_t calls = desk_.admissions + (options_.max_while_held ? desk_.turns : 0);
   if (!options_.on_leave && decided_for_ == calls) return current_;
   decided_for_ = calls;
@@ -265,7 +261,6 @@ ClockDecision ThrottllemClock::choose(const InstanceView& view, const Beliefs&, 
     basis.begin = now;
     basis.tbt = tbt_;
     basis.reserve = reserve_;
-    if (fleet_->options().count_pace) basis.pace = desk_.pace.ratio();
     basis.prefill_tokens = view.step.shape.prefill_tokens + view.step.waiting_prompt_tokens;
     basis.prefill_requests = view.step.shape.prefill_requests + view.step.waiting_requests;
     Obstacle at_top{};

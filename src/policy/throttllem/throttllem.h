@@ -9,7 +9,6 @@
 #include "policy/admission/admission.h"
 #include "policy/frequency/frequency.h"
 #include "policy/throttllem/forecast.h"
-#include "policy/throttllem/pace.h"
 
 namespace wattle::policy {
 
@@ -24,8 +23,6 @@ struct ThrottllemOptions {
   /// Admission counts the time to compute prompts against running requests' deadlines. The paper does not; with it,
   /// less is admitted near saturation, and more requests are late for having waited. The clock always counts it.
   bool count_prefill = false;
-  /// Forecasts are stretched by how much longer iterations took than predicted of late (the paper's are not).
-  bool count_pace = false;
   /// Who is asked what a request that outlives its prediction may still become; none (the paper): max_tokens.
   std::shared_ptr<const LengthModel> residual;
 };
@@ -34,7 +31,6 @@ struct ThrottllemOptions {
 struct ThrottllemDesk {
   Scoreboard board;
   Forecaster forecaster;
-  Pace pace;
   std::vector<MegaHertz> clocks;          ///< ascending, not empty
   const LatencyModel* latency = nullptr;  ///< null: nothing is believed but KV
   bool holding = false;                   ///< the newest request asked about has to wait
