@@ -309,14 +309,14 @@ bool admits_by_forecast(const config::Recipe& recipe) {
   return recipe.admission.policy == "throttllem" && recipe.admission.mode != Mode::Off;
 }
 
-/// What a clock that shares a desk with admission chooses from. Errors: another role than colocated; clocks that do not
-/// ascend or that the GPU cannot lock.
 Result<void> check_margin(const config::Recipe& recipe) {
   const double margin = recipe.admission.margin;
   if (margin >= 0.0 && margin < 1.0) return {};
   return bad_input(place(recipe, "admission.margin"), "a share of the SLO: at least 0, below 1");
 }
 
+/// What a clock that shares a desk with admission chooses from. Errors: another role than colocated; clocks that do not
+/// ascend or that the GPU cannot lock.
 Result<std::vector<MegaHertz>> desk_clocks(const config::Recipe& recipe, Role role, const GpuSpec& gpu) {
   const auto& name = recipe.admission.policy;
   if (role != Role::Colocated) {
