@@ -53,6 +53,12 @@ std::string place(const config::Recipe& recipe, std::string_view key) {
   return recipe.file.empty() ? std::string(key) : fmt::format("{}: {}", recipe.file, key);
 }
 
+/// A share of the objectives kept in reserve. `where`: of the key.
+Result<void> check_margin(double margin, const std::string& where) {
+  if (margin >= 0.0 && margin < 1.0) return {};
+  return bad_input(where, "a share of the SLO: at least 0, below 1");
+}
+
 // --- routing, queueing, admission ---
 
 struct RoutingRequest {
@@ -242,9 +248,7 @@ Result<std::unique_ptr<FrequencyPolicy>> make_eco_freq(const FrequencyRequest& r
     if (!valid) return std::unexpected(valid.error());
     if (*valid == MegaHertz{0}) return bad_input(request.where("clocks_mhz"), "0 is no clock");
   }
-  if (!(o.margin >= 0.0 && o.margin < 1.0)) {
-    return bad_input(request.where("margin"), "a share of the SLO: at least 0, below 1");
-  }
+  if (const auto ok = check_margin(o.margin, request.where("margin")); !ok) return std::unexpected(ok.error());
   if (request.role != Role::Decode && !request.slo.ttft) {
     return bad_input(request.where("policy"), "eco-freq bounds prefill steps by the objective slo.ttft; state it");
   }
@@ -276,9 +280,7 @@ Result<std::unique_ptr<FrequencyPolicy>> make_throttllem_clock(const FrequencyRe
   made.on_leave = request.options.on_leave;
   made.max_while_held = request.options.max_while_held;
   made.margin = request.options.margin;
-  if (!(made.margin >= 0.0 && made.margin < 1.0)) {
-    return bad_input(request.where("margin"), "a share of the SLO: at least 0, below 1");
-  }
+  if (const auto ok = check_margin(made.margin, request.where("margin")); !ok) return std::unexpected(ok.error());
   if (request.options.park_idle) made.idle_clock = *parking;
   return std::make_unique<policy::ThrottllemClock>(request.throttllem, request.id, made);
 }
@@ -307,12 +309,6 @@ constexpr auto kFrequencies = std::to_array<NamedFrequency>({
 
 bool admits_by_forecast(const config::Recipe& recipe) {
   return recipe.admission.policy == "throttllem" && recipe.admission.mode != Mode::Off;
-}
-
-Result<void> check_margin(const config::Recipe& recipe) {
-  const double margin = recipe.admission.margin;
-  if (margin >= 0.0 && margin < 1.0) return {};
-  return bad_input(place(recipe, "admission.margin"), "a share of the SLO: at least 0, below 1");
 }
 
 /// What a clock that shares a desk with admission chooses from. Errors: another role than colocated; clocks that do not
@@ -368,7 +364,8 @@ Result<std::shared_ptr<policy::ThrottllemFleet>> make_throttllem(const config::R
                      "throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); state one of them");
   }
   const auto& o = recipe.admission;
-  if (const auto ok = check_margin(recipe); !ok) return std::unexpected(ok.error());
+  if (const auto ok = check_margin(o.margin, place(recipe, "admission.margin")); !ok)
+    return std::unexpected(ok.error());
   policy::ThrottllemOptions made;
   made.slo = slo;
   made.margin = o.margin;
@@ -402,8 +399,9 @@ Result<std::shared_ptr<policy::RetailFleet>> make_retail(const config::Recipe& r
   if (recipe.admission.policy != "retail" || recipe.admission.mode == Mode::Off) return nullptr;
   if (!slo.e2e)
     return bad_input(place(recipe, "admission.policy"), "retail bounds slo.e2e_ms of each request; state it");
-  if (const auto ok = check_margin(recipe); !ok) return std::unexpected(ok.error());
   const auto& o = recipe.admission;
+  if (const auto ok = check_margin(o.margin, place(recipe, "admission.margin")); !ok)
+    return std::unexpected(ok.error());
   return std::make_shared<policy::RetailFleet>(policy::RetailOptions{*slo.e2e, o.margin, o.length_inflation});
 }
 

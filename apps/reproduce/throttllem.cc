@@ -44,6 +44,10 @@ Result<journal::RunSummary> run(const config::LoadedScenario& scenario, const ch
   return run_simulation(scenario, *loaded, options);
 }
 
+std::vector<std::string> with_error(double p95) {
+  return {fmt::format("length.error_p95={}", p95), fmt::format("admission.length_inflation={}", p95)};
+}
+
 double mean_batch(const journal::RunSummary& summary) {
   return static_cast<double>(summary.tokens.output) /
          static_cast<double>(std::max<std::int64_t>(summary.sim.iterations, 1));

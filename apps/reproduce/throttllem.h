@@ -51,6 +51,9 @@ inline constexpr double kTracePeakPerS = 8.25;
 [[nodiscard]] Result<journal::RunSummary> run(const config::LoadedScenario& scenario, const char* recipe,
                                               const std::vector<std::string>& set = {});
 
+/// Overrides of a recipe: lengths known but for an error with this 95th percentile, and taken as much longer.
+[[nodiscard]] std::vector<std::string> with_error(double p95);
+
 /// A request gets this many tokens per iteration of its batch: one. So the mean batch.
 [[nodiscard]] double mean_batch(const journal::RunSummary& summary);
 

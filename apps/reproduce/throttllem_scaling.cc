@@ -39,11 +39,7 @@ const std::vector<Variant>& variants() {
       {"throttllem-autoscale_without_margin", "throttllem-autoscale", {"admission.margin=0"}, {}, {}},
       {"throttllem-sweet", "throttllem-sweet", {}, {}, {}},
       {"throttllem-sweet-autoscale", "throttllem-sweet-autoscale", {}, {}, {}},
-      {"throttllem-sweet-autoscale-30",
-       "throttllem-sweet-autoscale",
-       {"length.error_p95=0.30", "admission.length_inflation=0.30"},
-       {},
-       {}},
+      {"throttllem-sweet-autoscale-30", "throttllem-sweet-autoscale", with_error(0.30), {}, {}},
   };
   return all;
 }

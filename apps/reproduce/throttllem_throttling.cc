@@ -27,7 +27,7 @@ const std::vector<Variant>& variants() {
       {"error0_on_leave", "throttllem", {"frequency.on_leave=true"}, {}},
       {"error30_on_leave", "throttllem-30", {"frequency.on_leave=true"}, {}},
       {"error0_sweet", "throttllem-sweet", {}, {}},
-      {"error30_sweet", "throttllem-sweet", {"length.error_p95=0.30", "admission.length_inflation=0.30"}, {}},
+      {"error30_sweet", "throttllem-sweet", with_error(0.30), {}},
   };
   return all;
 }
@@ -134,8 +134,8 @@ Result<Section> lengths() {
   };
   const std::vector<Predictor> predictors{
       {"oracle", {}},
-      {"oracle15", {"length.error_p95=0.15", "admission.length_inflation=0.15"}},
-      {"oracle30", {"length.error_p95=0.30", "admission.length_inflation=0.30"}},
+      {"oracle15", with_error(0.15)},
+      {"oracle30", with_error(0.30)},
       {"classes50", {"length.source=classes"}},
       {"classes90", {"length.source=classes", "length.quantile=0.9"}},
       {"learned50", {"length.source=learned"}},

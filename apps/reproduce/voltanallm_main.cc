@@ -91,12 +91,12 @@ struct Simulated {
 };
 
 Result<Simulated> simulate_point(const Point& point) {
+  const auto recipe = published_recipe(point.system->recipe);
+  if (!recipe) return std::unexpected(recipe.error());
   Simulated mean;
   for (int draw = 1; draw <= kDraws; ++draw) {
     const auto scenario = published_scenario(*point.model, *point.lengths, point.rate, {fmt::format("seed={}", draw)});
     if (!scenario) return std::unexpected(scenario.error());
-    const auto recipe = published_recipe(point.system->recipe);
-    if (!recipe) return std::unexpected(recipe.error());
     auto run = prepare_run(*scenario, *recipe, data_dir());
     if (!run) return std::unexpected(run.error());
     PublishedEnergy energy;
@@ -128,8 +128,8 @@ Result<Section> voltanallm_main() {
       "budget, prompts and outputs of at most 3000 tokens (lognormal with the published mean and standard deviation), "
       "arrivals for {:.0f} s, prompts placed at random (the paper's text: in turn), energy of each instance until its "
       "last request is done, EcoFreq aimed at 3/4 of the objectives. The profile's time per request (6 us), the pace "
-      "of "
-      "SGLang's decode attention (engine.decode_attention_efficiency 0.92) and link.handoff_steps (4) were chosen by "
+      "of SGLang's decode attention (engine.decode_attention_efficiency 0.92) and link.handoff_steps (4) were chosen "
+      "by "
       "hand on the points shown here, so were EcoFreq's aim and the weight of one fact of the fit; the power model was "
       "fitted on 8 of the static energies. Ours are means of {} draws of lengths and arrivals, for near an instance's "
       "capacity one draw tells little; the paper's are one run each. "
