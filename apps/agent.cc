@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "compose.h"
-#include "live/agent/agent_api.h"
-#include "live/transport/server.h"
 #include "live_fleet.h"
+#include "net/server.h"
+#include "node/agent_api.h"
+#include "systems/compose.h"
 
 namespace wattle::apps {
 namespace {
@@ -25,7 +25,7 @@ void on_signal(int) { stop_wanted = true; }
 struct Flags {
   std::vector<std::string> engines;
   FleetFlags fleet;
-  std::string nvml = live::Nvml::kLibrary;
+  std::string nvml = node::Nvml::kLibrary;
   std::string state = "/var/lib/wattle/agent-locks";
   std::string admin = "127.0.0.1:0";
   double ttft_ms = 0.0;
@@ -68,15 +68,15 @@ Result<EngineFlag> parse_engine(const std::string& text) {
 }
 
 /// `fleet` outlives the agent.
-Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, LiveFleet& fleet) {
+Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, LiveFleet& fleet) {
   Slo slo;
   if (flags.ttft_ms > 0.0) slo.ttft = Span::from_seconds(flags.ttft_ms * 1e-3);
   if (flags.itl_ms > 0.0) slo.itl = Span::from_seconds(flags.itl_ms * 1e-3);
-  std::vector<live::AgentEngine> engines;
+  std::vector<node::AgentEngine> engines;
   for (const auto& text : flags.engines) {
     const auto parsed = parse_engine(text);
     if (!parsed) return std::unexpected(parsed.error());
-    live::AgentEngine engine;
+    node::AgentEngine engine;
     engine.endpoint = parsed->endpoint;
     engine.gpus = parsed->gpus;
     auto& instance = engine.instance;
@@ -84,18 +84,18 @@ Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, LiveFlee
     instance.view.role = parsed->role;
     instance.view.tensor_parallel = static_cast<std::int32_t>(parsed->gpus.size());
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
-    instance.mode = frequency_options(fleet.recipe(), parsed->role).mode;
-    if (clock_shares_admission(fleet.recipe(), parsed->role)) {
+    instance.mode = systems::frequency_options(fleet.recipe(), parsed->role).mode;
+    if (systems::clock_shares_admission(fleet.recipe(), parsed->role)) {
       engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
     } else {
-      auto policy = make_frequency_policy(fleet.recipe(), parsed->role, fleet.gpu(), slo);
+      auto policy = systems::make_frequency_policy(fleet.recipe(), parsed->role, fleet.gpu(), slo);
       if (!policy) return std::unexpected(policy.error());
       instance.policy = std::move(*policy);
       const auto beliefs = fleet.beliefs(parsed->role, instance.view.tensor_parallel);
       if (!beliefs) return std::unexpected(beliefs.error());
       instance.beliefs = *beliefs;
       instance.learner = fleet.learner(instance.view.tensor_parallel);
-      instance.overrun_slack = overrun_slack(fleet.recipe(), parsed->role);
+      instance.overrun_slack = systems::overrun_slack(fleet.recipe(), parsed->role);
     }
     engines.push_back(std::move(engine));
   }
@@ -105,7 +105,7 @@ Result<std::vector<live::AgentEngine>> make_engines(const Flags& flags, LiveFlee
 Result<int> run(const Flags& flags) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("agent"));  // stdout is for results
   if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
-  const auto address = live::parse_host_port(flags.admin, "--admin");
+  const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
   auto fleet = LiveFleet::load(flags.fleet);
   if (!fleet) return std::unexpected(fleet.error());
@@ -118,20 +118,20 @@ Result<int> run(const Flags& flags) {
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGHUP, &action, nullptr);
 
-  live::AgentOptions options;
+  node::AgentOptions options;
   options.keeper.library = flags.nvml;
   options.keeper.state_file = flags.state;
   options.keeper.guardian = !flags.no_guardian;
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
   journal::Sink sink;
-  auto agent = live::Agent::start(options, std::move(*engines), sink);
+  auto agent = node::Agent::start(options, std::move(*engines), sink);
   if (!agent) return std::unexpected(agent.error());
-  live::LoopPool pool(1);
-  live::ServerOptions where;
+  net::LoopPool pool(1);
+  net::ServerOptions where;
   where.host = address->host;
   where.port = address->port;
-  auto server = live::HttpServer::listen(pool, where, [&agent, &fleet](std::shared_ptr<live::Exchange> e) {
-    if (e->path() != "/metrics" || e->method() != "GET") return live::answer(**agent, *e);
+  auto server = net::HttpServer::listen(pool, where, [&agent, &fleet](std::shared_ptr<net::Exchange> e) {
+    if (e->path() != "/metrics" || e->method() != "GET") return node::answer(**agent, *e);
     const std::string outside = fmt::format(
         "# TYPE wattle_agent_belief_extrapolations_total counter\nwattle_agent_belief_extrapolations_total {}\n",
         fleet->extrapolations());

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "commands.h"
-#include "live/agent/guardian.h"
+#include "node/guardian.h"
 
 namespace wattle::apps {
 
@@ -16,7 +16,7 @@ void add_agent_guardian(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   command->add_option("--nvml", flags->library)->required();
   command->add_option("--state", flags->state)->required();
-  command->callback([flags, &exit_code] { exit_code = live::guard(flags->library, flags->state); });
+  command->callback([flags, &exit_code] { exit_code = node::guard(flags->library, flags->state); });
 }
 
 }  // namespace wattle::apps

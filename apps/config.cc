@@ -11,8 +11,8 @@
 #include "commands.h"
 #include "config/fleet_check.h"
 #include "config/load.h"
+#include "config/locate.h"
 #include "config/reference.h"
-#include "locate.h"
 
 namespace wattle::apps {
 namespace {
@@ -81,7 +81,7 @@ const char* name_of(config::FileKind kind) {
 
 /// The effective values of a file of this kind.
 Result<std::string> check(const CheckFlags& flags, const std::string& file, config::FileKind kind) {
-  const config::Project home = project();
+  const config::Project home = config::project();
   const auto parsed = config::parse_overrides(flags.set);
   if (!parsed) return std::unexpected(parsed.error());
   const auto overrides = config::split_overrides(*parsed);
@@ -101,7 +101,7 @@ Result<std::string> check(const CheckFlags& flags, const std::string& file, conf
 }
 
 int run_check(const CheckFlags& flags) {
-  const auto file = find_any(project(), flags.file);
+  const auto file = find_any(config::project(), flags.file);
   if (!file) return fail(file.error());
   const auto text = read_file(*file);
   if (!text) return fail(text.error());

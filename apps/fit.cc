@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/file.h"
-#include "catalog.h"
 #include "commands.h"
+#include "config/locate.h"
 #include "config/profile.h"
 #include "fidelity/cross_validation.h"
 #include "fidelity/fit_plan.h"
-#include "locate.h"
 #include "predict/belief_file.h"
+#include "reproduce/catalog.h"
 
 namespace wattle::apps {
 namespace {
@@ -82,9 +82,9 @@ int cross_validate(const FitFlags& flags, const fidelity::Catalog& catalog,
 
 int fit_shipped(const FitFlags& flags) {
   const std::string out = flags.out.empty() ? "profiles" : flags.out;
-  Result<fidelity::Catalog> catalog = load_catalog(project());
+  Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());
-  const std::string data = flags.data.empty() ? data_dir() : flags.data;
+  const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
   catalog->profiles.clear();  // a fit starts from the defaults, not from an earlier fit
   const auto all = fidelity::collect(data, *catalog);

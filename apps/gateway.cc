@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "commands.h"
-#include "compose.h"
-#include "live/gateway/gateway.h"
-#include "live/gateway/run_recorder.h"
+#include "gateway/gateway.h"
+#include "gateway/run_recorder.h"
 #include "live_fleet.h"
+#include "systems/compose.h"
 
 namespace wattle::apps {
 
@@ -55,7 +55,8 @@ struct Believed {
 };
 
 /// Takes its time: not on the control strand. Completes the worker's options. `what`: for messages.
-Result<Believed> believe(LiveFleet& fleet, const Shared& shared, live::WorkerOptions& worker, const std::string& what) {
+Result<Believed> believe(LiveFleet& fleet, const Shared& shared, gateway::WorkerOptions& worker,
+                         const std::string& what) {
   if (worker.kv_capacity_tokens == 0) {
     const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
     if (!capacity) return std::unexpected(capacity.error());
@@ -76,34 +77,36 @@ Result<Believed> believe(LiveFleet& fleet, const Shared& shared, live::WorkerOpt
 }
 
 /// The instance's desk, and the clock policy where it shares that desk.
-Result<live::GatewayPolicies::Clock> seat(const LiveFleet& fleet, const Shared& shared, const Slo& slo, InstanceId id,
-                                          const Believed& believed) {
+Result<gateway::GatewayPolicies::Clock> seat(const LiveFleet& fleet, const Shared& shared, const Slo& slo,
+                                             InstanceId id, const Believed& believed) {
   const auto& recipe = fleet.recipe();
   const Role role = believed.role;
-  auto ok = take_desk(shared.throttllem, recipe, id, role, fleet.gpu(), believed.beliefs.latency);
-  if (ok) ok = take_desk(shared.retail, recipe, id, role, fleet.gpu(), believed.regression);
+  auto ok = systems::take_desk(shared.throttllem, recipe, id, role, fleet.gpu(), believed.beliefs.latency);
+  if (ok) ok = systems::take_desk(shared.retail, recipe, id, role, fleet.gpu(), believed.regression);
   if (!ok) return std::unexpected(ok.error());
-  live::GatewayPolicies::Clock clock;
-  if (!clock_shares_admission(recipe, role)) return clock;
-  auto policy = make_frequency_policy(recipe, role, fleet.gpu(), slo, shared.throttllem, id, shared.retail);
+  gateway::GatewayPolicies::Clock clock;
+  if (!systems::clock_shares_admission(recipe, role)) return clock;
+  auto policy = systems::make_frequency_policy(recipe, role, fleet.gpu(), slo, shared.throttllem, id, shared.retail);
   if (!policy) return std::unexpected(policy.error());
-  return live::GatewayPolicies::Clock{std::move(*policy), frequency_options(recipe, role).mode, believed.beliefs};
+  return gateway::GatewayPolicies::Clock{std::move(*policy), systems::frequency_options(recipe, role).mode,
+                                         believed.beliefs};
 }
 
 /// The recipe over the workers there are; fills in what is believed of them.
-Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptions& options, std::int32_t block_size) {
+Result<gateway::GatewayPolicies> make_policies(LiveFleet& fleet, gateway::GatewayOptions& options,
+                                               std::int32_t block_size) {
   const auto& recipe = fleet.recipe();
   const Slo& slo = options.core.slo;
-  const auto length = make_length_belief(recipe);
+  const auto length = systems::make_length_belief(recipe);
   if (!length) return std::unexpected(length.error());
-  const auto throttllem = make_throttllem(recipe, slo, block_size, *length);
+  const auto throttllem = systems::make_throttllem(recipe, slo, block_size, *length);
   if (!throttllem) return std::unexpected(throttllem.error());
-  const auto retail = make_retail(recipe, slo);
+  const auto retail = systems::make_retail(recipe, slo);
   if (!retail) return std::unexpected(retail.error());
   const Shared shared{*throttllem, *retail};
-  live::GatewayPolicies made;
-  made.hosts_clocks = clock_shares_admission(recipe, Role::Colocated);
-  std::vector<RoutedInstance> instances;
+  gateway::GatewayPolicies made;
+  made.hosts_clocks = systems::clock_shares_admission(recipe, Role::Colocated);
+  std::vector<systems::RoutedInstance> instances;
   for (auto& worker : options.workers) {
     const InstanceId id(static_cast<std::int32_t>(instances.size()));
     const auto believed = believe(fleet, shared, worker, fmt::format("--worker {}: ,fpm=ENDPOINT", worker.url));
@@ -118,20 +121,20 @@ Result<live::GatewayPolicies> make_policies(LiveFleet& fleet, live::GatewayOptio
   }
   // One that joins later is treated as those that were there, when its turn comes on the control strand.
   if (shared) {
-    made.join = [&fleet, shared, slo](live::WorkerOptions& worker) -> Result<live::GatewayPolicies::Join> {
+    made.join = [&fleet, shared, slo](gateway::WorkerOptions& worker) -> Result<gateway::GatewayPolicies::Join> {
       const auto believed = believe(fleet, shared, worker, "step_reports");
       if (!believed) return std::unexpected(believed.error());
       return [&fleet, shared, slo, known = *believed](InstanceId id) { return seat(fleet, shared, slo, id, known); };
     };
   }
-  auto dispatch = make_dispatch_policies(recipe, instances, *throttllem, *retail);
+  auto dispatch = systems::make_dispatch_policies(recipe, instances, *throttllem, *retail);
   if (!dispatch) return std::unexpected(dispatch.error());
   made.dispatch = std::move(*dispatch);
   made.dispatch.length = *length;
   return made;
 }
 
-journal::RunFacts facts_of(const GatewayFlags& flags, const LiveFleet& fleet, const live::GatewayOptions& options) {
+journal::RunFacts facts_of(const GatewayFlags& flags, const LiveFleet& fleet, const gateway::GatewayOptions& options) {
   journal::RunFacts facts;
   facts.scenario = flags.name;
   facts.recipe = fleet.recipe().name.empty() ? "least-assigned" : fleet.recipe().name;
@@ -146,9 +149,9 @@ journal::RunFacts facts_of(const GatewayFlags& flags, const LiveFleet& fleet, co
 }
 
 Result<void> run_gateway(const GatewayFlags& flags) {
-  live::GatewayOptions options;
-  const auto bind = [](const std::string& text, const char* flag, live::ServerOptions& out) -> Result<void> {
-    const auto place = live::parse_host_port(text, flag);
+  gateway::GatewayOptions options;
+  const auto bind = [](const std::string& text, const char* flag, net::ServerOptions& out) -> Result<void> {
+    const auto place = net::parse_host_port(text, flag);
     if (!place) return std::unexpected(place.error());
     out.host = place->host;
     out.port = place->port;
@@ -157,12 +160,12 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   if (auto ok = bind(flags.listen, "--listen", options.listen); !ok) return ok;
   if (auto ok = bind(flags.admin, "--admin", options.admin); !ok) return ok;
   for (const auto& text : flags.workers) {
-    const auto worker = live::parse_worker(text, "--worker");
+    const auto worker = gateway::parse_worker(text, "--worker");
     if (!worker) return std::unexpected(worker.error());
     options.workers.push_back(*worker);
   }
   options.models = flags.models;
-  options.contract = flags.contract == "sglang" ? live::PdContract::Bootstrap : live::PdContract::Nixl;
+  options.contract = flags.contract == "sglang" ? gateway::PdContract::Bootstrap : gateway::PdContract::Nixl;
   options.threads = flags.threads;
   options.seed = flags.seed;
   options.default_max_tokens = flags.default_max_tokens;
@@ -181,7 +184,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.kind.llm = flags.fleet.llm;
 
   LiveFleet fleet;
-  live::GatewayPolicies policies;
+  gateway::GatewayPolicies policies;
   if (!flags.fleet.recipe.empty()) {
     auto loaded = LiveFleet::load(flags.fleet);
     if (!loaded) return std::unexpected(loaded.error());
@@ -201,13 +204,13 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   journal::Sink nowhere;
-  std::unique_ptr<live::RunRecorder> recorder;
+  std::unique_ptr<gateway::RunRecorder> recorder;
   if (!flags.journal.empty()) {
-    auto opened = live::RunRecorder::open(flags.journal, facts_of(flags, fleet, options));
+    auto opened = gateway::RunRecorder::open(flags.journal, facts_of(flags, fleet, options));
     if (!opened) return std::unexpected(opened.error());
     recorder = std::move(*opened);
   }
-  auto gateway = live::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
+  auto gateway = gateway::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
   if (!gateway) return std::unexpected(gateway.error());
   const auto url = fmt::format("http://{}:{}", options.listen.host, (*gateway)->port());
   const auto admin = fmt::format("http://{}:{}", options.admin.host, (*gateway)->admin_port());

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "compose.h"
+#include "config/locate.h"
+#include "config/make_step_model.h"
 #include "engine_flags.h"
-#include "locate.h"
-#include "profiles.h"
-#include "saturation.h"
+#include "experiment/saturation.h"
+#include "systems/compose.h"
 
 namespace wattle::apps {
 
@@ -23,7 +23,7 @@ void add_fleet_flags(CLI::App& command, FleetFlags& flags) {
 Result<LiveFleet> LiveFleet::load(const FleetFlags& flags) {
   LiveFleet fleet;
   fleet.engine_ = flags.engine;
-  const auto home = project();
+  const auto home = config::project();
   const auto overrides = config::parse_overrides(flags.overrides);
   if (!overrides) return std::unexpected(overrides.error());
   auto of_recipe = *overrides;
@@ -55,7 +55,7 @@ Result<LiveFleet> LiveFleet::load(const FleetFlags& flags) {
 Result<const engine::StepModel*> LiveFleet::model(std::int32_t tensor_parallel) {
   auto& model = models_[tensor_parallel];
   if (!model) {
-    auto made = make_step_model(gpu_, llm_, tensor_parallel, engine_);
+    auto made = config::make_step_model(gpu_, llm_, tensor_parallel, engine_);
     if (!made) return std::unexpected(made.error());
     model = std::make_unique<engine::StepModel>(std::move(*made));
   }
@@ -63,17 +63,17 @@ Result<const engine::StepModel*> LiveFleet::model(std::int32_t tensor_parallel) 
 }
 
 std::vector<MegaHertz> LiveFleet::clocks() const {
-  return recipe_.admission.policy == "throttllem" ? clocks_on(recipe_.decode_frequency, gpu_)
-                                                  : clocks_to_profile(recipe_);
+  return recipe_.admission.policy == "throttllem" ? systems::clocks_on(recipe_.decode_frequency, gpu_)
+                                                  : calibrate::clocks_to_profile(recipe_);
 }
 
 Result<Beliefs> LiveFleet::beliefs(Role role, std::int32_t tensor_parallel) {
-  if (!needs_latency(recipe_, role)) return Beliefs{};
+  if (!systems::needs_latency(recipe_, role)) return Beliefs{};
   auto& latency = latency_[tensor_parallel];
   if (!latency.model) {
     const auto truth = model(tensor_parallel);
     if (!truth) return std::unexpected(truth.error());
-    auto believed = believe_latency(recipe_, **truth, engine_, clocks());
+    auto believed = calibrate::believe_latency(recipe_, **truth, engine_, clocks());
     if (!believed) return std::unexpected(believed.error());
     latency = std::move(*believed);
   }
@@ -85,7 +85,7 @@ predict::OnlineLatency* LiveFleet::learner(std::int32_t tensor_parallel) const {
   return found == latency_.end() ? nullptr : found->second.learner;
 }
 
-Result<RetailFit> LiveFleet::regression(std::int32_t tensor_parallel) {
+Result<experiment::RetailFit> LiveFleet::regression(std::int32_t tensor_parallel) {
   if (const auto found = regressions_.find(tensor_parallel); found != regressions_.end()) return found->second;
   if (!scenario_) {
     return bad_input("--scenario", recipe_.name + " learns from a load of the kind it is to serve; name a scenario");
@@ -98,16 +98,16 @@ Result<RetailFit> LiveFleet::regression(std::int32_t tensor_parallel) {
     return bad_input("--scenario " + scenario_->scenario.name,
                      fmt::format("has no colocated [[fleet]] of engines with {} {}", tensor_parallel, gpu_name_));
   }
-  const auto with = with_loads(*scenario_, false, data_dir());
+  const auto with = experiment::with_loads(*scenario_, false, config::data_dir());
   if (!with) return std::unexpected(with.error());
-  auto fitted = fit_retail(*with, static_cast<std::size_t>(pool - pools.begin()), data_dir());
+  auto fitted = experiment::fit_retail(*with, static_cast<std::size_t>(pool - pools.begin()), config::data_dir());
   if (fitted) regressions_.emplace(tensor_parallel, *fitted);
   return fitted;
 }
 
 std::int64_t LiveFleet::extrapolations() const {
   std::int64_t sum = 0;
-  for (const auto& [tensor_parallel, belief] : latency_) sum += apps::extrapolations({&belief.model, 1});
+  for (const auto& [tensor_parallel, belief] : latency_) sum += calibrate::extrapolations({&belief.model, 1});
   return sum;
 }
 

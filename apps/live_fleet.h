@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "base/error.h"
-#include "beliefs.h"
+#include "calibrate/beliefs.h"
 #include "config/load.h"
 #include "config/recipe.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
+#include "experiment/retail_profile.h"
 #include "model/beliefs.h"
 #include "model/hardware.h"
 #include "model/instance.h"
-#include "retail_profile.h"
 
 namespace wattle::apps {
 
@@ -46,7 +46,7 @@ class LiveFleet {
   [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;
   /// What ReTail believes of such an engine: fitted on the scenario's own kind of load, simulated. Errors: no scenario;
   /// none of its [[fleet]] entries is such an engine; as fit_retail.
-  [[nodiscard]] Result<RetailFit> regression(std::int32_t tensor_parallel);
+  [[nodiscard]] Result<experiment::RetailFit> regression(std::int32_t tensor_parallel);
   /// KV tokens such an instance can hold. Errors: a model that does not fit.
   [[nodiscard]] Result<std::int64_t> kv_capacity_tokens(std::int32_t tensor_parallel);
   /// Predictions asked for outside what a belief file was measured on.
@@ -62,10 +62,10 @@ class LiveFleet {
   GpuSpec gpu_;
   LlmSpec llm_;
   std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models_;  ///< by tensor parallelism
-  std::map<std::int32_t, LatencyBelief> latency_;
+  std::map<std::int32_t, calibrate::LatencyBelief> latency_;
   std::optional<config::LoadedScenario> scenario_;
   std::string gpu_name_;  ///< as the scenario names it
-  std::map<std::int32_t, RetailFit> regressions_;
+  std::map<std::int32_t, experiment::RetailFit> regressions_;
 };
 
 }  // namespace wattle::apps

@@ -9,11 +9,11 @@
 
 #include "commands.h"
 #include "config/load.h"
+#include "config/locate.h"
+#include "config/make_step_model.h"
 #include "engine_flags.h"
-#include "live/clock.h"
-#include "locate.h"
-#include "mock_engine/api.h"
-#include "profiles.h"
+#include "net/clock.h"
+#include "testbed/mock_engine_api.h"
 
 namespace wattle::apps {
 namespace {
@@ -38,16 +38,16 @@ struct Flags {
 };
 
 /// The board of the environment, if it names one, checked against the flags.
-Result<std::unique_ptr<fake::Board>> open_board(const Flags& flags) {
-  if (std::getenv(fake::kBoardVariable) == nullptr) return std::unique_ptr<fake::Board>();
-  auto board = fake::Board::open_from_environment();
+Result<std::unique_ptr<virtual_gpu::Board>> open_board(const Flags& flags) {
+  if (std::getenv(virtual_gpu::kBoardVariable) == nullptr) return std::unique_ptr<virtual_gpu::Board>();
+  auto board = virtual_gpu::Board::open_from_environment();
   if (!board) return std::unexpected(board.error());
   for (const std::int32_t gpu : flags.gpus) {
     if (gpu < 0 || gpu >= board->count()) {
       return bad_input("--gpus " + std::to_string(gpu), fmt::format("the board has GPUs 0 to {}", board->count() - 1));
     }
   }
-  return std::make_unique<fake::Board>(std::move(*board));
+  return std::make_unique<virtual_gpu::Board>(std::move(*board));
 }
 
 Result<int> serve(Flags flags) {
@@ -57,9 +57,9 @@ Result<int> serve(Flags flags) {
   if (static_cast<std::int32_t>(flags.gpus.size()) != flags.tensor_parallel) {
     return bad_input("--gpus", fmt::format("names as many GPUs as --tp says ({})", flags.tensor_parallel));
   }
-  const auto address = live::parse_host_port(flags.listen, "--listen");
+  const auto address = net::parse_host_port(flags.listen, "--listen");
   if (!address) return std::unexpected(address.error());
-  const auto home = project();
+  const auto home = config::project();
   const auto gpu_file = home.find(config::Project::Kind::Gpu, flags.gpu, "--gpu");
   if (!gpu_file) return std::unexpected(gpu_file.error());
   const auto llm_file = home.find(config::Project::Kind::Llm, flags.llm, "--llm");
@@ -68,18 +68,18 @@ Result<int> serve(Flags flags) {
   if (!gpu) return std::unexpected(gpu.error());
   const auto llm = config::load_llm(*llm_file);
   if (!llm) return std::unexpected(llm.error());
-  const auto step_model = make_step_model(*gpu, *llm, flags.tensor_parallel, flags.engine);
+  const auto step_model = config::make_step_model(*gpu, *llm, flags.tensor_parallel, flags.engine);
   if (!step_model) return std::unexpected(step_model.error());
   auto board = open_board(flags);
   if (!board) return std::unexpected(board.error());
-  std::unique_ptr<live::FpmPublisher> publisher;
+  std::unique_ptr<telemetry::FpmPublisher> publisher;
   if (flags.fpm != "off") {
-    auto bound = live::FpmPublisher::bind(flags.fpm, flags.id);
+    auto bound = telemetry::FpmPublisher::bind(flags.fpm, flags.id);
     if (!bound) return std::unexpected(bound.error());
-    publisher = std::make_unique<live::FpmPublisher>(std::move(*bound));
+    publisher = std::make_unique<telemetry::FpmPublisher>(std::move(*bound));
   }
 
-  MockApiOptions options;
+  testbed::MockApiOptions options;
   options.model = flags.model.empty() ? flags.llm : flags.model;
   options.engine_id = flags.id;
   options.role = flags.role == "prefill" ? Role::Prefill : flags.role == "decode" ? Role::Decode : Role::Colocated;
@@ -89,7 +89,7 @@ Result<int> serve(Flags flags) {
   options.kv_bytes_per_token = llm->kv_bytes_per_token();
   options.link = flags.link;
   options.bootstrap_timeout = flags.bootstrap_timeout;
-  options.loaded = live::steady_now() + flags.load;
+  options.loaded = net::steady_now() + flags.load;
 
   // Signals are waited for, not handled: blocked before the first thread, so that every thread inherits that.
   sigset_t signals;
@@ -99,16 +99,16 @@ Result<int> serve(Flags flags) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
 
-  live::LoopPool pool(1);
-  live::Loop& loop = pool.at(0);
-  MockApi api(loop, options);
-  RealTimeEngine engine(loop, *step_model, {options.role, flags.engine, flags.gpus}, board->get(), publisher.get(),
-                        api);
+  net::LoopPool pool(1);
+  net::Loop& loop = pool.at(0);
+  testbed::MockApi api(loop, options);
+  testbed::RealTimeEngine engine(loop, *step_model, {options.role, flags.engine, flags.gpus}, board->get(),
+                                 publisher.get(), api);
   api.set_engine(&engine);
-  live::ServerOptions where;
+  net::ServerOptions where;
   where.host = address->host;
   where.port = address->port;
-  auto server = live::HttpServer::listen(pool, where, [&api](std::shared_ptr<live::Exchange> e) { api.handle(e); });
+  auto server = net::HttpServer::listen(pool, where, [&api](std::shared_ptr<net::Exchange> e) { api.handle(e); });
   if (!server) return std::unexpected(server.error());
   api.set_port((*server)->port());
   std::promise<void> started;

@@ -12,10 +12,10 @@
 
 #include "commands.h"
 #include "config/load.h"
-#include "live/transport/server.h"
-#include "locate.h"
-#include "planned_fleet.h"
-#include "saturation.h"
+#include "config/locate.h"
+#include "experiment/saturation.h"
+#include "net/server.h"
+#include "planner/planned_fleet.h"
 
 namespace wattle::apps {
 namespace {
@@ -43,19 +43,19 @@ Result<int> run(const Flags& flags) {
   if (!set) return std::unexpected(set.error());
   const auto overrides = config::split_overrides(*set);
   if (!overrides) return std::unexpected(overrides.error());
-  const auto stated = config::load_scenario(flags.scenario, overrides->scenario, project());
+  const auto stated = config::load_scenario(flags.scenario, overrides->scenario, config::project());
   if (!stated) return std::unexpected(stated.error());
-  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, project());
+  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
-  const auto loaded = with_loads(*stated, true, data_dir());
+  const auto loaded = experiment::with_loads(*stated, true, config::data_dir());
   if (!loaded) return std::unexpected(loaded.error());
-  std::vector<EngineSlot> slots;
+  std::vector<planner::EngineSlot> slots;
   for (const auto& text : flags.slots) {
-    auto slot = parse_slot(text, loaded->scenario);
+    auto slot = planner::parse_slot(text, loaded->scenario);
     if (!slot) return std::unexpected(slot.error());
     slots.push_back(std::move(*slot));
   }
-  const auto address = live::parse_host_port(flags.admin, "--admin");
+  const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
 
   struct sigaction action {};
@@ -63,16 +63,16 @@ Result<int> run(const Flags& flags) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 
-  PlannedFleet planner(*loaded, std::move(slots), flags.gateway, flags.logs);
+  planner::PlannedFleet planner(*loaded, std::move(slots), flags.gateway, flags.logs);
   if (auto begun = planner.begin(recipe->recipe); !begun) {
     planner.end();
     return std::unexpected(begun.error());
   }
-  live::LoopPool pool(1);
-  live::ServerOptions where;
+  net::LoopPool pool(1);
+  net::ServerOptions where;
   where.host = address->host;
   where.port = address->port;
-  auto server = live::HttpServer::listen(pool, where, [&planner](std::shared_ptr<live::Exchange> e) {
+  auto server = net::HttpServer::listen(pool, where, [&planner](std::shared_ptr<net::Exchange> e) {
     if (e->path() == "/fleet") {
       e->respond(200, "application/json", planner.fleet_json());
     } else {

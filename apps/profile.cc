@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "calibrate/live/profiler.h"
 #include "commands.h"
-#include "live/profile/profiler.h"
 
 namespace wattle::apps {
 namespace {
@@ -23,7 +23,7 @@ std::atomic<bool> stop_wanted{false};
 void on_signal(int) { stop_wanted = true; }
 
 struct Flags {
-  live::ProfileOptions options;
+  calibrate::ProfileOptions options;
   std::string form = "ids";
   std::string grid = "product";
   std::vector<std::int32_t> clocks;
@@ -51,11 +51,11 @@ std::string utc_now() {
   return text;
 }
 
-Result<live::Grid> grid_of(const Flags& flags) {
-  live::Grid grid = flags.grid == "voltanallm" ? live::voltanallm_grid()
-                    : flags.grid == "throttllem"
-                        ? live::throttllem_grid(flags.concurrency, flags.kv_tokens)
-                        : live::product_grid(flags.concurrency, flags.prompts, flags.outputs, flags.prefill_prompts);
+Result<calibrate::Grid> grid_of(const Flags& flags) {
+  calibrate::Grid grid = flags.grid == "voltanallm"   ? calibrate::voltanallm_grid()
+                         : flags.grid == "throttllem" ? calibrate::throttllem_grid(flags.concurrency, flags.kv_tokens)
+                                                      : calibrate::product_grid(flags.concurrency, flags.prompts,
+                                                                                flags.outputs, flags.prefill_prompts);
   if (!flags.clocks.empty()) {
     grid.clocks.clear();
     for (const std::int32_t mhz : flags.clocks) grid.clocks.emplace_back(mhz);
@@ -66,7 +66,7 @@ Result<live::Grid> grid_of(const Flags& flags) {
   } else if (flags.options.gpus.empty()) {
     grid.clocks.clear();  // a named grid's clocks need GPUs to set them on
   }
-  live::thin(grid, flags.limit);
+  calibrate::thin(grid, flags.limit);
   return grid;
 }
 
@@ -83,7 +83,7 @@ Result<int> profile(Flags flags) {
   if (flags.note.find_first_of("\r\n") != std::string::npos) return bad_input("--note", "is one line");
   if (flags.grid == "throttllem") {
     if (flags.kv_tokens == 0) {
-      const auto told = live::kv_capacity_tokens(flags.options.url);
+      const auto told = calibrate::kv_capacity_tokens(flags.options.url);
       if (!told) return std::unexpected(told.error());
       flags.kv_tokens = *told;
     }
@@ -94,9 +94,9 @@ Result<int> profile(Flags flags) {
   if (grid->cells.empty()) return bad_input("--concurrency", "no batch of these sizes fills the cache");
   auto& options = flags.options;
   options.grid = std::move(*grid);
-  options.form = flags.form == "chat"   ? live::PromptForm::Chat
-                 : flags.form == "text" ? live::PromptForm::Text
-                                        : live::PromptForm::TokenIds;
+  options.form = flags.form == "chat"   ? loadgen::PromptForm::Chat
+                 : flags.form == "text" ? loadgen::PromptForm::Text
+                                        : loadgen::PromptForm::TokenIds;
   options.serial = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   options.stated_clock = MegaHertz(flags.clock_mhz);
   options.rate_time = Span::from_seconds(flags.rate_s);
@@ -109,8 +109,8 @@ Result<int> profile(Flags flags) {
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGHUP, &action, nullptr);
 
-  auto outcome =
-      live::profile_engine(options, stop_wanted, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  auto outcome = calibrate::profile_engine(options, stop_wanted,
+                                           [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   if (!outcome) return std::unexpected(outcome.error());
   for (const auto& note : outcome->notes) fmt::print(stderr, "note: {}\n", note);
   for (const auto& uuid : outcome->stuck) {

@@ -6,13 +6,13 @@
 
 #include "commands.h"
 #include "config/load.h"
-#include "locate.h"
+#include "config/locate.h"
 
 namespace wattle::apps {
 namespace {
 
 int list_recipes(bool json) {
-  const config::Project home = project();
+  const config::Project home = config::project();
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& name : home.names(config::Project::Kind::Recipe)) {
     const auto loaded = config::load_recipe(name, {}, home);

@@ -1,4 +1,4 @@
-#include "live/replay/replay.h"
+#include "loadgen/replay.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "commands.h"
-#include "locate.h"
+#include "config/locate.h"
 #include "workload/source.h"
 #include "workload/trace.h"
 
@@ -37,7 +37,7 @@ nlohmann::ordered_json to_json(const journal::Distribution& d) {
   return {{"mean", d.mean_ms}, {"p50", d.p50_ms}, {"p90", d.p90_ms}, {"p99", d.p99_ms}};
 }
 
-void print_json(const live::ReplayReport& report, const ReplayFlags& flags) {
+void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags) {
   const auto& s = report.summary;
   nlohmann::ordered_json out{{"trace", flags.trace},
                              {"url", flags.url},
@@ -64,7 +64,7 @@ void print_json(const live::ReplayReport& report, const ReplayFlags& flags) {
   fmt::print("{}\n", out.dump());
 }
 
-void print_table(const live::ReplayReport& report) {
+void print_table(const loadgen::ReplayReport& report) {
   const auto& s = report.summary;
   fmt::print("requests  arrived {}  finished {}  rejected {}  failed {}   in {:.1f} s\n", s.requests.arrived,
              s.requests.finished, s.requests.rejected, s.requests.failed, report.wall_s);
@@ -85,7 +85,7 @@ void print_table(const live::ReplayReport& report) {
 }
 
 Result<int> run_replay(const ReplayFlags& flags) {
-  const auto path = workload::find_file(flags.trace, data_dir(), ".");
+  const auto path = workload::find_file(flags.trace, config::data_dir(), ".");
   if (!path) return std::unexpected(path.error());
   const auto text = read_file(*path);
   if (!text) return std::unexpected(text.error());
@@ -96,33 +96,33 @@ Result<int> run_replay(const ReplayFlags& flags) {
   wanted.format = *format;
   wanted.max_prompt_tokens = flags.max_prompt_tokens;
   wanted.max_output_tokens = flags.max_output_tokens;
-  auto source = workload::make_source(wanted, data_dir(), ".", 1);
+  auto source = workload::make_source(wanted, config::data_dir(), ".", 1);
   if (!source) return std::unexpected(source.error());
 
-  live::ReplayOptions options;
+  loadgen::ReplayOptions options;
   options.url = flags.url;
   options.model = flags.model;
   options.speed = flags.speed;
-  options.form = flags.form == "chat"   ? live::PromptForm::Chat
-                 : flags.form == "text" ? live::PromptForm::Text
-                                        : live::PromptForm::TokenIds;
+  options.form = flags.form == "chat"   ? loadgen::PromptForm::Chat
+                 : flags.form == "text" ? loadgen::PromptForm::Text
+                                        : loadgen::PromptForm::TokenIds;
   options.slo = {slo_of(flags.ttft_slo_ms), slo_of(flags.itl_slo_ms), slo_of(flags.tbt_slo_ms),
                  slo_of(flags.e2e_slo_ms)};
   std::int64_t left = flags.max_requests > 0 ? flags.max_requests : std::numeric_limits<std::int64_t>::max();
-  const auto rows = [&]() -> std::optional<live::ReplayRow> {
+  const auto rows = [&]() -> std::optional<loadgen::ReplayRow> {
     if (left-- <= 0) return std::nullopt;
     const auto row = (*source)->next();
     if (!row) return std::nullopt;
-    return live::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens};
+    return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens};
   };
-  std::function<void(const live::ReplayProgress&)> progress;
+  std::function<void(const loadgen::ReplayProgress&)> progress;
   if (::isatty(STDERR_FILENO) != 0) {
-    progress = [](const live::ReplayProgress& p) {
+    progress = [](const loadgen::ReplayProgress& p) {
       fmt::print(stderr, "\r{:>8.1f} s   sent {:>7}   over {:>7}   in flight {:>6}   failed {:>5} ", p.now.seconds(),
                  p.sent, p.over, p.sent - p.over, p.failed);
     };
   }
-  const auto report = live::replay(rows, options, progress);
+  const auto report = loadgen::replay(rows, options, progress);
   if (progress) fmt::print(stderr, "\n");
   if (!report) return std::unexpected(report.error());
   flags.json ? print_json(*report, flags) : print_table(*report);

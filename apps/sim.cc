@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "commands.h"
+#include "config/locate.h"
+#include "experiment/saturation.h"
+#include "experiment/simulate.h"
 #include "journal/summary_json.h"
-#include "locate.h"
-#include "saturation.h"
-#include "simulate.h"
 
 namespace wattle::apps {
 
@@ -31,12 +31,12 @@ struct SimFlags {
 /// One recipe's run, with its own copy of everything, so that runs may go side by side.
 Result<journal::RunSummary> run_one(const SimFlags& flags, const config::LoadedScenario& scenario,
                                     const config::LoadedRecipe& recipe) {
-  SimulateOptions options;
+  experiment::SimulateOptions options;
   options.fast_forward = !flags.step;
   options.check_invariants = flags.check;
-  options.data_dir = data_dir();
+  options.data_dir = config::data_dir();
   if (!flags.out.empty()) options.out_dir = (std::filesystem::path(flags.out) / recipe.recipe.name).string();
-  return run_simulation(scenario, recipe, options);
+  return experiment::run_simulation(scenario, recipe, options);
 }
 
 void print_table(const std::vector<journal::RunSummary>& runs) {
@@ -72,19 +72,19 @@ int run(const SimFlags& flags) {
   if (!set) return fail(set.error());
   const auto overrides = config::split_overrides(*set);
   if (!overrides) return fail(overrides.error());
-  auto stated = config::load_scenario(flags.scenario, overrides->scenario, project());
+  auto stated = config::load_scenario(flags.scenario, overrides->scenario, config::project());
   if (!stated) return fail(stated.error());
   if (flags.seed) stated->scenario.seed = *flags.seed;
   std::vector<config::LoadedRecipe> recipes;
   bool scales = false;
   for (const auto& name : flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes) {
-    auto recipe = config::load_recipe(name, overrides->recipe, project());
+    auto recipe = config::load_recipe(name, overrides->recipe, config::project());
     if (!recipe) return fail(recipe.error());
     scales = scales || (recipe->recipe.scaling.policy != "none" && recipe->recipe.scaling.mode != Mode::Off);
     recipes.push_back(std::move(*recipe));
   }
   // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.
-  const auto scenario = with_loads(*stated, scales, data_dir());
+  const auto scenario = experiment::with_loads(*stated, scales, config::data_dir());
   if (!scenario) return fail(scenario.error());
 
   std::vector<std::optional<Result<journal::RunSummary>>> results(recipes.size());

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "commands.h"
-#include "locate.h"
+#include "config/locate.h"
 #include "workload/source.h"
 #include "workload/summary.h"
 #include "workload/trace.h"
@@ -34,7 +34,7 @@ struct Loaded {
 /// Finds and reads a trace; an empty format name means: tell by its first line.
 Result<Loaded> load(const std::string& file, const std::string& flag, const std::string& format_name) {
   Loaded loaded;
-  const auto path = workload::find_file(file, data_dir(), ".");
+  const auto path = workload::find_file(file, config::data_dir(), ".");
   if (!path) return std::unexpected(path.error());
   loaded.path = *path;
   const auto text = read_file(*path);
@@ -159,7 +159,7 @@ Result<workload::WorkloadStats> synthesize(const SynthFlags& flags) {
     }
     options.duration = Span::from_seconds(flags.duration_s);
   }
-  auto source = workload::make_source(options, data_dir(), ".", flags.seed);
+  auto source = workload::make_source(options, config::data_dir(), ".", flags.seed);
   if (!source) return std::unexpected(source.error());
   auto writer = workload::TraceWriter::create(flags.out, *format);
   if (!writer) return std::unexpected(writer.error());

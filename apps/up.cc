@@ -12,16 +12,16 @@
 
 #include "base/file.h"
 #include "commands.h"
-#include "compose.h"
-#include "house.h"
+#include "config/locate.h"
+#include "experiment/saturation.h"
+#include "experiment/simulate.h"
 #include "journal/run_directory.h"
-#include "live/clock.h"
-#include "live/gpu/nvml.h"
-#include "live/replay/replay.h"
-#include "locate.h"
-#include "saturation.h"
-#include "simulate.h"
-#include "tally.h"
+#include "loadgen/replay.h"
+#include "net/clock.h"
+#include "node/gpu/nvml.h"
+#include "systems/compose.h"
+#include "testbed/house.h"
+#include "testbed/tally.h"
 
 namespace wattle::apps {
 
@@ -111,9 +111,9 @@ class FirstPart final : public workload::RequestSource {
 
 Result<Simulated> simulate_same(const config::LoadedScenario& scenario, const std::string& recipe_name,
                                 const config::SplitOverrides& overrides, Span length) {
-  const auto recipe = config::load_recipe(recipe_name, overrides.recipe, project());
+  const auto recipe = config::load_recipe(recipe_name, overrides.recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
-  auto run = prepare_run(scenario, *recipe, data_dir());
+  auto run = experiment::prepare_run(scenario, *recipe, config::data_dir());
   if (!run) return std::unexpected(run.error());
   run->source = std::make_unique<FirstPart>(std::move(run->source), length);
   run->setup.source = run->source.get();
@@ -162,7 +162,7 @@ double met_so_far(const Objective& objective, const journal::RunSummary& run) {
 class FirstSwitch {
  public:
   explicit FirstSwitch(bool scales) : over_(!scales) {}
-  void look(House& house) {
+  void look(testbed::House& house) {
     if (over_) return;
     const bool switching = house.switching();
     over_ = begun_ && !switching;
@@ -194,7 +194,7 @@ Result<int> up(const UpFlags& flags) {
   if (!set) return std::unexpected(set.error());
   const auto overrides = config::split_overrides(*set);
   if (!overrides) return std::unexpected(overrides.error());
-  auto loaded = config::load_scenario(flags.config, overrides->scenario, project());
+  auto loaded = config::load_scenario(flags.config, overrides->scenario, config::project());
   if (!loaded) return std::unexpected(loaded.error());
   auto& scenario = loaded->scenario;
   Span length = Span::max();
@@ -204,10 +204,10 @@ Result<int> up(const UpFlags& flags) {
     length = *duration;
   }
 
-  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, project());
+  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   const bool scales = recipe->recipe.scaling.policy != "none" && recipe->recipe.scaling.mode != Mode::Off;
-  auto with = with_loads(*loaded, scales, data_dir());
+  auto with = experiment::with_loads(*loaded, scales, config::data_dir());
   if (!with) return std::unexpected(with.error());
   // Processes that load the scenario themselves need not measure it again.
   std::vector<std::string> set_for_children = flags.set;
@@ -222,9 +222,9 @@ Result<int> up(const UpFlags& flags) {
   if (!baseline) return std::unexpected(baseline.error());
   const auto forecast = simulate_same(*loaded, flags.recipe, *overrides, length);
   if (!forecast) return std::unexpected(forecast.error());
-  const auto options = locate_workload(scenario, data_dir());
+  const auto options = config::locate_workload(scenario, config::data_dir());
   if (!options) return std::unexpected(options.error());
-  auto whole = workload::make_source(*options, data_dir(), base_dir(scenario), scenario.seed);
+  auto whole = workload::make_source(*options, config::data_dir(), config::base_dir(scenario), scenario.seed);
   if (!whole) return std::unexpected(whole.error());
   FirstPart source(std::move(*whole), length);
 
@@ -232,22 +232,22 @@ Result<int> up(const UpFlags& flags) {
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  House house(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
-  const HousePlan plan{.scenario = *loaded,
-                       .config = flags.config,
-                       .recipe = flags.recipe,
-                       .recipe_overrides = overrides->recipe,
-                       .set = set_for_children,
-                       .contract = flags.contract,
-                       .journal = flags.out,
-                       .port = flags.port,
-                       .admin_port = flags.admin_port,
-                       .scales = scales};
+  testbed::House house(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
+  const testbed::HousePlan plan{.scenario = *loaded,
+                                .config = flags.config,
+                                .recipe = flags.recipe,
+                                .recipe_overrides = overrides->recipe,
+                                .set = set_for_children,
+                                .contract = flags.contract,
+                                .journal = flags.out,
+                                .port = flags.port,
+                                .admin_port = flags.admin_port,
+                                .scales = scales};
   if (auto built = house.build(plan); !built) return std::unexpected(built.error());
 
-  const auto nvml = live::Nvml::open(WATTLE_FAKE_NVML_LIBRARY);
+  const auto nvml = node::Nvml::open(WATTLE_FAKE_NVML_LIBRARY);
   if (!nvml) return std::unexpected(nvml.error());
-  std::vector<live::Gpu> gpus;
+  std::vector<node::Gpu> gpus;
   for (std::uint32_t i = 0; i < (*nvml)->count().value_or(0); ++i) {
     if (auto gpu = (*nvml)->by_index(i)) gpus.push_back(std::move(*gpu));
   }
@@ -268,28 +268,28 @@ Result<int> up(const UpFlags& flags) {
     std::fflush(stdout);
   }
 
-  live::ReplayOptions replay;
+  loadgen::ReplayOptions replay;
   replay.url = house.gateway_url();
   replay.model = scenario.llm;
   replay.slo = scenario.slo;
   replay.max_tokens = scenario.workload.max_output_tokens;
-  const auto hint = make_length_hint(recipe->recipe, scenario.seed);
-  Tally tally(gpus, house);
+  const auto hint = systems::make_length_hint(recipe->recipe, scenario.seed);
+  testbed::Tally tally(gpus, house);
   FirstSwitch first_switch(scales);
-  const Instant begin = live::steady_now();
+  const Instant begin = net::steady_now();
   std::int64_t next_row_s = 1;
-  const auto rows = [&]() -> std::optional<live::ReplayRow> {
+  const auto rows = [&]() -> std::optional<loadgen::ReplayRow> {
     if (drain_wanted) return std::nullopt;
     const auto row = source.next();
     if (!row) return std::nullopt;
     const auto told = hint ? hint->predict(row->output_tokens, replay.max_tokens) : 0;
-    return live::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, told};
+    return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, told};
   };
-  const auto show = [&](const live::ReplayProgress& progress) {
+  const auto show = [&](const loadgen::ReplayProgress& progress) {
     const auto second = progress.now.ns() / 1'000'000'000;
     if (second < next_row_s) return;
     next_row_s = second + 1;
-    const Meters& meters = tally.look();
+    const testbed::Meters& meters = tally.look();
     first_switch.look(house);
     if (flags.json) return;
     const double energy = tally.energy_j();
@@ -302,12 +302,12 @@ Result<int> up(const UpFlags& flags) {
                fmt::join(meters.clocks_mhz, " "));
     std::fflush(stdout);
   };
-  const auto report = live::replay(rows, replay, show);
+  const auto report = loadgen::replay(rows, replay, show);
   if (!report) return std::unexpected(report.error());
-  const double seconds = (live::steady_now() - begin).seconds();
+  const double seconds = (net::steady_now() - begin).seconds();
   tally.look();
   const double energy = tally.energy_j();
-  const Child* child = house.dead();
+  const launch::Child* child = house.dead();
   const std::string dead = child == nullptr ? "" : child->name();
 
   const auto& live_run = report->summary;

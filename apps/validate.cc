@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "catalog.h"
 #include "commands.h"
-#include "locate.h"
-#include "validation.h"
+#include "config/locate.h"
+#include "reproduce/catalog.h"
+#include "reproduce/validation.h"
 
 namespace wattle::apps {
 namespace {
@@ -29,7 +29,7 @@ struct ValidateFlags {
 
 ordered_json number(double v) { return std::isfinite(v) ? ordered_json(v) : ordered_json(nullptr); }
 
-ordered_json to_json(const Validation& all) {
+ordered_json to_json(const reproduce::Validation& all) {
   const fidelity::Scores& scores = all.scores;
   ordered_json sets = ordered_json::array();
   for (const fidelity::ScoredSet& s : scores.sets) {
@@ -72,12 +72,12 @@ int write_text(const std::string& file, const std::string& text) {
 }
 
 int validate(const ValidateFlags& flags) {
-  const Result<fidelity::Catalog> catalog = load_catalog(project());
+  const Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());
-  const std::string data = flags.data.empty() ? data_dir() : flags.data;
+  const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
   setenv("WATTLE_DATA", data.c_str(), 1);  // what the evaluations' scenarios read
-  const auto all = validation(data, *catalog, flags.threads);
+  const auto all = reproduce::validation(data, *catalog, flags.threads);
   if (!all) return fail(all.error());
   const fidelity::Scores& scores = all->scores;
   if (!flags.write.empty()) {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "live/clock.h"
-#include "live/telemetry/fpm_socket.h"
+#include "net/clock.h"
+#include "telemetry/fpm_socket.h"
 
 namespace {
 
@@ -20,7 +20,7 @@ using namespace wattle;
 StepReport step(std::size_t engine, std::int64_t i) {
   StepReport report;
   report.sequence = i;
-  report.start = live::steady_now();
+  report.start = net::steady_now();
   report.shape.decode_requests = 40 + static_cast<std::int32_t>((static_cast<std::int64_t>(engine) * 7 + i / 25) % 200);
   report.shape.decode_kv_tokens = report.shape.decode_requests * 600;
   report.kv_tokens = report.shape.decode_kv_tokens;
@@ -42,9 +42,9 @@ int main(int argc, char** argv) {
   const auto engines = static_cast<std::size_t>(number(argv[1]));
   const std::int64_t rate = number(argv[2]);
   if (engines == 0 || rate <= 0) return 2;
-  std::vector<live::FpmPublisher> publishers;
+  std::vector<telemetry::FpmPublisher> publishers;
   for (std::size_t e = 0; e < engines; ++e) {
-    auto bound = live::FpmPublisher::bind("tcp://127.0.0.1:*", fmt::format("engine-{}", e));
+    auto bound = telemetry::FpmPublisher::bind("tcp://127.0.0.1:*", fmt::format("engine-{}", e));
     if (!bound) {
       fmt::print(stderr, "fpm_load: {}\n", bound.error().message());
       return 3;
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "warm") {
-      for (auto& publisher : publishers) publisher.publish(StepReport{}, live::steady_now());
+      for (auto& publisher : publishers) publisher.publish(StepReport{}, net::steady_now());
       continue;
     }
     const std::int64_t steps = number(line.c_str());
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
         std::this_thread::sleep_until(due);
         late_ms = std::max(late_ms,
                            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - due).count());
-        publishers[e].publish(step(e, i), live::steady_now());
+        publishers[e].publish(step(e, i), net::steady_now());
       }
     }
     fmt::print("{:.3f}\n", late_ms);

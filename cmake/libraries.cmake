@@ -14,13 +14,25 @@ set(WATTLE_LIBRARIES
   "engine|model|"
   "workload|model|simdjson::simdjson"
   "journal|model|nlohmann_json::nlohmann_json"
+  "net|units|wattle_boost,nlohmann_json::nlohmann_json,simdjson::simdjson,OpenSSL::SSL,OpenSSL::Crypto"
+  "telemetry|model|nlohmann_json::nlohmann_json,PkgConfig::ZMQ"
+  "virtual_gpu|units|Threads::Threads"
   "control|policy,predict,plan,carbon,journal|"
   "report|journal,carbon|nlohmann_json::nlohmann_json"
   "learn|predict|xgboost::c_api"
-  "sim|control,engine,workload,journal|"
-  "live|control,journal|wattle_boost,nlohmann_json::nlohmann_json,simdjson::simdjson,PkgConfig::ZMQ,prometheus-cpp::core,spdlog::spdlog,OpenSSL::SSL,OpenSSL::Crypto,dl"
   "fidelity|engine|"
-  "config|policy,predict,plan,carbon,engine,workload,control,report,sim,live|tomlplusplus::tomlplusplus"
+  "sim|control,engine,workload,journal|"
+  "node|control,net,telemetry|nlohmann_json::nlohmann_json,spdlog::spdlog,dl"
+  "gateway|control,net,telemetry|nlohmann_json::nlohmann_json,simdjson::simdjson,prometheus-cpp::core"
+  "loadgen|journal,net|nlohmann_json::nlohmann_json"
+  "launch|engine,net|"
+  "config|policy,predict,plan,carbon,engine,workload,control,report,sim|tomlplusplus::tomlplusplus"
+  "calibrate|config,learn,node,loadgen|nlohmann_json::nlohmann_json"
+  "systems|config,calibrate|"
+  "experiment|systems,sim|"
+  "planner|launch,systems|nlohmann_json::nlohmann_json,spdlog::spdlog"
+  "testbed|launch,config,node,virtual_gpu|nlohmann_json::nlohmann_json"
+  "reproduce|experiment,fidelity|nlohmann_json::nlohmann_json"
 )
 
 include(house)
@@ -28,7 +40,14 @@ foreach(row IN LISTS WATTLE_LIBRARIES)
   wattle_add_library("${row}")
 endforeach()
 
-# Its tests read the specs, recipes, scenarios and reference pages of this tree.
-if(TARGET config_test)
-  target_compile_definitions(config_test PRIVATE WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-endif()
+# Recipes, scenarios and specs are found in this tree unless WATTLE_HOME says otherwise.
+set_source_files_properties(src/config/locate.cc PROPERTIES COMPILE_DEFINITIONS WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+# Tests that read the specs, recipes, scenarios and reference pages of this tree.
+foreach(test IN ITEMS config_test experiment_test reproduce_test)
+  if(TARGET ${test})
+    target_compile_definitions(${test} PRIVATE WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  endif()
+endforeach()
+# The house of processes hands the agent the fake NVML of this build; its GPUs are virtual.
+set_source_files_properties(src/testbed/house.cc PROPERTIES
+  COMPILE_DEFINITIONS WATTLE_FAKE_NVML_LIBRARY="${CMAKE_BINARY_DIR}/fake_nvml/libnvidia-ml.so.1")

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "virtual_gpu.h"
+#include "virtual_gpu/virtual_gpu.h"
 
-namespace wattle::fake {
+namespace wattle::virtual_gpu {
 namespace {
 
 constexpr Instant kStart(5'000'000'000'000'000);  // later than any uptime, and on an edge of the energy counter
@@ -168,4 +168,4 @@ TEST(OldDriver, LacksTheNewerSymbols) {
 }
 
 }  // namespace
-}  // namespace wattle::fake
+}  // namespace wattle::virtual_gpu

@@ -14,23 +14,23 @@
 #include <mutex>
 #include <string_view>
 
-#include "live/gpu/nvml_abi.h"
-#include "virtual_gpu.h"
+#include "node/gpu/nvml_abi.h"
+#include "virtual_gpu/virtual_gpu.h"
 
-using namespace wattle::live::nvml;  // NOLINT: this file is that ABI's other side
+using namespace wattle::node::nvml;  // NOLINT: this file is that ABI's other side
 using wattle::Instant;
 using wattle::MegaHertz;
 using wattle::Milliwatts;
-using wattle::fake::Board;
-using wattle::fake::FaultPoint;
+using wattle::virtual_gpu::Board;
+using wattle::virtual_gpu::FaultPoint;
 
 #define NVML_EXPORT extern "C" __attribute__((visibility("default")))
 
-namespace wattle::live::nvml {
+namespace wattle::node::nvml {
 struct OpaqueDevice {
   int index;
 };
-}  // namespace wattle::live::nvml
+}  // namespace wattle::node::nvml
 
 namespace {
 
@@ -38,7 +38,7 @@ struct State {
   std::mutex mutex;
   int users = 0;
   std::list<Board> boards;  // the last one counts; earlier ones stay mapped for calls that still hang in them
-  std::array<OpaqueDevice, wattle::fake::kMaxGpus> devices{};
+  std::array<OpaqueDevice, wattle::virtual_gpu::kMaxGpus> devices{};
   std::array<int, 3> environment_code{};
   std::array<int, 3> environment_left{};
 };
@@ -50,7 +50,7 @@ State& state() {
 
 void read_environment_faults(State& s) {
   s.environment_left = {};
-  const char* text = std::getenv(wattle::fake::kFaultVariable);
+  const char* text = std::getenv(wattle::virtual_gpu::kFaultVariable);
   if (text == nullptr) return;
   std::string_view rest = text;
   while (!rest.empty()) {
@@ -61,7 +61,7 @@ void read_environment_faults(State& s) {
     const std::string_view key = item.substr(0, equals);
     const std::size_t point = key == "set" ? 0 : key == "reset" ? 1 : 2;
     int code = 0;
-    int times = wattle::fake::kFaultForever;
+    int times = wattle::virtual_gpu::kFaultForever;
     const char* end = item.data() + item.size();
     const auto parsed = std::from_chars(item.data() + equals + 1, end, code);
     if (parsed.ptr != end && *parsed.ptr == '*') std::from_chars(parsed.ptr + 1, end, times);
@@ -130,7 +130,7 @@ NVML_EXPORT Return nvmlInit_v2() {
       return kDriverNotLoaded;
     }
     s.boards.push_back(std::move(*opened));
-    for (int i = 0; i < wattle::fake::kMaxGpus; ++i) s.devices[static_cast<std::size_t>(i)].index = i;
+    for (int i = 0; i < wattle::virtual_gpu::kMaxGpus; ++i) s.devices[static_cast<std::size_t>(i)].index = i;
     read_environment_faults(s);
   }
   ++s.users;

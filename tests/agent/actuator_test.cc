@@ -1,26 +1,26 @@
-#include "live/agent/actuator.h"
+#include "node/actuator.h"
 
 #include <chrono>
 #include <thread>
 
 #include "board_fixture.h"
-#include "live/clock.h"
+#include "net/clock.h"
 
 namespace wattle::live {
 namespace {
 
-using fake::FaultPoint;
+using virtual_gpu::FaultPoint;
 
 class ActuatorTest : public BoardFixture {
  protected:
   void SetUp() override {
     BoardFixture::SetUp();
-    nvml_ = Nvml::open(FAKE_NVML).value();
-    KeeperOptions options;
+    nvml_ = node::Nvml::open(FAKE_NVML).value();
+    node::KeeperOptions options;
     options.library = FAKE_NVML;
     options.state_file = path_ + ".state";
     options.guardian_command = {AGENT_HELPER, "agent-guardian"};
-    keeper_ = LockKeeper::start(options, nvml_).value();
+    keeper_ = node::LockKeeper::start(options, nvml_).value();
   }
   void TearDown() override {
     keeper_.reset();
@@ -29,18 +29,18 @@ class ActuatorTest : public BoardFixture {
     unlink((path_ + ".state.lock").c_str());
     BoardFixture::TearDown();
   }
-  [[nodiscard]] Actuator::Target target(std::int32_t id, std::initializer_list<std::uint32_t> gpus) const {
-    Actuator::Target t{InstanceId(id), {}};
+  [[nodiscard]] node::Actuator::Target target(std::int32_t id, std::initializer_list<std::uint32_t> gpus) const {
+    node::Actuator::Target t{InstanceId(id), {}};
     for (const auto g : gpus) t.gpus.push_back(nvml_->by_index(g).value());
     return t;
   }
-  std::shared_ptr<const Nvml> nvml_;
-  std::shared_ptr<LockKeeper> keeper_;
+  std::shared_ptr<const node::Nvml> nvml_;
+  std::shared_ptr<node::LockKeeper> keeper_;
 };
 
 TEST_F(ActuatorTest, LocksEveryGpuOfTheInstanceAndUnlocksAtTheEnd) {
   {
-    Actuator actuator({target(3, {0, 1})}, keeper_);
+    node::Actuator actuator({target(3, {0, 1})}, keeper_);
     actuator.command(InstanceId(3), MegaHertz(1010), Instant());
     actuator.command(InstanceId(4), MegaHertz(300), Instant());
     EXPECT_TRUE(eventually([&] { return board().locked(0) && board().locked(1); }));
@@ -48,13 +48,13 @@ TEST_F(ActuatorTest, LocksEveryGpuOfTheInstanceAndUnlocksAtTheEnd) {
     EXPECT_TRUE(actuator.release_all(Span::s(20)).empty());
     EXPECT_FALSE(board().locked(0));
     EXPECT_FALSE(board().locked(1));
-    EXPECT_TRUE(StateFile(path_ + ".state").read()->empty());
+    EXPECT_TRUE(node::StateFile(path_ + ".state").read()->empty());
   }
   EXPECT_EQ(board().calls(0).resets, 1);
 }
 
 TEST_F(ActuatorTest, DropsWhatIsAlreadyThereAndCountsClamps) {
-  Actuator actuator({target(0, {0})}, keeper_);
+  node::Actuator actuator({target(0, {0})}, keeper_);
   for (int i = 0; i < 5; ++i) actuator.command(InstanceId(0), MegaHertz(1980), Instant());
   EXPECT_TRUE(eventually([&] { return board().calls(0).sets == 1; }));
   actuator.command(InstanceId(0), MegaHertz(1410), Instant());  // the same step of this device
@@ -70,18 +70,18 @@ TEST_F(ActuatorTest, DropsWhatIsAlreadyThereAndCountsClamps) {
 }
 
 TEST_F(ActuatorTest, TellsWorkFromWaiting) {
-  Actuator actuator({target(0, {0})}, keeper_);
+  node::Actuator actuator({target(0, {0})}, keeper_);
   const auto applied = [&](std::int64_t calls) {
     return eventually([&] { return actuator.stats()[0].calls == calls; });
   };
-  actuator.command(InstanceId(0), MegaHertz(600), steady_now());
+  actuator.command(InstanceId(0), MegaHertz(600), net::steady_now());
   ASSERT_TRUE(applied(1));
   const auto before = actuator.stats()[0];
   EXPECT_EQ(before.report_to_applied_cpu_ns.count(), 1);
 
   // A report whose decision waits: late by the wall's clock, hardly any work.
   constexpr Span kLong = Span::ms(400);
-  Instant arrived = steady_now();
+  Instant arrived = net::steady_now();
   actuator.begins();
   std::this_thread::sleep_for(std::chrono::nanoseconds(kLong.ns()));
   actuator.command(InstanceId(0), MegaHertz(900), arrived);
@@ -91,9 +91,9 @@ TEST_F(ActuatorTest, TellsWorkFromWaiting) {
   EXPECT_LT(waited.report_to_applied_cpu_ns.max(), kLong.ns() / 2);
 
   // One that is worked on for as long.
-  arrived = steady_now();
+  arrived = net::steady_now();
   actuator.begins();
-  for (const Span begin = thread_cpu(); thread_cpu() - begin < kLong;) {
+  for (const Span begin = net::thread_cpu(); net::thread_cpu() - begin < kLong;) {
   }
   actuator.command(InstanceId(0), MegaHertz(1200), arrived);
   ASSERT_TRUE(applied(3));
@@ -103,7 +103,7 @@ TEST_F(ActuatorTest, TellsWorkFromWaiting) {
 }
 
 TEST_F(ActuatorTest, ASlowCallBlocksNobodyAndTheNewestCommandWins) {
-  Actuator actuator({target(0, {0}), target(1, {1})}, keeper_);
+  node::Actuator actuator({target(0, {0}), target(1, {1})}, keeper_);
   board().hang(0, Span::ms(300));
   actuator.command(InstanceId(0), MegaHertz(600), Instant());
   EXPECT_TRUE(eventually([&] { return actuator.stats()[0].in_call > Span(); }));
@@ -118,33 +118,33 @@ TEST_F(ActuatorTest, ASlowCallBlocksNobodyAndTheNewestCommandWins) {
 }
 
 TEST_F(ActuatorTest, ForbiddenIsToldOnceAndNeverRetried) {
-  board().inject(0, FaultPoint::Set, nvml::kNoPermission, 1);
-  Actuator actuator({target(0, {0})}, keeper_);
+  board().inject(0, FaultPoint::Set, node::nvml::kNoPermission, 1);
+  node::Actuator actuator({target(0, {0})}, keeper_);
   actuator.command(InstanceId(0), MegaHertz(1005), Instant());
-  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == GpuState::ReadOnly; }));
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == node::GpuState::ReadOnly; }));
   actuator.command(InstanceId(0), MegaHertz(1200), Instant());
-  EXPECT_EQ(actuator.stats()[0].failures[static_cast<std::size_t>(GpuStatus::Forbidden)], 1);
+  EXPECT_EQ(actuator.stats()[0].failures[static_cast<std::size_t>(node::GpuStatus::Forbidden)], 1);
   actuator.release_all(Span::s(20));
   EXPECT_EQ(board().calls(0).sets, 0) << "although the driver would have allowed the second one";
 }
 
 TEST_F(ActuatorTest, TransientFailuresAreRetriedWithTheNewestWish) {
-  board().inject(0, FaultPoint::Set, nvml::kInUse, 3);
-  Actuator actuator({target(0, {0})}, keeper_);
+  board().inject(0, FaultPoint::Set, node::nvml::kInUse, 3);
+  node::Actuator actuator({target(0, {0})}, keeper_);
   actuator.command(InstanceId(0), MegaHertz(1005), Instant());
   EXPECT_TRUE(eventually([&] { return actuator.stats()[0].retries >= 1; }));
   actuator.command(InstanceId(0), MegaHertz(1200), Instant());
   EXPECT_TRUE(eventually([&] { return board().clock(0).ceiling == MegaHertz(1200); }));
-  EXPECT_EQ(actuator.stats()[0].failures[static_cast<std::size_t>(GpuStatus::Transient)], 3);
+  EXPECT_EQ(actuator.stats()[0].failures[static_cast<std::size_t>(node::GpuStatus::Transient)], 3);
 }
 
 TEST_F(ActuatorTest, ALostGpuGetsNoMoreWrites) {
-  Actuator actuator({target(0, {0, 1})}, keeper_);
+  node::Actuator actuator({target(0, {0, 1})}, keeper_);
   actuator.command(InstanceId(0), MegaHertz(1005), Instant());
   EXPECT_TRUE(eventually([&] { return board().locked(0) && board().locked(1); }));
-  board().inject(0, FaultPoint::Set, nvml::kGpuIsLost);
+  board().inject(0, FaultPoint::Set, node::nvml::kGpuIsLost);
   actuator.command(InstanceId(0), MegaHertz(1200), Instant());
-  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == GpuState::Gone; }));
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == node::GpuState::Gone; }));
   EXPECT_TRUE(eventually([&] { return board().clock(1).ceiling == MegaHertz(1200); }));
   board().inject(0, FaultPoint::Set, 0);
   actuator.command(InstanceId(0), MegaHertz(900), Instant());
@@ -153,7 +153,7 @@ TEST_F(ActuatorTest, ALostGpuGetsNoMoreWrites) {
 }
 
 TEST_F(ActuatorTest, ADriverThatHangsIsNoticedAndLeftToTheGuardian) {
-  Actuator actuator({target(0, {0})}, keeper_);
+  node::Actuator actuator({target(0, {0})}, keeper_);
   actuator.command(InstanceId(0), MegaHertz(1005), Instant());
   EXPECT_TRUE(eventually([&] { return board().locked(0); }));
   EXPECT_TRUE(eventually([&] { return actuator.responsive(Span::s(20)); }));
@@ -166,10 +166,10 @@ TEST_F(ActuatorTest, ADriverThatHangsIsNoticedAndLeftToTheGuardian) {
 }
 
 TEST_F(ActuatorTest, AnOldDriverIsOnlyObserved) {
-  auto old = Nvml::open(FAKE_NVML_OLD_DRIVER).value();
-  Actuator actuator({{InstanceId(0), {old->by_index(0).value()}}}, keeper_);
+  auto old = node::Nvml::open(FAKE_NVML_OLD_DRIVER).value();
+  node::Actuator actuator({{InstanceId(0), {old->by_index(0).value()}}}, keeper_);
   actuator.command(InstanceId(0), MegaHertz(1005), Instant());
-  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == GpuState::ReadOnly; }));
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == node::GpuState::ReadOnly; }));
   actuator.release_all(Span::s(20));
 }
 

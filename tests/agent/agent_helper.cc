@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "live/agent/actuator.h"
+#include "node/actuator.h"
 
 using namespace wattle;        // NOLINT
 using namespace wattle::live;  // NOLINT
@@ -16,21 +16,21 @@ using namespace wattle::live;  // NOLINT
 int main(int argc, char** argv) {
   if (argc == 6 && std::strcmp(argv[1], "agent-guardian") == 0) return guard(argv[3], argv[5], 20);
   if (argc < 6 || std::strcmp(argv[1], "lock") != 0) return 2;
-  auto nvml = Nvml::open(argv[2]);
+  auto nvml = node::Nvml::open(argv[2]);
   if (!nvml) return 3;
-  KeeperOptions options;
+  node::KeeperOptions options;
   options.library = argv[2];
   options.state_file = argv[3];
-  auto keeper = LockKeeper::start(options, *nvml);
+  auto keeper = node::LockKeeper::start(options, *nvml);
   if (!keeper) {
     std::printf("refused: %s\n", keeper.error().message().c_str());
     std::fflush(stdout);
     return 3;
   }
-  Actuator::Target target{InstanceId(0), {}};
+  node::Actuator::Target target{InstanceId(0), {}};
   for (int i = 5; i < argc; ++i) target.gpus.push_back((*nvml)->find(argv[i]).value());
   const std::size_t gpus = target.gpus.size();
-  Actuator actuator({std::move(target)}, *keeper);
+  node::Actuator actuator({std::move(target)}, *keeper);
   actuator.command(InstanceId(0), MegaHertz(std::atoi(argv[4])), Instant());
   for (;;) {
     std::size_t locked = 0;
@@ -40,5 +40,5 @@ int main(int argc, char** argv) {
   }
   std::printf("locked %d\n", (*keeper)->guardian_pid());
   std::fflush(stdout);
-  for (;;) pause();
+  for (;;) calibrate::pause();
 }

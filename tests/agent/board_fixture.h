@@ -11,7 +11,7 @@
 #include <system_error>
 #include <thread>
 
-#include "fake_nvml/virtual_gpu.h"
+#include "virtual_gpu/virtual_gpu.h"
 
 namespace wattle {
 
@@ -35,8 +35,8 @@ class BoardFixture : public ::testing::Test {
     folder_ = folder;
     path_ = folder + "/board";
     spec_ = path_ + spec_suffix();
-    setenv(fake::kBoardVariable, spec_.c_str(), 1);
-    auto opened = fake::Board::open(fake::parse_board_spec(spec_).value());
+    setenv(virtual_gpu::kBoardVariable, spec_.c_str(), 1);
+    auto opened = virtual_gpu::Board::open(virtual_gpu::parse_board_spec(spec_).value());
     ASSERT_TRUE(opened) << opened.error().message();
     board_.emplace(std::move(*opened));
   }
@@ -46,10 +46,10 @@ class BoardFixture : public ::testing::Test {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
-  fake::Board& board() { return *board_; }
+  virtual_gpu::Board& board() { return *board_; }
 
   std::string folder_, path_, spec_;
-  std::optional<fake::Board> board_;
+  std::optional<virtual_gpu::Board> board_;
 };
 
 }  // namespace wattle

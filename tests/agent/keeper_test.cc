@@ -1,5 +1,5 @@
 // Locks come off whatever happens: real processes, real kill -9.
-#include "live/agent/keeper.h"
+#include "node/keeper.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,19 +9,19 @@
 #include <fstream>
 
 #include "board_fixture.h"
-#include "live/agent/actuator.h"
+#include "node/actuator.h"
 
 namespace wattle::live {
 namespace {
 
-using fake::FaultPoint;
+using virtual_gpu::FaultPoint;
 
 class Keeper : public BoardFixture {
  protected:
   void SetUp() override {
     BoardFixture::SetUp();
     state_ = path_ + ".state";
-    nvml_ = Nvml::open(FAKE_NVML).value();
+    nvml_ = node::Nvml::open(FAKE_NVML).value();
     options_.library = FAKE_NVML;
     options_.state_file = state_;
     options_.guardian_command = {AGENT_HELPER, "agent-guardian"};
@@ -67,8 +67,8 @@ class Keeper : public BoardFixture {
   }
 
   std::string state_;
-  std::shared_ptr<const Nvml> nvml_;
-  KeeperOptions options_;
+  std::shared_ptr<const node::Nvml> nvml_;
+  node::KeeperOptions options_;
 };
 
 TEST_F(Keeper, KillNineOfTheAgentUnlocksItsGpusAndNoOther) {
@@ -76,10 +76,10 @@ TEST_F(Keeper, KillNineOfTheAgentUnlocksItsGpusAndNoOther) {
   const Process agent = lock_in_another_process({"0"});
   ASSERT_GT(agent.guardian, 0) << agent.said;
   EXPECT_TRUE(board().locked(0));
-  EXPECT_TRUE(StateFile(state_).read()->contains(board().uuid(0)));
+  EXPECT_TRUE(node::StateFile(state_).read()->contains(board().uuid(0)));
   kill_and_reap(agent.pid);
   EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
-  EXPECT_TRUE(eventually([&] { return StateFile(state_).read()->empty(); }));
+  EXPECT_TRUE(eventually([&] { return node::StateFile(state_).read()->empty(); }));
   EXPECT_TRUE(eventually([&] { return kill(agent.guardian, 0) != 0; })) << "the guardian goes home";
   EXPECT_TRUE(board().locked(1));
   EXPECT_EQ(board().calls(1).resets, 0);
@@ -101,7 +101,7 @@ TEST_F(Keeper, TheGuardianRidesOutASignalStorm) {
 TEST_F(Keeper, TheGuardianRetriesATransientFailure) {
   const Process agent = lock_in_another_process({"0"});
   ASSERT_GT(agent.guardian, 0) << agent.said;
-  board().inject(0, FaultPoint::Reset, nvml::kTimeout, 3);
+  board().inject(0, FaultPoint::Reset, node::nvml::kTimeout, 3);
   kill_and_reap(agent.pid);
   EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
 }
@@ -112,30 +112,30 @@ TEST_F(Keeper, AnAgentWhoseGuardianDiedIsStillCleanedUpAfterAtTheNextStart) {
   kill(agent.guardian, SIGKILL);
   kill_and_reap(agent.pid);
   EXPECT_TRUE(board().locked(0));
-  auto keeper = LockKeeper::start(options_, nvml_);
+  auto keeper = node::LockKeeper::start(options_, nvml_);
   ASSERT_TRUE(keeper) << keeper.error().message();
   EXPECT_FALSE(board().locked(0));
   EXPECT_EQ((*keeper)->counts().restored_at_start, 1);
-  EXPECT_TRUE(StateFile(state_).read()->empty());
+  EXPECT_TRUE(node::StateFile(state_).read()->empty());
 }
 
 TEST_F(Keeper, ABusyGpuIsNotRestoredAtStartAndARecordStays) {
-  ASSERT_TRUE(StateFile(state_).write({board().uuid(0)}));
+  ASSERT_TRUE(node::StateFile(state_).write({board().uuid(0)}));
   board().lock_clocks(0, MegaHertz(1005), MegaHertz(1005));
   board().set_activity(0, Milliwatts(300'000), MegaHertz(1005), 90, Span::s(60));
   board().lock_clocks(1, MegaHertz(1005), MegaHertz(1005));  // not in the file: not ours
-  auto keeper = LockKeeper::start(options_, nvml_);
+  auto keeper = node::LockKeeper::start(options_, nvml_);
   ASSERT_TRUE(keeper);
   EXPECT_TRUE(board().locked(0));
   EXPECT_TRUE(board().locked(1));
   EXPECT_EQ((*keeper)->counts().left_busy_at_start, 1);
-  EXPECT_TRUE(StateFile(state_).read()->contains(board().uuid(0)));
+  EXPECT_TRUE(node::StateFile(state_).read()->contains(board().uuid(0)));
 }
 
 TEST_F(Keeper, AnUnreadableStateFileStopsTheStartAndStaysAsItIs) {
   for (const char* text : {"", "garbage\n", "wattle-agent-locks 1\nGPU-cut-off"}) {
     std::ofstream(state_) << text;
-    const auto keeper = LockKeeper::start(options_, nvml_);
+    const auto keeper = node::LockKeeper::start(options_, nvml_);
     ASSERT_FALSE(keeper) << text;
     EXPECT_NE(keeper.error().message().find(state_), std::string::npos);
     std::ifstream in(state_);
@@ -143,33 +143,33 @@ TEST_F(Keeper, AnUnreadableStateFileStopsTheStartAndStaysAsItIs) {
   }
   unlink(state_.c_str());
   mkdir(state_.c_str(), 0755);  // readable by nobody as a file
-  EXPECT_FALSE(LockKeeper::start(options_, nvml_));
+  EXPECT_FALSE(node::LockKeeper::start(options_, nvml_));
   rmdir(state_.c_str());
-  EXPECT_TRUE(LockKeeper::start(options_, nvml_)) << "no file at all is conclusive: nothing is locked";
+  EXPECT_TRUE(node::LockKeeper::start(options_, nvml_)) << "no file at all is conclusive: nothing is locked";
 }
 
 TEST_F(Keeper, ASecondAgentIsTurnedAwayUntilTheFirstAndItsGuardianAreThrough) {
   const Process agent = lock_in_another_process({"0"});
   ASSERT_GT(agent.guardian, 0) << agent.said;
   options_.lock_patience_s = 0;
-  EXPECT_FALSE(LockKeeper::start(options_, nvml_));
-  board().inject(0, FaultPoint::Reset, nvml::kTimeout);  // its guardian cannot finish yet
+  EXPECT_FALSE(node::LockKeeper::start(options_, nvml_));
+  board().inject(0, FaultPoint::Reset, node::nvml::kTimeout);  // its guardian cannot finish yet
   kill_and_reap(agent.pid);
-  EXPECT_FALSE(LockKeeper::start(options_, nvml_)) << "a late reset would undo the new agent's locks";
+  EXPECT_FALSE(node::LockKeeper::start(options_, nvml_)) << "a late reset would undo the new agent's locks";
   board().inject(0, FaultPoint::Reset, 0);
   options_.lock_patience_s = 20;
-  EXPECT_TRUE(LockKeeper::start(options_, nvml_));
+  EXPECT_TRUE(node::LockKeeper::start(options_, nvml_));
   EXPECT_FALSE(board().locked(0));
 }
 
 TEST_F(Keeper, NothingIsLockedThatCouldNotBeRemembered) {
   options_.state_file = path_ + ".dir/state";
   mkdir((path_ + ".dir").c_str(), 0755);
-  auto keeper = LockKeeper::start(options_, nvml_).value();
+  auto keeper = node::LockKeeper::start(options_, nvml_).value();
   // Where the draft must go, there is a directory: every write fails, reading still says "no file".
   mkdir((options_.state_file + ".new").c_str(), 0755);
   {
-    Actuator actuator({{InstanceId(0), {nvml_->by_index(0).value()}}}, keeper);
+    node::Actuator actuator({{InstanceId(0), {nvml_->by_index(0).value()}}}, keeper);
     actuator.command(InstanceId(0), MegaHertz(1005), Instant());
     EXPECT_TRUE(eventually([&] { return keeper->counts().persist_failures >= 2; })) << "it is tried again";
     EXPECT_EQ(board().calls(0).sets, 0);
@@ -183,7 +183,7 @@ TEST_F(Keeper, NothingIsLockedThatCouldNotBeRemembered) {
 }
 
 TEST_F(Keeper, AKilledGuardianIsReplacedAndKnowsWhatIsLocked) {
-  auto keeper = LockKeeper::start(options_, nvml_).value();
+  auto keeper = node::LockKeeper::start(options_, nvml_).value();
   ASSERT_TRUE(keeper->claim(board().uuid(0)));
   const pid_t first = keeper->guardian_pid();
   kill(first, SIGKILL);

@@ -1,4 +1,4 @@
-#include "live/agent/meter.h"
+#include "node/meter.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 
 #include "base/random.h"
 #include "board_fixture.h"
-#include "live/gateway/live_ledger.h"
-#include "live/gpu/nvml.h"
+#include "gateway/live_ledger.h"
+#include "node/gpu/nvml.h"
 
 namespace wattle::live {
 namespace {
@@ -19,13 +19,13 @@ class Meter : public BoardFixture {
   void SetUp() override {
     BoardFixture::SetUp();
     board().set_time(kStart);
-    nvml_ = Nvml::open(FAKE_NVML).value();
+    nvml_ = node::Nvml::open(FAKE_NVML).value();
   }
   void TearDown() override {
     nvml_.reset();
     BoardFixture::TearDown();
   }
-  std::shared_ptr<const Nvml> nvml_;
+  std::shared_ptr<const node::Nvml> nvml_;
 };
 
 TEST_F(Meter, WindowsOfASecondAndMoreAreWithinTwoPercentOfTheTruth) {
@@ -33,9 +33,9 @@ TEST_F(Meter, WindowsOfASecondAndMoreAreWithinTwoPercentOfTheTruth) {
   double worst_naive = 0.0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     RandomStream random(seed, "meter");
-    const Gpu gpu = nvml_->by_index(static_cast<std::uint32_t>(seed % 2)).value();
+    const node::Gpu gpu = nvml_->by_index(static_cast<std::uint32_t>(seed % 2)).value();
     const auto index = static_cast<std::int32_t>(seed % 2);
-    EnergyMeter meter;
+    node::EnergyMeter meter;
     Instant now = board().now();
     Instant next_change = now;
     struct Mark {
@@ -95,15 +95,15 @@ TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerRe
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     RandomStream random(seed, "mean-meter");
     const auto index = static_cast<std::int32_t>(seed % 2);
-    const Gpu gpu = nvml_->by_index(static_cast<std::uint32_t>(index)).value();
+    const node::Gpu gpu = nvml_->by_index(static_cast<std::uint32_t>(index)).value();
     // The agent starts on a GPU that idles.
     board().set_activity(index, Milliwatts(70'000), MegaHertz(1980), 0, Span::s(10));
     board().set_time(board().now() + Span::us(1'100'000 + static_cast<std::int64_t>(random.below(100'000))));
-    EnergyMeter meter(PowerReading::OneSecondMean);
-    EnergyMeter uncorrected;  // takes the mean for what is drawn now
+    node::EnergyMeter meter(node::PowerReading::OneSecondMean);
+    node::EnergyMeter uncorrected;  // takes the mean for what is drawn now
     const auto intensity = carbon::IntensitySeries::constant(GramsPerKwh(400.0));
     journal::Sink nobody;
-    LiveLedger ledger(intensity, nobody);
+    gateway::LiveLedger ledger(intensity, nobody);
     ledger.add_instance();
     int samples = 0;
     Instant now = board().now();
@@ -113,7 +113,8 @@ TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerRe
     const Instant begin = now, end = now + Span::s(8);
     while (now < end) {
       if (now >= next_lock) {
-        ASSERT_EQ(gpu.lock_clock(MegaHertz(900 + 15 * static_cast<std::int32_t>(random.below(72)))), GpuStatus::Ok);
+        ASSERT_EQ(gpu.lock_clock(MegaHertz(900 + 15 * static_cast<std::int32_t>(random.below(72)))),
+                  node::GpuStatus::Ok);
         next_lock = now + Span::ms(50 + static_cast<std::int64_t>(random.below(700)));
       }
       if (now >= next_load) {
@@ -160,13 +161,13 @@ TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerRe
 }
 
 TEST_F(MeanMeter, WhatAPowerReadingMeansIsTold) {
-  EXPECT_EQ(nvml_->by_index(0)->power_reading(), PowerReading::Instant) << "this driver has the instant field";
-  const auto old = Nvml::open(FAKE_NVML_OLD_DRIVER).value();
-  EXPECT_EQ(old->by_index(0)->power_reading(), PowerReading::OneSecondMean);
+  EXPECT_EQ(nvml_->by_index(0)->power_reading(), node::PowerReading::Instant) << "this driver has the instant field";
+  const auto old = node::Nvml::open(FAKE_NVML_OLD_DRIVER).value();
+  EXPECT_EQ(old->by_index(0)->power_reading(), node::PowerReading::OneSecondMean);
 }
 
-TEST(EnergyMeter, ADriverReloadIsNoNegativeEnergy) {
-  EnergyMeter meter;
+TEST(node::EnergyMeter, ADriverReloadIsNoNegativeEnergy) {
+  node::EnergyMeter meter;
   const Instant t;
   meter.sample(1'000'000, Milliwatts(100'000), t);
   meter.sample(1'010'000, Milliwatts(100'000), t + Span::ms(100));
@@ -179,8 +180,8 @@ TEST(EnergyMeter, ADriverReloadIsNoNegativeEnergy) {
   EXPECT_NEAR(meter.total().joules().value(), 40.0, 5.1);
 }
 
-TEST(EnergyMeter, AThirtyTwoBitCounterMayOverflow) {
-  EnergyMeter meter;
+TEST(node::EnergyMeter, AThirtyTwoBitCounterMayOverflow) {
+  node::EnergyMeter meter;
   const Instant t;
   const std::uint64_t top = (std::uint64_t{1} << 32U) - 5'000;
   meter.sample(top - 10'000, Milliwatts(100'000), t);
@@ -191,8 +192,8 @@ TEST(EnergyMeter, AThirtyTwoBitCounterMayOverflow) {
   EXPECT_NEAR(meter.total().joules().value(), 20.0, 5.1);
 }
 
-TEST(EnergyMeter, WithoutACounterPowerIsIntegrated) {
-  EnergyMeter meter;
+TEST(node::EnergyMeter, WithoutACounterPowerIsIntegrated) {
+  node::EnergyMeter meter;
   for (int i = 0; i <= 100; ++i) meter.sample(std::nullopt, Milliwatts(250'000), Instant() + Span::ms(20 * i));
   EXPECT_DOUBLE_EQ(meter.total().joules().value(), 500.0);
 }

@@ -1,27 +1,27 @@
-#include "live/gpu/nvml.h"
+#include "node/gpu/nvml.h"
 
 #include "board_fixture.h"
 
 namespace wattle::live {
 namespace {
 
-using fake::FaultPoint;
+using virtual_gpu::FaultPoint;
 
 class NvmlWrapper : public BoardFixture {
  protected:
   void SetUp() override {
     BoardFixture::SetUp();
-    auto opened = Nvml::open(FAKE_NVML);
+    auto opened = node::Nvml::open(FAKE_NVML);
     ASSERT_TRUE(opened) << opened.error().message();
     nvml_ = *opened;
   }
-  [[nodiscard]] Gpu gpu(std::uint32_t index) const { return nvml_->by_index(index).value(); }
-  std::shared_ptr<const Nvml> nvml_;
+  [[nodiscard]] node::Gpu gpu(std::uint32_t index) const { return nvml_->by_index(index).value(); }
+  std::shared_ptr<const node::Nvml> nvml_;
 };
 
 TEST_F(NvmlWrapper, DescribesDevices) {
   EXPECT_EQ(nvml_->count().value(), 2U);
-  const Gpu second = gpu(1);
+  const node::Gpu second = gpu(1);
   EXPECT_EQ(second.uuid(), board().uuid(1));
   EXPECT_EQ(second.name(), board().name());
   EXPECT_EQ(second.index(), 1U);
@@ -33,21 +33,21 @@ TEST_F(NvmlWrapper, DescribesDevices) {
 }
 
 TEST_F(NvmlWrapper, SnapsToSupportedClocksAndSaysWhichWayItClamped) {
-  const Gpu g = gpu(0);
+  const node::Gpu g = gpu(0);
   ASSERT_EQ(g.clocks().size(), 81U);
   EXPECT_EQ(g.snap(MegaHertz(1005)).clock, MegaHertz(1005));
   EXPECT_EQ(g.snap(MegaHertz(1019)).clock, MegaHertz(1005));
-  EXPECT_EQ(g.snap(MegaHertz(1019)).clamp, Clamp::None);
+  EXPECT_EQ(g.snap(MegaHertz(1019)).clamp, node::Clamp::None);
   EXPECT_EQ(g.snap(MegaHertz(5)).clock, MegaHertz(210));
-  EXPECT_EQ(g.snap(MegaHertz(5)).clamp, Clamp::Up);
+  EXPECT_EQ(g.snap(MegaHertz(5)).clamp, node::Clamp::Up);
   EXPECT_EQ(g.snap(MegaHertz(1980)).clock, MegaHertz(1410));
-  EXPECT_EQ(g.snap(MegaHertz(1980)).clamp, Clamp::Down);
+  EXPECT_EQ(g.snap(MegaHertz(1980)).clamp, node::Clamp::Down);
 }
 
 TEST_F(NvmlWrapper, LocksReadsAndResets) {
-  const Gpu g = gpu(0);
+  const node::Gpu g = gpu(0);
   board().set_activity(0, Milliwatts(321'000), MegaHertz(1410), 97, Span::s(60));
-  EXPECT_EQ(g.lock_clock(MegaHertz(1005)), GpuStatus::Ok);
+  EXPECT_EQ(g.lock_clock(MegaHertz(1005)), node::GpuStatus::Ok);
   EXPECT_TRUE(board().locked(0));
   EXPECT_EQ(g.power().value, Milliwatts(321'000));
   EXPECT_EQ(g.utilization_percent().value, 97U);
@@ -58,41 +58,42 @@ TEST_F(NvmlWrapper, LocksReadsAndResets) {
   EXPECT_EQ(g.enforced_power_limit().value, Milliwatts(400'000));
   EXPECT_TRUE(g.persistence_mode().value);
   EXPECT_TRUE(g.temperature_celsius().ok());
-  EXPECT_EQ(g.reset_clock(), GpuStatus::Ok);
+  EXPECT_EQ(g.reset_clock(), node::GpuStatus::Ok);
   EXPECT_FALSE(board().locked(0));
 }
 
 TEST_F(NvmlWrapper, SortsFailuresIntoClasses) {
-  const Gpu g = gpu(0);
-  const std::pair<int, GpuStatus> expected[] = {
-      {3, GpuStatus::Absent},     {12, GpuStatus::Absent},    {13, GpuStatus::Absent},    {4, GpuStatus::Forbidden},
-      {17, GpuStatus::Forbidden}, {10, GpuStatus::Transient}, {19, GpuStatus::Transient}, {999, GpuStatus::Transient},
-      {15, GpuStatus::Gone},      {16, GpuStatus::Gone},      {9, GpuStatus::Gone},       {18, GpuStatus::Gone},
-      {2, GpuStatus::Refused},    {24, GpuStatus::Refused}};
+  const node::Gpu g = gpu(0);
+  const std::pair<int, node::GpuStatus> expected[] = {
+      {3, node::GpuStatus::Absent},     {12, node::GpuStatus::Absent},     {13, node::GpuStatus::Absent},
+      {4, node::GpuStatus::Forbidden},  {17, node::GpuStatus::Forbidden},  {10, node::GpuStatus::Transient},
+      {19, node::GpuStatus::Transient}, {999, node::GpuStatus::Transient}, {15, node::GpuStatus::Gone},
+      {16, node::GpuStatus::Gone},      {9, node::GpuStatus::Gone},        {18, node::GpuStatus::Gone},
+      {2, node::GpuStatus::Refused},    {24, node::GpuStatus::Refused}};
   for (const auto& [code, status] : expected) {
     board().inject(0, FaultPoint::Set, code, 1);
     EXPECT_EQ(g.lock_clock(MegaHertz(1005)), status) << code;
   }
-  EXPECT_EQ(g.lock_clock(MegaHertz(1005)), GpuStatus::Ok);
+  EXPECT_EQ(g.lock_clock(MegaHertz(1005)), node::GpuStatus::Ok);
 }
 
 TEST_F(NvmlWrapper, AnOldDriverIsReadOnly) {
-  const auto old = Nvml::open(FAKE_NVML_OLD_DRIVER);
+  const auto old = node::Nvml::open(FAKE_NVML_OLD_DRIVER);
   ASSERT_TRUE(old) << old.error().message();
   EXPECT_FALSE((*old)->can_lock());
-  const Gpu g = (*old)->by_index(0).value();
-  EXPECT_EQ(g.lock_clock(MegaHertz(1005)), GpuStatus::Absent);
-  EXPECT_EQ(g.energy_counter_mj().status(), GpuStatus::Absent);
+  const node::Gpu g = (*old)->by_index(0).value();
+  EXPECT_EQ(g.lock_clock(MegaHertz(1005)), node::GpuStatus::Absent);
+  EXPECT_EQ(g.energy_counter_mj().status(), node::GpuStatus::Absent);
   EXPECT_TRUE(g.power().ok()) << "the old call still serves";
   EXPECT_TRUE(g.clocks().empty());
   EXPECT_EQ(g.snap(MegaHertz(1234)).clock, MegaHertz(1234));
 }
 
 TEST_F(NvmlWrapper, NoLibraryAndNoDriverAreErrorsNotCrashes) {
-  EXPECT_EQ(Nvml::open("libnvidia-ml-none.so.1").error().kind, ErrorKind::External);
+  EXPECT_EQ(node::Nvml::open("libnvidia-ml-none.so.1").error().kind, ErrorKind::External);
   nvml_.reset();
-  setenv(fake::kBoardVariable, "", 1);
-  EXPECT_EQ(Nvml::open(FAKE_NVML).error().kind, ErrorKind::External);
+  setenv(virtual_gpu::kBoardVariable, "", 1);
+  EXPECT_EQ(node::Nvml::open(FAKE_NVML).error().kind, ErrorKind::External);
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "board_fixture.h"
-#include "live/agent/agent.h"
-#include "live/clock.h"
-#include "live/telemetry/fpm_socket.h"
+#include "net/clock.h"
+#include "node/agent.h"
+#include "telemetry/fpm_socket.h"
 
 namespace wattle::live {
 namespace {
@@ -21,7 +21,8 @@ StepReport decoding(int requests) {
 }
 
 /// Polls until `n` reports are there or it has been long enough.
-std::vector<StepReport> receive(FpmSubscriber& subscriber, std::size_t n, const std::function<void()>& publish) {
+std::vector<StepReport> receive(telemetry::FpmSubscriber& subscriber, std::size_t n,
+                                const std::function<void()>& publish) {
   std::vector<StepReport> got;
   for (int i = 0; i < 2000 && got.size() < n; ++i) {
     publish();
@@ -31,11 +32,11 @@ std::vector<StepReport> receive(FpmSubscriber& subscriber, std::size_t n, const 
 }
 
 TEST(FpmSocket, CarriesReportsInOrderUnderTheirOwnNumbers) {
-  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "w");
+  auto publisher = telemetry::FpmPublisher::bind("tcp://127.0.0.1:*", "w");
   ASSERT_TRUE(publisher) << publisher.error().message();
-  auto subscriber = FpmSubscriber::connect({{publisher->endpoint(), InstanceId(3)}});
+  auto subscriber = telemetry::FpmSubscriber::connect({{publisher->endpoint(), InstanceId(3)}});
   ASSERT_TRUE(subscriber);
-  const auto got = receive(*subscriber, 20, [&] { publisher->publish(decoding(7), steady_now()); });
+  const auto got = receive(*subscriber, 20, [&] { publisher->publish(decoding(7), net::steady_now()); });
   ASSERT_GE(got.size(), 20U);
   for (std::size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].instance, InstanceId(3));
@@ -44,16 +45,16 @@ TEST(FpmSocket, CarriesReportsInOrderUnderTheirOwnNumbers) {
       EXPECT_EQ(got[i].sequence, got[i - 1].sequence + 1);
     }
   }
-  EXPECT_EQ(subscriber->drops(), FpmDrops{});
+  EXPECT_EQ(subscriber->drops(), telemetry::FpmDrops{});
 }
 
 TEST(FpmSocket, OneEngineAnEndpointTheNewestIsListenedTo) {
-  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "w").value();
-  auto subscriber = FpmSubscriber::connect({{publisher.endpoint(), InstanceId(3)}}).value();
-  receive(subscriber, 1, [&] { publisher.publish(decoding(7), steady_now()); });
+  auto publisher = telemetry::FpmPublisher::bind("tcp://127.0.0.1:*", "w").value();
+  auto subscriber = telemetry::FpmSubscriber::connect({{publisher.endpoint(), InstanceId(3)}}).value();
+  receive(subscriber, 1, [&] { publisher.publish(decoding(7), net::steady_now()); });
   ASSERT_TRUE(subscriber.add({publisher.endpoint(), InstanceId(4)}));
   EXPECT_EQ(subscriber.sources(), 1U);
-  for (const auto& report : receive(subscriber, 5, [&] { publisher.publish(decoding(7), steady_now()); })) {
+  for (const auto& report : receive(subscriber, 5, [&] { publisher.publish(decoding(7), net::steady_now()); })) {
     EXPECT_EQ(report.instance, InstanceId(4));
   }
   subscriber.drop(InstanceId(4));
@@ -69,10 +70,10 @@ TEST(FpmSocket, NonsenseIsCountedAndTheNextReportStillArrives) {
   char endpoint[256];
   std::size_t size = sizeof endpoint;
   zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &size);
-  auto subscriber = FpmSubscriber::connect({{endpoint, InstanceId(0)}});
+  auto subscriber = telemetry::FpmSubscriber::connect({{endpoint, InstanceId(0)}});
   ASSERT_TRUE(subscriber);
   std::vector<std::uint8_t> good;
-  encode_fpm(to_fpm(decoding(1), "w", steady_now()), good);
+  telemetry::encode_fpm(telemetry::to_fpm(decoding(1), "w", net::steady_now()), good);
   const auto send = [&](std::initializer_list<std::span<const std::uint8_t>> frames) {
     std::size_t left = frames.size();
     for (const auto& f : frames) zmq_send(socket, f.data(), f.size(), --left > 0 ? ZMQ_SNDMORE : 0);
@@ -95,8 +96,8 @@ TEST(FpmSocket, NonsenseIsCountedAndTheNextReportStillArrives) {
 }
 
 TEST(FpmSocket, BadEndpointsAreErrors) {
-  EXPECT_FALSE(FpmPublisher::bind("nonsense", "w"));
-  EXPECT_FALSE(FpmSubscriber::connect({{"nonsense", InstanceId(0)}}));
+  EXPECT_FALSE(telemetry::FpmPublisher::bind("nonsense", "w"));
+  EXPECT_FALSE(telemetry::FpmSubscriber::connect({{"nonsense", InstanceId(0)}}));
 }
 
 /// Busy: 1005; idle: 210; lost: 1410.
@@ -111,26 +112,26 @@ class Scripted final : public policy::FrequencyPolicy {
 class AgentTest : public BoardFixture {};
 
 TEST_F(AgentTest, ReportsMoveTheClockSilenceRaisesItAndTheEndReleasesIt) {
-  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "w").value();
-  AgentOptions options;
+  auto publisher = telemetry::FpmPublisher::bind("tcp://127.0.0.1:*", "w").value();
+  node::AgentOptions options;
   options.keeper.library = FAKE_NVML;
   options.keeper.state_file = path_ + ".state";
   options.keeper.guardian_command = {AGENT_HELPER, "agent-guardian"};
   options.core.lost_after = Span::ms(300);
-  std::vector<AgentEngine> engines(1);
+  std::vector<node::AgentEngine> engines(1);
   engines[0].endpoint = publisher.endpoint();
   engines[0].gpus = {"0", board().uuid(1)};
   engines[0].instance.view.id = InstanceId(0);
   engines[0].instance.policy = std::make_unique<Scripted>();
   journal::Sink sink;
-  auto agent = Agent::start(options, std::move(engines), sink);
+  auto agent = node::Agent::start(options, std::move(engines), sink);
   ASSERT_TRUE(agent) << agent.error().message();
   std::atomic<bool> stop{false};
   std::thread loop([&] { (*agent)->run(stop); });
 
   const auto reaches = [&](int mhz, const StepReport* report) {
     for (int i = 0; i < 20'000; ++i) {
-      if (report != nullptr) publisher.publish(*report, steady_now());
+      if (report != nullptr) publisher.publish(*report, net::steady_now());
       if (board().locked(0) && board().clock(0).ceiling == MegaHertz(mhz) && board().clock(1).ceiling == MegaHertz(mhz))
         return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -159,15 +160,15 @@ TEST_F(AgentTest, ReportsMoveTheClockSilenceRaisesItAndTheEndReleasesIt) {
 }
 
 TEST_F(AgentTest, AGpuBelongsToOneEngine) {
-  AgentOptions options;
+  node::AgentOptions options;
   options.keeper.library = FAKE_NVML;
   options.keeper.state_file = path_ + ".state";
-  std::vector<AgentEngine> engines(2);
+  std::vector<node::AgentEngine> engines(2);
   engines[0].endpoint = engines[1].endpoint = "tcp://127.0.0.1:1";
   engines[0].gpus = {"0"};
   engines[1].gpus = {board().uuid(0)};
   journal::Sink sink;
-  const auto agent = Agent::start(options, std::move(engines), sink);
+  const auto agent = node::Agent::start(options, std::move(engines), sink);
   ASSERT_FALSE(agent);
   EXPECT_EQ(agent.error().kind, ErrorKind::BadInput);
 }

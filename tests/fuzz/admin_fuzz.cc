@@ -1,8 +1,8 @@
 // What other processes tell the gateway: agents' answers, planners' records, workers in text and in JSON.
 #include "fuzz.h"
-#include "live/gateway/agent_answer.h"
-#include "live/gateway/planner_records.h"
-#include "live/gateway/worker_options.h"
+#include "gateway/agent_answer.h"
+#include "gateway/planner_records.h"
+#include "gateway/worker_options.h"
 
 namespace wattle::fuzz {
 
@@ -10,7 +10,7 @@ namespace {
 
 const Instant kNow = Instant() + Span::s(1'000'000);
 
-std::string broken_rule(const live::AgentAnswer& answer) {
+std::string broken_rule(const gateway::AgentAnswer& answer) {
   if (!answer.now && !answer.decisions.empty()) return "decisions at no time were accepted";
   if (answer.next_decision < 0) return "a negative place in the agent's ring was accepted";
   for (const auto& engine : answer.engines) {
@@ -26,7 +26,7 @@ std::string broken_rule(const live::AgentAnswer& answer) {
   return "";
 }
 
-std::string broken_rule(const live::WorkerOptions& worker, bool starting_allowed) {
+std::string broken_rule(const gateway::WorkerOptions& worker, bool starting_allowed) {
   if (worker.url.empty() && !starting_allowed) return "a worker without an address was accepted";
   if (worker.tensor_parallel < 1) return "a worker without GPUs was accepted";
   if (worker.kv_capacity_tokens < 0) return "a negative KV capacity was accepted";
@@ -50,7 +50,7 @@ std::string broken_rule(const std::vector<journal::DecisionRecord>& records) {
 
 /// A refusal in the API's form.
 template <typename T>
-Verdict judged(const std::expected<T, live::ApiError>& result, std::string rule) {
+Verdict judged(const std::expected<T, net::ApiError>& result, std::string rule) {
   if (result) return {true, std::move(rule)};
   if (result.error().status != 400 || result.error().message.empty())
     return {false, "a refusal without 400 and reason"};
@@ -81,12 +81,12 @@ Verdict parse(std::string_view input) {
     all.accepted |= one.accepted;
     if (all.broken_rule.empty()) all.broken_rule = one.broken_rule;
   };
-  if (const auto answer = live::read_agent_answer(input)) take({true, broken_rule(*answer)});
-  const auto posted = live::read_worker(input);
+  if (const auto answer = gateway::read_agent_answer(input)) take({true, broken_rule(*answer)});
+  const auto posted = gateway::read_worker(input);
   take(judged(posted, posted ? broken_rule(*posted, true) : ""));
-  const auto records = live::read_planner_records(input, kNow);
+  const auto records = gateway::read_planner_records(input, kNow);
   take(judged(records, records ? broken_rule(*records) : ""));
-  const auto text = live::parse_worker(input, "fuzz");
+  const auto text = gateway::parse_worker(input, "fuzz");
   take(text ? Verdict{true, broken_rule(*text, false)} : rejected(text.error(), "fuzz"));
   return all;
 }

@@ -5,7 +5,7 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "fuzz.h"
-#include "live/transport/sse_parser.h"
+#include "net/sse_parser.h"
 
 namespace wattle::fuzz {
 
@@ -15,7 +15,7 @@ using Events = std::vector<std::pair<std::string, std::string>>;
 
 /// The events of the input fed in chunks of 1 to `largest` bytes; sets `overflowed`.
 Events events_of(std::string_view input, std::size_t largest, std::uint64_t seed, bool& overflowed) {
-  live::SseParser parser(kMaxEvent);
+  net::SseParser parser(kMaxEvent);
   RandomStream random(seed, "chunks");
   Events events;
   while (!input.empty() && !parser.overflowed()) {
@@ -45,7 +45,7 @@ Verdict parse(std::string_view input) {
   bool chunked_overflowed = false;
   const Events bytewise = events_of(input, 1, 0, bytewise_overflowed);
   const Events chunked = events_of(input, 16, digest.value(), chunked_overflowed);
-  live::SseParser parser(kMaxEvent);
+  net::SseParser parser(kMaxEvent);
   Events whole;
   parser.feed(input);
   while (const auto event = parser.next()) whole.emplace_back(event->type, event->data);

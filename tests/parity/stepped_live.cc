@@ -5,9 +5,9 @@
 #include <queue>
 #include <tuple>
 
-#include "live/agent/core.h"
-#include "live/gateway/core.h"
-#include "live/telemetry/fpm.h"
+#include "control/agent_core.h"
+#include "gateway/core.h"
+#include "telemetry/fpm.h"
 
 namespace wattle::parity {
 
@@ -28,9 +28,9 @@ struct Transfer {
   bool operator>(const Transfer& o) const { return std::tie(at, sequence) > std::tie(o.at, o.sequence); }
 };
 
-class SteppedLive final : public live::CorePort, public control::ClockPort, public engine::ReplicaObserver {
+class SteppedLive final : public gateway::CorePort, public control::ClockPort, public engine::ReplicaObserver {
  public:
-  explicit SteppedLive(apps::PreparedRun& run)
+  explicit SteppedLive(experiment::PreparedRun& run)
       : run_(run),
         setup_(run.setup),
         link_free_(setup_.instances.size()),
@@ -107,8 +107,8 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) result.push_back(view(i));
     return result;
   }
-  std::vector<live::AgentInstance> agents() {
-    std::vector<live::AgentInstance> result;
+  std::vector<control::AgentInstance> agents() {
+    std::vector<control::AgentInstance> result;
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
       auto& instance = setup_.instances[i];
       result.push_back({view(i), std::move(instance.frequency.policy), instance.frequency.mode, instance.beliefs});
@@ -119,9 +119,9 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
   /// Every report goes through the wire format, as bytes.
   void publish(const StepReport& report) {
     bytes_.clear();
-    live::encode_fpm(live::to_fpm(report, "engine", report.start), bytes_);
-    const auto message = live::decode_fpm(bytes_);
-    StepReport received = live::to_step_report(message.value(), report.instance, report.start);
+    telemetry::encode_fpm(telemetry::to_fpm(report, "engine", report.start), bytes_);
+    const auto message = telemetry::decode_fpm(bytes_);
+    StepReport received = telemetry::to_step_report(message.value(), report.instance, report.start);
     agent_.report(received, report.start);
     received.clock = agent_.view(index(report.instance)).clock_commanded;  // what the agent answers with
     core_.report(received);
@@ -147,7 +147,7 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
         core_.first_token(job.id, now);
         if (setup_.instances[i].facts.role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
       } else {
-        live::TokenTally tally;
+        gateway::TokenTally tally;
         tally.whole(event.output_tokens, job.first_token, now);
         core_.leave(job.id, Fate::Finished, "", tally, now);
       }
@@ -155,7 +155,7 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
     kick(i, now);
   }
 
-  // live::CorePort
+  // gateway::CorePort
   void start(const Request& request, InstanceId instance, Instant now) override {
     submit(request.id.value(), instance, false, now);
   }
@@ -166,7 +166,7 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
     free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
     transfers_.push({free + setup_.link.latency, sequence_++, id.value(), prefill, decode});
   }
-  void refuse(RequestId, live::Refusal, const char*, Instant) override {}
+  void refuse(RequestId, gateway::Refusal, const char*, Instant) override {}
   // control::ClockPort
   void command(InstanceId instance, MegaHertz clock, Instant now) override { at(instance).command_clock(clock, now); }
   // engine::ReplicaObserver
@@ -186,7 +186,7 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
   void prefill_settled(InstanceId, Instant, std::span<const engine::PrefillShare>) override {}
   void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
 
-  apps::PreparedRun& run_;
+  experiment::PreparedRun& run_;
   sim::SimulationSetup& setup_;
   Decisions decisions_;
   std::vector<engine::Job> jobs_;
@@ -194,13 +194,13 @@ class SteppedLive final : public live::CorePort, public control::ClockPort, publ
   std::priority_queue<Transfer, std::vector<Transfer>, std::greater<>> transfers_;
   std::int64_t sequence_ = 0;
   std::vector<std::uint8_t> bytes_;
-  live::Core core_;
-  live::AgentCore agent_;
+  gateway::Core core_;
+  control::AgentCore agent_;
   std::vector<engine::Replica> replicas_;
 };
 
 }  // namespace
 
-std::vector<journal::DecisionRecord> run_stepped_live(apps::PreparedRun& run) { return SteppedLive(run).run(); }
+std::vector<journal::DecisionRecord> run_stepped_live(experiment::PreparedRun& run) { return SteppedLive(run).run(); }
 
 }  // namespace wattle::parity

@@ -4,12 +4,12 @@
 // (commands reach the engine's clock with the simulator's delays).
 #include <vector>
 
+#include "experiment/simulate.h"
 #include "journal/record.h"
-#include "simulate.h"
 
 namespace wattle::parity {
 
 /// Runs a prepared scenario and returns every decision, in order. Consumes the run's policies.
-[[nodiscard]] std::vector<journal::DecisionRecord> run_stepped_live(apps::PreparedRun& run);
+[[nodiscard]] std::vector<journal::DecisionRecord> run_stepped_live(experiment::PreparedRun& run);
 
 }  // namespace wattle::parity

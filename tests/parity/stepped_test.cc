@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "locate.h"
+#include "config/locate.h"
 #include "stepped_live.h"
 
 namespace wattle::parity {
@@ -25,11 +25,11 @@ class Decisions final : public journal::Sink {
   std::vector<journal::DecisionRecord> records;
 };
 
-apps::PreparedRun prepare(const Variant& v) {
+experiment::PreparedRun prepare(const Variant& v) {
   const auto set = config::split_overrides(config::parse_overrides(v.set).value()).value();
-  const auto scenario = config::load_scenario(v.scenario, set.scenario, apps::project());
-  const auto recipe = config::load_recipe(v.recipe, set.recipe, apps::project());
-  return std::move(apps::prepare_run(scenario.value(), recipe.value(), "").value());
+  const auto scenario = config::load_scenario(v.scenario, set.scenario, config::project());
+  const auto recipe = config::load_recipe(v.recipe, set.recipe, config::project());
+  return std::move(experiment::prepare_run(scenario.value(), recipe.value(), "").value());
 }
 
 class Stepped : public testing::TestWithParam<Variant> {};

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "base/file.h"
-#include "compose.h"
+#include "calibrate/rate_profile.h"
 #include "config/load.h"
+#include "config/locate.h"
+#include "config/make_step_model.h"
 #include "learn/gbdt_trainer.h"
-#include "locate.h"
 #include "predict/rate_score.h"
 #include "predict/step_profile.h"
-#include "profiles.h"
-#include "rate_profile.h"
+#include "systems/compose.h"
 
 namespace {
 
@@ -72,15 +72,15 @@ int run(const std::string& file, const Limits& least, double gpu_memory_utilizat
     const auto [known, unseen] = predict::split_samples(*measured, share, 1);
     good = tell(fmt::format("learned from {:.0f} % of them", 100.0 * share), score(known, unseen), limit) && good;
   }
-  const auto home = apps::project();
+  const auto home = config::project();
   const auto gpu = config::load_gpu(home.find(config::Project::Kind::Gpu, "a100-80g", "gpu").value()).value();
   const auto llm = config::load_llm(home.find(config::Project::Kind::Llm, "llama-3.1-8b", "llm").value()).value();
   engine::EngineOptions options;
   options.gpu_memory_utilization = gpu_memory_utilization;
   options.activation_bytes_per_gpu = 0;
   options.max_num_seqs = 64;
-  const auto model = apps::make_step_model(gpu, llm, kTensorParallel, options).value();
-  const auto collected = apps::collect_rates(model, options, apps::clocks_on({}, gpu));
+  const auto model = config::make_step_model(gpu, llm, kTensorParallel, options).value();
+  const auto collected = calibrate::collect_rates(model, options, systems::clocks_on({}, gpu));
   return tell("collected in the simulator, on all of them", score(collected, *measured), least.across) && good ? 0 : 1;
 }
 

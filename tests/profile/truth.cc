@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "beliefs.h"
+#include "calibrate/beliefs.h"
 #include "config/load.h"
-#include "locate.h"
+#include "config/locate.h"
+#include "config/make_step_model.h"
 #include "predict/linear_power.h"
-#include "profiles.h"
 
 namespace {
 
@@ -42,11 +42,11 @@ Truth truth_of(const engine::StepModel& model, const StepShape& shape, MegaHertz
 }
 
 int run(const std::string& file, double limit, const std::vector<MegaHertz>& clocks) {
-  const auto home = apps::project();
+  const auto home = config::project();
   const auto gpu = config::load_gpu(home.find(config::Project::Kind::Gpu, "a100-80g", "gpu").value()).value();
   const auto llm = config::load_llm(home.find(config::Project::Kind::Llm, "llama-3.1-8b", "llm").value()).value();
-  const auto model = apps::make_step_model(gpu, llm, 1, engine::EngineOptions{}).value();
-  const auto belief = apps::load_belief(file, "");
+  const auto model = config::make_step_model(gpu, llm, 1, engine::EngineOptions{}).value();
+  const auto belief = calibrate::load_belief(file, "");
   if (!belief) return fmt::print(stderr, "{}\n", belief.error().message()), 2;
   const auto time = predict::LinearLatency::make(belief->time).value();
   const auto power = predict::LinearPower::make(time, belief->power);

@@ -1,0 +1,325 @@
+#include "calibrate/beliefs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "calibrate/rate_profile.h"
+#include "learn/gbdt_trainer.h"
+#include "predict/online/linear_refit.h"
+#include "predict/phase_latency.h"
+#include "predict/watched_latency.h"
+
+namespace wattle::calibrate {
+
+namespace {
+
+constexpr double kFillLevels[] = {0.02, 0.10, 0.25, 0.50, 0.75, 0.95};
+constexpr std::int64_t kLongContext = 4096;
+constexpr std::int64_t kPromptLengths[] = {256, 64};
+
+Span to_span(std::int64_t fixed_point) { return Span(fixed_point >> engine::kTimeFractionBits); }
+
+std::vector<std::int32_t> decode_batches(std::int32_t most) {
+  std::vector<std::int32_t> batches{1, 4, 5};
+  for (std::int32_t k = 8; k <= 128; k += 8) batches.insert(batches.end(), {k, k + 1});
+  for (std::int32_t k = 256; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1});
+  std::erase_if(batches, [most](std::int32_t b) { return b > most; });
+  return batches;
+}
+
+std::vector<std::int64_t> prompt_tokens(std::int64_t most) {
+  std::vector<std::int64_t> tokens;
+  for (std::int64_t t = 32; t < most; t += std::max<std::int64_t>(32, t / 16)) tokens.push_back(t);
+  tokens.push_back(most);
+  return tokens;
+}
+
+/// A step of `tokens` prompt tokens in whole prompts of `length` (the last one shorter).
+StepShape prefill_shape(std::int64_t tokens, std::int64_t length) {
+  StepShape shape;
+  shape.prefill_tokens = tokens;
+  for (std::int64_t left = tokens; left > 0; left -= length) {
+    const std::int64_t chunk = std::min(left, length);
+    ++shape.prefill_requests;
+    shape.prefill_context_tokens += chunk * (chunk / 2);
+  }
+  return shape;
+}
+
+std::uint64_t digest_of(std::span<const predict::StepSample> samples) {
+  Digest digest;
+  for (const auto& s : samples) {
+    digest.add(s.clock.value());
+    digest.add(s.shape.decode_requests);
+    digest.add(s.shape.decode_kv_tokens);
+    digest.add(s.shape.prefill_tokens);
+    digest.add(s.shape.prefill_context_tokens);
+    digest.add(s.duration.ns());
+  }
+  return digest.value();
+}
+
+}  // namespace
+
+std::vector<MegaHertz> clocks_to_profile(const config::Recipe& recipe) {
+  std::vector<MegaHertz> clocks;
+  for (const auto* options : {&recipe.prefill_frequency, &recipe.decode_frequency}) {
+    clocks.insert(clocks.end(), options->clocks.begin(), options->clocks.end());
+  }
+  std::ranges::sort(clocks);
+  const auto repeated = std::ranges::unique(clocks);
+  clocks.erase(repeated.begin(), repeated.end());
+  return clocks;
+}
+
+std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, const engine::EngineOptions& options,
+                                                std::span<const MegaHertz> clocks) {
+  const std::int64_t capacity = model.kv_blocks() * options.block_size;
+  const auto batches = decode_batches(options.max_num_seqs);
+  const auto prompts = prompt_tokens(options.max_num_batched_tokens);
+  std::vector<predict::StepSample> samples;
+  samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 3));
+  for (const MegaHertz clock : clocks) {
+    for (const std::int32_t batch : batches) {
+      for (const double fill : kFillLevels) {
+        StepShape shape;
+        shape.decode_requests = batch;
+        shape.decode_kv_tokens = static_cast<std::int64_t>(static_cast<double>(capacity) * fill);
+        if (shape.decode_kv_tokens < batch) continue;  // every request has at least one token of context
+        const engine::DecodeLine line = model.decode(batch, shape.decode_kv_tokens, clock);
+        samples.push_back({clock, shape, to_span(line.base + line.slope * shape.decode_kv_tokens)});
+      }
+    }
+    for (const std::int64_t tokens : prompts) {
+      for (const std::int64_t length : {tokens, kPromptLengths[0], kPromptLengths[1]}) {
+        const StepShape shape = prefill_shape(tokens, length);
+        samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
+      }
+    }
+  }
+  return samples;
+}
+
+Result<std::shared_ptr<const predict::LinearFit>> fit_samples(const std::vector<predict::StepSample>& samples,
+                                                              bool published_prefill) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::uint64_t, bool>, std::shared_ptr<const predict::LinearFit>> known;
+
+  // Profiling costs far less than fitting, and a profile says all that the fit depends on.
+  const std::pair key{digest_of(samples), published_prefill};
+  const std::scoped_lock lock(mutex);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  predict::LinearFitOptions options;
+  options.published_prefill = published_prefill;
+  auto fitted = predict::fit_linear(samples, options);
+  if (!fitted) return std::unexpected(fitted.error());
+  auto shared = std::make_shared<const predict::LinearFit>(std::move(*fitted));
+  known.emplace(key, shared);
+  return shared;
+}
+
+Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
+                                                              const engine::EngineOptions& options,
+                                                              std::span<const MegaHertz> clocks) {
+  return fit_samples(profile_engine(model, options, clocks), false);
+}
+
+std::vector<predict::StepSample> sample_engine(const engine::StepModel& model, const engine::EngineOptions& options,
+                                               std::span<const MegaHertz> clocks) {
+  constexpr int kDecodes = 1'500;
+  constexpr int kPrefills = 1'500;
+  const std::int64_t capacity = model.kv_blocks() * options.block_size;
+  RandomStream random(1, "profile.uniform");
+  // From 1 to `most`; log-uniform when `small`.
+  const auto draw = [&](std::int64_t most, bool small) {
+    const double u = random.uniform();
+    const auto m = static_cast<double>(std::max<std::int64_t>(1, most));
+    return 1 + std::min(most - 1, static_cast<std::int64_t>(small ? std::exp(u * std::log(m)) - 1.0 : u * m));
+  };
+  std::vector<predict::StepSample> samples;
+  for (const MegaHertz clock : clocks) {
+    for (int i = 0; i < kDecodes; ++i) {
+      const bool small = i % 2 == 0;
+      StepShape shape;
+      shape.decode_requests =
+          static_cast<std::int32_t>(draw(std::min<std::int64_t>(options.max_num_seqs, capacity), small));
+      // A request rarely holds more than some thousand tokens, however much would fit.
+      const std::int64_t most = small ? std::min(capacity, kLongContext * shape.decode_requests) : capacity;
+      shape.decode_kv_tokens =
+          shape.decode_requests + draw(std::max<std::int64_t>(1, most - shape.decode_requests), small) - 1;
+      const engine::DecodeLine line = model.decode(shape.decode_requests, shape.decode_kv_tokens, clock);
+      samples.push_back({clock, shape, to_span(line.base + line.slope * shape.decode_kv_tokens)});
+    }
+    for (int i = 0; i < kPrefills; ++i) {
+      const std::int64_t tokens = draw(options.max_num_batched_tokens, i % 2 == 0);
+      const StepShape shape = prefill_shape(tokens, draw(tokens, i % 4 < 2));
+      samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
+    }
+  }
+  return samples;
+}
+
+namespace {
+
+using Samples = std::shared_ptr<const std::vector<predict::StepSample>>;
+
+struct Boosted {
+  learn::GbdtModels models;
+  std::shared_ptr<const LatencyModel> latency;
+};
+
+/// Trained on once in this process.
+Result<std::shared_ptr<const Boosted>> train(const std::vector<predict::StepSample>& samples,
+                                             const learn::GbdtTraining& training) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::uint64_t, bool, bool>, std::shared_ptr<const Boosted>> known;
+
+  // Equal steps were drawn from equal engines, whose lines are equal.
+  const std::tuple key{digest_of(samples), training.prefill_trees, training.lines != nullptr};
+  const std::scoped_lock lock(mutex);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  auto models = learn::train_gbdt(samples, training);
+  if (!models) return std::unexpected(models.error());
+  auto loaded = learn::load_latency(*models, training.lines);
+  if (!loaded) return std::unexpected(loaded.error());
+  auto made = std::make_shared<const Boosted>(Boosted{std::move(*models), std::move(*loaded)});
+  known.emplace(key, made);
+  return made;
+}
+
+void scale(std::vector<predict::StepSample>& samples, double factor) {
+  if (factor == 1.0) return;
+  for (auto& s : samples) s.duration = Span::from_seconds(s.duration.seconds() * factor);
+}
+
+void scatter(std::vector<predict::StepSample>& samples, double noise) {
+  if (noise == 0.0) return;
+  RandomStream random(1, "profile.noise");
+  for (auto& s : samples) {
+    s.duration = Span::from_seconds(s.duration.seconds() * std::max(0.0, 1.0 + noise * random.normal()));
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
+                                                        const engine::EngineOptions& options,
+                                                        std::span<const MegaHertz> clocks) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::shared_ptr<const LatencyModel>> known;
+
+  if (clocks.empty()) return bad_input("clocks", "none to collect at");
+  const auto samples = collect_rates(model, options, clocks);
+  const std::uint64_t key = digest_of(samples);
+  const std::scoped_lock lock(mutex);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  std::vector<learn::EngineStep> steps;
+  for (const auto& sample : samples) steps.push_back({model.tensor_parallel(), sample});
+  const auto rates = learn::train_rates(steps);
+  if (!rates) return std::unexpected(rates.error());
+  const auto lines = fit_latency(model, options, clocks);
+  if (!lines) return std::unexpected(lines.error());
+  auto loaded = learn::load_rates(*rates, model.tensor_parallel());
+  if (!loaded) return std::unexpected(loaded.error());
+  auto shared =
+      std::make_shared<const predict::PhaseLatency>(std::make_shared<const predict::GbdtLatency>(std::move(*loaded)),
+                                                    std::shared_ptr<const LatencyModel>(*lines, &(*lines)->model));
+  known.emplace(key, shared);
+  return shared;
+}
+
+Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine::StepModel& model,
+                                      const engine::EngineOptions& options, std::span<const MegaHertz> clocks) {
+  const auto& o = recipe.predictor;
+  if (o.window > o.ring) {
+    return bad_input(
+        "predictor.window",
+        fmt::format("{} judge of the {} samples of predictor.ring; at most all of them", o.window, o.ring));
+  }
+  if (!recipe.predictor_file.empty()) {
+    if (o.form != "linear" || o.online) {
+      return bad_input(recipe.name + ": predictor_file",
+                       "holds lines; it goes with predictor.form = \"linear\", not online");
+    }
+    const auto file = load_belief(recipe.predictor_file, recipe.file);
+    if (!file) return std::unexpected(file.error());
+    auto lines = predict::LinearLatency::make(file->time);
+    if (!lines) return std::unexpected(lines.error());
+    return LatencyBelief{std::make_shared<const predict::WatchedLatency>(std::move(*lines)), nullptr};
+  }
+  if (o.form == "ips") {
+    if (o.online) return bad_input("predictor.online", "throttLL'eM's M does not learn on; linear and gbdt do");
+    auto trained = train_rates(model, options, clocks);
+    if (!trained) return std::unexpected(trained.error());
+    return LatencyBelief{std::move(*trained), nullptr};
+  }
+  const bool boosted = o.form.starts_with("gbdt");
+  const bool published = o.form.ends_with("published");
+  auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks);
+  scale(samples, o.profile_scale);
+  scatter(samples, o.sample_noise);
+  LatencyBelief belief;
+  predict::LatencyRefit refit;
+  if (boosted) {
+    learn::GbdtTraining training;
+    training.prefill_trees = !published;
+    if (o.form == "gbdt-residual") {
+      auto profile = profile_engine(model, options, clocks);
+      scale(profile, o.profile_scale);
+      scatter(profile, o.sample_noise);
+      const auto fit = fit_samples(profile, false);
+      if (!fit) return std::unexpected(fit.error());
+      training.lines = std::shared_ptr<const predict::LinearLatency>(*fit, &(*fit)->model);
+    }
+    const auto trained = train(samples, training);
+    if (!trained) return std::unexpected(trained.error());
+    belief.model = (*trained)->latency;
+    refit = learn::gbdt_refit((*trained)->models, (*trained)->latency, std::move(samples), training);
+  } else {
+    const auto fit = fit_samples(samples, published);
+    if (!fit) return std::unexpected(fit.error());
+    const std::shared_ptr<const predict::LinearLatency> line(*fit, &(*fit)->model);
+    belief.model = line;
+    refit = predict::linear_refit(std::move(samples), line, published);
+  }
+  if (o.online) {
+    predict::OnlineOptions online;
+    online.refit_every = o.refit_every;
+    online.ring = o.ring;
+    online.window = o.window;
+    online.refit = o.refit;
+    auto learner = std::make_shared<predict::OnlineLatency>(belief.model, std::move(refit), online);
+    belief.learner = learner.get();
+    belief.model = std::move(learner);
+  }
+  return belief;
+}
+
+Result<predict::LinearBelief> load_belief(const std::string& file, const std::string& recipe_file) {
+  const std::filesystem::path beside = std::filesystem::path(recipe_file).parent_path() / file;
+  std::error_code ignored;
+  const std::string path =
+      !std::filesystem::exists(file, ignored) && std::filesystem::exists(beside, ignored) ? beside.string() : file;
+  const auto text = read_file(path);
+  if (!text) return std::unexpected(text.error());
+  return predict::parse_belief(*text, path);
+}
+
+std::int64_t extrapolations(std::span<const std::shared_ptr<const LatencyModel>> beliefs) {
+  std::int64_t sum = 0;
+  for (const auto& belief : beliefs) {
+    if (const auto* watched = dynamic_cast<const predict::WatchedLatency*>(belief.get())) sum += watched->outside();
+  }
+  return sum;
+}
+
+}  // namespace wattle::calibrate

@@ -1,0 +1,75 @@
+#pragma once
+// What the control plane believes about a simulated engine: profiled offline as one would profile real hardware, then
+// fitted. The only way from truth (engine/) to belief (predict/).
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "config/recipe.h"
+#include "engine/options.h"
+#include "engine/step_model.h"
+#include "predict/belief_file.h"
+#include "predict/gbdt/gbdt_latency.h"
+#include "predict/linear_fit.h"
+#include "predict/online/online_latency.h"
+
+namespace wattle::calibrate {
+
+/// The clocks a recipe lets its eco-freq instances choose from, ascending, each once.
+[[nodiscard]] std::vector<MegaHertz> clocks_to_profile(const config::Recipe& recipe);
+
+/// The published grid (VoltanaLLM): decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024, plus 1, 4 and 5, as
+/// far as max_num_seqs allows, at six KV fill levels from 2 % to 95 % of the cache; prompt tokens from 64 to
+/// max_num_batched_tokens, as one prompt and as prompts of 256. Deterministic.
+[[nodiscard]] std::vector<predict::StepSample> profile_engine(const engine::StepModel& model,
+                                                              const engine::EngineOptions& options,
+                                                              std::span<const MegaHertz> clocks);
+
+/// Profiles and fits; equal profiles are fitted once in this process. A few milliseconds the first time. Callable from
+/// any thread (the StepModel must be the caller's own). Errors: no clock; a profile without usable samples.
+[[nodiscard]] Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
+                                                                            const engine::EngineOptions& options,
+                                                                            std::span<const MegaHertz> clocks);
+
+/// The fit alone, of a profile that is at hand. `published_prefill`: see predict::LinearFitOptions.
+[[nodiscard]] Result<std::shared_ptr<const predict::LinearFit>> fit_samples(
+    const std::vector<predict::StepSample>& samples, bool published_prefill);
+
+/// GreenServe's offline profile: steps drawn from the feasible ranges, half of them uniformly as published, half
+/// log-uniformly, as what is served is mostly small; 1,500 decode steps and 1,500 prefill steps a clock
+/// (docs/decisions/0008). Deterministic.
+[[nodiscard]] std::vector<predict::StepSample> sample_engine(const engine::StepModel& model,
+                                                             const engine::EngineOptions& options,
+                                                             std::span<const MegaHertz> clocks);
+
+/// throttLL'eM's M from its own collection procedure (apps/rate_profile.h) for decodes; prompts, which M does not know,
+/// by fit_latency's lines. Trained once per equal profile, seconds the first time. Callable from any thread, as
+/// fit_latency. Errors: no clock; what XGBoost says.
+[[nodiscard]] Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
+                                                                      const engine::EngineOptions& options,
+                                                                      std::span<const MegaHertz> clocks);
+
+/// The latency belief that a recipe's `predictor` names, for the instances this model simulates; a
+/// predict::OnlineLatency where it is to learn on (each call makes a fresh one), else immutable and shared by all calls
+/// with equal profiles in this process. Linear: milliseconds the first time; boosted: seconds. Callable from any thread
+/// (the StepModel must be the caller's own). With a `predictor_file`, what that file says of every instance. Errors: of
+/// the file, with line and column; a file for a predictor that is not linear or is online; no clock; a window larger
+/// than the ring; what XGBoost says.
+struct LatencyBelief {
+  std::shared_ptr<const LatencyModel> model;
+  predict::OnlineLatency* learner = nullptr;  ///< the model, where it learns
+};
+[[nodiscard]] Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine::StepModel& model,
+                                                    const engine::EngineOptions& options,
+                                                    std::span<const MegaHertz> clocks);
+
+/// A belief file of `wattle fit PROFILE`, by its path or beside the recipe. Errors: missing, or as parse_belief has
+/// them.
+[[nodiscard]] Result<predict::LinearBelief> load_belief(const std::string& file, const std::string& recipe_file);
+
+/// Predictions these beliefs were asked for outside the range they were measured in. Beliefs fitted to the simulated
+/// engine are profiled where they are asked and count none.
+[[nodiscard]] std::int64_t extrapolations(std::span<const std::shared_ptr<const LatencyModel>> beliefs);
+
+}  // namespace wattle::calibrate

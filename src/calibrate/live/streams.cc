@@ -1,0 +1,269 @@
+#include "calibrate/live/streams.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <future>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "net/client.h"
+#include "net/clock.h"
+#include "net/openai.h"
+#include "net/sse_parser.h"
+
+namespace wattle::calibrate {
+
+namespace {
+
+constexpr Span kPatience = Span::s(300);  ///< without a byte
+constexpr auto kStopPeriod = std::chrono::milliseconds(50);
+constexpr std::size_t kSerialTokens = 8;
+/// Words that are one token to every tokenizer we know, and four bytes to those that estimate.
+constexpr std::array<std::string_view, 8> kWords = {" the", " and", " for", " not", " you", " one", " all", " was"};
+
+/// Everything of one answer, and when it came.
+class Whole final : public net::ResponseHandler {
+ public:
+  struct Answer {
+    int status = 0;  ///< 0: none came
+    std::string body;
+    Instant end;
+  };
+  explicit Whole(std::string sent) : body(std::move(sent)) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { answer_.status = status; }
+  void on_body(std::string_view bytes) override { answer_.body += bytes; }
+  void on_end() override { over(); }
+  void on_failure(net::CallFailure) override {
+    answer_.status = 0;
+    over();
+  }
+  std::future<Answer> future() { return promise_.get_future(); }
+
+  const std::string body;
+
+ private:
+  void over() {
+    answer_.end = net::steady_now();
+    promise_.set_value(std::move(answer_));
+  }
+  Answer answer_;
+  std::promise<Answer> promise_;
+};
+
+/// Counts requests down; loop thread only, but for the future.
+struct Batch {
+  std::size_t left = 0;
+  std::promise<void> over;
+  void one_less() {
+    if (--left == 0) over.set_value();
+  }
+};
+
+class Stream final : public net::ResponseHandler {
+ public:
+  Stream(Batch& batch, StreamRecord& record, std::string sent)
+      : body(std::move(sent)), batch_(batch), record_(record) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view bytes) override {
+    if (status_ != 200) return;
+    const Instant now = net::steady_now();
+    parser_.feed(bytes);
+    while (const auto event = parser_.next()) {
+      const net::ChunkFacts facts = net::read_chunk(event->data);
+      done_ = done_ || facts.done;
+      error_ = error_ || facts.error;
+      if (facts.token) record_.tokens.push_back(now);
+      if (facts.completion_tokens >= 0) {
+        record_.completion_tokens = facts.completion_tokens;
+        const std::int64_t prompt = net::integer_after(event->data, "\"prompt_tokens\"");
+        if (prompt > 0) record_.prompt_tokens = prompt;
+      }
+    }
+  }
+  void on_end() override {
+    over(status_ != 200 ? fmt::format("http {}", status_) : error_ ? "error event" : done_ ? "" : "no [DONE]");
+  }
+  void on_failure(net::CallFailure failure) override { over(net::text_of(failure)); }
+  /// Ends it from our side, if it has not ended.
+  void cut_off() {
+    if (ended_) return;
+    if (call) call->cancel();
+    over("cut off");
+  }
+
+  const std::string body;
+  std::shared_ptr<net::Call> call;
+
+ private:
+  void over(std::string failure) {
+    if (std::exchange(ended_, true)) return;
+    record_.failure = std::move(failure);
+    batch_.one_less();
+  }
+  Batch& batch_;
+  StreamRecord& record_;
+  net::SseParser parser_;
+  int status_ = 0;
+  bool done_ = false;
+  bool error_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+struct StreamLoad::Impl {
+  std::shared_ptr<const net::Endpoint> endpoint;
+  loadgen::PromptForm form = loadgen::PromptForm::TokenIds;
+  std::string model;
+  std::uint64_t serial = 0;
+  std::unique_ptr<net::HttpClient> client;
+  net::Loop loop;  // last: its thread must end before what it uses goes
+
+  [[nodiscard]] std::string_view target() const {
+    return form == loadgen::PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
+  }
+  /// Runs `task` on the loop and waits for it.
+  template <typename F>
+  void on_loop(F&& task) {
+    std::promise<void> done;
+    loop.post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  Whole::Answer fetch(std::string_view method, std::string_view path, std::string sent) {
+    auto whole = std::make_shared<Whole>(std::move(sent));
+    auto future = whole->future();
+    loop.post([&] { client->send(endpoint, method, path, "Content-Type: application/json\r\n", whole->body, whole); });
+    return future.get();
+  }
+};
+
+StreamLoad::StreamLoad(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+StreamLoad::~StreamLoad() {
+  impl_->on_loop([this] { impl_->client.reset(); });
+  impl_->loop.stop();
+}
+
+Result<std::unique_ptr<StreamLoad>> StreamLoad::make(const std::string& url, loadgen::PromptForm form,
+                                                     std::uint64_t serial) {
+  auto endpoint = net::resolve_endpoint(url, "--url");
+  if (!endpoint) return std::unexpected(endpoint.error());
+  auto impl = std::make_unique<Impl>();
+  impl->endpoint = std::make_shared<const net::Endpoint>(std::move(*endpoint));
+  impl->form = form;
+  impl->serial = serial;
+  net::ClientOptions client;
+  client.head_timeout = client.body_timeout = kPatience;
+  client.max_idle_per_endpoint = 4096;
+  impl->on_loop([&] { impl->client = std::make_unique<net::HttpClient>(impl->loop, client); });
+  return std::unique_ptr<StreamLoad>(new StreamLoad(std::move(impl)));
+}
+
+Result<std::string> StreamLoad::first_model() {
+  const auto answer = impl_->fetch("GET", "/v1/models", "");
+  const std::string where = impl_->endpoint->url + "/v1/models";
+  if (answer.status == 0) return external_failure(where, "no answer; is the engine running?");
+  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
+  if (answer.status == 200 && json.is_object() && json.contains("data") && json["data"].is_array() &&
+      !json["data"].empty() && json["data"][0].is_object() && json["data"][0].value("id", "") != "") {
+    return json["data"][0]["id"].get<std::string>();
+  }
+  return external_failure(where, fmt::format("status {} and no model; name one with --model", answer.status));
+}
+
+Result<std::string> StreamLoad::page(const std::string& path) {
+  auto answer = impl_->fetch("GET", path, "");
+  const std::string where = impl_->endpoint->url + path;
+  if (answer.status == 0) return external_failure(where, "no answer; is the engine running?");
+  if (answer.status != 200) return external_failure(where, fmt::format("status {}", answer.status));
+  return std::move(answer.body);
+}
+
+void StreamLoad::use_model(const std::string& model) { impl_->model = model; }
+
+std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, const std::atomic<bool>& stop) {
+  std::vector<StreamRecord> records(plans.size());
+  if (plans.empty()) return records;
+  Batch batch;
+  batch.left = plans.size();
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    records[i].prompt_tokens = plans[i].prompt_tokens;
+    records[i].tokens.reserve(static_cast<std::size_t>(plans[i].output_tokens) + 1);
+    streams.push_back(
+        std::make_shared<Stream>(batch, records[i], stream_body(plans[i], impl_->form, impl_->model, impl_->serial++)));
+  }
+  auto over = batch.over.get_future();
+  bool cut = false;  // loop thread only, as is `here`
+  auto here = std::make_shared<bool>(true);
+  const auto start = [&, this](std::size_t i) {
+    if (cut) return;
+    records[i].sent = net::steady_now();
+    auto& stream = *streams[i];
+    stream.call = impl_->client->send(impl_->endpoint, "POST", impl_->target(), "Content-Type: application/json\r\n",
+                                      stream.body, streams[i]);
+  };
+  impl_->loop.post([&] {
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if (plans[i].at <= Span()) start(i);
+    }
+  });
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].at > Span()) {
+      impl_->loop.after(plans[i].at, [&start, i, here] {
+        if (*here) start(i);
+      });
+    }
+  }
+  while (over.wait_for(kStopPeriod) != std::future_status::ready) {
+    if (!stop) continue;
+    impl_->on_loop([&] {
+      cut = true;
+      for (auto& stream : streams) stream->cut_off();
+    });
+  }
+  // Timers that have yet to fire are told, and the loop is through with what is ours.
+  impl_->on_loop([&] { *here = false; });
+  return records;
+}
+
+std::optional<Span> StreamLoad::refusal(std::int32_t prompt_tokens) {
+  std::string body = stream_body({{}, prompt_tokens, 1}, impl_->form, impl_->model + "-none", impl_->serial++);
+  const Instant begin = net::steady_now();
+  const auto answer = impl_->fetch("POST", impl_->target(), std::move(body));
+  if (answer.status < 400 || answer.status >= 500) return std::nullopt;
+  return answer.end - begin;
+}
+
+std::string stream_body(const StreamPlan& plan, loadgen::PromptForm form, const std::string& model,
+                        std::uint64_t serial) {
+  std::string prompt;
+  const auto tokens = static_cast<std::size_t>(std::max(plan.prompt_tokens, 1));
+  const bool ids = form == loadgen::PromptForm::TokenIds;
+  prompt = ids ? "[" : "\"";
+  for (std::size_t i = 0; i < tokens; ++i) {
+    // The serial in base 8, one digit a token, from the front: two prompts differ in their first block.
+    const std::size_t digit = i < kSerialTokens ? (serial >> (3 * i)) % 8 : 0;
+    if (ids) {
+      fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",", 1000 + 500 * digit + i % 400);
+    } else {
+      prompt += kWords[digit];
+    }
+  }
+  prompt += ids ? ']' : '"';
+  const std::string carrier = form == loadgen::PromptForm::Chat
+                                  ? fmt::format(R"("messages":[{{"role":"user","content":{}}}])", prompt)
+                                  : fmt::format(R"("prompt":{})", prompt);
+  return fmt::format(
+      R"({{"model":{},{},"max_tokens":{},"ignore_eos":true,"stream":true,"stream_options":{{"include_usage":true}}}})",
+      nlohmann::json(model).dump(), carrier, std::max(plan.output_tokens, 1));
+}
+
+}  // namespace wattle::calibrate

@@ -1,0 +1,50 @@
+#pragma once
+// Steps as the engine itself tells them: its forward-pass metrics, kept with the time each came.
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "calibrate/live/steps.h"
+#include "telemetry/fpm_socket.h"
+
+namespace wattle::calibrate {
+
+class TelemetryTap {
+ public:
+  /// Errors: an endpoint ZeroMQ cannot parse.
+  [[nodiscard]] static Result<std::unique_ptr<TelemetryTap>> start(const std::string& endpoint);
+  ~TelemetryTap();
+
+  /// The longest run of steps in [begin, end] that decode exactly so many requests and no prompt.
+  [[nodiscard]] std::optional<Lockstep> lockstep(Instant begin, Instant end, std::int32_t requests) const;
+  /// The steps in [begin, end] that compute prompts and nothing else.
+  [[nodiscard]] std::vector<PromptStep> prompt_steps(Instant begin, Instant end) const;
+  [[nodiscard]] std::int64_t received() const;
+
+ private:
+  /// One message. Engines tell a step as it begins (ours) or when it has ended, with its duration (SGLang, vLLM).
+  struct Told {
+    Instant at;
+    bool at_start = false;
+    Span wall;
+    std::int32_t prefills = 0;
+    std::int32_t decodes = 0;
+    std::int64_t prompt_tokens = 0;
+    std::int64_t kv_tokens = 0;
+  };
+  explicit TelemetryTap(telemetry::FpmSubscriber subscriber);
+  void run();
+
+  telemetry::FpmSubscriber subscriber_;
+  mutable std::mutex mutex_;
+  std::vector<Told> told_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace wattle::calibrate

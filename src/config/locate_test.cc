@@ -1,0 +1,101 @@
+// Where folders and traces are found, and what stands in for a trace that is not.
+#include "config/locate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/file.h"
+#include "config/load.h"
+
+namespace wattle::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of its own, gone afterwards.
+class Folder {
+ public:
+  explicit Folder(const std::string& name) : path_(fs::path(::testing::TempDir()) / ("wattle_locate_" + name)) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  void write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path_ / name).parent_path());
+    ASSERT_TRUE(write_file((path_ / name).string(), text));
+  }
+
+ private:
+  fs::path path_;
+};
+
+config::Scenario azure(const std::string& fallback) {
+  config::Scenario scenario;
+  scenario.file = "/nowhere/scenario.toml";
+  scenario.workload.trace = "some/trace.csv";
+  scenario.workload.rate_scale = 3.0;
+  scenario.workload_fallback = fallback;
+  return scenario;
+}
+
+TEST(LocateWorkload, APresentTraceIsUsedAsItIs) {
+  const Folder data("present");
+  data.write("some/trace.csv", "x");
+  const auto options = locate_workload(azure("azure-conv"), data.path().string());
+  ASSERT_TRUE(options) << options.error().message();
+  EXPECT_EQ(options->trace, "some/trace.csv");
+  EXPECT_EQ(options->synthetic, "");
+}
+
+TEST(LocateWorkload, ATraceBesideTheScenarioIsFoundWithoutADataFolder) {
+  const Folder folder("beside");
+  folder.write("some/trace.csv", "x");
+  config::Scenario scenario = azure("");
+  scenario.file = (folder.path() / "scenario.toml").string();
+  const auto options = locate_workload(scenario, "");
+  ASSERT_TRUE(options) << options.error().message();
+  EXPECT_EQ(options->trace, "some/trace.csv");
+}
+
+TEST(LocateWorkload, AnAbsentTraceGivesWayToTheFallbackAndKeepsTheShaping) {
+  const auto options = locate_workload(azure("azure-conv"), "");
+  ASSERT_TRUE(options) << options.error().message();
+  EXPECT_EQ(options->trace, "");
+  EXPECT_EQ(options->synthetic, "azure-conv");
+  EXPECT_EQ(options->rate_scale, 3.0);
+}
+
+TEST(LocateWorkload, WithoutAFallbackAnAbsentTraceIsAnError) {
+  const auto options = locate_workload(azure(""), "");
+  ASSERT_FALSE(options);
+  EXPECT_EQ(options.error().kind, ErrorKind::BadInput);
+  EXPECT_NE(options.error().what.find("WATTLE_DATA"), std::string::npos) << options.error().message();
+}
+
+TEST(LocateProject, WattleHomeAddsToTheShippedFoldersAndWinsOverThem) {
+  const Folder home("home");
+  home.write("recipes/mine.toml", "description = \"mine\"\n");
+  home.write("recipes/static-max.toml", "description = \"my own\"\n");
+  ASSERT_EQ(setenv("WATTLE_HOME", home.path().c_str(), 1), 0);
+  const config::Project found = project();
+  ASSERT_EQ(unsetenv("WATTLE_HOME"), 0);
+  const auto names = found.names(config::Project::Kind::Recipe);
+  EXPECT_TRUE(std::ranges::find(names, "mine") != names.end());
+  EXPECT_TRUE(std::ranges::find(names, "eco-freq") != names.end());
+  const auto own = config::load_recipe("static-max", {}, found);
+  ASSERT_TRUE(own) << own.error().message();
+  EXPECT_EQ(own->recipe.description, "my own");
+  const auto shipped = config::load_recipe("static-max", {}, project());
+  ASSERT_TRUE(shipped) << shipped.error().message();
+  EXPECT_NE(shipped->recipe.description, "my own");
+}
+
+}  // namespace
+}  // namespace wattle::config

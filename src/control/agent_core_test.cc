@@ -1,0 +1,252 @@
+#include "control/agent_core.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "policy/frequency/eco_freq.h"
+
+namespace wattle::control {
+namespace {
+
+/// 1005 while decoding, 210 while idle, 1410 when lost.
+class Scripted final : public policy::FrequencyPolicy {
+ public:
+  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant) override {
+    switch (view.telemetry) {
+      case Telemetry::Fresh:
+        return {MegaHertz(view.step.waiting_requests > 0 ? 1410 : 1005), "busy", Hold{}};
+      case Telemetry::Idle:
+        return {MegaHertz(210), "idle", Hold{}};
+      case Telemetry::Lost:
+        return {MegaHertz(1410), "lost", Hold{}};
+    }
+    return {};
+  }
+};
+
+struct Port final : control::ClockPort {
+  void command(InstanceId id, MegaHertz clock, Instant now) override {
+    commands.push_back({id.value(), clock.value(), now.ns()});
+  }
+  struct Command {
+    std::int32_t instance, mhz;
+    std::int64_t at;
+    bool operator==(const Command&) const = default;
+  };
+  std::vector<Command> commands;
+};
+
+struct Rig {
+  Rig() : core(make(), {Span::s(2)}, port, sink) {}
+  static std::vector<AgentInstance> make() {
+    std::vector<AgentInstance> instances;
+    for (const int id : {4, 7}) {
+      AgentInstance i;
+      i.view.id = InstanceId(id);
+      i.view.clock_commanded = MegaHertz(1410);
+      i.policy = std::make_unique<Scripted>();
+      instances.push_back(std::move(i));
+    }
+    return instances;
+  }
+  void report(int id, std::int64_t sequence, int decoding, std::int64_t at_ms, int waiting = 0) {
+    StepReport r;
+    r.instance = InstanceId(id);
+    r.sequence = sequence;
+    r.start = Instant() + Span::ms(at_ms);
+    r.shape.decode_requests = decoding;
+    r.shape.decode_kv_tokens = decoding * 100;
+    r.waiting_requests = waiting;
+    core.report(r, r.start);
+  }
+  Port port;
+  journal::Sink sink;
+  AgentCore core;
+};
+
+TEST(AgentCore, CommandsFollowReports) {
+  Rig rig;
+  rig.report(4, 1, 3, 10);
+  rig.report(4, 2, 3, 20);
+  rig.report(7, 1, 1, 21, 2);
+  rig.report(4, 3, 0, 30);
+  const std::vector<Port::Command> expected = {{4, 1005, 10'000'000}, {4, 210, 30'000'000}};
+  EXPECT_EQ(rig.port.commands, expected) << "instance 7 stays where it was commanded before: no command";
+}
+
+TEST(AgentCore, LostAndIdleAreDifferent) {
+  Rig rig;
+  rig.report(4, 1, 3, 0);
+  rig.report(7, 1, 0, 0);
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::s(2));
+  rig.core.tick(Instant() + Span::ms(1999));
+  EXPECT_EQ(rig.core.counts(0).losses, 0);
+  rig.core.tick(Instant() + Span::s(2));
+  rig.core.tick(Instant() + Span::s(9));
+  EXPECT_EQ(rig.core.counts(0).losses, 1);
+  EXPECT_EQ(rig.core.counts(1).losses, 0) << "silence of an idle engine is no loss";
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1410, 2'000'000'000}));
+  EXPECT_EQ(rig.core.next_tick(), Instant::never());
+  rig.report(4, 2, 3, 10'000);
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 10'000'000'000})) << "and a report ends it";
+}
+
+TEST(AgentCore, AnEngineWithoutReportsGetsTheClockOfLostTelemetryOnce) {
+  Rig rig;
+  rig.core.tick(Instant() + Span::s(100));
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::s(110)) << "it has that long to say something";
+  rig.report(7, 1, 0, 105'000);
+  rig.core.tick(Instant() + Span::ms(109'999));
+  EXPECT_EQ(rig.core.counts(0).silent, 0);
+  rig.core.tick(Instant() + Span::s(110));
+  rig.core.tick(Instant() + Span::s(300));
+  EXPECT_EQ(rig.core.counts(0).silent, 1);
+  EXPECT_EQ(rig.core.counts(1).silent, 0) << "an idle engine that was heard keeps the idle clock";
+  EXPECT_EQ(rig.core.counts(0).losses, 0) << "nothing was lost: there was nothing";
+  EXPECT_EQ(rig.core.view(0).telemetry, Telemetry::Lost);
+  EXPECT_EQ(rig.core.next_tick(), Instant::never());
+  rig.report(4, 1, 3, 301'000);
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 301'000'000'000})) << "and a report ends it";
+}
+
+TEST(AgentCore, AnInstanceThatIsDecidedElsewhereIsNotSilent) {
+  Port port;
+  journal::Sink sink;
+  AgentInstance leased;
+  leased.view.id = InstanceId(1);
+  leased.mode = Mode::Off;
+  std::vector<AgentInstance> one;
+  one.push_back(std::move(leased));
+  AgentCore core(std::move(one), {}, port, sink);
+  core.tick(Instant() + Span::s(1));
+  core.tick(Instant() + Span::s(60));
+  EXPECT_EQ(core.counts(0).silent, 0);
+  EXPECT_TRUE(port.commands.empty());
+}
+
+TEST(AgentCore, QueuedWorkWithoutAStepCountsAsInFlight) {
+  Rig rig;
+  rig.report(4, 1, 0, 0, 5);
+  rig.core.tick(Instant() + Span::s(2));
+  EXPECT_EQ(rig.core.counts(0).losses, 1);
+}
+
+TEST(AgentCore, GapsDuplicatesStragglersAndRestartsAreToldApart) {
+  Rig rig;
+  for (const std::int64_t sequence : {100, 101, 105, 105, 103, 106}) rig.report(4, sequence, 1, sequence);
+  auto c = rig.core.counts(0);
+  EXPECT_EQ(c.accepted, 4);
+  EXPECT_EQ(c.missed, 3);
+  EXPECT_EQ(c.duplicates, 1);
+  EXPECT_EQ(c.late, 1);
+  EXPECT_EQ(c.restarts, 0);
+  rig.report(4, 0, 1, 200);
+  rig.report(4, 1, 1, 201);
+  c = rig.core.counts(0);
+  EXPECT_EQ(c.restarts, 1);
+  EXPECT_EQ(c.accepted, 6);
+  EXPECT_EQ(c.missed, 3);
+  rig.report(5, 1, 1, 300);
+  EXPECT_EQ(rig.core.unknown_instance(), 1);
+}
+
+/// 20 ms whatever the step.
+class Constant final : public LatencyModel {
+ public:
+  explicit Constant(Span time) : time_(time) {}
+  [[nodiscard]] Span step_time(const StepShape&, MegaHertz) const override { return time_; }
+
+ private:
+  Span time_;
+};
+
+struct EcoRig {
+  explicit EcoRig(const LatencyModel* latency, predict::OnlineLatency* learner = nullptr) : core({}, {}, port, sink) {
+    policy::EcoFreqOptions o;
+    o.clocks = {MegaHertz{1005}, MegaHertz{1410}};
+    o.idle_clock = MegaHertz{1005};
+    o.slo.itl = Span::ms(60);
+    AgentInstance i;
+    i.view.id = InstanceId(1);
+    i.policy = std::make_unique<policy::EcoFreq>(o);
+    i.beliefs.latency = latency;
+    i.overrun_slack = Span::ms(5);
+    i.learner = learner;
+    core.add(std::move(i));
+  }
+  void report(std::int64_t sequence, std::int64_t at_ms, int decoding = 3) {
+    StepReport r;
+    r.instance = InstanceId(1);
+    r.sequence = sequence;
+    r.start = Instant() + Span::ms(at_ms);
+    r.shape.decode_requests = decoding;
+    r.shape.decode_kv_tokens = decoding * sequence;
+    core.report(r, r.start);
+  }
+  Port port;
+  journal::Sink sink;
+  AgentCore core;
+};
+
+TEST(AgentCore, AStepThatOverrunsRaisesTheClockAtOnce) {
+  const Constant latency(Span::ms(20));
+  EcoRig rig(&latency);
+  rig.report(1, 0);
+  rig.report(2, 200);  // the command has settled
+  ASSERT_EQ(rig.port.commands.back(), (Port::Command{1, 1005, 0}));
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::ms(225));
+  rig.core.tick(Instant() + Span::ms(224));
+  EXPECT_EQ(rig.core.overruns(0), 0);
+  rig.core.tick(Instant() + Span::ms(225));
+  EXPECT_EQ(rig.core.overruns(0), 1);
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{1, 1410, 225'000'000}));
+  rig.core.tick(Instant() + Span::ms(300));
+  EXPECT_EQ(rig.core.overruns(0), 1) << "once a step";
+  rig.report(3, 301, 0);
+  EXPECT_EQ(rig.core.next_tick(), Instant::never()) << "an idle engine overruns nothing";
+}
+
+TEST(AgentCore, ServedStepsReachTheLearnerAndDisorderDoesNot) {
+  predict::OnlineLatency learner(
+      std::make_shared<const Constant>(Span::ms(20)),
+      [](std::span<const predict::StepSample>) -> Result<std::shared_ptr<const LatencyModel>> {
+        return std::make_shared<const Constant>(Span::ms(30));
+      },
+      {.refit_every = 5, .ring = 100, .window = 4});
+  EcoRig rig(&learner, &learner);
+  std::int64_t at = 0;
+  rig.report(1, at);  // commands a clock
+  for (std::int64_t sequence = 2; sequence <= 12; ++sequence)
+    rig.report(sequence, at += 30, 3 + static_cast<int>(sequence));
+  // The first steps fall into the 100 ms in which the clock may still be changing.
+  EXPECT_EQ(learner.counts().samples, 7);
+  EXPECT_NEAR(learner.newest(false).offline_ms, 10.0, 1e-9);
+  rig.report(14, at += 30);  // 13 was lost: nobody knows how long 12 took
+  rig.report(14, at += 30);  // twice
+  rig.report(13, at += 30);  // late
+  EXPECT_EQ(learner.counts().samples, 7);
+  EXPECT_EQ(learner.counts().ignored, 0);
+  rig.report(15, at += 30);
+  EXPECT_EQ(learner.counts().samples, 8) << "from 14 to 15, whatever came between";
+  ASSERT_EQ(rig.core.learners().size(), 1U);
+  ASSERT_TRUE(learner.refit_due());
+  EXPECT_TRUE(learner.end_refit(learner.refitting()(learner.begin_refit())).changed);
+  rig.core.beliefs_changed(&learner);
+  EXPECT_EQ(learner.step_time({}, MegaHertz{1005}), Span::ms(30));
+}
+
+TEST(AgentCore, APredictorThatAnswersNonsenseIsCountedAndTheClockIsTheHighest) {
+  for (const Span nonsense : {Span(), Span::ms(-1), Span::max()}) {
+    const Constant latency(nonsense);
+    EcoRig rig(&latency);
+    rig.report(1, 0);
+    rig.report(2, 200);
+    EXPECT_EQ(rig.port.commands.back().mhz, 1410);
+    EXPECT_EQ(rig.core.disbelieved(0), 2);
+    EXPECT_EQ(rig.core.next_tick(), Instant() + Span::ms(2'200)) << "no prediction, nothing to overrun";
+  }
+}
+
+}  // namespace
+}  // namespace wattle::control

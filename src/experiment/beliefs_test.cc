@@ -1,0 +1,81 @@
+// Beliefs as the simulator gets them: a profile taken wrongly, and what learning on makes of it.
+#include "calibrate/beliefs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "config/locate.h"
+#include "experiment/simulate.h"
+
+namespace wattle::calibrate {
+namespace {
+
+Result<journal::RunSummary> run(const std::string& recipe, std::vector<std::string> set, bool fast_forward = true) {
+  const auto scenario_set = config::parse_overrides({"workload.rate_per_s=40", "workload.requests=2400"});
+  const auto scenario = config::load_scenario("voltanallm-2p2d", *scenario_set, config::project());
+  if (!scenario) return std::unexpected(scenario.error());
+  const auto recipe_set = config::parse_overrides(set);
+  const auto loaded = config::load_recipe(recipe, *recipe_set, config::project());
+  if (!loaded) return std::unexpected(loaded.error());
+  experiment::SimulateOptions options;
+  options.fast_forward = fast_forward;
+  return experiment::run_simulation(*scenario, *loaded, options);
+}
+
+TEST(Beliefs, AnEngineProfiledTooSlowIsLearnt) {
+  const std::vector<std::string> off{"predictor.online=true", "predictor.profile_scale=1.15"};
+  const auto learnt = run("voltanallm", off);
+  ASSERT_TRUE(learnt) << learnt.error().message();
+  for (const auto& phase : {learnt->prediction.prefill, learnt->prediction.decode}) {
+    EXPECT_GT(phase.samples, 200);
+    EXPECT_GT(phase.offline_ms, 1.0);
+    EXPECT_LT(phase.active_ms, 0.75 * phase.offline_ms) << "with the time before the first refit in it";
+    EXPECT_LT(std::abs(phase.drift), 0.02);
+  }
+  EXPECT_GE(learnt->prediction.adopted, 2) << "prefill and decode instances each have a model";
+  EXPECT_EQ(run("voltanallm", off)->journal_digest, learnt->journal_digest);
+  EXPECT_EQ(run("voltanallm", off, false)->journal_digest, learnt->journal_digest) << "step by step";
+}
+
+TEST(Beliefs, NoiseIsInWhatIsMeasuredAlone) {
+  // Dealt out in turn, so that the longest answer, whose end is the run's, comes from the same instance.
+  std::vector<std::string> noisy{"predictor.online=true", "predictor.refit=false", "routing.decode.policy=round-robin"};
+  const auto without = run("voltanallm", noisy);
+  noisy.emplace_back("predictor.sample_noise=0.03");
+  const auto with = run("voltanallm", noisy);
+  ASSERT_TRUE(with && without);
+  // A fit to many noisy samples is nearly the fit to clean ones, so what is left is the noise of each step.
+  EXPECT_GT(with->prediction.decode.offline_ms, without->prediction.decode.offline_ms + 0.3);
+  EXPECT_NEAR(with->energy.total.value(), without->energy.total.value(), 0.01 * without->energy.total.value());
+  const std::vector<std::string> learning{"predictor.online=true", "predictor.sample_noise=0.03"};
+  EXPECT_EQ(run("voltanallm", learning)->journal_digest, run("voltanallm", learning, false)->journal_digest);
+}
+
+TEST(Beliefs, MeasuringAloneChangesNothing) {
+  const auto plain = run("voltanallm", {});
+  const auto measured = run("voltanallm", {"predictor.online=true", "predictor.refit=false"});
+  ASSERT_TRUE(plain && measured);
+  EXPECT_EQ(measured->prediction.refits, 0);
+  EXPECT_GT(measured->prediction.decode.samples, 200);
+  EXPECT_EQ(measured->prediction.decode.offline_ms, measured->prediction.decode.active_ms);
+  EXPECT_EQ(plain->energy.total.value(), measured->energy.total.value());
+}
+
+TEST(Beliefs, ThePublishedPrefillFormIsTheCoarserOne) {
+  const auto error = [](const char* form) {
+    const auto made =
+        run("voltanallm", {std::string("predictor.form=") + form, "predictor.online=true", "predictor.refit=false"});
+    return made->prediction.prefill.offline_ms;
+  };
+  EXPECT_LT(2.0 * error("linear"), error("linear-published"));
+}
+
+TEST(Beliefs, AWindowBeyondTheRingIsRefused) {
+  const auto refused = run("voltanallm", {"predictor.online=true", "predictor.ring=50", "predictor.window=51"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "predictor.window");
+}
+
+}  // namespace
+}  // namespace wattle::calibrate

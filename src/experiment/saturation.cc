@@ -1,0 +1,159 @@
+#include "experiment/saturation.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/random.h"
+#include "experiment/simulate.h"
+
+namespace wattle::experiment {
+
+namespace {
+
+/// Enough of a workload to draw lengths from; synthetic ones may be endless.
+constexpr std::size_t kRowsRead = 50'000;
+/// All requests at once, as good as always.
+constexpr double kMostRate = 1e6;
+/// Requests this far apart have the engine to themselves.
+constexpr double kLoneRate = 1e-4;
+
+/// The same lengths and the same pattern of arrivals at every rate, so that latency grows with the rate.
+class Poisson final : public workload::RequestSource {
+ public:
+  Poisson(const std::vector<workload::TraceRow>& rows, std::int64_t requests, double rate_per_s, std::uint64_t seed)
+      : rows_(rows), requests_(requests), rate_per_s_(rate_per_s), gaps_(seed, "saturation.arrivals") {}
+  std::optional<workload::TraceRow> next() override {
+    if (given_ == requests_) return std::nullopt;
+    // Spread over the whole workload, as lengths drift with the time of day; a short one comes again and again.
+    const auto total = static_cast<std::int64_t>(rows_.size());
+    const std::int64_t at = total > requests_ ? given_ * total / requests_ : given_ % total;
+    workload::TraceRow row = rows_[static_cast<std::size_t>(at)];
+    now_ += Span::from_seconds(gaps_.exponential() / rate_per_s_);
+    row.arrival = now_;
+    ++given_;
+    return row;
+  }
+  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
+
+ private:
+  const std::vector<workload::TraceRow>& rows_;
+  std::int64_t requests_;
+  double rate_per_s_;
+  RandomStream gaps_;
+  std::int64_t given_ = 0;
+  Instant now_;
+};
+
+class Prober {
+ public:
+  Prober(config::LoadedScenario loaded, std::vector<workload::TraceRow> rows, std::int64_t requests,
+         std::string data_dir)
+      : loaded_(std::move(loaded)), rows_(std::move(rows)), requests_(requests), data_dir_(std::move(data_dir)) {}
+
+  /// p99 of E2E latency at this rate; Span::max() when some did not finish.
+  Result<Span> e2e_p99(double rate_per_s) const {
+    auto run = prepare_run(loaded_, config::LoadedRecipe{}, data_dir_);
+    if (!run) return std::unexpected(run.error());
+    run->source = std::make_unique<Poisson>(rows_, requests_, rate_per_s, loaded_.scenario.seed);
+    run->setup.source = run->source.get();
+    const auto summary = sim::simulate(std::move(run->setup)).summary;
+    if (summary.requests.finished < summary.requests.arrived) return Span::max();
+    return Span::from_seconds(summary.e2e.p99_ms * 1e-3);
+  }
+
+ private:
+  config::LoadedScenario loaded_;
+  std::vector<workload::TraceRow> rows_;
+  std::int64_t requests_;
+  std::string data_dir_;
+};
+
+}  // namespace
+
+Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size_t pool, const std::string& data_dir,
+                                 const MaxLoadOptions& options) {
+  if (loaded.scenario.pools.at(pool).role != Role::Colocated) {
+    return bad_input(loaded.origins.of(fmt::format("fleet.{}.role", pool)),
+                     "prefill and decode instances have no maximum load of their own; only colocated ones do");
+  }
+  config::LoadedScenario one = loaded;
+  one.scenario.pools = {loaded.scenario.pools.at(pool)};
+  one.scenario.pools.front().count = 1;
+  one.gpus = {loaded.gpus.at(pool)};
+  // An engine carries what it carries whatever slice of the trace is replayed at whatever rate.
+  one.scenario.workload.start = Span();
+  one.scenario.workload.duration = Span::max();
+  one.scenario.peak_load = one.scenario.trough_load = 0.0;
+  one.scenario.workload.peak_rate_per_s = one.scenario.workload.trough_rate_per_s = 0.0;
+  if (!loaded.scenario.load_lengths.empty()) {
+    one.scenario.workload.trace.clear();
+    one.scenario.workload.synthetic = loaded.scenario.load_lengths;
+  }
+  auto whole = prepare_run(one, config::LoadedRecipe{}, data_dir);
+  if (!whole) return std::unexpected(whole.error());
+  std::vector<workload::TraceRow> rows;
+  while (rows.size() < kRowsRead) {
+    const auto row = whole->source->next();
+    if (!row) break;
+    rows.push_back(*row);
+  }
+  const Prober prober(std::move(one), std::move(rows), options.requests, data_dir);
+
+  const auto alone = prober.e2e_p99(kLoneRate);
+  if (!alone) return std::unexpected(alone.error());
+  MaxLoad found;
+  const auto& of_pool = loaded.scenario.pools[pool].max_load_e2e;
+  const auto& stated = options.e2e ? options.e2e : of_pool ? of_pool : loaded.scenario.slo.e2e;
+  found.e2e_objective = stated.value_or(*alone * 2);
+  if (*alone > found.e2e_objective) {
+    return bad_input(loaded.origins.of("slo.e2e_ms"),
+                     fmt::format("{:.0f} ms is less than the {:.0f} ms (p99) that requests take which have {} to "
+                                 "themselves; no load meets it",
+                                 found.e2e_objective.millis(), alone->millis(), loaded.scenario.pools[pool].gpu));
+  }
+  // Up in leaps until it is too much, then between the two.
+  double low = kLoneRate;
+  double high = 0.0;
+  found.e2e_p99 = *alone;
+  while (high == 0.0 || high > low * 1.01) {
+    const double rate = high == 0.0 ? low * 10.0 : std::sqrt(low * high);
+    if (rate > kMostRate) {
+      return bad_input(loaded.origins.of("slo.e2e_ms"),
+                       fmt::format("{:.0f} ms is met at any load; state fleet.{}.max_load_per_s instead",
+                                   found.e2e_objective.millis(), pool));
+    }
+    const auto p99 = prober.e2e_p99(rate);
+    if (!p99) return std::unexpected(p99.error());
+    if (*p99 > found.e2e_objective) {
+      high = rate;
+    } else {
+      low = rate;
+      found.e2e_p99 = *p99;
+    }
+  }
+  found.rate_per_s = low;
+  return found;
+}
+
+Result<config::LoadedScenario> with_loads(const config::LoadedScenario& loaded, bool every_pool,
+                                          const std::string& data_dir) {
+  config::LoadedScenario out = loaded;
+  auto& scenario = out.scenario;
+  const bool scaled = scenario.peak_load > 0.0 || scenario.trough_load > 0.0;
+  const auto largest = std::ranges::max_element(scenario.pools, {}, &config::PoolOptions::tensor_parallel);
+  for (auto pool = scenario.pools.begin(); pool != scenario.pools.end(); ++pool) {
+    if (pool->max_load_per_s > 0.0 || !(every_pool || (scaled && pool == largest))) continue;
+    const auto measured = measure_max_load(loaded, static_cast<std::size_t>(pool - scenario.pools.begin()), data_dir);
+    if (!measured) return std::unexpected(measured.error());
+    pool->max_load_per_s = measured->rate_per_s;
+  }
+  if (scenario.peak_load > 0.0) scenario.workload.peak_rate_per_s = scenario.peak_load * largest->max_load_per_s;
+  if (scenario.trough_load > 0.0) scenario.workload.trough_rate_per_s = scenario.trough_load * largest->max_load_per_s;
+  scenario.peak_load = scenario.trough_load = 0.0;
+  return out;
+}
+
+}  // namespace wattle::experiment

@@ -1,0 +1,98 @@
+#include "experiment/saturation.h"
+
+#include <gtest/gtest.h>
+
+#include "config/locate.h"
+
+namespace wattle::experiment {
+namespace {
+
+config::LoadedScenario engine(int tensor_parallel) {
+  const auto loaded =
+      config::load_scenario("throttllem-llama2-13b-tp" + std::to_string(tensor_parallel),
+                            {{"workload.trace", ""}, {"workload.synthetic", "azure-conv"}}, config::project());
+  EXPECT_TRUE(loaded) << loaded.error().message();
+  return *loaded;
+}
+
+MaxLoad measured(const config::LoadedScenario& loaded, std::optional<Span> e2e) {
+  MaxLoadOptions options;
+  options.e2e = e2e;
+  options.requests = 600;
+  const auto found = measure_max_load(loaded, 0, "", options);
+  EXPECT_TRUE(found) << found.error().message();
+  return found.value_or(MaxLoad{});
+}
+
+TEST(MaxLoad, IsTheRateAtWhichTheTailMeetsTheObjective) {
+  const auto tp2 = engine(2);
+  const MaxLoad tight = measured(tp2, Span::s(25));
+  const MaxLoad loose = measured(tp2, Span::s(40));
+  EXPECT_LE(tight.e2e_p99, Span::s(25));
+  EXPECT_GT(tight.e2e_p99, Span::s(20)) << "1 % more load would already have missed it";
+  EXPECT_EQ(tight.e2e_objective, Span::s(25));
+  EXPECT_LT(tight.rate_per_s, loose.rate_per_s);
+  EXPECT_LT(loose.rate_per_s, measured(engine(4), Span::s(40)).rate_per_s);
+  EXPECT_EQ(measured(tp2, Span::s(25)).rate_per_s, tight.rate_per_s) << "deterministic";
+}
+
+TEST(MaxLoad, ObjectiveDefaultsToTheScenariosThenToTwiceALoneRequests) {
+  auto tp4 = engine(4);
+  EXPECT_EQ(measured(tp4, {}).e2e_objective, *tp4.scenario.slo.e2e);
+  tp4.scenario.slo.e2e.reset();
+  const MaxLoad knee = measured(tp4, {});
+  EXPECT_GT(knee.e2e_objective, Span::s(1));
+  EXPECT_LE(knee.e2e_p99, knee.e2e_objective);
+}
+
+TEST(MaxLoad, APoolMayHaveItsOwnObjectiveAndOtherLengths) {
+  auto tp4 = engine(4);
+  const MaxLoad own = measured(tp4, {});
+  tp4.scenario.pools.front().max_load_e2e = *tp4.scenario.slo.e2e / 2;
+  const MaxLoad tight = measured(tp4, {});
+  EXPECT_EQ(tight.e2e_objective, *tp4.scenario.slo.e2e / 2);
+  EXPECT_LT(tight.rate_per_s, own.rate_per_s);
+  tp4.scenario.load_lengths = "mlperf-openorca";
+  EXPECT_GT(measured(tp4, {}).rate_per_s, tight.rate_per_s) << "a sixth of the prompt tokens";
+}
+
+TEST(MaxLoad, RefusesWhatNoLoadMeetsAndRolesWithoutOne) {
+  auto tp1 = engine(1);
+  MaxLoadOptions options;
+  options.requests = 100;
+  options.e2e = Span::ms(1);
+  const auto impossible = measure_max_load(tp1, 0, "", options);
+  ASSERT_FALSE(impossible);
+  EXPECT_NE(impossible.error().message().find("no load meets it"), std::string::npos);
+  options.e2e = Span::s(1'000'000);
+  const auto endless = measure_max_load(tp1, 0, "", options);
+  ASSERT_FALSE(endless);
+  EXPECT_NE(endless.error().message().find("met at any load"), std::string::npos) << endless.error().message();
+  tp1.scenario.pools.front().role = Role::Decode;
+  EXPECT_FALSE(measure_max_load(tp1, 0, "", {}));
+}
+
+TEST(MaxLoad, DoesNotDependOnTheSliceThatIsReplayed) {
+  auto tp4 = engine(4);
+  const MaxLoad whole = measured(tp4, Span::s(30));
+  tp4.scenario.workload.duration = Span::s(5);
+  tp4.scenario.workload.start = Span::s(100);
+  EXPECT_EQ(measured(tp4, Span::s(30)).rate_per_s, whole.rate_per_s);
+}
+
+TEST(MaxLoad, SharesOfItBecomeRates) {
+  auto tp4 = engine(4);
+  tp4.scenario.pools.front().max_load_per_s = 6.0;  // stated: not measured
+  tp4.scenario.peak_load = 0.5;
+  tp4.scenario.trough_load = 0.1;
+  const auto out = with_loads(tp4, false, "");
+  ASSERT_TRUE(out) << out.error().message();
+  EXPECT_EQ(out->scenario.workload.peak_rate_per_s, 3.0);
+  EXPECT_DOUBLE_EQ(out->scenario.workload.trough_rate_per_s, 0.6);
+  EXPECT_EQ(out->scenario.peak_load, 0.0) << "done with: a second call measures nothing";
+  tp4.scenario.peak_load = tp4.scenario.trough_load = 0.0;
+  EXPECT_EQ(with_loads(tp4, false, "")->scenario.workload.peak_rate_per_s, 0.0);
+}
+
+}  // namespace
+}  // namespace wattle::experiment

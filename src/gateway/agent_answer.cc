@@ -1,0 +1,64 @@
+#include "gateway/agent_answer.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "journal/names.h"
+
+namespace wattle::gateway {
+
+namespace {
+
+constexpr std::int64_t kTimeMax = std::int64_t{1} << 61;                        // two of them may be added
+constexpr std::int64_t kEnergyMaxUj = std::int64_t{1'000'000'000'000'000'000};  // thirty years at a kilowatt
+constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
+
+/// Nothing: absent, no whole number, or not between `low` and `high`.
+std::optional<std::int64_t> whole(const nlohmann::json& object, const char* key, std::int64_t low, std::int64_t high) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  if (found->is_number_unsigned() && found->get<std::uint64_t>() > static_cast<std::uint64_t>(kTimeMax)) {
+    return std::nullopt;
+  }
+  const auto value = found->get<std::int64_t>();
+  if (value < low || value > high) return std::nullopt;
+  return value;
+}
+
+std::string text(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+MegaHertz clock(const nlohmann::json& object, const char* key) {
+  return MegaHertz(static_cast<std::int32_t>(whole(object, key, 0, kInt32Max).value_or(0)));
+}
+
+}  // namespace
+
+std::optional<AgentAnswer> read_agent_answer(std::string_view answer) {
+  const auto body = nlohmann::json::parse(answer, nullptr, false);
+  const auto engines = body.is_object() ? body.find("engines") : body.end();
+  if (engines == body.end() || !engines->is_array()) return std::nullopt;
+  AgentAnswer out;
+  for (const auto& engine : *engines) {
+    if (!engine.is_object()) continue;
+    out.engines.push_back({text(engine, "engine"), whole(engine, "energy_uj", 0, kEnergyMaxUj),
+                           Milliwatts(whole(engine, "power_mw", 0, kInt32Max).value_or(0)), clock(engine, "clock_mhz"),
+                           clock(engine, "commanded_mhz")});
+  }
+  if (const auto now = whole(body, "now_ns", -kTimeMax, kTimeMax)) out.now = Instant(*now);
+  out.next_decision = whole(body, "next", 0, kTimeMax).value_or(0);
+  const auto decisions = body.find("decisions");
+  if (!out.now || decisions == body.end() || !decisions->is_array()) return out;
+  for (const auto& d : *decisions) {
+    const auto at = d.is_object() ? whole(d, "at_ns", -kTimeMax, kTimeMax) : std::nullopt;
+    if (!at) continue;
+    out.decisions.push_back({Instant(*at), text(d, "engine"),
+                             journal::mode_from(text(d, "mode")).value_or(Mode::Enforce), clock(d, "clock_mhz"),
+                             text(d, "reason")});
+  }
+  return out;
+}
+
+}  // namespace wattle::gateway

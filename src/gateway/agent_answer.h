@@ -1,0 +1,41 @@
+#pragma once
+// What an agent answers to GET /engines?after=N. Pure.
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/decision.h"
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle::gateway {
+
+struct AgentAnswer {
+  struct Engine {
+    std::string name;                       ///< where it publishes its step reports
+    std::optional<std::int64_t> energy_uj;  ///< since the agent's start; none: not metered
+    Milliwatts power;
+    MegaHertz clock;
+    MegaHertz commanded;
+  };
+  struct Decision {
+    Instant at;  ///< on the agent's clock
+    std::string engine;
+    Mode mode = Mode::Enforce;
+    MegaHertz clock;
+    std::string reason;
+  };
+  std::vector<Engine> engines;
+  std::vector<Decision> decisions;  ///< empty without `now`: their times could not be read
+  std::optional<Instant> now;       ///< on the agent's clock
+  std::int64_t next_decision = 0;
+};
+
+/// Entries that cannot be used are left out: an agent of another version is still metered. Nothing: no answer of an
+/// agent at all. Numbers are in range for the arithmetic that is done with them.
+[[nodiscard]] std::optional<AgentAnswer> read_agent_answer(std::string_view text);
+
+}  // namespace wattle::gateway

@@ -1,0 +1,218 @@
+#include "gateway/agent_links.h"
+
+#include <fmt/format.h>
+
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "gateway/agent_answer.h"
+#include "gateway/reasons.h"
+#include "net/clock.h"
+
+namespace wattle::gateway {
+
+namespace {
+
+constexpr std::size_t kAnswerMax = 4 << 20;
+
+}  // namespace
+
+struct AgentLinks::Link {
+  std::shared_ptr<const net::Endpoint> endpoint;
+  std::set<std::string> engines;  ///< here, as far as it has said
+  std::int64_t next_decision = 0;
+  bool polling = false;
+  bool sending = false;
+  std::string body;  ///< of the commands on their way
+};
+
+class AgentLinks::Poll final : public net::ResponseHandler {
+ public:
+  Poll(AgentLinks& links, Link& link) : links_(links), link_(link) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view bytes) override {
+    if (answer_.size() + bytes.size() <= kAnswerMax) answer_.append(bytes);
+  }
+  void on_end() override {
+    link_.polling = false;
+    if (status_ != 200) return on_failure(net::CallFailure::Response);
+    links_.polled(link_, answer_, sent_);
+  }
+  void on_failure(net::CallFailure) override {
+    link_.polling = false;
+    ++links_.poll_failures_;
+  }
+
+ private:
+  AgentLinks& links_;
+  Link& link_;
+  Instant sent_ = net::steady_now();
+  std::string answer_;
+  int status_ = 0;
+};
+
+class AgentLinks::Send final : public net::ResponseHandler {
+ public:
+  Send(AgentLinks& links, Link& link) : links_(links), link_(link) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view) override {}
+  void on_end() override {
+    if (status_ != 200) return on_failure(net::CallFailure::Response);
+    link_.sending = false;
+    links_.flush();  // what was decided meanwhile
+  }
+  /// The next renewal tries again; until then the old lease holds, or the agent's fallback.
+  void on_failure(net::CallFailure) override {
+    link_.sending = false;
+    ++links_.command_failures_;
+  }
+
+ private:
+  AgentLinks& links_;
+  Link& link_;
+  int status_ = 0;
+};
+
+AgentLinks::AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links)
+    : options_(options), links_(std::move(links)) {}
+
+AgentLinks::~AgentLinks() { stop(); }
+
+Result<std::unique_ptr<AgentLinks>> AgentLinks::make(const AgentLinksOptions& options) {
+  std::vector<std::unique_ptr<Link>> links;
+  for (const auto& url : options.urls) {
+    auto endpoint = net::resolve_endpoint(url, "--agent " + url);
+    if (!endpoint) return std::unexpected(endpoint.error());
+    links.push_back(std::make_unique<Link>());
+    links.back()->endpoint = std::make_shared<const net::Endpoint>(std::move(*endpoint));
+  }
+  return std::unique_ptr<AgentLinks>(new AgentLinks(options, std::move(links)));
+}
+
+void AgentLinks::start(Listener listener) {
+  loop_.post([this, taken = std::move(listener)] {
+    listener_ = taken;
+    net::ClientOptions client;
+    client.head_timeout = client.body_timeout = options_.lease;
+    client_ = std::make_unique<net::HttpClient>(loop_, client);
+    poll_all();
+  });
+  loop_.every(options_.poll_period, [this] { poll_all(); });
+  loop_.every(options_.lease / 4, [this] { renew(); });
+}
+
+void AgentLinks::stop() {
+  if (std::exchange(stopped_, true)) return;
+  std::promise<void> gone;
+  loop_.post([this, &gone] {
+    client_.reset();
+    gone.set_value();
+  });
+  gone.get_future().wait();
+  loop_.stop();
+}
+
+InstanceId AgentLinks::know(const std::string& engine, InstanceId instance) {
+  const std::lock_guard lock(mutex_);
+  const auto [place, fresh] = engines_.try_emplace(engine, instance);
+  if (fresh) return kNoInstance;
+  const InstanceId before = std::exchange(place->second, instance);
+  wanted_.erase(before);
+  return before;
+}
+
+void AgentLinks::forget(InstanceId instance) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(engines_, [instance](const auto& engine) { return engine.second == instance; });
+  wanted_.erase(instance);
+}
+
+InstanceId AgentLinks::instance_of(const std::string& engine) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = engines_.find(engine);
+  return found == engines_.end() ? kNoInstance : found->second;
+}
+
+void AgentLinks::command(InstanceId instance, MegaHertz clock, Instant) {
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_[instance] = {clock, true};
+  }
+  loop_.post([this] { flush(); });
+}
+
+AgentLinks::Counts AgentLinks::counts() const { return {polls_, poll_failures_, commands_, command_failures_}; }
+
+void AgentLinks::poll_all() {
+  if (!client_) return;
+  for (const auto& link : links_) {
+    if (std::exchange(link->polling, true)) continue;
+    ++polls_;
+    client_->send(link->endpoint, "GET", fmt::format("/engines?after={}", link->next_decision), {}, {},
+                  std::make_shared<Poll>(*this, *link));
+  }
+}
+
+void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
+  const Instant received = net::steady_now();
+  const Instant middle = sent + (received - sent) / 2;
+  const auto told = read_agent_answer(answer);
+  if (!told) {
+    ++poll_failures_;
+    return;
+  }
+  const auto before = link.engines.size();
+  for (const auto& engine : told->engines) {
+    link.engines.insert(engine.name);
+    const InstanceId instance = instance_of(engine.name);
+    if (instance == kNoInstance || !engine.energy_uj) continue;
+    listener_.reading({instance, Picojoules(Int128{*engine.energy_uj} * 1'000'000), engine.power, engine.clock,
+                       engine.commanded, middle});
+  }
+  link.next_decision = told->next_decision;
+  for (const auto& d : told->decisions) {
+    journal::DecisionRecord record;
+    record.kind = journal::DecisionKind::Clock;
+    record.at = d.at + (middle - *told->now);
+    record.instance = instance_of(d.engine);
+    record.mode = d.mode;
+    record.value = d.clock.value();
+    record.reason = kept_reason(d.reason);
+    if (record.instance != kNoInstance) listener_.decision(record);
+  }
+  if (link.engines.size() != before) flush();  // commands may have waited for it
+}
+
+void AgentLinks::renew() {
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [instance, wanted] : wanted_) wanted.dirty = true;
+  }
+  flush();
+}
+
+void AgentLinks::flush() {
+  if (!client_) return;
+  for (const auto& link : links_) {
+    if (link->sending) continue;
+    auto clocks = nlohmann::ordered_json::array();
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& engine : link->engines) {
+        const auto instance = engines_.find(engine);
+        if (instance == engines_.end()) continue;
+        const auto wanted = wanted_.find(instance->second);
+        if (wanted == wanted_.end() || !std::exchange(wanted->second.dirty, false)) continue;
+        clocks.push_back({{"engine", engine}, {"clock_mhz", wanted->second.clock.value()}});
+      }
+    }
+    if (clocks.empty()) continue;
+    link->sending = true;
+    ++commands_;
+    link->body = nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}}.dump();
+    client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
+                  std::make_shared<Send>(*this, *link));
+  }
+}
+
+}  // namespace wattle::gateway

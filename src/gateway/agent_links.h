@@ -1,0 +1,96 @@
+#pragma once
+// The gateway's side of the agents: what their meters say and what they decided comes in, clocks decided here go out
+// under a lease. A thread of its own; engines are known to both sides by where they publish their step reports.
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "control/ports.h"
+#include "journal/record.h"
+#include "net/client.h"
+#include "net/loop.h"
+
+namespace wattle::gateway {
+
+struct AgentLinksOptions {
+  std::vector<std::string> urls;  ///< of the agents' admin planes
+  Span poll_period = Span::ms(50);
+  Span lease = Span::s(2);  ///< renewed four times as often
+};
+
+/// What an agent says of one engine.
+struct EngineReading {
+  InstanceId instance;
+  Picojoules energy;  ///< since the agent's start
+  Milliwatts power;
+  MegaHertz clock;
+  MegaHertz commanded;
+  Instant at;  ///< on our clock, to half a round trip
+};
+
+class AgentLinks final : public control::ClockPort {
+ public:
+  struct Listener {
+    std::function<void(const EngineReading&)> reading;
+    std::function<void(const journal::DecisionRecord&)> decision;
+  };
+  /// Errors: a URL that does not resolve.
+  [[nodiscard]] static Result<std::unique_ptr<AgentLinks>> make(const AgentLinksOptions& options);
+  ~AgentLinks() override;  ///< stops
+
+  /// Begins to poll; `listener` is called on the links' own thread.
+  void start(Listener listener);
+  /// From now on, what the agents say of this engine is about `instance`. What it was about before; kNoInstance:
+  /// nothing. From any thread, as is the next.
+  InstanceId know(const std::string& engine, InstanceId instance);
+  void forget(InstanceId instance);
+  void command(InstanceId instance, MegaHertz clock, Instant now) override;
+  /// No listener is called afterwards.
+  void stop();
+
+  struct Counts {
+    std::int64_t polls = 0;
+    std::int64_t poll_failures = 0;
+    std::int64_t commands = 0;          ///< messages, with any number of clocks
+    std::int64_t command_failures = 0;  ///< not answered, or refused
+  };
+  [[nodiscard]] Counts counts() const;
+
+ private:
+  struct Link;
+  class Poll;
+  class Send;
+  AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links);
+  void poll_all();
+  void polled(Link& link, const std::string& answer, Instant sent);
+  void renew();
+  void flush();
+  [[nodiscard]] InstanceId instance_of(const std::string& engine) const;
+
+  AgentLinksOptions options_;
+  Listener listener_;
+  std::vector<std::unique_ptr<Link>> links_;  ///< on the loop only
+  mutable std::mutex mutex_;                  ///< engines_, wanted_, dirty_
+  std::map<std::string, InstanceId> engines_;
+  struct Wanted {
+    MegaHertz clock;
+    bool dirty = true;
+  };
+  std::map<InstanceId, Wanted> wanted_;
+  std::atomic<std::int64_t> polls_{0};
+  std::atomic<std::int64_t> poll_failures_{0};
+  std::atomic<std::int64_t> commands_{0};
+  std::atomic<std::int64_t> command_failures_{0};
+  std::unique_ptr<net::HttpClient> client_;  ///< on the loop only
+  bool stopped_ = false;
+  net::Loop loop_;  // last: its thread must end before what it uses goes
+};
+
+}  // namespace wattle::gateway

@@ -1,0 +1,391 @@
+#include "gateway/flight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "gateway/leg_bootstrap.h"
+#include "gateway/leg_nixl.h"
+#include "net/clock.h"
+
+namespace wattle::gateway {
+
+namespace {
+
+constexpr std::size_t kUnsentMax = 256 * 1024;  ///< a slower client stops us reading from the engine
+constexpr std::size_t kPrefillAnswerMax = 4 << 20;
+constexpr std::size_t kPrefillErrorMax = 64 * 1024;
+constexpr std::size_t kCarry = 512;
+
+/// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, and those that would change the answer's encoding.
+bool travels(std::string_view name) {
+  constexpr std::array<std::string_view, 15> kStay{"connection",
+                                                   "keep-alive",
+                                                   "proxy-authenticate",
+                                                   "proxy-authorization",
+                                                   "te",
+                                                   "trailer",
+                                                   "transfer-encoding",
+                                                   "upgrade",
+                                                   "host",
+                                                   "content-length",
+                                                   "expect",
+                                                   "accept-encoding",
+                                                   "x-request-id",
+                                                   "proxy-connection",
+                                                   "content-type"};
+  return std::ranges::none_of(kStay, [name](std::string_view s) { return net::same_name(s, name); });
+}
+
+}  // namespace
+
+std::string request_name(RequestId id) { return fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(id.value())); }
+
+Flight::Flight(FlightDeck& deck, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
+               const Request& request)
+    : deck_(deck),
+      loop_(exchange->loop()),
+      exchange_(std::move(exchange)),
+      request_(request),
+      path_(asked.path),
+      stream_(asked.stream),
+      prompts_(asked.prompts),
+      tally_(deck.itl_slo) {
+  const net::HeaderFields& fields = exchange_->headers();
+  request_id_ = fields.get("X-Request-Id");
+  if (request_id_.empty()) request_id_ = request_name(request.id);
+  headers_ = "Content-Type: application/json\r\nX-Request-Id: " + request_id_ + "\r\n";
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto field = fields.at(i);
+    if (!travels(field.name)) continue;
+    headers_.append(field.name).append(": ").append(field.value).append("\r\n");
+  }
+}
+
+Instant Flight::now() {
+  if (!now_fresh_) {
+    now_ = net::steady_now();
+    now_fresh_ = true;
+  }
+  return now_;
+}
+
+void Flight::take_off() {
+  const auto self = shared_from_this();
+  exchange_->on_gone([self] {
+    if (self->over_) return;
+    // Prefill: the engine stops. Decode: the prefill side's blocks go back when its lease ends; no second cancel. Both
+    // at once: both stop, unless the KV has been handed over.
+    if (self->call_) self->call_->cancel();
+    if (self->tally_.count() == 0) self->drop_prefill_leg();
+    self->now_fresh_ = false;
+    self->end(Fate::Cancelled, "the client went away");
+  });
+  deck_.control.arrive(request_, self);
+}
+
+std::string_view Flight::target() const {
+  return path_ == net::ApiPath::Chat ? "/v1/chat/completions" : "/v1/completions";
+}
+
+void Flight::send(std::string_view body) {
+  status_ = 0;
+  call_ = deck_.client.send(worker_->endpoint, "POST", target(), headers_, body, shared_from_this());
+}
+
+void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
+  if (over_) return;
+  worker_ = worker;
+  seat_.wait_at(worker, request_.prompt_tokens);
+  if (worker->role != Role::Prefill) {
+    leg_ = Leg::Final;
+    if (!stream_) deck_.control.unseen(request_.id);
+    return send(exchange_->body());
+  }
+  leg_ = Leg::Prefill;
+  if (deck_.contract == PdContract::Bootstrap) {
+    prefill_worker_ = worker;  // sent together with decode, whose instance is on its way to us
+    return;
+  }
+  auto body = nixl::prefill_body(exchange_->body());
+  if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
+  leg_body_ = std::move(*body);
+  send(leg_body_);
+}
+
+void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
+  if (over_) return;
+  worker_ = decode;
+  if (prefill_worker_) prefill_seat_.wait_at(prefill_worker_, request_.prompt_tokens);
+  seat_.wait_at(decode, 0);
+  if (!stream_) deck_.control.unseen(request_.id);
+  leg_ = Leg::Final;
+  if (prefill_worker_) return send_both();
+  const std::string params = nixl::transfer_params(std::move(answer_));
+  if (params.empty()) {
+    deck_.metrics.missing_transfer_params();
+    return send(exchange_->body());
+  }
+  leg_body_ = nixl::decode_body(exchange_->body(), params);
+  send(leg_body_);
+}
+
+// ---- both legs at once ---------------------------------------------------------------------------------------------
+
+void Flight::send_both() {
+  const std::string& host_port = prefill_worker_->endpoint->host_port;
+  std::vector<std::uint64_t> rooms(static_cast<std::size_t>(prompts_));
+  for (auto& room : rooms) room = deck_.rooms();
+  auto body = bootstrap::body_for_both(exchange_->body(), host_port.substr(0, host_port.rfind(':')),
+                                       prefill_worker_->bootstrap_port, rooms);
+  if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
+  both_body_ = std::make_shared<const std::string>(std::move(*body));
+  prefill_leg_ = std::make_shared<PrefillLeg>(shared_from_this(), both_body_);
+  prefill_leg_->send(deck_.client, prefill_worker_->endpoint, target(), headers_);
+  send(*both_body_);
+}
+
+void Flight::prefill_over() {
+  prefill_seat_.leave();
+  if (!prefill_worker_) return;
+  prefill_worker_.reset();
+  deck_.control.prefill_done(request_.id);
+}
+
+void Flight::drop_prefill_leg() {
+  if (const auto leg = std::exchange(prefill_leg_, nullptr)) leg->cancel();
+}
+
+void Flight::prefill_leg_done() {
+  prefill_leg_.reset();
+  if (!over_) prefill_over();
+}
+
+void Flight::prefill_leg_refused(int status, const std::string& answer) {
+  prefill_leg_.reset();
+  if (over_ || tally_.count() > 0) return;
+  now_fresh_ = false;
+  if (call_) call_->cancel();  // it would wait for KV that never comes
+  call_.reset();
+  if (begun_ || status < 400) return fail(502, "the prefill engine refused", "the prefill engine refused the request");
+  status_ = status;
+  exchange_->respond(status, "application/json", answer, "X-Request-Id: " + request_id_ + "\r\n");
+  end(status / 100 == 4 ? Fate::Rejected : Fate::Failed, "the prefill engine answered with an error");
+}
+
+void Flight::prefill_leg_failed(net::CallFailure failure) {
+  prefill_leg_.reset();
+  if (over_) return;
+  deck_.metrics.worker_failure(prefill_worker_ ? prefill_worker_->endpoint->url : "prefill");
+  if (failure == net::CallFailure::Connect && prefill_worker_) deck_.worker_down(prefill_worker_->id);
+  if (tally_.count() > 0) return;  // the KV has been handed over: decode does not need it any more
+  now_fresh_ = false;
+  if (call_) call_->cancel();
+  call_.reset();
+  fail(502, "the prefill engine failed", fmt::format("the prefill engine failed: {}", net::text_of(failure)));
+}
+
+void PrefillLeg::send(net::HttpClient& client, const std::shared_ptr<const net::Endpoint>& endpoint,
+                      std::string_view target, std::string_view headers) {
+  call_ = client.send(endpoint, "POST", target, headers, *body_, shared_from_this());
+}
+
+void PrefillLeg::cancel() {
+  flight_.reset();
+  if (call_) call_->cancel();
+  call_.reset();
+}
+
+void PrefillLeg::on_body(std::string_view bytes) {
+  if (status_ != 200 && error_.size() < kPrefillErrorMax) error_.append(bytes.substr(0, kPrefillErrorMax));
+}
+
+void PrefillLeg::on_end() {
+  call_.reset();
+  const auto flight = std::exchange(flight_, nullptr);
+  if (!flight) return;
+  status_ == 200 ? flight->prefill_leg_done() : flight->prefill_leg_refused(status_, error_);
+}
+
+void PrefillLeg::on_failure(net::CallFailure failure) {
+  call_.reset();
+  if (const auto flight = std::exchange(flight_, nullptr)) flight->prefill_leg_failed(failure);
+}
+
+// --------------------------------------------------------------------------------------------------------------------
+
+void Flight::on_refuse(Refusal refusal, const char* reason) {
+  if (over_) return;
+  over_ = true;  // the core has booked it as rejected
+  seat_.leave();
+  net::ApiError error;
+  error.status = refusal == Refusal::Busy ? 429 : 503;
+  error.type = refusal == Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
+  error.code = refusal == Refusal::Busy ? "queue_full" : "not_ready";
+  error.message = reason;
+  deck_.metrics.answered(error.status);
+  exchange_->respond(error.status, "application/json", net::error_json(error),
+                     "Retry-After: 1\r\nX-Request-Id: " + request_id_ + "\r\n");
+  exchange_.reset();
+}
+
+void Flight::on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) {
+  if (over_) return;
+  status_ = status;
+  if (leg_ == Leg::Prefill && status == 200) return;
+  if (status != 200) drop_prefill_leg();
+  leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
+  const std::string_view type = headers.get("Content-Type");
+  events_ = status == 200 && type.starts_with("text/event-stream");
+  std::string extra = "X-Request-Id: " + request_id_ + "\r\n";
+  if (events_) extra += "Cache-Control: no-cache\r\n";
+  if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
+    extra.append("Retry-After: ").append(retry).append("\r\n");
+  }
+  std::optional<std::uint64_t> length;
+  if (content_length >= 0 && !events_) length = static_cast<std::uint64_t>(content_length);
+  exchange_->begin(status, type, extra, length);
+  begun_ = true;
+}
+
+void Flight::on_body(std::string_view bytes) {
+  if (over_) return;
+  if (leg_ == Leg::Prefill) {
+    if (answer_.size() + bytes.size() > kPrefillAnswerMax) {
+      call_->cancel();
+      return fail(502, "prefill answer too large", "the prefill engine's answer is larger than the gateway accepts");
+    }
+    answer_.append(bytes);
+    return;
+  }
+  if (events_) return relay_events(bytes);
+  exchange_->write(bytes);
+  if (status_ != 200) return;
+  if (bytes.size() >= kCarry) {
+    carry_.assign(bytes.substr(bytes.size() - kCarry));
+  } else {
+    carry_.append(bytes);
+    if (carry_.size() > 2 * kCarry) carry_.erase(0, carry_.size() - kCarry);
+  }
+  // Usage may lie anywhere in the answer: look where it has not been looked at yet, too.
+  const auto found =
+      net::integer_after(bytes.size() >= kCarry ? bytes : std::string_view(carry_), "\"completion_tokens\"");
+  if (found >= 0) {
+    usage_tokens_ = static_cast<std::int32_t>(std::min<std::int64_t>(found, std::numeric_limits<std::int32_t>::max()));
+  }
+}
+
+void Flight::relay_events(std::string_view bytes) {
+  parser_.feed(bytes);
+  while (const auto event = parser_.next()) {
+    const net::ChunkFacts facts = net::read_chunk(event->data);
+    if (facts.token) token_came();
+    if (facts.done) done_seen_ = true;
+    if (facts.completion_tokens >= 0) usage_tokens_ = facts.completion_tokens;
+  }
+  if (parser_.overflowed()) {
+    call_->cancel();
+    return fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
+  }
+  const std::size_t complete = parser_.complete_bytes();
+  if (complete == 0) {
+    tail_.append(bytes);
+    return;
+  }
+  if (!tail_.empty()) {
+    tail_.append(bytes.substr(0, complete));
+    exchange_->write(tail_);
+    tail_.clear();
+  } else {
+    exchange_->write(bytes.substr(0, complete));
+  }
+  tail_.append(bytes.substr(complete));
+}
+
+void Flight::token_came() {
+  tally_.token(now());
+  if (tally_.count() > 1) {
+    ++untold_tokens_;
+    return;
+  }
+  prefill_over();
+  seat_.decode(request_.prompt_tokens + 1);
+  deck_.control.first_token(request_.id);
+}
+
+void Flight::on_turn() {
+  now_fresh_ = false;
+  seat_.grow(std::exchange(untold_tokens_, 0));
+  if (over_ || !begun_ || exchange_->unsent_bytes() <= kUnsentMax) return;
+  call_->pause();
+  exchange_->on_drained([call = call_] { call->resume(); });
+}
+
+void Flight::on_end() {
+  if (over_) return;
+  now_fresh_ = false;
+  call_.reset();
+  if (leg_ == Leg::Prefill) return deck_.control.prefill_done(request_.id);
+  if (status_ != 200) {
+    exchange_->finish();
+    return end(status_ / 100 == 4 ? Fate::Rejected : Fate::Failed, "the engine answered with an error");
+  }
+  if (!events_) {
+    tally_.whole(std::max(usage_tokens_, 0), request_.arrival, now());
+    exchange_->finish();
+    return end(Fate::Finished, "");
+  }
+  if (!done_seen_) return fail(502, "stream cut off", "the engine ended the stream without finishing it");
+  if (usage_tokens_ >= 0) tally_.correct(usage_tokens_);
+  exchange_->finish();
+  end(Fate::Finished, "");
+}
+
+void Flight::on_failure(net::CallFailure failure) {
+  if (over_) return;
+  now_fresh_ = false;
+  call_.reset();
+  deck_.metrics.worker_failure(worker_->endpoint->url);
+  if (failure == net::CallFailure::Connect) deck_.worker_down(worker_->id);
+  // No second try elsewhere: an engine may have seen the request.
+  fail(502, "the engine failed", fmt::format("the engine failed: {}", net::text_of(failure)));
+}
+
+void Flight::fail(int status, const char* reason, std::string_view message) {
+  net::ApiError error;
+  error.status = status;
+  error.type = status < 500 ? "invalid_request_error" : "upstream_error";
+  error.code = status < 500 ? "" : "engine_failed";
+  error.message = message;
+  status_ = status;
+  if (!begun_) {
+    exchange_->respond(status, "application/json", net::error_json(error), "X-Request-Id: " + request_id_ + "\r\n");
+  } else if (events_) {
+    // What was relayed ends on an event's boundary, so the client reads this as an event of its own, then the end.
+    exchange_->write("data: " + net::error_json(error) + "\n\n");
+    exchange_->finish();
+  } else {
+    exchange_->drop();  // the length was promised; only breaking off tells the truth
+  }
+  end(status < 500 ? Fate::Rejected : Fate::Failed, reason);
+}
+
+void Flight::end(Fate fate, const char* reason) {
+  over_ = true;
+  seat_.leave();
+  prefill_seat_.leave();
+  if (fate == Fate::Failed && tally_.count() == 0) drop_prefill_leg();  // one leg dead: the other at once
+  if (prefill_leg_) prefill_leg_->detach();
+  prefill_leg_.reset();
+  exchange_.reset();
+  call_.reset();
+  if (fate != Fate::Cancelled) deck_.metrics.answered(status_);
+  deck_.metrics.request_over(request_, tally_, now());
+  deck_.control.leave(request_.id, fate, reason, tally_);
+}
+
+}  // namespace wattle::gateway

@@ -1,0 +1,127 @@
+#pragma once
+// One request on the data plane: relays an engine's answer to the client, counts tokens, ends in exactly one way.
+// Everything happens on the exchange's loop.
+#include <memory>
+#include <random>
+#include <string>
+
+#include "gateway/metrics.h"
+#include "gateway/strand.h"
+#include "net/openai.h"
+#include "net/server.h"
+#include "net/sse_parser.h"
+
+namespace wattle::gateway {
+
+/// X-Request-Id of a request that came without one.
+[[nodiscard]] std::string request_name(RequestId id);
+
+/// What the flights of one loop share.
+struct FlightDeck {
+  net::HttpClient& client;
+  ControlStrand& control;
+  GatewayMetrics& metrics;
+  std::optional<Span> itl_slo;
+  std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
+  PdContract contract = PdContract::Nixl;
+  std::mt19937_64 rooms;  ///< bootstrap rooms must not meet those of another gateway, or of our last life
+};
+
+class Flight;
+
+/// SGLang's prefill leg, beside the decode leg that the client gets. It may outlive its flight: once the KV has been
+/// handed over, nobody's leaving may stop it.
+class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_from_this<PrefillLeg> {
+ public:
+  PrefillLeg(std::shared_ptr<Flight> flight, std::shared_ptr<const std::string> body)
+      : flight_(std::move(flight)), body_(std::move(body)) {}
+  void send(net::HttpClient& client, const std::shared_ptr<const net::Endpoint>& endpoint, std::string_view target,
+            std::string_view headers);
+  void detach() { flight_.reset(); }
+  void cancel();
+
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view bytes) override;
+  void on_end() override;
+  void on_failure(net::CallFailure failure) override;
+
+ private:
+  std::shared_ptr<Flight> flight_;  ///< until one of the two is over
+  std::shared_ptr<const std::string> body_;
+  std::shared_ptr<net::Call> call_;
+  int status_ = 0;
+  std::string error_;  ///< what it answers when that is not 200
+};
+
+class Flight final : public Passenger, public net::ResponseHandler, public std::enable_shared_from_this<Flight> {
+ public:
+  Flight(FlightDeck& deck, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
+         const Request& request);
+
+  void take_off();  ///< hands the request to the control strand
+
+  net::Loop& loop() override { return loop_; }
+  void on_start(const std::shared_ptr<const Worker>& worker) override;
+  void on_hand_over(const std::shared_ptr<const Worker>& decode) override;
+  void on_refuse(Refusal refusal, const char* reason) override;
+
+  void on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) override;
+  void on_body(std::string_view bytes) override;
+  void on_turn() override;
+  void on_end() override;
+  void on_failure(net::CallFailure failure) override;
+
+  // What became of the prefill leg beside us.
+  void prefill_leg_done();
+  void prefill_leg_refused(int status, const std::string& answer);
+  void prefill_leg_failed(net::CallFailure failure);
+
+ private:
+  enum class Leg : std::uint8_t { None, Prefill, Final };
+
+  [[nodiscard]] std::string_view target() const;
+  void send(std::string_view body);
+  void relay_events(std::string_view bytes);
+  void send_both();
+  void prefill_over();
+  void drop_prefill_leg();
+  void token_came();
+  void fail(int status, const char* reason, std::string_view message);
+  void end(Fate fate, const char* reason);
+  [[nodiscard]] Instant now();
+
+  FlightDeck& deck_;
+  net::Loop& loop_;
+  std::shared_ptr<net::Exchange> exchange_;
+  Request request_;
+  net::ApiPath path_;
+  bool stream_;
+  std::string headers_;  ///< sent upstream on every leg
+  std::int64_t prompts_;
+  std::string request_id_;  ///< X-Request-Id, the client's or ours
+  std::shared_ptr<const Worker> worker_;
+  StreamSeat seat_;
+  std::shared_ptr<const Worker> prefill_worker_;  ///< of the leg beside us
+  std::shared_ptr<PrefillLeg> prefill_leg_;       ///< while it runs
+  StreamSeat prefill_seat_;
+  std::shared_ptr<const std::string> both_body_;
+  std::int64_t untold_tokens_ = 0;  ///< relayed and not yet in seat_
+  std::shared_ptr<net::Call> call_;
+  Leg leg_ = Leg::None;
+  std::string leg_body_;  ///< when it is not the client's own
+  std::string answer_;    ///< of the prefill leg
+  int status_ = 0;        ///< of the current leg's answer
+  bool begun_ = false;    ///< the client has our header
+  bool events_ = false;   ///< the answer is an event stream
+  bool done_seen_ = false;
+  bool over_ = false;
+  net::SseParser parser_;
+  std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary
+  std::string carry_;  ///< last bytes of an unstreamed answer, for the usage block
+  TokenTally tally_;
+  std::int32_t usage_tokens_ = -1;
+  Instant now_;  ///< of this turn of the loop; one clock reading per read
+  bool now_fresh_ = false;
+};
+
+}  // namespace wattle::gateway

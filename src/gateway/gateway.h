@@ -1,0 +1,85 @@
+#pragma once
+// An OpenAI-compatible gateway over a fleet of engines. Data plane (/v1, /health) and admin plane (/metrics, /health,
+// /workers) are separate listeners. Every decision is the control core's (core.h); here bytes are moved.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "carbon/ledger.h"
+#include "control/dispatcher.h"
+#include "control/throttle.h"
+#include "gateway/agent_links.h"
+#include "gateway/core.h"
+#include "gateway/worker.h"
+#include "gateway/worker_options.h"
+#include "net/client.h"
+#include "net/server.h"
+
+namespace wattle::gateway {
+
+/// What decides.
+struct GatewayPolicies {
+  control::DispatchPolicies dispatch;
+  struct Clock {
+    std::unique_ptr<policy::FrequencyPolicy> policy;
+    Mode mode = Mode::Enforce;
+    Beliefs beliefs;  ///< outlive the gateway
+  };
+  /// Clocks are decided here, because they share a projection or a queue with admission; else the agents decide.
+  bool hosts_clocks = false;
+  std::vector<Clock> clocks;  ///< by worker; empty where none are hosted
+  /// The same for workers that join later (POST /workers), and what admission has to know of them; null: nothing.
+  /// Called on the admin plane's thread; may complete the options. What it returns is called on the control strand.
+  using Join = std::function<Result<Clock>(InstanceId)>;
+  std::function<Result<Join>(WorkerOptions&)> join;
+  /// Predictions asked for outside the range that their belief was measured in, so far; null: nothing can be. Called on
+  /// the admin plane's thread, with the control strand held.
+  std::function<std::int64_t()> extrapolations;
+};
+
+struct GatewayOptions {
+  net::ServerOptions listen;  ///< data plane
+  net::ServerOptions admin;   ///< its own address: never the public one
+  int threads = 2;
+  std::vector<std::string> models;  ///< names clients may ask for
+  std::vector<WorkerOptions> workers;
+  PdContract contract = PdContract::Nixl;
+  CoreOptions core;
+  Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
+  std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
+  AgentLinksOptions agents;
+  GramsPerKwh carbon_intensity{400.0};  ///< of the energy the agents meter
+  std::uint64_t seed = 1;
+  net::ClientOptions client;
+  Span health_period = Span::s(1);
+  int health_misses = 2;        ///< so many in a row take a worker out; one success brings it back
+  journal::InstanceFacts kind;  ///< what workers that join later are, for the journal: GPU, model, highest clock
+  bool probe_health = true;     ///< false: workers accept from the start, and only a refused connection takes them out
+};
+
+class Gateway {
+ public:
+  /// Listens on both planes before it returns. `sink` gets decisions and outcomes, one at a time, on changing threads.
+  static Result<std::unique_ptr<Gateway>> start(const GatewayOptions& options, GatewayPolicies policies,
+                                                journal::Sink& sink);
+  ~Gateway();  ///< stop() with no grace
+
+  [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] std::uint16_t admin_port() const;
+  [[nodiscard]] CoreCounts counts() const;
+  /// Metered and booked so far; all zero without agents. What waits for its reading is in once stop() has returned.
+  [[nodiscard]] carbon::Totals energy() const;
+  /// Drains: refuses new connections, lets streams end for up to `grace`.
+  void stop(Span grace);
+
+  struct Impl;
+
+ private:
+  explicit Gateway(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace wattle::gateway

@@ -1,0 +1,555 @@
+#include "gateway/gateway.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/random.h"
+#include "gateway/leg_nixl.h"
+#include "net/openai.h"
+#include "net/raw_client_test.h"
+#include "telemetry/fpm_socket.h"
+
+namespace wattle::gateway {
+namespace {
+
+std::string padded(std::string text) {
+  text.reserve(text.size() + net::RequestParser::kBodyPadding);
+  return text;
+}
+
+/// A small engine: five tokens, one chunk each; its `user` field picks misbehaviour.
+struct Upstream {
+  net::LoopPool pool{1};
+  std::mutex mutex;
+  std::vector<nlohmann::json> seen;
+  std::vector<std::string> request_ids;
+  std::atomic<int> gone{0};
+  std::vector<std::shared_ptr<net::Exchange>> parked;  ///< on the loop only
+  std::atomic<int> parked_count{0};
+  std::unique_ptr<net::HttpServer> server;
+
+  Upstream() {
+    server = std::move(
+        *net::HttpServer::listen(pool, {}, [this](std::shared_ptr<net::Exchange> e) { handle(std::move(e)); }));
+  }
+  ~Upstream() {
+    server.reset();
+    pool.stop();
+    parked.clear();
+  }
+  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
+  static std::string token(int i) {
+    return R"(data: {"choices":[{"index":0,"delta":{"content":" t)" + std::to_string(i) + R"("}}]})" + "\n\n";
+  }
+  void handle(std::shared_ptr<net::Exchange> e) {
+    if (e->path() == "/health") return e->respond(200, "text/plain", "ok");
+    const auto body = nlohmann::json::parse(e->body());
+    {
+      const std::lock_guard lock(mutex);
+      seen.push_back(body);
+      request_ids.emplace_back(e->headers().get("X-Request-Id"));
+    }
+    const std::string mode = body.value("user", "");
+    if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
+    if (mode == "die") return e->drop();
+    if (body.value("max_tokens", 0) == 1 && body.contains("kv_transfer_params")) {
+      if (mode == "no-params") return e->respond(200, "application/json", "{}");
+      return e->respond(200, "application/json",
+                        R"({"choices":[],"kv_transfer_params":{"remote_block_ids":[[1,2]],"do_remote_prefill":true}})");
+    }
+    if (!body.value("stream", false)) {
+      return e->respond(200, "application/json",
+                        R"({"choices":[{"message":{"content":"hi"}}],"usage":{"completion_tokens":5}})");
+    }
+    e->begin(200, "text/event-stream");
+    e->write(R"(data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]})"
+             "\n\n");
+    if (mode == "park") {
+      e->write(token(0));
+      e->on_gone([this] { ++gone; });
+      parked.push_back(e);
+      ++parked_count;
+      return;
+    }
+    for (int i = 0; i < 5; ++i) e->write(token(i));
+    if (mode == "die-midway") {
+      e->write("data: {\"cho");  // half an event
+      return e->drop();
+    }
+    if (mode == "no-done") return e->finish();
+    e->write("data: [DONE]\n\n");
+    e->finish();
+  }
+};
+
+struct Outcomes : journal::Sink {
+  std::mutex mutex;
+  std::vector<Outcome> all;
+  std::vector<journal::DecisionRecord> planned;
+  InstanceId joined_instance = kNoInstance;
+  void joined(const journal::InstanceFacts& facts) override { joined_instance = facts.id; }
+  void decision(const journal::DecisionRecord& record) override {
+    using enum journal::DecisionKind;
+    if (record.kind == Scaling || record.kind == Phase) planned.push_back(record);
+  }
+  void outcome(const Outcome& o) override {
+    const std::lock_guard lock(mutex);
+    all.push_back(o);
+  }
+};
+
+struct Rig {
+  Outcomes sink;
+  Upstream upstream;
+  std::unique_ptr<Gateway> gateway;
+
+  explicit Rig(std::vector<Role> roles = {Role::Colocated}, std::int64_t max_requests = 64,
+               const std::string& step_reports = "") {
+    GatewayOptions options;
+    options.models = {"m"};
+    options.probe_health = false;
+    options.core.max_requests = max_requests;
+    options.listen.limits.body_bytes = 4096;
+    options.lost_after = Span::ms(300);
+    for (const Role role : roles) {
+      WorkerOptions worker;
+      worker.url = upstream.url();
+      worker.role = role;
+      worker.step_reports = step_reports;
+      options.workers.push_back(worker);
+    }
+    GatewayPolicies policies;
+    policies.extrapolations = [] { return 17; };
+    auto made = Gateway::start(options, std::move(policies), sink);
+    EXPECT_TRUE(made.has_value()) << made.error().message();
+    gateway = std::move(*made);
+  }
+  static std::string post(const std::string& body, const std::string& path = "/v1/chat/completions",
+                          const std::string& extra = "") {
+    return "POST " + path + " HTTP/1.1\r\nHost: h\r\n" + extra + "Content-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body;
+  }
+  static std::string chat(const std::string& mode, bool stream, const std::string& extra = "") {
+    return post(R"({"model":"m","messages":[{"role":"user","content":"hello there"}],"max_tokens":5,"user":")" + mode +
+                    R"(","stream":)" + (stream ? "true" : "false") + "}",
+                "/v1/chat/completions", extra);
+  }
+  std::string ask(const std::string& bytes, bool stream = false) {
+    net::RawClient client(gateway->port());
+    client.send(bytes);
+    return stream ? client.until("0\r\n\r\n") : client.response();
+  }
+  nlohmann::json view() {
+    net::RawClient client(gateway->admin_port());
+    client.send("GET /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n");
+    const std::string answer = client.response();
+    return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4)).at("view");
+  }
+  /// Waits until nothing is in flight: outcomes are booked a moment after the last byte was sent.
+  CoreCounts settled() {
+    CoreCounts counts = gateway->counts();
+    while (counts.in_flight > 0) {
+      std::this_thread::yield();
+      counts = gateway->counts();
+    }
+    EXPECT_EQ(counts.arrived, counts.finished + counts.rejected + counts.failed + counts.cancelled);
+    return counts;
+  }
+};
+
+TEST(Gateway, RelaysAStreamAndCountsItsTokens) {
+  Rig rig;
+  const std::string answer = rig.ask(Rig::chat("", true), true);
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
+  EXPECT_NE(answer.find("X-Request-Id: wattle-"), std::string::npos);
+  for (int i = 0; i < 5; ++i) EXPECT_NE(answer.find(Upstream::token(i)), std::string::npos) << i;
+  EXPECT_NE(answer.find("data: [DONE]\n\n"), std::string::npos);
+  EXPECT_EQ(rig.settled().finished, 1);
+  const Outcome& o = rig.sink.all.at(0);
+  EXPECT_EQ(o.output_tokens, 5);
+  EXPECT_EQ(o.gaps_within_itl, 4);
+  EXPECT_EQ(o.request.prompt_tokens, 4);  // "user" + "hello there": 15 bytes
+  EXPECT_EQ(o.decode_instance, InstanceId(0));
+  EXPECT_TRUE(o.request.arrival <= o.dispatched && o.dispatched <= o.first_token && o.first_token <= o.left);
+}
+
+TEST(Gateway, RelaysAWholeAnswer) {
+  Rig rig;
+  const std::string answer =
+      rig.ask(Rig::post(R"({"model":"m","prompt":[1,2,3]})", "/v1/completions", "X-Request-Id: abc\r\n"));
+  EXPECT_TRUE(answer.ends_with(R"("usage":{"completion_tokens":5}})")) << answer;
+  EXPECT_NE(answer.find("X-Request-Id: abc"), std::string::npos);
+  EXPECT_EQ(rig.settled().output_tokens, 5);
+  EXPECT_EQ(rig.sink.all.at(0).request.prompt_tokens, 3);
+  EXPECT_EQ(rig.upstream.request_ids.at(0), "abc");
+}
+
+TEST(Gateway, SaysWhatIsWrongWithARequest) {
+  Rig rig;
+  const auto expect = [&](const std::string& bytes, const char* status, const char* part) {
+    const std::string answer = rig.ask(bytes);
+    EXPECT_EQ(answer.substr(9, 3), status) << answer;
+    EXPECT_NE(answer.find(part), std::string::npos) << answer;
+    EXPECT_NE(answer.find(R"({"error":{"message":)"), std::string::npos) << answer;
+  };
+  expect(Rig::post("{"), "400", "invalid_json");
+  expect(Rig::post(R"({"model":"m","messages":[}])"), "400", "invalid_json");
+  expect(Rig::post(R"({"model":"m","messages":[]} x)"), "400", "invalid_json");
+  expect(Rig::post(R"([1])"), "400", "invalid_json");
+  expect(Rig::post(R"({"messages":[]})"), "400", R"("param":"model")");
+  expect(Rig::post(R"({"model":"m"})"), "400", R"("param":"messages")");
+  expect(Rig::post(R"({"model":"m","messages":[],"stream":1})"), "400", R"("param":"stream")");
+  expect(Rig::post(R"({"model":"m","messages":[],"max_tokens":-2})"), "400", R"("param":"max_tokens")");
+  expect(Rig::post(R"({"model":"other","messages":[]})"), "404", "model_not_found");
+  expect(Rig::post(std::string(5000, ' ')), "413", "larger");
+  expect("GET /v1/chat/completions HTTP/1.1\r\nHost: h\r\n\r\n", "405", "POST");
+  expect("GET /nowhere HTTP/1.1\r\nHost: h\r\n\r\n", "404", "not_found");
+  expect("BAD\r\n\r\n", "400", "malformed");
+  EXPECT_EQ(rig.gateway->counts().arrived, 0);
+  EXPECT_NE(rig.ask("GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("id":"m")"), std::string::npos);
+  EXPECT_EQ(rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "200");
+}
+
+TEST(Gateway, RefusesWhenFullAndWhenNothingIsReady) {
+  Rig full({Role::Colocated}, 1);
+  net::RawClient first(full.gateway->port());
+  first.send(Rig::chat("park", true));
+  first.until("t0");
+  const std::string busy = full.ask(Rig::chat("", false));
+  EXPECT_EQ(busy.substr(9, 3), "429");
+  EXPECT_NE(busy.find("Retry-After: 1"), std::string::npos);
+  first.close();
+  const auto counts = full.settled();
+  EXPECT_EQ(counts.rejected, 1);
+  EXPECT_EQ(counts.cancelled, 1);
+
+  Rig empty(std::vector<Role>{});
+  const std::string none = empty.ask(Rig::chat("", false));
+  EXPECT_EQ(none.substr(9, 3), "503");
+  EXPECT_NE(none.find("Retry-After: 1"), std::string::npos);
+  EXPECT_EQ(empty.settled().rejected, 1);
+}
+
+TEST(Gateway, AClientThatLeavesStopsTheEngine) {
+  Rig rig;
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("park", true));
+  client.until("t0");
+  client.close();
+  while (rig.upstream.gone == 0) std::this_thread::yield();
+  EXPECT_EQ(rig.settled().cancelled, 1);
+  EXPECT_EQ(rig.sink.all.at(0).output_tokens, 1);
+}
+
+TEST(Gateway, AnEngineThatDiesIsAnErrorAndOthersGoOn) {
+  Rig rig;
+  net::RawClient other(rig.gateway->port());
+  other.send(Rig::chat("park", true));
+  other.until("t0");
+  EXPECT_EQ(rig.ask(Rig::chat("die", true)).substr(9, 3), "502");
+  for (const char* mode : {"die-midway", "no-done"}) {
+    const std::string cut = rig.ask(Rig::chat(mode, true), true);
+    EXPECT_NE(cut.find("t4"), std::string::npos);
+    EXPECT_NE(cut.find("data: {\"error\":{"), std::string::npos) << cut;
+    EXPECT_EQ(cut.find("data: {\"cho\r\n"), std::string::npos) << "half an event was relayed";
+    EXPECT_EQ(cut.find("[DONE]"), std::string::npos);
+  }
+  EXPECT_EQ(rig.ask(Rig::chat("refuse", false)).substr(9, 3), "422");
+  rig.upstream.pool.at(0).post([&] {
+    rig.upstream.parked.at(0)->write("data: [DONE]\n\n");
+    rig.upstream.parked.at(0)->finish();
+  });
+  EXPECT_NE(other.until("0\r\n\r\n").find("[DONE]"), std::string::npos);
+  const auto counts = rig.settled();
+  EXPECT_EQ(counts.failed, 3);
+  EXPECT_EQ(counts.rejected, 1);
+  EXPECT_EQ(counts.finished, 1);
+}
+
+TEST(Gateway, DrivesPrefillThenDecode) {
+  Rig rig({Role::Prefill, Role::Decode});
+  const std::string answer = rig.ask(Rig::chat("", true), true);
+  EXPECT_NE(answer.find("[DONE]"), std::string::npos) << answer;
+  ASSERT_EQ(rig.upstream.seen.size(), 2U);
+  const auto& prefill = rig.upstream.seen[0];
+  const auto& decode = rig.upstream.seen[1];
+  EXPECT_EQ(prefill["stream"], false);
+  EXPECT_EQ(prefill["max_tokens"], 1);
+  EXPECT_EQ(prefill["kv_transfer_params"]["do_remote_decode"], true);
+  EXPECT_EQ(decode["stream"], true);
+  EXPECT_EQ(decode["max_tokens"], 5);
+  EXPECT_EQ(decode["kv_transfer_params"],
+            nlohmann::json::parse(R"({"remote_block_ids":[[1,2]],"do_remote_prefill":true})"));
+  EXPECT_EQ(rig.upstream.request_ids[0], rig.upstream.request_ids[1]);
+  EXPECT_EQ(rig.settled().finished, 1);
+  EXPECT_EQ(rig.sink.all.at(0).prefill_instance, InstanceId(0));
+  EXPECT_EQ(rig.sink.all.at(0).decode_instance, InstanceId(1));
+
+  rig.ask(Rig::chat("no-params", true), true);
+  EXPECT_FALSE(rig.upstream.seen.at(3).contains("kv_transfer_params"));
+  EXPECT_EQ(rig.ask(Rig::post(R"({"model":"m","messages":[],"n":2})")).substr(9, 3), "400");
+}
+
+TEST(Gateway, AdminPlaneListsAddsAndRemovesWorkers) {
+  Rig rig;
+  const auto admin = [&](const std::string& bytes) {
+    net::RawClient client(rig.gateway->admin_port());
+    client.send(bytes);
+    return client.response();
+  };
+  EXPECT_NE(admin("GET /workers HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("status":"ready")"), std::string::npos);
+  const std::string body = R"({"url":")" + rig.upstream.url() + R"("})";
+  EXPECT_EQ(admin(Rig::post(body, "/workers")).substr(9, 3), "202");
+  EXPECT_EQ(admin("DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
+  EXPECT_EQ(admin("GET /workers/7 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "404");
+  EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "200");
+  rig.settled();
+  EXPECT_EQ(rig.sink.all.at(0).decode_instance, InstanceId(1));
+  const std::string metrics = admin("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_NE(metrics.find("wattle_gateway_belief_extrapolations_total 17\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("wattle_gateway_length_fallbacks_total 0\n"), std::string::npos);
+  EXPECT_NE(metrics.find("wattle_gateway_requests_total{fate=\"finished\"} 1\n"), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("wattle_gateway_responses_total{code=\"200\"} 1\n"), std::string::npos);
+  EXPECT_NE(metrics.find("wattle_gateway_output_sequence_tokens_sum 5\n"), std::string::npos);
+  // The data plane does not serve it.
+  EXPECT_EQ(rig.ask("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "404");
+}
+
+TEST(Gateway, LooksAtStreamsWhereNoStepReportsCome) {
+  Rig rig;
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("park", true));
+  client.until("t0");
+  net::RawClient other(rig.gateway->port());
+  other.send(Rig::chat("park", true));
+  other.until("t0");
+  rig.ask(Rig::chat("", false));  // its arrival is what the view is refreshed for
+  const auto view = rig.view();
+  EXPECT_EQ(view["source"], "streams");
+  EXPECT_EQ(view["telemetry"], "fresh");
+  EXPECT_EQ(view["decode_requests"], 2) << view;
+  EXPECT_EQ(view["kv_tokens"], 2 * (4 + 1)) << "prompt and first token of each";
+  client.close();
+  other.close();
+  rig.settled();
+}
+
+TEST(Gateway, StepReportsGoBeforeStreamsUntilTheyStop) {
+  auto publisher = telemetry::FpmPublisher::bind("tcp://127.0.0.1:*", "engine").value();
+  Rig rig({Role::Colocated}, 64, publisher.endpoint());
+  StepReport report;
+  report.shape.decode_requests = 7;
+  report.shape.decode_kv_tokens = 700;
+  report.kv_tokens = 900;
+  report.clock = MegaHertz(1005);
+  const auto publish_until = [&](const auto& seen) {
+    while (!seen(rig.view())) {
+      publisher.publish(report, Instant());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  publish_until([](const auto& view) { return view["source"] == "step-reports"; });
+  const auto view = rig.view();
+  EXPECT_EQ(view["decode_requests"], 7);
+  EXPECT_EQ(view["kv_tokens"], 900);
+  EXPECT_EQ(view["clock_mhz"], 1005);
+  EXPECT_EQ(view["telemetry"], "fresh");
+
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("park", true));
+  client.until("t0");
+  // Silence with a request in flight: lost, and what the streams show is better than what was reported long ago.
+  for (auto now = rig.view(); now["telemetry"] != "lost"; now = rig.view()) std::this_thread::yield();
+  EXPECT_EQ(rig.view()["source"], "streams");
+  EXPECT_EQ(rig.view()["decode_requests"], 1);
+  publish_until([](const auto& again) { return again["source"] == "step-reports"; });
+  EXPECT_EQ(rig.view()["decode_requests"], 7);
+  EXPECT_EQ(rig.view()["telemetry"], "fresh");
+  client.close();
+  rig.settled();
+}
+
+TEST(Gateway, AWorkerThatStartsHasItsIdBeforeItsAddress) {
+  Rig rig;
+  const auto admin = [&](const std::string& bytes) {
+    net::RawClient client(rig.gateway->admin_port());
+    client.send(bytes);
+    return client.response();
+  };
+  const auto put = [&](const std::string& body) {
+    std::string bytes = Rig::post(body, "/workers/1");
+    return admin(bytes.replace(0, 4, "PUT")).substr(9, 3);
+  };
+  EXPECT_NE(admin(Rig::post(R"({"url":null,"tensor_parallel":2})", "/workers")).find(R"("id":"1")"), std::string::npos);
+  EXPECT_EQ(rig.sink.joined_instance, InstanceId(1));
+  EXPECT_NE(admin("GET /workers/1 HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("status":"starting")"), std::string::npos);
+  admin("DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "503") << "nobody serves";
+  EXPECT_EQ(put(""), "400") << "still without an address";
+  EXPECT_EQ(put(R"({"url":7})"), "400");
+  EXPECT_EQ(put(R"({"url":")" + rig.upstream.url() + R"("})"), "202");
+  EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "200");
+
+  const auto journal = [&](const std::string& records) {
+    return admin(Rig::post(R"({"records":[)" + records + "]}", "/journal")).substr(9, 3);
+  };
+  const std::string phase =
+      R"({"kind":"phase","age_ms":5,"mode":"enforce","worker":"1","phase":"serving","reason":"r"})";
+  const std::string plan = R"({"kind":"scaling","age_ms":0,"mode":"shadow","gpus":3,"reason":"p"})";
+  EXPECT_EQ(journal(phase + "," + plan), "202");
+  EXPECT_EQ(journal(R"({"kind":"phase","age_ms":5,"mode":"enforce","worker":"7","phase":"serving","reason":"r"})"),
+            "400")
+      << "no such worker";
+  EXPECT_EQ(journal(R"({"kind":"phase","age_ms":-5,"mode":"enforce","worker":"1","phase":"serving","reason":"r"})"),
+            "400");
+  ASSERT_EQ(rig.sink.planned.size(), 2U);
+  EXPECT_EQ(rig.sink.planned[0].instance, InstanceId(1));
+  EXPECT_EQ(rig.sink.planned[0].value, static_cast<std::int64_t>(journal::Phase::Serving));
+  EXPECT_STREQ(rig.sink.planned[0].reason, "r");
+  EXPECT_EQ(rig.sink.planned[1].value, 3);
+  EXPECT_EQ(rig.sink.planned[1].mode, Mode::Shadow);
+  rig.settled();
+}
+
+TEST(Gateway, ARegistrationTakesOverTheStepReportsOfTheOneBefore) {
+  auto publisher = telemetry::FpmPublisher::bind("tcp://127.0.0.1:*", "engine").value();
+  Rig rig({Role::Colocated}, 64, publisher.endpoint());
+  const auto admin = [&](const std::string& bytes) {
+    net::RawClient client(rig.gateway->admin_port());
+    client.send(bytes);
+    return client.response();
+  };
+  const auto source_of = [&](const std::string& id) {
+    const auto answer = admin("GET /workers/" + id + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4))["view"]["source"].get<std::string>();
+  };
+  StepReport report;
+  const auto publish_until = [&](const std::string& id) {
+    while (source_of(id) != "step-reports") {
+      publisher.publish(report, Instant());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  publish_until("0");
+  admin(Rig::post(R"({"url":")" + rig.upstream.url() + R"(","step_reports":")" + publisher.endpoint() + R"("})",
+                  "/workers"));
+  publish_until("1");
+  while (source_of("0") != "streams") {  // it goes silent, although reports come on and on
+    publisher.publish(report, Instant());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  while (admin("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").find("wattle_gateway_report_sources 1\n") ==
+         std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  rig.settled();
+}
+
+TEST(Gateway, ReadsWorkersFromText) {
+  const auto worker = parse_worker("http://h:1=decode,fpm=tcp://h:2,tp=4", "--worker").value();
+  EXPECT_EQ(worker.url, "http://h:1");
+  EXPECT_EQ(worker.role, Role::Decode);
+  EXPECT_EQ(worker.step_reports, "tcp://h:2");
+  EXPECT_EQ(worker.tensor_parallel, 4);
+  EXPECT_EQ(parse_worker("http://h:1", "").value().role, Role::Colocated);
+  for (const char* wrong : {"", "=decode", "http://h:1=both", "http://h:1=decode,tp=0", "http://h:1=decode,tp=x",
+                            "http://h:1=,fpm=", "http://h:1=decode,color=red"}) {
+    EXPECT_FALSE(parse_worker(wrong, "--worker")) << wrong;
+  }
+}
+
+TEST(Gateway, BooksBalanceUnderConcurrency) {
+  Rig rig({Role::Colocated, Role::Colocated}, 4);
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 6; ++t) {
+    threads.emplace_back([&rig, t] {
+      RandomStream random(t, "clients");
+      for (int i = 0; i < 25; ++i) {
+        net::RawClient client(rig.gateway->port());
+        const char* const modes[] = {"", "", "die-midway", "park", "die"};
+        const auto kind = random.below(5);
+        client.send(Rig::chat(modes[kind], kind != 1, "Connection: close\r\n"));
+        if (kind != 3) client.all();  // the parked are left at once
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  // A connection that was sent a request and closed may not have been read yet: wait for all the parked to be gone.
+  rig.gateway->stop(Span::s(5));
+  const CoreCounts c = rig.gateway->counts();
+  EXPECT_EQ(c.in_flight, 0);
+  EXPECT_EQ(c.arrived, c.finished + c.rejected + c.failed + c.cancelled);
+  EXPECT_EQ(c.arrived, static_cast<std::int64_t>(rig.sink.all.size()));
+  EXPECT_GT(c.finished, 0);
+  EXPECT_GT(c.failed, 0);
+}
+
+TEST(OpenAi, ReadsChunks) {
+  EXPECT_TRUE(net::read_chunk("[DONE]").done);
+  EXPECT_TRUE(net::read_chunk(R"({"choices":[{"delta":{"content":"x"}}]})").token);
+  EXPECT_TRUE(net::read_chunk(R"({"choices":[{"text": "x"}]})").token);
+  EXPECT_FALSE(net::read_chunk(R"({"choices":[{"delta":{"role":"assistant","content":""}}]})").token);
+  EXPECT_FALSE(net::read_chunk(R"({"choices":[{"delta":{},"finish_reason":"stop","note":"\"content\":\"x"}]})").token);
+  EXPECT_EQ(net::read_chunk(R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":17}})").completion_tokens,
+            17);
+}
+
+/// Bounded, deterministic mutations of good inputs: nothing crashes, refusals are 4xx or 505, what is accepted is sane.
+TEST(Fuzz, RequestBytesAndBodies) {
+  RandomStream random(7, "fuzz");
+  const std::string good = Rig::post(
+      R"({"model":"m","messages":[{"role":"user","content":"a\u00e9\n"}],"n":1,"max_tokens":3,"stream":true})");
+  const std::string alphabet = "{}[]\",:\\\r\n\t 0-9eE+.xX\x00\xff";
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = good;
+    for (std::uint64_t k = 1 + random.below(4); k > 0; --k) {
+      const std::size_t at = random.below(bytes.size());
+      switch (random.below(4)) {
+        case 0:
+          bytes[at] = alphabet[random.below(alphabet.size())];
+          break;
+        case 1:
+          bytes.erase(at, 1 + random.below(8));
+          break;
+        case 2:
+          bytes.insert(at, 1, static_cast<char>(random.below(256)));
+          break;
+        default:
+          bytes.insert(at, bytes.substr(random.below(bytes.size()), random.below(20)));
+          break;
+      }
+      if (bytes.empty()) bytes = "x";
+    }
+    net::RequestParser parser({1024, 2048});
+    std::string_view rest = bytes;
+    while (!rest.empty() && !parser.done() && !parser.problem()) {
+      const std::size_t n = parser.feed(rest);
+      if (n == 0) break;
+      rest.remove_prefix(n);
+    }
+    if (parser.problem()) {
+      const int status = parser.problem().status;
+      ASSERT_TRUE(status == 400 || status == 413 || status == 431 || status == 505) << status;
+    }
+    const std::string body = padded(parser.done() ? parser.body() : bytes.substr(bytes.find("\r\n\r\n") + 1));
+    const auto asked = net::read_completion(net::ApiPath::Chat, body);
+    if (asked) {
+      ASSERT_GE(asked->n, 1);
+      ASSERT_GE(asked->prompt_tokens, 1);
+      const auto prefill = nixl::prefill_body(body);
+      ASSERT_TRUE(prefill.has_value());
+      ASSERT_TRUE(nlohmann::json::accept(nixl::decode_body(body, "{}"))) << body;
+    } else {
+      ASSERT_EQ(asked.error().status, 400);
+    }
+    (void)net::read_chunk(body);
+    (void)nixl::transfer_params(body);
+  }
+}
+
+}  // namespace
+}  // namespace wattle::gateway

@@ -1,0 +1,234 @@
+#include "gateway/live_ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace wattle::gateway {
+
+namespace {
+
+/// Longer than an agent takes to be restarted by a service manager; requests are not held in the books for longer.
+constexpr Span kPatience = Span::s(5);
+constexpr std::size_t kEventsMax = 1 << 16;
+constexpr std::size_t kRecentMax = 256;
+/// Prompt tokens of a step where nobody tells: an engine's usual budget.
+constexpr std::int64_t kStepTokens = 8192;
+
+void add(Usage& usage, const Outcome& o) {
+  ++usage.requests;
+  usage.prompt_tokens += o.request.prompt_tokens;
+  usage.output_tokens += o.output_tokens;
+  usage.energy += o.energy;
+  usage.carbon = GramsCo2(usage.carbon.value() + o.carbon.value());
+}
+
+std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
+
+}  // namespace
+
+void LiveLedger::add_instance() {
+  meters_.emplace_back();
+  ledger_.add_instance(Instant());
+}
+
+LiveLedger::Rider* LiveLedger::rider(RequestId id) {
+  const auto found = riders_.find(id.value());
+  return found == riders_.end() ? nullptr : &found->second;
+}
+
+LiveLedger::Rider* LiveLedger::aboard(RequestId id) {
+  Rider* r = rider(id);
+  return r == nullptr || r->outcome ? nullptr : r;
+}
+
+// ---- what happens --------------------------------------------------------------------------------------------------
+
+void LiveLedger::put(InstanceId instance, const Event& event) {
+  Meter& meter = meters_[index(instance)];
+  if (!meter.anchored) return;  // nothing is booked before the first reading
+  if (meter.events.size() >= kEventsMax) unmetered(index(instance), event.at);
+  meter.events.push_back(event);
+  if (Rider* r = rider(event.request)) ++r->open;
+}
+
+void LiveLedger::prompts_under_way(InstanceId instance, std::int64_t tokens, Instant at) {
+  Meter& meter = meters_[index(instance)];
+  meter.asked_tokens += tokens;
+  if (!meter.steps_told) put(instance, {at, Kind::Step, RequestId{-1}, std::min(meter.asked_tokens, kStepTokens)});
+}
+
+void LiveLedger::started(const Request& request, InstanceId instance, Instant at) {
+  Rider& r = riders_[request.id.value()];
+  r.request = request;
+  r.prefill = r.decode = instance;
+  prompts_under_way(instance, request.prompt_tokens, at);
+}
+
+void LiveLedger::handed_over(RequestId id, InstanceId decode) {
+  if (Rider* r = aboard(id); r != nullptr && !r->decoding) r->decode = decode;
+}
+
+void LiveLedger::prefilled(RequestId id, Instant at) {
+  Rider* r = aboard(id);
+  if (r == nullptr || std::exchange(r->prefilled, true)) return;
+  put(r->prefill, {at, Kind::Prefilled, id, r->request.prompt_tokens});
+  prompts_under_way(r->prefill, -r->request.prompt_tokens, at);
+}
+
+void LiveLedger::first_token(RequestId id, Instant at) {
+  Rider* r = aboard(id);
+  if (r == nullptr || std::exchange(r->decoding, true)) return;
+  prefilled(id, at);
+  put(r->decode, {at, Kind::Join, id, 0});
+}
+
+void LiveLedger::step(InstanceId instance, std::int64_t prefill_tokens, Instant at) {
+  meters_[index(instance)].steps_told = true;
+  put(instance, {at, Kind::Step, RequestId{-1}, prefill_tokens});
+}
+
+void LiveLedger::unseen(RequestId id, Instant at) {
+  Rider* r = aboard(id);
+  if (r != nullptr && !std::exchange(r->decoding, true)) put(r->decode, {at, Kind::Join, id, 0});
+}
+
+void LiveLedger::outcome(const Outcome& outcome) {
+  Rider& r = riders_[outcome.request.id.value()];  // a new one, when it was refused on arrival
+  if (r.prefill != kNoInstance) prefilled(outcome.request.id, outcome.left);
+  if (r.decoding) put(r.decode, {outcome.left, Kind::Leave, outcome.request.id, 0});
+  r.outcome = outcome;
+  let_go(r);
+}
+
+// ---- what it cost --------------------------------------------------------------------------------------------------
+
+void LiveLedger::reading(const EngineReading& reading) {
+  const std::size_t i = index(reading.instance);
+  if (i >= meters_.size()) return;
+  Meter& meter = meters_[i];
+  if (!meter.anchored) {
+    meter.anchored = true;
+    meter.since = reading.at;
+    meter.counter = reading.energy;
+    return;
+  }
+  if (reading.at <= meter.since) return;
+  if (reading.energy < meter.counter) {
+    ++counts_.meter_resets;
+    meter.counter = reading.energy;
+    return unmetered(i, reading.at);
+  }
+  const Picojoules drawn = reading.energy - meter.counter;
+  meter.counter = reading.energy;
+  counts_.metered += drawn;
+  const Int128 whole = drawn.value() + meter.carry;
+  const Int128 span = (reading.at - meter.since).ns();
+  meter.carry = whole % span;
+  book(i, Milliwatts(static_cast<std::int64_t>(whole / span)), reading.at);
+}
+
+void LiveLedger::book(std::size_t i, Milliwatts power, Instant until) {
+  Meter& meter = meters_[i];
+  const InstanceId id(static_cast<std::int32_t>(i));
+  ledger_.power_changes(id, meter.since, power, meter.decoding, meter.prefill_tokens);
+  std::size_t done = 0;
+  for (; done < meter.events.size() && meter.events[done].at <= until; ++done) {
+    apply(i, meter.events[done], std::max(meter.events[done].at, meter.since));
+    ledger_.power_changes(id, std::max(meter.events[done].at, meter.since), power, meter.decoding,
+                          meter.prefill_tokens);
+  }
+  meter.events.erase(meter.events.begin(), meter.events.begin() + static_cast<std::ptrdiff_t>(done));
+  settle(i, until);
+  meter.since = until;
+  // Closes the interval: the totals are those of the reading.
+  ledger_.power_changes(id, until, Milliwatts(0), meter.decoding, meter.prefill_tokens);
+}
+
+void LiveLedger::apply(std::size_t i, const Event& event, Instant at) {
+  Meter& meter = meters_[i];
+  const InstanceId id(static_cast<std::int32_t>(i));
+  switch (event.kind) {
+    case Kind::Step:
+      settle(i, at);
+      meter.prefill_tokens = event.tokens;
+      return;
+    case Kind::Prefilled:
+      meter.paying.push_back(event.request);
+      return;
+    case Kind::Join: {
+      Rider& r = *rider(event.request);
+      ledger_.decode_joined(id, r.account, at);
+      r.sharing = true;
+      ++meter.decoding;
+      break;
+    }
+    case Kind::Leave: {
+      Rider& r = *rider(event.request);
+      if (std::exchange(r.sharing, false)) {
+        ledger_.decode_left(id, r.account, at);
+        --meter.decoding;
+      }
+      break;
+    }
+  }
+  paid(event.request);
+}
+
+void LiveLedger::settle(std::size_t i, Instant at) {
+  Meter& meter = meters_[i];
+  if (meter.paying.empty()) return;
+  shares_.clear();
+  for (const RequestId id : meter.paying) {
+    Rider& r = *rider(id);
+    shares_.push_back({&r.account, std::max(r.request.prompt_tokens, 1)});
+  }
+  ledger_.settle_prefill(InstanceId(static_cast<std::int32_t>(i)), at, shares_);
+  for (const RequestId id : std::exchange(meter.paying, {})) paid(id);
+}
+
+void LiveLedger::paid(RequestId id) {
+  Rider& r = *rider(id);
+  --r.open;
+  let_go(r);
+}
+
+void LiveLedger::let_go(Rider& r) {
+  if (r.open > 0 || !r.outcome) return;
+  Outcome outcome = *r.outcome;
+  outcome.energy = r.account.total().energy;
+  outcome.carbon = r.account.total().carbon.grams();
+  riders_.erase(outcome.request.id.value());
+  add(usage_, outcome);
+  add(tenants_[outcome.request.tenant.value()], outcome);
+  recent_.push_back(outcome);
+  if (recent_.size() > kRecentMax) recent_.pop_front();
+  next_.outcome(outcome);
+}
+
+void LiveLedger::unmetered(std::size_t i, Instant now) {
+  Meter& meter = meters_[i];
+  if (now <= meter.since) return;
+  counts_.unmetered = counts_.unmetered + (now - meter.since);
+  book(i, Milliwatts(0), now);
+}
+
+void LiveLedger::tick(Instant now) {
+  for (std::size_t i = 0; i < meters_.size(); ++i) {
+    if (meters_[i].anchored && now - meters_[i].since > kPatience) unmetered(i, now);
+  }
+}
+
+void LiveLedger::gone(InstanceId instance, Instant now) {
+  const std::size_t i = index(instance);
+  if (i >= meters_.size() || !meters_[i].anchored) return;
+  if (!meters_[i].events.empty()) unmetered(i, now);
+  meters_[i].anchored = false;
+}
+
+void LiveLedger::close(Instant now) {
+  for (std::size_t i = 0; i < meters_.size(); ++i) {
+    if (meters_[i].anchored && !meters_[i].events.empty()) unmetered(i, now);
+  }
+}
+
+}  // namespace wattle::gateway

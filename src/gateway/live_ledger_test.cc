@@ -1,0 +1,223 @@
+#include "gateway/live_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/random.h"
+
+namespace wattle::gateway {
+namespace {
+
+constexpr InstanceId kA{0};
+constexpr InstanceId kB{1};
+
+Instant at(std::int64_t ms) { return Instant() + Span::ms(ms); }
+
+struct Outcomes final : journal::Sink {
+  void joined(const journal::InstanceFacts& facts) override { newcomer = facts.id; }
+  InstanceId newcomer = kNoInstance;
+  void outcome(const Outcome& o) override { all[o.request.id.value()] = o; }
+  std::map<std::int64_t, Outcome> all;
+};
+
+struct Books {
+  carbon::IntensitySeries intensity = carbon::IntensitySeries::constant(GramsPerKwh(360.0));
+  Outcomes sink;
+  LiveLedger ledger{intensity, sink};
+  std::int64_t counter_mj[2] = {5000, 70};
+
+  Books() {
+    ledger.add_instance();
+    ledger.add_instance();
+  }
+  /// The meter has moved by so much.
+  void meter(InstanceId instance, std::int64_t mj, std::int64_t ms) {
+    auto& counter = counter_mj[instance.value()];
+    counter += mj;
+    ledger.reading({instance, Picojoules(Int128{counter} * 1'000'000'000), {}, {}, {}, at(ms)});
+  }
+  void start(std::int64_t id, InstanceId instance, std::int64_t ms, std::int32_t prompt = 100) {
+    Request request;
+    request.id = RequestId(id);
+    request.prompt_tokens = prompt;
+    ledger.started(request, instance, at(ms));
+  }
+  void leave(std::int64_t id, std::int64_t ms) {
+    Outcome o;
+    o.request.id = RequestId(id);
+    o.left = at(ms);
+    ledger.outcome(o);
+  }
+  [[nodiscard]] double joules(std::int64_t id) const { return sink.all.at(id).energy.joules().value(); }
+  /// total = requests + idle + residue = metered, but for what is less than a milliwatt over an interval.
+  void expect_conserved(std::int64_t longest_interval_ms) {
+    const auto totals = ledger.totals();
+    EXPECT_EQ(totals.total.energy, (totals.prefill + totals.decode + totals.idle + totals.residue).energy);
+    Picojoules requests;
+    for (const auto& [id, o] : sink.all) requests += o.energy;
+    EXPECT_EQ(requests, (totals.prefill + totals.decode).energy);
+    EXPECT_EQ(requests, ledger.usage().energy);
+    const Int128 off = (ledger.counts().metered - totals.total.energy).value();
+    EXPECT_GE(off, 0);
+    EXPECT_LT(off, 2 * Int128{longest_interval_ms} * 1'000'000) << "a milliwatt over an interval, of two instances";
+  }
+};
+
+TEST(LiveLedger, AnInstanceThatIsGoneOwesNothingMore) {
+  Books books;
+  books.ledger.joined({kB, Role::Colocated, "g", "l", 1, MegaHertz(1410)});
+  EXPECT_EQ(books.sink.newcomer, kB) << "handed on";
+  books.meter(kA, 0, 0);
+  books.start(1, kA, 10);
+  books.ledger.first_token(RequestId(1), at(20));
+  books.meter(kA, 100, 50);
+  books.leave(1, 60);
+  EXPECT_TRUE(books.sink.all.empty()) << "its last reading is to come";
+  books.ledger.gone(kA, at(70));
+  EXPECT_EQ(books.sink.all.size(), 1U);
+  const Span unmetered = books.ledger.counts().unmetered;
+  books.ledger.tick(at(100'000));
+  EXPECT_EQ(books.ledger.counts().unmetered, unmetered) << "nobody expects a reading of it";
+  books.expect_conserved(50);
+}
+
+TEST(LiveLedger, BooksWhatTheMeterSaysToWhoWasThere) {
+  Books books;
+  books.meter(kA, 0, 0);
+  books.meter(kA, 1000, 100);  // nobody: idle
+  books.start(1, kA, 100);
+  books.ledger.step(kA, 100, at(100));
+  books.ledger.first_token(RequestId(1), at(150));
+  books.ledger.step(kA, 0, at(150));
+  books.start(2, kA, 150);
+  EXPECT_TRUE(books.sink.all.empty());
+  books.leave(1, 200);
+  EXPECT_TRUE(books.sink.all.empty()) << "what it cost is not known yet";
+  books.meter(kA, 20'000, 200);
+  EXPECT_DOUBLE_EQ(books.joules(1), 20.0) << "prompt and tokens: it was alone";
+  EXPECT_DOUBLE_EQ(books.sink.all.at(1).carbon.value(), 20.0 / 3.6e6 * 360.0);
+  books.ledger.step(kA, 100, at(200));
+  books.ledger.first_token(RequestId(2), at(220));
+  books.ledger.step(kA, 0, at(220));
+  books.leave(2, 260);
+  books.meter(kA, 10'000, 300);
+  EXPECT_NEAR(books.joules(2), 6.0, 1e-9) << "60 of 100 ms; the rest was idle";
+  EXPECT_NEAR(books.ledger.totals().idle.energy.joules().value(), 1.0 + 4.0, 1e-9);
+  books.expect_conserved(100);
+}
+
+TEST(LiveLedger, DecodersShareEquallyAndPromptsByLength) {
+  Books books;
+  books.meter(kA, 0, 0);
+  for (std::int64_t id = 1; id <= 2; ++id) books.start(id, kA, 0, id == 1 ? 300 : 100);
+  books.ledger.step(kA, 400, at(0));
+  books.ledger.first_token(RequestId(1), at(100));
+  books.ledger.first_token(RequestId(2), at(100));
+  books.ledger.step(kA, 0, at(100));
+  books.leave(1, 200);
+  books.leave(2, 300);
+  books.meter(kA, 3000, 300);  // 10 W: 1 J prompts, 1 J both decode, 1 J the second alone
+  EXPECT_NEAR(books.joules(1), 0.75 + 0.5, 1e-9);
+  EXPECT_NEAR(books.joules(2), 0.25 + 0.5 + 1.0, 1e-9);
+  books.expect_conserved(300);
+}
+
+TEST(LiveLedger, TwoLegsPayAtBothInstances) {
+  Books books;
+  books.meter(kA, 0, 0);
+  books.meter(kB, 0, 0);
+  books.start(1, kA, 0);
+  books.ledger.step(kA, 100, at(0));
+  books.ledger.prefilled(RequestId(1), at(50));
+  books.ledger.step(kA, 0, at(50));
+  books.ledger.handed_over(RequestId(1), kB);
+  books.ledger.first_token(RequestId(1), at(60));
+  books.leave(1, 100);
+  books.meter(kB, 100, 100);
+  EXPECT_TRUE(books.sink.all.empty()) << "one meter has yet to speak";
+  books.meter(kA, 1000, 100);
+  EXPECT_NEAR(books.joules(1), 0.5 + 0.04, 1e-9);
+  books.expect_conserved(100);
+}
+
+TEST(LiveLedger, SilentMetersHoldNobodyUpForEver) {
+  Books books;
+  books.start(1, kA, 0);
+  books.leave(1, 10);
+  EXPECT_EQ(books.joules(1), 0.0) << "no meter has ever spoken";
+  books.meter(kA, 0, 20);
+  books.start(2, kA, 30);
+  books.ledger.first_token(RequestId(2), at(40));
+  books.leave(2, 50);
+  books.ledger.tick(at(1000));
+  EXPECT_FALSE(books.sink.all.contains(2));
+  books.ledger.tick(at(6000));
+  EXPECT_EQ(books.joules(2), 0.0);
+  EXPECT_EQ(books.ledger.counts().unmetered, Span::ms(5980));
+  books.meter(kA, 7000, 7000);  // it comes back, and what it has counted is not lost
+  books.expect_conserved(1000);
+  EXPECT_NEAR(books.ledger.totals().idle.energy.joules().value(), 7.0, 1e-9);
+  books.counter_mj[0] = 0;  // a new agent
+  books.meter(kA, 1, 8000);
+  EXPECT_EQ(books.ledger.counts().meter_resets, 1);
+  books.meter(kA, 1000, 9000);
+  books.expect_conserved(1000);
+}
+
+TEST(LiveLedger, OneRefusedOnArrivalPassesThrough) {
+  Books books;
+  books.meter(kA, 0, 0);
+  books.leave(9, 5);
+  EXPECT_EQ(books.joules(9), 0.0);
+}
+
+TEST(LiveLedger, ConservesEnergyWhateverHappens) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    Books books;
+    RandomStream random(seed, "ledger");
+    books.meter(kA, 0, 0);
+    books.meter(kB, 0, 0);
+    std::vector<std::int64_t> here;
+    std::int64_t next = 0;
+    std::int64_t ms = 0;
+    for (int i = 0; i < 400; ++i) {
+      ms += static_cast<std::int64_t>(random.below(7));
+      const auto who = here.empty() ? 0 : here[random.below(here.size())];
+      switch (random.below(8)) {
+        case 0:
+        case 1:
+          books.start(next, random.below(2) == 0 ? kA : kB, ms, static_cast<std::int32_t>(random.below(500)));
+          here.push_back(next++);
+          break;
+        case 2:
+          books.ledger.prefilled(RequestId(who), at(ms));
+          books.ledger.handed_over(RequestId(who), kB);
+          break;
+        case 3:
+          random.below(4) == 0 ? books.ledger.unseen(RequestId(who), at(ms))
+                               : books.ledger.first_token(RequestId(who), at(ms));
+          break;
+        case 4:
+          if (!here.empty()) {
+            books.leave(who, ms);
+            std::erase(here, who);
+          }
+          break;
+        case 5:
+          books.meter(random.below(2) == 0 ? kA : kB, static_cast<std::int64_t>(random.below(9000)), ms);
+          break;
+        default:
+          books.ledger.step(random.below(2) == 0 ? kA : kB, static_cast<std::int64_t>(random.below(3) * 100), at(ms));
+      }
+    }
+    for (const auto id : here) books.leave(id, ms);
+    books.meter(kA, 1234, ms + 50);
+    books.meter(kB, 4321, ms + 50);
+    ASSERT_EQ(books.sink.all.size(), static_cast<std::size_t>(next)) << "seed " << seed;
+    books.expect_conserved(ms + 50);
+  }
+}
+
+}  // namespace
+}  // namespace wattle::gateway

@@ -1,0 +1,151 @@
+#include "gateway/metrics.h"
+
+#include <fmt/format.h>
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+namespace wattle::gateway {
+
+namespace {
+using Buckets = prometheus::Histogram::BucketBoundaries;
+const Buckets kSeconds{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300};
+const Buckets kTokens{1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072};
+}  // namespace
+
+struct GatewayMetrics::Impl {
+  std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
+  prometheus::Family<prometheus::Counter>& responses = prometheus::BuildCounter()
+                                                           .Name("wattle_gateway_responses_total")
+                                                           .Help("Answers on the API paths by HTTP status")
+                                                           .Register(*registry);
+  prometheus::Family<prometheus::Counter>& failures =
+      prometheus::BuildCounter()
+          .Name("wattle_gateway_worker_failures_total")
+          .Help("Connections refused by a worker or answers cut off by it")
+          .Register(*registry);
+  prometheus::Counter& missing = prometheus::BuildCounter()
+                                     .Name("wattle_gateway_pd_missing_transfer_params_total")
+                                     .Help("Prefill answers without kv_transfer_params: decode recomputed the prompt")
+                                     .Register(*registry)
+                                     .Add({});
+  prometheus::Histogram& duration = histogram("wattle_gateway_request_duration_seconds",
+                                              "Arrival to last byte, of requests that reached an engine", kSeconds);
+  prometheus::Histogram& ttft =
+      histogram("wattle_gateway_time_to_first_token_seconds", "Arrival to the first token relayed", kSeconds);
+  prometheus::Histogram& itl =
+      histogram("wattle_gateway_inter_token_latency_seconds", "Gaps between tokens of streamed answers",
+                Buckets(TokenTally::kGapBounds.begin(), TokenTally::kGapBounds.end()));
+  prometheus::Histogram& input =
+      histogram("wattle_gateway_input_sequence_tokens", "Believed prompt tokens per request", kTokens);
+  prometheus::Histogram& output =
+      histogram("wattle_gateway_output_sequence_tokens", "Output tokens per request", kTokens);
+  // The statuses of a healthy day, looked up once.
+  prometheus::Counter& ok = responses.Add({{"code", "200"}});
+
+  prometheus::Histogram& histogram(const char* name, const char* help, const Buckets& buckets) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(*registry).Add({}, buckets);
+  }
+};
+
+GatewayMetrics::GatewayMetrics() : impl_(std::make_unique<Impl>()) {}
+GatewayMetrics::~GatewayMetrics() = default;
+
+void GatewayMetrics::answered(int status) {
+  if (status == 200) return impl_->ok.Increment();
+  impl_->responses.Add({{"code", std::to_string(status)}}).Increment();
+}
+
+void GatewayMetrics::request_over(const Request& request, const TokenTally& tally, Instant now) {
+  impl_->duration.Observe((now - request.arrival).seconds());
+  impl_->input.Observe(request.prompt_tokens);
+  if (tally.count() == 0) return;
+  impl_->ttft.Observe((tally.first() - request.arrival).seconds());
+  impl_->output.Observe(tally.count());
+  if (tally.gap_sum() == Span()) return;
+  std::vector<double> gaps(tally.gap_counts().begin(), tally.gap_counts().end());
+  impl_->itl.ObserveMultiple(gaps, tally.gap_sum().seconds());
+}
+
+void GatewayMetrics::worker_failure(std::string_view worker) {
+  impl_->failures.Add({{"worker", std::string(worker)}}).Increment();
+}
+
+void GatewayMetrics::missing_transfer_params() { impl_->missing.Increment(); }
+
+std::string GatewayMetrics::text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
+                                 const std::vector<WorkerRow>& workers, const Extras& extras,
+                                 const Histogram& report_to_command_ns) const {
+  std::string out = prometheus::TextSerializer().Serialize(impl_->registry->Collect());
+  // The books live on the control strand; they are read there and written here as they are.
+  const auto number = [&out](std::string_view name, std::string_view type, std::string_view help, std::int64_t value) {
+    fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, type, value);
+  };
+  number("wattle_gateway_requests_arrived_total", "counter", "Valid requests that entered", counts.arrived);
+  fmt::format_to(std::back_inserter(out),
+                 "# HELP wattle_gateway_requests_total Requests that left, by fate\n"
+                 "# TYPE wattle_gateway_requests_total counter\n");
+  const auto fate = [&out](std::string_view name, std::int64_t value) {
+    fmt::format_to(std::back_inserter(out), "wattle_gateway_requests_total{{fate=\"{}\"}} {}\n", name, value);
+  };
+  fate("finished", counts.finished);
+  fate("rejected", counts.rejected);
+  fate("failed", counts.failed);
+  fate("cancelled", counts.cancelled);
+  number("wattle_gateway_inflight_requests", "gauge", "Requests held or at an engine", counts.in_flight);
+  number("wattle_gateway_queued_requests", "gauge", "Requests held by admission", dispatch.held);
+  number("wattle_gateway_prompt_tokens_total", "counter", "Believed prompt tokens of requests that entered",
+         counts.prompt_tokens);
+  number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", counts.output_tokens);
+  number("wattle_gateway_connections", "gauge", "Open client connections", extras.connections);
+  const auto per_worker = [&](std::string_view name, std::string_view help, auto value,
+                              std::string_view type = "gauge") {
+    fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+    for (const auto& w : workers) {
+      fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\",role=\"{}\"}} {}\n", name, w.url, w.role, value(w));
+    }
+  };
+  per_worker("wattle_gateway_worker_up", "1 while the worker accepts requests",
+             [](const WorkerRow& w) { return w.up ? 1 : 0; });
+  per_worker("wattle_gateway_worker_active_requests", "Requests dispatched to the worker and not yet left",
+             [](const WorkerRow& w) { return w.active_requests; });
+  per_worker("wattle_gateway_worker_step_reports", "1 while its view comes from step reports, 0 from its streams",
+             [](const WorkerRow& w) { return w.source == ViewSource::StepReports ? 1 : 0; });
+  per_worker("wattle_gateway_worker_view_age_seconds", "Age of what is known of the worker",
+             [](const WorkerRow& w) { return std::max(Span(), w.view_age).seconds(); });
+  const auto reports = [&](std::string_view name, std::string_view help, auto value) {
+    per_worker(
+        name, help, [&](const WorkerRow& w) { return value(w.reports); }, "counter");
+  };
+  reports("wattle_gateway_worker_reports_total", "Step reports taken",
+          [](const control::TelemetryCounts& c) { return c.accepted; });
+  reports("wattle_gateway_worker_reports_missed_total", "Sequence numbers skipped",
+          [](const control::TelemetryCounts& c) { return c.missed; });
+  reports("wattle_gateway_worker_reports_duplicate_total", "Dropped: seen before",
+          [](const control::TelemetryCounts& c) { return c.duplicates; });
+  reports("wattle_gateway_worker_reports_late_total", "Dropped: out of order",
+          [](const control::TelemetryCounts& c) { return c.late; });
+  number("wattle_gateway_report_sources", "gauge", "Engines whose step reports are listened to", extras.report_sources);
+  number("wattle_gateway_belief_extrapolations_total", "counter",
+         "Predictions asked for outside the range that their belief was measured in", extras.extrapolations);
+  number("wattle_gateway_length_predictions_total", "counter", "Output lengths asked for", extras.lengths.predicted);
+  number("wattle_gateway_length_fallbacks_total", "counter",
+         "Output lengths answered by a constant, because the predictor was no better", extras.lengths.fallen_back);
+  const telemetry::FpmDrops& drops = extras.drops;
+  number("wattle_gateway_reports_dropped_total", "counter", "Telemetry that could not be read",
+         drops.bad_frames + drops.truncated + drops.wrong_shape + drops.other_version + drops.out_of_range);
+  fmt::format_to(std::back_inserter(out),
+                 "# HELP wattle_gateway_report_to_command_seconds From a step report to the clock it calls for\n"
+                 "# TYPE wattle_gateway_report_to_command_seconds summary\n");
+  for (const double q : {0.5, 0.99}) {
+    fmt::format_to(std::back_inserter(out), "wattle_gateway_report_to_command_seconds{{quantile=\"{}\"}} {}\n", q,
+                   static_cast<double>(report_to_command_ns.quantile(q)) * 1e-9);
+  }
+  fmt::format_to(std::back_inserter(out),
+                 "wattle_gateway_report_to_command_seconds_sum {}\nwattle_gateway_report_to_command_seconds_count {}\n",
+                 static_cast<double>(report_to_command_ns.sum()) * 1e-9, report_to_command_ns.count());
+  return out;
+}
+
+}  // namespace wattle::gateway

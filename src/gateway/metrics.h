@@ -1,0 +1,52 @@
+#pragma once
+// The gateway's numbers in Prometheus form. Names say their unit; label sets are bounded.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gateway/strand.h"
+#include "predict/length_belief.h"
+#include "telemetry/fpm_socket.h"
+
+namespace wattle::gateway {
+
+class GatewayMetrics {
+ public:
+  GatewayMetrics();
+  ~GatewayMetrics();
+
+  /// A request on an API path was answered with this status (or a stream with it was begun and is over).
+  void answered(int status);
+  /// A request that reached an engine is over. Any thread.
+  void request_over(const Request& request, const TokenTally& tally, Instant now);
+  void worker_failure(std::string_view worker);  ///< connection refused, or an answer cut off
+  void missing_transfer_params();                ///< a prefill answer without kv_transfer_params
+
+  struct WorkerRow {
+    std::string url;
+    std::string role;
+    bool up = false;
+    std::int32_t active_requests = 0;
+    control::TelemetryCounts reports;
+    ViewSource source = ViewSource::Streams;
+    Span view_age{};
+  };
+  struct Extras {
+    std::int64_t connections = 0;
+    telemetry::FpmDrops drops;
+    std::int64_t report_sources = 0;  ///< engines whose step reports are listened to
+    std::int64_t extrapolations = 0;  ///< predictions outside the range their belief was measured in
+    predict::LengthCounts lengths;
+  };
+  /// Text exposition format 0.0.4.
+  [[nodiscard]] std::string text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
+                                 const std::vector<WorkerRow>& workers, const Extras& extras,
+                                 const Histogram& report_to_command_ns) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace wattle::gateway

@@ -1,0 +1,127 @@
+#include "gateway/run_recorder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "net/clock.h"
+
+namespace wattle::gateway {
+
+namespace {
+constexpr auto kPeriod = std::chrono::milliseconds(100);
+}
+
+RunRecorder::RunRecorder(std::unique_ptr<journal::RunWriter> writer, const journal::RunFacts& facts, Options options)
+    : options_(options),
+      writer_(std::move(writer)),
+      origin_(net::steady_now()),
+      recipe_(facts.recipe),
+      statistics_(facts.slo) {
+  for (const auto& instance : facts.instances) stays_[instance.id] = {instance.tensor_parallel, Instant()};
+  thread_ = std::thread([this] { run(); });
+}
+
+Result<std::unique_ptr<RunRecorder>> RunRecorder::open(const std::string& directory, const journal::RunFacts& facts,
+                                                       Options options) {
+  journal::RunFiles files;
+  files.trace = false;  // stretches of steps are the engines' own
+  auto writer = journal::RunWriter::open(directory, facts, files);
+  if (!writer) return std::unexpected(writer.error());
+  return std::unique_ptr<RunRecorder>(new RunRecorder(std::move(*writer), facts, options));
+}
+
+RunRecorder::~RunRecorder() { stop(); }
+
+void RunRecorder::joined(const journal::InstanceFacts& facts) { put(joined_, {facts, net::steady_now()}); }
+
+void RunRecorder::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void RunRecorder::run() {
+  for (;;) {
+    bool last = false;
+    {
+      std::unique_lock lock(mutex_);
+      last = wake_.wait_for(lock, kPeriod, [this] { return stop_; });
+    }
+    write(last);
+    if (last) return;
+  }
+}
+
+void RunRecorder::write(bool all) {
+  std::vector<Joined> joined;
+  std::vector<journal::DecisionRecord> decisions;
+  std::vector<Outcome> outcomes;
+  std::vector<journal::Sample> samples;
+  {
+    const std::lock_guard lock(mutex_);
+    joined.swap(joined_);
+    decisions.swap(decisions_);
+    outcomes.swap(outcomes_);
+    samples.swap(samples_);
+  }
+  for (const Joined& j : joined) {
+    stays_[j.facts.id] = {j.facts.tensor_parallel, since_start(j.at)};
+    writer_->joined(j.facts);
+  }
+  held_.insert(held_.end(), decisions.begin(), decisions.end());
+  std::ranges::stable_sort(held_, {}, &journal::DecisionRecord::at);
+  const Instant young = all ? Instant::never() : net::steady_now() - options_.hold_back;
+  const auto ripe = std::ranges::partition_point(held_, [&](const auto& r) { return r.at < young; });
+  for (auto r = held_.begin(); r != ripe; ++r) {
+    r->at = since_start(r->at);
+    const bool gone =
+        r->kind == journal::DecisionKind::Phase && r->value == static_cast<std::int64_t>(journal::Phase::Gone);
+    if (const auto stay = stays_.find(r->instance); gone && stay != stays_.end()) stay->second.until = r->at;
+    statistics_.decision(*r);
+    writer_->decision(*r);
+  }
+  held_.erase(held_.begin(), ripe);
+  for (Outcome& o : outcomes) {
+    for (Instant* at : {&o.request.arrival, &o.dispatched, &o.prefill_start, &o.first_token, &o.left}) {
+      *at = since_start(*at);
+    }
+    statistics_.add_arrivals();
+    statistics_.outcome(o);
+    if (o.fate == Fate::Finished && o.output_tokens > 1) statistics_.add_gap(o.tbt(), o.output_tokens - 1);
+    writer_->outcome(o);
+  }
+  for (journal::Sample& s : samples) {
+    s.at = since_start(s.at);
+    clock_sum_mhz_ += s.clock.value();
+    ++clock_samples_;
+    writer_->sample(s);
+  }
+}
+
+Result<void> RunRecorder::close(const carbon::Totals& totals) {
+  stop();
+  auto summary = statistics_.summary();
+  summary.recipe = recipe_;
+  summary.energy.total = totals.total.energy.joules();
+  summary.energy.idle = totals.idle.energy.joules();
+  summary.energy.busy = (totals.total.energy - totals.idle.energy).joules();
+  summary.energy.prefill = totals.prefill.energy.joules();
+  summary.energy.decode = totals.decode.energy.joules();
+  summary.carbon = totals.total.carbon.grams();
+  if (clock_samples_ > 0) summary.clock_mean_mhz = clock_sum_mhz_ / static_cast<double>(clock_samples_);
+  const Instant end = since_start(net::steady_now());
+  summary.sim.virtual_s = summary.sim.wall_s = end.seconds();
+  double gpu_seconds = 0.0;
+  for (const auto& [id, stay] : stays_) {
+    gpu_seconds += stay.gpus * std::max(Span(), std::min(stay.until, end) - stay.since).seconds();
+  }
+  summary.mean_gpus = gpu_seconds / summary.sim.virtual_s;
+  summary.derive();
+  return writer_->close(summary, statistics_.curves());
+}
+
+}  // namespace wattle::gateway

@@ -1,0 +1,97 @@
+#pragma once
+// The live journal: the same files as a simulated run's, written by a thread of its own. Whoever records only puts a
+// record into a bounded queue; when the disk is slower than that, records are dropped and counted.
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "carbon/ledger.h"
+#include "journal/run_directory.h"
+#include "journal/statistics.h"
+
+namespace wattle::gateway {
+
+class RunRecorder final : public journal::Sink {
+ public:
+  struct Options {
+    std::size_t queue = 1 << 16;  ///< records waiting to be written
+    /// Decisions of other processes come late: those younger than this wait, so that the file is in order of time.
+    Span hold_back = Span::ms(300);
+  };
+  /// Times are written as since this call. Errors: a directory that cannot be written.
+  [[nodiscard]] static Result<std::unique_ptr<RunRecorder>> open(const std::string& directory,
+                                                                 const journal::RunFacts& facts, Options options);
+  [[nodiscard]] static Result<std::unique_ptr<RunRecorder>> open(const std::string& directory,
+                                                                 const journal::RunFacts& facts) {
+    return open(directory, facts, Options());
+  }
+  ~RunRecorder() override;  ///< without close(): what was recorded is written, run.json is not
+
+  // From any thread, one at a time or not. Never wait for the disk.
+  void joined(const journal::InstanceFacts& facts) override;
+  void decision(const journal::DecisionRecord& record) override { put(decisions_, record); }
+  void outcome(const Outcome& outcome) override { put(outcomes_, outcome); }
+  void sample(const journal::Sample& sample) override { put(samples_, sample); }
+  [[nodiscard]] std::int64_t dropped() const { return dropped_; }
+
+  /// Writes what is left, then run.json. A request's gaps are all taken as its mean one: single gaps are not recorded.
+  /// Errors: the first write that failed. Call once, after the last record.
+  [[nodiscard]] Result<void> close(const carbon::Totals& totals);
+
+ private:
+  RunRecorder(std::unique_ptr<journal::RunWriter> writer, const journal::RunFacts& facts, Options options);
+
+  template <typename Record>
+  void put(std::vector<Record>& queue, const Record& record) {
+    const std::lock_guard lock(mutex_);
+    if (joined_.size() + decisions_.size() + outcomes_.size() + samples_.size() >= options_.queue) {
+      ++dropped_;
+      return;
+    }
+    queue.push_back(record);
+  }
+  void run();
+  void write(bool all);
+  void stop();
+  [[nodiscard]] Instant since_start(Instant at) const {
+    return at == Instant::never() ? at : at - (origin_ - Instant());
+  }
+
+  Options options_;
+  std::unique_ptr<journal::RunWriter> writer_;
+  Instant origin_;
+  std::string recipe_;
+  std::mutex mutex_;  ///< the four queues and stop_
+  struct Joined {
+    journal::InstanceFacts facts;
+    Instant at;
+  };
+  std::vector<Joined> joined_;
+  std::vector<journal::DecisionRecord> decisions_;
+  std::vector<Outcome> outcomes_;
+  std::vector<journal::Sample> samples_;
+  bool stop_ = false;
+  std::condition_variable wake_;
+  std::atomic<std::int64_t> dropped_{0};
+
+  // The writing thread's.
+  std::vector<journal::DecisionRecord> held_;
+  journal::RunStatistics statistics_;
+  struct Stay {
+    std::int32_t gpus = 0;
+    Instant since;
+    Instant until = Instant::never();
+  };
+  std::map<InstanceId, Stay> stays_;  ///< since the start
+  double clock_sum_mhz_ = 0.0;
+  std::int64_t clock_samples_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace wattle::gateway

@@ -1,0 +1,99 @@
+#include "gateway/run_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "journal/decisions_jsonl.h"
+#include "journal/requests_csv.h"
+#include "net/clock.h"
+
+namespace wattle::gateway {
+namespace {
+
+struct Folder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / "wattle-recorder-test";
+  Folder() { std::filesystem::remove_all(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  [[nodiscard]] std::string text(const char* name) const { return read_file((path / name).string()).value(); }
+};
+
+journal::RunFacts facts() {
+  journal::RunFacts f;
+  f.scenario = "s";
+  f.recipe = "r";
+  f.driver = "live";
+  f.instances.push_back({InstanceId(0), Role::Colocated, "g", "l", 2, MegaHertz(1410)});
+  return f;
+}
+
+TEST(RunRecorder, WritesASimulatorsFilesInOrderOfTime) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts()).value();
+  const Instant now = net::steady_now();
+  for (const int ms : {30, 10, 20}) {
+    recorder->decision({now + Span::ms(ms), journal::DecisionKind::Clock, Mode::Enforce, RequestId{-1}, InstanceId(0),
+                        1000 + ms, "because"});
+  }
+  Outcome o;
+  o.request.arrival = now;
+  o.dispatched = o.prefill_start = now + Span::ms(1);
+  o.first_token = now + Span::ms(100);
+  o.left = now + Span::ms(300);
+  o.output_tokens = 11;
+  o.energy = Picojoules(Int128{5'000'000'000'000});
+  recorder->outcome(o);
+  carbon::Totals totals;
+  totals.total.energy = Picojoules(Int128{8'000'000'000'000});
+  totals.idle.energy = Picojoules(Int128{3'000'000'000'000});
+  ASSERT_TRUE(recorder->close(totals));
+
+  std::vector<std::int64_t> values;
+  ASSERT_TRUE(
+      journal::parse_decisions(folder.text("decisions.jsonl"), "d", [&](const auto& r) { values.push_back(r.value); }));
+  EXPECT_EQ(values, (std::vector<std::int64_t>{1010, 1020, 1030}));
+  int rows = 0;
+  ASSERT_TRUE(journal::parse_requests(folder.text("requests.csv"), "r", [&](const Outcome& read) {
+    ++rows;
+    EXPECT_EQ(read.energy, o.energy);
+    EXPECT_EQ(read.left - read.request.arrival, Span::ms(300));
+    EXPECT_LT(read.request.arrival.seconds(), 60.0) << "since the recorder was opened";
+  }));
+  EXPECT_EQ(rows, 1);
+  const auto run = journal::read_run(folder.path.string()).value();
+  EXPECT_EQ(run.facts.driver, "live");
+  EXPECT_EQ(run.summary.requests.finished, 1);
+  EXPECT_EQ(run.summary.energy.total.value(), 8.0);
+  EXPECT_EQ(run.summary.energy.busy.value(), 5.0);
+  EXPECT_EQ(run.summary.mean_gpus, 2.0);
+  EXPECT_NEAR(run.summary.itl.p50_ms, 20.0, 0.2);
+}
+
+TEST(RunRecorder, InstancesThatComeAndGoCountForAsLongAsTheyStay) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts()).value();
+  recorder->joined({InstanceId(1), Role::Colocated, "g", "l", 4, MegaHertz(1410)});
+  recorder->decision({net::steady_now(), journal::DecisionKind::Phase, Mode::Enforce, RequestId{-1}, InstanceId(1),
+                      static_cast<std::int64_t>(journal::Phase::Gone), "drained"});
+  ASSERT_TRUE(recorder->close({}));
+  const auto run = journal::read_run(folder.path.string()).value();
+  ASSERT_EQ(run.facts.instances.size(), 2U);
+  EXPECT_EQ(run.facts.instances[1].tensor_parallel, 4);
+  EXPECT_GT(run.summary.mean_gpus, 2.0);
+  EXPECT_LT(run.summary.mean_gpus, 6.0);
+}
+
+TEST(RunRecorder, DropsAndCountsWhatDoesNotFit) {
+  const Folder folder;
+  RunRecorder::Options options;
+  options.queue = 0;
+  auto recorder = RunRecorder::open(folder.path.string(), facts(), options).value();
+  recorder->decision({});
+  recorder->outcome({});
+  EXPECT_EQ(recorder->dropped(), 2);
+  EXPECT_FALSE(RunRecorder::open("/proc/nowhere", facts()));
+}
+
+}  // namespace
+}  // namespace wattle::gateway

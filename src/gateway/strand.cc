@@ -1,0 +1,307 @@
+#include "gateway/strand.h"
+
+#include <algorithm>
+#include <future>
+
+#include "net/clock.h"
+
+namespace wattle::gateway {
+
+namespace {
+constexpr Span kSamplePeriod = Span::s(1);
+}
+
+ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const CoreOptions& options,
+                             const WatchOptions& watch, journal::Sink& sink)
+    : core_({}, std::move(policies), seed, options, *this, sink),
+      sink_(sink),
+      watch_options_(watch),
+      ledger_(watch.ledger),
+      watch_({}, watch.telemetry, *this, sink) {}
+
+void ControlStrand::arrive(const Request& request, std::shared_ptr<Passenger> passenger) {
+  Event event;
+  event.kind = Kind::Arrive;
+  event.request = request;
+  event.passenger = std::move(passenger);
+  post(std::move(event));
+}
+
+void ControlStrand::first_token(RequestId id) {
+  Event event;
+  event.kind = Kind::FirstToken;
+  event.id = id;
+  post(std::move(event));
+}
+
+void ControlStrand::unseen(RequestId id) {
+  Event event;
+  event.kind = Kind::Unseen;
+  event.id = id;
+  post(std::move(event));
+}
+
+void ControlStrand::report(const StepReport& report, Instant received) {
+  Event event;
+  event.kind = Kind::Report;
+  event.report = report;
+  event.received = received;
+  post(std::move(event));
+}
+
+void ControlStrand::reading(const EngineReading& reading) {
+  Event event;
+  event.kind = Kind::Reading;
+  event.reading = reading;
+  post(std::move(event));
+}
+
+void ControlStrand::decided(const journal::DecisionRecord& record) {
+  run([this, record](Core&, Instant) { sink_.decision(record); });
+}
+
+void ControlStrand::tick() {
+  Event event;
+  event.kind = Kind::Tick;
+  post(std::move(event));
+}
+
+void ControlStrand::prefill_done(RequestId id) {
+  Event event;
+  event.kind = Kind::PrefillDone;
+  event.id = id;
+  post(std::move(event));
+}
+
+void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally) {
+  Event event;
+  event.kind = Kind::Leave;
+  event.id = id;
+  event.fate = fate;
+  event.reason = reason;
+  event.tally = tally;
+  post(std::move(event));
+}
+
+void ControlStrand::run(std::function<void(Core&, Instant)> task) {
+  Event event;
+  event.task = std::move(task);
+  post(std::move(event));
+}
+
+void ControlStrand::run_and_wait(std::function<void(Core&, Instant)> task) {
+  auto done = std::make_shared<std::promise<void>>();
+  auto finished = done->get_future();
+  run([done, inner = std::move(task)](Core& core, Instant now) {
+    inner(core, now);
+    done->set_value();
+  });
+  finished.wait();
+}
+
+void ControlStrand::post(Event event) {
+  std::vector<Delivery> deliveries;
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(event));
+    if (busy_) return;  // whoever is in there takes it along
+    busy_ = true;
+    batch_.swap(queue_);
+  }
+  for (;;) {
+    for (Event& e : batch_) handle(e);
+    std::ranges::move(outgoing_, std::back_inserter(deliveries));
+    outgoing_.clear();
+    batch_.clear();
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty()) {
+      busy_ = false;
+      break;
+    }
+    batch_.swap(queue_);
+  }
+  // Sending bytes takes far longer than deciding: not while others wait for the strand.
+  for (const Delivery& delivery : deliveries) deliver(delivery);
+}
+
+void ControlStrand::handle(Event& event) {
+  const Instant now = last_now_ = std::max(last_now_, net::steady_now());
+  switch (event.kind) {
+    case Kind::Arrive:
+      infer_silent(now);
+      passengers_.emplace(event.request.id.value(), std::move(event.passenger));
+      core_.arrive(event.request, now);
+      break;
+    case Kind::FirstToken:
+      if (ledger_ != nullptr) ledger_->first_token(event.id, now);
+      core_.first_token(event.id, now);
+      break;
+    case Kind::Unseen:
+      if (ledger_ != nullptr) ledger_->unseen(event.id, now);
+      break;
+    case Kind::PrefillDone:
+      infer_silent(now);
+      if (ledger_ != nullptr) ledger_->prefilled(event.id, now);
+      core_.prefill_done(event.id, now);
+      break;
+    case Kind::Report:
+      take(event.report, event.received, now);
+      break;
+    case Kind::Reading:
+      take(event.reading, now);
+      break;
+    case Kind::Tick:
+      watch(now);
+      if (ledger_ != nullptr) ledger_->tick(now);
+      break;
+    case Kind::Leave:
+      passengers_.erase(event.id.value());
+      core_.leave(event.id, event.fate, event.reason, event.tally, now);
+      break;
+    case Kind::Run:
+      event.task(core_, now);
+      break;
+  }
+}
+
+// ---- what the engines are doing ------------------------------------------------------------------------------------
+
+InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
+                                     std::optional<std::uint16_t> bootstrap_port, control::AgentInstance clock,
+                                     bool step_reports, Instant now) {
+  const InstanceId id = core_.add_instance(view, now);
+  clock.view = view;
+  clock.view.id = id;
+  watch_.add(std::move(clock));
+  step_reports_.push_back(step_reports);
+  sampled_.emplace_back();
+  if (ledger_ != nullptr) ledger_->add_instance();
+  workers_.push_back(std::make_shared<const Worker>(Worker{id, view.role, std::move(endpoint), bootstrap_port}));
+  return id;
+}
+
+void ControlStrand::move(InstanceId id, std::shared_ptr<const net::Endpoint> endpoint) {
+  auto& worker = workers_[static_cast<std::size_t>(id.value())];
+  worker = std::make_shared<const Worker>(Worker{id, worker->role, std::move(endpoint), worker->bootstrap_port});
+}
+
+ViewSource ControlStrand::source(InstanceId id, Instant now) const {
+  const auto i = static_cast<std::size_t>(id.value());
+  const Instant last = watch_.last_report(i);
+  const bool fresh = last != Instant() && now - last < watch_options_.telemetry.lost_after;
+  return step_reports_[i] && fresh ? ViewSource::StepReports : ViewSource::Streams;
+}
+
+void ControlStrand::take(const StepReport& report, Instant received, Instant now) {
+  received_ = received;
+  if (watch_.report(report, now)) {
+    StepReport accepted = report;
+    // Commands that are on their way count: what was decided here is newer than what the engine tells.
+    if (watch_options_.clocks != nullptr) {
+      accepted.clock = watch_.view(static_cast<std::size_t>(report.instance.value())).clock_commanded;
+    }
+    core_.report(accepted);
+    if (ledger_ != nullptr) ledger_->step(report.instance, report.shape.prefill_tokens, now);
+  }
+  received_ = Instant::never();
+}
+
+void ControlStrand::take(const EngineReading& reading, Instant now) {
+  if (ledger_ == nullptr) return;
+  ledger_->reading(reading);
+  const auto i = static_cast<std::size_t>(reading.instance.value());
+  if (now < sampled_[i] + kSamplePeriod) return;
+  sampled_[i] = now;
+  const StepReport& step = core_.instances()[i].step;
+  sink_.sample({reading.at, reading.instance, reading.power, reading.clock, step.shape.decode_requests,
+                step.shape.prefill_tokens, step.waiting_requests, step.kv_tokens});
+}
+
+void ControlStrand::watch(Instant now) {
+  watch_.tick(now);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const InstanceId id = workers_[i]->id;
+    if (!step_reports_[i] || watch_.last_report(i) == Instant() || source(id, now) == ViewSource::StepReports) continue;
+    // Whoever still owes us tokens is not idle, whatever it said last.
+    const InstanceView& view = core_.instances()[i];
+    infer(i, now);
+    if (view.assigned_requests > 0) core_.lost(id);
+  }
+}
+
+void ControlStrand::infer_silent(Instant now) {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (source(workers_[i]->id, now) == ViewSource::Streams) infer(i, now);
+  }
+}
+
+void ControlStrand::infer(std::size_t i, Instant now) {
+  const StreamCounts& streams = *workers_[i]->streams;
+  const InstanceView& view = core_.instances()[i];
+  const bool lost = view.telemetry == Telemetry::Lost;
+  StepReport report = view.step;
+  report.instance = workers_[i]->id;
+  report.start = now;
+  report.shape = {};
+  report.shape.decode_requests = std::max(0, streams.decoding.load(std::memory_order_relaxed));
+  report.shape.decode_kv_tokens = std::max<std::int64_t>(0, streams.kv_tokens.load(std::memory_order_relaxed));
+  report.waiting_requests = std::max(0, streams.waiting.load(std::memory_order_relaxed));
+  report.waiting_prompt_tokens =
+      std::max<std::int64_t>(0, streams.waiting_prompt_tokens.load(std::memory_order_relaxed));
+  report.oldest_scheduled_arrival = Instant::never();
+  report.kv_tokens = report.shape.decode_kv_tokens;
+  report.clock = MegaHertz{0};
+  core_.report(report);
+  if (lost && view.assigned_requests > 0) core_.lost(report.instance);
+}
+
+void ControlStrand::command(InstanceId instance, MegaHertz clock, Instant now) {
+  if (watch_options_.clocks == nullptr) return;
+  watch_options_.clocks->command(instance, clock, now);
+  if (received_ != Instant::never()) report_to_command_ns_.add((net::steady_now() - received_).ns());
+}
+
+void ControlStrand::say(Word word, RequestId id, InstanceId instance, Refusal refusal, const char* reason) {
+  const auto found = passengers_.find(id.value());
+  if (found == passengers_.end()) return;
+  outgoing_.push_back({word, found->second,
+                       instance == kNoInstance ? nullptr : workers_[static_cast<std::size_t>(instance.value())],
+                       refusal, reason});
+  if (word == Word::Refuse) passengers_.erase(found);
+}
+
+void ControlStrand::start(const Request& request, InstanceId instance, Instant now) {
+  const RequestId id = request.id;
+  if (ledger_ != nullptr) ledger_->started(request, instance, now);
+  say(Word::Start, id, instance, Refusal::Busy, "");
+}
+void ControlStrand::hand_over(RequestId id, InstanceId, InstanceId decode, Instant) {
+  if (ledger_ != nullptr) ledger_->handed_over(id, decode);
+  say(Word::HandOver, id, decode, Refusal::Busy, "");
+}
+void ControlStrand::refuse(RequestId id, Refusal refusal, const char* reason, Instant) {
+  say(Word::Refuse, id, kNoInstance, refusal, reason);
+}
+
+void ControlStrand::deliver(const Delivery& delivery) {
+  const auto speak = [](const Delivery& d) {
+    switch (d.word) {
+      case Word::Start:
+        d.passenger->on_start(d.worker);
+        break;
+      case Word::HandOver:
+        d.passenger->on_hand_over(d.worker);
+        break;
+      case Word::Refuse:
+        d.passenger->on_refuse(d.refusal, d.reason);
+        break;
+    }
+  };
+  if (delivery.passenger->loop().in_this_thread()) {
+    speak(delivery);
+  } else {
+    delivery.passenger->loop().post([delivery, speak] { speak(delivery); });
+  }
+}
+
+}  // namespace wattle::gateway

@@ -1,0 +1,144 @@
+#pragma once
+// The control strand: the one place where the gateway's core runs. Events from any thread are handled one at a time, by
+// whichever thread finds the strand free; what they decide is delivered to each request on its own loop.
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/histogram.h"
+#include "control/agent_core.h"
+#include "gateway/agent_links.h"
+#include "gateway/core.h"
+#include "gateway/live_ledger.h"
+#include "gateway/worker.h"
+
+namespace wattle::gateway {
+
+/// A request as the strand sees it. The three calls come on loop()'s thread.
+class Passenger {
+ public:
+  virtual ~Passenger() = default;
+  [[nodiscard]] virtual net::Loop& loop() = 0;
+  virtual void on_start(const std::shared_ptr<const Worker>& worker) = 0;
+  virtual void on_hand_over(const std::shared_ptr<const Worker>& decode) = 0;
+  virtual void on_refuse(Refusal refusal, const char* reason) = 0;
+};
+
+/// Where the control plane's view of an engine comes from.
+enum class ViewSource : std::uint8_t {
+  StepReports,  ///< the engine's own, one an iteration
+  Streams,      ///< what it streams through the gateway: the last resort
+};
+
+struct WatchOptions {
+  control::AgentCoreOptions telemetry;
+  control::ClockPort* clocks = nullptr;  ///< of instances whose clock is decided here; null: none is
+  LiveLedger* ledger = nullptr;          ///< null: energy is not booked
+};
+
+class ControlStrand final : private CorePort, private control::ClockPort {
+ public:
+  ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const CoreOptions& options,
+                const WatchOptions& watch, journal::Sink& sink);
+
+  void arrive(const Request& request, std::shared_ptr<Passenger> passenger);
+  void first_token(RequestId id);
+  /// Its answer comes as a whole: no token of it will be seen.
+  void unseen(RequestId id);
+  void prefill_done(RequestId id);
+  /// A step report that came at `received`.
+  void report(const StepReport& report, Instant received);
+  /// What an agent says of an engine, and what it has decided. Any thread.
+  void reading(const EngineReading& reading);
+  void decided(const journal::DecisionRecord& record);
+  /// An instance that was not there at the start. Within run() only.
+  void joined(const journal::InstanceFacts& facts) { sink_.joined(facts); }
+  /// Several times a second: notices engines that have fallen silent.
+  void tick();
+  void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally);
+  /// Runs `task` on the strand, in turn. From any thread; it may have run before this returns, or not yet.
+  void run(std::function<void(Core&, Instant)> task);
+  /// As run(), but waits until it has run. Not from within the strand.
+  void run_and_wait(std::function<void(Core&, Instant)> task);
+  /// A further instance, whose id is the next position. `clock`: its policy where that runs here; its view is ignored.
+  /// `step_reports`: some are expected. Within run() only.
+  InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
+                        std::optional<std::uint16_t> bootstrap_port, control::AgentInstance clock, bool step_reports,
+                        Instant now);
+  /// Where its requests go from now on. Within run() only.
+  void move(InstanceId id, std::shared_ptr<const net::Endpoint> endpoint);
+  [[nodiscard]] const std::shared_ptr<const Worker>& worker(InstanceId id) const {
+    return workers_[static_cast<std::size_t>(id.value())];
+  }
+  /// Of the step reports and, in nanoseconds, of the way from a report's arrival to the clock command it causes. Within
+  /// run() only.
+  [[nodiscard]] const control::TelemetryCounts& telemetry(InstanceId id) const {
+    return watch_.counts(static_cast<std::size_t>(id.value()));
+  }
+  [[nodiscard]] ViewSource source(InstanceId id, Instant now) const;
+  [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
+
+ private:
+  enum class Kind : std::uint8_t { Arrive, FirstToken, Unseen, PrefillDone, Report, Reading, Tick, Leave, Run };
+  struct Event {
+    Kind kind = Kind::Run;
+    RequestId id{-1};
+    Request request;
+    std::shared_ptr<Passenger> passenger;
+    Fate fate = Fate::Finished;
+    const char* reason = "";
+    TokenTally tally;
+    StepReport report;
+    Instant received;
+    EngineReading reading;
+    std::function<void(Core&, Instant)> task;
+  };
+  enum class Word : std::uint8_t { Start, HandOver, Refuse };
+  struct Delivery {
+    Word word = Word::Start;
+    std::shared_ptr<Passenger> passenger;
+    std::shared_ptr<const Worker> worker;
+    Refusal refusal = Refusal::Busy;
+    const char* reason = "";
+  };
+
+  void post(Event event);
+  void handle(Event& event);
+  void say(Word word, RequestId id, InstanceId instance, Refusal refusal, const char* reason);
+  static void deliver(const Delivery& delivery);
+  void take(const StepReport& report, Instant received, Instant now);
+  void watch(Instant now);
+  void infer_silent(Instant now);
+  void infer(std::size_t i, Instant now);
+  void take(const EngineReading& reading, Instant now);
+
+  void start(const Request& request, InstanceId instance, Instant now) override;
+  void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) override;
+  void refuse(RequestId id, Refusal refusal, const char* reason, Instant now) override;
+  void command(InstanceId instance, MegaHertz clock, Instant now) override;
+
+  std::mutex mutex_;  ///< guards queue_ and busy_ only; never held while an event is handled
+  std::vector<Event> queue_;
+  bool busy_ = false;
+  std::vector<Event> batch_;  ///< being handled; belongs to whoever set busy_
+
+  // On the strand only.
+  Instant last_now_;
+  Core core_;
+  std::unordered_map<std::int64_t, std::shared_ptr<Passenger>> passengers_;
+  std::vector<std::shared_ptr<const Worker>> workers_;  ///< by instance id
+  journal::Sink& sink_;
+  WatchOptions watch_options_;
+  LiveLedger* ledger_;
+  control::AgentCore watch_;        ///< sequence numbers, losses, clocks decided here; by instance id
+  std::vector<bool> step_reports_;  ///< expected
+  std::vector<Instant> sampled_;
+  Instant received_ = Instant::never();  ///< of the report being handled
+  Histogram report_to_command_ns_;
+  std::vector<Delivery> outgoing_;
+};
+
+}  // namespace wattle::gateway

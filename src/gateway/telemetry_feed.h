@@ -1,0 +1,52 @@
+#pragma once
+// Step reports of the gateway's engines: a thread that listens, and the control strand that is told.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "telemetry/fpm_socket.h"
+
+namespace wattle::gateway {
+
+class TelemetryFeed {
+ public:
+  using Take = std::function<void(const StepReport&, Instant)>;
+  /// `take` gets every report, `tick` is called ten times a second; both on the feed's thread. Errors: an endpoint that
+  /// ZeroMQ cannot parse.
+  [[nodiscard]] static Result<std::unique_ptr<TelemetryFeed>> start(
+      const std::vector<telemetry::FpmSubscriber::Source>& sources, Take take, std::function<void()> tick);
+  ~TelemetryFeed();  ///< stops and joins
+  TelemetryFeed(const TelemetryFeed&) = delete;
+  TelemetryFeed& operator=(const TelemetryFeed&) = delete;
+
+  /// One more engine, from any thread but the feed's own; waits until it is connected to, at most one tick. Errors: as
+  /// start().
+  Result<void> add(const telemetry::FpmSubscriber::Source& source);
+  /// No more of this instance, within a tick. From any thread.
+  void drop(InstanceId instance);
+  [[nodiscard]] telemetry::FpmDrops drops() const;
+  [[nodiscard]] std::size_t sources() const;  ///< engines listened to
+
+ private:
+  struct Newcomer;
+  TelemetryFeed(telemetry::FpmSubscriber subscriber, Take take, std::function<void()> tick);
+  void run();
+
+  telemetry::FpmSubscriber subscriber_;  ///< the thread's own
+  Take take_;
+  std::function<void()> tick_;
+  mutable std::mutex mutex_;  ///< what follows, up to stop_
+  std::vector<Newcomer*> newcomers_;
+  std::vector<InstanceId> leavers_;
+  std::size_t sources_ = 0;
+  telemetry::FpmDrops drops_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace wattle::gateway

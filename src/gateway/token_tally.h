@@ -1,0 +1,65 @@
+#pragma once
+// Token timing of one streamed response. Time is an argument; no allocation.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "units/time.h"
+
+namespace wattle::gateway {
+
+class TokenTally {
+ public:
+  /// Upper bounds of the gap histogram, seconds; the last bucket is open.
+  static constexpr std::array<double, 12> kGapBounds{0.001, 0.0025, 0.005, 0.01, 0.02, 0.03,
+                                                     0.05,  0.075,  0.1,   0.2,  0.5,  1.0};
+
+  explicit TokenTally(std::optional<Span> itl_slo = std::nullopt) : itl_slo_(itl_slo) {}
+
+  void token(Instant now) {
+    if (count_ == 0) {
+      first_ = now;
+    } else {
+      const Span gap = now - last_;
+      if (!itl_slo_ || gap <= *itl_slo_) ++gaps_within_;
+      const auto bucket = std::ranges::lower_bound(kGapBounds, gap.seconds()) - kGapBounds.begin();
+      ++gap_counts_[static_cast<std::size_t>(bucket)];
+      gap_sum_ += gap;
+    }
+    last_ = now;
+    ++count_;
+  }
+  /// An answer that was not streamed: `tokens` in all, none seen before `now`. Its gaps are not observable; they count
+  /// as within the SLO when their mean over the whole time since `start` is.
+  void whole(std::int32_t tokens, Instant start, Instant now) {
+    count_ = tokens;
+    first_ = last_ = now;
+    if (tokens > 1 && (!itl_slo_ || (now - start) / tokens <= *itl_slo_)) gaps_within_ = tokens - 1;
+  }
+  /// The engine's own count, when its usage block says so (several tokens may share one event).
+  void correct(std::int32_t tokens) {
+    if (tokens > count_ && count_ > 0) {
+      gaps_within_ += tokens - count_;  // tokens that share an event are no time apart
+      count_ = tokens;
+    }
+  }
+
+  [[nodiscard]] std::int32_t count() const { return count_; }
+  [[nodiscard]] Instant first() const { return first_; }
+  [[nodiscard]] Instant last() const { return last_; }
+  [[nodiscard]] std::int64_t gaps_within() const { return gaps_within_; }
+  [[nodiscard]] const std::array<std::int32_t, kGapBounds.size() + 1>& gap_counts() const { return gap_counts_; }
+  [[nodiscard]] Span gap_sum() const { return gap_sum_; }
+
+ private:
+  std::optional<Span> itl_slo_;
+  std::int32_t count_ = 0;
+  std::int64_t gaps_within_ = 0;
+  Instant first_ = Instant::never();
+  Instant last_;
+  Span gap_sum_;
+  std::array<std::int32_t, kGapBounds.size() + 1> gap_counts_{};
+};
+
+}  // namespace wattle::gateway

@@ -1,0 +1,116 @@
+#include "gateway/worker_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+namespace wattle::gateway {
+
+Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where) {
+  const auto wrong = [&](std::string_view part, std::string_view what) {
+    return bad_input(std::string(where), fmt::format("\"{}\": {}, not \"{}\"", text, what, part));
+  };
+  WorkerOptions out;
+  std::string_view rest = text;
+  const auto next_part = [&] {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    return part;
+  };
+  const std::string_view first = next_part();
+  const std::size_t equals = first.rfind('=');
+  out.url = first.substr(0, equals);
+  if (out.url.empty()) return wrong(first, "it begins with the engine's URL");
+  const std::string_view role = equals == std::string_view::npos ? "colocated" : first.substr(equals + 1);
+  if (role == "prefill") {
+    out.role = Role::Prefill;
+  } else if (role == "decode") {
+    out.role = Role::Decode;
+  } else if (role != "colocated") {
+    return wrong(role, "the role must be prefill, decode or colocated");
+  }
+  while (!rest.empty()) {
+    const std::string_view part = next_part();
+    const std::string_view value = part.substr(std::min(part.find('=') + 1, part.size()));
+    if (part.starts_with("fpm=") && !value.empty()) {
+      out.step_reports = value;
+    } else if (part.starts_with("tp=") || part.starts_with("bootstrap=")) {
+      const bool tp = part.front() == 't';
+      std::int32_t number = 0;
+      const auto [end, ec] = std::from_chars(value.data(), value.data() + value.size(), number);
+      if (ec != std::errc() || end != value.data() + value.size() || number < 1 || (!tp && number > 65535)) {
+        return wrong(value, tp ? "tp must be a whole number above 0" : "bootstrap must be a port");
+      }
+      if (tp) {
+        out.tensor_parallel = number;
+      } else {
+        out.bootstrap_port = static_cast<std::uint16_t>(number);
+      }
+    } else {
+      return wrong(part, "after the role come fpm=ENDPOINT, tp=N and bootstrap=PORT");
+    }
+  }
+  return out;
+}
+
+std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
+  const auto wrong = [](const char* param, std::string message) {
+    return std::unexpected(net::ApiError{400, std::move(message), "invalid_request_error", param, ""});
+  };
+  const auto body = nlohmann::json::parse(text, nullptr, false);
+  if (!body.is_object()) return wrong("", "the body must be a JSON object with \"url\"");
+  WorkerOptions out;
+  // Null where another program would have left it out.
+  const auto given = [&](const char* key) {
+    const auto found = body.find(key);
+    return found == body.end() || found->is_null() ? nullptr : &*found;
+  };
+  const auto url = body.find("url");
+  if (url == body.end() || !(url->is_string() || url->is_null())) {
+    return wrong("url", "url must be a string, or null while the engine starts");
+  }
+  if (url->is_string()) {
+    out.url = url->get<std::string>();
+    if (out.url.empty()) return wrong("url", "url must not be empty; null while the engine starts");
+  }
+  if (const auto* type = given("worker_type")) {
+    if (*type == "prefill") {
+      out.role = Role::Prefill;
+    } else if (*type == "decode") {
+      out.role = Role::Decode;
+    } else if (*type != "regular") {
+      return wrong("worker_type", "worker_type must be regular, prefill or decode");
+    }
+  }
+  if (const auto* fpm = given("step_reports")) {
+    if (!fpm->is_string()) return wrong("step_reports", "step_reports must be an endpoint like tcp://host:port");
+    out.step_reports = fpm->get<std::string>();
+  }
+  // Above nothing and up to `most`; `out` stays as it is when the key is not there.
+  const auto count = [&](const char* key, std::uint64_t most, auto& number) {
+    const auto* value = given(key);
+    if (value == nullptr) return true;
+    if (!value->is_number_unsigned()) return false;
+    const auto told = value->template get<std::uint64_t>();
+    if (told < 1 || told > most) return false;
+    number = static_cast<std::remove_reference_t<decltype(number)>>(told);
+    return true;
+  };
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (!count("tensor_parallel", kMost, out.tensor_parallel)) {
+    return wrong("tensor_parallel", "tensor_parallel must be a positive integer");
+  }
+  if (!count("kv_capacity_tokens", kMost, out.kv_capacity_tokens)) {
+    return wrong("kv_capacity_tokens", "kv_capacity_tokens must be a positive integer");
+  }
+  std::uint16_t port = 0;
+  if (!count("bootstrap_port", 65535, port)) return wrong("bootstrap_port", "bootstrap_port must be a port");
+  if (port > 0) out.bootstrap_port = port;
+  return out;
+}
+
+}  // namespace wattle::gateway

@@ -1,0 +1,32 @@
+#pragma once
+// A worker as somebody describes it: on the command line, or in a body posted to /workers. Pure.
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "model/instance.h"
+#include "net/openai.h"
+
+namespace wattle::gateway {
+
+struct WorkerOptions {
+  std::string url;  ///< empty: it is starting, and will say
+  Role role = Role::Colocated;
+  std::int32_t tensor_parallel = 1;
+  double weight = 1.0;
+  std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
+  std::int64_t kv_capacity_tokens = 0;          ///< believed; 0 = not known
+  std::optional<std::uint16_t> bootstrap_port;  ///< prefill under PdContract::Bootstrap; none: the engines' default
+};
+
+/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT].
+[[nodiscard]] Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
+
+/// {"url", "worker_type", "step_reports", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port"}. Other keys are
+/// other gateways' and ignored.
+[[nodiscard]] std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view body);
+
+}  // namespace wattle::gateway

@@ -1,0 +1,66 @@
+#include "launch/admin_call.h"
+
+#include <future>
+#include <memory>
+
+namespace wattle::launch {
+
+namespace {
+
+class Collect final : public net::ResponseHandler {
+ public:
+  Collect(std::string place, std::string body) : place_(std::move(place)), sent(std::move(body)) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { answer_.status = status; }
+  void on_body(std::string_view bytes) override { answer_.body += bytes; }
+  void on_end() override { done.set_value(std::move(answer_)); }
+  void on_failure(net::CallFailure failure) override {
+    done.set_value(external_failure(place_, net::text_of(failure)));
+  }
+
+ private:
+  std::string place_;
+  AdminAnswer answer_;
+
+ public:
+  std::string sent;  ///< lent to the client until the last call
+  std::promise<Result<AdminAnswer>> done;
+};
+
+}  // namespace
+
+AdminCaller::AdminCaller() {
+  std::promise<void> ready;
+  loop_.post([&] {
+    net::ClientOptions options;
+    options.head_timeout = options.body_timeout = Span::s(2);
+    client_ = std::make_unique<net::HttpClient>(loop_, options);
+    ready.set_value();
+  });
+  ready.get_future().wait();
+}
+
+AdminCaller::~AdminCaller() {
+  std::promise<void> gone;
+  loop_.post([&] {
+    client_.reset();
+    gone.set_value();
+  });
+  gone.get_future().wait();
+  loop_.stop();
+}
+
+Result<AdminAnswer> AdminCaller::call(const std::string& base, std::string_view method, std::string_view target,
+                                      std::string body) {
+  auto endpoint = net::resolve_endpoint(base, base);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  const auto shared = std::make_shared<const net::Endpoint>(std::move(*endpoint));
+  const auto handler = std::make_shared<Collect>(base + std::string(target), std::move(body));
+  auto answer = handler->done.get_future();
+  loop_.post([&, shared, handler] {
+    client_->send(shared, method, target, handler->sent.empty() ? "" : "Content-Type: application/json\r\n",
+                  handler->sent, handler);
+  });
+  return answer.get();
+}
+
+}  // namespace wattle::launch

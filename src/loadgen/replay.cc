@@ -1,0 +1,240 @@
+#include "loadgen/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "net/client.h"
+#include "net/clock.h"
+#include "net/openai.h"
+#include "net/sse_parser.h"
+
+namespace wattle::loadgen {
+
+namespace {
+
+const char* kind_of(net::CallFailure failure) {
+  switch (failure) {
+    case net::CallFailure::Connect:
+      return "connect";
+    case net::CallFailure::Send:
+      return "send";
+    case net::CallFailure::Response:
+      return "cut off";
+    case net::CallFailure::Timeout:
+      return "timeout";
+  }
+  return "";
+}
+
+class Run;
+
+/// One request under way.
+class Shot final : public net::ResponseHandler {
+ public:
+  Shot(Run& run, const ReplayRow& row, std::int64_t id, std::string text, Instant now);
+  void on_head(int status, const net::HeaderFields& headers, std::int64_t) override {
+    status_ = status;
+    events_ = headers.get("Content-Type").starts_with("text/event-stream");
+  }
+  void on_body(std::string_view bytes) override;
+  void on_end() override;
+  void on_failure(net::CallFailure failure) override { over(Fate::Failed, kind_of(failure)); }
+
+  std::string body;
+
+ private:
+  void over(Fate fate, const std::string& kind);
+
+  Run& run_;
+  Outcome outcome_;
+  net::SseParser parser_;
+  Instant last_;
+  int status_ = 0;
+  bool events_ = false;
+  bool done_ = false;
+  bool error_ = false;
+};
+
+class Run {
+ public:
+  Run(const std::function<std::optional<ReplayRow>()>& rows, const ReplayOptions& options,
+      std::shared_ptr<const net::Endpoint> endpoint)
+      : options_(options), rows_(rows), endpoint_(std::move(endpoint)), statistics_(options.slo) {}
+
+  ReplayReport go(const std::function<void(const ReplayProgress&)>& progress) {
+    net::ClientOptions client;
+    client.head_timeout = options_.request_timeout;
+    client.body_timeout = options_.request_timeout;
+    const Instant begin = net::steady_now();
+    auto all_over = all_over_.get_future();
+    loop_.post([this, client, begin] {
+      client_ = std::make_unique<net::HttpClient>(loop_, client);
+      begin_ = begin;
+      next_ = rows_();
+      pump();
+    });
+    if (progress) {
+      loop_.every(Span::ms(200), [this, &progress, begin] {
+        progress({sent_, over_, failed_, Instant((net::steady_now() - begin).ns()), statistics_.summary()});
+      });
+    }
+    all_over.wait();
+    std::promise<void> gone;
+    loop_.post([this, &gone] {
+      client_.reset();
+      gone.set_value();
+    });
+    gone.get_future().wait();
+    loop_.stop();
+    ReplayReport report;
+    report.summary = statistics_.summary();
+    report.curves = statistics_.curves();
+    report.failures = failures_;
+    report.wall_s = (net::steady_now() - begin).seconds();
+    report.latest_start = latest_start_;
+    if (progress) progress({sent_, over_, failed_, Instant((net::steady_now() - begin).ns()), statistics_.summary()});
+    return report;
+  }
+
+  // Loop thread only from here.
+  void record(const Outcome& outcome, const std::string& kind) {
+    statistics_.outcome(outcome);
+    ++over_;
+    if (outcome.fate != Fate::Finished) {
+      ++failed_;
+      ++failures_[kind];
+    }
+    finish_if_done();
+  }
+  void gap(Span span) { statistics_.add_gap(span); }
+  [[nodiscard]] const ReplayOptions& options() const { return options_; }
+
+ private:
+  [[nodiscard]] Instant due() const { return begin_ + Span::from_seconds(next_->at.seconds() / options_.speed); }
+  void pump() {
+    while (next_) {
+      const Instant now = net::steady_now();
+      if (now < due()) {
+        loop_.after(due() - now, [this] { pump(); });
+        return;
+      }
+      latest_start_ = std::max(latest_start_, now - due());
+      fire(now);
+      next_ = rows_();
+    }
+    finish_if_done();
+  }
+  void fire(Instant now) {
+    statistics_.add_arrivals();
+    auto shot = std::make_shared<Shot>(*this, *next_, sent_++, replay_body(*next_, options_), now);
+    const std::string_view target = options_.form == PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
+    std::string headers = "Content-Type: application/json\r\n";
+    if (options_.max_tokens > 0) headers += fmt::format("X-Wattle-Output-Tokens: {}\r\n", next_->output_tokens);
+    if (next_->predicted_tokens > 0) {
+      headers += fmt::format("X-Wattle-Predicted-Output-Tokens: {}\r\n", next_->predicted_tokens);
+    }
+    client_->send(endpoint_, "POST", target, headers, shot->body, shot);
+  }
+  void finish_if_done() {
+    if (next_ || over_ < sent_ || told_) return;
+    told_ = true;
+    all_over_.set_value();
+  }
+
+  ReplayOptions options_;
+  std::function<std::optional<ReplayRow>()> rows_;
+  std::shared_ptr<const net::Endpoint> endpoint_;
+  journal::RunStatistics statistics_;
+  std::map<std::string, std::int64_t> failures_;
+  std::optional<ReplayRow> next_;
+  Instant begin_;
+  Span latest_start_;
+  std::int64_t sent_ = 0;
+  std::int64_t over_ = 0;
+  std::int64_t failed_ = 0;
+  bool told_ = false;
+  std::promise<void> all_over_;
+  std::unique_ptr<net::HttpClient> client_;
+  net::Loop loop_;  // last: its thread must end before what it uses goes
+};
+
+Shot::Shot(Run& run, const ReplayRow& row, std::int64_t id, std::string text, Instant now)
+    : body(std::move(text)), run_(run) {
+  outcome_.request.id = RequestId(id);
+  outcome_.request.arrival = now;
+  outcome_.request.prompt_tokens = row.prompt_tokens;
+  outcome_.request.max_tokens = run.options().max_tokens > 0 ? run.options().max_tokens : row.output_tokens;
+  outcome_.dispatched = now;
+  outcome_.prefill_start = now;
+}
+
+void Shot::on_body(std::string_view bytes) {
+  if (!events_) return;
+  const Instant now = net::steady_now();
+  parser_.feed(bytes);
+  while (const auto event = parser_.next()) {
+    const net::ChunkFacts facts = net::read_chunk(event->data);
+    done_ = done_ || facts.done;
+    error_ = error_ || facts.error;
+    if (!facts.token) continue;
+    if (outcome_.output_tokens++ == 0) {
+      outcome_.first_token = now;
+    } else {
+      const Span gap = now - last_;
+      run_.gap(gap);
+      if (!run_.options().slo.itl || gap <= *run_.options().slo.itl) ++outcome_.gaps_within_itl;
+    }
+    last_ = now;
+  }
+}
+
+void Shot::on_end() {
+  if (status_ != 200)
+    return over(status_ == 429 || status_ == 503 ? Fate::Rejected : Fate::Failed, fmt::format("http {}", status_));
+  if (error_) return over(Fate::Failed, "error event");
+  if (!done_) return over(Fate::Failed, "no [DONE]");
+  over(Fate::Finished, "");
+}
+
+void Shot::over(Fate fate, const std::string& kind) {
+  outcome_.fate = fate;
+  outcome_.left = net::steady_now();
+  run_.record(outcome_, kind);
+}
+
+}  // namespace
+
+std::string replay_body(const ReplayRow& row, const ReplayOptions& options) {
+  std::string prompt;
+  const auto tokens = static_cast<std::size_t>(std::max(row.prompt_tokens, 1));
+  if (options.form == PromptForm::TokenIds) {
+    prompt = "[";
+    for (std::size_t i = 0; i < tokens; ++i)
+      fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",", 100 + i % 1000);
+    prompt += "]";
+  } else {
+    prompt.reserve(4 * tokens + 2);
+    prompt = "\"";
+    for (std::size_t i = 0; i < tokens; ++i) prompt += " the";
+    prompt += "\"";
+  }
+  const std::string carrier = options.form == PromptForm::Chat
+                                  ? fmt::format(R"("messages":[{{"role":"user","content":{}}}])", prompt)
+                                  : fmt::format(R"("prompt":{})", prompt);
+  return fmt::format(R"({{"model":{},{},"max_tokens":{},"ignore_eos":true,"stream":true}})",
+                     nlohmann::json(options.model).dump(), carrier,
+                     std::max(options.max_tokens > 0 ? options.max_tokens : row.output_tokens, 1));
+}
+
+Result<ReplayReport> replay(const std::function<std::optional<ReplayRow>()>& rows, const ReplayOptions& options,
+                            const std::function<void(const ReplayProgress&)>& progress) {
+  auto endpoint = net::resolve_endpoint(options.url, "--url");
+  if (!endpoint) return std::unexpected(endpoint.error());
+  if (!(options.speed > 0)) return bad_input("--speed", "must be above zero");
+  return Run(rows, options, std::make_shared<const net::Endpoint>(std::move(*endpoint))).go(progress);
+}
+
+}  // namespace wattle::loadgen

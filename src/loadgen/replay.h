@@ -1,0 +1,66 @@
+#pragma once
+// Open-loop replay of requests against any OpenAI endpoint: each is sent at its time, whatever became of those before.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "journal/statistics.h"
+#include "model/request.h"
+#include "units/time.h"
+
+namespace wattle::loadgen {
+
+struct ReplayRow {
+  Instant at;  ///< since the replay's start, before `speed`
+  std::int32_t prompt_tokens = 1;
+  std::int32_t output_tokens = 1;
+  std::int32_t predicted_tokens = 0;  ///< told as X-Wattle-Predicted-Output-Tokens; 0 = nothing is told
+};
+
+/// How the prompt of a row is put on the wire.
+enum class PromptForm : std::uint8_t {
+  Chat,      ///< /v1/chat/completions, " the" once per token: one token to real tokenizers, four bytes to estimators
+  Text,      ///< /v1/completions, the same text
+  TokenIds,  ///< /v1/completions, an array of token ids: the length is exact for every tokenizer
+};
+
+struct ReplayOptions {
+  std::string url;
+  std::string model;
+  PromptForm form = PromptForm::Chat;
+  double speed = 1.0;  ///< 2 = the same arrivals in half the time
+  Slo slo;
+  /// 0: each row asks for its own output exactly (max_tokens, ignore_eos). Else that is the cap of every request, and
+  /// the true length goes in X-Wattle-Output-Tokens, which only the mock engine reads.
+  std::int32_t max_tokens = 0;
+  Span request_timeout = Span::s(600);  ///< without a byte
+};
+
+struct ReplayProgress {
+  std::int64_t sent = 0;
+  std::int64_t over = 0;
+  std::int64_t failed = 0;
+  Instant now;
+  journal::RunSummary summary;  ///< so far; requests on their way count as not attained
+};
+
+struct ReplayReport {
+  journal::RunCurves curves;
+  journal::RunSummary summary;                   ///< requests, tokens, attainment, latencies; energy is not known here
+  std::map<std::string, std::int64_t> failures;  ///< by kind: "http 429", "connect", ...; each request once
+  double wall_s = 0.0;
+  Span latest_start;  ///< worst delay of a send behind its time: above a few ms, this machine was the bottleneck
+};
+
+/// The request body for a row.
+[[nodiscard]] std::string replay_body(const ReplayRow& row, const ReplayOptions& options);
+
+/// Blocks until every request is over. `rows` yields in order of time; `progress` (may be empty) is called about five
+/// times a second.
+Result<ReplayReport> replay(const std::function<std::optional<ReplayRow>()>& rows, const ReplayOptions& options,
+                            const std::function<void(const ReplayProgress&)>& progress);
+
+}  // namespace wattle::loadgen

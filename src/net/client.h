@@ -1,0 +1,84 @@
+#pragma once
+// An HTTP/1.1 client for one loop: keep-alive connections per endpoint, one request at a time on each, responses pushed
+// to a handler as they come. Nothing is ever sent twice: a POST that may have reached an engine is not replayed.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "net/http_parser.h"
+#include "net/loop.h"
+
+namespace wattle::net {
+
+/// Where requests go: a resolved http:// URL.
+struct Endpoint {
+  std::string url;        ///< as given, without a trailing slash
+  std::string host_port;  ///< for the Host header
+  std::string prefix;     ///< path of the URL, put before every target; "" or "/x"
+  std::string address;    ///< numeric
+  std::uint16_t port = 0;
+};
+/// Resolves names (blocks). `where` names the flag or key in the error.
+Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where);
+
+enum class CallFailure : std::uint8_t {
+  Connect,   ///< no connection; the request was not sent
+  Send,      ///< broke while sending
+  Response,  ///< closed or nonsense before the response was complete
+  Timeout,
+};
+[[nodiscard]] const char* text_of(CallFailure failure);
+
+/// Gets exactly one of on_end and on_failure, last; neither after Call::cancel().
+class ResponseHandler {
+ public:
+  virtual ~ResponseHandler() = default;
+  virtual void on_head(int status, const HeaderFields& headers, std::int64_t content_length) = 0;
+  virtual void on_body(std::string_view bytes) = 0;
+  /// All on_body() calls that came of one read are over: a good moment to act on them together.
+  virtual void on_turn() {}
+  virtual void on_end() = 0;
+  virtual void on_failure(CallFailure failure) = 0;
+};
+
+class Call {
+ public:
+  virtual ~Call() = default;
+  /// Closes the connection: the one way HTTP/1.1 tells an engine to stop. The handler hears nothing more.
+  virtual void cancel() = 0;
+  /// Stops reading, so that the peer feels the back-pressure, until resume().
+  virtual void pause() = 0;
+  virtual void resume() = 0;
+};
+
+struct ClientOptions {
+  Span connect_timeout = Span::s(2);
+  Span head_timeout = Span::s(600);  ///< request sent to the response's header (a long prefill, a queue)
+  Span body_timeout = Span::s(120);  ///< between two pieces of the body
+  Span idle_timeout = Span::s(50);   ///< keep shorter than the peers' own, or they close first
+  std::uint32_t header_bytes = 32 * 1024;
+  std::size_t max_idle_per_endpoint = 1024;
+};
+
+/// Loop thread only, destructor included.
+class HttpClient {
+ public:
+  HttpClient(Loop& loop, const ClientOptions& options);
+  ~HttpClient();
+
+  /// `extra_headers` are complete lines, each ended by CRLF. `body` is borrowed until the handler's last call; the
+  /// handler is kept alive until then.
+  std::shared_ptr<Call> send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
+                             std::string_view target, std::string_view extra_headers, std::string_view body,
+                             std::shared_ptr<ResponseHandler> handler);
+  [[nodiscard]] std::size_t idle_connections() const;
+
+  struct Impl;
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace wattle::net

@@ -1,0 +1,25 @@
+#pragma once
+// Real time, for drivers only: law 1 keeps it out of everything that decides.
+#include <time.h>
+
+#include <chrono>
+
+#include "units/time.h"
+
+namespace wattle::net {
+
+/// Monotone time since the first call in this process.
+inline Instant steady_now() {
+  static const auto origin = std::chrono::steady_clock::now();
+  return Instant(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - origin).count());
+}
+
+/// CPU time of the calling thread: what its own code took, whatever else the machine ran meanwhile.
+inline Span thread_cpu() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return Span::s(t.tv_sec) + Span(t.tv_nsec);
+}
+
+}  // namespace wattle::net

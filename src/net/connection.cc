@@ -1,0 +1,355 @@
+#include "net/connection.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <cstring>
+
+#include "net/clock.h"
+
+namespace wattle::net {
+
+namespace {
+constexpr std::size_t kReadBytes = 16 * 1024;
+constexpr std::size_t kKeepCapacity = 1 << 20;
+constexpr Span kLinger = Span::s(2);
+}  // namespace
+
+/// A handler's handle on one request; worthless once that request has been answered.
+class ConnectionExchange final : public Exchange {
+ public:
+  ConnectionExchange(std::shared_ptr<Connection> connection, std::uint64_t serial)
+      : connection_(std::move(connection)), serial_(serial) {}
+  /// A handler that forgets a request must not leave its client waiting for ever.
+  ~ConnectionExchange() override {
+    auto& own = loop();
+    if (own.in_this_thread()) {
+      if (current()) connection_->close();
+    } else {
+      asio::post(own.impl().context, [c = connection_, serial = serial_] {
+        if (c->serial_ == serial && c->phase_ == Connection::Phase::Responding) c->close();
+      });
+    }
+  }
+
+  std::string_view method() const override { return connection_->parser_.method(); }
+  std::string_view target() const override { return connection_->parser_.target(); }
+  const HeaderFields& headers() const override { return connection_->parser_.headers(); }
+  const std::string& body() const override { return connection_->parser_.body(); }
+  Loop& loop() final { return connection_->server_->pool.at(connection_->loop_index_); }
+
+  void respond(int status, std::string_view content_type, std::string_view body, std::string_view extra) override {
+    if (!current() || connection_->head_sent_) return;
+    connection_->send_head(status, content_type, extra, body.size());
+    connection_->send_body(body);
+    connection_->end_response();
+  }
+  void begin(int status, std::string_view content_type, std::string_view extra,
+             std::optional<std::uint64_t> length) override {
+    if (current() && !connection_->head_sent_) connection_->send_head(status, content_type, extra, length);
+  }
+  void write(std::string_view bytes) override {
+    if (current()) connection_->send_body(bytes);
+  }
+  void finish() override {
+    if (current()) connection_->end_response();
+  }
+  void drop() override {
+    if (!current()) return;
+    connection_->on_gone_ = nullptr;
+    connection_->close_when_sent_ = true;
+    connection_->keep_alive_ = false;
+    ++connection_->serial_;
+    connection_->schedule_flush();
+  }
+  void on_gone(std::function<void()> handler) override {
+    if (current()) connection_->on_gone_ = std::move(handler);
+  }
+  std::size_t unsent_bytes() const override { return connection_->out_.size() - connection_->out_sent_; }
+  void on_drained(std::function<void()> handler) override {
+    if (current()) connection_->on_drained_ = std::move(handler);
+  }
+
+ private:
+  [[nodiscard]] bool current() const {
+    return connection_->serial_ == serial_ && connection_->phase_ == Connection::Phase::Responding;
+  }
+  std::shared_ptr<Connection> connection_;
+  std::uint64_t serial_;
+};
+
+Connection::Connection(std::shared_ptr<HttpServer::Impl> server, int loop_index, Tcp::socket socket)
+    : server_(std::move(server)),
+      loop_index_(loop_index),
+      socket_(std::move(socket)),
+      parser_(server_->options.limits) {
+  server_->connections.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Connection::start() {
+  error_code ignored;
+  socket_.set_option(Tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);
+  enter(Phase::Idle);
+  read();
+}
+
+void Connection::enter(Phase phase) {
+  phase_ = phase;
+  const auto& o = server_->options;
+  switch (phase) {
+    case Phase::Idle:
+      deadline_ = steady_now() + o.idle_timeout;
+      break;
+    case Phase::Header:
+      deadline_ = steady_now() + o.header_timeout;
+      break;
+    case Phase::Body:
+      deadline_ = steady_now() + o.body_timeout;
+      break;
+    case Phase::Lingering:
+      deadline_ = steady_now() + kLinger;
+      break;
+    case Phase::Responding:
+    case Phase::Closed:
+      deadline_ = Instant::never();
+      break;
+  }
+}
+
+void Connection::tick(Instant now) {
+  if (now >= write_deadline_) return gone();
+  if (now < deadline_) return;
+  if (phase_ == Phase::Header || phase_ == Phase::Body) {
+    refuse({408, "the request did not arrive in time"});
+  } else {
+    close();
+  }
+}
+
+void Connection::drain() {
+  if (phase_ != Phase::Responding) {
+    close();
+  } else {
+    keep_alive_ = false;
+  }
+}
+
+void Connection::close() {
+  if (phase_ == Phase::Closed) return;
+  const auto self = shared_from_this();  // the set below may hold the last reference
+  enter(Phase::Closed);
+  server_->connections.fetch_sub(1, std::memory_order_relaxed);
+  write_deadline_ = Instant::never();
+  on_gone_ = nullptr;
+  on_drained_ = nullptr;
+  error_code ignored;
+  socket_.close(ignored);
+  server_->live[static_cast<std::size_t>(loop_index_)].erase(self);
+}
+
+/// The client left or broke the connection.
+void Connection::gone() {
+  const auto handler = std::move(on_gone_);
+  const bool answering = phase_ == Phase::Responding;
+  close();
+  if (answering && handler) handler();
+}
+
+void Connection::read() {
+  if (reading_ || phase_ == Phase::Closed) return;
+  // While a response runs, reading goes on only to notice the client leaving; what it pipelines is kept up to a bound.
+  if (in_size_ >= std::size_t{server_->options.limits.header_bytes} + kReadBytes) return;
+  if (in_.size() < in_size_ + kReadBytes) in_.resize(in_size_ + kReadBytes);
+  reading_ = true;
+  socket_.async_read_some(asio::buffer(in_.data() + in_size_, in_.size() - in_size_),
+                          [self = shared_from_this()](error_code ec, std::size_t n) { self->on_read(ec, n); });
+}
+
+void Connection::on_read(error_code ec, std::size_t n) {
+  reading_ = false;
+  if (phase_ == Phase::Closed) return;
+  if (ec) return gone();
+  if (phase_ == Phase::Lingering) return read();  // discard
+  in_size_ += n;
+  process();
+  read();
+}
+
+void Connection::process() {
+  while (in_size_ > 0 && (phase_ == Phase::Idle || phase_ == Phase::Header || phase_ == Phase::Body)) {
+    if (phase_ == Phase::Idle) enter(Phase::Header);
+    const std::size_t taken = parser_.feed(std::string_view(in_.data(), in_size_));
+    if (taken > 0) {
+      std::memmove(in_.data(), in_.data() + taken, in_size_ - taken);
+      in_size_ -= taken;
+    }
+    if (parser_.problem()) return refuse(parser_.problem());
+    if (parser_.done()) {
+      take_request();
+      continue;
+    }
+    if (parser_.header_done() && phase_ == Phase::Header) {
+      enter(Phase::Body);
+      if (!continue_sent_ && same_name(parser_.headers().get("Expect"), "100-continue")) {
+        continue_sent_ = true;
+        out_.append("HTTP/1.1 100 Continue\r\n\r\n");
+        schedule_flush();
+      }
+    }
+    if (taken == 0) return;
+  }
+}
+
+void Connection::take_request() {
+  enter(Phase::Responding);
+  ++serial_;
+  head_sent_ = false;
+  keep_alive_ = parser_.keep_alive() && !server_->stopping.load(std::memory_order_relaxed);
+  in_handler_ = true;
+  server_->handler(std::make_shared<ConnectionExchange>(shared_from_this(), serial_));
+  in_handler_ = false;
+}
+
+void Connection::refuse(const ParseProblem& problem) {
+  enter(Phase::Responding);
+  ++serial_;
+  head_sent_ = false;
+  keep_alive_ = false;
+  const std::string body =
+      server_->problem_body ? server_->problem_body(problem.status, problem.what) : std::string(problem.what);
+  send_head(problem.status, server_->problem_body ? "application/json" : "text/plain", {}, body.size());
+  send_body(body);
+  flush();
+  if (phase_ == Phase::Closed) return;
+  // Closing now, with unread input in the kernel, would reset the connection and may destroy the answer on its way.
+  error_code ignored;
+  socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  in_size_ = 0;
+  enter(Phase::Lingering);
+  read();
+}
+
+void Connection::send_head(int status, std::string_view content_type, std::string_view extra,
+                           std::optional<std::uint64_t> length) {
+  head_sent_ = true;
+  bodiless_ = parser_.method() == "HEAD" || status == 204;
+  chunked_ = !length && parser_.http11();
+  if (!length && !chunked_) keep_alive_ = false;  // HTTP/1.0: the end of the body is the end of the connection
+  fmt::format_to(std::back_inserter(out_), "HTTP/1.1 {} {}\r\n", status, status_text(status));
+  if (!content_type.empty()) {
+    out_.append("Content-Type: ");
+    out_.append(content_type);
+    out_.append("\r\n");
+  }
+  if (chunked_) {
+    out_.append("Transfer-Encoding: chunked\r\n");
+  } else if (length && status != 204) {
+    fmt::format_to(std::back_inserter(out_), "Content-Length: {}\r\n", *length);
+  }
+  if (!keep_alive_) {
+    out_.append("Connection: close\r\n");
+  } else if (!parser_.http11()) {
+    out_.append("Connection: keep-alive\r\n");
+  }
+  out_.append(extra);
+  out_.append("\r\n");
+  schedule_flush();
+}
+
+void Connection::send_body(std::string_view bytes) {
+  if (bytes.empty() || bodiless_ || phase_ == Phase::Closed) return;
+  if (chunked_) {
+    fmt::format_to(std::back_inserter(out_), "{:x}\r\n", bytes.size());
+    out_.append(bytes);
+    out_.append("\r\n");
+  } else {
+    out_.append(bytes);
+  }
+  if (out_.size() - out_sent_ > server_->options.max_unsent_bytes && head_sent_) {
+    // Try once more before giving up on a client that does not read.
+    flush();
+    if (phase_ != Phase::Closed && out_.size() - out_sent_ > server_->options.max_unsent_bytes && waiting_writable_) {
+      asio::post(socket_.get_executor(), [self = shared_from_this()] { self->gone(); });
+    }
+    return;
+  }
+  schedule_flush();
+}
+
+void Connection::end_response() {
+  if (chunked_ && !bodiless_) out_.append("0\r\n\r\n");
+  ++serial_;
+  on_gone_ = nullptr;
+  on_drained_ = nullptr;
+  continue_sent_ = false;
+  if (!keep_alive_ || server_->stopping.load(std::memory_order_relaxed)) close_when_sent_ = true;
+  schedule_flush();
+  if (close_when_sent_) return;
+  parser_.reset();
+  enter(Phase::Idle);
+  if (in_size_ > 0 && !in_handler_) {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+      self->process();
+      self->read();
+    });
+  } else if (!in_handler_) {
+    read();
+  }
+}
+
+void Connection::schedule_flush() {
+  if (flush_scheduled_ || waiting_writable_ || phase_ == Phase::Closed) return;
+  flush_scheduled_ = true;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->flush_scheduled_ = false;
+    self->flush();
+  });
+}
+
+void Connection::flush() {
+  if (phase_ == Phase::Closed || waiting_writable_) return;
+  while (out_sent_ < out_.size()) {
+    error_code ec;
+    out_sent_ += socket_.write_some(asio::buffer(out_.data() + out_sent_, out_.size() - out_sent_), ec);
+    if (ec == asio::error::would_block || ec == asio::error::try_again) {
+      waiting_writable_ = true;
+      write_deadline_ = steady_now() + server_->options.write_timeout;
+      if (out_sent_ > kKeepCapacity) {
+        out_.erase(0, out_sent_);
+        out_sent_ = 0;
+      }
+      socket_.async_wait(Tcp::socket::wait_write, [self = shared_from_this()](error_code wait_ec) {
+        self->waiting_writable_ = false;
+        self->write_deadline_ = Instant::never();
+        if (wait_ec) return self->gone();
+        self->flush();
+      });
+      return;
+    }
+    if (ec) return gone();
+  }
+  all_sent();
+}
+
+void Connection::all_sent() {
+  out_.clear();
+  out_sent_ = 0;
+  if (out_.capacity() > kKeepCapacity) out_ = std::string();
+  if (close_when_sent_) {
+    // Graceful: our FIN first, then wait for theirs, so that an unread pipelined byte cannot reset the answer away.
+    error_code ignored;
+    socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+    in_size_ = 0;
+    close_when_sent_ = false;
+    enter(Phase::Lingering);
+    return read();
+  }
+  if (on_drained_) {
+    const auto handler = std::move(on_drained_);
+    on_drained_ = nullptr;
+    handler();
+  }
+}
+
+}  // namespace wattle::net

@@ -1,0 +1,92 @@
+#pragma once
+// Private to transport/: one client connection of HttpServer.
+#include <atomic>
+#include <optional>
+#include <unordered_set>
+
+#include "net/loop_impl.h"
+#include "net/server.h"
+
+namespace wattle::net {
+
+class Connection;
+
+/// What the connections of one server share. The sets are touched on their own loop's thread only.
+struct HttpServer::Impl {
+  LoopPool& pool;
+  ServerOptions options;
+  RequestHandler handler;
+  ProblemBody problem_body;
+  std::optional<Tcp::acceptor> acceptor;  ///< gone once stopped, before the loop it belongs to
+  std::uint16_t port = 0;
+  std::vector<std::unordered_set<std::shared_ptr<Connection>>> live;  ///< by loop
+  std::atomic<std::int64_t> connections{0};
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> closed{false};
+  int next_loop = 0;
+
+  Impl(LoopPool& p, const ServerOptions& o, RequestHandler h, ProblemBody b)
+      : pool(p),
+        options(o),
+        handler(std::move(h)),
+        problem_body(std::move(b)),
+        acceptor(std::in_place, p.at(0).impl().context),
+        live(static_cast<std::size_t>(p.size())) {}
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<HttpServer::Impl> server, int loop_index, Tcp::socket socket);
+
+  void start();
+  void tick(Instant now);  ///< looks at the deadline
+  void gone();             ///< the client left, or has to: whoever answers hears of it
+  void close();            ///< at once
+  void drain();            ///< close as soon as no response is running
+
+ private:
+  friend class ConnectionExchange;
+  enum class Phase : std::uint8_t { Idle, Header, Body, Responding, Lingering, Closed };
+
+  void read();
+  void on_read(error_code ec, std::size_t n);
+  void process();
+  void take_request();
+  void refuse(const ParseProblem& problem);
+  void enter(Phase phase);
+
+  void send_head(int status, std::string_view content_type, std::string_view extra,
+                 std::optional<std::uint64_t> length);
+  void send_body(std::string_view bytes);
+  void end_response();
+  void schedule_flush();
+  void flush();
+  void all_sent();
+
+  std::shared_ptr<HttpServer::Impl> server_;
+  int loop_index_;
+  Tcp::socket socket_;
+  RequestParser parser_;
+  std::string in_;
+  std::size_t in_size_ = 0;  ///< bytes of in_ that hold input
+  std::string out_;
+  std::size_t out_sent_ = 0;
+  Phase phase_ = Phase::Idle;
+  Instant deadline_ = Instant::never();
+  Instant write_deadline_ = Instant::never();
+  std::uint64_t serial_ = 0;  ///< of the request being answered
+  bool reading_ = false;
+  bool flush_scheduled_ = false;
+  bool waiting_writable_ = false;
+  bool chunked_ = false;
+  bool bodiless_ = false;  ///< HEAD, 204: headers only
+  bool head_sent_ = false;
+  bool keep_alive_ = true;
+  bool close_when_sent_ = false;
+  bool continue_sent_ = false;
+  bool in_handler_ = false;
+  std::function<void()> on_gone_;
+  std::function<void()> on_drained_;
+};
+
+}  // namespace wattle::net

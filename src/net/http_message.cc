@@ -1,0 +1,87 @@
+#include "net/http_message.h"
+
+namespace wattle::net {
+
+namespace {
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+}  // namespace
+
+bool same_name(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (lower(a[i]) != lower(b[i])) return false;
+  }
+  return true;
+}
+
+void HeaderFields::add(std::string_view name, std::string_view value) {
+  places_.push_back({static_cast<std::uint32_t>(arena_.size()), static_cast<std::uint32_t>(name.size()),
+                     static_cast<std::uint32_t>(value.size())});
+  arena_.append(name);
+  arena_.append(value);
+}
+
+std::string_view HeaderFields::get(std::string_view name) const {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const Field field = at(i);
+    if (same_name(field.name, name)) return field.value;
+  }
+  return {};
+}
+
+HeaderFields::Field HeaderFields::at(std::size_t i) const {
+  const Place& p = places_[i];
+  const std::string_view all = arena_;
+  return {all.substr(p.begin, p.name_length), all.substr(p.begin + p.name_length, p.value_length)};
+}
+
+std::string_view status_text(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 202:
+      return "Accepted";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 413:
+      return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 422:
+      return "Unprocessable Content";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 502:
+      return "Bad Gateway";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Status";
+  }
+}
+
+}  // namespace wattle::net

@@ -1,0 +1,48 @@
+#pragma once
+// Event loops: one thread, one loop. Everything that belongs to a loop is touched on its thread only, so the data plane
+// needs no locks.
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "units/time.h"
+
+namespace wattle::net {
+
+class Loop {
+ public:
+  Loop();
+  ~Loop();  ///< stops and joins
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  /// Runs `task` on the loop's thread, soon. From any thread; dropped once the loop has stopped.
+  void post(std::function<void()> task);
+  /// Runs `task` once on the loop's thread, no earlier than `delay` from now. From any thread.
+  void after(Span delay, std::function<void()> task);
+  /// Runs `task` on the loop's thread every `period` until the loop stops. From any thread.
+  void every(Span period, std::function<void()> task);
+  [[nodiscard]] bool in_this_thread() const;
+  /// Stops the loop and joins its thread; what was posted and not yet run is dropped. Not from the loop's own thread.
+  void stop();
+
+  struct Impl;
+  [[nodiscard]] Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The worker threads of one process plane.
+class LoopPool {
+ public:
+  explicit LoopPool(int threads);
+  [[nodiscard]] int size() const { return static_cast<int>(loops_.size()); }
+  [[nodiscard]] Loop& at(int i) { return *loops_[static_cast<std::size_t>(i)]; }
+  void stop();
+
+ private:
+  std::vector<std::unique_ptr<Loop>> loops_;
+};
+
+}  // namespace wattle::net

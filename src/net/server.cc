@@ -1,0 +1,134 @@
+#include "net/server.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+#include <charconv>
+#include <chrono>
+#include <future>
+
+#include "net/clock.h"
+#include "net/connection.h"
+
+namespace wattle::net {
+
+namespace {
+
+using Shared = std::shared_ptr<HttpServer::Impl>;
+
+void accept_next(const Shared& server) {
+  const int index = server->next_loop;
+  server->next_loop = (index + 1) % server->pool.size();
+  auto& context = server->pool.at(index).impl().context;
+  server->acceptor->async_accept(context, [server, index, &context](error_code ec, Tcp::socket socket) {
+    if (!server->acceptor) return;
+    if (ec) {  // out of descriptors, or the client left while queued: breathe, go on
+      server->pool.at(0).after(Span::ms(20), [server] {
+        if (server->acceptor) accept_next(server);
+      });
+      return;
+    }
+    if (server->connections.load(std::memory_order_relaxed) < server->options.max_connections) {
+      asio::post(context, [server, index, s = std::move(socket)]() mutable {
+        if (server->closed.load()) return;
+        auto connection = std::make_shared<Connection>(server, index, std::move(s));
+        server->live[static_cast<std::size_t>(index)].insert(connection);
+        connection->start();
+      });
+    }
+    accept_next(server);
+  });
+}
+
+/// Runs `task(loop index)` on every loop and waits for all of them.
+void on_every_loop(const Shared& server, const std::function<void(std::size_t)>& task) {
+  std::vector<std::future<void>> done;
+  for (int i = 0; i < server->pool.size(); ++i) {
+    auto promise = std::make_shared<std::promise<void>>();
+    done.push_back(promise->get_future());
+    server->pool.at(i).post([promise, task, i] {
+      task(static_cast<std::size_t>(i));
+      promise->set_value();
+    });
+  }
+  for (auto& f : done) f.wait_for(std::chrono::seconds(5));
+}
+
+}  // namespace
+
+HttpServer::HttpServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+HttpServer::~HttpServer() { stop(Span()); }
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(LoopPool& pool, const ServerOptions& options,
+                                                       RequestHandler handler, ProblemBody problem_body) {
+  auto impl = std::make_shared<Impl>(pool, options, std::move(handler), std::move(problem_body));
+  const std::string where = fmt::format("{}:{}", options.host, options.port);
+  error_code ec;
+  const auto address = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, ec);
+  if (ec) return bad_input(where, "not an IP address to listen on; say 127.0.0.1 or 0.0.0.0");
+  const Tcp::endpoint endpoint(address, options.port);
+  impl->acceptor->open(endpoint.protocol(), ec);
+  if (!ec) impl->acceptor->set_option(asio::socket_base::reuse_address(true), ec);
+  if (!ec) impl->acceptor->bind(endpoint, ec);
+  if (!ec) impl->acceptor->listen(asio::socket_base::max_listen_connections, ec);
+  if (ec) return external_failure(where, fmt::format("cannot listen: {}; choose a free port", ec.message()));
+
+  impl->port = impl->acceptor->local_endpoint(ec).port();
+
+  for (int i = 0; i < pool.size(); ++i) {
+    const std::weak_ptr<Impl> weak = impl;
+    pool.at(i).every(Span::ms(250), [weak, i] {
+      const auto server = weak.lock();
+      if (!server) return;
+      const Instant now = steady_now();
+      auto& connections = server->live[static_cast<std::size_t>(i)];
+      const std::vector<std::shared_ptr<Connection>> snapshot(connections.begin(), connections.end());
+      for (const auto& connection : snapshot) connection->tick(now);
+    });
+  }
+  auto server = std::unique_ptr<HttpServer>(new HttpServer(impl));
+  pool.at(0).post([impl] { accept_next(impl); });
+  return server;
+}
+
+std::uint16_t HttpServer::port() const { return impl_->port; }
+
+std::int64_t HttpServer::connections() const { return impl_->connections.load(std::memory_order_relaxed); }
+
+void HttpServer::stop(Span grace) {
+  if (impl_->closed.load()) return;
+  impl_->stopping.store(true);
+  const Shared server = impl_;
+  const auto each = [server](std::size_t i, auto&& act) {
+    const std::vector<std::shared_ptr<Connection>> snapshot(server->live[i].begin(), server->live[i].end());
+    for (const auto& connection : snapshot) act(*connection);
+  };
+  on_every_loop(server, [server, each](std::size_t i) {
+    if (i == 0) server->acceptor.reset();
+    each(i, [](Connection& c) { c.drain(); });
+  });
+  const Instant end = steady_now() + grace;
+  while (connections() > 0 && steady_now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  server->closed.store(true);
+  on_every_loop(server, [each](std::size_t i) { each(i, [](Connection& c) { c.gone(); }); });
+}
+
+Result<HostPort> parse_host_port(std::string_view text, std::string_view where) {
+  const std::size_t colon = text.rfind(':');
+  HostPort out;
+  if (colon != std::string_view::npos) {
+    const std::string_view digits = text.substr(colon + 1);
+    const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), out.port);
+    if (ec == std::errc() && end == digits.data() + digits.size() && !digits.empty()) {
+      out.host = text.substr(0, colon);
+      if (out.host.starts_with('[') && out.host.ends_with(']')) out.host = out.host.substr(1, out.host.size() - 2);
+      if (out.host.empty()) out.host = "127.0.0.1";
+      return out;
+    }
+  }
+  return bad_input(std::string(where), fmt::format("\"{}\" is not HOST:PORT, like 127.0.0.1:8000", text));
+}
+
+}  // namespace wattle::net

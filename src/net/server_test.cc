@@ -1,0 +1,237 @@
+#include "net/server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+
+#include "net/client.h"
+#include "net/raw_client_test.h"
+
+namespace wattle::net {
+namespace {
+
+/// Echoes bodies; /stream answers in pieces; /hold answers when told; /drop breaks off.
+struct Echo {
+  LoopPool pool{2};
+  std::atomic<int> gone{0};
+  std::promise<std::shared_ptr<Exchange>> held;
+  std::unique_ptr<HttpServer> server;
+
+  explicit Echo(ServerOptions options = {}) {
+    auto made = HttpServer::listen(pool, options, [this](std::shared_ptr<Exchange> e) { handle(std::move(e)); });
+    EXPECT_TRUE(made.has_value()) << made.error().message();
+    server = std::move(*made);
+  }
+  ~Echo() {
+    server.reset();
+    pool.stop();
+  }
+  void handle(std::shared_ptr<Exchange> e) {
+    if (e->path() == "/stream") {
+      e->begin(200, "text/event-stream");
+      e->write("data: 1\n\n");
+      e->write("data: 2\n\n");
+      return e->finish();
+    }
+    if (e->path() == "/drop") {
+      e->begin(200, "text/plain");
+      e->write("half");
+      return e->drop();
+    }
+    if (e->path() == "/hold") {
+      e->on_gone([this] { ++gone; });
+      return held.set_value(e);
+    }
+    if (e->path() == "/forget") return;
+    e->respond(200, "text/plain", e->body());
+  }
+};
+
+TEST(HttpServer, EchoesAndKeepsTheConnection) {
+  Echo echo;
+  RawClient client(echo.server->port());
+  for (int i = 0; i < 3; ++i) {
+    client.send("POST /x?q=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+    const std::string answer = client.response();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+    EXPECT_TRUE(answer.ends_with("\r\n\r\nhello")) << answer;
+  }
+  EXPECT_EQ(echo.server->connections(), 1);
+}
+
+TEST(HttpServer, AnswersPipelinedRequestsInOrderAndChunkedBodies) {
+  Echo echo;
+  RawClient client(echo.server->port());
+  client.send(
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\naPOST / HTTP/1.1\r\nHost: h\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n2\r\nbc\r\n1\r\nd\r\n0\r\n\r\n");
+  EXPECT_TRUE(client.response().ends_with("\r\n\r\na"));
+  EXPECT_TRUE(client.response().ends_with("\r\n\r\nbcd"));
+}
+
+TEST(HttpServer, StreamsInChunksAndToOldClientsUntilClose) {
+  Echo echo;
+  RawClient client(echo.server->port());
+  client.send("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
+  const std::string answer = client.until("0\r\n\r\n");
+  EXPECT_NE(answer.find("Transfer-Encoding: chunked"), std::string::npos);
+  EXPECT_NE(answer.find("9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n"), std::string::npos) << answer;
+  RawClient old(echo.server->port());
+  old.send("GET /stream HTTP/1.0\r\n\r\n");
+  const std::string plain = old.all();
+  EXPECT_EQ(plain.find("chunked"), std::string::npos);
+  EXPECT_TRUE(plain.ends_with("\r\n\r\ndata: 1\n\ndata: 2\n\n")) << plain;
+}
+
+TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
+  ServerOptions options;
+  options.limits = {2048, 4096};
+  Echo echo(options);
+  const auto answer = [&](const std::string& bytes) {
+    RawClient client(echo.server->port());
+    client.send(bytes);
+    return client.all().substr(0, 12);
+  };
+  EXPECT_EQ(node::answer("nonsense\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(node::answer("GET / HTTP/2.0\r\n\r\n"), "HTTP/1.1 505");
+  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n"),
+            "HTTP/1.1 400");
+  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nContent-Length: 4097\r\n\r\n"), "HTTP/1.1 413");
+  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1001\r\n" + std::string(4097, 'x')),
+            "HTTP/1.1 413");
+  EXPECT_EQ(node::answer("GET / HTTP/1.1\r\nX-Long: " + std::string(4000, 'x') + "\r\n\r\n"), "HTTP/1.1 431");
+}
+
+TEST(HttpServer, SaysContinue) {
+  Echo echo;
+  RawClient client(echo.server->port());
+  client.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(client.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.send("ok");
+  EXPECT_TRUE(client.response().ends_with("ok"));
+}
+
+TEST(HttpServer, TellsWhenTheClientLeaves) {
+  Echo echo;
+  auto held = echo.held.get_future();
+  RawClient client(echo.server->port());
+  client.send("GET /hold HTTP/1.1\r\nHost: h\r\n\r\n");
+  const auto exchange = held.get();
+  client.close();
+  while (echo.gone == 0) std::this_thread::yield();
+  std::promise<void> late;
+  exchange->loop().post([&] {
+    exchange->respond(200, "text/plain", "too late");  // ignored
+    late.set_value();
+  });
+  late.get_future().wait();
+  EXPECT_EQ(echo.gone, 1);
+}
+
+TEST(HttpServer, AForgottenOrDroppedRequestClosesTheConnection) {
+  Echo echo;
+  RawClient forgotten(echo.server->port());
+  forgotten.send("GET /forget HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(forgotten.all(), "");
+  RawClient dropped(echo.server->port());
+  dropped.send("GET /drop HTTP/1.1\r\nHost: h\r\n\r\n");
+  const std::string answer = dropped.all();
+  EXPECT_TRUE(answer.ends_with("4\r\nhalf\r\n")) << answer;
+}
+
+TEST(HttpServer, DrainsOnStop) {
+  Echo echo;
+  auto held = echo.held.get_future();
+  RawClient client(echo.server->port());
+  client.send("GET /hold HTTP/1.1\r\nHost: h\r\n\r\n");
+  const auto exchange = held.get();
+  std::thread stopper([&] { echo.server->stop(Span::s(20)); });
+  exchange->loop().after(Span::ms(20), [exchange] { exchange->respond(200, "text/plain", "done"); });
+  const std::string answer = client.all();
+  EXPECT_TRUE(answer.ends_with("done")) << answer;
+  client.close();
+  stopper.join();
+  EXPECT_EQ(echo.server->connections(), 0);
+  EXPECT_FALSE(RawClient(echo.server->port()).connected());
+}
+
+struct Collect : ResponseHandler {
+  std::promise<std::string> done;
+  std::string body;
+  void on_head(int status, const HeaderFields&, std::int64_t) override { body = std::to_string(status) + " "; }
+  void on_body(std::string_view bytes) override { body += bytes; }
+  void on_end() override { done.set_value(body); }
+  void on_failure(CallFailure failure) override { done.set_value(std::string("failed: ") + text_of(failure)); }
+};
+
+struct ClientRig {
+  Loop loop;
+  std::unique_ptr<HttpClient> client;
+  ClientRig() {
+    run([&] { client = std::make_unique<HttpClient>(loop, ClientOptions()); });
+  }
+  ~ClientRig() {
+    run([&] { client.reset(); });
+  }
+  void run(std::function<void()> task) {
+    std::promise<void> done;
+    loop.post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  std::string call(const std::shared_ptr<const Endpoint>& to, std::string_view method, std::string_view target,
+                   std::string_view body = {}) {
+    auto handler = std::make_shared<Collect>();
+    auto result = handler->done.get_future();
+    run([&] { client->send(to, method, target, {}, body, handler); });
+    return result.get();
+  }
+  std::size_t idle() {
+    std::size_t n = 0;
+    run([&] { n = client->idle_connections(); });
+    return n;
+  }
+};
+
+std::shared_ptr<const Endpoint> local(std::uint16_t port) {
+  return std::make_shared<const Endpoint>(*resolve_endpoint("http://127.0.0.1:" + std::to_string(port), "test"));
+}
+
+TEST(HttpClient, ReusesConnections) {
+  Echo echo;
+  ClientRig rig;
+  const auto to = local(echo.server->port());
+  const std::string big(300'000, 'b');
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(rig.call(to, "POST", "/", big), "200 " + big);
+  EXPECT_EQ(rig.call(to, "GET", "/stream"), "200 data: 1\n\ndata: 2\n\n");
+  EXPECT_EQ(echo.server->connections(), 1);
+  EXPECT_EQ(rig.idle(), 1U);
+}
+
+TEST(HttpClient, SaysHowACallFailed) {
+  Echo echo;
+  ClientRig rig;
+  const auto to = local(echo.server->port());
+  EXPECT_EQ(rig.call(to, "GET", "/drop"), "failed: connection closed before the response was complete");
+  const auto nowhere = to;
+  echo.server->stop(Span());
+  EXPECT_EQ(rig.call(nowhere, "GET", "/"), "failed: connection refused or timed out");
+  EXPECT_EQ(rig.idle(), 0U);
+}
+
+TEST(Endpoint, ReadsUrls) {
+  EXPECT_EQ(resolve_endpoint("http://127.0.0.1:81/api/", "x")->prefix, "/api");
+  EXPECT_EQ(resolve_endpoint("127.0.0.1", "x")->port, 80);
+  EXPECT_FALSE(resolve_endpoint("https://127.0.0.1", "x").has_value());
+  EXPECT_FALSE(resolve_endpoint("http://", "x").has_value());
+  EXPECT_FALSE(resolve_endpoint("http://h:notaport", "x").has_value());
+  EXPECT_FALSE(parse_host_port("127.0.0.1", "--listen").has_value());
+}
+
+}  // namespace
+}  // namespace wattle::net

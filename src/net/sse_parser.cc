@@ -1,0 +1,111 @@
+#include "net/sse_parser.h"
+
+namespace wattle::net {
+
+void SseParser::feed(std::string_view bytes) {
+  rest_ = bytes;
+  fed_ = bytes.size();
+  boundary_ = 0;
+}
+
+/// The fed bytes are about to go away: copy what the open event needs of them.
+void SseParser::keep_data() {
+  if (has_data_ && !copied_) {
+    data_.assign(data_view_);
+    copied_ = true;
+  }
+}
+
+void SseParser::line(std::string_view text) {
+  if (first_line_) {
+    first_line_ = false;
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  }
+  const std::size_t colon = text.find(':');
+  if (colon == 0) return;  // a comment
+  const std::string_view name = text.substr(0, colon);
+  std::string_view value = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  if (value.starts_with(' ')) value.remove_prefix(1);
+  if (name == "event") {
+    type_.assign(value);
+  } else if (name == "data") {
+    if (!has_data_) {
+      has_data_ = true;
+      if (partial_.empty()) {
+        data_view_ = value;
+        return;
+      }
+      data_.assign(value);
+      copied_ = true;
+      return;
+    }
+    keep_data();
+    data_.push_back('\n');
+    data_.append(value);
+  }
+}
+
+std::optional<SseParser::Event> SseParser::next() {
+  if (emitted_) {
+    emitted_ = false;
+    has_data_ = false;
+    copied_ = false;
+    data_.clear();
+    type_.clear();
+  }
+  while (!rest_.empty() && !overflowed_) {
+    if (skip_lf_) {
+      skip_lf_ = false;
+      if (rest_.front() == '\n') {
+        rest_.remove_prefix(1);
+        // The LF closes the line end that completed an event, so it belongs to that event.
+        if (!has_data_ && type_.empty() && partial_.empty()) boundary_ = fed_ - rest_.size();
+        continue;
+      }
+    }
+    const std::size_t end = rest_.find_first_of("\r\n");
+    if (end == std::string_view::npos) break;
+    const bool cr = rest_[end] == '\r';
+    std::string_view text = rest_.substr(0, end);
+    const bool joined = !partial_.empty();
+    if (joined) {
+      partial_.append(text);
+      text = partial_;
+    }
+    rest_.remove_prefix(end + 1);
+    skip_lf_ = cr;
+    if (text.size() + data_.size() > max_event_bytes_) {
+      overflowed_ = true;
+      return std::nullopt;
+    }
+    if (!text.empty()) {
+      line(text);
+      partial_.clear();
+      continue;
+    }
+    // A blank line ends an event.
+    if (skip_lf_ && !rest_.empty() && rest_.front() == '\n') {
+      rest_.remove_prefix(1);
+      skip_lf_ = false;
+    }
+    boundary_ = fed_ - rest_.size();
+    if (!has_data_) {
+      type_.clear();
+      continue;
+    }
+    emitted_ = true;
+    return Event{type_, copied_ ? std::string_view(data_) : data_view_};
+  }
+  if (!rest_.empty() && !overflowed_) {
+    if (partial_.size() + rest_.size() + data_.size() > max_event_bytes_) {
+      overflowed_ = true;
+    } else {
+      partial_.append(rest_);
+    }
+    rest_ = {};
+  }
+  keep_data();
+  return std::nullopt;
+}
+
+}  // namespace wattle::net

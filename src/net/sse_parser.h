@@ -1,0 +1,52 @@
+#pragma once
+// Server-sent events out of bytes that arrive in any chunking: same bytes, same events. Pure; no allocation for an
+// event that lies wholly in one feed.
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace wattle::net {
+
+/// Follows the WHATWG grammar for `data` and `event` fields, comments, and CR, LF or CRLF line ends; `id` and `retry`
+/// are read over. An event without data is not reported, an event cut off by the end of the stream neither.
+class SseParser {
+ public:
+  struct Event {
+    std::string_view type;  ///< the `event` field; empty = "message"
+    std::string_view data;  ///< data lines joined by '\n'
+  };
+
+  explicit SseParser(std::size_t max_event_bytes = 1 << 20) : max_event_bytes_(max_event_bytes) {}
+
+  /// `bytes` must stay alive until next() has returned nullopt.
+  void feed(std::string_view bytes);
+  /// The next event completed by what was fed; its views die with the following call.
+  [[nodiscard]] std::optional<Event> next();
+  /// After next() returned nullopt: how many of the last feed's bytes end with a complete event. The rest belongs to an
+  /// event that is still open.
+  [[nodiscard]] std::size_t complete_bytes() const { return boundary_; }
+  /// An event outgrew max_event_bytes; nothing more will come.
+  [[nodiscard]] bool overflowed() const { return overflowed_; }
+
+ private:
+  void line(std::string_view text);
+  void keep_data();
+
+  std::size_t max_event_bytes_;
+  std::string_view rest_;  ///< of the last feed, not yet looked at
+  std::size_t fed_ = 0;    ///< size of the last feed
+  std::size_t boundary_ = 0;
+  std::string partial_;         ///< a line cut by the end of a feed
+  std::string data_;            ///< data of the open event, when it had to be copied
+  std::string_view data_view_;  ///< data of the open event, while it lies in the fed bytes
+  std::string type_;
+  bool has_data_ = false;
+  bool copied_ = false;
+  bool first_line_ = true;
+  bool skip_lf_ = false;  ///< the last line ended in CR: an LF right after belongs to it
+  bool emitted_ = false;  ///< the event handed out last is to be cleared
+  bool overflowed_ = false;
+};
+
+}  // namespace wattle::net

@@ -1,0 +1,82 @@
+#pragma once
+// Clock commands on their way to the GPUs: a thread per GPU, so that a slow driver call blocks nothing but itself.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/histogram.h"
+#include "control/ports.h"
+#include "node/gpu/nvml.h"
+#include "node/keeper.h"
+
+namespace wattle::node {
+
+/// Whether a GPU still takes commands.
+enum class GpuState : std::uint8_t {
+  Controlled,
+  ReadOnly,  ///< locking is absent or forbidden here
+  Gone,
+};
+
+/// From a report to the driver's call: what our own code may take.
+inline constexpr Span kOwnTarget = Span::ms(1);
+
+struct ActuatorStats {
+  std::string uuid;
+  InstanceId instance;
+  GpuState state = GpuState::Controlled;
+  MegaHertz applied;           ///< newest lock the driver has accepted; 0 = none
+  std::int64_t commands = 0;   ///< received
+  std::int64_t same = 0;       ///< dropped: that clock is on its way or there already
+  std::int64_t coalesced = 0;  ///< overtaken by a newer one before the driver was called
+  std::int64_t calls = 0;      ///< driver calls that locked
+  std::int64_t retries = 0;
+  std::int64_t unprovided = 0;             ///< put off because the keeper could not provide for release
+  std::array<std::int64_t, 6> failures{};  ///< by GpuStatus
+  std::int64_t clamped_up = 0;
+  std::int64_t clamped_down = 0;
+  Span in_call{};     ///< how long the call in progress has lasted; 0 = none
+  Histogram call_ns;  ///< duration of a driver call
+  Histogram command_to_applied_ns;
+  /// From the arrival of what caused the command (a report, a deadline, a lease) to the lock the driver accepted, with
+  /// and without the driver's call; retries count.
+  Histogram report_to_applied_ns;
+  Histogram report_to_applied_own_ns;
+  std::int64_t own_over_target = 0;  ///< of these, longer than kOwnTarget
+  /// Of the same way, the CPU time of our threads: what is left of report_to_applied_own_ns was spent waiting for a
+  /// core or a lock. Retries are not in it.
+  Histogram report_to_applied_cpu_ns;
+  std::int64_t cpu_over_target = 0;  ///< of these, longer than kOwnTarget
+};
+
+class Actuator final : public control::ClockPort {
+ public:
+  struct Target {
+    InstanceId instance;
+    std::vector<Gpu> gpus;  ///< the whole tensor-parallel group: it runs as fast as its slowest
+  };
+  Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper);
+  ~Actuator() override;
+
+  /// What may cause commands has arrived: CPU time of the calling thread, which gives them, counts from here.
+  void begins();
+  /// Returns at once. The newest command wins. Instances that are not ours are ignored. `now`: when what caused it
+  /// arrived, by steady_now().
+  void command(InstanceId instance, MegaHertz clock, Instant now) override;
+  /// Takes all our locks off and ends the threads; those the driver does not let go within `timeout` are left to the
+  /// guardian and returned by UUID. No commands afterwards.
+  std::vector<std::string> release_all(Span timeout);
+  [[nodiscard]] std::vector<ActuatorStats> stats() const;
+  /// No driver call has been hanging for longer than `limit`.
+  [[nodiscard]] bool responsive(Span limit) const;
+
+ private:
+  struct Worker;
+  std::vector<std::shared_ptr<Worker>> workers_;
+  Span cause_cpu_ = Span::max();  ///< thread_cpu() when begins() was told; max: never
+  bool released_ = false;
+};
+
+}  // namespace wattle::node

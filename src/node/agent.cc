@@ -1,0 +1,308 @@
+#include "node/agent.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "journal/tee.h"
+#include "net/clock.h"
+#include "node/actuator.h"
+#include "node/agent_metrics.h"
+#include "node/lease_desk.h"
+#include "node/meter.h"
+#include "node/refit_thread.h"
+#include "telemetry/fpm_socket.h"
+
+namespace wattle::node {
+
+namespace {
+
+constexpr Span kPeriod = Span::s(1);          ///< of everything that is not driven by reports
+constexpr Span kLongestWait = Span::ms(100);  ///< until a stop is noticed
+
+/// Times the way from a report's arrival to the command it causes.
+class TimedPort final : public control::ClockPort {
+ public:
+  explicit TimedPort(Actuator& next) : next_(next) {}
+  void command(InstanceId instance, MegaHertz clock, Instant now) override {
+    next_.command(instance, clock, now);
+    report_to_command_ns.add((net::steady_now() - now).ns());
+  }
+  Histogram report_to_command_ns;
+
+ private:
+  Actuator& next_;
+};
+
+}  // namespace
+
+struct Agent::Impl {
+  Impl(const AgentOptions& o, std::shared_ptr<const Nvml> n) : options(o), nvml(std::move(n)) {}
+
+  AgentOptions options;
+  std::shared_ptr<const Nvml> nvml;
+  std::shared_ptr<LockKeeper> keeper;
+  std::unique_ptr<Actuator> actuator;
+  std::unique_ptr<TimedPort> port;
+  std::unique_ptr<LeaseDesk> leases;
+  DecisionRing decisions;
+  journal::Tee sink{{&decisions}};
+  struct Engine {
+    InstanceId instance;
+    std::string endpoint;
+    bool leased = false;
+  };
+  std::vector<Engine> engines;
+  std::unique_ptr<control::AgentCore> core;
+  std::unique_ptr<telemetry::FpmSubscriber> subscriber;
+
+  mutable std::mutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
+  std::atomic<std::int64_t> last_cycle_ns{0};
+
+  std::unique_ptr<RefitThread> refits;  ///< null: nothing learns
+  bool warned = false;
+  bool warned_of_silence = false;
+
+  void learn() {
+    if (!refits) return;
+    for (auto& done : refits->take()) {
+      auto ended = done.learner->end_refit(std::move(done.model));
+      if (ended.changed) core->beliefs_changed(done.learner);
+      refits->discard(std::move(ended.discarded));
+    }
+    for (auto* learner : core->learners()) {
+      if (learner->refit_due()) refits->post(*learner, learner->begin_refit());
+    }
+  }
+  /// The first time an engine turns out to say nothing.
+  void warn_of_silence_once() {
+    for (std::size_t i = 0; !warned_of_silence && i < core->size(); ++i) {
+      if (core->counts(i).silent == 0) continue;
+      warned_of_silence = true;
+      spdlog::warn(
+          "instance {}: no step report has ever come; its GPUs get the clock of lost telemetry, the highest for "
+          "eco-freq, "
+          "until one does (counted in wattle_agent_telemetry_silent_total, not logged again)",
+          core->view(i).id.value());
+    }
+  }
+  /// The first time a predictor is not believed; after that it is only counted.
+  void warn_once() {
+    if (warned) return;
+    for (std::size_t i = 0; i < core->size(); ++i) {
+      if (core->disbelieved(i) == 0) continue;
+      warned = true;
+      spdlog::warn(
+          "instance {}: the latency predictor is missing or answers nonsense; its GPUs run at the highest clock "
+          "(counted in wattle_agent_predictor_disbelieved_total, not logged again)",
+          core->view(i).id.value());
+      return;
+    }
+  }
+
+  struct Metered {
+    Gpu gpu;
+    InstanceId instance;
+    EnergyMeter meter;
+    MegaHertz clock;
+    std::int64_t failures = 0;
+  };
+  std::vector<Metered> metered;
+  mutable std::mutex meter_mutex;
+  std::atomic<bool> meter_stop{false};
+  std::atomic<std::int64_t> last_meter_ns{0};
+  std::thread meter_thread;
+
+  /// Readings may block in the driver like any call, so they have a thread of their own.
+  void meter() {
+    while (!meter_stop) {
+      for (auto& m : metered) {
+        const auto counter = m.gpu.energy_counter_mj();
+        const auto power = m.gpu.power();
+        const auto clock = m.gpu.sm_clock();
+        const Instant now = net::steady_now();
+        const std::lock_guard guard(meter_mutex);
+        if (!power.ok() || (!counter.ok() && counter.status() != GpuStatus::Absent)) {
+          ++m.failures;
+          continue;
+        }
+        m.meter.sample(counter.ok() ? std::optional(counter.value) : std::nullopt, power.value, now);
+        if (clock.ok()) m.clock = clock.value;
+      }
+      last_meter_ns = net::steady_now().ns();
+      std::this_thread::sleep_for(std::chrono::nanoseconds(options.meter_period.ns()));
+    }
+  }
+};
+
+Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Agent::~Agent() {
+  impl_->meter_stop = true;
+  if (impl_->meter_thread.joinable()) impl_->meter_thread.join();
+}
+
+Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::vector<AgentEngine> engines,
+                                            journal::Sink& sink) {
+  auto nvml = Nvml::open(options.keeper.library);
+  if (!nvml) return std::unexpected(nvml.error());
+  auto impl = std::make_unique<Impl>(options, *nvml);
+  std::vector<Actuator::Target> targets;
+  std::vector<telemetry::FpmSubscriber::Source> sources;
+  std::set<std::string> taken;
+  for (const auto& engine : engines) {
+    Actuator::Target target{engine.instance.view.id, {}};
+    for (const auto& name : engine.gpus) {
+      auto gpu = (*nvml)->find(name);
+      if (!gpu) return std::unexpected(gpu.error());
+      if (!taken.insert(gpu->uuid()).second) {
+        return bad_input("--engine " + engine.endpoint, "GPU " + name + " already belongs to another engine");
+      }
+      impl->metered.push_back({*gpu, target.instance, EnergyMeter(gpu->power_reading()), {}, 0});
+      target.gpus.push_back(std::move(*gpu));
+    }
+    if (target.gpus.empty()) return bad_input("--engine " + engine.endpoint, "needs at least one GPU");
+    targets.push_back(std::move(target));
+    sources.push_back({engine.endpoint, engine.instance.view.id});
+  }
+  auto subscriber = telemetry::FpmSubscriber::connect(sources);
+  if (!subscriber) return std::unexpected(subscriber.error());
+  auto keeper = LockKeeper::start(options.keeper, *nvml);
+  if (!keeper) return std::unexpected(keeper.error());
+
+  impl->keeper = std::move(*keeper);
+  impl->subscriber = std::make_unique<telemetry::FpmSubscriber>(std::move(*subscriber));
+  impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper);
+  impl->port = std::make_unique<TimedPort>(*impl->actuator);
+  std::vector<control::AgentInstance> instances;
+  impl->leases = std::make_unique<LeaseDesk>(*impl->port);
+  for (auto& engine : engines) {
+    const InstanceId id = engine.instance.view.id;
+    impl->engines.push_back({id, engine.endpoint, engine.leased.has_value()});
+    if (engine.leased) impl->leases->add(id, *engine.leased, net::steady_now());
+    instances.push_back(std::move(engine.instance));
+  }
+  impl->sink.add(&sink);
+  impl->core = std::make_unique<control::AgentCore>(std::move(instances), options.core, *impl->port, impl->sink);
+  if (!impl->core->learners().empty()) impl->refits = std::make_unique<RefitThread>();
+  impl->last_cycle_ns = impl->last_meter_ns = net::steady_now().ns();
+  impl->meter_thread = std::thread([raw = impl.get()] { raw->meter(); });
+  return std::unique_ptr<Agent>(new Agent(std::move(impl)));
+}
+
+void Agent::run(const std::atomic<bool>& stop) {
+  Impl& s = *impl_;
+  Instant next_check = net::steady_now();
+  while (!stop) {
+    const Instant now = net::steady_now();
+    const Instant wake = std::min({s.core->next_tick(), next_check, now + kLongestWait});
+    s.subscriber->poll(std::max(Span(), wake - now), net::steady_now, [&](const StepReport& report, Instant at) {
+      const std::lock_guard guard(s.mutex);
+      s.actuator->begins();
+      s.core->report(report, at);
+    });
+    {
+      const std::lock_guard guard(s.mutex);
+      s.actuator->begins();
+      s.core->tick(net::steady_now());
+      s.leases->tick(net::steady_now());
+      s.learn();
+      s.warn_once();
+      s.warn_of_silence_once();
+    }
+    if (net::steady_now() >= next_check) {
+      s.keeper->check();
+      next_check = net::steady_now() + kPeriod;
+    }
+    s.last_cycle_ns = net::steady_now().ns();
+  }
+}
+
+std::vector<std::string> Agent::release() { return impl_->actuator->release_all(impl_->options.release_timeout); }
+
+bool Agent::ready() const {
+  const Instant now = net::steady_now();
+  const Span stale = kPeriod * 3;
+  return now - Instant(impl_->last_cycle_ns) < stale && now - Instant(impl_->last_meter_ns) < stale &&
+         impl_->actuator->responsive(stale);
+}
+
+pid_t Agent::guardian_pid() const { return impl_->keeper->guardian_pid(); }
+
+std::vector<Agent::EngineStatus> Agent::engines() const {
+  const Impl& s = *impl_;
+  std::vector<EngineStatus> all;
+  {
+    const std::lock_guard guard(s.mutex);
+    for (std::size_t i = 0; i < s.engines.size(); ++i) {
+      const auto& e = s.engines[i];
+      const MegaHertz commanded = e.leased ? s.leases->commanded(e.instance) : s.core->view(i).clock_commanded;
+      all.push_back({e.instance, e.endpoint, {}, {}, {}, {}, commanded, e.leased});
+    }
+  }
+  const std::lock_guard guard(s.meter_mutex);
+  for (const auto& m : s.metered) {
+    auto& status = *std::ranges::find(all, m.instance, &EngineStatus::instance);
+    status.clock = status.gpus.empty() ? m.clock : std::min(status.clock, m.clock);
+    status.gpus.push_back(m.gpu.uuid());
+    status.energy += m.meter.total();
+    status.power = Milliwatts(status.power.value() + m.meter.power().value());
+  }
+  return all;
+}
+
+DecisionRing::Batch Agent::decisions(std::int64_t from) const { return impl_->decisions.since(from); }
+
+std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& clocks, Span lease) {
+  Impl& s = *impl_;
+  std::vector<InstanceId> ids;
+  for (const auto& wanted : clocks) {
+    const auto engine = std::ranges::find(s.engines, wanted.engine, &Impl::Engine::endpoint);
+    if (engine == s.engines.end()) return LeaseRefusal{wanted.engine, false};
+    if (!engine->leased) return LeaseRefusal{wanted.engine, true};
+    ids.push_back(engine->instance);
+  }
+  const std::lock_guard guard(s.mutex);
+  const Instant now = net::steady_now();
+  s.actuator->begins();
+  for (std::size_t i = 0; i < ids.size(); ++i) (void)s.leases->grant(ids[i], clocks[i].clock, lease, now);
+  return std::nullopt;
+}
+
+std::string Agent::metrics() const {
+  const Impl& s = *impl_;
+  AgentMetrics m;
+  {
+    const std::lock_guard guard(s.mutex);
+    for (std::size_t i = 0; i < s.core->size(); ++i) {
+      m.instances.push_back({s.core->view(i), s.core->counts(i), s.core->overruns(i), s.core->disbelieved(i)});
+    }
+    for (std::size_t i = 0; i < s.engines.size(); ++i) {
+      if (s.engines[i].leased) m.instances[i].view.clock_commanded = s.leases->commanded(s.engines[i].instance);
+    }
+    m.leases = s.leases->counts();
+    for (const auto* learner : s.core->learners()) {
+      m.predictors.push_back({learner->counts(), {learner->newest(true), learner->newest(false)}});
+    }
+    m.unknown_instance = s.core->unknown_instance();
+    m.drops = s.subscriber->drops();
+    m.report_to_command_ns = s.port->report_to_command_ns;
+  }
+  {
+    const std::lock_guard guard(s.meter_mutex);
+    for (const auto& gpu : s.metered) {
+      m.gpus.push_back({gpu.gpu.uuid(), gpu.instance, gpu.meter.total().joules(), gpu.meter.power(), gpu.clock,
+                        gpu.failures, gpu.meter.resets()});
+    }
+  }
+  m.actuators = s.actuator->stats();
+  m.keeper = s.keeper->counts();
+  m.ready = ready();
+  return m.text();
+}
+
+}  // namespace wattle::node

@@ -1,0 +1,83 @@
+#pragma once
+// The node agent as a running thing: telemetry in, AgentCore, actuator, keeper, meters; one thread decides.
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "control/agent_core.h"
+#include "journal/record.h"
+#include "node/decision_ring.h"
+#include "node/keeper.h"
+
+namespace wattle::node {
+
+struct AgentOptions {
+  KeeperOptions keeper;
+  control::AgentCoreOptions core;
+  Span meter_period = Span::ms(5);
+  /// Shorter than the grace a service manager gives, so that what hangs is left to the guardian in time.
+  Span release_timeout = Span::s(5);
+};
+
+struct AgentEngine {
+  std::string endpoint;           ///< of its forward-pass metrics
+  std::vector<std::string> gpus;  ///< indices or UUIDs: all of its tensor-parallel group, and opted in by being named
+  control::AgentInstance instance;
+  /// Its clock is decided elsewhere and leased (LeaseDesk); then `instance` has no policy, and this clock stands while
+  /// nobody holds a lease.
+  std::optional<MegaHertz> leased;
+};
+
+class Agent {
+ public:
+  /// Opens NVML, finds the GPUs, cleans up after a predecessor, starts the guardian. Errors: any of that; a GPU named
+  /// twice.
+  [[nodiscard]] static Result<std::unique_ptr<Agent>> start(const AgentOptions& options,
+                                                            std::vector<AgentEngine> engines, journal::Sink& sink);
+  ~Agent();
+
+  /// Decides until `stop`; a signal handler need do no more than set that.
+  void run(const std::atomic<bool>& stop);
+  /// Takes all clock locks off. UUIDs of GPUs that would not let go in time: the guardian has them.
+  std::vector<std::string> release();
+
+  struct EngineStatus {
+    InstanceId instance;
+    std::string endpoint;
+    std::vector<std::string> gpus;  ///< UUIDs
+    Picojoules energy;              ///< of all its GPUs, since the agent started
+    Milliwatts power;
+    MegaHertz clock;  ///< of its slowest GPU, now
+    MegaHertz commanded;
+    bool leased = false;
+  };
+  /// From any thread.
+  [[nodiscard]] std::vector<EngineStatus> engines() const;
+  [[nodiscard]] DecisionRing::Batch decisions(std::int64_t from) const;
+
+  struct LeasedClock {
+    std::string engine;  ///< endpoint
+    MegaHertz clock;
+  };
+  struct LeaseRefusal {
+    std::string engine;
+    bool known = false;  ///< but not leased
+  };
+  /// All or, with the first that cannot be had, none. From any thread.
+  [[nodiscard]] std::optional<LeaseRefusal> lease(const std::vector<LeasedClock>& clocks, Span lease);
+
+  /// From any thread: Prometheus text, and whether every part has been alive within three periods.
+  [[nodiscard]] std::string metrics() const;
+  [[nodiscard]] bool ready() const;
+  [[nodiscard]] pid_t guardian_pid() const;
+
+ private:
+  struct Impl;
+  explicit Agent(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace wattle::node

@@ -1,0 +1,14 @@
+#pragma once
+// The agent's admin plane: metrics and health for people, engines and clocks for a gateway.
+#include "net/server.h"
+#include "node/agent.h"
+
+namespace wattle::node {
+
+/// GET /metrics, /health;
+/// GET /engines[?after=N]: energy, power and clocks of each engine, and the agent's own decisions from number N on;
+/// POST /clocks {"lease_ms": L, "clocks": [{"engine": ENDPOINT, "clock_mhz": C}, ...]}: clocks that the caller decides,
+/// for engines whose clock is leased. All or nothing; 404 names an engine that is not here, 409 one not leased.
+void answer(Agent& agent, net::Exchange& exchange);
+
+}  // namespace wattle::node

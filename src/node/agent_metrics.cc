@@ -1,0 +1,173 @@
+#include "node/agent_metrics.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace wattle::node {
+
+namespace {
+
+/// Collects the samples of one metric after its TYPE line.
+class Text {
+ public:
+  void metric(const char* name, const char* type) {
+    name_ = name;
+    fmt::format_to(std::back_inserter(out_), "# TYPE {} {}\n", name, type);
+  }
+  template <typename T>
+  void sample(const std::string& labels, T value) {
+    fmt::format_to(std::back_inserter(out_), "{}{} {}\n", name_, labels.empty() ? "" : "{" + labels + "}", value);
+  }
+  /// Nanoseconds as a summary in seconds.
+  void summary(const std::string& labels, const Histogram& ns) {
+    const std::string comma = labels.empty() ? "" : ",";
+    for (const double q : {0.5, 0.9, 0.99}) {
+      sample(fmt::format("{}{}quantile=\"{}\"", labels, comma, q), static_cast<double>(ns.quantile(q)) * 1e-9);
+    }
+    const std::string braces = labels.empty() ? "" : "{" + labels + "}";
+    fmt::format_to(std::back_inserter(out_), "{0}_sum{1} {2}\n{0}_count{1} {3}\n", name_, braces,
+                   ns.mean() * static_cast<double>(ns.count()) * 1e-9, ns.count());
+  }
+  [[nodiscard]] std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+  const char* name_ = "";
+};
+
+std::string instance_label(InstanceId id) { return fmt::format("instance=\"{}\"", id.value()); }
+std::string gpu_label(const std::string& uuid) { return fmt::format("gpu=\"{}\"", uuid); }
+
+void predictor_metrics(Text& t, const std::vector<AgentMetrics::Predictor>& predictors) {
+  using Counts = predict::OnlineCounts;
+  const auto count = [&](const char* name, std::int64_t Counts::*value) {
+    t.metric(name, "counter");
+    for (std::size_t i = 0; i < predictors.size(); ++i) {
+      t.sample(fmt::format("predictor=\"{}\"", i), predictors[i].counts.*value);
+    }
+  };
+  count("wattle_agent_predictor_samples_total", &Counts::samples);
+  count("wattle_agent_predictor_samples_ignored_total", &Counts::ignored);
+  count("wattle_agent_predictor_refits_total", &Counts::refits);
+  count("wattle_agent_predictor_adopted_total", &Counts::adopted);
+  count("wattle_agent_predictor_rejected_total", &Counts::rejected);
+  count("wattle_agent_predictor_failed_total", &Counts::failed);
+  count("wattle_agent_predictor_rolled_back_total", &Counts::rolled_back);
+  const auto error = [&](const char* name, auto&& value) {
+    t.metric(name, "gauge");
+    for (std::size_t i = 0; i < predictors.size(); ++i) {
+      for (const std::size_t phase : {0U, 1U}) {
+        t.sample(fmt::format("predictor=\"{}\",phase=\"{}\"", i, phase == 0 ? "prefill" : "decode"),
+                 value(predictors[i].errors[phase]));
+      }
+    }
+  };
+  // Over the newest window: of the model fitted offline (before) and of the one in use (after).
+  error("wattle_agent_predictor_offline_mae_seconds",
+        [](const predict::OnlineError& e) { return 1e-3 * e.offline_ms; });
+  error("wattle_agent_predictor_mae_seconds", [](const predict::OnlineError& e) { return 1e-3 * e.active_ms; });
+  error("wattle_agent_predictor_drift_ratio", [](const predict::OnlineError& e) { return e.drift; });
+}
+
+}  // namespace
+
+std::string AgentMetrics::text() const {
+  Text t;
+  const auto per_instance = [&](const char* name, const char* type, auto&& value) {
+    t.metric(name, type);
+    for (const auto& i : instances) t.sample(instance_label(i.view.id), value(i));
+  };
+  per_instance("wattle_agent_reports_total", "counter", [](const Instance& i) { return i.counts.accepted; });
+  per_instance("wattle_agent_reports_missed_total", "counter", [](const Instance& i) { return i.counts.missed; });
+  per_instance("wattle_agent_reports_duplicate_total", "counter",
+               [](const Instance& i) { return i.counts.duplicates; });
+  per_instance("wattle_agent_reports_late_total", "counter", [](const Instance& i) { return i.counts.late; });
+  per_instance("wattle_agent_engine_restarts_total", "counter", [](const Instance& i) { return i.counts.restarts; });
+  per_instance("wattle_agent_telemetry_lost_total", "counter", [](const Instance& i) { return i.counts.losses; });
+  per_instance("wattle_agent_telemetry_silent_total", "counter", [](const Instance& i) { return i.counts.silent; });
+  per_instance("wattle_agent_commanded_clock_mhz", "gauge",
+               [](const Instance& i) { return i.view.clock_commanded.value(); });
+  per_instance("wattle_agent_decode_requests", "gauge",
+               [](const Instance& i) { return i.view.step.shape.decode_requests; });
+  per_instance("wattle_agent_waiting_requests", "gauge",
+               [](const Instance& i) { return i.view.step.waiting_requests; });
+  per_instance("wattle_agent_overruns_total", "counter", [](const Instance& i) { return i.overruns; });
+  per_instance("wattle_agent_predictor_disbelieved_total", "counter", [](const Instance& i) { return i.disbelieved; });
+  predictor_metrics(t, predictors);
+  t.metric("wattle_agent_reports_dropped_total", "counter");
+  t.sample("reason=\"bad_frames\"", drops.bad_frames);
+  t.sample("reason=\"truncated\"", drops.truncated);
+  t.sample("reason=\"wrong_shape\"", drops.wrong_shape);
+  t.sample("reason=\"other_version\"", drops.other_version);
+  t.sample("reason=\"out_of_range\"", drops.out_of_range);
+  t.sample("reason=\"unknown_instance\"", unknown_instance);
+  t.metric("wattle_agent_report_to_command_seconds", "summary");
+  t.summary("", report_to_command_ns);
+
+  const auto per_actuator = [&](const char* name, const char* type, auto&& value) {
+    t.metric(name, type);
+    for (const auto& a : actuators) t.sample(gpu_label(a.uuid), value(a));
+  };
+  per_actuator("wattle_agent_applied_clock_mhz", "gauge", [](const ActuatorStats& a) { return a.applied.value(); });
+  per_actuator("wattle_agent_gpu_controlled", "gauge",
+               [](const ActuatorStats& a) { return a.state == GpuState::Controlled ? 1 : 0; });
+  per_actuator("wattle_agent_gpu_gone", "gauge",
+               [](const ActuatorStats& a) { return a.state == GpuState::Gone ? 1 : 0; });
+  per_actuator("wattle_agent_commands_total", "counter", [](const ActuatorStats& a) { return a.commands; });
+  per_actuator("wattle_agent_commands_same_total", "counter", [](const ActuatorStats& a) { return a.same; });
+  per_actuator("wattle_agent_commands_coalesced_total", "counter", [](const ActuatorStats& a) { return a.coalesced; });
+  per_actuator("wattle_agent_clock_sets_total", "counter", [](const ActuatorStats& a) { return a.calls; });
+  per_actuator("wattle_agent_clock_set_retries_total", "counter", [](const ActuatorStats& a) { return a.retries; });
+  per_actuator("wattle_agent_clock_sets_put_off_total", "counter", [](const ActuatorStats& a) { return a.unprovided; });
+  t.metric("wattle_agent_clock_set_failures_total", "counter");
+  for (const auto& a : actuators) {
+    for (std::size_t i = 1; i < a.failures.size(); ++i) {
+      t.sample(gpu_label(a.uuid) + fmt::format(",class=\"{}\"", name_of(static_cast<GpuStatus>(i))), a.failures[i]);
+    }
+  }
+  t.metric("wattle_agent_clock_clamped_total", "counter");
+  for (const auto& a : actuators) {
+    t.sample(gpu_label(a.uuid) + ",direction=\"up\"", a.clamped_up);
+    t.sample(gpu_label(a.uuid) + ",direction=\"down\"", a.clamped_down);
+  }
+  t.metric("wattle_agent_driver_call_seconds", "summary");
+  for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.call_ns);
+  t.metric("wattle_agent_command_to_applied_seconds", "summary");
+  for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.command_to_applied_ns);
+  t.metric("wattle_agent_report_to_applied_seconds", "summary");
+  for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_ns);
+  per_actuator("wattle_agent_report_to_applied_own_over_1ms_total", "counter",
+               [](const ActuatorStats& a) { return a.own_over_target; });
+  t.metric("wattle_agent_report_to_applied_own_seconds", "summary");  // the driver's call left out
+  for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_own_ns);
+  per_actuator("wattle_agent_report_to_applied_cpu_over_1ms_total", "counter",
+               [](const ActuatorStats& a) { return a.cpu_over_target; });
+  t.metric("wattle_agent_report_to_applied_cpu_seconds", "summary");  // CPU time of our threads on that way
+  for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_cpu_ns);
+
+  const auto per_gpu = [&](const char* name, const char* type, auto&& value) {
+    t.metric(name, type);
+    for (const auto& g : gpus) t.sample(gpu_label(g.uuid) + "," + instance_label(g.instance), value(g));
+  };
+  per_gpu("wattle_agent_gpu_energy_joules_total", "counter", [](const MeteredGpu& g) { return g.energy.value(); });
+  per_gpu("wattle_agent_gpu_power_watts", "gauge", [](const MeteredGpu& g) { return to_watts(g.power).value(); });
+  per_gpu("wattle_agent_gpu_clock_mhz", "gauge", [](const MeteredGpu& g) { return g.clock.value(); });
+  per_gpu("wattle_agent_gpu_read_failures_total", "counter", [](const MeteredGpu& g) { return g.read_failures; });
+  per_gpu("wattle_agent_gpu_counter_resets_total", "counter", [](const MeteredGpu& g) { return g.counter_resets; });
+
+  const auto one = [&](const char* name, const char* type, std::int64_t value) {
+    t.metric(name, type);
+    t.sample("", value);
+  };
+  one("wattle_agent_restored_at_start_total", "counter", keeper.restored_at_start);
+  one("wattle_agent_left_busy_at_start_total", "counter", keeper.left_busy_at_start);
+  one("wattle_agent_state_write_failures_total", "counter", keeper.persist_failures);
+  one("wattle_agent_guardian_restarts_total", "counter", keeper.guardian_restarts);
+  one("wattle_agent_clock_leases_total", "counter", leases.granted);
+  one("wattle_agent_clock_leases_expired_total", "counter", leases.expired);
+  one("wattle_agent_ready", "gauge", ready ? 1 : 0);
+  return t.take();
+}
+
+}  // namespace wattle::node

@@ -1,0 +1,49 @@
+#pragma once
+// The agent's numbers as Prometheus text.
+#include <array>
+#include <string>
+#include <vector>
+
+#include "control/agent_core.h"
+#include "node/actuator.h"
+#include "node/lease_desk.h"
+#include "telemetry/fpm_socket.h"
+
+namespace wattle::node {
+
+struct AgentMetrics {
+  struct Instance {
+    InstanceView view;
+    control::TelemetryCounts counts;
+    std::int64_t overruns = 0;
+    std::int64_t disbelieved = 0;
+  };
+  /// A learning predictor.
+  struct Predictor {
+    predict::OnlineCounts counts;
+    std::array<predict::OnlineError, 2> errors;  ///< newest window: prefill, decode
+  };
+  struct MeteredGpu {
+    std::string uuid;
+    InstanceId instance;
+    Joules energy;
+    Milliwatts power;
+    MegaHertz clock;
+    std::int64_t read_failures = 0;
+    std::int64_t counter_resets = 0;
+  };
+  std::vector<Instance> instances;
+  std::vector<Predictor> predictors;
+  std::vector<MeteredGpu> gpus;
+  std::vector<ActuatorStats> actuators;
+  telemetry::FpmDrops drops;
+  std::int64_t unknown_instance = 0;
+  LeaseDesk::Counts leases;
+  Histogram report_to_command_ns;
+  LockKeeper::Counts keeper;
+  bool ready = false;
+
+  [[nodiscard]] std::string text() const;
+};
+
+}  // namespace wattle::node

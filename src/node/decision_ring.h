@@ -1,0 +1,44 @@
+#pragma once
+// The newest decisions of a process, numbered, for whoever asks now and then. Thread-safe.
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "journal/record.h"
+
+namespace wattle::node {
+
+class DecisionRing final : public journal::Sink {
+ public:
+  explicit DecisionRing(std::size_t capacity = 4096) : ring_(capacity) {}
+
+  void decision(const journal::DecisionRecord& record) override {
+    const std::lock_guard lock(mutex_);
+    ring_[static_cast<std::size_t>(next_) % ring_.size()] = record;
+    ++next_;
+  }
+  struct Batch {
+    std::vector<journal::DecisionRecord> records;  ///< number `next - records.size()` and on
+    std::int64_t next = 0;                         ///< ask for this one next
+  };
+  /// From number `from` on, as far as they are still here; all there are for a `from` that is still to come (whoever
+  /// asks knew another process).
+  [[nodiscard]] Batch since(std::int64_t from) const {
+    const std::lock_guard lock(mutex_);
+    const auto size = static_cast<std::int64_t>(ring_.size());
+    std::int64_t i = std::max<std::int64_t>(from < 0 || from > next_ ? 0 : from, next_ - size);
+    Batch batch;
+    for (; i < next_; ++i) batch.records.push_back(ring_[static_cast<std::size_t>(i % size)]);
+    batch.next = next_;
+    return batch;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<journal::DecisionRecord> ring_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace wattle::node

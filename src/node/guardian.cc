@@ -1,0 +1,176 @@
+#include "node/guardian.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "node/gpu/nvml.h"
+#include "node/state_file.h"
+
+extern char** environ;
+
+namespace wattle::node {
+
+namespace {
+
+/// What a terminal, a service manager or a frightened operator may send. SIGKILL is what the state file is for.
+constexpr std::array kStorm = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM};
+
+}  // namespace
+
+Result<Guardian> Guardian::start(const GuardianOptions& options, int lock_fd) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return external_failure("guardian", std::string("no socket pair: ") + std::strerror(errno));
+  }
+  // Spawned with the storm's signals blocked, in a session of its own: there is no instant in which one could hit it.
+  // Duplicating to high numbers first keeps the two from overwriting each other.
+  const int high = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+  const int lock_high = lock_fd >= 0 ? ::fcntl(lock_fd, F_DUPFD_CLOEXEC, 10) : -1;
+  ::close(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, high, kGuardianSocket);
+  if (lock_high >= 0) posix_spawn_file_actions_adddup2(&actions, lock_high, kGuardianLock);
+  posix_spawn_file_actions_addclosefrom_np(&actions, lock_high >= 0 ? kGuardianLock + 1 : kGuardianLock);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (const int signal : kStorm) sigaddset(&blocked, signal);
+  posix_spawnattr_setsigmask(&attributes, &blocked);
+
+  std::vector<std::string> words = options.command;
+  words.insert(words.end(), {"--nvml", options.library, "--state", options.state_file});
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t pid = -1;
+  const int failed = posix_spawn(&pid, words[0].c_str(), &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(high);
+  if (lock_high >= 0) ::close(lock_high);
+  if (failed != 0) {
+    ::close(ends[0]);
+    return external_failure(words[0], std::string("the guardian does not start: ") + std::strerror(failed));
+  }
+  return Guardian(ends[0], pid);
+}
+
+Guardian::~Guardian() {
+  if (fd_ < 0) return;
+  ::close(fd_);  // its cue; we do not wait for it, but do not leave a zombie if it is quick
+  ::waitpid(pid_, nullptr, WNOHANG);
+}
+Guardian::Guardian(Guardian&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), pid_(std::exchange(other.pid_, -1)) {}
+Guardian& Guardian::operator=(Guardian&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(pid_, other.pid_);
+  return *this;
+}
+
+bool Guardian::send(char verb, const std::string& uuid) {
+  const std::string line = verb + uuid + "\n";
+  std::size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t n = ::send(fd_, line.data() + done, line.size() - done, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+bool Guardian::protect(const std::string& uuid) { return send('+', uuid); }
+bool Guardian::release(const std::string& uuid) { return send('-', uuid); }
+
+bool Guardian::alive() {
+  if (fd_ < 0) return false;
+  pollfd poll_fd{fd_, 0, 0};
+  return ::poll(&poll_fd, 1, 0) == 0 && ::waitpid(pid_, nullptr, WNOHANG) == 0;
+}
+
+namespace {
+
+/// Reads until the agent's end of the socket is closed, by whatever means.
+std::set<std::string> wait_for_the_end() {
+  std::set<std::string> locked;
+  std::string pending;
+  for (;;) {
+    std::array<char, 4096> buffer{};
+    const ssize_t n = ::read(kGuardianSocket, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return locked;
+    pending.append(buffer.data(), static_cast<std::size_t>(n));
+    for (std::size_t end = pending.find('\n'); end != std::string::npos; end = pending.find('\n')) {
+      const std::string uuid = pending.substr(1, end == 0 ? 0 : end - 1);
+      if (pending[0] == '+') locked.insert(uuid);
+      if (pending[0] == '-') locked.erase(uuid);
+      pending.erase(0, end + 1);
+    }
+  }
+}
+
+bool reset(const Nvml& nvml, const std::string& uuid) {
+  const auto gpu = nvml.by_uuid(uuid);
+  if (!gpu) return false;
+  const GpuStatus status = gpu->reset_clock();
+  if (status != GpuStatus::Ok) fmt::print(stderr, "wattle agent-guardian: {}: reset is {}\n", uuid, name_of(status));
+  // A device that is gone, or that cannot lock, has no lock of ours left.
+  return status == GpuStatus::Ok || status == GpuStatus::Gone || status == GpuStatus::Absent;
+}
+
+void forget(const StateFile& state, const std::string& uuid) {
+  auto recorded = state.read();
+  if (!recorded || recorded->erase(uuid) == 0) return;
+  if (const auto written = state.write(*recorded); !written) {
+    fmt::print(stderr, "wattle agent-guardian: {}\n", written.error().message());
+  }
+}
+
+}  // namespace
+
+int guard(const std::string& library, const std::string& state_file, int patience_s) {
+  for (const int signal : kStorm) ::signal(signal, SIG_IGN);
+  // Opened now, while all is well; tried again later if that fails.
+  auto nvml = Nvml::open(library);
+  std::set<std::string> locked = wait_for_the_end();
+
+  useconds_t pause = 10'000;
+  for (std::int64_t waited = 0;; waited += pause, pause = std::min<useconds_t>(pause * 2, 1'000'000)) {
+    if (!nvml) nvml = Nvml::open(library);
+    if (nvml) {
+      std::erase_if(locked, [&](const std::string& uuid) {
+        if (!reset(**nvml, uuid)) return false;
+        if (!state_file.empty()) forget(StateFile(state_file), uuid);
+        return true;
+      });
+    }
+    if (locked.empty()) return 0;
+    if (waited >= std::int64_t{patience_s} * 1'000'000) break;
+    ::usleep(pause);
+  }
+  for (const auto& uuid : locked) {
+    fmt::print(stderr, "wattle agent-guardian: {} stays locked; `nvidia-smi -rgc -i {}` unlocks it\n", uuid, uuid);
+  }
+  return 3;
+}
+
+}  // namespace wattle::node

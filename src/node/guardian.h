@@ -1,0 +1,53 @@
+#pragma once
+// A second process that outlives the agent, however that dies, and takes its clock locks off.
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace wattle::node {
+
+struct GuardianOptions {
+  std::string library;     ///< NVML's file name
+  std::string state_file;  ///< empty: none is kept
+  /// Program and first arguments; `--nvml` and `--state` follow. The default is this very program.
+  std::vector<std::string> command = {"/proc/self/exe", "agent-guardian"};
+};
+
+/// The agent's end. The guardian holds the other end of a socket: it learns of our death by its closing, so no signal,
+/// timer or exit handler of ours has to run.
+class Guardian {
+ public:
+  /// `lock_fd` (or -1) is inherited: what it locks stays locked until the guardian is done as well.
+  [[nodiscard]] static Result<Guardian> start(const GuardianOptions& options, int lock_fd);
+  ~Guardian();
+  Guardian(Guardian&& other) noexcept;
+  Guardian& operator=(Guardian&& other) noexcept;
+
+  /// Told before the first lock of a GPU. The message is in the kernel's buffer when this returns and is read even if
+  /// we die the next moment. False: the guardian is gone.
+  [[nodiscard]] bool protect(const std::string& uuid);
+  /// Its lock is off again.
+  [[nodiscard]] bool release(const std::string& uuid);
+  [[nodiscard]] bool alive();
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  Guardian(int fd, pid_t pid) : fd_(fd), pid_(pid) {}
+  [[nodiscard]] bool send(char verb, const std::string& uuid);
+  int fd_ = -1;
+  pid_t pid_ = -1;
+};
+
+/// Where the guardian finds what it inherits.
+inline constexpr int kGuardianSocket = 3;
+inline constexpr int kGuardianLock = 4;
+
+/// The guardian's own main: waits for the agent's end, then resets the clocks of every GPU still protected, retrying
+/// for up to `patience_s`. Returns an exit code: 0 nothing is left locked, 3 something is.
+[[nodiscard]] int guard(const std::string& library, const std::string& state_file, int patience_s = 60);
+
+}  // namespace wattle::node

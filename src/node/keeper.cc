@@ -1,0 +1,116 @@
+#include "node/keeper.h"
+
+#include <spdlog/spdlog.h>
+
+namespace wattle::node {
+
+Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& options, std::shared_ptr<const Nvml> nvml) {
+  if (options.state_file.empty()) return bad_input("--state", "names a file that survives a restart of the agent");
+  auto lock = StateLock::take(options.state_file, options.lock_patience_s);
+  if (!lock) return std::unexpected(lock.error());
+  std::shared_ptr<LockKeeper> keeper(new LockKeeper(options, std::move(nvml), std::move(*lock)));
+  auto recorded = keeper->state_.read();
+  if (!recorded) return std::unexpected(recorded.error());
+  keeper->recorded_ = std::move(*recorded);
+  keeper->restore();
+  if (options.guardian) {
+    auto guardian =
+        Guardian::start({options.library, options.state_file, options.guardian_command}, keeper->lock_.fd());
+    if (!guardian) return std::unexpected(guardian.error());
+    keeper->guardian_.emplace(std::move(*guardian));
+  }
+  return keeper;
+}
+
+void LockKeeper::restore() {
+  std::set<std::string> left = recorded_;
+  for (const auto& uuid : recorded_) {
+    const auto gpu = nvml_->by_uuid(uuid);
+    if (!gpu) continue;  // not here at present: the record stays
+    if (!gpu->idle()) {
+      ++counts_.left_busy_at_start;
+      spdlog::warn("{} was locked by an agent that died and is busy: left as it is until it is commanded again", uuid);
+      continue;
+    }
+    // NVML cannot tell whether a lock is (still) there, and the clock it shows may lag behind one. Resetting once too
+    // often is harmless; not resetting is not.
+    if (gpu->reset_clock() != GpuStatus::Ok) continue;
+    ++counts_.restored_at_start;
+    left.erase(uuid);
+  }
+  if (left == recorded_) return;
+  if (const auto written = state_.write(left); !written) {
+    ++counts_.persist_failures;
+    spdlog::error("{}", written.error().message());
+    return;
+  }
+  recorded_ = std::move(left);
+}
+
+bool LockKeeper::ensure_guardian() {
+  if (!options_.guardian) return true;
+  if (guardian_ && guardian_->alive()) return true;
+  auto fresh = Guardian::start({options_.library, options_.state_file, options_.guardian_command}, lock_.fd());
+  if (!fresh) {
+    spdlog::error("{}", fresh.error().message());
+    return false;
+  }
+  ++counts_.guardian_restarts;
+  spdlog::warn("the guardian was gone and has been replaced");
+  guardian_.reset();
+  guardian_.emplace(std::move(*fresh));
+  for (const auto& uuid : claimed_) {
+    if (!guardian_->protect(uuid)) return false;
+  }
+  return true;
+}
+
+bool LockKeeper::claim(const std::string& uuid) {
+  const std::lock_guard guard(mutex_);
+  if (claimed_.contains(uuid)) return true;
+  if (!recorded_.contains(uuid)) {
+    auto wanted = recorded_;
+    wanted.insert(uuid);
+    if (const auto written = state_.write(wanted); !written) {
+      ++counts_.persist_failures;
+      spdlog::error("{}", written.error().message());
+      return false;
+    }
+    recorded_ = std::move(wanted);
+  }
+  if (!ensure_guardian() || (guardian_ && !guardian_->protect(uuid))) return false;
+  claimed_.insert(uuid);
+  return true;
+}
+
+void LockKeeper::forget(const std::string& uuid) {
+  const std::lock_guard guard(mutex_);
+  claimed_.erase(uuid);
+  auto wanted = recorded_;
+  if (wanted.erase(uuid) > 0) {
+    if (const auto written = state_.write(wanted); written) {
+      recorded_ = std::move(wanted);
+    } else {
+      ++counts_.persist_failures;  // harmless: the next start resets an unlocked GPU
+      spdlog::error("{}", written.error().message());
+    }
+  }
+  if (guardian_ && !guardian_->release(uuid)) spdlog::warn("the guardian is gone");
+}
+
+void LockKeeper::check() {
+  const std::lock_guard guard(mutex_);
+  if (!ensure_guardian()) spdlog::error("no guardian: clocks stay locked if this agent is killed now");
+}
+
+LockKeeper::Counts LockKeeper::counts() const {
+  const std::lock_guard guard(mutex_);
+  return counts_;
+}
+
+pid_t LockKeeper::guardian_pid() const {
+  const std::lock_guard guard(mutex_);
+  return guardian_ ? guardian_->pid() : -1;
+}
+
+}  // namespace wattle::node

@@ -1,0 +1,67 @@
+#pragma once
+// The lock keeper: no clock is locked unless its release is provided for, in this life and in the next.
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "node/gpu/nvml.h"
+#include "node/guardian.h"
+#include "node/state_file.h"
+
+namespace wattle::node {
+
+struct KeeperOptions {
+  std::string library = Nvml::kLibrary;
+  std::string state_file;  ///< in a directory that survives a restart of the agent
+  bool guardian = true;    ///< false only where something else resets clocks when the agent dies
+  std::vector<std::string> guardian_command = GuardianOptions{}.command;
+  int lock_patience_s = 10;  ///< how long to wait for a predecessor's guardian
+};
+
+/// Thread-safe.
+class LockKeeper {
+ public:
+  struct Counts {
+    std::int64_t restored_at_start = 0;
+    std::int64_t left_busy_at_start = 0;  ///< ours and perhaps locked, but working: not touched
+    std::int64_t persist_failures = 0;
+    std::int64_t guardian_restarts = 0;
+  };
+
+  /// Takes the state lock, starts the guardian, and undoes what a dead predecessor left: only GPUs that the state file
+  /// names and that are idle. Errors: an unreadable state file, a guardian that
+  /// does not start, another agent.
+  [[nodiscard]] static Result<std::shared_ptr<LockKeeper>> start(const KeeperOptions& options,
+                                                                 std::shared_ptr<const Nvml> nvml);
+
+  /// Before the first lock of a GPU (cheap afterwards). False: not provided for, do not lock, ask again later.
+  [[nodiscard]] bool claim(const std::string& uuid);
+  /// After its reset has succeeded.
+  void forget(const std::string& uuid);
+  /// Restarts a guardian that has died. Call every second or so.
+  void check();
+  [[nodiscard]] Counts counts() const;
+  [[nodiscard]] pid_t guardian_pid() const;
+
+ private:
+  LockKeeper(KeeperOptions options, std::shared_ptr<const Nvml> nvml, StateLock lock)
+      : options_(std::move(options)), nvml_(std::move(nvml)), lock_(std::move(lock)), state_(options_.state_file) {}
+  void restore();
+  [[nodiscard]] bool ensure_guardian();
+
+  KeeperOptions options_;
+  std::shared_ptr<const Nvml> nvml_;  ///< alive as long as anyone can still call into a GPU
+  StateLock lock_;
+  StateFile state_;
+  mutable std::mutex mutex_;
+  std::optional<Guardian> guardian_;
+  std::set<std::string> recorded_;  ///< what the state file holds
+  std::set<std::string> claimed_;   ///< by this process
+  Counts counts_;
+};
+
+}  // namespace wattle::node

@@ -1,0 +1,119 @@
+#include "node/state_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace wattle::node {
+
+namespace {
+
+constexpr const char* kHead = "wattle-agent-locks 1";
+constexpr const char* kEnd = "end";
+
+std::string why() { return std::strerror(errno); }
+
+bool write_all(int fd, const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::set<std::string>> StateFile::read() const {
+  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == ENOENT) return std::set<std::string>{};
+    return external_failure(path_, "cannot be read (" + why() + "); what is locked is unknown, so nothing is touched");
+  }
+  std::string text;
+  char buffer[4096];
+  ssize_t n = 0;
+  while ((n = ::read(fd, buffer, sizeof buffer)) != 0) {
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 || text.size() > 1'000'000) break;
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  const int error = errno;
+  ::close(fd);
+  if (n != 0) return external_failure(path_, std::string("cannot be read: ") + std::strerror(error));
+
+  std::set<std::string> uuids;
+  std::size_t at = 0;
+  bool head = false;
+  while (at < text.size()) {
+    const std::size_t end = text.find('\n', at);
+    if (end == std::string::npos) break;
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (!head) {
+      if (line != kHead) break;
+      head = true;
+    } else if (line == kEnd) {
+      return uuids;
+    } else {
+      uuids.insert(line);
+    }
+  }
+  return bad_input(path_, "is not a whole list of locked GPUs; reset their clocks by hand and delete it");
+}
+
+Result<void> StateFile::write(const std::set<std::string>& uuids) const {
+  std::string text = std::string(kHead) + "\n";
+  for (const auto& uuid : uuids) text += uuid + "\n";
+  text += std::string(kEnd) + "\n";
+
+  const std::string draft = path_ + ".new";
+  const int fd = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return external_failure(draft, "cannot be written: " + why());
+  const bool written = write_all(fd, text) && ::fsync(fd) == 0;
+  const int error = errno;
+  ::close(fd);
+  if (!written || ::rename(draft.c_str(), path_.c_str()) != 0) {
+    const int reason = written ? errno : error;
+    ::unlink(draft.c_str());
+    return external_failure(path_, std::string("cannot be written: ") + std::strerror(reason));
+  }
+  const std::size_t slash = path_.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  const int directory_fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory_fd >= 0) {
+    ::fsync(directory_fd);  // best effort: some file systems refuse, and the rename has happened
+    ::close(directory_fd);
+  }
+  return {};
+}
+
+Result<StateLock> StateLock::take(const std::string& state_path, int patience_s) {
+  const std::string path = state_path + ".lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return external_failure(path, "cannot be created: " + why());
+  for (int tries = patience_s * 50;; --tries) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return StateLock(fd);
+    if (tries <= 0) break;
+    ::usleep(20'000);
+  }
+  ::close(fd);
+  return external_failure(path, "another agent, or the guardian of one that died, still has these GPUs");
+}
+
+StateLock::~StateLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+StateLock::StateLock(StateLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+StateLock& StateLock::operator=(StateLock&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+}  // namespace wattle::node

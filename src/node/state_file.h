@@ -1,0 +1,40 @@
+#pragma once
+// Which GPUs we have locked, by UUID, on disk: what a crashed agent leaves for the next one.
+#include <set>
+#include <string>
+
+#include "base/error.h"
+
+namespace wattle::node {
+
+/// One UUID a line between a head and an end line, so that a cut-off file is seen for what it is.
+class StateFile {
+ public:
+  explicit StateFile(std::string path) : path_(std::move(path)) {}
+  /// A file that does not exist is conclusively empty. One that cannot be read, or does not read as ours, is an error:
+  /// then nothing is known, and whoever asked must neither restore nor overwrite.
+  [[nodiscard]] Result<std::set<std::string>> read() const;
+  /// Durable when it returns (temporary file, fsync, rename). Errors: cannot write there.
+  [[nodiscard]] Result<void> write(const std::set<std::string>& uuids) const;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Held by an agent and, inherited, by its guardian: the next agent starts only when both are through with the GPUs.
+class StateLock {
+ public:
+  /// Waits up to `patience_s` for the other holder. Errors: still held; cannot create.
+  [[nodiscard]] static Result<StateLock> take(const std::string& state_path, int patience_s);
+  ~StateLock();
+  StateLock(StateLock&& other) noexcept;
+  StateLock& operator=(StateLock&& other) noexcept;
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  explicit StateLock(int fd) : fd_(fd) {}
+  int fd_ = -1;
+};
+
+}  // namespace wattle::node

@@ -1,0 +1,103 @@
+#pragma once
+// A scaling policy carried out with real processes: engines that start, serve, drain and end, and the gateway told of
+// each. Requests never pass here.
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/load.h"
+#include "control/autoscaler.h"
+#include "launch/child.h"
+#include "planner/gateway_admin.h"
+
+namespace wattle::planner {
+
+/// Where an engine of one [[fleet]] entry may run.
+struct EngineSlot {
+  std::size_t pool = 0;
+  std::vector<std::string> gpus;
+  std::string fpm;  ///< where it publishes forward-pass metrics: agents know their engines by that
+  bool taken = false;
+};
+
+/// POOL=GPU[,GPU...]@ENDPOINT; POOL counts the scenario's [[fleet]] entries from 0. Errors name --slot.
+[[nodiscard]] Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& scenario);
+
+class PlannedFleet final : public control::FleetPort, public journal::Sink {
+ public:
+  /// `logs`: folder of what engines write on stderr. `loaded` outlives this.
+  PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, const std::string& gateway,
+               std::string logs);
+
+  /// Starts what the scenario begins with. Errors: a recipe that does not scale, engines that do not come up.
+  [[nodiscard]] Result<void> begin(const config::Recipe& recipe);
+  /// One look at everything.
+  void turn();
+  void end();
+  /// From any thread.
+  [[nodiscard]] std::string fleet_json() const {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+
+  InstanceId spawn(std::size_t shape, Instant now) override;
+  void open(InstanceId instance, Instant now) override;
+  void drain(InstanceId instance, Instant) override { at(instance).offered = false; }
+  void stop(InstanceId instance, Instant) override;
+  void decision(const journal::DecisionRecord& record) override;
+
+ private:
+  /// One engine, from its start to its end.
+  struct Engine {
+    std::size_t slot = 0;
+    std::optional<launch::Child> process;  ///< none: it could not be started
+    std::string url;                       ///< empty until it has said where it listens
+    Instant up_since = Instant::never();
+    std::string worker;     ///< the gateway's id of it; empty: not told of it yet
+    bool over = false;      ///< it has ended
+    bool offered = false;   ///< it should have requests
+    bool accepted = false;  ///< the gateway has been told so
+    void forget_gateway() {
+      worker.clear();
+      accepted = false;
+    }
+  };
+
+  Engine& at(InstanceId id) { return engines_.at(id.value()); }
+  [[nodiscard]] Instant now() const;
+  InstanceId start(std::size_t shape, Span load);
+  [[nodiscard]] bool answers(Engine& engine);
+  void look_at(const control::Autoscaler::Member& member);
+  void announce(Engine& engine);
+  void tell_gateway(InstanceId id);
+  void withdraw(Engine& engine);
+  void tell_journal();
+  GatewayAdmin::Seen look(Engine& engine);
+  void forget_past();
+  void count_arrivals();
+  void tell();
+
+  const config::LoadedScenario& loaded_;
+  std::vector<EngineSlot> slots_;
+  GatewayAdmin gateway_;
+  launch::AdminCaller engine_;  ///< asks engines whether they have loaded
+  std::string logs_;
+  Instant begin_;
+  std::int32_t next_ = 0;                   ///< instance id
+  std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end
+  std::unique_ptr<control::Autoscaler> scaler_;
+  std::int64_t arrived_ = -1;  ///< what the gateway last said
+  nlohmann::ordered_json phases_ = nlohmann::ordered_json::array();
+  nlohmann::ordered_json plan_;
+  std::deque<journal::DecisionRecord> untold_;  ///< what the gateway's journal does not have yet, oldest first
+  mutable std::mutex mutex_;                    ///< told_
+  std::string told_ = "{}";
+};
+
+}  // namespace wattle::planner

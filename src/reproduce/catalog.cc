@@ -1,0 +1,40 @@
+#include "reproduce/catalog.h"
+
+#include <algorithm>
+
+#include "config/load.h"
+#include "config/profile.h"
+
+namespace wattle::reproduce {
+
+Result<fidelity::Catalog> load_catalog(const config::Project& project) {
+  using Kind = config::Project::Kind;
+  fidelity::Catalog catalog;
+  for (const std::string& name : project.names(Kind::Gpu)) {
+    const auto file = project.find(Kind::Gpu, name, name);
+    if (!file) return std::unexpected(file.error());
+    const auto gpu = config::load_gpu(*file);
+    if (!gpu) return std::unexpected(gpu.error());
+    catalog.gpus.emplace(name, *gpu);
+  }
+  for (const std::string& name : project.names(Kind::Llm)) {
+    const auto file = project.find(Kind::Llm, name, name);
+    if (!file) return std::unexpected(file.error());
+    const auto llm = config::load_llm(*file);
+    if (!llm) return std::unexpected(llm.error());
+    catalog.llms.emplace(name, *llm);
+  }
+  for (const std::string& name : project.names(Kind::Profile)) {
+    const auto profile = config::profile_of(name, project);
+    if (!profile) return std::unexpected(profile.error());
+    catalog.profiles.emplace(name, *profile);
+  }
+  const auto voltanallm = config::load_scenario("voltanallm-2p2d", {}, project);
+  if (!voltanallm) return std::unexpected(voltanallm.error());
+  const auto& workload = voltanallm->scenario.workload;
+  catalog.voltanallm = {voltanallm->scenario.engine,
+                        static_cast<double>(std::max(workload.max_prompt_tokens, workload.max_output_tokens))};
+  return catalog;
+}
+
+}  // namespace wattle::reproduce

@@ -1,0 +1,78 @@
+#include "reproduce/validation.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "reproduce/throttllem.h"
+#include "reproduce/voltanallm.h"
+
+namespace wattle::reproduce {
+namespace {
+
+/// A section of an evaluation whose rows are worth scoring.
+struct WholeRuns {
+  std::string_view system;
+  Result<reproduce::Section> (*make)();
+  const char* set;
+  const char* gpu;
+  const char* needs;  ///< a file under the data folder
+  bool in_view;       ///< conventions were chosen by hand with these rows in view: they count as fitted
+};
+constexpr auto kWholeRuns = std::to_array<WholeRuns>({
+    {"voltanallm", reproduce::voltanallm_main, "VoltanaLLM/whole-runs", "a100-80g",
+     "VoltanaLLM/paper_main_result_digitised.csv", true},
+    {"throttllem", reproduce::throttllem::saturation, "throttLL'eM/table-II", "a100-40g",
+     "azure-llm-2023/AzureLLMInferenceTrace_conv.csv", false},
+});
+
+bool percentage(const reproduce::Row& row) { return row.unit == "%"; }
+
+/// Energies at fixed clocks are the rows of VoltanaLLM/fixed-clocks; KV blocks are what the scenarios set memory aside
+/// for, and a maximum load's p99 what it is searched for by.
+bool scored_elsewhere(const reproduce::Row& row) {
+  return (row.id.contains("/sglang_") && row.unit == "J") || row.unit == "blocks" || row.id.ends_with("/e2e_slo");
+}
+
+/// "fig13/x/rps75/voltana/energy" in J is row "fig13/x/rps75/voltana", quantity "energy [J]".
+fidelity::ScoredRow scored(const reproduce::Row& row, const WholeRuns& of) {
+  const auto slash = row.id.rfind('/');
+  fidelity::ScoredRow made;
+  made.set = of.set;
+  made.row = row.id.substr(0, slash);
+  made.gpu = of.gpu;
+  made.quantity = fmt::format("{} [{}]", row.id.substr(slash + 1), row.unit);
+  made.fitted = of.in_view;
+  made.measured = *row.published;
+  made.simulated = row.ours;
+  made.error = percentage(row) ? row.difference() / 100.0 : row.relative();
+  return made;
+}
+
+}  // namespace
+
+Result<Validation> validation(const std::string& data, const fidelity::Catalog& catalog, unsigned threads) {
+  auto all = fidelity::collect(data, catalog);
+  if (!all) return std::unexpected(all.error());
+  Validation made;
+  made.absent = std::move(all->absent);
+  auto of_sets = fidelity::score(all->experiments, catalog, threads, true);
+  auto rows = std::move(of_sets.rows);
+  for (const WholeRuns& of : kWholeRuns) {
+    if (!std::filesystem::exists(std::filesystem::path(data) / of.needs)) continue;  // `collect` names it absent
+    const auto section = of.make();
+    if (!section) return std::unexpected(section.error());
+    for (const reproduce::Row& row : section->rows) {
+      if (row.published && !scored_elsewhere(row)) rows.push_back(scored(row, of));
+    }
+    for (const reproduce::Mark& mark : section->marks) {
+      made.of_runs.push_back({fmt::format("{}: {}", of.system, mark.name), mark.target, mark.value, mark.met});
+    }
+  }
+  made.scores = fidelity::scores_of(std::move(rows));
+  made.scores.infeasible += of_sets.infeasible;
+  return made;
+}
+
+}  // namespace wattle::reproduce

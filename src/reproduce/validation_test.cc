@@ -1,0 +1,87 @@
+// The shipped profiles and docs/validation.md are what the commands make of the data. Needs the data sets.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "config/load.h"
+#include "config/locate.h"
+#include "config/profile.h"
+#include "fidelity/fit_plan.h"
+#include "reproduce/catalog.h"
+#include "reproduce/validation.h"
+#include "reproduce/voltanallm.h"
+
+namespace wattle::reproduce {
+namespace {
+
+TEST(Validation, the_page_is_what_the_data_say) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto catalog = load_catalog(config::project());
+  ASSERT_TRUE(catalog) << catalog.error().message();
+  const auto all = validation(config::data_dir(), *catalog, 2);
+  ASSERT_TRUE(all) << all.error().message();
+  std::stringstream page;
+  page << std::ifstream(std::string(WATTLE_SOURCE_DIR) + "/docs/validation.md").rdbuf();
+  EXPECT_EQ(page.str(), fidelity::to_markdown(all->scores, all->absent, all->of_runs))
+      << "run: wattle validate --write docs/validation.md";
+}
+
+TEST(Validation, the_a100_profile_is_what_fit_makes_of_the_data) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  auto catalog = load_catalog(config::project());
+  ASSERT_TRUE(catalog) << catalog.error().message();
+  const auto shipped = catalog->profiles.at("a100-80g");
+  catalog->profiles.clear();
+  const auto all = fidelity::collect(config::data_dir(), *catalog);
+  ASSERT_TRUE(all) << all.error().message();
+  const auto outcome = fidelity::fit_gpu("a100-80g", *catalog, all->experiments, 2);
+  for (const engine::ProfileField& field : engine::profile_fields()) {
+    const double value = shipped.*(field.member);
+    EXPECT_NEAR(outcome.profile.*(field.member), value, 1e-5 * std::max(std::abs(value), 1e-9)) << field.key;
+  }
+}
+
+/// The fit sees the experiment that `wattle reproduce` and `wattle sim` run: the same engines, the same lengths.
+TEST(Validation, voltanallms_experiment_is_one) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto catalog = load_catalog(config::project());
+  ASSERT_TRUE(catalog) << catalog.error().message();
+  const auto all = fidelity::collect(config::data_dir(), *catalog);
+  ASSERT_TRUE(all) << all.error().message();
+  const auto whole = reproduce::voltanallm_main();
+  ASSERT_TRUE(whole) << whole.error().message();
+  int compared = 0;
+  for (const fidelity::Experiment& e : all->experiments) {
+    if (e.set != "VoltanaLLM/fixed-clocks") continue;
+    const double ours = e.simulate(catalog->profiles.at(e.gpu), {}).values.front();
+    for (const reproduce::Row& row : whole->rows) {
+      // "fig13/llama-3.1-8b/lmsys/rps75/sglang_1410/energy" is "Llama-3.1-8B LMSYS rps=75 mhz=1410".
+      if (row.unit != "J" || row.published != e.quantities.front().measured || !row.id.contains("sglang")) continue;
+      EXPECT_NEAR(ours / row.ours, 1.0, 0.06) << e.row << ", " << row.id;
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 40);
+}
+
+TEST(Catalog, every_shipped_gpu_has_a_profile_and_serves_a_model) {
+  const auto catalog = load_catalog(config::project());
+  ASSERT_TRUE(catalog) << catalog.error().message();
+  for (const auto& [name, gpu] : catalog->gpus) {
+    const auto profile = catalog->profiles.find(name);
+    ASSERT_NE(profile, catalog->profiles.end()) << name;
+    const auto model = engine::StepModel::make(gpu, catalog->llms.at("llama-3.1-8b"), 1, profile->second, {});
+    ASSERT_TRUE(model) << model.error().message();
+    const auto line = model->decode(8, 4000, gpu.clock_max);
+    const double ms = static_cast<double>(line.base + line.slope * 4000) * 1e-6 / (1 << 20);
+    // Streaming 16 GB of weights at the card's bandwidth bounds a step from below; ten times that is absurd.
+    const double floor_ms = 15.0e9 / gpu.memory_bandwidth_bytes_per_s * 1e3;
+    EXPECT_GT(ms, floor_ms) << name;
+    EXPECT_LT(ms, 10 * floor_ms) << name;
+    EXPECT_LE(line.power, to_milliwatts(gpu.tdp)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace wattle::reproduce

@@ -1,0 +1,272 @@
+#include "testbed/house.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "launch/engine_arguments.h"
+#include "virtual_gpu/virtual_gpu.h"
+
+namespace wattle::testbed {
+
+namespace {
+
+const char* role_name(Role role) {
+  return role == Role::Prefill ? "prefill" : role == Role::Decode ? "decode" : "colocated";
+}
+
+std::string number(double value) { return fmt::format("{}", value); }
+
+/// A port of ours nobody listens at just now: whoever is started there later finds it free, as good as always.
+Result<std::string> free_endpoint() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool bound = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  if (fd >= 0) close(fd);
+  if (!bound) return external_failure("127.0.0.1", "no free port for an engine's metrics");
+  return fmt::format("tcp://127.0.0.1:{}", ntohs(address.sin_port));
+}
+
+/// Places of a [[fleet]] entry; where a planner starts engines, each shape has at least one.
+std::int32_t places(const config::PoolOptions& pool, bool scales) {
+  return scales ? std::max(pool.count, 1) : pool.count;
+}
+
+}  // namespace
+
+House::~House() {
+  end();
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void House::end() {
+  while (!children_.empty()) {
+    children_.back().stop(Span::s(5));
+    children_.pop_back();
+  }
+}
+
+const launch::Child* House::dead() {
+  for (auto& child : children_) {
+    if (!child.running()) return &child;
+  }
+  return nullptr;
+}
+
+Result<nlohmann::json> House::launch(const std::string& name, const std::vector<std::string>& arguments) {
+  auto child = launch::Child::start(name, arguments, (folder_ / (name + ".log")).string());
+  if (!child) return std::unexpected(child.error());
+  children_.push_back(std::move(*child));
+  const auto line = children_.back().first_line(Span::s(20));
+  if (!line) return std::unexpected(line.error());
+  auto json = nlohmann::json::parse(*line, nullptr, false);
+  if (!json.is_object()) return external_failure(name, "said '" + *line + "' instead of where it listens");
+  return json;
+}
+
+nlohmann::json House::planned() {
+  const auto answer = caller_->call(planner_url_, "GET", "/fleet");
+  const auto fleet = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
+  return fleet.is_object() ? fleet.value("engines", nlohmann::json::array()) : nlohmann::json::array();
+}
+
+std::vector<bool> House::running() {
+  std::vector<bool> result(engines_.size(), planner_url_.empty());
+  if (planner_url_.empty()) return result;
+  for (const auto& engine : planned()) {
+    for (std::size_t i = 0; i < engines_.size(); ++i) {
+      if (engine.value("gpus", std::vector<std::string>{}) == engines_[i].gpus) result[i] = true;
+    }
+  }
+  return result;
+}
+
+bool House::switching() {
+  if (planner_url_.empty()) return false;
+  return std::ranges::any_of(planned(), [](const auto& engine) { return engine.value("phase", "") != "serving"; });
+}
+
+Result<void> House::emulate_gpus(const HousePlan& plan) {
+  const auto& scenario = plan.scenario.scenario;
+  std::int32_t gpus = 0;
+  for (const auto& pool : scenario.pools) gpus += places(pool, plan.scales) * pool.tensor_parallel;
+  const auto& gpu = plan.scenario.gpus.front();
+  for (const auto& other : plan.scenario.gpus) {
+    if (other.name != gpu.name) {
+      return bad_input(scenario.file, "wattle up emulates one kind of GPU; this fleet has " + gpu.name + " and " +
+                                          other.name + " (wattle sim runs it)");
+    }
+  }
+  if (gpus > virtual_gpu::kMaxGpus) {
+    return bad_input(scenario.file, fmt::format("wattle up emulates at most {} GPUs; this fleet has {} (wattle sim "
+                                                "runs it)",
+                                                virtual_gpu::kMaxGpus, gpus));
+  }
+  // Children find the virtual GPUs through this variable, as they would find real ones through the driver.
+  const auto board = fmt::format(
+      "{},count={},name={},clock_min={},clock_max={},power_limit_w={:.0f},call_ms={},transition_ms={}",
+      (folder_ / "gpus").string(), gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
+      scenario.clock_delays.call.ns() / 1'000'000, scenario.clock_delays.transition.ns() / 1'000'000);
+  setenv(virtual_gpu::kBoardVariable, board.c_str(), 1);
+  return {};
+}
+
+Result<void> House::place_engines(const HousePlan& plan) {
+  const auto& scenario = plan.scenario.scenario;
+  std::int32_t next_gpu = 0;
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    const auto& pool = scenario.pools[p];
+    for (std::int32_t i = 0; i < places(pool, plan.scales); ++i) {
+      HouseEngine made;
+      made.role = pool.role;
+      for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(next_gpu++));
+      const auto placed = plan.scales ? reserve(p, made) : start_engine(plan, pool, made);
+      if (!placed) return placed;
+      engines_.push_back(std::move(made));
+    }
+  }
+  return {};
+}
+
+Result<void> House::reserve(std::size_t pool, HouseEngine& engine) {
+  auto endpoint = free_endpoint();
+  if (!endpoint) return std::unexpected(endpoint.error());
+  engine.fpm = *endpoint;
+  slots_.insert(slots_.end(), {"--slot", fmt::format("{}={}@{}", pool, fmt::join(engine.gpus, ","), engine.fpm)});
+  return {};
+}
+
+Result<void> House::start_engine(const HousePlan& plan, const config::PoolOptions& pool, HouseEngine& engine) {
+  const auto& scenario = plan.scenario.scenario;
+  const auto name = fmt::format("{}-{}", role_name(pool.role), engines_.size());
+  std::vector<std::string> mock{"mock-engine",
+                                "--json",
+                                "--gpu",
+                                pool.gpu,
+                                "--llm",
+                                scenario.llm,
+                                "--role",
+                                role_name(pool.role),
+                                "--tp",
+                                std::to_string(pool.tensor_parallel),
+                                "--gpus",
+                                fmt::format("{}", fmt::join(engine.gpus, ",")),
+                                "--id",
+                                name,
+                                "--link-bytes-per-s",
+                                number(scenario.link.bandwidth_bytes_per_s),
+                                "--link-latency-ms",
+                                number(scenario.link.latency.millis()),
+                                "--handoff-steps",
+                                number(scenario.link.handoff_steps)};
+  const auto options = launch::engine_arguments(config::engine_of(scenario, pool));
+  mock.insert(mock.end(), options.begin(), options.end());
+  const auto said = launch(name, mock);
+  if (!said) return std::unexpected(said.error());
+  engine.url = said->value("url", "");
+  engine.fpm = said->value("fpm", "");
+  return {};
+}
+
+Result<void> House::start_control(const HousePlan& plan) {
+  const auto& scenario = plan.scenario.scenario;
+  std::vector<std::string> fleet{"--recipe", plan.recipe, "--gpu", scenario.pools.front().gpu, "--llm", scenario.llm};
+  const auto options = launch::engine_arguments(scenario.engine);
+  fleet.insert(fleet.end(), options.begin(), options.end());
+  std::vector<std::string> agent{
+      "agent", "--json", "--nvml", WATTLE_FAKE_NVML_LIBRARY, "--state", (folder_ / "agent-locks").string()};
+  std::vector<std::string> gateway{"gateway",
+                                   "--json",
+                                   "--pd-contract",
+                                   plan.contract,
+                                   "--listen",
+                                   fmt::format("127.0.0.1:{}", plan.port),
+                                   "--admin",
+                                   fmt::format("127.0.0.1:{}", plan.admin_port),
+                                   "--model",
+                                   scenario.llm,
+                                   "--threads",
+                                   "2",
+                                   "--default-max-tokens",
+                                   std::to_string(scenario.workload.max_output_tokens),
+                                   "--seed",
+                                   std::to_string(scenario.seed)};
+  agent.insert(agent.end(), fleet.begin(), fleet.end());
+  gateway.insert(gateway.end(), fleet.begin(), fleet.end());
+  for (const auto& override : plan.recipe_overrides) {
+    agent.insert(agent.end(), {"--set", fmt::format("{}={}", override.key, override.text)});
+  }
+  gateway.insert(gateway.end(), {"--scenario", plan.config});
+  for (const auto& text : plan.set) gateway.insert(gateway.end(), {"--set", text});
+  const auto objective = [](std::vector<std::string>& to, const char* flag, const std::optional<Span>& value) {
+    if (value) to.insert(to.end(), {flag, number(value->millis())});
+  };
+  objective(agent, "--ttft-ms", scenario.slo.ttft);
+  objective(agent, "--itl-ms", scenario.slo.itl);
+  objective(gateway, "--ttft-slo-ms", scenario.slo.ttft);
+  objective(gateway, "--itl-slo-ms", scenario.slo.itl);
+  objective(gateway, "--tbt-slo-ms", scenario.slo.tbt);
+  objective(gateway, "--e2e-slo-ms", scenario.slo.e2e);
+  for (const auto& engine : engines_) {
+    agent.insert(agent.end(), {"--engine", fmt::format("{}={}@{}", engine.fpm, fmt::join(engine.gpus, ","),
+                                                       role_name(engine.role))});
+    if (plan.scales) continue;  // the planner tells the gateway of its engines
+    gateway.insert(gateway.end(), {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", engine.url,
+                                                           role_name(engine.role), engine.fpm, engine.gpus.size(),
+                                                           engine.url.substr(engine.url.rfind(':') + 1))});
+  }
+  const auto agent_said = launch("agent", agent);
+  if (!agent_said) return std::unexpected(agent_said.error());
+  gateway.insert(gateway.end(), {"--agent", agent_said->value("admin", ""), "--name", scenario.name,
+                                 "--carbon-g-per-kwh", number(scenario.carbon_intensity.value())});
+  if (!plan.journal.empty()) {
+    gateway.insert(gateway.end(), {"--journal", std::filesystem::absolute(plan.journal).string()});
+  }
+  const auto gateway_said = launch("gateway", gateway);
+  if (!gateway_said) return std::unexpected(gateway_said.error());
+  gateway_url_ = gateway_said->value("url", "");
+  admin_url_ = gateway_said->value("admin", "");
+  return {};
+}
+
+Result<void> House::start_planner(const HousePlan& plan) {
+  std::vector<std::string> planner{"planner",   plan.config, "--json", "--recipe",      plan.recipe,
+                                   "--gateway", admin_url_,  "--logs", folder_.string()};
+  planner.insert(planner.end(), slots_.begin(), slots_.end());
+  for (const auto& text : plan.set) planner.insert(planner.end(), {"--set", text});
+  const auto said = launch("planner", planner);
+  if (!said) return std::unexpected(said.error());
+  planner_url_ = said->value("admin", "");
+  return {};
+}
+
+Result<void> House::build(const HousePlan& plan) {
+  std::filesystem::create_directories(folder_);
+  if (auto ok = emulate_gpus(plan); !ok) return ok;
+  if (auto ok = place_engines(plan); !ok) return ok;
+  if (auto ok = start_control(plan); !ok) return ok;
+  if (plan.scales) {
+    if (auto ok = start_planner(plan); !ok) return ok;
+  }
+  caller_ = std::make_unique<launch::AdminCaller>();  // a thread: not before the last child is started
+  // 200: the gateway knows a live engine of each role.
+  const auto healthy = [this] {
+    const auto answer = caller_->call(gateway_url_, "GET", "/health");
+    return answer && answer->status == 200;
+  };
+  for (int tries = 0; !healthy(); ++tries) {
+    if (tries == 100) return external_failure("gateway", "found no live engine of each role within 10 s");
+    usleep(100'000);
+  }
+  return {};
+}
+}  // namespace wattle::testbed

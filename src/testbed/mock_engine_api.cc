@@ -1,0 +1,570 @@
+#include "testbed/mock_engine_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "engine/handoff.h"
+#include "net/clock.h"
+
+namespace wattle::testbed {
+
+using net::Exchange;
+using net::steady_now;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view kJson = "application/json";
+/// Every token is this text: the engine computes times, not language.
+constexpr std::string_view kWord = " watt";
+constexpr std::size_t kBytesPerToken = 4;
+
+void refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
+            const std::string& param = "", const std::string& extra_headers = "") {
+  const json error = {{"error",
+                       {{"message", message},
+                        {"type", status >= 500 ? "server_error" : "invalid_request_error"},
+                        {"param", param.empty() ? json() : json(param)},
+                        {"code", json()}}}};
+  exchange->respond(status, kJson, error.dump(), extra_headers);
+}
+
+std::int64_t wall_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// Tokens of a prompt: exact for token ids, else one per four bytes of text; of a chat, all texts together.
+std::int64_t prompt_tokens(const json& value) {
+  if (value.is_number()) return static_cast<std::int64_t>(kBytesPerToken);
+  if (value.is_string()) return static_cast<std::int64_t>(value.get_ref<const std::string&>().size());
+  std::int64_t bytes = 0;
+  if (value.is_array()) {
+    for (const auto& item : value) bytes += prompt_tokens(item);
+  } else if (value.is_object()) {
+    for (const char* key : {"content", "text"}) {
+      if (const auto found = value.find(key); found != value.end()) bytes += prompt_tokens(*found);
+    }
+  }
+  return bytes;
+}
+
+/// SGLang's --disaggregation-bootstrap-port, where a request says none.
+constexpr std::int64_t kBootstrapPort = 8998;
+std::string room_key(const std::string& room) { return "room " + room; }
+
+/// Whole number under a key, `missing` where there is none; -1 when it is something else or below 1.
+std::int64_t positive(const json& body, const char* key, std::int64_t missing) {
+  const auto found = body.find(key);
+  if (found == body.end() || found->is_null()) return missing;
+  if (!found->is_number_integer()) return -1;
+  const auto value = found->get<std::int64_t>();
+  return value >= 1 && value <= (1 << 30) ? value : -1;
+}
+
+bool flag(const json& body, const char* key) {
+  const auto found = body.find(key);
+  return found != body.end() && found->is_boolean() && found->get<bool>();
+}
+
+}  // namespace
+
+/// One request from its body to its last byte.
+struct MockApi::Flight {
+  std::shared_ptr<net::Exchange> exchange;
+  engine::Tag tag = 0;
+  std::string id;
+  std::string request_id;
+  bool chat = false;
+  bool stream = false;
+  bool include_usage = false;
+  bool gone = false;
+  bool to_be_pulled = false;  ///< prefill leg: its KV waits for the decode instance
+  bool kv_ready = false;
+  std::int32_t prompt = 0;
+  std::int32_t output = 0;
+  std::int32_t max_tokens = 0;
+  std::int32_t sent = 0;
+  Instant arrival;
+  Instant last;
+  std::string head;  ///< of each chunk, up to the text
+  std::string pull_host;
+  std::uint16_t pull_port = 0;
+  std::string pull_id;
+  std::string pull_body;
+  std::string room;  ///< SGLang's contract: where both legs meet
+
+  [[nodiscard]] const char* finish_reason() const { return output >= max_tokens ? "length" : "stop"; }
+  [[nodiscard]] json usage() const {
+    return {{"prompt_tokens", prompt}, {"completion_tokens", sent}, {"total_tokens", prompt + sent}};
+  }
+};
+
+MockApi::MockApi(net::Loop& loop, const MockApiOptions& options)
+    : loop_(loop), options_(options), random_(options.seed, "output-length") {}
+
+MockApi::~MockApi() { *alive_ = false; }
+
+std::int32_t MockApi::draw_output_tokens() {
+  const double drawn = options_.median_output_tokens * std::exp(options_.sigma_output_tokens * random_.normal());
+  return static_cast<std::int32_t>(std::clamp(drawn, 1.0, 100'000.0));
+}
+
+void MockApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
+  const auto path = exchange->path();
+  const bool get = exchange->method() == "GET";
+  const bool post = exchange->method() == "POST";
+  const auto only = [&](bool right, const char* method) {
+    if (!right) refuse(exchange, 405, std::string("use ") + method, "", std::string("Allow: ") + method + "\r\n");
+    return right;
+  };
+  const bool loading = net::steady_now() < options_.loaded;
+  if (loading && path != "/metrics") {
+    refuse(exchange, 503, "the weights are being loaded", "", "Retry-After: 1\r\n");
+  } else if (path == "/v1/chat/completions" || path == "/v1/completions") {
+    if (only(post, "POST")) completion(exchange, path == "/v1/chat/completions");
+  } else if (path == "/wattle/kv_pull") {
+    if (only(post, "POST")) pull(exchange);
+  } else if (path == "/health") {
+    if (only(get, "GET")) exchange->respond(200, "text/plain", "");
+  } else if (path == "/metrics") {
+    if (only(get, "GET")) {
+      exchange->respond(200, "text/plain; version=0.0.4",
+                        metrics_.text(options_.model, engine_->counts(), options_.block_size, engine_->blocks_total()));
+    }
+  } else if (path == "/v1/models") {
+    if (!only(get, "GET")) return;
+    const json models = {{"object", "list"},
+                         {"data",
+                          {{{"id", options_.model},
+                            {"object", "model"},
+                            {"created", wall_seconds()},
+                            {"owned_by", "wattle"},
+                            {"max_model_len", options_.max_model_tokens}}}}};
+    exchange->respond(200, kJson, models.dump());
+  } else {
+    refuse(exchange, 404, "no such path: " + std::string(path));
+  }
+}
+
+void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool chat) {
+  const json body = json::parse(exchange->body(), nullptr, false);
+  const auto bad = [&](const std::string& what, const char* param = "") {
+    ++metrics_.rejected;
+    refuse(exchange, 400, what, param);
+  };
+  if (!body.is_object()) return bad("the body is no JSON object");
+  if (const auto model = body.find("model"); model != body.end() && *model != options_.model) {
+    ++metrics_.rejected;
+    return refuse(exchange, 404, "The model `" + model->dump() + "` does not exist; this is " + options_.model,
+                  "model");
+  }
+  const char* source = chat ? "messages" : "prompt";
+  const auto prompt = body.find(source);
+  if (prompt == body.end() || (chat && (!prompt->is_array() || prompt->empty()))) return bad("is required", source);
+  if (positive(body, "n", 1) != 1) return bad("only n = 1 is supported", "n");
+
+  auto flight = std::make_unique<Flight>();
+  const std::int64_t tokens = (prompt_tokens(*prompt) + 3) / static_cast<std::int64_t>(kBytesPerToken);
+  const std::int64_t room = options_.max_model_tokens - tokens;
+  std::int64_t cap = positive(body, "max_completion_tokens",
+                              positive(body, "max_tokens", chat ? std::max<std::int64_t>(room, 1) : 16));
+  if (cap < 0) return bad("takes a whole number above 0", "max_tokens");
+  std::int64_t output = positive(body, "wattle_output_tokens", 0);
+  if (output < 0) return bad("takes a whole number above 0", "wattle_output_tokens");
+  if (const auto hint = exchange->headers().get("x-wattle-output-tokens"); output == 0 && !hint.empty()) {
+    const auto [end, error] = std::from_chars(hint.data(), hint.data() + hint.size(), output);
+    if (error != std::errc() || end != hint.data() + hint.size() || output < 1) {
+      return bad("takes a whole number above 0", "x-wattle-output-tokens");
+    }
+  }
+  if (output == 0) output = flag(body, "ignore_eos") ? cap : draw_output_tokens();
+  output = std::min(output, cap);
+  if (room < 1 || output > room ||
+      !engine_->can_ever_fit(static_cast<std::int32_t>(std::max<std::int64_t>(tokens, 1)),
+                             static_cast<std::int32_t>(output))) {
+    return bad(fmt::format("{} prompt and {} output tokens do not fit here (context {} tokens)", tokens, output,
+                           options_.max_model_tokens),
+               source);
+  }
+  flight->exchange = exchange;
+  flight->tag = next_tag_++;
+  flight->chat = chat;
+  flight->id = fmt::format("{}-{}-{}", chat ? "chatcmpl" : "cmpl", options_.engine_id, next_id_++);
+  flight->request_id = exchange->headers().get("x-request-id").empty()
+                           ? flight->id
+                           : std::string(exchange->headers().get("x-request-id"));
+  flight->stream = flag(body, "stream");
+  if (const auto stream_options = body.find("stream_options");
+      stream_options != body.end() && stream_options->is_object()) {
+    flight->include_usage = flag(*stream_options, "include_usage");
+  }
+  flight->prompt = static_cast<std::int32_t>(std::max<std::int64_t>(tokens, 1));
+  flight->output = static_cast<std::int32_t>(output);
+  flight->max_tokens = static_cast<std::int32_t>(cap);
+  flight->arrival = flight->last = net::steady_now();
+  flight->head =
+      fmt::format(R"(data: {{"id":"{}","object":"{}","created":{},"model":{},"choices":[{{"index":0,)", flight->id,
+                  chat ? "chat.completion.chunk" : "text_completion", wall_seconds(), json(options_.model).dump());
+
+  const auto kv = body.find("kv_transfer_params");
+  if (kv != body.end() && kv->is_object()) {
+    if (flag(*kv, "do_remote_decode") && options_.role == Role::Prefill) flight->to_be_pulled = true;
+    if (flag(*kv, "do_remote_prefill") && options_.role != Role::Prefill) {
+      flight->pull_host = kv->value("remote_host", std::string());
+      const auto port = positive(*kv, "remote_port", 0);
+      flight->pull_port = static_cast<std::uint16_t>(port > 0 && port < 65536 ? port : 0);
+      flight->pull_id = kv->value("remote_request_id", std::string());
+    }
+  }
+  if (const auto meeting = body.find("bootstrap_room"); meeting != body.end() && options_.role != Role::Colocated) {
+    const auto host = body.find("bootstrap_host");
+    const auto port = positive(body, "bootstrap_port", kBootstrapPort);
+    if (!meeting->is_number_unsigned() || host == body.end() || !host->is_string() || port < 1 || port > 65535) {
+      return bad("needs bootstrap_host, bootstrap_port (or null) and bootstrap_room", "bootstrap_room");
+    }
+    flight->room = meeting->dump();
+    if (options_.role == Role::Prefill) {
+      flight->to_be_pulled = true;
+    } else {
+      flight->pull_host = host->get<std::string>();
+      flight->pull_port = static_cast<std::uint16_t>(port);
+    }
+  }
+  exchange->on_gone([this, tag = flight->tag, alive = alive_] {
+    // Not from within the engine: it may be the very write of a token that finds the client gone.
+    loop_.post([this, tag, alive] {
+      if (*alive) client_gone(tag);
+    });
+  });
+  if ((!flight->pull_id.empty() || !flight->room.empty()) && flight->pull_port != 0) {
+    fetch_kv(std::move(flight));
+  } else {
+    start(std::move(flight));
+  }
+}
+
+void MockApi::client_gone(engine::Tag tag) {
+  if (const auto fetch = fetching_.extract(tag)) {
+    ++metrics_.finished_abort;
+    if (fetch.mapped()) fetch.mapped()->cancel();  // the prefill side hears of it
+    return;
+  }
+  const auto found = flights_.find(tag);
+  if (found == flights_.end()) return;
+  Flight& flight = *found->second;
+  flight.gone = true;
+  if (flight.room.empty()) {
+    engine_->cancel(tag);
+  } else if (options_.role == Role::Prefill) {
+    give_up_kv(tag, "the prefill leg was cancelled");
+  } else {
+    engine_->cancel(tag);
+  }
+}
+
+void MockApi::start(std::unique_ptr<Flight> flight) {
+  engine::Job job;
+  job.tag = flight->tag;
+  job.id = RequestId(static_cast<std::int64_t>(flight->tag));
+  job.arrival = flight->arrival;
+  job.prompt_tokens = flight->prompt;
+  job.output_tokens = flight->output;
+  if (options_.role == Role::Prefill) {
+    // A request with more tokens to come keeps its KV here after the first one; one without is done with it.
+    job.output_tokens = flight->to_be_pulled ? 2 : 1;
+    flight->output = 1;
+  }
+  job.kv_ready = flight->kv_ready;
+  Flight& at = *flight;
+  flights_[job.tag] = std::move(flight);
+  metrics_.prompt_tokens += at.prompt;
+  if (at.kv_ready) {
+    job.first_token = net::steady_now();
+    send_token(at);
+    if (at.output == 1) return finish(job.tag);
+  }
+  engine_->submit(job);
+}
+
+/// The decode side's question for the KV of one request; the prefill side answers when the transfer is over.
+class MockApi::Pull final : public net::ResponseHandler {
+ public:
+  Pull(MockApi& api, std::shared_ptr<Flight> flight) : api_(api), flight_(std::move(flight)), alive_(api.alive_) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { ok_ = status == 200; }
+  void on_body(std::string_view) override {}
+  void on_end() override { done(ok_); }
+  void on_failure(net::CallFailure) override { done(false); }
+
+ private:
+  void done(bool ok) {
+    if (*alive_) api_.kv_arrived(std::move(flight_), ok);
+  }
+  MockApi& api_;
+  std::shared_ptr<Flight> flight_;
+  std::shared_ptr<bool> alive_;
+  bool ok_ = false;
+};
+
+void MockApi::fetch_kv(std::unique_ptr<Flight> unique) {
+  std::shared_ptr<Flight> flight = std::move(unique);
+  fetching_[flight->tag] = nullptr;
+  auto endpoint = net::resolve_endpoint(fmt::format("http://{}:{}", flight->pull_host, flight->pull_port),
+                                        "kv_transfer_params.remote_host");
+  if (!endpoint) return kv_arrived(flight, false);
+  if (!client_) client_ = std::make_unique<net::HttpClient>(loop_, net::ClientOptions{});
+  flight->pull_body = flight->room.empty() ? json({{"remote_request_id", flight->pull_id}}).dump()
+                                           : fmt::format(R"({{"bootstrap_room":{}}})", flight->room);
+  fetching_[flight->tag] =
+      client_->send(std::make_shared<net::Endpoint>(std::move(*endpoint)), "POST", "/wattle/kv_pull",
+                    "Content-Type: application/json\r\n", flight->pull_body, std::make_shared<Pull>(*this, flight));
+}
+
+void MockApi::kv_arrived(std::shared_ptr<Flight> flight, bool ok) {
+  fetching_.erase(flight->tag);
+  if (!ok && !flight->room.empty()) {  // SGLang has nothing to fall back on
+    ++metrics_.rejected;
+    return refuse(flight->exchange, 500, "KV transfer failed: the prefill side did not deliver");
+  }
+  flight->kv_ready = ok;  // not there: recompute, as vLLM's kv_load_failure_policy does
+  const double passes = options_.link.handoff_steps;
+  if (!ok || passes <= 0.0) return start(std::make_unique<Flight>(std::move(*flight)));
+  const engine::Tag tag = flight->tag;
+  fetching_[tag] = nullptr;  // its client may still go
+  const double wait_s = engine_->step_length().seconds() * passes * engine::handoff_wait(handed_over_++);
+  loop_.after(Span::from_seconds(wait_s), [this, tag, flight, alive = alive_] {
+    if (*alive && fetching_.erase(tag) > 0) start(std::make_unique<Flight>(std::move(*flight)));
+  });
+}
+
+void MockApi::pull(const std::shared_ptr<net::Exchange>& exchange) {
+  const json body = json::parse(exchange->body(), nullptr, false);
+  const auto room = body.is_object() ? body.find("bootstrap_room") : body.end();
+  const bool in_room = body.is_object() && room != body.end() && room->is_number_unsigned();
+  const std::string key = in_room            ? room_key(room->dump())
+                          : body.is_object() ? body.value("remote_request_id", std::string())
+                                             : "";
+  const auto held = held_kv_.find(key);
+  if (held == held_kv_.end() && in_room) {
+    if (!in_rooms_.emplace(key, exchange).second) return refuse(exchange, 409, "somebody waits in that room already");
+    const auto leave = [this, key, exchange, alive = alive_](int status, const char* what) {
+      if (!*alive) return;
+      const auto waiting = in_rooms_.find(key);
+      if (waiting == in_rooms_.end() || waiting->second != exchange) return;
+      in_rooms_.erase(waiting);
+      if (status != 0) refuse(exchange, status, what);
+    };
+    exchange->on_gone([leave] { leave(0, ""); });
+    loop_.after(options_.bootstrap_timeout, [leave] { leave(504, "no prefill came to that room"); });
+    return;
+  }
+  if (held == held_kv_.end()) return refuse(exchange, 404, "no KV is held under that id");
+  const engine::Tag tag = held->second;
+  held_kv_.erase(held);
+  transfer(tag, exchange);
+}
+
+/// One transfer after the other over the link; the prefill leg of SGLang's contract is answered when it is over.
+void MockApi::transfer(engine::Tag tag, const std::shared_ptr<net::Exchange>& puller) {
+  const auto found = flights_.find(tag);
+  const double bytes = options_.kv_bytes_per_token * found->second->prompt;
+  const Instant now = net::steady_now();
+  const double bandwidth = options_.link.bandwidth_bytes_per_s;
+  link_free_ = std::max(link_free_, now) + Span::from_seconds(bandwidth > 0 ? bytes / bandwidth : 0.0);
+  const bool in_room = !found->second->room.empty();
+  if (in_room) {
+    puller->on_gone([this, tag, alive = alive_] {
+      loop_.post([this, tag, alive] {
+        if (*alive) give_up_kv(tag, "KV transfer failed: the decode side has gone");
+      });
+    });
+  }
+  loop_.after(link_free_ + options_.link.latency - now, [this, tag, puller, in_room, alive = alive_] {
+    if (!*alive || !flights_.contains(tag)) return;
+    if (in_room) {
+      finish(tag);
+    } else {
+      flights_.erase(tag);
+    }
+    engine_->release(tag);
+    puller->respond(200, kJson, "{}");
+  });
+}
+
+/// A prefilled request waits for its decode side, or finds it waiting.
+void MockApi::open_room(engine::Tag tag) {
+  const std::string key = room_key(flights_.at(tag)->room);
+  if (const auto waiting = in_rooms_.extract(key)) return transfer(tag, waiting.mapped());
+  held_kv_[key] = tag;
+  loop_.after(options_.bootstrap_timeout, [this, key, tag, alive = alive_] {
+    const auto held = *alive ? held_kv_.find(key) : held_kv_.end();
+    if (*alive && held != held_kv_.end() && held->second == tag) {
+      give_up_kv(tag, "KV transfer failed: no decode side came");
+    }
+  });
+}
+
+/// The prefill side of SGLang's contract ends without a hand-over; whoever waits for it is told at once.
+void MockApi::give_up_kv(engine::Tag tag, const char* why) {
+  const auto found = flights_.find(tag);
+  if (found == flights_.end()) return;
+  const std::unique_ptr<Flight> flight = std::move(found->second);
+  flights_.erase(found);
+  const std::string key = room_key(flight->room);
+  if (const auto waiting = in_rooms_.extract(key)) refuse(waiting.mapped(), 410, why);
+  if (const auto held = held_kv_.find(key); held != held_kv_.end() && held->second == tag) held_kv_.erase(held);
+  ++metrics_.finished_abort;
+  if (flight->sent > 0) {
+    engine_->release(tag);
+  } else {
+    engine_->cancel(tag);
+  }
+  if (flight->gone) return;
+  if (flight->stream && flight->sent > 0) {
+    flight->exchange->drop();
+  } else {
+    refuse(flight->exchange, 500, why);
+  }
+}
+
+void MockApi::send_token(Flight& flight) {
+  const Instant now = net::steady_now();
+  (flight.sent == 0 ? metrics_.ttft : metrics_.itl)
+      .add((now - (flight.sent == 0 ? flight.arrival : flight.last)).seconds());
+  flight.last = now;
+  ++flight.sent;
+  ++metrics_.generation_tokens;
+  if (!flight.stream || flight.gone) return;
+  if (flight.sent == 1) {
+    flight.exchange->begin(200, "text/event-stream; charset=utf-8", "Cache-Control: no-cache\r\n");
+  }
+  std::string chunk = flight.head;
+  if (flight.chat) {
+    chunk += flight.sent == 1 ? R"("delta":{"role":"assistant","content":")" : R"("delta":{"content":")";
+    chunk += kWord;
+    chunk += R"("},"logprobs":null,"finish_reason":null}]})";
+  } else {
+    chunk += R"("text":")";
+    chunk += kWord;
+    chunk += R"(","logprobs":null,"finish_reason":null}]})";
+  }
+  chunk += "\n\n";
+  flight.exchange->write(chunk);
+}
+
+void MockApi::on_token(engine::Tag tag) {
+  if (const auto found = flights_.find(tag); found != flights_.end()) send_token(*found->second);
+}
+
+void MockApi::on_event(const engine::Event& event) {
+  const auto found = flights_.find(event.tag);
+  if (found == flights_.end()) return;
+  Flight& flight = *found->second;
+  switch (event.kind) {
+    case engine::EventKind::FirstToken:
+      if (!flight.kv_ready) send_token(flight);
+      if (flight.to_be_pulled && flight.room.empty()) answer_prefill(event.tag);
+      if (flight.to_be_pulled && !flight.room.empty()) open_room(event.tag);
+      break;
+    case engine::EventKind::Finished:
+      finish(event.tag);
+      break;
+    case engine::EventKind::Cancelled:
+      ++metrics_.finished_abort;
+      flights_.erase(found);
+      break;
+  }
+}
+
+void MockApi::answer_prefill(engine::Tag tag) {
+  Flight& flight = *flights_.at(tag);
+  if (flight.gone) {  // nobody comes for the KV
+    loop_.post([this, tag, alive = alive_] {
+      if (*alive) engine_->release(tag);
+    });
+    return finish(tag);
+  }
+  held_kv_[flight.request_id] = tag;
+  const std::int64_t blocks = (flight.prompt + options_.block_size - 1) / options_.block_size;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(blocks));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i) + 1;
+  json answer = {{"id", flight.id},
+                 {"object", flight.chat ? "chat.completion" : "text_completion"},
+                 {"created", wall_seconds()},
+                 {"model", options_.model},
+                 {"choices", json::array({{{"index", 0}, {"finish_reason", "length"}}})},
+                 {"usage", flight.usage()},
+                 {"kv_transfer_params",
+                  {{"do_remote_prefill", true},
+                   {"do_remote_decode", false},
+                   {"remote_block_ids", json::array({ids})},
+                   {"remote_engine_id", options_.engine_id},
+                   {"remote_request_id", flight.request_id},
+                   {"remote_host", "127.0.0.1"},
+                   {"remote_port", port_},
+                   {"tp_size", options_.tensor_parallel},
+                   {"remote_num_tokens", flight.prompt}}}};
+  auto& choice = answer["choices"][0];
+  if (flight.chat) {
+    choice["message"] = {{"role", "assistant"}, {"content", kWord}};
+  } else {
+    choice["text"] = kWord;
+  }
+  flight.exchange->respond(200, kJson, answer.dump());
+  loop_.after(options_.kv_lease, [this, id = flight.request_id, tag, alive = alive_] {
+    if (!*alive) return;
+    const auto held = held_kv_.find(id);
+    if (held == held_kv_.end() || held->second != tag) return;
+    held_kv_.erase(held);
+    flights_.erase(tag);
+    engine_->release(tag);
+  });
+}
+
+void MockApi::finish(engine::Tag tag) {
+  const auto found = flights_.find(tag);
+  if (found == flights_.end()) return;
+  const std::unique_ptr<Flight> flight = std::move(found->second);
+  flights_.erase(found);
+  const std::string reason = flight->finish_reason();
+  ++(reason == "length" ? metrics_.finished_length : metrics_.finished_stop);
+  metrics_.e2e.add((net::steady_now() - flight->arrival).seconds());
+  metrics_.prompt.add(flight->prompt);
+  metrics_.generation.add(flight->sent);
+  if (flight->gone) return;
+  if (flight->stream) {
+    std::string tail = flight->head + (flight->chat ? R"("delta":{},)" : R"("text":"",)") +
+                       R"("logprobs":null,"finish_reason":")" + reason + "\"}]}\n\n";
+    if (flight->include_usage) {
+      // The head ends inside choices; a usage chunk has none.
+      const std::string open = flight->head.substr(0, flight->head.rfind("[{"));
+      tail += open + "[],\"usage\":" + flight->usage().dump() + "}\n\n";
+    }
+    tail += "data: [DONE]\n\n";
+    flight->exchange->write(tail);
+    flight->exchange->finish();
+    return;
+  }
+  std::string text;
+  for (std::int32_t i = 0; i < flight->sent; ++i) text += kWord;
+  json choice = {{"index", 0}, {"logprobs", json()}, {"finish_reason", reason}};
+  if (flight->chat) {
+    choice["message"] = {{"role", "assistant"}, {"content", text}};
+  } else {
+    choice["text"] = text;
+  }
+  const json answer = {{"id", flight->id},
+                       {"object", flight->chat ? "chat.completion" : "text_completion"},
+                       {"created", wall_seconds()},
+                       {"model", options_.model},
+                       {"choices", json::array({choice})},
+                       {"usage", flight->usage()}};
+  flight->exchange->respond(200, kJson, answer.dump());
+}
+
+}  // namespace wattle::testbed
