@@ -157,33 +157,31 @@ Result<int> run(const Flags& flags) {
 
 }  // namespace
 
-void add_agent(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("agent", "Set this node's GPU clocks by a recipe's frequency policy");
+void add_agent(Command app, int& exit_code) {
+  Command command = app.add_subcommand("agent", "Set this node's GPU clocks by a recipe's frequency policy");
   auto flags = std::make_shared<Flags>();
   flags->fleet.recipe = "static-max";
   command
-      ->add_option(
+      .add_option(
           "--engine", flags->engines,
           "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics, and its GPUs by index or UUID")
-      ->required();
-  add_fleet_flags(*command, flags->fleet);
-  command->add_option("--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none")
-      ->check(CLI::NonNegativeNumber);
+      .required();
+  add_fleet_flags(command, flags->fleet);
+  command.add_option("--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
+      .check(non_negative());
+  command.add_option("--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none").check(non_negative());
+  command.add_option("--lost-after-s", flags->lost_after_s, "Silence with work in flight that counts as lost telemetry")
+      .check(positive())
+      .capture_default_str();
+  command.add_option("--nvml", flags->nvml, "The NVML library").capture_default_str();
+  command.add_option("--state", flags->state, "Where to remember which GPUs are locked").capture_default_str();
   command
-      ->add_option("--lost-after-s", flags->lost_after_s, "Silence with work in flight that counts as lost telemetry")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--nvml", flags->nvml, "The NVML library")->capture_default_str();
-  command->add_option("--state", flags->state, "Where to remember which GPUs are locked")->capture_default_str();
-  command
-      ->add_option("--admin", flags->admin,
-                   "host:port of /metrics, /health, /engines and /clocks; port 0 takes any free one")
-      ->capture_default_str();
-  command->add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
-  command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
-  command->callback([flags, &exit_code] {
+      .add_option("--admin", flags->admin,
+                  "host:port of /metrics, /health, /engines and /clocks; port 0 takes any free one")
+      .capture_default_str();
+  command.add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
+  command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command.callback([flags, &exit_code] {
     const auto done = run(*flags);
     exit_code = done ? *done : fail(done.error());
   });

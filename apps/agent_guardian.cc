@@ -7,16 +7,16 @@
 
 namespace wattle::apps {
 
-void add_agent_guardian(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("agent-guardian", "Releases clock locks when its agent dies");
-  command->group("");  // hidden
+void add_agent_guardian(Command app, int& exit_code) {
+  Command command = app.add_subcommand("agent-guardian", "Releases clock locks when its agent dies");
+  command.hide();
   struct Flags {
     std::string library, state;
   };
   auto flags = std::make_shared<Flags>();
-  command->add_option("--nvml", flags->library)->required();
-  command->add_option("--state", flags->state)->required();
-  command->callback([flags, &exit_code] { exit_code = node::guard(flags->library, flags->state); });
+  command.add_option("--nvml", flags->library).required();
+  command.add_option("--state", flags->state).required();
+  command.callback([flags, &exit_code] { exit_code = node::guard(flags->library, flags->state); });
 }
 
 }  // namespace wattle::apps

@@ -136,22 +136,22 @@ int run_reference(const ReferenceFlags& flags) {
 
 }  // namespace
 
-void add_config(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("config", "Check configuration files; write their reference");
-  command->require_subcommand(1);
+void add_config(Command app, int& exit_code) {
+  Command command = app.add_subcommand("config", "Check configuration files; write their reference");
+  command.require_subcommand();
 
-  CLI::App* check_command = command->add_subcommand("check", "Check a file and print every value in force");
+  Command check_command = command.add_subcommand("check", "Check a file and print every value in force");
   auto check_flags = std::make_shared<CheckFlags>();
-  check_command->add_option("FILE", check_flags->file, "A scenario, recipe, GPU or LLM: a path or a name")->required();
-  check_command->add_option("--recipe", check_flags->recipe, "Also check that this recipe's clocks suit the scenario");
-  check_command->add_option("--set", check_flags->set, "key=value, over the file's")->allow_extra_args(false);
-  check_command->add_flag("--json", check_flags->json, "Print one JSON object");
-  check_command->callback([check_flags, &exit_code] { exit_code = run_check(*check_flags); });
+  check_command.add_option("FILE", check_flags->file, "A scenario, recipe, GPU or LLM: a path or a name").required();
+  check_command.add_option("--recipe", check_flags->recipe, "Also check that this recipe's clocks suit the scenario");
+  check_command.add_option("--set", check_flags->set, "key=value, over the file's").allow_extra_args(false);
+  check_command.add_flag("--json", check_flags->json, "Print one JSON object");
+  check_command.callback([check_flags, &exit_code] { exit_code = run_check(*check_flags); });
 
-  CLI::App* reference_command = command->add_subcommand("reference", "Print the reference of every key");
+  Command reference_command = command.add_subcommand("reference", "Print the reference of every key");
   auto reference_flags = std::make_shared<ReferenceFlags>();
-  reference_command->add_option("--write", reference_flags->write, "Write one page per kind of file into this folder");
-  reference_command->callback([reference_flags, &exit_code] { exit_code = run_reference(*reference_flags); });
+  reference_command.add_option("--write", reference_flags->write, "Write one page per kind of file into this folder");
+  reference_command.callback([reference_flags, &exit_code] { exit_code = run_reference(*reference_flags); });
 }
 
 }  // namespace wattle::apps

@@ -2,28 +2,25 @@
 
 namespace wattle::apps {
 
-void add_engine_flags(CLI::App& command, engine::EngineOptions& o) {
+void add_engine_flags(Command command, engine::EngineOptions& o) {
   command.add_option("--max-num-seqs", o.max_num_seqs, "Requests running at once in an engine")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
+      .check(range(1, 65536))
+      .capture_default_str();
   command.add_option("--max-num-batched-tokens", o.max_num_batched_tokens, "Tokens per step")
-      ->check(CLI::Range(16, 1 << 20))
-      ->capture_default_str();
-  command.add_option("--block-size", o.block_size, "KV tokens per block")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      .check(range(16, 1 << 20))
+      .capture_default_str();
+  command.add_option("--block-size", o.block_size, "KV tokens per block").check(range(1, 1024)).capture_default_str();
   command.add_option("--gpu-memory-utilization", o.gpu_memory_utilization, "Share of a GPU's memory in use")
-      ->check(CLI::Range(0.01, 1.0))
-      ->capture_default_str();
-  command
-      .add_option("--activation-bytes-per-gpu", o.activation_bytes_per_gpu, "Set aside before KV blocks are counted")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      .check(range(0.01, 1.0))
+      .capture_default_str();
+  command.add_option("--activation-bytes-per-gpu", o.activation_bytes_per_gpu, "Set aside before KV blocks are counted")
+      .check(non_negative())
+      .capture_default_str();
   const auto gap = [&](const char* name, std::optional<Span>& to, const char* what) {
     command
-        .add_option_function<double>(
+        .add_option_function(
             name, [&to](double ms) { to = Span::from_seconds(ms * 1e-3); }, what)
-        ->check(CLI::Range(0.0, 100.0));
+        .check(range(0.0, 100.0));
   };
   gap("--step-gap-ms", o.step_gap,
       "The framework's CPU time per step; default: what the GPU's profile was fitted with");
@@ -31,12 +28,12 @@ void add_engine_flags(CLI::App& command, engine::EngineOptions& o) {
   command
       .add_option("--decode-attention-efficiency", o.decode_attention_efficiency,
                   "Share of the memory bandwidth at which decode attention reads KV; default: the profile's")
-      ->check(CLI::Range(0.1, 1.0));
+      .check(range(0.1, 1.0));
   command
       .add_option("--graph-sizes", o.graph_sizes,
                   "Batches for which CUDA graphs were captured, ascending; none: 1, 2, 4 and eights to 128")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 65536));
+      .delimiter(',')
+      .check(range(1, 65536));
 }
 
 }  // namespace wattle::apps

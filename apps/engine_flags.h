@@ -1,13 +1,13 @@
 #pragma once
 // The flags that say how an engine schedules and stores, alike for everyone who has to know: the mock engine, which
 // does it, and agent and gateway, which believe it.
-#include <CLI/CLI.hpp>
+#include "command_line.h"
 
 #include "engine/options.h"
 
 namespace wattle::apps {
 
 /// `options` outlives the parsing.
-void add_engine_flags(CLI::App& command, engine::EngineOptions& options);
+void add_engine_flags(Command command, engine::EngineOptions& options);
 
 }  // namespace wattle::apps

@@ -111,21 +111,21 @@ int fit_shipped(const FitFlags& flags) {
 
 }  // namespace
 
-void add_fit(CLI::App& app, int& exit_code) {
-  CLI::App* command =
+void add_fit(Command app, int& exit_code) {
+  Command command =
       app.add_subcommand("fit", "Fit a belief on a measured profile, or the hardware profiles on the data sets");
   auto flags = std::make_shared<FitFlags>();
-  command->add_option("PROFILE", flags->profile, "What `wattle profile` wrote; without it: the shipped profiles");
-  command->add_option("--data", flags->data, "Folder of the data sets (default: WATTLE_DATA)");
-  command->add_option("--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
-  command->add_option("--gpu", flags->gpus, "Write only these kinds (default: all)");
-  command->add_option("--threads", flags->threads, "Threads; the result does not depend on it")->capture_default_str();
+  command.add_option("PROFILE", flags->profile, "What `wattle profile` wrote; without it: the shipped profiles");
+  command.add_option("--data", flags->data, "Folder of the data sets (default: WATTLE_DATA)");
+  command.add_option("--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
+  command.add_option("--gpu", flags->gpus, "Write only these kinds (default: all)");
+  command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
   command
-      ->add_option("--folds", flags->folds,
-                   "Cross-validate instead: print, by set, the error of the fit and of so many fits on the rows each "
-                   "left out")
-      ->check(CLI::Range(2, 10));
-  command->callback(
+      .add_option("--folds", flags->folds,
+                  "Cross-validate instead: print, by set, the error of the fit and of so many fits on the rows each "
+                  "left out")
+      .check(range(2, 10));
+  command.callback(
       [flags, &exit_code] { exit_code = flags->profile.empty() ? fit_shipped(*flags) : fit_profile(*flags); });
 }
 

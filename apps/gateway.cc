@@ -240,67 +240,64 @@ Result<void> run_gateway(const GatewayFlags& flags) {
 
 }  // namespace
 
-void add_gateway(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("gateway", "An OpenAI-compatible gateway in front of inference engines");
+void add_gateway(Command app, int& exit_code) {
+  Command command = app.add_subcommand("gateway", "An OpenAI-compatible gateway in front of inference engines");
   auto flags = std::make_shared<GatewayFlags>();
-  command->add_option("--listen", flags->listen, "HOST:PORT of the data plane; port 0 takes a free one")
-      ->capture_default_str();
-  command->add_option("--admin", flags->admin, "HOST:PORT of the admin plane: /metrics, /health, /workers")
-      ->capture_default_str();
-  command->add_option(
+  command.add_option("--listen", flags->listen, "HOST:PORT of the data plane; port 0 takes a free one")
+      .capture_default_str();
+  command.add_option("--admin", flags->admin, "HOST:PORT of the admin plane: /metrics, /health, /workers")
+      .capture_default_str();
+  command.add_option(
       "--worker", flags->workers,
       "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT]; repeatable. fpm: where it "
       "publishes forward-pass metrics; without, its load is inferred from the streams relayed");
-  command->add_option("--model", flags->models, "a model name clients may ask for; repeatable")->required();
+  command.add_option("--model", flags->models, "a model name clients may ask for; repeatable").required();
   command
-      ->add_option(
-          "--pd-contract", flags->contract,
-          "between prefill and decode engines: nixl (vLLM: prefill, then decode pulls) or sglang (both legs at "
-          "once, meeting at a prefill worker's bootstrap=PORT)")
-      ->check(CLI::IsMember({"nixl", "sglang"}))
-      ->capture_default_str();
-  add_fleet_flags(*command, flags->fleet);
-  command->get_option("--recipe")->description("Policies by recipe name or file; without it: least assigned");
-  command->add_option(
+      .add_option("--pd-contract", flags->contract,
+                  "between prefill and decode engines: nixl (vLLM: prefill, then decode pulls) or sglang (both legs at "
+                  "once, meeting at a prefill worker's bootstrap=PORT)")
+      .check(one_of({"nixl", "sglang"}))
+      .capture_default_str();
+  add_fleet_flags(command, flags->fleet);
+  command.get_option("--recipe").description("Policies by recipe name or file; without it: least assigned");
+  command.add_option(
       "--scenario", flags->fleet.scenario,
       "A load of the kind to be served: what retail's regression is fitted on; --set takes its keys, too");
   command
-      ->add_option("--default-max-tokens", flags->default_max_tokens,
-                   "what policies take as the most output tokens of a request that does not say")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--threads", flags->threads, "data-plane threads")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  command->add_option("--agent", flags->agents,
-                      "admin plane of an agent, http://host:port; repeatable. Its meters are booked to requests, and "
-                      "clocks that are decided here go to it");
-  command->add_option("--carbon-g-per-kwh", flags->carbon_g_per_kwh, "carbon intensity of what the agents meter")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--journal", flags->journal,
-                      "run directory for `wattle report`: decisions (the agents', too), requests with their energy, "
-                      "power and clocks; complete once the gateway has ended");
-  command->add_option("--name", flags->name, "of the scenario, in the journal")->capture_default_str();
+      .add_option("--default-max-tokens", flags->default_max_tokens,
+                  "what policies take as the most output tokens of a request that does not say")
+      .check(positive())
+      .capture_default_str();
+  command.add_option("--threads", flags->threads, "data-plane threads").check(range(1, 256)).capture_default_str();
+  command.add_option("--agent", flags->agents,
+                     "admin plane of an agent, http://host:port; repeatable. Its meters are booked to requests, and "
+                     "clocks that are decided here go to it");
+  command.add_option("--carbon-g-per-kwh", flags->carbon_g_per_kwh, "carbon intensity of what the agents meter")
+      .check(non_negative())
+      .capture_default_str();
+  command.add_option("--journal", flags->journal,
+                     "run directory for `wattle report`: decisions (the agents', too), requests with their energy, "
+                     "power and clocks; complete once the gateway has ended");
+  command.add_option("--name", flags->name, "of the scenario, in the journal").capture_default_str();
   const auto objective = [&](const char* name, double& ms, const char* what) {
-    command->add_option(name, ms, fmt::format("{}; 0 = not judged", what))->check(CLI::NonNegativeNumber);
+    command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative());
   };
   objective("--ttft-slo-ms", flags->ttft_slo_ms, "time to first token");
   objective("--itl-slo-ms", flags->itl_slo_ms, "gap between tokens");
   objective("--tbt-slo-ms", flags->tbt_slo_ms, "mean gap between a request's tokens");
   objective("--e2e-slo-ms", flags->e2e_slo_ms, "arrival to last token");
-  command->add_option("--max-requests", flags->max_requests, "held and in flight together; beyond: 429")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--max-body-bytes", flags->max_body_bytes, "larger request bodies: 413")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--drain-s", flags->drain_s, "on SIGINT/SIGTERM, how long running streams may go on")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--seed", flags->seed, "of the policies' random streams")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
-  command->callback([flags, &exit_code] {
+  command.add_option("--max-requests", flags->max_requests, "held and in flight together; beyond: 429")
+      .check(positive())
+      .capture_default_str();
+  command.add_option("--max-body-bytes", flags->max_body_bytes, "larger request bodies: 413")
+      .check(positive())
+      .capture_default_str();
+  command.add_option("--drain-s", flags->drain_s, "on SIGINT/SIGTERM, how long running streams may go on")
+      .check(non_negative())
+      .capture_default_str();
+  command.add_option("--seed", flags->seed, "of the policies' random streams").capture_default_str();
+  command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command.callback([flags, &exit_code] {
     if (const auto result = run_gateway(*flags); !result) exit_code = fail(result.error());
   });
 }

@@ -12,11 +12,11 @@
 
 namespace wattle::apps {
 
-void add_fleet_flags(CLI::App& command, FleetFlags& flags) {
-  command.add_option("--recipe", flags.recipe, "Policies by recipe name or file (recipes/)")->capture_default_str();
+void add_fleet_flags(Command command, FleetFlags& flags) {
+  command.add_option("--recipe", flags.recipe, "Policies by recipe name or file (recipes/)").capture_default_str();
   command.add_option("--set", flags.overrides, "key=value: changes a recipe key");
-  command.add_option("--gpu", flags.gpu, "What kind of GPU the engines run on (specs/gpus)")->capture_default_str();
-  command.add_option("--llm", flags.llm, "The model they serve (specs/llms)")->capture_default_str();
+  command.add_option("--gpu", flags.gpu, "What kind of GPU the engines run on (specs/gpus)").capture_default_str();
+  command.add_option("--llm", flags.llm, "The model they serve (specs/llms)").capture_default_str();
   add_engine_flags(command, flags.engine);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 // What a live process (agent, gateway) is told of its engines by flags, and what it believes of them.
-#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+#include "command_line.h"
 
 #include "base/error.h"
 #include "calibrate/beliefs.h"
@@ -30,7 +30,7 @@ struct FleetFlags {
 };
 /// --recipe (default as it stands in `flags`), --set, --gpu, --llm and those of the engine. `flags` outlive the
 /// parsing.
-void add_fleet_flags(CLI::App& command, FleetFlags& flags);
+void add_fleet_flags(Command command, FleetFlags& flags);
 
 /// One recipe over engines of one kind, at any tensor parallelism.
 class LiveFleet {

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <exception>
 
 #include "commands.h"
 
@@ -23,36 +22,24 @@ int fail(const Error& error) {
 }  // namespace wattle::apps
 
 int main(int argc, char** argv) {
-  CLI::App app{"Wattle: an energy- and carbon-aware control plane for LLM serving"};
-  app.name("wattle");
-  app.require_subcommand(1);
-  int exit_code = 0;
-  wattle::apps::add_config(app, exit_code);
-  wattle::apps::add_agent(app, exit_code);
-  wattle::apps::add_agent_guardian(app, exit_code);
-  wattle::apps::add_mock_engine(app, exit_code);
-  wattle::apps::add_fit(app, exit_code);
-  wattle::apps::add_gateway(app, exit_code);
-  wattle::apps::add_planner(app, exit_code);
-  wattle::apps::add_profile(app, exit_code);
-  wattle::apps::add_recipes(app, exit_code);
-  wattle::apps::add_replay(app, exit_code);
-  wattle::apps::add_reproduce(app, exit_code);
-  wattle::apps::add_sim(app, exit_code);
-  wattle::apps::add_report(app, exit_code);
-  wattle::apps::add_trace(app, exit_code);
-  wattle::apps::add_validate(app, exit_code);
-  wattle::apps::add_up(app, exit_code);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "wattle: {}\n", error.what());
-    return 1;
-  }
-  return exit_code;
+  using namespace wattle::apps;
+  return run_program("wattle", "Wattle: an energy- and carbon-aware control plane for LLM serving",
+                     {argv, static_cast<std::size_t>(argc)}, [](Command app, int& exit_code) {
+                       add_config(app, exit_code);
+                       add_agent(app, exit_code);
+                       add_agent_guardian(app, exit_code);
+                       add_mock_engine(app, exit_code);
+                       add_fit(app, exit_code);
+                       add_gateway(app, exit_code);
+                       add_planner(app, exit_code);
+                       add_profile(app, exit_code);
+                       add_recipes(app, exit_code);
+                       add_replay(app, exit_code);
+                       add_reproduce(app, exit_code);
+                       add_sim(app, exit_code);
+                       add_report(app, exit_code);
+                       add_trace(app, exit_code);
+                       add_validate(app, exit_code);
+                       add_up(app, exit_code);
+                     });
 }

@@ -136,60 +136,57 @@ Result<int> serve(Flags flags) {
 
 }  // namespace
 
-void add_mock_engine(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("mock-engine", "An OpenAI-compatible engine with a virtual GPU, in real time");
+void add_mock_engine(Command app, int& exit_code) {
+  Command command = app.add_subcommand("mock-engine", "An OpenAI-compatible engine with a virtual GPU, in real time");
   auto flags = std::make_shared<Flags>();
-  command->add_option("--listen", flags->listen, "host:port; port 0 takes any free one")->capture_default_str();
-  command->add_option("--gpu", flags->gpu, "What kind of GPU it pretends to run on (specs/gpus)")
-      ->capture_default_str();
-  command->add_option("--llm", flags->llm, "The model it pretends to serve (specs/llms)")->capture_default_str();
-  command->add_option("--model", flags->model, "Name of the model in the API; default: that of --llm");
+  command.add_option("--listen", flags->listen, "host:port; port 0 takes any free one").capture_default_str();
+  command.add_option("--gpu", flags->gpu, "What kind of GPU it pretends to run on (specs/gpus)").capture_default_str();
+  command.add_option("--llm", flags->llm, "The model it pretends to serve (specs/llms)").capture_default_str();
+  command.add_option("--model", flags->model, "Name of the model in the API; default: that of --llm");
   command
-      ->add_option("--role", flags->role, "colocated, prefill or decode (vLLM's NIXL contract and SGLang's bootstrap)")
-      ->check(CLI::IsMember({"colocated", "prefill", "decode"}))
-      ->capture_default_str();
-  command->add_option("--tp", flags->tensor_parallel, "Tensor parallelism")
-      ->check(CLI::Range(1, 16))
-      ->capture_default_str();
+      .add_option("--role", flags->role, "colocated, prefill or decode (vLLM's NIXL contract and SGLang's bootstrap)")
+      .check(one_of({"colocated", "prefill", "decode"}))
+      .capture_default_str();
+  command.add_option("--tp", flags->tensor_parallel, "Tensor parallelism").check(range(1, 16)).capture_default_str();
   command
-      ->add_option("--gpus", flags->gpus,
-                   "Indices of its virtual GPUs on the board WATTLE_FAKE_NVML names; default 0,1,…")
-      ->delimiter(',');
-  command->add_option("--fpm", flags->fpm, "ZeroMQ endpoint for forward-pass metrics, or off")->capture_default_str();
-  command->add_option("--id", flags->id, "Worker and engine id")->capture_default_str();
-  command->add_option("--seed", flags->seed, "Of the output lengths nobody asked for")->capture_default_str();
-  add_engine_flags(*command, flags->engine);
+      .add_option("--gpus", flags->gpus,
+                  "Indices of its virtual GPUs on the board WATTLE_FAKE_NVML names; default 0,1,…")
+      .delimiter(',');
+  command.add_option("--fpm", flags->fpm, "ZeroMQ endpoint for forward-pass metrics, or off").capture_default_str();
+  command.add_option("--id", flags->id, "Worker and engine id").capture_default_str();
+  command.add_option("--seed", flags->seed, "Of the output lengths nobody asked for").capture_default_str();
+  add_engine_flags(command, flags->engine);
   command
-      ->add_option("--link-bytes-per-s", flags->link.bandwidth_bytes_per_s,
-                   "prefill: bandwidth of the KV hand-over, bytes/s; 0 = instantly")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+      .add_option("--link-bytes-per-s", flags->link.bandwidth_bytes_per_s,
+                  "prefill: bandwidth of the KV hand-over, bytes/s; 0 = instantly")
+      .check(non_negative())
+      .capture_default_str();
   command
-      ->add_option_function<double>(
+      .add_option_function(
           "--link-latency-ms", [flags](double ms) { flags->link.latency = Span::from_seconds(ms * 1e-3); },
           "prefill: from the last byte of a hand-over leaving to its arrival")
-      ->check(CLI::NonNegativeNumber)
-      ->default_str("0.5");
+      .check(non_negative())
+      .default_str("0.5");
   command
-      ->add_option("--handoff-steps", flags->link.handoff_steps,
-                   "decode: mean passes of its loop from the KV's arrival to the request's first token and first step")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
+      .add_option("--handoff-steps", flags->link.handoff_steps,
+                  "decode: mean passes of its loop from the KV's arrival to the request's first token and first step")
+      .check(range(0.0, 100.0))
+      .capture_default_str();
   command
-      ->add_option_function<double>(
+      .add_option_function(
           "--bootstrap-timeout-s", [flags](double s) { flags->bootstrap_timeout = Span::from_seconds(s); },
           "SGLang's contract: how long one leg waits for the other")
-      ->check(CLI::PositiveNumber)
-      ->default_str("300");
+      .check(positive())
+      .default_str("300");
   command
-      ->add_option_function<double>(
+      .add_option_function(
           "--load-s", [flags](double s) { flags->load = Span::from_seconds(s); },
           "How long it loads its weights: until then its GPUs draw idle power and it answers 503")
-      ->check(CLI::NonNegativeNumber)
-      ->default_str("0");
-  command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
-  command->add_flag("--die-with-parent", flags->with_parent, "End when the process that started it ends");
-  command->callback([flags, &exit_code] {
+      .check(non_negative())
+      .default_str("0");
+  command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command.add_flag("--die-with-parent", flags->with_parent, "End when the process that started it ends");
+  command.callback([flags, &exit_code] {
     const auto done = serve(*flags);
     exit_code = done ? *done : fail(done.error());
   });

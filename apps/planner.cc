@@ -102,23 +102,23 @@ Result<int> run(const Flags& flags) {
 
 }  // namespace
 
-void add_planner(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("planner", "Start and end engines by a recipe's scaling policy");
+void add_planner(Command app, int& exit_code) {
+  Command command = app.add_subcommand("planner", "Start and end engines by a recipe's scaling policy");
   auto flags = std::make_shared<Flags>();
   flags->logs = std::filesystem::temp_directory_path().string();
-  command->add_option("scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be")->required();
-  command->add_option("--recipe", flags->recipe, "With a [scaling] policy")->required();
-  command->add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
-  command->add_option("--gateway", flags->gateway, "URL of the gateway's admin plane")->required();
+  command.add_option("scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be").required();
+  command.add_option("--recipe", flags->recipe, "With a [scaling] policy").required();
+  command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
+  command.add_option("--gateway", flags->gateway, "URL of the gateway's admin plane").required();
   command
-      ->add_option("--slot", flags->slots,
-                   "POOL=GPU[,GPU...]@ENDPOINT: where an engine of the POOL-th [[fleet]] (from 0) may run, and publish "
-                   "forward-pass metrics; repeatable")
-      ->required();
-  command->add_option("--admin", flags->admin, "host:port of /fleet; port 0 takes any free one")->capture_default_str();
-  command->add_option("--logs", flags->logs, "Folder for what engines write on stderr")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print where it listens as one JSON object");
-  command->callback([flags, &exit_code] {
+      .add_option("--slot", flags->slots,
+                  "POOL=GPU[,GPU...]@ENDPOINT: where an engine of the POOL-th [[fleet]] (from 0) may run, and publish "
+                  "forward-pass metrics; repeatable")
+      .required();
+  command.add_option("--admin", flags->admin, "host:port of /fleet; port 0 takes any free one").capture_default_str();
+  command.add_option("--logs", flags->logs, "Folder for what engines write on stderr").capture_default_str();
+  command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command.callback([flags, &exit_code] {
     const auto done = run(*flags);
     exit_code = done ? *done : fail(done.error());
   });

@@ -144,57 +144,57 @@ Result<int> profile(Flags flags) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("profile", "Measure a live engine's step time and power over a grid");
+void add_profile(Command app, int& exit_code) {
+  Command command = app.add_subcommand("profile", "Measure a live engine's step time and power over a grid");
   auto flags = std::make_shared<Flags>();
   flags->options.keeper.state_file = "/var/lib/wattle/agent-locks";
   const auto list = [&](const char* name, std::vector<std::int32_t>& into, const char* text) {
-    command->add_option(name, into, text)->delimiter(',')->check(CLI::PositiveNumber)->capture_default_str();
+    command.add_option(name, into, text).delimiter(',').check(positive()).capture_default_str();
   };
-  command->add_option("--url", flags->options.url, "The engine, like http://127.0.0.1:8000")->required();
-  command->add_option("--model", flags->options.model, "The model to ask for; default: the first it serves");
+  command.add_option("--url", flags->options.url, "The engine, like http://127.0.0.1:8000").required();
+  command.add_option("--model", flags->options.model, "The model to ask for; default: the first it serves");
   command
-      ->add_option(
+      .add_option(
           "--grid", flags->grid,
           "product: of the lists below; voltanallm: that paper's grid; throttllem: that paper's procedure, batches "
           "of --concurrency that fill the cache, at clocks drawn anew for every measurement")
-      ->check(CLI::IsMember({"product", "voltanallm", "throttllem"}))
-      ->capture_default_str();
+      .check(one_of({"product", "voltanallm", "throttllem"}))
+      .capture_default_str();
   list("--concurrency", flags->concurrency, "decode: streams at once");
   list("--prompt", flags->prompts, "decode: prompt lengths, tokens");
   list("--output", flags->outputs, "decode: output lengths, tokens; long enough for a second of steps");
   list("--prefill", flags->prefill_prompts, "prefill: prompt lengths, tokens");
   list("--clocks", flags->clocks, "Clocks to lock, MHz; default: the grid's own, or none");
-  command->add_option("--limit", flags->limit, "At most so many decode and so many prefill cells a clock; 0 = all");
-  command->add_option("--rate-s", flags->rate_s, "Time spent on each request rate of a grid that has rates, s")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command.add_option("--limit", flags->limit, "At most so many decode and so many prefill cells a clock; 0 = all");
+  command.add_option("--rate-s", flags->rate_s, "Time spent on each request rate of a grid that has rates, s")
+      .check(positive())
+      .capture_default_str();
   command
-      ->add_option("--kv-tokens", flags->kv_tokens,
-                   "throttllem: KV tokens the engine's cache holds; default: what its /metrics tell (vLLM)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--window-s", flags->window_s, "throttllem: length of one measurement, s")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
-  command->add_option("--settle-ms", flags->settle_ms, "From a clock's lock to the first step that counts")
-      ->check(CLI::Range(0.0, 60'000.0))
-      ->capture_default_str();
-  command->add_option("--gpu", flags->options.gpus, "The engine's GPUs, by index or UUID: measures power, sets clocks")
-      ->delimiter(',');
-  command->add_option("--clock-mhz", flags->clock_mhz, "Without --gpu: the clock the engine runs at")
-      ->check(CLI::Range(10, 10'000));
-  command->add_option("--telemetry", flags->options.telemetry,
-                      "ZeroMQ endpoint of the engine's forward-pass metrics: steps from there, not from the streams");
-  command->add_option("--nvml", flags->options.keeper.library, "The NVML library")->capture_default_str();
-  command->add_option("--state", flags->options.keeper.state_file, "Where to remember which GPUs are locked")
-      ->capture_default_str();
-  command->add_option("--prompt-form", flags->form, "chat, text, or ids (token ids: exact lengths on any tokenizer)")
-      ->check(CLI::IsMember({"chat", "text", "ids"}))
-      ->capture_default_str();
-  command->add_option("--note", flags->note, "One line of provenance: what this engine is");
-  command->add_option("--out", flags->out, "The file to write")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print a summary as one JSON object");
-  command->callback([flags, &exit_code] {
+      .add_option("--kv-tokens", flags->kv_tokens,
+                  "throttllem: KV tokens the engine's cache holds; default: what its /metrics tell (vLLM)")
+      .check(positive());
+  command.add_option("--window-s", flags->window_s, "throttllem: length of one measurement, s")
+      .check(range(0.01, 3600.0))
+      .capture_default_str();
+  command.add_option("--settle-ms", flags->settle_ms, "From a clock's lock to the first step that counts")
+      .check(range(0.0, 60'000.0))
+      .capture_default_str();
+  command.add_option("--gpu", flags->options.gpus, "The engine's GPUs, by index or UUID: measures power, sets clocks")
+      .delimiter(',');
+  command.add_option("--clock-mhz", flags->clock_mhz, "Without --gpu: the clock the engine runs at")
+      .check(range(10, 10'000));
+  command.add_option("--telemetry", flags->options.telemetry,
+                     "ZeroMQ endpoint of the engine's forward-pass metrics: steps from there, not from the streams");
+  command.add_option("--nvml", flags->options.keeper.library, "The NVML library").capture_default_str();
+  command.add_option("--state", flags->options.keeper.state_file, "Where to remember which GPUs are locked")
+      .capture_default_str();
+  command.add_option("--prompt-form", flags->form, "chat, text, or ids (token ids: exact lengths on any tokenizer)")
+      .check(one_of({"chat", "text", "ids"}))
+      .capture_default_str();
+  command.add_option("--note", flags->note, "One line of provenance: what this engine is");
+  command.add_option("--out", flags->out, "The file to write").capture_default_str();
+  command.add_flag("--json", flags->json, "Print a summary as one JSON object");
+  command.callback([flags, &exit_code] {
     const auto done = profile(*flags);
     exit_code = done ? *done : fail(done.error());
   });

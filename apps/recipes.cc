@@ -36,11 +36,11 @@ int list_recipes(bool json) {
 
 }  // namespace
 
-void add_recipes(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("recipes", "List the recipes: named compositions of policies");
+void add_recipes(Command app, int& exit_code) {
+  Command command = app.add_subcommand("recipes", "List the recipes: named compositions of policies");
   auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print one JSON object");
-  command->callback([json, &exit_code] { exit_code = list_recipes(*json); });
+  command.add_flag("--json", *json, "Print one JSON object");
+  command.callback([json, &exit_code] { exit_code = list_recipes(*json); });
 }
 
 }  // namespace wattle::apps

@@ -136,32 +136,32 @@ Result<int> run_replay(const ReplayFlags& flags) {
 
 }  // namespace
 
-void add_replay(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("replay", "Replay a trace against an OpenAI endpoint and measure it");
+void add_replay(Command app, int& exit_code) {
+  Command command = app.add_subcommand("replay", "Replay a trace against an OpenAI endpoint and measure it");
   auto flags = std::make_shared<ReplayFlags>();
-  command->add_option("trace", flags->trace, "a trace file (azure, vidur, splitwise, mooncake, burstgpt)")->required();
-  command->add_option("--url", flags->url, "the endpoint, like http://127.0.0.1:8000")->required();
-  command->add_option("--model", flags->model, "the model to ask for")->capture_default_str();
-  command->add_option("--speed", flags->speed, "2 = the same arrivals in half the time")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--max-requests", flags->max_requests, "stop after so many; 0 = the whole trace")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--prompt", flags->form, "chat, text, or ids (token ids: exact lengths on any tokenizer)")
-      ->check(CLI::IsMember({"chat", "text", "ids"}))
-      ->capture_default_str();
-  command->add_option("--max-prompt-tokens", flags->max_prompt_tokens, "longer prompts are cut to this")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--max-output-tokens", flags->max_output_tokens, "longer outputs are cut to this")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--ttft-slo-ms", flags->ttft_slo_ms, "time to first token; 0 = not judged");
-  command->add_option("--itl-slo-ms", flags->itl_slo_ms, "every gap between tokens");
-  command->add_option("--tbt-slo-ms", flags->tbt_slo_ms, "a request's mean gap");
-  command->add_option("--e2e-slo-ms", flags->e2e_slo_ms, "arrival to last token");
-  command->add_flag("--json", flags->json, "one JSON object on stdout");
-  command->callback([flags, &exit_code] {
+  command.add_option("trace", flags->trace, "a trace file (azure, vidur, splitwise, mooncake, burstgpt)").required();
+  command.add_option("--url", flags->url, "the endpoint, like http://127.0.0.1:8000").required();
+  command.add_option("--model", flags->model, "the model to ask for").capture_default_str();
+  command.add_option("--speed", flags->speed, "2 = the same arrivals in half the time")
+      .check(positive())
+      .capture_default_str();
+  command.add_option("--max-requests", flags->max_requests, "stop after so many; 0 = the whole trace")
+      .check(non_negative());
+  command.add_option("--prompt", flags->form, "chat, text, or ids (token ids: exact lengths on any tokenizer)")
+      .check(one_of({"chat", "text", "ids"}))
+      .capture_default_str();
+  command.add_option("--max-prompt-tokens", flags->max_prompt_tokens, "longer prompts are cut to this")
+      .check(positive())
+      .capture_default_str();
+  command.add_option("--max-output-tokens", flags->max_output_tokens, "longer outputs are cut to this")
+      .check(positive())
+      .capture_default_str();
+  command.add_option("--ttft-slo-ms", flags->ttft_slo_ms, "time to first token; 0 = not judged");
+  command.add_option("--itl-slo-ms", flags->itl_slo_ms, "every gap between tokens");
+  command.add_option("--tbt-slo-ms", flags->tbt_slo_ms, "a request's mean gap");
+  command.add_option("--e2e-slo-ms", flags->e2e_slo_ms, "arrival to last token");
+  command.add_flag("--json", flags->json, "one JSON object on stdout");
+  command.callback([flags, &exit_code] {
     const auto result = run_replay(*flags);
     exit_code = result ? *result : fail(result.error());
   });

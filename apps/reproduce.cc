@@ -81,19 +81,19 @@ std::string sections_help() {
 
 }  // namespace
 
-void add_reproduce(CLI::App& app, int& exit_code) {
+void add_reproduce(Command app, int& exit_code) {
   auto flags = std::make_shared<ReproduceFlags>();
-  auto* command = app.add_subcommand("reproduce", "a paper's evaluation: published value, ours, difference");
-  command->add_option("system", flags->system, names(evaluations(), &reproduce::Evaluation::system))->required();
-  command->add_option("--section", flags->sections, sections_help());
-  command->add_option("-o,--output", flags->output, "write an HTML page with plots there, too");
+  Command command = app.add_subcommand("reproduce", "a paper's evaluation: published value, ours, difference");
+  command.add_option("system", flags->system, names(evaluations(), &reproduce::Evaluation::system)).required();
+  command.add_option("--section", flags->sections, sections_help());
+  command.add_option("-o,--output", flags->output, "write an HTML page with plots there, too");
   command
-      ->add_option("--seconds", flags->seconds,
-                   "requests arrive for so long (voltanallm, greenserve: all sections but main and ecopred)")
-      ->check(CLI::Range(1.0, 3600.0))
-      ->capture_default_str();
-  command->add_flag("--json", flags->json, "one JSON object on stdout");
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+      .add_option("--seconds", flags->seconds,
+                  "requests arrive for so long (voltanallm, greenserve: all sections but main and ecopred)")
+      .check(range(1.0, 3600.0))
+      .capture_default_str();
+  command.add_flag("--json", flags->json, "one JSON object on stdout");
+  command.callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 
 }  // namespace wattle::apps

@@ -119,19 +119,19 @@ int run(const SimFlags& flags) {
 
 }  // namespace
 
-void add_sim(CLI::App& app, int& exit_code) {
+void add_sim(Command app, int& exit_code) {
   auto flags = std::make_shared<SimFlags>();
-  auto* command = app.add_subcommand("sim", "run a scenario under one or more recipes in the simulator, compare");
-  command->add_option("scenario", flags->scenario, "name or file of a scenario")->required();
-  command->add_option("--recipe", flags->recipes, "name or file of a recipe; repeat to compare (default static-max)");
-  command->add_option("--seed", flags->seed, "instead of the scenario's");
-  command->add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
-  command->add_option("--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
-  command->add_option("--threads", flags->threads, "recipes run side by side")->check(CLI::Range(1U, 256U));
-  command->add_flag("--json", flags->json, "one JSON object on stdout");
-  command->add_flag("--step", flags->step, "run every iteration on its own; same result, slower");
-  command->add_flag("--check", flags->check, "check every invariant after every event (slow)");
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+  Command command = app.add_subcommand("sim", "run a scenario under one or more recipes in the simulator, compare");
+  command.add_option("scenario", flags->scenario, "name or file of a scenario").required();
+  command.add_option("--recipe", flags->recipes, "name or file of a recipe; repeat to compare (default static-max)");
+  command.add_option("--seed", flags->seed, "instead of the scenario's");
+  command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
+  command.add_option("--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
+  command.add_option("--threads", flags->threads, "recipes run side by side").check(range(1U, 256U));
+  command.add_flag("--json", flags->json, "one JSON object on stdout");
+  command.add_flag("--step", flags->step, "run every iteration on its own; same result, slower");
+  command.add_flag("--check", flags->check, "check every invariant after every event (slow)");
+  command.callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 
 }  // namespace wattle::apps

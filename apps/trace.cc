@@ -81,18 +81,18 @@ void print_summary(const Loaded& loaded, const workload::TraceSummary& s, bool j
   row("output", s.output);
 }
 
-void add_summary(CLI::App& trace, int& exit_code) {
+void add_summary(Command trace, int& exit_code) {
   struct Flags {
     std::string file, format;
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = trace.add_subcommand("summary", "Rate, burstiness and lengths of a trace");
-  command->add_option("FILE", flags->file, "Trace file; relative paths are looked up in WATTLE_DATA, then here")
-      ->required();
-  command->add_option("--format", flags->format, fmt::format("{} (default: by the first line)", kFormats));
-  command->add_flag("--json", flags->json, "Print one JSON object");
-  command->callback([flags, &exit_code] {
+  Command command = trace.add_subcommand("summary", "Rate, burstiness and lengths of a trace");
+  command.add_option("FILE", flags->file, "Trace file; relative paths are looked up in WATTLE_DATA, then here")
+      .required();
+  command.add_option("--format", flags->format, fmt::format("{} (default: by the first line)", kFormats));
+  command.add_flag("--json", flags->json, "Print one JSON object");
+  command.callback([flags, &exit_code] {
     const auto loaded = load(flags->file, "--format", flags->format);
     if (!loaded) {
       exit_code = fail(loaded.error());
@@ -121,17 +121,17 @@ Result<std::int64_t> convert(const std::string& in, const std::string& from, con
   return writer->rows();
 }
 
-void add_convert(CLI::App& trace, int& exit_code) {
+void add_convert(Command trace, int& exit_code) {
   struct Flags {
     std::string in, out, from, to;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = trace.add_subcommand("convert", "Rewrite a trace in another format");
-  command->add_option("IN", flags->in, "Trace file to read")->required();
-  command->add_option("OUT", flags->out, "Trace file to write")->required();
-  command->add_option("--from", flags->from, fmt::format("{} (default: by the first line)", kFormats));
-  command->add_option("--to", flags->to, kFormats)->required();
-  command->callback([flags, &exit_code] {
+  Command command = trace.add_subcommand("convert", "Rewrite a trace in another format");
+  command.add_option("IN", flags->in, "Trace file to read").required();
+  command.add_option("OUT", flags->out, "Trace file to write").required();
+  command.add_option("--from", flags->from, fmt::format("{} (default: by the first line)", kFormats));
+  command.add_option("--to", flags->to, kFormats).required();
+  command.callback([flags, &exit_code] {
     const auto rows = convert(flags->in, flags->from, flags->out, flags->to);
     if (!rows) {
       exit_code = fail(rows.error());
@@ -170,17 +170,17 @@ Result<workload::WorkloadStats> synthesize(const SynthFlags& flags) {
   return (*source)->stats();
 }
 
-void add_synth(CLI::App& trace, int& exit_code) {
+void add_synth(Command trace, int& exit_code) {
   auto flags = std::make_shared<SynthFlags>();
   auto& o = flags->options;
-  CLI::App* command = trace.add_subcommand("synth", "Make a trace from a random process");
-  command->add_option("OUT", flags->out, "Trace file to write")->required();
-  command->add_option("--format", flags->format, kFormats)->capture_default_str();
-  command->add_option("--seed", flags->seed, "Same seed, same trace")->capture_default_str();
-  CLI::Option* like = command->add_option(
-      "--like", o.synthetic, "azure-conv: the Azure 2023 conversation trace's rate, burstiness and lengths");
+  Command command = trace.add_subcommand("synth", "Make a trace from a random process");
+  command.add_option("OUT", flags->out, "Trace file to write").required();
+  command.add_option("--format", flags->format, kFormats).capture_default_str();
+  command.add_option("--seed", flags->seed, "Same seed, same trace").capture_default_str();
+  const Flag like = command.add_option("--like", o.synthetic,
+                                       "azure-conv: the Azure 2023 conversation trace's rate, burstiness and lengths");
   const auto own = [&](const char* flag, auto& value, const char* text) {
-    command->add_option(flag, value, text)->capture_default_str()->excludes(like);
+    command.add_option(flag, value, text).capture_default_str().excludes(like);
   };
   own("--requests", o.requests, "How many");
   own("--rate", o.rate_per_s, "Arrivals per second");
@@ -190,13 +190,13 @@ void add_synth(CLI::App& trace, int& exit_code) {
   own("--prompt-std", o.prompt_std, "Tokens");
   own("--output-mean", o.output_mean, "Tokens");
   own("--output-std", o.output_std, "Tokens");
-  command->add_option("--duration", flags->duration_s, "Stop after this many seconds (default: never)");
-  command->add_option("--rate-scale", o.rate_scale, "2 = the same arrivals in half the time")->capture_default_str();
-  command->add_option("--max-prompt", o.max_prompt_tokens, "Longer prompts are clamped, and counted")
-      ->capture_default_str();
-  command->add_option("--max-output", o.max_output_tokens, "Longer outputs are clamped, and counted")
-      ->capture_default_str();
-  command->callback([flags, &exit_code] {
+  command.add_option("--duration", flags->duration_s, "Stop after this many seconds (default: never)");
+  command.add_option("--rate-scale", o.rate_scale, "2 = the same arrivals in half the time").capture_default_str();
+  command.add_option("--max-prompt", o.max_prompt_tokens, "Longer prompts are clamped, and counted")
+      .capture_default_str();
+  command.add_option("--max-output", o.max_output_tokens, "Longer outputs are clamped, and counted")
+      .capture_default_str();
+  command.callback([flags, &exit_code] {
     const auto stats = synthesize(*flags);
     if (!stats) {
       exit_code = fail(stats.error());
@@ -208,12 +208,12 @@ void add_synth(CLI::App& trace, int& exit_code) {
 }
 }  // namespace
 
-void add_trace(CLI::App& app, int& exit_code) {
-  CLI::App* trace = app.add_subcommand("trace", "Look at, convert and make traces");
-  trace->require_subcommand(1);
-  add_summary(*trace, exit_code);
-  add_convert(*trace, exit_code);
-  add_synth(*trace, exit_code);
+void add_trace(Command app, int& exit_code) {
+  Command trace = app.add_subcommand("trace", "Look at, convert and make traces");
+  trace.require_subcommand();
+  add_summary(trace, exit_code);
+  add_convert(trace, exit_code);
+  add_synth(trace, exit_code);
 }
 
 }  // namespace wattle::apps

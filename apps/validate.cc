@@ -113,16 +113,16 @@ int validate(const ValidateFlags& flags) {
 
 }  // namespace
 
-void add_validate(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("validate", "Compare the simulated hardware with every measurement we know");
+void add_validate(Command app, int& exit_code) {
+  Command command = app.add_subcommand("validate", "Compare the simulated hardware with every measurement we know");
   auto flags = std::make_shared<ValidateFlags>();
-  command->add_option("--data", flags->data, "Folder of the data sets, any subset of them (default: WATTLE_DATA)");
-  command->add_option("--write", flags->write, "Write the page docs/validation.md here");
-  command->add_option("--html", flags->html, "Write a page with scatter plots here");
-  command->add_option("--rows", flags->rows, "Write every row here, as CSV");
-  command->add_option("--threads", flags->threads, "Threads; the result does not depend on it")->capture_default_str();
-  command->add_flag("--json", flags->json, "Print one JSON object");
-  command->callback([flags, &exit_code] { exit_code = validate(*flags); });
+  command.add_option("--data", flags->data, "Folder of the data sets, any subset of them (default: WATTLE_DATA)");
+  command.add_option("--write", flags->write, "Write the page docs/validation.md here");
+  command.add_option("--html", flags->html, "Write a page with scatter plots here");
+  command.add_option("--rows", flags->rows, "Write every row here, as CSV");
+  command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
+  command.add_flag("--json", flags->json, "Print one JSON object");
+  command.callback([flags, &exit_code] { exit_code = validate(*flags); });
 }
 
 }  // namespace wattle::apps

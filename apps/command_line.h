@@ -1,0 +1,78 @@
+#pragma once
+// Flags and subcommands. CLI11 does the work behind command_line.cc: compiling it takes several seconds, so that one
+// file includes it and the subcommands do not.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+class Validator;
+}  // namespace CLI
+
+namespace wattle::apps {
+
+/// What a value has to be. A flag's help shows it, and a value that fails is a usage error.
+class Check {
+ public:
+  explicit Check(CLI::Validator&& validator);
+  [[nodiscard]] const CLI::Validator& validator() const { return *validator_; }
+
+ private:
+  std::shared_ptr<const CLI::Validator> validator_;
+};
+[[nodiscard]] Check range(int least, int most);
+[[nodiscard]] Check range(unsigned least, unsigned most);
+[[nodiscard]] Check range(double least, double most);
+[[nodiscard]] Check positive();
+[[nodiscard]] Check non_negative();
+[[nodiscard]] Check one_of(std::vector<std::string> names);
+
+/// One flag or positional argument, as declared; belongs to its command.
+class Flag {
+ public:
+  explicit Flag(CLI::Option* option) : option_(option) {}
+  Flag& required();
+  Flag& check(const Check& check);
+  Flag& capture_default_str();  ///< help shows the variable's value of now
+  Flag& default_str(const std::string& text);
+  Flag& delimiter(char between);         ///< of a list given as one argument
+  Flag& allow_extra_args(bool allowed);  ///< whether a list goes on in the arguments that follow
+  Flag& excludes(const Flag& other);
+  Flag& description(const std::string& help);
+
+ private:
+  CLI::Option* option_;
+};
+
+/// The program, or one of its subcommands. A handle: copies mean the same command, which lives as long as the program.
+/// Variables bound to flags outlive the parsing.
+class Command {
+ public:
+  explicit Command(CLI::App& app) : app_(&app) {}
+  Command add_subcommand(const std::string& name, const std::string& help);
+  /// `T`: those that command_line.cc instantiates it for.
+  template <typename T>
+  Flag add_option(const std::string& name, T& into, const std::string& help = "");
+  Flag add_option_function(const std::string& name, const std::function<void(double)>& take, const std::string& help);
+  Flag add_flag(const std::string& name, bool& into, const std::string& help);
+  [[nodiscard]] Flag get_option(const std::string& name) const;
+  void require_subcommand();  ///< exactly one
+  void hide();                ///< not in the parent's help
+  void callback(std::function<void()> run);
+
+ private:
+  CLI::App* app_;
+};
+
+/// Declares a program's subcommands and parses the arguments, which runs the callback of the subcommand chosen. Returns
+/// the exit code: `exit_code` after the callback, 0 after --help, 2 for wrong usage, 1 for what a callback threw.
+int run_program(const std::string& name, const std::string& help, std::span<char* const> arguments,
+                const std::function<void(Command, int& exit_code)>& declare);
+
+}  // namespace wattle::apps
