@@ -16,7 +16,7 @@
 
 namespace {
 
-using namespace wattle::live;  // NOLINT: a main program of its own
+using namespace wattle::net;  // NOLINT: a main program of its own
 
 struct Answers {
   std::string whole_chat, whole_text, events_chat, events_text, events_usage;
@@ -51,7 +51,7 @@ struct Answers {
   }
 };
 
-void node::answer(net::Exchange& exchange, const Answers& canned) {
+void answer(net::Exchange& exchange, const Answers& canned) {
   if (exchange.path() == "/health") return exchange.respond(200, "text/plain", "ok");
   const bool chat = exchange.path() == "/v1/chat/completions";
   const auto asked = net::read_completion(chat ? net::ApiPath::Chat : net::ApiPath::Completions, exchange.body());
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
   const Answers canned(tokens);
   net::LoopPool pool(threads);
   auto server = net::HttpServer::listen(
-      pool, options, [&canned](std::shared_ptr<net::Exchange> exchange) { node::answer(*exchange, canned); });
+      pool, options, [&canned](std::shared_ptr<net::Exchange> exchange) { answer(*exchange, canned); });
   if (!server) {
     fmt::print(stderr, "{}\n", server.error().message());
     return 3;

@@ -93,16 +93,16 @@ TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
     client.send(bytes);
     return client.all().substr(0, 12);
   };
-  EXPECT_EQ(node::answer("nonsense\r\n\r\n"), "HTTP/1.1 400");
-  EXPECT_EQ(node::answer("GET / HTTP/2.0\r\n\r\n"), "HTTP/1.1 505");
-  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), "HTTP/1.1 400");
-  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), "HTTP/1.1 400");
-  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n"),
+  EXPECT_EQ(answer("nonsense\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(answer("GET / HTTP/2.0\r\n\r\n"), "HTTP/1.1 505");
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n"),
             "HTTP/1.1 400");
-  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nContent-Length: 4097\r\n\r\n"), "HTTP/1.1 413");
-  EXPECT_EQ(node::answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1001\r\n" + std::string(4097, 'x')),
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nContent-Length: 4097\r\n\r\n"), "HTTP/1.1 413");
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1001\r\n" + std::string(4097, 'x')),
             "HTTP/1.1 413");
-  EXPECT_EQ(node::answer("GET / HTTP/1.1\r\nX-Long: " + std::string(4000, 'x') + "\r\n\r\n"), "HTTP/1.1 431");
+  EXPECT_EQ(answer("GET / HTTP/1.1\r\nX-Long: " + std::string(4000, 'x') + "\r\n\r\n"), "HTTP/1.1 431");
 }
 
 TEST(HttpServer, SaysContinue) {

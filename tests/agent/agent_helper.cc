@@ -11,7 +11,7 @@
 #include "node/actuator.h"
 
 using namespace wattle;        // NOLINT
-using namespace wattle::live;  // NOLINT
+using namespace wattle::node;  // NOLINT
 
 int main(int argc, char** argv) {
   if (argc == 6 && std::strcmp(argv[1], "agent-guardian") == 0) return guard(argv[3], argv[5], 20);
@@ -40,5 +40,5 @@ int main(int argc, char** argv) {
   }
   std::printf("locked %d\n", (*keeper)->guardian_pid());
   std::fflush(stdout);
-  for (;;) calibrate::pause();
+  for (;;) pause();
 }

@@ -166,7 +166,7 @@ TEST_F(MeanMeter, WhatAPowerReadingMeansIsTold) {
   EXPECT_EQ(old->by_index(0)->power_reading(), node::PowerReading::OneSecondMean);
 }
 
-TEST(node::EnergyMeter, ADriverReloadIsNoNegativeEnergy) {
+TEST(EnergyMeter, ADriverReloadIsNoNegativeEnergy) {
   node::EnergyMeter meter;
   const Instant t;
   meter.sample(1'000'000, Milliwatts(100'000), t);
@@ -180,7 +180,7 @@ TEST(node::EnergyMeter, ADriverReloadIsNoNegativeEnergy) {
   EXPECT_NEAR(meter.total().joules().value(), 40.0, 5.1);
 }
 
-TEST(node::EnergyMeter, AThirtyTwoBitCounterMayOverflow) {
+TEST(EnergyMeter, AThirtyTwoBitCounterMayOverflow) {
   node::EnergyMeter meter;
   const Instant t;
   const std::uint64_t top = (std::uint64_t{1} << 32U) - 5'000;
@@ -192,7 +192,7 @@ TEST(node::EnergyMeter, AThirtyTwoBitCounterMayOverflow) {
   EXPECT_NEAR(meter.total().joules().value(), 20.0, 5.1);
 }
 
-TEST(node::EnergyMeter, WithoutACounterPowerIsIntegrated) {
+TEST(EnergyMeter, WithoutACounterPowerIsIntegrated) {
   node::EnergyMeter meter;
   for (int i = 0; i <= 100; ++i) meter.sample(std::nullopt, Milliwatts(250'000), Instant() + Span::ms(20 * i));
   EXPECT_DOUBLE_EQ(meter.total().joules().value(), 500.0);

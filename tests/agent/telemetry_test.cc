@@ -26,7 +26,7 @@ std::vector<StepReport> receive(telemetry::FpmSubscriber& subscriber, std::size_
   std::vector<StepReport> got;
   for (int i = 0; i < 2000 && got.size() < n; ++i) {
     publish();
-    subscriber.poll(Span::ms(10), steady_now, [&](const StepReport& r, Instant) { got.push_back(r); });
+    subscriber.poll(Span::ms(10), net::steady_now, [&](const StepReport& r, Instant) { got.push_back(r); });
   }
   return got;
 }
@@ -59,7 +59,7 @@ TEST(FpmSocket, OneEngineAnEndpointTheNewestIsListenedTo) {
   }
   subscriber.drop(InstanceId(4));
   EXPECT_EQ(subscriber.sources(), 0U);
-  subscriber.poll(Span::ms(1), steady_now,
+  subscriber.poll(Span::ms(1), net::steady_now,
                   [](const StepReport&, Instant) { ADD_FAILURE() << "nobody is listened to"; });
 }
 
