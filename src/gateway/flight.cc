@@ -21,9 +21,10 @@ constexpr std::size_t kPrefillAnswerMax = 4 << 20;
 constexpr std::size_t kPrefillErrorMax = 64 * 1024;
 constexpr std::size_t kCarry = 512;
 
-/// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, and those that would change the answer's encoding.
+/// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, those that would change the answer's encoding, and those
+/// by which llm-d's sidecar is told where to fetch KV.
 bool travels(std::string_view name) {
-  constexpr std::array<std::string_view, 15> kStay{"connection",
+  constexpr std::array<std::string_view, 19> kStay{"connection",
                                                    "keep-alive",
                                                    "proxy-authenticate",
                                                    "proxy-authorization",
@@ -37,7 +38,11 @@ bool travels(std::string_view name) {
                                                    "accept-encoding",
                                                    "x-request-id",
                                                    "proxy-connection",
-                                                   "content-type"};
+                                                   "content-type",
+                                                   "x-prefiller-host-port",
+                                                   "x-prefiller-url",
+                                                   "x-encoder-hosts-ports",
+                                                   "x-data-parallel-host-port"};
   return std::ranges::none_of(kStay, [name](std::string_view s) { return net::same_name(s, name); });
 }
 

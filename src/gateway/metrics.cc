@@ -6,6 +6,8 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include "net/faults.h"
+
 namespace wattle::gateway {
 
 namespace {
@@ -98,6 +100,8 @@ std::string GatewayMetrics::text(const CoreCounts& counts, const control::Dispat
   number("wattle_gateway_prompt_tokens_total", "counter", "Believed prompt tokens of requests that entered",
          counts.prompt_tokens);
   number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", counts.output_tokens);
+  number("wattle_gateway_internal_errors_total", "counter", "Exceptions that ended one request, each a defect of ours",
+         net::faults());
   number("wattle_gateway_connections", "gauge", "Open client connections", extras.connections);
   const auto per_worker = [&](std::string_view name, std::string_view help, auto value,
                               std::string_view type = "gauge") {

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "net/clock.h"
+#include "net/faults.h"
 
 namespace wattle::gateway {
 
@@ -93,10 +94,14 @@ void ControlStrand::run_and_wait(std::function<void(Core&, Instant)> task) {
   auto done = std::make_shared<std::promise<void>>();
   auto finished = done->get_future();
   run([done, inner = std::move(task)](Core& core, Instant now) {
-    inner(core, now);
-    done->set_value();
+    try {
+      inner(core, now);
+      done->set_value();
+    } catch (...) {  // belongs to whoever waits
+      done->set_exception(std::current_exception());
+    }
   });
-  finished.wait();
+  finished.get();
 }
 
 void ControlStrand::post(Event event) {
@@ -109,7 +114,13 @@ void ControlStrand::post(Event event) {
     batch_.swap(queue_);
   }
   for (;;) {
-    for (Event& e : batch_) handle(e);
+    for (Event& e : batch_) {
+      try {
+        handle(e);
+      } catch (...) {  // the strand must never stay taken
+        net::count_fault("the control strand");
+      }
+    }
     std::ranges::move(outgoing_, std::back_inserter(deliveries));
     outgoing_.clear();
     batch_.clear();

@@ -1,5 +1,6 @@
 #pragma once
 // Names of tenants as numbers; bounded, because names come from clients.
+#include <expected>
 #include <map>
 #include <mutex>
 #include <string>
@@ -16,16 +17,8 @@ class Tenants {
   static constexpr std::size_t kMax = 1024;
   static constexpr std::size_t kNameMax = 128;
 
-  TenantId id_of(std::string_view name) {
-    if (name.empty()) return TenantId{0};
-    const std::lock_guard lock(mutex_);
-    if (const auto found = ids_.find(name); found != ids_.end()) return found->second;
-    if (names_.size() >= kMax || name.size() > kNameMax) return TenantId{1};
-    const TenantId id(static_cast<std::int32_t>(names_.size()));
-    names_.emplace_back(name);
-    ids_.emplace(name, id);
-    return id;
-  }
+  /// Errors: what is wrong with the name.
+  std::expected<TenantId, std::string> id_of(std::string_view name);
   [[nodiscard]] std::string name_of(TenantId id) const {
     const std::lock_guard lock(mutex_);
     return names_[static_cast<std::size_t>(id.value())];

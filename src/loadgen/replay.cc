@@ -25,6 +25,8 @@ const char* kind_of(net::CallFailure failure) {
       return "cut off";
     case net::CallFailure::Timeout:
       return "timeout";
+    case net::CallFailure::Handler:
+      return "internal";
   }
   return "";
 }

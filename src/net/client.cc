@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "net/clock.h"
+#include "net/faults.h"
 #include "net/loop_impl.h"
 #include "net/server.h"
 
@@ -89,7 +90,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     deadline_ = steady_now() + client_->options.body_timeout;
     asio::post(socket_.get_executor(), [self = shared_from_this(), serial] {
       if (self->serial_ != serial || self->closed_ || self->paused_) return;
-      self->process();
+      self->guarded_process();
       self->read();
     });
   }
@@ -163,8 +164,19 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     if (ec) return fail(CallFailure::Response);
     deadline_ = steady_now() + client_->options.body_timeout;
     in_size_ += n;
-    process();
+    guarded_process();
     read();
+  }
+
+  /// A handler that throws has lost its answer: it hears of that as of any other failure.
+  void guarded_process() {
+    const std::uint64_t serial = serial_;
+    try {
+      process();
+    } catch (...) {
+      count_fault("a response handler");
+      if (serial_ == serial && handler_) fail(CallFailure::Handler);
+    }
   }
 
   void process() {
@@ -271,6 +283,8 @@ const char* text_of(CallFailure failure) {
       return "connection closed before the response was complete";
     case CallFailure::Timeout:
       return "timed out";
+    case CallFailure::Handler:
+      return "internal error";
   }
   return "";
 }

@@ -28,6 +28,7 @@ enum class CallFailure : std::uint8_t {
   Send,      ///< broke while sending
   Response,  ///< closed or nonsense before the response was complete
   Timeout,
+  Handler,  ///< the handler threw: ours, not the peer's
 };
 [[nodiscard]] const char* text_of(CallFailure failure);
 

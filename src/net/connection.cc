@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "net/clock.h"
+#include "net/faults.h"
 
 namespace wattle::net {
 
@@ -61,6 +62,15 @@ class ConnectionExchange final : public Exchange {
     connection_->keep_alive_ = false;
     ++connection_->serial_;
     connection_->schedule_flush();
+  }
+  /// What is left to do for a request whose handler has thrown.
+  void fail() {
+    if (!current()) return;
+    if (connection_->head_sent_) return drop();
+    const auto& problem_body = connection_->server_->problem_body;
+    constexpr std::string_view kWhat = "internal error; the gateway's log says more";
+    const std::string text = problem_body ? problem_body(500, kWhat) : std::string(kWhat);
+    respond(500, problem_body ? "application/json" : "text/plain", text, {});
   }
   void on_gone(std::function<void()> handler) override {
     if (current()) connection_->on_gone_ = std::move(handler);
@@ -207,7 +217,13 @@ void Connection::take_request() {
   head_sent_ = false;
   keep_alive_ = parser_.keep_alive() && !server_->stopping.load(std::memory_order_relaxed);
   in_handler_ = true;
-  server_->handler(std::make_shared<ConnectionExchange>(shared_from_this(), serial_));
+  const auto exchange = std::make_shared<ConnectionExchange>(shared_from_this(), serial_);
+  try {
+    server_->handler(exchange);
+  } catch (...) {
+    count_fault("a request handler");
+    exchange->fail();
+  }
   in_handler_ = false;
 }
 

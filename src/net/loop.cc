@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 
+#include "net/faults.h"
 #include "net/loop_impl.h"
 
 namespace wattle::net {
@@ -20,7 +21,11 @@ struct Ticker : std::enable_shared_from_this<Ticker> {
     timer.expires_after(chrono_of(period));
     timer.async_wait([self = shared_from_this()](error_code ec) {
       if (ec) return;
-      self->task();
+      try {
+        self->task();
+      } catch (...) {
+        count_fault("a timer");
+      }
       self->arm();
     });
   }
@@ -29,7 +34,16 @@ struct Ticker : std::enable_shared_from_this<Ticker> {
 }  // namespace
 
 Loop::Loop() : impl_(std::make_unique<Impl>()) {
-  impl_->thread = std::thread([impl = impl_.get()] { impl->context.run(); });
+  impl_->thread = std::thread([impl = impl_.get()] {
+    // A callback that throws is over; those of other connections go on.
+    while (!impl->context.stopped()) {
+      try {
+        impl->context.run();
+      } catch (...) {
+        count_fault("an event loop");
+      }
+    }
+  });
 }
 
 Loop::~Loop() { stop(); }

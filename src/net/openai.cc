@@ -18,11 +18,18 @@ using simdjson::SUCCESS;
 
 constexpr int kDepthMax = 64;
 
+/// Fields by which two engines find each other's KV: vLLM's and SGLang's, TensorRT-LLM's, the encoder's.
+bool is_reserved(std::string_view key) {
+  return key == "kv_transfer_params" || key == "ec_transfer_params" || key == "disaggregated_params" ||
+         key.starts_with("bootstrap_") || key == "disagg_prefill_dp_rank";
+}
+
 /// Walks a value to its end, so that all of it has been parsed, and measures it.
 struct Measure {
   std::int64_t string_bytes = 0;
   std::int64_t numbers = 0;
   std::int64_t items = 0;  ///< strings and arrays right below the top
+  std::string reserved;    ///< key of an object at the top that is the gateway's alone
 
   simdjson::error_code walk(od::value value, int depth) {
     if (depth > kDepthMax) return simdjson::DEPTH_ERROR;
@@ -48,6 +55,7 @@ struct Measure {
           if (const auto e = std::move(item).get(field)) return e;
           std::string_view key;
           if (const auto e = field.unescaped_key().get(key)) return e;
+          if (depth == 0 && is_reserved(key)) reserved = key;
           if (const auto e = walk(field.value(), depth + 1)) return e;
         }
         return SUCCESS;
@@ -111,6 +119,7 @@ std::string error_json(const ApiError& error) {
 std::string problem_json(int status, std::string_view what) {
   ApiError error;
   error.status = status;
+  if (status >= 500) error.type = "server_error";
   error.message = what;
   return error_json(error);
 }
@@ -164,8 +173,11 @@ std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const s
       }
       if (wins) out.max_tokens = static_cast<std::int32_t>(tokens);
     } else {
-      if (key == "kv_transfer_params" || key.starts_with("bootstrap_")) out.has_kv_params = true;
+      if (is_reserved(key)) out.reserved_field = key;
+      const bool passed_on = key == "vllm_xargs";  // vLLM merges these into the same map
       if (rest.walk(value, 0)) return std::unexpected(not_json());
+      if (passed_on && !rest.reserved.empty()) out.reserved_field = rest.reserved;
+      rest.reserved.clear();
     }
   }
   const char* beyond = nullptr;

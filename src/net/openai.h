@@ -32,8 +32,10 @@ struct CompletionRequest {
   std::int32_t max_tokens = 0;  ///< 0 = not said
   /// Prompt length before tokenisation: exact for a prompt of token ids, else one token per four bytes of text.
   std::int32_t prompt_tokens = 0;
-  std::int64_t prompts = 1;    ///< in the batch; completions only
-  bool has_kv_params = false;  ///< the body carries fields of its own that are the gateway's between two legs
+  std::int64_t prompts = 1;  ///< in the batch; completions only
+  /// A field that says where an engine fetches KV (kv_transfer_params, bootstrap_*, disaggregated_params ...): never a
+  /// client's to set. Empty = none.
+  std::string reserved_field;
 };
 
 /// Reads a body whole (it must be one valid JSON object). The body's capacity must exceed its size by

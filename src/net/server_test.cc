@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <future>
+#include <stdexcept>
 
 #include "net/client.h"
+#include "net/faults.h"
 #include "net/raw_client_test.h"
 
 namespace wattle::net {
@@ -44,6 +46,11 @@ struct Echo {
       return held.set_value(e);
     }
     if (e->path() == "/forget") return;
+    if (e->path() == "/throw") throw std::runtime_error("planted");
+    if (e->path() == "/throw-midway") {
+      e->begin(200, "text/plain");
+      throw 5;
+    }
     e->respond(200, "text/plain", e->body());
   }
 };
@@ -142,6 +149,33 @@ TEST(HttpServer, AForgottenOrDroppedRequestClosesTheConnection) {
   EXPECT_TRUE(answer.ends_with("4\r\nhalf\r\n")) << answer;
 }
 
+TEST(HttpServer, AHandlerThatThrowsIsA500AndOthersGoOn) {
+  Echo echo;
+  const std::int64_t before = faults();
+  RawClient client(echo.server->port());
+  client.send("GET /throw HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(client.response().starts_with("HTTP/1.1 500"));
+  client.send("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi");
+  EXPECT_TRUE(client.response().ends_with("\r\n\r\nhi")) << "the same connection serves on";
+  client.send("GET /throw-midway HTTP/1.1\r\n\r\n");
+  EXPECT_FALSE(client.all().ends_with("0\r\n\r\n")) << "a cut answer must not look whole";
+  EXPECT_EQ(faults(), before + 2);
+}
+
+TEST(Loop, ATaskThatThrowsEndsNeitherTheLoopNorItsTimer) {
+  Loop loop;
+  std::promise<void> again;
+  int calls = 0;
+  loop.post([] { throw std::runtime_error("planted"); });
+  loop.every(Span::ms(1), [&] {
+    if (++calls == 2) again.set_value();
+    throw std::runtime_error("planted");
+  });
+  again.get_future().wait();
+  loop.stop();
+  EXPECT_GE(calls, 2);
+}
+
 TEST(HttpServer, DrainsOnStop) {
   Echo echo;
   auto held = echo.held.get_future();
@@ -222,6 +256,33 @@ TEST(HttpClient, SaysHowACallFailed) {
   echo.server->stop(Span());
   EXPECT_EQ(rig.call(nowhere, "GET", "/"), "failed: connection refused or timed out");
   EXPECT_EQ(rig.idle(), 0U);
+}
+
+TEST(HttpClient, AResponseHandlerThatThrowsHearsOfItsFailure) {
+  Echo echo;
+  Loop loop;
+  struct Thrower final : ResponseHandler {
+    std::promise<CallFailure> failed;
+    void on_head(int, const HeaderFields&, std::int64_t) override { throw std::runtime_error("planted"); }
+    void on_body(std::string_view) override {}
+    void on_end() override {}
+    void on_failure(CallFailure failure) override { failed.set_value(failure); }
+  };
+  const auto handler = std::make_shared<Thrower>();
+  const auto endpoint = std::make_shared<const Endpoint>(
+      resolve_endpoint("http://127.0.0.1:" + std::to_string(echo.server->port()), "test").value());
+  std::unique_ptr<HttpClient> client;
+  loop.post([&] {
+    client = std::make_unique<HttpClient>(loop, ClientOptions{});
+    client->send(endpoint, "POST", "/", {}, "x", handler);
+  });
+  EXPECT_EQ(handler->failed.get_future().get(), CallFailure::Handler);
+  std::promise<void> gone;
+  loop.post([&] {
+    client.reset();
+    gone.set_value();
+  });
+  gone.get_future().wait();
 }
 
 TEST(Endpoint, ReadsUrls) {

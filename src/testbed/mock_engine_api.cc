@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "engine/handoff.h"
@@ -70,6 +71,14 @@ std::int64_t positive(const json& body, const char* key, std::int64_t missing) {
 bool flag(const json& body, const char* key) {
   const auto found = body.find(key);
   return found != body.end() && found->is_boolean() && found->get<bool>();
+}
+
+/// Text under a key, empty where there is none or null; nothing when it is something else.
+std::optional<std::string> text(const json& body, const char* key) {
+  const auto found = body.find(key);
+  if (found == body.end() || found->is_null()) return std::string();
+  if (!found->is_string()) return std::nullopt;
+  return found->get<std::string>();
 }
 
 }  // namespace
@@ -216,10 +225,13 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
   if (kv != body.end() && kv->is_object()) {
     if (flag(*kv, "do_remote_decode") && options_.role == Role::Prefill) flight->to_be_pulled = true;
     if (flag(*kv, "do_remote_prefill") && options_.role != Role::Prefill) {
-      flight->pull_host = kv->value("remote_host", std::string());
+      const auto host = text(*kv, "remote_host");
+      const auto id = text(*kv, "remote_request_id");
+      if (!host || !id) return bad("needs remote_host and remote_request_id as strings", "kv_transfer_params");
+      flight->pull_host = *host;
       const auto port = positive(*kv, "remote_port", 0);
       flight->pull_port = static_cast<std::uint16_t>(port > 0 && port < 65536 ? port : 0);
-      flight->pull_id = kv->value("remote_request_id", std::string());
+      flight->pull_id = *id;
     }
   }
   if (const auto meeting = body.find("bootstrap_room"); meeting != body.end() && options_.role != Role::Colocated) {
@@ -347,7 +359,7 @@ void MockApi::pull(const std::shared_ptr<net::Exchange>& exchange) {
   const auto room = body.is_object() ? body.find("bootstrap_room") : body.end();
   const bool in_room = body.is_object() && room != body.end() && room->is_number_unsigned();
   const std::string key = in_room            ? room_key(room->dump())
-                          : body.is_object() ? body.value("remote_request_id", std::string())
+                          : body.is_object() ? text(body, "remote_request_id").value_or("")
                                              : "";
   const auto held = held_kv_.find(key);
   if (held == held_kv_.end() && in_room) {

@@ -1,0 +1,240 @@
+#include "gateway/admin_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "gateway/answers.h"
+#include "gateway/planner_records.h"
+#include "net/clock.h"
+
+namespace wattle::gateway {
+
+namespace {
+
+const char* text_of(Role role) {
+  switch (role) {
+    case Role::Colocated:
+      return "colocated";
+    case Role::Prefill:
+      return "prefill";
+    case Role::Decode:
+      return "decode";
+  }
+  return "";
+}
+
+const char* text_of(ViewSource source) { return source == ViewSource::StepReports ? "step-reports" : "streams"; }
+
+const char* text_of(Telemetry telemetry) {
+  return telemetry == Telemetry::Fresh ? "fresh" : telemetry == Telemetry::Idle ? "idle" : "lost";
+}
+
+nlohmann::ordered_json usage_of(const Usage& usage) {
+  return {{"requests", usage.requests},
+          {"prompt_tokens", usage.prompt_tokens},
+          {"output_tokens", usage.output_tokens},
+          {"energy_j", usage.energy.joules().value()},
+          {"carbon_g", usage.carbon.value()}};
+}
+
+const char* status_of(const WorkerState& state) {
+  if (state.starting) return "starting";
+  return state.removed ? "removed" : (state.up ? "ready" : "not_ready");
+}
+
+}  // namespace
+
+void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
+  const std::string_view path = exchange->path();
+  if (path == "/health") return clients_.health(*exchange);
+  if (path == "/metrics") {
+    if (!only(*exchange, "GET")) return;
+    return exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text());
+  }
+  if (path == "/usage") {
+    if (!only(*exchange, "GET")) return;
+    return answer_json(*exchange, 200, usage());
+  }
+  if (path == "/journal") {
+    if (!only(*exchange, "POST")) return;
+    return post_records(*exchange);
+  }
+  if (path == "/workers") {
+    if (exchange->method() == "GET") return answer_json(*exchange, 200, {{"workers", workers(std::nullopt)}});
+    if (exchange->method() == "POST") return post_worker(*exchange);
+    static_cast<void>(only(*exchange, "GET"));
+    return;
+  }
+  if (path.starts_with("/workers/")) return one_worker(*exchange, path.substr(9));
+  answer_not_found(*exchange);
+}
+
+std::string AdminApi::metrics_text() {
+  std::vector<GatewayMetrics::WorkerRow> rows;
+  CoreCounts counts;
+  control::DispatchCounts dispatch;
+  Histogram report_to_command_ns;
+  GatewayMetrics::Extras extras;
+  control_.run_and_wait([&](Core& core, Instant now) {
+    if (extrapolations_) extras.extrapolations = extrapolations_();
+    if (const auto length = core.length()) extras.lengths = length->counts();
+    counts = core.counts();
+    dispatch = core.dispatch_counts();
+    report_to_command_ns = control_.report_to_command_ns();
+    for (const auto& state : workers_.states()) {
+      const InstanceId id = state.worker->id;
+      const auto& view = core.instances()[static_cast<std::size_t>(id.value())];
+      rows.push_back({state.options.url, text_of(view.role), view.accepting, view.assigned_requests,
+                      control_.telemetry(id), control_.source(id, now), now - view.step.start});
+    }
+  });
+  extras.connections = connections_();
+  if (const TelemetryFeed* feed = workers_.feed()) {
+    extras.drops = feed->drops();
+    extras.report_sources = static_cast<std::int64_t>(feed->sources());
+  }
+  return metrics_.text(counts, dispatch, rows, extras, report_to_command_ns);
+}
+
+nlohmann::ordered_json AdminApi::usage() {
+  nlohmann::ordered_json body;
+  control_.run_and_wait([&](Core&, Instant) {
+    if (!ledger_) return;
+    const auto totals = ledger_->totals();
+    const auto joules = [](const carbon::Booking& b) { return b.energy.joules().value(); };
+    body["energy_j"] = {{"metered", ledger_->counts().metered.joules().value()},
+                        {"total", joules(totals.total)},
+                        {"prefill", joules(totals.prefill)},
+                        {"decode", joules(totals.decode)},
+                        {"idle", joules(totals.idle)},
+                        {"residue", joules(totals.residue)}};
+    body["carbon_g"] = totals.total.carbon.grams().value();
+    body["unmetered_s"] = ledger_->counts().unmetered.seconds();
+    body["requests"] = usage_of(ledger_->usage());
+    auto& by_tenant = body["tenants"] = nlohmann::ordered_json::object();
+    for (const auto& [id, usage] : ledger_->by_tenant()) by_tenant[tenants_.name_of(TenantId(id))] = usage_of(usage);
+    auto& recent = body["recent"] = nlohmann::ordered_json::array();
+    for (const auto& o : ledger_->recent()) {
+      recent.push_back({{"id", request_name(o.request.id)},
+                        {"tenant", tenants_.name_of(o.request.tenant)},
+                        {"prompt_tokens", o.request.prompt_tokens},
+                        {"output_tokens", o.output_tokens},
+                        {"energy_j", o.energy.joules().value()},
+                        {"carbon_g", o.carbon.value()}});
+    }
+  });
+  if (body.is_null()) body["note"] = "no agent: energy is not metered";
+  return body;
+}
+
+nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
+  auto list = nlohmann::ordered_json::array();
+  control_.run_and_wait([&](Core& core, Instant now) {
+    for (const auto& state : workers_.states()) {
+      const std::int32_t id = state.worker->id.value();
+      if (only_id ? id != *only_id : state.removed && !state.starting) continue;
+      const auto& view = core.instances()[static_cast<std::size_t>(id)];
+      list.push_back({{"id", std::to_string(id)},
+                      {"url", state.options.url},
+                      {"models", options_.models},
+                      {"worker_type", view.role == Role::Colocated ? "regular" : text_of(view.role)},
+                      {"connection_mode", "http"},
+                      {"is_healthy", state.up},
+                      {"status", status_of(state)},
+                      {"active_requests", view.assigned_requests},
+                      {"view",
+                       {{"source", text_of(control_.source(view.id, now))},
+                        {"age_ms", std::max(Span(), now - view.step.start).millis()},
+                        {"telemetry", text_of(view.telemetry)},
+                        {"decode_requests", view.step.shape.decode_requests},
+                        {"waiting_requests", view.step.waiting_requests},
+                        {"kv_tokens", view.step.kv_tokens},
+                        {"clock_mhz", view.clock_commanded.value()}}}});
+    }
+  });
+  return list;
+}
+
+void AdminApi::post_worker(net::Exchange& exchange) {
+  const auto refuse = [&](const char* param, std::string message) {
+    answer_error(exchange, {400, std::move(message), "invalid_request_error", param, ""});
+  };
+  auto wanted = read_worker(exchange.body());
+  if (!wanted) return answer_error(exchange, wanted.error());
+  GatewayPolicies::Join late;
+  if (join_) {
+    auto made = join_(*wanted);
+    if (!made) return refuse("", made.error().message());
+    late = std::move(*made);
+  }
+  const auto id = workers_.add(*wanted, "url", late);
+  if (!id) return refuse("url", id.error().message());
+  if (!wanted->url.empty()) {
+    if (const auto listening = workers_.listen_to(*id); !listening) {
+      workers_.remove(*id);
+      return refuse("step_reports", listening.error().message());
+    }
+  }
+  answer_json(exchange, 202, {{"id", std::to_string(id->value())}, {"status", "accepted"}});
+}
+
+void AdminApi::post_records(net::Exchange& exchange) {
+  const auto records = read_planner_records(exchange.body(), net::steady_now());
+  if (!records) return answer_error(exchange, records.error());
+  InstanceId unknown = kNoInstance;
+  control_.run_and_wait([&](Core&, Instant now) {
+    const auto count = static_cast<std::int32_t>(workers_.states().size());
+    for (const auto& r : *records) {
+      if (r.instance.value() >= count) unknown = r.instance;
+    }
+    if (unknown != kNoInstance) return;
+    for (const auto& r : *records) {
+      control_.decided(r);
+      const bool gone = r.kind == journal::DecisionKind::Phase && r.value == static_cast<int>(journal::Phase::Gone);
+      if (!gone || !agents_) continue;
+      agents_->forget(r.instance);
+      ledger_->gone(r.instance, now);
+    }
+  });
+  if (unknown != kNoInstance) {
+    return answer_error(
+        exchange, {400, fmt::format("there is no worker {}", unknown.value()), "invalid_request_error", "records", ""});
+  }
+  answer_json(exchange, 202, {{"taken", records->size()}});
+}
+
+void AdminApi::one_worker(net::Exchange& exchange, std::string_view text) {
+  std::int32_t id = -1;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), id);
+  const bool number = ec == std::errc() && end == text.data() + text.size() && id >= 0;
+  const auto found = number ? workers(id) : nlohmann::ordered_json::array();
+  if (found.empty()) return answer_not_found(exchange);
+  if (exchange.method() == "GET") return answer_json(exchange, 200, found[0]);
+  if (exchange.method() == "PUT") {
+    std::string url;
+    if (!exchange.body().empty()) {
+      const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
+      const auto given = body.is_object() ? body.find("url") : body.end();
+      if (given == body.end() || !given->is_string()) {
+        return answer_error(exchange, {400, "the body, if any, must be a JSON object with the string \"url\"",
+                                       "invalid_request_error", "url", ""});
+      }
+      url = given->get<std::string>();
+    }
+    if (const auto taken = workers_.take_back(InstanceId(id), url); !taken) {
+      return answer_error(exchange, {400, taken.error().message(), "invalid_request_error", "url", ""});
+    }
+    return answer_json(exchange, 202, {{"id", std::to_string(id)}, {"status", "accepted"}});
+  }
+  if (exchange.method() != "DELETE") {
+    static_cast<void>(only(exchange, "GET"));
+    return;
+  }
+  workers_.remove(InstanceId(id));
+  answer_json(exchange, 202, {{"id", std::to_string(id)}, {"status", "draining"}});
+}
+
+}  // namespace wattle::gateway

@@ -1,0 +1,61 @@
+#pragma once
+// The admin plane: /metrics, /usage, /workers, /journal, /health. On the admin loop.
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/client_api.h"
+
+namespace wattle::gateway {
+
+class AdminApi {
+ public:
+  /// References outlive this; agents and ledger may be null. `connections`: of clients, open now.
+  AdminApi(const GatewayOptions& options, ControlStrand& control, WorkerRegistry& workers, ClientApi& clients,
+           const Tenants& tenants, const GatewayMetrics& metrics, AgentLinks* agents, LiveLedger* ledger,
+           std::function<std::int64_t()> connections)
+      : options_(options),
+        control_(control),
+        workers_(workers),
+        clients_(clients),
+        tenants_(tenants),
+        metrics_(metrics),
+        agents_(agents),
+        ledger_(ledger),
+        connections_(std::move(connections)) {}
+
+  /// Both of GatewayPolicies.
+  void set_join(std::function<Result<GatewayPolicies::Join>(WorkerOptions&)> join) { join_ = std::move(join); }
+  void set_extrapolations(std::function<std::int64_t()> count) { extrapolations_ = std::move(count); }
+
+  void handle(const std::shared_ptr<net::Exchange>& exchange);
+
+ private:
+  std::string metrics_text();
+  /// What requests have used, by tenant, and the newest of them. Energy is metered; a request's comes with the reading
+  /// after its end.
+  nlohmann::ordered_json usage();
+  /// All that are listed, or only that one: then at most one.
+  nlohmann::ordered_json workers(std::optional<std::int32_t> only_id);
+  void post_worker(net::Exchange& exchange);
+  /// What a planner has decided, for the journal.
+  void post_records(net::Exchange& exchange);
+  void one_worker(net::Exchange& exchange, std::string_view text);
+
+  const GatewayOptions& options_;
+  ControlStrand& control_;
+  WorkerRegistry& workers_;
+  ClientApi& clients_;
+  const Tenants& tenants_;
+  const GatewayMetrics& metrics_;
+  AgentLinks* agents_;
+  LiveLedger* ledger_;
+  std::function<std::int64_t()> connections_;
+  std::function<Result<GatewayPolicies::Join>(WorkerOptions&)> join_;
+  std::function<std::int64_t()> extrapolations_;
+};
+
+}  // namespace wattle::gateway

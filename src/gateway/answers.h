@@ -1,0 +1,20 @@
+#pragma once
+// Answers that both planes of the gateway give.
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "net/openai.h"
+#include "net/server.h"
+
+namespace wattle::gateway {
+
+void answer_json(net::Exchange& exchange, int status, const nlohmann::ordered_json& body);
+/// `extra` header lines are complete, each ended by CRLF.
+void answer_error(net::Exchange& exchange, const net::ApiError& error, std::string_view extra = {});
+void answer_not_found(net::Exchange& exchange);
+/// Says 405 unless the request has that method (HEAD counts as GET).
+[[nodiscard]] bool only(net::Exchange& exchange, std::string_view method);
+/// JSON text of what may hold names from outside: bytes that are not UTF-8 are replaced, never an exception.
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& body);
+
+}  // namespace wattle::gateway

@@ -1,0 +1,95 @@
+#include "gateway/client_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "gateway/answers.h"
+#include "net/clock.h"
+
+namespace wattle::gateway {
+
+void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, FlightDeck& deck) {
+  const std::string_view path = exchange->path();
+  if (path == "/v1/chat/completions") return complete(exchange, deck, net::ApiPath::Chat);
+  if (path == "/v1/completions") return complete(exchange, deck, net::ApiPath::Completions);
+  if (path == "/v1/models") {
+    if (!allowed(*exchange, "GET")) return;
+    return models(*exchange);
+  }
+  if (path == "/health") {
+    if (!allowed(*exchange, "GET")) return;
+    return health(*exchange);
+  }
+  metrics_.answered(404);
+  answer_not_found(*exchange);
+}
+
+bool ClientApi::allowed(net::Exchange& exchange, std::string_view method) {
+  if (only(exchange, method)) return true;
+  metrics_.answered(405);
+  return false;
+}
+
+void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, FlightDeck& deck, net::ApiPath path) {
+  if (!allowed(*exchange, "POST")) return;
+  const auto refuse = [&](const net::ApiError& error) {
+    metrics_.answered(error.status);
+    answer_error(*exchange, error);
+  };
+  auto asked = net::read_completion(path, exchange->body());
+  if (!asked) return refuse(asked.error());
+  if (std::ranges::find(options_.models, asked->model) == options_.models.end()) {
+    return refuse({404, fmt::format("the model `{}` does not exist", asked->model), "invalid_request_error", "model",
+                   "model_not_found"});
+  }
+  if (workers_.disaggregated() && asked->n > 1) {
+    return refuse({400, "n > 1 is not supported with prefill/decode disaggregation: a KV handle has one consumer",
+                   "invalid_request_error", "n", "unsupported_value"});
+  }
+  // They say where an engine connects to: from a client, to anywhere.
+  if (!asked->reserved_field.empty()) {
+    return refuse({400, asked->reserved_field + " is set by the gateway", "invalid_request_error",
+                   asked->reserved_field, "unsupported_value"});
+  }
+  Request request;
+  request.id = RequestId(next_id_.fetch_add(1, std::memory_order_relaxed));
+  request.arrival = net::steady_now();
+  request.prompt_tokens = asked->prompt_tokens;
+  request.max_tokens = asked->max_tokens > 0 ? asked->max_tokens : options_.default_max_tokens;
+  // What a client knows better than we can guess.
+  const auto hint = [&](const char* name, std::int32_t& tokens) {
+    const auto text = exchange->headers().get(name);
+    if (text.empty()) return true;
+    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), tokens);
+    if (ec == std::errc() && end == text.data() + text.size() && tokens >= 1) return true;
+    refuse({400, fmt::format("{} must be a positive integer", name), "invalid_request_error", name, ""});
+    return false;
+  };
+  if (!hint("X-Wattle-Prompt-Tokens", request.prompt_tokens)) return;
+  const auto tenant = tenants_.id_of(exchange->headers().get("X-Wattle-Tenant"));
+  if (!tenant) return refuse({400, tenant.error(), "invalid_request_error", "X-Wattle-Tenant", ""});
+  request.tenant = *tenant;
+  if (!hint("X-Wattle-Predicted-Output-Tokens", request.predicted_output_tokens)) return;
+  std::make_shared<Flight>(deck, exchange, *asked, request)->take_off();
+}
+
+void ClientApi::models(net::Exchange& exchange) {
+  nlohmann::ordered_json body{{"object", "list"}, {"data", nlohmann::ordered_json::array()}};
+  for (const auto& name : options_.models) {
+    body["data"].push_back({{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "wattle"}});
+  }
+  answer_json(exchange, 200, body);
+}
+
+void ClientApi::health(net::Exchange& exchange) {
+  bool ready = false;
+  control_.run_and_wait([&](Core& core, Instant) { ready = core.ready(); });
+  if (ready && !stopping_) return answer_json(exchange, 200, {{"status", "ok"}});
+  answer_error(exchange, {503, "no instance is ready", "service_unavailable_error", "", "not_ready"},
+               "Retry-After: 1\r\n");
+}
+
+}  // namespace wattle::gateway

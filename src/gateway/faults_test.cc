@@ -1,0 +1,62 @@
+// What clients, engines and our own defects may do to a gateway without ending it.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "gateway/rig_test.h"
+#include "net/faults.h"
+
+namespace wattle::gateway {
+namespace {
+
+/// With an agent, so that usage is kept; nobody listens there.
+void with_agent(GatewayOptions& options, GatewayPolicies&) { options.agents.urls = {"http://127.0.0.1:1"}; }
+
+TEST(Faults, ATenantsNameIsTextOrRefused) {
+  Rig rig({Role::Colocated}, 64, "", with_agent);
+  const auto ask = [&](const std::string& name) {
+    return rig.ask(Rig::chat("", false, "X-Wattle-Tenant: " + name + "\r\n")).substr(9, 3);
+  };
+  EXPECT_EQ(ask("\xff"), "400");
+  EXPECT_EQ(ask("caf\xc3"), "400") << "cut within a character";
+  EXPECT_EQ(ask(std::string(129, 'x')), "400");
+  EXPECT_EQ(ask("caf\xc3\xa9"), "200");
+  rig.settled();
+  const std::string usage = rig.admin("/usage");
+  EXPECT_EQ(usage.substr(9, 3), "200") << usage;
+  EXPECT_EQ(nlohmann::json::parse(Rig::body_of(usage)).at("tenants").at("caf\xc3\xa9").at("requests"), 1);
+}
+
+TEST(Faults, AnExceptionCostsItsRequestOnly) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions&, GatewayPolicies& policies) {
+    policies.extrapolations = []() -> std::int64_t { throw std::runtime_error("planted"); };
+  });
+  const std::int64_t before = net::faults();
+  const std::string answer = rig.admin("/metrics");  // throws on the control strand, for whoever waits
+  EXPECT_EQ(answer.substr(9, 3), "500") << answer;
+  EXPECT_NE(answer.find(R"("type":"server_error")"), std::string::npos) << answer;
+  EXPECT_EQ(net::faults(), before + 1);
+  EXPECT_EQ(rig.admin("/workers").substr(9, 3), "200");
+  EXPECT_NE(rig.ask(Rig::chat("", true), true).find("[DONE]"), std::string::npos);
+  EXPECT_EQ(rig.settled().finished, 1);
+}
+
+TEST(Faults, WhereEnginesFetchKvIsNotAClientsToSay) {
+  Rig rig;  // no prefill worker: the fields were passed on to the engine
+  for (const char* field :
+       {R"("kv_transfer_params":{"do_remote_prefill":true,"remote_host":"169.254.169.254","remote_port":80})",
+        R"("kv_tr\u0061nsfer_params":{})", R"("bootstrap_host":"10.0.0.1")", R"("bootstrap_room":5)",
+        R"("disaggregated_params":{})", R"("vllm_xargs":{"kv_transfer_params":"x"})"}) {
+    const std::string answer = rig.ask(Rig::post(R"({"model":"m","messages":[],)" + std::string(field) + "}"));
+    EXPECT_EQ(answer.substr(9, 3), "400") << field << answer;
+    EXPECT_NE(answer.find("is set by the gateway"), std::string::npos) << answer;
+  }
+  EXPECT_EQ(rig.gateway->counts().arrived, 0);
+  EXPECT_TRUE(rig.upstream.seen.empty());
+  // A name is no crime elsewhere.
+  const std::string schema = R"({"model":"m","messages":[],"tools":[{"properties":{"bootstrap_host":{}}}]})";
+  EXPECT_EQ(rig.ask(Rig::post(schema)).substr(9, 3), "200");
+}
+
+}  // namespace
+}  // namespace wattle::gateway

@@ -1,0 +1,165 @@
+#pragma once
+// Tests only: a gateway between a raw client and an engine that misbehaves on request.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "gateway/gateway.h"
+#include "net/raw_client_test.h"
+
+namespace wattle::gateway {
+
+inline std::string padded(std::string text) {
+  text.reserve(text.size() + net::RequestParser::kBodyPadding);
+  return text;
+}
+
+/// A small engine: five tokens, one chunk each; its `user` field picks misbehaviour.
+struct Upstream {
+  net::LoopPool pool{1};
+  std::mutex mutex;
+  std::vector<nlohmann::json> seen;
+  std::vector<std::string> request_ids;
+  std::atomic<int> gone{0};
+  std::vector<std::shared_ptr<net::Exchange>> parked;  ///< on the loop only
+  std::atomic<int> parked_count{0};
+  std::unique_ptr<net::HttpServer> server;
+
+  Upstream() {
+    server = std::move(
+        *net::HttpServer::listen(pool, {}, [this](std::shared_ptr<net::Exchange> e) { handle(std::move(e)); }));
+  }
+  ~Upstream() {
+    server.reset();
+    pool.stop();
+    parked.clear();
+  }
+  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
+  static std::string token(int i) {
+    return R"(data: {"choices":[{"index":0,"delta":{"content":" t)" + std::to_string(i) + R"("}}]})" + "\n\n";
+  }
+  void handle(std::shared_ptr<net::Exchange> e) {
+    if (e->path() == "/health") return e->respond(200, "text/plain", "ok");
+    const auto body = nlohmann::json::parse(e->body());
+    {
+      const std::lock_guard lock(mutex);
+      seen.push_back(body);
+      request_ids.emplace_back(e->headers().get("X-Request-Id"));
+    }
+    const std::string mode = body.value("user", "");
+    if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
+    if (mode == "die") return e->drop();
+    if (body.value("max_tokens", 0) == 1 && body.contains("kv_transfer_params")) {
+      if (mode == "no-params") return e->respond(200, "application/json", "{}");
+      return e->respond(200, "application/json",
+                        R"({"choices":[],"kv_transfer_params":{"remote_block_ids":[[1,2]],"do_remote_prefill":true}})");
+    }
+    if (!body.value("stream", false)) {
+      return e->respond(200, "application/json",
+                        R"({"choices":[{"message":{"content":"hi"}}],"usage":{"completion_tokens":5}})");
+    }
+    e->begin(200, "text/event-stream");
+    e->write(R"(data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]})"
+             "\n\n");
+    if (mode == "park") {
+      e->write(token(0));
+      e->on_gone([this] { ++gone; });
+      parked.push_back(e);
+      ++parked_count;
+      return;
+    }
+    for (int i = 0; i < 5; ++i) e->write(token(i));
+    if (mode == "die-midway") {
+      e->write("data: {\"cho");  // half an event
+      return e->drop();
+    }
+    if (mode == "no-done") return e->finish();
+    e->write("data: [DONE]\n\n");
+    e->finish();
+  }
+};
+
+struct Outcomes : journal::Sink {
+  std::mutex mutex;
+  std::vector<Outcome> all;
+  std::vector<journal::DecisionRecord> planned;
+  InstanceId joined_instance = kNoInstance;
+  void joined(const journal::InstanceFacts& facts) override { joined_instance = facts.id; }
+  void decision(const journal::DecisionRecord& record) override {
+    using enum journal::DecisionKind;
+    if (record.kind == Scaling || record.kind == Phase) planned.push_back(record);
+  }
+  void outcome(const Outcome& o) override {
+    const std::lock_guard lock(mutex);
+    all.push_back(o);
+  }
+};
+
+struct Rig {
+  Outcomes sink;
+  Upstream upstream;
+  std::unique_ptr<Gateway> gateway;
+
+  explicit Rig(std::vector<Role> roles = {Role::Colocated}, std::int64_t max_requests = 64,
+               const std::string& step_reports = "",
+               const std::function<void(GatewayOptions&, GatewayPolicies&)>& change = nullptr) {
+    GatewayOptions options;
+    options.models = {"m"};
+    options.probe_health = false;
+    options.core.max_requests = max_requests;
+    options.listen.limits.body_bytes = 4096;
+    options.lost_after = Span::ms(300);
+    for (const Role role : roles) {
+      WorkerOptions worker;
+      worker.url = upstream.url();
+      worker.role = role;
+      worker.step_reports = step_reports;
+      options.workers.push_back(worker);
+    }
+    GatewayPolicies policies;
+    policies.extrapolations = [] { return 17; };
+    if (change) change(options, policies);
+    auto made = Gateway::start(options, std::move(policies), sink);
+    EXPECT_TRUE(made.has_value()) << made.error().message();
+    gateway = std::move(*made);
+  }
+  static std::string post(const std::string& body, const std::string& path = "/v1/chat/completions",
+                          const std::string& extra = "") {
+    return "POST " + path + " HTTP/1.1\r\nHost: h\r\n" + extra + "Content-Length: " + std::to_string(body.size()) +
+           "\r\n\r\n" + body;
+  }
+  static std::string chat(const std::string& mode, bool stream, const std::string& extra = "") {
+    return post(R"({"model":"m","messages":[{"role":"user","content":"hello there"}],"max_tokens":5,"user":")" + mode +
+                    R"(","stream":)" + (stream ? "true" : "false") + "}",
+                "/v1/chat/completions", extra);
+  }
+  std::string ask(const std::string& bytes, bool stream = false) {
+    net::RawClient client(gateway->port());
+    client.send(bytes);
+    return stream ? client.until("0\r\n\r\n") : client.response();
+  }
+  /// The whole answer of the admin plane.
+  std::string admin(const std::string& path) {
+    net::RawClient client(gateway->admin_port());
+    client.send("GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    return client.response();
+  }
+  static std::string body_of(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
+  nlohmann::json view() { return nlohmann::json::parse(body_of(admin("/workers/0"))).at("view"); }
+  /// Waits until nothing is in flight: outcomes are booked a moment after the last byte was sent.
+  CoreCounts settled() {
+    CoreCounts counts = gateway->counts();
+    while (counts.in_flight > 0) {
+      std::this_thread::yield();
+      counts = gateway->counts();
+    }
+    EXPECT_EQ(counts.arrived, counts.finished + counts.rejected + counts.failed + counts.cancelled);
+    return counts;
+  }
+};
+
+}  // namespace wattle::gateway

@@ -1,0 +1,216 @@
+#include "gateway/workers.h"
+
+#include <future>
+#include <optional>
+#include <utility>
+
+namespace wattle::gateway {
+
+namespace {
+
+class HealthProbe final : public net::ResponseHandler {
+ public:
+  HealthProbe(WorkerRegistry& workers, InstanceId id) : workers_(workers), id_(id) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { healthy_ = status / 100 == 2; }
+  void on_body(std::string_view) override {}
+  void on_end() override { workers_.probed(id_, healthy_); }
+  void on_failure(net::CallFailure) override { workers_.probed(id_, false); }
+
+ private:
+  WorkerRegistry& workers_;
+  InstanceId id_;
+  bool healthy_ = false;
+};
+
+}  // namespace
+
+WorkerRegistry::WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
+                               LiveLedger* ledger, std::vector<GatewayPolicies::Clock> clocks)
+    : options_(options), control_(control), agents_(agents), ledger_(ledger), clocks_(std::move(clocks)) {}
+
+Result<InstanceId> WorkerRegistry::add(const WorkerOptions& wanted, std::string_view where,
+                                       const GatewayPolicies::Join& late) {
+  std::shared_ptr<const net::Endpoint> shared;
+  if (!wanted.url.empty()) {
+    auto endpoint = net::resolve_endpoint(wanted.url, where);
+    if (!endpoint) return std::unexpected(endpoint.error());
+    shared = std::make_shared<const net::Endpoint>(std::move(*endpoint));
+  }
+  if (wanted.role == Role::Prefill) disaggregated_ = true;
+  InstanceId id = kNoInstance;
+  std::optional<Error> refused;
+  control_.run_and_wait([&](Core& core, Instant now) {
+    InstanceView view;
+    view.role = wanted.role;
+    view.tensor_parallel = wanted.tensor_parallel;
+    view.weight = wanted.weight;
+    view.kv_capacity_tokens = wanted.kv_capacity_tokens;
+    view.accepting = false;
+    control::AgentInstance clock;
+    if (states_.size() < clocks_.size()) {
+      auto& hosted = clocks_[states_.size()];
+      clock.policy = std::move(hosted.policy);
+      clock.mode = hosted.mode;
+      clock.beliefs = hosted.beliefs;
+    } else if (late) {
+      auto hosted = late(InstanceId(static_cast<std::int32_t>(states_.size())));
+      if (!hosted) {
+        refused = hosted.error();
+        return;
+      }
+      clock.policy = std::move(hosted->policy);
+      clock.mode = hosted->mode;
+      clock.beliefs = hosted->beliefs;
+    }
+    id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), now);
+    const bool starting = shared == nullptr;
+    states_.push_back({control_.worker(id), wanted, 0, false, starting, starting, false});
+    if (states_.size() > options_.workers.size()) {
+      control_.joined(
+          {id, wanted.role, options_.kind.gpu, options_.kind.llm, wanted.tensor_parallel, options_.kind.clock_max});
+    }
+    if (!options_.probe_health && !starting) set_up(core, id, true, now);
+  });
+  if (refused) return std::unexpected(*refused);
+  if (agents_ && !wanted.step_reports.empty()) {
+    // Whoever published there before is no more.
+    const InstanceId before = agents_->know(wanted.step_reports, id);
+    if (before != kNoInstance) control_.run([this, before](Core&, Instant now) { ledger_->gone(before, now); });
+  }
+  return id;
+}
+
+Result<void> WorkerRegistry::listen_to(InstanceId id) {
+  std::string endpoint;
+  control_.run_and_wait([&](Core&, Instant) {
+    WorkerState& state = states_[static_cast<std::size_t>(id.value())];
+    if (!std::exchange(state.listening, true)) endpoint = state.options.step_reports;
+  });
+  if (endpoint.empty()) return {};
+  const telemetry::FpmSubscriber::Source source{endpoint, id};
+  const std::lock_guard lock(feed_mutex_);
+  return feed_ ? feed_->add(source) : start_feed({source});
+}
+
+Result<void> WorkerRegistry::start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources) {
+  auto started = TelemetryFeed::start(
+      sources, [this](const StepReport& report, Instant received) { control_.report(report, received); },
+      [this] { control_.tick(); });
+  if (!started) return std::unexpected(started.error());
+  feed_ = std::move(*started);
+  return {};
+}
+
+void WorkerRegistry::set_up(Core& core, InstanceId id, bool up, Instant now) {
+  WorkerState& state = states_[static_cast<std::size_t>(id.value())];
+  if (state.removed && up) return;
+  state.up = up;
+  core.set_accepting(id, up, now);
+}
+
+void WorkerRegistry::remove(InstanceId id) {
+  control_.run_and_wait([&](Core& core, Instant now) {
+    WorkerState& state = states_[static_cast<std::size_t>(id.value())];
+    state.removed = true;
+    state.starting = false;
+    set_up(core, id, false, now);
+  });
+}
+
+Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
+  std::shared_ptr<const net::Endpoint> moved;
+  bool nowhere = false;
+  control_.run_and_wait([&](Core&, Instant) {
+    nowhere = url.empty() && states_[static_cast<std::size_t>(id.value())].options.url.empty();
+  });
+  if (nowhere) return bad_input("url", "must say where the worker listens: it is not known yet");
+  if (!url.empty()) {
+    auto endpoint = net::resolve_endpoint(url, "url");
+    if (!endpoint) return std::unexpected(endpoint.error());
+    moved = std::make_shared<const net::Endpoint>(std::move(*endpoint));
+  }
+  if (auto listening = listen_to(id); !listening) return listening;
+  control_.run_and_wait([&](Core& core, Instant now) {
+    WorkerState& state = states_[static_cast<std::size_t>(id.value())];
+    if (moved && url != state.options.url) {
+      control_.move(id, moved);
+      state.worker = control_.worker(id);
+      state.options.url = url;
+    }
+    state.starting = false;
+    state.removed = false;
+    state.misses = 0;
+    set_up(core, id, true, now);
+  });
+  return {};
+}
+
+void WorkerRegistry::probed(InstanceId id, bool healthy) {
+  control_.run([this, id, healthy](Core& core, Instant now) {
+    WorkerState& state = states_[static_cast<std::size_t>(id.value())];
+    state.misses = healthy ? 0 : state.misses + 1;
+    if (healthy != state.up && (healthy || state.misses >= options_.health_misses)) set_up(core, id, healthy, now);
+  });
+}
+
+void WorkerRegistry::probe_all() {
+  std::vector<std::shared_ptr<const Worker>> all;
+  std::vector<InstanceId> over;
+  control_.run_and_wait([&](Core& core, Instant) {
+    for (auto& state : states_) {
+      if (!state.removed) all.push_back(state.worker);
+      const auto& view = core.instances()[static_cast<std::size_t>(state.worker->id.value())];
+      // A removed one is listened to for as long as it has requests.
+      if (!state.removed || !state.listening || view.assigned_requests > 0) continue;
+      state.listening = false;
+      over.push_back(state.worker->id);
+    }
+  });
+  if (feed_) {
+    for (const InstanceId id : over) feed_->drop(id);
+  }
+  if (!prober_) return;
+  for (const auto& worker : all) {
+    prober_->send(worker->endpoint, "GET", "/health", {}, {}, std::make_shared<HealthProbe>(*this, worker->id));
+  }
+}
+
+Result<void> WorkerRegistry::start() {
+  std::vector<telemetry::FpmSubscriber::Source> sources;
+  for (const auto& worker : options_.workers) {
+    const auto added = add(worker, "--worker " + worker.url);
+    if (!added) return std::unexpected(added.error());
+    if (worker.step_reports.empty()) continue;
+    sources.push_back({worker.step_reports, *added});
+    control_.run_and_wait([&](Core&, Instant) { states_[static_cast<std::size_t>(added->value())].listening = true; });
+  }
+  if (sources.empty()) return {};
+  const std::lock_guard lock(feed_mutex_);
+  return start_feed(sources);
+}
+
+void WorkerRegistry::start_probing(net::Loop& loop) {
+  loop.post([this, &loop] {
+    net::ClientOptions probing;
+    probing.head_timeout = Span::s(2);
+    probing.body_timeout = Span::s(2);
+    prober_ = std::make_unique<net::HttpClient>(loop, probing);
+    probe_all();
+  });
+  loop.every(options_.health_period, [this] { probe_all(); });
+}
+
+void WorkerRegistry::stop_probing(net::Loop& loop) {
+  std::promise<void> done;
+  loop.post([&] {
+    prober_.reset();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void WorkerRegistry::refused_connection(InstanceId id) {
+  control_.run([this, id](Core& core, Instant now) { set_up(core, id, false, now); });
+}
+
+}  // namespace wattle::gateway

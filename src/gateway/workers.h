@@ -1,0 +1,77 @@
+#pragma once
+// The workers a gateway knows: who was added, removed or taken back, what their health probes said, and whose step
+// reports are listened to.
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gateway/gateway.h"
+#include "gateway/strand.h"
+#include "gateway/telemetry_feed.h"
+
+namespace wattle::gateway {
+
+/// A worker and what its health probes said.
+struct WorkerState {
+  std::shared_ptr<const Worker> worker;
+  WorkerOptions options;
+  int misses = 0;
+  bool up = false;
+  bool removed = false;    ///< or starting
+  bool starting = false;   ///< it has not said yet where it listens
+  bool listening = false;  ///< to its step reports
+};
+
+class WorkerRegistry {
+ public:
+  /// `clocks`: by worker, until it is added. All references outlive this; agents and ledger may be null.
+  WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents, LiveLedger* ledger,
+                 std::vector<GatewayPolicies::Clock> clocks);
+
+  /// Adds those of the options and listens to their step reports.
+  Result<void> start();
+  /// `late`: gives the clock policy of one that joins while the gateway runs; may be null.
+  Result<InstanceId> add(const WorkerOptions& wanted, std::string_view where,
+                         const GatewayPolicies::Join& late = nullptr);
+  /// The step reports of a worker added after the start, unless they are listened to.
+  Result<void> listen_to(InstanceId id);
+  /// What runs there goes on to its end.
+  void remove(InstanceId id);
+  /// Takes a removed one back, or one that has started: whoever asks has seen it alive, and the next probes judge.
+  /// Without `url` where it was before. Errors: a URL that does not resolve, or none so far.
+  Result<void> take_back(InstanceId id, const std::string& url);
+
+  /// Health probes on that loop, from now on; stop_probing() before the loop ends, from another thread.
+  void start_probing(net::Loop& loop);
+  void stop_probing(net::Loop& loop);
+  void probed(InstanceId id, bool healthy);
+  void refused_connection(InstanceId id);
+
+  /// Some worker has the prefill role, or had.
+  [[nodiscard]] bool disaggregated() const { return disaggregated_.load(std::memory_order_relaxed); }
+  /// By instance id; on the control strand only.
+  [[nodiscard]] const std::vector<WorkerState>& states() const { return states_; }
+  /// Null until some worker sends step reports.
+  [[nodiscard]] const TelemetryFeed* feed() const { return feed_.get(); }
+  void stop_feed() { feed_.reset(); }
+
+ private:
+  Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
+  void set_up(Core& core, InstanceId id, bool up, Instant now);
+  void probe_all();
+
+  const GatewayOptions& options_;
+  ControlStrand& control_;
+  AgentLinks* agents_;
+  LiveLedger* ledger_;
+  std::vector<GatewayPolicies::Clock> clocks_;
+  std::vector<WorkerState> states_;  ///< on the control strand only
+  std::unique_ptr<net::HttpClient> prober_;
+  std::unique_ptr<TelemetryFeed> feed_;
+  std::mutex feed_mutex_;  ///< its creation
+  std::atomic<bool> disaggregated_{false};
+};
+
+}  // namespace wattle::gateway
