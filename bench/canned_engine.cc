@@ -51,11 +51,11 @@ struct Answers {
   }
 };
 
-void answer(net::Exchange& exchange, const Answers& canned) {
+void answer(Exchange& exchange, const Answers& canned) {
   if (exchange.path() == "/health") return exchange.respond(200, "text/plain", "ok");
   const bool chat = exchange.path() == "/v1/chat/completions";
-  const auto asked = net::read_completion(chat ? net::ApiPath::Chat : net::ApiPath::Completions, exchange.body());
-  if (!asked) return exchange.respond(asked.error().status, "application/json", net::error_json(asked.error()));
+  const auto asked = read_completion(chat ? ApiPath::Chat : ApiPath::Completions, exchange.body());
+  if (!asked) return exchange.respond(asked.error().status, "application/json", error_json(asked.error()));
   if (!asked->stream) return exchange.respond(200, "application/json", chat ? canned.whole_chat : canned.whole_text);
   exchange.begin(200, "text/event-stream");
   exchange.write(chat ? canned.events_chat : canned.events_text);
@@ -68,7 +68,7 @@ void answer(net::Exchange& exchange, const Answers& canned) {
 
 int main(int argc, char** argv) {
   int tokens = 16;
-  net::ServerOptions options;
+  ServerOptions options;
   int threads = 1;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
@@ -81,9 +81,9 @@ int main(int argc, char** argv) {
   }
   std::signal(SIGPIPE, SIG_IGN);
   const Answers canned(tokens);
-  net::LoopPool pool(threads);
-  auto server = net::HttpServer::listen(
-      pool, options, [&canned](std::shared_ptr<net::Exchange> exchange) { answer(*exchange, canned); });
+  LoopPool pool(threads);
+  auto server = HttpServer::listen(
+      pool, options, [&canned](std::shared_ptr<Exchange> exchange) { answer(*exchange, canned); });
   if (!server) {
     fmt::print(stderr, "{}\n", server.error().message());
     return 3;
