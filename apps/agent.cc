@@ -81,20 +81,19 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, LiveFlee
     engine.gpus = parsed->gpus;
     auto& instance = engine.instance;
     instance.view.id = InstanceId(static_cast<std::int32_t>(engines.size()));
-    instance.view.role = parsed->role;
-    instance.view.tensor_parallel = static_cast<std::int32_t>(parsed->gpus.size());
+    auto spec = fleet.describe(parsed->role, static_cast<std::int32_t>(parsed->gpus.size()), slo);
+    if (!spec) return std::unexpected(spec.error());
+    instance.spec = std::make_shared<const InstanceSpec>(std::move(*spec));
+    instance.view.spec = instance.spec.get();
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
     instance.mode = systems::frequency_options(fleet.recipe(), parsed->role).mode;
     if (systems::clock_shares_admission(fleet.recipe(), parsed->role)) {
       engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
     } else {
-      auto policy = systems::make_frequency_policy(fleet.recipe(), parsed->role, fleet.gpu(), slo);
-      if (!policy) return std::unexpected(policy.error());
-      instance.policy = std::move(*policy);
-      const auto beliefs = fleet.beliefs(parsed->role, instance.view.tensor_parallel);
-      if (!beliefs) return std::unexpected(beliefs.error());
-      instance.beliefs = *beliefs;
-      instance.learner = fleet.learner(instance.view.tensor_parallel);
+      auto clock = systems::make_clock_policy(fleet.recipe(), *instance.spec);
+      if (!clock) return std::unexpected(clock.error());
+      instance.policy = std::move(clock->policy);
+      instance.learner = fleet.learner(instance.spec->tensor_parallel);
       instance.overrun_slack = systems::overrun_slack(fleet.recipe(), parsed->role);
     }
     engines.push_back(std::move(engine));

@@ -40,97 +40,50 @@ struct GatewayFlags {
   bool json = false;
 };
 
-/// What admission shares with the clocks of its instances, whichever policy it is; null where it shares nothing.
-struct Shared {
-  std::shared_ptr<policy::ThrottllemFleet> throttllem;
-  std::shared_ptr<policy::RetailFleet> retail;
-  explicit operator bool() const { return throttllem || retail; }
-};
-
-/// What is believed of one instance.
-struct Believed {
-  Role role = Role::Colocated;
-  Beliefs beliefs;
-  policy::RetailModel regression;
-};
-
-/// Takes its time: not on the control strand. Completes the worker's options. `what`: for messages.
-Result<Believed> believe(LiveFleet& fleet, const Shared& shared, gateway::WorkerOptions& worker,
-                         const std::string& what) {
+/// A worker as the recipe's policies know it. Takes its time: not on the control strand. Completes the worker's
+/// options. `admission`: the fleet's. `hosted`: its clock is chosen here.
+Result<gateway::GatewayPolicies::Instance> describe(LiveFleet& fleet, gateway::WorkerOptions& worker, const Slo& slo,
+                                                    const std::shared_ptr<policy::AdmissionPolicy>& admission,
+                                                    bool hosted) {
+  const auto& recipe = fleet.recipe();
   if (worker.kv_capacity_tokens == 0) {
     const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
     if (!capacity) return std::unexpected(capacity.error());
     worker.kv_capacity_tokens = *capacity;
   }
-  if (shared && worker.step_reports.empty()) {
-    return bad_input(what, fleet.recipe().name + " looks at iterations: say where it publishes forward-pass metrics");
+  if (systems::needs_step_reports(recipe) && worker.step_reports.empty()) {
+    return bad_input("step_reports (--worker URL,fpm=ENDPOINT)",
+                     recipe.name + " looks at iterations: say where it publishes forward-pass metrics");
   }
-  const auto beliefs = fleet.beliefs(worker.role, worker.tensor_parallel);
-  if (!beliefs) return std::unexpected(beliefs.error());
-  Believed made{worker.role, *beliefs, {}};
-  if (shared.retail) {
-    const auto fit = fleet.regression(worker.tensor_parallel);
-    if (!fit) return std::unexpected(fit.error());
-    made.regression = fit->model;
-  }
+  auto described = fleet.describe(worker.role, worker.tensor_parallel, slo);
+  if (!described) return std::unexpected(described.error());
+  described->weight = worker.weight;
+  described->kv_capacity_tokens = worker.kv_capacity_tokens;
+  if (const auto ok = systems::check_instance(recipe, *described); !ok) return std::unexpected(ok.error());
+  gateway::GatewayPolicies::Instance made{std::make_shared<const InstanceSpec>(std::move(*described)), {}};
+  if (!hosted) return made;
+  auto clock = systems::make_clock_policy(recipe, *made.spec, admission);
+  if (!clock) return std::unexpected(clock.error());
+  made.clock = std::move(*clock);
   return made;
 }
 
-/// The instance's desk, and the clock policy where it shares that desk.
-Result<gateway::GatewayPolicies::Clock> seat(const LiveFleet& fleet, const Shared& shared, const Slo& slo,
-                                             InstanceId id, const Believed& believed) {
+/// The recipe over whatever workers there come to be. `fleet` outlives what is returned.
+Result<gateway::GatewayPolicies> make_policies(LiveFleet& fleet, const gateway::GatewayOptions& options) {
   const auto& recipe = fleet.recipe();
-  const Role role = believed.role;
-  auto ok = systems::take_desk(shared.throttllem, recipe, id, role, fleet.gpu(), believed.beliefs.latency);
-  if (ok) ok = systems::take_desk(shared.retail, recipe, id, role, fleet.gpu(), believed.regression);
-  if (!ok) return std::unexpected(ok.error());
-  gateway::GatewayPolicies::Clock clock;
-  if (!systems::clock_shares_admission(recipe, role)) return clock;
-  auto policy = systems::make_frequency_policy(recipe, role, fleet.gpu(), slo, shared.throttllem, id, shared.retail);
-  if (!policy) return std::unexpected(policy.error());
-  return gateway::GatewayPolicies::Clock{std::move(*policy), systems::frequency_options(recipe, role).mode,
-                                         believed.beliefs};
-}
-
-/// The recipe over the workers there are; fills in what is believed of them.
-Result<gateway::GatewayPolicies> make_policies(LiveFleet& fleet, gateway::GatewayOptions& options,
-                                               std::int32_t block_size) {
-  const auto& recipe = fleet.recipe();
-  const Slo& slo = options.core.slo;
-  const auto length = systems::make_length_belief(recipe);
-  if (!length) return std::unexpected(length.error());
-  const auto throttllem = systems::make_throttllem(recipe, slo, block_size, *length);
-  if (!throttllem) return std::unexpected(throttllem.error());
-  const auto retail = systems::make_retail(recipe, slo);
-  if (!retail) return std::unexpected(retail.error());
-  const Shared shared{*throttllem, *retail};
   gateway::GatewayPolicies made;
   made.hosts_clocks = systems::clock_shares_admission(recipe, Role::Colocated);
-  std::vector<systems::RoutedInstance> instances;
-  for (auto& worker : options.workers) {
-    const InstanceId id(static_cast<std::int32_t>(instances.size()));
-    const auto believed = believe(fleet, shared, worker, fmt::format("--worker {}: ,fpm=ENDPOINT", worker.url));
-    if (!believed) return std::unexpected(believed.error());
-    instances.push_back({worker.role, slo, believed->beliefs});
-    auto clock = seat(fleet, shared, slo, id, *believed);
-    if (!clock) return std::unexpected(clock.error());
-    if (made.hosts_clocks) made.clocks.push_back(std::move(*clock));
-  }
   if (made.hosts_clocks && options.agents.urls.empty()) {
     return bad_input("--agent", fmt::format("{} decides clocks here; say where the GPUs' agents listen", recipe.name));
   }
-  // One that joins later is treated as those that were there, when its turn comes on the control strand.
-  if (shared) {
-    made.join = [&fleet, shared, slo](gateway::WorkerOptions& worker) -> Result<gateway::GatewayPolicies::Join> {
-      const auto believed = believe(fleet, shared, worker, "step_reports");
-      if (!believed) return std::unexpected(believed.error());
-      return [&fleet, shared, slo, known = *believed](InstanceId id) { return seat(fleet, shared, slo, id, known); };
-    };
-  }
-  auto dispatch = systems::make_dispatch_policies(recipe, instances, *throttllem, *retail);
+  auto dispatch = systems::make_dispatch_policies(recipe);
   if (!dispatch) return std::unexpected(dispatch.error());
   made.dispatch = std::move(*dispatch);
-  made.dispatch.length = *length;
+  made.describe = [&fleet, slo = options.core.slo, admission = made.dispatch.admission.policy,
+                   hosted = made.hosts_clocks](gateway::WorkerOptions& worker) {
+    return describe(fleet, worker, slo, admission, hosted);
+  };
+  made.extrapolations = [&fleet] { return fleet.extrapolations(); };
   return made;
 }
 
@@ -189,10 +142,9 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     auto loaded = LiveFleet::load(flags.fleet);
     if (!loaded) return std::unexpected(loaded.error());
     fleet = std::move(*loaded);
-    auto made = make_policies(fleet, options, flags.fleet.engine.block_size);
+    auto made = make_policies(fleet, options);
     if (!made) return std::unexpected(made.error());
     policies = std::move(*made);
-    policies.extrapolations = [&fleet] { return fleet.extrapolations(); };
     options.kind.clock_max = fleet.gpu().clock_max;
   }
 
@@ -260,9 +212,9 @@ void add_gateway(Command app, int& exit_code) {
       .capture_default_str();
   add_fleet_flags(command, flags->fleet);
   command.get_option("--recipe").description("Policies by recipe name or file; without it: least assigned");
-  command.add_option(
-      "--scenario", flags->fleet.scenario,
-      "A load of the kind to be served: what retail's regression is fitted on; --set takes its keys, too");
+  command.add_option("--scenario", flags->fleet.scenario,
+                     "A load of the kind to be served: what a recipe learns from that believes in whole requests; "
+                     "--set takes its keys, too");
   command
       .add_option("--default-max-tokens", flags->default_max_tokens,
                   "what policies take as the most output tokens of a request that does not say")

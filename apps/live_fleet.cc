@@ -62,22 +62,32 @@ Result<const engine::StepModel*> LiveFleet::model(std::int32_t tensor_parallel) 
   return model.get();
 }
 
-std::vector<MegaHertz> LiveFleet::clocks() const {
-  return recipe_.admission.policy == "throttllem" ? systems::clocks_on(recipe_.decode_frequency, gpu_)
-                                                  : calibrate::clocks_to_profile(recipe_);
-}
-
-Result<Beliefs> LiveFleet::beliefs(Role role, std::int32_t tensor_parallel) {
-  if (!systems::needs_latency(recipe_, role)) return Beliefs{};
-  auto& latency = latency_[tensor_parallel];
-  if (!latency.model) {
-    const auto truth = model(tensor_parallel);
-    if (!truth) return std::unexpected(truth.error());
-    auto believed = calibrate::believe_latency(recipe_, **truth, engine_, clocks());
-    if (!believed) return std::unexpected(believed.error());
-    latency = std::move(*believed);
+Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel, const Slo& slo) {
+  InstanceSpec spec;
+  spec.role = role;
+  spec.gpu = gpu_;
+  spec.llm = llm_;
+  spec.tensor_parallel = tensor_parallel;
+  spec.clocks = supported_clocks(gpu_);
+  spec.kv_block_tokens = engine_.block_size;
+  spec.slo = slo;
+  if (systems::needs_latency(recipe_, role)) {
+    auto& latency = latency_[tensor_parallel];
+    if (!latency.model) {
+      const auto truth = model(tensor_parallel);
+      if (!truth) return std::unexpected(truth.error());
+      auto believed = calibrate::believe_latency(recipe_, **truth, engine_, systems::clocks_to_predict(recipe_, gpu_));
+      if (!believed) return std::unexpected(believed.error());
+      latency = std::move(*believed);
+    }
+    spec.beliefs.latency = latency.model.get();
   }
-  return Beliefs{latency.model.get(), nullptr};
+  if (systems::needs_request_latency(recipe_)) {
+    const auto fit = request_latency(tensor_parallel);
+    if (!fit) return std::unexpected(fit.error());
+    spec.beliefs.request = *fit;
+  }
+  return spec;
 }
 
 predict::OnlineLatency* LiveFleet::learner(std::int32_t tensor_parallel) const {
@@ -85,8 +95,8 @@ predict::OnlineLatency* LiveFleet::learner(std::int32_t tensor_parallel) const {
   return found == latency_.end() ? nullptr : found->second.learner;
 }
 
-Result<experiment::RetailFit> LiveFleet::regression(std::int32_t tensor_parallel) {
-  if (const auto found = regressions_.find(tensor_parallel); found != regressions_.end()) return found->second;
+Result<const RequestLatency*> LiveFleet::request_latency(std::int32_t tensor_parallel) {
+  if (const auto found = requests_.find(tensor_parallel); found != requests_.end()) return &found->second;
   if (!scenario_) {
     return bad_input("--scenario", recipe_.name + " learns from a load of the kind it is to serve; name a scenario");
   }
@@ -100,9 +110,10 @@ Result<experiment::RetailFit> LiveFleet::regression(std::int32_t tensor_parallel
   }
   const auto with = experiment::with_loads(*scenario_, false, config::data_dir());
   if (!with) return std::unexpected(with.error());
-  auto fitted = experiment::fit_retail(*with, static_cast<std::size_t>(pool - pools.begin()), config::data_dir());
-  if (fitted) regressions_.emplace(tensor_parallel, *fitted);
-  return fitted;
+  auto fitted =
+      experiment::fit_request_latency(*with, static_cast<std::size_t>(pool - pools.begin()), config::data_dir());
+  if (!fitted) return std::unexpected(fitted.error());
+  return &requests_.emplace(tensor_parallel, fitted->model).first->second;
 }
 
 std::int64_t LiveFleet::extrapolations() const {

@@ -13,7 +13,7 @@
 #include "config/recipe.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
-#include "experiment/retail_profile.h"
+#include "experiment/request_profile.h"
 #include "model/beliefs.h"
 #include "model/hardware.h"
 #include "model/instance.h"
@@ -26,7 +26,8 @@ struct FleetFlags {
   std::string gpu = "a100-80g";
   std::string llm = "llama-3.1-8b";
   engine::EngineOptions engine;
-  std::string scenario;  ///< what regression() learns from; empty: none. With one, its keys may be overridden, too
+  std::string scenario;  ///< what beliefs of whole requests are fitted on; empty: none. With one, its keys may be
+                         ///< overridden, too
 };
 /// --recipe (default as it stands in `flags`), --set, --gpu, --llm and those of the engine. `flags` outlive the
 /// parsing.
@@ -40,21 +41,20 @@ class LiveFleet {
 
   [[nodiscard]] const config::Recipe& recipe() const { return recipe_; }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
-  /// What an instance of this shape believes where the recipe needs that, else nothing. Lives as long as this.
-  [[nodiscard]] Result<Beliefs> beliefs(Role role, std::int32_t tensor_parallel);
-  /// The same as what learns; null where nothing does. Call after beliefs().
+  /// What such an instance is, and what the recipe needs believed of it; its kv_capacity_tokens is left open. Beliefs
+  /// live as long as this. Errors: a model that does not fit; what the recipe's predictor needs and lacks; where a
+  /// latency of whole requests is believed: no scenario to fit it on, or none of its [[fleet]] entries such an engine.
+  [[nodiscard]] Result<InstanceSpec> describe(Role role, std::int32_t tensor_parallel, const Slo& slo);
+  /// Its latency belief where that learns, else null. Call after describe().
   [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;
-  /// What ReTail believes of such an engine: fitted on the scenario's own kind of load, simulated. Errors: no scenario;
-  /// none of its [[fleet]] entries is such an engine; as fit_retail.
-  [[nodiscard]] Result<experiment::RetailFit> regression(std::int32_t tensor_parallel);
   /// KV tokens such an instance can hold. Errors: a model that does not fit.
   [[nodiscard]] Result<std::int64_t> kv_capacity_tokens(std::int32_t tensor_parallel);
   /// Predictions asked for outside what a belief file was measured on.
   [[nodiscard]] std::int64_t extrapolations() const;
-  /// The clocks its predictors are made for.
-  [[nodiscard]] std::vector<MegaHertz> clocks() const;
 
  private:
+  /// Fitted on the scenario's own kind of load, simulated.
+  Result<const RequestLatency*> request_latency(std::int32_t tensor_parallel);
   Result<const engine::StepModel*> model(std::int32_t tensor_parallel);
 
   engine::EngineOptions engine_;
@@ -65,7 +65,7 @@ class LiveFleet {
   std::map<std::int32_t, calibrate::LatencyBelief> latency_;
   std::optional<config::LoadedScenario> scenario_;
   std::string gpu_name_;  ///< as the scenario names it
-  std::map<std::int32_t, experiment::RetailFit> regressions_;
+  std::map<std::int32_t, RequestLatency> requests_;
 };
 
 }  // namespace wattle::apps

@@ -21,8 +21,8 @@ AgentCore::AgentCore(std::vector<AgentInstance> instances, AgentCoreOptions opti
 
 void AgentCore::add(AgentInstance i) {
   const bool decides = i.policy != nullptr && i.mode != Mode::Off;
-  control::Throttle throttle(i.view, std::move(i.policy), i.mode, i.beliefs, port_, sink_, i.overrun_slack);
-  entries_.push_back(Entry{std::move(throttle), {}, -1, {}});
+  control::Throttle throttle(i.view, std::move(i.policy), i.mode, port_, sink_, i.overrun_slack);
+  entries_.push_back(Entry{std::move(i.spec), std::move(throttle), {}, -1, {}});
   entries_.back().learner = i.learner;
   entries_.back().decides = decides;
   if (i.learner != nullptr && std::ranges::find(learners_, i.learner) == learners_.end()) {

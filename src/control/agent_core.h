@@ -21,12 +21,12 @@ struct AgentCoreOptions {
 };
 
 struct AgentInstance {
-  InstanceView view;  ///< id, role and clock_commanded count; ids need not be dense
-  std::unique_ptr<policy::FrequencyPolicy> policy;
+  InstanceView view;                                   ///< id, spec and clock_commanded count; ids need not be dense
+  std::shared_ptr<const InstanceSpec> spec = nullptr;  ///< what keeps view.spec alive; may be null
+  std::shared_ptr<policy::FrequencyPolicy> policy;
   Mode mode = Mode::Enforce;
-  Beliefs beliefs;
   Span overrun_slack = Span::max();           ///< see control::Throttle
-  predict::OnlineLatency* learner = nullptr;  ///< beliefs.latency where it learns; instances may share one
+  predict::OnlineLatency* learner = nullptr;  ///< view.spec->beliefs.latency where it learns; instances may share one
 };
 
 /// Of one instance. Each report lands in exactly one of accepted, duplicates, late.
@@ -70,6 +70,7 @@ class AgentCore {
 
  private:
   struct Entry {
+    std::shared_ptr<const InstanceSpec> spec;
     control::Throttle throttle;
     TelemetryCounts counts;
     std::int64_t sequence = -1;

@@ -12,7 +12,7 @@ namespace {
 /// 1005 while decoding, 210 while idle, 1410 when lost.
 class Scripted final : public policy::FrequencyPolicy {
  public:
-  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant) override {
+  ClockDecision choose(const InstanceView& view, Instant) override {
     switch (view.telemetry) {
       case Telemetry::Fresh:
         return {MegaHertz(view.step.waiting_requests > 0 ? 1410 : 1005), "busy", Hold{}};
@@ -165,12 +165,14 @@ struct EcoRig {
   explicit EcoRig(const LatencyModel* latency, predict::OnlineLatency* learner = nullptr) : core({}, {}, port, sink) {
     policy::EcoFreqOptions o;
     o.clocks = {MegaHertz{1005}, MegaHertz{1410}};
-    o.idle_clock = MegaHertz{1005};
-    o.slo.itl = Span::ms(60);
+    InstanceSpec spec;
+    spec.slo.itl = Span::ms(60);
+    spec.beliefs.latency = latency;
     AgentInstance i;
+    i.spec = std::make_shared<const InstanceSpec>(spec);
+    i.view.spec = i.spec.get();
     i.view.id = InstanceId(1);
-    i.policy = std::make_unique<policy::EcoFreq>(o);
-    i.beliefs.latency = latency;
+    i.policy = std::make_unique<policy::EcoFreq>(o, spec);
     i.overrun_slack = Span::ms(5);
     i.learner = learner;
     core.add(std::move(i));

@@ -18,7 +18,7 @@ bool is_draining(Phase phase) { return phase == Phase::Draining; }
 
 }  // namespace
 
-Autoscaler::Autoscaler(std::unique_ptr<policy::ScalingPolicy> policy, Mode mode, AutoscalerOptions options,
+Autoscaler::Autoscaler(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, AutoscalerOptions options,
                        FleetPort& port, journal::Sink& sink)
     : policy_(std::move(policy)),
       mode_(mode),

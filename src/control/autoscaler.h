@@ -26,7 +26,7 @@ struct AutoscalerOptions {
 class Autoscaler {
  public:
   /// `policy` may be null (nothing is ever asked), so may its mode be Off. `shadow` asks and journals only.
-  Autoscaler(std::unique_ptr<policy::ScalingPolicy> policy, Mode mode, AutoscalerOptions options, FleetPort& port,
+  Autoscaler(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, AutoscalerOptions options, FleetPort& port,
              journal::Sink& sink);
 
   /// An instance that serves already.
@@ -74,7 +74,7 @@ class Autoscaler {
   bool give_up_coming(Instant now);
   bool drain_surplus(Instant now);
 
-  std::unique_ptr<policy::ScalingPolicy> policy_;
+  std::shared_ptr<policy::ScalingPolicy> policy_;
   Mode mode_;
   AutoscalerOptions options_;
   FleetPort& port_;

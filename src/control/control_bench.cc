@@ -39,11 +39,22 @@ std::vector<MegaHertz> levels(std::int64_t count) {
 
 policy::EcoFreqOptions options(const std::vector<MegaHertz>& clocks) {
   policy::EcoFreqOptions o;
-  o.clocks = clocks;
-  o.idle_clock = clocks.front();
-  o.slo.ttft = Span::ms(600);
-  o.slo.itl = Span::ms(60);
+  o.clocks.assign(clocks.begin(), clocks.end());
   return o;
+}
+
+InstanceSpec spec_of(const LatencyModel& model) {
+  InstanceSpec spec;
+  spec.slo.ttft = Span::ms(600);
+  spec.slo.itl = Span::ms(60);
+  spec.beliefs.latency = &model;
+  return spec;
+}
+
+InstanceView view_of(const InstanceSpec& spec) {
+  InstanceView view;
+  view.spec = &spec;
+  return view;
 }
 
 StepReport report(std::int32_t requests, std::int64_t kv) {
@@ -62,14 +73,15 @@ class NoClocks final : public ClockPort {
 void eco_freq_decision(benchmark::State& state) {
   const auto clocks = levels(state.range(0));
   const auto model = belief(clocks);
-  policy::EcoFreq policy(options(clocks));
-  InstanceView view;
+  const InstanceSpec spec = spec_of(model);
+  policy::EcoFreq policy(options(clocks), spec);
+  InstanceView view = view_of(spec);
   view.telemetry = Telemetry::Fresh;
   std::int32_t i = 0;
   for (auto _ : state) {
     ++i;
     view.step = report(100 + i % 200, 300'000 + i % 1'000 * 500);
-    benchmark::DoNotOptimize(policy.choose(view, {&model, nullptr}, Instant(i)));
+    benchmark::DoNotOptimize(policy.choose(view, Instant(i)));
   }
 }
 BENCHMARK(eco_freq_decision)->Arg(2)->Arg(5);
@@ -78,21 +90,23 @@ BENCHMARK(eco_freq_decision)->Arg(2)->Arg(5);
 void eco_route_decision(benchmark::State& state) {
   const auto clocks = levels(state.range(1));
   const auto model = belief(clocks);
-  const auto eco = options(clocks);
+  const InstanceSpec spec = spec_of(model);
   policy::EcoRouteOptions o;
+  o.spare_overloaded = false;
+  policy::EcoRoute policy(o, {options(clocks).clocks, 0.0});
   std::vector<InstanceView> views(static_cast<std::size_t>(state.range(0)));
   std::vector<const InstanceView*> candidates;
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto n = static_cast<std::int32_t>(i);
     views[i].id = InstanceId{n};
+    views[i].spec = &spec;
     views[i].telemetry = Telemetry::Fresh;
     views[i].step = report(240 + n * 7 % 40, 300'000 + n * 900);
     views[i].assigned_requests = views[i].step.shape.decode_requests + n % 3;
     views[i].assigned_prompt_tokens = views[i].assigned_requests * 300;
     candidates.push_back(&views[i]);
-    o.instances.push_back({policy::make_clock_rule(clocks, eco.slo, 0.0), &model});
+    policy.observe(event::Joined{views[i]}, Instant());
   }
-  policy::EcoRoute policy(std::move(o));
   RandomStream random(1, "bench");
   Request request;
   request.prompt_tokens = 280;
@@ -106,8 +120,8 @@ void throttle_step_held(benchmark::State& state) {
   const auto model = belief(clocks);
   NoClocks port;
   journal::Sink sink;
-  Throttle throttle({}, std::make_unique<policy::EcoFreq>(options(clocks)), Mode::Enforce, {&model, nullptr}, port,
-                    sink);
+  const InstanceSpec spec = spec_of(model);
+  Throttle throttle(view_of(spec), std::make_unique<policy::EcoFreq>(options(clocks), spec), Mode::Enforce, port, sink);
   std::int64_t now = 0;
   const auto same = report(100, 100'000);
   for (auto _ : state) benchmark::DoNotOptimize(throttle.step(same, Instant(++now)));
@@ -119,8 +133,8 @@ void throttle_step_asked(benchmark::State& state) {
   const auto model = belief(clocks);
   NoClocks port;
   journal::Sink sink;
-  Throttle throttle({}, std::make_unique<policy::EcoFreq>(options(clocks)), Mode::Enforce, {&model, nullptr}, port,
-                    sink);
+  const InstanceSpec spec = spec_of(model);
+  Throttle throttle(view_of(spec), std::make_unique<policy::EcoFreq>(options(clocks), spec), Mode::Enforce, port, sink);
   std::int64_t now = 0;
   for (auto _ : state) {
     ++now;
@@ -140,9 +154,13 @@ class NoEngines final : public DispatchPort {
 void dispatcher_cycle(benchmark::State& state) {
   std::vector<InstanceView> views(static_cast<std::size_t>(state.range(0)));
   const bool split = state.range(1) != 0;
+  InstanceSpec prefill;
+  prefill.role = Role::Prefill;
+  InstanceSpec decode;
+  decode.role = Role::Decode;
   for (std::size_t i = 0; i < views.size(); ++i) {
     views[i].id = InstanceId{static_cast<std::int32_t>(i)};
-    if (split) views[i].role = i % 2 == 0 ? Role::Prefill : Role::Decode;
+    if (split) views[i].spec = i % 2 == 0 ? &prefill : &decode;
   }
   DispatchPolicies policies;
   policies.admission.policy = std::make_unique<policy::BoundedAdmission>(policy::BoundedAdmissionOptions{});
@@ -204,19 +222,20 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
   for (std::int32_t mhz = 210; mhz <= 1410; mhz += 15) clocks.emplace_back(mhz);
   const auto linear = belief(clocks);
   const Counted model(linear);
-  policy::ThrottllemOptions options;
-  options.slo.e2e = Span::s(state.range(1));
-  options.slo.tbt = Span::ms(200);
-  auto fleet = std::make_shared<policy::ThrottllemFleet>(options);
-  fleet->add(InstanceId{0}, clocks, &model);
-  policy::ThrottllemClock clock(fleet, InstanceId{0}, {});
+  const auto policy = std::make_shared<policy::Throttllem>(policy::ThrottllemOptions{});
+  InstanceSpec spec;
+  spec.clocks = clocks;
+  spec.slo.e2e = Span::s(state.range(1));
+  spec.slo.tbt = Span::ms(200);
+  spec.beliefs.latency = &model;
   // Room for so many requests and no more, so that exactly one enters for each that leaves.
+  spec.kv_capacity_tokens = state.range(0) * kTokensEach;
   std::vector<InstanceView> views(1);
   views[0].id = InstanceId{0};
   views[0].telemetry = Telemetry::Fresh;
-  views[0].kv_capacity_tokens = state.range(0) * kTokensEach;
+  views[0].spec = &spec;
   DispatchPolicies policies;
-  policies.admission = {std::make_unique<policy::ThrottllemAdmission>(fleet), Mode::Enforce};
+  policies.admission = {policy, Mode::Enforce};
   policies.queueing = {std::make_unique<policy::Fcfs>(), Mode::Enforce};
   NoEngines port;
   journal::Sink sink;
@@ -239,7 +258,7 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
     outcome.request.id = RequestId{leaves++};
     dispatcher.left(outcome, Instant());
     views[0].step.shape.decode_requests = static_cast<std::int32_t>(dispatcher.counts().in_flight);
-    const auto chosen = clock.choose(views[0], {}, Instant());
+    const auto chosen = policy->choose(views[0], Instant());
     benchmark::DoNotOptimize(chosen);
     state.PauseTiming();
     mhz += chosen.clock.value();

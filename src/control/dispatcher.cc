@@ -20,6 +20,7 @@ InstanceId least_assigned(std::span<const InstanceView* const> candidates) {
 Dispatcher::Dispatcher(std::vector<InstanceView> instances, DispatchPolicies policies, std::uint64_t seed,
                        DispatchPort& port, journal::Sink& sink)
     : instances_(std::move(instances)),
+      gone_(instances_.size(), false),
       policies_(std::move(policies)),
       prefill_random_(seed, "routing.prefill"),
       decode_random_(seed, "routing.decode"),
@@ -29,6 +30,17 @@ Dispatcher::Dispatcher(std::vector<InstanceView> instances, DispatchPolicies pol
     WATTLE_CHECK(instances_[i].id.value() == static_cast<std::int32_t>(i), "instance ids are their positions");
   }
   rebuild_candidates();
+  const auto listen = [this](const auto& slot) {
+    policy::Policy* policy = slot.policy.get();
+    if (policy == nullptr || slot.mode == Mode::Off) return;
+    if (std::ranges::find(observers_, policy, &Observer::policy) != observers_.end()) return;
+    observers_.push_back({policy, policy->observes()});
+  };
+  listen(policies_.admission);
+  listen(policies_.queueing);
+  listen(policies_.route_prefill);
+  listen(policies_.route_decode);
+  for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
 }
 
 InstanceView& Dispatcher::at(InstanceId id) {
@@ -41,15 +53,20 @@ void Dispatcher::rebuild_candidates() {
   decode_candidates_.clear();
   for (const auto& view : instances_) {
     if (!view.accepting) continue;
-    (view.role == Role::Decode ? decode_candidates_ : prefill_candidates_).push_back(&view);
+    (view.spec->role == Role::Decode ? decode_candidates_ : prefill_candidates_).push_back(&view);
+  }
+}
+
+void Dispatcher::observe(const Event& event, Instant now) {
+  for (const Observer& observer : observers_) {
+    if (observer.kinds.has(event)) observer.policy->observe(event, now);
   }
 }
 
 AdmissionDecision Dispatcher::ask_admission(const Request& request, std::int64_t held_before, Instant now) {
   auto& slot = policies_.admission;
   if (!slot.policy || slot.mode == Mode::Off) return {};
-  const policy::QueueView queue{held_before, counts_.in_flight};
-  const auto decision = slot.policy->admit(request, queue, FleetSnapshot{now, instances_});
+  const auto decision = slot.policy->admit(request, FleetSnapshot{now, instances_, held_before, counts_.in_flight});
   sink_.decision({now, journal::DecisionKind::Admission, slot.mode, request.id, kNoInstance,
                   static_cast<std::int64_t>(decision.verdict), decision.reason});
   return slot.mode == Mode::Enforce ? decision : AdmissionDecision{};
@@ -66,6 +83,7 @@ void Dispatcher::arrive(const Request& arrived, Instant now) {
           {now, journal::DecisionKind::Length, Mode::Enforce, request.id, kNoInstance, said.tokens, said.fallback});
     }
   }
+  observe(event::Arrived{request}, now);
   const auto decision = ask_admission(request, counts_.held, now);
   if (decision.verdict == Admission::Reject) {
     ++counts_.refused;
@@ -122,8 +140,7 @@ bool Dispatcher::try_start(const Request& request, InstanceId bound, Instant now
   const bool fresh = flights_.emplace(request.id.value(), Flight{request, id, kNoInstance, false}).second;
   WATTLE_CHECK(fresh, "a request id is dispatched once");
   ++counts_.in_flight;
-  auto& admission = policies_.admission;
-  if (admission.policy && admission.mode != Mode::Off) admission.policy->started(request, at(id), now);
+  observe(event::Started{request, at(id)}, now);
   port_.start(request, id, now);
   return true;
 }
@@ -167,9 +184,7 @@ void Dispatcher::first_token(RequestId id, Instant now) {
   const auto found = flights_.find(id.value());
   if (found == flights_.end()) return;
   const Flight& flight = found->second;
-  auto& admission = policies_.admission;
-  if (!admission.policy || admission.mode == Mode::Off) return;
-  admission.policy->first_token(flight.request, at(flight.decode == kNoInstance ? flight.prefill : flight.decode), now);
+  observe(event::FirstToken{flight.request, at(flight.decode == kNoInstance ? flight.prefill : flight.decode)}, now);
 }
 
 void Dispatcher::prefill_done(RequestId id, Instant now) {
@@ -182,10 +197,10 @@ void Dispatcher::prefill_done(RequestId id, Instant now) {
 
 void Dispatcher::bind(RequestId id, bool prefilling, Instant now) {
   const auto found = flights_.find(id.value());
-  if (found == flights_.end()) return;                   // cancelled meanwhile
-  if (found->second.decode != kNoInstance) return;       // told twice
-  const Flight flight = found->second;                   // a copy: the port may call back and erase it
-  if (at(flight.prefill).role != Role::Prefill) return;  // colocated: there is no second leg
+  if (found == flights_.end()) return;                         // cancelled meanwhile
+  if (found->second.decode != kNoInstance) return;             // told twice
+  const Flight flight = found->second;                         // a copy: the port may call back and erase it
+  if (at(flight.prefill).spec->role != Role::Prefill) return;  // colocated: there is no second leg
   const InstanceId decode = pick(journal::DecisionKind::RouteDecode, flight.request, now);
   if (!prefilling || decode == kNoInstance) assign(flight.prefill, flight.request, -1);
   if (decode == kNoInstance) {
@@ -211,8 +226,7 @@ void Dispatcher::left(const Outcome& outcome, Instant now) {
   flights_.erase(found);
   --counts_.in_flight;
   ++counts_.left;
-  auto& admission = policies_.admission;
-  if (admission.policy && admission.mode != Mode::Off) admission.policy->observe(outcome, now);
+  observe(event::Left{outcome}, now);
   if (policies_.length) policies_.length->observe(outcome);
   retry_held(now);
 }
@@ -237,6 +251,11 @@ void Dispatcher::report(const StepReport& report) {
 
 void Dispatcher::set_accepting(InstanceId id, bool accepting, Instant now) {
   at(id).accepting = accepting;
+  const auto i = static_cast<std::size_t>(id.value());
+  if (accepting && gone_[i]) {
+    gone_[i] = false;
+    observe(event::Joined{at(id)}, now);
+  }
   rebuild_candidates();
   if (accepting) retry_held(now);
 }
@@ -245,9 +264,17 @@ InstanceId Dispatcher::add_instance(InstanceView view, Instant now) {
   view.id = InstanceId(static_cast<std::int32_t>(instances_.size()));
   const bool accepting = view.accepting;
   instances_.push_back(view);
+  gone_.push_back(false);
   rebuild_candidates();  // the vector may have moved
+  observe(event::Joined{instances_.back()}, now);
   if (accepting) retry_held(now);
   return InstanceId(static_cast<std::int32_t>(instances_.size()) - 1);
+}
+
+void Dispatcher::remove_instance(InstanceId id, Instant now) {
+  set_accepting(id, false, now);
+  gone_[static_cast<std::size_t>(id.value())] = true;
+  observe(event::Gone{at(id)}, now);
 }
 
 }  // namespace wattle::control

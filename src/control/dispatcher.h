@@ -17,7 +17,7 @@ namespace wattle::control {
 /// A policy and whether its decisions are acted upon.
 template <typename Policy>
 struct Slot {
-  std::unique_ptr<Policy> policy;
+  std::shared_ptr<Policy> policy;
   Mode mode = Mode::Enforce;
 };
 
@@ -47,8 +47,7 @@ class Dispatcher {
              journal::Sink& sink);
 
   void arrive(const Request& request, Instant now);
-  /// Its first token came out of the step last reported of its instance. Only admission learns of it. Ignored when
-  /// unknown.
+  /// Its first token came out of the step last reported of its instance. For policies alone. Ignored when unknown.
   void first_token(RequestId id, Instant now);
   /// The prefill leg has produced its first token (P/D only): binds the decode instance now, not earlier. Without an
   /// accepting decode instance the request is refused. Ignored for requests that are gone or already handed over.
@@ -67,6 +66,8 @@ class Dispatcher {
   void set_accepting(InstanceId id, bool accepting, Instant now);
   /// The fleet grew. The id is the next position, whatever view.id says; ids are never reused.
   InstanceId add_instance(InstanceView view, Instant now);
+  /// It is no part of the fleet any more, until it should accept requests again.
+  void remove_instance(InstanceId id, Instant now);
 
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const DispatchCounts& counts() const { return counts_; }
@@ -102,13 +103,20 @@ class Dispatcher {
   [[nodiscard]] InstanceView& at(InstanceId id);
   void assign(InstanceId id, const Request& request, int sign);
   void rebuild_candidates();
+  void observe(const Event& event, Instant now);
   AdmissionDecision ask_admission(const Request& request, std::int64_t held_before, Instant now);
 
   std::vector<InstanceView> instances_;
+  std::vector<bool> gone_;  ///< by instance
   std::vector<const InstanceView*> prefill_candidates_;
   std::vector<const InstanceView*> decode_candidates_;
   DispatchPolicies policies_;
-  RandomStream prefill_random_;  ///< one stream per slot: shadowing one never shifts the other
+  struct Observer {
+    policy::Policy* policy;
+    EventKinds kinds;
+  };
+  std::vector<Observer> observers_;  ///< each policy once, those that are off left out
+  RandomStream prefill_random_;      ///< one stream per slot: shadowing one never shifts the other
   RandomStream decode_random_;
   DispatchPort& port_;
   journal::Sink& sink_;

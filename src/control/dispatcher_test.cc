@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <set>
@@ -67,12 +68,21 @@ class Driver final : public DispatchPort {
   std::function<void(const Request&)> on_hand_over;
 };
 
+const InstanceSpec* spec_of(Role role) {
+  static const std::array specs = [] {
+    std::array<InstanceSpec, 3> made;
+    for (const Role r : {Role::Colocated, Role::Prefill, Role::Decode}) made[static_cast<std::size_t>(r)].role = r;
+    return made;
+  }();
+  return &specs[static_cast<std::size_t>(role)];
+}
+
 std::vector<InstanceView> fleet(std::initializer_list<Role> roles) {
   std::vector<InstanceView> views;
   for (const Role role : roles) {
     InstanceView view;
     view.id = InstanceId{static_cast<std::int32_t>(views.size())};
-    view.role = role;
+    view.spec = spec_of(role);
     views.push_back(view);
   }
   return views;
@@ -325,7 +335,7 @@ TEST_F(DispatcherTest, RoutingThatDeclinesKeepsTheRequestHeld) {
 /// Never lets request 0 in; everyone behind it is welcome.
 class NotTheFirst final : public policy::AdmissionPolicy {
  public:
-  AdmissionDecision admit(const Request& r, const policy::QueueView&, const FleetSnapshot&) override {
+  AdmissionDecision admit(const Request& r, const FleetSnapshot&) override {
     return {r.id == RequestId{0} ? Admission::Hold : Admission::Admit, ""};
   }
 };
@@ -468,7 +478,7 @@ RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (s
       if (held) gone.insert(id.value());
     } else if (kind < 91 && instances < 12) {
       InstanceView view;
-      view.role = split ? (random.below(2) == 0 ? Role::Prefill : Role::Decode) : Role::Colocated;
+      view.spec = spec_of(split ? (random.below(2) == 0 ? Role::Prefill : Role::Decode) : Role::Colocated);
       RC_ASSERT(dispatcher.add_instance(view, now) == InstanceId{static_cast<std::int32_t>(instances)});
       ++instances;
     } else {
@@ -500,12 +510,20 @@ RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (s
 class Binding final : public policy::AdmissionPolicy {
  public:
   explicit Binding(InstanceId to, std::vector<std::string>& told) : to_(to), told_(told) {}
-  AdmissionDecision admit(const Request&, const policy::QueueView&, const FleetSnapshot&) override {
-    return {Admission::Admit, "bound", to_};
+  AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {Admission::Admit, "bound", to_}; }
+  [[nodiscard]] EventKinds observes() const override {
+    return EventKinds::of<event::Joined, event::Gone, event::Started, event::FirstToken, event::Left>();
   }
-  void started(const Request& r, const InstanceView& at, Instant) override { tell("started", r, at.id); }
-  void first_token(const Request& r, const InstanceView& at, Instant) override { tell("first token", r, at.id); }
-  void observe(const Outcome& o, Instant) override { tell("left", o.request, kNoInstance); }
+  void observe(const Event& event, Instant) override {
+    if (const auto* joined = std::get_if<event::Joined>(&event)) tell("joined", {}, joined->instance.id);
+    if (const auto* gone = std::get_if<event::Gone>(&event)) tell("gone", {}, gone->instance.id);
+    if (const auto* started = std::get_if<event::Started>(&event))
+      tell("started", started->request, started->instance.id);
+    if (const auto* token = std::get_if<event::FirstToken>(&event)) {
+      tell("first token", token->request, token->instance.id);
+    }
+    if (const auto* left = std::get_if<event::Left>(&event)) tell("left", left->outcome.request, kNoInstance);
+  }
 
  private:
   void tell(const std::string& what, const Request& r, InstanceId at) {
@@ -515,24 +533,48 @@ class Binding final : public policy::AdmissionPolicy {
   std::vector<std::string>& told_;
 };
 
-TEST(Dispatcher, AdmissionBindsWhenEnforcedAndIsToldEitherWay) {
+TEST(Dispatcher, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
   for (const Mode mode : {Mode::Enforce, Mode::Shadow, Mode::Off}) {
     Journal journal;
     Driver driver;
     std::vector<std::string> told;
     DispatchPolicies policies;
-    policies.admission = {std::make_unique<Binding>(InstanceId{1}, told), mode};
+    const auto binding = std::make_shared<Binding>(InstanceId{1}, told);
+    policies.admission = {binding, mode};
     Dispatcher dispatcher(fleet({Role::Colocated, Role::Colocated}), std::move(policies), 1, driver, journal);
     dispatcher.first_token(RequestId{5}, Instant());  // unknown: ignored
     dispatcher.arrive(request(5), Instant());
     dispatcher.first_token(RequestId{5}, Instant());
     dispatcher.left(outcome(request(5)), Instant());
+    dispatcher.remove_instance(dispatcher.add_instance({}, Instant()), Instant());
+    dispatcher.set_accepting(InstanceId{2}, true, Instant());  // it is back
     const InstanceId at = driver.where.at(RequestId{5}).instance;
     EXPECT_EQ(at, InstanceId{mode == Mode::Enforce ? 1 : 0});
     const std::string where = std::to_string(at.value());
-    const std::vector<std::string> all{"started 5 " + where, "first token 5 " + where, "left 5 -1"};
+    const std::vector<std::string> all{"joined 0 0", "joined 0 1", "started 5 " + where, "first token 5 " + where,
+                                       "left 5 -1",  "joined 0 2", "gone 0 2",           "joined 0 2"};
     EXPECT_EQ(told, mode == Mode::Off ? std::vector<std::string>{} : all);
   }
+}
+
+TEST(Dispatcher, AnObjectInTwoSlotsHearsOfAnEventOnce) {
+  class Both final : public policy::AdmissionPolicy, public policy::QueuePolicy {
+   public:
+    [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Arrived>(); }
+    void observe(const Event&, Instant) override { ++heard; }
+    AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {}; }
+    [[nodiscard]] std::int64_t key(const Request&, Instant) override { return 0; }
+    int heard = 0;
+  };
+  Journal journal;
+  Driver driver;
+  const auto both = std::make_shared<Both>();
+  DispatchPolicies policies;
+  policies.admission = {both, Mode::Enforce};
+  policies.queueing = {both, Mode::Shadow};
+  Dispatcher dispatcher(fleet({Role::Colocated}), std::move(policies), 1, driver, journal);
+  dispatcher.arrive(request(1), Instant());
+  EXPECT_EQ(both->heard, 1);
 }
 
 }  // namespace

@@ -6,19 +6,19 @@
 
 namespace wattle::control {
 
-Throttle::Throttle(InstanceView view, std::unique_ptr<policy::FrequencyPolicy> policy, Mode mode, Beliefs beliefs,
-                   ClockPort& port, journal::Sink& sink, Span overrun_slack)
+Throttle::Throttle(InstanceView view, std::shared_ptr<policy::FrequencyPolicy> policy, Mode mode, ClockPort& port,
+                   journal::Sink& sink, Span overrun_slack)
     : view_(view),
       policy_(std::move(policy)),
+      hears_steps_(policy_ && mode != Mode::Off && policy_->observes().has(event::Step{view_})),
       mode_(mode),
-      beliefs_(beliefs),
       port_(port),
       sink_(sink),
       overrun_slack_(overrun_slack) {}
 
 Hold Throttle::decide(Instant now) {
   if (!policy_ || mode_ == Mode::Off) return Hold::forever();
-  const ClockDecision decision = policy_->choose(view_, beliefs_, now);
+  const ClockDecision decision = policy_->choose(view_, now);
   act(decision, now);
   return decision.hold;
 }
@@ -36,8 +36,9 @@ void Throttle::act(const ClockDecision& decision, Instant now) {
 }
 
 Span Throttle::allowed(const StepShape& shape, MegaHertz in_effect) const {
-  if (overrun_slack_ == Span::max() || beliefs_.latency == nullptr || shape.idle()) return Span::max();
-  const Span predicted = beliefs_.latency->step_time(shape, std::min(in_effect, view_.clock_commanded));
+  const LatencyModel* latency = view_.spec->beliefs.latency;
+  if (overrun_slack_ == Span::max() || latency == nullptr || shape.idle()) return Span::max();
+  const Span predicted = latency->step_time(shape, std::min(in_effect, view_.clock_commanded));
   if (predicted <= Span() || predicted > policy::kLongestBelievable) return Span::max();
   return predicted + overrun_slack_;
 }
@@ -64,6 +65,7 @@ Hold Throttle::step(const StepReport& report, Instant now) {
   view_.step = report;
   view_.telemetry = Telemetry::Fresh;
   asked_now_ = false;
+  if (hears_steps_) policy_->observe(event::Step{view_}, now);
   if (same_batch && hold_.covers(report.shape.decode_kv_tokens, now)) return hold_;
   asked_now_ = true;
   asked_ = report;

@@ -11,8 +11,8 @@ namespace wattle::control {
 class Throttle {
  public:
   /// `overrun_slack`: how far a step may outlast its prediction before the clock is raised; max(): no watchdog.
-  Throttle(InstanceView view, std::unique_ptr<policy::FrequencyPolicy> policy, Mode mode, Beliefs beliefs,
-           ClockPort& port, journal::Sink& sink, Span overrun_slack = Span::max());
+  Throttle(InstanceView view, std::shared_ptr<policy::FrequencyPolicy> policy, Mode mode, ClockPort& port,
+           journal::Sink& sink, Span overrun_slack = Span::max());
 
   /// An iteration starts. Returns how long the decision stands; a driver that wants to skip steps must not skip past
   /// it.
@@ -44,9 +44,9 @@ class Throttle {
   void act(const ClockDecision& decision, Instant now);
 
   InstanceView view_;
-  std::unique_ptr<policy::FrequencyPolicy> policy_;
+  std::shared_ptr<policy::FrequencyPolicy> policy_;
+  bool hears_steps_;
   Mode mode_;
-  Beliefs beliefs_;
   ClockPort& port_;
   journal::Sink& sink_;
   Span overrun_slack_;

@@ -28,7 +28,7 @@ class Clocks final : public ClockPort {
 /// Answers `next` and remembers what it was shown.
 class Scripted final : public policy::FrequencyPolicy {
  public:
-  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant) override {
+  ClockDecision choose(const InstanceView& view, Instant) override {
     seen.push_back(view);
     return next;
   }
@@ -41,7 +41,7 @@ class ThrottleTest : public ::testing::Test {
   Throttle make(Mode mode) {
     auto owned = std::make_unique<Scripted>();
     policy = owned.get();
-    return Throttle(InstanceView{}, std::move(owned), mode, {}, clocks, journal);
+    return Throttle(InstanceView{}, std::move(owned), mode, clocks, journal);
   }
   static StepReport decoding(std::int32_t requests, std::int64_t kv) {
     StepReport report;
@@ -164,9 +164,12 @@ TEST(ThrottleWithEcoFreq, SkippedStepsDoNotChangeTheCommands) {
   ASSERT_TRUE(model);
   policy::EcoFreqOptions options;
   options.clocks = {MegaHertz{1005}, MegaHertz{1200}, MegaHertz{1410}};
-  options.idle_clock = MegaHertz{1005};
-  options.slo.ttft = Span::ms(600);
-  options.slo.itl = Span::ms(60);
+  InstanceSpec spec;
+  spec.slo.ttft = Span::ms(600);
+  spec.slo.itl = Span::ms(60);
+  spec.beliefs.latency = &*model;
+  InstanceView view;
+  view.spec = &spec;
 
   struct Commands final : ClockPort {
     void command(InstanceId, MegaHertz clock, Instant now) override { made.emplace_back(now, clock); }
@@ -175,7 +178,7 @@ TEST(ThrottleWithEcoFreq, SkippedStepsDoNotChangeTheCommands) {
   const auto drive = [&](bool skip, int& reports) {
     Commands port;
     journal::Sink sink;
-    Throttle throttle({}, std::make_unique<policy::EcoFreq>(options), Mode::Enforce, {&*model, nullptr}, port, sink);
+    Throttle throttle(view, std::make_unique<policy::EcoFreq>(options, spec), Mode::Enforce, port, sink);
     Instant now;
     for (const auto& [requests, kv, steps] : {std::tuple(100, 300'000, 2'000),
                                               {140, 500'000, 3'000},
@@ -215,18 +218,26 @@ class Slow final : public LatencyModel {
   }
 };
 
-policy::EcoFreqOptions eco_options() {
-  policy::EcoFreqOptions o;
-  o.clocks = {MegaHertz{705}, MegaHertz{1410}};
-  o.idle_clock = MegaHertz{705};
-  o.slo.itl = Span::ms(50);
-  return o;
-}
+/// An instance under EcoFreq.
+struct Eco {
+  explicit Eco(const LatencyModel* latency) {
+    spec.slo.itl = Span::ms(50);
+    spec.beliefs.latency = latency;
+    view.spec = &spec;
+  }
+  [[nodiscard]] std::unique_ptr<policy::EcoFreq> policy() const {
+    policy::EcoFreqOptions o;
+    o.clocks = {MegaHertz{705}, MegaHertz{1410}};
+    return std::make_unique<policy::EcoFreq>(o, spec);
+  }
+  InstanceSpec spec;
+  InstanceView view;
+};
 
 TEST_F(ThrottleTest, AnOverrunRaisesTheClockAtOnceAndForTheDwell) {
   const Slow latency;
-  Throttle throttle(InstanceView{}, std::make_unique<policy::EcoFreq>(eco_options()), Mode::Enforce,
-                    {&latency, nullptr}, clocks, journal, Span::ms(5));
+  const Eco eco(&latency);
+  Throttle throttle(eco.view, eco.policy(), Mode::Enforce, clocks, journal, Span::ms(5));
   throttle.step(decoding(4, 900), Instant{});
   ASSERT_EQ(clocks.commands, std::vector<std::int32_t>{705});
   const StepShape shape = decoding(4, 900).shape;
@@ -247,15 +258,37 @@ TEST_F(ThrottleTest, AnOverrunRaisesTheClockAtOnceAndForTheDwell) {
 
 TEST_F(ThrottleTest, WithoutSlackOrBeliefNothingOverruns) {
   const Slow latency;
-  Throttle unwatched(InstanceView{}, std::make_unique<policy::EcoFreq>(eco_options()), Mode::Enforce,
-                     {&latency, nullptr}, clocks, journal);
+  const Eco eco(&latency);
+  Throttle unwatched(eco.view, eco.policy(), Mode::Enforce, clocks, journal);
   EXPECT_EQ(unwatched.allowed(decoding(1, 1).shape, MegaHertz{705}), Span::max());
-  Throttle blind(InstanceView{}, std::make_unique<policy::EcoFreq>(eco_options()), Mode::Enforce, {}, clocks, journal,
-                 Span::ms(5));
+  const Eco without(nullptr);
+  Throttle blind(without.view, without.policy(), Mode::Enforce, clocks, journal, Span::ms(5));
   EXPECT_EQ(blind.allowed(decoding(1, 1).shape, MegaHertz{705}), Span::max());
   blind.step(decoding(1, 1), Instant{});
   EXPECT_EQ(clocks.commands.back(), 1410);
   EXPECT_EQ(blind.disbelieved(), 1);
+}
+
+TEST_F(ThrottleTest, APolicyThatWantsStepsHearsOfHeldOnes) {
+  class Hearing final : public policy::FrequencyPolicy {
+   public:
+    [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Step>(); }
+    void observe(const Event& event, Instant) override {
+      kv.push_back(std::get<event::Step>(event).instance.step.shape.decode_kv_tokens);
+    }
+    ClockDecision choose(const InstanceView&, Instant) override {
+      ++asked;
+      return {MegaHertz{1005}, "", Hold::forever()};
+    }
+    std::vector<std::int64_t> kv;
+    int asked = 0;
+  };
+  const auto hearing = std::make_shared<Hearing>();
+  Throttle throttle(InstanceView{}, hearing, Mode::Enforce, clocks, journal);
+  throttle.step(decoding(4, 900), Instant{0});
+  throttle.step(decoding(4, 904), Instant{1});
+  EXPECT_EQ(hearing->kv, (std::vector<std::int64_t>{900, 904}));
+  EXPECT_EQ(hearing->asked, 1);
 }
 
 TEST_F(ThrottleTest, ChangedBeliefsVoidTheHold) {

@@ -10,20 +10,21 @@
 
 #include "base/file.h"
 #include "calibrate/beliefs.h"
+#include "config/load.h"
 #include "engine/hardware_profile.h"
+#include "policy/throttllem/throttllem.h"
 
 namespace wattle::systems {
 namespace {
 
-config::Recipe eco_recipe() {
-  config::Recipe recipe;
-  recipe.file = "eco.toml";
-  for (auto* options : {&recipe.prefill_frequency, &recipe.decode_frequency}) {
-    options->policy = "eco-freq";
-    options->clocks = {MegaHertz{1005}, MegaHertz{1410}};
-  }
-  return recipe;
+config::Recipe recipe(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  auto loaded = config::recipe_from_text(text, "r.toml", config::parse_overrides(overrides).value());
+  EXPECT_TRUE(loaded) << loaded.error().message();
+  return loaded ? loaded->recipe : config::Recipe{};
 }
+
+const char* const kEco = "[frequency]\npolicy = \"eco-freq\"\nclocks_mhz = [1005, 1410]\n";
+const char* const kForecast = "[frequency]\npolicy = \"throttllem\"\n[admission]\npolicy = \"throttllem\"\n";
 
 Slo both() {
   Slo slo;
@@ -32,14 +33,28 @@ Slo both() {
   return slo;
 }
 
+InstanceSpec spec(Role role, const Slo& slo, const LatencyModel* latency = nullptr) {
+  InstanceSpec made;
+  made.role = role;
+  made.slo = slo;
+  made.clocks = supported_clocks(made.gpu);
+  made.beliefs.latency = latency;
+  return made;
+}
+
+std::string clock_error(const config::Recipe& recipe, const InstanceSpec& spec) {
+  const auto dispatch = make_dispatch_policies(recipe);
+  if (!dispatch) return dispatch.error().message();
+  const auto made = make_clock_policy(recipe, spec, dispatch->admission.policy);
+  return made ? std::string() : made.error().message();
+}
+
 TEST(Compose, MakesEveryKnownPolicy) {
-  config::Recipe recipe;
   for (const char* routing : {"round-robin", "least-loaded", "power-of-two", "weighted-round-robin", "tile-aware"}) {
     for (const char* admission : {"always", "bounded"}) {
-      recipe.route_prefill.policy = recipe.route_decode.policy = routing;
-      recipe.admission.policy = admission;
-      recipe.admission.mode = Mode::Shadow;
-      const auto made = make_dispatch_policies(recipe);
+      const auto made =
+          make_dispatch_policies(recipe("", {std::string("routing.policy=") + routing,
+                                             std::string("admission.policy=") + admission, "admission.mode=shadow"}));
       ASSERT_TRUE(made) << made.error().message();
       EXPECT_TRUE(made->admission.policy && made->queueing.policy && made->route_prefill.policy &&
                   made->route_decode.policy);
@@ -48,48 +63,26 @@ TEST(Compose, MakesEveryKnownPolicy) {
     }
   }
   for (const char* frequency : {"static", "idle-parking", "eco-freq"}) {
-    recipe = eco_recipe();
-    recipe.decode_frequency.policy = frequency;
-    EXPECT_TRUE(make_frequency_policy(recipe, Role::Decode, GpuSpec{}, both())) << frequency;
-    EXPECT_EQ(needs_latency(recipe, Role::Decode), std::string_view(frequency) == "eco-freq");
+    const bool eco = std::string_view(frequency) == "eco-freq";
+    const auto with = eco ? recipe(kEco) : recipe(std::string("[frequency]\npolicy = \"") + frequency + "\"");
+    EXPECT_EQ(clock_error(with, spec(Role::Decode, both())), "") << frequency;
+    EXPECT_EQ(needs_latency(with, Role::Decode), eco);
   }
 }
 
-TEST(Compose, UnknownNamesListTheKnownOnes) {
-  config::Recipe recipe;
-  recipe.file = "r.toml";
-  recipe.route_decode.policy = "fortune";
-  const auto routing = make_dispatch_policies(recipe);
-  ASSERT_FALSE(routing);
-  EXPECT_EQ(routing.error().message(),
-            "r.toml: routing.decode.policy: unknown policy 'fortune'; known: round-robin, least-loaded, power-of-two, "
-            "random, "
-            "weighted-round-robin, eco-route, tile-aware");
-  recipe.prefill_frequency.policy = "turbo";
-  const auto frequency = make_frequency_policy(recipe, Role::Prefill, GpuSpec{}, both());
-  ASSERT_FALSE(frequency);
-  EXPECT_EQ(frequency.error().message(),
-            "r.toml: frequency.prefill.policy: unknown policy 'turbo'; known: static, idle-parking, eco-freq, "
-            "throttllem, retail");
-}
-
-TEST(Compose, ZeroClocksMeanTheGpusOwnLimits) {
-  config::Recipe recipe;
-  recipe.decode_frequency.policy = "idle-parking";
-  auto policy = make_frequency_policy(recipe, Role::Decode, GpuSpec{}, {});
-  ASSERT_TRUE(policy);
+TEST(Compose, WithoutClocksTheGpusOwnLimitsHold) {
+  const auto made = make_clock_policy(recipe("[frequency]\npolicy = \"idle-parking\""), spec(Role::Decode, {}));
+  ASSERT_TRUE(made);
   InstanceView view;
-  EXPECT_EQ((*policy)->choose(view, {}, Instant{}).clock, GpuSpec{}.clock_min);
+  EXPECT_EQ(made->policy->choose(view, Instant{}).clock, GpuSpec{}.clock_min);
   view.telemetry = Telemetry::Fresh;
   view.step.shape.decode_requests = 1;
-  EXPECT_EQ((*policy)->choose(view, {}, Instant{}).clock, GpuSpec{}.clock_max);
+  EXPECT_EQ(made->policy->choose(view, Instant{}).clock, GpuSpec{}.clock_max);
 }
 
 TEST(Compose, RefusesWhatCannotWork) {
-  auto recipe = eco_recipe();
-  const auto message = [&](Role role, const Slo& slo) {
-    const auto made = make_frequency_policy(recipe, role, GpuSpec{}, slo);
-    return made ? std::string() : made.error().message();
+  const auto message = [&](Role role, const Slo& slo, const std::vector<std::string>& overrides = {}) {
+    return clock_error(recipe(kEco, overrides), spec(role, slo));
   };
   Slo only_ttft;
   only_ttft.ttft = Span::ms(600);
@@ -97,22 +90,15 @@ TEST(Compose, RefusesWhatCannotWork) {
   EXPECT_NE(message(Role::Decode, only_ttft).find("slo.itl"), std::string::npos);
   EXPECT_NE(message(Role::Colocated, only_ttft).find("slo.itl"), std::string::npos);
   EXPECT_NE(message(Role::Prefill, {}).find("slo.ttft"), std::string::npos);
-  recipe.decode_frequency.clocks = {MegaHertz{1005}, MegaHertz{1980}};
-  EXPECT_NE(message(Role::Decode, both()).find("1980 MHz is outside"), std::string::npos);
-  recipe.decode_frequency.clocks = {MegaHertz{1410}, MegaHertz{1005}};
-  EXPECT_NE(message(Role::Decode, both()).find("ascending"), std::string::npos);
-  recipe.decode_frequency.clocks.clear();
-  EXPECT_NE(message(Role::Decode, both()).find("eco.toml: frequency.decode.clocks_mhz"), std::string::npos);
-  recipe = eco_recipe();
-  recipe.decode_frequency.margin = 1.0;
-  EXPECT_NE(message(Role::Decode, both()).find("frequency.decode.margin"), std::string::npos);
+  EXPECT_NE(message(Role::Decode, both(), {"frequency.clocks_mhz=1005,1980"}).find("1980 MHz is outside"),
+            std::string::npos);
 }
 
 TEST(BeliefsTest, FitExplainsTheEngineItWasProfiledOn) {
   const engine::EngineOptions options;
   const auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, 1, engine::HardwareProfile{}, options);
   ASSERT_TRUE(model);
-  const auto clocks = calibrate::clocks_to_profile(eco_recipe());
+  const auto clocks = calibrate::clocks_to_profile(recipe(kEco));
   ASSERT_EQ(clocks.size(), 2U);
   const auto fit = calibrate::fit_latency(*model, options, clocks);
   ASSERT_TRUE(fit) << fit.error().message();
@@ -149,7 +135,7 @@ TEST(BeliefsTest, AFileTakesThePlaceOfProfilingTheSimulatedEngineAndCountsWhatLi
       "energy_mj_per_request,energy_uj_per_token,idle_w\n"
       "decode,1005,1,64,100000,7000,10,50,,,,\ndecode,1410,1,64,100000,6000,10,50,,,,\n";
   ASSERT_TRUE(write_file((folder / "belief.csv").string(), text));
-  config::Recipe recipe = eco_recipe();
+  config::Recipe recipe = systems::recipe(kEco);
   recipe.name = "measured";
   recipe.file = (folder / "measured.toml").string();  // found beside it
   recipe.predictor_file = "belief.csv";
@@ -182,138 +168,91 @@ TEST(Compose, EcoRouteAsksWhatEachInstancesOwnPolicyWouldDo) {
       return Span::ms(shape.decode_requests > 256 && clock < MegaHertz{1410} ? 61 : 40);
     }
   } model;
-  auto recipe = eco_recipe();
-  recipe.route_decode.policy = "eco-route";
-  std::vector<RoutedInstance> fleet(2, {Role::Decode, both(), {&model, nullptr}});
+  const InstanceSpec decode = spec(Role::Decode, both(), &model);
   std::vector<InstanceView> views(2);
   for (std::int32_t i = 0; i < 2; ++i) {
     auto& view = views[static_cast<std::size_t>(i)];
     view.id = InstanceId{i};
+    view.spec = &decode;
     view.telemetry = Telemetry::Fresh;
     view.clock_commanded = MegaHertz{1410};
     view.assigned_requests = view.step.shape.decode_requests = i == 0 ? 256 : 280;
   }
   const std::vector<const InstanceView*> candidates{&views[0], &views[1]};
-  const auto reason = [&] {
-    auto made = make_dispatch_policies(recipe, fleet);
+  const auto reason = [&](const std::vector<std::string>& overrides) {
+    const auto made =
+        make_dispatch_policies(recipe(std::string(kEco) + "[routing.decode]\npolicy = \"eco-route\"\n", overrides));
     EXPECT_TRUE(made) << made.error().message();
+    for (const auto& view : views) made->route_decode.policy->observe(event::Joined{view}, Instant{});
     RandomStream random(1, "test");
     return std::string(made->route_decode.policy->route({}, candidates, Instant{}, random).reason);
   };
-  EXPECT_EQ(reason(), "2a: some rise: lowest clock that stays");
-  recipe.route_decode.max_spread = MegaHertz{100};
-  EXPECT_EQ(reason(), "2a: some rise: lowest clock that stays") << "both would be at 1410 then";
-  recipe.decode_frequency.mode = Mode::Shadow;  // clocks stay where they are
-  EXPECT_EQ(reason(), "1a: all clocks equal: its turn");
+  EXPECT_EQ(reason({}), "2a: some rise: lowest clock that stays");
+  EXPECT_EQ(reason({"routing.decode.max_spread_mhz=100"}), "2a: some rise: lowest clock that stays")
+      << "both would be at 1410 then";
+  EXPECT_EQ(reason({"frequency.decode.mode=shadow"}), "1a: all clocks equal: its turn") << "clocks stay where they are";
 }
 
-TEST(Compose, EcoRouteNeedsAFleetAndTheDecodeLeg) {
-  auto recipe = eco_recipe();
-  recipe.file = "r.toml";
-  recipe.route_decode.policy = "eco-route";
-  const auto blind = make_dispatch_policies(recipe);
-  ASSERT_FALSE(blind);
-  EXPECT_EQ(blind.error().message(),
-            "r.toml: routing.decode.policy: eco-route asks each instance's predictor, and here there are none");
-  const std::vector<RoutedInstance> fleet(2, {Role::Decode, both(), {}});
-  recipe.route_decode.beyond_spread = "highest";
-  const auto wide = make_dispatch_policies(recipe, fleet);
-  ASSERT_FALSE(wide);
-  EXPECT_EQ(wide.error().where, "r.toml: routing.decode.beyond_spread");
-  recipe.route_decode.beyond_spread = "lowest-current";
-  EXPECT_TRUE(make_dispatch_policies(recipe, fleet));
-  recipe.route_prefill.policy = "eco-route";
-  const auto prefill = make_dispatch_policies(recipe, fleet);
+TEST(Compose, EcoRouteIsForTheDecodeLeg) {
+  const auto prefill = make_dispatch_policies(recipe("[routing.prefill]\npolicy = \"eco-route\"\n"));
   ASSERT_FALSE(prefill);
   EXPECT_EQ(prefill.error().where, "r.toml: routing.prefill.policy");
 }
 
-config::Recipe throttllem_recipe() {
-  config::Recipe recipe;
-  recipe.file = "t.toml";
-  recipe.admission.policy = recipe.decode_frequency.policy = "throttllem";
-  return recipe;
-}
-
-TEST(Compose, ThrottllemSharesOneProjection) {
-  const auto recipe = throttllem_recipe();
+TEST(Compose, OneObjectAdmitsAndChoosesClocks) {
+  const auto with = recipe(kForecast);
   Slo slo;
   slo.e2e = Span::s(30);
-  const GpuSpec gpu;
-  EXPECT_TRUE(needs_latency(recipe, Role::Colocated));
-  const auto fleet = make_throttllem(recipe, slo, 16);
-  ASSERT_TRUE(fleet && *fleet);
-  ASSERT_TRUE(take_desk(*fleet, recipe, InstanceId{0}, Role::Colocated, gpu, nullptr));
-  const auto& clocks = (*fleet)->desk(InstanceId{0})->clocks;
-  EXPECT_EQ(clocks.front(), gpu.clock_min);
-  EXPECT_EQ(clocks.back(), gpu.clock_max);
-  EXPECT_EQ(clocks.size(), 81U) << "210 to 1410 MHz by 15";
-  EXPECT_TRUE(make_frequency_policy(recipe, Role::Colocated, gpu, slo, *fleet, InstanceId{0}));
-  EXPECT_TRUE(make_dispatch_policies(recipe, {}, *fleet));
+  const InstanceSpec colocated = spec(Role::Colocated, slo);
+  EXPECT_TRUE(needs_latency(with, Role::Colocated));
+  EXPECT_TRUE(needs_step_reports(with));
+  const auto dispatch = make_dispatch_policies(with);
+  ASSERT_TRUE(dispatch);
+  const auto& admission = dispatch->admission.policy;
+  const auto clock = make_clock_policy(with, colocated, admission);
+  ASSERT_TRUE(clock);
+  EXPECT_EQ(dynamic_cast<policy::Policy*>(clock->policy.get()), dynamic_cast<policy::Policy*>(admission.get()));
+  EXPECT_EQ(clocks_to_predict(with, colocated.gpu).size(), 81U) << "210 to 1410 MHz by 15";
+  EXPECT_FALSE(make_clock_policy(with, colocated)) << "admission is in another process";
 }
 
 TEST(Compose, NoClockBelowTheLowestAllowed) {
-  auto recipe = throttllem_recipe();
-  recipe.decode_frequency.lowest_clock = MegaHertz{1005};
-  EXPECT_EQ(clocks_on(recipe.decode_frequency, GpuSpec{}).front(), MegaHertz{1005});
-  EXPECT_EQ(clocks_on(recipe.decode_frequency, GpuSpec{}).size(), 28U) << "1005 to 1410 MHz by 15";
   Slo slo;
   slo.e2e = Span::s(30);
-  const auto fleet = make_throttllem(recipe, slo, 16);
-  ASSERT_TRUE(fleet && *fleet);
-  ASSERT_TRUE(take_desk(*fleet, recipe, InstanceId{0}, Role::Colocated, GpuSpec{}, nullptr));
-  EXPECT_EQ((*fleet)->desk(InstanceId{0})->clocks.front(), MegaHertz{1005});
-  for (const std::int32_t beyond : {100, 1500}) {
-    recipe.decode_frequency.lowest_clock = MegaHertz{beyond};
-    const auto refused = take_desk(*fleet, recipe, InstanceId{0}, Role::Colocated, GpuSpec{}, nullptr);
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().where, "t.toml: frequency.decode.lowest_clock_mhz");
-  }
+  const auto with = recipe(kForecast, {"frequency.lowest_clock_mhz=1005"});
+  const auto clocks = clocks_to_predict(with, GpuSpec{});
+  EXPECT_EQ(clocks.front(), MegaHertz{1005});
+  EXPECT_EQ(clocks.size(), 28U) << "1005 to 1410 MHz by 15";
+  const auto beyond =
+      check_instance(recipe(kForecast, {"frequency.lowest_clock_mhz=1500"}), spec(Role::Colocated, slo));
+  ASSERT_FALSE(beyond);
+  EXPECT_EQ(beyond.error().where, "r.toml: frequency.decode.lowest_clock_mhz");
 }
 
-TEST(Compose, ThrottllemSaysWhatItLacks) {
-  const auto recipe = throttllem_recipe();
+TEST(Compose, AdmissionByForecastSaysWhatItLacks) {
+  const auto with = recipe(kForecast);
   Slo slo;
-  const auto aimless = make_throttllem(recipe, slo, 16);
+  const auto aimless = check_instance(with, spec(Role::Colocated, slo));
   ASSERT_FALSE(aimless);
   EXPECT_EQ(aimless.error().message(),
-            "t.toml: admission.policy: throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); "
+            "r.toml: admission.policy: throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); "
             "state one of them");
   slo.tbt = Span::ms(200);
-  const auto fleet = make_throttllem(recipe, slo, 16);
-  ASSERT_TRUE(fleet && *fleet);
-  EXPECT_FALSE(take_desk(*fleet, recipe, InstanceId{0}, Role::Prefill, GpuSpec{}, nullptr));
-  EXPECT_FALSE(make_frequency_policy(recipe, Role::Colocated, GpuSpec{}, slo, *fleet, InstanceId{0})) << "no desk";
-  EXPECT_FALSE(make_frequency_policy(recipe, Role::Colocated, GpuSpec{}, slo)) << "another process";
-  EXPECT_FALSE(make_dispatch_policies(recipe));
-  auto clocks = recipe;
-  clocks.decode_frequency.clocks = {MegaHertz{900}, MegaHertz{900}};
-  EXPECT_FALSE(take_desk(*fleet, clocks, InstanceId{0}, Role::Colocated, GpuSpec{}, nullptr));
-  clocks.decode_frequency.clocks = {MegaHertz{900}, MegaHertz{1500}};
-  EXPECT_FALSE(take_desk(*fleet, clocks, InstanceId{0}, Role::Colocated, GpuSpec{}, nullptr));
-}
-
-TEST(Compose, OtherRecipesTakeNoDesk) {
-  const auto fleet = make_throttllem(eco_recipe(), both(), 16);
-  ASSERT_TRUE(fleet);
-  EXPECT_EQ(*fleet, nullptr);
-  EXPECT_TRUE(take_desk(*fleet, eco_recipe(), InstanceId{0}, Role::Prefill, GpuSpec{}, nullptr));
+  EXPECT_TRUE(check_instance(with, spec(Role::Colocated, slo)));
+  EXPECT_FALSE(check_instance(with, spec(Role::Prefill, slo)));
+  EXPECT_FALSE(check_instance(recipe(kForecast, {"frequency.clocks_mhz=900,1500"}), spec(Role::Colocated, slo)));
 }
 
 TEST(Compose, ScalingTakesShapesThatAscend) {
-  config::Recipe recipe;
-  recipe.file = "r.toml";
-  const auto none = make_scaling_policy(recipe, {{1, 1.0, Span()}});
+  const auto none = make_scaling_policy(recipe(""), {{1, 1.0, Span()}});
   ASSERT_TRUE(none);
   EXPECT_EQ(*none, nullptr);
-  recipe.scaling.policy = "smallest-engine";
-  EXPECT_TRUE(make_scaling_policy(recipe, {{1, 1.0, Span()}, {2, 3.0, Span()}}));
-  const auto wrong = make_scaling_policy(recipe, {{1, 3.0, Span()}, {2, 3.0, Span()}});
+  const auto with = recipe("[scaling]\npolicy = \"smallest-engine\"\n");
+  EXPECT_TRUE(make_scaling_policy(with, {{1, 1.0, Span()}, {2, 3.0, Span()}}));
+  const auto wrong = make_scaling_policy(with, {{1, 3.0, Span()}, {2, 3.0, Span()}});
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message().find("r.toml: scaling.policy"), std::string::npos);
   EXPECT_NE(wrong.error().message().find("in order of size"), std::string::npos);
-  recipe.scaling.policy = "largest";
-  EXPECT_FALSE(make_scaling_policy(recipe, {{1, 1.0, Span()}}));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "config/load.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
-#include "experiment/retail_profile.h"
+#include "experiment/request_profile.h"
 
 namespace wattle::calibrate {
 namespace {
@@ -43,9 +43,9 @@ TEST(RateProfile, LogsWhatTheEngineDoes) {
   EXPECT_LE(most, capacity);
 }
 
-TEST(RetailProfile, LongerAnswersAndLowerClocksTakeLonger) {
+TEST(RequestProfile, LongerAnswersAndLowerClocksTakeLonger) {
   const auto loaded = config::load_scenario("throttllem-llama2-13b-tp4", {}, config::project()).value();
-  const auto fit = experiment::fit_retail(loaded, 0, "").value();
+  const auto fit = experiment::fit_request_latency(loaded, 0, "").value();
   EXPECT_GT(fit.samples, 1'000U);
   EXPECT_LT(fit.model.weights[1], 0.0) << "s per MHz";
   EXPECT_GT(fit.model.weights[5], 0.0) << "s per output token";

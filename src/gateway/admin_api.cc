@@ -87,7 +87,7 @@ std::string AdminApi::metrics_text() {
     for (const auto& state : workers_.states()) {
       const InstanceId id = state.worker->id;
       const auto& view = core.instances()[static_cast<std::size_t>(id.value())];
-      rows.push_back({state.options.url, text_of(view.role), view.accepting, view.assigned_requests,
+      rows.push_back({state.options.url, text_of(view.spec->role), view.accepting, view.assigned_requests,
                       control_.telemetry(id), control_.source(id, now), now - view.step.start});
     }
   });
@@ -140,7 +140,7 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
       list.push_back({{"id", std::to_string(id)},
                       {"url", state.options.url},
                       {"models", options_.models},
-                      {"worker_type", view.role == Role::Colocated ? "regular" : text_of(view.role)},
+                      {"worker_type", view.spec->role == Role::Colocated ? "regular" : text_of(view.spec->role)},
                       {"connection_mode", "http"},
                       {"is_healthy", state.up},
                       {"status", status_of(state)},
@@ -164,14 +164,8 @@ void AdminApi::post_worker(net::Exchange& exchange) {
   };
   auto wanted = read_worker(exchange.body());
   if (!wanted) return answer_error(exchange, wanted.error());
-  GatewayPolicies::Join late;
-  if (join_) {
-    auto made = join_(*wanted);
-    if (!made) return refuse("", made.error().message());
-    late = std::move(*made);
-  }
-  const auto id = workers_.add(*wanted, "url", late);
-  if (!id) return refuse("url", id.error().message());
+  const auto id = workers_.add(*wanted, "url");
+  if (!id) return refuse(id.error().where == "url" ? "url" : "", id.error().message());
   if (!wanted->url.empty()) {
     if (const auto listening = workers_.listen_to(*id); !listening) {
       workers_.remove(*id);
@@ -185,7 +179,7 @@ void AdminApi::post_records(net::Exchange& exchange) {
   const auto records = read_planner_records(exchange.body(), net::steady_now());
   if (!records) return answer_error(exchange, records.error());
   InstanceId unknown = kNoInstance;
-  control_.run_and_wait([&](Core&, Instant now) {
+  control_.run_and_wait([&](Core& core, Instant now) {
     const auto count = static_cast<std::int32_t>(workers_.states().size());
     for (const auto& r : *records) {
       if (r.instance.value() >= count) unknown = r.instance;
@@ -194,7 +188,9 @@ void AdminApi::post_records(net::Exchange& exchange) {
     for (const auto& r : *records) {
       control_.decided(r);
       const bool gone = r.kind == journal::DecisionKind::Phase && r.value == static_cast<int>(journal::Phase::Gone);
-      if (!gone || !agents_) continue;
+      if (!gone) continue;
+      core.remove_instance(r.instance, now);
+      if (!agents_) continue;
       agents_->forget(r.instance);
       ledger_->gone(r.instance, now);
     }

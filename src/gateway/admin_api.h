@@ -28,7 +28,6 @@ class AdminApi {
         connections_(std::move(connections)) {}
 
   /// Both of GatewayPolicies.
-  void set_join(std::function<Result<GatewayPolicies::Join>(WorkerOptions&)> join) { join_ = std::move(join); }
   void set_extrapolations(std::function<std::int64_t()> count) { extrapolations_ = std::move(count); }
 
   void handle(const std::shared_ptr<net::Exchange>& exchange);
@@ -54,7 +53,6 @@ class AdminApi {
   AgentLinks* agents_;
   LiveLedger* ledger_;
   std::function<std::int64_t()> connections_;
-  std::function<Result<GatewayPolicies::Join>(WorkerOptions&)> join_;
   std::function<std::int64_t()> extrapolations_;
 };
 

@@ -17,9 +17,9 @@ bool Core::ready() const {
   bool decode = false;
   for (const auto& view : instances()) {
     if (!view.accepting) continue;
-    colocated = colocated || view.role == Role::Colocated;
-    prefill = prefill || view.role == Role::Prefill;
-    decode = decode || view.role == Role::Decode;
+    colocated = colocated || view.spec->role == Role::Colocated;
+    prefill = prefill || view.spec->role == Role::Prefill;
+    decode = decode || view.spec->role == Role::Decode;
   }
   return colocated || (prefill && decode);
 }
@@ -54,7 +54,7 @@ void Core::start(const Request& request, InstanceId instance, Instant now) {
   flight.dispatched = now;
   flight.prefill = instance;
   // Colocated until a hand-over says otherwise.
-  if (instances()[static_cast<std::size_t>(instance.value())].role == Role::Colocated) flight.decode = instance;
+  if (instances()[static_cast<std::size_t>(instance.value())].spec->role == Role::Colocated) flight.decode = instance;
   const RequestId id = request.id;
   port_.start(request, instance, now);
   if (options_.both_legs_at_once) dispatcher_.bind_decode(id, now);

@@ -64,6 +64,7 @@ class Core final : private control::DispatchPort {
   void report(const StepReport& report) { dispatcher_.report(report); }
   void lost(InstanceId id) { dispatcher_.lost(id); }
   InstanceId add_instance(InstanceView view, Instant now);
+  void remove_instance(InstanceId id, Instant now) { dispatcher_.remove_instance(id, now); }
   void set_accepting(InstanceId id, bool accepting, Instant now);
 
   [[nodiscard]] const CoreCounts& counts() const { return counts_; }

@@ -42,11 +42,10 @@ struct Gateway::Impl {
         control(std::move(policies.dispatch), o.seed, core_options(o),
                 {{o.lost_after}, policies.hosts_clocks ? agents.get() : nullptr, ledger.get()},
                 ledger ? static_cast<journal::Sink&>(*ledger) : sink),
-        workers(options, control, agents.get(), ledger.get(), std::move(policies.clocks)),
+        workers(options, control, agents.get(), ledger.get(), std::move(policies.describe)),
         clients_api(options, control, workers, tenants, metrics),
         admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger.get(),
                   [this] { return server ? server->connections() : 0; }) {
-    admin_api.set_join(std::move(policies.join));
     admin_api.set_extrapolations(std::move(policies.extrapolations));
   }
 

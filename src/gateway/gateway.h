@@ -23,18 +23,18 @@ namespace wattle::gateway {
 /// What decides.
 struct GatewayPolicies {
   control::DispatchPolicies dispatch;
-  struct Clock {
-    std::unique_ptr<policy::FrequencyPolicy> policy;
-    Mode mode = Mode::Enforce;
-    Beliefs beliefs;  ///< outlive the gateway
+  /// A worker as policies know it.
+  struct Instance {
+    std::shared_ptr<const InstanceSpec> spec;      ///< its beliefs outlive the gateway
+    control::Slot<policy::FrequencyPolicy> clock;  ///< where it is decided here; else null
   };
-  /// Clocks are decided here, because they share a projection or a queue with admission; else the agents decide.
+  /// Clocks are decided here, because the policy that chooses them fills a slot of the fleet, too; else the agents
+  /// decide.
   bool hosts_clocks = false;
-  std::vector<Clock> clocks;  ///< by worker; empty where none are hosted
-  /// The same for workers that join later (POST /workers), and what admission has to know of them; null: nothing.
-  /// Called on the admin plane's thread; may complete the options. What it returns is called on the control strand.
-  using Join = std::function<Result<Clock>(InstanceId)>;
-  std::function<Result<Join>(WorkerOptions&)> join;
+  /// Of each worker, those that join later (POST /workers) included; null: what its options say. Called on the thread
+  /// that adds it; may complete the options.
+  using Describe = std::function<Result<Instance>(WorkerOptions&)>;
+  Describe describe;
   /// Predictions asked for outside the range that their belief was measured in, so far; null: nothing can be. Called on
   /// the admin plane's thread, with the control strand held.
   std::function<std::int64_t()> extrapolations;

@@ -187,7 +187,7 @@ InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<c
   step_reports_.push_back(step_reports);
   sampled_.emplace_back();
   if (ledger_ != nullptr) ledger_->add_instance();
-  workers_.push_back(std::make_shared<const Worker>(Worker{id, view.role, std::move(endpoint), bootstrap_port}));
+  workers_.push_back(std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port}));
   return id;
 }
 

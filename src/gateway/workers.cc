@@ -25,11 +25,27 @@ class HealthProbe final : public net::ResponseHandler {
 }  // namespace
 
 WorkerRegistry::WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
-                               LiveLedger* ledger, std::vector<GatewayPolicies::Clock> clocks)
-    : options_(options), control_(control), agents_(agents), ledger_(ledger), clocks_(std::move(clocks)) {}
+                               LiveLedger* ledger, GatewayPolicies::Describe describe)
+    : options_(options), control_(control), agents_(agents), ledger_(ledger), describe_(std::move(describe)) {}
 
-Result<InstanceId> WorkerRegistry::add(const WorkerOptions& wanted, std::string_view where,
-                                       const GatewayPolicies::Join& late) {
+Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker) const {
+  if (describe_) return describe_(worker);
+  InstanceSpec spec;
+  spec.role = worker.role;
+  spec.gpu.name = options_.kind.gpu;
+  spec.gpu.clock_max = options_.kind.clock_max;
+  spec.llm.name = options_.kind.llm;
+  spec.tensor_parallel = worker.tensor_parallel;
+  spec.weight = worker.weight;
+  spec.kv_capacity_tokens = worker.kv_capacity_tokens;
+  spec.slo = options_.core.slo;
+  return GatewayPolicies::Instance{std::make_shared<const InstanceSpec>(std::move(spec)), {}};
+}
+
+Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_view where) {
+  WorkerOptions wanted = stated;
+  auto described = describe(wanted);
+  if (!described) return std::unexpected(described.error());
   std::shared_ptr<const net::Endpoint> shared;
   if (!wanted.url.empty()) {
     auto endpoint = net::resolve_endpoint(wanted.url, where);
@@ -38,44 +54,31 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& wanted, std::string_
   }
   if (wanted.role == Role::Prefill) disaggregated_ = true;
   InstanceId id = kNoInstance;
-  std::optional<Error> refused;
   control_.run_and_wait([&](Core& core, Instant now) {
     InstanceView view;
-    view.role = wanted.role;
-    view.tensor_parallel = wanted.tensor_parallel;
-    view.weight = wanted.weight;
-    view.kv_capacity_tokens = wanted.kv_capacity_tokens;
+    view.spec = described->spec.get();
     view.accepting = false;
     control::AgentInstance clock;
-    if (states_.size() < clocks_.size()) {
-      auto& hosted = clocks_[states_.size()];
-      clock.policy = std::move(hosted.policy);
-      clock.mode = hosted.mode;
-      clock.beliefs = hosted.beliefs;
-    } else if (late) {
-      auto hosted = late(InstanceId(static_cast<std::int32_t>(states_.size())));
-      if (!hosted) {
-        refused = hosted.error();
-        return;
-      }
-      clock.policy = std::move(hosted->policy);
-      clock.mode = hosted->mode;
-      clock.beliefs = hosted->beliefs;
-    }
+    clock.spec = described->spec;
+    clock.policy = std::move(described->clock.policy);
+    clock.mode = described->clock.mode;
     id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), now);
     const bool starting = shared == nullptr;
     states_.push_back({control_.worker(id), wanted, 0, false, starting, starting, false});
     if (states_.size() > options_.workers.size()) {
-      control_.joined(
-          {id, wanted.role, options_.kind.gpu, options_.kind.llm, wanted.tensor_parallel, options_.kind.clock_max});
+      control_.joined(journal::facts_of(id, *described->spec));
     }
     if (!options_.probe_health && !starting) set_up(core, id, true, now);
   });
-  if (refused) return std::unexpected(*refused);
   if (agents_ && !wanted.step_reports.empty()) {
     // Whoever published there before is no more.
     const InstanceId before = agents_->know(wanted.step_reports, id);
-    if (before != kNoInstance) control_.run([this, before](Core&, Instant now) { ledger_->gone(before, now); });
+    if (before != kNoInstance) {
+      control_.run([this, before](Core& core, Instant now) {
+        core.remove_instance(before, now);
+        ledger_->gone(before, now);
+      });
+    }
   }
   return id;
 }

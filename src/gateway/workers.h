@@ -26,15 +26,13 @@ struct WorkerState {
 
 class WorkerRegistry {
  public:
-  /// `clocks`: by worker, until it is added. All references outlive this; agents and ledger may be null.
+  /// `describe` may be null. All references outlive this; agents and ledger may be null.
   WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents, LiveLedger* ledger,
-                 std::vector<GatewayPolicies::Clock> clocks);
+                 GatewayPolicies::Describe describe);
 
   /// Adds those of the options and listens to their step reports.
   Result<void> start();
-  /// `late`: gives the clock policy of one that joins while the gateway runs; may be null.
-  Result<InstanceId> add(const WorkerOptions& wanted, std::string_view where,
-                         const GatewayPolicies::Join& late = nullptr);
+  Result<InstanceId> add(const WorkerOptions& stated, std::string_view where);
   /// The step reports of a worker added after the start, unless they are listened to.
   Result<void> listen_to(InstanceId id);
   /// What runs there goes on to its end.
@@ -58,6 +56,7 @@ class WorkerRegistry {
   void stop_feed() { feed_.reset(); }
 
  private:
+  Result<GatewayPolicies::Instance> describe(WorkerOptions& worker) const;
   Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
   void set_up(Core& core, InstanceId id, bool up, Instant now);
   void probe_all();
@@ -66,7 +65,7 @@ class WorkerRegistry {
   ControlStrand& control_;
   AgentLinks* agents_;
   LiveLedger* ledger_;
-  std::vector<GatewayPolicies::Clock> clocks_;
+  GatewayPolicies::Describe describe_;
   std::vector<WorkerState> states_;  ///< on the control strand only
   std::unique_ptr<net::HttpClient> prober_;
   std::unique_ptr<TelemetryFeed> feed_;

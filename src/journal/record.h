@@ -21,14 +21,7 @@ enum class DecisionKind : std::uint8_t {
   Length
 };
 
-/// What an instance that comes and goes at run time is doing. All but Gone draw power.
-enum class Phase : std::uint8_t {
-  Spawning,  ///< started, does not answer yet
-  Warming,   ///< answers, gets no requests yet
-  Serving,
-  Draining,  ///< gets no new requests, finishes those it has
-  Gone,
-};
+using wattle::Phase;
 
 /// One decision, enforced or shadowed. `value` is the verdict, the instance id, the clock in MHz or the
 /// queue key (asked only for requests that are held); for Scaling the GPUs of all instances wanted, for Phase the
@@ -66,7 +59,7 @@ struct Stretch {
   MegaHertz clock;
 };
 
-/// Static facts of an instance, for reports.
+/// An InstanceSpec as reports keep it: what a run directory says of an instance.
 struct InstanceFacts {
   InstanceId id;
   Role role = Role::Colocated;
@@ -75,6 +68,10 @@ struct InstanceFacts {
   std::int32_t tensor_parallel = 1;
   MegaHertz clock_max;
 };
+
+[[nodiscard]] inline InstanceFacts facts_of(InstanceId id, const InstanceSpec& spec) {
+  return {id, spec.role, spec.gpu.name, spec.llm.name, spec.tensor_parallel, spec.gpu.clock_max};
+}
 
 class Sink {
  public:

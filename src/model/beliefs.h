@@ -1,5 +1,6 @@
 #pragma once
 // Read-only interfaces through which policies consult belief (implemented by predict/; never by engine/).
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -45,10 +46,24 @@ class PowerModel {
   [[nodiscard]] virtual Milliwatts step_power(const StepShape& shape, MegaHertz clock) const = 0;
 };
 
-/// What a policy may believe. Absent models are null; a policy that needs one says so when it is built.
+/// A whole request's time from dispatch to its last token by linear regression: seconds = sum of weights x (1, clock
+/// MHz, running requests, KV tokens, prompt tokens, output tokens). Linear in the clock, too.
+struct RequestLatency {
+  std::array<double, 6> weights{};
+
+  [[nodiscard]] double seconds(MegaHertz clock, double batch, double kv_tokens, double prompt_tokens,
+                               double output_tokens) const {
+    return weights[0] + weights[1] * clock.value() + weights[2] * batch + weights[3] * kv_tokens +
+           weights[4] * prompt_tokens + weights[5] * output_tokens;
+  }
+};
+
+/// What is believed of an instance. Absent models are null; a policy that needs one says so when it is made. The models
+/// outlive whoever holds this.
 struct Beliefs {
   const LatencyModel* latency = nullptr;
   const PowerModel* power = nullptr;
+  const RequestLatency* request = nullptr;
 };
 
 }  // namespace wattle

@@ -1,8 +1,10 @@
 #pragma once
 // What a GPU and a model are, as their data sheets say. Fitted factors live in profiles/ and belong to engine/ or
 // predict/.
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "units/quantity.h"
 
@@ -26,6 +28,16 @@ struct GpuSpec {
   double nvlink_bytes_per_s = 300e9;
   std::int32_t sm_count = 108;
 };
+
+/// Every clock that can be locked, ascending, from the highest down by steps (so that the highest is among them
+/// whatever the step) to the lowest one not below `lowest`.
+[[nodiscard]] inline std::vector<MegaHertz> supported_clocks(const GpuSpec& gpu, MegaHertz lowest = MegaHertz{0}) {
+  std::vector<MegaHertz> clocks;
+  const auto floor = std::min(gpu.clock_max, std::max(gpu.clock_min, lowest)).value();
+  for (std::int32_t mhz = gpu.clock_max.value(); mhz >= floor; mhz -= gpu.clock_step.value()) clocks.emplace_back(mhz);
+  std::ranges::reverse(clocks);
+  return clocks;
+}
 
 /// One decoder-only transformer (specs/llms/*.toml).
 struct LlmSpec {

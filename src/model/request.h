@@ -2,6 +2,7 @@
 // A request as the control plane may see it. The true output length is not here: only engine/ and workload/ know it.
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "units/quantity.h"
 #include "units/time.h"
@@ -17,6 +18,13 @@ struct Slo {
   std::optional<Span> e2e;
 };
 
+/// A grade of service with objectives of its own. Without tiers everything is tier 0, the fleet's.
+struct Tier {
+  TierId id;
+  std::string name;
+  Slo slo;
+};
+
 struct Request {
   RequestId id;
   Instant arrival;
@@ -24,6 +32,10 @@ struct Request {
   std::int32_t max_tokens = 0;               ///< the client's cap on output tokens
   std::int32_t predicted_output_tokens = 0;  ///< belief; 0 = no prediction
   TenantId tenant;
+  ClassId request_class;      ///< what planners count by (lengths, say); 0 where requests are not classified
+  TierId tier;                ///< whose objectives it is held to
+  SiteId origin;              ///< where the client is
+  std::int32_t priority = 0;  ///< higher first, among equals of a queue discipline that asks
 };
 
 }  // namespace wattle

@@ -6,9 +6,9 @@
 
 #include "base/random.h"
 #include "config/locate.h"
-#include "policy/frequency/static_clock.h"
+#include "experiment/simulate.h"
+#include "policy/throttllem/throttllem.h"
 #include "reproduce/throttllem.h"
-#include "systems/compose.h"
 
 namespace wattle::reproduce::throttllem {
 
@@ -50,17 +50,16 @@ struct Record {
 /// Holds the clock and compares each iteration with what the board projected when the last query was admitted.
 class Observer final : public policy::FrequencyPolicy {
  public:
-  Observer(std::shared_ptr<policy::ThrottllemFleet> fleet, MegaHertz clock, std::size_t requests, Record& record)
-      : fleet_(std::move(fleet)), clock_(clock), requests_(requests), record_(record) {}
+  Observer(std::shared_ptr<policy::Throttllem> policy, MegaHertz clock, std::size_t requests, Record& record)
+      : policy_(std::move(policy)), clock_(clock), requests_(requests), record_(record) {}
 
-  ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) override {
-    auto& board = fleet_->desk(view.id)->board;
+  ClockDecision choose(const InstanceView& view, Instant now) override {
     const auto& shape = view.step.shape;
     if (!shape.idle() && view.step.waiting_requests == 0) {
+      policy::Scoreboard board = *policy_->board(view.id);
       board.advance(view.step.sequence);
       // Complete once all are in and every prompt is computed: from then on only decodes are to come.
-      if (record_.projected.empty() && board.size() == requests_ && shape.prefill_tokens == 0)
-        project(board, view, beliefs);
+      if (record_.projected.empty() && board.size() == requests_ && shape.prefill_tokens == 0) project(board, view);
       if (!record_.projected.empty()) {
         const auto j = static_cast<std::size_t>(view.step.sequence - first_);
         if (j >= record_.actual.size()) record_.actual.resize(j + 1);
@@ -70,7 +69,7 @@ class Observer final : public policy::FrequencyPolicy {
     return {clock_, "held", Hold{}};
   }
 
-  void project(const policy::Scoreboard& board, const InstanceView& view, const Beliefs& beliefs) {
+  void project(const policy::Scoreboard& board, const InstanceView& view) {
     first_ = view.step.sequence;
     Instant at = view.step.start;
     board.walk([&](const policy::Stretch& stretch, std::size_t, std::size_t) {
@@ -79,7 +78,7 @@ class Observer final : public policy::FrequencyPolicy {
         StepShape shape;
         shape.decode_requests = next.batch;
         shape.decode_kv_tokens = next.kv_tokens;
-        at += beliefs.latency->step_time(shape, clock_);
+        at += view.spec->beliefs.latency->step_time(shape, clock_);
         record_.projected.push_back(next);
       }
       return true;
@@ -87,7 +86,7 @@ class Observer final : public policy::FrequencyPolicy {
   }
 
  private:
-  std::shared_ptr<policy::ThrottllemFleet> fleet_;
+  std::shared_ptr<policy::Throttllem> policy_;
   MegaHertz clock_;
   std::size_t requests_;
   Record& record_;
@@ -125,7 +124,7 @@ Result<Errors> measure(const Engine& engine, double error_p95) {
   auto recipe = config::load_recipe("throttllem", *overrides, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   std::shared_ptr<const LatencyModel> trained;
-  const auto clocks = systems::clocks_on({}, loaded->gpus.front());
+  const auto clocks = supported_clocks(loaded->gpus.front());
   for (int i = 0; i < kTraces; ++i) {
     auto scenario = *loaded;
     // Nobody waits: no objective, and few enough for the cache.
@@ -144,10 +143,13 @@ Result<Errors> measure(const Engine& engine, double error_p95) {
       recipe->recipe.predictor.form = "linear";
       recipe->recipe.decode_frequency.clocks = {clocks.front(), clocks.back()};
     }
-    instance.beliefs.latency = trained.get();
+    InstanceSpec spec = *instance.spec;
+    spec.beliefs.latency = trained.get();
+    instance.spec = std::make_shared<const InstanceSpec>(std::move(spec));
     instance.initial_clock = clock;
     Record record;
-    instance.frequency.policy = std::make_unique<Observer>(run->throttllem, clock, requests, record);
+    const auto admission = std::dynamic_pointer_cast<policy::Throttllem>(run->setup.policies.admission.policy);
+    instance.frequency.policy = std::make_shared<Observer>(admission, clock, requests, record);
     (void)sim::simulate(std::move(run->setup));
     compare(record, errors);
   }

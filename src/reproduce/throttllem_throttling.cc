@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "config/locate.h"
-#include "experiment/retail_profile.h"
+#include "experiment/request_profile.h"
 #include "reproduce/throttllem.h"
 
 namespace wattle::reproduce::throttllem {
@@ -189,7 +189,7 @@ Result<Section> retail() {
   const auto scenario = right_scaled(kTp4);
   if (!scenario) return std::unexpected(scenario.error());
   const auto& slo = scenario->scenario.slo;
-  const auto fit = experiment::fit_retail(*scenario, 0, config::data_dir());
+  const auto fit = experiment::fit_request_latency(*scenario, 0, config::data_dir());
   if (!fit) return std::unexpected(fit.error());
   section.rows.push_back({"fig14/retail/r2", "-", 0.4, fit->r2});
   const auto theirs = run(*scenario, "retail");

@@ -43,7 +43,7 @@ class Simulation final : public control::DispatchPort,
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
       set_up(i, Instant());
       if (i < setup_.scaling.shape_of.size()) {
-        scaler_.adopt(setup_.instances[i].facts.id, setup_.scaling.shape_of[i], Instant());
+        scaler_.adopt(setup_.instances[i].id, setup_.scaling.shape_of[i], Instant());
       }
     }
     for (const auto& fault : setup_.faults) {
@@ -135,21 +135,15 @@ class Simulation final : public control::DispatchPort,
 
 InstanceView Simulation::view_of(const InstanceSetup& instance) {
   InstanceView view;
-  view.id = instance.facts.id;
-  view.role = instance.facts.role;
-  view.tensor_parallel = instance.facts.tensor_parallel;
-  view.weight = instance.weight;
+  view.id = instance.id;
+  view.spec = instance.spec.get();
   view.clock_commanded = instance.initial_clock;
-  view.kv_capacity_tokens = instance.model->kv_blocks();
   return view;
 }
 
 std::vector<InstanceView> Simulation::views() const {
   std::vector<InstanceView> result;
-  for (const auto& instance : setup_.instances) {
-    result.push_back(view_of(instance));
-    result.back().kv_capacity_tokens *= setup_.engine.block_size;
-  }
+  for (const auto& instance : setup_.instances) result.push_back(view_of(instance));
   return result;
 }
 
@@ -166,8 +160,8 @@ control::AutoscalerOptions Simulation::scaler_options(const ScalingSetup& scalin
 void Simulation::set_up(std::size_t i, Instant now) {
   auto& instance = setup_.instances[i];
   engine::ReplicaOptions options;
-  options.id = instance.facts.id;
-  options.role = instance.facts.role;
+  options.id = instance.id;
+  options.role = instance.spec->role;
   options.engine = setup_.engine;
   options.delays = setup_.clock_delays;
   options.initial_clock = instance.initial_clock;
@@ -176,10 +170,10 @@ void Simulation::set_up(std::size_t i, Instant now) {
   options.fast_forward = setup_.fast_forward;
   lives_.add(now);
   stretches_.add();
-  supervision_.add(instance.facts.id, instance.learner, instance.overrun_slack);
+  supervision_.add(instance.id, instance.learner, instance.overrun_slack);
   engines_.add(*instance.model, options, *this);
-  throttles_.emplace_back(view_of(instance), std::move(instance.frequency.policy), instance.frequency.mode,
-                          instance.beliefs, *this, sink_, instance.overrun_slack);
+  throttles_.emplace_back(view_of(instance), std::move(instance.frequency.policy), instance.frequency.mode, *this,
+                          sink_, instance.overrun_slack);
 }
 
 // ---------------------------------------------------------------------------------------------- the loop
@@ -239,7 +233,7 @@ SimulationResult Simulation::run() {
   double live_seconds = 0.0;
   for (std::size_t i = 0; i < engines_.size(); ++i) {
     const Span lived = lives_.lived(i, end);
-    gpu_time += lived * setup_.instances[i].facts.tensor_parallel;
+    gpu_time += lived * setup_.instances[i].spec->tensor_parallel;
     live_seconds += lived.seconds();
     lives_.add_mhz_seconds(i, end, mhz_seconds);
     summary.sim.iterations += engines_[i].iterations();
@@ -270,7 +264,7 @@ void Simulation::step_ends(std::size_t i, Instant now) {
       outcome.prefill_start = event.prefill_start;
       refresh_view(i, now);
       dispatcher_.first_token(outcome.request.id, now);
-      if (setup_.instances[i].facts.role == Role::Prefill && flight.true_output_tokens > 1) {
+      if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
         outcome.output_tokens = 1;
         refresh_views(now);
         dispatcher_.prefill_done(outcome.request.id, now);
@@ -347,7 +341,7 @@ void Simulation::start(const Request& request, InstanceId instance, Instant now)
   auto& outcome = flights_[tag].outcome;
   outcome.dispatched = now;
   outcome.prefill_instance = instance;
-  outcome.decode_instance = setup_.instances[index(instance)].facts.role == Role::Prefill ? kNoInstance : instance;
+  outcome.decode_instance = setup_.instances[index(instance)].spec->role == Role::Prefill ? kNoInstance : instance;
   submit(tag, instance, false, now);
 }
 
@@ -356,7 +350,7 @@ void Simulation::hand_over(const Request& request, InstanceId prefill, InstanceI
   flights_[tag].outcome.decode_instance = decode;
   Instant arrived = now;
   if (setup_.link.bandwidth_bytes_per_s > 0.0) {
-    const double bytes = setup_.instances[index(prefill)].kv_bytes_per_token * request.prompt_tokens;
+    const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
     auto& free = link_free_[index(prefill)];
     free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
     arrived = free + setup_.link.latency;
@@ -449,6 +443,7 @@ void Simulation::strike(const Event& event) {
     agenda_.push({event.at + event.down, EventClass::Recovery, 0, 0, 0, event.instance, Span()});
   }
   for (const Tag tag : lost) leave(tag, Fate::Failed, "the instance died", event.at);
+  if (scaler_.enforced()) dispatcher_.remove_instance(event.instance, event.at);
 }
 
 // ---------------------------------------------------------------------------------------------- the fleet
@@ -458,11 +453,10 @@ InstanceId Simulation::spawn(std::size_t shape, Instant now) {
   const InstanceId id(static_cast<std::int32_t>(i));
   setup_.instances.push_back(setup_.scaling.shapes[shape].make(id));
   InstanceView view = view_of(setup_.instances.back());
-  view.kv_capacity_tokens *= setup_.engine.block_size;
   view.accepting = false;
   const InstanceId given = dispatcher_.add_instance(view, now);
-  WATTLE_CHECK(given == id && setup_.instances.back().facts.id == id, "driver and dispatcher number instances alike");
-  sink_.joined(setup_.instances.back().facts);
+  WATTLE_CHECK(given == id && setup_.instances.back().id == id, "driver and dispatcher number instances alike");
+  sink_.joined(journal::facts_of(id, *setup_.instances.back().spec));
   ledger_.add_instance(now);
   engines_.grow();
   link_free_.emplace_back();
@@ -507,10 +501,10 @@ void Simulation::perhaps_drained(InstanceId instance, Instant now) {
 
 void Simulation::stop(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
-  dispatcher_.set_accepting(instance, false, now);
   WATTLE_CHECK(engines_[i].kill(now).empty(), "only an empty instance is stopped");
   stretches_.close(i, now);
   lives_.bury(i, now);
+  dispatcher_.remove_instance(instance, now);
   engines_.wake(i);
 }
 

@@ -20,15 +20,13 @@
 namespace wattle::sim {
 
 struct InstanceSetup {
-  journal::InstanceFacts facts;
-  double weight = 1.0;
+  InstanceId id;
+  std::shared_ptr<const InstanceSpec> spec;
   const engine::StepModel* model = nullptr;  ///< truth; outlives the run
-  double kv_bytes_per_token = 0.0;
   MegaHertz initial_clock;
   control::Slot<policy::FrequencyPolicy> frequency;
-  Beliefs beliefs;
   Span overrun_slack = Span::max();           ///< see control::Throttle
-  predict::OnlineLatency* learner = nullptr;  ///< beliefs.latency where it learns; instances may share one
+  predict::OnlineLatency* learner = nullptr;  ///< spec->beliefs.latency where it learns; instances may share one
 };
 
 /// A kind of instance that may be started while the run goes on.

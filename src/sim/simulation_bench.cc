@@ -21,9 +21,11 @@ void run(benchmark::State& state, bool fast_forward, int replicas, double rate_p
     setup.intensity = &intensity;
     setup.source = source->get();
     setup.fast_forward = fast_forward;
+    const auto spec = std::make_shared<const InstanceSpec>();
     for (int i = 0; i < replicas; ++i) {
       InstanceSetup instance;
-      instance.facts.id = InstanceId(i);
+      instance.id = InstanceId(i);
+      instance.spec = spec;
       instance.model = &*model;
       instance.initial_clock = MegaHertz(1410);
       setup.instances.push_back(std::move(instance));

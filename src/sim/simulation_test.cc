@@ -34,7 +34,7 @@ class ListSource final : public workload::RequestSource {
 class ThresholdPolicy final : public policy::FrequencyPolicy {
  public:
   ThresholdPolicy(std::int32_t batch, std::int64_t kv, bool dwells) : batch_(batch), kv_(kv), dwells_(dwells) {}
-  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant now) override {
+  ClockDecision choose(const InstanceView& view, Instant now) override {
     const auto& shape = view.step.shape;
     if (shape.idle()) return {MegaHertz(210), "idle", Hold::forever()};
     if (dwells_ && now < quiet_until_)
@@ -236,14 +236,14 @@ Played play(const Case& c, bool fast_forward, bool sampled = false) {
   const auto add = [&](Role role, int count) {
     for (int i = 0; i < count; ++i) {
       InstanceSetup instance;
-      instance.facts.id = InstanceId(static_cast<std::int32_t>(setup.instances.size()));
-      instance.facts.role = role;
+      instance.id = InstanceId(static_cast<std::int32_t>(setup.instances.size()));
+      InstanceSpec spec;
+      spec.role = role;
       instance.model = &*model;
-      instance.kv_bytes_per_token = 131072.0;
       instance.initial_clock = MegaHertz(1410);
       instance.frequency.policy = std::make_unique<ThresholdPolicy>(c.threshold_batch, c.threshold_kv, c.dwells);
-      if (c.belief > 0.0)
-        instance.beliefs.latency = c.learns ? static_cast<const LatencyModel*>(&learner) : guess.get();
+      if (c.belief > 0.0) spec.beliefs.latency = c.learns ? static_cast<const LatencyModel*>(&learner) : guess.get();
+      instance.spec = std::make_shared<const InstanceSpec>(spec);
       instance.overrun_slack = c.overrun_slack;
       if (c.learns) instance.learner = &learner;
       setup.instances.push_back(std::move(instance));
@@ -259,8 +259,10 @@ Played play(const Case& c, bool fast_forward, bool sampled = false) {
     for (const auto* shape : {&*model, &*larger}) {
       const auto make = [&c, shape, gpus = shape == &*model ? 1 : 2](InstanceId id) {
         InstanceSetup instance;
-        instance.facts.id = id;
-        instance.facts.tensor_parallel = gpus;
+        instance.id = id;
+        InstanceSpec spec;
+        spec.tensor_parallel = gpus;
+        instance.spec = std::make_shared<const InstanceSpec>(spec);
         instance.model = shape;
         instance.initial_clock = MegaHertz(1410);
         instance.frequency.policy = std::make_unique<ThresholdPolicy>(c.threshold_batch, c.threshold_kv, c.dwells);

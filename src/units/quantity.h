@@ -54,6 +54,11 @@ using Milliwatts = Count<struct MilliwattsTag, std::int64_t>;
 using RequestId = Count<struct RequestIdTag, std::int64_t>;
 using InstanceId = Count<struct InstanceIdTag, std::int32_t>;
 using TenantId = Count<struct TenantIdTag, std::int32_t>;
+using ClassId = Count<struct ClassIdTag, std::int32_t>;
+using TierId = Count<struct TierIdTag, std::int32_t>;
+using SiteId = Count<struct SiteIdTag, std::int32_t>;
+using NodeId = Count<struct NodeIdTag, std::int32_t>;
+using PoolId = Count<struct PoolIdTag, std::int32_t>;
 
 inline constexpr InstanceId kNoInstance{-1};
 

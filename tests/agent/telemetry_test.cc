@@ -103,7 +103,7 @@ TEST(FpmSocket, BadEndpointsAreErrors) {
 /// Busy: 1005; idle: 210; lost: 1410.
 class Scripted final : public policy::FrequencyPolicy {
  public:
-  ClockDecision choose(const InstanceView& view, const Beliefs&, Instant) override {
+  ClockDecision choose(const InstanceView& view, Instant) override {
     const int mhz = view.telemetry == Telemetry::Fresh ? 1005 : view.telemetry == Telemetry::Idle ? 210 : 1410;
     return {MegaHertz(mhz), "scripted", Hold{}};
   }

@@ -39,8 +39,8 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
     replicas_.reserve(setup_.instances.size());
     for (const auto& instance : setup_.instances) {
       engine::ReplicaOptions options;
-      options.id = instance.facts.id;
-      options.role = instance.facts.role;
+      options.id = instance.id;
+      options.role = instance.spec->role;
       options.engine = setup_.engine;
       options.delays = setup_.clock_delays;
       options.initial_clock = instance.initial_clock;
@@ -49,7 +49,7 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
   }
 
   std::vector<journal::DecisionRecord> run() {
-    for (const auto& instance : setup_.instances) goes_idle(instance.facts.id, Instant());
+    for (const auto& instance : setup_.instances) goes_idle(instance.id, Instant());
     auto row = setup_.source->next();
     for (;;) {
       Instant step = Instant::never();
@@ -94,12 +94,9 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
   InstanceView view(std::size_t i) const {
     const auto& instance = setup_.instances[i];
     InstanceView v;
-    v.id = instance.facts.id;
-    v.role = instance.facts.role;
-    v.tensor_parallel = instance.facts.tensor_parallel;
-    v.weight = instance.weight;
+    v.id = instance.id;
+    v.spec = instance.spec.get();
     v.clock_commanded = instance.initial_clock;
-    v.kv_capacity_tokens = instance.model->kv_blocks() * setup_.engine.block_size;
     return v;
   }
   std::vector<InstanceView> views() const {
@@ -111,7 +108,7 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
     std::vector<control::AgentInstance> result;
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
       auto& instance = setup_.instances[i];
-      result.push_back({view(i), std::move(instance.frequency.policy), instance.frequency.mode, instance.beliefs});
+      result.push_back({view(i), instance.spec, instance.frequency.policy, instance.frequency.mode});
     }
     return result;
   }
@@ -145,7 +142,7 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
       if (event.kind == engine::EventKind::FirstToken) {
         job.first_token = event.at;
         core_.first_token(job.id, now);
-        if (setup_.instances[i].facts.role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
+        if (setup_.instances[i].spec->role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
       } else {
         gateway::TokenTally tally;
         tally.whole(event.output_tokens, job.first_token, now);
@@ -160,8 +157,8 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
     submit(request.id.value(), instance, false, now);
   }
   void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) override {
-    const double bytes =
-        setup_.instances[index(prefill)].kv_bytes_per_token * jobs_[static_cast<std::size_t>(id.value())].prompt_tokens;
+    const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() *
+                         jobs_[static_cast<std::size_t>(id.value())].prompt_tokens;
     auto& free = link_free_[index(prefill)];
     free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
     transfers_.push({free + setup_.link.latency, sequence_++, id.value(), prefill, decode});

@@ -12,16 +12,18 @@ namespace {
 
 TEST(BoundedAdmission, HoldsBeyondTheFleetsBoundAndRejectsBeyondTheQueues) {
   BoundedAdmission policy({10, 3});
+  InstanceSpec decode;
+  decode.role = Role::Decode;
   std::vector<InstanceView> fleet(3);
-  fleet[2].role = Role::Decode;  // takes no first legs
+  fleet[2].spec = &decode;  // takes no first legs
   const auto verdict = [&](std::int64_t held, std::int64_t in_flight) {
-    return policy.admit({}, {held, in_flight}, {Instant{}, fleet}).verdict;
+    return policy.admit({}, {Instant{}, fleet, held, in_flight}).verdict;
   };
   EXPECT_EQ(verdict(0, 19), Admission::Admit);
   EXPECT_EQ(verdict(0, 20), Admission::Hold);
   EXPECT_EQ(verdict(2, 20), Admission::Hold);
   EXPECT_EQ(verdict(3, 20), Admission::Reject);
-  EXPECT_STREQ(policy.admit({}, {3, 20}, {Instant{}, fleet}).reason, "queue full");
+  EXPECT_STREQ(policy.admit({}, {Instant{}, fleet, 3, 20}).reason, "queue full");
   fleet[0].accepting = false;
   EXPECT_EQ(verdict(0, 9), Admission::Admit);
   EXPECT_EQ(verdict(0, 10), Admission::Hold);
@@ -33,12 +35,12 @@ TEST(BoundedAdmission, HoldsBeyondTheFleetsBoundAndRejectsBeyondTheQueues) {
 TEST(BoundedAdmission, HugeBoundsDoNotOverflow) {
   BoundedAdmission policy({std::numeric_limits<std::int64_t>::max(), 0});
   std::vector<InstanceView> fleet(5);
-  EXPECT_EQ(policy.admit({}, {0, 1'000'000}, {Instant{}, fleet}).verdict, Admission::Admit);
+  EXPECT_EQ(policy.admit({}, {Instant{}, fleet, 0, 1'000'000}).verdict, Admission::Admit);
 }
 
 TEST(AlwaysAdmit, AdmitsWhateverTheLoad) {
   AlwaysAdmit policy;
-  EXPECT_EQ(policy.admit({}, {1'000'000'000, 1'000'000'000}, {}).verdict, Admission::Admit);
+  EXPECT_EQ(policy.admit({}, {Instant{}, {}, 1'000'000'000, 1'000'000'000}).verdict, Admission::Admit);
 }
 
 TEST(Fcfs, KeysAreEqualSoThatArrivalOrderDecides) {

@@ -6,9 +6,7 @@ namespace wattle::policy {
 /// Everything enters; the engines' own queues absorb it.
 class AlwaysAdmit final : public AdmissionPolicy {
  public:
-  AdmissionDecision admit(const Request&, const QueueView&, const FleetSnapshot&) override {
-    return {Admission::Admit, "always"};
-  }
+  AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {Admission::Admit, "always"}; }
 };
 
 }  // namespace wattle::policy

@@ -15,7 +15,7 @@ struct BoundedAdmissionOptions {
 class BoundedAdmission final : public AdmissionPolicy {
  public:
   explicit BoundedAdmission(BoundedAdmissionOptions options) : options_(options) {}
-  AdmissionDecision admit(const Request& request, const QueueView& queue, const FleetSnapshot& fleet) override;
+  AdmissionDecision admit(const Request& request, const FleetSnapshot& fleet) override;
 
  private:
   BoundedAdmissionOptions options_;

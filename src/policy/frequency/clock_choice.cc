@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "base/check.h"
 
@@ -16,10 +15,15 @@ Span reserve(std::optional<Span> objective, double margin) {
 
 }  // namespace
 
-ClockRule make_clock_rule(std::vector<MegaHertz> clocks, const Slo& slo, double margin) {
-  WATTLE_CHECK(!clocks.empty() && std::ranges::is_sorted(clocks), "eco-freq's clocks ascend");
+ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin) {
+  ClockRule rule{{}, reserve(spec.slo.ttft, margin), reserve(spec.slo.itl, margin)};
+  for (const ClockSetting& setting : clocks) {
+    const MegaHertz clock = setting.on(spec);
+    if (rule.clocks.empty() || rule.clocks.back() != clock) rule.clocks.push_back(clock);
+  }
+  WATTLE_CHECK(!rule.clocks.empty() && std::ranges::is_sorted(rule.clocks), "eco-freq's clocks ascend");
   WATTLE_CHECK(margin >= 0.0 && margin < 1.0, "eco-freq's margin is a share below 1");
-  return {std::move(clocks), reserve(slo.ttft, margin), reserve(slo.itl, margin)};
+  return rule;
 }
 
 ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests, Span budget,

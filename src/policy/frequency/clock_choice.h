@@ -1,10 +1,10 @@
 #pragma once
 // The one rule by which EcoFreq picks a clock, as a pure function, so that a router can ask what EcoFreq would do.
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "model/beliefs.h"
-#include "model/request.h"
+#include "model/clock_setting.h"
 
 namespace wattle::policy {
 
@@ -15,8 +15,9 @@ struct ClockRule {
   Span itl = Span::max();         ///< of a step with decodes
 };
 
-/// `slo` less `margin`, a share in [0, 1); an absent objective bounds nothing.
-[[nodiscard]] ClockRule make_clock_rule(std::vector<MegaHertz> clocks, const Slo& slo, double margin);
+/// `clocks` on this instance, equal ones once, and its objectives less `margin`, a share in [0, 1); an absent objective
+/// bounds nothing. Clocks that do not ascend, or none, are a programming error.
+[[nodiscard]] ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin);
 
 struct ClockChoice {
   MegaHertz clock;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 namespace wattle::policy {
 
@@ -12,9 +11,9 @@ constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
-EcoFreq::EcoFreq(EcoFreqOptions options)
-    : rule_(make_clock_rule(std::move(options.clocks), options.slo, options.margin)),
-      idle_clock_(options.idle_clock),
+EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
+    : rule_(make_clock_rule(options.clocks, spec, options.margin)),
+      idle_clock_(options.park_idle ? options.idle_clock.on(spec) : rule_.clocks.front()),
       dwell_(options.dwell),
       window_(options.window) {}
 
@@ -28,13 +27,14 @@ Span EcoFreq::budget(const StepReport& step) const {
   return allowed;
 }
 
-EcoFreq::Wish EcoFreq::wish(const InstanceView& view, const Beliefs& beliefs) {
+EcoFreq::Wish EcoFreq::wish(const InstanceView& view) {
   const MegaHertz top = rule_.clocks.back();
   if (view.telemetry == Telemetry::Lost) return {top, "telemetry lost: maximum", -1};
 
+  const LatencyModel* latency = view.spec->beliefs.latency;
   const StepShape& shape = view.step.shape;
   const Span allowed = budget(view.step);
-  const ClockChoice choice = clock_for(rule_, shape, view.step.waiting_requests, allowed, beliefs.latency);
+  const ClockChoice choice = clock_for(rule_, shape, view.step.waiting_requests, allowed, latency);
   if (!choice.believed) {
     ++disbelieved_;
     return {choice.clock, choice.reason, -1};
@@ -47,17 +47,17 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, const Beliefs& beliefs) {
     const bool enough = choice.within && clock == choice.clock;
     if (!enough || clock != top) {
       const Span limit = enough ? std::min(allowed, kLongestBelievable) : kLongestBelievable;
-      kv_tokens_max = std::min(kv_tokens_max, beliefs.latency->kv_tokens_within(shape, clock, limit));
+      kv_tokens_max = std::min(kv_tokens_max, latency->kv_tokens_within(shape, clock, limit));
     }
     if (enough) break;
   }
   return {choice.clock, choice.reason, kv_tokens_max};
 }
 
-ClockDecision EcoFreq::choose(const InstanceView& view, const Beliefs& beliefs, Instant now) {
+ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
   const bool windowed = window_ > Span() && view.telemetry != Telemetry::Lost;
   if (windowed && now < window_end_) return {current_, "within the window", Hold{kAnyKv, window_end_}};
-  ClockDecision decision = decide(view, beliefs, now);
+  ClockDecision decision = decide(view, now);
   if (windowed) {
     window_end_ = now + window_;
     decision.hold = Hold{kAnyKv, window_end_};
@@ -71,12 +71,12 @@ ClockDecision EcoFreq::overrun(const InstanceView&, Instant now) {
   return {current_, "step overran its prediction: maximum", {}};
 }
 
-ClockDecision EcoFreq::decide(const InstanceView& view, const Beliefs& beliefs, Instant now) {
+ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   if (has_no_work(view)) {
     current_ = idle_clock_;
     return {current_, "idle", Hold::forever()};
   }
-  Wish wanted = wish(view, beliefs);
+  Wish wanted = wish(view);
   Hold hold{wanted.kv_tokens_max, Instant::never()};
   // Prompts make every step another batch: ask each time.
   if (view.step.shape.prefill_tokens > 0) hold.kv_tokens_max = -1;

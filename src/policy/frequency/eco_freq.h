@@ -3,21 +3,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/request.h"
 #include "policy/frequency/clock_choice.h"
 #include "policy/frequency/frequency.h"
 
 namespace wattle::policy {
 
 struct EcoFreqOptions {
-  std::vector<MegaHertz> clocks;  ///< F, ascending, not empty
-  MegaHertz idle_clock;           ///< while known idle: the lowest of F, or a parking clock
-  Slo slo;                        ///< ttft bounds prefills, itl decodes; an absent one bounds nothing
-  double margin = 0.0;            ///< share of each objective kept in reserve, in [0, 1)
-  Span dwell = Span::ms(200);     ///< shortest time between a raise and the next decrease
-  Span window;                    ///< decide at most this often; zero: at every iteration
+  std::vector<ClockSetting> clocks;  ///< F, ascending, not empty
+  bool park_idle = false;            ///< while known idle: idle_clock, otherwise the lowest of F
+  ClockSetting idle_clock = ClockSetting::lowest();
+  double margin = 0.0;         ///< share of each objective kept in reserve, in [0, 1)
+  Span dwell = Span::ms(200);  ///< shortest time between a raise and the next decrease
+  Span overrun = Span::ms(5);  ///< a step this much over its prediction raises the clock (control::Throttle); 0: never
+  Span window;                 ///< decide at most this often; zero: at every iteration
 };
 
+/// The instance's objectives count: ttft bounds prefills, itl decodes; an absent one bounds nothing.
 /// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is within the budget, max(F)
 /// when none is. Budget of a step with prompt tokens: ttft x (1 - margin) - longest wait among its prompts; of a step
 /// with decodes: itl x (1 - margin); of a colocated step with both: the smaller, as the step delays both.
@@ -32,8 +33,8 @@ struct EcoFreqOptions {
 /// ends, whatever comes, idleness included; only lost telemetry breaks it.
 class EcoFreq final : public FrequencyPolicy {
  public:
-  explicit EcoFreq(EcoFreqOptions options);
-  ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) override;
+  EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec);
+  ClockDecision choose(const InstanceView& view, Instant now) override;
 
   /// max(F) at once, and for `dwell`, whatever the predictor says; within a window too.
   ClockDecision overrun(const InstanceView& view, Instant now) override;
@@ -46,8 +47,8 @@ class EcoFreq final : public FrequencyPolicy {
     const char* reason;
     std::int64_t kv_tokens_max;
   };
-  ClockDecision decide(const InstanceView& view, const Beliefs& beliefs, Instant now);
-  [[nodiscard]] Wish wish(const InstanceView& view, const Beliefs& beliefs);
+  ClockDecision decide(const InstanceView& view, Instant now);
+  [[nodiscard]] Wish wish(const InstanceView& view);
   [[nodiscard]] Span budget(const StepReport& step) const;
 
   ClockRule rule_;

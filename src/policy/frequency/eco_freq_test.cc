@@ -62,11 +62,33 @@ PlaneModel typical() {
 EcoFreqOptions options() {
   EcoFreqOptions o;
   o.clocks = {kLow, kHigh};
-  o.idle_clock = kLow;
-  o.slo.ttft = Span::ms(600);
-  o.slo.itl = Span::ms(60);
   return o;
 }
+
+/// An instance with these objectives that believes `beliefs`.
+InstanceSpec believing(const Beliefs& beliefs) {
+  InstanceSpec spec;
+  spec.slo.ttft = Span::ms(600);
+  spec.slo.itl = Span::ms(60);
+  spec.beliefs = beliefs;
+  return spec;
+}
+
+/// EcoFreq, asked with one belief or another.
+class Asked {
+ public:
+  explicit Asked(const EcoFreqOptions& options) : policy_(options, believing({})) {}
+  ClockDecision choose(InstanceView view, const Beliefs& beliefs, Instant now) {
+    const InstanceSpec spec = believing(beliefs);
+    view.spec = &spec;
+    return policy_.choose(view, now);
+  }
+  ClockDecision overrun(const InstanceView& view, Instant now) { return policy_.overrun(view, now); }
+  [[nodiscard]] std::int64_t disbelieved() const { return policy_.disbelieved(); }
+
+ private:
+  EcoFreq policy_;
+};
 
 InstanceView decoding(std::int32_t requests, std::int64_t kv, Instant at = Instant{}) {
   InstanceView view;
@@ -89,7 +111,7 @@ InstanceView prefilling(std::int64_t tokens, Span waited, Instant at) {
 
 TEST(EcoFreq, TakesTheLowestClockWithinTheDecodeBudget) {
   const auto model = typical();
-  EcoFreq policy(options());
+  Asked policy(options());
   // 20 ms + 100 x 0.1 ms + kv x 100 ns <= 60 ms up to exactly 300,000 KV tokens.
   const auto low = policy.choose(decoding(100, 300'000), {&model, nullptr}, Instant{});
   EXPECT_EQ(low.clock, kLow);
@@ -100,7 +122,7 @@ TEST(EcoFreq, TakesTheLowestClockWithinTheDecodeBudget) {
 
 TEST(EcoFreq, NoClockWithinBudgetMeansTheMaximumWhateverTheKvCacheDoes) {
   const auto model = typical();
-  EcoFreq policy(options());
+  Asked policy(options());
   const auto decision = policy.choose(decoding(100, 2'000'000), {&model, nullptr}, Instant{});
   EXPECT_EQ(decision.clock, kHigh);
   EXPECT_STREQ(decision.reason, "no clock within budget: maximum");
@@ -111,17 +133,17 @@ TEST(EcoFreq, WaitingTimeIsTakenFromThePrefillBudget) {
   const auto model = typical();
   // 3,000 tokens: 320 ms at the low clock, 240 ms at the high one.
   const Instant at(Span::s(5).ns());
-  EcoFreq fresh(options());
+  Asked fresh(options());
   EXPECT_EQ(fresh.choose(prefilling(3'000, Span::ms(280), at), {&model, nullptr}, at).clock, kLow);
-  EcoFreq late(options());
+  Asked late(options());
   EXPECT_EQ(late.choose(prefilling(3'000, Span::ms(281), at), {&model, nullptr}, at).clock, kHigh);
-  EcoFreq hopeless(options());
+  Asked hopeless(options());
   EXPECT_EQ(hopeless.choose(prefilling(3'000, Span::s(3), at), {&model, nullptr}, at).clock, kHigh);
 }
 
 TEST(EcoFreq, ColocatedStepMustMeetBothBudgets) {
   const auto model = typical();
-  EcoFreq policy(options());
+  Asked policy(options());
   auto view = prefilling(300, Span{}, Instant{});
   EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, kLow);
   view.step.shape.decode_requests = 100;  // 20 + 30 + 10 ms: just within the decodes' 60 ms
@@ -132,7 +154,7 @@ TEST(EcoFreq, ColocatedStepMustMeetBothBudgets) {
 
 TEST(EcoFreq, WaitingRequestsMeanTheMaximumWithoutAskingThePredictor) {
   const auto model = typical();
-  EcoFreq policy(options());
+  Asked policy(options());
   auto view = decoding(1, 1);
   view.step.waiting_requests = 1;
   EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, kHigh);
@@ -142,8 +164,9 @@ TEST(EcoFreq, WaitingRequestsMeanTheMaximumWithoutAskingThePredictor) {
 TEST(EcoFreq, IdleGoesDownAndLostGoesUp) {
   const auto model = typical();
   auto o = options();
+  o.park_idle = true;
   o.idle_clock = MegaHertz{210};
-  EcoFreq policy(o);
+  Asked policy(o);
   InstanceView view;  // never heard of: idle
   EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, MegaHertz{210});
   view.telemetry = Telemetry::Lost;
@@ -156,7 +179,7 @@ TEST(EcoFreq, IdleGoesDownAndLostGoesUp) {
 
 TEST(EcoFreq, DwellDelaysDecreasesAndOnlyThose) {
   const auto model = typical();
-  EcoFreq policy(options());
+  Asked policy(options());
   const Beliefs beliefs{&model, nullptr};
   const auto clock_at = [&](Span t, std::int64_t kv) {
     return policy.choose(decoding(100, kv, Instant(t.ns())), beliefs, Instant(t.ns()));
@@ -177,7 +200,7 @@ TEST(EcoFreq, AWindowsFirstDecisionStandsUntilItEnds) {
   auto o = options();
   o.window = Span::s(1);
   o.dwell = Span();
-  EcoFreq policy(o);
+  Asked policy(o);
   const Beliefs beliefs{&model, nullptr};
   const auto choose = [&](Span t, InstanceView view) { return policy.choose(view, beliefs, Instant(t.ns())); };
   const auto first = choose(Span::ms(0), decoding(100, 1'000));
@@ -200,7 +223,7 @@ TEST(EcoFreq, MarginIsKeptFromBothObjectives) {
   const auto model = typical();
   auto o = options();
   o.margin = 0.25;  // 45 ms for decodes: 150,000 KV tokens at 100 requests; 450 ms for prefills
-  EcoFreq policy(o);
+  Asked policy(o);
   EXPECT_EQ(policy.choose(decoding(100, 1'000), {&model, nullptr}, Instant{}).hold.kv_tokens_max, 150'000);
   EXPECT_EQ(policy.choose(prefilling(4'300, Span{}, Instant{}), {&model, nullptr}, Instant{}).clock, kLow);
   EXPECT_EQ(policy.choose(prefilling(4'301, Span{}, Instant{}), {&model, nullptr}, Instant{}).clock, kHigh);
@@ -209,14 +232,14 @@ TEST(EcoFreq, MarginIsKeptFromBothObjectives) {
 TEST(EcoFreq, NonsenseIsNotBelievedAndCounted) {
   for (const std::int64_t ns : {std::int64_t{0}, std::int64_t{-5}, Span::s(601).ns(), kAnyKv}) {
     const PlaneModel model({{kLow, {ns, 0, 0, 0}}, {kHigh, {1'000, 0, 0, 0}}});
-    EcoFreq policy(options());
+    Asked policy(options());
     const auto decision = policy.choose(decoding(1, 1), {&model, nullptr}, Instant{});
     EXPECT_EQ(decision.clock, kHigh) << ns;
     EXPECT_STREQ(decision.reason, "predictor out of range: maximum");
     EXPECT_FALSE(decision.hold.covers(1, Instant{1})) << "ask again at once";
     EXPECT_EQ(policy.disbelieved(), 1);
   }
-  EcoFreq blind(options());
+  Asked blind(options());
   EXPECT_EQ(blind.choose(decoding(1, 1), {}, Instant{}).clock, kHigh);
   EXPECT_EQ(blind.disbelieved(), 1);
 }
@@ -253,15 +276,18 @@ PlaneModel any_model(const std::vector<MegaHertz>& clocks, RandomStream& random)
 RC_GTEST_PROP(EcoFreqProperty, SkippingHeldStepsGivesTheSameClocks, (std::uint64_t seed)) {
   RandomStream random(seed, "eco-freq trajectory");
   auto o = options();
-  if (random.below(2) == 0) o.clocks = {kLow, MegaHertz{1095}, MegaHertz{1200}, MegaHertz{1305}, kHigh};
+  std::vector<MegaHertz> clocks{kLow, kHigh};
+  if (random.below(2) == 0) clocks = {kLow, MegaHertz{1095}, MegaHertz{1200}, MegaHertz{1305}, kHigh};
+  o.clocks.assign(clocks.begin(), clocks.end());
+  o.park_idle = true;
   o.idle_clock = random.below(2) == 0 ? MegaHertz{210} : MegaHertz{1200};
   o.dwell = Span::ms(between(random, 0, 2'000));
   o.margin = static_cast<double>(random.below(3)) * 0.2;
   if (random.below(3) == 0) o.window = Span::ms(between(random, 1, 5'000));
-  const auto model = any_model(o.clocks, random);
+  const auto model = any_model(clocks, random);
   const Beliefs beliefs{&model, nullptr};
-  EcoFreq every(o);
-  EcoFreq held(o);
+  Asked every(o);
+  Asked held(o);
 
   Instant now;
   for (int stretch = 0; stretch < 12; ++stretch) {
@@ -295,7 +321,7 @@ RC_GTEST_PROP(EcoFreqProperty, SkippingHeldStepsGivesTheSameClocks, (std::uint64
 
 TEST(EcoFreq, AHoldSparesNearlyEveryQuestion) {
   const auto model = typical();
-  EcoFreq policy(options());
+  Asked policy(options());
   int asked = 0;
   int changes = 0;
   Hold hold;

@@ -1,18 +1,17 @@
 #pragma once
 #include <cstdint>
 
-#include "model/beliefs.h"
 #include "model/decision.h"
-#include "model/instance.h"
+#include "policy/policy.h"
 
 namespace wattle::policy {
 
 /// Chooses one instance's clock. Asked as each iteration starts (unless its last decision still holds) and when the
-/// instance goes idle (view.step.shape.idle()). One object per instance.
-class FrequencyPolicy {
+/// instance goes idle (view.step.shape.idle()). One object per instance, or one for all that also fills a slot of the
+/// fleet and so hears of what happens there; one per instance hears of its steps.
+class FrequencyPolicy : public virtual Policy {
  public:
-  virtual ~FrequencyPolicy() = default;
-  virtual ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) = 0;
+  virtual ClockDecision choose(const InstanceView& view, Instant now) = 0;
   /// The step in progress takes much longer than predicted. The default lets it.
   virtual ClockDecision overrun(const InstanceView& view, Instant now) {
     (void)now;

@@ -2,7 +2,7 @@
 
 namespace wattle::policy {
 
-ClockDecision IdleParking::choose(const InstanceView& view, const Beliefs&, Instant) {
+ClockDecision IdleParking::choose(const InstanceView& view, Instant) {
   if (has_no_work(view)) return {parking_, "idle: parked", Hold::forever()};
   if (view.telemetry == Telemetry::Lost) return {busy_, "telemetry lost: busy clock", Hold::forever()};
   return {busy_, "work: busy clock", Hold::forever()};

@@ -1,14 +1,22 @@
 #pragma once
+#include "model/clock_setting.h"
 #include "policy/frequency/frequency.h"
 
 namespace wattle::policy {
+
+struct IdleParkingOptions {
+  ClockSetting clock = ClockSetting::highest();  ///< while there is work
+  ClockSetting idle_clock = ClockSetting::lowest();
+};
 
 /// Full speed for any work, a low locked clock when there is none: an idle GPU locked low draws about half of one
 /// locked at its top clock. Lost telemetry counts as work.
 class IdleParking final : public FrequencyPolicy {
  public:
+  IdleParking(const IdleParkingOptions& options, const InstanceSpec& spec)
+      : busy_(options.clock.on(spec)), parking_(options.idle_clock.on(spec)) {}
   IdleParking(MegaHertz busy, MegaHertz parking) : busy_(busy), parking_(parking) {}
-  ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) override;
+  ClockDecision choose(const InstanceView& view, Instant now) override;
 
  private:
   MegaHertz busy_;

@@ -1,16 +1,26 @@
 #pragma once
 #include <optional>
 
+#include "model/clock_setting.h"
 #include "policy/frequency/frequency.h"
 
 namespace wattle::policy {
+
+struct StaticClockOptions {
+  ClockSetting clock = ClockSetting::highest();
+  bool park_idle = false;  ///< lock idle_clock while known idle
+  ClockSetting idle_clock = ClockSetting::lowest();
+};
 
 /// One clock, whatever the load; optionally a parking clock while the instance is known to be idle.
 class StaticClock final : public FrequencyPolicy {
  public:
   explicit StaticClock(MegaHertz clock, std::optional<MegaHertz> parking = std::nullopt)
       : clock_(clock), parking_(parking) {}
-  ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) override;
+  StaticClock(const StaticClockOptions& options, const InstanceSpec& spec) : clock_(options.clock.on(spec)) {
+    if (options.park_idle) parking_ = options.idle_clock.on(spec);
+  }
+  ClockDecision choose(const InstanceView& view, Instant now) override;
 
  private:
   MegaHertz clock_;

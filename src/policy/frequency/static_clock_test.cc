@@ -22,19 +22,19 @@ TEST(StaticClock, KeepsItsClockUnlessToldToPark) {
   StaticClock plain(kBusy);
   StaticClock parking(kBusy, kParked);
   const auto clock = [](FrequencyPolicy& policy, const InstanceView& view) {
-    return policy.choose(view, {}, Instant{}).clock;
+    return policy.choose(view, Instant{}).clock;
   };
   EXPECT_EQ(clock(plain, in_state(Telemetry::Idle, 0, 0)), kBusy);
   EXPECT_EQ(clock(parking, in_state(Telemetry::Idle, 0, 0)), kParked);
   EXPECT_EQ(clock(parking, in_state(Telemetry::Fresh, 1, 0)), kBusy);
   EXPECT_EQ(clock(parking, in_state(Telemetry::Fresh, 0, 1)), kBusy) << "a queue is work";
   EXPECT_EQ(clock(parking, in_state(Telemetry::Lost, 0, 0)), kBusy) << "silence is not idleness";
-  EXPECT_TRUE(plain.choose(in_state(Telemetry::Fresh, 1, 0), {}, Instant{}).hold.covers(1'000'000'000, Instant{1}));
+  EXPECT_TRUE(plain.choose(in_state(Telemetry::Fresh, 1, 0), Instant{}).hold.covers(1'000'000'000, Instant{1}));
 }
 
 TEST(IdleParking, ParksOnlyWhatIsKnownToBeIdle) {
   IdleParking policy(kBusy, kParked);
-  const auto clock = [&](const InstanceView& view) { return policy.choose(view, {}, Instant{}).clock; };
+  const auto clock = [&](const InstanceView& view) { return policy.choose(view, Instant{}).clock; };
   EXPECT_EQ(clock(in_state(Telemetry::Idle, 0, 0)), kParked);
   EXPECT_EQ(clock(in_state(Telemetry::Fresh, 1, 0)), kBusy);
   EXPECT_EQ(clock(in_state(Telemetry::Lost, 0, 0)), kBusy);

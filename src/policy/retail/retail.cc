@@ -2,81 +2,82 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
 namespace wattle::policy {
 
-RetailFleet::RetailFleet(RetailOptions options) : options_(options) {
+Retail::Retail(const RetailOptions& options, RetailClockOptions clock) : options_(options), clock_(std::move(clock)) {
   WATTLE_CHECK(options_.margin >= 0.0 && options_.margin < 1.0, "ReTail's margin is a share below 1");
 }
 
-void RetailFleet::add(InstanceId id, const RetailModel& model, std::vector<MegaHertz> clocks) {
-  WATTLE_CHECK(id.value() >= 0, "an instance id");
-  WATTLE_CHECK(!clocks.empty() && std::ranges::is_sorted(clocks), "ReTail's clocks ascend");
-  const auto index = static_cast<std::size_t>(id.value());
-  if (desks_.size() <= index) desks_.resize(index + 1);
-  desks_[index] = std::make_unique<RetailDesk>(RetailDesk{model, std::move(clocks), {}, 0});
+void Retail::observe(const Event& event, Instant now) {
+  if (const auto* joined = std::get_if<event::Joined>(&event)) {
+    this->joined(joined->instance);
+  } else if (const auto* gone = std::get_if<event::Gone>(&event)) {
+    instances_.erase(gone->instance.id);
+  } else if (const auto* started = std::get_if<event::Started>(&event)) {
+    this->started(started->request, started->instance, now);
+  } else if (const auto* left = std::get_if<event::Left>(&event)) {
+    for (auto& [id, instance] : instances_) {
+      if (instance.queue.erase(left->outcome.request.id.value()) > 0) return;
+    }
+  }
 }
 
-RetailDesk* RetailFleet::desk(InstanceId id) {
-  const auto index = static_cast<std::size_t>(id.value());
-  return id.value() >= 0 && index < desks_.size() ? desks_[index].get() : nullptr;
+void Retail::joined(const InstanceView& view) {
+  const InstanceSpec& spec = *view.spec;
+  if (spec.beliefs.request == nullptr || !spec.slo.e2e) return;
+  Instance made{&spec, {}, spec.slo.e2e->seconds() * (1.0 - options_.margin), {}, 0, -1, {}};
+  made.clocks = clocks_to_choose(clock_.clocks, clock_.lowest_clock, spec);
+  WATTLE_CHECK(!made.clocks.empty() && std::ranges::is_sorted(made.clocks), "ReTail's clocks ascend");
+  made.current = {made.clocks.back(), "no request yet: maximum", Hold::forever()};
+  instances_.insert_or_assign(view.id, std::move(made));
 }
 
-void RetailAdmission::started(const Request& request, const InstanceView& instance, Instant now) {
-  auto* desk = fleet_->desk(instance.id);
-  if (desk == nullptr) return;
+void Retail::started(const Request& request, const InstanceView& view, Instant now) {
+  const auto found = instances_.find(view.id);
+  if (found == instances_.end()) return;
   const auto cap = static_cast<double>(std::max(request.max_tokens, 1));
-  const double wanted = std::ceil(request.predicted_output_tokens * (1.0 + fleet_->options().inflation));
+  const double wanted = std::ceil(request.predicted_output_tokens * (1.0 + options_.inflation));
   const double tokens = request.predicted_output_tokens > 0 ? std::min(wanted, cap) : cap;
-  desk->queue[request.id.value()] = {request.arrival, now, std::max(request.prompt_tokens, 0),
-                                     static_cast<std::int32_t>(tokens)};
-  ++desk->arrivals;
+  found->second.queue[request.id.value()] = {request.arrival, now, std::max(request.prompt_tokens, 0),
+                                             static_cast<std::int32_t>(tokens)};
+  ++found->second.arrivals;
 }
 
-void RetailAdmission::observe(const Outcome& outcome, Instant) {
-  for (auto& desk : fleet_->desks()) {
-    if (desk && desk->queue.erase(outcome.request.id.value()) > 0) return;
-  }
-}
-
-RetailClock::RetailClock(std::shared_ptr<RetailFleet> fleet, InstanceId instance)
-    : fleet_(std::move(fleet)),
-      desk_([&]() -> RetailDesk& {
-        auto* desk = fleet_->desk(instance);
-        WATTLE_CHECK(desk != nullptr, "ReTail's clock belongs to a desk");
-        return *desk;
-      }()),
-      current_{desk_.clocks.back(), "no request yet: maximum", Hold::forever()} {}
-
-ClockDecision RetailClock::choose(const InstanceView& view, const Beliefs&, Instant) {
+ClockDecision Retail::choose(const InstanceView& view, Instant) {
+  const auto found = instances_.find(view.id);
+  if (found == instances_.end()) return {view.spec->gpu.clock_max, "not of the fleet: maximum", Hold{}};
+  Instance& instance = found->second;
   if (view.telemetry == Telemetry::Lost) {
-    decided_for_ = -1;
-    return {desk_.clocks.back(), "telemetry lost: maximum", Hold{}};
+    instance.decided_for = -1;
+    return {instance.clocks.back(), "telemetry lost: maximum", Hold{}};
   }
-  if (has_no_work(view)) return {current_.clock, "idle: clock kept", Hold::forever()};
-  if (decided_for_ == desk_.arrivals) return current_;
-  decided_for_ = desk_.arrivals;
+  if (has_no_work(view)) return {instance.current.clock, "idle: clock kept", Hold::forever()};
+  if (instance.decided_for == instance.arrivals) return instance.current;
+  instance.decided_for = instance.arrivals;
   const StepShape& shape = view.step.shape;
+  const RequestLatency& latency = *instance.spec->beliefs.request;
   // The regression separates: only the requests' own terms differ between them, so the neediest stands for all.
   double neediest = 0.0;
-  for (const auto& [id, job] : desk_.queue) {
-    neediest =
-        std::max(neediest, (job.dispatched - job.arrival).seconds() + desk_.model.weights[4] * job.prompt_tokens +
-                               desk_.model.weights[5] * job.output_tokens);
+  for (const auto& [id, job] : instance.queue) {
+    neediest = std::max(neediest, (job.dispatched - job.arrival).seconds() + latency.weights[4] * job.prompt_tokens +
+                                      latency.weights[5] * job.output_tokens);
   }
   const auto fails = [&](MegaHertz clock) {
-    const double common = desk_.model.seconds(clock, shape.decode_requests + shape.prefill_requests,
-                                              static_cast<double>(view.step.kv_tokens), 0.0, 0.0);
-    return !(common + neediest <= fleet_->budget_seconds());
+    const double common = latency.seconds(clock, shape.decode_requests + shape.prefill_requests,
+                                          static_cast<double>(view.step.kv_tokens), 0.0, 0.0);
+    return !(common + neediest <= instance.budget_s);
   };
-  const auto lowest = std::ranges::find_if_not(desk_.clocks, fails);
-  const bool none = lowest == desk_.clocks.end();
-  current_ = {none ? desk_.clocks.back() : *lowest,
-              none ? "no clock suits every queued request: maximum" : "lowest clock that suits every queued request",
-              Hold::forever()};
-  return current_;
+  const auto lowest = std::ranges::find_if_not(instance.clocks, fails);
+  const bool none = lowest == instance.clocks.end();
+  instance.current = {
+      none ? instance.clocks.back() : *lowest,
+      none ? "no clock suits every queued request: maximum" : "lowest clock that suits every queued request",
+      Hold::forever()};
+  return instance.current;
 }
 
 }  // namespace wattle::policy

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 
 namespace wattle::policy {
 namespace {
 
 /// 20 s at 210 MHz falling to 8 s at 1410 MHz, plus a second for every ten output tokens.
-RetailModel model() { return {{22.1, -0.01, 0.0, 0.0, 0.0, 0.1}}; }
+RequestLatency model() { return {{22.1, -0.01, 0.0, 0.0, 0.0, 0.1}}; }
 
 std::vector<MegaHertz> steps() {
   std::vector<MegaHertz> clocks;
@@ -16,14 +17,18 @@ std::vector<MegaHertz> steps() {
   return clocks;
 }
 
-struct Retail : testing::Test {
-  Retail() : fleet(std::make_shared<RetailFleet>(RetailOptions{.e2e = Span::s(30)})) {
-    fleet->add(InstanceId{0}, model(), steps());
+struct RetailTest : testing::Test {
+  RetailTest() { make({}); }
+  void make(const RetailOptions& options) {
+    spec.clocks = steps();
+    spec.slo.e2e = Span::s(30);
+    spec.beliefs.request = &latency;
     view.id = InstanceId{0};
+    view.spec = &spec;
     view.telemetry = Telemetry::Fresh;
     view.step.shape.decode_requests = 1;
-    clock = std::make_unique<RetailClock>(fleet, InstanceId{0});
-    admission = std::make_unique<RetailAdmission>(fleet);
+    policy = std::make_unique<Retail>(options);
+    policy->observe(event::Joined{view}, now);
   }
   void start(std::int64_t id, std::int32_t tokens, Span waited = Span(), std::int32_t cap = 1'000) {
     Request r;
@@ -31,18 +36,18 @@ struct Retail : testing::Test {
     r.predicted_output_tokens = tokens;
     r.max_tokens = cap;
     r.arrival = now - waited;
-    admission->started(r, view, now);
+    policy->observe(event::Started{r, view}, now);
   }
-  MegaHertz choose() { return clock->choose(view, {}, now).clock; }
+  MegaHertz choose() { return policy->choose(view, now).clock; }
 
   Instant now = Instant() + Span::s(1'000);
-  std::shared_ptr<RetailFleet> fleet;
+  RequestLatency latency = model();
+  InstanceSpec spec;
   InstanceView view;
-  std::unique_ptr<RetailClock> clock;
-  std::unique_ptr<RetailAdmission> admission;
+  std::unique_ptr<Retail> policy;
 };
 
-TEST_F(Retail, TheNeediestRequestInTheQueueDecides) {
+TEST_F(RetailTest, TheNeediestRequestInTheQueueDecides) {
   start(1, 50);
   EXPECT_EQ(choose(), MegaHertz{210}) << "25 s at the lowest clock";
   start(2, 150);
@@ -54,34 +59,31 @@ TEST_F(Retail, TheNeediestRequestInTheQueueDecides) {
   for (const std::int64_t id : {2, 3}) {
     Outcome gone;
     gone.request.id = RequestId{id};
-    admission->observe(gone, now);
+    policy->observe(event::Left{gone}, now);
   }
   EXPECT_EQ(choose(), MegaHertz{1410}) << "chosen when a request arrives, not when one leaves";
   start(5, 1);
   EXPECT_EQ(choose(), MegaHertz{210});
 }
 
-TEST_F(Retail, WithoutPredictionTheCapIsAssumed) {
+TEST_F(RetailTest, WithoutPredictionTheCapIsAssumed) {
   start(1, 0, Span(), 150);
   EXPECT_EQ(choose(), MegaHertz{720});
 }
 
-TEST_F(Retail, TheMarginShortensWhatEveryRequestMayTake) {
-  fleet = std::make_shared<RetailFleet>(RetailOptions{.e2e = Span::s(30), .margin = 0.2});
-  fleet->add(InstanceId{0}, model(), steps());
-  clock = std::make_unique<RetailClock>(fleet, InstanceId{0});
-  admission = std::make_unique<RetailAdmission>(fleet);
+TEST_F(RetailTest, TheMarginShortensWhatEveryRequestMayTake) {
+  make({.margin = 0.2});
   start(1, 50);
   EXPECT_EQ(choose(), MegaHertz{315}) << "24 s: 22.1 - 0.01 f + 5 <= 24 from 310 MHz on, where 30 s allow 210";
 }
 
-TEST_F(Retail, ANonsensicalModelMeansTheHighestClock) {
-  fleet->desk(InstanceId{0})->model.weights[0] = std::numeric_limits<double>::quiet_NaN();
+TEST_F(RetailTest, ANonsensicalModelMeansTheHighestClock) {
+  latency.weights[0] = std::numeric_limits<double>::quiet_NaN();
   start(1, 1);
   EXPECT_EQ(choose(), MegaHertz{1410});
 }
 
-TEST_F(Retail, LostTelemetryMeansTheHighestClock) {
+TEST_F(RetailTest, LostTelemetryMeansTheHighestClock) {
   start(1, 1);
   view.telemetry = Telemetry::Lost;
   EXPECT_EQ(choose(), MegaHertz{1410});

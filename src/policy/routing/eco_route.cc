@@ -59,16 +59,47 @@ std::vector<std::int32_t> tile_ends(const LatencyModel& latency, MegaHertz clock
   return ends;
 }
 
-EcoRoute::EcoRoute(EcoRouteOptions options) : options_(std::move(options)) {}
+EcoRoute::EcoRoute(const EcoRouteOptions& options, EcoRouteClocks clocks)
+    : options_(options), clocks_(std::move(clocks)) {}
+
+void EcoRoute::observe(const Event& event, Instant) {
+  if (const auto* joined = std::get_if<event::Joined>(&event)) return this->joined(joined->instance);
+  if (const auto* gone = std::get_if<event::Gone>(&event)) {
+    const auto index = static_cast<std::size_t>(gone->instance.id.value());
+    if (index < known_.size()) known_[index] = nullptr;
+  }
+}
+
+void EcoRoute::joined(const InstanceView& view) {
+  const InstanceSpec& spec = *view.spec;
+  if (spec.role == Role::Prefill || clocks_.clocks.empty()) return;  // no candidate for decodes; as commanded
+  const auto index = static_cast<std::size_t>(view.id.value());
+  if (known_.size() <= index) {
+    known_.resize(index + 1);
+    specs_.resize(index + 1);
+  }
+  specs_[index] = &spec;
+  for (std::size_t i = 0; i < known_.size(); ++i) {
+    if (i == index || known_[i] == nullptr || specs_[i] != &spec) continue;
+    known_[index] = known_[i];
+    return;
+  }
+  auto made = std::make_shared<Known>();
+  made->rule = make_clock_rule(clocks_.clocks, spec, clocks_.margin);
+  made->itl_limit = make_clock_rule(clocks_.clocks, spec, options_.overload_margin).itl;
+  if (options_.borders == Borders::Tiles && spec.beliefs.latency != nullptr) {
+    made->tile_ends = tile_ends(*spec.beliefs.latency, made->rule.clocks.front());
+  }
+  known_[index] = std::move(made);
+}
 
 EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& request) const {
   StepShape shape = decodes_of(view);
   const std::int32_t requests = std::max(view.assigned_requests, shape.decode_requests);  // those that wait, too
-  const auto index = static_cast<std::size_t>(view.id.value());
-  if (index >= options_.instances.size() || options_.instances[index].rule.clocks.empty()) {
-    return {view.clock_commanded, view.clock_commanded, false, requests};
-  }
-  const auto& [rule, latency, limit, tiles] = options_.instances[index];
+  const Known* instance = known(view.id);
+  if (instance == nullptr) return {view.clock_commanded, view.clock_commanded, false, requests};
+  const ClockRule& rule = instance->rule;
+  const LatencyModel* latency = view.spec->beliefs.latency;
   const MegaHertz top = rule.clocks.back();
   if (view.telemetry == Telemetry::Lost) return {top, top, false, requests};
 
@@ -78,7 +109,7 @@ EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& requ
   ++shape.decode_requests;
   shape.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
   const ClockChoice then = clock_for(rule, shape, waiting, rule.itl, latency);
-  const bool over = then.predicted && !then.within && latency->step_time(shape, top) > limit;
+  const bool over = then.predicted && !then.within && latency->step_time(shape, top) > instance->itl_limit;
   return {now, then.clock, over, requests};
 }
 
@@ -97,10 +128,8 @@ RouteDecision EcoRoute::by_tiles(std::span<const InstanceView* const> candidates
   const bool clocks_count = !options_.spare_overloaded || over == 0;
   const auto order = [&](std::size_t i) {
     const WhatIf& f = futures_[i];
-    const auto index = static_cast<std::size_t>(candidates[i]->id.value());
-    const bool known = index < options_.instances.size();
-    const TilePlace tile =
-        known ? place(options_.instances[index].tile_ends, f.requests) : TilePlace{false, f.requests};
+    const Known* instance = known(candidates[i]->id);
+    const TilePlace tile = instance != nullptr ? place(instance->tile_ends, f.requests) : TilePlace{false, f.requests};
     return std::tuple(clocks_count && f.rises(), tile.at_end, tile.begun, -f.requests);
   };
   std::size_t best = 0;

@@ -2,20 +2,13 @@
 // EcoRoute (VoltanaLLM, GreenServe; Algorithm 2): a request goes where it does not push a decode instance to a higher
 // clock.
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "policy/frequency/clock_choice.h"
 #include "policy/routing/routing.h"
 
 namespace wattle::policy {
-
-/// How one instance chooses its clock. Without a rule (no clocks) its clock is taken to stay as commanded.
-struct EcoRouteInstance {
-  ClockRule rule;
-  const LatencyModel* latency = nullptr;  ///< outlives the policy; null: EcoFreq would run at max(F)
-  Span itl_limit = Span::max();           ///< a step at max(F) beyond it is beyond the objective, see spare_overloaded
-  std::vector<std::int32_t> tile_ends = {};  ///< ascending; Borders::Tiles alone asks for them
-};
 
 /// Case 2(b), where the papers differ.
 enum class BeyondSpread : std::uint8_t {
@@ -30,13 +23,20 @@ enum class Borders : std::uint8_t {
 };
 
 struct EcoRouteOptions {
-  std::vector<EcoRouteInstance> instances;  ///< by id; an instance beyond the list has no rule
-  MegaHertz max_spread{500};                ///< delta
+  MegaHertz max_spread{500};  ///< delta
   BeyondSpread beyond_spread = BeyondSpread::LowestResulting;
   Borders borders = Borders::Clocks;
-  /// Ours: an instance that the request would push beyond what even max(F) can do within its itl_limit is no candidate
-  /// while another is. By the papers' rules such an instance no longer rises, so it attracts everything.
-  bool spare_overloaded = false;
+  /// Ours: an instance that the request would push beyond what even max(F) can do within its slo.itl less
+  /// overload_margin is no candidate while another is. By the papers' rules such an instance no longer rises, so it
+  /// attracts everything.
+  bool spare_overloaded = true;
+  double overload_margin = 0.2;  ///< share, in [0, 1)
+};
+
+/// How the instances it routes to choose their clocks.
+struct EcoRouteClocks {
+  std::vector<ClockSetting> clocks;  ///< F of EcoFreq; empty: clocks are taken to stay as commanded
+  double margin = 0.0;               ///< EcoFreq's
 };
 
 /// Batch sizes up to 1024 at which a tile ends, ascending: one more request lengthens the step by more than its share,
@@ -62,10 +62,13 @@ struct EcoRouteOptions {
 /// An instance's state is its reported batch and KV tokens plus the requests the
 /// dispatcher has bound to it that have not arrived there yet (at the mean prompt length of what is bound to it), so a
 /// burst of finished prefills does not pile up on one instance. An empty instance counts as at min(F), wherever it is
-/// parked. O(candidates x clocks); allocates only when the fleet grows. Never declines.
+/// parked. An instance is known from the time it joins, by its spec. O(candidates x clocks); allocates only when the
+/// fleet grows. Never declines.
 class EcoRoute final : public RoutingPolicy {
  public:
-  explicit EcoRoute(EcoRouteOptions options);
+  EcoRoute(const EcoRouteOptions& options, EcoRouteClocks clocks);
+  [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Joined, event::Gone>(); }
+  void observe(const Event& event, Instant now) override;
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                       RandomStream& random) override;
 
@@ -77,13 +80,27 @@ class EcoRoute final : public RoutingPolicy {
     std::int32_t requests = 0;  ///< here or under way, those that wait included
     [[nodiscard]] bool rises() const { return then > now; }
   };
+  /// Of one instance. Without a rule (no clocks) its clock is taken to stay as commanded.
+  struct Known {
+    ClockRule rule;
+    Span itl_limit = Span::max();         ///< a step at max(F) beyond it is beyond the objective
+    std::vector<std::int32_t> tile_ends;  ///< ascending; Borders::Tiles alone asks for them
+  };
+  void joined(const InstanceView& view);
+  [[nodiscard]] const Known* known(InstanceId id) const {
+    const auto index = static_cast<std::size_t>(id.value());
+    return index < known_.size() ? known_[index].get() : nullptr;
+  }
   [[nodiscard]] WhatIf what_if(const InstanceView& view, const Request& request) const;
   RouteDecision by_cases(std::span<const InstanceView* const> candidates, std::size_t over);
   [[nodiscard]] RouteDecision by_tiles(std::span<const InstanceView* const> candidates, std::size_t over) const;
 
   EcoRouteOptions options_;
-  std::vector<WhatIf> futures_;  ///< scratch, by position among the candidates
-  InstanceId next_{0};           ///< whose turn it is between equals
+  EcoRouteClocks clocks_;
+  std::vector<std::shared_ptr<const Known>> known_;  ///< by id; instances alike share one; null: no rule
+  std::vector<const InstanceSpec*> specs_;           ///< whose they are
+  std::vector<WhatIf> futures_;                      ///< scratch, by position among the candidates
+  InstanceId next_{0};                               ///< whose turn it is between equals
 };
 
 }  // namespace wattle::policy

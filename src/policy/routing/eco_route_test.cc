@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -44,17 +45,37 @@ struct Routed {
 /// Decode instances whose whole batch has arrived and has been reported.
 class Fleet {
  public:
+  Fleet(Fleet&&) = default;
+  Fleet& operator=(Fleet&&) = default;
   Fleet(const LatencyModel& model, std::vector<MegaHertz> clocks, std::vector<std::int32_t> requests)
       : views(requests.size()) {
-    Slo slo;
-    slo.itl = Span::ms(60);
+    how.clocks.assign(clocks.begin(), clocks.end());
+    options.spare_overloaded = false;
     for (std::size_t i = 0; i < requests.size(); ++i) {
+      specs.push_back(spec(&model));
       views[i].id = InstanceId{static_cast<std::int32_t>(i)};
-      views[i].role = Role::Decode;
+      views[i].spec = &specs.back();
       views[i].telemetry = Telemetry::Fresh;
       put(i, requests[i]);
-      options.instances.push_back({make_clock_rule(clocks, slo, 0.0), &model});
     }
+  }
+  static InstanceSpec spec(const LatencyModel* latency) {
+    InstanceSpec made;
+    made.role = Role::Decode;
+    made.slo.itl = Span::ms(60);
+    made.beliefs.latency = latency;
+    return made;
+  }
+  /// It knows those that have joined.
+  [[nodiscard]] EcoRoute policy() const {
+    EcoRoute made(options, how);
+    for (std::size_t i = 0; i < std::min(joined, views.size()); ++i) made.observe(event::Joined{views[i]}, {});
+    return made;
+  }
+  /// Objectives are this, aimed at 60 ms; the limit is 1 - overload_margin of it.
+  void aim_below(Span itl) {
+    for (auto& instance : specs) instance.slo.itl = itl;
+    how.margin = 1.0 - 60.0 / itl.millis();
   }
   void put(std::size_t i, std::int32_t requests, std::int64_t kv_tokens = 0) {
     views[i].assigned_requests = views[i].step.shape.decode_requests = requests;
@@ -71,11 +92,14 @@ class Fleet {
     return {decision.instance.value(), decision.reason};
   }
   Routed route_once(std::int32_t prompt = 100) {
-    EcoRoute policy(options);
-    return route(policy, prompt);
+    EcoRoute made = policy();
+    return route(made, prompt);
   }
+  std::deque<InstanceSpec> specs;
   std::vector<InstanceView> views;
   EcoRouteOptions options;
+  EcoRouteClocks how;
+  std::size_t joined = 1000;  ///< so many at most
   RandomStream random{7, "test"};
 };
 
@@ -91,7 +115,7 @@ Limits at_256() { return Limits({{kLow, 256}}); }
 TEST(EcoRoute, Case1aAllEqualTakesTurns) {
   const auto model = at_256();
   Fleet low(model, {kLow, kHigh}, {100, 200});
-  EcoRoute policy(low.options);
+  EcoRoute policy = low.policy();
   EXPECT_EQ(low.route(policy), (Routed{0, kTurn}));
   EXPECT_EQ(low.route(policy), (Routed{1, kTurn}));
   EXPECT_EQ(low.route(policy), (Routed{0, kTurn}));
@@ -120,7 +144,7 @@ TEST(EcoRoute, Case2bReadsAsEitherPaperDoes) {
   const Limits model({{kLow, 64}, {f2, 128}, {f3, 192}});
   Fleet fleet(model, {kLow, f2, f3, MegaHertz{1305}, kHigh}, {128, 300});
   const Limits slow({{kLow, 64}, {f2, 128}, {f3, 192}, {MegaHertz{1305}, 256}});
-  fleet.options.instances[1].latency = &slow;
+  fleet.specs[1].beliefs.latency = &slow;
   fleet.options.max_spread = MegaHertz{210};
   EXPECT_EQ(fleet.route_once(), (Routed{1, kStays})) << "a spread of exactly delta is allowed";
   fleet.options.max_spread = MegaHertz{209};
@@ -135,7 +159,7 @@ TEST(EcoRoute, Case2bReadingsDisagreeWhereTheLowestWouldRiseFar) {
   const Limits cliff({{kLow, 100}, {mid, 100}});
   const Limits steady({{kLow, 50}});
   Fleet fleet(cliff, {kLow, mid, kHigh}, {100, 80});
-  fleet.options.instances[1].latency = &steady;
+  fleet.specs[1].beliefs.latency = &steady;
   fleet.options.max_spread = MegaHertz{150};
   EXPECT_EQ(fleet.route_once(), (Routed{1, kWideAfter}));
   fleet.options.beyond_spread = BeyondSpread::LowestCurrent;
@@ -147,7 +171,7 @@ TEST(EcoRoute, Case3TakesTheLowestResultingClock) {
   const Limits gentle({{kLow, 128}});
   const Limits cliff({{kLow, 100}, {mid, 100}});
   Fleet fleet(cliff, {kLow, mid, kHigh}, {100, 128});
-  fleet.options.instances[1].latency = &gentle;
+  fleet.specs[1].beliefs.latency = &gentle;
   EXPECT_EQ(fleet.route_once(), (Routed{1, kAllRise})) << "1200 rather than 1410";
 }
 
@@ -162,7 +186,7 @@ TEST(EcoRoute, KvTokensCountAsRequestsDo) {
 TEST(EcoRoute, RequestsUnderWayCountBeforeTheyAreReported) {
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, {250, 300});
-  EcoRoute policy(fleet.options);
+  EcoRoute policy = fleet.policy();
   // A burst: nothing is reported in between, the dispatcher's books alone move.
   std::vector<int> sent(2, 0);
   for (int i = 0; i < 20; ++i) {
@@ -186,7 +210,7 @@ TEST(EcoRoute, WaitingLostIdleAndUnknownInstances) {
   fleet.put(0, 0);
   fleet.views[0].clock_commanded = MegaHertz{210};
   EXPECT_EQ(fleet.route_once(), (Routed{0, kTurn})) << "parked, but its clock under work is what counts";
-  fleet.options.instances.resize(1);  // the fleet grew after the policy was built
+  fleet.joined = 1;
   fleet.views[1].clock_commanded = kHigh;
   EXPECT_EQ(fleet.route_once(), (Routed{0, kLowest}));
   fleet.views[1].clock_commanded = MegaHertz{900};
@@ -200,9 +224,9 @@ TEST(EcoRoute, APredictorThatTalksNonsenseMeansTheMaximum) {
   } nonsense;
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, {10, 10});
-  fleet.options.instances[0].latency = &nonsense;
+  fleet.specs[0].beliefs.latency = &nonsense;
   EXPECT_EQ(fleet.route_once(), (Routed{1, kLowest}));
-  fleet.options.instances[1].latency = nullptr;
+  fleet.specs[1].beliefs.latency = nullptr;
   EXPECT_EQ(fleet.route_once(), (Routed{0, kTurn})) << "both at the maximum";
 }
 
@@ -222,11 +246,11 @@ std::vector<std::int32_t> held_after(int requests, Fleet& fleet, EcoRoute& polic
 TEST(EcoRoute, KeepsOneInstanceLowWhereRoundRobinRaisesBoth) {
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, {0, 0});
-  EcoRoute policy(fleet.options);
+  EcoRoute policy = fleet.policy();
   EXPECT_EQ(held_after(520, fleet, policy), (std::vector<std::int32_t>{256, 264}));
   StepShape symmetric;
   symmetric.decode_requests = 260;
-  const auto& rule = fleet.options.instances[0].rule;
+  const ClockRule rule = make_clock_rule(fleet.how.clocks, fleet.specs.front(), 0.0);
   EXPECT_EQ(clock_for(rule, symmetric, 0, rule.itl, &model).clock, kHigh);
   Fleet given(model, {kLow, kHigh}, {240, 280});
   EXPECT_EQ(given.route_once(), (Routed{0, kLowest})) << "240 may grow to 256";
@@ -252,15 +276,11 @@ RC_GTEST_PROP(EcoRouteProperty, EveryDecisionFollowsFromEcoFreqsOwnChoices, (std
   if (draw(0, 2) == 0) fleet.options.beyond_spread = BeyondSpread::LowestCurrent;
   fleet.views[static_cast<std::size_t>(draw(0, static_cast<int>(requests.size())))].step.waiting_requests = draw(0, 2);
 
-  Slo slo;
-  slo.itl = Span::ms(60);
   const auto clock_with = [&](InstanceView view, std::int32_t more) {
     view.step.shape.decode_requests += more;
     EcoFreqOptions options;
-    options.clocks = clocks;
-    options.idle_clock = kLow;
-    options.slo = slo;
-    return EcoFreq(options).choose(view, {&model, nullptr}, Instant{}).clock;
+    options.clocks = fleet.how.clocks;
+    return EcoFreq(options, *view.spec).choose(view, Instant{}).clock;
   };
   std::vector<MegaHertz> now;
   std::vector<MegaHertz> then;
@@ -296,7 +316,7 @@ RC_GTEST_PROP(EcoRouteProperty, EqualsAreServedInTurn, ()) {
   const auto n = *rc::gen::inRange<std::size_t>(1, 12);
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, std::vector<std::int32_t>(n, 10));
-  EcoRoute policy(fleet.options);
+  EcoRoute policy = fleet.policy();
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i) (void)fleet.route(policy);
   std::set<std::int32_t> served;
   for (std::size_t i = 0; i < n; ++i) served.insert(fleet.route(policy).to);
@@ -309,16 +329,30 @@ TEST(EcoRoute, AnInstanceBeyondItsObjectiveAttractsNothing) {
   Fleet fleet(model, {kLow, kHigh}, {300, 256});
   EXPECT_EQ(fleet.route_once().to, 0) << "the paper's rule: it does not rise";
   fleet.options.spare_overloaded = true;
-  EXPECT_EQ(fleet.route_once().to, 0) << "without a limit nothing is beyond it";
-  for (auto& instance : fleet.options.instances) instance.itl_limit = Span::ms(69);
-  EXPECT_EQ(fleet.route_once().to, 1);
-  for (auto& instance : fleet.options.instances) instance.itl_limit = Span::ms(70);
+  fleet.aim_below(Span::ms(100));
+  fleet.options.overload_margin = 0.30;
   EXPECT_EQ(fleet.route_once().to, 0) << "the limit is judged, not what EcoFreq aims at: 70 ms is within";
-  for (auto& instance : fleet.options.instances) instance.itl_limit = Span::ms(69);
+  fleet.options.overload_margin = 0.31;
+  EXPECT_EQ(fleet.route_once().to, 1);
   fleet.put(1, 300);  // nobody can any longer: the rules as they are
-  EcoRoute policy(fleet.options);
+  EcoRoute policy = fleet.policy();
   EXPECT_EQ(fleet.route(policy), (Routed{0, "1a: all clocks equal: its turn"}));
   EXPECT_EQ(fleet.route(policy), (Routed{1, "1a: all clocks equal: its turn"}));
+}
+
+/// A fleet that grows: what joins late is judged by its own clocks, as those are that were there, and forgotten when
+/// gone.
+TEST(EcoRoute, AnInstanceThatJoinsLateIsRoutedToByItsClocks) {
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {256, 10});
+  fleet.joined = 1;
+  EcoRoute policy = fleet.policy();
+  fleet.views[1].clock_commanded = MegaHertz{1980};  // as an engine starts
+  EXPECT_EQ(fleet.route(policy).to, 0) << "not known: its clock is taken to stay, and the other's is lower";
+  policy.observe(event::Joined{fleet.views[1]}, {});
+  EXPECT_EQ(fleet.route(policy), (Routed{1, kStays})) << "the other would rise, it would not";
+  policy.observe(event::Gone{fleet.views[1]}, {});
+  EXPECT_EQ(fleet.route(policy).to, 0);
 }
 
 // --- Borders::Tiles ---
@@ -350,7 +384,6 @@ class Tiles : public ::testing::Test {
   Fleet fleet(std::vector<std::int32_t> requests) {
     Fleet made(stairs_, {kLow, kHigh}, std::move(requests));
     made.options.borders = Borders::Tiles;
-    for (auto& instance : made.options.instances) instance.tile_ends = tile_ends(stairs_, kLow);
     return made;
   }
   Stairs stairs_;
@@ -386,7 +419,7 @@ TEST_F(Tiles, BeyondAnObjectiveClocksDoNotCount) {
   Fleet two = fleet({300, 700});  // 20 + 40 + 7.01 ms at the high clock
   EXPECT_EQ(two.route_once().to, 1) << "the other would rise";
   two.options.spare_overloaded = true;
-  for (auto& instance : two.options.instances) instance.itl_limit = Span::ms(60);
+  two.options.overload_margin = 0.0;
   EXPECT_EQ(two.route_once(), (Routed{0, "tiles: some beyond their objective: fullest of the fewest tiles"}));
 }
 
@@ -398,16 +431,17 @@ TEST_F(Tiles, BeyondTheLastEndTheFewestRequestsWin) {
 /// The papers' example again, held by tiles: one stays at the border, the rest gathers in the other.
 TEST_F(Tiles, KeepsOneInstanceLow) {
   Fleet two = fleet({0, 0});
-  EcoRoute policy(two.options);
+  EcoRoute policy = two.policy();
   EXPECT_EQ(held_after(620, two, policy), (std::vector<std::int32_t>{300, 320}));
 }
 
 TEST_F(Tiles, AnInstanceWithoutARuleIsNoSurprise) {
   Fleet two = fleet({10, 20});
-  two.options.instances.resize(1);  // the fleet grew after the policy was built
+  two.joined = 1;
   EXPECT_EQ(two.route_once().to, 0) << "no tiles known there: 20 against 10 in the first tile";
   two = fleet({300, 280});
-  for (auto& instance : two.options.instances) instance.tile_ends.clear();
+  const Limits flat({{kLow, 300}});
+  for (auto& instance : two.specs) instance.beliefs.latency = &flat;
   EXPECT_EQ(two.route_once().to, 1) << "without tiles, clocks first and then the fewest";
   two.put(1, 250);
   two.put(0, 260);

@@ -3,17 +3,15 @@
 
 #include "base/random.h"
 #include "model/decision.h"
-#include "model/instance.h"
-#include "model/request.h"
+#include "policy/policy.h"
 
 namespace wattle::policy {
 
 /// Picks the instance for one leg of a request among `candidates` (all accepting and of the right role, in
 /// ascending order of id; never empty). Total and pure in its arguments and own state. Answering kNoInstance declines:
 /// a held request stays held, one that has finished its prefill is refused.
-class RoutingPolicy {
+class RoutingPolicy : public virtual Policy {
  public:
-  virtual ~RoutingPolicy() = default;
   virtual RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                               RandomStream& random) = 0;
 };

@@ -13,10 +13,12 @@ namespace {
 template <typename Policy>
 void route(benchmark::State& state) {
   std::vector<InstanceView> views(static_cast<std::size_t>(state.range(0)));
+  std::vector<InstanceSpec> specs(views.size());
   std::vector<const InstanceView*> candidates;
   for (std::size_t i = 0; i < views.size(); ++i) {
     views[i].id = InstanceId{static_cast<std::int32_t>(i)};
-    views[i].weight = 1.0 + static_cast<double>(i % 3);
+    specs[i].weight = 1.0 + static_cast<double>(i % 3);
+    views[i].spec = &specs[i];
     candidates.push_back(&views[i]);
   }
   Policy policy;

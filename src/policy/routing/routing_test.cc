@@ -18,8 +18,11 @@ namespace {
 /// Instances 0 to n-1, and the candidates among them.
 class Fleet {
  public:
-  explicit Fleet(std::size_t n) : views(n) {
-    for (std::size_t i = 0; i < n; ++i) views[i].id = InstanceId{static_cast<std::int32_t>(i)};
+  explicit Fleet(std::size_t n) : specs(n), views(n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      views[i].id = InstanceId{static_cast<std::int32_t>(i)};
+      views[i].spec = &specs[i];
+    }
   }
   [[nodiscard]] std::int32_t route(RoutingPolicy& policy) {
     std::vector<const InstanceView*> candidates;
@@ -28,6 +31,7 @@ class Fleet {
     }
     return policy.route({}, candidates, Instant{}, random).instance.value();
   }
+  std::vector<InstanceSpec> specs;
   std::vector<InstanceView> views;
   RandomStream random{7, "test"};
 };
@@ -111,7 +115,7 @@ TEST(PowerOfTwo, DrawsNothingWithoutAChoice) {
 
 TEST(WeightedRoundRobin, IsSmooth) {
   Fleet fleet(3);
-  fleet.views[0].weight = 5.0;
+  fleet.specs[0].weight = 5.0;
   WeightedRoundRobin policy;
   std::string order;
   for (int i = 0; i < 14; ++i) order += static_cast<char>('A' + fleet.route(policy));
@@ -120,9 +124,9 @@ TEST(WeightedRoundRobin, IsSmooth) {
 
 TEST(WeightedRoundRobin, UnusableWeightsServeOnlyWhenThereIsNothingElse) {
   Fleet fleet(4);
-  fleet.views[0].weight = 0.0;
-  fleet.views[1].weight = -3.0;
-  fleet.views[2].weight = std::numeric_limits<double>::quiet_NaN();
+  fleet.specs[0].weight = 0.0;
+  fleet.specs[1].weight = -3.0;
+  fleet.specs[2].weight = std::numeric_limits<double>::quiet_NaN();
   WeightedRoundRobin policy;
   for (int i = 0; i < 5; ++i) EXPECT_EQ(fleet.route(policy), 3);
   fleet.views[3].accepting = false;
@@ -134,7 +138,7 @@ RC_GTEST_PROP(WeightedRoundRobinProperty, SharesFollowWeights, ()) {
   Fleet fleet(weights.size());
   int total = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    fleet.views[i].weight = weights[i];
+    fleet.specs[i].weight = weights[i];
     total += weights[i];
   }
   WeightedRoundRobin policy;
@@ -153,7 +157,9 @@ RC_GTEST_PROP(RoutingProperty, EveryPolicyPicksACandidate, ()) {
     for (auto& view : fleet.views) {
       view.accepting = *rc::gen::arbitrary<bool>();
       view.assigned_requests = *rc::gen::inRange(0, 5);
-      view.weight = *rc::gen::element(0.0, 0.5, 1.0, 3.0);
+    }
+    for (auto& spec : fleet.specs) {
+      spec.weight = *rc::gen::element(0.0, 0.5, 1.0, 3.0);
     }
     fleet.views[*rc::gen::inRange<std::size_t>(0, fleet.views.size())].accepting = true;
     for (RoutingPolicy* policy : {static_cast<RoutingPolicy*>(&round_robin), static_cast<RoutingPolicy*>(&least_loaded),

@@ -12,7 +12,8 @@ RouteDecision WeightedRoundRobin::route(const Request&, std::span<const Instance
   const InstanceView* best = nullptr;
   double best_credit = 0.0;
   for (const InstanceView* candidate : candidates) {
-    const double weight = std::isfinite(candidate->weight) && candidate->weight > 0.0 ? candidate->weight : 0.0;
+    const double stated = candidate->spec->weight;
+    const double weight = std::isfinite(stated) && stated > 0.0 ? stated : 0.0;
     if (weight == 0.0) continue;
     double& credit = credit_[static_cast<std::size_t>(candidate->id.value())];
     credit += weight;

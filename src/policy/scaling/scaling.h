@@ -3,8 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "units/quantity.h"
-#include "units/time.h"
+#include "policy/policy.h"
 
 namespace wattle::policy {
 
@@ -39,9 +38,8 @@ struct ScalingDecision {
 };
 
 /// Asked periodically. One object per fleet. Wants at least one instance.
-class ScalingPolicy {
+class ScalingPolicy : public virtual Policy {
  public:
-  virtual ~ScalingPolicy() = default;
   virtual ScalingDecision plan(const ScalingView& view) = 0;
 };
 

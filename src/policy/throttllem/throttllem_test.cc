@@ -22,18 +22,28 @@ class Broken final : public LatencyModel {
   [[nodiscard]] Span step_time(const StepShape&, MegaHertz) const override { return Span(-1); }
 };
 
+/// Options, and the objectives of every instance.
+struct Case : ThrottllemOptions {
+  Slo slo;
+};
+
 struct House {
-  explicit House(ThrottllemOptions options = {}, const LatencyModel* latency = nullptr, int instances = 1)
-      : fleet(std::make_shared<ThrottllemFleet>(options)), admission(fleet) {
+  explicit House(const Case& setup = {}, const LatencyModel* latency = nullptr, int instances = 1,
+                 const ThrottllemClockOptions& clock = {}, std::shared_ptr<const LengthModel> length = nullptr)
+      : policy(setup, clock, std::move(length)) {
+    spec.clocks = {MegaHertz{500}, MegaHertz{750}, MegaHertz{1000}};
+    spec.kv_capacity_tokens = 16'000;
+    spec.slo = setup.slo;
+    spec.beliefs.latency = latency;
     for (int i = 0; i < instances; ++i) {
       InstanceView view;
       view.id = InstanceId(i);
-      view.kv_capacity_tokens = 16'000;
+      view.spec = &spec;
       views.push_back(view);
-      fleet->add(view.id, {MegaHertz{500}, MegaHertz{750}, MegaHertz{1000}}, latency);
     }
+    for (const auto& view : views) policy.observe(event::Joined{view}, {});
   }
-  AdmissionDecision ask(const Request& r, Instant now = {}) { return admission.admit(r, {}, {now, views}); }
+  AdmissionDecision ask(const Request& r, Instant now = {}) { return policy.admit(r, {now, views}); }
   AdmissionDecision enter(const Request& r, Instant now = {}) {
     const auto decision = ask(r, now);
     if (decision.verdict == Admission::Admit) start(r, decision.instance, now);
@@ -42,17 +52,17 @@ struct House {
   void start(const Request& r, InstanceId at, Instant now = {}) {
     auto& view = views[static_cast<std::size_t>(at.value())];
     ++view.assigned_requests;
-    admission.started(r, view, now);
+    policy.observe(event::Started{r, view}, now);
   }
   void leave(const Request& r, Instant now = {}) {
     Outcome outcome;
     outcome.request = r;
-    admission.observe(outcome, now);
+    policy.observe(event::Left{outcome}, now);
   }
-  Scoreboard& board(int i = 0) { return fleet->desk(InstanceId(i))->board; }
+  const Scoreboard& board(int i = 0) { return *policy.board(InstanceId(i)); }
 
-  std::shared_ptr<ThrottllemFleet> fleet;
-  ThrottllemAdmission admission;
+  InstanceSpec spec;
+  Throttllem policy;
   std::vector<InstanceView> views;
 };
 
@@ -65,8 +75,8 @@ Request request(std::int64_t id, std::int32_t prompt, std::int32_t predicted, st
   return r;
 }
 
-ThrottllemOptions within(Span e2e, Span tbt = Span::s(100)) {
-  ThrottllemOptions o;
+Case within(Span e2e, Span tbt = Span::s(100)) {
+  Case o;
   o.slo.e2e = e2e;
   o.slo.tbt = tbt;
   return o;
@@ -150,7 +160,7 @@ TEST(ThrottllemAdmission, TheHopelessDoNotBlockTheQueue) {
   house.enter(request(1, 10, 100, 100'000));
   EXPECT_EQ(house.ask(request(2, 10, 5)).verdict, Admission::Admit);
   house.views[0].step.sequence = 200;  // it has outlived its prediction and is re-projected at its cap
-  house.views[0].kv_capacity_tokens = 0;
+  house.spec.kv_capacity_tokens = 0;
   auto newcomer = request(2, 10, 10);
   newcomer.arrival = Instant() + Span::s(1);
   EXPECT_EQ(house.enter(newcomer, Instant() + Span::s(1)).verdict, Admission::Admit);
@@ -164,7 +174,7 @@ TEST(ThrottllemAdmission, AnEmptyInstanceTakesWhatMissesEveryObjective) {
 }
 
 TEST(ThrottllemAdmission, LengthsAreInflatedAndClamped) {
-  ThrottllemOptions options;
+  Case options;
   options.inflation = 0.15;
   House house(options, &kModel);
   house.enter(request(1, 10, 100));
@@ -203,7 +213,7 @@ TEST(ThrottllemAdmission, TheFirstTokenTellsWhenItReallyBegan) {
   house.enter(request(1, 10, 100));
   EXPECT_EQ(house.board().ends()[0], 105);
   house.views[0].step.sequence = 9;  // its prompt had to wait
-  house.admission.first_token(request(1, 10, 100), house.views[0], {});
+  house.policy.observe(event::FirstToken{request(1, 10, 100), house.views[0]}, {});
   EXPECT_EQ(house.board().ends()[0], 109);
 }
 
@@ -218,16 +228,14 @@ TEST(ThrottllemAdmission, StartedElsewhereThanAskedIsExaminedThere) {
 }
 
 struct Clock : House {
-  explicit Clock(const ThrottllemOptions& options, const ThrottllemClockOptions& clock = {},
-                 const LatencyModel* latency = &kModel)
-      : House(options, latency), policy(fleet, InstanceId{0}, clock) {}
+  explicit Clock(const Case& setup, const ThrottllemClockOptions& clock = {}, const LatencyModel* latency = &kModel)
+      : House(setup, latency, 1, clock) {}
   ClockDecision choose(Instant now = {}) {
     auto& view = views[0];
     view.step.shape.decode_requests = static_cast<std::int32_t>(board().size());
     view.telemetry = Telemetry::Fresh;
-    return policy.choose(view, {}, now);
+    return policy.choose(view, now);
   }
-  ThrottllemClock policy;
 };
 
 TEST(ThrottllemClock, TheLowestThatMeetsTheDeadline) {
@@ -238,7 +246,7 @@ TEST(ThrottllemClock, TheLowestThatMeetsTheDeadline) {
 
 TEST(ThrottllemClock, AMarginOfTheClockLeavesAdmissionRoom) {
   for (const double margin : {0.0, 0.1}) {
-    Clock clock(within(Span::ms(1400)), {false, false, margin, std::nullopt});
+    Clock clock(within(Span::ms(1400)), {.margin = margin});
     clock.enter(request(1, 10, 100));
     EXPECT_EQ(clock.choose().clock, MegaHertz{margin > 0.0 ? 1000 : 750}) << "1333 ms of 1400 or of 1260";
     EXPECT_EQ(clock.ask(request(2, 10, 30)).verdict, Admission::Admit) << "1300 ms at the highest clock";
@@ -247,7 +255,7 @@ TEST(ThrottllemClock, AMarginOfTheClockLeavesAdmissionRoom) {
 
 TEST(ThrottllemClock, PaperChoosesOnAdmissionOnly) {
   for (const bool on_leave : {false, true}) {
-    Clock clock(within(Span::ms(2900)), {on_leave, false, 0.0, std::nullopt});
+    Clock clock(within(Span::ms(2900)), {.on_leave = on_leave});
     clock.enter(request(1, 10, 100));
     clock.enter(request(2, 10, 100));
     EXPECT_EQ(clock.choose().clock, MegaHertz{750});
@@ -269,7 +277,7 @@ TEST(ThrottllemClock, HighestWhileALostRequestRuns) {
 
 TEST(ThrottllemClock, HighestWhileRequestsAreHeldWhenAsked) {
   for (const bool max_while_held : {false, true}) {
-    Clock clock(within(Span::s(100)), {false, max_while_held, 0.0, std::nullopt});
+    Clock clock(within(Span::s(100)), {.max_while_held = max_while_held});
     clock.enter(request(1, 8000, 10));
     EXPECT_EQ(clock.choose().clock, MegaHertz{500});
     EXPECT_EQ(clock.enter(request(2, 8000, 10)).verdict, Admission::Hold);
@@ -285,7 +293,7 @@ TEST(ThrottllemClock, SafeWhenBlind) {
   clock.enter(request(1, 10, 10));
   EXPECT_EQ(clock.choose().clock, MegaHertz{500});
   clock.views[0].telemetry = Telemetry::Lost;
-  EXPECT_EQ(clock.policy.choose(clock.views[0], {}, {}).clock, MegaHertz{1000});
+  EXPECT_EQ(clock.policy.choose(clock.views[0], {}).clock, MegaHertz{1000});
   EXPECT_EQ(clock.choose().clock, MegaHertz{500});
 
   Clock without(within(Span::s(10)), {}, nullptr);
@@ -303,16 +311,16 @@ TEST(ThrottllemClock, IdleKeepsTheClockOrParks) {
   EXPECT_EQ(keeps.choose().clock, MegaHertz{750});
   keeps.leave(request(1, 10, 100));
   EXPECT_EQ(keeps.choose().clock, MegaHertz{750});
-  Clock parks(within(Span::ms(1400)), {false, false, 0.0, MegaHertz{500}});
+  Clock parks(within(Span::ms(1400)), {.park_idle = true, .idle_clock = MegaHertz{500}});
   EXPECT_EQ(parks.choose().clock, MegaHertz{500});
   parks.enter(request(1, 10, 100));
   EXPECT_EQ(parks.choose().clock, MegaHertz{750});
 }
 
 TEST(ThrottllemClock, HoldsUntilSomebodyOutlivesItsPrediction) {
-  ThrottllemOptions options = within(Span::s(100));
+  Case options = within(Span::s(100));
   options.grace = 2;
-  Clock clock(options, {true, false, 0.0, std::nullopt});
+  Clock clock(options, {.on_leave = true});
   clock.enter(request(1, 10, 5));
   clock.enter(request(2, 10, 50));
   clock.views[0].step.sequence = 1;
@@ -321,6 +329,23 @@ TEST(ThrottllemClock, HoldsUntilSomebodyOutlivesItsPrediction) {
   // Admitted between steps 0 and 1: five tokens in steps 1 to 5, two steps of grace, overdue at step 8.
   EXPECT_TRUE(decision.hold.covers(20 + 2 * 6, {}));
   EXPECT_FALSE(decision.hold.covers(20 + 2 * 7, {}));
+}
+
+TEST(ThrottllemFleet, KnowsWhoJoinsLateAndForgetsWhoIsGone) {
+  Clock clock(within(Span::ms(1400)));
+  InstanceView late;
+  late.id = InstanceId{7};
+  late.spec = &clock.spec;
+  EXPECT_EQ(clock.policy.choose(late, {}).clock, MegaHertz{1410}) << "not of the fleet yet: what its GPU can do";
+  clock.policy.observe(event::Joined{late}, {});
+  clock.policy.observe(event::Started{request(1, 10, 100), late}, {});
+  ASSERT_NE(clock.policy.board(late.id), nullptr);
+  EXPECT_EQ(clock.policy.board(late.id)->size(), 1U);
+  late.step.shape.decode_requests = 1;
+  EXPECT_EQ(clock.policy.choose(late, {}).clock, MegaHertz{750});
+  clock.policy.observe(event::Gone{late}, {});
+  EXPECT_EQ(clock.policy.board(late.id), nullptr);
+  clock.leave(request(1, 10, 100));  // its end comes after its instance's
 }
 
 }  // namespace

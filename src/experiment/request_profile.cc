@@ -1,4 +1,4 @@
-#include "experiment/retail_profile.h"
+#include "experiment/request_profile.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "experiment/simulate.h"
+#include "experiment/prepare.h"
 
 namespace wattle::experiment {
 
@@ -23,21 +23,29 @@ struct Sample {
   double seconds = 0.0;
 };
 
-/// Lets everything in and notes what ReTail would have known.
+/// Lets everything in and notes what was known as each request was dispatched.
 class Probe final : public policy::AdmissionPolicy {
  public:
   Probe(MegaHertz clock, std::vector<Sample>& samples) : clock_(clock), samples_(samples) {}
-  AdmissionDecision admit(const Request&, const policy::QueueView&, const FleetSnapshot&) override { return {}; }
-  void started(const Request& request, const InstanceView& view, Instant) override {
-    const auto& shape = view.step.shape;
-    open_[request.id.value()].x = {1.0,
-                                   static_cast<double>(clock_.value()),
-                                   static_cast<double>(shape.decode_requests + shape.prefill_requests),
-                                   static_cast<double>(view.step.kv_tokens),
-                                   static_cast<double>(request.prompt_tokens),
-                                   0.0};
+  AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {}; }
+  [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Started, event::Left>(); }
+  void observe(const Event& event, Instant now) override {
+    if (const auto* started = std::get_if<event::Started>(&event)) {
+      const auto& step = started->instance.step;
+      open_[started->request.id.value()].x = {
+          1.0,
+          static_cast<double>(clock_.value()),
+          static_cast<double>(step.shape.decode_requests + step.shape.prefill_requests),
+          static_cast<double>(step.kv_tokens),
+          static_cast<double>(started->request.prompt_tokens),
+          0.0};
+    } else if (const auto* left = std::get_if<event::Left>(&event)) {
+      ended(left->outcome, now);
+    }
   }
-  void observe(const Outcome& outcome, Instant now) override {
+
+ private:
+  void ended(const Outcome& outcome, Instant now) {
     const auto found = open_.find(outcome.request.id.value());
     if (found == open_.end()) return;
     if (outcome.fate == Fate::Finished) {
@@ -48,7 +56,6 @@ class Probe final : public policy::AdmissionPolicy {
     open_.erase(found);
   }
 
- private:
   MegaHertz clock_;
   std::vector<Sample>& samples_;
   std::unordered_map<std::int64_t, Sample> open_;
@@ -92,7 +99,7 @@ std::array<double, kTerms> least_squares(const std::vector<Sample>& samples) {
   return weights;
 }
 
-double explained(const policy::RetailModel& model, const std::vector<Sample>& samples) {
+double explained(const RequestLatency& model, const std::vector<Sample>& samples) {
   double sum = 0.0;
   double squares = 0.0;
   double residual = 0.0;
@@ -109,10 +116,11 @@ double explained(const policy::RetailModel& model, const std::vector<Sample>& sa
 
 }  // namespace
 
-Result<RetailFit> fit_retail(const config::LoadedScenario& loaded, std::size_t pool, const std::string& data_dir) {
+Result<RequestFit> fit_request_latency(const config::LoadedScenario& loaded, std::size_t pool,
+                                       const std::string& data_dir) {
   if (loaded.scenario.pools.at(pool).role != Role::Colocated) {
     return bad_input(loaded.origins.of(fmt::format("fleet.{}.role", pool)),
-                     "retail's regression is of whole requests; it needs colocated instances");
+                     "the regression is of whole requests; it needs colocated instances");
   }
   std::vector<Sample> samples;
   const GpuSpec& gpu = loaded.gpus[pool];
@@ -136,17 +144,18 @@ Result<RetailFit> fit_retail(const config::LoadedScenario& loaded, std::size_t p
       s.workload.rate_window = std::min(s.workload.rate_window, kRun / 4);
       s.workload.duration = kRun;
       config::LoadedRecipe fixed;
-      fixed.recipe.name = "retail-profile";
+      fixed.recipe.name = "request-profile";
       fixed.recipe.decode_frequency.clock = clock;
-      auto run = prepare_run(scenario, fixed, data_dir);
+      auto run = prepare(scenario, fixed, data_dir);
       if (!run) return std::unexpected(run.error());
       run->setup.instances.front().initial_clock = clock;
       run->setup.policies.admission = {std::make_unique<Probe>(clock, samples), Mode::Enforce};
       (void)sim::simulate(std::move(run->setup));
     }
   }
-  if (samples.empty()) return bad_input(loaded.scenario.file, "no request finished; nothing to fit retail on");
-  RetailFit fit;
+  if (samples.empty())
+    return bad_input(loaded.scenario.file, "no request finished; nothing to fit the latency of requests on");
+  RequestFit fit;
   fit.model.weights = least_squares(samples);
   fit.r2 = explained(fit.model, samples);
   fit.samples = samples.size();

@@ -1,0 +1,178 @@
+#include "experiment/prepare.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "calibrate/beliefs.h"
+#include "config/locate.h"
+#include "config/make_step_model.h"
+#include "systems/compose.h"
+
+namespace wattle::experiment {
+
+namespace {
+
+InstanceSpec spec_of(const config::LoadedScenario& loaded, std::size_t p) {
+  const auto& pool = loaded.scenario.pools[p];
+  InstanceSpec spec;
+  spec.role = pool.role;
+  spec.gpu = loaded.gpus[p];
+  spec.llm = loaded.llm;
+  spec.tensor_parallel = pool.tensor_parallel;
+  spec.weight = pool.weight;
+  spec.clocks = supported_clocks(loaded.gpus[p]);
+  spec.kv_block_tokens = loaded.scenario.engine.block_size;
+  spec.slo = loaded.scenario.slo;
+  spec.pool = PoolId(static_cast<std::int32_t>(p));
+  return spec;
+}
+
+}  // namespace
+
+journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::string& recipe,
+                            const std::string& driver) {
+  const auto& scenario = loaded.scenario;
+  journal::RunFacts facts;
+  facts.scenario = scenario.name;
+  facts.recipe = recipe;
+  facts.driver = driver;
+  facts.seed = scenario.seed;
+  facts.slo = scenario.slo;
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    const auto& pool = scenario.pools[p];
+    for (std::int32_t i = 0; i < pool.count; ++i) {
+      const InstanceId id(static_cast<std::int32_t>(facts.instances.size()));
+      facts.instances.push_back(journal::facts_of(id, spec_of(loaded, p)));
+    }
+  }
+  return facts;
+}
+
+namespace {
+
+/// Makes instances of one pool, now or while the run goes on.
+struct PoolMaker {
+  config::Recipe recipe;
+  std::shared_ptr<const InstanceSpec> spec;
+  const engine::StepModel* model = nullptr;
+  predict::OnlineLatency* learner = nullptr;
+  std::shared_ptr<policy::AdmissionPolicy> admission;
+
+  [[nodiscard]] Result<sim::InstanceSetup> make(InstanceId id) const {
+    auto clock = systems::make_clock_policy(recipe, *spec, admission);
+    if (!clock) return std::unexpected(clock.error());
+    sim::InstanceSetup instance;
+    instance.id = id;
+    instance.spec = spec;
+    instance.model = model;
+    instance.initial_clock = spec->gpu.clock_max;
+    instance.frequency = std::move(*clock);
+    instance.learner = learner;
+    instance.overrun_slack = systems::overrun_slack(recipe, spec->role);
+    return instance;
+  }
+};
+
+/// Every pool a shape that may be started; nothing for a recipe that does not scale.
+Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+                                       const std::vector<std::shared_ptr<const PoolMaker>>& pools) {
+  sim::ScalingSetup made;
+  const auto& scaling = recipe.recipe.scaling;
+  if (scaling.policy == "none" || scaling.mode == Mode::Off) return made;
+  const auto refuse = [&](const std::string& problem) {
+    return bad_input(recipe.origins.of("scaling.policy"), problem);
+  };
+  const auto& spawn = loaded.scenario.spawn;
+  std::vector<policy::Shape> shapes;
+  for (std::size_t p = 0; p < pools.size(); ++p) {
+    const auto& pool = loaded.scenario.pools[p];
+    if (pool.role != Role::Colocated) return refuse("only colocated instances are scaled; the scenario has others");
+    shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, spawn.load + spawn.warm});
+    const auto make = [maker = pools[p]](InstanceId id) {
+      auto instance = maker->make(id);
+      WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
+      return std::move(*instance);
+    };
+    made.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, make});
+    made.shape_of.insert(made.shape_of.end(), static_cast<std::size_t>(pool.count), p);
+  }
+  auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes));
+  if (!policy) return std::unexpected(policy.error());
+  made.policy = {std::move(*policy), scaling.mode};
+  made.period = scaling.period;
+  made.load_time = spawn.load;
+  made.warm_time = spawn.warm;
+  return made;
+}
+
+}  // namespace
+
+Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+                            const std::string& data_dir, std::span<const RequestLatency> requests) {
+  const auto& scenario = loaded.scenario;
+  PreparedRun run;
+  run.facts = run_facts(loaded, recipe.recipe.name, "sim");
+  auto& setup = run.setup;
+  setup.engine = scenario.engine;
+  setup.link = scenario.link;
+  setup.clock_delays = scenario.clock_delays;
+  setup.slo = scenario.slo;
+  setup.seed = scenario.seed;
+  setup.max_tokens = scenario.workload.max_output_tokens;
+  setup.gpu_price = scenario.gpu_price;
+  setup.refit_delay = recipe.recipe.predictor.refit_delay;
+  setup.sample_noise = recipe.recipe.predictor.sample_noise;
+
+  setup.length_hint = systems::make_length_hint(recipe.recipe, scenario.seed);
+  auto policies = systems::make_dispatch_policies(recipe.recipe);
+  if (!policies) return std::unexpected(policies.error());
+  setup.policies = std::move(*policies);
+  run.requests.assign(requests.begin(), requests.end());
+  std::vector<std::shared_ptr<const PoolMaker>> makers;
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    const auto& pool = scenario.pools[p];
+    const auto engine = config::engine_of(scenario, pool);
+    auto model = config::make_step_model(loaded.gpus[p], loaded.llm, pool.tensor_parallel, engine);
+    if (!model) return std::unexpected(model.error());
+    run.models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
+    auto maker = std::make_shared<PoolMaker>();
+    maker->recipe = recipe.recipe;
+    maker->model = run.models.back().get();
+    maker->admission = setup.policies.admission.policy;
+    InstanceSpec spec = spec_of(loaded, p);
+    spec.kv_capacity_tokens = maker->model->kv_blocks() * scenario.engine.block_size;
+    if (p < run.requests.size()) spec.beliefs.request = &run.requests[p];
+    if (systems::needs_latency(recipe.recipe, pool.role)) {
+      const auto clocks = systems::clocks_to_predict(recipe.recipe, spec.gpu);
+      const auto latency = calibrate::believe_latency(recipe.recipe, *run.models.back(), engine, clocks);
+      if (!latency) return std::unexpected(latency.error());
+      run.beliefs.push_back(latency->model);
+      spec.beliefs.latency = latency->model.get();
+      maker->learner = latency->learner;
+    }
+    maker->spec = std::make_shared<const InstanceSpec>(std::move(spec));
+    makers.push_back(maker);
+    // Of a pool that may only come later one is made on trial, so that bad input shows now; the next one takes its id.
+    for (std::int32_t i = 0; i < std::max(pool.count, 1); ++i) {
+      auto instance = maker->make(InstanceId(static_cast<std::int32_t>(setup.instances.size())));
+      if (!instance) return std::unexpected(instance.error());
+      if (i < pool.count) setup.instances.push_back(std::move(*instance));
+    }
+  }
+  auto scaling = make_scaling(loaded, recipe, makers);
+  if (!scaling) return std::unexpected(scaling.error());
+  setup.scaling = std::move(*scaling);
+
+  run.intensity =
+      std::make_unique<carbon::IntensitySeries>(carbon::IntensitySeries::constant(scenario.carbon_intensity));
+  setup.intensity = run.intensity.get();
+  const auto workload = config::locate_workload(scenario, data_dir);
+  if (!workload) return std::unexpected(workload.error());
+  auto source = workload::make_source(*workload, data_dir, config::base_dir(scenario), scenario.seed);
+  if (!source) return std::unexpected(source.error());
+  run.source = std::move(*source);
+  setup.source = run.source.get();
+  return run;
+}
+
+}  // namespace wattle::experiment

@@ -1,0 +1,37 @@
+#pragma once
+// A scenario whose numbers are all known, under one recipe: names become objects.
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/load.h"
+#include "engine/step_model.h"
+#include "journal/record.h"
+#include "sim/simulation.h"
+
+namespace wattle::experiment {
+
+/// Everything a scenario under a recipe is made of, and what keeps it alive. `setup` points into the rest.
+struct PreparedRun {
+  journal::RunFacts facts;
+  std::vector<std::unique_ptr<engine::StepModel>> models;  ///< by pool
+  std::vector<std::shared_ptr<const LatencyModel>> beliefs;
+  std::vector<RequestLatency> requests;  ///< by pool; empty: nothing believes any
+  std::unique_ptr<carbon::IntensitySeries> intensity;
+  std::unique_ptr<workload::RequestSource> source;
+  sim::SimulationSetup setup;
+};
+
+/// `requests`: Beliefs::request by pool, where the recipe needs them. Loads must be numbers (saturation.h). Errors: bad
+/// input (file, line, key).
+[[nodiscard]] Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+                                          const std::string& data_dir, std::span<const RequestLatency> requests = {});
+
+/// Facts of the scenario's fleet, ids in the pools' order; both drivers use it, so that journals name the same
+/// instances.
+[[nodiscard]] journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::string& recipe,
+                                          const std::string& driver);
+
+}  // namespace wattle::experiment
