@@ -1,0 +1,73 @@
+#include "policy/frequency/miad.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace wattle::policy {
+
+void Miad::hear(const StepReport& step) {
+  const bool fresh = heard_ && step.sequence > last_.sequence && !last_.shape.idle();
+  if (fresh) {
+    // Steps that a hold let pass unheard were of the same batch; their mean stands for each.
+    const std::int64_t steps = step.sequence - last_.sequence;
+    const Span gap = (step.start - last_.start) / steps;
+    if (last_.shape.decode_requests > 0) gaps_.add(steps * last_.shape.decode_requests, gap > options_.tbt);
+    if (last_.shape.prefill_requests > 0 && last_.oldest_scheduled_arrival != Instant::never()) {
+      const bool is_short = last_.shape.prefill_tokens <= last_.shape.prefill_requests * options_.short_prompt;
+      const Span ttft = last_.start + gap - last_.oldest_scheduled_arrival;
+      first_tokens_.add(last_.shape.prefill_requests, ttft > (is_short ? options_.ttft_short : options_.ttft_long));
+    }
+  }
+  if (!heard_ || step.sequence != last_.sequence) last_ = step;
+  heard_ = true;
+}
+
+MegaHertz Miad::raised(const InstanceView& view) const {
+  const auto& clocks = view.spec->clocks;
+  const double target =
+      std::min(clock_.value() * options_.factor, static_cast<double>(view.spec->gpu.clock_max.value()));
+  const MegaHertz wanted(static_cast<std::int32_t>(std::ceil(target)));
+  const auto found = std::ranges::lower_bound(clocks, wanted);
+  if (clocks.empty()) return wanted;
+  return found == clocks.end() ? clocks.back() : *found;
+}
+
+MegaHertz Miad::lowered(const InstanceView& view) const {
+  const auto& clocks = view.spec->clocks;
+  const MegaHertz floor = std::max(options_.floor, view.spec->gpu.clock_min);
+  const MegaHertz wanted(std::max(clock_.value() - options_.decrease.value(), floor.value()));
+  if (clocks.empty()) return std::min(wanted, clock_);
+  const auto above = std::ranges::upper_bound(clocks, wanted);
+  const MegaHertz below = above == clocks.begin() ? clocks.front() : *(above - 1);
+  // Never under the floor: where no clock lies between it and what is wanted, the first above it.
+  return below >= floor ? below : std::min(*std::ranges::lower_bound(clocks, std::min(floor, clocks.back())), clock_);
+}
+
+ClockDecision Miad::choose(const InstanceView& view, Instant now) {
+  const bool lost = view.telemetry == Telemetry::Lost;
+  if (!lost) hear(view.step);
+  const Hold until_next{std::numeric_limits<std::int64_t>::max(), next_};
+  if (clock_ == MegaHertz{0}) {
+    clock_ = view.spec->clocks.empty() ? view.spec->gpu.clock_max : view.spec->clocks.back();
+    reason_ = "start: highest clock";
+    next_ = now + options_.period;
+    return {clock_, reason_, Hold{std::numeric_limits<std::int64_t>::max(), next_}};
+  }
+  const bool due = now >= next_;
+  const bool idle = has_no_work(view);
+  if (!lost && (!due || (!idle && gaps_.all + first_tokens_.all < options_.samples)))
+    return {clock_, reason_, until_next};
+  if (lost || gaps_.congested(options_.quantile) || first_tokens_.congested(options_.quantile)) {
+    clock_ = raised(view);
+    reason_ = lost ? "telemetry lost: clock raised" : "congested: clock raised";
+  } else {
+    clock_ = lowered(view);
+    reason_ = idle ? "idle: clock lowered" : "no congestion: clock lowered";
+  }
+  gaps_ = first_tokens_ = {};
+  next_ = now + options_.period;
+  return {clock_, reason_, Hold{std::numeric_limits<std::int64_t>::max(), next_}};
+}
+
+}  // namespace wattle::policy

@@ -1,0 +1,64 @@
+#pragma once
+// MIAD (FREESH, section IV-B): the clock rises by a factor when requests suffer and falls by a constant when they do
+// not.
+#include <cstdint>
+
+#include "model/request.h"
+#include "policy/frequency/frequency.h"
+
+namespace wattle::policy {
+
+struct MiadOptions {
+  double factor = 2.0;              ///< M: congested, f = min(M f, f_max); > 1
+  MegaHertz decrease{100};          ///< delta: otherwise f = max(f - delta, floor)
+  MegaHertz floor{300};             ///< below the instance's lowest clock: that
+  Span period = Span::s(1);         ///< between two decisions
+  Span tbt = Span::ms(150);         ///< a longer gap between tokens is congestion
+  Span ttft_short = Span::ms(300);  ///< likewise to the first token of a prompt up to short_prompt tokens
+  Span ttft_long = Span::ms(600);   ///< of a longer one
+  std::int32_t short_prompt = 184;  ///< tokens (the paper's partition 1)
+  double quantile = 0.9;            ///< congested: more than 1 - quantile of a period's latencies are beyond (ours; the
+                                    ///< paper does not name its statistic); 1: any
+  std::int64_t samples = 16;        ///< fewer gaps than that: the period goes on (ours)
+};
+
+/// Latencies come from the instance's own step reports, so that it works beside the GPU and without the gateway: the
+/// gap between two steps that decode is every decoding request's token gap, and a prompt's first token comes when its
+/// step ends. Starts at the highest clock. Without work the clock goes on falling, a step a period, to the floor; lost
+/// telemetry counts as congestion. Clocks are those the instance can lock: the lowest that is at least what a rise asks
+/// for, the highest that is at most what a fall asks for. One decision is O(log clocks), a report O(1); nothing
+/// allocates.
+class Miad final : public FrequencyPolicy {
+ public:
+  explicit Miad(const MiadOptions& options) : options_(options) {}
+  ClockDecision choose(const InstanceView& view, Instant now) override;
+
+ private:
+  /// Latencies seen since the last decision.
+  struct Seen {
+    std::int64_t all = 0;
+    std::int64_t beyond = 0;
+    void add(std::int64_t count, bool is_beyond) {
+      all += count;
+      beyond += is_beyond ? count : 0;
+    }
+    [[nodiscard]] bool congested(double quantile) const {
+      return static_cast<double>(beyond) > static_cast<double>(all) * (1.0 - quantile);
+    }
+  };
+
+  void hear(const StepReport& step);
+  [[nodiscard]] MegaHertz raised(const InstanceView& view) const;
+  [[nodiscard]] MegaHertz lowered(const InstanceView& view) const;
+
+  MiadOptions options_;
+  Seen gaps_;
+  Seen first_tokens_;
+  StepReport last_;  ///< the newest step heard of
+  bool heard_ = false;
+  MegaHertz clock_{0};  ///< 0: nothing decided yet
+  const char* reason_ = "";
+  Instant next_;  ///< decision
+};
+
+}  // namespace wattle::policy

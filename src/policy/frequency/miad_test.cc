@@ -1,0 +1,145 @@
+#include "policy/frequency/miad.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <vector>
+
+namespace wattle::policy {
+namespace {
+
+InstanceSpec a100() {
+  InstanceSpec spec;
+  for (std::int32_t mhz = 210; mhz <= 1410; mhz += 15) spec.clocks.emplace_back(mhz);
+  return spec;
+}
+
+/// An instance that decodes a batch of 8 at a token gap of the test's choosing.
+class Engine {
+ public:
+  explicit Engine(const InstanceSpec& spec) { view_.spec = &spec; }
+  /// One step that takes `gap`, then the decision at the next one's start.
+  MegaHertz step(Miad& policy, Span gap, StepShape shape = {8, 4000, 0, 0, 0}, Instant oldest = Instant::never()) {
+    view_.telemetry = Telemetry::Fresh;
+    view_.step.shape = shape;
+    view_.step.oldest_scheduled_arrival = oldest;
+    ++view_.step.sequence;
+    view_.step.start = now_;
+    clock_ = policy.choose(view_, now_).clock;
+    now_ += gap;
+    return clock_;
+  }
+  MegaHertz idle(Miad& policy, Span time) {
+    view_.telemetry = Telemetry::Idle;
+    view_.step.shape = {};
+    now_ += time;
+    return clock_ = policy.choose(view_, now_).clock;
+  }
+  MegaHertz lost(Miad& policy, Span time) {
+    view_.telemetry = Telemetry::Lost;
+    now_ += time;
+    return clock_ = policy.choose(view_, now_).clock;
+  }
+  /// Steps of `gap` for `time`; the clock at its end.
+  MegaHertz run(Miad& policy, Span gap, Span time) {
+    for (const Instant end = now_ + time; now_ < end;) step(policy, gap);
+    return clock_;
+  }
+  [[nodiscard]] Instant now() const { return now_; }
+
+ private:
+  InstanceView view_;
+  Instant now_;
+  MegaHertz clock_{0};
+};
+
+TEST(Miad, falls_by_a_step_a_second_and_doubles_when_requests_suffer) {
+  const InstanceSpec spec = a100();
+  Miad policy({});
+  Engine engine(spec);
+  EXPECT_EQ(engine.step(policy, Span::ms(50)), MegaHertz{1410}) << "starts at the highest";
+  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::ms(900)), MegaHertz{1410}) << "not before the period ends";
+  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::ms(150)), MegaHertz{1305}) << "1310 is no clock of this GPU";
+  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::s(4)), MegaHertz{885});
+  EXPECT_EQ(engine.run(policy, Span::ms(200), Span::ms(1200)), MegaHertz{1410}) << "min(2 f, f_max)";
+}
+
+TEST(Miad, a_rise_is_a_factor_not_the_maximum) {
+  const InstanceSpec spec = a100();
+  Miad policy({});
+  Engine engine(spec);
+  engine.run(policy, Span::ms(50), Span::s(20));
+  EXPECT_EQ(engine.step(policy, Span::ms(50)), MegaHertz{300}) << "the floor";
+  EXPECT_EQ(engine.run(policy, Span::ms(200), Span::ms(1400)), MegaHertz{600});
+}
+
+TEST(Miad, one_long_gap_in_ten_is_tolerated_at_p90_and_not_at_the_maximum) {
+  const InstanceSpec spec = a100();
+  const auto clock_after = [&](double quantile) {
+    MiadOptions options;
+    options.quantile = quantile;
+    Miad policy(options);
+    Engine engine(spec);
+    engine.run(policy, Span::ms(40), Span::ms(600));
+    engine.step(policy, Span::ms(160));
+    return engine.run(policy, Span::ms(40), Span::ms(400));
+  };
+  EXPECT_EQ(clock_after(0.9), MegaHertz{1305});
+  EXPECT_EQ(clock_after(1.0), MegaHertz{1410});
+}
+
+TEST(Miad, a_late_first_token_is_congestion_by_the_length_of_its_prompt) {
+  const InstanceSpec spec = a100();
+  const auto clock_after = [&](std::int64_t prompt_tokens) {
+    MiadOptions options;
+    options.samples = 1;
+    Miad policy(options);
+    Engine engine(spec);
+    engine.run(policy, Span::ms(50), Span::ms(1900));
+    const StepShape prefill{0, 0, 1, prompt_tokens, 0};
+    for (int i = 0; i < 3; ++i) engine.step(policy, Span::ms(100), prefill, engine.now() + Span::ms(-300));
+    EXPECT_GT(engine.now(), Instant() + Span::s(2));
+    engine.step(policy, Span::ms(50));
+    return engine.run(policy, Span::ms(50), Span::ms(700));
+  };
+  EXPECT_EQ(clock_after(100), MegaHertz{1410}) << "400 ms for a limit of 300";
+  EXPECT_LT(clock_after(1000), MegaHertz{1305}) << "400 ms for a limit of 600";
+}
+
+TEST(Miad, without_work_the_clock_goes_on_falling_and_lost_telemetry_raises_it) {
+  const InstanceSpec spec = a100();
+  Miad policy({});
+  Engine engine(spec);
+  engine.step(policy, Span::ms(50));
+  for (int i = 0; i < 20; ++i) engine.idle(policy, Span::s(1));
+  EXPECT_EQ(engine.idle(policy, Span::s(1)), MegaHertz{300});
+  EXPECT_EQ(engine.lost(policy, Span::ms(1)), MegaHertz{600});
+}
+
+TEST(Miad, too_few_samples_decide_nothing) {
+  const InstanceSpec spec = a100();
+  MiadOptions options;
+  options.samples = 1000;
+  Miad policy(options);
+  Engine engine(spec);
+  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::s(5)), MegaHertz{1410}) << "800 gaps";
+  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::s(3)), MegaHertz{1305});
+}
+
+RC_GTEST_PROP(Miad, every_clock_can_be_locked_and_is_not_under_the_floor, ()) {
+  const InstanceSpec spec = a100();
+  MiadOptions options;
+  options.factor = 1.0 + *rc::gen::inRange(1, 30) / 10.0;
+  options.decrease = MegaHertz(*rc::gen::inRange(1, 500));
+  options.floor = MegaHertz(*rc::gen::inRange(0, 1500));
+  Miad policy(options);
+  Engine engine(spec);
+  for (int i = 0; i < 100; ++i) {
+    const MegaHertz clock = engine.step(policy, Span::ms(*rc::gen::inRange(1, 400)));
+    RC_ASSERT(std::ranges::count(spec.clocks, clock) == 1);
+    RC_ASSERT(clock >= std::min(options.floor, spec.clocks.back()));
+  }
+}
+
+}  // namespace
+}  // namespace wattle::policy

@@ -1,0 +1,91 @@
+#include "policy/queueing/laxity.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace wattle::policy {
+namespace {
+
+Request request(std::int64_t id, Span arrival, std::int32_t tokens, std::int32_t kind = 0) {
+  Request r;
+  r.id = RequestId(id);
+  r.arrival = Instant() + arrival;
+  r.predicted_output_tokens = tokens;
+  r.request_class = ClassId(kind);
+  return r;
+}
+
+/// One server, one token a second, preemptive: at each second whoever has the smallest value runs, the present one
+/// between equals. Seconds at which each request is done.
+std::vector<int> serve(const std::vector<Request>& all,
+                       const std::function<std::int64_t(const Request&, std::int32_t produced, Instant now)>& value) {
+  std::vector<std::int32_t> produced(all.size(), 0);
+  std::vector<int> done(all.size(), 0);
+  std::size_t running = all.size();
+  for (int second = 0; std::ranges::count(done, 0) > 0; ++second) {
+    const Instant now = Instant() + Span::s(second);
+    std::size_t best = all.size();
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (done[i] > 0 || all[i].arrival > now) continue;
+      const std::int64_t v = value(all[i], produced[i], now);
+      if (v < least || (v == least && i == running)) least = v, best = i;
+    }
+    if (best == all.size()) continue;
+    running = best;
+    if (++produced[best] == all[best].predicted_output_tokens) done[best] = second + 1;
+  }
+  return done;
+}
+
+const ServiceOptions kToy{{{Span(), Span::s(1)}}, 1.4};
+const std::vector<Request> kThree{request(0, Span::s(0), 10), request(1, Span::s(1), 2), request(2, Span::s(2), 1)};
+
+TEST(Laxity, the_papers_toy_example) {
+  const auto llf = serve(
+      kThree, [](const Request& r, std::int32_t produced, Instant now) { return laxity(kToy, r, produced, now).ns(); });
+  EXPECT_EQ(llf, (std::vector{13, 4, 3}));
+  EXPECT_DOUBLE_EQ((llf[1] - 1) / 2.0, 1.5) << "s per token of the second request, as published";
+  const auto fcfs = serve(kThree, [](const Request& r, std::int32_t, Instant) { return r.arrival.ns(); });
+  EXPECT_EQ(fcfs, (std::vector{10, 12, 13}));
+  const auto srtf = serve(
+      kThree, [](const Request& r, std::int32_t produced, Instant) { return service_latency(kToy, r, produced).ns(); });
+  EXPECT_EQ(srtf, (std::vector{13, 3, 4}));
+  const auto edf =
+      serve(kThree, [](const Request& r, std::int32_t, Instant) { return service_deadline(kToy, r).ns(); });
+  EXPECT_EQ(edf, (std::vector{13, 4, 3}));
+}
+
+TEST(Laxity, windows_by_class) {
+  const ServiceOptions options{{{Span::ms(100), Span::ms(10)}, {Span::ms(200), Span::ms(20)}}, 1.4};
+  const Request small = request(1, Span::s(2), 90);
+  const Request large = request(2, Span::s(2), 90, 1);
+  EXPECT_EQ(service_latency(options, small), Span::s(1));
+  EXPECT_EQ(service_latency(options, large), Span::s(2));
+  EXPECT_EQ(service_latency(options, small, 40), Span::ms(500)) << "its first token came";
+  EXPECT_EQ(service_deadline(options, small), Instant() + Span::ms(3400));
+  EXPECT_EQ(laxity(options, small, 0, Instant() + Span::s(2)), Span::ms(400)) << "(alpha - 1) Lat as it arrives";
+  EXPECT_EQ(service_latency(options, request(3, Span(), 90, 7)), Span::s(2)) << "beyond the last class: the last";
+  Request unknown = small;
+  unknown.predicted_output_tokens = 0;
+  unknown.max_tokens = 190;
+  EXPECT_EQ(service_latency(options, unknown), Span::s(2)) << "nothing predicted: the client's cap";
+}
+
+RC_GTEST_PROP(Laxity, the_order_of_those_who_wait_never_changes, ()) {
+  const auto any = [](std::int64_t id) {
+    return request(id, Span::ms(*rc::gen::inRange(0, 10'000)), *rc::gen::inRange(1, 2'000));
+  };
+  const Request a = any(1);
+  const Request b = any(2);
+  const Instant now = Instant() + Span::ms(*rc::gen::inRange(10'000, 100'000));
+  LeastLaxityFirst queue({});
+  RC_ASSERT((queue.key(a, a.arrival) < queue.key(b, b.arrival)) == (laxity({}, a, 0, now) < laxity({}, b, 0, now)));
+}
+
+}  // namespace
+}  // namespace wattle::policy
