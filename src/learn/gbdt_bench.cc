@@ -51,7 +51,7 @@ const GbdtModels& models() {
 }
 
 void flat_trees(benchmark::State& state) {
-  const auto ensemble = predict::GbdtTrees::from_json(models().decode_json).value();
+  const auto ensemble = predict::GbdtTrees::from_xgboost(models().decode_model).value();
   const auto trees = predict::TreeMasks::make(ensemble).value();
   const std::span<const float> clocks(kClocks.data() + 5 - state.range(0), static_cast<std::size_t>(state.range(0)));
   std::array<float, 5> out{};
@@ -124,8 +124,8 @@ void decide_by_residual(benchmark::State& state) {
 BENCHMARK(decide_by_residual)->Arg(2)->Arg(5);
 
 void compile_table(benchmark::State& state) {
-  const auto prefill = predict::LinearBooster::from_json(models().prefill_json, 2).value();
-  const auto trees = predict::GbdtTrees::from_json(models().decode_json).value();
+  const auto prefill = predict::LinearBooster::from_xgboost(models().prefill_model, 2).value();
+  const auto trees = predict::GbdtTrees::from_xgboost(models().decode_model).value();
   for (auto _ : state) benchmark::DoNotOptimize(predict::GbdtLatency::make(prefill, trees));
 }
 BENCHMARK(compile_table)->Unit(benchmark::kMillisecond);
@@ -133,7 +133,7 @@ BENCHMARK(compile_table)->Unit(benchmark::kMillisecond);
 void xgboost_c_api(benchmark::State& state) {
   BoosterHandle booster = nullptr;
   XGBoosterCreate(nullptr, 0, &booster);
-  XGBoosterLoadModelFromBuffer(booster, models().decode_json.data(), models().decode_json.size());
+  XGBoosterLoadModelFromBuffer(booster, models().decode_model.data(), models().decode_model.size());
   XGBoosterSetParam(booster, "nthread", "1");
   const auto n = static_cast<std::size_t>(state.range(0));
   std::vector<float> x(3 * n);

@@ -98,7 +98,7 @@ Matrix matrix_of(const Rows& rows) {
 std::string saved(void* booster) {
   bst_ulong length = 0;
   const char* bytes = nullptr;
-  check(XGBoosterSaveModelToBuffer(booster, R"({"format": "json"})", &length, &bytes));
+  check(XGBoosterSaveModelToBuffer(booster, R"({"format": "ubj"})", &length, &bytes));
   return {bytes, length};
 }
 
@@ -121,7 +121,7 @@ struct Plan {
 };
 
 struct Trained {
-  std::string json;
+  std::string model;
   predict::FitQuality quality;
 };
 
@@ -207,9 +207,9 @@ Trained train(const Rows& rows, const Plan& plan, std::uint64_t seed, const std:
     BoosterHandle cut = nullptr;
     check(XGBoosterSlice(handle, 0, best_round + 1, 1, &cut));
     booster.reset(cut);
-    trained.json = saved(cut);
+    trained.model = saved(cut);
   } else {
-    trained.json = std::move(best_linear);
+    trained.model = std::move(best_linear);
   }
   trained.quality.samples = static_cast<std::int64_t>(held.size());
   trained.quality.mae_ms = scores[static_cast<std::size_t>(best_round - first)];
@@ -275,12 +275,12 @@ Result<GbdtModels> train_both(std::span<const predict::StepSample> samples, cons
                               const GbdtModels* before) {
   const bool trees = training.prefill_trees;
   GbdtModels made = before != nullptr ? *before : GbdtModels{};
-  const auto improve = [&](const Rows& rows, const char* what, const Plan& plan, std::string& json,
+  const auto improve = [&](const Rows& rows, const char* what, const Plan& plan, std::string& model,
                            predict::FitQuality& quality) -> Result<void> {
     if (before != nullptr && rows.size() < kFewest) return {};
-    auto trained = try_train(rows, what, plan, training.seed, json);
+    auto trained = try_train(rows, what, plan, training.seed, model);
     if (!trained) return std::unexpected(trained.error());
-    json = std::move(trained->json);
+    model = std::move(trained->model);
     quality = trained->quality;
     return {};
   };
@@ -288,8 +288,8 @@ Result<GbdtModels> train_both(std::span<const predict::StepSample> samples, cons
   if (auto ok = before != nullptr ? Result<void>{} : enough(decode, "decode"); !ok) return std::unexpected(ok.error());
   const Plan prefill_plan = trees ? tree_plan(training, "gbdt.prefill.split") : line_plan(training);
   auto done = improve(rows_of(samples, false, trees ? predict::kFeatures : 2, trees, training.lines.get()), "prefill",
-                      prefill_plan, made.prefill_json, made.prefill);
-  if (done) done = improve(decode, "decode", tree_plan(training, "gbdt.decode.split"), made.decode_json, made.decode);
+                      prefill_plan, made.prefill_model, made.prefill);
+  if (done) done = improve(decode, "decode", tree_plan(training, "gbdt.decode.split"), made.decode_model, made.decode);
   if (!done) return std::unexpected(done.error());
   return made;
 }
@@ -360,22 +360,22 @@ Result<std::string> train_rates(std::span<const EngineStep> samples, const RateT
                    true};
   auto trained = try_train(rows, "decode", trees, training.seed);
   if (!trained) return std::unexpected(trained.error());
-  return std::move(trained->json);
+  return std::move(trained->model);
 }
 
-Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int32_t tensor_parallel) {
-  const auto rates = predict::GbdtTrees::from_json_at(rates_json, static_cast<float>(tensor_parallel));
-  if (!rates) return std::unexpected(rates.error());
-  return predict::GbdtLatency::make({{0.0F, 0.0F}, 0.0F, 0.0F}, *rates, predict::GbdtLatency::Target::Rate);
+Result<predict::GbdtLatency> load_rates(const std::string& rates, std::int32_t tensor_parallel) {
+  const auto trees = predict::GbdtTrees::from_xgboost_at(rates, static_cast<float>(tensor_parallel));
+  if (!trees) return std::unexpected(trees.error());
+  return predict::GbdtLatency::make({{0.0F, 0.0F}, 0.0F, 0.0F}, *trees, predict::GbdtLatency::Target::Rate);
 }
 
 Result<predict::GbdtLatency> load_gbdt(const GbdtModels& models) {
-  const auto decode = predict::GbdtTrees::from_json(models.decode_json);
+  const auto decode = predict::GbdtTrees::from_xgboost(models.decode_model);
   if (!decode) return std::unexpected(decode.error());
-  if (auto line = predict::LinearBooster::from_json(models.prefill_json, 2)) {
+  if (auto line = predict::LinearBooster::from_xgboost(models.prefill_model, 2)) {
     return predict::GbdtLatency::make(std::move(*line), *decode);
   }
-  const auto prefill = predict::GbdtTrees::from_json(models.prefill_json);
+  const auto prefill = predict::GbdtTrees::from_xgboost(models.prefill_model);
   if (!prefill) return std::unexpected(prefill.error());
   return predict::GbdtLatency::make(*prefill, *decode);
 }
@@ -387,9 +387,9 @@ Result<std::shared_ptr<const LatencyModel>> load_latency(const GbdtModels& model
     if (!loaded) return std::unexpected(loaded.error());
     return std::make_shared<const predict::GbdtLatency>(std::move(*loaded));
   }
-  const auto prefill = predict::GbdtTrees::from_json(models.prefill_json);
+  const auto prefill = predict::GbdtTrees::from_xgboost(models.prefill_model);
   if (!prefill) return std::unexpected(prefill.error());
-  const auto decode = predict::GbdtTrees::from_json(models.decode_json);
+  const auto decode = predict::GbdtTrees::from_xgboost(models.decode_model);
   if (!decode) return std::unexpected(decode.error());
   auto made = predict::ResidualLatency::make(lines, *prefill, *decode);
   if (!made) return std::unexpected(made.error());

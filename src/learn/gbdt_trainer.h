@@ -33,10 +33,10 @@ struct GbdtTraining {
   std::uint64_t seed = 1;
 };
 
-/// XGBoost's own JSON models, and how well they explain the samples held out.
+/// XGBoost's own models, in its UBJSON (binary) form, and how well they explain the samples held out.
 struct GbdtModels {
-  std::string prefill_json;
-  std::string decode_json;
+  std::string prefill_model;
+  std::string decode_model;
   predict::FitQuality prefill;
   predict::FitQuality decode;
 };
@@ -64,11 +64,11 @@ struct RateTraining {
   std::uint64_t seed = 1;
 };
 
-/// XGBoost's JSON model. Only steps that decode alone count. Deterministic. Errors: fewer than ten such; what XGBoost
-/// says.
+/// XGBoost's model, in UBJSON. Only steps that decode alone count. Deterministic. Errors: fewer than ten such; what
+/// XGBoost says.
 [[nodiscard]] Result<std::string> train_rates(std::span<const EngineStep> samples, const RateTraining& training = {});
 /// M for engines of this size. Prompts take no time.
-[[nodiscard]] Result<predict::GbdtLatency> load_rates(const std::string& rates_json, std::int32_t tensor_parallel);
+[[nodiscard]] Result<predict::GbdtLatency> load_rates(const std::string& rates, std::int32_t tensor_parallel);
 
 /// Goes on training where `before` ended (XGBoost's continuation): up to `training`'s rounds more, from fresh samples.
 /// A phase with too few of them keeps its model. Errors: models of another form than `training` says; what XGBoost

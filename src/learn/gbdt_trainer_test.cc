@@ -69,8 +69,8 @@ TEST(GbdtTrainer, EqualSamplesGiveEqualModels) {
   training.prefill_rounds = 50;
   const auto once = train_gbdt(samples(200), training).value();
   const auto again = train_gbdt(samples(200), training).value();
-  EXPECT_EQ(once.decode_json, again.decode_json);
-  EXPECT_EQ(once.prefill_json, again.prefill_json);
+  EXPECT_EQ(once.decode_model, again.decode_model);
+  EXPECT_EQ(once.prefill_model, again.prefill_model);
 }
 
 TEST(GbdtTrainer, TooFewSamplesAreRefused) {
@@ -139,7 +139,7 @@ std::vector<float> by_xgboost(const std::string& model, const std::vector<float>
 }
 
 TEST(GbdtAgreement, FlatTreesAndTableGiveWhatXgboostGives) {
-  const auto trees = predict::GbdtTrees::from_json(trained().decode_json).value();
+  const auto trees = predict::GbdtTrees::from_xgboost(trained().decode_model).value();
   const auto masks = predict::TreeMasks::make(trees).value();
   RandomStream random(11, "gbdt inputs");
   std::vector<float> x;
@@ -155,7 +155,7 @@ TEST(GbdtAgreement, FlatTreesAndTableGiveWhatXgboostGives) {
       if (node.left >= 0) x[3 * i + static_cast<std::size_t>(node.feature)] = node.value;
     }
   }
-  const auto expected = by_xgboost(trained().decode_json, x, 3);
+  const auto expected = by_xgboost(trained().decode_model, x, 3);
   ASSERT_EQ(expected.size(), kInputs);
   double worst = 0.0;
   for (std::size_t i = 0; i < kInputs; ++i) {
@@ -181,15 +181,23 @@ TEST(GbdtAgreement, FlatTreesAndTableGiveWhatXgboostGives) {
   EXPECT_LT(apart / (kInputs / 2.0), 1.0) << "ms of 8 to 60 on average: monotone, but not far off";
 }
 
+TEST(GbdtAgreement, AModelThatIsCutOffIsRefused) {
+  const std::string& model = trained().decode_model;
+  ASSERT_TRUE(predict::GbdtTrees::from_xgboost(model));
+  for (std::size_t n = 0; n < model.size(); n += 1 + model.size() / 50) {
+    EXPECT_FALSE(predict::GbdtTrees::from_xgboost({model.data(), n})) << n << " of " << model.size();
+  }
+}
+
 TEST(GbdtAgreement, TheLinearBoosterGivesWhatXgboostGives) {
-  const auto ours = predict::LinearBooster::from_json(trained().prefill_json, 2).value();
+  const auto ours = predict::LinearBooster::from_xgboost(trained().prefill_model, 2).value();
   RandomStream random(12, "gblinear inputs");
   std::vector<float> x;
   for (int i = 0; i < 100'000; ++i) {
     x.push_back(static_cast<float>(900 + random.below(600)));
     x.push_back(static_cast<float>(random.below(100'000)));
   }
-  const auto expected = by_xgboost(trained().prefill_json, x, 2);
+  const auto expected = by_xgboost(trained().prefill_model, x, 2);
   double worst = 0.0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double y = double{ours.predict(std::span(x).subspan(2 * i, 2))};
@@ -252,9 +260,9 @@ TEST(GbdtOnline, ContinuesFromTheOfflineModelAndMendsIt) {
   GbdtTraining more;
   more.decode_rounds = 10;
   const auto grown = continue_gbdt(offline, samples(300), more).value();
-  const auto trees = [](const std::string& json) { return predict::GbdtTrees::from_json(json).value().size(); };
-  EXPECT_GT(trees(grown.decode_json), trees(offline.decode_json) - 1);
-  EXPECT_LE(trees(grown.decode_json), trees(offline.decode_json) + 10);
+  const auto trees = [](const std::string& bytes) { return predict::GbdtTrees::from_xgboost(bytes).value().size(); };
+  EXPECT_GT(trees(grown.decode_model), trees(offline.decode_model) - 1);
+  EXPECT_LE(trees(grown.decode_model), trees(offline.decode_model) + 10);
 }
 
 TEST(GbdtResidual, TreesCorrectTheLinesAndTheSumStaysMonotone) {
@@ -359,9 +367,9 @@ TEST(GbdtResidual, NoiseIsNotLearnt) {
   GbdtTraining training;
   training.lines = lines;
   const auto models = train_gbdt(profile, training).value();
-  const auto trees = [](const std::string& json) { return predict::GbdtTrees::from_json(json).value().size(); };
-  EXPECT_LE(trees(models.decode_json), 2U);
-  EXPECT_LE(trees(models.prefill_json), 2U);
+  const auto trees = [](const std::string& bytes) { return predict::GbdtTrees::from_xgboost(bytes).value().size(); };
+  EXPECT_LE(trees(models.decode_model), 2U);
+  EXPECT_LE(trees(models.prefill_model), 2U);
 }
 
 }  // namespace

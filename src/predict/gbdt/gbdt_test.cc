@@ -40,7 +40,7 @@ StepShape decoding(std::int32_t requests, std::int64_t kv) {
 }
 
 TEST(GbdtTrees, WalksAsXgboostDoes) {
-  const auto trees = GbdtTrees::from_json(kTrees);
+  const auto trees = GbdtTrees::from_xgboost(kTrees);
   ASSERT_TRUE(trees) << trees.error().message();
   EXPECT_EQ(trees->predict({1005, 256, 999}), 20 + 1 + 5);
   EXPECT_EQ(trees->predict({1005, 256, 1000}), 20 + 3 + 5) << "a value at its threshold goes right";
@@ -59,10 +59,10 @@ TEST(GbdtTrees, AFourthFeatureIsResolved) {
   text = edited(text, "[1,2,0,0,0]", "[1,3,0,0,0]");
   text = edited(text, "[257,1000,10,1,3]", "[257,4,10,1,3]");
   text = edited(text, R"("num_feature":"3")", R"("num_feature":"4")");
-  EXPECT_FALSE(GbdtTrees::from_json(text));
-  EXPECT_FALSE(GbdtTrees::from_json_at(kTrees, 1));
+  EXPECT_FALSE(GbdtTrees::from_xgboost(text));
+  EXPECT_FALSE(GbdtTrees::from_xgboost_at(kTrees, 1));
   const auto at = [&](float fourth) {
-    const auto trees = GbdtTrees::from_json_at(text, fourth);
+    const auto trees = GbdtTrees::from_xgboost_at(text, fourth);
     EXPECT_TRUE(trees);
     return std::pair(trees->predict({1005, 256, 0}), trees->predict({1005, 257, 0}));
   };
@@ -75,16 +75,16 @@ TEST(GbdtLatency, RatesBecomeTimes) {
   // 20 + 1 + 5 iterations/s, and so on; below or at 0 nobody is to believe it.
   const LinearBooster nothing{{0, 0}, 0, 0};
   const auto model =
-      GbdtLatency::make(nothing, GbdtTrees::from_json(kTrees).value(), GbdtLatency::Target::Rate).value();
+      GbdtLatency::make(nothing, GbdtTrees::from_xgboost(kTrees).value(), GbdtLatency::Target::Rate).value();
   EXPECT_EQ(model.step_time(decoding(257, 0), MegaHertz{1005}), Span::from_seconds(1.0 / 35));
-  const auto slow = GbdtTrees::from_json(edited(kTrees, "2E1", "-5E1")).value();
+  const auto slow = GbdtTrees::from_xgboost(edited(kTrees, "2E1", "-5E1")).value();
   const auto broken = GbdtLatency::make(nothing, slow, GbdtLatency::Target::Rate).value();
   EXPECT_GT(broken.step_time(decoding(257, 0), MegaHertz{1005}), Span::s(600));
 }
 
 TEST(GbdtLatency, IsTheTreesPlusTheLine) {
   const auto model =
-      GbdtLatency::make(LinearBooster::from_json(kLinear, 2).value(), GbdtTrees::from_json(kTrees).value());
+      GbdtLatency::make(LinearBooster::from_xgboost(kLinear, 2).value(), GbdtTrees::from_xgboost(kTrees).value());
   ASSERT_TRUE(model) << model.error().message();
   EXPECT_EQ(model->cells(), 8U);
   EXPECT_EQ(model->step_time(decoding(256, 999), MegaHertz{1005}), Span::ms(26));
@@ -105,8 +105,8 @@ TEST(GbdtLatency, IsTheTreesPlusTheLine) {
 }
 
 TEST(GbdtLatency, IsMadeMonotoneInKvTokens) {
-  const auto falling = GbdtTrees::from_json(edited(kTrees, "257,1000,10,1,3", "257,1000,10,3,1"));
-  const auto model = GbdtLatency::make(LinearBooster::from_json(kLinear, 2).value(), falling.value());
+  const auto falling = GbdtTrees::from_xgboost(edited(kTrees, "257,1000,10,1,3", "257,1000,10,3,1"));
+  const auto model = GbdtLatency::make(LinearBooster::from_xgboost(kLinear, 2).value(), falling.value());
   EXPECT_EQ(model->step_time(decoding(1, 0), MegaHertz{1410}), Span::ms(24)) << "the trees say 25";
   EXPECT_EQ(model->step_time(decoding(1, 5000), MegaHertz{1410}), Span::ms(24)) << "the trees say 23";
 }
@@ -124,7 +124,7 @@ std::shared_ptr<const LinearLatency> rising(double us_per_kv_token) {
 }
 
 ResidualLatency on_lines(double us_per_kv_token, const std::string& trees) {
-  const auto read = GbdtTrees::from_json(trees).value();
+  const auto read = GbdtTrees::from_xgboost(trees).value();
   return ResidualLatency::make(rising(us_per_kv_token), read, read).value();
 }
 
@@ -133,7 +133,7 @@ const std::string kFalling = edited(kTrees, "257,1000,10,1,3", "257,1000,10,3,1"
 
 TEST(ResidualLatency, AddsTheTreesToTheLines) {
   const auto model = on_lines(10, kTrees);
-  const auto trees = GbdtTrees::from_json(kTrees).value();
+  const auto trees = GbdtTrees::from_xgboost(kTrees).value();
   const auto table = GbdtLatency::make(trees, trees).value();
   for (const std::int32_t requests : {1, 200, 201, 256, 257}) {
     for (const std::int64_t kv : {0, 999, 1'000, 5'000}) {
@@ -223,7 +223,7 @@ class BadModel : public ::testing::TestWithParam<Bad> {};
 TEST_P(BadModel, IsRefusedAtItsKey) {
   const Bad& bad = GetParam();
   ASSERT_NE(kTrees.find(bad.from), std::string::npos);
-  const auto trees = GbdtTrees::from_json(edited(kTrees, bad.from, bad.to));
+  const auto trees = GbdtTrees::from_xgboost(edited(kTrees, bad.from, bad.to));
   ASSERT_FALSE(trees);
   EXPECT_EQ(trees.error().where, bad.where) << trees.error().message();
 }
@@ -248,15 +248,16 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return std::string(each.param.name); });
 
 TEST(GbdtTrees, EveryTruncationIsRefused) {
-  for (std::size_t n = 0; n < kTrees.size(); ++n) EXPECT_FALSE(GbdtTrees::from_json({kTrees.data(), n})) << n;
-  for (std::size_t n = 0; n < kLinear.size(); ++n) EXPECT_FALSE(LinearBooster::from_json({kLinear.data(), n}, 2)) << n;
+  for (std::size_t n = 0; n < kTrees.size(); ++n) EXPECT_FALSE(GbdtTrees::from_xgboost({kTrees.data(), n})) << n;
+  for (std::size_t n = 0; n < kLinear.size(); ++n)
+    EXPECT_FALSE(LinearBooster::from_xgboost({kLinear.data(), n}, 2)) << n;
 }
 
 TEST(LinearBooster, IsRefusedAtItsKey) {
-  EXPECT_EQ(LinearBooster::from_json(edited(kLinear, "0.125,", ""), 2).error().where,
+  EXPECT_EQ(LinearBooster::from_xgboost(edited(kLinear, "0.125,", ""), 2).error().where,
             "learner.gradient_booster.model.weights");
-  EXPECT_EQ(LinearBooster::from_json(kTrees, 3).error().where, "learner.gradient_booster.name");
-  EXPECT_FALSE(GbdtLatency::make(LinearBooster{{1.0F}, 0.0F, 0.0F}, GbdtTrees::from_json(kTrees).value()));
+  EXPECT_EQ(LinearBooster::from_xgboost(kTrees, 3).error().where, "learner.gradient_booster.name");
+  EXPECT_FALSE(GbdtLatency::make(LinearBooster{{1.0F}, 0.0F, 0.0F}, GbdtTrees::from_xgboost(kTrees).value()));
 }
 
 }  // namespace

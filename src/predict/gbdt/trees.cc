@@ -13,97 +13,191 @@ namespace {
 
 using nlohmann::json;
 
-/// A value by its path, null where anything on the way is missing.
-const json* find(const json& root, std::string_view path) {
-  const json* at = &root;
-  while (!path.empty()) {
-    const std::size_t dot = std::min(path.find('.'), path.size());
-    const auto key = std::string(path.substr(0, dot));
-    path.remove_prefix(std::min(path.size(), dot + 1));
-    if (!at->is_object()) return nullptr;
-    const auto found = at->find(key);
-    if (found == at->end()) return nullptr;
-    at = &*found;
-  }
-  return at;
-}
-
-std::string text_at(const json& root, std::string_view path) {
-  const json* value = find(root, path);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
-}
-
-struct Header {
-  json root;
-  double base_score = 0.0;
+/// An array of numbers.
+struct Column {
+  std::vector<double> values;
+  bool present = false;
+  bool numbers = true;   ///< nothing else in it
+  bool integers = true;  ///< written as integers
 };
 
-/// What both boosters share; `kind` is the booster expected.
-Result<Header> read_header(std::string_view text, std::string_view kind, std::size_t features) {
-  Header header{json::parse(text, nullptr, false), 0.0};
-  const json& root = header.root;
-  if (root.is_discarded()) return bad_input("model", "not JSON, or cut off; save it again with XGBoost");
-  const json* version = find(root, "version");
-  if (version == nullptr || !version->is_array() || version->empty() || !(*version)[0].is_number_integer()) {
-    return bad_input("version", "missing; this is no XGBoost model");
+struct RawTree {
+  Column left, right, feature, value, kinds;
+};
+
+/// What is used of a model, as it stands in the file.
+struct RawModel {
+  Column version;
+  std::string booster, objective, features, base_score;
+  Column weights;
+  std::vector<RawTree> trees;
+};
+
+/// Picks that out while the text is read: a model is nearly all numbers, and a tree of JSON values made of them first
+/// costs several times the reading.
+class ModelReader final : public nlohmann::json_sax<json> {
+ public:
+  explicit ModelReader(RawModel& into) : into_(into) {}
+
+  bool null() override { return other(); }
+  bool boolean(bool) override { return other(); }
+  bool number_integer(number_integer_t value) override { return number(static_cast<double>(value), true); }
+  bool number_unsigned(number_unsigned_t value) override { return number(static_cast<double>(value), true); }
+  bool number_float(number_float_t value, const string_t&) override { return number(value, false); }
+  bool binary(binary_t&) override { return other(); }
+  bool string(string_t& value) override {
+    other();
+    if (text_ != nullptr && depth_ == 0) *text_ = value;
+    return true;
   }
-  if ((*version)[0] != 1) {
-    return bad_input("version", fmt::format("{}, and only 1.x is understood; train again", (*version)[0].dump()));
+
+  bool start_object(std::size_t) override {
+    other();
+    if (depth_ > 0 && path_ == kTrees) into_.trees.emplace_back();
+    outer_.push_back({path_.size(), depth_});
+    depth_ = 0;
+    return true;
   }
-  if (const auto name = text_at(root, "learner.gradient_booster.name"); name != kind) {
-    return bad_input("learner.gradient_booster.name", fmt::format("'{}' where '{}' is needed", name, kind));
+  bool key(string_t& name) override {
+    path_.resize(outer_.back().path);
+    path_ += '.';
+    path_ += name;
+    text_ = text_at();
+    column_ = column_at();
+    return true;
   }
-  const auto objective = text_at(root, "learner.objective.name");
-  if (objective != "reg:absoluteerror" && objective != "reg:squarederror") {
-    return bad_input("learner.objective.name",
-                     fmt::format("'{}' where reg:absoluteerror or reg:squarederror is needed", objective));
+  bool end_object() override {
+    path_.resize(outer_.back().path);
+    depth_ = outer_.back().depth;
+    outer_.pop_back();
+    text_ = nullptr;
+    column_ = nullptr;
+    return true;
   }
-  if (text_at(root, "learner.learner_model_param.num_feature") != std::to_string(features)) {
-    return bad_input("learner.learner_model_param.num_feature", fmt::format("{} is needed", features));
+  bool start_array(std::size_t) override {
+    other();
+    if (depth_ == 0 && column_ != nullptr) column_->present = true;
+    ++depth_;
+    return true;
   }
-  const auto score = text_at(root, "learner.learner_model_param.base_score");
-  const json number = json::parse(score, nullptr, false);
-  if (!number.is_number() || !std::isfinite(number.get<double>())) {
-    return bad_input("learner.learner_model_param.base_score", fmt::format("'{}' is no number", score));
+  bool end_array() override {
+    --depth_;
+    return true;
   }
-  header.base_score = number.get<double>();
-  return header;
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  static constexpr std::string_view kTrees = ".learner.gradient_booster.model.trees";
+
+  struct Outer {
+    std::size_t path = 0;
+    int depth = 0;
+  };
+
+  bool number(double value, bool integer) {
+    if (depth_ != 1 || column_ == nullptr) return other();
+    column_->values.push_back(value);
+    column_->integers = column_->integers && integer;
+    return true;
+  }
+  /// A value that is no number: inside a column it does not belong, nor among the trees.
+  bool other() {
+    if (depth_ > 0 && column_ != nullptr) column_->numbers = false;
+    return true;
+  }
+  [[nodiscard]] std::string* text_at() {
+    if (path_ == ".learner.gradient_booster.name") return &into_.booster;
+    if (path_ == ".learner.objective.name") return &into_.objective;
+    if (path_ == ".learner.learner_model_param.num_feature") return &into_.features;
+    if (path_ == ".learner.learner_model_param.base_score") return &into_.base_score;
+    return nullptr;
+  }
+  [[nodiscard]] Column* column_at() {
+    if (path_ == ".version") return &into_.version;
+    if (path_ == ".learner.gradient_booster.model.weights") return &into_.weights;
+    if (!path_.starts_with(kTrees) || into_.trees.empty()) return nullptr;
+    const auto name = std::string_view(path_).substr(kTrees.size());
+    RawTree& tree = into_.trees.back();
+    if (name == ".left_children") return &tree.left;
+    if (name == ".right_children") return &tree.right;
+    if (name == ".split_indices") return &tree.feature;
+    if (name == ".split_conditions") return &tree.value;
+    if (name == ".split_type") return &tree.kinds;
+    return nullptr;
+  }
+
+  RawModel& into_;
+  std::string path_;  ///< of the value that comes next; an array's elements have its own
+  std::vector<Outer> outer_;
+  int depth_ = 0;  ///< arrays open within the innermost object
+  std::string* text_ = nullptr;
+  Column* column_ = nullptr;
+};
+
+/// UBJSON begins with a length where JSON has a quote or white space (XGBoost, Learner::LoadModel, tells them apart
+/// so).
+bool is_ubjson(std::string_view text) {
+  return text.size() > 1 && text[0] == '{' && std::string_view("\" }\t\r\n").find(text[1]) == std::string_view::npos;
 }
 
-/// Reads tree `index`; its nodes are checked to be finite and in range, not yet to be a tree.
-Result<Tree> read_tree(const json& tree, std::size_t index, std::size_t features) {
+/// Reads what both boosters share, and checks it; `kind` is the booster expected.
+Result<float> read_model(std::string_view text, std::string_view kind, std::size_t features, RawModel& model) {
+  ModelReader reader(model);
+  const auto format =
+      is_ubjson(text) ? nlohmann::detail::input_format_t::ubjson : nlohmann::detail::input_format_t::json;
+  if (!json::sax_parse(text, &reader, format)) {
+    return bad_input("model", "neither JSON nor UBJSON, or cut off; save it again with XGBoost");
+  }
+  const Column& version = model.version;
+  if (!version.present || version.values.empty() || !version.integers) {
+    return bad_input("version", "missing; this is no XGBoost model");
+  }
+  if (version.values[0] != 1.0) {
+    return bad_input("version", fmt::format("{}, and only 1.x is understood; train again", version.values[0]));
+  }
+  if (model.booster != kind) {
+    return bad_input("learner.gradient_booster.name", fmt::format("'{}' where '{}' is needed", model.booster, kind));
+  }
+  if (model.objective != "reg:absoluteerror" && model.objective != "reg:squarederror") {
+    return bad_input("learner.objective.name",
+                     fmt::format("'{}' where reg:absoluteerror or reg:squarederror is needed", model.objective));
+  }
+  if (model.features != std::to_string(features)) {
+    return bad_input("learner.learner_model_param.num_feature", fmt::format("{} is needed", features));
+  }
+  const json number = json::parse(model.base_score, nullptr, false);
+  if (!number.is_number() || !std::isfinite(number.get<double>())) {
+    return bad_input("learner.learner_model_param.base_score", fmt::format("'{}' is no number", model.base_score));
+  }
+  return static_cast<float>(number.get<double>());
+}
+
+/// Makes tree `index`; its nodes are checked to be finite and in range, not yet to be a tree.
+Result<Tree> make_tree(const RawTree& raw, std::size_t index, std::size_t features) {
   const auto where = [&](std::string_view key) { return fmt::format("trees.{}.{}", index, key); };
-  const auto column = [&](const char* key) -> const json* {
-    const json* values = find(tree, key);
-    return values != nullptr && values->is_array() ? values : nullptr;
-  };
-  const json* left = column("left_children");
-  const json* right = column("right_children");
-  const json* feature = column("split_indices");
-  const json* value = column("split_conditions");
-  if (left == nullptr || right == nullptr || feature == nullptr || value == nullptr || left->empty() ||
-      left->size() != right->size() || left->size() != feature->size() || left->size() != value->size()) {
-    return bad_input(where("left_children"), "the columns of a tree are missing or differ in length");
-  }
-  if (const json* kinds = column("split_type"); kinds != nullptr) {
-    if (std::ranges::any_of(*kinds, [](const json& kind) { return kind != 0; })) {
-      return bad_input(where("split_type"), "categorical splits are not understood");
+  const std::size_t count = raw.left.values.size();
+  for (const Column* column : {&raw.left, &raw.right, &raw.feature, &raw.value}) {
+    if (!column->numbers) return bad_input(where("split_conditions"), "a node is not numbers");
+    if (!column->present || count == 0 || column->values.size() != count) {
+      return bad_input(where("left_children"), "the columns of a tree are missing or differ in length");
     }
   }
-  Tree nodes(left->size());
-  const auto count = static_cast<std::int64_t>(nodes.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!(*left)[i].is_number_integer() || !(*right)[i].is_number_integer() || !(*feature)[i].is_number_integer() ||
-        !(*value)[i].is_number()) {
-      return bad_input(where("split_conditions"), "a node is not numbers");
-    }
-    const auto l = (*left)[i].get<std::int64_t>();
-    const auto r = (*right)[i].get<std::int64_t>();
-    const auto f = (*feature)[i].get<std::int64_t>();
+  if (!raw.kinds.numbers || std::ranges::any_of(raw.kinds.values, [](double kind) { return kind != 0.0; })) {
+    return bad_input(where("split_type"), "categorical splits are not understood");
+  }
+  if (!raw.left.integers || !raw.right.integers || !raw.feature.integers) {
+    return bad_input(where("split_conditions"), "a node is not numbers");
+  }
+  Tree nodes(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double l = raw.left.values[i];
+    const double r = raw.right.values[i];
+    const double f = raw.feature.values[i];
+    const auto most = static_cast<double>(count);
     const bool leaf = l < 0 && r < 0;
-    const bool inner = l > 0 && r > 0 && l < count && r < count && f >= 0 && f < static_cast<std::int64_t>(features);
+    const bool inner = l > 0 && r > 0 && l < most && r < most && f >= 0 && f < static_cast<double>(features);
     if (!leaf && !inner) return bad_input(where("left_children"), fmt::format("node {} points nowhere", i));
-    const auto v = static_cast<float>((*value)[i].get<double>());
+    const auto v = static_cast<float>(raw.value.values[i]);
     if (!std::isfinite(v)) return bad_input(where("split_conditions"), fmt::format("node {} is not finite", i));
     nodes[i] = {leaf ? -1 : static_cast<std::int32_t>(l), leaf ? -1 : static_cast<std::int32_t>(r),
                 leaf ? 0 : static_cast<std::int32_t>(f), v};
@@ -140,16 +234,14 @@ std::int32_t copy_where(const Tree& from, std::int32_t at, std::size_t feature, 
 
 Result<GbdtTrees> GbdtTrees::read(std::string_view text, std::optional<float> fourth) {
   const std::size_t features = kFeatures + (fourth ? 1 : 0);
-  const auto header = read_header(text, "gbtree", features);
-  if (!header) return std::unexpected(header.error());
-  const json* trees = find(header->root, "learner.gradient_booster.model.trees");
-  if (trees == nullptr || !trees->is_array() || trees->empty()) {
-    return bad_input("learner.gradient_booster.model.trees", "no trees");
-  }
+  RawModel model;
+  const auto base_score = read_model(text, "gbtree", features, model);
+  if (!base_score) return std::unexpected(base_score.error());
+  if (model.trees.empty()) return bad_input("learner.gradient_booster.model.trees", "no trees");
   GbdtTrees made;
-  made.base_score_ = static_cast<float>(header->base_score);
-  for (const json& tree : *trees) {
-    auto read = read_tree(tree, made.trees_.size(), features);
+  made.base_score_ = *base_score;
+  for (const RawTree& raw : model.trees) {
+    auto read = make_tree(raw, made.trees_.size(), features);
     if (!read) return std::unexpected(read.error());
     const int depth = depth_of(*read, 0, kDeepest);
     if (depth > kDeepest) {
@@ -178,21 +270,22 @@ float GbdtTrees::predict(const Features& features) const {
   return sum + 0.0F * (features[0] + features[1] + features[2]);  // not-a-number stays so
 }
 
-Result<LinearBooster> LinearBooster::from_json(std::string_view text, std::size_t features) {
-  const auto header = read_header(text, "gblinear", features);
-  if (!header) return std::unexpected(header.error());
+Result<LinearBooster> LinearBooster::from_xgboost(std::string_view text, std::size_t features) {
+  RawModel model;
+  const auto base_score = read_model(text, "gblinear", features, model);
+  if (!base_score) return std::unexpected(base_score.error());
+  const Column& weights = model.weights;
   const char* const key = "learner.gradient_booster.model.weights";
-  const json* weights = find(header->root, key);
-  if (weights == nullptr || !weights->is_array() || weights->size() != features + 1) {
+  if (!weights.present || weights.values.size() != features + 1) {
     return bad_input(key, fmt::format("{} weights and a bias are needed", features));
   }
   LinearBooster made;
-  for (const json& weight : *weights) {
-    if (!weight.is_number() || !std::isfinite(weight.get<double>())) return bad_input(key, "a weight is not finite");
-    made.weights.push_back(static_cast<float>(weight.get<double>()));
+  for (const double weight : weights.values) {
+    if (!weights.numbers || !std::isfinite(weight)) return bad_input(key, "a weight is not finite");
+    made.weights.push_back(static_cast<float>(weight));
   }
   made.bias = made.weights.back();
-  made.base_score = static_cast<float>(header->base_score);
+  made.base_score = *base_score;
   made.weights.pop_back();
   return made;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A gradient-boosted ensemble read from XGBoost's JSON model. Fast evaluation: tree_masks.h, tree_table.h.
+// A gradient-boosted ensemble read from XGBoost's model, JSON or UBJSON. Fast evaluation: tree_masks.h, tree_table.h.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -29,12 +29,12 @@ class GbdtTrees {
  public:
   static constexpr int kDeepest = 10;
 
-  /// Errors (`where` names the key): not JSON or cut off; a version other than 1.x; a booster other than gbtree or an
-  /// objective that transforms its sum; other than three features; a categorical split; a tree that is no tree or is
-  /// deeper than 10; a threshold or leaf that is not finite.
-  [[nodiscard]] static Result<GbdtTrees> from_json(std::string_view text) { return read(text, std::nullopt); }
+  /// Errors (`where` names the key): neither JSON nor UBJSON, or cut off; a version other than 1.x; a booster other
+  /// than gbtree or an objective that transforms its sum; other than three features; a categorical split; a tree that
+  /// is no tree or is deeper than 10; a threshold or leaf that is not finite.
+  [[nodiscard]] static Result<GbdtTrees> from_xgboost(std::string_view text) { return read(text, std::nullopt); }
   /// Of a model with a fourth feature behind those three: what remains of it where that feature has this value.
-  [[nodiscard]] static Result<GbdtTrees> from_json_at(std::string_view text, float fourth) {
+  [[nodiscard]] static Result<GbdtTrees> from_xgboost_at(std::string_view text, float fourth) {
     return read(text, fourth);
   }
 
@@ -62,7 +62,7 @@ struct LinearBooster {
   [[nodiscard]] float predict(std::span<const float> features) const;
 
   /// Errors: as GbdtTrees, for gblinear.
-  [[nodiscard]] static Result<LinearBooster> from_json(std::string_view text, std::size_t features);
+  [[nodiscard]] static Result<LinearBooster> from_xgboost(std::string_view text, std::size_t features);
 };
 
 }  // namespace wattle::predict
