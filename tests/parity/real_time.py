@@ -2,14 +2,19 @@
 """Real time against simulation: the same requests through real processes (mock engines, agent, gateway over loopback,
 virtual GPUs) and through the simulator. Tolerances: attainment of TTFT, ITL, TBT and E2E within 3 points, energy within 5 %;
 with --ttft-at-least MS the mean TTFT within 5 % too, and both above MS (so that what was to lengthen it did).
+A load that misses objectives by the simulator's own account is refused: there queues are long, and every microsecond
+moves them (CMakeLists.txt has figures).
 Usage: real_time.py WATTLE [--ttft-at-least MS] [arguments of wattle up]..."""
 import json
 import subprocess
 import sys
 
+from lateness import repeat_when_late
+
 ATTAINMENT_POINTS = 3.0
 ENERGY_PERCENT = 5.0
 TTFT_PERCENT = 5.0
+LEAST_SIMULATED_ATTAINMENT = 0.97
 
 wattle, *rest = sys.argv[1:]
 ttft_at_least = None
@@ -17,33 +22,36 @@ if rest[:1] == ["--ttft-at-least"]:
     ttft_at_least = float(rest[1])
     rest = rest[2:]
 command = [wattle, "up", "--json", "--port", "0", "--admin-port", "0", *rest]
-done = subprocess.run(command, capture_output=True, text=True, timeout=180)
-if done.returncode != 0:
-    sys.exit(f"wattle up ended with {done.returncode}: {done.stderr}{done.stdout}")
-run = json.loads(done.stdout)
-simulated = run["simulated"]
-
-failed = False
 
 
 def compare(name, live, sim, difference, tolerance, unit):
-    global failed
     ok = abs(difference) <= tolerance
-    failed = failed or not ok
     print(f"{name:<16} live {live:10.3f}  simulated {sim:10.3f}  difference {difference:+6.2f} {unit}"
           f" (tolerance {tolerance} {unit}) {'ok' if ok else 'TOO FAR'}")
+    return [] if ok else [name]
 
 
-print(f"{run['requests']['arrived']} requests in {run['seconds']:.1f} s")
-for key in ("ttft_attainment", "itl_attainment", "tbt_attainment", "e2e_attainment"):
-    compare(key, run["slo"][key], simulated[key], (run["slo"][key] - simulated[key]) * 100, ATTAINMENT_POINTS, "points")
-energy, expected = run["energy_j"], simulated["same_recipe_energy_j"]
-compare("energy_j", energy, expected, (energy / expected - 1) * 100, ENERGY_PERCENT, "%")
-if ttft_at_least is not None:
-    ttft, expected = run["ttft_mean_ms"], simulated["ttft_mean_ms"]
-    compare("ttft_mean_ms", ttft, expected, (ttft / expected - 1) * 100, TTFT_PERCENT, "%")
-    failed = failed or min(ttft, expected) < ttft_at_least
-if run["requests"]["finished"] != run["requests"]["arrived"] or run["requests"]["arrived"] < 30:
-    failed = True
-    print(f"requests: {run['requests']}")
-sys.exit(1 if failed else 0)
+def attempt():
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"wattle up ended with {done.returncode}: {done.stderr}{done.stdout}"
+    run = json.loads(done.stdout)
+    simulated = run["simulated"]
+    print(f"{run['requests']['arrived']} requests in {run['seconds']:.1f} s")
+    failed = []
+    for key in ("ttft_attainment", "itl_attainment", "tbt_attainment", "e2e_attainment"):
+        if simulated[key] < LEAST_SIMULATED_ATTAINMENT:
+            sys.exit(f"{key} is {simulated[key]:.3f} in the simulator already: choose a load away from the edge")
+        failed += compare(key, run["slo"][key], simulated[key], (run["slo"][key] - simulated[key]) * 100, ATTAINMENT_POINTS, "points")
+    energy, expected = run["energy_j"], simulated["same_recipe_energy_j"]
+    failed += compare("energy_j", energy, expected, (energy / expected - 1) * 100, ENERGY_PERCENT, "%")
+    if ttft_at_least is not None:
+        ttft, expected = run["ttft_mean_ms"], simulated["ttft_mean_ms"]
+        failed += compare("ttft_mean_ms", ttft, expected, (ttft / expected - 1) * 100, TTFT_PERCENT, "%")
+        if min(ttft, expected) < ttft_at_least:
+            failed.append(f"ttft_mean_ms below {ttft_at_least}")
+    if run["requests"]["finished"] != run["requests"]["arrived"] or run["requests"]["arrived"] < 30:
+        failed.append(f"requests: {run['requests']}")
+    assert not failed, failed
+
+
+repeat_when_late(attempt)

@@ -6,6 +6,7 @@ import argparse
 import os
 import subprocess
 
+from lateness import repeat_when_late
 from processes import a_node
 
 # The paper's worst engine has 0.97 and 0.96. Its tenth is hundreds of measurements; that of this minute some fifty.
@@ -14,12 +15,7 @@ LEAST_R2_ACROSS = 0.97
 MEMORY = "0.055"  # leaves the four GPUs a cache of 21,648 tokens, so that batches fill it within seconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    parser.add_argument("--rates", required=True)
-    flags = parser.parse_args()
+def measure(flags: argparse.Namespace) -> None:
     with a_node(flags.wattle, gpus=4) as (node, folder):
         _, at = node.start("mock-engine", "--tp", "4", "--gpu-memory-utilization", MEMORY, "--activation-bytes-per-gpu",
                            "0", "--die-with-parent")
@@ -32,6 +28,15 @@ def main() -> None:
         scored = subprocess.run([flags.rates, measured, *limits, MEMORY], stdout=subprocess.PIPE, text=True)
         print(scored.stdout)
         assert scored.returncode == 0, "an R2 is below its limit"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    parser.add_argument("--rates", required=True)
+    flags = parser.parse_args()
+    repeat_when_late(lambda: measure(flags))
 
 
 if __name__ == "__main__":

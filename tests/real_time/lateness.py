@@ -1,0 +1,76 @@
+"""Tests in real time assert what a machine with time to spare does. A probe measures, while such a test runs, how late the
+host lets a process run; a test that failed while the host was late says nothing, is repeated, and is skipped at last with
+what was measured. A failure on a punctual host stays a failure, and nothing that is asserted depends on the probe."""
+import subprocess
+import sys
+import threading
+import time
+
+PERIOD_S = 0.005
+WORK_S = 0.0002  # CPU time a wake-up asks for: what it waits for in between counts as late, too
+# The engines' iterations take 10 to 60 ms and the tolerances are 3 to 5 %: delays of this size are of theirs.
+LATE_MEAN_MS = 0.5
+LATE_P99_MS = 10.0
+ATTEMPTS = 3
+SKIPPED = 77  # SKIP_RETURN_CODE
+
+
+class Probe:
+    """A thread of this process that wants to run every 5 ms; in a `with` statement, for as long as that lasts."""
+
+    def __init__(self):
+        self.late_ms: list[float] = []
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            due = time.monotonic() + PERIOD_S
+            time.sleep(PERIOD_S)
+            used = time.thread_time()
+            while time.thread_time() - used < WORK_S:
+                pass
+            self.late_ms.append((time.monotonic() - due - (time.thread_time() - used)) * 1e3)
+
+    def __enter__(self) -> "Probe":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.over.set()
+        self.thread.join()
+
+    def at(self, share: float) -> float:
+        return sorted(self.late_ms)[min(len(self.late_ms) - 1, int(share * len(self.late_ms)))]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.late_ms) / max(1, len(self.late_ms))
+
+    @property
+    def late(self) -> bool:
+        return self.mean > LATE_MEAN_MS or self.at(0.99) > LATE_P99_MS
+
+    def __str__(self) -> str:
+        return (f"the host ran a process {self.mean:.2f} ms late on average, p99 {self.at(0.99):.1f} ms, worst {self.at(1):.1f} ms"
+                f" ({len(self.late_ms)} wake-ups; late: mean above {LATE_MEAN_MS} ms or p99 above {LATE_P99_MS} ms)")
+
+
+def repeat_when_late(attempt) -> None:
+    """Runs `attempt`, which raises when something does not hold. Ends the process with SKIPPED when each of three failed on
+    a host that was late; raises what the first one raised on a punctual host."""
+    for number in range(1, ATTEMPTS + 1):
+        failure = None
+        with Probe() as probe:
+            try:
+                attempt()
+            except (AssertionError, subprocess.SubprocessError) as raised:
+                failure = raised
+        print(probe, flush=True)
+        if failure is None:
+            return
+        print(f"attempt {number} of {ATTEMPTS}: {failure}", flush=True)
+        if not probe.late:
+            raise failure
+    print("skipped: every attempt failed while the host was late")
+    sys.exit(SKIPPED)
