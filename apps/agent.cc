@@ -86,7 +86,7 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, LiveFlee
     instance.spec = std::make_shared<const InstanceSpec>(std::move(*spec));
     instance.view.spec = instance.spec.get();
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
-    instance.mode = systems::frequency_options(fleet.recipe(), parsed->role).mode;
+    instance.mode = systems::frequency_of(fleet.recipe(), parsed->role).mode;
     if (systems::clock_shares_admission(fleet.recipe(), parsed->role)) {
       engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
     } else {

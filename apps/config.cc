@@ -13,6 +13,10 @@
 #include "config/load.h"
 #include "config/locate.h"
 #include "config/reference.h"
+#include "systems/compose.h"
+#include "systems/recipe.h"
+#include "systems/recipe_options.h"
+#include "systems/reference.h"
 
 namespace wattle::apps {
 namespace {
@@ -42,13 +46,13 @@ Result<std::string> find_any(const config::Project& home, const std::string& nam
 }
 
 Result<std::string> check_scenario(const config::Project& home, const std::string& file, const CheckFlags& flags,
-                                   const config::SplitOverrides& overrides) {
+                                   const systems::SplitOverrides& overrides) {
   const auto scenario = config::load_scenario(file, overrides.scenario, home);
   if (!scenario) return std::unexpected(scenario.error());
   if (!flags.recipe.empty()) {
-    const auto recipe = config::load_recipe(flags.recipe, overrides.recipe, home);
+    const auto recipe = systems::load_recipe(flags.recipe, overrides.recipe, home);
     if (!recipe) return std::unexpected(recipe.error());
-    if (auto ok = config::check_recipe_on(*recipe, *scenario); !ok) return std::unexpected(ok.error());
+    if (auto ok = systems::check_recipe_on(*recipe, *scenario); !ok) return std::unexpected(ok.error());
   } else if (!overrides.recipe.empty()) {
     return bad_input(overrides.recipe.front().where(), "is a recipe's key; name the recipe with --recipe");
   }
@@ -56,13 +60,13 @@ Result<std::string> check_scenario(const config::Project& home, const std::strin
 }
 
 Result<std::string> check_recipe_file(const config::Project& home, const std::string& file,
-                                      const config::SplitOverrides& overrides) {
+                                      const systems::SplitOverrides& overrides) {
   if (!overrides.scenario.empty()) {
     return bad_input(overrides.scenario.front().where(), "is a scenario's key, and this file is a recipe");
   }
-  const auto recipe = config::load_recipe(file, overrides.recipe, home);
+  const auto recipe = systems::load_recipe(file, overrides.recipe, home);
   if (!recipe) return std::unexpected(recipe.error());
-  return config::effective_text(*recipe);
+  return systems::effective_text(*recipe);
 }
 
 const char* name_of(config::FileKind kind) {
@@ -84,7 +88,7 @@ Result<std::string> check(const CheckFlags& flags, const std::string& file, conf
   const config::Project home = config::project();
   const auto parsed = config::parse_overrides(flags.set);
   if (!parsed) return std::unexpected(parsed.error());
-  const auto overrides = config::split_overrides(*parsed);
+  const auto overrides = systems::split_overrides(*parsed);
   if (!overrides) return std::unexpected(overrides.error());
   if (kind == config::FileKind::Scenario) return check_scenario(home, file, flags, *overrides);
   if (!flags.recipe.empty()) return bad_input("--recipe", "goes with a scenario");
@@ -105,7 +109,7 @@ int run_check(const CheckFlags& flags) {
   if (!file) return fail(file.error());
   const auto text = read_file(*file);
   if (!text) return fail(text.error());
-  const auto kind = config::kind_of(*text, *file);
+  const auto kind = config::kind_of(*text, *file, systems::recipe_keys());
   if (!kind) return fail(kind.error());
   const auto values = check(flags, *file, *kind);
   if (!values) return fail(values.error());
@@ -119,7 +123,7 @@ int run_check(const CheckFlags& flags) {
 }
 
 int run_reference(const ReferenceFlags& flags) {
-  for (const config::ReferencePage& page : config::reference_pages()) {
+  for (const config::ReferencePage& page : systems::reference_pages()) {
     if (flags.write.empty()) {
       fmt::print("{}\n", page.text);
       continue;

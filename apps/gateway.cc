@@ -59,7 +59,6 @@ Result<gateway::GatewayPolicies::Instance> describe(LiveFleet& fleet, gateway::W
   if (!described) return std::unexpected(described.error());
   described->weight = worker.weight;
   described->kv_capacity_tokens = worker.kv_capacity_tokens;
-  if (const auto ok = systems::check_instance(recipe, *described); !ok) return std::unexpected(ok.error());
   gateway::GatewayPolicies::Instance made{std::make_shared<const InstanceSpec>(std::move(*described)), {}};
   if (!hosted) return made;
   auto clock = systems::make_clock_policy(recipe, *made.spec, admission);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
 #include "engine_flags.h"
@@ -28,14 +29,14 @@ Result<LiveFleet> LiveFleet::load(const FleetFlags& flags) {
   if (!overrides) return std::unexpected(overrides.error());
   auto of_recipe = *overrides;
   if (!flags.scenario.empty()) {
-    const auto split = config::split_overrides(*overrides);
+    const auto split = systems::split_overrides(*overrides);
     if (!split) return std::unexpected(split.error());
     of_recipe = split->recipe;
     auto scenario = config::load_scenario(flags.scenario, split->scenario, home);
     if (!scenario) return std::unexpected(scenario.error());
     fleet.scenario_ = std::move(*scenario);
   }
-  const auto recipe = config::load_recipe(flags.recipe, of_recipe, home);
+  const auto recipe = systems::load_recipe(flags.recipe, of_recipe, home);
   if (!recipe) return std::unexpected(recipe.error());
   fleet.recipe_ = recipe->recipe;
   const auto gpu_file = home.find(config::Project::Kind::Gpu, flags.gpu, "--gpu");
@@ -71,12 +72,19 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
   spec.clocks = supported_clocks(gpu_);
   spec.kv_block_tokens = engine_.block_size;
   spec.slo = slo;
+  if (systems::needs_sweet_clock(recipe_)) {
+    const auto truth = model(tensor_parallel);
+    if (!truth) return std::unexpected(truth.error());
+    spec.sweet_clock = calibrate::sweet_clock(**truth, engine_, role);
+  }
+  if (auto ok = systems::check_instance(recipe_, spec); !ok) return std::unexpected(ok.error());
   if (systems::needs_latency(recipe_, role)) {
     auto& latency = latency_[tensor_parallel];
     if (!latency.model) {
       const auto truth = model(tensor_parallel);
       if (!truth) return std::unexpected(truth.error());
-      auto believed = calibrate::believe_latency(recipe_, **truth, engine_, systems::clocks_to_predict(recipe_, gpu_));
+      auto believed = calibrate::believe_latency(recipe_.predictor, {recipe_.name, recipe_.file, {}}, **truth, engine_,
+                                                 systems::clocks_to_predict(recipe_, spec));
       if (!believed) return std::unexpected(believed.error());
       latency = std::move(*believed);
     }

@@ -10,13 +10,13 @@
 #include "base/error.h"
 #include "calibrate/beliefs.h"
 #include "config/load.h"
-#include "config/recipe.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
 #include "experiment/request_profile.h"
 #include "model/beliefs.h"
 #include "model/hardware.h"
 #include "model/instance.h"
+#include "systems/recipe.h"
 
 namespace wattle::apps {
 
@@ -39,7 +39,7 @@ class LiveFleet {
   /// Errors: a file that is missing or wrong, an override that is no recipe key.
   [[nodiscard]] static Result<LiveFleet> load(const FleetFlags& flags);
 
-  [[nodiscard]] const config::Recipe& recipe() const { return recipe_; }
+  [[nodiscard]] const systems::Recipe& recipe() const { return recipe_; }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
   /// What such an instance is, and what the recipe needs believed of it; its kv_capacity_tokens is left open. Beliefs
   /// live as long as this. Errors: a model that does not fit; what the recipe's predictor needs and lacks; where a
@@ -58,7 +58,7 @@ class LiveFleet {
   Result<const engine::StepModel*> model(std::int32_t tensor_parallel);
 
   engine::EngineOptions engine_;
-  config::Recipe recipe_;
+  systems::Recipe recipe_;
   GpuSpec gpu_;
   LlmSpec llm_;
   std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models_;  ///< by tensor parallelism

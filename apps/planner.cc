@@ -16,6 +16,7 @@
 #include "experiment/saturation.h"
 #include "net/server.h"
 #include "planner/planned_fleet.h"
+#include "systems/recipe.h"
 
 namespace wattle::apps {
 namespace {
@@ -41,11 +42,11 @@ Result<int> run(const Flags& flags) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("planner"));  // stdout is for results
   const auto set = config::parse_overrides(flags.set);
   if (!set) return std::unexpected(set.error());
-  const auto overrides = config::split_overrides(*set);
+  const auto overrides = systems::split_overrides(*set);
   if (!overrides) return std::unexpected(overrides.error());
   const auto stated = config::load_scenario(flags.scenario, overrides->scenario, config::project());
   if (!stated) return std::unexpected(stated.error());
-  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, config::project());
+  const auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   const auto loaded = experiment::with_loads(*stated, true, config::data_dir());
   if (!loaded) return std::unexpected(loaded.error());

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "config/load.h"
 #include "config/locate.h"
+#include "systems/recipe.h"
 
 namespace wattle::apps {
 namespace {
@@ -15,9 +16,9 @@ int list_recipes(bool json) {
   const config::Project home = config::project();
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const std::string& name : home.names(config::Project::Kind::Recipe)) {
-    const auto loaded = config::load_recipe(name, {}, home);
+    const auto loaded = systems::load_recipe(name, {}, home);
     if (!loaded) return fail(loaded.error());
-    const config::Recipe& recipe = loaded->recipe;
+    const systems::Recipe& recipe = loaded->recipe;
     if (json) {
       all.push_back(
           {{"name", name},

@@ -1,6 +1,7 @@
 // `wattle sim`: a scenario under one or more recipes, compared.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "experiment/saturation.h"
 #include "experiment/simulate.h"
 #include "journal/summary_json.h"
+#include "systems/recipe.h"
 
 namespace wattle::apps {
 
@@ -30,7 +32,7 @@ struct SimFlags {
 
 /// One recipe's run, with its own copy of everything, so that runs may go side by side.
 Result<journal::RunSummary> run_one(const SimFlags& flags, const config::LoadedScenario& scenario,
-                                    const config::LoadedRecipe& recipe) {
+                                    const systems::LoadedRecipe& recipe) {
   experiment::SimulateOptions options;
   options.fast_forward = !flags.step;
   options.check_invariants = flags.check;
@@ -70,18 +72,25 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
 int run(const SimFlags& flags) {
   const auto set = config::parse_overrides(flags.set);
   if (!set) return fail(set.error());
-  const auto overrides = config::split_overrides(*set);
+  const auto overrides = systems::split_overrides(*set);
   if (!overrides) return fail(overrides.error());
   auto stated = config::load_scenario(flags.scenario, overrides->scenario, config::project());
   if (!stated) return fail(stated.error());
   if (flags.seed) stated->scenario.seed = *flags.seed;
-  std::vector<config::LoadedRecipe> recipes;
+  std::vector<systems::LoadedRecipe> recipes;
   bool scales = false;
-  for (const auto& name : flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes) {
-    auto recipe = config::load_recipe(name, overrides->recipe, config::project());
+  const auto names = flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes;
+  const auto unfit = names.size() > 1 ? systems::Unfit::Ignored : systems::Unfit::Refused;
+  for (const auto& name : names) {
+    auto recipe = systems::load_recipe(name, overrides->recipe, config::project(), unfit);
     if (!recipe) return fail(recipe.error());
-    scales = scales || (recipe->recipe.scaling.policy != "none" && recipe->recipe.scaling.mode != Mode::Off);
+    scales = scales || recipe->recipe.scales();
     recipes.push_back(std::move(*recipe));
+  }
+  for (const auto& o : overrides->recipe) {
+    if (std::ranges::none_of(recipes, [&](const auto& recipe) { return systems::took(recipe, o); })) {
+      return fail(bad_input(o.where(), "is an option of policies that none of these recipes chooses").error());
+    }
   }
   // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.
   const auto scenario = experiment::with_loads(*stated, scales, config::data_dir());

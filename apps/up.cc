@@ -22,6 +22,7 @@
 #include "systems/compose.h"
 #include "testbed/house.h"
 #include "testbed/tally.h"
+#include "systems/recipe.h"
 
 namespace wattle::apps {
 
@@ -110,8 +111,8 @@ class FirstPart final : public workload::RequestSource {
 };
 
 Result<Simulated> simulate_same(const config::LoadedScenario& scenario, const std::string& recipe_name,
-                                const config::SplitOverrides& overrides, Span length) {
-  const auto recipe = config::load_recipe(recipe_name, overrides.recipe, config::project());
+                                const systems::SplitOverrides& overrides, Span length) {
+  const auto recipe = systems::load_recipe(recipe_name, overrides.recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   auto run = experiment::prepare_run(scenario, *recipe, config::data_dir());
   if (!run) return std::unexpected(run.error());
@@ -192,7 +193,7 @@ Result<void> tell_clients_view(const std::string& directory, const journal::RunS
 Result<int> up(const UpFlags& flags) {
   const auto set = config::parse_overrides(flags.set);
   if (!set) return std::unexpected(set.error());
-  const auto overrides = config::split_overrides(*set);
+  const auto overrides = systems::split_overrides(*set);
   if (!overrides) return std::unexpected(overrides.error());
   auto loaded = config::load_scenario(flags.config, overrides->scenario, config::project());
   if (!loaded) return std::unexpected(loaded.error());
@@ -204,9 +205,9 @@ Result<int> up(const UpFlags& flags) {
     length = *duration;
   }
 
-  const auto recipe = config::load_recipe(flags.recipe, overrides->recipe, config::project());
+  const auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
-  const bool scales = recipe->recipe.scaling.policy != "none" && recipe->recipe.scaling.mode != Mode::Off;
+  const bool scales = recipe->recipe.scales();
   auto with = experiment::with_loads(*loaded, scales, config::data_dir());
   if (!with) return std::unexpected(with.error());
   // Processes that load the scenario themselves need not measure it again.
@@ -360,7 +361,7 @@ Result<int> up(const UpFlags& flags) {
       fmt::print(
           "note: no saving is told, as the fleet's first switch was not over: two engines drew power for one's work "
           "(spawn.load_s and warm_s: {:.0f} s, every scaling.period_s: {:.0f} s); give it longer with --for\n",
-          (scenario.spawn.load + scenario.spawn.warm).seconds(), recipe->recipe.scaling.period.seconds());
+          (scenario.spawn.load + scenario.spawn.warm).seconds(), recipe->recipe.scaling_period.seconds());
     } else {
       fmt::print("saved against static-max: {:.1f} %\n", reference > 0.0 ? (1.0 - energy / reference) * 100.0 : 0.0);
     }

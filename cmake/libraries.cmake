@@ -43,7 +43,7 @@ endforeach()
 # Recipes, scenarios and specs are found in this tree unless WATTLE_HOME says otherwise.
 set_source_files_properties(src/config/locate.cc PROPERTIES COMPILE_DEFINITIONS WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 # Tests that read the specs, recipes, scenarios and reference pages of this tree.
-foreach(test IN ITEMS config_test experiment_test reproduce_test)
+foreach(test IN ITEMS config_test systems_test experiment_test reproduce_test)
   if(TARGET ${test})
     target_compile_definitions(${test} PRIVATE WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   endif()

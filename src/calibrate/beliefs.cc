@@ -70,17 +70,6 @@ std::uint64_t digest_of(std::span<const predict::StepSample> samples) {
 
 }  // namespace
 
-std::vector<MegaHertz> clocks_to_profile(const config::Recipe& recipe) {
-  std::vector<MegaHertz> clocks;
-  for (const auto* options : {&recipe.prefill_frequency, &recipe.decode_frequency}) {
-    clocks.insert(clocks.end(), options->clocks.begin(), options->clocks.end());
-  }
-  std::ranges::sort(clocks);
-  const auto repeated = std::ranges::unique(clocks);
-  clocks.erase(repeated.begin(), repeated.end());
-  return clocks;
-}
-
 std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, const engine::EngineOptions& options,
                                                 std::span<const MegaHertz> clocks) {
   const std::int64_t capacity = model.kv_blocks() * options.block_size;
@@ -237,20 +226,20 @@ Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel&
   return shared;
 }
 
-Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine::StepModel& model,
-                                      const engine::EngineOptions& options, std::span<const MegaHertz> clocks) {
-  const auto& o = recipe.predictor;
+Result<LatencyBelief> believe_latency(const PredictorOptions& o, const PredictorContext& context,
+                                      const engine::StepModel& model, const engine::EngineOptions& options,
+                                      std::span<const MegaHertz> clocks) {
   if (o.window > o.ring) {
     return bad_input(
         "predictor.window",
         fmt::format("{} judge of the {} samples of predictor.ring; at most all of them", o.window, o.ring));
   }
-  if (!recipe.predictor_file.empty()) {
+  if (!o.file.empty()) {
     if (o.form != "linear" || o.online) {
-      return bad_input(recipe.name + ": predictor_file",
+      return bad_input(context.recipe + ": predictor_file",
                        "holds lines; it goes with predictor.form = \"linear\", not online");
     }
-    const auto file = load_belief(recipe.predictor_file, recipe.file);
+    const auto file = load_belief(o.file, context.recipe_file);
     if (!file) return std::unexpected(file.error());
     auto lines = predict::LinearLatency::make(file->time);
     if (!lines) return std::unexpected(lines.error());
@@ -265,8 +254,8 @@ Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine
   const bool boosted = o.form.starts_with("gbdt");
   const bool published = o.form.ends_with("published");
   auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks);
-  scale(samples, o.profile_scale);
-  scatter(samples, o.sample_noise);
+  scale(samples, context.measurement.profile_scale);
+  scatter(samples, context.measurement.sample_noise);
   LatencyBelief belief;
   predict::LatencyRefit refit;
   if (boosted) {
@@ -274,8 +263,8 @@ Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine
     training.prefill_trees = !published;
     if (o.form == "gbdt-residual") {
       auto profile = profile_engine(model, options, clocks);
-      scale(profile, o.profile_scale);
-      scatter(profile, o.sample_noise);
+      scale(profile, context.measurement.profile_scale);
+      scatter(profile, context.measurement.sample_noise);
       const auto fit = fit_samples(profile, false);
       if (!fit) return std::unexpected(fit.error());
       training.lines = std::shared_ptr<const predict::LinearLatency>(*fit, &(*fit)->model);

@@ -3,10 +3,11 @@
 // fitted. The only way from truth (engine/) to belief (predict/).
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "config/recipe.h"
+#include "config/scenario.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
 #include "predict/belief_file.h"
@@ -16,8 +17,23 @@
 
 namespace wattle::calibrate {
 
-/// The clocks a recipe lets its eco-freq instances choose from, ascending, each once.
-[[nodiscard]] std::vector<MegaHertz> clocks_to_profile(const config::Recipe& recipe);
+/// What is believed about step times, and how it is kept true.
+struct PredictorOptions {
+  std::string form = "linear";      ///< see believe_latency
+  std::string file;                 ///< belief measured on a real engine; empty: profile the simulated one
+  bool online = false;              ///< learn on from served steps (predict/online)
+  bool refit = true;                ///< online: false = measure only
+  std::int32_t refit_every = 1000;  ///< online: new samples between two refits
+  std::int32_t ring = 2000;         ///< online: newest samples kept
+  std::int32_t window = 200;        ///< online: newest samples that judge a model
+};
+
+/// Whose predictor it is, and how well its engine is measured.
+struct PredictorContext {
+  std::string recipe;                      ///< its name, for messages
+  std::string recipe_file;                 ///< a belief file may lie beside it
+  config::MeasurementOptions measurement;  ///< of the simulated engine; the default measures truly
+};
 
 /// The published grid (VoltanaLLM): decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024, plus 1, 4 and 5, as
 /// far as max_num_seqs allows, at six KV fill levels from 2 % to 95 % of the cache; prompt tokens from 64 to
@@ -50,17 +66,18 @@ namespace wattle::calibrate {
                                                                       const engine::EngineOptions& options,
                                                                       std::span<const MegaHertz> clocks);
 
-/// The latency belief that a recipe's `predictor` names, for the instances this model simulates; a
+/// The latency belief that `predictor` names, for the instances this model simulates; a
 /// predict::OnlineLatency where it is to learn on (each call makes a fresh one), else immutable and shared by all calls
 /// with equal profiles in this process. Linear: milliseconds the first time; boosted: seconds. Callable from any thread
-/// (the StepModel must be the caller's own). With a `predictor_file`, what that file says of every instance. Errors: of
+/// (the StepModel must be the caller's own). With a file, what that file says of every instance. Errors: of
 /// the file, with line and column; a file for a predictor that is not linear or is online; no clock; a window larger
 /// than the ring; what XGBoost says.
 struct LatencyBelief {
   std::shared_ptr<const LatencyModel> model;
   predict::OnlineLatency* learner = nullptr;  ///< the model, where it learns
 };
-[[nodiscard]] Result<LatencyBelief> believe_latency(const config::Recipe& recipe, const engine::StepModel& model,
+[[nodiscard]] Result<LatencyBelief> believe_latency(const PredictorOptions& predictor, const PredictorContext& context,
+                                                    const engine::StepModel& model,
                                                     const engine::EngineOptions& options,
                                                     std::span<const MegaHertz> clocks);
 

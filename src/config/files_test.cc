@@ -62,10 +62,7 @@ TEST(ShippedSpecs, EveryLlmHasAPublishedCountInThisTest) {
   }
 }
 
-/// A recipe with a GPU in its name is for that GPU, every other one for the A100.
-std::string gpu_of_recipe(const std::string& name) { return name.ends_with("-gh200") ? "gh200-96g" : "a100-80g"; }
-
-TEST(ShippedScenarios, EachLoadsAndEachRecipeSuitsThoseOnItsGpu) {
+TEST(ShippedScenarios, EachLoads) {
   const auto scenarios = kProject.names(Project::Kind::Scenario);
   EXPECT_GE(scenarios.size(), 5U);
   for (const std::string& name : scenarios) {
@@ -73,15 +70,6 @@ TEST(ShippedScenarios, EachLoadsAndEachRecipeSuitsThoseOnItsGpu) {
     ASSERT_TRUE(scenario) << scenario.error().message();
     EXPECT_EQ(scenario->scenario.name, name);
     EXPECT_FALSE(scenario->scenario.description.empty()) << name;
-    for (const std::string& recipe_name : kProject.names(Project::Kind::Recipe)) {
-      if (scenario->gpus.front().name != gpu_of_recipe(recipe_name)) continue;
-      const auto recipe = load_recipe(recipe_name, {}, kProject);
-      ASSERT_TRUE(recipe) << recipe.error().message();
-      EXPECT_EQ(recipe->recipe.name, recipe_name);
-      EXPECT_FALSE(recipe->recipe.description.empty()) << recipe_name;
-      const auto suits = check_recipe_on(*recipe, *scenario);
-      EXPECT_TRUE(suits) << suits.error().message();
-    }
   }
 }
 
@@ -100,16 +88,6 @@ TEST(ShippedScenarios, TwoPrefillTwoDecodeSaysWhatItsNameSays) {
   EXPECT_EQ(s.workload_fallback, "azure-conv");
   EXPECT_EQ(s.link.bandwidth_bytes_per_s, 25e9);
   EXPECT_EQ(s.link.latency, Span::us(500));
-}
-
-TEST(ShippedRecipes, EcoFreqOffersTheTwoA100ClocksInBothPhases) {
-  const auto loaded = load_recipe("eco-freq", {}, kProject);
-  ASSERT_TRUE(loaded) << loaded.error().message();
-  for (const FrequencyOptions& f : {loaded->recipe.prefill_frequency, loaded->recipe.decode_frequency}) {
-    EXPECT_EQ(f.policy, "eco-freq");
-    EXPECT_EQ(f.clocks, (std::vector<MegaHertz>{MegaHertz{1005}, MegaHertz{1410}}));
-    EXPECT_EQ(f.dwell, Span::ms(200));
-  }
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ std::string kind_of(const Entry& entry) {
     std::string operator()(double) const { return "a number"; }
     std::string operator()(const std::string&) const { return "text"; }
     std::string operator()(const std::vector<std::int64_t>&) const { return "a list"; }
+    std::string operator()(const std::vector<std::string>&) const { return "a list"; }
   };
   return std::visit(Kind{}, entry.value);
 }
@@ -74,6 +75,40 @@ Result<Value> checked_text(const OptionSpec& spec, const Entry& entry) {
   }
   if (spec.required && text->empty()) return bad_input(entry.where, spec.key + " is empty; " + spec.description);
   return *text;
+}
+
+Result<std::string> checked_clock(const OptionSpec& spec, const Entry& entry, const std::string& text) {
+  const auto clock = clock_from(text);
+  if (!clock) return bad_input(entry.where, fmt::format("{} is {}; it takes {}", spec.key, text, type_text(spec)));
+  if (clock->kind() == ClockSetting::Kind::Fixed && !within(spec.bounds, clock->value())) {
+    return out_of_bounds(spec, entry, text);
+  }
+  return clock_text(*clock);
+}
+
+Result<Value> checked_clocks(const OptionSpec& spec, const Entry& entry) {
+  std::vector<std::string> texts;
+  if (const auto* i = std::get_if<std::int64_t>(&entry.value)) {
+    texts = {fmt::format("{}", *i)};
+  } else if (const auto* t = std::get_if<std::string>(&entry.value)) {
+    texts = {*t};
+  } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&entry.value)) {
+    for (const std::int64_t v : *list) texts.push_back(fmt::format("{}", v));
+  } else if (const auto* mixed = std::get_if<std::vector<std::string>>(&entry.value)) {
+    texts = *mixed;
+  } else {
+    return wrong_type(spec, entry);
+  }
+  const bool list = std::holds_alternative<std::vector<std::int64_t>>(entry.value) ||
+                    std::holds_alternative<std::vector<std::string>>(entry.value);
+  if (list != (spec.type == OptionType::Clocks)) return wrong_type(spec, entry);
+  for (std::string& text : texts) {
+    auto clock = checked_clock(spec, entry, text);
+    if (!clock) return std::unexpected(clock.error());
+    text = std::move(*clock);
+  }
+  if (list) return texts;
+  return texts.front();
 }
 
 template <typename Number>
@@ -150,6 +185,9 @@ Result<Value> checked(const OptionSpec& spec, const Entry& entry) {
       return checked_text(spec, entry);
     case OptionType::Integers:
       return checked_integers(spec, entry);
+    case OptionType::Clock:
+    case OptionType::Clocks:
+      return checked_clocks(spec, entry);
   }
   return wrong_type(spec, entry);
 }
@@ -180,8 +218,23 @@ Result<Entry> entry_from_text(const OptionSpec& spec, const Override& override_)
     }
     case OptionType::Text:
     case OptionType::Choice:
+    case OptionType::Clock:
       entry.value = std::string(text);
       return entry;
+    case OptionType::Clocks: {
+      std::string_view rest = text;
+      if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
+      std::vector<std::string> list;
+      while (!trimmed(rest).empty()) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        std::string_view one = trimmed(rest.substr(0, comma));
+        if (one.size() > 1 && one.front() == '"' && one.back() == '"') one = one.substr(1, one.size() - 2);
+        list.emplace_back(one);
+        rest = comma == rest.size() ? std::string_view{} : rest.substr(comma + 1);
+      }
+      entry.value = std::move(list);
+      return entry;
+    }
     case OptionType::Integers: {
       std::string_view rest = text;
       if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -122,37 +121,6 @@ Result<void> check_roles(const LoadedScenario& loaded) {
   return {};
 }
 
-/// Where a recipe's key was written: by itself, or through the shorthand without "prefill"/"decode".
-std::string recipe_place(const Origins& origins, std::string_view phase, std::string_view key) {
-  const std::string own = fmt::format("frequency.{}.{}", phase, key);
-  const std::string shorthand = fmt::format("frequency.{}", key);
-  if (!origins.has(own) && origins.has(shorthand)) return origins.of(shorthand);
-  return origins.of(own);
-}
-
-std::string clock_problem(MegaHertz clock, const GpuSpec& gpu) {
-  const std::int32_t mhz = clock.value();
-  const std::int32_t low = gpu.clock_min.value();
-  const std::int32_t high = gpu.clock_max.value();
-  const std::int32_t step = gpu.clock_step.value();
-  if (mhz < low || mhz > high) {
-    return fmt::format("{} MHz is outside the {} to {} MHz of {}", mhz, low, high, gpu.name);
-  }
-  if ((mhz - low) % step == 0) return "";
-  const std::int32_t below = low + (mhz - low) / step * step;
-  return fmt::format("{} MHz is no clock of {}, which steps by {}; nearest: {} and {}", mhz, gpu.name, step, below,
-                     below + step);
-}
-
-struct Phase {
-  const char* name;
-  const FrequencyOptions* options;
-};
-
-std::array<Phase, 2> phases(const Recipe& recipe) {
-  return {{{"prefill", &recipe.prefill_frequency}, {"decode", &recipe.decode_frequency}}};
-}
-
 }  // namespace
 
 Result<void> check_fleet(const LoadedScenario& loaded) {
@@ -164,48 +132,6 @@ Result<void> check_fleet(const LoadedScenario& loaded) {
     if (auto ok = check_pool(loaded, i); !ok) return ok;
   }
   return check_roles(loaded);
-}
-
-Result<void> check_recipe(const LoadedRecipe& loaded) {
-  for (const auto& [name, options] : phases(loaded.recipe)) {
-    const std::vector<MegaHertz>& clocks = options->clocks;
-    const std::string where = recipe_place(loaded.origins, name, "clocks_mhz");
-    if (options->policy == "eco-freq" && clocks.empty()) {
-      return bad_input(recipe_place(loaded.origins, name, "policy"),
-                       "eco-freq needs clocks to choose from, as in clocks_mhz = [1005, 1410]");
-    }
-    if (std::ranges::adjacent_find(clocks, std::greater_equal{}) != clocks.end()) {
-      return bad_input(where, "clocks_mhz must ascend, each clock once");
-    }
-  }
-  return {};
-}
-
-Result<void> check_recipe_on(const LoadedRecipe& recipe, const LoadedScenario& scenario) {
-  for (std::size_t i = 0; i < scenario.gpus.size(); ++i) {
-    const bool prefill = scenario.scenario.pools[i].role == Role::Prefill;
-    const Phase phase = phases(recipe.recipe)[prefill ? 0 : 1];
-    const FrequencyOptions& options = *phase.options;
-    const GpuSpec& gpu = scenario.gpus[i];
-    const auto refuse = [&](std::string_view key, const std::string& problem) {
-      return bad_input(recipe_place(recipe.origins, phase.name, key), problem);
-    };
-    constexpr MegaHertz kGpuDecides{0};
-    if (options.clock != kGpuDecides) {
-      if (const std::string problem = clock_problem(options.clock, gpu); !problem.empty()) {
-        return refuse("clock_mhz", problem);
-      }
-    }
-    if (options.idle_clock != kGpuDecides) {
-      if (const std::string problem = clock_problem(options.idle_clock, gpu); !problem.empty()) {
-        return refuse("idle_clock_mhz", problem);
-      }
-    }
-    for (const MegaHertz clock : options.clocks) {
-      if (const std::string problem = clock_problem(clock, gpu); !problem.empty()) return refuse("clocks_mhz", problem);
-    }
-  }
-  return {};
 }
 
 }  // namespace wattle::config

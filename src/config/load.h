@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "config/fill.h"
 #include "config/project.h"
-#include "config/recipe.h"
 #include "config/scenario.h"
 #include "model/hardware.h"
 
@@ -21,23 +20,16 @@ struct LoadedScenario {
   Origins origins;
 };
 
-struct LoadedRecipe {
-  Recipe recipe;
-  Origins origins;
-};
-
 /// The N of "fleet.N.key" and of "fleet.N", or -1.
 [[nodiscard]] std::int64_t pool_index(std::string_view key);
 
 /// Splits "key=value" arguments; one that is no such pair is BadInput.
 [[nodiscard]] Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& arguments);
 
-/// What --set means for a scenario and for a recipe: every key belongs to one of the two.
-struct SplitOverrides {
-  std::vector<Override> scenario;
-  std::vector<Override> recipe;
-};
-[[nodiscard]] Result<SplitOverrides> split_overrides(const std::vector<Override>& overrides);
+/// Is this a scenario's key ("fleet.0.gpu" too)?
+[[nodiscard]] bool is_scenario_key(std::string_view key);
+/// Every record of a scenario, [[fleet]] included.
+[[nodiscard]] std::vector<const OptionSpec*> scenario_keys();
 
 [[nodiscard]] Result<GpuSpec> load_gpu(const std::string& file);
 [[nodiscard]] Result<LlmSpec> load_llm(const std::string& file);
@@ -45,15 +37,11 @@ struct SplitOverrides {
 /// `name_or_path` as Project::find takes it.
 [[nodiscard]] Result<LoadedScenario> load_scenario(std::string_view name_or_path,
                                                    const std::vector<Override>& overrides, const Project& project);
-[[nodiscard]] Result<LoadedRecipe> load_recipe(std::string_view name_or_path, const std::vector<Override>& overrides,
-                                               const Project& project);
 
 /// The same from texts, for tests and embedded defaults; `file` only names them.
 [[nodiscard]] Result<GpuSpec> gpu_from_text(std::string_view text, const std::string& file);
 [[nodiscard]] Result<LlmSpec> llm_from_text(std::string_view text, const std::string& file);
 [[nodiscard]] Result<LoadedScenario> scenario_from_text(std::string_view text, const std::string& file,
                                                         const std::vector<Override>& overrides, const Project& project);
-[[nodiscard]] Result<LoadedRecipe> recipe_from_text(std::string_view text, const std::string& file,
-                                                    const std::vector<Override>& overrides);
 
 }  // namespace wattle::config

@@ -89,12 +89,12 @@ TEST(LocateProject, WattleHomeAddsToTheShippedFoldersAndWinsOverThem) {
   const auto names = found.names(config::Project::Kind::Recipe);
   EXPECT_TRUE(std::ranges::find(names, "mine") != names.end());
   EXPECT_TRUE(std::ranges::find(names, "eco-freq") != names.end());
-  const auto own = config::load_recipe("static-max", {}, found);
+  const auto own = found.find(config::Project::Kind::Recipe, "static-max", "test");
   ASSERT_TRUE(own) << own.error().message();
-  EXPECT_EQ(own->recipe.description, "my own");
-  const auto shipped = config::load_recipe("static-max", {}, project());
+  EXPECT_TRUE(own->starts_with(home.path().string())) << *own;
+  const auto shipped = project().find(config::Project::Kind::Recipe, "static-max", "test");
   ASSERT_TRUE(shipped) << shipped.error().message();
-  EXPECT_NE(shipped->recipe.description, "my own");
+  EXPECT_NE(*shipped, *own);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -36,6 +37,12 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+/// Whole numbers stand without quotes.
+std::string bare_or_quoted(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? text : quoted(text);
+}
+
 struct TextOf {
   std::string operator()(std::monostate) const { return "none"; }
   std::string operator()(bool v) const { return v ? "true" : "false"; }
@@ -43,9 +50,44 @@ struct TextOf {
   std::string operator()(double v) const { return decimal(v); }
   std::string operator()(const std::string& v) const { return quoted(v); }
   std::string operator()(const std::vector<std::int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
+  std::string operator()(const std::vector<std::string>& v) const {
+    std::string list;
+    for (const std::string& text : v) list += (list.empty() ? "" : ", ") + bare_or_quoted(text);
+    return "[" + list + "]";
+  }
 };
 
 }  // namespace
+
+std::optional<ClockSetting> clock_from(std::string_view text) {
+  if (text == "max") return ClockSetting::highest();
+  if (text == "min") return ClockSetting::lowest();
+  if (text == "sweet") return ClockSetting::sweet();
+  const bool share = text.ends_with('x');
+  if (share) text.remove_suffix(1);
+  double number = 0.0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc{} || end != text.data() + text.size() || !(number > 0.0)) return std::nullopt;
+  if (share) return number <= 1.0 ? std::optional(ClockSetting::share(number)) : std::nullopt;
+  if (number != std::floor(number) || number > 1e6) return std::nullopt;
+  return ClockSetting(MegaHertz(static_cast<std::int32_t>(number)));
+}
+
+std::string clock_text(const ClockSetting& clock) {
+  switch (clock.kind()) {
+    case ClockSetting::Kind::Lowest:
+      return "min";
+    case ClockSetting::Kind::Highest:
+      return "max";
+    case ClockSetting::Kind::Sweet:
+      return "sweet";
+    case ClockSetting::Kind::Share:
+      return decimal(clock.value()) + "x";
+    case ClockSetting::Kind::Fixed:
+      break;
+  }
+  return fmt::format("{:.0f}", clock.value());
+}
 
 std::string to_text(const Value& value) { return std::visit(TextOf{}, value); }
 
@@ -70,6 +112,10 @@ std::string type_text(const OptionSpec& spec) {
       return fmt::format("one of \"{}\"", fmt::join(spec.choices, "\", \""));
     case OptionType::Integers:
       return "list of integers";
+    case OptionType::Clock:
+      return "MHz, \"max\", \"min\", \"sweet\" or a share of max as \"0.7x\"";
+    case OptionType::Clocks:
+      return "list of clocks: MHz, \"max\", \"min\", \"sweet\" or a share of max as \"0.7x\"";
   }
   return "";
 }

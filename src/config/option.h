@@ -23,6 +23,9 @@ struct Bounds {
   bool open = false;
 };
 
+/// Of a clock that is written in MHz.
+inline constexpr Bounds kClockBounds{1, 10'000};
+
 /// What a record says apart from the struct it fills.
 struct OptionSpec {
   std::string key;  ///< dotted path in the file

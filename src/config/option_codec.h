@@ -10,15 +10,17 @@
 #include <variant>
 #include <vector>
 
+#include "model/clock_setting.h"
 #include "units/quantity.h"
 #include "units/time.h"
 
 namespace wattle::config {
 
 /// A value at the text edge; monostate means absent.
-using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                           std::vector<std::string>>;
 
-enum class OptionType : std::uint8_t { Boolean, Integer, Number, Text, Choice, Integers };
+enum class OptionType : std::uint8_t { Boolean, Integer, Number, Text, Choice, Integers, Clock, Clocks };
 
 /// Factor from a text unit to the struct's own unit (bytes, FLOP/s; for Span: nanoseconds).
 [[nodiscard]] constexpr double factor_of(std::string_view unit) {
@@ -92,20 +94,34 @@ struct Codec<MegaHertz> {
   static Value write(MegaHertz v, double) { return std::int64_t{v.value()}; }
 };
 
+/// "max", "min", "sweet", a share of the highest as "0.7x", or whole MHz; none: it is none of these.
+[[nodiscard]] std::optional<ClockSetting> clock_from(std::string_view text);
+[[nodiscard]] std::string clock_text(const ClockSetting& clock);
+
 template <>
-struct Codec<std::vector<MegaHertz>> {
-  static constexpr OptionType kType = OptionType::Integers;
+struct Codec<ClockSetting> {
+  static constexpr OptionType kType = OptionType::Clock;
   static constexpr double scale(std::string_view) { return 1.0; }
-  static std::vector<MegaHertz> read(const Value& v, double) {
-    std::vector<MegaHertz> clocks;
-    for (const std::int64_t mhz : std::get<std::vector<std::int64_t>>(v)) {
-      clocks.emplace_back(static_cast<std::int32_t>(mhz));
+  static ClockSetting read(const Value& v, double) {
+    return clock_from(std::get<std::string>(v)).value_or(MegaHertz{0});
+  }
+  static Value write(const ClockSetting& v, double) { return clock_text(v); }
+};
+
+template <>
+struct Codec<std::vector<ClockSetting>> {
+  static constexpr OptionType kType = OptionType::Clocks;
+  static constexpr double scale(std::string_view) { return 1.0; }
+  static std::vector<ClockSetting> read(const Value& v, double) {
+    std::vector<ClockSetting> clocks;
+    for (const std::string& text : std::get<std::vector<std::string>>(v)) {
+      clocks.push_back(clock_from(text).value_or(MegaHertz{0}));
     }
     return clocks;
   }
-  static Value write(const std::vector<MegaHertz>& clocks, double) {
-    std::vector<std::int64_t> list;
-    for (const MegaHertz clock : clocks) list.push_back(clock.value());
+  static Value write(const std::vector<ClockSetting>& clocks, double) {
+    std::vector<std::string> list;
+    for (const ClockSetting& clock : clocks) list.push_back(clock_text(clock));
     return list;
   }
 };

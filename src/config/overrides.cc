@@ -30,28 +30,16 @@ Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& ar
   return overrides;
 }
 
-Result<SplitOverrides> split_overrides(const std::vector<Override>& overrides) {
-  std::vector<const OptionSpec*> recipe = specs_of(recipe_options());
-  // Both files have a name and a description; a run's are the scenario's.
-  std::erase_if(recipe, [](const OptionSpec* spec) { return spec->key == "name" || spec->key == "description"; });
-  std::vector<const OptionSpec*> scenario = specs_of(scenario_options());
+std::vector<const OptionSpec*> scenario_keys() {
+  std::vector<const OptionSpec*> all = specs_of(scenario_options());
   const auto pool = specs_of(pool_options());
-  scenario.insert(scenario.end(), pool.begin(), pool.end());
+  all.insert(all.end(), pool.begin(), pool.end());
+  return all;
+}
 
-  SplitOverrides split;
-  for (const Override& override_ : overrides) {
-    const auto named = [&](const OptionSpec* spec) { return spec->key == override_.key; };
-    if (std::ranges::any_of(recipe, named)) {
-      split.recipe.push_back(override_);
-    } else if (pool_index(override_.key) >= 0 || std::ranges::any_of(scenario, named)) {
-      split.scenario.push_back(override_);
-    } else {
-      std::vector<const OptionSpec*> all = scenario;
-      all.insert(all.end(), recipe.begin(), recipe.end());
-      return std::unexpected(unknown_key(override_.key, override_.where(), all));
-    }
-  }
-  return split;
+bool is_scenario_key(std::string_view key) {
+  return pool_index(key) >= 0 ||
+         std::ranges::any_of(scenario_keys(), [&](const OptionSpec* spec) { return spec->key == key; });
 }
 
 }  // namespace wattle::config

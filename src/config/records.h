@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "config/option.h"
-#include "config/recipe.h"
 #include "config/scenario.h"
 #include "model/hardware.h"
 
@@ -13,7 +12,6 @@ namespace wattle::config {
 [[nodiscard]] const std::vector<Option<Scenario>>& scenario_options();
 /// Keys of one [[fleet]] element, as "fleet.role".
 [[nodiscard]] const std::vector<Option<PoolOptions>>& pool_options();
-[[nodiscard]] const std::vector<Option<Recipe>>& recipe_options();
 [[nodiscard]] const std::vector<Option<GpuSpec>>& gpu_options();
 [[nodiscard]] const std::vector<Option<LlmSpec>>& llm_options();
 

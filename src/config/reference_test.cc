@@ -54,7 +54,6 @@ void check_records(const std::vector<Option<S>>& options) {
 TEST(Records, EveryKeyIsUniqueDescribedNamesItsUnitAndHasALegalDefault) {
   check_records(scenario_options());
   check_records(pool_options());
-  check_records(recipe_options());
   check_records(gpu_options());
   check_records(llm_options());
 }
@@ -73,7 +72,6 @@ void check_set_then_get(const std::vector<Option<S>>& options) {
 TEST(Records, GettersReadWhatSettersWrote) {
   check_set_then_get(scenario_options());
   check_set_then_get(pool_options());
-  check_set_then_get(recipe_options());
   check_set_then_get(gpu_options());
   check_set_then_get(llm_options());
 }
@@ -94,16 +92,7 @@ TEST(Effective, PrintedValuesLoadToTheSameValues) {
     const auto again = scenario_from_text(text, "again.toml", {}, project);
     ASSERT_TRUE(again) << again.error().message();
     EXPECT_EQ(without_marks(effective_text(*again)), without_marks(text));
-    EXPECT_EQ(kind_of(text, "again.toml").value(), FileKind::Scenario);
-  }
-  for (const std::string& name : project.names(Project::Kind::Recipe)) {
-    const auto loaded = load_recipe(name, {}, project);
-    ASSERT_TRUE(loaded) << loaded.error().message();
-    const std::string text = effective_text(*loaded);
-    const auto again = recipe_from_text(text, "again.toml", {});
-    ASSERT_TRUE(again) << again.error().message();
-    EXPECT_EQ(without_marks(effective_text(*again)), without_marks(text));
-    EXPECT_EQ(kind_of(text, "again.toml").value(), FileKind::Recipe);
+    EXPECT_EQ(kind_of(text, "again.toml", {}).value(), FileKind::Scenario);
   }
 }
 
@@ -121,10 +110,10 @@ TEST(Effective, SpecFilesAreToldApart) {
   const auto text_of = [&](Project::Kind kind, const char* name) {
     return read_file(project.find(kind, name, "test").value()).value();
   };
-  EXPECT_EQ(kind_of(text_of(Project::Kind::Gpu, "h100"), "h100.toml").value(), FileKind::Gpu);
-  EXPECT_EQ(kind_of(text_of(Project::Kind::Llm, "opt-13b"), "opt-13b.toml").value(), FileKind::Llm);
-  EXPECT_FALSE(kind_of("colour = 3\n", "x.toml"));
-  EXPECT_FALSE(kind_of("", "x.toml"));
+  EXPECT_EQ(kind_of(text_of(Project::Kind::Gpu, "h100"), "h100.toml", {}).value(), FileKind::Gpu);
+  EXPECT_EQ(kind_of(text_of(Project::Kind::Llm, "opt-13b"), "opt-13b.toml", {}).value(), FileKind::Llm);
+  EXPECT_FALSE(kind_of("colour = 3\n", "x.toml", {}));
+  EXPECT_FALSE(kind_of("", "x.toml", {}));
 }
 
 }  // namespace

@@ -31,6 +31,13 @@ struct SpawnOptions {
   Span warm = Span::s(5);   ///< from then to one that takes requests
 };
 
+/// How measuring steps goes wrong, and how long learning from them takes: of experiments, not of policies.
+struct MeasurementOptions {
+  double profile_scale = 1.0;     ///< the offline profile's durations are multiplied by this
+  double sample_noise = 0.0;      ///< measured durations scatter by this share, offline and served
+  Span refit_delay = Span::s(1);  ///< how long a refit takes
+};
+
 struct Scenario {
   std::string name;
   std::string description;
@@ -48,6 +55,7 @@ struct Scenario {
   std::string
       load_lengths;  ///< workload.synthetic whose lengths max_load_per_s is measured with; empty = the workload's
   SpawnOptions spawn;
+  MeasurementOptions measurement;
   Slo slo;
   GramsPerKwh carbon_intensity{400.0};
   UsdPerHour gpu_price{2.0};

@@ -116,6 +116,19 @@ std::vector<Option<SpawnOptions>> spawn_options() {
   };
 }
 
+std::vector<Option<MeasurementOptions>> measurement_options() {
+  using M = MeasurementOptions;
+  return {
+      option("profile_scale", &M::profile_scale, "", {0.01, 100},
+             "The offline profile's durations times this: an engine profiled wrongly, for experiments"),
+      option("sample_noise", &M::sample_noise, "", {0, 0.5},
+             "Standard deviation, as a share, by which every measured step time scatters, offline and served, as a "
+             "real engine's do; the simulated steps themselves do not"),
+      option("refit_delay_ms", &M::refit_delay, "ms", {0, 3'600'000},
+             "Predictors that learn on: from the refit's last sample to the new model"),
+  };
+}
+
 std::vector<Option<engine::LinkOptions>> link_options() {
   using L = engine::LinkOptions;
   return {
@@ -159,6 +172,7 @@ const std::vector<Option<Scenario>>& scenario_options() {
                          "Whose lengths a [[fleet]]'s maximum load is measured with: a name as for synthetic; empty: "
                          "this workload's own"));
     append<Scenario>(all, "spawn.", {&Scenario::spawn}, spawn_options());
+    append<Scenario>(all, "measurement.", {&Scenario::measurement}, measurement_options());
     append<Scenario>(all, "slo.", {&Scenario::slo}, slo_options());
     append<Scenario>(all, "engine.", {&Scenario::engine}, engine_options());
     append<Scenario>(all, "link.", {&Scenario::link}, link_options());

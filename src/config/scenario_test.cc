@@ -221,19 +221,6 @@ INSTANTIATE_TEST_SUITE_P(
                       BadSet{"UnknownLlm", "llm=gpt", "--set llm", "unknown LLM \"gpt\""}),
     [](const auto& test) { return test.param.name; });
 
-TEST(ScenarioSet, ScenarioAndRecipeKeysArePartedAndUnknownOnesRefused) {
-  const auto split = split_overrides(
-      {{"slo.itl_ms", "60"}, {"frequency.decode.margin", "0.1"}, {"fleet.0.count", "2"}, {"name", "x"}});
-  ASSERT_TRUE(split) << split.error().message();
-  EXPECT_EQ(split->scenario.size(), 3U);
-  ASSERT_EQ(split->recipe.size(), 1U);
-  EXPECT_EQ(split->recipe[0].key, "frequency.decode.margin");
-  const auto unknown = split_overrides({{"frequency.decode.magrin", "0.1"}});
-  ASSERT_FALSE(unknown);
-  EXPECT_NE(unknown.error().what.find("did you mean frequency.decode.margin?"), std::string::npos)
-      << unknown.error().message();
-}
-
 TEST(ScenarioFiles, AMissingFileSaysSo) {
   const auto by_path = load_scenario("./no/such.toml", {}, testing::project());
   ASSERT_FALSE(by_path);

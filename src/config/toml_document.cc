@@ -104,15 +104,25 @@ class Flattener {
   static Entry array(const toml::array& list, const std::string& path, const std::string& where) {
     Entry entry{path, {}, {}, where};
     std::vector<std::int64_t> integers;
+    std::vector<std::string> texts;  // of a list with some text in it
+    bool text = false;
     for (const toml::node& element : list) {
       if (const auto* i = element.as_integer()) {
         integers.push_back(i->get());
+        texts.push_back(fmt::format("{}", i->get()));
+      } else if (const auto* s = element.as_string()) {
+        texts.push_back(s->get());
+        text = true;
       } else {
         entry.kind = "a list of something else";
         return entry;
       }
     }
-    entry.value = std::move(integers);
+    if (text) {
+      entry.value = std::move(texts);
+    } else {
+      entry.value = std::move(integers);
+    }
     return entry;
   }
 

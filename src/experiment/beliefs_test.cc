@@ -12,11 +12,12 @@ namespace wattle::calibrate {
 namespace {
 
 Result<journal::RunSummary> run(const std::string& recipe, std::vector<std::string> set, bool fast_forward = true) {
-  const auto scenario_set = config::parse_overrides({"workload.rate_per_s=40", "workload.requests=2400"});
-  const auto scenario = config::load_scenario("voltanallm-2p2d", *scenario_set, config::project());
+  set.insert(set.begin(), {"workload.rate_per_s=40", "workload.requests=2400"});
+  const auto split = systems::split_overrides(config::parse_overrides(set).value());
+  if (!split) return std::unexpected(split.error());
+  const auto scenario = config::load_scenario("voltanallm-2p2d", split->scenario, config::project());
   if (!scenario) return std::unexpected(scenario.error());
-  const auto recipe_set = config::parse_overrides(set);
-  const auto loaded = config::load_recipe(recipe, *recipe_set, config::project());
+  const auto loaded = systems::load_recipe(recipe, split->recipe, config::project());
   if (!loaded) return std::unexpected(loaded.error());
   experiment::SimulateOptions options;
   options.fast_forward = fast_forward;
@@ -24,7 +25,7 @@ Result<journal::RunSummary> run(const std::string& recipe, std::vector<std::stri
 }
 
 TEST(Beliefs, AnEngineProfiledTooSlowIsLearnt) {
-  const std::vector<std::string> off{"predictor.online=true", "predictor.profile_scale=1.15"};
+  const std::vector<std::string> off{"predictor.online=true", "measurement.profile_scale=1.15"};
   const auto learnt = run("voltanallm", off);
   ASSERT_TRUE(learnt) << learnt.error().message();
   for (const auto& phase : {learnt->prediction.prefill, learnt->prediction.decode}) {
@@ -42,13 +43,13 @@ TEST(Beliefs, NoiseIsInWhatIsMeasuredAlone) {
   // Dealt out in turn, so that the longest answer, whose end is the run's, comes from the same instance.
   std::vector<std::string> noisy{"predictor.online=true", "predictor.refit=false", "routing.decode.policy=round-robin"};
   const auto without = run("voltanallm", noisy);
-  noisy.emplace_back("predictor.sample_noise=0.03");
+  noisy.emplace_back("measurement.sample_noise=0.03");
   const auto with = run("voltanallm", noisy);
   ASSERT_TRUE(with && without);
   // A fit to many noisy samples is nearly the fit to clean ones, so what is left is the noise of each step.
   EXPECT_GT(with->prediction.decode.offline_ms, without->prediction.decode.offline_ms + 0.3);
   EXPECT_NEAR(with->energy.total.value(), without->energy.total.value(), 0.01 * without->energy.total.value());
-  const std::vector<std::string> learning{"predictor.online=true", "predictor.sample_noise=0.03"};
+  const std::vector<std::string> learning{"predictor.online=true", "measurement.sample_noise=0.03"};
   EXPECT_EQ(run("voltanallm", learning)->journal_digest, run("voltanallm", learning, false)->journal_digest);
 }
 

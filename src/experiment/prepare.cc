@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "calibrate/beliefs.h"
+#include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
 #include "systems/compose.h"
@@ -52,7 +53,7 @@ namespace {
 
 /// Makes instances of one pool, now or while the run goes on.
 struct PoolMaker {
-  config::Recipe recipe;
+  systems::Recipe recipe;
   std::shared_ptr<const InstanceSpec> spec;
   const engine::StepModel* model = nullptr;
   predict::OnlineLatency* learner = nullptr;
@@ -74,11 +75,11 @@ struct PoolMaker {
 };
 
 /// Every pool a shape that may be started; nothing for a recipe that does not scale.
-Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                        const std::vector<std::shared_ptr<const PoolMaker>>& pools) {
   sim::ScalingSetup made;
   const auto& scaling = recipe.recipe.scaling;
-  if (scaling.policy == "none" || scaling.mode == Mode::Off) return made;
+  if (!recipe.recipe.scales()) return made;
   const auto refuse = [&](const std::string& problem) {
     return bad_input(recipe.origins.of("scaling.policy"), problem);
   };
@@ -99,7 +100,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes));
   if (!policy) return std::unexpected(policy.error());
   made.policy = {std::move(*policy), scaling.mode};
-  made.period = scaling.period;
+  made.period = recipe.recipe.scaling_period;
   made.load_time = spawn.load;
   made.warm_time = spawn.warm;
   return made;
@@ -107,7 +108,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
 
 }  // namespace
 
-Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                             const std::string& data_dir, std::span<const RequestLatency> requests) {
   const auto& scenario = loaded.scenario;
   PreparedRun run;
@@ -120,8 +121,8 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const config::
   setup.seed = scenario.seed;
   setup.max_tokens = scenario.workload.max_output_tokens;
   setup.gpu_price = scenario.gpu_price;
-  setup.refit_delay = recipe.recipe.predictor.refit_delay;
-  setup.sample_noise = recipe.recipe.predictor.sample_noise;
+  setup.refit_delay = scenario.measurement.refit_delay;
+  setup.sample_noise = scenario.measurement.sample_noise;
 
   setup.length_hint = systems::make_length_hint(recipe.recipe, scenario.seed);
   auto policies = systems::make_dispatch_policies(recipe.recipe);
@@ -141,10 +142,17 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const config::
     maker->admission = setup.policies.admission.policy;
     InstanceSpec spec = spec_of(loaded, p);
     spec.kv_capacity_tokens = maker->model->kv_blocks() * scenario.engine.block_size;
+    if (systems::needs_sweet_clock(recipe.recipe)) {
+      spec.sweet_clock = calibrate::sweet_clock(*maker->model, engine, pool.role);
+    }
+    // Before anything is fitted: an instance that the policies refuse.
+    if (auto ok = systems::check_instance(recipe.recipe, spec); !ok) return std::unexpected(ok.error());
     if (p < run.requests.size()) spec.beliefs.request = &run.requests[p];
     if (systems::needs_latency(recipe.recipe, pool.role)) {
-      const auto clocks = systems::clocks_to_predict(recipe.recipe, spec.gpu);
-      const auto latency = calibrate::believe_latency(recipe.recipe, *run.models.back(), engine, clocks);
+      const auto clocks = systems::clocks_to_predict(recipe.recipe, spec);
+      const calibrate::PredictorContext context{recipe.recipe.name, recipe.recipe.file, scenario.measurement};
+      const auto latency =
+          calibrate::believe_latency(recipe.recipe.predictor, context, *run.models.back(), engine, clocks);
       if (!latency) return std::unexpected(latency.error());
       run.beliefs.push_back(latency->model);
       spec.beliefs.latency = latency->model.get();

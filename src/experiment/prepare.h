@@ -10,6 +10,7 @@
 #include "engine/step_model.h"
 #include "journal/record.h"
 #include "sim/simulation.h"
+#include "systems/recipe.h"
 
 namespace wattle::experiment {
 
@@ -26,7 +27,7 @@ struct PreparedRun {
 
 /// `requests`: Beliefs::request by pool, where the recipe needs them. Loads must be numbers (saturation.h). Errors: bad
 /// input (file, line, key).
-[[nodiscard]] Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+[[nodiscard]] Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                           const std::string& data_dir, std::span<const RequestLatency> requests = {});
 
 /// Facts of the scenario's fleet, ids in the pools' order; both drivers use it, so that journals name the same

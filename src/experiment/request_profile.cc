@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiment/prepare.h"
+#include "policy/frequency/static_clock.h"
 
 namespace wattle::experiment {
 
@@ -143,9 +144,9 @@ Result<RequestFit> fit_request_latency(const config::LoadedScenario& loaded, std
       s.workload.trough_rate_per_s = 0.0;
       s.workload.rate_window = std::min(s.workload.rate_window, kRun / 4);
       s.workload.duration = kRun;
-      config::LoadedRecipe fixed;
+      systems::LoadedRecipe fixed;
       fixed.recipe.name = "request-profile";
-      fixed.recipe.decode_frequency.clock = clock;
+      fixed.recipe.decode_frequency.options = policy::StaticClockOptions{.clock = clock};
       auto run = prepare(scenario, fixed, data_dir);
       if (!run) return std::unexpected(run.error());
       run->setup.instances.front().initial_clock = clock;

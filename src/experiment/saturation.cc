@@ -55,7 +55,7 @@ class Prober {
 
   /// p99 of E2E latency at this rate; Span::max() when some did not finish.
   Result<Span> e2e_p99(double rate_per_s) const {
-    auto run = prepare(loaded_, config::LoadedRecipe{}, data_dir_);
+    auto run = prepare(loaded_, systems::LoadedRecipe{}, data_dir_);
     if (!run) return std::unexpected(run.error());
     run->source = std::make_unique<Poisson>(rows_, requests_, rate_per_s, loaded_.scenario.seed);
     run->setup.source = run->source.get();
@@ -92,7 +92,7 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
     one.scenario.workload.trace.clear();
     one.scenario.workload.synthetic = loaded.scenario.load_lengths;
   }
-  auto whole = prepare(one, config::LoadedRecipe{}, data_dir);
+  auto whole = prepare(one, systems::LoadedRecipe{}, data_dir);
   if (!whole) return std::unexpected(whole.error());
   std::vector<workload::TraceRow> rows;
   while (rows.size() < kRowsRead) {

@@ -22,10 +22,9 @@ std::int64_t peak_rss_bytes() {
 
 }  // namespace
 
-Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                 const std::string& data_dir) {
-  const auto& scaling = recipe.recipe.scaling;
-  const auto with = with_loads(loaded, scaling.policy != "none" && scaling.mode != Mode::Off, data_dir);
+  const auto with = with_loads(loaded, recipe.recipe.scales(), data_dir);
   if (!with) return std::unexpected(with.error());
   std::vector<RequestLatency> requests;
   for (std::size_t p = 0; systems::needs_request_latency(recipe.recipe) && p < with->scenario.pools.size(); ++p) {
@@ -36,7 +35,7 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const conf
   return prepare(*with, recipe, data_dir, requests);
 }
 
-Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                            const SimulateOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   auto run = prepare_run(loaded, recipe, options.data_dir);

@@ -19,12 +19,12 @@ struct SimulateOptions {
 };
 
 /// As prepare(), with what the scenario leaves to be measured (loads) and what the recipe needs believed of requests.
-[[nodiscard]] Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const config::LoadedRecipe& recipe,
+[[nodiscard]] Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                               const std::string& data_dir);
 
 /// Runs it and fills in wall time and peak memory. Errors: bad input (file, line, key), an unwritable directory.
 [[nodiscard]] Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
-                                                         const config::LoadedRecipe& recipe,
+                                                         const systems::LoadedRecipe& recipe,
                                                          const SimulateOptions& options);
 
 }  // namespace wattle::experiment

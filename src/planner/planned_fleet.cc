@@ -52,10 +52,10 @@ PlannedFleet::PlannedFleet(const config::LoadedScenario& loaded, std::vector<Eng
 
 Instant PlannedFleet::now() const { return Instant() + (net::steady_now() - begin_); }
 
-Result<void> PlannedFleet::begin(const config::Recipe& recipe) {
+Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   const auto& scenario = loaded_.scenario;
   control::AutoscalerOptions options;
-  options.period = options.retry = recipe.scaling.period;
+  options.period = options.retry = recipe.scaling_period;
   options.spawn_limit = scenario.spawn.load + scenario.spawn.warm + kStartLimit;
   for (const auto& pool : scenario.pools) {
     options.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, scenario.spawn.load + scenario.spawn.warm});

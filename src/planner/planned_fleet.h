@@ -15,6 +15,7 @@
 #include "control/autoscaler.h"
 #include "launch/child.h"
 #include "planner/gateway_admin.h"
+#include "systems/recipe.h"
 
 namespace wattle::planner {
 
@@ -36,7 +37,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
                std::string logs);
 
   /// Starts what the scenario begins with. Errors: a recipe that does not scale, engines that do not come up.
-  [[nodiscard]] Result<void> begin(const config::Recipe& recipe);
+  [[nodiscard]] Result<void> begin(const systems::Recipe& recipe);
   /// One look at everything.
   void turn();
   void end();

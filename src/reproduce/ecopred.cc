@@ -31,12 +31,12 @@ bool is_llama(const PublishedModel& model) { return model.llm == std::string_vie
 using Predictions = std::array<journal::Prediction, kForms.size()>;
 
 Result<journal::Prediction> measure(const PublishedModel& model, std::int64_t rate, const char* form, double noise) {
-  const auto scenario = published_scenario(model, kLengths[0], rate);
+  const auto scenario =
+      published_scenario(model, kLengths[0], rate, {fmt::format("measurement.sample_noise={}", noise)});
   if (!scenario) return std::unexpected(scenario.error());
-  const auto overrides = config::parse_overrides({fmt::format("predictor.form={}", form), "predictor.online=true",
-                                                  fmt::format("predictor.sample_noise={}", noise)});
+  const auto overrides = config::parse_overrides({fmt::format("predictor.form={}", form), "predictor.online=true"});
   if (!overrides) return std::unexpected(overrides.error());
-  const auto recipe = config::load_recipe("greenserve", *overrides, config::project());
+  const auto recipe = systems::load_recipe("greenserve", *overrides, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   const auto summary = experiment::run_simulation(*scenario, *recipe, {});
   if (!summary) return std::unexpected(summary.error());

@@ -37,7 +37,7 @@ Result<journal::RunSummary> run(const config::LoadedScenario& scenario, const ch
                                 const std::vector<std::string>& set) {
   const auto overrides = config::parse_overrides(set);
   if (!overrides) return std::unexpected(overrides.error());
-  const auto loaded = config::load_recipe(recipe, *overrides, config::project());
+  const auto loaded = systems::load_recipe(recipe, *overrides, config::project());
   if (!loaded) return std::unexpected(loaded.error());
   experiment::SimulateOptions options;
   options.data_dir = config::data_dir();

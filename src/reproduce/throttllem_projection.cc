@@ -121,7 +121,7 @@ Result<Errors> measure(const Engine& engine, double error_p95) {
   if (!loaded) return std::unexpected(loaded.error());
   // M is collected and trained with the first run; the others borrow it.
   const auto overrides = config::parse_overrides({"predictor.form=ips", fmt::format("length.error_p95={}", error_p95)});
-  auto recipe = config::load_recipe("throttllem", *overrides, config::project());
+  auto recipe = systems::load_recipe("throttllem", *overrides, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   std::shared_ptr<const LatencyModel> trained;
   const auto clocks = supported_clocks(loaded->gpus.front());
@@ -141,7 +141,9 @@ Result<Errors> measure(const Engine& engine, double error_p95) {
     if (!trained) {
       trained = run->beliefs.front();
       recipe->recipe.predictor.form = "linear";
-      recipe->recipe.decode_frequency.clocks = {clocks.front(), clocks.back()};
+      policy::ThrottllemClockOptions two;
+      two.clocks = {clocks.front(), clocks.back()};
+      recipe->recipe.decode_frequency.options = two;
     }
     InstanceSpec spec = *instance.spec;
     spec.beliefs.latency = trained.get();

@@ -197,7 +197,7 @@ Result<Section> runtime() {
                  "(mean number), clock of the decoding ones, power, p99 of E2E of those that arrived.";
   const auto scenario = scaled_scenario();
   if (!scenario) return std::unexpected(scenario.error());
-  const auto recipe = config::load_recipe("throttllem-autoscale", {}, config::project());
+  const auto recipe = systems::load_recipe("throttllem-autoscale", {}, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   auto prepared = experiment::prepare_run(*scenario, *recipe, config::data_dir());
   if (!prepared) return std::unexpected(prepared.error());

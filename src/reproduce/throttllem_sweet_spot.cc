@@ -48,7 +48,7 @@ Result<Section> sweet_spot() {
   if (!model) return std::unexpected(model.error());
   constexpr std::int32_t kBatch = 32;
   const Life top = run_batch(*model, kBatch, gpu.clock_max);
-  const auto clocks = systems::clocks_on({}, gpu);
+  const auto clocks = supported_clocks(gpu);
   MegaHertz best = gpu.clock_max;
   Plot::Line gain{"tokens per joule", {}};
   Plot::Line change{"throughput", {}};

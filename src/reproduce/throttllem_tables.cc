@@ -64,9 +64,8 @@ Result<Profiled> profile(const Engine& engine, std::string& llm) {
       config::make_step_model(loaded->gpus.front(), loaded->llm, pool.tensor_parallel, loaded->scenario.engine);
   if (!truth) return std::unexpected(truth.error());
   llm = loaded->scenario.llm;
-  return Profiled{
-      &engine, pool.tensor_parallel,
-      calibrate::collect_rates(*truth, loaded->scenario.engine, systems::clocks_on({}, loaded->gpus.front()))};
+  return Profiled{&engine, pool.tensor_parallel,
+                  calibrate::collect_rates(*truth, loaded->scenario.engine, supported_clocks(loaded->gpus.front()))};
 }
 
 /// One model for all engine sizes of an LLM, learned from `share` of each one's samples, scored on the rest.

@@ -155,7 +155,7 @@ Result<Section> lengths() {
   for (const auto& predictor : predictors) {
     const auto overrides = config::parse_overrides(predictor.set);
     if (!overrides) return std::unexpected(overrides.error());
-    const auto recipe = config::load_recipe("throttllem", *overrides, config::project());
+    const auto recipe = systems::load_recipe("throttllem", *overrides, config::project());
     if (!recipe) return std::unexpected(recipe.error());
     auto prepared = experiment::prepare_run(*scenario, *recipe, config::data_dir());
     if (!prepared) return std::unexpected(prepared.error());

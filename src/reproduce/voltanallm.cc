@@ -30,10 +30,10 @@ Result<config::LoadedScenario> published_scenario(const PublishedModel& model, c
   return config::load_scenario("voltanallm-2p2d", *overrides, config::project());
 }
 
-Result<config::LoadedRecipe> published_recipe(const char* name) {
+Result<systems::LoadedRecipe> published_recipe(const char* name) {
   const auto overrides = config::parse_overrides({kMargin, kPrefillRouting});
   if (!overrides) return std::unexpected(overrides.error());
-  return config::load_recipe(name, *overrides, config::project());
+  return systems::load_recipe(name, *overrides, config::project(), systems::Unfit::Ignored);
 }
 
 void PublishedEnergy::stretch(const journal::Stretch& stretch) {

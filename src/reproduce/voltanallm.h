@@ -12,6 +12,7 @@
 #include "journal/record.h"
 #include "journal/summary.h"
 #include "reproduce/evaluation.h"
+#include "systems/recipe.h"
 
 namespace wattle::reproduce {
 
@@ -46,7 +47,7 @@ inline constexpr auto kLengths = std::to_array<PublishedLengths>({
                                                                 const std::vector<std::string>& more = {});
 
 /// A recipe as the paper ran it: EcoFreq was given less than the objectives (kMargin), and kPrefillRouting.
-[[nodiscard]] Result<config::LoadedRecipe> published_recipe(const char* name);
+[[nodiscard]] Result<systems::LoadedRecipe> published_recipe(const char* name);
 
 /// The published client gives EcoFreq 45 ms between tokens (and ten times that to the first), where 60 ms is judged.
 inline constexpr const char* kMargin = "frequency.margin=0.25";

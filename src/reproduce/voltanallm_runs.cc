@@ -21,12 +21,12 @@ class SampleKeeper final : public journal::Sink {
   std::vector<journal::Sample> kept;
 };
 
-Result<config::LoadedRecipe> load(const Controlled& how) {
+Result<systems::LoadedRecipe> load(const Controlled& how) {
   std::vector<std::string> set{fmt::format("frequency.margin={}", 1.0 - kAim), kPrefillRouting};
   set.insert(set.end(), how.set.begin(), how.set.end());
   const auto overrides = config::parse_overrides(set);
   if (!overrides) return std::unexpected(overrides.error());
-  return config::load_recipe(how.recipe, *overrides, config::project());
+  return systems::load_recipe(how.recipe, *overrides, config::project(), systems::Unfit::Ignored);
 }
 
 }  // namespace

@@ -16,15 +16,15 @@ Result<Section> watchdog(const System& system, double seconds) {
   double energy = 0.0;
   double attainment = 0.0;
   for (const std::int64_t rate : {75, 90}) {
-    const auto scenario = analysed_scenario(rate, seconds);
-    if (!scenario) return std::unexpected(scenario.error());
     for (const bool optimistic : {false, true}) {
+      const auto profiled =
+          optimistic ? std::vector<std::string>{"measurement.profile_scale=0.8"} : std::vector<std::string>{};
+      const auto scenario = analysed_scenario(rate, seconds, profiled);
+      if (!scenario) return std::unexpected(scenario.error());
       journal::RunSummary runs[2];
       for (const bool on : {false, true}) {
         Controlled how{system.recipe, {fmt::format("frequency.overrun_ms={}", on ? 5 : 0)}};
-        if (optimistic) {
-          how.set.insert(how.set.end(), {"predictor.profile_scale=0.8", "predictor.online=false"});
-        }
+        if (optimistic) how.set.emplace_back("predictor.online=false");
         auto run = serve(*scenario, how);
         if (!run) return std::unexpected(run.error());
         const auto base =

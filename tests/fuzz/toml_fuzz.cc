@@ -5,20 +5,30 @@
 #include "base/file.h"
 #include "config/load.h"
 #include "fuzz.h"
+#include "policy/admission/bounded.h"
+#include "policy/frequency/eco_freq.h"
+#include "systems/recipe.h"
 
 namespace wattle::fuzz {
 
 namespace {
 bool positive(double v) { return std::isfinite(v) && v > 0.0; }
 
-std::string broken_rule(const config::Recipe& r) {
-  for (const auto* f : {&r.prefill_frequency, &r.decode_frequency}) {
-    if (!std::isfinite(f->margin) || f->margin < 0.0 || f->margin > 1.0) return "a margin outside 0 to 1 was accepted";
-    if (f->dwell < Span()) return "a negative dwell was accepted";
-    if (!std::ranges::is_sorted(f->clocks)) return "clocks out of order were accepted";
-    if (!f->clocks.empty() && f->clocks.front().value() <= 0) return "a clock of 0 or less was accepted";
+std::string broken_rule(const systems::Recipe& r) {
+  for (const auto* choice : {&r.prefill_frequency, &r.decode_frequency}) {
+    if (choice->policy != "eco-freq") continue;
+    const auto f = systems::options_of<policy::EcoFreqOptions>(*choice);
+    if (!std::isfinite(f.margin) || f.margin < 0.0 || f.margin > 1.0) return "a margin outside 0 to 1 was accepted";
+    if (f.dwell < Span()) return "a negative dwell was accepted";
+    if (f.clocks.empty()) return "EcoFreq without clocks was accepted";
+    for (const ClockSetting& clock : f.clocks) {
+      if (clock == ClockSetting(MegaHertz{0})) return "a clock of 0 was accepted";
+    }
   }
-  if (r.admission.max_held < 0) return "a negative queue bound was accepted";
+  if (r.admission.policy == "bounded" &&
+      systems::options_of<policy::BoundedAdmissionOptions>(r.admission).max_held < 0) {
+    return "a negative queue bound was accepted";
+  }
   return "";
 }
 
@@ -65,7 +75,7 @@ std::vector<std::string> seeds() {
 Verdict parse(std::string_view input) {
   Verdict verdict;
   for (const Verdict& one :
-       {judge(config::recipe_from_text(input, "fuzz", {})), judge(config::gpu_from_text(input, "fuzz")),
+       {judge(systems::recipe_from_text(input, "fuzz", {})), judge(config::gpu_from_text(input, "fuzz")),
         judge(config::llm_from_text(input, "fuzz"))}) {
     if (!one.broken_rule.empty()) return one;
     verdict.accepted |= one.accepted;

@@ -26,9 +26,9 @@ class Decisions final : public journal::Sink {
 };
 
 experiment::PreparedRun prepare(const Variant& v) {
-  const auto set = config::split_overrides(config::parse_overrides(v.set).value()).value();
+  const auto set = systems::split_overrides(config::parse_overrides(v.set).value()).value();
   const auto scenario = config::load_scenario(v.scenario, set.scenario, config::project());
-  const auto recipe = config::load_recipe(v.recipe, set.recipe, config::project());
+  const auto recipe = systems::load_recipe(v.recipe, set.recipe, config::project());
   return std::move(experiment::prepare_run(scenario.value(), recipe.value(), "").value());
 }
 

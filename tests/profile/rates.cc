@@ -80,7 +80,7 @@ int run(const std::string& file, const Limits& least, double gpu_memory_utilizat
   options.activation_bytes_per_gpu = 0;
   options.max_num_seqs = 64;
   const auto model = config::make_step_model(gpu, llm, kTensorParallel, options).value();
-  const auto collected = calibrate::collect_rates(model, options, systems::clocks_on({}, gpu));
+  const auto collected = calibrate::collect_rates(model, options, supported_clocks(gpu));
   return tell("collected in the simulator, on all of them", score(collected, *measured), least.across) && good ? 0 : 1;
 }
 

@@ -5,22 +5,24 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "calibrate/beliefs.h"
 #include "config/load.h"
+#include "config/test_texts.h"
 #include "engine/hardware_profile.h"
 #include "policy/throttllem/throttllem.h"
 
 namespace wattle::systems {
 namespace {
 
-config::Recipe recipe(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  auto loaded = config::recipe_from_text(text, "r.toml", config::parse_overrides(overrides).value());
+Recipe recipe(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  auto loaded = recipe_from_text(text, "r.toml", config::parse_overrides(overrides).value());
   EXPECT_TRUE(loaded) << loaded.error().message();
-  return loaded ? loaded->recipe : config::Recipe{};
+  return loaded ? loaded->recipe : Recipe{};
 }
 
 const char* const kEco = "[frequency]\npolicy = \"eco-freq\"\nclocks_mhz = [1005, 1410]\n";
@@ -42,7 +44,7 @@ InstanceSpec spec(Role role, const Slo& slo, const LatencyModel* latency = nullp
   return made;
 }
 
-std::string clock_error(const config::Recipe& recipe, const InstanceSpec& spec) {
+std::string clock_error(const Recipe& recipe, const InstanceSpec& spec) {
   const auto dispatch = make_dispatch_policies(recipe);
   if (!dispatch) return dispatch.error().message();
   const auto made = make_clock_policy(recipe, spec, dispatch->admission.policy);
@@ -98,7 +100,7 @@ TEST(BeliefsTest, FitExplainsTheEngineItWasProfiledOn) {
   const engine::EngineOptions options;
   const auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, 1, engine::HardwareProfile{}, options);
   ASSERT_TRUE(model);
-  const auto clocks = calibrate::clocks_to_profile(recipe(kEco));
+  const auto clocks = clocks_to_predict(recipe(kEco), InstanceSpec{});
   ASSERT_EQ(clocks.size(), 2U);
   const auto fit = calibrate::fit_latency(*model, options, clocks);
   ASSERT_TRUE(fit) << fit.error().message();
@@ -135,11 +137,12 @@ TEST(BeliefsTest, AFileTakesThePlaceOfProfilingTheSimulatedEngineAndCountsWhatLi
       "energy_mj_per_request,energy_uj_per_token,idle_w\n"
       "decode,1005,1,64,100000,7000,10,50,,,,\ndecode,1410,1,64,100000,6000,10,50,,,,\n";
   ASSERT_TRUE(write_file((folder / "belief.csv").string(), text));
-  config::Recipe recipe = systems::recipe(kEco);
-  recipe.name = "measured";
-  recipe.file = (folder / "measured.toml").string();  // found beside it
-  recipe.predictor_file = "belief.csv";
-  const auto ask = [&] { return calibrate::believe_latency(recipe, *model, {}, calibrate::clocks_to_profile(recipe)); };
+  calibrate::PredictorOptions predictor;
+  predictor.file = "belief.csv";
+  const auto ask = [&] {  // found beside the recipe
+    return calibrate::believe_latency(predictor, {"measured", (folder / "measured.toml").string(), {}}, *model, {},
+                                      clocks_to_predict(recipe(kEco), InstanceSpec{}));
+  };
   const std::vector beliefs{ask().value().model};
   StepShape shape;
   shape.decode_requests = 10;
@@ -150,12 +153,12 @@ TEST(BeliefsTest, AFileTakesThePlaceOfProfilingTheSimulatedEngineAndCountsWhatLi
   (void)beliefs[0]->step_time(shape, MegaHertz{1005});
   EXPECT_EQ(calibrate::extrapolations(beliefs), 1);
 
-  recipe.predictor.form = "gbdt";
+  predictor.form = "gbdt";
   EXPECT_NE(ask().error().message().find("predictor_file"), std::string::npos);
-  recipe.predictor.form = "linear";
+  predictor.form = "linear";
   ASSERT_TRUE(write_file((folder / "belief.csv").string(), text + "decode,1410,1,x,100000,6000,10,50,,,,\n"));
   EXPECT_NE(ask().error().message().find("belief.csv:4: to is 'x'"), std::string::npos) << ask().error().message();
-  recipe.predictor_file = "absent.csv";
+  predictor.file = "absent.csv";
   EXPECT_NE(ask().error().message().find("absent.csv"), std::string::npos);
   std::filesystem::remove_all(folder);
 }
@@ -193,6 +196,58 @@ TEST(Compose, EcoRouteAsksWhatEachInstancesOwnPolicyWouldDo) {
   EXPECT_EQ(reason({"frequency.decode.mode=shadow"}), "1a: all clocks equal: its turn") << "clocks stay where they are";
 }
 
+/// Where requests go, and that they go on at once.
+class Places final : public control::DispatchPort {
+ public:
+  void start(const Request& request, InstanceId, Instant now) override { dispatcher->prefill_done(request.id, now); }
+  void hand_over(const Request&, InstanceId, InstanceId decode, Instant) override { ++decodes[decode]; }
+  void refuse(const Request&, const char*, Instant) override {}
+  control::Dispatcher* dispatcher = nullptr;
+  std::map<InstanceId, int> decodes;
+};
+
+TEST(Compose, ADecodeInstanceThatJoinsLateGetsRequestsUnderEcoRoute) {
+  // 8 requests meet 60 ms at the low clock; more need the high one.
+  class Border final : public LatencyModel {
+   public:
+    [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+      return Span::ms(shape.decode_requests > 8 && clock < MegaHertz{1410} ? 61 : 40);
+    }
+  } model;
+  const auto shipped = load_recipe("voltanallm", config::parse_overrides({"frequency.clocks_mhz=1005,1410"}).value(),
+                                   config::testing::project());
+  ASSERT_TRUE(shipped) << shipped.error().message();
+  auto policies = make_dispatch_policies(shipped->recipe);
+  ASSERT_TRUE(policies) << policies.error().message();
+  const InstanceSpec prefill = spec(Role::Prefill, both(), &model);
+  const InstanceSpec decode = spec(Role::Decode, both(), &model);
+  std::vector<InstanceView> views(2);
+  views[1].id = InstanceId{1};
+  views[0].spec = &prefill;
+  views[1].spec = &decode;
+  Places places;
+  journal::Sink sink;
+  control::Dispatcher dispatcher(views, std::move(*policies), 1, places, sink);
+  places.dispatcher = &dispatcher;
+  std::int64_t next = 0;
+  const auto arrive = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      Request request;
+      request.id = RequestId{next++};
+      request.prompt_tokens = 100;
+      dispatcher.arrive(request, Instant(next));
+    }
+  };
+  arrive(8);
+  InstanceView late;
+  late.spec = &decode;
+  late.clock_commanded = MegaHertz{1980};  // as an engine starts
+  const InstanceId joined = dispatcher.add_instance(late, Instant(next));
+  arrive(8);
+  EXPECT_EQ(places.decodes[InstanceId{1}], 8) << "one more would raise its clock";
+  EXPECT_EQ(places.decodes[joined], 8);
+}
+
 TEST(Compose, EcoRouteIsForTheDecodeLeg) {
   const auto prefill = make_dispatch_policies(recipe("[routing.prefill]\npolicy = \"eco-route\"\n"));
   ASSERT_FALSE(prefill);
@@ -212,7 +267,7 @@ TEST(Compose, OneObjectAdmitsAndChoosesClocks) {
   const auto clock = make_clock_policy(with, colocated, admission);
   ASSERT_TRUE(clock);
   EXPECT_EQ(dynamic_cast<policy::Policy*>(clock->policy.get()), dynamic_cast<policy::Policy*>(admission.get()));
-  EXPECT_EQ(clocks_to_predict(with, colocated.gpu).size(), 81U) << "210 to 1410 MHz by 15";
+  EXPECT_EQ(clocks_to_predict(with, colocated).size(), 81U) << "210 to 1410 MHz by 15";
   EXPECT_FALSE(make_clock_policy(with, colocated)) << "admission is in another process";
 }
 
@@ -220,7 +275,7 @@ TEST(Compose, NoClockBelowTheLowestAllowed) {
   Slo slo;
   slo.e2e = Span::s(30);
   const auto with = recipe(kForecast, {"frequency.lowest_clock_mhz=1005"});
-  const auto clocks = clocks_to_predict(with, GpuSpec{});
+  const auto clocks = clocks_to_predict(with, spec(Role::Colocated, slo));
   EXPECT_EQ(clocks.front(), MegaHertz{1005});
   EXPECT_EQ(clocks.size(), 28U) << "1005 to 1410 MHz by 15";
   const auto beyond =

@@ -1,0 +1,75 @@
+// What needs no system: fixed clocks, plain routing, open or bounded admission, first come first served, no scaling.
+#include <memory>
+
+#include "policy/admission/always.h"
+#include "policy/admission/bounded.h"
+#include "policy/frequency/idle_parking.h"
+#include "policy/frequency/static_clock.h"
+#include "policy/queueing/fcfs.h"
+#include "policy/routing/least_loaded.h"
+#include "policy/routing/power_of_two.h"
+#include "policy/routing/random.h"
+#include "policy/routing/round_robin.h"
+#include "policy/routing/weighted_round_robin.h"
+#include "systems/registry.h"
+
+namespace wattle::systems {
+
+namespace {
+
+using config::option;
+
+template <typename Made>
+Result<std::shared_ptr<Made>> plain(const NoOptions&, const Making&) {
+  return std::make_shared<Made>();
+}
+
+void add_routing(Registry& to) {
+  to.add(SlotKind::Routing, "round-robin", "In turn").makes(plain<policy::RoundRobin>);
+  to.add(SlotKind::Routing, "least-loaded", "The fewest requests").makes(plain<policy::LeastLoaded>);
+  to.add(SlotKind::Routing, "power-of-two", "The emptier of two at random").makes(plain<policy::PowerOfTwo>);
+  to.add(SlotKind::Routing, "random", "Any").makes(plain<policy::Random>);
+  to.add(SlotKind::Routing, "weighted-round-robin", "In turn, by fleet.weight")
+      .makes(plain<policy::WeightedRoundRobin>);
+}
+
+}  // namespace
+
+void register_baselines(Registry& to) {
+  using policy::BoundedAdmissionOptions;
+  using policy::IdleParkingOptions;
+  using policy::StaticClockOptions;
+  to.add<StaticClockOptions>(
+        SlotKind::Frequency, "static", "One clock",
+        {option("clock_mhz", &StaticClockOptions::clock, "MHz", config::kClockBounds, "The clock"),
+         option("park_idle", &StaticClockOptions::park_idle, "Lock idle_clock_mhz while there is no work"),
+         option("idle_clock_mhz", &StaticClockOptions::idle_clock, "MHz", config::kClockBounds,
+                "Clock of an instance without work")})
+      .makes([](const StaticClockOptions& o, const Making& making) -> Result<std::shared_ptr<policy::StaticClock>> {
+        return std::make_shared<policy::StaticClock>(o, *making.spec);
+      });
+  to.add<IdleParkingOptions>(
+        SlotKind::Frequency, "idle-parking", "One clock for work, another without",
+        {option("clock_mhz", &IdleParkingOptions::clock, "MHz", config::kClockBounds, "The clock while there is work"),
+         option("idle_clock_mhz", &IdleParkingOptions::idle_clock, "MHz", config::kClockBounds,
+                "Clock of an instance without work")})
+      .makes([](const IdleParkingOptions& o, const Making& making) -> Result<std::shared_ptr<policy::IdleParking>> {
+        return std::make_shared<policy::IdleParking>(o, *making.spec);
+      });
+  add_routing(to);
+  to.add(SlotKind::Queueing, "fcfs", "First come, first served").makes(plain<policy::Fcfs>);
+  to.add(SlotKind::Admission, "always", "Everything enters").makes(plain<policy::AlwaysAdmit>);
+  to.add<BoundedAdmissionOptions>(
+        SlotKind::Admission, "bounded", "Bounds what is in flight and what is held",
+        {option("max_in_flight_per_instance", &BoundedAdmissionOptions::max_in_flight_per_instance, "requests",
+                {1, 1'000'000'000}, "Beyond, requests are held"),
+         option("max_held", &BoundedAdmissionOptions::max_held, "requests", {0, 1'000'000'000},
+                "Beyond, requests are rejected")})
+      .makes([](const BoundedAdmissionOptions& o, const Making&) -> Result<std::shared_ptr<policy::BoundedAdmission>> {
+        return std::make_shared<policy::BoundedAdmission>(o);
+      });
+  to.add(SlotKind::Scaling, "none", "The fleet stays as it is")
+      .makes([](const NoOptions&, const Making&) -> Result<std::shared_ptr<policy::ScalingPolicy>> { return nullptr; });
+}
+
+}  // namespace wattle::systems

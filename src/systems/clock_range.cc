@@ -1,0 +1,25 @@
+#include "systems/clock_range.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace wattle::systems {
+
+Result<void> check_clock_range(std::span<const ClockSetting> listed, ClockSetting lowest, const Making& making) {
+  const GpuSpec& gpu = making.spec->gpu;
+  const auto within = [&](MegaHertz clock) { return clock >= gpu.clock_min && clock <= gpu.clock_max; };
+  Making frequency = making;
+  frequency.section = "frequency.decode";
+  const auto range = fmt::format("{} can lock {} to {} MHz", gpu.name, gpu.clock_min.value(), gpu.clock_max.value());
+  if (!within(lowest.on(*making.spec))) return frequency.refuse("lowest_clock_mhz", range);
+  const auto clocks = clocks_to_choose(listed, lowest, *making.spec);
+  if (clocks.empty() || std::ranges::adjacent_find(clocks, std::greater_equal{}) != clocks.end() ||
+      !within(clocks.front()) || !within(clocks.back())) {
+    return frequency.refuse("clocks_mhz", "must ascend; " + range);
+  }
+  return {};
+}
+
+}  // namespace wattle::systems

@@ -1,0 +1,66 @@
+// Every recipe the project ships loads, and suits every scenario whose GPUs it names no clock of.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "calibrate/sweet_clock.h"
+#include "config/load.h"
+#include "config/make_step_model.h"
+#include "policy/frequency/eco_freq.h"
+#include "systems/compose.h"
+#include "systems/recipe.h"
+
+namespace wattle::systems {
+namespace {
+
+using config::Project;
+
+const Project kProject({WATTLE_SOURCE_DIR});
+
+TEST(ShippedRecipes, EachLoadsAndSuitsEveryScenarioUnlessItNamesClocksOfAnA100) {
+  for (const std::string& recipe_name : kProject.names(Project::Kind::Recipe)) {
+    const auto recipe = load_recipe(recipe_name, {}, kProject);
+    ASSERT_TRUE(recipe) << recipe.error().message();
+    EXPECT_EQ(recipe->recipe.name, recipe_name);
+    EXPECT_FALSE(recipe->recipe.description.empty()) << recipe_name;
+    for (const std::string& name : kProject.names(Project::Kind::Scenario)) {
+      const auto scenario = config::load_scenario(name, {}, kProject);
+      ASSERT_TRUE(scenario) << scenario.error().message();
+      const bool a100 = scenario->gpus.front().name.starts_with("a100");
+      if (recipe_name.ends_with("-5l") && !a100) continue;
+      const auto suits = check_recipe_on(*recipe, *scenario);
+      EXPECT_TRUE(suits) << name << ": " << suits.error().message();
+    }
+  }
+}
+
+/// The papers' two clocks of an A100, by name: reproductions rest on it.
+TEST(ShippedRecipes, SweetAndMaximumOfTheA100AreThePapersClocks) {
+  const auto eco = load_recipe("eco-freq", {}, kProject);
+  ASSERT_TRUE(eco) << eco.error().message();
+  int seen = 0;
+  for (const std::string& name : kProject.names(Project::Kind::Scenario)) {
+    const auto scenario = config::load_scenario(name, {}, kProject);
+    ASSERT_TRUE(scenario) << scenario.error().message();
+    for (std::size_t p = 0; p < scenario->gpus.size(); ++p) {
+      if (!scenario->gpus[p].name.starts_with("a100")) continue;
+      const auto& pool = scenario->scenario.pools[p];
+      const auto engine = config::engine_of(scenario->scenario, pool);
+      const auto model = config::make_step_model(scenario->gpus[p], scenario->llm, pool.tensor_parallel, engine);
+      ASSERT_TRUE(model) << model.error().message();
+      InstanceSpec spec;
+      spec.role = pool.role;
+      spec.gpu = scenario->gpus[p];
+      spec.sweet_clock = calibrate::sweet_clock(*model, engine, pool.role);
+      const auto clocks = options_of<policy::EcoFreqOptions>(frequency_of(eco->recipe, pool.role)).clocks;
+      ASSERT_EQ(clocks.size(), 2U);
+      EXPECT_EQ(clocks[0].on(spec), MegaHertz{1005}) << name;
+      EXPECT_EQ(clocks[1].on(spec), MegaHertz{1410}) << name;
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 5);
+}
+
+}  // namespace
+}  // namespace wattle::systems

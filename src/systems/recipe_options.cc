@@ -1,0 +1,210 @@
+#include "systems/recipe_options.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+namespace wattle::config {
+
+template <>
+struct Codec<Mode> : NamedCodec<Mode, Codec<Mode>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, Mode>>(
+        {{"enforce", Mode::Enforce}, {"shadow", Mode::Shadow}, {"off", Mode::Off}});
+  }
+};
+
+}  // namespace wattle::config
+
+namespace wattle::systems {
+
+namespace {
+
+using config::choice;
+using config::Option;
+using config::option;
+
+const char* purpose(SlotKind slot) {
+  switch (slot) {
+    case SlotKind::Admission:
+      return "What admits, holds or rejects a request";
+    case SlotKind::Queueing:
+      return "Order of held requests";
+    case SlotKind::Routing:
+      return "What chooses a request's instance";
+    case SlotKind::Frequency:
+      return "What chooses an instance's clock";
+    case SlotKind::Scaling:
+      return "What starts and drains instances";
+  }
+  return "";
+}
+
+std::vector<Option<calibrate::PredictorOptions>> predictor_options() {
+  using P = calibrate::PredictorOptions;
+  return {
+      choice(
+          "form", &P::form, {"linear", "linear-published", "gbdt", "gbdt-published", "gbdt-residual", "ips"},
+          "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M; "
+          "published: prefill by the papers' features and forms alone; residual: trees on what the lines leave over"),
+      option("online", &P::online, "Learn on from served steps; worse models are rolled back"),
+      option("refit", &P::refit, "online: off: measure how well steps are predicted, learn nothing"),
+      option("refit_every", &P::refit_every, "samples", {10, 10'000'000}, "online: new samples between two refits"),
+      option("ring", &P::ring, "samples", {10, 10'000'000}, "online: newest samples kept to learn from"),
+      option("window", &P::window, "samples", {4, 10'000'000},
+             "online: newest samples that judge a model; at most ring"),
+  };
+}
+
+std::vector<Option<LengthOptions>> length_options() {
+  return {
+      choice("source", &LengthOptions::source, {"none", "oracle", "classes", "learned"},
+             "What predicts output lengths; oracle: the simulator's truth, with an error of error_p95; classes: a "
+             "five-class classifier as good as the measured BERT proxy model (simulator); learned: online, by tenant "
+             "and prompt length"),
+      option("error_p95", &LengthOptions::error_p95, "", {0, 10},
+             "oracle: Gaussian error; 95 % of predictions are off by at most this share of the true length"),
+      option("quantile", &LengthOptions::quantile, "", {0.001, 0.999},
+             "learned: share of answers that are to be no longer than predicted; classes: likewise, 0.5 or, above it, "
+             "0.9"),
+      option("fall_back", &LengthOptions::fall_back,
+             "The quantile of all lengths seen answers while it predicts no worse, and where there is no prediction"),
+  };
+}
+
+Option<Recipe> predictor_file() {
+  auto file = option("file", &calibrate::PredictorOptions::file,
+                     "linear: a belief file of `wattle fit PROFILE`, by its path or beside the recipe, to believe "
+                     "instead of profiling the simulated engine");
+  std::vector<Option<Recipe>> one;
+  config::append<Recipe>(one, "predictor_", {&Recipe::predictor}, {file});
+  return one.front();
+}
+
+/// An option of the members' policies: sets it where the policy has it.
+Option<Recipe> policy_option(const Section& section, const Option<std::any>& model, const Recipe& chosen) {
+  Option<Recipe> o;
+  static_cast<config::OptionSpec&>(o) = model;
+  o.key = section.name + "." + model.key;
+  o.shorthand = section.members.size() > 1;
+  struct Target {
+    PolicyChoice Recipe::*member;
+    const PolicyEntry* entry;
+    const Option<std::any>* option;
+  };
+  std::vector<Target> targets;
+  for (const auto member : section.members) {
+    const PolicyEntry& entry = entry_of(section.slot, chosen.*member);
+    const auto found = std::ranges::find(entry.options, model.key, &Option<std::any>::key);
+    if (found != entry.options.end()) targets.push_back({member, &entry, &*found});
+  }
+  o.set = [targets](Recipe& recipe, const config::Value& value) {
+    for (const Target& t : targets) {
+      PolicyChoice& choice = recipe.*t.member;
+      if (!choice.options.has_value()) choice.options = t.entry->defaults;
+      t.option->set(choice.options, value);
+    }
+  };
+  o.get = [first = targets.front()](const Recipe& recipe) {
+    return first.option->get(options_in(*first.entry, recipe.*first.member));
+  };
+  return o;
+}
+
+}  // namespace
+
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all{
+      {"frequency", SlotKind::Frequency, {&Recipe::prefill_frequency, &Recipe::decode_frequency}},
+      {"frequency.prefill", SlotKind::Frequency, {&Recipe::prefill_frequency}},
+      {"frequency.decode", SlotKind::Frequency, {&Recipe::decode_frequency}},
+      {"routing", SlotKind::Routing, {&Recipe::route_prefill, &Recipe::route_decode}},
+      {"routing.prefill", SlotKind::Routing, {&Recipe::route_prefill}},
+      {"routing.decode", SlotKind::Routing, {&Recipe::route_decode}},
+      {"queueing", SlotKind::Queueing, {&Recipe::queueing}},
+      {"admission", SlotKind::Admission, {&Recipe::admission}},
+      {"scaling", SlotKind::Scaling, {&Recipe::scaling}},
+  };
+  return all;
+}
+
+const std::vector<Option<Recipe>>& general_options() {
+  static const std::vector<Option<Recipe>> options = [] {
+    std::vector<Option<Recipe>> all{
+        option("name", &Recipe::name, "Shown in reports; the file's name when absent"),
+        option("description", &Recipe::description, "One or two sentences for `wattle recipes`"),
+    };
+    all.push_back(predictor_file());
+    config::append<Recipe>(all, "predictor.", {&Recipe::predictor}, predictor_options());
+    config::append<Recipe>(all, "length.", {&Recipe::length}, length_options());
+    return all;
+  }();
+  return options;
+}
+
+std::vector<Option<Recipe>> head_options(const Section& section) {
+  std::vector<Option<PolicyChoice>> head{
+      choice("policy", &PolicyChoice::policy, registry().names(section.slot), purpose(section.slot)),
+      option("mode", &PolicyChoice::mode, "enforce: decide and act; shadow: decide and journal only; off: do not ask"),
+  };
+  std::vector<Option<Recipe>> all;
+  for (const Option<PolicyChoice>& part : head) {
+    Option<Recipe> o;
+    static_cast<config::OptionSpec&>(o) = part;
+    o.key = section.name + "." + part.key;
+    o.shorthand = section.members.size() > 1;
+    o.set = [members = section.members, set = part.set](Recipe& recipe, const config::Value& v) {
+      for (const auto member : members) set(recipe.*member, v);
+    };
+    o.get = [first = section.members.front(), get = part.get](const Recipe& recipe) { return get(recipe.*first); };
+    all.push_back(std::move(o));
+  }
+  if (section.slot == SlotKind::Scaling) {
+    all.push_back(option("scaling.period_s", &Recipe::scaling_period, "s", {0.001, 86'400}, "How often it plans"));
+  }
+  return all;
+}
+
+std::vector<Option<Recipe>> recipe_options(const Recipe& chosen) {
+  std::vector<Option<Recipe>> all = general_options();
+  for (const Section& section : sections()) {
+    for (auto& o : head_options(section)) all.push_back(std::move(o));
+    std::set<std::string> known;
+    for (const auto member : section.members) {
+      for (const auto& o : entry_of(section.slot, chosen.*member).options) {
+        if (known.insert(o.key).second) all.push_back(policy_option(section, o, chosen));
+      }
+    }
+  }
+  return all;
+}
+
+const std::vector<config::OptionSpec>& recipe_keys() {
+  static const std::vector<config::OptionSpec> keys = [] {
+    std::vector<config::OptionSpec> all;
+    std::set<std::string> known;
+    const auto add = [&](config::OptionSpec spec) {
+      if (known.insert(spec.key).second) all.push_back(std::move(spec));
+    };
+    config::OptionSpec extends;
+    extends.key = "extends";
+    extends.description = "The recipe this one starts from: a name, or a file beside it";
+    add(extends);
+    for (const auto& o : general_options()) add(o);
+    for (const Section& section : sections()) {
+      for (const auto& o : head_options(section)) add(o);
+      for (const PolicyEntry& entry : registry().entries()) {
+        if (entry.slot != section.slot) continue;
+        for (config::OptionSpec spec : entry.options) {
+          spec.key = section.name + "." + spec.key;
+          add(spec);
+        }
+      }
+    }
+    return all;
+  }();
+  return keys;
+}
+
+}  // namespace wattle::systems

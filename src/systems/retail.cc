@@ -1,0 +1,55 @@
+// The ReTail-like baseline of throttLL'eM's evaluation: one object that lets everything in, knows each instance's queue
+// and chooses its clock by a regression of whole requests.
+#include <memory>
+
+#include "policy/retail/retail.h"
+#include "systems/clock_range.h"
+#include "systems/registry.h"
+
+namespace wattle::systems {
+
+namespace {
+
+using config::option;
+using policy::RetailClockOptions;
+using policy::RetailOptions;
+
+constexpr const char* kName = "retail";
+
+RetailClockOptions clock_of(const Recipe& recipe) {
+  const PolicyChoice& f = recipe.decode_frequency;
+  return f.policy == kName ? options_of<RetailClockOptions>(f) : RetailClockOptions{};
+}
+
+Result<void> admits(const RetailOptions&, const Making& making) {
+  if (making.spec->role != Role::Colocated) {
+    return making.refuse("policy", "retail looks at instances that prefill and decode; the scenario has others");
+  }
+  if (!making.spec->slo.e2e) return making.refuse("policy", "retail bounds slo.e2e_ms of each request; state it");
+  const auto clock = clock_of(making.recipe);
+  return check_clock_range(clock.clocks, clock.lowest_clock, making);
+}
+
+}  // namespace
+
+void register_retail(Registry& to) {
+  to.add<RetailOptions>(SlotKind::Admission, kName, "Everything enters; the queue is known to the clocks",
+                        {option("margin", &RetailOptions::margin, "", {0, 0.95},
+                                "Share of slo.e2e_ms kept in reserve; reports use the stated SLO"),
+                         option("length_inflation", &RetailOptions::inflation, "", {0, 100},
+                                "Predicted lengths are taken this share longer")})
+      .needs({.request_latency = true, .step_reports = true})
+      .admits(admits)
+      .makes([](const RetailOptions& o, const Making& making) -> Result<std::shared_ptr<policy::Retail>> {
+        return std::make_shared<policy::Retail>(o, clock_of(making.recipe));
+      });
+  to.add<RetailClockOptions>(SlotKind::Frequency, kName, "The lowest clock that suits every queued request",
+                             {option("clocks_mhz", &RetailClockOptions::clocks, "MHz", config::kClockBounds,
+                                     "The clocks to choose from, ascending; empty: every step of the GPU"),
+                              option("lowest_clock_mhz", &RetailClockOptions::lowest_clock, "MHz", config::kClockBounds,
+                                     "With clocks_mhz empty: steps of the GPU below this are left out; min: none")})
+      .hosted_by(Host::Admission)
+      .makes(share_admission<policy::Retail, RetailClockOptions>);
+}
+
+}  // namespace wattle::systems

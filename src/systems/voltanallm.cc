@@ -1,0 +1,150 @@
+// VoltanaLLM and GreenServe: EcoFreq on each node, EcoRoute (or the published implementation's tile-aware) for the
+// decode leg. They differ in what is believed of step times (`predictor`) and in case 2(b) of EcoRoute.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "policy/frequency/eco_freq.h"
+#include "policy/routing/eco_route.h"
+#include "policy/routing/tile_aware.h"
+#include "systems/registry.h"
+
+namespace wattle::config {
+
+template <>
+struct Codec<policy::BeyondSpread> : NamedCodec<policy::BeyondSpread, Codec<policy::BeyondSpread>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, policy::BeyondSpread>>(
+        {{"lowest-resulting", policy::BeyondSpread::LowestResulting},
+         {"lowest-current", policy::BeyondSpread::LowestCurrent}});
+  }
+};
+
+template <>
+struct Codec<policy::Borders> : NamedCodec<policy::Borders, Codec<policy::Borders>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, policy::Borders>>(
+        {{"clocks", policy::Borders::Clocks}, {"tiles", policy::Borders::Tiles}});
+  }
+};
+
+}  // namespace wattle::config
+
+namespace wattle::systems {
+
+namespace {
+
+using config::option;
+using policy::EcoFreqOptions;
+using policy::EcoRouteOptions;
+
+struct TileAwareOptions {
+  std::int32_t tile_requests = 128;
+};
+
+std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
+  using F = EcoFreqOptions;
+  return {
+      option("clocks_mhz", &F::clocks, "MHz", config::kClockBounds, "The clocks to choose from, ascending"),
+      option("park_idle", &F::park_idle, "Lock idle_clock_mhz while there is no work; off: the lowest of clocks_mhz"),
+      option("idle_clock_mhz", &F::idle_clock, "MHz", config::kClockBounds, "Clock of an instance without work"),
+      option("margin", &F::margin, "", {0, 0.95},
+             "Share of slo.ttft_ms and slo.itl_ms kept in reserve; reports use the stated SLO"),
+      option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "Shortest time from a raise to the next decrease"),
+      option("overrun_ms", &F::overrun, "ms", {0, 600'000},
+             "A step that outlasts its prediction by this much raises the clock at once; 0: never"),
+      option("window_ms", &F::window, "ms", {0, 3'600'000}, "Decide at most this often; 0: every iteration"),
+  };
+}
+
+std::vector<config::Option<EcoRouteOptions>> eco_route_options() {
+  using R = EcoRouteOptions;
+  return {
+      option("max_spread_mhz", &R::max_spread, "MHz", {0, 10'000},
+             "Delta; a request that would widen the spread of clocks further is placed by beyond_spread"),
+      option("beyond_spread", &R::beyond_spread,
+             "Case 2(b): the instance with the lowest clock after (GreenServe) or before (VoltanaLLM) it gets the "
+             "request"),
+      option("borders", &R::borders,
+             "clocks: a request costs more where it raises a clock (paper); tiles: there, and where it begins a tile "
+             "of the batch; fills tiles, and max_spread_mhz and beyond_spread play no part"),
+      option("spare_overloaded", &R::spare_overloaded,
+             "No request to an instance that even its highest clock could not keep within slo.itl_ms, while another "
+             "instance can; off: paper"),
+      option("overload_margin", &R::overload_margin, "share", {0, 0.99},
+             "Share of slo.itl_ms kept in reserve there, whatever eco-freq's margin is"),
+  };
+}
+
+std::pair<std::string, std::string> ascending(const EcoFreqOptions& o) {
+  if (o.clocks.empty()) return {"clocks_mhz", R"(eco-freq needs clocks to choose from, as in ["sweet", "max"])"};
+  const auto falls = [](const ClockSetting& a, const ClockSetting& b) {
+    constexpr auto kFixed = ClockSetting::Kind::Fixed;
+    return a.kind() == kFixed && b.kind() == kFixed && a.value() >= b.value();
+  };
+  if (std::ranges::adjacent_find(o.clocks, falls) != o.clocks.end()) {
+    return {"clocks_mhz", "clocks_mhz must ascend, each clock once"};
+  }
+  return {};
+}
+
+Result<void> suits(const EcoFreqOptions& o, const Making& making) {
+  const InstanceSpec& spec = *making.spec;
+  const auto falls = [&](const ClockSetting& a, const ClockSetting& b) { return a.on(spec) > b.on(spec); };
+  if (std::ranges::adjacent_find(o.clocks, falls) != o.clocks.end()) {
+    return making.refuse("clocks_mhz", fmt::format("must ascend; on {} they do not", spec.gpu.name));
+  }
+  if (spec.role != Role::Decode && !spec.slo.ttft) {
+    return making.refuse("policy", "eco-freq bounds prefill steps by the objective slo.ttft; state it");
+  }
+  if (spec.role != Role::Prefill && !spec.slo.itl) {
+    return making.refuse("policy", "eco-freq bounds decode steps by the objective slo.itl; state it");
+  }
+  return {};
+}
+
+Result<std::shared_ptr<policy::EcoRoute>> make_eco_route(const EcoRouteOptions& o, const Making& making) {
+  if (making.section != "routing.decode") {
+    return making.refuse("policy",
+                         "eco-route weighs decode batches; use it for routing.decode and, say, round-robin here");
+  }
+  // A rule where the instances' clocks are EcoFreq's to command; none where they stay as they are.
+  policy::EcoRouteClocks clocks;
+  const PolicyChoice& f = making.recipe.decode_frequency;
+  if (f.policy == "eco-freq" && f.mode == Mode::Enforce) {
+    auto eco = options_of<EcoFreqOptions>(f);
+    clocks = {std::move(eco.clocks), eco.margin};
+  }
+  return std::make_shared<policy::EcoRoute>(o, std::move(clocks));
+}
+
+}  // namespace
+
+void register_voltanallm(Registry& to) {
+  to.add<EcoFreqOptions>(SlotKind::Frequency, "eco-freq",
+                         "EcoFreq: the lowest clock whose predicted step time meets the objective", eco_freq_options())
+      .needs({.latency = true})
+      .problem(ascending)
+      .admits(suits)
+      .clocks([](const EcoFreqOptions& o, const InstanceSpec& spec) {
+        return policy::make_clock_rule(o.clocks, spec, 0.0).clocks;
+      })
+      .overrun_slack([](const EcoFreqOptions& o) { return o.overrun > Span() ? o.overrun : Span::max(); })
+      .makes([](const EcoFreqOptions& o, const Making& making) -> Result<std::shared_ptr<policy::EcoFreq>> {
+        return std::make_shared<policy::EcoFreq>(o, *making.spec);
+      });
+  to.add<EcoRouteOptions>(SlotKind::Routing, "eco-route",
+                          "EcoRoute, for the decode leg: where no clock has to rise for the request",
+                          eco_route_options())
+      .makes(make_eco_route);
+  to.add<TileAwareOptions>(
+        SlotKind::Routing, "tile-aware", "Fills tiles of a fixed size",
+        {option("tile_requests", &TileAwareOptions::tile_requests, "requests", {1, 1'000'000}, "Requests in a tile")})
+      .makes([](const TileAwareOptions& o, const Making&) -> Result<std::shared_ptr<policy::TileAware>> {
+        return std::make_shared<policy::TileAware>(o.tile_requests);
+      });
+}
+
+}  // namespace wattle::systems
