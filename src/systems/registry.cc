@@ -12,6 +12,7 @@ void register_baselines(Registry& to);
 void register_voltanallm(Registry& to);
 void register_throttllem(Registry& to);
 void register_retail(Registry& to);
+void register_freesh(Registry& to);
 
 const Registry& registry() {
   static const Registry all = [] {
@@ -20,6 +21,7 @@ const Registry& registry() {
     register_voltanallm(made);
     register_throttllem(made);
     register_retail(made);
+    register_freesh(made);
     return made;
   }();
   return all;

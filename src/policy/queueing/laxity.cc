@@ -5,13 +5,10 @@
 namespace wattle::policy {
 
 Span service_latency(const ServiceOptions& options, const Request& request, std::int32_t produced) {
-  const auto& classes = options.classes;
-  const auto kind = std::clamp<std::size_t>(static_cast<std::size_t>(std::max(request.request_class.value(), 0)), 0,
-                                            classes.size() - 1);
   const std::int32_t tokens =
       request.predicted_output_tokens > 0 ? request.predicted_output_tokens : request.max_tokens;
-  const Span decode = classes[kind].tbt * std::max(tokens - produced, 0);
-  return produced == 0 ? classes[kind].ttft + decode : decode;
+  const Span decode = options.tbt * std::max(tokens - produced, 0);
+  return produced == 0 ? options.ttft + decode : decode;
 }
 
 Instant service_deadline(const ServiceOptions& options, const Request& request) {

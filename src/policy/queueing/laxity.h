@@ -3,7 +3,6 @@
 // least laxity first (FREESH, section IV-C). All keys are fixed on arrival: the laxities of all that wait fall at the
 // same rate, so their order never changes, and a heap of keys is exact (O(log n); the paper re-sorts every tick).
 #include <cstdint>
-#include <vector>
 
 #include "model/request.h"
 #include "policy/queueing/queueing.h"
@@ -11,17 +10,12 @@
 
 namespace wattle::policy {
 
-/// How long a kind of request takes where nobody waits.
-struct ServiceTime {
+/// How long requests take where nobody waits. The defaults are of the release's profile of Llama3-70B (FREESH, Table
+/// 5).
+struct ServiceOptions {
   Span ttft = Span::ms(140);  ///< T_TTFT
   Span tbt = Span::ms(30);    ///< T_TBT
-};
-
-struct ServiceOptions {
-  /// By ClassId; classes beyond the last take the last. Not empty. The release's profile of Llama3-70B (FREESH, Table
-  /// 5).
-  std::vector<ServiceTime> classes{{}};
-  double window = 1.4;  ///< alpha_LLF: W = window x Lat, in which a request is to be done; > 0
+  double window = 1.4;        ///< alpha_LLF: W = window x Lat, in which a request is to be done; > 0
 };
 
 /// Lat = T_TTFT + tokens x T_TBT, with the tokens predicted (max_tokens where nothing is) less those that came already.

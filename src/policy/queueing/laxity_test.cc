@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <vector>
 
 namespace wattle::policy {
 namespace {
 
-Request request(std::int64_t id, Span arrival, std::int32_t tokens, std::int32_t kind = 0) {
+Request request(std::int64_t id, Span arrival, std::int32_t tokens) {
   Request r;
   r.id = RequestId(id);
   r.arrival = Instant() + arrival;
   r.predicted_output_tokens = tokens;
-  r.request_class = ClassId(kind);
   return r;
 }
 
@@ -42,7 +42,7 @@ std::vector<int> serve(const std::vector<Request>& all,
   return done;
 }
 
-const ServiceOptions kToy{{{Span(), Span::s(1)}}, 1.4};
+const ServiceOptions kToy{Span(), Span::s(1), 1.4};
 const std::vector<Request> kThree{request(0, Span::s(0), 10), request(1, Span::s(1), 2), request(2, Span::s(2), 1)};
 
 TEST(Laxity, the_papers_toy_example) {
@@ -60,17 +60,14 @@ TEST(Laxity, the_papers_toy_example) {
   EXPECT_EQ(edf, (std::vector{13, 4, 3}));
 }
 
-TEST(Laxity, windows_by_class) {
-  const ServiceOptions options{{{Span::ms(100), Span::ms(10)}, {Span::ms(200), Span::ms(20)}}, 1.4};
-  const Request small = request(1, Span::s(2), 90);
-  const Request large = request(2, Span::s(2), 90, 1);
-  EXPECT_EQ(service_latency(options, small), Span::s(1));
-  EXPECT_EQ(service_latency(options, large), Span::s(2));
-  EXPECT_EQ(service_latency(options, small, 40), Span::ms(500)) << "its first token came";
-  EXPECT_EQ(service_deadline(options, small), Instant() + Span::ms(3400));
-  EXPECT_EQ(laxity(options, small, 0, Instant() + Span::s(2)), Span::ms(400)) << "(alpha - 1) Lat as it arrives";
-  EXPECT_EQ(service_latency(options, request(3, Span(), 90, 7)), Span::s(2)) << "beyond the last class: the last";
-  Request unknown = small;
+TEST(Laxity, windows) {
+  const ServiceOptions options{Span::ms(100), Span::ms(10), 1.4};
+  const Request known = request(1, Span::s(2), 90);
+  EXPECT_EQ(service_latency(options, known), Span::s(1));
+  EXPECT_EQ(service_latency(options, known, 40), Span::ms(500)) << "its first token came";
+  EXPECT_EQ(service_deadline(options, known), Instant() + Span::ms(3400));
+  EXPECT_EQ(laxity(options, known, 0, Instant() + Span::s(2)), Span::ms(400)) << "(alpha - 1) Lat as it arrives";
+  Request unknown = known;
   unknown.predicted_output_tokens = 0;
   unknown.max_tokens = 190;
   EXPECT_EQ(service_latency(options, unknown), Span::s(2)) << "nothing predicted: the client's cap";
