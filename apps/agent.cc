@@ -81,13 +81,17 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, LiveFlee
     engine.gpus = parsed->gpus;
     auto& instance = engine.instance;
     instance.view.id = InstanceId(static_cast<std::int32_t>(engines.size()));
-    auto spec = fleet.describe(parsed->role, static_cast<std::int32_t>(parsed->gpus.size()), slo);
+    // Where the gateway decides, it is the gateway that has to know more.
+    const bool leased = systems::clock_shares_admission(fleet.recipe(), parsed->role);
+    const auto gpus = static_cast<std::int32_t>(parsed->gpus.size());
+    auto spec =
+        leased ? Result<InstanceSpec>(fleet.facts(parsed->role, gpus)) : fleet.describe(parsed->role, gpus, slo);
     if (!spec) return std::unexpected(spec.error());
     instance.spec = std::make_shared<const InstanceSpec>(std::move(*spec));
     instance.view.spec = instance.spec.get();
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
     instance.mode = systems::frequency_of(fleet.recipe(), parsed->role).mode;
-    if (systems::clock_shares_admission(fleet.recipe(), parsed->role)) {
+    if (leased) {
       engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
     } else {
       auto clock = systems::make_clock_policy(fleet.recipe(), *instance.spec);

@@ -63,7 +63,7 @@ Result<const engine::StepModel*> LiveFleet::model(std::int32_t tensor_parallel) 
   return model.get();
 }
 
-Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel, const Slo& slo) {
+InstanceSpec LiveFleet::facts(Role role, std::int32_t tensor_parallel) const {
   InstanceSpec spec;
   spec.role = role;
   spec.gpu = gpu_;
@@ -71,13 +71,18 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
   spec.tensor_parallel = tensor_parallel;
   spec.clocks = supported_clocks(gpu_);
   spec.kv_block_tokens = engine_.block_size;
+  return spec;
+}
+
+Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel, const Slo& slo) {
+  InstanceSpec spec = facts(role, tensor_parallel);
   spec.slo = slo;
   if (systems::needs_sweet_clock(recipe_)) {
     const auto truth = model(tensor_parallel);
     if (!truth) return std::unexpected(truth.error());
     spec.sweet_clock = calibrate::sweet_clock(**truth, engine_, role);
   }
-  if (auto ok = systems::check_instance(recipe_, spec); !ok) return std::unexpected(ok.error());
+  if (auto ok = systems::check_admission(recipe_, spec); !ok) return std::unexpected(ok.error());
   if (systems::needs_latency(recipe_, role)) {
     auto& latency = latency_[tensor_parallel];
     if (!latency.model) {

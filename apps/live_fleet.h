@@ -41,9 +41,12 @@ class LiveFleet {
 
   [[nodiscard]] const systems::Recipe& recipe() const { return recipe_; }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
-  /// What such an instance is, and what the recipe needs believed of it; its kv_capacity_tokens is left open. Beliefs
-  /// live as long as this. Errors: a model that does not fit; what the recipe's predictor needs and lacks; where a
-  /// latency of whole requests is believed: no scenario to fit it on, or none of its [[fleet]] entries such an engine.
+  /// What such an instance is, by the flags alone.
+  [[nodiscard]] InstanceSpec facts(Role role, std::int32_t tensor_parallel) const;
+  /// The same with its objectives and what the recipe needs believed of it; its kv_capacity_tokens is left open.
+  /// Beliefs live as long as this. Errors: an instance that the recipe's policies refuse; a model that does not fit;
+  /// what the recipe's predictor needs and lacks; where a latency of whole requests is believed: no scenario to fit it
+  /// on, or none of its [[fleet]] entries such an engine.
   [[nodiscard]] Result<InstanceSpec> describe(Role role, std::int32_t tensor_parallel, const Slo& slo);
   /// Its latency belief where that learns, else null. Call after describe().
   [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;

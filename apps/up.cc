@@ -20,9 +20,9 @@
 #include "net/clock.h"
 #include "node/gpu/nvml.h"
 #include "systems/compose.h"
+#include "systems/recipe.h"
 #include "testbed/house.h"
 #include "testbed/tally.h"
-#include "systems/recipe.h"
 
 namespace wattle::apps {
 

@@ -83,22 +83,32 @@ std::unique_ptr<predict::LengthHint> make_length_hint(const Recipe& recipe, std:
   return nullptr;
 }
 
+namespace {
+
+Result<void> check_choice(const Recipe& recipe, SlotKind slot, const PolicyChoice& choice, const char* section,
+                          const InstanceSpec& spec) {
+  const PolicyEntry& entry = entry_of(slot, choice);
+  Making from = making(recipe, section);
+  from.spec = &spec;
+  Result<void> result;
+  each_clock(entry, choice, [&](const std::string& key, const ClockSetting& clock) {
+    const std::string problem = result ? clock_problem(clock, spec, false) : std::string();
+    if (!problem.empty()) result = from.refuse(key, problem);
+  });
+  if (!result) return result;
+  return entry.admits ? entry.admits(options_in(entry, choice), from) : Result<void>();
+}
+
+}  // namespace
+
+Result<void> check_admission(const Recipe& recipe, const InstanceSpec& spec) {
+  if (recipe.admission.mode == Mode::Off) return {};
+  return check_choice(recipe, SlotKind::Admission, recipe.admission, "admission", spec);
+}
+
 Result<void> check_instance(const Recipe& recipe, const InstanceSpec& spec) {
-  const auto check = [&](SlotKind slot, const PolicyChoice& choice, const char* section) -> Result<void> {
-    if (slot == SlotKind::Admission && choice.mode == Mode::Off) return {};
-    const PolicyEntry& entry = entry_of(slot, choice);
-    Making from = making(recipe, section);
-    from.spec = &spec;
-    Result<void> result;
-    each_clock(entry, choice, [&](const std::string& key, const ClockSetting& clock) {
-      const std::string problem = result ? clock_problem(clock, spec, false) : std::string();
-      if (!problem.empty()) result = from.refuse(key, problem);
-    });
-    if (!result) return result;
-    return entry.admits ? entry.admits(options_in(entry, choice), from) : Result<void>();
-  };
-  if (auto ok = check(SlotKind::Admission, recipe.admission, "admission"); !ok) return ok;
-  return check(SlotKind::Frequency, frequency_of(recipe, spec.role), section_of(spec.role));
+  if (auto ok = check_admission(recipe, spec); !ok) return ok;
+  return check_choice(recipe, SlotKind::Frequency, frequency_of(recipe, spec.role), section_of(spec.role), spec);
 }
 
 Result<void> check_recipe_on(const LoadedRecipe& recipe, const config::LoadedScenario& scenario) {

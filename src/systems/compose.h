@@ -23,6 +23,8 @@ namespace wattle::systems {
 /// May such an instance be part of the fleet? Errors: an objective that a policy needs and the spec lacks; a role it
 /// does not know; a clock that the GPU cannot lock, clocks that do not ascend, a sweet spot that nobody knows.
 [[nodiscard]] Result<void> check_instance(const Recipe& recipe, const InstanceSpec& spec);
+/// The part of it that matters where requests are admitted and clocks are decided elsewhere.
+[[nodiscard]] Result<void> check_admission(const Recipe& recipe, const InstanceSpec& spec);
 
 /// Do the recipe's clocks suit the scenario's GPUs, step by step? Errors: with the key's place.
 [[nodiscard]] Result<void> check_recipe_on(const LoadedRecipe& recipe, const config::LoadedScenario& scenario);
