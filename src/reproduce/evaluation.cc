@@ -52,8 +52,9 @@ void print(const Section& section) {
       fmt::print("{:<66} {:>10} {:>10}\n", id, "-", figure(row.ours));
     }
   }
-  for (const Mark& mark : section.marks) {
-    fmt::print("{}: {} (target {}): {}\n", mark.name, figure(mark.value), mark.target, mark.met ? "met" : "not met");
+  for (const Target& target : section.targets) {
+    fmt::print("{}: {} (target {}): {}\n", target.name, figure(target.value), target.wanted,
+               target.met ? "met" : "not met");
   }
   fmt::print("{}\n\n", section.note);
 }
@@ -68,8 +69,9 @@ void append(const Section& section, nlohmann::ordered_json& object) {
     }
     object["rows"].push_back(std::move(made));
   }
-  for (const Mark& mark : section.marks) {
-    object["marks"].push_back({{"name", mark.name}, {"target", mark.target}, {"value", mark.value}, {"met", mark.met}});
+  for (const Target& target : section.targets) {
+    object["marks"].push_back(
+        {{"name", target.name}, {"target", target.wanted}, {"value", target.value}, {"met", target.met}});
   }
 }
 

@@ -23,9 +23,9 @@ struct Row {
 };
 
 /// A target of the project and whether ours meets it.
-struct Mark {
+struct Target {
   std::string name;
-  std::string target;
+  std::string wanted;  ///< as a person reads it: "36.3±4 %"
   double value = 0.0;
   bool met = false;
 };
@@ -47,7 +47,7 @@ struct Section {
   std::string source;  ///< as the paper names it: "Figure 13, digitised"
   std::string note;    ///< how ours was made; a sentence or two
   std::vector<Row> rows;
-  std::vector<Mark> marks;
+  std::vector<Target> targets;
   std::vector<Plot> plots;
 };
 
@@ -90,7 +90,7 @@ struct PublishedFile {
 void print(const Section& section);
 /// All sections as one self-contained page.
 [[nodiscard]] std::string html(std::string_view system, std::span<const Section> sections);
-/// Appends the section's rows and marks to the arrays "rows" and "marks" of `object`.
+/// Appends the section's rows and targets to the arrays "rows" and "marks" of `object`.
 void append(const Section& section, nlohmann::ordered_json& object);
 
 }  // namespace wattle::reproduce

@@ -60,9 +60,10 @@ std::string html(std::string_view system, std::span<const Section> sections) {
   for (const Section& section : sections) {
     body += fmt::format("<section><h2>{}</h2><p class=\"note\">{}</p>", report::escape(section.source),
                         report::escape(section.note));
-    for (const Mark& mark : section.marks) {
-      body += fmt::format("<p><strong>{}</strong>: {} (target {}): {}</p>", report::escape(mark.name),
-                          report::number(mark.value, 4), report::escape(mark.target), mark.met ? "met" : "not met");
+    for (const Target& target : section.targets) {
+      body +=
+          fmt::format("<p><strong>{}</strong>: {} (target {}): {}</p>", report::escape(target.name),
+                      report::number(target.value, 4), report::escape(target.wanted), target.met ? "met" : "not met");
     }
     body += "<div class=\"pair\">";
     for (const Plot& plot : section.plots) body += drawn(plot);

@@ -92,11 +92,11 @@ Result<Section> autoscaling() {
     const double saved = percent_saved(got->energy.total.value(), runs.at("triton").energy.total.value());
     if (i > 0) row("saving", "%", variant.saving, saved);
     if (variant.saving) {
-      section.marks.push_back({fmt::format("saving_{}", variant.name), fmt::format("{}±5 %", *variant.saving), saved,
-                               std::abs(saved - *variant.saving) <= 5.0});
+      section.targets.push_back({fmt::format("saving_{}", variant.name), fmt::format("{}±5 %", *variant.saving), saved,
+                                 std::abs(saved - *variant.saving) <= 5.0});
     }
   }
-  section.marks.push_back(
+  section.targets.push_back(
       {"objectives_missed_with_autoscaling", "0 of 6 runs", static_cast<double>(missed), missed == 0});
   const auto& theirs = runs.at("triton-autoscale");
   for (const char* name : {"throttllem-autoscale", "throttllem-sweet-autoscale"}) {

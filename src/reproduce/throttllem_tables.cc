@@ -122,7 +122,7 @@ Result<Section> model() {
                               static_cast<double>(engine.samples.size())});
     }
   }
-  section.marks.push_back({"model_r2_worst", ">= 0.97", worst_of_90, worst_of_90 >= 0.97});
+  section.targets.push_back({"model_r2_worst", ">= 0.97", worst_of_90, worst_of_90 >= 0.97});
   return section;
 }
 

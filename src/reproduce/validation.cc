@@ -66,8 +66,8 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
     for (const reproduce::Row& row : section->rows) {
       if (row.published && !scored_elsewhere(row)) rows.push_back(scored(row, of));
     }
-    for (const reproduce::Mark& mark : section->marks) {
-      made.of_runs.push_back({fmt::format("{}: {}", of.system, mark.name), mark.target, mark.value, mark.met});
+    for (const reproduce::Target& target : section->targets) {
+      made.of_runs.push_back({fmt::format("{}: {}", of.system, target.name), target.wanted, target.value, target.met});
     }
   }
   made.scores = fidelity::scores_of(std::move(rows));

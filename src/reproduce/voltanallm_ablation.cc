@@ -61,7 +61,7 @@ Result<Section> ablation(const System& system, double seconds) {
       most_added_at = rate;
     }
   }
-  made.marks = {
+  made.targets = {
       {"ecofreq_saves_in_prefill", "> 0 % at every rate", least_ecofreq_prefill, least_ecofreq_prefill > 0.0},
       {"ecofreq_saves_in_decode", "> 0 % at every rate", least_ecofreq_decode, least_ecofreq_decode > 0.0},
       {"ecoroute_adds_in_decode", "> 0 %, mean over rates", added_sum / static_cast<double>(system.rates.size()),

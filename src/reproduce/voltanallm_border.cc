@@ -93,7 +93,7 @@ void add_example(Section& made, const DecodeStep& step) {
     add_row(made, fmt::format("fig9/{}+{}/energy_per_token", each, each), "mJ", 1e3 * equal);
     add_row(made, fmt::format("fig9/{}+{}/energy_per_token", less, 2 * each - less), "mJ", 1e3 * apart);
     const double saved = saved_percent(apart, equal);
-    made.marks.push_back({fmt::format("unequal_saves_{}", name), "> 0 % of energy per token", saved, saved > 0.0});
+    made.targets.push_back({fmt::format("unequal_saves_{}", name), "> 0 % of energy per token", saved, saved > 0.0});
   };
   example("around_256", 260, 240);
   const std::int32_t own = step.own_border();
@@ -169,9 +169,9 @@ Result<void> add_traces(Section& made, const System& system, std::int64_t rate, 
     add_attainment(made, top, run->summary);
     plot_decodes(made, fmt::format("{} requests/s, {}", rate, name), run->samples, seconds);
   }
-  made.marks.push_back({fmt::format("ecoroute_keeps_one_low_at_{}", rate),
-                        "one instance longer at 1005 MHz than either under round-robin, points",
-                        most_low[1] - most_low[0], most_low[1] > most_low[0]});
+  made.targets.push_back({fmt::format("ecoroute_keeps_one_low_at_{}", rate),
+                          "one instance longer at 1005 MHz than either under round-robin, points",
+                          most_low[1] - most_low[0], most_low[1] > most_low[0]});
   return {};
 }
 

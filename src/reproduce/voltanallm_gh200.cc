@@ -62,7 +62,7 @@ Result<Section> gh200(const System& system, double seconds) {
           std::max({worst_gap, 100.0 * (highest.slo.ttft - run->slo.ttft), 100.0 * (highest.slo.tbt - run->slo.tbt)});
     }
   }
-  made.marks = {
+  made.targets = {
       {"best_saving", "> 0 %", best, best > 0.0},
       {"attainment_below_max", "<= 5 points, both objectives, every rate", worst_gap, worst_gap <= 5.0},
   };

@@ -45,7 +45,7 @@ Result<Section> levels(const System& system, double seconds) {
     itl_sum += 100.0 * (five->slo.tbt - two->slo.tbt);
   }
   const auto n = static_cast<double>(system.rates.size());
-  made.marks = {
+  made.targets = {
       {"five_levels_in_prefill", "within 2 % at every rate", prefill_most, prefill_most <= 2.0},
       {"five_levels_save_in_decode", "0 to 5 %, mean over rates", decode_sum / n,
        decode_sum > 0.0 && decode_sum / n <= 5.0},

@@ -181,7 +181,7 @@ Result<Section> voltanallm_main() {
     worst_saving = std::max(worst_saving, std::abs(ours - published));
   }
   const double energy_error = 100.0 * median(energy_errors);
-  made.marks = {
+  made.targets = {
       {"energy_median_error", "<= 8 %", energy_error, energy_error <= 8.0},
       {"saving_worst_difference", "<= 4 points", worst_saving, worst_saving <= 4.0},
       {"attainment_worst_difference", "<= 5 points where published above 90 %", worst_attainment,

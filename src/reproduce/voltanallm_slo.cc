@@ -68,7 +68,7 @@ Result<Section> slo_profiles(const System& system, double seconds) {
       }
     }
   }
-  made.marks = {
+  made.targets = {
       {"attainment_below_1410", "<= 5 points, both objectives, every profile and rate", worst_gap, worst_gap <= 5.0},
       {"looser_objectives_cost_more", "<= 0.5 % more energy than the next tighter, at every rate", looser_costs_more,
        looser_costs_more <= 0.5},

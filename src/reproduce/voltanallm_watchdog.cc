@@ -41,7 +41,7 @@ Result<Section> watchdog(const System& system, double seconds) {
       if (optimistic) attainment = std::max(attainment, 100.0 * (runs[0].slo.tbt - runs[1].slo.tbt));
     }
   }
-  made.marks = {
+  made.targets = {
       {"watchdog_changes_energy", "<= 1 % where the predictor is true", energy, energy <= 1.0},
       {"watchdog_costs_itl_attainment", "<= 0 points where it is optimistic", attainment, attainment <= 0.0},
   };

@@ -53,7 +53,7 @@ Result<Section> windows(const System& system, double seconds) {
     least_itl = std::min(least_itl, itl_lost[i]);
     least_more = std::min(least_more, ttft_lost[i] - itl_lost[i]);
   }
-  made.marks = {
+  made.targets = {
       {"windows_cost_ttft_attainment", "> 0 points with every window, mean over rates", least_ttft, least_ttft > 0.0},
       {"windows_cost_itl_attainment", "> 0 points with every window, mean over rates", least_itl, least_itl > 0.0},
       {"prefill_suffers_more", "> 0 points more, every window, mean over rates", least_more, least_more > 0.0},

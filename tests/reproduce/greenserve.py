@@ -14,7 +14,7 @@ def close(value, expected, what):
     check(abs(value - expected) < 1e-6, f"{what}: {value}, not {expected}")
 
 
-rows, marks = reproduce("ablation")
+rows, targets = reproduce("ablation")
 for rate in RATES:
     base = f"fig14/rps{rate}/"
     for phase in ("prefill", "decode"):
@@ -22,9 +22,9 @@ for rate in RATES:
         check(ecofreq < highest and full < highest, base + phase + ": the predictor lets EcoFreq lower clocks")
         close(ours(rows, f"{base}ecofreq_saving_{phase}"), saved(ecofreq, highest), base + phase)
         close(ours(rows, f"{base}ecoroute_adds_{phase}"), saved(full, ecofreq), base + phase)
-close(marks["ecoroute_adds_in_decode"]["value"], sum(ours(rows, f"fig14/rps{r}/ecoroute_adds_decode") for r in RATES) / len(RATES), "mean")
+close(targets["ecoroute_adds_in_decode"]["value"], sum(ours(rows, f"fig14/rps{r}/ecoroute_adds_decode") for r in RATES) / len(RATES), "mean")
 
-rows, marks = reproduce("slo")
+rows, targets = reproduce("slo")
 gap = -100.0
 for rate in RATES:
     for profile in ("low", "medium", "high"):
@@ -36,22 +36,22 @@ for rate in RATES:
             gap = max(gap, at["1410"] - at["greenserve"])
     for name in ("1410", "1005"):
         check(len({ours(rows, f"fig17/{p}/rps{rate}/{name}/energy") for p in ("low", "medium", "high")}) == 1, "a static clock knows no objective")
-close(marks["attainment_below_1410"]["value"], gap, "the mark is the worst of the rows")
+close(targets["attainment_below_1410"]["value"], gap, "the target is the worst of the rows")
 
-rows, marks = reproduce("levels")
+rows, targets = reproduce("levels")
 for rate in RATES:
     base = f"fig18/rps{rate}/"
     for phase in ("prefill", "decode"):
         close(ours(rows, f"{base}five_save_in_{phase}"), saved(ours(rows, f"{base}5l/{phase}_energy"), ours(rows, f"{base}2l/{phase}_energy")), base)
 
-rows, marks = reproduce("window")
+rows, targets = reproduce("window")
 halved = [rate // 2 for rate in RATES]
 for window in (500, 1000, 2000, 5000):
     for what in ("ttft", "itl"):
         lost = [ours(rows, f"fig19/rps{rate}/iteration/{what}_attainment") - ours(rows, f"fig19/rps{rate}/{window}ms/{what}_attainment") for rate in halved]
         close(ours(rows, f"fig19/mean/{window}ms/{what}_lost"), sum(lost) / len(lost), window)
 
-rows, marks = reproduce("swing")
+rows, targets = reproduce("swing")
 low, controlled, highest = (ours(rows, f"table1/{name}/energy") for name in ("1005", "controlled", "1410"))
 check(low < highest and controlled < highest, (low, controlled, highest))
 close(ours(rows, "table1/controlled/saving"), saved(controlled, highest), "swing")
@@ -60,7 +60,7 @@ for half in ("prefill-heavy", "decode-heavy"):
     for phase in ("prefill", "decode"):
         check(1005 <= ours(rows, f"fig21/{half}/{phase}_clock") <= 1410, half)
 
-rows, marks = reproduce("watchdog")
+rows, targets = reproduce("watchdog")
 for rate in RATES:
     for predictor in ("true", "optimistic"):
         check(ours(rows, f"watchdog/rps{rate}/{predictor}/off/overruns") == 0, "switched off, it counts nothing")

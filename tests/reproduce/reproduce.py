@@ -52,13 +52,13 @@ check(abs(saving["published"] - 40) < 1e-9 and abs(saving["ours"] - 100 * (1 - l
 for row in result["rows"]:
     check(abs(row["difference"] - (row["ours"] - row["published"])) < 1e-9, row)
     check(abs(row["relative"] * row["published"] - row["difference"]) < 1e-6, row)
-marks = {mark["name"]: mark for mark in result["marks"]}
-check(set(marks) == {"energy_median_error", "saving_worst_difference", "attainment_worst_difference",
-                     "attainment_worst_beyond_reading", "best_saving"}, marks)
+targets = {target["name"]: target for target in result["marks"]}
+check(set(targets) == {"energy_median_error", "saving_worst_difference", "attainment_worst_difference",
+                     "attainment_worst_beyond_reading", "best_saving"}, targets)
 above = [row["difference"] for identity, row in rows.items() if "attainment" in identity and row["published"] > 90]
-check(len(above) == 3 and marks["attainment_worst_difference"]["value"] == max(map(abs, above)), (above, marks))
-check(marks["attainment_worst_beyond_reading"]["value"] == max(d - 2 if d > 0 else -d for d in above), (above, marks))
-check(marks["best_saving"]["value"] == saving["ours"], marks)
+check(len(above) == 3 and targets["attainment_worst_difference"]["value"] == max(map(abs, above)), (above, targets))
+check(targets["attainment_worst_beyond_reading"]["value"] == max(d - 2 if d > 0 else -d for d in above), (above, targets))
+check(targets["best_saving"]["value"] == saving["ours"], targets)
 check(reproduce(HEADER + ROWS, "voltanallm", "--json").stdout == done.stdout, "twice the same")
 
 for text, system, says in ((None, "voltanallm", "WATTLE_DATA"), (HEADER + ROWS, "voltana", "known: "),

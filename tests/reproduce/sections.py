@@ -1,4 +1,4 @@
-"""What the tests of `wattle reproduce`'s sections share: one section's rows and marks, with what holds of every section."""
+"""What the tests of `wattle reproduce`'s sections share: one section's rows and targets, with what holds of every section."""
 import argparse
 import json
 import os
@@ -16,7 +16,7 @@ def check(condition, what):
 
 
 def run(system, section, *flags):
-    """Its rows and marks by name, without the data set."""
+    """Its rows and targets by name, without the data set."""
     environment = dict(os.environ, WATTLE_HOME=arguments.root)
     environment.pop("WATTLE_DATA", None)
     done = subprocess.run([arguments.wattle, "reproduce", system, "--json", "--section", section, *flags],
@@ -27,15 +27,15 @@ def run(system, section, *flags):
     check(len({row["id"] for row in result["rows"]}) == len(result["rows"]), section + ": ids are unique")
     for row in result["rows"]:
         check("published" not in row or abs(row["difference"] - (row["ours"] - row["published"])) < 1e-9, row)
-    return {row["id"]: row for row in result["rows"]}, {mark["name"]: mark for mark in result["marks"]}
+    return {row["id"]: row for row in result["rows"]}, {target["name"]: target for target in result["marks"]}
 
 
 def reproduce(system, section, *flags, seconds):
-    rows, marks = run(system, section, "--seconds", str(seconds), *flags)
-    check(rows and marks, section + ": rows and marks")
+    rows, targets = run(system, section, "--seconds", str(seconds), *flags)
+    check(rows and targets, section + ": rows and targets")
     for row in rows.values():
         check("attainment" not in row["id"] or 0 <= row["ours"] <= 100, row)
-    return rows, marks
+    return rows, targets
 
 
 def ours(rows, identity):
