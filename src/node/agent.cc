@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "node/agent_metrics.h"
 #include "node/lease_desk.h"
 #include "node/meter.h"
+#include "node/meter_pace.h"
 #include "node/refit_thread.h"
 #include "telemetry/fpm_socket.h"
 
@@ -22,7 +24,7 @@ namespace wattle::node {
 namespace {
 
 constexpr Span kPeriod = Span::s(1);          ///< of everything that is not driven by reports
-constexpr Span kLongestWait = Span::ms(100);  ///< until a stop is noticed
+constexpr Span kLongestWait = Span::ms(125);  ///< until a stop is noticed
 
 /// Times the way from a report's arrival to the command it causes.
 class TimedPort final : public control::ClockPort {
@@ -41,7 +43,7 @@ class TimedPort final : public control::ClockPort {
 }  // namespace
 
 struct Agent::Impl {
-  Impl(const AgentOptions& o, std::shared_ptr<const Nvml> n) : options(o), nvml(std::move(n)) {}
+  Impl(const AgentOptions& o, std::shared_ptr<const Nvml> n) : options(o), nvml(std::move(n)), pace(o.meter_period) {}
 
   AgentOptions options;
   std::shared_ptr<const Nvml> nvml;
@@ -113,13 +115,16 @@ struct Agent::Impl {
   };
   std::vector<Metered> metered;
   mutable std::mutex meter_mutex;
-  std::atomic<bool> meter_stop{false};
+  std::condition_variable meter_wake;  ///< with meter_mutex
+  bool meter_stop = false;
+  MeterPace pace;
+  std::atomic<bool> meter_idle{false};
   std::atomic<std::int64_t> last_meter_ns{0};
   std::thread meter_thread;
 
   /// Readings may block in the driver like any call, so they have a thread of their own.
   void meter() {
-    while (!meter_stop) {
+    for (;;) {
       for (auto& m : metered) {
         const auto counter = m.gpu.energy_counter_mj();
         const auto power = m.gpu.power();
@@ -130,19 +135,41 @@ struct Agent::Impl {
           ++m.failures;
           continue;
         }
+        pace.read(m.meter.power(), power.value, now);
         m.meter.sample(counter.ok() ? std::optional(counter.value) : std::nullopt, power.value, now);
         if (clock.ok()) m.clock = clock.value;
       }
       last_meter_ns = net::steady_now().ns();
-      std::this_thread::sleep_for(std::chrono::nanoseconds(options.meter_period.ns()));
+      std::unique_lock lock(meter_mutex);
+      const Instant now = net::steady_now();
+      meter_idle = pace.idle(now);
+      const auto pause = std::chrono::nanoseconds(pace.pause(now).ns());
+      meter_wake.wait_for(lock, pause, [this] { return meter_stop || (meter_idle && !pace.idle(net::steady_now())); });
+      if (meter_stop) return;
     }
   }
+  /// An engine works: the meters are read often from now on. Costs nothing while they are.
+  void works(Instant now) {
+    const Instant last{last_work_ns};
+    if (!meter_idle && now < last + MeterPace::kStaysBusy / 4) return;
+    last_work_ns = now.ns();
+    {
+      const std::lock_guard guard(meter_mutex);
+      pace.worked(now);
+    }
+    if (meter_idle) meter_wake.notify_one();
+  }
+  std::int64_t last_work_ns = 0;  ///< the deciding thread's
 };
 
 Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Agent::~Agent() {
-  impl_->meter_stop = true;
+  {
+    const std::lock_guard guard(impl_->meter_mutex);
+    impl_->meter_stop = true;
+  }
+  impl_->meter_wake.notify_one();
   if (impl_->meter_thread.joinable()) impl_->meter_thread.join();
 }
 
@@ -204,6 +231,7 @@ void Agent::run(const std::atomic<bool>& stop) {
       const std::lock_guard guard(s.mutex);
       s.actuator->begins();
       s.core->report(report, at);
+      if (report.shape.decode_requests > 0 || report.shape.prefill_tokens > 0) s.works(at);
     });
     {
       const std::lock_guard guard(s.mutex);

@@ -17,7 +17,7 @@ namespace wattle::node {
 struct AgentOptions {
   KeeperOptions keeper;
   control::AgentCoreOptions core;
-  Span meter_period = Span::ms(5);
+  Span meter_period = Span::ms(5);  ///< while engines work; an idle machine is left asleep (MeterPace)
   /// Shorter than the grace a service manager gives, so that what hangs is left to the guardian in time.
   Span release_timeout = Span::s(5);
 };
