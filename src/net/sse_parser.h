@@ -30,12 +30,16 @@ class SseParser {
   [[nodiscard]] bool overflowed() const { return overflowed_; }
 
  private:
+  /// Offset in the fed bytes of the first CR or LF at or after `from`; their size when there is none.
+  [[nodiscard]] std::size_t line_end(std::size_t from);
   void line(std::string_view text);
   void keep_data();
 
   std::size_t max_event_bytes_;
-  std::string_view rest_;  ///< of the last feed, not yet looked at
-  std::size_t fed_ = 0;    ///< size of the last feed
+  std::string_view fed_;   ///< the last feed
+  std::string_view rest_;  ///< of it, not yet looked at
+  std::size_t lf_ = 0;     ///< first LF at or after the line looked at; valid unless it lies before it
+  std::size_t cr_ = 0;     ///< and CR
   std::size_t boundary_ = 0;
   std::string partial_;         ///< a line cut by the end of a feed
   std::string data_;            ///< data of the open event, when it had to be copied

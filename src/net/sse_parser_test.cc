@@ -47,6 +47,11 @@ TEST(SseParser, SaysHowFarCompleteEventsReach) {
   EXPECT_EQ(out, (Events{{"", "a"}, {"", "b"}}));
 }
 
+TEST(SseParser, LineEndsOfOneKindDoNotHideTheOther) {
+  EXPECT_EQ(whole("data: a\r\rdata: b\n\ndata: c\r\n\r\n"), (Events{{"", "a"}, {"", "b"}, {"", "c"}}));
+  EXPECT_EQ(whole("data: a\n\ndata: b\r\rdata: c\n\n"), (Events{{"", "a"}, {"", "b"}, {"", "c"}}));
+}
+
 TEST(SseParser, BoundsAnEvent) {
   SseParser parser(100);
   const std::string endless(60, 'x');
