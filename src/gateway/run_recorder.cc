@@ -1,10 +1,13 @@
 #include "gateway/run_recorder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "net/clock.h"
+#include "net/faults.h"
 
 namespace wattle::gateway {
 
@@ -53,6 +56,11 @@ void RunRecorder::run() {
     }
     write(last);
     if (last) return;
+    try {
+      checkpoint();
+    } catch (...) {
+      net::count_fault("the journal");
+    }
   }
 }
 
@@ -68,6 +76,8 @@ void RunRecorder::write(bool all) {
     outcomes.swap(outcomes_);
     samples.swap(samples_);
   }
+  changed_ =
+      changed_ || !joined.empty() || !decisions.empty() || !outcomes.empty() || !samples.empty() || !held_.empty();
   for (const Joined& j : joined) {
     stays_[j.facts.id] = {j.facts.tensor_parallel, since_start(j.at)};
     writer_->joined(j.facts);
@@ -102,8 +112,38 @@ void RunRecorder::write(bool all) {
   }
 }
 
-Result<void> RunRecorder::close(const carbon::Totals& totals) {
-  stop();
+/// Where what was recorded is from now on. A full disk is said when it is met, not when the run ends.
+void RunRecorder::checkpoint() {
+  const Instant now = net::steady_now();
+  if (!changed_ || now < checkpointed_ + options_.checkpoint) return;
+  checkpointed_ = now;
+  changed_ = false;
+  std::function<carbon::Totals()> totals;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!problem_.empty()) return;
+    totals = totals_;
+  }
+  const auto written =
+      writer_->checkpoint(summary_at(since_start(now), totals ? totals() : carbon::Totals{}), statistics_.curves());
+  if (written) return;
+  const std::string problem = written.error().message();
+  fmt::print(stderr, "wattle: the journal fails, and requests go on without it: {}\n", problem);
+  const std::lock_guard lock(mutex_);
+  problem_ = problem;
+}
+
+std::string RunRecorder::problem() const {
+  const std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+void RunRecorder::ask_energy(std::function<carbon::Totals()> totals) {
+  const std::lock_guard lock(mutex_);
+  totals_ = std::move(totals);
+}
+
+journal::RunSummary RunRecorder::summary_at(Instant end, const carbon::Totals& totals) const {
   auto summary = statistics_.summary();
   summary.recipe = recipe_;
   summary.energy.total = totals.total.energy.joules();
@@ -113,7 +153,6 @@ Result<void> RunRecorder::close(const carbon::Totals& totals) {
   summary.energy.decode = totals.decode.energy.joules();
   summary.carbon = totals.total.carbon.grams();
   if (clock_samples_ > 0) summary.clock_mean_mhz = clock_sum_mhz_ / static_cast<double>(clock_samples_);
-  const Instant end = since_start(net::steady_now());
   summary.sim.virtual_s = summary.sim.wall_s = end.seconds();
   double gpu_seconds = 0.0;
   for (const auto& [id, stay] : stays_) {
@@ -121,7 +160,12 @@ Result<void> RunRecorder::close(const carbon::Totals& totals) {
   }
   summary.mean_gpus = gpu_seconds / summary.sim.virtual_s;
   summary.derive();
-  return writer_->close(summary, statistics_.curves());
+  return summary;
+}
+
+Result<void> RunRecorder::close(const carbon::Totals& totals) {
+  stop();
+  return writer_->close(summary_at(since_start(net::steady_now()), totals), statistics_.curves());
 }
 
 }  // namespace wattle::gateway

@@ -1,12 +1,15 @@
 #pragma once
 // The live journal: the same files as a simulated run's, written by a thread of its own. Whoever records only puts a
-// record into a bounded queue; when the disk is slower than that, records are dropped and counted.
+// record into a bounded queue; when the disk is slower than that, records are dropped and counted. What was recorded is
+// with the system within a second, so that it survives this process; a write that fails is said at once.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,6 +26,7 @@ class RunRecorder final : public journal::Sink {
     std::size_t queue = 1 << 16;  ///< records waiting to be written
     /// Decisions of other processes come late: those younger than this wait, so that the file is in order of time.
     Span hold_back = Span::ms(300);
+    Span checkpoint = Span::ms(500);  ///< how often what was recorded is handed to the system
   };
   /// Times are written as since this call. Errors: a directory that cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<RunRecorder>> open(const std::string& directory,
@@ -39,6 +43,10 @@ class RunRecorder final : public journal::Sink {
   void outcome(const Outcome& outcome) override { put(outcomes_, outcome); }
   void sample(const journal::Sample& sample) override { put(samples_, sample); }
   [[nodiscard]] std::int64_t dropped() const { return dropped_; }
+  /// The first write that failed, in words; empty while all goes well. Any thread.
+  [[nodiscard]] std::string problem() const;
+  /// Asked on the writing thread at each checkpoint until close(); must stay valid until then.
+  void ask_energy(std::function<carbon::Totals()> totals);
 
   /// Writes what is left, then run.json. A request's gaps are all taken as its mean one: single gaps are not recorded.
   /// Errors: the first write that failed. Call once, after the last record.
@@ -58,6 +66,8 @@ class RunRecorder final : public journal::Sink {
   }
   void run();
   void write(bool all);
+  void checkpoint();
+  [[nodiscard]] journal::RunSummary summary_at(Instant end, const carbon::Totals& totals) const;
   void stop();
   [[nodiscard]] Instant since_start(Instant at) const {
     return at == Instant::never() ? at : at - (origin_ - Instant());
@@ -67,7 +77,7 @@ class RunRecorder final : public journal::Sink {
   std::unique_ptr<journal::RunWriter> writer_;
   Instant origin_;
   std::string recipe_;
-  std::mutex mutex_;  ///< the four queues and stop_
+  mutable std::mutex mutex_;  ///< the four queues, stop_, problem_, totals_
   struct Joined {
     journal::InstanceFacts facts;
     Instant at;
@@ -77,10 +87,14 @@ class RunRecorder final : public journal::Sink {
   std::vector<Outcome> outcomes_;
   std::vector<journal::Sample> samples_;
   bool stop_ = false;
+  std::string problem_;
+  std::function<carbon::Totals()> totals_;
   std::condition_variable wake_;
   std::atomic<std::int64_t> dropped_{0};
 
   // The writing thread's.
+  Instant checkpointed_;
+  bool changed_ = true;  ///< since the last checkpoint
   std::vector<journal::DecisionRecord> held_;
   journal::RunStatistics statistics_;
   struct Stay {

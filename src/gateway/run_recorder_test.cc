@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 
 #include "base/file.h"
@@ -82,6 +85,62 @@ TEST(RunRecorder, InstancesThatComeAndGoCountForAsLongAsTheyStay) {
   EXPECT_EQ(run.facts.instances[1].tensor_parallel, 4);
   EXPECT_GT(run.summary.mean_gpus, 2.0);
   EXPECT_LT(run.summary.mean_gpus, 6.0);
+}
+
+TEST(RunRecorder, WhatWasRecordedCanBeReadWithoutAnEnd) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts(), {.checkpoint = Span::ms(1)}).value();
+  recorder->ask_energy([] {
+    carbon::Totals totals;
+    totals.total.energy = Picojoules(Int128{8'000'000'000'000});
+    return totals;
+  });
+  Outcome o;
+  o.request.arrival = o.dispatched = o.prefill_start = net::steady_now();
+  o.first_token = o.left = o.request.arrival + Span::ms(100);
+  o.output_tokens = 1;
+  recorder->outcome(o);
+  // The process may be killed at any moment: what is on disk by then is all there is.
+  while (journal::read_run(folder.path.string()).value_or(journal::RunFile{}).summary.requests.finished == 0) {
+    std::this_thread::yield();
+  }
+  const auto run = journal::read_run(folder.path.string()).value();
+  EXPECT_FALSE(run.ended);
+  EXPECT_EQ(run.summary.energy.total.value(), 8.0);
+  EXPECT_EQ(run.facts.instances.size(), 1U);
+  int rows = 0;
+  ASSERT_TRUE(journal::parse_requests(folder.text("requests.csv"), "r", [&](const Outcome&) { ++rows; }));
+  EXPECT_EQ(rows, 1);
+  ASSERT_TRUE(recorder->close({}));
+  EXPECT_TRUE(journal::read_run(folder.path.string()).value().ended);
+  EXPECT_FALSE(std::filesystem::exists(folder.path / "run.partial.json"));
+}
+
+/// Files of this process may not grow beyond `bytes` while this lives.
+struct FileSizeLimit {
+  rlimit before{};
+  void (*handler)(int) = std::signal(SIGXFSZ, SIG_IGN);
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit low{bytes, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &low);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+};
+
+TEST(RunRecorder, AFailedWriteIsSaidWhileTheRunGoesOn) {
+  const Folder folder;
+  const FileSizeLimit limit(4096);
+  auto recorder = RunRecorder::open(folder.path.string(), facts(), {.checkpoint = Span::ms(1)}).value();
+  EXPECT_EQ(recorder->problem(), "");
+  while (recorder->problem().empty()) recorder->outcome({});
+  EXPECT_NE(recorder->problem().find("is incomplete (File too large)"), std::string::npos) << recorder->problem();
+  EXPECT_FALSE(recorder->close({})) << "and again at the end";
 }
 
 TEST(RunRecorder, DropsAndCountsWhatDoesNotFit) {

@@ -36,7 +36,7 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
   return OutputFile(path, descriptor);
 }
 
-void OutputFile::flush() {
+void OutputFile::drain() {
   std::string_view rest = buffer_;
   while (!rest.empty() && error_ == 0) {
     const ssize_t n = ::write(descriptor_, rest.data(), rest.size());
@@ -49,13 +49,20 @@ void OutputFile::flush() {
   buffer_.clear();
 }
 
+Result<void> OutputFile::state() const {
+  if (error_ == 0) return {};
+  return external_failure(path_, "is incomplete (" + reason_of(error_) + "); free some space or write elsewhere");
+}
+
+Result<void> OutputFile::flush() {
+  drain();
+  return state();
+}
+
 Result<void> OutputFile::close() {
-  flush();
+  drain();
   if (::close(std::exchange(descriptor_, -1)) != 0 && error_ == 0) error_ = errno;
-  if (error_ != 0) {
-    return external_failure(path_, "is incomplete (" + reason_of(error_) + "); free some space or write elsewhere");
-  }
-  return {};
+  return state();
 }
 
 }  // namespace wattle::journal

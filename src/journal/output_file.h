@@ -8,8 +8,8 @@
 
 namespace wattle::journal {
 
-/// Errors while writing (disk full) are kept and returned by close(): a sink's methods cannot return them. After the
-/// first error nothing more is written and the buffer stays empty.
+/// Errors while writing (disk full) are kept and returned by flush() and close(): a sink's methods cannot return them.
+/// After the first error nothing more is written and the buffer stays empty.
 class OutputFile {
  public:
   /// Creates or empties the file. Errors: External with the system's own words.
@@ -22,8 +22,10 @@ class OutputFile {
   [[nodiscard]] std::string& buffer() { return buffer_; }
   /// Hands the buffer to the system once it holds 64 KiB.
   void written() {
-    if (buffer_.size() >= kBufferBytes) flush();
+    if (buffer_.size() >= kBufferBytes) drain();
   }
+  /// Hands the buffer to the system now: it outlives this process. Errors: the first of the file's life.
+  [[nodiscard]] Result<void> flush();
   /// Flushes, closes, and returns the first error of the file's life.
   [[nodiscard]] Result<void> close();
 
@@ -31,7 +33,8 @@ class OutputFile {
   static constexpr std::size_t kBufferBytes = 64 * 1024;
 
   OutputFile(std::string path, int descriptor);
-  void flush();
+  void drain();
+  [[nodiscard]] Result<void> state() const;
 
   std::string path_;
   int descriptor_ = -1;

@@ -15,6 +15,10 @@
 
 namespace wattle::journal {
 
+namespace {
+constexpr const char* kPartial = "run.partial.json";
+}
+
 struct RunWriter::Impl {
   std::string directory;
   RunFacts facts;
@@ -23,6 +27,11 @@ struct RunWriter::Impl {
   std::optional<OutputFile> requests;
   std::optional<OutputFile> timeseries;
   std::optional<OutputFile> trace;
+
+  [[nodiscard]] std::string path(const char* name) const { return (std::filesystem::path(directory) / name).string(); }
+  [[nodiscard]] std::string run_text(const RunSummary& summary, const RunCurves& curves) const {
+    return run_json({.facts = facts, .files = wanted, .summary = summary, .curves = curves});
+  }
 };
 
 RunWriter::RunWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -40,7 +49,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory,
   impl->facts = std::move(facts);
   impl->wanted = files;
   // An older run's files would contradict this one's until it ends, and for ever when they are not wanted now.
-  for (const char* name : {"run.json", "decisions.jsonl", "requests.csv", "timeseries.csv", "trace.json"}) {
+  for (const char* name : {"run.json", kPartial, "decisions.jsonl", "requests.csv", "timeseries.csv", "trace.json"}) {
     std::filesystem::remove(std::filesystem::path(directory) / name, code);
   }
   struct Wanted {
@@ -100,6 +109,23 @@ void RunWriter::stretch(const Stretch& stretch) {
   impl_->trace->written();
 }
 
+Result<void> RunWriter::checkpoint(const RunSummary& summary, const RunCurves& curves) {
+  Result<void> first;
+  for (auto* file : {&impl_->decisions, &impl_->requests, &impl_->timeseries, &impl_->trace}) {
+    if (!*file) continue;
+    auto flushed = (*file)->flush();
+    if (!flushed && first) first = std::move(flushed);
+  }
+  if (!first) return first;
+  // Written beside and moved into place: whoever reads it, at any moment, finds a whole one.
+  const std::string next = impl_->path("run.partial.json.next");
+  if (auto written = write_file(next, impl_->run_text(summary, curves)); !written) return written;
+  std::error_code code;
+  std::filesystem::rename(next, impl_->path(kPartial), code);
+  if (code) return external_failure(next, "cannot be renamed (" + code.message() + ")");
+  return {};
+}
+
 Result<void> RunWriter::close(const RunSummary& summary, const RunCurves& curves) {
   WATTLE_CHECK(impl_ != nullptr, "a run is closed once");
   const auto impl = std::move(impl_);
@@ -111,8 +137,10 @@ Result<void> RunWriter::close(const RunSummary& summary, const RunCurves& curves
     if (!closed && first) first = std::move(closed);
   }
   if (!first) return first;
-  const RunFile run{.facts = std::move(impl->facts), .files = impl->wanted, .summary = summary, .curves = curves};
-  return write_file((std::filesystem::path(impl->directory) / "run.json").string(), run_json(run));
+  if (auto written = write_file(impl->path("run.json"), impl->run_text(summary, curves)); !written) return written;
+  std::error_code ignored;  // it was never there where nobody called checkpoint()
+  std::filesystem::remove(impl->path(kPartial), ignored);
+  return {};
 }
 
 }  // namespace wattle::journal

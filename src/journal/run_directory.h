@@ -20,7 +20,7 @@ struct RunFiles {
 };
 
 /// Writes a run directory as the run goes, with one 64 KiB buffer per file. run.json comes last: a directory without it
-/// is a run that did not end.
+/// is a run that did not end. Where somebody calls checkpoint(), such a run can be read up to there.
 class RunWriter final : public Sink {
  public:
   /// Creates the directory (and its parents) and empties the files. Errors: External, where = path.
@@ -34,6 +34,9 @@ class RunWriter final : public Sink {
   void sample(const Sample& sample) override;
   void stretch(const Stretch& stretch) override;
 
+  /// Hands all that was recorded to the system, and with it what the run amounts to so far, as run.partial.json.
+  /// Errors: the first failed write of any file; what comes after it in that file is lost.
+  [[nodiscard]] Result<void> checkpoint(const RunSummary& summary, const RunCurves& curves);
   /// Ends every file. Errors: the first failed write of any of them (then there is no run.json). Call once.
   [[nodiscard]] Result<void> close(const RunSummary& summary, const RunCurves& curves);
 
@@ -49,6 +52,7 @@ struct RunFile {
   RunFiles files;
   RunSummary summary;
   RunCurves curves;
+  bool ended = true;  ///< false: read from the last checkpoint of a run that goes on, or was killed
 };
 
 /// Errors: no such directory, no run.json in it, bad JSON (file:line), a missing or wrong key (file, key).

@@ -147,12 +147,16 @@ Result<RunFile> read_run(const std::string& directory) {
     return bad_input(directory, "no such directory; give one written by `wattle sim --out`");
   }
   const std::string path = (std::filesystem::path(directory) / "run.json").string();
-  if (!std::filesystem::exists(path, code)) {
+  const std::string partial = (std::filesystem::path(directory) / "run.partial.json").string();
+  const bool ended = std::filesystem::exists(path, code);
+  if (!ended && !std::filesystem::exists(partial, code)) {
     return bad_input(path, "missing: the directory is not a run, or the run did not end");
   }
-  auto text = read_file(path);
+  auto text = read_file(ended ? path : partial);
   if (!text) return std::unexpected(text.error());
-  return parse_run(*text, path);
+  auto run = parse_run(*text, ended ? path : partial);
+  if (run) run->ended = ended;
+  return run;
 }
 
 }  // namespace wattle::journal

@@ -20,10 +20,13 @@ constexpr std::size_t kMaxIntervals = 320;
 
 Result<std::vector<std::string>> expand(const std::string& path) {
   std::error_code code;
-  if (fs::exists(fs::path(path) / "run.json", code) || !fs::is_directory(path, code)) return std::vector{path};
+  const auto is_run = [&code](const fs::path& directory) {
+    return fs::exists(directory / "run.json", code) || fs::exists(directory / "run.partial.json", code);
+  };
+  if (is_run(path) || !fs::is_directory(path, code)) return std::vector{path};
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(path, code)) {
-    if (fs::exists(entry.path() / "run.json", code)) found.push_back(entry.path().string());
+    if (is_run(entry.path())) found.push_back(entry.path().string());
   }
   if (found.empty()) {
     return bad_input(path, "neither it nor a directory in it holds a run.json; give one written by `wattle sim --out`");
@@ -50,6 +53,9 @@ void label(std::vector<Run>& runs) {
               : all_differ(with_scenario) ? with_scenario(r)
               : all_differ(with_seed)     ? with_seed(r)
                                           : fmt::format("{} #{}", recipe(r), i + 1);
+  }
+  for (Run& r : runs) {
+    if (!r.file.ended) r.label += ", not ended";
   }
 }
 
@@ -83,12 +89,12 @@ Result<Comparison> load(const std::vector<std::string>& paths, const std::string
       if (!file) return std::unexpected(file.error());
       Run run{.directory = directory, .label = {}, .file = std::move(*file), .phases = {}, .timeline = {}};
       if (run.file.files.decisions) {
-        auto changes = read_phases((fs::path(directory) / "decisions.jsonl").string());
+        auto changes = read_phases((fs::path(directory) / "decisions.jsonl").string(), run.file.ended);
         if (!changes) return std::unexpected(changes.error());
         run.phases = phase_spans(std::move(*changes), run.file.facts.instances, run.file.summary.sim.virtual_s);
       }
       if (run.file.files.timeseries) {
-        auto timeline = read_timeline((fs::path(directory) / "timeseries.csv").string(), kMaxIntervals);
+        auto timeline = read_timeline((fs::path(directory) / "timeseries.csv").string(), kMaxIntervals, run.file.ended);
         if (!timeline) return std::unexpected(timeline.error());
         run.timeline.emplace(std::move(*timeline));
       }
@@ -126,6 +132,7 @@ nlohmann::ordered_json to_json(const Comparison& c) {
                     {"scenario", run.file.facts.scenario},
                     {"driver", run.file.facts.driver},
                     {"seed", run.file.facts.seed},
+                    {"ended", run.file.ended},
                     {"versus_baseline",
                      {{"energy", json_number(v.energy)},
                       {"carbon", json_number(v.carbon)},

@@ -38,12 +38,13 @@ std::vector<PhaseSpan> phase_spans(std::vector<journal::DecisionRecord> changes,
   return all;
 }
 
-Result<std::vector<journal::DecisionRecord>> read_phases(const std::string& path) {
+Result<std::vector<journal::DecisionRecord>> read_phases(const std::string& path, bool ended) {
   std::ifstream file(path);
   if (!file) return bad_input(path, "cannot be read, although run.json says it is there");
   std::vector<journal::DecisionRecord> changes;
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (!ended && file.eof()) break;  // cut off while it was written
     if (line.find("\"kind\":\"phase\"") == std::string::npos) continue;
     bool unknown = false;
     const auto read = journal::parse_decisions(line, path, [&](const journal::DecisionRecord& record) {

@@ -24,7 +24,7 @@ struct PhaseSpan {
                                                  const std::vector<journal::InstanceFacts>& facts, double end_s);
 
 /// The phase records of decisions.jsonl, read line by line: such files are large. Errors: file and line.
-[[nodiscard]] Result<std::vector<journal::DecisionRecord>> read_phases(const std::string& path);
+[[nodiscard]] Result<std::vector<journal::DecisionRecord>> read_phases(const std::string& path, bool ended = true);
 
 /// Engines of one size that were never there together share a row, so that a plot is no longer than the fleet was wide.
 /// Rows by instance, from 0, smaller engines first.

@@ -82,9 +82,10 @@ Series Timeline::fleet(Signal signal) const {
   return out;
 }
 
-Result<Timeline> read_timeline(const std::string& path, std::size_t max_intervals) {
-  const auto text = read_file(path);
+Result<Timeline> read_timeline(const std::string& path, std::size_t max_intervals, bool ended) {
+  auto text = read_file(path);
   if (!text) return std::unexpected(text.error());
+  if (!ended) text->resize(text->rfind('\n') + 1);  // the last row may have been cut off while it was written
   Timeline timeline(max_intervals);
   auto read = journal::parse_timeseries(*text, path, [&](const journal::Sample& s) { timeline.add(s); });
   if (!read) return std::unexpected(read.error());

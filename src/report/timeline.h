@@ -47,6 +47,6 @@ class Timeline {
 };
 
 /// Reads a run's timeseries.csv.
-[[nodiscard]] Result<Timeline> read_timeline(const std::string& path, std::size_t max_intervals);
+[[nodiscard]] Result<Timeline> read_timeline(const std::string& path, std::size_t max_intervals, bool ended = true);
 
 }  // namespace wattle::report

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""The gateway's journal outlives the gateway: within a second of a request's end it can be read by `wattle report`, also
+after kill -9. A file that cannot be written further is said by /health, /metrics and stderr at once, and requests go on."""
+import http.client
+import json
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from urllib.parse import urlsplit
+
+wattle = sys.argv[1]
+children = []
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"journal_survives: {what}")
+
+
+def start(*arguments, file_bytes=None, stderr=subprocess.DEVNULL):
+    def limit():
+        if file_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
+    child = subprocess.Popen([wattle, *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True, preexec_fn=limit)
+    children.append(child)
+    return child, json.loads(child.stdout.readline())
+
+
+def ask(url, path, body=None):
+    connection = http.client.HTTPConnection(urlsplit(url).hostname, urlsplit(url).port, timeout=60)
+    connection.request("POST" if body else "GET", path, json.dumps(body) if body else None)
+    response = connection.getresponse()
+    return response.status, response.read().decode()
+
+
+def complete(url):
+    status, answer = ask(url, "/v1/completions", {"model": "llama-3.1-8b", "prompt": [1, 2, 3], "max_tokens": 4})
+    check(status == 200, f"status {status}: {answer}")
+
+
+def gateway(directory, **more):
+    return start("gateway", "--json", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "llama-3.1-8b",
+                 "--worker", engine["url"], "--journal", str(directory), **more)
+
+
+try:
+    _, engine = start("mock-engine", "--json", "--fpm", "off")
+    with tempfile.TemporaryDirectory() as scratch:
+        run = pathlib.Path(scratch) / "run"
+        child, urls = gateway(run)
+        for _ in range(3):
+            complete(urls["url"])
+        time.sleep(1.0)  # what was promised
+        child.kill()
+        child.wait()
+        rows = (run / "requests.csv").read_text().splitlines()
+        check(len(rows) == 4, f"after kill -9 requests.csv has {len(rows)} lines instead of a header and 3 rows")
+        report = subprocess.run([wattle, "report", "--json", str(run)], capture_output=True, text=True)
+        check(report.returncode == 0, f"wattle report: {report.stderr}")
+        told = json.loads(report.stdout)["runs"][0]
+        check(told["ended"] is False and told["requests"]["finished"] == 3, f"the report says {told}")
+
+        full = pathlib.Path(scratch) / "full"
+        child, urls = gateway(full, file_bytes=2048, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 30
+        health = ""
+        while "degraded" not in health and time.monotonic() < deadline:
+            complete(urls["url"])
+            status, health = ask(urls["admin"], "/health")
+            check(status == 200, f"/health {status}: a balancer would turn away")
+        check("File too large" in health, f"/health says {health}")
+        check(re.search("^wattle_gateway_journal_failing 1$", ask(urls["admin"], "/metrics")[1], re.M), "no alarm in /metrics")
+        complete(urls["url"])
+        child.terminate()
+        _, words = child.communicate(timeout=30)
+        check("the journal fails" in words, f"stderr: {words}")
+        check(child.returncode == 3, f"exit code {child.returncode}, not 3: the journal is incomplete")
+    print("a killed gateway's journal was read; a full disk was said")
+finally:
+    for child in children:
+        child.kill()
+    for child in children:
+        child.wait()
