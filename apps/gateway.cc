@@ -35,6 +35,9 @@ struct GatewayFlags {
   std::int64_t max_requests = 4096;
   std::uint64_t max_body_bytes = 8ULL << 20;
   double drain_s = 10;
+  double connect_timeout_s = 2;
+  double first_byte_timeout_s = 600;
+  double gap_timeout_s = 120;
   std::int32_t default_max_tokens = 4096;
   std::uint64_t seed = 1;
   bool json = false;
@@ -122,6 +125,9 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.seed = flags.seed;
   options.default_max_tokens = flags.default_max_tokens;
   options.core.max_requests = flags.max_requests;
+  options.client.connect_timeout = Span::from_seconds(flags.connect_timeout_s);
+  options.client.head_timeout = Span::from_seconds(flags.first_byte_timeout_s);
+  options.client.body_timeout = Span::from_seconds(flags.gap_timeout_s);
   options.listen.limits.body_bytes = flags.max_body_bytes;
   const auto objective = [](double ms, std::optional<Span>& out) {
     if (ms > 0) out = Span::from_seconds(ms * 1e-3);
@@ -160,9 +166,14 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     auto opened = gateway::RunRecorder::open(flags.journal, facts_of(flags, fleet, options));
     if (!opened) return std::unexpected(opened.error());
     recorder = std::move(*opened);
+    options.journal = [&recorder] {
+      return gateway::GatewayOptions::JournalState{recorder->problem(), recorder->dropped()};
+    };
+    std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, not the end
   }
   auto gateway = gateway::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
   if (!gateway) return std::unexpected(gateway.error());
+  if (recorder) recorder->ask_energy([&gateway] { return (*gateway)->energy(); });
   const auto url = fmt::format("http://{}:{}", options.listen.host, (*gateway)->port());
   const auto admin = fmt::format("http://{}:{}", options.admin.host, (*gateway)->admin_port());
   if (flags.json) {
@@ -228,7 +239,7 @@ void add_gateway(Command app, int& exit_code) {
       .capture_default_str();
   command.add_option("--journal", flags->journal,
                      "run directory for `wattle report`: decisions (the agents', too), requests with their energy, "
-                     "power and clocks; complete once the gateway has ended");
+                     "power and clocks; readable while it runs and after a crash");
   command.add_option("--name", flags->name, "of the scenario, in the journal").capture_default_str();
   const auto objective = [&](const char* name, double& ms, const char* what) {
     command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative());
@@ -246,6 +257,13 @@ void add_gateway(Command app, int& exit_code) {
   command.add_option("--drain-s", flags->drain_s, "on SIGINT/SIGTERM, how long running streams may go on")
       .check(non_negative())
       .capture_default_str();
+  const auto patience = [&](const char* name, double& seconds, const char* what) {
+    command.add_option(name, seconds, what).check(positive()).capture_default_str();
+  };
+  patience("--connect-timeout-s", flags->connect_timeout_s, "to reach an engine");
+  patience("--first-byte-timeout-s", flags->first_byte_timeout_s,
+           "from a request sent to an engine to the first byte of its answer: its queue and prefill");
+  patience("--gap-timeout-s", flags->gap_timeout_s, "between two pieces of an engine's answer");
   command.add_option("--seed", flags->seed, "of the policies' random streams").capture_default_str();
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command.callback([flags, &exit_code] {

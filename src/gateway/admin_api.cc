@@ -87,11 +87,16 @@ std::string AdminApi::metrics_text() {
     for (const auto& state : workers_.states()) {
       const InstanceId id = state.worker->id;
       const auto& view = core.instances()[static_cast<std::size_t>(id.value())];
+      if (state.removed && !state.starting && view.assigned_requests == 0) continue;  // series of the gone only pile up
       rows.push_back({state.options.url, text_of(view.spec->role), view.accepting, view.assigned_requests,
                       control_.telemetry(id), control_.source(id, now), now - view.step.start});
     }
   });
   extras.connections = connections_();
+  if (options_.journal) {
+    const auto state = options_.journal();
+    extras.journal = {true, !state.problem.empty(), state.dropped};
+  }
   if (const TelemetryFeed* feed = workers_.feed()) {
     extras.drops = feed->drops();
     extras.report_sources = static_cast<std::int64_t>(feed->sources());

@@ -11,6 +11,12 @@
 
 namespace wattle::gateway {
 
+namespace {
+nlohmann::ordered_json model_json(const std::string& name) {
+  return {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "wattle"}};
+}
+}  // namespace
+
 void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, FlightDeck& deck) {
   const std::string_view path = exchange->path();
   if (path == "/v1/chat/completions") return complete(exchange, deck, net::ApiPath::Chat);
@@ -18,6 +24,10 @@ void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, FlightDec
   if (path == "/v1/models") {
     if (!allowed(*exchange, "GET")) return;
     return models(*exchange);
+  }
+  if (path.starts_with("/v1/models/")) {
+    if (!allowed(*exchange, "GET")) return;
+    return one_model(*exchange, path.substr(11));
   }
   if (path == "/health") {
     if (!allowed(*exchange, "GET")) return;
@@ -78,16 +88,27 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, FlightD
 
 void ClientApi::models(net::Exchange& exchange) {
   nlohmann::ordered_json body{{"object", "list"}, {"data", nlohmann::ordered_json::array()}};
-  for (const auto& name : options_.models) {
-    body["data"].push_back({{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "wattle"}});
-  }
+  for (const auto& name : options_.models) body["data"].push_back(model_json(name));
   answer_json(exchange, 200, body);
+}
+
+void ClientApi::one_model(net::Exchange& exchange, std::string_view id) {
+  const auto found = std::ranges::find(options_.models, id);  // names may hold slashes, as Hugging Face's do
+  if (found != options_.models.end()) return answer_json(exchange, 200, model_json(*found));
+  metrics_.answered(404);
+  answer_error(exchange, {404, fmt::format("the model `{}` does not exist", id), "invalid_request_error", "model",
+                          "model_not_found"});
 }
 
 void ClientApi::health(net::Exchange& exchange) {
   bool ready = false;
   control_.run_and_wait([&](Core& core, Instant) { ready = core.ready(); });
-  if (ready && !stopping_) return answer_json(exchange, 200, {{"status", "ok"}});
+  if (ready && !stopping_) {
+    // Requests are served all the same: a balancer must not turn away from us because of a disk.
+    const std::string journal = options_.journal ? options_.journal().problem : "";
+    if (journal.empty()) return answer_json(exchange, 200, {{"status", "ok"}});
+    return answer_json(exchange, 200, {{"status", "degraded"}, {"journal", journal}});
+  }
   answer_error(exchange, {503, "no instance is ready", "service_unavailable_error", "", "not_ready"},
                "Retry-After: 1\r\n");
 }

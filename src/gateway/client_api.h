@@ -28,6 +28,7 @@ class ClientApi {
   bool allowed(net::Exchange& exchange, std::string_view method);
   void complete(const std::shared_ptr<net::Exchange>& exchange, FlightDeck& deck, net::ApiPath path);
   void models(net::Exchange& exchange);
+  void one_model(net::Exchange& exchange, std::string_view id);
 
   const GatewayOptions& options_;
   ControlStrand& control_;

@@ -41,6 +41,65 @@ TEST(Faults, AnExceptionCostsItsRequestOnly) {
   EXPECT_EQ(rig.settled().finished, 1);
 }
 
+TEST(Faults, AnEngineThatSaysItFailedHasFailedOnce) {
+  Rig rig;
+  // vLLM's front end ends the stream of a dead engine core well-formed, [DONE] included.
+  const std::string answer = rig.ask(Rig::chat("error-done", true), true);
+  EXPECT_NE(answer.find("EngineCore died"), std::string::npos);
+  EXPECT_EQ(answer.find("engine_failed"), std::string::npos) << "a second error was added";
+  const auto counts = rig.settled();
+  EXPECT_EQ(counts.failed, 1);
+  EXPECT_EQ(counts.finished, 0);
+}
+
+TEST(Faults, TimeOutsAreSaidAndStopTheEngine) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.client.head_timeout = Span::ms(50);
+    options.client.body_timeout = Span::ms(50);
+  });
+  const std::string none = rig.ask(Rig::chat("silent", true));
+  EXPECT_EQ(none.substr(9, 3), "504") << none;
+  EXPECT_NE(none.find("timed out"), std::string::npos) << none;
+  const std::string half = rig.ask(Rig::chat("park", true), true);
+  EXPECT_NE(half.find("t0"), std::string::npos) << half;
+  EXPECT_NE(half.find("data: {\"error\":{\"message\":\"the engine failed: timed out\""), std::string::npos) << half;
+  while (rig.upstream.gone < 2) std::this_thread::yield();
+  EXPECT_EQ(rig.settled().failed, 2);
+}
+
+TEST(Faults, StreamsOfAnEngineThatHangsEnd) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.probe_health = true;
+    options.probe_timeout = Span::ms(50);
+    options.health_period = Span::ms(20);
+    options.lost_after = Span::ms(100);
+  });
+  while (rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3) != "200") std::this_thread::yield();
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("park", true));
+  client.until("t0");
+  rig.upstream.answers_health = false;
+  const std::string rest = client.until("0\r\n\r\n");
+  EXPECT_NE(rest.find(R"("message":"the engine stopped answering")"), std::string::npos) << rest;
+  EXPECT_EQ(rig.settled().failed, 1);
+  while (rig.upstream.gone == 0) std::this_thread::yield();  // the engine, should it come back, has been told to stop
+}
+
+TEST(Faults, AFailingJournalIsSaidAndRequestsGoOn) {
+  std::atomic<bool> full{false};
+  Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+    options.journal = [&full] { return GatewayOptions::JournalState{full ? "No space left" : "", 0}; };
+  });
+  EXPECT_NE(rig.admin("/health").find(R"({"status":"ok"})"), std::string::npos);
+  EXPECT_NE(rig.admin("/metrics").find("wattle_gateway_journal_failing 0"), std::string::npos);
+  full = true;
+  const std::string health = rig.admin("/health");
+  EXPECT_EQ(health.substr(9, 3), "200");
+  EXPECT_NE(health.find(R"("journal":"No space left")"), std::string::npos) << health;
+  EXPECT_NE(rig.admin("/metrics").find("wattle_gateway_journal_failing 1"), std::string::npos);
+  EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "200");
+}
+
 TEST(Faults, WhereEnginesFetchKvIsNotAClientsToSay) {
   Rig rig;  // no prefill worker: the fields were passed on to the engine
   for (const char* field :

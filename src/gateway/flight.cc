@@ -58,6 +58,7 @@ Flight::Flight(FlightDeck& deck, std::shared_ptr<net::Exchange> exchange, const 
       request_(request),
       path_(asked.path),
       stream_(asked.stream),
+      usage_asked_(asked.stream && !asked.stream_options),
       prompts_(asked.prompts),
       tally_(deck.itl_slo) {
   const net::HeaderFields& fields = exchange_->headers();
@@ -97,9 +98,27 @@ std::string_view Flight::target() const {
   return path_ == net::ApiPath::Chat ? "/v1/chat/completions" : "/v1/completions";
 }
 
-void Flight::send(std::string_view body) {
+/// The engine alone knows how many tokens a prompt and its answer have.
+net::Body Flight::asking_for_usage(const std::string& body) const {
+  if (!usage_asked_) return body;
+  return {std::string_view(body).substr(0, body.rfind('}')), R"(,"stream_options":{"include_usage":true}})"};
+}
+
+void Flight::send(const std::string& body) {
   status_ = 0;
-  call_ = deck_.client.send(worker_->endpoint, "POST", target(), headers_, body, shared_from_this());
+  heard_ = net::steady_now();
+  deck_.flights.try_emplace(this, weak_from_this());
+  const net::Body whole = leg_ == Leg::Final ? asking_for_usage(body) : net::Body(body);
+  call_ = deck_.client.send(worker_->endpoint, "POST", target(), headers_, whole, shared_from_this());
+}
+
+void Flight::worker_lost(InstanceId worker, Span silence) {
+  if (over_ || !call_ || !worker_ || worker_->id != worker || net::steady_now() - heard_ < silence) return;
+  now_fresh_ = false;
+  call_->cancel();
+  call_.reset();
+  deck_.metrics.worker_failure(worker_->endpoint->url);
+  fail(504, "the engine stopped answering", "the engine stopped answering");
 }
 
 void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
@@ -150,7 +169,7 @@ void Flight::send_both() {
   if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
   both_body_ = std::make_shared<const std::string>(std::move(*body));
   prefill_leg_ = std::make_shared<PrefillLeg>(shared_from_this(), both_body_);
-  prefill_leg_->send(deck_.client, prefill_worker_->endpoint, target(), headers_);
+  prefill_leg_->send(deck_.client, prefill_worker_->endpoint, target(), headers_, asking_for_usage(*both_body_));
   send(*both_body_);
 }
 
@@ -195,8 +214,8 @@ void Flight::prefill_leg_failed(net::CallFailure failure) {
 }
 
 void PrefillLeg::send(net::HttpClient& client, const std::shared_ptr<const net::Endpoint>& endpoint,
-                      std::string_view target, std::string_view headers) {
-  call_ = client.send(endpoint, "POST", target, headers, *body_, shared_from_this());
+                      std::string_view target, std::string_view headers, const net::Body& body) {
+  call_ = client.send(endpoint, "POST", target, headers, body, shared_from_this());
 }
 
 void PrefillLeg::cancel() {
@@ -226,6 +245,7 @@ void PrefillLeg::on_failure(net::CallFailure failure) {
 void Flight::on_refuse(Refusal refusal, const char* reason) {
   if (over_) return;
   over_ = true;  // the core has booked it as rejected
+  deck_.flights.erase(this);
   seat_.leave();
   net::ApiError error;
   error.status = refusal == Refusal::Busy ? 429 : 503;
@@ -240,6 +260,7 @@ void Flight::on_refuse(Refusal refusal, const char* reason) {
 
 void Flight::on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) {
   if (over_) return;
+  heard_ = now();
   status_ = status;
   if (leg_ == Leg::Prefill && status == 200) return;
   if (status != 200) drop_prefill_leg();
@@ -259,6 +280,7 @@ void Flight::on_head(int status, const net::HeaderFields& headers, std::int64_t 
 
 void Flight::on_body(std::string_view bytes) {
   if (over_) return;
+  heard_ = now();
   if (leg_ == Leg::Prefill) {
     if (answer_.size() + bytes.size() > kPrefillAnswerMax) {
       call_->cancel();
@@ -277,38 +299,53 @@ void Flight::on_body(std::string_view bytes) {
     if (carry_.size() > 2 * kCarry) carry_.erase(0, carry_.size() - kCarry);
   }
   // Usage may lie anywhere in the answer: look where it has not been looked at yet, too.
-  const auto found =
-      net::integer_after(bytes.size() >= kCarry ? bytes : std::string_view(carry_), "\"completion_tokens\"");
-  if (found >= 0) {
-    usage_tokens_ = static_cast<std::int32_t>(std::min<std::int64_t>(found, std::numeric_limits<std::int32_t>::max()));
-  }
+  const std::string_view seen = bytes.size() >= kCarry ? bytes : std::string_view(carry_);
+  const auto number = [seen](std::string_view key) {
+    const auto found = net::integer_after(seen, key);
+    return static_cast<std::int32_t>(std::min<std::int64_t>(found, std::numeric_limits<std::int32_t>::max()));
+  };
+  take_usage(number("\"prompt_tokens\""), number("\"completion_tokens\""));
+}
+
+void Flight::take_usage(std::int32_t prompt_tokens, std::int32_t completion_tokens) {
+  if (completion_tokens >= 0) usage_tokens_ = completion_tokens;
+  if (prompt_tokens > 0) tally_.prompt(prompt_tokens);
 }
 
 void Flight::relay_events(std::string_view bytes) {
   parser_.feed(bytes);
+  std::size_t from = 0;   // of what has not been relayed yet
+  std::size_t begin = 0;  // of the event that comes next
   while (const auto event = parser_.next()) {
     const net::ChunkFacts facts = net::read_chunk(event->data);
-    if (facts.token) token_came();
-    if (facts.done) done_seen_ = true;
-    if (facts.completion_tokens >= 0) usage_tokens_ = facts.completion_tokens;
+    for (std::int32_t i = 0; i < facts.tokens; ++i) token_came();
+    done_seen_ = done_seen_ || facts.done;
+    error_seen_ = error_seen_ || facts.error;
+    take_usage(facts.prompt_tokens, facts.completion_tokens);
+    const std::size_t end = parser_.complete_bytes();
+    if (facts.usage_only && usage_asked_) {  // the client has not asked for it
+      if (begin > 0) relay(bytes.substr(from, begin - from));
+      tail_.clear();  // its beginning, when nothing came before it
+      from = end;
+    }
+    begin = end;
   }
   if (parser_.overflowed()) {
     call_->cancel();
     return fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
   }
   const std::size_t complete = parser_.complete_bytes();
-  if (complete == 0) {
-    tail_.append(bytes);
-    return;
-  }
-  if (!tail_.empty()) {
-    tail_.append(bytes.substr(0, complete));
-    exchange_->write(tail_);
-    tail_.clear();
-  } else {
-    exchange_->write(bytes.substr(0, complete));
-  }
+  if (complete > from) relay(bytes.substr(from, complete - from));
   tail_.append(bytes.substr(complete));
+}
+
+/// Bytes up to the end of an event; what was held back of the first one goes before them.
+void Flight::relay(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (tail_.empty()) return exchange_->write(bytes);
+  tail_.append(bytes);
+  exchange_->write(tail_);
+  tail_.clear();
 }
 
 void Flight::token_came() {
@@ -344,6 +381,12 @@ void Flight::on_end() {
     exchange_->finish();
     return end(Fate::Finished, "");
   }
+  if (error_seen_) {  // the client has the engine's own words; what came after them, [DONE] too, is no success
+    exchange_->finish();
+    status_ = 502;
+    deck_.metrics.worker_failure(worker_->endpoint->url);
+    return end(Fate::Failed, "the engine failed in its stream");
+  }
   if (!done_seen_) return fail(502, "stream cut off", "the engine ended the stream without finishing it");
   if (usage_tokens_ >= 0) tally_.correct(usage_tokens_);
   exchange_->finish();
@@ -357,7 +400,9 @@ void Flight::on_failure(net::CallFailure failure) {
   deck_.metrics.worker_failure(worker_->endpoint->url);
   if (failure == net::CallFailure::Connect) deck_.worker_down(worker_->id);
   // No second try elsewhere: an engine may have seen the request.
-  fail(502, "the engine failed", fmt::format("the engine failed: {}", net::text_of(failure)));
+  const bool slow = failure == net::CallFailure::Timeout;
+  fail(slow ? 504 : 502, slow ? "the engine timed out" : "the engine failed",
+       fmt::format("the engine failed: {}", net::text_of(failure)));
 }
 
 void Flight::fail(int status, const char* reason, std::string_view message) {
@@ -381,6 +426,7 @@ void Flight::fail(int status, const char* reason, std::string_view message) {
 
 void Flight::end(Fate fate, const char* reason) {
   over_ = true;
+  deck_.flights.erase(this);
   seat_.leave();
   prefill_seat_.leave();
   if (fate == Fate::Failed && tally_.count() == 0) drop_prefill_leg();  // one leg dead: the other at once

@@ -4,6 +4,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <unordered_map>
 
 #include "gateway/metrics.h"
 #include "gateway/strand.h"
@@ -16,6 +17,8 @@ namespace wattle::gateway {
 /// X-Request-Id of a request that came without one.
 [[nodiscard]] std::string request_name(RequestId id);
 
+class Flight;
+
 /// What the flights of one loop share.
 struct FlightDeck {
   net::HttpClient& client;
@@ -25,9 +28,8 @@ struct FlightDeck {
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
   PdContract contract = PdContract::Nixl;
   std::mt19937_64 rooms;  ///< bootstrap rooms must not meet those of another gateway, or of our last life
+  std::unordered_map<const Flight*, std::weak_ptr<Flight>> flights = {};  ///< at an engine now
 };
-
-class Flight;
 
 /// SGLang's prefill leg, beside the decode leg that the client gets. It may outlive its flight: once the KV has been
 /// handed over, nobody's leaving may stop it.
@@ -35,8 +37,9 @@ class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_
  public:
   PrefillLeg(std::shared_ptr<Flight> flight, std::shared_ptr<const std::string> body)
       : flight_(std::move(flight)), body_(std::move(body)) {}
+  /// `body` lies in the one given before.
   void send(net::HttpClient& client, const std::shared_ptr<const net::Endpoint>& endpoint, std::string_view target,
-            std::string_view headers);
+            std::string_view headers, const net::Body& body);
   void detach() { flight_.reset(); }
   void cancel();
 
@@ -71,6 +74,9 @@ class Flight final : public Passenger, public net::ResponseHandler, public std::
   void on_end() override;
   void on_failure(net::CallFailure failure) override;
 
+  /// Its engine answers nobody any more: a stream that has been silent for that long, too, ends with an error.
+  void worker_lost(InstanceId worker, Span silence);
+
   // What became of the prefill leg beside us.
   void prefill_leg_done();
   void prefill_leg_refused(int status, const std::string& answer);
@@ -80,8 +86,11 @@ class Flight final : public Passenger, public net::ResponseHandler, public std::
   enum class Leg : std::uint8_t { None, Prefill, Final };
 
   [[nodiscard]] std::string_view target() const;
-  void send(std::string_view body);
+  void send(const std::string& body);
+  [[nodiscard]] net::Body asking_for_usage(const std::string& body) const;
   void relay_events(std::string_view bytes);
+  void relay(std::string_view bytes);
+  void take_usage(std::int32_t prompt_tokens, std::int32_t completion_tokens);
   void send_both();
   void prefill_over();
   void drop_prefill_leg();
@@ -96,6 +105,7 @@ class Flight final : public Passenger, public net::ResponseHandler, public std::
   Request request_;
   net::ApiPath path_;
   bool stream_;
+  bool usage_asked_;     ///< by us: what the engine says of it is not for the client
   std::string headers_;  ///< sent upstream on every leg
   std::int64_t prompts_;
   std::string request_id_;  ///< X-Request-Id, the client's or ours
@@ -114,13 +124,15 @@ class Flight final : public Passenger, public net::ResponseHandler, public std::
   bool begun_ = false;    ///< the client has our header
   bool events_ = false;   ///< the answer is an event stream
   bool done_seen_ = false;
+  bool error_seen_ = false;  ///< the engine said in its stream that it failed
   bool over_ = false;
   net::SseParser parser_;
   std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary
   std::string carry_;  ///< last bytes of an unstreamed answer, for the usage block
   TokenTally tally_;
   std::int32_t usage_tokens_ = -1;
-  Instant now_;  ///< of this turn of the loop; one clock reading per read
+  Instant heard_;  ///< when the engine last sent something, or the request went out
+  Instant now_;    ///< of this turn of the loop; one clock reading per read
   bool now_fresh_ = false;
 };
 

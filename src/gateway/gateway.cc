@@ -42,7 +42,8 @@ struct Gateway::Impl {
         control(std::move(policies.dispatch), o.seed, core_options(o),
                 {{o.lost_after}, policies.hosts_clocks ? agents.get() : nullptr, ledger.get()},
                 ledger ? static_cast<journal::Sink&>(*ledger) : sink),
-        workers(options, control, agents.get(), ledger.get(), std::move(policies.describe)),
+        workers(options, control, agents.get(), ledger.get(), std::move(policies.describe),
+                [this](InstanceId id) { engine_lost(id); }),
         clients_api(options, control, workers, tenants, metrics),
         admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger.get(),
                   [this] { return server ? server->connections() : 0; }) {
@@ -56,6 +57,19 @@ struct Gateway::Impl {
       done.set_value();
     });
     done.get_future().wait();
+  }
+
+  void engine_lost(InstanceId id) {
+    for (int i = 0; i < pool.size(); ++i) {
+      pool.at(i).post([this, id, deck = decks[static_cast<std::size_t>(i)].get()] {
+        // Kept alive while they end: ending takes them out of the set.
+        std::vector<std::shared_ptr<Flight>> there;
+        for (const auto& [key, flight] : deck->flights) there.push_back(flight.lock());
+        for (const auto& flight : there) {
+          if (flight) flight->worker_lost(id, options.lost_after);
+        }
+      });
+    }
   }
 
   void make_decks() {

@@ -55,9 +55,16 @@ struct GatewayOptions {
   std::uint64_t seed = 1;
   net::ClientOptions client;
   Span health_period = Span::s(1);
+  Span probe_timeout = Span::s(2);
   int health_misses = 2;        ///< so many in a row take a worker out; one success brings it back
   journal::InstanceFacts kind;  ///< what workers that join later are, for the journal: GPU, model, highest clock
-  bool probe_health = true;     ///< false: workers accept from the start, and only a refused connection takes them out
+  /// What is wrong with the journal, for /health and /metrics, and how many records it has lost; null: there is none.
+  struct JournalState {
+    std::string problem;
+    std::int64_t dropped = 0;
+  };
+  std::function<JournalState()> journal;
+  bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
 };
 
 class Gateway {

@@ -20,11 +20,28 @@ TEST(Gateway, RelaysAStreamAndCountsItsTokens) {
   EXPECT_NE(answer.find("data: [DONE]\n\n"), std::string::npos);
   EXPECT_EQ(rig.settled().finished, 1);
   const Outcome& o = rig.sink.all.at(0);
-  EXPECT_EQ(o.output_tokens, 5);
-  EXPECT_EQ(o.gaps_within_itl, 4);
-  EXPECT_EQ(o.request.prompt_tokens, 4);  // "user" + "hello there": 15 bytes
+  EXPECT_EQ(o.output_tokens, 7) << "the engine's own count";
+  EXPECT_EQ(o.gaps_within_itl, 6);
   EXPECT_EQ(o.decode_instance, InstanceId(0));
   EXPECT_TRUE(o.request.arrival <= o.dispatched && o.dispatched <= o.first_token && o.first_token <= o.left);
+}
+
+TEST(Gateway, AsksTheEngineForUsageAndKeepsItToItself) {
+  Rig rig;
+  for (const char* mode : {"", "split-usage"}) {
+    const std::string answer = rig.ask(Rig::chat(mode, true), true);
+    EXPECT_EQ(rig.upstream.seen.back()["stream_options"]["include_usage"], true);
+    EXPECT_EQ(answer.find("usage"), std::string::npos) << answer;
+    EXPECT_NE(answer.find("t4"), std::string::npos) << answer;
+    EXPECT_NE(answer.find("data: [DONE]\n\n"), std::string::npos) << answer;
+  }
+  EXPECT_EQ(rig.settled().output_tokens, 14) << "seven each by the engine's count, five were seen";
+  const std::string asked =
+      rig.ask(Rig::post(R"({"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}})"), true);
+  EXPECT_NE(asked.find(R"("usage":{"prompt_tokens":9)"), std::string::npos) << "the client asked for it itself";
+  rig.settled();
+  EXPECT_NE(rig.ask("GET /v1/models/m HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("id":"m")"), std::string::npos);
+  EXPECT_EQ(rig.ask("GET /v1/models/x HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "404");
 }
 
 TEST(Gateway, RelaysAWholeAnswer) {
@@ -339,13 +356,30 @@ TEST(Gateway, BooksBalanceUnderConcurrency) {
 }
 
 TEST(OpenAi, ReadsChunks) {
+  const auto tokens = [](std::string_view chunk) { return net::read_chunk(chunk).tokens; };
   EXPECT_TRUE(net::read_chunk("[DONE]").done);
-  EXPECT_TRUE(net::read_chunk(R"({"choices":[{"delta":{"content":"x"}}]})").token);
-  EXPECT_TRUE(net::read_chunk(R"({"choices":[{"text": "x"}]})").token);
-  EXPECT_FALSE(net::read_chunk(R"({"choices":[{"delta":{"role":"assistant","content":""}}]})").token);
-  EXPECT_FALSE(net::read_chunk(R"({"choices":[{"delta":{},"finish_reason":"stop","note":"\"content\":\"x"}]})").token);
-  EXPECT_EQ(net::read_chunk(R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":17}})").completion_tokens,
-            17);
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"content":"x"}}]})"), 1);
+  EXPECT_EQ(tokens(R"({"choices":[{"text": "x"}]})"), 1);
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"reasoning":"x"},"finish_reason":null}]})"), 1);
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"role":null,"content":null,"reasoning_content":"x"}}]})"), 1);
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"content":"x"}},{"index":1,"delta":{"content":"y"}}]})"), 2);
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]})"), 0);
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"content":""},"finish_reason":null}]})"), 1) << "half a character";
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"content":""},"finish_reason":"stop"}]})"), 0);
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{},"finish_reason":"stop","note":"\"content\":\"x"}]})"), 0);
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"content":"a\\"}}],"x":{"text":"y"}})"), 2) << "an escaped backslash";
+  EXPECT_EQ(tokens(R"({"choices":[{"delta":{"cont)"), 0);
+  const auto usage = net::read_chunk(
+      R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":17,"prompt_tokens_details":{"cached_tokens":2}}})");
+  EXPECT_TRUE(usage.usage_only);
+  EXPECT_EQ(usage.completion_tokens, 17);
+  EXPECT_EQ(usage.prompt_tokens, 3);
+  EXPECT_EQ(usage.cached_tokens, 2);
+  const auto both = net::read_chunk(R"({"choices":[{"delta":{"content":"x"}}],"usage":{"completion_tokens":1}})");
+  EXPECT_FALSE(both.usage_only);
+  EXPECT_EQ(both.tokens, 1);
+  EXPECT_EQ(both.completion_tokens, 1);
+  EXPECT_FALSE(net::read_chunk(R"({"choices":[],"usage":null})").usage_only);
 }
 
 /// Bounded, deterministic mutations of good inputs: nothing crashes, refusals are 4xx or 505, what is accepted is sane.

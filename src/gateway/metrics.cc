@@ -102,6 +102,12 @@ std::string GatewayMetrics::text(const CoreCounts& counts, const control::Dispat
   number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", counts.output_tokens);
   number("wattle_gateway_internal_errors_total", "counter", "Exceptions that ended one request, each a defect of ours",
          net::faults());
+  if (extras.journal.kept) {
+    number("wattle_gateway_journal_failing", "gauge", "1 since a write of the journal failed: it is incomplete",
+           extras.journal.failing ? 1 : 0);
+    number("wattle_gateway_journal_dropped_total", "counter", "Records lost because the disk was slower",
+           extras.journal.dropped);
+  }
   number("wattle_gateway_connections", "gauge", "Open client connections", extras.connections);
   const auto per_worker = [&](std::string_view name, std::string_view help, auto value,
                               std::string_view type = "gauge") {

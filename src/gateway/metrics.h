@@ -38,6 +38,11 @@ class GatewayMetrics {
     std::int64_t report_sources = 0;  ///< engines whose step reports are listened to
     std::int64_t extrapolations = 0;  ///< predictions outside the range their belief was measured in
     predict::LengthCounts lengths;
+    struct {
+      bool kept = false;
+      bool failing = false;
+      std::int64_t dropped = 0;
+    } journal;
   };
   /// Text exposition format 0.0.4.
   [[nodiscard]] std::string text(const CoreCounts& counts, const control::DispatchCounts& dispatch,

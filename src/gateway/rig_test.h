@@ -27,6 +27,8 @@ struct Upstream {
   std::atomic<int> gone{0};
   std::vector<std::shared_ptr<net::Exchange>> parked;  ///< on the loop only
   std::atomic<int> parked_count{0};
+  std::atomic<bool> answers_health{true};
+  std::vector<std::shared_ptr<net::Exchange>> deaf;  ///< probes that are not answered; on the loop only
   std::unique_ptr<net::HttpServer> server;
 
   Upstream() {
@@ -37,12 +39,21 @@ struct Upstream {
     server.reset();
     pool.stop();
     parked.clear();
+    deaf.clear();
   }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
   static std::string token(int i) {
     return R"(data: {"choices":[{"index":0,"delta":{"content":" t)" + std::to_string(i) + R"("}}]})" + "\n\n";
   }
+  static void finish(const std::shared_ptr<net::Exchange>& e, const std::string& rest) {
+    e->write(rest + "\n\ndata: [DONE]\n\n");
+    e->finish();
+  }
   void handle(std::shared_ptr<net::Exchange> e) {
+    if (e->path() == "/health" && !answers_health) {
+      deaf.push_back(e);
+      return;
+    }
     if (e->path() == "/health") return e->respond(200, "text/plain", "ok");
     const auto body = nlohmann::json::parse(e->body());
     {
@@ -53,6 +64,10 @@ struct Upstream {
     const std::string mode = body.value("user", "");
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (mode == "die") return e->drop();
+    if (mode == "silent") {
+      e->on_gone([this] { ++gone; });
+      return parked.push_back(e);
+    }
     if (body.value("max_tokens", 0) == 1 && body.contains("kv_transfer_params")) {
       if (mode == "no-params") return e->respond(200, "application/json", "{}");
       return e->respond(200, "application/json",
@@ -78,6 +93,14 @@ struct Upstream {
       return e->drop();
     }
     if (mode == "no-done") return e->finish();
+    if (mode == "error-done") e->write("data: {\"error\":{\"message\":\"EngineCore died\",\"code\":500}}\n\n");
+    if (body.contains("stream_options")) {
+      const std::string usage = R"(data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":7}})";
+      e->write(usage.substr(0, 20));
+      if (mode != "split-usage") return finish(e, usage.substr(20));
+      pool.at(0).after(Span::ms(20), [e, rest = usage.substr(20)] { finish(e, rest); });
+      return;
+    }
     e->write("data: [DONE]\n\n");
     e->finish();
   }

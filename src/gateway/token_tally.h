@@ -45,7 +45,11 @@ class TokenTally {
     }
   }
 
+  /// The engine's own count of the prompt's tokens.
+  void prompt(std::int32_t tokens) { prompt_ = tokens; }
+
   [[nodiscard]] std::int32_t count() const { return count_; }
+  [[nodiscard]] std::optional<std::int32_t> prompt() const { return prompt_; }
   [[nodiscard]] Instant first() const { return first_; }
   [[nodiscard]] Instant last() const { return last_; }
   [[nodiscard]] std::int64_t gaps_within() const { return gaps_within_; }
@@ -55,6 +59,7 @@ class TokenTally {
  private:
   std::optional<Span> itl_slo_;
   std::int32_t count_ = 0;
+  std::optional<std::int32_t> prompt_;
   std::int64_t gaps_within_ = 0;
   Instant first_ = Instant::never();
   Instant last_;

@@ -25,8 +25,14 @@ class HealthProbe final : public net::ResponseHandler {
 }  // namespace
 
 WorkerRegistry::WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
-                               LiveLedger* ledger, GatewayPolicies::Describe describe)
-    : options_(options), control_(control), agents_(agents), ledger_(ledger), describe_(std::move(describe)) {}
+                               LiveLedger* ledger, GatewayPolicies::Describe describe,
+                               std::function<void(InstanceId)> lost)
+    : options_(options),
+      control_(control),
+      agents_(agents),
+      ledger_(ledger),
+      describe_(std::move(describe)),
+      lost_(std::move(lost)) {}
 
 Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker) const {
   if (describe_) return describe_(worker);
@@ -159,9 +165,11 @@ void WorkerRegistry::probed(InstanceId id, bool healthy) {
 void WorkerRegistry::probe_all() {
   std::vector<std::shared_ptr<const Worker>> all;
   std::vector<InstanceId> over;
+  std::vector<InstanceId> lost;
   control_.run_and_wait([&](Core& core, Instant) {
     for (auto& state : states_) {
       if (!state.removed) all.push_back(state.worker);
+      if (!state.removed && !state.up && state.misses >= options_.health_misses) lost.push_back(state.worker->id);
       const auto& view = core.instances()[static_cast<std::size_t>(state.worker->id.value())];
       // A removed one is listened to for as long as it has requests.
       if (!state.removed || !state.listening || view.assigned_requests > 0) continue;
@@ -172,6 +180,7 @@ void WorkerRegistry::probe_all() {
   if (feed_) {
     for (const InstanceId id : over) feed_->drop(id);
   }
+  for (const InstanceId id : lost) lost_(id);
   if (!prober_) return;
   for (const auto& worker : all) {
     prober_->send(worker->endpoint, "GET", "/health", {}, {}, std::make_shared<HealthProbe>(*this, worker->id));
@@ -195,8 +204,8 @@ Result<void> WorkerRegistry::start() {
 void WorkerRegistry::start_probing(net::Loop& loop) {
   loop.post([this, &loop] {
     net::ClientOptions probing;
-    probing.head_timeout = Span::s(2);
-    probing.body_timeout = Span::s(2);
+    probing.head_timeout = options_.probe_timeout;
+    probing.body_timeout = options_.probe_timeout;
     prober_ = std::make_unique<net::HttpClient>(loop, probing);
     probe_all();
   });

@@ -2,6 +2,7 @@
 // The workers a gateway knows: who was added, removed or taken back, what their health probes said, and whose step
 // reports are listened to.
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,8 +28,9 @@ struct WorkerState {
 class WorkerRegistry {
  public:
   /// `describe` may be null. All references outlive this; agents and ledger may be null.
+  /// `lost`: an engine answers no probe; said again with each probe until it does. On the probing loop.
   WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents, LiveLedger* ledger,
-                 GatewayPolicies::Describe describe);
+                 GatewayPolicies::Describe describe, std::function<void(InstanceId)> lost);
 
   /// Adds those of the options and listens to their step reports.
   Result<void> start();
@@ -66,6 +68,7 @@ class WorkerRegistry {
   AgentLinks* agents_;
   LiveLedger* ledger_;
   GatewayPolicies::Describe describe_;
+  std::function<void(InstanceId)> lost_;
   std::vector<WorkerState> states_;  ///< on the control strand only
   std::unique_ptr<net::HttpClient> prober_;
   std::unique_ptr<TelemetryFeed> feed_;

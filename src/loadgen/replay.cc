@@ -181,7 +181,7 @@ void Shot::on_body(std::string_view bytes) {
     const net::ChunkFacts facts = net::read_chunk(event->data);
     done_ = done_ || facts.done;
     error_ = error_ || facts.error;
-    if (!facts.token) continue;
+    if (facts.tokens == 0) continue;
     if (outcome_.output_tokens++ == 0) {
       outcome_.first_token = now;
     } else {

@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
-#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "net/clock.h"
 #include "net/faults.h"
@@ -19,8 +20,6 @@
 namespace wattle::net {
 
 namespace {
-constexpr std::size_t kReadBytes = 32 * 1024;
-
 class Upstream;
 }  // namespace
 
@@ -28,6 +27,7 @@ struct HttpClient::Impl {
   Loop& loop;
   ClientOptions options;
   bool closed = false;
+  std::int64_t retries = 0;
   std::unordered_map<std::string, std::vector<std::shared_ptr<Upstream>>> idle;
   std::unordered_set<std::shared_ptr<Upstream>> all;
   Impl(Loop& l, const ClientOptions& o) : loop(l), options(o) {}
@@ -44,19 +44,19 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
         socket_(client_->loop.impl().context),
         parser_(client_->options.header_bytes, *this) {}
 
-  void begin(std::string head, std::string_view body, std::shared_ptr<ResponseHandler> handler) {
+  void begin(std::string head, const Body& body, std::shared_ptr<ResponseHandler> handler) {
     ++serial_;
     head_ = std::move(head);
     body_ = body;
     handler_ = std::move(handler);
     paused_ = false;
+    reused_ = connected_;
     if (connected_) {
       send();
     } else {
       connect();
     }
   }
-
   void tick(Instant now) {
     if (now < deadline_) return;
     if (handler_) {
@@ -90,7 +90,8 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     deadline_ = steady_now() + client_->options.body_timeout;
     asio::post(socket_.get_executor(), [self = shared_from_this(), serial] {
       if (self->serial_ != serial || self->closed_ || self->paused_) return;
-      self->guarded_process();
+      const std::string held = std::exchange(self->in_, {});
+      self->guarded_process(held);
       self->read();
     });
   }
@@ -103,8 +104,8 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   void connect() {
     deadline_ = steady_now() + client_->options.connect_timeout;
     const Tcp::endpoint peer(asio::ip::make_address(endpoint_->address), endpoint_->port);
-    socket_.async_connect(peer, [self = shared_from_this()](error_code ec) {
-      if (self->closed_) return;
+    socket_.async_connect(peer, [self = shared_from_this(), socket = socket_number_](error_code ec) {
+      if (self->closed_ || self->socket_number_ != socket) return;
       if (ec) return self->fail(CallFailure::Connect);
       self->connected_ = true;
       error_code ignored;
@@ -117,78 +118,109 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   void send() {
     deadline_ = steady_now() + client_->options.head_timeout;
     // Header and body leave in one writev; what the kernel does not take at once goes on asynchronously.
-    const std::array<asio::const_buffer, 2> both{asio::buffer(head_), asio::buffer(body_.data(), body_.size())};
+    const std::array<asio::const_buffer, 3> all{asio::buffer(head_),
+                                                asio::buffer(body_.first.data(), body_.first.size()),
+                                                asio::buffer(body_.second.data(), body_.second.size())};
     error_code ec;
-    const std::size_t sent = socket_.write_some(both, ec);
+    const std::size_t sent = socket_.write_some(all, ec);
     if (ec && ec != asio::error::would_block && ec != asio::error::try_again) {
       const std::uint64_t serial = serial_;
       asio::post(socket_.get_executor(), [self = shared_from_this(), serial] {
-        if (self->serial_ == serial && self->handler_) self->fail(CallFailure::Send);
+        if (self->serial_ == serial && self->handler_) self->broke(CallFailure::Send);
       });
       return;
     }
-    if (sent < head_.size() + body_.size()) send_rest(sent);
+    if (sent < asio::buffer_size(all)) send_rest(all, sent);
     read();
   }
-
-  void send_rest(std::size_t sent) {
+  void send_rest(const std::array<asio::const_buffer, 3>& all, std::size_t sent) {
     std::vector<asio::const_buffer> rest;
-    if (sent < head_.size()) rest.push_back(asio::buffer(head_.data() + sent, head_.size() - sent));
-    const std::size_t into_body = sent > head_.size() ? sent - head_.size() : 0;
-    if (into_body < body_.size()) rest.push_back(asio::buffer(body_.data() + into_body, body_.size() - into_body));
+    for (asio::const_buffer piece : all) {
+      const std::size_t gone = std::min(sent, piece.size());
+      sent -= gone;
+      piece += gone;
+      if (piece.size() > 0) rest.push_back(piece);
+    }
     sending_ = true;
     // The handler owns the body; hold it until the kernel has it all.
-    asio::async_write(socket_, rest, [self = shared_from_this(), held = handler_](error_code ec, std::size_t) {
-      self->sending_ = false;
-      if (ec && self->handler_ && !self->closed_) self->fail(CallFailure::Send);
-    });
+    asio::async_write(
+        socket_, rest,
+        [self = shared_from_this(), held = handler_, socket = socket_number_](error_code ec, std::size_t) {
+          if (self->socket_number_ != socket) return;
+          self->sending_ = false;
+          if (ec && self->handler_ && !self->closed_) self->broke(CallFailure::Send);
+        });
   }
 
   void read() {
-    if (reading_ || closed_ || paused_) return;
-    if (in_.size() < in_size_ + kReadBytes / 2) in_.resize(in_size_ + kReadBytes);
+    if (reading_ || closed_ || paused_ || !connected_) return;
     reading_ = true;
-    socket_.async_read_some(asio::buffer(in_.data() + in_size_, in_.size() - in_size_),
-                            [self = shared_from_this()](error_code ec, std::size_t n) { self->on_read(ec, n); });
+    socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this(), socket = socket_number_](error_code ec) {
+      if (self->socket_number_ == socket) self->on_readable(ec);
+    });
   }
-
-  void on_read(error_code ec, std::size_t n) {
+  void on_readable(error_code ec) {
     reading_ = false;
     if (closed_) return;
+    auto& loop = client_->loop.impl();
+    std::size_t n = 0;
+    if (!ec) n = socket_.read_some(asio::buffer(loop.scratch.get(), Loop::Impl::kScratchBytes), ec);
+    if (ec == asio::error::would_block || ec == asio::error::try_again) return read();
     if (!handler_) return close();  // an idle connection has nothing to say but goodbye
     if (ec == asio::error::eof) {
       parser_.feed_eof();
       if (parser_.done()) return complete();
-      return fail(CallFailure::Response);
+      return broke(CallFailure::Response);
     }
-    if (ec) return fail(CallFailure::Response);
+    if (ec) return broke(CallFailure::Response);
     deadline_ = steady_now() + client_->options.body_timeout;
-    in_size_ += n;
-    guarded_process();
+    const std::string_view fresh(loop.scratch.get(), n);
+    if (in_.empty()) {
+      guarded_process(fresh);
+    } else {
+      in_.append(fresh);
+      const std::string held = std::exchange(in_, {});
+      guarded_process(held);
+    }
     read();
   }
 
+  /// A peer may close a connection it has kept idle at the very moment we send on it (RFC 9112, 9.3.1). It has not
+  /// begun to answer, so the request goes out again, once, on a connection of its own.
+  void broke(CallFailure failure) {
+    if (!reused_ || parser_.started() || client_->closed) return fail(failure);
+    reused_ = false;
+    ++client_->retries;
+    ++socket_number_;  // what still waits on the old socket is nobody's
+    error_code ignored;
+    socket_.close(ignored);
+    socket_ = Tcp::socket(client_->loop.impl().context);
+    connected_ = reading_ = sending_ = false;
+    in_.clear();
+    parser_.reset();
+    connect();
+  }
+
   /// A handler that throws has lost its answer: it hears of that as of any other failure.
-  void guarded_process() {
+  void guarded_process(std::string_view bytes) {
     const std::uint64_t serial = serial_;
     try {
-      process();
+      process(bytes);
     } catch (...) {
       count_fault("a response handler");
       if (serial_ == serial && handler_) fail(CallFailure::Handler);
     }
   }
 
-  void process() {
+  void process(std::string_view bytes) {
     const auto self = shared_from_this();
     const auto handler = handler_;
     const std::uint64_t serial = serial_;
     const auto current = [&] { return !closed_ && serial_ == serial && handler_ != nullptr; };
-    std::size_t used = 0;
-    while (current() && !paused_ && used < in_size_) {
+    while (current() && !paused_ && !bytes.empty()) {
       const bool had_head = parser_.header_done();
-      const std::size_t taken = parser_.feed(std::string_view(in_.data() + used, in_size_ - used));
-      used += taken;
+      const std::size_t taken = parser_.feed(bytes);
+      bytes.remove_prefix(taken);
       if (!current()) return;
       if (parser_.problem()) return fail(CallFailure::Response);
       if (!had_head && parser_.header_done()) {
@@ -204,8 +236,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
       if (parser_.done() || taken == 0) break;
     }
     if (!current()) return;
-    in_size_ -= used;
-    if (in_size_ > 0 && used > 0) std::memmove(in_.data(), in_.data() + used, in_size_);
+    in_.assign(bytes);
     handler->on_turn();
     if (current() && parser_.done()) complete();
   }
@@ -220,7 +251,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     handler_ = nullptr;
     ++serial_;
     auto& idle = client_->idle[endpoint_->url];
-    const bool reusable = parser_.keep_alive() && in_size_ == 0 && !sending_ && !client_->closed && connected_ &&
+    const bool reusable = parser_.keep_alive() && in_.empty() && !sending_ && !client_->closed && connected_ &&
                           idle.size() < client_->options.max_idle_per_endpoint && socket_.is_open();
     if (reusable) {
       parser_.reset();
@@ -246,11 +277,12 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   ResponseParser parser_;
   std::shared_ptr<ResponseHandler> handler_;
   std::string head_;
-  std::string_view body_;
-  std::string in_;
-  std::size_t in_size_ = 0;
+  Body body_;
+  std::string in_;  ///< what could not be taken yet: half a header, or all while paused
   Instant deadline_ = Instant::never();
   std::uint64_t serial_ = 0;
+  std::uint64_t socket_number_ = 0;  ///< of socket_, which a retry replaces
+  bool reused_ = false;              ///< for the current request, and not yet retried
   bool connected_ = false;
   bool closed_ = false;
   bool reading_ = false;
@@ -307,13 +339,13 @@ HttpClient::~HttpClient() {
 }
 
 std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
-                                       std::string_view target, std::string_view extra_headers, std::string_view body,
+                                       std::string_view target, std::string_view extra_headers, const Body& body,
                                        std::shared_ptr<ResponseHandler> handler) {
   std::string head;
   head.reserve(160 + extra_headers.size());
   fmt::format_to(std::back_inserter(head), "{} {}{} HTTP/1.1\r\nHost: {}\r\n", method, endpoint->prefix, target,
                  endpoint->host_port);
-  if (!body.empty() || method == "POST") {
+  if (body.size() > 0 || method == "POST") {
     fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", body.size());
   }
   head.append(extra_headers);
@@ -337,6 +369,8 @@ std::size_t HttpClient::idle_connections() const {
   for (const auto& [url, connections] : impl_->idle) n += connections.size();
   return n;
 }
+
+std::int64_t HttpClient::retries() const { return impl_->retries; }
 
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where) {
   Endpoint out;

@@ -1,6 +1,7 @@
 #pragma once
 // An HTTP/1.1 client for one loop: keep-alive connections per endpoint, one request at a time on each, responses pushed
-// to a handler as they come. Nothing is ever sent twice: a POST that may have reached an engine is not replayed.
+// to a handler as they come. A request is sent again in one case only: the kept connection it went out on was closed
+// before the first byte of an answer came.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -54,6 +55,18 @@ class Call {
   virtual void resume() = 0;
 };
 
+/// A request's body in up to two pieces, borrowed.
+struct Body {
+  std::string_view first;
+  std::string_view second;
+  Body() = default;
+  Body(std::string_view whole) : first(whole) {}    // NOLINT(google-explicit-constructor): most bodies are one piece
+  Body(const std::string& whole) : first(whole) {}  // NOLINT(google-explicit-constructor)
+  Body(const char* whole) : first(whole) {}         // NOLINT(google-explicit-constructor)
+  Body(std::string_view a, std::string_view b) : first(a), second(b) {}
+  [[nodiscard]] std::size_t size() const { return first.size() + second.size(); }
+};
+
 struct ClientOptions {
   Span connect_timeout = Span::s(2);
   Span head_timeout = Span::s(600);  ///< request sent to the response's header (a long prefill, a queue)
@@ -72,9 +85,10 @@ class HttpClient {
   /// `extra_headers` are complete lines, each ended by CRLF. `body` is borrowed until the handler's last call; the
   /// handler is kept alive until then.
   std::shared_ptr<Call> send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
-                             std::string_view target, std::string_view extra_headers, std::string_view body,
+                             std::string_view target, std::string_view extra_headers, const Body& body,
                              std::shared_ptr<ResponseHandler> handler);
   [[nodiscard]] std::size_t idle_connections() const;
+  [[nodiscard]] std::int64_t retries() const;  ///< requests sent again, see above
 
   struct Impl;
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/post.hpp>
-#include <cstring>
+#include <utility>
 
 #include "net/clock.h"
 #include "net/faults.h"
@@ -11,7 +11,7 @@
 namespace wattle::net {
 
 namespace {
-constexpr std::size_t kReadBytes = 16 * 1024;
+constexpr std::size_t kHeldBytes = 16 * 1024;  ///< beyond a header, of what a client pipelines
 constexpr std::size_t kKeepCapacity = 1 << 20;
 constexpr Span kLinger = Span::s(2);
 }  // namespace
@@ -169,31 +169,44 @@ void Connection::gone() {
 void Connection::read() {
   if (reading_ || phase_ == Phase::Closed) return;
   // While a response runs, reading goes on only to notice the client leaving; what it pipelines is kept up to a bound.
-  if (in_size_ >= std::size_t{server_->options.limits.header_bytes} + kReadBytes) return;
-  if (in_.size() < in_size_ + kReadBytes) in_.resize(in_size_ + kReadBytes);
+  if (in_.size() >= std::size_t{server_->options.limits.header_bytes} + kHeldBytes) return;
   reading_ = true;
-  socket_.async_read_some(asio::buffer(in_.data() + in_size_, in_.size() - in_size_),
-                          [self = shared_from_this()](error_code ec, std::size_t n) { self->on_read(ec, n); });
+  socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](error_code ec) { self->on_readable(ec); });
 }
 
-void Connection::on_read(error_code ec, std::size_t n) {
+void Connection::on_readable(error_code ec) {
   reading_ = false;
   if (phase_ == Phase::Closed) return;
   if (ec) return gone();
-  if (phase_ == Phase::Lingering) return read();  // discard
-  in_size_ += n;
-  process();
+  auto& loop = server_->pool.at(loop_index_).impl();
+  const std::size_t n = socket_.read_some(asio::buffer(loop.scratch.get(), Loop::Impl::kScratchBytes), ec);
+  if (ec == asio::error::would_block || ec == asio::error::try_again) return read();
+  if (ec) return gone();
+  const std::string_view fresh(loop.scratch.get(), n);
+  if (phase_ == Phase::Responding) {
+    in_.append(fresh);
+  } else if (phase_ != Phase::Lingering) {  // then it is discarded
+    if (in_.empty()) {
+      process(fresh);
+    } else {
+      in_.append(fresh);
+      process_held();
+    }
+  }
   read();
 }
 
-void Connection::process() {
-  while (in_size_ > 0 && (phase_ == Phase::Idle || phase_ == Phase::Header || phase_ == Phase::Body)) {
+void Connection::process_held() {
+  const std::string held = std::exchange(in_, {});
+  process(held);
+}
+
+/// `bytes` are the input there is; what cannot be taken now is held.
+void Connection::process(std::string_view bytes) {
+  while (!bytes.empty() && (phase_ == Phase::Idle || phase_ == Phase::Header || phase_ == Phase::Body)) {
     if (phase_ == Phase::Idle) enter(Phase::Header);
-    const std::size_t taken = parser_.feed(std::string_view(in_.data(), in_size_));
-    if (taken > 0) {
-      std::memmove(in_.data(), in_.data() + taken, in_size_ - taken);
-      in_size_ -= taken;
-    }
+    const std::size_t taken = parser_.feed(bytes);
+    bytes.remove_prefix(taken);
     if (parser_.problem()) return refuse(parser_.problem());
     if (parser_.done()) {
       take_request();
@@ -207,8 +220,9 @@ void Connection::process() {
         schedule_flush();
       }
     }
-    if (taken == 0) return;
+    if (taken == 0) break;
   }
+  if (phase_ != Phase::Closed && phase_ != Phase::Lingering) in_.assign(bytes);
 }
 
 void Connection::take_request() {
@@ -241,7 +255,7 @@ void Connection::refuse(const ParseProblem& problem) {
   // Closing now, with unread input in the kernel, would reset the connection and may destroy the answer on its way.
   error_code ignored;
   socket_.shutdown(Tcp::socket::shutdown_send, ignored);
-  in_size_ = 0;
+  in_.clear();
   enter(Phase::Lingering);
   read();
 }
@@ -304,9 +318,9 @@ void Connection::end_response() {
   if (close_when_sent_) return;
   parser_.reset();
   enter(Phase::Idle);
-  if (in_size_ > 0 && !in_handler_) {
+  if (!in_.empty() && !in_handler_) {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
-      self->process();
+      self->process_held();
       self->read();
     });
   } else if (!in_handler_) {
@@ -356,7 +370,7 @@ void Connection::all_sent() {
     // Graceful: our FIN first, then wait for theirs, so that an unread pipelined byte cannot reset the answer away.
     error_code ignored;
     socket_.shutdown(Tcp::socket::shutdown_send, ignored);
-    in_size_ = 0;
+    in_.clear();
     close_when_sent_ = false;
     enter(Phase::Lingering);
     return read();

@@ -49,8 +49,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class Phase : std::uint8_t { Idle, Header, Body, Responding, Lingering, Closed };
 
   void read();
-  void on_read(error_code ec, std::size_t n);
-  void process();
+  void on_readable(error_code ec);
+  void process(std::string_view bytes);
+  void process_held();
   void take_request();
   void refuse(const ParseProblem& problem);
   void enter(Phase phase);
@@ -67,8 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int loop_index_;
   Tcp::socket socket_;
   RequestParser parser_;
-  std::string in_;
-  std::size_t in_size_ = 0;  ///< bytes of in_ that hold input
+  std::string in_;  ///< input that could not be taken yet: half a header, pipelined requests
   std::string out_;
   std::size_t out_sent_ = 0;
   Phase phase_ = Phase::Idle;

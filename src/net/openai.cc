@@ -174,6 +174,7 @@ std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const s
       if (wins) out.max_tokens = static_cast<std::int32_t>(tokens);
     } else {
       if (is_reserved(key)) out.reserved_field = key;
+      if (key == "stream_options") out.stream_options = true;
       const bool passed_on = key == "vllm_xargs";  // vLLM merges these into the same map
       if (rest.walk(value, 0)) return std::unexpected(not_json());
       if (passed_on && !rest.reserved.empty()) out.reserved_field = rest.reserved;
@@ -192,19 +193,60 @@ std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const s
 
 namespace {
 
-/// Is there `"key":"x` with a text that is not empty?
-bool has_text(std::string_view json, std::string_view quoted_key) {
-  for (std::size_t at = json.find(quoted_key); at != std::string_view::npos; at = json.find(quoted_key, at)) {
-    at += quoted_key.size();
-    std::size_t i = at;
-    while (i < json.size() && json[i] == ' ') ++i;
-    if (i >= json.size() || json[i] != ':') continue;
-    ++i;
-    while (i < json.size() && json[i] == ' ') ++i;
-    if (i + 1 < json.size() && json[i] == '"' && json[i + 1] != '"') return true;
-  }
-  return false;
+std::int32_t count_of(std::string_view number) {
+  std::int64_t value = -1;
+  const auto [end, ec] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (ec != std::errc() || end == number.data() || value < 0) return -1;
+  return static_cast<std::int32_t>(std::min<std::int64_t>(value, std::numeric_limits<std::int32_t>::max()));
 }
+
+std::string_view without_spaces(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  return text;
+}
+
+/// Where the string that begins at `from` (behind its quote) ends: its closing quote; npos when it does not.
+std::size_t closing_quote(std::string_view json, std::size_t from) {
+  for (std::size_t at = json.find('"', from); at != std::string_view::npos; at = json.find('"', at + 1)) {
+    std::size_t backslashes = 0;
+    while (at - backslashes > from && json[at - backslashes - 1] == '\\') ++backslashes;
+    if (backslashes % 2 == 0) return at;
+  }
+  return std::string_view::npos;
+}
+
+/// Names of the texts that tokens come in: chat, completions, reasoning (two spellings), tool calls.
+bool holds_text(std::string_view key) {
+  return key == "content" || key == "text" || key == "reasoning" || key == "reasoning_content" || key == "arguments";
+}
+
+/// What is seen of a chunk on the way through it.
+struct ChunkWalk {
+  ChunkFacts facts;
+  bool empty_text = false;  ///< of a token that is no whole character yet, unless the chunk opens or closes the answer
+  bool opens = false;
+  bool closes = false;
+  bool choices = false;  ///< there is at least one
+
+  void member(std::string_view key, std::string_view value) {
+    const bool text = value.starts_with('"');
+    if (holds_text(key)) {
+      if (text) value.starts_with("\"\"") ? static_cast<void>(empty_text = true) : static_cast<void>(++facts.tokens);
+    } else if (key == "role") {
+      opens = opens || text;
+    } else if (key == "finish_reason") {
+      closes = closes || text;
+    } else if (key == "choices") {
+      choices = value.starts_with('[') && !without_spaces(value.substr(1)).starts_with(']');
+    } else if (key == "completion_tokens") {
+      facts.completion_tokens = count_of(value);
+    } else if (key == "prompt_tokens") {
+      facts.prompt_tokens = count_of(value);
+    } else if (key == "cached_tokens") {
+      facts.cached_tokens = count_of(value);
+    }
+  }
+};
 
 }  // namespace
 
@@ -219,18 +261,27 @@ std::int64_t integer_after(std::string_view json, std::string_view quoted_key) {
 }
 
 ChunkFacts read_chunk(std::string_view data) {
-  ChunkFacts facts;
+  ChunkWalk walk;
   if (data == "[DONE]") {
-    facts.done = true;
-    return facts;
+    walk.facts.done = true;
+    return walk.facts;
   }
-  facts.token = has_text(data, "\"content\"") || has_text(data, "\"text\"") ||
-                has_text(data, "\"reasoning_content\"") || has_text(data, "\"arguments\"");
-  if (facts.token) return facts;  // the common case; a usage block comes in a chunk without text
-  facts.completion_tokens = static_cast<std::int32_t>(
-      std::min<std::int64_t>(integer_after(data, "\"completion_tokens\""), std::numeric_limits<std::int32_t>::max()));
-  facts.error = data.starts_with("{\"error\"") || data.starts_with("{\"object\":\"error\"");
-  return facts;
+  walk.facts.error = data.starts_with("{\"error\"") || data.starts_with("{\"object\":\"error\"");
+  // From string to string, each looked at once; those with a colon behind them are keys.
+  std::size_t at = data.find('"');
+  while (at != std::string_view::npos) {
+    const std::size_t end = closing_quote(data, at + 1);
+    if (end == std::string_view::npos) break;
+    std::string_view behind = without_spaces(data.substr(end + 1));
+    if (behind.starts_with(':')) {
+      behind = without_spaces(behind.substr(1));
+      if (!behind.empty()) walk.member(data.substr(at + 1, end - at - 1), behind);
+    }
+    at = data.find('"', end + 1);
+  }
+  if (walk.facts.tokens == 0 && walk.empty_text && !walk.opens && !walk.closes) walk.facts.tokens = 1;
+  walk.facts.usage_only = !walk.choices && walk.facts.completion_tokens >= 0;
+  return walk.facts;
 }
 
 }  // namespace wattle::net

@@ -28,6 +28,7 @@ struct CompletionRequest {
   ApiPath path = ApiPath::Chat;
   std::string model;
   bool stream = false;
+  bool stream_options = false;  ///< the client says itself what its stream reports
   std::int64_t n = 1;
   std::int32_t max_tokens = 0;  ///< 0 = not said
   /// Prompt length before tokenisation: exact for a prompt of token ids, else one token per four bytes of text.
@@ -44,10 +45,15 @@ std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const s
 
 /// What the data of one server-sent event says.
 struct ChunkFacts {
-  bool token = false;  ///< carries text (or reasoning, or tool arguments)
-  bool done = false;   ///< the closing [DONE]
+  /// At least so many: texts (or reasoning, or tool arguments) of all choices in it, or one without text.
+  std::int32_t tokens = 0;
+  bool done = false;  ///< the closing [DONE]
   bool error = false;
-  std::int32_t completion_tokens = -1;  ///< from its usage block; -1 = none
+  bool usage_only = false;  ///< no choices, only the closing usage block
+  // From its usage block; -1 = none.
+  std::int32_t completion_tokens = -1;
+  std::int32_t prompt_tokens = -1;
+  std::int32_t cached_tokens = -1;
 };
 [[nodiscard]] ChunkFacts read_chunk(std::string_view data);
 

@@ -258,6 +258,56 @@ TEST(HttpClient, SaysHowACallFailed) {
   EXPECT_EQ(rig.idle(), 0U);
 }
 
+TEST(HttpClient, SendsAgainOnceWhenTheKeptConnectionWasClosed) {
+  std::atomic<int> asked{0};
+  LoopPool pool{1};
+  auto server = std::move(*HttpServer::listen(pool, {}, [&](std::shared_ptr<Exchange> e) {
+    // The second request comes on the connection of the first; so does the fifth on that of the fourth, and the sixth,
+    // its repetition, on a fresh one.
+    const int n = ++asked;
+    if (n == 2 || n >= 5) return e->drop();
+    e->respond(200, "text/plain", e->body());
+  }));
+  const auto endpoint = std::make_shared<const Endpoint>(
+      resolve_endpoint("http://127.0.0.1:" + std::to_string(server->port()), "test").value());
+  Loop loop;
+  std::unique_ptr<HttpClient> client;
+  const auto on_loop = [&](const std::function<void()>& task) {
+    std::promise<void> done;
+    loop.post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().wait();
+  };
+  on_loop([&] { client = std::make_unique<HttpClient>(loop, ClientOptions{}); });
+  struct Answer final : ResponseHandler {
+    std::string body;
+    std::promise<std::string> end;
+    void on_head(int, const HeaderFields&, std::int64_t) override {}
+    void on_body(std::string_view bytes) override { body += bytes; }
+    void on_end() override { end.set_value(body); }
+    void on_failure(CallFailure failure) override { end.set_value(text_of(failure)); }
+  };
+  const auto ask = [&] {
+    const auto answer = std::make_shared<Answer>();
+    on_loop([&] { client->send(endpoint, "POST", "/", {}, {"in two ", "pieces"}, answer); });
+    return answer->end.get_future().get();
+  };
+  EXPECT_EQ(ask(), "in two pieces");
+  EXPECT_EQ(ask(), "in two pieces") << "the second was closed on us, the third is its repetition";
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(ask(), "in two pieces");
+  EXPECT_EQ(ask(), text_of(CallFailure::Response)) << "twice is enough";
+  EXPECT_EQ(asked, 6);
+  on_loop([&] {
+    EXPECT_EQ(client->retries(), 2);
+    client.reset();
+  });
+  server.reset();
+  pool.stop();
+}
+
 TEST(HttpClient, AResponseHandlerThatThrowsHearsOfItsFailure) {
   Echo echo;
   Loop loop;

@@ -76,7 +76,7 @@ class Stream final : public net::ResponseHandler {
       const net::ChunkFacts facts = net::read_chunk(event->data);
       done_ = done_ || facts.done;
       error_ = error_ || facts.error;
-      if (facts.token) record_.tokens.push_back(now);
+      if (facts.tokens > 0) record_.tokens.push_back(now);
       if (facts.completion_tokens >= 0) {
         record_.completion_tokens = facts.completion_tokens;
         const std::int64_t prompt = net::integer_after(event->data, "\"prompt_tokens\"");
