@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
 #include "net/clock.h"
@@ -128,9 +129,12 @@ void RunRecorder::checkpoint() {
       writer_->checkpoint(summary_at(since_start(now), totals ? totals() : carbon::Totals{}), statistics_.curves());
   if (written) return;
   const std::string problem = written.error().message();
-  fmt::print(stderr, "wattle: the journal fails, and requests go on without it: {}\n", problem);
-  const std::lock_guard lock(mutex_);
-  problem_ = problem;
+  {
+    const std::lock_guard lock(mutex_);
+    problem_ = problem;
+  }
+  // Not fmt::print: stderr may be a file on the same full disk, and that is no reason to throw.
+  std::fputs(fmt::format("wattle: the journal fails, and requests go on without it: {}\n", problem).c_str(), stderr);
 }
 
 std::string RunRecorder::problem() const {

@@ -135,7 +135,7 @@ struct FileSizeLimit {
 
 TEST(RunRecorder, AFailedWriteIsSaidWhileTheRunGoesOn) {
   const Folder folder;
-  const FileSizeLimit limit(4096);
+  const FileSizeLimit limit(1 << 20);  // the log of this test may be a file, too
   auto recorder = RunRecorder::open(folder.path.string(), facts(), {.checkpoint = Span::ms(1)}).value();
   EXPECT_EQ(recorder->problem(), "");
   while (recorder->problem().empty()) recorder->outcome({});

@@ -39,6 +39,9 @@ def ask(url, path, body=None):
 
 
 def complete(url):
+    deadline = time.monotonic() + 60
+    while ask(url, "/health")[0] != 200 and time.monotonic() < deadline:
+        time.sleep(0.02)
     status, answer = ask(url, "/v1/completions", {"model": "llama-3.1-8b", "prompt": [1, 2, 3], "max_tokens": 4})
     check(status == 200, f"status {status}: {answer}")
 
