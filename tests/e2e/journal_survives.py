@@ -76,7 +76,7 @@ try:
             complete(urls["url"])
             status, health = ask(urls["admin"], "/health")
             check(status == 200, f"/health {status}: a balancer would turn away")
-        check("File too large" in health, f"/health says {health}")
+        check("File too large" in health or "disk full" in health, f"/health says {health}")
         check(re.search("^wattle_gateway_journal_failing 1$", ask(urls["admin"], "/metrics")[1], re.M), "no alarm in /metrics")
         complete(urls["url"])
         child.terminate()
