@@ -68,7 +68,7 @@ int fit_profile(const FitFlags& flags) {
 /// Prints, and writes nothing.
 int cross_validate(const FitFlags& flags, const fidelity::Catalog& catalog,
                    const std::vector<fidelity::Experiment>& experiments) {
-  if (flags.gpus.empty()) return fail({ErrorKind::BadInput, "--folds", "name a kind with --gpu: each is fitted anew"});
+  if (flags.gpus.empty()) return fail({ErrorKind::BadInput, "--folds", "name a kind with --gpu: each is fitted again"});
   fmt::print("{:<44} {:<18} {:>5} {:>9} {:>9}\n", "set", "quantity", "rows", "fit", "left out");
   for (const std::string& gpu : flags.gpus) {
     if (catalog.gpu(gpu) == nullptr) return fail({ErrorKind::BadInput, "--gpu " + gpu, "no such kind of GPU"});

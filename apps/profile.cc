@@ -83,9 +83,9 @@ Result<int> profile(Flags flags) {
   if (flags.note.find_first_of("\r\n") != std::string::npos) return bad_input("--note", "is one line");
   if (flags.grid == "throttllem") {
     if (flags.kv_tokens == 0) {
-      const auto told = calibrate::kv_capacity_tokens(flags.options.url);
-      if (!told) return std::unexpected(told.error());
-      flags.kv_tokens = *told;
+      const auto reported = calibrate::kv_capacity_tokens(flags.options.url);
+      if (!reported) return std::unexpected(reported.error());
+      flags.kv_tokens = *reported;
     }
     if (flags.options.gpus.empty()) return bad_input("--grid throttllem", "draws clocks; name the GPUs with --gpu");
   }
@@ -157,7 +157,7 @@ void add_profile(Command app, int& exit_code) {
       .add_option(
           "--grid", flags->grid,
           "product: of the lists below; voltanallm: that paper's grid; throttllem: that paper's procedure, batches "
-          "of --concurrency that fill the cache, at clocks drawn anew for every measurement")
+          "of --concurrency that fill the cache, at a clock drawn for each measurement")
       .check(one_of({"product", "voltanallm", "throttllem"}))
       .capture_default_str();
   list("--concurrency", flags->concurrency, "decode: streams at once");

@@ -90,7 +90,7 @@ def main() -> None:
         decided = 1e3 * quantile(after, "wattle_agent_report_to_command_seconds", q)
         rows.append({"name": f"{name}/report_to_command_p{100 * float(q):.0f}", "value": round(decided, 4), "unit": "ms"})
     # One interval from a report's arrival to the lock the driver took, its call (no time here) included and left out; of
-    # the latter, the CPU time of the agent's threads, so that waiting for a core is told apart.
+    # the latter, the CPU time of the agent's threads, so that waiting for a core shows.
     for part, metric in (("report_to_applied", "wattle_agent_report_to_applied_seconds"),
                          ("report_to_applied_own", "wattle_agent_report_to_applied_own_seconds"),
                          ("report_to_applied_cpu", "wattle_agent_report_to_applied_cpu_seconds")):

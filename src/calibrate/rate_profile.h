@@ -9,7 +9,7 @@
 namespace wattle::calibrate {
 
 /// For every batch size up to max_num_seqs: so many requests of one prompt token, as long as fill the KV cache in their
-/// last iteration. About once a second the clock is drawn anew among `clocks` and, once it is effective, one second is
+/// last iteration. About once a second a new clock is drawn among `clocks` and, once it is effective, one second is
 /// measured: batch, KV tokens in the middle, mean iteration time. Uses only what an engine reports of itself; the
 /// simulated one has no measurement noise. Deterministic; about 10,000 samples and 0.1 s.
 [[nodiscard]] std::vector<predict::StepSample> collect_rates(const engine::StepModel& model,

@@ -49,11 +49,11 @@ void append_values(std::string& text, const std::vector<Option<S>>& options, con
       text += fmt::format("\n[{}]\n", section);
     }
     const Value value = option.get(s);
-    const std::string mark = written(option.key) ? "" : "  # default";
+    const std::string note = written(option.key) ? "" : "  # default";
     if (std::holds_alternative<std::monostate>(value)) {
-      text += fmt::format("# {}: none{}\n", leaf_of(option.key), mark.empty() ? "" : ", the default");
+      text += fmt::format("# {}: none{}\n", leaf_of(option.key), note.empty() ? "" : ", the default");
     } else {
-      text += fmt::format("{} = {}{}\n", leaf_of(option.key), value_text(option, value), mark);
+      text += fmt::format("{} = {}{}\n", leaf_of(option.key), value_text(option, value), note);
     }
   }
 }

@@ -157,7 +157,7 @@ const std::vector<Option<Scenario>>& scenario_options() {
   static const std::vector<Option<Scenario>> options = [] {
     std::vector<Option<Scenario>> all{
         option("name", &Scenario::name, "Shown in reports; the file's name when absent"),
-        option("description", &Scenario::description, "One or two sentences for whoever lists scenarios"),
+        option("description", &Scenario::description, "One or two sentences for lists of scenarios"),
         option("seed", &Scenario::seed, "", {0, 9.2e18}, "Seed of every random stream of a run"),
         option("llm", &Scenario::llm, "Served model: a file in specs/llms, without .toml").must(),
     };

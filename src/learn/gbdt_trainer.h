@@ -76,9 +76,9 @@ struct RateTraining {
 [[nodiscard]] Result<GbdtModels> continue_gbdt(const GbdtModels& before, std::span<const predict::StepSample> samples,
                                                const GbdtTraining& training);
 
-/// For predict::OnlineLatency: continues from the offline models, each time anew so that they do not grow without end,
-/// with at most 100 rounds, on the levelled profile and the served steps. Of `training`, what says the models' form is
-/// used.
+/// For predict::OnlineLatency: continues from the offline models, each time from them, so that they do not grow without
+/// end, with at most 100 rounds, on the levelled profile and the served steps. Of `training`, what says the models'
+/// form is used.
 [[nodiscard]] predict::LatencyRefit gbdt_refit(GbdtModels offline, std::shared_ptr<const LatencyModel> model,
                                                std::vector<predict::StepSample> profile, GbdtTraining training);
 

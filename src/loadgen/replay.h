@@ -17,7 +17,7 @@ struct ReplayRow {
   Instant at;  ///< since the replay's start, before `speed`
   std::int32_t prompt_tokens = 1;
   std::int32_t output_tokens = 1;
-  std::int32_t predicted_tokens = 0;  ///< told as X-Wattle-Predicted-Output-Tokens; 0 = nothing is told
+  std::int32_t predicted_tokens = 0;  ///< sent as X-Wattle-Predicted-Output-Tokens; 0 = not sent
 };
 
 /// How the prompt of a row is put on the wire.

@@ -59,7 +59,7 @@ struct RequestLatency {
 };
 
 /// What is believed of an instance. Absent models are null; a policy that needs one says so when it is made. The models
-/// outlive whoever holds this.
+/// outlive its holders.
 struct Beliefs {
   const LatencyModel* latency = nullptr;
   const PowerModel* power = nullptr;

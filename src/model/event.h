@@ -25,7 +25,7 @@ struct Gone {
 struct Arrived {
   const Request& request;
 };
-/// It is about to start its first leg at this instance, whoever chose that.
+/// It is about to start its first leg at this instance, whatever chose that.
 struct Started {
   const Request& request;
   const InstanceView& instance;

@@ -9,7 +9,7 @@
 
 namespace wattle {
 
-/// A data centre. Series are named here and kept by whoever reads them (carbon/).
+/// A data centre. Series are named here and kept by their readers (carbon/).
 struct Site {
   SiteId id;
   std::string name;

@@ -29,7 +29,7 @@ struct StepReport {
   std::int64_t waiting_prompt_tokens = 0;
   Instant oldest_scheduled_arrival = Instant::never();  ///< earliest arrival among this step's prefills
   std::int64_t kv_tokens = 0;                           ///< tokens resident in the KV cache
-  MegaHertz clock;                                      ///< commanded as the report was made; 0: not told
+  MegaHertz clock;                                      ///< commanded as the report was made; 0: not reported
 };
 
 }  // namespace wattle

@@ -34,9 +34,9 @@ struct LengthCounts {
   std::int64_t fallen_back = 0;  ///< answered by the constant
 };
 
-/// The predictor of a fleet, in either driver: asked as a request arrives, told as it finishes. A predictor that is no
-/// better than a constant is worse than none, because others reserve room for what it says; so both are scored on every
-/// answer, each with what it knew before, and the constant answers while it is at least as good. Deterministic.
+/// The predictor of a fleet, in either driver: asked as a request arrives, taught as it finishes. A predictor that is
+/// no better than a constant is worse than none, because others reserve room for what it says; so both are scored on
+/// every answer, each with what it knew before, and the constant answers while it is at least as good. Deterministic.
 class LengthBelief final : public LengthModel {
  public:
   explicit LengthBelief(LengthBeliefOptions options = {});

@@ -19,8 +19,8 @@ class WatchedLatency final : public LatencyModel {
     if (inside_.extrapolates(shape, clock)) outside_.fetch_add(1, std::memory_order_relaxed);
     return inside_.step_time(shape, clock);
   }
-  /// Promises nothing beyond the measured KV tokens to a shape within them: whoever lets a decision stand that long
-  /// has to ask again, and is counted.
+  /// Promises nothing beyond the measured KV tokens to a shape within them: a caller that lets a decision stand that
+  /// long has to ask again, and is counted.
   [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override {
     const std::int64_t most = inside_.kv_tokens_within(shape, clock, budget);
     const std::int64_t measured = inside_.coefficients().decode_kv_tokens_max;

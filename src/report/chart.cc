@@ -147,7 +147,7 @@ std::string svg(const LineChart& chart) {
   for (const Line& l : chart.lines) letters = std::max(letters, l.end_label.size());
   // About 6.6 px a letter at this size.
   const double right = chart.width - (labelled ? std::max(190.0, 6.6 * static_cast<double>(letters) + 12.0) : 12.0);
-  const double top = chart.marks.empty() ? 10 : 22;
+  const double top = chart.limits.empty() ? 10 : 22;
   const double bottom = chart.height - 24.0;
   const Scale x(chart.x, left, right);
   const Scale y(chart.y, bottom, top);
@@ -155,13 +155,13 @@ std::string svg(const LineChart& chart) {
                              fmt::format(" class=\"chart\" data-x=\"{}\" data-y=\"{}\"", escape(x.data(chart.x.unit)),
                                          escape(y.data(chart.y.unit))));
   append_axes(out, chart.x, chart.y, x, y, left, right, bottom);
-  for (const Mark& mark : chart.marks) {
-    const double px = x(mark.x);
+  for (const Limit& limit : chart.limits) {
+    const double px = x(limit.x);
     const char* anchor = px > right - 60 ? "end" : px < left + 60 ? "start" : "middle";
     fmt::format_to(std::back_inserter(out),
                    "<line class=\"slo\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
                    "<text class=\"slo\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
-                   px, px, top - 6, bottom, px, top - 10, anchor, escape(mark.label));
+                   px, px, top - 6, bottom, px, top - 10, anchor, escape(limit.label));
   }
   // The baseline's line first, so that what is compared with it lies on top.
   for (const Line& line : chart.lines) append_line(out, line, x, y);

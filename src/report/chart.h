@@ -40,7 +40,7 @@ struct Line {
 };
 
 /// An SLO: a vertical line, dashed.
-struct Mark {
+struct Limit {
   double x;
   std::string label;
 };
@@ -52,7 +52,7 @@ struct LineChart {
   Axis x;
   Axis y;
   std::vector<Line> lines;
-  std::vector<Mark> marks;
+  std::vector<Limit> limits;
 };
 [[nodiscard]] std::string svg(const LineChart& chart);
 

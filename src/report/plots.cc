@@ -55,7 +55,7 @@ std::string cdf(const Comparison& c, const char* title, const char* unit, journa
   if (chart.lines.empty()) return {};
   for (const auto& [ns, unused] : limits) {
     const double ms = static_cast<double>(ns) * 1e-6;
-    chart.marks.push_back({ms, "SLO " + duration_ms(ms)});
+    chart.limits.push_back({ms, "SLO " + duration_ms(ms)});
     low = std::min(low, ms * 0.9);
     high = std::max(high, ms * 1.1);
   }

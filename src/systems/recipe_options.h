@@ -22,7 +22,7 @@ struct Section {
 
 /// Every key that a recipe with these policies may have. Their options are set through the records alone.
 [[nodiscard]] std::vector<config::Option<Recipe>> recipe_options(const Recipe& chosen);
-/// The same for all policies together: what --set and a file's keys are told apart by.
+/// The same for all policies together: what --set and a file's keys are distinguished by.
 [[nodiscard]] const std::vector<config::OptionSpec>& recipe_keys();
 /// The records of a section's policy and mode.
 [[nodiscard]] std::vector<config::Option<Recipe>> head_options(const Section& section);

@@ -43,8 +43,8 @@ TEST(Registry, APolicyHasOneEntryASlot) {
 }
 
 std::string without_marks(std::string text) {
-  for (const std::string mark : {"  # default", ", the default"}) {
-    for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark)) text.erase(at, mark.size());
+  for (const std::string note : {"  # default", ", the default"}) {
+    for (auto at = text.find(note); at != std::string::npos; at = text.find(note)) text.erase(at, note.size());
   }
   return text;
 }

@@ -3,8 +3,8 @@
 //
 // On the wire: [version, worker_id, dp_rank, counter_id, (timing_scope,) wall_time, scheduled[7], queued[6], (extra)].
 // Each of the three structures may instead be a map keyed by field name: that is what msgspec writes for a structure
-// that is not declared array-like. The vLLM variant is told by its string in fifth place. `extra` is ours: a map that
-// others ignore and that may be missing.
+// that is not declared array-like. The vLLM variant is recognised by its string in fifth place. `extra` is ours: a map
+// that others ignore and that may be missing.
 #include <cstdint>
 #include <expected>
 #include <optional>

@@ -163,7 +163,7 @@ TEST(Fpm, WithoutTheExtraElementTheReportIsStillUsable) {
   EXPECT_EQ(r.oldest_scheduled_arrival, now);
   EXPECT_EQ(r.kv_tokens, 70'000);
   EXPECT_EQ(r.waiting_requests, 2);
-  EXPECT_EQ(r.clock, MegaHertz{0}) << "not told";
+  EXPECT_EQ(r.clock, MegaHertz{0}) << "not reported";
 }
 
 TEST(Fpm, SurvivesAnyBytes) {

@@ -21,7 +21,7 @@ const char* role_name(Role role) {
 
 std::string number(double value) { return fmt::format("{}", value); }
 
-/// A port of ours nobody listens at just now: whoever is started there later finds it free, as good as always.
+/// A port of ours nobody listens at just now: a process started there later finds it free, as good as always.
 Result<std::string> free_endpoint() {
   sockaddr_in address{};
   address.sin_family = AF_INET;

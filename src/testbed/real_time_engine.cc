@@ -159,9 +159,9 @@ Hold RealTimeEngine::step_starts(const StepReport& report) {
   busy_ = true;
   if (publisher_ != nullptr) {
     last_report_ = net::steady_now();
-    StepReport told = report;
-    told.clock = replica_.locked_clock();
-    publisher_->publish(told, std::max(last_report_, report.start));
+    StepReport stamped = report;
+    stamped.clock = replica_.locked_clock();
+    publisher_->publish(stamped, std::max(last_report_, report.start));
   }
   return Hold{};
 }

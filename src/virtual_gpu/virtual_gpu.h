@@ -10,7 +10,7 @@
 
 namespace wattle::virtual_gpu {
 
-/// What the creator of a board asks for. Written as `PATH[,key=value]...`; whoever opens the path first creates the
+/// What the creator of a board asks for. Written as `PATH[,key=value]...`; the first to open the path creates the
 /// board from its own spec, everyone later gets the board as it is.
 struct BoardSpec {
   std::string path;                            ///< shared-memory file, e.g. /dev/shm/gpus
@@ -33,7 +33,7 @@ inline constexpr const char* kFaultVariable = "WATTLE_FAKE_NVML_FAULTS";  ///< e
 
 [[nodiscard]] Result<BoardSpec> parse_board_spec(std::string_view text);
 
-/// Where an injected fault strikes. In the environment: `set=4,reset=10*3,get=15` (NVML code, `*n` = the next n calls).
+/// Where an injected fault applies. In the environment: `set=4,reset=10*3,get=15` (NVML code, `*n` = the next n calls).
 enum class FaultPoint : std::uint8_t { Set, Reset, Get };
 inline constexpr std::int32_t kFaultForever = -1;
 

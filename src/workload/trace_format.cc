@@ -11,7 +11,7 @@ namespace {
 struct Known {
   TraceFormat format;
   std::string_view name;
-  std::string_view mark;  ///< text that only this format's first line holds
+  std::string_view sign;  ///< text that only this format's first line holds
 };
 constexpr std::array<Known, 5> kKnown = {{{TraceFormat::Azure, "azure", "ContextTokens"},
                                           {TraceFormat::Vidur, "vidur", "num_prefill_tokens"},
@@ -40,7 +40,7 @@ Result<TraceFormat> detect_format(std::string_view text, const std::string& name
       start == std::string_view::npos ? "" : text.substr(start, text.find('\n', start) - start);
   if (line.empty()) return bad_input(name, "is empty; expected a trace");
   for (const Known& known : kKnown) {
-    if (line.find(known.mark) != std::string_view::npos) return known.format;
+    if (line.find(known.sign) != std::string_view::npos) return known.format;
   }
   std::string names;
   for (const Known& known : kKnown) names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);

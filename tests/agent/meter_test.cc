@@ -38,12 +38,12 @@ TEST_F(Meter, WindowsOfASecondAndMoreAreWithinTwoPercentOfTheTruth) {
     node::EnergyMeter meter;
     Instant now = board().now();
     Instant next_change = now;
-    struct Mark {
+    struct Reading {
       Instant at;
       Picojoules truth, measured;
       std::uint64_t counter;
     };
-    std::vector<Mark> marks;
+    std::vector<Reading> readings;
     const Instant end = now + Span::s(6);
     while (now < end) {
       // An engine's draw: a level held for 5 to 400 ms, between idle and the power limit.
@@ -53,17 +53,17 @@ TEST_F(Meter, WindowsOfASecondAndMoreAreWithinTwoPercentOfTheTruth) {
         next_change = now + Span::us(5'000 + static_cast<std::int64_t>(random.below(395'000)));
       }
       meter.sample(gpu.energy_counter_mj().value, gpu.power().value, now);
-      marks.push_back({now, board().energy(index), meter.total(), gpu.energy_counter_mj().value});
+      readings.push_back({now, board().energy(index), meter.total(), gpu.energy_counter_mj().value});
       now += Span::us(4'500 + static_cast<std::int64_t>(random.below(1'000)));  // a thread that sleeps 5 ms
       board().set_time(now);
     }
-    for (std::size_t a = 0; a < marks.size(); a += 12) {
-      for (std::size_t b = a + 1; b < marks.size(); ++b) {
-        const Span window = marks[b].at - marks[a].at;
+    for (std::size_t a = 0; a < readings.size(); a += 12) {
+      for (std::size_t b = a + 1; b < readings.size(); ++b) {
+        const Span window = readings[b].at - readings[a].at;
         if (window < Span::s(1) || window > Span::ms(1100)) continue;
-        const double truth = (marks[b].truth - marks[a].truth).joules().value();
-        const double measured = (marks[b].measured - marks[a].measured).joules().value();
-        const double naive = static_cast<double>(marks[b].counter - marks[a].counter) * 1e-3;
+        const double truth = (readings[b].truth - readings[a].truth).joules().value();
+        const double measured = (readings[b].measured - readings[a].measured).joules().value();
+        const double naive = static_cast<double>(readings[b].counter - readings[a].counter) * 1e-3;
         worst = std::max(worst, std::abs(measured - truth) / truth);
         worst_naive = std::max(worst_naive, std::abs(naive - truth) / truth);
       }
@@ -85,9 +85,9 @@ class MeanMeter : public Meter {
 };
 
 TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerReadingIsTheMeanOfASecond) {
-  // What the agent does every 5 ms, while an engine works under a clock that is locked anew now and then: what it draws
-  // follows the clock once the transition is over. The gateway asks it every 50 ms, and its ledger books.
-  struct Mark {
+  // What the agent does every 5 ms, while an engine works under a clock that is locked again now and then: what it
+  // draws follows the clock once the transition is over. The gateway asks it every 50 ms, and its ledger books.
+  struct Reading {
     Instant at;
     double truth, booked, uncorrected, counter;
   };
@@ -109,7 +109,7 @@ TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerRe
     Instant now = board().now();
     Instant next_load = now, next_lock = now;
     std::int64_t load_mw = 0;
-    std::vector<Mark> marks;
+    std::vector<Reading> readings;
     const Instant begin = now, end = now + Span::s(8);
     while (now < end) {
       if (now >= next_lock) {
@@ -129,24 +129,26 @@ TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerRe
       uncorrected.sample(counter, mean, now);
       if (samples++ % 10 == 0) {
         ledger.reading({InstanceId(0), meter.total(), meter.power(), clock, clock, now});
-        marks.push_back({now, board().energy(index).joules().value(), ledger.totals().total.energy.joules().value(),
-                         uncorrected.total().joules().value(), static_cast<double>(counter) * 1e-3});
+        readings.push_back({now, board().energy(index).joules().value(), ledger.totals().total.energy.joules().value(),
+                            uncorrected.total().joules().value(), static_cast<double>(counter) * 1e-3});
       }
       now += Span::us(4'500 + static_cast<std::int64_t>(random.below(1'000)));
       board().set_time(now);
     }
-    for (std::size_t a = 0; a < marks.size(); ++a) {
-      if (marks[a].at < begin + Span::ms(200)) continue;  // the counter has yet to move
-      for (std::size_t b = a + 1; b < marks.size(); ++b) {
-        const Span window = marks[b].at - marks[a].at;
+    for (std::size_t a = 0; a < readings.size(); ++a) {
+      if (readings[a].at < begin + Span::ms(200)) continue;  // the counter has yet to move
+      for (std::size_t b = a + 1; b < readings.size(); ++b) {
+        const Span window = readings[b].at - readings[a].at;
         if (window < Span::ms(500) || window > Span::s(2)) continue;
-        const double truth = marks[b].truth - marks[a].truth;
-        const auto error = [&](double Mark::*of) { return std::abs((marks[b].*of - marks[a].*of) - truth) / truth; };
-        worst_half = std::max(worst_half, error(&Mark::booked));
+        const double truth = readings[b].truth - readings[a].truth;
+        const auto error = [&](double Reading::*of) {
+          return std::abs((readings[b].*of - readings[a].*of) - truth) / truth;
+        };
+        worst_half = std::max(worst_half, error(&Reading::booked));
         if (window < Span::s(1)) continue;
-        worst = std::max(worst, error(&Mark::booked));
-        worst_uncorrected = std::max(worst_uncorrected, error(&Mark::uncorrected));
-        worst_counter = std::max(worst_counter, error(&Mark::counter));
+        worst = std::max(worst, error(&Reading::booked));
+        worst_uncorrected = std::max(worst_uncorrected, error(&Reading::uncorrected));
+        worst_counter = std::max(worst_counter, error(&Reading::counter));
       }
     }
   }

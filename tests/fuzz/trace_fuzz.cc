@@ -1,4 +1,4 @@
-// Every trace format, told by its first line as `wattle trace summary` does.
+// Every trace format, recognised by its first line as `wattle trace summary` does.
 #include <fmt/core.h>
 
 #include <array>

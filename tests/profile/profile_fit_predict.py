@@ -50,12 +50,12 @@ def measure(flags: argparse.Namespace) -> None:
         assert truth.returncode == 0, f"a prediction is off by more than {LIMIT:.0%}"
 
         # The engine's own telemetry says the same as the streams did.
-        told = os.path.join(folder, "told.csv")
+        reported = os.path.join(folder, "reported.csv")
         subprocess.run([flags.wattle, "profile", "--url", at["url"], "--clock-mhz", "1410", "--telemetry", at["fpm"],
-                        "--concurrency", "16", "--prompt", "64", "--output", "128", "--prefill", "1024", "--out", told],
+                        "--concurrency", "16", "--prompt", "64", "--output", "128", "--prefill", "1024", "--out", reported],
                        env=node.env, check=True)
         for phase, requests in (("decode", "16"), ("prefill", "1")):
-            streams, metrics = (mean_step_ms(f, phase, requests) for f in (profile, told))
+            streams, metrics = (mean_step_ms(f, phase, requests) for f in (profile, reported))
             print(f"{phase}: {streams:.3f} ms from streams, {metrics:.3f} ms from telemetry")
             assert abs(streams / metrics - 1) < LIMIT
 

@@ -45,7 +45,7 @@ def main() -> None:
         expect(made.read_bytes() == again.read_bytes(), "one seed made two traces", run)
         expect(made.read_bytes() != other.read_bytes(), "two seeds made one trace", run)
 
-        # Round through every format, told by the first line.
+        # Round through every format, recognised by the first line.
         at = made
         for name in (*FORMATS, "azure"):
             to = folder / f"round-{name}"

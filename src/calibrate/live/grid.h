@@ -22,7 +22,7 @@ struct Cell {
 struct Grid {
   std::vector<MegaHertz> clocks;  ///< ascending; empty: whatever the engine runs at
   std::vector<Cell> cells;        ///< visited at every clock
-  bool draws_clocks = false;      ///< each cell is visited once instead, at clocks drawn anew after every measurement
+  bool draws_clocks = false;      ///< each cell is visited once instead, at a clock drawn for each measurement
 };
 
 /// Every combination of concurrency, prompt and output length as decodes, and every prompt length as prefill.

@@ -74,7 +74,7 @@ class Pass {
     for (const auto& r : records) {
       if (!r.failure.empty()) return r.failure;
       if (needs_events && r.completion_tokens > 0 && std::ssize(r.tokens) * 50 < r.completion_tokens * 49) {
-        return fmt::format("{} tokens came in {} events, so steps cannot be told apart; give --telemetry",
+        return fmt::format("{} tokens came in {} events, so steps cannot be distinguished; give --telemetry",
                            r.completion_tokens, r.tokens.size());
       }
     }

@@ -23,7 +23,7 @@ struct ProfileOptions {
   std::vector<std::string> gpus;
   node::KeeperOptions keeper;
   MegaHertz stated_clock;  ///< without GPUs: what the engine runs at, on somebody's word
-  std::string telemetry;   ///< ZeroMQ endpoint of its forward-pass metrics; empty: steps are told from the streams
+  std::string telemetry;   ///< ZeroMQ endpoint of its forward-pass metrics; empty: steps are inferred from the streams
   Span prefill_time = Span::ms(1200);  ///< least time spent on each prompt length
   Span rate_time = Span::s(5);         ///< time spent on each arrival rate
   Span window = Span::s(1);            ///< of one measurement of a grid that draws its clocks
@@ -44,7 +44,7 @@ struct ProfileOutcome {
 /// Visits every cell at every clock, lowest first; where the grid draws clocks, each cell once, as
 /// live/profile/rate_collector.h says. Clocks are locked only where the grid names or draws some, never without a
 /// guardian that releases them should this process die, and are released before it returns. `stop` ends it early with
-/// what there is. `say` is told what is being done. Errors: the engine cannot be reached; no GPU of that name; a clock
+/// what there is. `say` gets what is being done. Errors: the engine cannot be reached; no GPU of that name; a clock
 /// it does not offer or that cannot be locked; clocks without GPUs; neither GPUs nor a stated clock.
 [[nodiscard]] Result<ProfileOutcome> profile_engine(const ProfileOptions& options, const std::atomic<bool>& stop,
                                                     const std::function<void(const std::string&)>& say);

@@ -32,7 +32,7 @@ struct RateCollectorOptions {
 /// until it holds, and counts the iterations of one window.
 class RateCollector {
  public:
-  /// `tap`: null where steps are told from the streams. All outlive this.
+  /// `tap`: null where steps are inferred from the streams. All outlive this.
   RateCollector(RateCollectorOptions options, StreamLoad& load, Hardware& hardware, const TelemetryTap* tap,
                 const std::atomic<bool>& stop)
       : options_(std::move(options)), load_(load), hardware_(hardware), tap_(tap), stop_(stop) {}

@@ -31,8 +31,8 @@ struct Lockstep {
 
 /// The steps in which all these streams decode, from the last one's first token to the first one's end. A stream gets
 /// one token a step, so a token belongs to the step its place in the stream says; only where each stream stood when the
-/// last one began is told by time, and of that the median over the whole stream. A step's end is the median arrival of
-/// its tokens. None: a stream without two tokens, or no step in common.
+/// last one began is inferred from time, and of that the median over the whole stream. A step's end is the median
+/// arrival of its tokens. None: a stream without two tokens, or no step in common.
 [[nodiscard]] std::optional<Lockstep> find_lockstep(std::span<const StreamRecord> streams);
 
 /// Part of a Lockstep as one measurement.
@@ -46,7 +46,7 @@ struct Stretch {
 /// Cuts it into up to `parts` stretches of at least `least` steps each.
 [[nodiscard]] std::vector<Stretch> stretches(const Lockstep& run, std::int64_t parts, std::int64_t least);
 
-/// A step of whole prompts, told by first tokens that arrive together.
+/// A step of whole prompts, inferred from first tokens that arrive together.
 struct PromptStep {
   Instant begin, end;
   std::int32_t requests = 0;

@@ -229,7 +229,7 @@ std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, con
       for (auto& stream : streams) stream->cut_off();
     });
   }
-  // Timers that have yet to fire are told, and the loop is through with what is ours.
+  // Timers that have yet to fire are cancelled, and the loop is through with what is ours.
   impl_->on_loop([&] { *here = false; });
   return records;
 }

@@ -49,7 +49,7 @@ class StreamLoad {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The body of a streamed completion; `serial` is told by its first tokens. As text, a token is a word of four bytes.
+/// The body of a streamed completion; `serial` shows in its first tokens. As text, a token is a word of four bytes.
 [[nodiscard]] std::string stream_body(const StreamPlan& plan, loadgen::PromptForm form, const std::string& model,
                                       std::uint64_t serial);
 

@@ -23,47 +23,47 @@ TelemetryTap::~TelemetryTap() {
 void TelemetryTap::run() {
   while (!stop_) {
     subscriber_.poll_messages(Span::ms(50), [this](const telemetry::FpmMessage& m, InstanceId) {
-      Told told;
-      told.at = net::steady_now();
-      told.at_start = m.extra.at_start.value_or(false);
-      told.wall = Span::from_seconds(std::clamp(m.wall_time_s, 0.0, 3600.0));
-      told.prefills = static_cast<std::int32_t>(m.scheduled.num_prefill_requests);
-      told.decodes = static_cast<std::int32_t>(m.scheduled.num_decode_requests);
-      told.prompt_tokens = m.scheduled.sum_prefill_tokens;
-      told.kv_tokens = m.scheduled.sum_decode_kv_tokens;
+      Observed observed;
+      observed.at = net::steady_now();
+      observed.at_start = m.extra.at_start.value_or(false);
+      observed.wall = Span::from_seconds(std::clamp(m.wall_time_s, 0.0, 3600.0));
+      observed.prefills = static_cast<std::int32_t>(m.scheduled.num_prefill_requests);
+      observed.decodes = static_cast<std::int32_t>(m.scheduled.num_decode_requests);
+      observed.prompt_tokens = m.scheduled.sum_prefill_tokens;
+      observed.kv_tokens = m.scheduled.sum_decode_kv_tokens;
       const std::lock_guard guard(mutex_);
-      told_.push_back(told);
+      observed_.push_back(observed);
     });
   }
 }
 
 std::int64_t TelemetryTap::received() const {
   const std::lock_guard guard(mutex_);
-  return std::ssize(told_);
+  return std::ssize(observed_);
 }
 
 std::optional<Lockstep> TelemetryTap::lockstep(Instant begin, Instant end, std::int32_t requests) const {
   const std::lock_guard guard(mutex_);
   std::optional<Lockstep> longest;
-  for (std::size_t i = 0; i < told_.size();) {
-    const auto same = [&](const Told& t) {
+  for (std::size_t i = 0; i < observed_.size();) {
+    const auto same = [&](const Observed& t) {
       return t.at >= begin && t.at <= end && t.decodes == requests && t.prompt_tokens == 0;
     };
     std::size_t j = i;
-    while (j < told_.size() && same(told_[j])) ++j;
+    while (j < observed_.size() && same(observed_[j])) ++j;
     if (j == i) {
       ++i;
       continue;
     }
-    // Told at its start, a step ends with the next message; told at its end, it began with the one before.
-    const bool at_start = told_[i].at_start;
+    // Reported at its start, a step ends with the next message; reported at its end, it began with the one before.
+    const bool at_start = observed_[i].at_start;
     Lockstep run;
     run.requests = requests;
-    run.kv_first = told_[i].kv_tokens;
-    if (!at_start && i > 0) run.at.push_back(told_[i - 1].at);
+    run.kv_first = observed_[i].kv_tokens;
+    if (!at_start && i > 0) run.at.push_back(observed_[i - 1].at);
     if (!at_start && i == 0) run.kv_first += requests;  // its begin was not seen: drop that step
-    for (std::size_t k = i; k < j; ++k) run.at.push_back(told_[k].at);
-    if (at_start && j < told_.size()) run.at.push_back(told_[j].at);
+    for (std::size_t k = i; k < j; ++k) run.at.push_back(observed_[k].at);
+    if (at_start && j < observed_.size()) run.at.push_back(observed_[j].at);
     if (run.at.size() >= 2 && (!longest || run.at.size() > longest->at.size())) longest = std::move(run);
     i = j;
   }
@@ -73,14 +73,14 @@ std::optional<Lockstep> TelemetryTap::lockstep(Instant begin, Instant end, std::
 std::vector<PromptStep> TelemetryTap::prompt_steps(Instant begin, Instant end) const {
   const std::lock_guard guard(mutex_);
   std::vector<PromptStep> steps;
-  for (std::size_t i = 0; i < told_.size(); ++i) {
-    const Told& t = told_[i];
+  for (std::size_t i = 0; i < observed_.size(); ++i) {
+    const Observed& t = observed_[i];
     if (t.at < begin || t.at > end || t.prompt_tokens == 0 || t.decodes != 0) continue;
     PromptStep step{t.at - t.wall, t.at, t.prefills, t.prompt_tokens};
     if (t.at_start) {
-      if (i + 1 == told_.size()) break;
+      if (i + 1 == observed_.size()) break;
       step.begin = t.at;
-      step.end = told_[i + 1].at;
+      step.end = observed_[i + 1].at;
     }
     if (step.begin < step.end) steps.push_back(step);
   }

@@ -28,7 +28,7 @@ class TelemetryTap {
 
  private:
   /// One message. Engines tell a step as it begins (ours) or when it has ended, with its duration (SGLang, vLLM).
-  struct Told {
+  struct Observed {
     Instant at;
     bool at_start = false;
     Span wall;
@@ -42,7 +42,7 @@ class TelemetryTap {
 
   telemetry::FpmSubscriber subscriber_;
   mutable std::mutex mutex_;
-  std::vector<Told> told_;
+  std::vector<Observed> observed_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

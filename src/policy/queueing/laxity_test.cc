@@ -19,7 +19,7 @@ Request request(std::int64_t id, Span arrival, std::int32_t tokens) {
   return r;
 }
 
-/// One server, one token a second, preemptive: at each second whoever has the smallest value runs, the present one
+/// One server, one token a second, preemptive: at each second the one with the smallest value runs, the present one
 /// between equals. Seconds at which each request is done.
 std::vector<int> serve(const std::vector<Request>& all,
                        const std::function<std::int64_t(const Request&, std::int32_t produced, Instant now)>& value) {

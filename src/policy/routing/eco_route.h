@@ -16,7 +16,7 @@ enum class BeyondSpread : std::uint8_t {
   LowestCurrent,    ///< VoltanaLLM
 };
 
-/// What makes a request dear where it is placed.
+/// What makes a request costly where it is placed.
 enum class Borders : std::uint8_t {
   Clocks,  ///< as published: it raises the instance's clock
   Tiles,   ///< ours: that, or it begins a tile of the batch (see EcoRoute)
@@ -40,7 +40,7 @@ struct EcoRouteClocks {
 };
 
 /// Batch sizes up to 1024 at which a tile ends, ascending: one more request lengthens the step by more than its share,
-/// so that every token gets dearer, and by more than 2 %, so that a predictor's own steps are none. Asked at `clock`
+/// so that every token costs more, and by more than 2 %, so that a predictor's own steps are none. Asked at `clock`
 /// with 256 tokens of context per request.
 [[nodiscard]] std::vector<std::int32_t> tile_ends(const LatencyModel& latency, MegaHertz clock);
 

@@ -311,7 +311,7 @@ RC_GTEST_PROP(EcoRouteProperty, EveryDecisionFollowsFromEcoFreqsOwnChoices, (std
   }
 }
 
-/// Between equals every candidate is served, whoever comes and goes.
+/// Between equals every candidate is served, whichever come and go.
 RC_GTEST_PROP(EcoRouteProperty, EqualsAreServedInTurn, ()) {
   const auto n = *rc::gen::inRange<std::size_t>(1, 12);
   const auto model = at_256();

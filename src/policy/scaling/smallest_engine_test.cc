@@ -20,7 +20,7 @@ SmallestEngineOptions engines() {
   return options;
 }
 
-/// A fleet that does as it is told: a wanted shape serves after its spawn time, and the others are gone then.
+/// A fleet that carries out each plan: a wanted shape serves after its spawn time, and the others are gone then.
 class Obedient {
  public:
   explicit Obedient(SmallestEngineOptions options, std::size_t first)

@@ -49,7 +49,8 @@ class Forecaster {
   /// never slower; the last when none is.
   [[nodiscard]] MegaHertz lowest_clock(const LatencyModel& latency, std::span<const MegaHertz> clocks,
                                        Obstacle& at_top);
-  /// Marks as lost whoever misses its deadline at this clock anyway; `board` is the one read. Returns how many.
+  /// Flags as lost each request that misses its deadline at this clock anyway; `board` is the one read. Returns how
+  /// many.
   std::int32_t mark_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock);
 
  private:

@@ -50,7 +50,7 @@ class Scoreboard {
   void reserve(std::size_t requests);
   /// `next` is the first iteration that has not begun. Requests that should have ended and are still here have outlived
   /// their prediction. Never goes backwards while requests are on the board. The state depends on `next` alone, not on
-  /// how often it was told.
+  /// how often this was called.
   void advance(std::int64_t next);
 
   /// Adds; request.start <= next(). Values out of range are clamped: prompt >= 0, 1 <= predicted <= limit.

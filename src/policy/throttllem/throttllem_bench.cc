@@ -1,4 +1,4 @@
-// Marks: at most 5 us per virtual add at batch 256; admission and throttle at most 50 us at 256, 200 us at 512
+// Targets: at most 5 us per virtual add at batch 256; admission and throttle at most 50 us at 256, 200 us at 512
 // requests. The naive versions evaluate one entry per future iteration, as the paper describes it.
 #include <benchmark/benchmark.h>
 

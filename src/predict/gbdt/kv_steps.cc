@@ -32,7 +32,7 @@ void sort_each_once(std::vector<Int>& values) {
   values.erase(repeated.begin(), repeated.end());
 }
 
-/// Beyond, nothing is told apart any more (LinearLatency::kLongest).
+/// Beyond, nothing is distinguished any more (LinearLatency::kLongest).
 std::int64_t clamped(Int128 fixed) { return static_cast<std::int64_t>(std::clamp<Int128>(fixed, -kLongest, kLongest)); }
 
 std::int64_t rest_of(std::int64_t ns) { return clamped(Int128{ns} << LinearLatency::kFractionBits); }

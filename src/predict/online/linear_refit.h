@@ -1,5 +1,5 @@
 #pragma once
-// EcoPred's linear form, fitted anew to what is served.
+// EcoPred's linear form, fitted again to what is served.
 #include <vector>
 
 #include "predict/linear_fit.h"

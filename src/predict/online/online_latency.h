@@ -1,6 +1,6 @@
 #pragma once
 // EcoPred that learns on (GreenServe's online adaptation): served steps are measured, now and then the model is fitted
-// anew, and what predicts worse is thrown away again. One mechanism for both drivers; who fits when and where is
+// again, and what predicts worse is thrown away again. One mechanism for both drivers; who fits when and where is
 // theirs: the simulator after a modelled delay, the agent on a thread of its own.
 #include <cstdint>
 #include <functional>
