@@ -1,6 +1,9 @@
 #include "calibrate/sweet_clock.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
+#include <vector>
 
 namespace wattle::calibrate {
 
@@ -10,6 +13,7 @@ constexpr std::int64_t kPromptTokens = 2048;
 constexpr std::int64_t kPrompt = 256;
 constexpr std::int64_t kBatch = 128;
 constexpr std::int64_t kContext = 1024;
+constexpr std::ptrdiff_t kStride = 9;
 
 /// Proportional to the energy of the step.
 double effort(std::int64_t duration, Milliwatts power) {
@@ -31,22 +35,28 @@ MegaHertz sweet_clock(const engine::StepModel& model, const engine::EngineOption
   const std::int64_t batch =
       std::max<std::int64_t>(1, std::min({kBatch, std::int64_t{options.max_num_seqs}, capacity / kContext}));
   const std::int64_t kv = std::min(batch * kContext, capacity);
-  MegaHertz best = model.gpu().clock_max;
-  double least = 0.0;
-  for (const MegaHertz clock : supported_clocks(model.gpu())) {
-    double now = 0.0;
+  const auto effort_at = [&](MegaHertz clock) {
     if (role == Role::Prefill) {
       const auto step = model.mixed(prompts, clock);
-      now = effort(step.duration, step.power);
-    } else {
-      const auto line = model.decode(static_cast<std::int32_t>(batch), kv, clock);
-      now = effort(line.base + line.slope * kv, line.power);
+      return effort(step.duration, step.power);
     }
-    if (least > 0.0 && now >= least) continue;
-    least = now;
-    best = clock;
+    const auto line = model.decode(static_cast<std::int32_t>(batch), kv, clock);
+    return effort(line.base + line.slope * kv, line.power);
+  };
+  // Every clock asked about costs the model a table: every ninth first, then around the best of those, twice.
+  const auto clocks = supported_clocks(model.gpu());
+  const auto count = static_cast<std::ptrdiff_t>(clocks.size());
+  std::map<std::ptrdiff_t, double> efforts;
+  std::ptrdiff_t best = count - 1;
+  for (std::ptrdiff_t stride = kStride, low = 0, high = count - 1; stride > 0; stride /= 3) {
+    for (std::ptrdiff_t i = low; i <= high; i += stride) {
+      if (!efforts.contains(i)) efforts[i] = effort_at(clocks[static_cast<std::size_t>(i)]);
+    }
+    best = std::ranges::min_element(efforts, {}, [](const auto& e) { return e.second; })->first;
+    low = std::max<std::ptrdiff_t>(0, best - stride);
+    high = std::min(count - 1, best + stride);
   }
-  return best;
+  return clocks[static_cast<std::size_t>(best)];
 }
 
 }  // namespace wattle::calibrate

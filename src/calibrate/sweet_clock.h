@@ -10,7 +10,8 @@ namespace wattle::calibrate {
 /// power of one step is least, the lowest of equals. The step: for prefill engines 2,048 prompt tokens (at most
 /// max_num_batched_tokens) in prompts of 256; for the others decodes of 128 requests (at most max_num_seqs) with 1,024
 /// tokens of context each, as far as the KV cache holds them. What an idle GPU would draw counts as well: a slower
-/// clock pays for it longer. Pure; some microseconds a clock.
+/// clock pays for it longer. Searched from coarse to fine, which finds the least of a curve with one valley. Pure; some
+/// ten milliseconds, for the model's tables of some twenty clocks.
 [[nodiscard]] MegaHertz sweet_clock(const engine::StepModel& model, const engine::EngineOptions& options, Role role);
 
 }  // namespace wattle::calibrate

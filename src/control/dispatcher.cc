@@ -1,6 +1,7 @@
 #include "control/dispatcher.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -34,7 +35,8 @@ Dispatcher::Dispatcher(std::vector<InstanceView> instances, DispatchPolicies pol
     policy::Policy* policy = slot.policy.get();
     if (policy == nullptr || slot.mode == Mode::Off) return;
     if (std::ranges::find(observers_, policy, &Observer::policy) != observers_.end()) return;
-    observers_.push_back({policy, policy->observes()});
+    const EventKinds kinds = policy->observes();
+    if (std::bit_cast<std::uint32_t>(kinds) != 0) observers_.push_back({policy, kinds});
   };
   listen(policies_.admission);
   listen(policies_.queueing);
@@ -83,7 +85,7 @@ void Dispatcher::arrive(const Request& arrived, Instant now) {
           {now, journal::DecisionKind::Length, Mode::Enforce, request.id, kNoInstance, said.tokens, said.fallback});
     }
   }
-  observe(event::Arrived{request}, now);
+  if (!observers_.empty()) observe(event::Arrived{request}, now);
   const auto decision = ask_admission(request, counts_.held, now);
   if (decision.verdict == Admission::Reject) {
     ++counts_.refused;
@@ -140,7 +142,7 @@ bool Dispatcher::try_start(const Request& request, InstanceId bound, Instant now
   const bool fresh = flights_.emplace(request.id.value(), Flight{request, id, kNoInstance, false}).second;
   WATTLE_CHECK(fresh, "a request id is dispatched once");
   ++counts_.in_flight;
-  observe(event::Started{request, at(id)}, now);
+  if (!observers_.empty()) observe(event::Started{request, at(id)}, now);
   port_.start(request, id, now);
   return true;
 }
@@ -226,7 +228,7 @@ void Dispatcher::left(const Outcome& outcome, Instant now) {
   flights_.erase(found);
   --counts_.in_flight;
   ++counts_.left;
-  observe(event::Left{outcome}, now);
+  if (!observers_.empty()) observe(event::Left{outcome}, now);
   if (policies_.length) policies_.length->observe(outcome);
   retry_held(now);
 }

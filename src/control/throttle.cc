@@ -65,11 +65,12 @@ Hold Throttle::step(const StepReport& report, Instant now) {
   view_.step = report;
   view_.telemetry = Telemetry::Fresh;
   asked_now_ = false;
-  if (hears_steps_) policy_->observe(event::Step{view_}, now);
   if (same_batch && hold_.covers(report.shape.decode_kv_tokens, now)) return hold_;
   asked_now_ = true;
   asked_ = report;
+  if (hears_steps_) policy_->observe(event::Step{view_}, now);
   hold_ = decide(now);
+  if (hears_steps_) hold_ = Hold{};  // so that it hears of every step, whatever a driver would skip
   return hold_;
 }
 

@@ -35,8 +35,8 @@ struct FirstToken {
   const Request& request;
   const InstanceView& instance;
 };
-/// An iteration starts: instance.step is its report. Only the instance's own clock policy hears of it, of every step
-/// that the driver does not skip (see Hold).
+/// An iteration starts: instance.step is its report. Only the instance's own clock policy hears of it, and of every
+/// one: a policy that observes steps is asked at each, whatever it says of how long a decision holds.
 struct Step {
   const InstanceView& instance;
 };

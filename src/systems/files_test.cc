@@ -1,6 +1,7 @@
 // Every recipe the project ships loads, and suits every scenario whose GPUs it names no clock of.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "calibrate/sweet_clock.h"
@@ -60,6 +61,36 @@ TEST(ShippedRecipes, SweetAndMaximumOfTheA100AreThePapersClocks) {
     }
   }
   EXPECT_GT(seen, 5);
+}
+
+/// The search is from coarse to fine: here against all clocks, on every GPU and model of the scenarios.
+TEST(SweetClock, IsTheLeastOfAllClocks) {
+  for (const std::string& name : kProject.names(Project::Kind::Scenario)) {
+    const auto scenario = config::load_scenario(name, {}, kProject);
+    ASSERT_TRUE(scenario) << scenario.error().message();
+    const auto& pool = scenario->scenario.pools.back();
+    const auto engine = config::engine_of(scenario->scenario, pool);
+    const auto model = config::make_step_model(scenario->gpus.back(), scenario->llm, pool.tensor_parallel, engine);
+    ASSERT_TRUE(model) << model.error().message();
+    StepShape prompts;
+    prompts.prefill_tokens = 2048;
+    prompts.prefill_requests = 8;
+    prompts.prefill_context_tokens = 2048 * 128;
+    const std::int64_t capacity = model->kv_blocks() * engine.block_size;
+    const std::int64_t batch = std::min<std::int64_t>(128, capacity / 1024);
+    for (const Role role : {Role::Prefill, Role::Decode}) {
+      const auto effort = [&](MegaHertz clock) {
+        if (role == Role::Prefill) {
+          const auto step = model->mixed(prompts, clock);
+          return static_cast<double>(step.duration) * static_cast<double>(step.power.value());
+        }
+        const auto line = model->decode(static_cast<std::int32_t>(batch), batch * 1024, clock);
+        return static_cast<double>(line.base + line.slope * batch * 1024) * static_cast<double>(line.power.value());
+      };
+      const auto clocks = supported_clocks(model->gpu());
+      EXPECT_EQ(calibrate::sweet_clock(*model, engine, role), *std::ranges::min_element(clocks, {}, effort)) << name;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,127 @@
+// What the dispatcher lets policies observe.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/dispatcher.h"
+
+namespace wattle::control {
+namespace {
+
+class Driver final : public DispatchPort {
+ public:
+  void start(const Request&, InstanceId instance, Instant) override { started_at = instance; }
+  void hand_over(const Request&, InstanceId, InstanceId, Instant) override {}
+  void refuse(const Request&, const char*, Instant) override {}
+  InstanceId started_at = kNoInstance;
+};
+
+std::vector<InstanceView> fleet(std::size_t count) {
+  std::vector<InstanceView> views(count);
+  for (std::size_t i = 0; i < count; ++i) views[i].id = InstanceId{static_cast<std::int32_t>(i)};
+  return views;
+}
+
+Request request(std::int64_t id) {
+  Request r;
+  r.id = RequestId{id};
+  return r;
+}
+
+Outcome outcome(const Request& r) {
+  Outcome o;
+  o.request = r;
+  return o;
+}
+
+/// Binds every request to one instance and writes down what it is told.
+class Binding final : public policy::AdmissionPolicy {
+ public:
+  explicit Binding(InstanceId to, std::vector<std::string>& told) : to_(to), told_(told) {}
+  AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {Admission::Admit, "bound", to_}; }
+  [[nodiscard]] EventKinds observes() const override {
+    return EventKinds::of<event::Joined, event::Gone, event::Started, event::FirstToken, event::Left>();
+  }
+  void observe(const Event& event, Instant) override {
+    if (const auto* joined = std::get_if<event::Joined>(&event)) tell("joined", {}, joined->instance.id);
+    if (const auto* gone = std::get_if<event::Gone>(&event)) tell("gone", {}, gone->instance.id);
+    if (const auto* started = std::get_if<event::Started>(&event))
+      tell("started", started->request, started->instance.id);
+    if (const auto* token = std::get_if<event::FirstToken>(&event)) {
+      tell("first token", token->request, token->instance.id);
+    }
+    if (const auto* left = std::get_if<event::Left>(&event)) tell("left", left->outcome.request, kNoInstance);
+  }
+
+ private:
+  void tell(const std::string& what, const Request& r, InstanceId at) {
+    told_.push_back(what + " " + std::to_string(r.id.value()) + " " + std::to_string(at.value()));
+  }
+  InstanceId to_;
+  std::vector<std::string>& told_;
+};
+
+TEST(Dispatcher, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
+  for (const Mode mode : {Mode::Enforce, Mode::Shadow, Mode::Off}) {
+    journal::Sink journal;
+    Driver driver;
+    std::vector<std::string> told;
+    DispatchPolicies policies;
+    const auto binding = std::make_shared<Binding>(InstanceId{1}, told);
+    policies.admission = {binding, mode};
+    Dispatcher dispatcher(fleet(2), std::move(policies), 1, driver, journal);
+    dispatcher.first_token(RequestId{5}, Instant());  // unknown: ignored
+    dispatcher.arrive(request(5), Instant());
+    dispatcher.first_token(RequestId{5}, Instant());
+    dispatcher.left(outcome(request(5)), Instant());
+    dispatcher.remove_instance(dispatcher.add_instance({}, Instant()), Instant());
+    dispatcher.set_accepting(InstanceId{2}, true, Instant());  // it is back
+    const InstanceId at = driver.started_at;
+    EXPECT_EQ(at, InstanceId{mode == Mode::Enforce ? 1 : 0});
+    const std::string where = std::to_string(at.value());
+    const std::vector<std::string> all{"joined 0 0", "joined 0 1", "started 5 " + where, "first token 5 " + where,
+                                       "left 5 -1",  "joined 0 2", "gone 0 2",           "joined 0 2"};
+    EXPECT_EQ(told, mode == Mode::Off ? std::vector<std::string>{} : all);
+  }
+}
+
+TEST(Dispatcher, AnObjectInTwoSlotsHearsOfAnEventOnce) {
+  class Both final : public policy::AdmissionPolicy, public policy::QueuePolicy {
+   public:
+    [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Arrived>(); }
+    void observe(const Event&, Instant) override { ++heard; }
+    AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {}; }
+    [[nodiscard]] std::int64_t key(const Request&, Instant) override { return 0; }
+    int heard = 0;
+  };
+  journal::Sink journal;
+  Driver driver;
+  const auto both = std::make_shared<Both>();
+  DispatchPolicies policies;
+  policies.admission = {both, Mode::Enforce};
+  policies.queueing = {both, Mode::Shadow};
+  Dispatcher dispatcher(fleet(1), std::move(policies), 1, driver, journal);
+  dispatcher.arrive(request(1), Instant());
+  EXPECT_EQ(both->heard, 1);
+}
+
+TEST(Dispatcher, ShowsTheClockThatAReportTellsAndKeepsItWhereNoneIsTold) {
+  journal::Sink journal;
+  Driver driver;
+  auto views = fleet(2);
+  views[1].clock_commanded = MegaHertz{1410};
+  Dispatcher dispatcher(std::move(views), {}, 1, driver, journal);
+  StepReport report;
+  report.instance = InstanceId{1};
+  dispatcher.report(report);
+  EXPECT_EQ(dispatcher.instances()[1].clock_commanded, MegaHertz{1410});
+  report.clock = MegaHertz{1005};
+  dispatcher.report(report);
+  EXPECT_EQ(dispatcher.instances()[1].clock_commanded, MegaHertz{1005});
+  EXPECT_EQ(dispatcher.instances()[0].clock_commanded, MegaHertz{0});
+}
+
+}  // namespace
+}  // namespace wattle::control
