@@ -86,6 +86,7 @@ void EcoRoute::joined(const InstanceView& view) {
   }
   auto made = std::make_shared<Known>();
   made->rule = make_clock_rule(clocks_.clocks, spec, clocks_.margin);
+  made->latency = spec.beliefs.latency;
   made->itl_limit = make_clock_rule(clocks_.clocks, spec, options_.overload_margin).itl;
   if (options_.borders == Borders::Tiles && spec.beliefs.latency != nullptr) {
     made->tile_ends = tile_ends(*spec.beliefs.latency, made->rule.clocks.front());
@@ -99,7 +100,7 @@ EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& requ
   const Known* instance = known(view.id);
   if (instance == nullptr) return {view.clock_commanded, view.clock_commanded, false, requests};
   const ClockRule& rule = instance->rule;
-  const LatencyModel* latency = view.spec->beliefs.latency;
+  const LatencyModel* latency = instance->latency;
   const MegaHertz top = rule.clocks.back();
   if (view.telemetry == Telemetry::Lost) return {top, top, false, requests};
 

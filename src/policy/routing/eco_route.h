@@ -83,6 +83,7 @@ class EcoRoute final : public RoutingPolicy {
   /// Of one instance. Without a rule (no clocks) its clock is taken to stay as commanded.
   struct Known {
     ClockRule rule;
+    const LatencyModel* latency = nullptr;
     Span itl_limit = Span::max();         ///< a step at max(F) beyond it is beyond the objective
     std::vector<std::int32_t> tile_ends;  ///< ascending; Borders::Tiles alone asks for them
   };
