@@ -81,10 +81,8 @@ Result<gateway::GatewayPolicies> make_policies(LiveFleet& fleet, const gateway::
   auto dispatch = systems::make_dispatch_policies(recipe);
   if (!dispatch) return std::unexpected(dispatch.error());
   made.dispatch = std::move(*dispatch);
-  made.describe = [&fleet, slo = options.core.slo, admission = made.dispatch.admission.policy,
-                   hosted = made.hosts_clocks](gateway::WorkerOptions& worker) {
-    return describe(fleet, worker, slo, admission, hosted);
-  };
+  made.describe = [&fleet, slo = options.slo, admission = made.dispatch.admission.policy, hosted = made.hosts_clocks](
+                      gateway::WorkerOptions& worker) { return describe(fleet, worker, slo, admission, hosted); };
   made.extrapolations = [&fleet] { return fleet.extrapolations(); };
   return made;
 }
@@ -95,7 +93,7 @@ journal::RunFacts facts_of(const GatewayFlags& flags, const LiveFleet& fleet, co
   facts.recipe = fleet.recipe().name.empty() ? "least-assigned" : fleet.recipe().name;
   facts.driver = "live";
   facts.seed = flags.seed;
-  facts.slo = options.core.slo;
+  facts.slo = options.slo;
   for (const auto& worker : options.workers) {
     facts.instances.push_back({InstanceId(static_cast<std::int32_t>(facts.instances.size())), worker.role,
                                flags.fleet.gpu, flags.fleet.llm, worker.tensor_parallel, fleet.gpu().clock_max});
@@ -124,7 +122,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.threads = flags.threads;
   options.seed = flags.seed;
   options.default_max_tokens = flags.default_max_tokens;
-  options.core.max_requests = flags.max_requests;
+  options.max_requests = flags.max_requests;
   options.client.connect_timeout = Span::from_seconds(flags.connect_timeout_s);
   options.client.head_timeout = Span::from_seconds(flags.first_byte_timeout_s);
   options.client.body_timeout = Span::from_seconds(flags.gap_timeout_s);
@@ -132,10 +130,10 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   const auto objective = [](double ms, std::optional<Span>& out) {
     if (ms > 0) out = Span::from_seconds(ms * 1e-3);
   };
-  objective(flags.ttft_slo_ms, options.core.slo.ttft);
-  objective(flags.itl_slo_ms, options.core.slo.itl);
-  objective(flags.tbt_slo_ms, options.core.slo.tbt);
-  objective(flags.e2e_slo_ms, options.core.slo.e2e);
+  objective(flags.ttft_slo_ms, options.slo.ttft);
+  objective(flags.itl_slo_ms, options.slo.itl);
+  objective(flags.tbt_slo_ms, options.slo.tbt);
+  objective(flags.e2e_slo_ms, options.slo.e2e);
   options.agents.urls = flags.agents;
   options.carbon_intensity = GramsPerKwh(flags.carbon_g_per_kwh);
   options.kind.gpu = flags.fleet.gpu;
@@ -192,7 +190,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   const auto counts = (*gateway)->counts();
   if (!flags.json)
     fmt::print("wattle gateway: arrived {}, finished {}, rejected {}, failed {}, cancelled {}, in flight {}\n",
-               counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.in_flight);
+               counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.inside());
   if (fleet.extrapolations() > 0) {
     fmt::print(stderr, "wattle gateway: {} predictions were asked for outside what predictor_file was measured on\n",
                fleet.extrapolations());

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "control/dispatcher.h"
+#include "control/fleet_loop.h"
 #include "control/throttle.h"
 #include "policy/admission/bounded.h"
 #include "policy/frequency/eco_freq.h"
@@ -143,11 +143,11 @@ void throttle_step_asked(benchmark::State& state) {
 }
 BENCHMARK(throttle_step_asked);
 
-class NoEngines final : public DispatchPort {
+class NoEngines final : public RequestPort {
  public:
-  void start(const Request&, InstanceId, Instant) override {}
-  void hand_over(const Request&, InstanceId, InstanceId, Instant) override {}
-  void refuse(const Request&, const char*, Instant) override {}
+  void start(const Request&, Tag, InstanceId, Instant) override {}
+  void hand_over(const Request&, Tag, InstanceId, InstanceId, Instant) override {}
+  Served refuse(const Request&, Tag, Refusal, const char*, Instant) override { return {}; }
 };
 
 /// A request's whole life in the dispatcher with 1,000 others in flight, least-loaded over n instances.
@@ -169,22 +169,19 @@ void dispatcher_cycle(benchmark::State& state) {
   policies.route_decode.policy = std::make_unique<policy::LeastLoaded>();
   NoEngines port;
   journal::Sink sink;
-  Dispatcher dispatcher(std::move(views), std::move(policies), 1, port, sink);
-  Outcome gone;
+  FleetLoop dispatcher(std::move(views), std::move(policies), 1, {}, port, sink);
   std::int64_t id = 0;
   const auto arrive = [&] {
     Request request;
     request.id = RequestId{id++};
     request.prompt_tokens = 1'000;
-    dispatcher.arrive(request, Instant(id));
+    dispatcher.arrive(request, 0, Instant(id));
     if (split) dispatcher.prefill_done(request.id, Instant(id));
   };
   while (id < 1'000) arrive();
   for (auto _ : state) {
     arrive();
-    gone.request.id = RequestId{id - 1'000};
-    gone.request.prompt_tokens = 1'000;
-    dispatcher.left(gone, Instant(id));
+    dispatcher.leave(RequestId{id - 1'001}, Fate::Finished, "", {}, Instant(id));
   }
 }
 BENCHMARK(dispatcher_cycle)->Args({16, 0})->Args({16, 1})->Args({256, 0});
@@ -239,7 +236,7 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
   policies.queueing = {std::make_unique<policy::Fcfs>(), Mode::Enforce};
   NoEngines port;
   journal::Sink sink;
-  Dispatcher dispatcher(views, std::move(policies), 1, port, sink);
+  FleetLoop dispatcher(views, std::move(policies), 1, {}, port, sink);
   std::int64_t next = 0;
   Request request;
   request.max_tokens = 1'000;
@@ -247,16 +244,14 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
     request.id = RequestId{next++};
     request.prompt_tokens = static_cast<std::int32_t>(400 + next * 7 % 200);
     request.predicted_output_tokens = static_cast<std::int32_t>(300 + next * 11 % 300);
-    dispatcher.arrive(request, Instant());
+    dispatcher.arrive(request, 0, Instant());
   };
   while (dispatcher.counts().held < 1'000) arrive();
-  Outcome outcome;
   std::int64_t leaves = 0;
   std::int64_t mhz = 0;
   model.asked = 0;
   for (auto _ : state) {
-    outcome.request.id = RequestId{leaves++};
-    dispatcher.left(outcome, Instant());
+    dispatcher.leave(RequestId{leaves++}, Fate::Finished, "", {}, Instant());
     views[0].step.shape.decode_requests = static_cast<std::int32_t>(dispatcher.counts().in_flight);
     const auto chosen = policy->choose(views[0], Instant());
     benchmark::DoNotOptimize(chosen);

@@ -1,22 +1,53 @@
 #pragma once
-// What the control loop asks of whoever drives it. sim/ and live/ implement these; neither knows the other.
+// What the control loop asks of whoever drives it: simulator, gateway, agent, planner. None knows another.
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 #include "model/decision.h"
+#include "model/instance.h"
+#include "model/outcome.h"
 #include "model/request.h"
 #include "units/quantity.h"
 
 namespace wattle::control {
 
-class DispatchPort {
+/// The driver's own handle of a request, given on arrival and passed on in every call about it.
+using Tag = std::uint32_t;
+
+/// Why a request was refused, as a client must be told: 429 or 503.
+enum class Refusal : std::uint8_t {
+  Busy,      ///< admission or a full queue said no
+  NotReady,  ///< no instance of the role it needs accepts requests
+};
+
+/// What the data plane saw of a request by the time it left.
+struct Served {
+  std::int32_t output_tokens = 0;
+  Instant first_token = Instant::never();  ///< never: none was produced
+  std::optional<Instant> prefill_start;    ///< none: not known; the dispatch is the earliest it can have been
+  std::int32_t preemptions = 0;
+  std::int64_t gaps_within_itl = 0;
+  Picojoules energy;
+  GramsCo2 carbon;
+};
+
+/// The data plane. Each call may call the loop back, about this request or another.
+class RequestPort {
  public:
-  virtual ~DispatchPort() = default;
+  virtual ~RequestPort() = default;
   /// Start the request's first leg (the only one when colocated) at this instance.
-  virtual void start(const Request& request, InstanceId instance, Instant now) = 0;
+  virtual void start(const Request& request, Tag tag, InstanceId instance, Instant now) = 0;
   /// Prefill has ended; move the KV cache and go on at `decode`.
-  virtual void hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant now) = 0;
-  /// Tell the client no. The dispatcher has forgotten the request.
-  virtual void refuse(const Request& request, const char* reason, Instant now) = 0;
+  virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) = 0;
+  /// Tell the client no, and say what it has had so far. The loop has forgotten the request.
+  virtual Served refuse(const Request& request, Tag tag, Refusal refusal, const char* reason, Instant now) = 0;
+  /// A policy is about to read InstanceView::step, telemetry or clock of this instance: report() what is newest, unless
+  /// reports come by themselves as steps begin.
+  virtual void refresh(InstanceId instance, Instant now) {
+    (void)instance;
+    (void)now;
+  }
 };
 
 class ClockPort {

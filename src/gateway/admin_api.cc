@@ -74,15 +74,13 @@ void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
 
 std::string AdminApi::metrics_text() {
   std::vector<GatewayMetrics::WorkerRow> rows;
-  CoreCounts counts;
-  control::DispatchCounts dispatch;
+  control::RequestCounts counts;
   Histogram report_to_command_ns;
   GatewayMetrics::Extras extras;
-  control_.run_and_wait([&](Core& core, Instant now) {
+  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     if (extrapolations_) extras.extrapolations = extrapolations_();
     if (const auto length = core.length()) extras.lengths = length->counts();
     counts = core.counts();
-    dispatch = core.dispatch_counts();
     report_to_command_ns = control_.report_to_command_ns();
     for (const auto& state : workers_.states()) {
       const InstanceId id = state.worker->id;
@@ -101,12 +99,12 @@ std::string AdminApi::metrics_text() {
     extras.drops = feed->drops();
     extras.report_sources = static_cast<std::int64_t>(feed->sources());
   }
-  return metrics_.text(counts, dispatch, rows, extras, report_to_command_ns);
+  return metrics_.text(counts, rows, extras, report_to_command_ns);
 }
 
 nlohmann::ordered_json AdminApi::usage() {
   nlohmann::ordered_json body;
-  control_.run_and_wait([&](Core&, Instant) {
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
     if (!ledger_) return;
     const auto totals = ledger_->totals();
     const auto joules = [](const carbon::Booking& b) { return b.energy.joules().value(); };
@@ -137,7 +135,8 @@ nlohmann::ordered_json AdminApi::usage() {
 
 nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
   auto list = nlohmann::ordered_json::array();
-  control_.run_and_wait([&](Core& core, Instant now) {
+  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
+    control_.look(now);
     for (const auto& state : workers_.states()) {
       const std::int32_t id = state.worker->id.value();
       if (only_id ? id != *only_id : state.removed && !state.starting) continue;
@@ -184,7 +183,7 @@ void AdminApi::post_records(net::Exchange& exchange) {
   const auto records = read_planner_records(exchange.body(), net::steady_now());
   if (!records) return answer_error(exchange, records.error());
   InstanceId unknown = kNoInstance;
-  control_.run_and_wait([&](Core& core, Instant now) {
+  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     const auto count = static_cast<std::int32_t>(workers_.states().size());
     for (const auto& r : *records) {
       if (r.instance.value() >= count) unknown = r.instance;

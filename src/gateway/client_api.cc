@@ -102,7 +102,7 @@ void ClientApi::one_model(net::Exchange& exchange, std::string_view id) {
 
 void ClientApi::health(net::Exchange& exchange) {
   bool ready = false;
-  control_.run_and_wait([&](Core& core, Instant) { ready = core.ready(); });
+  control_.run_and_wait([&](control::FleetLoop& core, Instant) { ready = core.ready(); });
   if (ready && !stopping_) {
     // Requests are served all the same: a balancer must not turn away from us because of a disk.
     const std::string journal = options_.journal ? options_.journal().problem : "";

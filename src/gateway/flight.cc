@@ -242,15 +242,15 @@ void PrefillLeg::on_failure(net::CallFailure failure) {
 
 // --------------------------------------------------------------------------------------------------------------------
 
-void Flight::on_refuse(Refusal refusal, const char* reason) {
+void Flight::on_refuse(control::Refusal refusal, const char* reason) {
   if (over_) return;
   over_ = true;  // the core has booked it as rejected
   deck_.flights.erase(this);
   seat_.leave();
   net::ApiError error;
-  error.status = refusal == Refusal::Busy ? 429 : 503;
-  error.type = refusal == Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
-  error.code = refusal == Refusal::Busy ? "queue_full" : "not_ready";
+  error.status = refusal == control::Refusal::Busy ? 429 : 503;
+  error.type = refusal == control::Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
+  error.code = refusal == control::Refusal::Busy ? "queue_full" : "not_ready";
   error.message = reason;
   deck_.metrics.answered(error.status);
   exchange_->respond(error.status, "application/json", net::error_json(error),

@@ -56,7 +56,7 @@ class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_
   std::string error_;  ///< what it answers when that is not 200
 };
 
-class Flight final : public Passenger, public net::ResponseHandler, public std::enable_shared_from_this<Flight> {
+class Flight final : public Stream, public net::ResponseHandler, public std::enable_shared_from_this<Flight> {
  public:
   Flight(FlightDeck& deck, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
          const Request& request);
@@ -66,7 +66,7 @@ class Flight final : public Passenger, public net::ResponseHandler, public std::
   net::Loop& loop() override { return loop_; }
   void on_start(const std::shared_ptr<const Worker>& worker) override;
   void on_hand_over(const std::shared_ptr<const Worker>& decode) override;
-  void on_refuse(Refusal refusal, const char* reason) override;
+  void on_refuse(control::Refusal refusal, const char* reason) override;
 
   void on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) override;
   void on_body(std::string_view bytes) override;

@@ -27,10 +27,8 @@ struct Gateway::Impl {
   std::unique_ptr<net::HttpServer> admin;
   bool stopped = false;
 
-  static CoreOptions core_options(const GatewayOptions& o) {
-    CoreOptions core = o.core;
-    core.both_legs_at_once = o.contract == PdContract::Bootstrap;
-    return core;
+  static control::FleetLoopOptions request_options(const GatewayOptions& o) {
+    return {o.max_requests, o.contract == PdContract::Bootstrap, true};
   }
 
   Impl(const GatewayOptions& o, GatewayPolicies policies, std::unique_ptr<AgentLinks> links, journal::Sink& sink)
@@ -39,7 +37,7 @@ struct Gateway::Impl {
         agents(std::move(links)),
         intensity(carbon::IntensitySeries::constant(o.carbon_intensity)),
         ledger(agents ? std::make_unique<LiveLedger>(intensity, sink) : nullptr),
-        control(std::move(policies.dispatch), o.seed, core_options(o),
+        control(std::move(policies.dispatch), o.seed, request_options(o),
                 {{o.lost_after}, policies.hosts_clocks ? agents.get() : nullptr, ledger.get()},
                 ledger ? static_cast<journal::Sink&>(*ledger) : sink),
         workers(options, control, agents.get(), ledger.get(), std::move(policies.describe),
@@ -75,10 +73,9 @@ struct Gateway::Impl {
   void make_decks() {
     for (int i = 0; i < pool.size(); ++i) {
       run_on(pool.at(i), [&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
-      decks.push_back(
-          std::make_unique<FlightDeck>(FlightDeck{*clients.back(), control, metrics, options.core.slo.itl,
-                                                  [this](InstanceId id) { workers.refused_connection(id); },
-                                                  options.contract, std::mt19937_64(std::random_device{}())}));
+      decks.push_back(std::make_unique<FlightDeck>(FlightDeck{
+          *clients.back(), control, metrics, options.slo.itl, [this](InstanceId id) { workers.refused_connection(id); },
+          options.contract, std::mt19937_64(std::random_device{}())}));
     }
   }
 
@@ -118,7 +115,7 @@ struct Gateway::Impl {
     workers.stop_feed();
     if (agents) {
       agents->stop();
-      control.run_and_wait([&](Core&, Instant now) { ledger->close(now); });
+      control.run_and_wait([&](control::FleetLoop&, Instant now) { ledger->close(now); });
     }
     workers.stop_probing(admin_pool.at(0));
     for (int i = 0; i < static_cast<int>(clients.size()); ++i) {
@@ -149,15 +146,15 @@ Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, G
 std::uint16_t Gateway::port() const { return impl_->server->port(); }
 std::uint16_t Gateway::admin_port() const { return impl_->admin->port(); }
 
-CoreCounts Gateway::counts() const {
-  CoreCounts counts;
-  impl_->control.run_and_wait([&](Core& core, Instant) { counts = core.counts(); });
+control::RequestCounts Gateway::counts() const {
+  control::RequestCounts counts;
+  impl_->control.run_and_wait([&](control::FleetLoop& core, Instant) { counts = core.counts(); });
   return counts;
 }
 
 carbon::Totals Gateway::energy() const {
   carbon::Totals totals;
-  impl_->control.run_and_wait([&](Core&, Instant) {
+  impl_->control.run_and_wait([&](control::FleetLoop&, Instant) {
     if (impl_->ledger) totals = impl_->ledger->totals();
   });
   return totals;

@@ -1,6 +1,6 @@
 #pragma once
 // An OpenAI-compatible gateway over a fleet of engines. Data plane (/v1, /health) and admin plane (/metrics, /health,
-// /workers) are separate listeners. Every decision is the control core's (core.h); here bytes are moved.
+// /workers) are separate listeners. Every decision is the control loop's; here bytes are moved.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,10 +9,9 @@
 
 #include "base/error.h"
 #include "carbon/ledger.h"
-#include "control/dispatcher.h"
+#include "control/fleet_loop.h"
 #include "control/throttle.h"
 #include "gateway/agent_links.h"
-#include "gateway/core.h"
 #include "gateway/worker.h"
 #include "gateway/worker_options.h"
 #include "net/client.h"
@@ -47,7 +46,8 @@ struct GatewayOptions {
   std::vector<std::string> models;  ///< names clients may ask for
   std::vector<WorkerOptions> workers;
   PdContract contract = PdContract::Nixl;
-  CoreOptions core;
+  Slo slo;
+  std::int64_t max_requests = 4096;  ///< held and in flight together; beyond, 429
   Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
   AgentLinksOptions agents;
@@ -76,7 +76,7 @@ class Gateway {
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::uint16_t admin_port() const;
-  [[nodiscard]] CoreCounts counts() const;
+  [[nodiscard]] control::RequestCounts counts() const;
   /// Metered and booked so far; all zero without agents. What waits for its reading is in once stop() has returned.
   [[nodiscard]] carbon::Totals energy() const;
   /// Drains: refuses new connections, lets streams end for up to `grace`.

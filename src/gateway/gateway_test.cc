@@ -347,8 +347,8 @@ TEST(Gateway, BooksBalanceUnderConcurrency) {
   for (auto& thread : threads) thread.join();
   // A connection that was sent a request and closed may not have been read yet: wait for all the parked to be gone.
   rig.gateway->stop(Span::s(5));
-  const CoreCounts c = rig.gateway->counts();
-  EXPECT_EQ(c.in_flight, 0);
+  const control::RequestCounts c = rig.gateway->counts();
+  EXPECT_EQ(c.inside(), 0);
   EXPECT_EQ(c.arrived, c.finished + c.rejected + c.failed + c.cancelled);
   EXPECT_EQ(c.arrived, static_cast<std::int64_t>(rig.sink.all.size()));
   EXPECT_GT(c.finished, 0);

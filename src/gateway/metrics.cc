@@ -76,9 +76,8 @@ void GatewayMetrics::worker_failure(std::string_view worker) {
 
 void GatewayMetrics::missing_transfer_params() { impl_->missing.Increment(); }
 
-std::string GatewayMetrics::text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
-                                 const std::vector<WorkerRow>& workers, const Extras& extras,
-                                 const Histogram& report_to_command_ns) const {
+std::string GatewayMetrics::text(const control::RequestCounts& counts, const std::vector<WorkerRow>& workers,
+                                 const Extras& extras, const Histogram& report_to_command_ns) const {
   std::string out = prometheus::TextSerializer().Serialize(impl_->registry->Collect());
   // The books live on the control strand; they are read there and written here as they are.
   const auto number = [&out](std::string_view name, std::string_view type, std::string_view help, std::int64_t value) {
@@ -95,8 +94,8 @@ std::string GatewayMetrics::text(const CoreCounts& counts, const control::Dispat
   fate("rejected", counts.rejected);
   fate("failed", counts.failed);
   fate("cancelled", counts.cancelled);
-  number("wattle_gateway_inflight_requests", "gauge", "Requests held or at an engine", counts.in_flight);
-  number("wattle_gateway_queued_requests", "gauge", "Requests held by admission", dispatch.held);
+  number("wattle_gateway_inflight_requests", "gauge", "Requests held or at an engine", counts.inside());
+  number("wattle_gateway_queued_requests", "gauge", "Requests held by admission", counts.held);
   number("wattle_gateway_prompt_tokens_total", "counter", "Believed prompt tokens of requests that entered",
          counts.prompt_tokens);
   number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", counts.output_tokens);

@@ -45,9 +45,8 @@ class GatewayMetrics {
     } journal;
   };
   /// Text exposition format 0.0.4.
-  [[nodiscard]] std::string text(const CoreCounts& counts, const control::DispatchCounts& dispatch,
-                                 const std::vector<WorkerRow>& workers, const Extras& extras,
-                                 const Histogram& report_to_command_ns) const;
+  [[nodiscard]] std::string text(const control::RequestCounts& counts, const std::vector<WorkerRow>& workers,
+                                 const Extras& extras, const Histogram& report_to_command_ns) const;
 
  private:
   struct Impl;

@@ -133,7 +133,7 @@ struct Rig {
     GatewayOptions options;
     options.models = {"m"};
     options.probe_health = false;
-    options.core.max_requests = max_requests;
+    options.max_requests = max_requests;
     options.listen.limits.body_bytes = 4096;
     options.lost_after = Span::ms(300);
     for (const Role role : roles) {
@@ -174,9 +174,9 @@ struct Rig {
   static std::string body_of(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
   nlohmann::json view() { return nlohmann::json::parse(body_of(admin("/workers/0"))).at("view"); }
   /// Waits until nothing is in flight: outcomes are booked a moment after the last byte was sent.
-  CoreCounts settled() {
-    CoreCounts counts = gateway->counts();
-    while (counts.in_flight > 0) {
+  control::RequestCounts settled() {
+    control::RequestCounts counts = gateway->counts();
+    while (counts.inside() > 0) {
       std::this_thread::yield();
       counts = gateway->counts();
     }

@@ -12,19 +12,19 @@ namespace {
 constexpr Span kSamplePeriod = Span::s(1);
 }
 
-ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const CoreOptions& options,
-                             const WatchOptions& watch, journal::Sink& sink)
-    : core_({}, std::move(policies), seed, options, *this, sink),
+ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t seed,
+                             const control::FleetLoopOptions& options, const WatchOptions& watch, journal::Sink& sink)
+    : requests_({}, std::move(policies), seed, options, *this, sink),
       sink_(sink),
       watch_options_(watch),
       ledger_(watch.ledger),
       watch_({}, watch.telemetry, *this, sink) {}
 
-void ControlStrand::arrive(const Request& request, std::shared_ptr<Passenger> passenger) {
+void ControlStrand::arrive(const Request& request, std::shared_ptr<Stream> stream) {
   Event event;
   event.kind = Kind::Arrive;
   event.request = request;
-  event.passenger = std::move(passenger);
+  event.stream = std::move(stream);
   post(std::move(event));
 }
 
@@ -58,7 +58,7 @@ void ControlStrand::reading(const EngineReading& reading) {
 }
 
 void ControlStrand::decided(const journal::DecisionRecord& record) {
-  run([this, record](Core&, Instant) { sink_.decision(record); });
+  run([this, record](control::FleetLoop&, Instant) { sink_.decision(record); });
 }
 
 void ControlStrand::tick() {
@@ -84,16 +84,16 @@ void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const Tok
   post(std::move(event));
 }
 
-void ControlStrand::run(std::function<void(Core&, Instant)> task) {
+void ControlStrand::run(std::function<void(control::FleetLoop&, Instant)> task) {
   Event event;
   event.task = std::move(task);
   post(std::move(event));
 }
 
-void ControlStrand::run_and_wait(std::function<void(Core&, Instant)> task) {
+void ControlStrand::run_and_wait(std::function<void(control::FleetLoop&, Instant)> task) {
   auto done = std::make_shared<std::promise<void>>();
   auto finished = done->get_future();
-  run([done, inner = std::move(task)](Core& core, Instant now) {
+  run([done, inner = std::move(task)](control::FleetLoop& core, Instant now) {
     try {
       inner(core, now);
       done->set_value();
@@ -139,21 +139,18 @@ void ControlStrand::handle(Event& event) {
   const Instant now = last_now_ = std::max(last_now_, net::steady_now());
   switch (event.kind) {
     case Kind::Arrive:
-      infer_silent(now);
-      passengers_.emplace(event.request.id.value(), std::move(event.passenger));
-      core_.arrive(event.request, now);
+      requests_.arrive(event.request, seat(std::move(event.stream)), now);
       break;
     case Kind::FirstToken:
       if (ledger_ != nullptr) ledger_->first_token(event.id, now);
-      core_.first_token(event.id, now);
+      requests_.first_token(event.id, now);
       break;
     case Kind::Unseen:
       if (ledger_ != nullptr) ledger_->unseen(event.id, now);
       break;
     case Kind::PrefillDone:
-      infer_silent(now);
       if (ledger_ != nullptr) ledger_->prefilled(event.id, now);
-      core_.prefill_done(event.id, now);
+      requests_.prefill_done(event.id, now);
       break;
     case Kind::Report:
       take(event.report, event.received, now);
@@ -166,11 +163,10 @@ void ControlStrand::handle(Event& event) {
       if (ledger_ != nullptr) ledger_->tick(now);
       break;
     case Kind::Leave:
-      passengers_.erase(event.id.value());
-      core_.leave(event.id, event.fate, event.reason, event.tally, now);
+      if (const auto tag = requests_.leave(event.id, event.fate, event.reason, event.tally.served(), now)) unseat(*tag);
       break;
     case Kind::Run:
-      event.task(core_, now);
+      event.task(requests_, now);
       break;
   }
 }
@@ -180,7 +176,7 @@ void ControlStrand::handle(Event& event) {
 InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                                      std::optional<std::uint16_t> bootstrap_port, control::AgentInstance clock,
                                      bool step_reports, Instant now) {
-  const InstanceId id = core_.add_instance(view, now);
+  const InstanceId id = requests_.add_instance(view, now);
   clock.view = view;
   clock.view.id = id;
   watch_.add(std::move(clock));
@@ -211,7 +207,7 @@ void ControlStrand::take(const StepReport& report, Instant received, Instant now
     if (watch_options_.clocks != nullptr) {
       accepted.clock = watch_.view(static_cast<std::size_t>(report.instance.value())).clock_commanded;
     }
-    core_.report(accepted);
+    requests_.report(accepted);
     if (ledger_ != nullptr) ledger_->step(report.instance, report.shape.prefill_tokens, now);
   }
   received_ = Instant::never();
@@ -223,32 +219,34 @@ void ControlStrand::take(const EngineReading& reading, Instant now) {
   const auto i = static_cast<std::size_t>(reading.instance.value());
   if (now < sampled_[i] + kSamplePeriod) return;
   sampled_[i] = now;
-  const StepReport& step = core_.instances()[i].step;
+  const StepReport& step = requests_.instances()[i].step;
   sink_.sample({reading.at, reading.instance, reading.power, reading.clock, step.shape.decode_requests,
                 step.shape.prefill_tokens, step.waiting_requests, step.kv_tokens});
 }
 
+void ControlStrand::look(Instant now) {
+  for (const auto& worker : workers_) refresh(worker->id, now);
+}
+
 void ControlStrand::watch(Instant now) {
   watch_.tick(now);
+  look(now);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const InstanceId id = workers_[i]->id;
     if (!step_reports_[i] || watch_.last_report(i) == Instant() || source(id, now) == ViewSource::StepReports) continue;
     // Whoever still owes us tokens is not idle, whatever it said last.
-    const InstanceView& view = core_.instances()[i];
-    infer(i, now);
-    if (view.assigned_requests > 0) core_.lost(id);
+    const InstanceView& view = requests_.instances()[i];
+    if (view.assigned_requests > 0) requests_.lost(id);
   }
 }
 
-void ControlStrand::infer_silent(Instant now) {
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (source(workers_[i]->id, now) == ViewSource::Streams) infer(i, now);
-  }
+void ControlStrand::refresh(InstanceId instance, Instant now) {
+  if (source(instance, now) == ViewSource::Streams) infer(static_cast<std::size_t>(instance.value()), now);
 }
 
 void ControlStrand::infer(std::size_t i, Instant now) {
   const StreamCounts& streams = *workers_[i]->streams;
-  const InstanceView& view = core_.instances()[i];
+  const InstanceView& view = requests_.instances()[i];
   const bool lost = view.telemetry == Telemetry::Lost;
   StepReport report = view.step;
   report.instance = workers_[i]->id;
@@ -262,8 +260,8 @@ void ControlStrand::infer(std::size_t i, Instant now) {
   report.oldest_scheduled_arrival = Instant::never();
   report.kv_tokens = report.shape.decode_kv_tokens;
   report.clock = MegaHertz{0};
-  core_.report(report);
-  if (lost && view.assigned_requests > 0) core_.lost(report.instance);
+  requests_.report(report);
+  if (lost && view.assigned_requests > 0) requests_.lost(report.instance);
 }
 
 void ControlStrand::command(InstanceId instance, MegaHertz clock, Instant now) {
@@ -272,46 +270,62 @@ void ControlStrand::command(InstanceId instance, MegaHertz clock, Instant now) {
   if (received_ != Instant::never()) report_to_command_ns_.add((net::steady_now() - received_).ns());
 }
 
-void ControlStrand::say(Word word, RequestId id, InstanceId instance, Refusal refusal, const char* reason) {
-  const auto found = passengers_.find(id.value());
-  if (found == passengers_.end()) return;
-  outgoing_.push_back({word, found->second,
-                       instance == kNoInstance ? nullptr : workers_[static_cast<std::size_t>(instance.value())],
-                       refusal, reason});
-  if (word == Word::Refuse) passengers_.erase(found);
+control::Tag ControlStrand::seat(std::shared_ptr<Stream> stream) {
+  if (free_tags_.empty()) {
+    streams_.push_back(std::move(stream));
+    return static_cast<control::Tag>(streams_.size() - 1);
+  }
+  const control::Tag tag = free_tags_.back();
+  free_tags_.pop_back();
+  streams_[tag] = std::move(stream);
+  return tag;
 }
 
-void ControlStrand::start(const Request& request, InstanceId instance, Instant now) {
-  const RequestId id = request.id;
+void ControlStrand::unseat(control::Tag tag) {
+  streams_[tag] = nullptr;
+  free_tags_.push_back(tag);
+}
+
+void ControlStrand::say(Word word, control::Tag tag, InstanceId instance, control::Refusal refusal,
+                        const char* reason) {
+  outgoing_.push_back({word, streams_[tag],
+                       instance == kNoInstance ? nullptr : workers_[static_cast<std::size_t>(instance.value())],
+                       refusal, reason});
+}
+
+void ControlStrand::start(const Request& request, control::Tag tag, InstanceId instance, Instant now) {
   if (ledger_ != nullptr) ledger_->started(request, instance, now);
-  say(Word::Start, id, instance, Refusal::Busy, "");
+  say(Word::Start, tag, instance, control::Refusal::Busy, "");
 }
-void ControlStrand::hand_over(RequestId id, InstanceId, InstanceId decode, Instant) {
-  if (ledger_ != nullptr) ledger_->handed_over(id, decode);
-  say(Word::HandOver, id, decode, Refusal::Busy, "");
+void ControlStrand::hand_over(const Request& request, control::Tag tag, InstanceId, InstanceId decode, Instant) {
+  if (ledger_ != nullptr) ledger_->handed_over(request.id, decode);
+  say(Word::HandOver, tag, decode, control::Refusal::Busy, "");
 }
-void ControlStrand::refuse(RequestId id, Refusal refusal, const char* reason, Instant) {
-  say(Word::Refuse, id, kNoInstance, refusal, reason);
+control::Served ControlStrand::refuse(const Request&, control::Tag tag, control::Refusal refusal, const char* reason,
+                                      Instant) {
+  say(Word::Refuse, tag, kNoInstance, refusal, reason);
+  unseat(tag);
+  return {};
 }
 
 void ControlStrand::deliver(const Delivery& delivery) {
   const auto speak = [](const Delivery& d) {
     switch (d.word) {
       case Word::Start:
-        d.passenger->on_start(d.worker);
+        d.stream->on_start(d.worker);
         break;
       case Word::HandOver:
-        d.passenger->on_hand_over(d.worker);
+        d.stream->on_hand_over(d.worker);
         break;
       case Word::Refuse:
-        d.passenger->on_refuse(d.refusal, d.reason);
+        d.stream->on_refuse(d.refusal, d.reason);
         break;
     }
   };
-  if (delivery.passenger->loop().in_this_thread()) {
+  if (delivery.stream->loop().in_this_thread()) {
     speak(delivery);
   } else {
-    delivery.passenger->loop().post([delivery, speak] { speak(delivery); });
+    delivery.stream->loop().post([delivery, speak] { speak(delivery); });
   }
 }
 

@@ -1,30 +1,30 @@
 #pragma once
-// The control strand: the one place where the gateway's core runs. Events from any thread are handled one at a time, by
-// whichever thread finds the strand free; what they decide is delivered to each request on its own loop.
+// The control strand: the one place where the gateway's control loop runs. Events from any thread are handled one at a
+// time, by whichever thread finds the strand free; what they decide is delivered to each request on its own loop.
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/histogram.h"
 #include "control/agent_core.h"
+#include "control/fleet_loop.h"
 #include "gateway/agent_links.h"
-#include "gateway/core.h"
 #include "gateway/live_ledger.h"
+#include "gateway/token_tally.h"
 #include "gateway/worker.h"
 
 namespace wattle::gateway {
 
-/// A request as the strand sees it. The three calls come on loop()'s thread.
-class Passenger {
+/// Whoever moves the bytes of a request. The three calls come on loop()'s thread.
+class Stream {
  public:
-  virtual ~Passenger() = default;
+  virtual ~Stream() = default;
   [[nodiscard]] virtual net::Loop& loop() = 0;
   virtual void on_start(const std::shared_ptr<const Worker>& worker) = 0;
   virtual void on_hand_over(const std::shared_ptr<const Worker>& decode) = 0;
-  virtual void on_refuse(Refusal refusal, const char* reason) = 0;
+  virtual void on_refuse(control::Refusal refusal, const char* reason) = 0;
 };
 
 /// Where the control plane's view of an engine comes from.
@@ -39,12 +39,12 @@ struct WatchOptions {
   LiveLedger* ledger = nullptr;          ///< null: energy is not booked
 };
 
-class ControlStrand final : private CorePort, private control::ClockPort {
+class ControlStrand final : private control::RequestPort, private control::ClockPort {
  public:
-  ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const CoreOptions& options,
+  ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const control::FleetLoopOptions& options,
                 const WatchOptions& watch, journal::Sink& sink);
 
-  void arrive(const Request& request, std::shared_ptr<Passenger> passenger);
+  void arrive(const Request& request, std::shared_ptr<Stream> stream);
   void first_token(RequestId id);
   /// Its answer comes as a whole: no token of it will be seen.
   void unseen(RequestId id);
@@ -60,9 +60,9 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   void tick();
   void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally);
   /// Runs `task` on the strand, in turn. From any thread; it may have run before this returns, or not yet.
-  void run(std::function<void(Core&, Instant)> task);
+  void run(std::function<void(control::FleetLoop&, Instant)> task);
   /// As run(), but waits until it has run. Not from within the strand.
-  void run_and_wait(std::function<void(Core&, Instant)> task);
+  void run_and_wait(std::function<void(control::FleetLoop&, Instant)> task);
   /// A further instance, whose id is the next position. `clock`: its policy where that runs here; its view is ignored.
   /// `step_reports`: some are expected. Within run() only.
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
@@ -78,6 +78,8 @@ class ControlStrand final : private CorePort, private control::ClockPort {
   [[nodiscard]] const control::TelemetryCounts& telemetry(InstanceId id) const {
     return watch_.counts(static_cast<std::size_t>(id.value()));
   }
+  /// Brings every view up to date, for whoever looks on; policies have it done as they read. Within run() only.
+  void look(Instant now);
   [[nodiscard]] ViewSource source(InstanceId id, Instant now) const;
   [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
 
@@ -87,37 +89,41 @@ class ControlStrand final : private CorePort, private control::ClockPort {
     Kind kind = Kind::Run;
     RequestId id{-1};
     Request request;
-    std::shared_ptr<Passenger> passenger;
+    std::shared_ptr<Stream> stream;
     Fate fate = Fate::Finished;
     const char* reason = "";
     TokenTally tally;
     StepReport report;
     Instant received;
     EngineReading reading;
-    std::function<void(Core&, Instant)> task;
+    std::function<void(control::FleetLoop&, Instant)> task;
   };
   enum class Word : std::uint8_t { Start, HandOver, Refuse };
   struct Delivery {
     Word word = Word::Start;
-    std::shared_ptr<Passenger> passenger;
+    std::shared_ptr<Stream> stream;
     std::shared_ptr<const Worker> worker;
-    Refusal refusal = Refusal::Busy;
+    control::Refusal refusal = control::Refusal::Busy;
     const char* reason = "";
   };
 
   void post(Event event);
   void handle(Event& event);
-  void say(Word word, RequestId id, InstanceId instance, Refusal refusal, const char* reason);
+  void say(Word word, control::Tag tag, InstanceId instance, control::Refusal refusal, const char* reason);
   static void deliver(const Delivery& delivery);
   void take(const StepReport& report, Instant received, Instant now);
   void watch(Instant now);
-  void infer_silent(Instant now);
   void infer(std::size_t i, Instant now);
   void take(const EngineReading& reading, Instant now);
 
-  void start(const Request& request, InstanceId instance, Instant now) override;
-  void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) override;
-  void refuse(RequestId id, Refusal refusal, const char* reason, Instant now) override;
+  control::Tag seat(std::shared_ptr<Stream> stream);
+  void unseat(control::Tag tag);
+
+  void start(const Request& request, control::Tag tag, InstanceId instance, Instant now) override;
+  void hand_over(const Request& request, control::Tag tag, InstanceId prefill, InstanceId decode, Instant now) override;
+  control::Served refuse(const Request& request, control::Tag tag, control::Refusal refusal, const char* reason,
+                         Instant now) override;
+  void refresh(InstanceId instance, Instant now) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
 
   std::mutex mutex_;  ///< guards queue_ and busy_ only; never held while an event is handled
@@ -127,8 +133,9 @@ class ControlStrand final : private CorePort, private control::ClockPort {
 
   // On the strand only.
   Instant last_now_;
-  Core core_;
-  std::unordered_map<std::int64_t, std::shared_ptr<Passenger>> passengers_;
+  control::FleetLoop requests_;
+  std::vector<std::shared_ptr<Stream>> streams_;  ///< by tag
+  std::vector<control::Tag> free_tags_;
   std::vector<std::shared_ptr<const Worker>> workers_;  ///< by instance id
   journal::Sink& sink_;
   WatchOptions watch_options_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "control/ports.h"
 #include "units/time.h"
 
 namespace wattle::gateway {
@@ -48,6 +49,13 @@ class TokenTally {
   /// The engine's own count of the prompt's tokens.
   void prompt(std::int32_t tokens) { prompt_ = tokens; }
 
+  [[nodiscard]] control::Served served() const {
+    control::Served served;
+    served.output_tokens = count_;
+    served.first_token = first_;
+    served.gaps_within_itl = gaps_within_;
+    return served;
+  }
   [[nodiscard]] std::int32_t count() const { return count_; }
   [[nodiscard]] std::optional<std::int32_t> prompt() const { return prompt_; }
   [[nodiscard]] Instant first() const { return first_; }

@@ -44,7 +44,7 @@ Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker
   spec.tensor_parallel = worker.tensor_parallel;
   spec.weight = worker.weight;
   spec.kv_capacity_tokens = worker.kv_capacity_tokens;
-  spec.slo = options_.core.slo;
+  spec.slo = options_.slo;
   return GatewayPolicies::Instance{std::make_shared<const InstanceSpec>(std::move(spec)), {}};
 }
 
@@ -60,7 +60,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
   }
   if (wanted.role == Role::Prefill) disaggregated_ = true;
   InstanceId id = kNoInstance;
-  control_.run_and_wait([&](Core& core, Instant now) {
+  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     InstanceView view;
     view.spec = described->spec.get();
     view.accepting = false;
@@ -80,7 +80,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     // Whoever published there before is no more.
     const InstanceId before = agents_->know(wanted.step_reports, id);
     if (before != kNoInstance) {
-      control_.run([this, before](Core& core, Instant now) {
+      control_.run([this, before](control::FleetLoop& core, Instant now) {
         core.remove_instance(before, now);
         ledger_->gone(before, now);
       });
@@ -91,7 +91,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
 
 Result<void> WorkerRegistry::listen_to(InstanceId id) {
   std::string endpoint;
-  control_.run_and_wait([&](Core&, Instant) {
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
     WorkerState& state = states_[static_cast<std::size_t>(id.value())];
     if (!std::exchange(state.listening, true)) endpoint = state.options.step_reports;
   });
@@ -110,15 +110,15 @@ Result<void> WorkerRegistry::start_feed(const std::vector<telemetry::FpmSubscrib
   return {};
 }
 
-void WorkerRegistry::set_up(Core& core, InstanceId id, bool up, Instant now) {
+void WorkerRegistry::set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now) {
   WorkerState& state = states_[static_cast<std::size_t>(id.value())];
   if (state.removed && up) return;
   state.up = up;
-  core.set_accepting(id, up, now);
+  if (core.instances()[static_cast<std::size_t>(id.value())].accepting != up) core.set_accepting(id, up, now);
 }
 
 void WorkerRegistry::remove(InstanceId id) {
-  control_.run_and_wait([&](Core& core, Instant now) {
+  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     WorkerState& state = states_[static_cast<std::size_t>(id.value())];
     state.removed = true;
     state.starting = false;
@@ -129,7 +129,7 @@ void WorkerRegistry::remove(InstanceId id) {
 Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
   std::shared_ptr<const net::Endpoint> moved;
   bool nowhere = false;
-  control_.run_and_wait([&](Core&, Instant) {
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
     nowhere = url.empty() && states_[static_cast<std::size_t>(id.value())].options.url.empty();
   });
   if (nowhere) return bad_input("url", "must say where the worker listens: it is not known yet");
@@ -139,7 +139,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
     moved = std::make_shared<const net::Endpoint>(std::move(*endpoint));
   }
   if (auto listening = listen_to(id); !listening) return listening;
-  control_.run_and_wait([&](Core& core, Instant now) {
+  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     WorkerState& state = states_[static_cast<std::size_t>(id.value())];
     if (moved && url != state.options.url) {
       control_.move(id, moved);
@@ -155,7 +155,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
 }
 
 void WorkerRegistry::probed(InstanceId id, bool healthy) {
-  control_.run([this, id, healthy](Core& core, Instant now) {
+  control_.run([this, id, healthy](control::FleetLoop& core, Instant now) {
     WorkerState& state = states_[static_cast<std::size_t>(id.value())];
     state.misses = healthy ? 0 : state.misses + 1;
     if (healthy != state.up && (healthy || state.misses >= options_.health_misses)) set_up(core, id, healthy, now);
@@ -166,7 +166,7 @@ void WorkerRegistry::probe_all() {
   std::vector<std::shared_ptr<const Worker>> all;
   std::vector<InstanceId> over;
   std::vector<InstanceId> lost;
-  control_.run_and_wait([&](Core& core, Instant) {
+  control_.run_and_wait([&](control::FleetLoop& core, Instant) {
     for (auto& state : states_) {
       if (!state.removed) all.push_back(state.worker);
       if (!state.removed && !state.up && state.misses >= options_.health_misses) lost.push_back(state.worker->id);
@@ -194,7 +194,8 @@ Result<void> WorkerRegistry::start() {
     if (!added) return std::unexpected(added.error());
     if (worker.step_reports.empty()) continue;
     sources.push_back({worker.step_reports, *added});
-    control_.run_and_wait([&](Core&, Instant) { states_[static_cast<std::size_t>(added->value())].listening = true; });
+    control_.run_and_wait(
+        [&](control::FleetLoop&, Instant) { states_[static_cast<std::size_t>(added->value())].listening = true; });
   }
   if (sources.empty()) return {};
   const std::lock_guard lock(feed_mutex_);
@@ -222,7 +223,7 @@ void WorkerRegistry::stop_probing(net::Loop& loop) {
 }
 
 void WorkerRegistry::refused_connection(InstanceId id) {
-  control_.run([this, id](Core& core, Instant now) { set_up(core, id, false, now); });
+  control_.run([this, id](control::FleetLoop& core, Instant now) { set_up(core, id, false, now); });
 }
 
 }  // namespace wattle::gateway

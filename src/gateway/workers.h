@@ -60,7 +60,7 @@ class WorkerRegistry {
  private:
   Result<GatewayPolicies::Instance> describe(WorkerOptions& worker) const;
   Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
-  void set_up(Core& core, InstanceId id, bool up, Instant now);
+  void set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now);
   void probe_all();
 
   const GatewayOptions& options_;

@@ -1,22 +1,25 @@
 #pragma once
 // Requests on their way, in a slab whose indices are the engines' tags.
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "carbon/ledger.h"
+#include "control/ports.h"
 #include "engine/replica.h"
-#include "model/outcome.h"
 
 namespace wattle::sim {
 
 struct Flight {
-  Outcome outcome;
+  RequestId id;
+  Instant arrival;
+  std::int32_t prompt_tokens = 0;
+  control::Served served;
+  InstanceId prefill = kNoInstance;
+  InstanceId decode = kNoInstance;  ///< same as prefill when colocated
   carbon::Account account;
   std::int32_t true_output_tokens = 0;
   std::uint32_t life = 0;  ///< counts reuses of the slab place, so that a late transfer finds its own flight or none
   bool alive = false;
-  bool refused = false;
   bool handing = false;  ///< the decode engine is to send the first token, and has not
 };
 
@@ -35,19 +38,17 @@ class Flights {
       places_[tag] = Flight{};
       places_[tag].life = life + 1;
     }
-    places_[tag].outcome.request.id = id;
+    places_[tag].id = id;
     places_[tag].alive = true;
-    tags_.emplace(id.value(), tag);
     return tag;
   }
   /// Its place may be reused from now on; until then it can still be read.
   void close(engine::Tag tag) {
-    tags_.erase(places_[tag].outcome.request.id.value());
+    places_[tag].alive = false;
     free_.push_back(tag);
   }
 
   [[nodiscard]] Flight& operator[](engine::Tag tag) { return places_[tag]; }
-  [[nodiscard]] engine::Tag tag_of(RequestId id) const { return tags_.at(id.value()); }
   [[nodiscard]] std::int64_t in_use() const { return static_cast<std::int64_t>(places_.size() - free_.size()); }
   /// Those in use and those that are free, which are not alive.
   [[nodiscard]] const std::vector<Flight>& places() const { return places_; }
@@ -55,7 +56,6 @@ class Flights {
  private:
   std::vector<Flight> places_;
   std::vector<engine::Tag> free_;
-  std::unordered_map<std::int64_t, engine::Tag> tags_;
 };
 
 }  // namespace wattle::sim

@@ -21,7 +21,7 @@ namespace {
 
 using engine::Tag;
 
-class Simulation final : public control::DispatchPort,
+class Simulation final : public control::RequestPort,
                          public control::ClockPort,
                          public control::FleetPort,
                          public engine::ReplicaObserver {
@@ -35,7 +35,7 @@ class Simulation final : public control::DispatchPort,
         stretches_(sink_),
         supervision_({setup_.refit_delay, setup_.sample_noise, setup_.seed}, engines_, throttles_, agenda_),
         link_free_(setup_.instances.size()),
-        dispatcher_(views(), std::move(setup_.policies), setup_.seed, *this, sink_),
+        requests_(views(), std::move(setup_.policies), setup_.seed, {}, *this, sink_),
         scaler_(std::move(setup_.scaling.policy.policy), setup_.scaling.policy.mode, scaler_options(setup_.scaling),
                 *this, sink_) {
     if (setup_.sink != nullptr) sink_.add(setup_.sink);
@@ -53,10 +53,12 @@ class Simulation final : public control::DispatchPort,
 
   SimulationResult run();
 
-  // control::DispatchPort
-  void start(const Request& request, InstanceId instance, Instant now) override;
-  void hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant now) override;
-  void refuse(const Request& request, const char* reason, Instant now) override;
+  // control::RequestPort
+  void start(const Request& request, Tag tag, InstanceId instance, Instant now) override;
+  void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) override;
+  control::Served refuse(const Request& request, Tag tag, control::Refusal refusal, const char* reason,
+                         Instant now) override;
+  void refresh(InstanceId instance, Instant now) override;
   // control::FleetPort
   InstanceId spawn(std::size_t shape, Instant now) override;
   void open(InstanceId instance, Instant now) override;
@@ -75,7 +77,7 @@ class Simulation final : public control::DispatchPort,
   void decode_joined(InstanceId instance, Tag tag, Instant at) override {
     if (auto& flight = flights_[tag]; flight.handing) {
       flight.handing = false;
-      flight.outcome.first_token = at;
+      flight.served.first_token = at;
     }
     ledger_.decode_joined(instance, flights_[tag].account, at);
   }
@@ -97,8 +99,6 @@ class Simulation final : public control::DispatchPort,
 
   void step_ends(std::size_t i, Instant now);
   void kick(std::size_t i, Instant now);
-  void refresh_view(std::size_t i, Instant now);
-  void refresh_views(Instant now);
   void arrive(const workload::TraceRow& row, Instant now);
   void transfer_done(const Event& event);
   void handed(const Event& event);
@@ -107,6 +107,7 @@ class Simulation final : public control::DispatchPort,
   void sample(Instant now);
   void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
+  control::Served close(Tag tag, Instant now);
   void handle(const Event& event);
   void check(Instant now) const;
 
@@ -124,7 +125,7 @@ class Simulation final : public control::DispatchPort,
   Flights flights_;
   std::vector<Instant> link_free_;
   std::uint64_t handed_over_ = 0;
-  control::Dispatcher dispatcher_;
+  control::FleetLoop requests_;
   control::Autoscaler scaler_;
   std::vector<engine::Event> handled_;         ///< scratch
   std::vector<carbon::Ledger::Share> booked_;  ///< scratch
@@ -186,8 +187,8 @@ SimulationResult Simulation::run() {
   Instant now;
 
   for (;;) {
-    const auto& counts = dispatcher_.counts();
-    if (!row && counts.in_flight == 0 && counts.held == 0 && flights_.in_use() == 0) break;
+    const auto& counts = requests_.counts();
+    if (!row && counts.inside() == 0 && flights_.in_use() == 0) break;
 
     const Instant step = engines_.next_wake();
     const Instant rare = agenda_.next();
@@ -218,7 +219,7 @@ SimulationResult Simulation::run() {
   stretches_.close_all(end);
   ledger_.close(end);
 
-  SimulationResult result{statistics_.summary(), statistics_.curves(), dispatcher_.length()};
+  SimulationResult result{statistics_.summary(), statistics_.curves(), requests_.length()};
   auto& summary = result.summary;
   const auto totals = ledger_.fleet();
   summary.energy.total = totals.total.energy.joules();
@@ -258,22 +259,20 @@ void Simulation::step_ends(std::size_t i, Instant now) {
   handled_.swap(replica.events());
   for (const auto& event : handled_) {
     auto& flight = flights_[event.tag];
-    auto& outcome = flight.outcome;
+    auto& served = flight.served;
     if (event.kind == engine::EventKind::FirstToken) {
-      outcome.first_token = event.at;
-      outcome.prefill_start = event.prefill_start;
-      refresh_view(i, now);
-      dispatcher_.first_token(outcome.request.id, now);
+      served.first_token = event.at;
+      served.prefill_start = event.prefill_start;
+      requests_.first_token(flight.id, now);
       if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
-        outcome.output_tokens = 1;
-        refresh_views(now);
-        dispatcher_.prefill_done(outcome.request.id, now);
+        served.output_tokens = 1;
+        requests_.prefill_done(flight.id, now);
       }
       continue;
     }
-    outcome.output_tokens = event.output_tokens;
-    outcome.preemptions += event.preemptions;
-    outcome.gaps_within_itl += event.gaps_within_itl;
+    served.output_tokens = event.output_tokens;
+    served.preemptions += event.preemptions;
+    served.gaps_within_itl += event.gaps_within_itl;
     leave(event.tag, event.kind == engine::EventKind::Finished ? Fate::Finished : Fate::Cancelled, "", now);
   }
   handled_.clear();
@@ -284,70 +283,64 @@ void Simulation::kick(std::size_t i, Instant now) {
   if (engines_[i].wants_start()) {
     engines_[i].start_step(now);
     supervision_.run_begins(i);
-    refresh_view(i, now);  // the dispatcher may be in the midst of releasing held requests, and asks again
+    requests_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }
   engines_.wake(i);
 }
 
-void Simulation::refresh_view(std::size_t i, Instant now) {
+void Simulation::refresh(InstanceId instance, Instant now) {
+  const std::size_t i = index(instance);
   StepReport report = engines_[i].report(now);
   report.clock = throttles_[i].view().clock_commanded;
-  dispatcher_.report(report);
-}
-
-void Simulation::refresh_views(Instant now) {
-  for (std::size_t i = 0; i < engines_.size(); ++i) refresh_view(i, now);
+  requests_.report(report);
 }
 
 void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   const Tag tag = flights_.open(RequestId(arrivals_++));
   auto& flight = flights_[tag];
-  auto& request = flight.outcome.request;
-  request.arrival = now;
-  request.prompt_tokens = row.prompt_tokens;
+  Request request;
+  request.id = flight.id;
+  request.arrival = flight.arrival = now;
+  request.prompt_tokens = flight.prompt_tokens = row.prompt_tokens;
   request.max_tokens = setup_.max_tokens;
   if (setup_.length_hint) {
     request.predicted_output_tokens = setup_.length_hint->predict(row.output_tokens, request.max_tokens);
   }
   flight.true_output_tokens = row.output_tokens;
   statistics_.add_arrivals();
+  flight.served.prefill_start = Instant();
   scaler_.arrived();
-  refresh_views(now);
-  dispatcher_.arrive(request, now);
+  requests_.arrive(request, tag, now);
 }
 
 void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now) {
   const auto& flight = flights_[tag];
-  const auto& request = flight.outcome.request;
   auto& replica = engines_[index(instance)];
-  if (!replica.can_ever_fit(request.prompt_tokens, flight.true_output_tokens)) {
+  if (!replica.can_ever_fit(flight.prompt_tokens, flight.true_output_tokens)) {
     leave(tag, kv_ready ? Fate::Failed : Fate::Rejected, "prompt and output can never fit in the KV cache", now);
     return;
   }
   engine::Job job;
   job.tag = tag;
-  job.id = request.id;
-  job.arrival = request.arrival;
-  job.prompt_tokens = request.prompt_tokens;
+  job.id = flight.id;
+  job.arrival = flight.arrival;
+  job.prompt_tokens = flight.prompt_tokens;
   job.output_tokens = flight.true_output_tokens;
   job.kv_ready = kv_ready;
-  if (!flight.handing) job.first_token = flight.outcome.first_token;
+  if (!flight.handing) job.first_token = flight.served.first_token;
   replica.submit(job, now);
   kick(index(instance), now);
 }
 
-void Simulation::start(const Request& request, InstanceId instance, Instant now) {
-  const Tag tag = flights_.tag_of(request.id);
-  auto& outcome = flights_[tag].outcome;
-  outcome.dispatched = now;
-  outcome.prefill_instance = instance;
-  outcome.decode_instance = setup_.instances[index(instance)].spec->role == Role::Prefill ? kNoInstance : instance;
+void Simulation::start(const Request&, Tag tag, InstanceId instance, Instant now) {
+  auto& flight = flights_[tag];
+  flight.prefill = instance;
+  flight.decode = setup_.instances[index(instance)].spec->role == Role::Prefill ? kNoInstance : instance;
   submit(tag, instance, false, now);
 }
 
-void Simulation::hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant now) {
-  const Tag tag = flights_.tag_of(request.id);
-  flights_[tag].outcome.decode_instance = decode;
+void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) {
+  flights_[tag].decode = decode;
   Instant arrived = now;
   if (setup_.link.bandwidth_bytes_per_s > 0.0) {
     const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
@@ -361,7 +354,7 @@ void Simulation::hand_over(const Request& request, InstanceId prefill, InstanceI
 void Simulation::transfer_done(const Event& event) {
   auto& flight = flights_[event.tag];
   if (!flight.alive || flight.life != event.life) return;  // its prefill instance died on the way
-  const InstanceId prefill = flight.outcome.prefill_instance;
+  const InstanceId prefill = flight.prefill;
   engines_[index(prefill)].release(event.tag, event.at);
   if (setup_.link.handoff_steps > 0.0) {
     flight.handing = true;
@@ -388,35 +381,28 @@ void Simulation::handed(const Event& event) {
   }
 }
 
-void Simulation::refuse(const Request& request, const char* reason, Instant now) {
-  const Tag tag = flights_.tag_of(request.id);
+control::Served Simulation::refuse(const Request&, Tag tag, control::Refusal, const char*, Instant now) {
+  const auto& flight = flights_[tag];
+  if (flight.served.first_token != Instant::never()) engines_[index(flight.prefill)].release(tag, now);
+  return close(tag, now);
+}
+
+/// What it has had. Its place may be used again from now on.
+control::Served Simulation::close(Tag tag, Instant now) {
   auto& flight = flights_[tag];
-  flight.refused = true;
-  const bool begun = flight.outcome.first_token != Instant::never();
-  if (begun) engines_[index(flight.outcome.prefill_instance)].release(tag, now);
-  leave(tag, begun ? Fate::Failed : Fate::Rejected, reason, now);
+  const auto booked = flight.account.total();
+  flight.served.energy = booked.energy;
+  flight.served.carbon = booked.carbon.grams();
+  last_left_ = now;
+  flights_.close(tag);
+  return flight.served;
 }
 
 void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
-  auto& flight = flights_[tag];
-  flight.alive = false;
-  auto& outcome = flight.outcome;
-  outcome.fate = fate;
-  outcome.reason = reason;
-  outcome.left = now;
-  const auto booked = flight.account.total();
-  outcome.energy = booked.energy;
-  outcome.carbon = booked.carbon.grams();
-  last_left_ = now;
-  sink_.outcome(outcome);
-  const Outcome copy = outcome;  // the dispatcher may start a held request, which may reuse this place
-  const bool refused = flight.refused;
-  flights_.close(tag);
-  if (!refused) {
-    refresh_views(now);
-    dispatcher_.left(copy, now);
-    if (copy.decode_instance != kNoInstance) perhaps_drained(copy.decode_instance, now);
-  }
+  const RequestId id = flights_[tag].id;
+  const InstanceId decode = flights_[tag].decode;
+  requests_.leave(id, fate, reason, close(tag, now), now);
+  if (decode != kNoInstance) perhaps_drained(decode, now);
 }
 
 void Simulation::strike(const Event& event) {
@@ -425,13 +411,12 @@ void Simulation::strike(const Event& event) {
   auto& replica = engines_[i];
   if (event.event_class == EventClass::Recovery) {
     replica.revive(event.at);
-    refresh_views(event.at);
-    dispatcher_.set_accepting(event.instance, true, event.at);
+    requests_.set_accepting(event.instance, true, event.at);
     engines_.wake(i);
     return;
   }
   if (replica.dead()) return;
-  dispatcher_.set_accepting(event.instance, false, event.at);
+  requests_.set_accepting(event.instance, false, event.at);
   supervision_.cut_off(i);
   const auto lost = replica.kill(event.at);
   engines_.wake(i);
@@ -443,7 +428,7 @@ void Simulation::strike(const Event& event) {
     agenda_.push({event.at + event.down, EventClass::Recovery, 0, 0, 0, event.instance, Span()});
   }
   for (const Tag tag : lost) leave(tag, Fate::Failed, "the instance died", event.at);
-  if (scaler_.enforced()) dispatcher_.remove_instance(event.instance, event.at);
+  if (scaler_.enforced()) requests_.remove_instance(event.instance, event.at);
 }
 
 // ---------------------------------------------------------------------------------------------- the fleet
@@ -454,8 +439,8 @@ InstanceId Simulation::spawn(std::size_t shape, Instant now) {
   setup_.instances.push_back(setup_.scaling.shapes[shape].make(id));
   InstanceView view = view_of(setup_.instances.back());
   view.accepting = false;
-  const InstanceId given = dispatcher_.add_instance(view, now);
-  WATTLE_CHECK(given == id && setup_.instances.back().id == id, "driver and dispatcher number instances alike");
+  const InstanceId given = requests_.add_instance(view, now);
+  WATTLE_CHECK(given == id && setup_.instances.back().id == id, "driver and loop number instances alike");
   sink_.joined(journal::facts_of(id, *setup_.instances.back().spec));
   ledger_.add_instance(now);
   engines_.grow();
@@ -473,8 +458,7 @@ void Simulation::advance_start(const Event& event) {
     scaler_.up(event.instance, event.at);
     return;
   }
-  refresh_views(event.at);
-  dispatcher_.set_accepting(event.instance, true, event.at);
+  requests_.set_accepting(event.instance, true, event.at);
   scaler_.serving(event.instance, event.at);
 }
 
@@ -484,18 +468,16 @@ void Simulation::open(InstanceId instance, Instant now) {
     agenda_.push({now + setup_.scaling.warm_time, EventClass::Warm, 0, 0, 0, instance, Span()});
     return;
   }
-  refresh_views(now);  // called back from draining
-  dispatcher_.set_accepting(instance, true, now);
+  requests_.set_accepting(instance, true, now);
 }
 
 void Simulation::drain(InstanceId instance, Instant now) {
-  refresh_views(now);
-  dispatcher_.set_accepting(instance, false, now);
+  requests_.set_accepting(instance, false, now);
   perhaps_drained(instance, now);
 }
 
 void Simulation::perhaps_drained(InstanceId instance, Instant now) {
-  const auto& view = dispatcher_.instances()[index(instance)];
+  const auto& view = requests_.instances()[index(instance)];
   if (view.assigned_requests == 0 && !view.accepting) scaler_.drained(instance, now);
 }
 
@@ -504,7 +486,7 @@ void Simulation::stop(InstanceId instance, Instant now) {
   WATTLE_CHECK(engines_[i].kill(now).empty(), "only an empty instance is stopped");
   stretches_.close(i, now);
   lives_.bury(i, now);
-  dispatcher_.remove_instance(instance, now);
+  requests_.remove_instance(instance, now);
   engines_.wake(i);
 }
 
@@ -578,13 +560,13 @@ void Simulation::check(Instant now) const {
   }
   for (const auto& member : scaler_.members()) {
     if (!scaler_.enforced()) break;
-    const bool accepts = dispatcher_.instances()[index(member.id)].accepting;
+    const bool accepts = requests_.instances()[index(member.id)].accepting;
     WATTLE_CHECK(accepts == (member.phase == journal::Phase::Serving),
                  "INV-9: exactly the serving instances accept requests");
   }
-  const auto& counts = dispatcher_.counts();
+  const auto& counts = requests_.counts();
   const std::int64_t live = flights_.in_use();
-  WATTLE_CHECK(live == counts.in_flight + counts.held, "INV-2: the dispatcher and the driver count the same requests");
+  WATTLE_CHECK(live == counts.inside(), "INV-2: the control loop and the driver count the same requests");
   WATTLE_CHECK(arrivals_ == statistics_.left() + live, "INV-2: arrived = left + in flight");
   WATTLE_CHECK(held_by_engines <= live + static_cast<std::int64_t>(agenda_.size()),
                "INV-2: no engine holds a request nobody knows");
@@ -593,7 +575,7 @@ void Simulation::check(Instant now) const {
                "INV-5: the parts of energy and carbon sum to the whole, exactly");
   for (const auto& flight : flights_.places()) {
     if (!flight.alive) continue;
-    WATTLE_CHECK(flight.outcome.first_token == Instant::never() || flight.outcome.first_token <= now,
+    WATTLE_CHECK(flight.served.first_token == Instant::never() || flight.served.first_token <= now,
                  "INV-8: no token before its prefill has ended");
   }
 }

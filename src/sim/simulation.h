@@ -8,7 +8,7 @@
 
 #include "carbon/intensity.h"
 #include "control/autoscaler.h"
-#include "control/dispatcher.h"
+#include "control/fleet_loop.h"
 #include "control/throttle.h"
 #include "engine/replica.h"
 #include "journal/record.h"

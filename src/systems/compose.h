@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "config/load.h"
-#include "control/dispatcher.h"
+#include "control/fleet_loop.h"
 #include "model/instance.h"
 #include "policy/frequency/frequency.h"
 #include "policy/scaling/scaling.h"

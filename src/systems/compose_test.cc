@@ -197,12 +197,14 @@ TEST(Compose, EcoRouteAsksWhatEachInstancesOwnPolicyWouldDo) {
 }
 
 /// Where requests go, and that they go on at once.
-class Places final : public control::DispatchPort {
+class Places final : public control::RequestPort {
  public:
-  void start(const Request& request, InstanceId, Instant now) override { dispatcher->prefill_done(request.id, now); }
-  void hand_over(const Request&, InstanceId, InstanceId decode, Instant) override { ++decodes[decode]; }
-  void refuse(const Request&, const char*, Instant) override {}
-  control::Dispatcher* dispatcher = nullptr;
+  void start(const Request& request, control::Tag, InstanceId, Instant now) override {
+    loop->prefill_done(request.id, now);
+  }
+  void hand_over(const Request&, control::Tag, InstanceId, InstanceId decode, Instant) override { ++decodes[decode]; }
+  control::Served refuse(const Request&, control::Tag, control::Refusal, const char*, Instant) override { return {}; }
+  control::FleetLoop* loop = nullptr;
   std::map<InstanceId, int> decodes;
 };
 
@@ -227,22 +229,22 @@ TEST(Compose, ADecodeInstanceThatJoinsLateGetsRequestsUnderEcoRoute) {
   views[1].spec = &decode;
   Places places;
   journal::Sink sink;
-  control::Dispatcher dispatcher(views, std::move(*policies), 1, places, sink);
-  places.dispatcher = &dispatcher;
+  control::FleetLoop loop(views, std::move(*policies), 1, {}, places, sink);
+  places.loop = &loop;
   std::int64_t next = 0;
   const auto arrive = [&](int count) {
     for (int i = 0; i < count; ++i) {
       Request request;
       request.id = RequestId{next++};
       request.prompt_tokens = 100;
-      dispatcher.arrive(request, Instant(next));
+      loop.arrive(request, 0, Instant(next));
     }
   };
   arrive(8);
   InstanceView late;
   late.spec = &decode;
   late.clock_commanded = MegaHertz{1980};  // as an engine starts
-  const InstanceId joined = dispatcher.add_instance(late, Instant(next));
+  const InstanceId joined = loop.add_instance(late, Instant(next));
   arrive(8);
   EXPECT_EQ(places.decodes[InstanceId{1}], 8) << "one more would raise its clock";
   EXPECT_EQ(places.decodes[joined], 8);

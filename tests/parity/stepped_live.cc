@@ -6,7 +6,8 @@
 #include <tuple>
 
 #include "control/agent_core.h"
-#include "gateway/core.h"
+#include "control/fleet_loop.h"
+#include "gateway/token_tally.h"
 #include "telemetry/fpm.h"
 
 namespace wattle::parity {
@@ -28,13 +29,13 @@ struct Transfer {
   bool operator>(const Transfer& o) const { return std::tie(at, sequence) > std::tie(o.at, o.sequence); }
 };
 
-class SteppedLive final : public gateway::CorePort, public control::ClockPort, public engine::ReplicaObserver {
+class SteppedLive final : public control::RequestPort, public control::ClockPort, public engine::ReplicaObserver {
  public:
   explicit SteppedLive(experiment::PreparedRun& run)
       : run_(run),
         setup_(run.setup),
         link_free_(setup_.instances.size()),
-        core_(views(), std::move(setup_.policies), setup_.seed, {setup_.slo, 1'000'000}, *this, decisions_),
+        core_(views(), std::move(setup_.policies), setup_.seed, {}, *this, decisions_),
         agent_(agents(), {}, *this, decisions_) {
     replicas_.reserve(setup_.instances.size());
     for (const auto& instance : setup_.instances) {
@@ -60,7 +61,7 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
       const Instant transfer = transfers_.empty() ? Instant::never() : transfers_.top().at;
       const Instant arrival = row ? row->arrival : Instant::never();
       const Instant now = std::min({step, transfer, arrival});
-      if (now == Instant::never() || (!row && core_.counts().in_flight == 0)) break;
+      if (now == Instant::never() || (!row && core_.counts().inside() == 0)) break;
       if (step == now) {
         step_ends(first, now);
       } else if (transfer == now) {
@@ -80,7 +81,7 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
         }
         jobs_.push_back({static_cast<engine::Tag>(request.id.value()), request.id, now, row->prompt_tokens,
                          row->output_tokens, false, Instant::never()});
-        core_.arrive(request, now);
+        core_.arrive(request, static_cast<control::Tag>(request.id.value()), now);
         row = setup_.source->next();
       }
     }
@@ -146,24 +147,23 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
       } else {
         gateway::TokenTally tally;
         tally.whole(event.output_tokens, job.first_token, now);
-        core_.leave(job.id, Fate::Finished, "", tally, now);
+        core_.leave(job.id, Fate::Finished, "", tally.served(), now);
       }
     }
     kick(i, now);
   }
 
-  // gateway::CorePort
-  void start(const Request& request, InstanceId instance, Instant now) override {
+  // control::RequestPort
+  void start(const Request& request, control::Tag, InstanceId instance, Instant now) override {
     submit(request.id.value(), instance, false, now);
   }
-  void hand_over(RequestId id, InstanceId prefill, InstanceId decode, Instant now) override {
-    const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() *
-                         jobs_[static_cast<std::size_t>(id.value())].prompt_tokens;
+  void hand_over(const Request& request, control::Tag, InstanceId prefill, InstanceId decode, Instant now) override {
+    const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
     auto& free = link_free_[index(prefill)];
     free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
-    transfers_.push({free + setup_.link.latency, sequence_++, id.value(), prefill, decode});
+    transfers_.push({free + setup_.link.latency, sequence_++, request.id.value(), prefill, decode});
   }
-  void refuse(RequestId, gateway::Refusal, const char*, Instant) override {}
+  control::Served refuse(const Request&, control::Tag, control::Refusal, const char*, Instant) override { return {}; }
   // control::ClockPort
   void command(InstanceId instance, MegaHertz clock, Instant now) override { at(instance).command_clock(clock, now); }
   // engine::ReplicaObserver
@@ -191,7 +191,7 @@ class SteppedLive final : public gateway::CorePort, public control::ClockPort, p
   std::priority_queue<Transfer, std::vector<Transfer>, std::greater<>> transfers_;
   std::int64_t sequence_ = 0;
   std::vector<std::uint8_t> bytes_;
-  gateway::Core core_;
+  control::FleetLoop core_;
   control::AgentCore agent_;
   std::vector<engine::Replica> replicas_;
 };

@@ -7,6 +7,7 @@ namespace wattle::policy {
 class AlwaysAdmit final : public AdmissionPolicy {
  public:
   AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {Admission::Admit, "always"}; }
+  [[nodiscard]] bool reads_steps() const override { return false; }
 };
 
 }  // namespace wattle::policy

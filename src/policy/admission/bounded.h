@@ -16,6 +16,7 @@ class BoundedAdmission final : public AdmissionPolicy {
  public:
   explicit BoundedAdmission(BoundedAdmissionOptions options) : options_(options) {}
   AdmissionDecision admit(const Request& request, const FleetSnapshot& fleet) override;
+  [[nodiscard]] bool reads_steps() const override { return false; }
 
  private:
   BoundedAdmissionOptions options_;

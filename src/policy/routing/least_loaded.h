@@ -14,6 +14,7 @@ class LeastLoaded final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                       RandomStream& random) override;
+  [[nodiscard]] bool reads_steps() const override { return false; }
 };
 
 }  // namespace wattle::policy

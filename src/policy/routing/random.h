@@ -9,6 +9,7 @@ class Random final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                       RandomStream& random) override;
+  [[nodiscard]] bool reads_steps() const override { return false; }
 };
 
 }  // namespace wattle::policy

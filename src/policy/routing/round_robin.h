@@ -8,6 +8,7 @@ class RoundRobin final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                       RandomStream& random) override;
+  [[nodiscard]] bool reads_steps() const override { return false; }
 
  private:
   InstanceId next_{0};

@@ -12,6 +12,7 @@ class WeightedRoundRobin final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                       RandomStream& random) override;
+  [[nodiscard]] bool reads_steps() const override { return false; }
 
  private:
   std::vector<double> credit_;  ///< by instance id

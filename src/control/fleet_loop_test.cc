@@ -1,4 +1,4 @@
-#include "control/dispatcher.h"
+#include "control/fleet_loop.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -32,9 +32,9 @@ class Journal final : public journal::Sink {
   std::vector<journal::DecisionRecord> decisions;
 };
 
-/// Where each request is, by what the dispatcher told its driver; aborts the test on a request started twice or refused
+/// Where each request is, by what the loop told its driver; aborts the test on a request started twice or refused
 /// after all.
-class Driver final : public DispatchPort {
+class Driver final : public RequestPort {
  public:
   enum class Place : std::uint8_t { Prefill, Decode, Refused };
   struct At {
@@ -42,23 +42,24 @@ class Driver final : public DispatchPort {
     InstanceId instance;
   };
 
-  void start(const Request& request, InstanceId instance, Instant) override {
+  void start(const Request& request, Tag, InstanceId instance, Instant) override {
     ASSERT_TRUE(where.emplace(request.id, At{Place::Prefill, instance}).second) << "started twice";
     started.push_back(request.id.value());
     if (on_start) on_start(request);
   }
-  void hand_over(const Request& request, InstanceId prefill, InstanceId decode, Instant) override {
+  void hand_over(const Request& request, Tag, InstanceId prefill, InstanceId decode, Instant) override {
     const At& at = where.at(request.id);
     ASSERT_EQ(at.place, Place::Prefill);
     ASSERT_EQ(at.instance, prefill);
     where[request.id] = {Place::Decode, decode};
     if (on_hand_over) on_hand_over(request);
   }
-  void refuse(const Request& request, const char* reason, Instant) override {
+  Served refuse(const Request& request, Tag, Refusal, const char* reason, Instant) override {
     const auto at = where.find(request.id);
-    ASSERT_TRUE(at == where.end() || at->second.place == Place::Prefill);
+    EXPECT_TRUE(at == where.end() || at->second.place == Place::Prefill);
     where[request.id] = {Place::Refused, kNoInstance};
     reasons.emplace_back(reason);
+    return {};
   }
 
   std::map<RequestId, At> where;
@@ -95,12 +96,6 @@ Request request(std::int64_t id, std::int32_t prompt = 100) {
   return r;
 }
 
-Outcome outcome(const Request& r) {
-  Outcome o;
-  o.request = r;
-  return o;
-}
-
 DispatchPolicies bounded(std::int64_t in_flight, std::int64_t held, Mode mode = Mode::Enforce) {
   DispatchPolicies p;
   p.admission = {std::make_unique<policy::BoundedAdmission>(policy::BoundedAdmissionOptions{in_flight, held}), mode};
@@ -125,73 +120,74 @@ class Scripted final : public policy::RoutingPolicy {
   InstanceId answer_;
 };
 
-class DispatcherTest : public ::testing::Test {
+class FleetLoopTest : public ::testing::Test {
  protected:
-  Dispatcher make(std::vector<InstanceView> views, DispatchPolicies policies) {
-    return Dispatcher(std::move(views), std::move(policies), 1, driver, journal);
+  FleetLoop make(std::vector<InstanceView> views, DispatchPolicies policies) {
+    return FleetLoop(std::move(views), std::move(policies), 1, {}, driver, journal);
   }
   Driver driver;
   Journal journal;
 };
 
-TEST_F(DispatcherTest, BothLegsAtOnceAreCountedAtBothUntilPrefillEnds) {
-  auto dispatcher = make(fleet({Role::Prefill, Role::Decode}), {});
-  driver.on_start = [&](const Request& r) { dispatcher.bind_decode(r.id, Instant{}); };
-  const auto assigned = [&](std::size_t i) { return dispatcher.instances()[i].assigned_requests; };
-  dispatcher.arrive(request(0), Instant{});
+TEST_F(FleetLoopTest, BothLegsAtOnceAreCountedAtBothUntilPrefillEnds) {
+  FleetLoopOptions options;
+  options.both_legs_at_once = true;
+  FleetLoop loop(fleet({Role::Prefill, Role::Decode}), {}, 1, options, driver, journal);
+  const auto assigned = [&](std::size_t i) { return loop.instances()[i].assigned_requests; };
+  loop.arrive(request(0), 0, Instant{});
   EXPECT_EQ(driver.where.at(RequestId{0}).instance, InstanceId{1});
   EXPECT_EQ(assigned(0), 1);
   EXPECT_EQ(assigned(1), 1);
-  dispatcher.prefill_done(RequestId{0}, Instant{});
-  dispatcher.prefill_done(RequestId{0}, Instant{});  // told twice
+  loop.prefill_done(RequestId{0}, Instant{});
+  loop.prefill_done(RequestId{0}, Instant{});  // told twice
   EXPECT_EQ(assigned(0), 0);
   EXPECT_EQ(assigned(1), 1);
-  dispatcher.left(outcome(request(0)), Instant{});
+  loop.leave(RequestId{0}, Fate::Finished, "", {}, Instant{});
   EXPECT_EQ(assigned(1), 0);
   // One that leaves while both run gives both places back.
-  dispatcher.arrive(request(1), Instant{});
-  dispatcher.left(outcome(request(1)), Instant{});
+  loop.arrive(request(1), 0, Instant{});
+  loop.leave(RequestId{1}, Fate::Finished, "", {}, Instant{});
   EXPECT_EQ(assigned(0), 0);
   EXPECT_EQ(assigned(1), 0);
   // Nobody to decode: refused, and the prefill instance no longer counts it.
-  dispatcher.set_accepting(InstanceId{1}, false, Instant{});
-  dispatcher.arrive(request(2), Instant{});
+  loop.set_accepting(InstanceId{1}, false, Instant{});
+  loop.arrive(request(2), 0, Instant{});
   EXPECT_EQ(driver.where.at(RequestId{2}).place, Driver::Place::Refused);
   EXPECT_EQ(assigned(0), 0);
-  EXPECT_EQ(dispatcher.counts().in_flight, 0);
+  EXPECT_EQ(loop.counts().in_flight, 0);
 }
 
-TEST_F(DispatcherTest, HeldRequestsLeaveInThePolicysOrderAndTiesInArrivalOrder) {
+TEST_F(FleetLoopTest, HeldRequestsLeaveInThePolicysOrderAndTiesInArrivalOrder) {
   auto policies = bounded(1, 10);
   policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Enforce};
-  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
-  dispatcher.arrive(request(0, 50), Instant{});
+  auto loop = make(fleet({Role::Colocated}), std::move(policies));
+  loop.arrive(request(0, 50), 0, Instant{});
   for (const auto& [id, prompt] : {std::pair(1, 300), {2, 100}, {3, 200}, {4, 100}}) {
-    dispatcher.arrive(request(id, prompt), Instant{});
+    loop.arrive(request(id, prompt), 0, Instant{});
   }
-  EXPECT_EQ(dispatcher.counts().held, 4);
-  for (int i = 0; i < 4; ++i) dispatcher.left(outcome(request(driver.started.back())), Instant{});
+  EXPECT_EQ(loop.counts().held, 4);
+  for (int i = 0; i < 4; ++i) loop.leave(RequestId{driver.started.back()}, Fate::Finished, "", {}, Instant{});
   EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0, 2, 4, 3, 1}));
 }
 
-TEST_F(DispatcherTest, JournalsEveryLengthTheConstantAnswers) {
+TEST_F(FleetLoopTest, JournalsEveryLengthTheConstantAnswers) {
   DispatchPolicies policies;
   policies.length = std::make_shared<predict::LengthBelief>();
-  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
+  auto loop = make(fleet({Role::Colocated}), std::move(policies));
   // The hint is right at first, then says 900 of what is always 100.
   const auto serve = [&](std::int64_t id, std::int32_t hint) {
     Request r = request(id);
     r.max_tokens = 1'000;
     r.predicted_output_tokens = hint;
-    dispatcher.arrive(r, Instant(id));
-    Outcome done = outcome(r);
-    done.output_tokens = 100;
-    dispatcher.left(done, Instant(id));
+    loop.arrive(r, 0, Instant(id));
+    Served served;
+    served.output_tokens = 100;
+    loop.leave(r.id, Fate::Finished, "", served, Instant(id));
   };
   serve(0, 100);
   EXPECT_EQ(journal.count(journal::DecisionKind::Length), 0);
   for (std::int64_t id = 1; id < 1'000; ++id) serve(id, 900);
-  const auto counted = dispatcher.length()->counts().fallen_back;
+  const auto counted = loop.length()->counts().fallen_back;
   EXPECT_GT(counted, 0);
   EXPECT_EQ(journal.count(journal::DecisionKind::Length), counted);
   const auto& last = journal.decisions.back();
@@ -201,12 +197,12 @@ TEST_F(DispatcherTest, JournalsEveryLengthTheConstantAnswers) {
   EXPECT_STREQ(last.reason, "no better than the constant, which answers");
 }
 
-TEST_F(DispatcherTest, ShadowedQueueingJournalsKeysAndKeepsArrivalOrder) {
+TEST_F(FleetLoopTest, ShadowedQueueingJournalsKeysAndKeepsArrivalOrder) {
   auto policies = bounded(1, 10);
   policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Shadow};
-  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
-  for (const auto& [id, prompt] : {std::pair(0, 50), {1, 300}, {2, 100}}) dispatcher.arrive(request(id, prompt), {});
-  dispatcher.left(outcome(request(0)), Instant{});
+  auto loop = make(fleet({Role::Colocated}), std::move(policies));
+  for (const auto& [id, prompt] : {std::pair(0, 50), {1, 300}, {2, 100}}) loop.arrive(request(id, prompt), 0, {});
+  loop.leave(RequestId{0}, Fate::Finished, "", {}, Instant{});
   EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0, 1}));
   ASSERT_EQ(journal.count(journal::DecisionKind::Queueing), 2) << "the one that was not held has no key";
   const auto record =
@@ -215,105 +211,105 @@ TEST_F(DispatcherTest, ShadowedQueueingJournalsKeysAndKeepsArrivalOrder) {
   EXPECT_EQ(record->mode, Mode::Shadow);
 }
 
-TEST_F(DispatcherTest, ShadowedAdmissionJournalsButAdmits) {
-  auto dispatcher = make(fleet({Role::Colocated}), bounded(1, 0, Mode::Shadow));
-  for (int i = 0; i < 3; ++i) dispatcher.arrive(request(i), Instant{});
-  EXPECT_EQ(dispatcher.counts().in_flight, 3);
+TEST_F(FleetLoopTest, ShadowedAdmissionJournalsButAdmits) {
+  auto loop = make(fleet({Role::Colocated}), bounded(1, 0, Mode::Shadow));
+  for (int i = 0; i < 3; ++i) loop.arrive(request(i), 0, Instant{});
+  EXPECT_EQ(loop.counts().in_flight, 3);
   ASSERT_EQ(journal.count(journal::DecisionKind::Admission), 3);
   EXPECT_EQ(journal.decisions.back().value, static_cast<std::int64_t>(Admission::Reject));
   EXPECT_EQ(journal.decisions.back().mode, Mode::Shadow);
 }
 
-TEST_F(DispatcherTest, OffNeitherAsksNorJournals) {
+TEST_F(FleetLoopTest, OffNeitherAsksNorJournals) {
   auto policies = bounded(1, 0, Mode::Off);
   policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Off};
   policies.route_prefill = {std::make_unique<Scripted>(InstanceId{0}), Mode::Off};
-  auto dispatcher = make(fleet({Role::Colocated, Role::Colocated}), std::move(policies));
-  for (int i = 0; i < 4; ++i) dispatcher.arrive(request(i), Instant{});
+  auto loop = make(fleet({Role::Colocated, Role::Colocated}), std::move(policies));
+  for (int i = 0; i < 4; ++i) loop.arrive(request(i), 0, Instant{});
   EXPECT_TRUE(journal.decisions.empty());
-  EXPECT_EQ(dispatcher.instances()[0].assigned_requests, 2) << "falls back to the least assigned";
-  EXPECT_EQ(dispatcher.instances()[1].assigned_requests, 2);
+  EXPECT_EQ(loop.instances()[0].assigned_requests, 2) << "falls back to the least assigned";
+  EXPECT_EQ(loop.instances()[1].assigned_requests, 2);
 }
 
-TEST_F(DispatcherTest, ShadowedRoutingJournalsItsChoiceAndRoutesByLeastAssigned) {
+TEST_F(FleetLoopTest, ShadowedRoutingJournalsItsChoiceAndRoutesByLeastAssigned) {
   DispatchPolicies policies;
   policies.route_prefill = {std::make_unique<Scripted>(InstanceId{1}), Mode::Shadow};
-  auto dispatcher = make(fleet({Role::Colocated, Role::Colocated}), std::move(policies));
-  dispatcher.arrive(request(0), Instant{});
+  auto loop = make(fleet({Role::Colocated, Role::Colocated}), std::move(policies));
+  loop.arrive(request(0), 0, Instant{});
   EXPECT_EQ(driver.where.at(RequestId{0}).instance, InstanceId{0});
   ASSERT_EQ(journal.decisions.size(), 1U);
   EXPECT_EQ(journal.decisions[0].value, 1);
 }
 
-TEST(DispatcherStreams, ShadowingOneRoutingDoesNotShiftTheOthersDraws) {
+TEST(FleetLoopStreams, ShadowingOneRoutingDoesNotShiftTheOthersDraws) {
   const auto starts = [](bool shadow) {
     Driver driver;
     Journal journal;
     DispatchPolicies policies;
     policies.route_prefill = {std::make_unique<policy::PowerOfTwo>(), Mode::Enforce};
     if (shadow) policies.route_decode = {std::make_unique<policy::PowerOfTwo>(), Mode::Shadow};
-    Dispatcher dispatcher(fleet({Role::Prefill, Role::Prefill, Role::Prefill, Role::Decode, Role::Decode}),
-                          std::move(policies), 1, driver, journal);
+    FleetLoop loop(fleet({Role::Prefill, Role::Prefill, Role::Prefill, Role::Decode, Role::Decode}),
+                   std::move(policies), 1, {}, driver, journal);
     std::vector<std::int32_t> chosen;
     for (int i = 0; i < 50; ++i) {
-      dispatcher.arrive(request(i), Instant{});
+      loop.arrive(request(i), 0, Instant{});
       chosen.push_back(driver.where.at(RequestId{i}).instance.value());
-      dispatcher.prefill_done(RequestId{i}, Instant{});
+      loop.prefill_done(RequestId{i}, Instant{});
     }
     return chosen;
   };
   EXPECT_EQ(starts(false), starts(true));
 }
 
-TEST_F(DispatcherTest, DecodeIsBoundWhenPrefillEndsAndToldTwiceOnlyOnce) {
-  auto dispatcher = make(fleet({Role::Prefill, Role::Decode, Role::Decode}), {});
-  dispatcher.arrive(request(0), Instant{});
-  EXPECT_EQ(dispatcher.instances()[0].assigned_requests, 1);
-  dispatcher.prefill_done(RequestId{0}, Instant{});
-  dispatcher.prefill_done(RequestId{0}, Instant{});
-  EXPECT_EQ(dispatcher.instances()[0].assigned_requests, 0);
-  EXPECT_EQ(dispatcher.instances()[1].assigned_requests, 1);
-  EXPECT_EQ(dispatcher.instances()[1].assigned_prompt_tokens, 100);
-  dispatcher.left(outcome(request(0)), Instant{});
-  EXPECT_EQ(dispatcher.instances()[1].assigned_requests, 0);
-  EXPECT_EQ(dispatcher.counts().left, 1);
-  dispatcher.left(outcome(request(0)), Instant{});
-  EXPECT_EQ(dispatcher.counts().left, 1);
+TEST_F(FleetLoopTest, DecodeIsBoundWhenPrefillEndsAndToldTwiceOnlyOnce) {
+  auto loop = make(fleet({Role::Prefill, Role::Decode, Role::Decode}), {});
+  loop.arrive(request(0), 0, Instant{});
+  EXPECT_EQ(loop.instances()[0].assigned_requests, 1);
+  loop.prefill_done(RequestId{0}, Instant{});
+  loop.prefill_done(RequestId{0}, Instant{});
+  EXPECT_EQ(loop.instances()[0].assigned_requests, 0);
+  EXPECT_EQ(loop.instances()[1].assigned_requests, 1);
+  EXPECT_EQ(loop.instances()[1].assigned_prompt_tokens, 100);
+  loop.leave(RequestId{0}, Fate::Finished, "", {}, Instant{});
+  EXPECT_EQ(loop.instances()[1].assigned_requests, 0);
+  EXPECT_EQ(loop.counts().left(), 1);
+  loop.leave(RequestId{0}, Fate::Finished, "", {}, Instant{});
+  EXPECT_EQ(loop.counts().left(), 1);
 }
 
-TEST_F(DispatcherTest, ARefusalAtHandOverFreesItsPlace) {
-  auto dispatcher = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 10));
-  dispatcher.arrive(request(0), Instant{});
-  dispatcher.arrive(request(1), Instant{});
-  dispatcher.set_accepting(InstanceId{1}, false, Instant{});
-  dispatcher.prefill_done(RequestId{0}, Instant{});
+TEST_F(FleetLoopTest, ARefusalAtHandOverFreesItsPlace) {
+  auto loop = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 10));
+  loop.arrive(request(0), 0, Instant{});
+  loop.arrive(request(1), 0, Instant{});
+  loop.set_accepting(InstanceId{1}, false, Instant{});
+  loop.prefill_done(RequestId{0}, Instant{});
   EXPECT_EQ(driver.reasons, (std::vector<std::string>{"no decode instance accepts requests"}));
   EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0, 1})) << "the held one takes the place";
 }
 
-TEST_F(DispatcherTest, TheRequestAskedAboutDoesNotCountAmongTheHeld) {
-  auto dispatcher = make(fleet({Role::Colocated}), bounded(1, 2));
-  for (int i = 0; i < 4; ++i) dispatcher.arrive(request(i), Instant{});
-  EXPECT_EQ(dispatcher.counts().held, 2);
+TEST_F(FleetLoopTest, TheRequestAskedAboutDoesNotCountAmongTheHeld) {
+  auto loop = make(fleet({Role::Colocated}), bounded(1, 2));
+  for (int i = 0; i < 4; ++i) loop.arrive(request(i), 0, Instant{});
+  EXPECT_EQ(loop.counts().held, 2);
   EXPECT_EQ(driver.reasons, (std::vector<std::string>{"queue full"}));
   EXPECT_EQ(journal.count(journal::DecisionKind::Admission), 4) << "each arrival is asked about once";
-  dispatcher.set_accepting(InstanceId{0}, true, Instant{});  // asks again for a full queue
-  EXPECT_EQ(dispatcher.counts().held, 2);
-  EXPECT_EQ(dispatcher.counts().refused, 1);
+  loop.set_accepting(InstanceId{0}, true, Instant{});  // asks again for a full queue
+  EXPECT_EQ(loop.counts().held, 2);
+  EXPECT_EQ(loop.counts().rejected, 1);
 }
 
-TEST_F(DispatcherTest, RoutingThatDeclinesKeepsTheRequestHeld) {
+TEST_F(FleetLoopTest, RoutingThatDeclinesKeepsTheRequestHeld) {
   DispatchPolicies policies;
   policies.route_prefill = {std::make_unique<Scripted>(kNoInstance), Mode::Enforce};
-  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
-  dispatcher.arrive(request(0), Instant{});
-  dispatcher.arrive(request(1), Instant{});
-  dispatcher.set_accepting(InstanceId{0}, true, Instant{});
-  EXPECT_EQ(dispatcher.counts().held, 2);
+  auto loop = make(fleet({Role::Colocated}), std::move(policies));
+  loop.arrive(request(0), 0, Instant{});
+  loop.arrive(request(1), 0, Instant{});
+  loop.set_accepting(InstanceId{0}, true, Instant{});
+  EXPECT_EQ(loop.counts().held, 2);
   EXPECT_TRUE(driver.started.empty());
-  EXPECT_TRUE(dispatcher.cancel_held(RequestId{0}, Instant{}));
-  EXPECT_FALSE(dispatcher.cancel_held(RequestId{0}, Instant{}));
-  EXPECT_EQ(dispatcher.counts().left, 1);
+  EXPECT_TRUE(loop.leave(RequestId{0}, Fate::Cancelled, "", {}, Instant{}));
+  EXPECT_FALSE(loop.leave(RequestId{0}, Fate::Cancelled, "", {}, Instant{}));
+  EXPECT_EQ(loop.counts().left(), 1);
 }
 
 /// Never lets request 0 in; everyone behind it is welcome.
@@ -324,59 +320,78 @@ class NotTheFirst final : public policy::AdmissionPolicy {
   }
 };
 
-TEST_F(DispatcherTest, CancellingTheOneThatBlocksReleasesThoseBehindIt) {
+TEST_F(FleetLoopTest, CancellingTheOneThatBlocksReleasesThoseBehindIt) {
   DispatchPolicies policies;
   policies.admission = {std::make_unique<NotTheFirst>(), Mode::Enforce};
-  auto dispatcher = make(fleet({Role::Colocated}), std::move(policies));
-  for (int i = 0; i < 3; ++i) dispatcher.arrive(request(i), Instant{});
-  EXPECT_EQ(dispatcher.counts().held, 3) << "nobody overtakes";
-  EXPECT_TRUE(dispatcher.cancel_held(RequestId{0}, Instant{}));
+  auto loop = make(fleet({Role::Colocated}), std::move(policies));
+  for (int i = 0; i < 3; ++i) loop.arrive(request(i), 0, Instant{});
+  EXPECT_EQ(loop.counts().held, 3) << "nobody overtakes";
+  EXPECT_TRUE(loop.leave(RequestId{0}, Fate::Cancelled, "", {}, Instant{}));
   EXPECT_EQ(driver.started, (std::vector<std::int64_t>{1, 2}));
 }
 
-TEST_F(DispatcherTest, APortMayReportFailureFromWithinItsOwnCall) {
-  auto dispatcher = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 100));
-  dispatcher.arrive(request(0), Instant{});
-  for (int i = 1; i < 50; ++i) dispatcher.arrive(request(i), Instant{});
+TEST_F(FleetLoopTest, APortMayReportFailureFromWithinItsOwnCall) {
+  auto loop = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 100));
+  loop.arrive(request(0), 0, Instant{});
+  for (int i = 1; i < 50; ++i) loop.arrive(request(i), 0, Instant{});
   driver.on_start = [&](const Request& r) {
-    if (r.id.value() % 2 == 1) return dispatcher.left(outcome(r), Instant{});
-    dispatcher.prefill_done(r.id, Instant{});
+    if (r.id.value() % 2 == 1) {
+      loop.leave(r.id, Fate::Finished, "", {}, Instant{});
+      return;
+    }
+    loop.prefill_done(r.id, Instant{});
   };
-  driver.on_hand_over = [&](const Request& r) { dispatcher.left(outcome(r), Instant{}); };
-  dispatcher.left(outcome(request(0)), Instant{});
+  driver.on_hand_over = [&](const Request& r) { loop.leave(r.id, Fate::Finished, "", {}, Instant{}); };
+  loop.leave(RequestId{0}, Fate::Finished, "", {}, Instant{});
   EXPECT_EQ(driver.started.size(), 50U);
   EXPECT_TRUE(std::ranges::is_sorted(driver.started));
-  EXPECT_EQ(dispatcher.counts().left, 50);
-  EXPECT_EQ(dispatcher.counts().in_flight, 0);
-  for (const auto& view : dispatcher.instances()) EXPECT_EQ(view.assigned_requests, 0);
+  EXPECT_EQ(loop.counts().left(), 50);
+  EXPECT_EQ(loop.counts().in_flight, 0);
+  for (const auto& view : loop.instances()) EXPECT_EQ(view.assigned_requests, 0);
 }
 
-TEST_F(DispatcherTest, RestartsHeldRequestsWhenAnInstanceAcceptsAgain) {
-  auto dispatcher = make(fleet({Role::Colocated}), {});
-  dispatcher.set_accepting(InstanceId{0}, false, Instant{});
-  dispatcher.arrive(request(0), Instant{});
-  EXPECT_EQ(dispatcher.counts().held, 1);
-  dispatcher.set_accepting(InstanceId{0}, true, Instant{});
+TEST_F(FleetLoopTest, RefusesWhatArrivesWhileNobodyIsReadyOrTooManyAreInside) {
+  FleetLoopOptions options;
+  options.refuse_unready = true;
+  options.max_requests = 1;
+  FleetLoop loop(fleet({Role::Prefill, Role::Decode}), {}, 1, options, driver, journal);
+  loop.set_accepting(InstanceId{1}, false, Instant{});
+  EXPECT_FALSE(loop.ready()) << "nobody decodes";
+  loop.arrive(request(0), 0, Instant{});
+  loop.set_accepting(InstanceId{1}, true, Instant{});
+  EXPECT_TRUE(loop.ready());
+  loop.arrive(request(1), 0, Instant{});
+  loop.arrive(request(2), 0, Instant{});
+  EXPECT_EQ(driver.reasons, (std::vector<std::string>{"no instance is ready", "the gateway's queue is full"}));
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{1}));
+}
+
+TEST_F(FleetLoopTest, RestartsHeldRequestsWhenAnInstanceAcceptsAgain) {
+  auto loop = make(fleet({Role::Colocated}), {});
+  loop.set_accepting(InstanceId{0}, false, Instant{});
+  loop.arrive(request(0), 0, Instant{});
+  EXPECT_EQ(loop.counts().held, 1);
+  loop.set_accepting(InstanceId{0}, true, Instant{});
   EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0}));
 }
 
-TEST(DispatcherDeathTest, BrokenPoliciesAndDriversAreCaughtAtOnce) {
+TEST(FleetLoopDeathTest, BrokenPoliciesAndDriversAreCaughtAtOnce) {
   Driver driver;
   Journal journal;
   DispatchPolicies policies;
   policies.route_prefill = {std::make_unique<Scripted>(InstanceId{1}), Mode::Enforce};
-  Dispatcher strays(fleet({Role::Prefill, Role::Decode}), std::move(policies), 1, driver, journal);
-  EXPECT_DEATH(strays.arrive(request(0), Instant{}), "picks one of its candidates");
-  Dispatcher repeats(fleet({Role::Colocated}), {}, 1, driver, journal);
-  repeats.arrive(request(0), Instant{});
-  EXPECT_DEATH(repeats.arrive(request(0), Instant{}), "dispatched once");
+  FleetLoop strays(fleet({Role::Prefill, Role::Decode}), std::move(policies), 1, {}, driver, journal);
+  EXPECT_DEATH(strays.arrive(request(0), 0, Instant{}), "picks one of its candidates");
+  FleetLoop repeats(fleet({Role::Colocated}), {}, 1, {}, driver, journal);
+  repeats.arrive(request(0), 0, Instant{});
+  EXPECT_DEATH(repeats.arrive(request(0), 0, Instant{}), "request ids are unique");
   EXPECT_DEATH(repeats.set_accepting(InstanceId{5}, true, Instant{}), "a known instance");
 }
 
 /// The books, recomputed from what the driver was told.
-void check_books(const Dispatcher& dispatcher, const Driver& driver, const std::set<std::int64_t>& gone) {
-  const auto& counts = dispatcher.counts();
-  RC_ASSERT(counts.arrived == counts.held + counts.in_flight + counts.refused + counts.left);
+void check_books(const FleetLoop& loop, const Driver& driver, const std::set<std::int64_t>& gone) {
+  const auto& counts = loop.counts();
+  RC_ASSERT(counts.arrived == counts.inside() + counts.left());
   std::map<InstanceId, std::int32_t> assigned;
   std::int64_t in_flight = 0;
   std::int64_t refused = 0;
@@ -389,9 +404,9 @@ void check_books(const Dispatcher& dispatcher, const Driver& driver, const std::
     }
   }
   RC_ASSERT(counts.in_flight == in_flight);
-  RC_ASSERT(counts.refused == refused);
-  RC_ASSERT(counts.left == static_cast<std::int64_t>(gone.size()));
-  for (const auto& view : dispatcher.instances()) {
+  RC_ASSERT(counts.rejected == refused);
+  RC_ASSERT(counts.finished + counts.cancelled == static_cast<std::int64_t>(gone.size()));
+  for (const auto& view : loop.instances()) {
     RC_ASSERT(view.assigned_requests == assigned[view.id]);
     RC_ASSERT(view.assigned_prompt_tokens == 100 * assigned[view.id]);
   }
@@ -417,8 +432,8 @@ std::unique_ptr<policy::RoutingPolicy> any_routing(RandomStream& random) {
   }
 }
 
-RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (std::uint64_t seed)) {
-  RandomStream random(seed, "dispatcher events");
+RC_GTEST_PROP(FleetLoopProperty, BooksBalanceWhateverHappensInWhateverOrder, (std::uint64_t seed)) {
+  RandomStream random(seed, "loop events");
   const bool split = random.below(2) == 0;
   auto views = split ? fleet({Role::Prefill, Role::Prefill, Role::Decode, Role::Decode, Role::Decode})
                      : fleet({Role::Colocated, Role::Colocated, Role::Colocated});
@@ -433,7 +448,7 @@ RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (s
   Driver driver;
   Journal journal;
   std::size_t instances = views.size();
-  Dispatcher dispatcher(std::move(views), std::move(policies), seed, driver, journal);
+  FleetLoop loop(std::move(views), std::move(policies), seed, {}, driver, journal);
 
   std::set<std::int64_t> gone;
   std::int64_t arrived = 0;
@@ -445,48 +460,44 @@ RC_GTEST_PROP(DispatcherProperty, BooksBalanceWhateverHappensInWhateverOrder, (s
     const Instant now(event);
     const auto kind = random.below(100);
     if (kind < 40) {
-      dispatcher.arrive(request(arrived++), now);
+      loop.arrive(request(arrived++), 0, now);
     } else if (kind < 60) {
-      dispatcher.prefill_done(any_id(), now);
-    } else if (kind < 85) {
-      const RequestId id = any_id();
-      const auto at = driver.where.find(id);
-      const bool flies = at != driver.where.end() && at->second.place != Driver::Place::Refused;
-      dispatcher.left(outcome(request(id.value())), now);
-      if (flies) gone.insert(id.value());
+      loop.prefill_done(any_id(), now);
     } else if (kind < 90) {
       const RequestId id = any_id();
-      const bool known = id.value() < arrived && !driver.where.contains(id) && !gone.contains(id.value());
-      const bool held = dispatcher.cancel_held(id, now);
-      RC_ASSERT(held == known);
-      if (held) gone.insert(id.value());
+      const auto at = driver.where.find(id);
+      const bool refused = at != driver.where.end() && at->second.place == Driver::Place::Refused;
+      const bool inside = id.value() < arrived && !refused && !gone.contains(id.value());
+      const bool dispatched = at != driver.where.end();
+      if (inside) gone.insert(id.value());  // before the call: a held one may start from within it
+      const bool known = loop.leave(id, dispatched ? Fate::Finished : Fate::Cancelled, "", {}, now).has_value();
+      RC_ASSERT(known == inside);
     } else if (kind < 91 && instances < 12) {
       InstanceView view;
       view.spec = spec_of(split ? (random.below(2) == 0 ? Role::Prefill : Role::Decode) : Role::Colocated);
-      RC_ASSERT(dispatcher.add_instance(view, now) == InstanceId{static_cast<std::int32_t>(instances)});
+      RC_ASSERT(loop.add_instance(view, now) == InstanceId{static_cast<std::int32_t>(instances)});
       ++instances;
     } else {
-      dispatcher.set_accepting(InstanceId{static_cast<std::int32_t>(random.below(instances))}, random.below(3) > 0,
-                               now);
+      loop.set_accepting(InstanceId{static_cast<std::int32_t>(random.below(instances))}, random.below(3) > 0, now);
     }
-    check_books(dispatcher, driver, gone);
-    RC_ASSERT(dispatcher.counts().arrived == arrived);
+    check_books(loop, driver, gone);
+    RC_ASSERT(loop.counts().arrived == arrived);
   }
 
   // Everything accepts again and everything finishes: nobody is forgotten.
   for (std::size_t i = 0; i < instances; ++i) {
-    dispatcher.set_accepting(InstanceId{static_cast<std::int32_t>(i)}, true, Instant{1'000});
+    loop.set_accepting(InstanceId{static_cast<std::int32_t>(i)}, true, Instant{1'000});
   }
-  while (dispatcher.counts().in_flight > 0) {
+  while (loop.counts().in_flight > 0) {
     for (std::int64_t id = 0; id < arrived; ++id) {
       const auto at = driver.where.find(RequestId{id});
       if (at == driver.where.end() || at->second.place == Driver::Place::Refused || gone.contains(id)) continue;
       gone.insert(id);
-      dispatcher.left(outcome(request(id)), Instant{1'000});
+      loop.leave(RequestId{id}, Fate::Finished, "", {}, Instant{1'000});
     }
   }
-  check_books(dispatcher, driver, gone);
-  RC_ASSERT(dispatcher.counts().held == 0);
+  check_books(loop, driver, gone);
+  RC_ASSERT(loop.counts().held == 0);
   RC_ASSERT(std::ranges::is_sorted(driver.started));  // first come, first served
 }
 

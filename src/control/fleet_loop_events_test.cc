@@ -1,20 +1,20 @@
-// What the dispatcher lets policies observe.
+// What the fleet loop lets policies observe.
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "control/dispatcher.h"
+#include "control/fleet_loop.h"
 
 namespace wattle::control {
 namespace {
 
-class Driver final : public DispatchPort {
+class Driver final : public RequestPort {
  public:
-  void start(const Request&, InstanceId instance, Instant) override { started_at = instance; }
-  void hand_over(const Request&, InstanceId, InstanceId, Instant) override {}
-  void refuse(const Request&, const char*, Instant) override {}
+  void start(const Request&, Tag, InstanceId instance, Instant) override { started_at = instance; }
+  void hand_over(const Request&, Tag, InstanceId, InstanceId, Instant) override {}
+  Served refuse(const Request&, Tag, Refusal, const char*, Instant) override { return {}; }
   InstanceId started_at = kNoInstance;
 };
 
@@ -28,12 +28,6 @@ Request request(std::int64_t id) {
   Request r;
   r.id = RequestId{id};
   return r;
-}
-
-Outcome outcome(const Request& r) {
-  Outcome o;
-  o.request = r;
-  return o;
 }
 
 /// Binds every request to one instance and writes down what it is told.
@@ -63,7 +57,7 @@ class Binding final : public policy::AdmissionPolicy {
   std::vector<std::string>& told_;
 };
 
-TEST(Dispatcher, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
+TEST(FleetLoop, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
   for (const Mode mode : {Mode::Enforce, Mode::Shadow, Mode::Off}) {
     journal::Sink journal;
     Driver driver;
@@ -71,13 +65,13 @@ TEST(Dispatcher, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
     DispatchPolicies policies;
     const auto binding = std::make_shared<Binding>(InstanceId{1}, told);
     policies.admission = {binding, mode};
-    Dispatcher dispatcher(fleet(2), std::move(policies), 1, driver, journal);
-    dispatcher.first_token(RequestId{5}, Instant());  // unknown: ignored
-    dispatcher.arrive(request(5), Instant());
-    dispatcher.first_token(RequestId{5}, Instant());
-    dispatcher.left(outcome(request(5)), Instant());
-    dispatcher.remove_instance(dispatcher.add_instance({}, Instant()), Instant());
-    dispatcher.set_accepting(InstanceId{2}, true, Instant());  // it is back
+    FleetLoop loop(fleet(2), std::move(policies), 1, {}, driver, journal);
+    loop.first_token(RequestId{5}, Instant());  // unknown: ignored
+    loop.arrive(request(5), 0, Instant());
+    loop.first_token(RequestId{5}, Instant());
+    loop.leave(RequestId{5}, Fate::Finished, "", {}, Instant());
+    loop.remove_instance(loop.add_instance({}, Instant()), Instant());
+    loop.set_accepting(InstanceId{2}, true, Instant());  // it is back
     const InstanceId at = driver.started_at;
     EXPECT_EQ(at, InstanceId{mode == Mode::Enforce ? 1 : 0});
     const std::string where = std::to_string(at.value());
@@ -87,7 +81,7 @@ TEST(Dispatcher, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
   }
 }
 
-TEST(Dispatcher, AnObjectInTwoSlotsHearsOfAnEventOnce) {
+TEST(FleetLoop, AnObjectInTwoSlotsHearsOfAnEventOnce) {
   class Both final : public policy::AdmissionPolicy, public policy::QueuePolicy {
    public:
     [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Arrived>(); }
@@ -102,25 +96,25 @@ TEST(Dispatcher, AnObjectInTwoSlotsHearsOfAnEventOnce) {
   DispatchPolicies policies;
   policies.admission = {both, Mode::Enforce};
   policies.queueing = {both, Mode::Shadow};
-  Dispatcher dispatcher(fleet(1), std::move(policies), 1, driver, journal);
-  dispatcher.arrive(request(1), Instant());
+  FleetLoop loop(fleet(1), std::move(policies), 1, {}, driver, journal);
+  loop.arrive(request(1), 0, Instant());
   EXPECT_EQ(both->heard, 1);
 }
 
-TEST(Dispatcher, ShowsTheClockThatAReportTellsAndKeepsItWhereNoneIsTold) {
+TEST(FleetLoop, ShowsTheClockThatAReportTellsAndKeepsItWhereNoneIsTold) {
   journal::Sink journal;
   Driver driver;
   auto views = fleet(2);
   views[1].clock_commanded = MegaHertz{1410};
-  Dispatcher dispatcher(std::move(views), {}, 1, driver, journal);
+  FleetLoop loop(std::move(views), {}, 1, {}, driver, journal);
   StepReport report;
   report.instance = InstanceId{1};
-  dispatcher.report(report);
-  EXPECT_EQ(dispatcher.instances()[1].clock_commanded, MegaHertz{1410});
+  loop.report(report);
+  EXPECT_EQ(loop.instances()[1].clock_commanded, MegaHertz{1410});
   report.clock = MegaHertz{1005};
-  dispatcher.report(report);
-  EXPECT_EQ(dispatcher.instances()[1].clock_commanded, MegaHertz{1005});
-  EXPECT_EQ(dispatcher.instances()[0].clock_commanded, MegaHertz{0});
+  loop.report(report);
+  EXPECT_EQ(loop.instances()[1].clock_commanded, MegaHertz{1005});
+  EXPECT_EQ(loop.instances()[0].clock_commanded, MegaHertz{0});
 }
 
 }  // namespace
