@@ -48,6 +48,7 @@ function(wattle_add_library row)
   if(WATTLE_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE wattle_${name} GTest::gtest_main rapidcheck)
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     # property tests draw the same cases every time; run the binary by hand (or with another RC_PARAMS) for fresh ones
     set_tests_properties(unit.${name} PROPERTIES ENVIRONMENT "RC_PARAMS=seed=20250801")
@@ -56,6 +57,7 @@ function(wattle_add_library row)
   if(WATTLE_BUILD_BENCHES AND benches)
     add_executable(${name}_bench ${benches})
     target_link_libraries(${name}_bench PRIVATE wattle_${name} benchmark::benchmark_main)
+    set_target_properties(${name}_bench PROPERTIES UNITY_BUILD OFF)
     if(WATTLE_BUILD_TESTS)  # a bench that is not run rots: ctest runs each for an instant
       add_test(NAME bench.${name} COMMAND ${name}_bench --benchmark_min_time=0.001)
     endif()
@@ -75,17 +77,34 @@ function(wattle_add_link_test name)
   set_tests_properties(link.${name} PROPERTIES LABELS arch)
 endfunction()
 
-# Proof that a header stands on its own: one generated translation unit each, that includes it twice (the second time
-# for the include guard) and nothing else.
-function(wattle_add_header_test name dir)
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${dir}/*.h)
-  list(FILTER headers EXCLUDE REGEX "/test_[^/]*[.]h$|_test[.]h$")  # these lean on what a test's target defines
-  if(NOT headers)
+# Whether a file beside the header, of its name, includes it before anything else: then that file's compilation proves what
+# a generated unit would. `included` is the header's path in #include lines.
+function(wattle_own_file_proves header included proves)
+  set(${proves} FALSE PARENT_SCOPE)
+  string(REGEX REPLACE "[.]h$" ".cc" own ${header})
+  if(NOT EXISTS ${own})
     return()
   endif()
+  file(STRINGS ${own} first REGEX "^#include" LIMIT_COUNT 1)
+  file(STRINGS ${header} guard REGEX "^#pragma once" LIMIT_COUNT 1)
+  if(first STREQUAL "#include \"${included}\"" AND guard)
+    set(${proves} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Proof that a header stands on its own: each is the first include of a translation unit: of its own .cc file, or where
+# that begins otherwise, of a generated one that includes it twice (the second time for the include guard) and nothing
+# else. `prefix`: of the header's path in #include lines.
+function(wattle_add_header_test name dir prefix)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${dir}/*.h)
+  list(FILTER headers EXCLUDE REGEX "/test_[^/]*[.]h$|_test[.]h$")  # these lean on what a test's target defines
   set(units)
   foreach(header IN LISTS headers)
     file(RELATIVE_PATH relative ${dir} ${header})
+    wattle_own_file_proves(${header} ${prefix}${relative} proves)
+    if(proves)
+      continue()
+    endif()
     string(MAKE_C_IDENTIFIER ${relative} stem)
     set(unit ${CMAKE_BINARY_DIR}/headers/${name}/${stem}.cc)
     set(content "#include \"${header}\"\n#include \"${header}\"\n")
@@ -98,7 +117,12 @@ function(wattle_add_header_test name dir)
     endif()
     list(APPEND units ${unit})
   endforeach()
+  if(NOT units)
+    add_custom_target(headers_${name})  # nothing left to prove
+    return()
+  endif()
   add_library(headers_${name} OBJECT ${units})
   target_link_libraries(headers_${name} PRIVATE ${ARGN})
   target_compile_options(headers_${name} PRIVATE -O0 -g0)
+  set_target_properties(headers_${name} PROPERTIES UNITY_BUILD OFF)
 endfunction()
