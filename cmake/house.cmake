@@ -51,7 +51,7 @@ function(wattle_add_library row)
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     # property tests draw the same cases every time; run the binary by hand (or with another RC_PARAMS) for fresh ones
-    set_tests_properties(unit.${name} PROPERTIES ENVIRONMENT "RC_PARAMS=seed=20250801")
+    set_tests_properties(unit.${name} PROPERTIES ENVIRONMENT "RC_PARAMS=seed=20250801;WATTLE_CACHE=none")
     wattle_sanitized(${name} ${name}_test unit.${name})
   endif()
   if(WATTLE_BUILD_BENCHES AND benches)

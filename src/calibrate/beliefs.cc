@@ -12,7 +12,9 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "calibrate/model_cache.h"
 #include "calibrate/rate_profile.h"
+#include "config/cache_dir.h"
 #include "learn/gbdt_trainer.h"
 #include "predict/online/linear_refit.h"
 #include "predict/phase_latency.h"
@@ -166,6 +168,40 @@ struct Boosted {
   std::shared_ptr<const LatencyModel> latency;
 };
 
+/// The models trained on these samples, from the cache where an earlier process left them; how well they explain what
+/// was held out is not kept.
+Result<learn::GbdtModels> models_of(const std::vector<predict::StepSample>& samples,
+                                    const learn::GbdtTraining& training) {
+  Digest key;
+  key.add(learn::training_digest(training));
+  key.add(digest_of(samples));
+  if (training.lines != nullptr) {
+    for (const auto& s : samples) key.add(training.lines->step_time(s.shape, s.clock).ns());
+  }
+  const ModelCache cache(config::cache_dir());
+  if (auto kept = cache.find(key.value()); kept && kept->size() == 2) {
+    return learn::GbdtModels{std::move((*kept)[0]), std::move((*kept)[1]), {}, {}};
+  }
+  auto models = learn::train_gbdt(samples, training);
+  if (models) cache.keep(key.value(), std::vector{models->prefill_model, models->decode_model});
+  return models;
+}
+
+/// The same for throttLL'eM's M.
+Result<std::string> rates_of(const std::vector<predict::StepSample>& samples, std::int32_t tensor_parallel) {
+  Digest key;
+  key.add(learn::training_digest(learn::RateTraining{}));
+  key.add(digest_of(samples));
+  key.add(tensor_parallel);
+  const ModelCache cache(config::cache_dir());
+  if (auto kept = cache.find(key.value()); kept && kept->size() == 1) return std::move(kept->front());
+  std::vector<learn::EngineStep> steps;
+  for (const auto& sample : samples) steps.push_back({tensor_parallel, sample});
+  auto rates = learn::train_rates(steps);
+  if (rates) cache.keep(key.value(), std::vector{*rates});
+  return rates;
+}
+
 /// Trained on once in this process.
 Result<std::shared_ptr<const Boosted>> train(const std::vector<predict::StepSample>& samples,
                                              const learn::GbdtTraining& training) {
@@ -176,7 +212,7 @@ Result<std::shared_ptr<const Boosted>> train(const std::vector<predict::StepSamp
   const std::tuple key{digest_of(samples), training.prefill_trees, training.lines != nullptr};
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
-  auto models = learn::train_gbdt(samples, training);
+  auto models = models_of(samples, training);
   if (!models) return std::unexpected(models.error());
   auto loaded = learn::load_latency(*models, training.lines);
   if (!loaded) return std::unexpected(loaded.error());
@@ -211,9 +247,7 @@ Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel&
   const std::uint64_t key = digest_of(samples);
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
-  std::vector<learn::EngineStep> steps;
-  for (const auto& sample : samples) steps.push_back({model.tensor_parallel(), sample});
-  const auto rates = learn::train_rates(steps);
+  const auto rates = rates_of(samples, model.tensor_parallel());
   if (!rates) return std::unexpected(rates.error());
   const auto lines = fit_latency(model, options, clocks);
   if (!lines) return std::unexpected(lines.error());

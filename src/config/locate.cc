@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "config/cache_dir.h"
 #include "workload/source.h"
 
 namespace wattle::config {
@@ -27,6 +28,15 @@ config::Project project() {
 }
 
 std::string data_dir() { return environment("WATTLE_DATA"); }
+
+std::string cache_dir() {
+  if (const std::string folder = environment("WATTLE_CACHE"); !folder.empty()) return folder == "none" ? "" : folder;
+  if (const std::string caches = environment("XDG_CACHE_HOME"); !caches.empty()) {
+    return (std::filesystem::path(caches) / "wattle").string();
+  }
+  const std::string home = environment("HOME");
+  return home.empty() ? "" : (std::filesystem::path(home) / ".cache" / "wattle").string();
+}
 
 std::string base_dir(const config::Scenario& scenario) {
   return std::filesystem::path(scenario.file).parent_path().string();

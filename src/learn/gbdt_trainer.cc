@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/random.h"
 #include "predict/gbdt/residual_latency.h"
 
@@ -24,7 +25,9 @@ namespace {
 
 constexpr std::size_t kFewest = 10;
 constexpr int kRefitRounds = 100;  ///< 0.9^100 of an error is left: enough to move the whole model
-constexpr int kRefitBins = 128;    ///< fewer new thresholds, so that the tables stay within bounds
+/// Raise it with every change to this file that gives equal samples other models.
+constexpr int kRevision = 1;
+constexpr int kRefitBins = 128;  ///< fewer new thresholds, so that the tables stay within bounds
 
 struct Failure {};  ///< thrown and caught within this file; XGBoost keeps the message
 
@@ -254,6 +257,49 @@ Plan line_plan(const GbdtTraining& training) {
           false};
 }
 
+Plan prefill_plan(const GbdtTraining& training) {
+  return training.prefill_trees ? tree_plan(training, "gbdt.prefill.split") : line_plan(training);
+}
+
+Plan decode_plan(const GbdtTraining& training) { return tree_plan(training, "gbdt.decode.split"); }
+
+Plan rate_plan(const RateTraining& training) {
+  return {"gbdt.rates.split",
+          training.held_out,
+          {{"booster", "gbtree"},
+           {"eta", "0.1"},
+           {"max_depth", std::to_string(training.depth)},
+           {"max_bin", std::to_string(training.bins)},
+           {"tree_method", "hist"},
+           {"objective", "reg:squarederror"},
+           {"eval_metric", "mae"},
+           {"nthread", "1"},
+           {"verbosity", "0"},
+           {"seed", std::to_string(training.seed)}},
+          training.rounds,
+          training.patience,
+          true};
+}
+
+std::uint64_t digest_of(const Plan& plan, std::uint64_t seed) {
+  Digest digest;
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+  XGBoostVersion(&major, &minor, &patch);
+  for (const int part : {kRevision, major, minor, patch, plan.rounds, plan.patience}) digest.add(part);
+  digest.add(plan.trees);
+  digest.add(plan.fewest);
+  digest.add(seed);
+  digest.add_text(plan.stream);
+  digest.add_text(fmt::format("{}", plan.held_out));
+  for (const auto& [key, value] : plan.parameters) {
+    digest.add_text(key);
+    digest.add_text(value);
+  }
+  return digest.value();
+}
+
 Result<void> enough(const Rows& rows, const char* what) {
   if (rows.size() >= kFewest) return {};
   return bad_input("samples", fmt::format("{} of {} alone, at least {} are needed", rows.size(), what, kFewest));
@@ -286,15 +332,23 @@ Result<GbdtModels> train_both(std::span<const predict::StepSample> samples, cons
   };
   const Rows decode = rows_of(samples, true, predict::kFeatures, true, training.lines.get());
   if (auto ok = before != nullptr ? Result<void>{} : enough(decode, "decode"); !ok) return std::unexpected(ok.error());
-  const Plan prefill_plan = trees ? tree_plan(training, "gbdt.prefill.split") : line_plan(training);
   auto done = improve(rows_of(samples, false, trees ? predict::kFeatures : 2, trees, training.lines.get()), "prefill",
-                      prefill_plan, made.prefill_model, made.prefill);
-  if (done) done = improve(decode, "decode", tree_plan(training, "gbdt.decode.split"), made.decode_model, made.decode);
+                      prefill_plan(training), made.prefill_model, made.prefill);
+  if (done) done = improve(decode, "decode", decode_plan(training), made.decode_model, made.decode);
   if (!done) return std::unexpected(done.error());
   return made;
 }
 
 }  // namespace
+
+std::uint64_t training_digest(const GbdtTraining& training) {
+  Digest digest;
+  digest.add(digest_of(prefill_plan(training), training.seed));
+  digest.add(digest_of(decode_plan(training), training.seed));
+  return digest.value();
+}
+
+std::uint64_t training_digest(const RateTraining& training) { return digest_of(rate_plan(training), training.seed); }
 
 Result<GbdtModels> train_gbdt(std::span<const predict::StepSample> samples, const GbdtTraining& training) {
   return train_both(samples, training, nullptr);
@@ -343,22 +397,7 @@ Result<std::string> train_rates(std::span<const EngineStep> samples, const RateT
                                  static_cast<float>(s.shape.decode_kv_tokens), static_cast<float>(tensor_parallel)});
     rows.y.push_back(static_cast<float>(1.0 / s.duration.seconds()));
   }
-  const Plan trees{"gbdt.rates.split",
-                   training.held_out,
-                   {{"booster", "gbtree"},
-                    {"eta", "0.1"},
-                    {"max_depth", std::to_string(training.depth)},
-                    {"max_bin", std::to_string(training.bins)},
-                    {"tree_method", "hist"},
-                    {"objective", "reg:squarederror"},
-                    {"eval_metric", "mae"},
-                    {"nthread", "1"},
-                    {"verbosity", "0"},
-                    {"seed", std::to_string(training.seed)}},
-                   training.rounds,
-                   training.patience,
-                   true};
-  auto trained = try_train(rows, "decode", trees, training.seed);
+  auto trained = try_train(rows, "decode", rate_plan(training), training.seed);
   if (!trained) return std::unexpected(trained.error());
   return std::move(trained->model);
 }

@@ -41,6 +41,10 @@ struct GbdtModels {
   predict::FitQuality decode;
 };
 
+/// Changes when equal samples (and lines) may give other models: with these settings, with XGBoost's version, and with
+/// ours.
+[[nodiscard]] std::uint64_t training_digest(const GbdtTraining& training);
+
 /// Milliseconds against (clock, N_tok), for trees (clock, N_tok, N_ctx), for samples with prompt tokens only, (clock,
 /// N_req, N_kv) for those with decodes
 /// only; others are ignored. Deterministic. Errors: fewer than ten usable samples of a phase; what XGBoost says.
@@ -63,6 +67,8 @@ struct RateTraining {
   double held_out = 0.1;  ///< share of the samples that decides when to stop
   std::uint64_t seed = 1;
 };
+
+[[nodiscard]] std::uint64_t training_digest(const RateTraining& training);
 
 /// XGBoost's model, in UBJSON. Only steps that decode alone count. Deterministic. Errors: fewer than ten such; what
 /// XGBoost says.
