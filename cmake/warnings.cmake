@@ -9,6 +9,11 @@ target_compile_definitions(wattle_flags INTERFACE _GNU_SOURCE)
 # At -O3 it also thinks a default-initialised std::string of a nested aggregate may be uninitialised as an exception unwinds;
 # that warning stays on where values are optimised less: dev, asan, tsan.
 target_compile_options(wattle_flags INTERFACE -Wno-restrict $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
+# Of several files compiled as one, a local name in one may be a file's own constant in another, and g++ takes a file's own
+# types for a header's; dev keeps both warnings.
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(wattle_flags INTERFACE -Wno-shadow -Wno-subobject-linkage)
+endif()
 if(WATTLE_SANITIZE)
   target_compile_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
   target_link_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE})
