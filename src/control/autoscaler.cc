@@ -12,6 +12,13 @@ namespace {
 
 using journal::Phase;
 
+/// Weights, clock ranges and other steps have nobody to carry them out here: such a plan is refused, not half done.
+bool starts_and_drains_only(const Plan& plan) {
+  return plan.weights.empty() && plan.clocks.empty() && std::ranges::all_of(plan.steps, [](const PlanStep& step) {
+           return step.kind == StepKind::Start || step.kind == StepKind::Drain;
+         });
+}
+
 bool is_coming(Phase phase) { return phase == Phase::Spawning || phase == Phase::Warming; }
 bool is_serving(Phase phase) { return phase == Phase::Serving; }
 bool is_draining(Phase phase) { return phase == Phase::Draining; }
@@ -28,6 +35,7 @@ Autoscaler::Autoscaler(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode,
       attempts_(options_.shapes.size()),
       next_tick_(policy_ && mode_ != Mode::Off ? Instant() + options_.period : Instant::never()) {
   WATTLE_CHECK(options_.period > Span(), "an autoscaler has a period");
+  for (const auto& shape : options_.shapes) bounds_.gpus_of_shape.push_back(shape.gpus);
 }
 
 Autoscaler::Member* Autoscaler::find(InstanceId instance) {
@@ -122,12 +130,16 @@ void Autoscaler::tick(Instant now) {
   last_tick_ = now;
   next_tick_ = now + options_.period;
 
-  const auto decision = policy_->plan({now, rate, count()});
+  const Plan plan = policy_->plan({now, rate, count(), members_});
+  const auto wanted = plan.wanted(options_.shapes.size());
   std::int64_t gpus = 0;
-  for (std::size_t i = 0; i < decision.wanted.size(); ++i) gpus += decision.wanted[i] * options_.shapes[i].gpus;
-  sink_.decision({now, journal::DecisionKind::Scaling, mode_, RequestId{-1}, kNoInstance, gpus, decision.reason});
+  for (std::size_t i = 0; i < wanted.size(); ++i) gpus += wanted[i] * options_.shapes[i].gpus;
+  const char* flaw = flaw_of(plan, members_, bounds_);
+  if (flaw == nullptr && !starts_and_drains_only(plan)) flaw = "only starts and drains can be carried out yet";
+  const char* reason = flaw == nullptr ? plan.reason : flaw;
+  sink_.decision({now, journal::DecisionKind::Scaling, mode_, RequestId{-1}, kNoInstance, gpus, reason});
   if (mode_ != Mode::Enforce) return;
-  wanted_.assign(decision.wanted.begin(), decision.wanted.end());
+  if (flaw == nullptr) wanted_ = wanted;  // else what was wanted before stands
   if (options_.spawn_limit != Span::max()) {
     for (std::size_t i = members_.size(); i-- > 0;) {
       const Member member = members_[i];

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "control/plan_check.h"
 #include "control/ports.h"
 #include "journal/record.h"
 #include "policy/scaling/scaling.h"
@@ -47,12 +48,7 @@ class Autoscaler {
   /// The plan is not carried out yet, so that a later tick may act. Before the first plan: enforced() alone.
   [[nodiscard]] bool wants_more();
 
-  struct Member {
-    InstanceId id;
-    std::size_t shape = 0;
-    journal::Phase phase = journal::Phase::Spawning;
-    Instant since;  ///< of the phase
-  };
+  using Member = FleetMember;
   /// Every instance that is not gone, oldest first.
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
   /// By shape.
@@ -83,6 +79,7 @@ class Autoscaler {
   std::vector<Attempts> attempts_;          ///< by shape
   std::vector<std::int32_t> wanted_;        ///< by shape; empty before the first plan
   std::vector<policy::ShapeCount> counts_;  ///< scratch
+  FleetBounds bounds_;
   std::int64_t arrivals_ = 0;
   Instant last_tick_;
   Instant next_tick_;

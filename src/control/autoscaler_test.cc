@@ -21,10 +21,13 @@ Instant at(double seconds) { return Instant() + Span::from_seconds(seconds); }
 class Told final : public policy::ScalingPolicy {
  public:
   explicit Told(std::vector<std::int32_t> first) : wanted(std::move(first)) {}
-  policy::ScalingDecision plan(const policy::ScalingView& view) override {
+  Plan plan(const policy::ScalingView& view) override {
     rate = view.rate_per_s.front();
-    return {wanted, "told"};
+    Plan plan = Plan::of(wanted, "told");
+    plan.steps = steps;
+    return plan;
   }
+  std::vector<PlanStep> steps;
   std::vector<std::int32_t> wanted;
   double rate = -1.0;
 };
@@ -133,6 +136,27 @@ TEST(Autoscaler, CountsArrivalsIntoARateAndJournalsThePlan) {
   EXPECT_EQ(record.kind, journal::DecisionKind::Scaling);
   EXPECT_EQ(record.value, 2) << "GPUs wanted";
   EXPECT_STREQ(record.reason, "told");
+}
+
+TEST(Autoscaler, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {
+  House house;
+  house.want({0, 0, 0}, 10);
+  EXPECT_EQ(house.state(0), Driver::State::Open);
+  EXPECT_STREQ(house.journal.decisions.back().reason, "no instance is wanted");
+  PlanStep step;
+  step.kind = StepKind::Reshard;
+  step.from = {house.first};
+  step.to = {0, 0};
+  house.told->steps = {step};
+  house.want({2, 0, 0}, 20);
+  EXPECT_STREQ(house.journal.decisions.back().reason, "nothing would serve");
+  EXPECT_EQ(house.driver.states.size(), 1U);
+  house.told->steps.front().kind = StepKind::Reroute;
+  house.told->steps.front().from.clear();
+  house.told->steps.front().to.clear();
+  house.want({2, 0, 0}, 30);
+  EXPECT_STREQ(house.journal.decisions.back().reason, "only starts and drains can be carried out yet");
+  EXPECT_EQ(house.driver.states.size(), 1U);
 }
 
 TEST(Autoscaler, ShadowModeAndOffActOnNothing) {

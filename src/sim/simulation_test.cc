@@ -65,12 +65,12 @@ class ThresholdPolicy final : public policy::FrequencyPolicy {
 class Restless final : public policy::ScalingPolicy {
  public:
   Restless(std::uint64_t seed, std::size_t shapes) : random_(seed, "restless"), wanted_(shapes, 0) { wanted_[0] = 1; }
-  policy::ScalingDecision plan(const policy::ScalingView&) override {
+  Plan plan(const policy::ScalingView&) override {
     if (random_.below(3) == 0) {
       for (auto& w : wanted_) w = 0;
       wanted_[random_.below(wanted_.size())] = 1 + static_cast<std::int32_t>(random_.below(2));
     }
-    return {wanted_, "restless"};
+    return Plan::of(wanted_, "restless");
   }
 
  private:
@@ -390,7 +390,7 @@ TEST(Simulation, RandomCasesReachTheRareBranches) {
 /// Wants the larger shape from the start.
 class Larger final : public policy::ScalingPolicy {
  public:
-  policy::ScalingDecision plan(const policy::ScalingView&) override { return {wanted_, "larger"}; }
+  Plan plan(const policy::ScalingView&) override { return Plan::of(wanted_, "larger"); }
 
  private:
   std::vector<std::int32_t> wanted_{0, 1};

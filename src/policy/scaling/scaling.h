@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "model/plan.h"
 #include "policy/policy.h"
 
 namespace wattle::policy {
@@ -29,18 +30,14 @@ struct ScalingView {
   /// DynamoLLM's and FREESH's planners several).
   std::span<const double> rate_per_s;
   std::span<const ShapeCount> fleet;  ///< by shape
-};
-
-/// Instances wanted of each shape; the caller starts what is missing and drains the rest once that serves.
-struct ScalingDecision {
-  std::span<const std::int32_t> wanted;  ///< by shape; the policy's own, valid until it is asked again
-  const char* reason = "";
+  std::span<const FleetMember> members = {};
+  const Mandate* given = nullptr;  ///< from above; null: none
 };
 
 /// Asked periodically. One object per fleet. Wants at least one instance.
 class ScalingPolicy : public virtual Policy {
  public:
-  virtual ScalingDecision plan(const ScalingView& view) = 0;
+  virtual Plan plan(const ScalingView& view) = 0;
 };
 
 }  // namespace wattle::policy

@@ -6,8 +6,7 @@
 
 namespace wattle::policy {
 
-SmallestEngine::SmallestEngine(SmallestEngineOptions options)
-    : options_(std::move(options)), wanted_(options_.shapes.size(), 0) {
+SmallestEngine::SmallestEngine(SmallestEngineOptions options) : options_(std::move(options)) {
   WATTLE_CHECK(!options_.shapes.empty(), "a fleet has at least one shape");
   WATTLE_CHECK(options_.margin >= 0.0 && options_.margin < 1.0, "the scaling margin is a share below 1");
   for (std::size_t i = 1; i < options_.shapes.size(); ++i) {
@@ -28,16 +27,22 @@ Span SmallestEngine::grace(std::size_t shape) const {
   return options_.grace.value_or(options_.shapes[shape].spawn_time);
 }
 
-ScalingDecision SmallestEngine::switch_to(std::size_t shape, Instant now, const char* reason) {
+/// One instance of the current shape.
+Plan SmallestEngine::keep(const char* reason) const {
+  Plan plan;
+  plan.instances.push_back({*current_, 1, {}, {}});
+  plan.reason = reason;
+  return plan;
+}
+
+Plan SmallestEngine::switch_to(std::size_t shape, Instant now, const char* reason) {
   current_ = shape;
   switched_at_ = now;
   grace_until_ = now + grace(shape);
-  std::ranges::fill(wanted_, 0);
-  wanted_[shape] = 1;
-  return {wanted_, reason};
+  return keep(reason);
 }
 
-ScalingDecision SmallestEngine::plan(const ScalingView& view) {
+Plan SmallestEngine::plan(const ScalingView& view) {
   WATTLE_CHECK(view.fleet.size() == options_.shapes.size(), "one count per shape");
   double rate = 0.0;
   for (const double r : view.rate_per_s) rate += r;

@@ -20,19 +20,18 @@ struct SmallestEngineOptions {
 class SmallestEngine final : public ScalingPolicy {
  public:
   explicit SmallestEngine(SmallestEngineOptions options);
-  ScalingDecision plan(const ScalingView& view) override;
+  Plan plan(const ScalingView& view) override;
 
  private:
   [[nodiscard]] std::size_t smallest_for(double rate_per_s) const;
   [[nodiscard]] Span grace(std::size_t shape) const;
-  ScalingDecision keep(const char* reason) const { return {wanted_, reason}; }
-  ScalingDecision switch_to(std::size_t shape, Instant now, const char* reason);
+  [[nodiscard]] Plan keep(const char* reason) const;
+  Plan switch_to(std::size_t shape, Instant now, const char* reason);
 
   SmallestEngineOptions options_;
   std::optional<std::size_t> current_;  ///< the shape last wanted
   Instant switched_at_;
   Instant grace_until_;
-  std::vector<std::int32_t> wanted_;
 };
 
 }  // namespace wattle::policy

@@ -38,8 +38,9 @@ class Obedient {
     const std::array rates{rate};
     const auto decision = policy_.plan({now_, rates, fleet_});
     reason = decision.reason;
-    for (std::size_t i = 0; i < decision.wanted.size(); ++i) {
-      if (decision.wanted[i] == 0 || i == wanted_) continue;
+    const auto counts = decision.wanted(shapes_.size());
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] == 0 || i == wanted_) continue;
       fleet_[wanted_].coming = 0;  // one still on its way is given up
       wanted_ = i;
       since_ = now_;
@@ -99,9 +100,7 @@ TEST(SmallestEngine, BeginsWithTheSmallestThatCoversWhenNothingRuns) {
   const std::vector<ShapeCount> none(3);
   const std::array rates{1.0, 1.0};
   const auto decision = policy.plan({Instant(), rates, none});
-  EXPECT_EQ(std::vector<std::int32_t>(decision.wanted.begin(), decision.wanted.end()),
-            (std::vector<std::int32_t>{0, 1, 0}))
-      << "classes add up";
+  EXPECT_EQ(decision.wanted(3), (std::vector<std::int32_t>{0, 1, 0})) << "classes add up";
 }
 
 TEST(SmallestEngine, ShadowedItStillComesDownAgain) {
@@ -115,7 +114,7 @@ TEST(SmallestEngine, ShadowedItStillComesDownAgain) {
     now += kPeriod;
     const std::array rates{i == 0 ? 5.0 : 0.1};
     const auto decision = policy.plan({now, rates, fleet});
-    wanted.assign(decision.wanted.begin(), decision.wanted.end());
+    wanted = decision.wanted(3);
     EXPECT_EQ(wanted[2], i < 6 ? 1 : 0) << i;
   }
   EXPECT_EQ(wanted[0], 1);

@@ -1,0 +1,105 @@
+#include "control/plan_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <set>
+
+namespace wattle::control {
+
+namespace {
+
+const FleetMember* find(std::span<const FleetMember> members, InstanceId id) {
+  const auto found = std::ranges::find(members, id, &FleetMember::id);
+  return found == members.end() ? nullptr : &*found;
+}
+
+const char* flaw_of_targets(const Plan& plan, const FleetBounds& bounds) {
+  std::int64_t instances = 0;
+  std::int64_t gpus = 0;
+  for (const PlanTarget& target : plan.instances) {
+    if (target.shape >= bounds.gpus_of_shape.size()) return "a target of an unknown shape";
+    if (target.count < 0) return "a negative number of instances";
+    instances += target.count;
+    gpus += std::int64_t{target.count} * bounds.gpus_of_shape[target.shape];
+  }
+  if (instances == 0) return "no instance is wanted";
+  if (bounds.gpus > 0 && gpus > bounds.gpus) return "more GPUs than there are";
+  if (plan.given && plan.given->gpus > 0 && gpus > plan.given->gpus) return "more GPUs than were given";
+  std::int64_t passed = 0;
+  for (const Mandate& mandate : plan.passed) passed += mandate.gpus;
+  if (passed > gpus) return "more GPUs are passed below than are planned";
+  return nullptr;
+}
+
+const char* flaw_of_ranges(const Plan& plan) {
+  for (const ClockRange& range : plan.clocks) {
+    if (range.least > range.most) return "a clock range that is empty";
+    if (!plan.given) continue;
+    if (plan.given->least && range.least < *plan.given->least) return "clocks below those given";
+    if (plan.given->most && range.most > *plan.given->most) return "clocks above those given";
+  }
+  for (const PoolWeight& weight : plan.weights) {
+    if (!(weight.weight >= 0.0) || !std::isfinite(weight.weight)) return "a weight that is no share";
+    double sum = 0.0;
+    for (const PoolWeight& other : plan.weights) {
+      if (other.request_class == weight.request_class) sum += other.weight;
+    }
+    if (std::abs(sum - 1.0) > 1e-6) return "the weights of a class do not add up to 1";
+  }
+  return nullptr;
+}
+
+const char* flaw_of_form(const PlanStep& step, const FleetBounds& bounds) {
+  for (const std::size_t shape : step.to) {
+    if (shape >= bounds.gpus_of_shape.size()) return "a step to an unknown shape";
+  }
+  if (step.cost.time < Span() || step.cost.time == Span::max()) return "a step that never ends";
+  if (!(step.cost.lost_load_per_s >= 0.0) || step.cost.energy < Joules(0.0)) return "a step of negative cost";
+  switch (step.kind) {
+    case StepKind::Start:
+      return step.from.empty() && step.to.size() == 1 ? nullptr : "a start is of one shape and from nothing";
+    case StepKind::Drain:
+      return step.from.size() == 1 && step.to.empty() ? nullptr : "a drain is of one instance";
+    case StepKind::Reshard:
+      return !step.from.empty() && !step.to.empty() ? nullptr : "a re-shard is from instances to shapes";
+    case StepKind::Move:
+      return step.from.size() == 1 && step.to.empty() && step.node ? nullptr : "a move is of one instance to a node";
+    case StepKind::Reroute:
+      return step.from.empty() && step.to.empty() ? nullptr : "a re-route touches no instance";
+  }
+  return "a step of no kind";
+}
+
+}  // namespace
+
+const char* flaw_of(const Plan& plan, std::span<const FleetMember> members, const FleetBounds& bounds) {
+  if (const char* flaw = flaw_of_targets(plan, bounds)) return flaw;
+  if (const char* flaw = flaw_of_ranges(plan)) return flaw;
+  std::int64_t serving = std::ranges::count(members, Phase::Serving, &FleetMember::phase);
+  std::set<InstanceId> touched;
+  for (const PlanStep& step : plan.steps) {
+    if (const char* flaw = flaw_of_form(step, bounds)) return flaw;
+    std::int64_t leaving = 0;
+    std::int64_t gpus_before = 0;
+    std::int64_t gpus_after = 0;
+    for (const InstanceId id : step.from) {
+      const FleetMember* member = find(members, id);
+      if (member == nullptr) return "a step from an instance that is not there";
+      if (!touched.insert(id).second) return "an instance in two steps";
+      if (member->phase != Phase::Serving) return "a step from an instance that does not serve";
+      gpus_before += bounds.gpus_of_shape.at(member->shape);
+      ++leaving;
+    }
+    for (const std::size_t shape : step.to) gpus_after += bounds.gpus_of_shape[shape];
+    if (step.kind == StepKind::Reshard && gpus_after > gpus_before) return "a re-shard to more GPUs than it is from";
+    // A move's new instance serves before the old one drains; all others leave first.
+    if (leaving > 0 && step.kind != StepKind::Move && serving <= leaving) return "nothing would serve";
+    if (step.kind == StepKind::Reshard) serving += static_cast<std::int64_t>(step.to.size()) - leaving;
+    if (step.kind == StepKind::Drain) serving -= leaving;
+    if (step.kind == StepKind::Start) ++serving;
+  }
+  return nullptr;
+}
+
+}  // namespace wattle::control

@@ -1,0 +1,136 @@
+#include "control/plan_check.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "base/random.h"
+
+namespace wattle::control {
+namespace {
+
+const FleetBounds kBounds{{2, 4, 8}, 16};
+
+std::vector<FleetMember> serving(std::initializer_list<std::size_t> shapes) {
+  std::vector<FleetMember> members;
+  for (const std::size_t shape : shapes) {
+    members.push_back({InstanceId(static_cast<std::int32_t>(members.size())), shape, Phase::Serving, {}});
+  }
+  return members;
+}
+
+PlanStep step(StepKind kind, std::vector<InstanceId> from, std::vector<std::size_t> to) {
+  PlanStep s;
+  s.kind = kind;
+  s.from = std::move(from);
+  s.to = std::move(to);
+  return s;
+}
+
+std::string flaw(const Plan& plan, const std::vector<FleetMember>& members = serving({2, 2})) {
+  const char* text = flaw_of(plan, members, kBounds);
+  return text == nullptr ? "" : text;
+}
+
+TEST(PlanCheck, TargetsStayWithinBoundsAndMandate) {
+  EXPECT_EQ(flaw(Plan::of({0, 0, 2}, "")), "");
+  EXPECT_EQ(flaw(Plan::of({0, 0, 0}, "")), "no instance is wanted");
+  EXPECT_EQ(flaw(Plan::of({0, 0, 3}, "")), "more GPUs than there are");
+  EXPECT_EQ(flaw(Plan::of({0, 0, 0, 1}, "")), "a target of an unknown shape");
+  EXPECT_EQ(flaw(Plan::of({-1, 0, 1}, "")), "a negative number of instances");
+  Plan plan = Plan::of({0, 0, 2}, "");
+  plan.given.emplace();
+  plan.given->gpus = 8;
+  EXPECT_EQ(flaw(plan), "more GPUs than were given");
+  plan.given->gpus = 16;
+  plan.passed.resize(2);
+  plan.passed[0].gpus = plan.passed[1].gpus = 8;
+  EXPECT_EQ(flaw(plan), "");
+  plan.passed[1].gpus = 9;
+  EXPECT_EQ(flaw(plan), "more GPUs are passed below than are planned");
+}
+
+TEST(PlanCheck, ClocksAndWeightsMakeSense) {
+  Plan plan = Plan::of({0, 0, 2}, "");
+  plan.given.emplace();
+  plan.given->most = MegaHertz(1410);
+  plan.clocks = {{PoolId(0), MegaHertz(1005), MegaHertz(1410)}};
+  plan.weights = {{ClassId(0), PoolId(0), 0.25}, {ClassId(0), PoolId(1), 0.75}};
+  EXPECT_EQ(flaw(plan), "");
+  plan.weights[1].weight = 0.5;
+  EXPECT_EQ(flaw(plan), "the weights of a class do not add up to 1");
+  plan.weights[1].weight = std::nan("");
+  EXPECT_EQ(flaw(plan), "a weight that is no share");
+  plan.weights.clear();
+  plan.clocks[0].most = MegaHertz(1980);
+  EXPECT_EQ(flaw(plan), "clocks above those given");
+  plan.clocks[0].most = MegaHertz(210);
+  EXPECT_EQ(flaw(plan), "a clock range that is empty");
+}
+
+TEST(PlanCheck, StepsTouchWhatServesOnceAndEnd) {
+  Plan plan = Plan::of({0, 4, 0}, "");
+  plan.steps = {step(StepKind::Reshard, {InstanceId(0)}, {1, 1}), step(StepKind::Reshard, {InstanceId(1)}, {1, 1})};
+  EXPECT_EQ(flaw(plan), "") << "one after the other";
+  EXPECT_EQ(flaw(plan, serving({2})), "nothing would serve");
+  plan.steps = {step(StepKind::Reshard, {InstanceId(0), InstanceId(1)}, {1, 1, 1, 1})};
+  EXPECT_EQ(flaw(plan), "nothing would serve") << "both at once";
+  plan.steps = {step(StepKind::Reshard, {InstanceId(0)}, {1, 1, 0})};
+  EXPECT_EQ(flaw(plan), "a re-shard to more GPUs than it is from");
+  plan.steps = {step(StepKind::Drain, {InstanceId(0)}, {}), step(StepKind::Reshard, {InstanceId(0)}, {1, 1})};
+  EXPECT_EQ(flaw(plan), "an instance in two steps");
+  plan.steps = {step(StepKind::Drain, {InstanceId(7)}, {})};
+  EXPECT_EQ(flaw(plan), "a step from an instance that is not there");
+  plan.steps = {step(StepKind::Start, {}, {1})};
+  plan.steps.front().cost.time = Span::max();
+  EXPECT_EQ(flaw(plan), "a step that never ends");
+  plan.steps = {step(StepKind::Move, {InstanceId(0)}, {})};
+  EXPECT_EQ(flaw(plan), "a move is of one instance to a node");
+  plan.steps.front().node = NodeId(1);
+  EXPECT_EQ(flaw(plan, serving({2})), "") << "the new one serves first";
+}
+
+// A plan that passes, carried out step by step by the letter, leaves something serving at every instant; no instance is
+// both started and drained, or drained twice. Members that died or have not come up yet count for nothing.
+RC_GTEST_PROP(PlanCheckProperty, WhatPassesNeverGoesDark, (std::uint64_t seed)) {
+  RandomStream random(seed, "plans");
+  auto members = serving({0, 1, 2, 2});
+  for (auto& member : members) {
+    constexpr Phase kPhases[] = {Phase::Serving, Phase::Serving, Phase::Serving, Phase::Spawning, Phase::Draining};
+    member.phase = kPhases[random.below(5)];
+  }
+  Plan plan = Plan::of({1, 1, 1}, "");
+  const auto count = random.below(5);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    PlanStep s = step(static_cast<StepKind>(random.below(5)), {}, {});
+    const bool leaves = s.kind == StepKind::Drain || s.kind == StepKind::Reshard || s.kind == StepKind::Move;
+    for (std::uint64_t n = leaves ? 1 + random.below(2) : 0; n > 0; --n) {
+      s.from.push_back(InstanceId(static_cast<std::int32_t>(random.below(5))));
+    }
+    if (s.kind == StepKind::Start || s.kind == StepKind::Reshard) s.to.push_back(random.below(4));
+    if (s.kind == StepKind::Move) s.node = NodeId(0);
+    plan.steps.push_back(std::move(s));
+  }
+  const bool sound = flaw_of(plan, members, kBounds) == nullptr;
+  RC_CLASSIFY(sound && count > 0);
+  if (!sound) return;
+  std::map<InstanceId, bool> serves;
+  std::int64_t up = 0;
+  for (const auto& member : members) up += (serves[member.id] = member.phase == Phase::Serving) ? 1 : 0;
+  for (const PlanStep& s : plan.steps) {
+    if (s.kind == StepKind::Move) ++up;
+    for (const InstanceId id : s.from) {
+      RC_ASSERT(serves.at(id));
+      serves[id] = false;
+      --up;
+    }
+    RC_ASSERT(up > 0 || s.from.empty());
+    if (s.kind != StepKind::Move) up += static_cast<std::int64_t>(s.to.size());
+  }
+}
+
+}  // namespace
+}  // namespace wattle::control

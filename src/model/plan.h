@@ -1,0 +1,106 @@
+#pragma once
+// What a planner wants of a fleet, and the way there from the present.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/instance.h"
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle {
+
+/// What a nested planner got from above and has to keep to, or passes below. All bounds are inclusive.
+struct Mandate {
+  std::optional<PoolId> pool;      ///< none: the whole fleet
+  std::int32_t gpus = 0;           ///< it may use at most so many; 0: no bound
+  double load_per_s = 0.0;         ///< requests per second it has to carry; 0: whatever comes
+  std::optional<MegaHertz> least;  ///< clocks, none: the instances' own
+  std::optional<MegaHertz> most;
+  Instant until = Instant::never();  ///< it holds until then, or the next one
+};
+
+/// What a step takes, as far as the planner knows.
+struct StepCost {
+  Joules energy;                 ///< beyond what serving draws
+  Span time;                     ///< from its beginning to its end
+  double lost_load_per_s = 0.0;  ///< requests per second that the fleet carries less meanwhile
+};
+
+enum class StepKind : std::uint8_t {
+  Start,    ///< `to`: one shape, on `node`, into `pool`
+  Drain,    ///< `from`: one instance
+  Reshard,  ///< `from` instances give their GPUs to new ones of shapes `to`
+  Move,     ///< `from`: one instance; its like starts on `node`, then it drains
+  Reroute,  ///< the plan's weights hold from here on
+};
+
+struct PlanStep {
+  StepKind kind = StepKind::Start;
+  std::vector<InstanceId> from;
+  std::vector<std::size_t> to;  ///< shapes
+  std::optional<NodeId> node;   ///< none: any
+  std::optional<PoolId> pool;   ///< none: the fleet has one
+  StepCost cost;
+};
+
+/// So many instances of a shape on a node in a pool.
+struct PlanTarget {
+  std::size_t shape = 0;
+  std::int32_t count = 0;
+  std::optional<NodeId> node;
+  std::optional<PoolId> pool;
+};
+
+/// This share of a class's requests goes to this pool.
+struct PoolWeight {
+  ClassId request_class;
+  PoolId pool;
+  double weight = 0.0;
+};
+
+/// Instances of the pool keep their clocks within this.
+struct ClockRange {
+  PoolId pool;
+  MegaHertz least;
+  MegaHertz most;
+};
+
+/// Steps that follow from the targets alone (start what is missing, drain what is too much) need not be stated; a
+/// stated Drain says which instance goes, a stated Start where one comes.
+struct Plan {
+  std::vector<PlanTarget> instances;
+  std::vector<PoolWeight> weights;  ///< empty: any pool is for all
+  std::vector<ClockRange> clocks;   ///< empty: no bounds
+  std::vector<PlanStep> steps;      ///< in this order, one after the other
+  std::optional<Mandate> given;     ///< what it was made under
+  std::vector<Mandate> passed;      ///< to those below
+  const char* reason = "";
+
+  /// So many instances of each shape, anywhere.
+  [[nodiscard]] static Plan of(const std::vector<std::int32_t>& counts, const char* reason) {
+    Plan plan;
+    for (std::size_t s = 0; s < counts.size(); ++s) plan.instances.push_back({s, counts[s], {}, {}});
+    plan.reason = reason;
+    return plan;
+  }
+  /// Instances wanted by shape, wherever they stand.
+  [[nodiscard]] std::vector<std::int32_t> wanted(std::size_t shapes) const {
+    std::vector<std::int32_t> counts(shapes, 0);
+    for (const PlanTarget& target : instances) {
+      if (target.shape < shapes) counts[target.shape] += target.count;
+    }
+    return counts;
+  }
+};
+
+/// An instance as planners see it.
+struct FleetMember {
+  InstanceId id;
+  std::size_t shape = 0;
+  Phase phase = Phase::Spawning;
+  Instant since;  ///< of the phase
+};
+
+}  // namespace wattle
