@@ -2,12 +2,13 @@
 #include <benchmark/benchmark.h>
 
 #include "engine/hardware_profile.h"
+#include "policy/routing/round_robin.h"
 #include "sim/simulation.h"
 
 namespace wattle::sim {
 namespace {
 
-void run(benchmark::State& state, bool fast_forward, int replicas, double rate_per_replica) {
+void run(benchmark::State& state, bool fast_forward, int replicas, double rate_per_replica, bool round_robin = false) {
   const auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, 1, engine::HardwareProfile{}, {});
   const auto intensity = carbon::IntensitySeries::constant(GramsPerKwh(400.0));
   std::int64_t iterations = 0;
@@ -30,6 +31,7 @@ void run(benchmark::State& state, bool fast_forward, int replicas, double rate_p
       instance.initial_clock = MegaHertz(1410);
       setup.instances.push_back(std::move(instance));
     }
+    if (round_robin) setup.policies.route_prefill.policy = std::make_shared<policy::RoundRobin>();
     const auto result = simulate(std::move(setup));
     iterations += result.summary.sim.iterations;
     requests += result.summary.requests.arrived;
@@ -42,10 +44,14 @@ void step_by_step_r1(benchmark::State& state) { run(state, false, 1, 5.5); }
 void step_by_step_r8(benchmark::State& state) { run(state, false, 8, 0.7); }
 void fast_forward_r1(benchmark::State& state) { run(state, true, 1, 5.5); }
 void fast_forward_r8(benchmark::State& state) { run(state, true, 8, 0.7); }
+/// What a request costs at so many instances, at the same load on each: requests/s should not fall with their number.
+void per_request(benchmark::State& state) { run(state, true, static_cast<int>(state.range(0)), 0.7, true); }
 BENCHMARK(step_by_step_r1)->Unit(benchmark::kMillisecond);
 BENCHMARK(step_by_step_r8)->Unit(benchmark::kMillisecond);
 BENCHMARK(fast_forward_r1)->Unit(benchmark::kMillisecond);
 BENCHMARK(fast_forward_r8)->Unit(benchmark::kMillisecond);
+
+BENCHMARK(per_request)->Arg(8)->Arg(64)->Arg(512)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace wattle::sim
