@@ -54,6 +54,9 @@ foreach(row IN LISTS WATTLE_LIBRARIES)
   wattle_add_library("${row}")
 endforeach()
 
+# A file per system, and each says its name as kName.
+set_target_properties(wattle_systems PROPERTIES UNITY_BUILD OFF)
+
 # Recipes, scenarios and specs are found in this tree unless WATTLE_HOME says otherwise.
 set_source_files_properties(src/config/locate.cc PROPERTIES COMPILE_DEFINITIONS WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 # Tests that read the specs, recipes, scenarios and reference pages of this tree.
