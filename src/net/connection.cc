@@ -88,7 +88,7 @@ class ConnectionExchange final : public Exchange {
   std::uint64_t serial_;
 };
 
-Connection::Connection(std::shared_ptr<HttpServer::Impl> server, int loop_index, Tcp::socket socket)
+Connection::Connection(std::shared_ptr<ServerState> server, int loop_index, Tcp::socket socket)
     : server_(std::move(server)),
       loop_index_(loop_index),
       socket_(std::move(socket)),

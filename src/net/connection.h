@@ -1,18 +1,19 @@
 #pragma once
-// Private to transport/: one client connection of HttpServer.
+// Private to net/: one client connection of an HTTP server.
 #include <atomic>
 #include <optional>
 #include <unordered_set>
+#include <vector>
 
+#include "net/exchange.h"
 #include "net/loop_impl.h"
-#include "net/server.h"
 
 namespace wattle::net {
 
 class Connection;
 
 /// What the connections of one server share. The sets are touched on their own loop's thread only.
-struct HttpServer::Impl {
+struct ServerState {
   LoopPool& pool;
   ServerOptions options;
   RequestHandler handler;
@@ -25,7 +26,7 @@ struct HttpServer::Impl {
   std::atomic<bool> closed{false};
   int next_loop = 0;
 
-  Impl(LoopPool& p, const ServerOptions& o, RequestHandler h, ProblemBody b)
+  ServerState(LoopPool& p, const ServerOptions& o, RequestHandler h, ProblemBody b)
       : pool(p),
         options(o),
         handler(std::move(h)),
@@ -36,7 +37,7 @@ struct HttpServer::Impl {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::shared_ptr<HttpServer::Impl> server, int loop_index, Tcp::socket socket);
+  Connection(std::shared_ptr<ServerState> server, int loop_index, Tcp::socket socket);
 
   void start();
   void tick(Instant now);  ///< looks at the deadline
@@ -64,7 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void flush();
   void all_sent();
 
-  std::shared_ptr<HttpServer::Impl> server_;
+  std::shared_ptr<ServerState> server_;
   int loop_index_;
   Tcp::socket socket_;
   RequestParser parser_;

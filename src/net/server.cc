@@ -15,7 +15,7 @@ namespace wattle::net {
 
 namespace {
 
-using Shared = std::shared_ptr<HttpServer::Impl>;
+using Shared = std::shared_ptr<ServerState>;
 
 void accept_next(const Shared& server) {
   const int index = server->next_loop;
@@ -57,28 +57,28 @@ void on_every_loop(const Shared& server, const std::function<void(std::size_t)>&
 
 }  // namespace
 
-HttpServer::HttpServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::HttpServer(std::shared_ptr<ServerState> state) : state_(std::move(state)) {}
 
 HttpServer::~HttpServer() { stop(Span()); }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(LoopPool& pool, const ServerOptions& options,
                                                        RequestHandler handler, ProblemBody problem_body) {
-  auto impl = std::make_shared<Impl>(pool, options, std::move(handler), std::move(problem_body));
+  auto state = std::make_shared<ServerState>(pool, options, std::move(handler), std::move(problem_body));
   const std::string where = fmt::format("{}:{}", options.host, options.port);
   error_code ec;
   const auto address = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, ec);
   if (ec) return bad_input(where, "not an IP address to listen on; say 127.0.0.1 or 0.0.0.0");
   const Tcp::endpoint endpoint(address, options.port);
-  impl->acceptor->open(endpoint.protocol(), ec);
-  if (!ec) impl->acceptor->set_option(asio::socket_base::reuse_address(true), ec);
-  if (!ec) impl->acceptor->bind(endpoint, ec);
-  if (!ec) impl->acceptor->listen(asio::socket_base::max_listen_connections, ec);
+  state->acceptor->open(endpoint.protocol(), ec);
+  if (!ec) state->acceptor->set_option(asio::socket_base::reuse_address(true), ec);
+  if (!ec) state->acceptor->bind(endpoint, ec);
+  if (!ec) state->acceptor->listen(asio::socket_base::max_listen_connections, ec);
   if (ec) return external_failure(where, fmt::format("cannot listen: {}; choose a free port", ec.message()));
 
-  impl->port = impl->acceptor->local_endpoint(ec).port();
+  state->port = state->acceptor->local_endpoint(ec).port();
 
   for (int i = 0; i < pool.size(); ++i) {
-    const std::weak_ptr<Impl> weak = impl;
+    const std::weak_ptr<ServerState> weak = state;
     pool.at(i).every(Span::ms(250), [weak, i] {
       const auto server = weak.lock();
       if (!server) return;
@@ -88,19 +88,19 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(LoopPool& pool, const Ser
       for (const auto& connection : snapshot) connection->tick(now);
     });
   }
-  auto server = std::unique_ptr<HttpServer>(new HttpServer(impl));
-  pool.at(0).post([impl] { accept_next(impl); });
+  auto server = std::unique_ptr<HttpServer>(new HttpServer(state));
+  pool.at(0).post([state] { accept_next(state); });
   return server;
 }
 
-std::uint16_t HttpServer::port() const { return impl_->port; }
+std::uint16_t HttpServer::port() const { return state_->port; }
 
-std::int64_t HttpServer::connections() const { return impl_->connections.load(std::memory_order_relaxed); }
+std::int64_t HttpServer::connections() const { return state_->connections.load(std::memory_order_relaxed); }
 
 void HttpServer::stop(Span grace) {
-  if (impl_->closed.load()) return;
-  impl_->stopping.store(true);
-  const Shared server = impl_;
+  if (state_->closed.load()) return;
+  state_->stopping.store(true);
+  const Shared server = state_;
   const auto each = [server](std::size_t i, auto&& act) {
     const std::vector<std::shared_ptr<Connection>> snapshot(server->live[i].begin(), server->live[i].end());
     for (const auto& connection : snapshot) act(*connection);

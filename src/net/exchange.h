@@ -1,0 +1,66 @@
+#pragma once
+// What an HTTP server hands to whoever answers, and what both agree on. No Asio here: this header is for handlers.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "net/http_parser.h"
+#include "net/loop.h"
+
+namespace wattle::net {
+
+/// One request and its response. Everything here runs on loop()'s thread; hand work back with loop().post().
+/// Keep the shared_ptr as long as you may still answer. Calls after the client has gone are ignored.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  [[nodiscard]] virtual std::string_view method() const = 0;
+  [[nodiscard]] virtual std::string_view target() const = 0;  ///< with the query, as sent
+  [[nodiscard]] std::string_view path() const { return target().substr(0, target().find('?')); }
+  [[nodiscard]] virtual const HeaderFields& headers() const = 0;
+  /// Stays alive until the response is finished. Capacity exceeds size by RequestParser::kBodyPadding.
+  [[nodiscard]] virtual const std::string& body() const = 0;
+  [[nodiscard]] virtual Loop& loop() = 0;
+
+  /// A whole response. `extra_headers` are complete lines, each ended by CRLF.
+  virtual void respond(int status, std::string_view content_type, std::string_view body,
+                       std::string_view extra_headers = {}) = 0;
+  /// A response in pieces: begin, write..., finish. Without a length the body is chunked. Writes made in one turn of
+  /// the loop leave in one system call.
+  virtual void begin(int status, std::string_view content_type, std::string_view extra_headers = {},
+                     std::optional<std::uint64_t> content_length = std::nullopt) = 0;
+  virtual void write(std::string_view bytes) = 0;
+  virtual void finish() = 0;
+  /// Gives up in the middle: closes, so that the client can tell the response is not complete.
+  virtual void drop() = 0;
+
+  /// The client left before the response was finished. Called once at most; not after finish().
+  virtual void on_gone(std::function<void()> handler) = 0;
+  /// Bytes written and not yet taken by the kernel. Above a bound of yours, stop writing until on_drained fires.
+  [[nodiscard]] virtual std::size_t unsent_bytes() const = 0;
+  /// Fires once when everything written has been taken by the kernel.
+  virtual void on_drained(std::function<void()> handler) = 0;
+};
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;  ///< 0 = any free one
+  HttpLimits limits;
+  std::int32_t max_connections = 16384;    ///< beyond, new ones are closed at once
+  Span header_timeout = Span::s(10);       ///< first byte of a request to the end of its header
+  Span body_timeout = Span::s(60);         ///< header to the end of the body
+  Span idle_timeout = Span::s(75);         ///< between requests
+  Span write_timeout = Span::s(60);        ///< a client that takes no byte for so long is cut off
+  std::size_t max_unsent_bytes = 8 << 20;  ///< a client further behind than this is cut off
+};
+
+/// Called for each complete request, on the connection's loop.
+using RequestHandler = std::function<void(std::shared_ptr<Exchange>)>;
+/// Body of the response to a request the server itself refuses (400, 408, 413, 431, 505), as JSON.
+using ProblemBody = std::function<std::string(int status, std::string_view what)>;
+
+}  // namespace wattle::net
