@@ -10,6 +10,7 @@
 #include "gateway/gateway.h"
 #include "gateway/run_recorder.h"
 #include "live_fleet.h"
+#include "net/server.h"
 #include "systems/compose.h"
 
 namespace wattle::apps {

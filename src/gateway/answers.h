@@ -3,8 +3,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
+#include "net/exchange.h"
 #include "net/openai.h"
-#include "net/server.h"
 
 namespace wattle::gateway {
 

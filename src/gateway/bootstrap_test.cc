@@ -11,6 +11,7 @@
 #include "gateway/leg_bootstrap.h"
 #include "net/openai.h"
 #include "net/raw_client_test.h"
+#include "net/server.h"
 
 namespace wattle::gateway {
 namespace {

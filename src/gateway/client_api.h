@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "gateway/flight.h"
-#include "gateway/gateway.h"
+#include "gateway/options.h"
 #include "gateway/tenants.h"
 #include "gateway/workers.h"
 

@@ -8,8 +8,8 @@
 
 #include "gateway/metrics.h"
 #include "gateway/strand.h"
+#include "net/exchange.h"
 #include "net/openai.h"
-#include "net/server.h"
 #include "net/sse_parser.h"
 
 namespace wattle::gateway {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "gateway/admin_api.h"
+#include "net/server.h"
 
 namespace wattle::gateway {
 

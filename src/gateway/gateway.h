@@ -1,71 +1,15 @@
 #pragma once
 // An OpenAI-compatible gateway over a fleet of engines. Data plane (/v1, /health) and admin plane (/metrics, /health,
 // /workers) are separate listeners. Every decision is the control loop's; here bytes are moved.
-#include <functional>
+#include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "carbon/ledger.h"
 #include "control/fleet_loop.h"
-#include "control/throttle.h"
-#include "gateway/agent_links.h"
-#include "gateway/worker.h"
-#include "gateway/worker_options.h"
-#include "net/client.h"
-#include "net/server.h"
+#include "gateway/options.h"
 
 namespace wattle::gateway {
-
-/// What decides.
-struct GatewayPolicies {
-  control::DispatchPolicies dispatch;
-  /// A worker as policies know it.
-  struct Instance {
-    std::shared_ptr<const InstanceSpec> spec;      ///< its beliefs outlive the gateway
-    control::Slot<policy::FrequencyPolicy> clock;  ///< where it is decided here; else null
-  };
-  /// Clocks are decided here, because the policy that chooses them fills a slot of the fleet, too; else the agents
-  /// decide.
-  bool hosts_clocks = false;
-  /// Of each worker, those that join later (POST /workers) included; null: what its options say. Called on the thread
-  /// that adds it; may complete the options.
-  using Describe = std::function<Result<Instance>(WorkerOptions&)>;
-  Describe describe;
-  /// Predictions asked for outside the range that their belief was measured in, so far; null: nothing can be. Called on
-  /// the admin plane's thread, with the control strand held.
-  std::function<std::int64_t()> extrapolations;
-};
-
-struct GatewayOptions {
-  net::ServerOptions listen;  ///< data plane
-  net::ServerOptions admin;   ///< its own address: never the public one
-  int threads = 2;
-  std::vector<std::string> models;  ///< names clients may ask for
-  std::vector<WorkerOptions> workers;
-  PdContract contract = PdContract::Nixl;
-  Slo slo;
-  std::int64_t max_requests = 4096;  ///< held and in flight together; beyond, 429
-  Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
-  std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
-  AgentLinksOptions agents;
-  GramsPerKwh carbon_intensity{400.0};  ///< of the energy the agents meter
-  std::uint64_t seed = 1;
-  net::ClientOptions client;
-  Span health_period = Span::s(1);
-  Span probe_timeout = Span::s(2);
-  int health_misses = 2;        ///< so many in a row take a worker out; one success brings it back
-  journal::InstanceFacts kind;  ///< what workers that join later are, for the journal: GPU, model, highest clock
-  /// What is wrong with the journal, for /health and /metrics, and how many records it has lost; null: there is none.
-  struct JournalState {
-    std::string problem;
-    std::int64_t dropped = 0;
-  };
-  std::function<JournalState()> journal;
-  bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
-};
 
 class Gateway {
  public:

@@ -10,6 +10,7 @@
 
 #include "gateway/gateway.h"
 #include "net/raw_client_test.h"
+#include "net/server.h"
 
 namespace wattle::gateway {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/gateway.h"
+#include "gateway/options.h"
 #include "gateway/strand.h"
 #include "gateway/telemetry_feed.h"
 
