@@ -13,6 +13,7 @@
 #include "config/make_step_model.h"
 #include "engine_flags.h"
 #include "net/clock.h"
+#include "net/server.h"
 #include "testbed/mock_engine_api.h"
 
 namespace wattle::apps {

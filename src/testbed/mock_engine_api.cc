@@ -10,31 +10,18 @@
 #include <optional>
 #include <vector>
 
-#include "engine/handoff.h"
 #include "net/clock.h"
+#include "testbed/mock_engine_api_impl.h"
 
 namespace wattle::testbed {
 
-using net::Exchange;
-using net::steady_now;
 using nlohmann::json;
 
 namespace {
 
-constexpr std::string_view kJson = "application/json";
 /// Every token is this text: the engine computes times, not language.
 constexpr std::string_view kWord = " watt";
 constexpr std::size_t kBytesPerToken = 4;
-
-void refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
-            const std::string& param = "", const std::string& extra_headers = "") {
-  const json error = {{"error",
-                       {{"message", message},
-                        {"type", status >= 500 ? "server_error" : "invalid_request_error"},
-                        {"param", param.empty() ? json() : json(param)},
-                        {"code", json()}}}};
-  exchange->respond(status, kJson, error.dump(), extra_headers);
-}
 
 std::int64_t wall_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -57,7 +44,6 @@ std::int64_t prompt_tokens(const json& value) {
 
 /// SGLang's --disaggregation-bootstrap-port, where a request says none.
 constexpr std::int64_t kBootstrapPort = 8998;
-std::string room_key(const std::string& room) { return "room " + room; }
 
 /// Whole number under a key, `missing` where there is none; -1 when it is something else or below 1.
 std::int64_t positive(const json& body, const char* key, std::int64_t missing) {
@@ -73,46 +59,24 @@ bool flag(const json& body, const char* key) {
   return found != body.end() && found->is_boolean() && found->get<bool>();
 }
 
-/// Text under a key, empty where there is none or null; nothing when it is something else.
-std::optional<std::string> text(const json& body, const char* key) {
+}  // namespace
+
+void refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
+            const std::string& param, const std::string& extra_headers) {
+  const json error = {{"error",
+                       {{"message", message},
+                        {"type", status >= 500 ? "server_error" : "invalid_request_error"},
+                        {"param", param.empty() ? json() : json(param)},
+                        {"code", json()}}}};
+  exchange->respond(status, kJson, error.dump(), extra_headers);
+}
+
+std::optional<std::string> text_under(const json& body, const char* key) {
   const auto found = body.find(key);
   if (found == body.end() || found->is_null()) return std::string();
   if (!found->is_string()) return std::nullopt;
   return found->get<std::string>();
 }
-
-}  // namespace
-
-/// One request from its body to its last byte.
-struct MockApi::Flight {
-  std::shared_ptr<net::Exchange> exchange;
-  engine::Tag tag = 0;
-  std::string id;
-  std::string request_id;
-  bool chat = false;
-  bool stream = false;
-  bool include_usage = false;
-  bool gone = false;
-  bool to_be_pulled = false;  ///< prefill leg: its KV waits for the decode instance
-  bool kv_ready = false;
-  std::int32_t prompt = 0;
-  std::int32_t output = 0;
-  std::int32_t max_tokens = 0;
-  std::int32_t sent = 0;
-  Instant arrival;
-  Instant last;
-  std::string head;  ///< of each chunk, up to the text
-  std::string pull_host;
-  std::uint16_t pull_port = 0;
-  std::string pull_id;
-  std::string pull_body;
-  std::string room;  ///< SGLang's contract: where both legs meet
-
-  [[nodiscard]] const char* finish_reason() const { return output >= max_tokens ? "length" : "stop"; }
-  [[nodiscard]] json usage() const {
-    return {{"prompt_tokens", prompt}, {"completion_tokens", sent}, {"total_tokens", prompt + sent}};
-  }
-};
 
 MockApi::MockApi(net::Loop& loop, const MockApiOptions& options)
     : loop_(loop), options_(options), random_(options.seed, "output-length") {}
@@ -225,8 +189,8 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
   if (kv != body.end() && kv->is_object()) {
     if (flag(*kv, "do_remote_decode") && options_.role == Role::Prefill) flight->to_be_pulled = true;
     if (flag(*kv, "do_remote_prefill") && options_.role != Role::Prefill) {
-      const auto host = text(*kv, "remote_host");
-      const auto id = text(*kv, "remote_request_id");
+      const auto host = text_under(*kv, "remote_host");
+      const auto id = text_under(*kv, "remote_request_id");
       if (!host || !id) return bad("needs remote_host and remote_request_id as strings", "kv_transfer_params");
       flight->pull_host = *host;
       const auto port = positive(*kv, "remote_port", 0);
@@ -302,146 +266,6 @@ void MockApi::start(std::unique_ptr<Flight> flight) {
     if (at.output == 1) return finish(job.tag);
   }
   engine_->submit(job);
-}
-
-/// The decode side's question for the KV of one request; the prefill side answers when the transfer is over.
-class MockApi::Pull final : public net::ResponseHandler {
- public:
-  Pull(MockApi& api, std::shared_ptr<Flight> flight) : api_(api), flight_(std::move(flight)), alive_(api.alive_) {}
-  void on_head(int status, const net::HeaderFields&, std::int64_t) override { ok_ = status == 200; }
-  void on_body(std::string_view) override {}
-  void on_end() override { done(ok_); }
-  void on_failure(net::CallFailure) override { done(false); }
-
- private:
-  void done(bool ok) {
-    if (*alive_) api_.kv_arrived(std::move(flight_), ok);
-  }
-  MockApi& api_;
-  std::shared_ptr<Flight> flight_;
-  std::shared_ptr<bool> alive_;
-  bool ok_ = false;
-};
-
-void MockApi::fetch_kv(std::unique_ptr<Flight> unique) {
-  std::shared_ptr<Flight> flight = std::move(unique);
-  fetching_[flight->tag] = nullptr;
-  auto endpoint = net::resolve_endpoint(fmt::format("http://{}:{}", flight->pull_host, flight->pull_port),
-                                        "kv_transfer_params.remote_host");
-  if (!endpoint) return kv_arrived(flight, false);
-  if (!client_) client_ = std::make_unique<net::HttpClient>(loop_, net::ClientOptions{});
-  flight->pull_body = flight->room.empty() ? json({{"remote_request_id", flight->pull_id}}).dump()
-                                           : fmt::format(R"({{"bootstrap_room":{}}})", flight->room);
-  fetching_[flight->tag] =
-      client_->send(std::make_shared<net::Endpoint>(std::move(*endpoint)), "POST", "/wattle/kv_pull",
-                    "Content-Type: application/json\r\n", flight->pull_body, std::make_shared<Pull>(*this, flight));
-}
-
-void MockApi::kv_arrived(std::shared_ptr<Flight> flight, bool ok) {
-  fetching_.erase(flight->tag);
-  if (!ok && !flight->room.empty()) {  // SGLang has nothing to fall back on
-    ++metrics_.rejected;
-    return refuse(flight->exchange, 500, "KV transfer failed: the prefill side did not deliver");
-  }
-  flight->kv_ready = ok;  // not there: recompute, as vLLM's kv_load_failure_policy does
-  const double passes = options_.link.handoff_steps;
-  if (!ok || passes <= 0.0) return start(std::make_unique<Flight>(std::move(*flight)));
-  const engine::Tag tag = flight->tag;
-  fetching_[tag] = nullptr;  // its client may still go
-  const double wait_s = engine_->step_length().seconds() * passes * engine::handoff_wait(handed_over_++);
-  loop_.after(Span::from_seconds(wait_s), [this, tag, flight, alive = alive_] {
-    if (*alive && fetching_.erase(tag) > 0) start(std::make_unique<Flight>(std::move(*flight)));
-  });
-}
-
-void MockApi::pull(const std::shared_ptr<net::Exchange>& exchange) {
-  const json body = json::parse(exchange->body(), nullptr, false);
-  const auto room = body.is_object() ? body.find("bootstrap_room") : body.end();
-  const bool in_room = body.is_object() && room != body.end() && room->is_number_unsigned();
-  const std::string key = in_room            ? room_key(room->dump())
-                          : body.is_object() ? text(body, "remote_request_id").value_or("")
-                                             : "";
-  const auto held = held_kv_.find(key);
-  if (held == held_kv_.end() && in_room) {
-    if (!in_rooms_.emplace(key, exchange).second) return refuse(exchange, 409, "somebody waits in that room already");
-    const auto leave = [this, key, exchange, alive = alive_](int status, const char* what) {
-      if (!*alive) return;
-      const auto waiting = in_rooms_.find(key);
-      if (waiting == in_rooms_.end() || waiting->second != exchange) return;
-      in_rooms_.erase(waiting);
-      if (status != 0) refuse(exchange, status, what);
-    };
-    exchange->on_gone([leave] { leave(0, ""); });
-    loop_.after(options_.bootstrap_timeout, [leave] { leave(504, "no prefill came to that room"); });
-    return;
-  }
-  if (held == held_kv_.end()) return refuse(exchange, 404, "no KV is held under that id");
-  const engine::Tag tag = held->second;
-  held_kv_.erase(held);
-  transfer(tag, exchange);
-}
-
-/// One transfer after the other over the link; the prefill leg of SGLang's contract is answered when it is over.
-void MockApi::transfer(engine::Tag tag, const std::shared_ptr<net::Exchange>& puller) {
-  const auto found = flights_.find(tag);
-  const double bytes = options_.kv_bytes_per_token * found->second->prompt;
-  const Instant now = net::steady_now();
-  const double bandwidth = options_.link.bandwidth_bytes_per_s;
-  link_free_ = std::max(link_free_, now) + Span::from_seconds(bandwidth > 0 ? bytes / bandwidth : 0.0);
-  const bool in_room = !found->second->room.empty();
-  if (in_room) {
-    puller->on_gone([this, tag, alive = alive_] {
-      loop_.post([this, tag, alive] {
-        if (*alive) give_up_kv(tag, "KV transfer failed: the decode side has gone");
-      });
-    });
-  }
-  loop_.after(link_free_ + options_.link.latency - now, [this, tag, puller, in_room, alive = alive_] {
-    if (!*alive || !flights_.contains(tag)) return;
-    if (in_room) {
-      finish(tag);
-    } else {
-      flights_.erase(tag);
-    }
-    engine_->release(tag);
-    puller->respond(200, kJson, "{}");
-  });
-}
-
-/// A prefilled request waits for its decode side, or finds it waiting.
-void MockApi::open_room(engine::Tag tag) {
-  const std::string key = room_key(flights_.at(tag)->room);
-  if (const auto waiting = in_rooms_.extract(key)) return transfer(tag, waiting.mapped());
-  held_kv_[key] = tag;
-  loop_.after(options_.bootstrap_timeout, [this, key, tag, alive = alive_] {
-    const auto held = *alive ? held_kv_.find(key) : held_kv_.end();
-    if (*alive && held != held_kv_.end() && held->second == tag) {
-      give_up_kv(tag, "KV transfer failed: no decode side came");
-    }
-  });
-}
-
-/// The prefill side of SGLang's contract ends without a hand-over; whoever waits for it is told at once.
-void MockApi::give_up_kv(engine::Tag tag, const char* why) {
-  const auto found = flights_.find(tag);
-  if (found == flights_.end()) return;
-  const std::unique_ptr<Flight> flight = std::move(found->second);
-  flights_.erase(found);
-  const std::string key = room_key(flight->room);
-  if (const auto waiting = in_rooms_.extract(key)) refuse(waiting.mapped(), 410, why);
-  if (const auto held = held_kv_.find(key); held != held_kv_.end() && held->second == tag) held_kv_.erase(held);
-  ++metrics_.finished_abort;
-  if (flight->sent > 0) {
-    engine_->release(tag);
-  } else {
-    engine_->cancel(tag);
-  }
-  if (flight->gone) return;
-  if (flight->stream && flight->sent > 0) {
-    flight->exchange->drop();
-  } else {
-    refuse(flight->exchange, 500, why);
-  }
 }
 
 void MockApi::send_token(Flight& flight) {

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "net/client.h"
-#include "net/server.h"
+#include "net/exchange.h"
 #include "testbed/mock_engine_metrics.h"
 #include "testbed/real_time_engine.h"
 
@@ -50,7 +50,6 @@ class MockApi final : public RealTimeEngine::Listener {
 
  private:
   struct Flight;
-  struct Parsed;
   class Pull;
   void completion(const std::shared_ptr<net::Exchange>& exchange, bool chat);
   void pull(const std::shared_ptr<net::Exchange>& exchange);

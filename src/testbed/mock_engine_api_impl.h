@@ -1,0 +1,54 @@
+#pragma once
+// Private to MockApi: one request, and what its parts answer with.
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "testbed/mock_engine_api.h"
+
+namespace wattle::testbed {
+
+inline constexpr std::string_view kJson = "application/json";
+
+/// An error as vLLM words it. `param`: the field at fault; `extra_headers` are complete lines, each ended by CRLF.
+void refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
+            const std::string& param = "", const std::string& extra_headers = "");
+
+/// Text under a key, empty where there is none or null; nothing when it is something else.
+std::optional<std::string> text_under(const nlohmann::json& body, const char* key);
+
+/// One request from its body to its last byte.
+struct MockApi::Flight {
+  std::shared_ptr<net::Exchange> exchange;
+  engine::Tag tag = 0;
+  std::string id;
+  std::string request_id;
+  bool chat = false;
+  bool stream = false;
+  bool include_usage = false;
+  bool gone = false;
+  bool to_be_pulled = false;  ///< prefill leg: its KV waits for the decode instance
+  bool kv_ready = false;
+  std::int32_t prompt = 0;
+  std::int32_t output = 0;
+  std::int32_t max_tokens = 0;
+  std::int32_t sent = 0;
+  Instant arrival;
+  Instant last;
+  std::string head;  ///< of each chunk, up to the text
+  std::string pull_host;
+  std::uint16_t pull_port = 0;
+  std::string pull_id;
+  std::string pull_body;
+  std::string room;  ///< SGLang's contract: where both legs meet
+
+  [[nodiscard]] const char* finish_reason() const { return output >= max_tokens ? "length" : "stop"; }
+  [[nodiscard]] nlohmann::json usage() const {
+    return {{"prompt_tokens", prompt}, {"completion_tokens", sent}, {"total_tokens", prompt + sent}};
+  }
+};
+
+}  // namespace wattle::testbed
