@@ -4,14 +4,13 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "control/fleet_driver_test.h"
 #include "policy/admission/always.h"
 #include "policy/admission/bounded.h"
 #include "policy/queueing/fcfs.h"
@@ -22,79 +21,6 @@
 
 namespace wattle::control {
 namespace {
-
-class Journal final : public journal::Sink {
- public:
-  void decision(const journal::DecisionRecord& record) override { decisions.push_back(record); }
-  [[nodiscard]] std::int64_t count(journal::DecisionKind kind) const {
-    return std::ranges::count(decisions, kind, &journal::DecisionRecord::kind);
-  }
-  std::vector<journal::DecisionRecord> decisions;
-};
-
-/// Where each request is, by what the loop told its driver; aborts the test on a request started twice or refused
-/// after all.
-class Driver final : public RequestPort {
- public:
-  enum class Place : std::uint8_t { Prefill, Decode, Refused };
-  struct At {
-    Place place;
-    InstanceId instance;
-  };
-
-  void start(const Request& request, Tag, InstanceId instance, Instant) override {
-    ASSERT_TRUE(where.emplace(request.id, At{Place::Prefill, instance}).second) << "started twice";
-    started.push_back(request.id.value());
-    if (on_start) on_start(request);
-  }
-  void hand_over(const Request& request, Tag, InstanceId prefill, InstanceId decode, Instant) override {
-    const At& at = where.at(request.id);
-    ASSERT_EQ(at.place, Place::Prefill);
-    ASSERT_EQ(at.instance, prefill);
-    where[request.id] = {Place::Decode, decode};
-    if (on_hand_over) on_hand_over(request);
-  }
-  Served refuse(const Request& request, Tag, Refusal, const char* reason, Instant) override {
-    const auto at = where.find(request.id);
-    EXPECT_TRUE(at == where.end() || at->second.place == Place::Prefill);
-    where[request.id] = {Place::Refused, kNoInstance};
-    reasons.emplace_back(reason);
-    return {};
-  }
-
-  std::map<RequestId, At> where;
-  std::vector<std::int64_t> started;
-  std::vector<std::string> reasons;
-  std::function<void(const Request&)> on_start;
-  std::function<void(const Request&)> on_hand_over;
-};
-
-const InstanceSpec* spec_of(Role role) {
-  static const std::array specs = [] {
-    std::array<InstanceSpec, 3> made;
-    for (const Role r : {Role::Colocated, Role::Prefill, Role::Decode}) made[static_cast<std::size_t>(r)].role = r;
-    return made;
-  }();
-  return &specs[static_cast<std::size_t>(role)];
-}
-
-std::vector<InstanceView> fleet(std::initializer_list<Role> roles) {
-  std::vector<InstanceView> views;
-  for (const Role role : roles) {
-    InstanceView view;
-    view.id = InstanceId{static_cast<std::int32_t>(views.size())};
-    view.spec = spec_of(role);
-    views.push_back(view);
-  }
-  return views;
-}
-
-Request request(std::int64_t id, std::int32_t prompt = 100) {
-  Request r;
-  r.id = RequestId{id};
-  r.prompt_tokens = prompt;
-  return r;
-}
 
 DispatchPolicies bounded(std::int64_t in_flight, std::int64_t held, Mode mode = Mode::Enforce) {
   DispatchPolicies p;
