@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,9 +9,12 @@
 #include <vector>
 
 #include "commands.h"
+#include "config/locate.h"
+#include "config/sites.h"
 #include "gateway/gateway.h"
 #include "gateway/run_recorder.h"
 #include "live_fleet.h"
+#include "net/clock.h"
 #include "net/server.h"
 #include "systems/compose.h"
 
@@ -32,7 +37,9 @@ struct GatewayFlags {
   std::string contract = "nixl";
   std::string journal;
   std::string name = "live";
-  double carbon_g_per_kwh = 400;
+  std::string sites;
+  double carbon_g_per_kwh = -1;  ///< below 0: not said
+  double gpu_usd_per_h = -1;
   std::int64_t max_requests = 4096;
   std::uint64_t max_body_bytes = 8ULL << 20;
   double drain_s = 10;
@@ -102,6 +109,29 @@ journal::RunFacts facts_of(const GatewayFlags& flags, const LiveFleet& fleet, co
   return facts;
 }
 
+/// Carbon and prices: of --sites; else by the flags; else the scenario's.
+Result<std::vector<carbon::SiteRates>> sites_of(const GatewayFlags& flags) {
+  const bool said = flags.carbon_g_per_kwh >= 0 || flags.gpu_usd_per_h >= 0;
+  if (said && !flags.sites.empty()) {
+    return bad_input("--sites", "says carbon and prices itself; leave --carbon-g-per-kwh and --gpu-usd-per-h out");
+  }
+  config::Scenario scenario;
+  scenario.gpu_price = UsdPerHour(std::max(0.0, flags.gpu_usd_per_h));
+  if (flags.carbon_g_per_kwh >= 0) scenario.carbon_intensity = GramsPerKwh(flags.carbon_g_per_kwh);
+  const auto& file = flags.sites.empty() ? flags.fleet.scenario : flags.sites;
+  if (!said && !file.empty()) {
+    const auto overrides = config::parse_overrides(flags.fleet.overrides);
+    if (!overrides) return std::unexpected(overrides.error());
+    const auto split = systems::split_overrides(*overrides);
+    if (!split) return std::unexpected(split.error());
+    auto loaded = config::load_scenario(file, split->scenario, config::project());
+    if (!loaded) return std::unexpected(loaded.error());
+    scenario = std::move(loaded->scenario);
+  }
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  return config::make_sites(scenario, config::data_dir(), {net::steady_now(), std::chrono::nanoseconds(wall).count()});
+}
+
 Result<void> run_gateway(const GatewayFlags& flags) {
   gateway::GatewayOptions options;
   const auto bind = [](const std::string& text, const char* flag, net::ServerOptions& out) -> Result<void> {
@@ -136,7 +166,9 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   objective(flags.tbt_slo_ms, options.slo.tbt);
   objective(flags.e2e_slo_ms, options.slo.e2e);
   options.agents.urls = flags.agents;
-  options.carbon_intensity = GramsPerKwh(flags.carbon_g_per_kwh);
+  auto sites = sites_of(flags);
+  if (!sites) return std::unexpected(sites.error());
+  options.sites = std::move(*sites);
   options.kind.gpu = flags.fleet.gpu;
   options.kind.llm = flags.fleet.llm;
 
@@ -172,7 +204,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   }
   auto gateway = gateway::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
   if (!gateway) return std::unexpected(gateway.error());
-  if (recorder) recorder->ask_energy([&gateway] { return (*gateway)->energy(); });
+  if (recorder) recorder->ask_consumption([&gateway] { return (*gateway)->consumption(); });
   const auto url = fmt::format("http://{}:{}", options.listen.host, (*gateway)->port());
   const auto admin = fmt::format("http://{}:{}", options.admin.host, (*gateway)->admin_port());
   if (flags.json) {
@@ -185,7 +217,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   sigwait(&signals, &signal);
   (*gateway)->stop(Span::from_seconds(flags.drain_s));
   if (recorder) {
-    if (auto closed = recorder->close((*gateway)->energy()); !closed) return closed;
+    if (auto closed = recorder->close((*gateway)->consumption()); !closed) return closed;
     if (recorder->dropped() > 0) fmt::print(stderr, "wattle gateway: {} records dropped\n", recorder->dropped());
   }
   const auto counts = (*gateway)->counts();
@@ -233,9 +265,15 @@ void add_gateway(Command app, int& exit_code) {
   command.add_option("--agent", flags->agents,
                      "admin plane of an agent, http://host:port; repeatable. Its meters are booked to requests, and "
                      "clocks that are decided here go to it");
-  command.add_option("--carbon-g-per-kwh", flags->carbon_g_per_kwh, "carbon intensity of what the agents meter")
-      .check(non_negative())
-      .capture_default_str();
+  command.add_option("--sites", flags->sites,
+                     "a scenario, by name or file, whose [[site]]s say carbon intensity and prices (series from files, "
+                     "which must cover the present unless the site states a start); without: --scenario's");
+  command.add_option("--gpu-usd-per-h", flags->gpu_usd_per_h, "price of a GPU; without sites or it, cost is unknown")
+      .check(non_negative());
+  command
+      .add_option("--carbon-g-per-kwh", flags->carbon_g_per_kwh,
+                  "carbon intensity of what the agents meter; 400 where nothing says it")
+      .check(non_negative());
   command.add_option("--journal", flags->journal,
                      "run directory for `wattle report`: decisions (the agents', too), requests with their energy, "
                      "power and clocks; readable while it runs and after a crash");

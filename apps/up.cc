@@ -11,11 +11,13 @@
 #include <thread>
 
 #include "base/file.h"
+#include "carbon/ledger.h"
 #include "commands.h"
 #include "config/locate.h"
 #include "experiment/saturation.h"
 #include "experiment/simulate.h"
 #include "journal/run_directory.h"
+#include "journal/tee.h"
 #include "loadgen/replay.h"
 #include "net/clock.h"
 #include "node/gpu/nvml.h"
@@ -57,36 +59,41 @@ Result<Span> parse_duration(const std::string& text) {
 
 constexpr Span kBaselinePeriod = Span::ms(50);
 
-/// Energy of a simulated run against time, from its power samples: what the live run is compared with.
+/// Energy of a simulated run against time, by its ledger: what the live run is compared with.
 class Baseline final : public journal::Sink {
  public:
   void sample(const journal::Sample& s) override {
-    const auto i = static_cast<std::size_t>((s.at.ns() - 1) / 1'000'000'000);
-    if (energy_j_.size() <= i) energy_j_.resize(i + 1, 0.0);
-    energy_j_[i] += to_watts(s.power).value() * kBaselinePeriod.seconds();
+    const auto second = static_cast<std::size_t>((s.at.ns() - 1) / 1'000'000'000);
+    const auto instance = static_cast<std::size_t>(s.instance.value());
+    if (booked_.size() <= instance) booked_.resize(instance + 1);
+    total_ += s.energy - std::exchange(booked_[instance], s.energy);
+    energy_j_.resize(std::max(energy_j_.size(), second + 1));
+    energy_j_[second] = total_.joules().value();
   }
-  /// Cumulative; after its end, its last value.
-  [[nodiscard]] std::vector<double> cumulative() const {
-    std::vector<double> sum = energy_j_;
-    for (std::size_t i = 1; i < sum.size(); ++i) sum[i] += sum[i - 1];
-    return sum;
-  }
+  /// Cumulative, at the end of each second.
+  [[nodiscard]] const std::vector<double>& cumulative() const { return energy_j_; }
 
  private:
+  std::vector<Picojoules> booked_;  ///< by instance, so far
+  Picojoules total_;
   std::vector<double> energy_j_;
 };
 
 struct Simulated {
   journal::RunSummary summary;
   std::vector<double> energy_j;  ///< cumulative, by second
-  double idle_w = 0.0;           ///< of the whole fleet without work
+  Milliwatts idle_power;         ///< of the whole fleet without work
 
   /// Its GPUs go on drawing power when its requests have ended before those of the live run.
   [[nodiscard]] double energy_until(double seconds) const {
     const double end = summary.sim.virtual_s;
     const auto whole = static_cast<std::size_t>(seconds);
     if (seconds >= end || whole >= energy_j.size()) {
-      return summary.energy.total.value() + std::max(0.0, seconds - end) * idle_w;
+      carbon::Ledger after(std::vector<carbon::SiteRates>(1));
+      after.add_instance(Instant(), 1);
+      after.power_changes(InstanceId(0), Instant(), idle_power, 0, 0);
+      const auto idle = after.energy_until(InstanceId(0), Instant() + Span::from_seconds(std::max(0.0, seconds - end)));
+      return (summary.energy.total + idle.joules()).value();
     }
     const double before = whole == 0 ? 0.0 : energy_j[whole - 1];
     return before + (seconds - static_cast<double>(whole)) * (energy_j[whole] - before);
@@ -111,7 +118,7 @@ class FirstPart final : public workload::RequestSource {
 };
 
 Result<Simulated> simulate_same(const config::LoadedScenario& scenario, const std::string& recipe_name,
-                                const systems::SplitOverrides& overrides, Span length) {
+                                const systems::SplitOverrides& overrides, Span length, const std::string& out) {
   const auto recipe = systems::load_recipe(recipe_name, overrides.recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   auto run = experiment::prepare_run(scenario, *recipe, config::data_dir());
@@ -120,14 +127,27 @@ Result<Simulated> simulate_same(const config::LoadedScenario& scenario, const st
   run->setup.source = run->source.get();
   Baseline baseline;
   run->setup.sample_period = kBaselinePeriod;
-  run->setup.sink = &baseline;
+  journal::Tee sinks({&baseline});
+  std::unique_ptr<journal::RunWriter> writer;
+  if (!out.empty()) {
+    auto opened = journal::RunWriter::open(out, run->facts);
+    if (!opened) return std::unexpected(opened.error());
+    writer = std::move(*opened);
+    sinks.add(writer.get());
+  }
+  run->setup.sink = &sinks;
   Simulated simulated;
   for (const auto& instance : run->setup.instances) {
-    simulated.idle_w += to_watts(instance.model->idle_power(instance.initial_clock)).value();
+    const auto idle = instance.model->idle_power(instance.initial_clock);
+    simulated.idle_power = Milliwatts(simulated.idle_power.value() + idle.value());
   }
   auto result = sim::simulate(std::move(run->setup));
   simulated.summary = std::move(result.summary);
+  simulated.summary.recipe = recipe_name;
   simulated.energy_j = baseline.cumulative();
+  if (writer) {
+    if (auto closed = writer->close(simulated.summary, result.curves); !closed) return std::unexpected(closed.error());
+  }
   return simulated;
 }
 
@@ -219,9 +239,12 @@ Result<int> up(const UpFlags& flags) {
   }
   *loaded = std::move(*with);
 
-  const auto baseline = simulate_same(*loaded, "static-max", *overrides, length);
+  // Beside the emulated run, so that `wattle report` shows what was saved.
+  const auto baseline_run =
+      flags.out.empty() ? std::string() : (std::filesystem::path(flags.out) / "static-max-simulated").string();
+  const auto baseline = simulate_same(*loaded, "static-max", *overrides, length, baseline_run);
   if (!baseline) return std::unexpected(baseline.error());
-  const auto forecast = simulate_same(*loaded, flags.recipe, *overrides, length);
+  const auto forecast = simulate_same(*loaded, flags.recipe, *overrides, length, "");
   if (!forecast) return std::unexpected(forecast.error());
   const auto options = config::locate_workload(scenario, config::data_dir());
   if (!options) return std::unexpected(options.error());
@@ -275,7 +298,13 @@ Result<int> up(const UpFlags& flags) {
   replay.slo = scenario.slo;
   replay.max_tokens = scenario.workload.max_output_tokens;
   const auto hint = systems::make_length_hint(recipe->recipe, scenario.seed);
-  testbed::Tally tally(gpus, house);
+  const auto booked_before = house.booked().value_or(testbed::House::Booked());
+  testbed::House::Booked booked;  // since then
+  const auto look = [&] {
+    if (const auto now = house.booked()) {
+      booked = {now->energy_j - booked_before.energy_j, now->gpu_s - booked_before.gpu_s};
+    }
+  };
   FirstSwitch first_switch(scales);
   const Instant begin = net::steady_now();
   std::int64_t next_row_s = 1;
@@ -290,24 +319,24 @@ Result<int> up(const UpFlags& flags) {
     const auto second = progress.now.ns() / 1'000'000'000;
     if (second < next_row_s) return;
     next_row_s = second + 1;
-    const testbed::Meters& meters = tally.look();
+    look();
     first_switch.look(house);
     if (flags.json) return;
-    const double energy = tally.energy_j();
+    const auto readings = testbed::look(gpus, house);
     const double reference = baseline->energy_until(progress.now.seconds());
     const bool comparable = reference > 0.0 && !first_switch.under_way();
     fmt::print("{:>5}s {:>6} {:>6}", second, progress.sent, progress.over);
     for (const auto& o : objectives) fmt::print(" {:>6.1f}%", met_so_far(o, progress.summary) * 100.0);
-    fmt::print(" {:>7.0f} {:>6.1f} kJ {:>7}  {}\n", meters.power_w, energy / 1e3,
-               comparable ? fmt::format("{:.1f}%", (1.0 - energy / reference) * 100.0) : "-",
-               fmt::join(meters.clocks_mhz, " "));
+    fmt::print(" {:>7.0f} {:>6.1f} kJ {:>7}  {}\n", readings.power_w, booked.energy_j / 1e3,
+               comparable ? fmt::format("{:.1f}%", (1.0 - booked.energy_j / reference) * 100.0) : "-",
+               fmt::join(readings.clocks_mhz, " "));
     std::fflush(stdout);
   };
   const auto report = loadgen::replay(rows, replay, show);
   if (!report) return std::unexpected(report.error());
   const double seconds = (net::steady_now() - begin).seconds();
-  tally.look();
-  const double energy = tally.energy_j();
+  look();
+  const double energy = booked.energy_j;
   const launch::Child* child = house.dead();
   const std::string dead = child == nullptr ? "" : child->name();
 
@@ -329,7 +358,8 @@ Result<int> up(const UpFlags& flags) {
                        {"rejected", live_run.requests.rejected},
                        {"failed", live_run.requests.failed}};
     out["energy_j"] = energy;
-    out["mean_gpus"] = tally.mean_gpus();
+    out["meters"] = "emulated";
+    out["mean_gpus"] = booked.gpu_s / seconds;
     out["mean_power_w"] = energy / seconds;
     const auto slo = [](const journal::Attainment& a) {
       return nlohmann::ordered_json{
@@ -354,7 +384,7 @@ Result<int> up(const UpFlags& flags) {
       for (const auto& o : objectives) fmt::print(" {:>6.1f}%", run.slo.*o.met * 100.0);
       fmt::print("\n");
     };
-    row(flags.recipe + ", live", energy, live_run);
+    row(flags.recipe + ", emulated", energy, live_run);
     row(flags.recipe + ", simulated", forecast->energy_until(seconds), forecast->summary);
     row("static-max, simulated", reference, baseline->summary);
     if (first_switch.under_way()) {

@@ -2,55 +2,128 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
 namespace wattle::carbon {
 
-Ledger::Ledger(std::size_t instances, const IntensitySeries& intensity) : meters_(instances), intensity_(intensity) {}
+namespace {
 
-void Ledger::add_instance(Instant since) {
-  meters_.emplace_back();
-  meters_.back().since = since;
+/// Beyond this share one row: bounded memory against hostile tenant ids.
+constexpr std::size_t kMaxRows = 32768;
+
+template <typename Id>
+Usage& row(std::map<Id, Usage>& rows, Id id) {
+  const auto found = rows.find(id);
+  if (found != rows.end()) return found->second;
+  return rows[rows.size() < kMaxRows ? id : Id{-1}];
 }
 
-void Ledger::book(Meter& meter, Span span, std::int64_t micrograms_per_kwh) {
-  const auto booking = [&](Picojoules e) { return Booking{e, {e.value() * micrograms_per_kwh}}; };
+std::int64_t millionths(double value) { return static_cast<std::int64_t>(std::llround(value * 1e6)); }
+
+}  // namespace
+
+CostUnits SiteRates::gpu_cost(Span gpu_time) const {
+  return {Int128{gpu_time.ns()} * millionths(gpu_price.value()) * kCostUnitsPerGpuPrice};
+}
+
+Totals& Totals::operator+=(const Totals& o) {
+  total += o.total;
+  prefill += o.prefill;
+  decode += o.decode;
+  idle += o.idle;
+  residue += o.residue;
+  idle_tail += o.idle_tail;
+  metered = metered + o.metered;
+  unmetered = unmetered + o.unmetered;
+  return *this;
+}
+
+Ledger::Ledger(std::vector<SiteRates> sites) : sites_(std::move(sites)) {
+  WATTLE_CHECK(!sites_.empty(), "a ledger has at least one site");
+}
+
+void Ledger::add_instance(Instant since, std::int32_t gpus, SiteId site) {
+  WATTLE_CHECK(site.value() >= 0 && static_cast<std::size_t>(site.value()) < sites_.size(), "a site of the ledger's");
+  Meter meter;
+  meter.since = since;
+  meter.gpus = gpus;
+  meter.site = site;
+  meter.rates = rates_at(site, since);
+  meters_.push_back(meter);
+}
+
+void Ledger::instance_gone(InstanceId instance, Instant at) {
+  Meter& meter = meters_[index(instance)];
+  close(meter, at);
+  WATTLE_CHECK(meter.power == Milliwatts(0), "INV-9: an instance that is gone draws nothing");
+  meter.gone = true;
+}
+
+Ledger::Rates Ledger::rates_at(SiteId site, Instant at) const {
+  const SiteRates& rates = sites_[static_cast<std::size_t>(site.value())];
+  return {millionths(rates.intensity.at(at).value()), millionths(rates.electricity.at(at).value()),
+          millionths(rates.gpu_price.value()),
+          std::min(rates.intensity.next_change_after(at), rates.electricity.next_change_after(at))};
+}
+
+void Ledger::book(Meter& meter, Span span) {
+  const Rates& rates = meter.rates;
+  const auto booking = [&](Picojoules e, Span gpus) {
+    return Booking{
+        e,
+        {e.value() * rates.micrograms_per_kwh},
+        gpus,
+        {e.value() * rates.microusd_per_mwh + Int128{gpus.ns()} * rates.microusd_per_gpu_h * kCostUnitsPerGpuPrice}};
+  };
   const Picojoules energy = energy_over(meter.power, span);
-  meter.totals.total += booking(energy);
+  const Span gpu_time = span * meter.gpus;
+  Totals& totals = meter.totals;
+  totals.total += booking(energy, gpu_time);
+  Span& measured = meter.metered ? totals.metered : totals.unmetered;
+  measured = measured + span;
   const std::int64_t tokens = meter.decode_requests + meter.prefill_tokens;
   if (tokens == 0) {
-    meter.totals.idle += booking(energy);
+    totals.idle += booking(energy, gpu_time);
+    totals.idle_tail += energy;
     return;
   }
+  totals.idle_tail = Picojoules();
   const Picojoules prefill = energy * meter.prefill_tokens / tokens;
-  meter.open_prefill += booking(prefill);
+  const Span prefill_gpus(static_cast<std::int64_t>(Int128{gpu_time.ns()} * meter.prefill_tokens / tokens));
+  meter.open_prefill += booking(prefill, prefill_gpus);
+  meter.open_unmetered = meter.open_unmetered || (!meter.metered && meter.prefill_tokens > 0);
   if (meter.decode_requests == 0) return;  // prefill is then all of it
   const Picojoules decode = energy - prefill;
+  const Span decode_gpus = gpu_time - prefill_gpus;
   const Picojoules share = decode / meter.decode_requests;
-  meter.decode_share += booking(share);
-  meter.totals.decode += booking(share * meter.decode_requests);
-  meter.totals.residue += booking(decode - share * meter.decode_requests);
+  const Span share_gpus = decode_gpus / meter.decode_requests;
+  meter.decode_share += booking(share, share_gpus);
+  totals.decode += booking(share * meter.decode_requests, share_gpus * meter.decode_requests);
+  totals.residue += booking(decode - share * meter.decode_requests, decode_gpus - share_gpus * meter.decode_requests);
 }
 
 void Ledger::close(Meter& meter, Instant at) {
   WATTLE_CHECK(at >= meter.since, "INV-1: a meter never runs backwards");
+  if (meter.gone) return;
   while (meter.since < at) {
-    const auto intensity = static_cast<std::int64_t>(std::llround(intensity_.at(meter.since).value() * 1e6));
-    const Instant until = std::min(at, intensity_.next_change_after(meter.since));
-    book(meter, until - meter.since, intensity);
+    if (meter.since >= meter.rates.until) meter.rates = rates_at(meter.site, meter.since);
+    const Instant until = std::min(at, meter.rates.until);
+    book(meter, until - meter.since);
     meter.since = until;
   }
 }
 
-void Ledger::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
-                           std::int64_t prefill_tokens) {
-  Meter& meter = meters_[index(instance)];
+void Ledger::changes(Meter& meter, Instant at, Milliwatts power, bool metered, std::int32_t decode_requests,
+                     std::int64_t prefill_tokens) {
   // Closing an interval rounds its shares, so one that goes on unchanged stays open: no result depends on call counts.
-  if (power == meter.power && decode_requests == meter.decode_requests && prefill_tokens == meter.prefill_tokens)
+  if (power == meter.power && metered == meter.metered && decode_requests == meter.decode_requests &&
+      prefill_tokens == meter.prefill_tokens)
     return;
   close(meter, at);
   meter.power = power;
+  meter.metered = metered;
   meter.decode_requests = decode_requests;
   meter.prefill_tokens = prefill_tokens;
 }
@@ -58,14 +131,17 @@ void Ledger::power_changes(InstanceId instance, Instant at, Milliwatts power, st
 void Ledger::decode_joined(InstanceId instance, Account& account, Instant at) {
   Meter& meter = meters_[index(instance)];
   close(meter, at);
-  account.mark = meter.decode_share;
+  account.joined_at = meter.decode_share;
+  account.unmetered_at = meter.totals.unmetered;
 }
 
 void Ledger::decode_left(InstanceId instance, Account& account, Instant at) {
   Meter& meter = meters_[index(instance)];
   close(meter, at);
-  account.decode += meter.decode_share - account.mark;
-  account.mark = meter.decode_share;
+  account.decode += meter.decode_share - account.joined_at;
+  account.joined_at = meter.decode_share;
+  account.unmetered = account.unmetered || meter.totals.unmetered != account.unmetered_at;
+  account.unmetered_at = meter.totals.unmetered;
 }
 
 void Ledger::settle_prefill(InstanceId instance, Instant at, std::span<const Share> shares) {
@@ -73,31 +149,59 @@ void Ledger::settle_prefill(InstanceId instance, Instant at, std::span<const Sha
   close(meter, at);
   std::int64_t tokens = 0;
   for (const auto& share : shares) tokens += share.tokens;
-  Booking left = meter.open_prefill;
+  const Booking& open = meter.open_prefill;
+  Booking left = open;
   for (const auto& share : shares) {
-    const Booking part{meter.open_prefill.energy * share.tokens / tokens,
-                       {meter.open_prefill.carbon.value * share.tokens / tokens}};
+    const auto of = [&](const Int128& whole) { return whole * share.tokens / tokens; };
+    const Booking part{Picojoules(of(open.energy.value())),
+                       {of(open.carbon.value)},
+                       Span(static_cast<std::int64_t>(of(open.gpu_time.ns()))),
+                       {of(open.cost.value)}};
     share.account->prefill += part;
+    share.account->unmetered = share.account->unmetered || meter.open_unmetered;
     meter.totals.prefill += part;
     left = left - part;
   }
   meter.totals.residue += left;
   meter.open_prefill = {};
+  meter.open_unmetered = false;
+}
+
+Charge Ledger::request_left(const Request& request, std::int32_t output_tokens, const Account& account) {
+  for (Usage* usage : {&usage_, &row(tenants_, request.tenant), &row(classes_, request.request_class)}) {
+    ++usage->requests;
+    usage->unmetered_requests += account.unmetered ? 1 : 0;
+    usage->prompt_tokens += request.prompt_tokens;
+    usage->output_tokens += output_tokens;
+    usage->booked += account.total();
+  }
+  const Booking total = account.total();
+  return {total.energy, total.carbon.grams(), total.cost.usd(), !account.unmetered};
 }
 
 void Ledger::close(Instant at) {
   for (auto& meter : meters_) close(meter, at);
 }
 
-Totals Ledger::fleet() const {
+Picojoules Ledger::energy_until(InstanceId instance, Instant at) const {
+  const Meter& meter = meters_[index(instance)];
+  const Picojoules booked = meter.totals.total.energy;
+  return at > meter.since ? booked + energy_over(meter.power, at - meter.since) : booked;
+}
+
+Totals Ledger::site(SiteId site) const {
   Totals sum;
   for (const auto& meter : meters_) {
-    sum.total += meter.totals.total;
-    sum.prefill += meter.totals.prefill;
-    sum.decode += meter.totals.decode;
-    sum.idle += meter.totals.idle;
-    sum.residue += meter.totals.residue + meter.open_prefill;
+    if (meter.site != site) continue;
+    sum += meter.totals;
+    sum.residue += meter.open_prefill;
   }
+  return sum;
+}
+
+Totals Ledger::fleet() const {
+  Totals sum;
+  for (std::size_t i = 0; i < sites_.size(); ++i) sum += site(SiteId(static_cast<std::int32_t>(i)));
   return sum;
 }
 

@@ -1,16 +1,23 @@
 #pragma once
-// The one ledger: energy is integrated here, once, from power; carbon is that energy times intensity; cost likewise.
-// Nothing else in the tree computes joules or grams (law 3).
+// The one ledger: energy is integrated here, once, from power; carbon is that energy times intensity; cost is that
+// energy times the price of electricity, plus the time of the GPUs times theirs. Nothing else in the tree computes
+// joules, grams or dollars (law 3).
 //
-// All sums are integers (energy in pJ = mW x ns; carbon in pJ x ug/kWh), and an interval is closed only when power,
-// work or intensity changes. So totals do not depend on how often a driver calls, and parts sum to the whole exactly:
-//   total = sum over requests (prefill + decode) + idle + residue, per instance and over the fleet (INV-5).
+// All sums are integers (energy in pJ = mW x ns; carbon in pJ x ug/kWh; GPU time in ns; cost in pJ x uUSD/MWh), and an
+// interval is closed only when power, work or a site's rates change. So totals do not depend on how often a driver
+// calls, and parts sum to the whole exactly (INV-5):
+//   total = prefill + decode + idle + residue, per instance, site and over the fleet;
+//   prefill + decode = sum over requests = sum over tenants = sum over classes.
+// Power that nobody measured is unknown, not zero: such time is counted, and a request that was served then is marked.
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/wide.h"
-#include "carbon/intensity.h"
+#include "carbon/series.h"
+#include "model/outcome.h"
 #include "units/quantity.h"
 
 namespace wattle::carbon {
@@ -26,13 +33,48 @@ struct CarbonUnits {
   [[nodiscard]] constexpr GramsCo2 grams() const { return GramsCo2(static_cast<double>(value) / 3.6e24); }
 };
 
-/// Energy with the carbon it caused.
+/// Cost before its last division: pJ x uUSD/MWh, which is also 1e-9 x ns x uUSD/h. Exact.
+struct CostUnits {
+  Int128 value = 0;
+  constexpr CostUnits& operator+=(CostUnits o) { return value += o.value, *this; }
+  constexpr CostUnits operator-(CostUnits o) const { return {value - o.value}; }
+  constexpr CostUnits operator+(CostUnits o) const { return {value + o.value}; }
+  constexpr bool operator==(const CostUnits&) const = default;
+  /// 1 pJ = 1e-12 J, 1 MWh = 3.6e9 J, 1 uUSD = 1e-6 USD.
+  [[nodiscard]] constexpr Usd usd() const { return Usd(static_cast<double>(value) / 3.6e27); }
+};
+inline constexpr std::int64_t kCostUnitsPerGpuPrice = 1'000'000'000;  ///< for 1 ns at 1 uUSD/h
+
+/// What a site's electricity emits and costs, and what an hour of one of its GPUs does.
+struct SiteRates {
+  std::string name;
+  IntensitySeries intensity = IntensitySeries::constant(GramsPerKwh(400.0));
+  PriceSeries electricity = PriceSeries::constant(UsdPerMwh(0.0));  ///< 0: within the GPUs' price
+  UsdPerHour gpu_price;                                             ///< 0: not stated
+
+  /// As it is booked: at a price in whole millionths.
+  [[nodiscard]] CostUnits gpu_cost(Span gpu_time) const;
+  /// Some price is stated; else what it costs is unknown.
+  [[nodiscard]] bool priced() const { return gpu_price != UsdPerHour() || pays_for_energy(); }
+  /// False: what it costs is known without its energy.
+  [[nodiscard]] bool pays_for_energy() const {
+    return !electricity.constant() || electricity.at(Instant()) != UsdPerMwh(0.0);
+  }
+};
+
+/// Energy and GPU time, with what they caused.
 struct Booking {
   Picojoules energy;
   CarbonUnits carbon;
-  constexpr Booking& operator+=(const Booking& o) { return energy += o.energy, carbon += o.carbon, *this; }
-  constexpr Booking operator-(const Booking& o) const { return {energy - o.energy, carbon - o.carbon}; }
-  constexpr Booking operator+(const Booking& o) const { return {energy + o.energy, carbon + o.carbon}; }
+  Span gpu_time;  ///< of all GPUs together
+  CostUnits cost;
+  constexpr Booking& operator+=(const Booking& o) {
+    return energy += o.energy, carbon += o.carbon, gpu_time = gpu_time + o.gpu_time, cost += o.cost, *this;
+  }
+  constexpr Booking operator-(const Booking& o) const {
+    return {energy - o.energy, carbon - o.carbon, gpu_time - o.gpu_time, cost - o.cost};
+  }
+  constexpr Booking operator+(const Booking& o) const { return Booking(*this) += o; }
   constexpr bool operator==(const Booking&) const = default;
 };
 
@@ -40,30 +82,54 @@ struct Booking {
 struct Account {
   Booking prefill;
   Booking decode;
-  Booking mark;  ///< the instance's decode share when the request joined
+  Booking joined_at;       ///< the instance's decode share when the request joined
+  Span unmetered_at;       ///< the instance's unmetered time then
+  bool unmetered = false;  ///< some of it was served while nobody measured
   [[nodiscard]] Booking total() const { return prefill + decode; }
 };
 
-/// Where an instance's (or the fleet's) energy went.
+/// Where an instance's (or a site's, or the fleet's) energy went.
 struct Totals {
   Booking total;
-  Booking prefill;  ///< booked to requests for prompt tokens
-  Booking decode;   ///< booked to requests for output tokens
-  Booking idle;     ///< no work on the instance
-  Booking residue;  ///< picojoules that do not divide evenly, and prefill work nobody was left to pay for
+  Booking prefill;       ///< booked to requests for prompt tokens
+  Booking decode;        ///< booked to requests for output tokens
+  Booking idle;          ///< no work on the instance
+  Booking residue;       ///< what does not divide evenly, and prefill work nobody was left to pay for
+  Picojoules idle_tail;  ///< of idle: since the instance last had work
+  Span metered;          ///< instance time at a known power
+  Span unmetered;        ///< instance time without
+  Totals& operator+=(const Totals& o);
+};
+
+/// What the requests of one tenant or class, or all, have used.
+struct Usage {
+  std::int64_t requests = 0;
+  std::int64_t unmetered_requests = 0;  ///< of these: with energy that nobody measured, which is not in `booked`
+  std::int64_t prompt_tokens = 0;
+  std::int64_t output_tokens = 0;
+  Booking booked;
 };
 
 class Ledger {
  public:
-  Ledger(std::size_t instances, const IntensitySeries& intensity);
+  /// At least one site; a ledger has room for 32768 tenants' and classes' usage and adds further ones up as id -1.
+  explicit Ledger(std::vector<SiteRates> sites);
 
-  /// One more instance, with the next id; it has drawn nothing before `since`.
-  void add_instance(Instant since);
+  /// The next instance, with the next id; it has drawn nothing and taken no GPU before `since`.
+  void add_instance(Instant since, std::int32_t gpus, SiteId site = SiteId{0});
+  /// Its GPUs are somebody else's from now on. Its power must be 0, or unknown.
+  void instance_gone(InstanceId instance, Instant at);
 
   /// From `at` on the instance draws `power` for this much work. Energy of a mixed step is split by tokens: one per
   /// decoding request, prefill_tokens for the prompts. Calls come in time order per instance.
   void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
-                     std::int64_t prefill_tokens);
+                     std::int64_t prefill_tokens) {
+    changes(meters_[index(instance)], at, power, true, decode_requests, prefill_tokens);
+  }
+  /// The same where nobody measures what it draws.
+  void power_unknown(InstanceId instance, Instant at, std::int32_t decode_requests, std::int64_t prefill_tokens) {
+    changes(meters_[index(instance)], at, Milliwatts(0), false, decode_requests, prefill_tokens);
+  }
   /// Membership of the decode set, which shares decode energy equally.
   void decode_joined(InstanceId instance, Account& account, Instant at);
   void decode_left(InstanceId instance, Account& account, Instant at);
@@ -75,29 +141,61 @@ class Ledger {
   };
   void settle_prefill(InstanceId instance, Instant at, std::span<const Share> shares);
 
-  /// Bring every instance's integral up to `at`.
+  /// The request has left: what it used, which is booked to its tenant and its class.
+  [[nodiscard]] Charge request_left(const Request& request, std::int32_t output_tokens, const Account& account);
+
+  /// Bring every instance's integral, or one's, up to `at`.
   void close(Instant at);
+  void close(InstanceId instance, Instant at) { close(meters_[index(instance)], at); }
 
   [[nodiscard]] const Totals& totals(InstanceId instance) const { return meters_[index(instance)].totals; }
+  [[nodiscard]] Totals site(SiteId site) const;
   [[nodiscard]] Totals fleet() const;
   [[nodiscard]] Milliwatts power(InstanceId instance) const { return meters_[index(instance)].power; }
+  /// Drawn up to `at`, which is not before the instance's last call. Closes nothing.
+  [[nodiscard]] Picojoules energy_until(InstanceId instance, Instant at) const;
+  [[nodiscard]] std::size_t instances() const { return meters_.size(); }
+  [[nodiscard]] SiteId site_of(InstanceId instance) const { return meters_[index(instance)].site; }
+  [[nodiscard]] const std::vector<SiteRates>& sites() const { return sites_; }
+  [[nodiscard]] const Usage& usage() const { return usage_; }
+  [[nodiscard]] const std::map<TenantId, Usage>& by_tenant() const { return tenants_; }
+  [[nodiscard]] const std::map<ClassId, Usage>& by_class() const { return classes_; }
 
  private:
+  /// A site's rates as integers, and how long they hold.
+  struct Rates {
+    std::int64_t micrograms_per_kwh = 0;
+    std::int64_t microusd_per_mwh = 0;
+    std::int64_t microusd_per_gpu_h = 0;
+    Instant until;
+  };
   struct Meter {
     Milliwatts power;
+    bool metered = true;
+    bool gone = false;
+    std::int32_t gpus = 1;
     std::int32_t decode_requests = 0;
     std::int64_t prefill_tokens = 0;
+    SiteId site;
     Instant since;
-    Booking decode_share;  ///< cumulative, per decoding request
-    Booking open_prefill;  ///< not yet settled
+    Rates rates;
+    Booking decode_share;         ///< cumulative, per decoding request
+    Booking open_prefill;         ///< not yet settled
+    bool open_unmetered = false;  ///< some of open_prefill was not measured
     Totals totals;
   };
   [[nodiscard]] static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
+  void changes(Meter& meter, Instant at, Milliwatts power, bool metered, std::int32_t decode_requests,
+               std::int64_t prefill_tokens);
   void close(Meter& meter, Instant at);
-  static void book(Meter& meter, Span span, std::int64_t micrograms_per_kwh);
+  [[nodiscard]] Rates rates_at(SiteId site, Instant at) const;
+  static void book(Meter& meter, Span span);
 
+  std::vector<SiteRates> sites_;
   std::vector<Meter> meters_;
-  const IntensitySeries& intensity_;
+  Usage usage_;
+  std::map<TenantId, Usage> tenants_;
+  std::map<ClassId, Usage> classes_;
 };
 
 }  // namespace wattle::carbon

@@ -10,9 +10,20 @@ constexpr InstanceId kOne{0};
 Instant at_s(double s) { return Instant(Span::from_seconds(s).ns()); }
 double joules(const Booking& b) { return b.energy.joules().value(); }
 
+/// A site of this intensity alone.
+std::vector<SiteRates> emitting(IntensitySeries intensity) {
+  SiteRates rates;
+  rates.intensity = std::move(intensity);
+  return {rates};
+}
+Ledger ledger_of(double grams_per_kwh) {
+  Ledger ledger(emitting(IntensitySeries::constant(GramsPerKwh(grams_per_kwh))));
+  ledger.add_instance(Instant(), 1);
+  return ledger;
+}
+
 TEST(Ledger, EnergyIsPowerTimesTime) {
-  const auto intensity = IntensitySeries::constant(GramsPerKwh(360.0));
-  Ledger ledger(1, intensity);
+  auto ledger = ledger_of(360.0);
   ledger.power_changes(kOne, at_s(0), Milliwatts(100'000), 0, 0);
   ledger.power_changes(kOne, at_s(10), Milliwatts(400'000), 4, 0);
   ledger.close(at_s(15));
@@ -24,8 +35,7 @@ TEST(Ledger, EnergyIsPowerTimesTime) {
 }
 
 TEST(Ledger, DecodeEnergyIsSharedByWhoIsThere) {
-  const auto intensity = IntensitySeries::constant(GramsPerKwh(1.0));
-  Ledger ledger(1, intensity);
+  auto ledger = ledger_of(1.0);
   Account first, second;
   ledger.decode_joined(kOne, first, at_s(0));
   ledger.power_changes(kOne, at_s(0), Milliwatts(300'000), 1, 0);
@@ -39,8 +49,7 @@ TEST(Ledger, DecodeEnergyIsSharedByWhoIsThere) {
 }
 
 TEST(Ledger, MixedStepIsSplitByTokensAndPrefillByPrompts) {
-  const auto intensity = IntensitySeries::constant(GramsPerKwh(1.0));
-  Ledger ledger(1, intensity);
+  auto ledger = ledger_of(1.0);
   Account decoding, small, large;
   ledger.decode_joined(kOne, decoding, at_s(0));
   ledger.power_changes(kOne, at_s(0), Milliwatts(1'000'000), 1, 99);
@@ -55,10 +64,82 @@ TEST(Ledger, MixedStepIsSplitByTokensAndPrefillByPrompts) {
 TEST(Ledger, CarbonFollowsIntensity) {
   const auto series = IntensitySeries::from_points({{at_s(0), GramsPerKwh(100.0)}, {at_s(10), GramsPerKwh(-50.0)}});
   ASSERT_TRUE(series.has_value());
-  Ledger ledger(1, *series);
+  Ledger ledger(emitting(*series));
+  ledger.add_instance(Instant(), 1);
   ledger.power_changes(kOne, at_s(0), Milliwatts(3'600'000), 0, 0);  // 1 Wh a second
   ledger.close(at_s(30));
   EXPECT_NEAR(ledger.fleet().total.carbon.grams().value(), 10 * 0.1 - 20 * 0.05, 1e-9);
+}
+
+TEST(Ledger, CostIsElectricityAndGpuTime) {
+  SiteRates rates;
+  rates.electricity = *PriceSeries::from_points({{at_s(0), UsdPerMwh(100.0)}, {at_s(10), UsdPerMwh(-50.0)}});
+  rates.gpu_price = UsdPerHour(3.6);
+  Ledger ledger({rates});
+  ledger.add_instance(at_s(0), 2);
+  ledger.power_changes(kOne, at_s(0), Milliwatts(3'600'000'000), 0, 0);  // 1 kWh a second
+  ledger.close(at_s(30));
+  const auto& totals = ledger.totals(kOne);
+  EXPECT_EQ(totals.total.gpu_time, Span::s(60));
+  EXPECT_NEAR(rates.gpu_cost(totals.total.gpu_time).usd().value(), 60 * 0.001, 1e-12);
+  EXPECT_NEAR(totals.total.cost.usd().value(), 60 * 0.001 + 10 * 0.1 - 20 * 0.05, 1e-12);
+  ledger.power_changes(kOne, at_s(30), Milliwatts(0), 0, 0);
+  ledger.instance_gone(kOne, at_s(40));
+  ledger.close(at_s(100));
+  EXPECT_EQ(ledger.totals(kOne).total.gpu_time, Span::s(80)) << "its GPUs are somebody else's from 40 s on";
+}
+
+TEST(Ledger, EachSiteHasItsOwnRates) {
+  SiteRates clean, dirty;
+  clean.name = "clean";
+  clean.intensity = IntensitySeries::constant(GramsPerKwh(36.0));
+  clean.gpu_price = UsdPerHour(1.0);
+  dirty.name = "dirty";
+  dirty.intensity = IntensitySeries::constant(GramsPerKwh(360.0));
+  dirty.gpu_price = UsdPerHour(2.0);
+  Ledger ledger({clean, dirty});
+  for (const int site : {0, 1, 1}) ledger.add_instance(Instant(), 1, SiteId(site));
+  for (const int i : {0, 1, 2}) ledger.power_changes(InstanceId(i), at_s(0), Milliwatts(100'000), 0, 0);
+  ledger.close(at_s(3600));
+  EXPECT_NEAR(ledger.site(SiteId(0)).total.carbon.grams().value(), 3.6, 1e-12);
+  EXPECT_NEAR(ledger.site(SiteId(1)).total.carbon.grams().value(), 72.0, 1e-12);
+  EXPECT_NEAR(ledger.site(SiteId(1)).total.cost.usd().value(), 4.0, 1e-12);
+  EXPECT_EQ(ledger.fleet().total, ledger.site(SiteId(0)).total + ledger.site(SiteId(1)).total);
+}
+
+TEST(Ledger, WhatNobodyMetersIsUnknownAndMarksWhoWasServed) {
+  auto ledger = ledger_of(400.0);
+  Account measured, partly, prompt;
+  ledger.decode_joined(kOne, measured, at_s(0));
+  ledger.power_changes(kOne, at_s(0), Milliwatts(100'000), 1, 0);
+  ledger.decode_joined(kOne, partly, at_s(1));
+  ledger.power_changes(kOne, at_s(1), Milliwatts(100'000), 2, 0);
+  ledger.decode_left(kOne, measured, at_s(2));
+  ledger.power_unknown(kOne, at_s(2), 1, 7);
+  ledger.settle_prefill(kOne, at_s(3), std::vector<Ledger::Share>{{&prompt, 7}});
+  ledger.decode_left(kOne, partly, at_s(3));
+  ledger.power_changes(kOne, at_s(3), Milliwatts(100'000), 0, 0);
+  ledger.close(at_s(5));
+  Charge o = ledger.request_left({}, 1, measured);
+  EXPECT_TRUE(o.metered);
+  EXPECT_DOUBLE_EQ(o.energy.joules().value(), 150.0);
+  for (const Account& account : {partly, prompt}) {
+    o = ledger.request_left({}, 1, account);
+    EXPECT_FALSE(o.metered);
+  }
+  EXPECT_EQ(ledger.usage().requests, 3);
+  EXPECT_EQ(ledger.usage().unmetered_requests, 2);
+  EXPECT_EQ(ledger.fleet().unmetered, Span::s(1));
+  EXPECT_EQ(ledger.fleet().metered, Span::s(4));
+  EXPECT_DOUBLE_EQ(joules(ledger.fleet().total), 400.0) << "the second nobody measured is in no sum";
+  EXPECT_DOUBLE_EQ(ledger.fleet().idle_tail.joules().value(), 200.0);
+}
+
+TEST(Ledger, TellsWhatIsDrawnWithoutClosing) {
+  auto ledger = ledger_of(400.0);
+  ledger.power_changes(kOne, at_s(1), Milliwatts(100'000), 0, 0);
+  EXPECT_DOUBLE_EQ(ledger.energy_until(kOne, at_s(3)).joules().value(), 200.0);
+  EXPECT_DOUBLE_EQ(joules(ledger.totals(kOne).total), 0.0);
 }
 
 /// INV-5 and its companion: no result depends on how often the ledger is called.
@@ -66,8 +147,12 @@ RC_GTEST_PROP(Ledger, PartsSumToTheWholeHoweverOftenItIsCalled, ()) {
   const auto series = IntensitySeries::from_points(
       {{at_s(0), GramsPerKwh(312.7)}, {at_s(3), GramsPerKwh(88.123456)}, {at_s(9), GramsPerKwh(-12.5)}});
   RC_ASSERT(series.has_value());
-  Ledger sparse(1, *series);
-  Ledger chatty(1, *series);
+  const auto prices = PriceSeries::from_points({{at_s(1), UsdPerMwh(85.76)}, {at_s(4), UsdPerMwh(-12.345678)}});
+  RC_ASSERT(prices.has_value());
+  const SiteRates rates{"here", *series, *prices, UsdPerHour(1.99)};
+  Ledger sparse({rates});
+  Ledger chatty({rates});
+  for (Ledger* ledger : {&sparse, &chatty}) ledger->add_instance(Instant(), 3);
   Account a[2], b[2];
   bool in[2] = {false, false};
   std::int64_t now = 0;
@@ -115,6 +200,16 @@ RC_GTEST_PROP(Ledger, PartsSumToTheWholeHoweverOftenItIsCalled, ()) {
   RC_ASSERT(totals.residue == chatty.fleet().residue);
   RC_ASSERT(a[0].total() == b[0].total() && a[1].total() == b[1].total());
   RC_ASSERT(totals.prefill + totals.decode == a[0].total() + a[1].total());
+  for (std::int32_t i = 0; i < 2; ++i) {
+    Request request;
+    request.tenant = TenantId(i);
+    request.request_class = ClassId(7);
+    RC_ASSERT(sparse.request_left(request, 1, a[i]).energy == a[i].total().energy);
+  }
+  RC_ASSERT(sparse.by_tenant().at(TenantId(0)).booked + sparse.by_tenant().at(TenantId(1)).booked ==
+            totals.prefill + totals.decode);
+  RC_ASSERT(sparse.by_class().at(ClassId(7)).booked == totals.prefill + totals.decode);
+  RC_ASSERT(sparse.site(SiteId(0)).total == totals.total);
 }
 
 }  // namespace

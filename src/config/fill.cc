@@ -351,7 +351,7 @@ Result<void> apply_overrides(const std::vector<const OptionSpec*>& specs, const 
   for (const Override& override_ : overrides) {
     const std::string plain = without_indices(override_.key);
     const auto spec = std::ranges::find_if(specs, [&](const OptionSpec* s) { return s->key == plain; });
-    const bool indexed = plain != override_.key && !plain.starts_with("fleet.");
+    const bool indexed = plain != override_.key && !plain.starts_with("fleet.") && !plain.starts_with("site.");
     if (spec == specs.end() || indexed) return std::unexpected(unknown_key(override_.key, override_.where(), specs));
     Result<Entry> entry = entry_from_text(**spec, override_);
     if (!entry) return std::unexpected(std::move(entry.error()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <span>
 
 #include "config/fleet_check.h"
 #include "config/load.h"
@@ -11,82 +12,119 @@
 namespace wattle::config {
 namespace {
 
-std::string pool_key(std::size_t index, std::string_view key) {
-  return fmt::format("fleet.{}.{}", index, key.substr(key.rfind('.') + 1));
-}
-
-/// Entries and headers of one pool, or (index absent) those outside [[fleet]].
+/// Entries and headers of one element of a list, or of all that is outside lists.
 struct Part {
   std::vector<Entry> entries;
   std::vector<TableEntry> tables;
   std::string where;
 };
 
-struct Parts {
-  Part main;
-  std::vector<Part> pools;
+/// A section that is repeated.
+struct List {
+  std::string name;  ///< "fleet"
+  std::string element;
+  std::vector<const OptionSpec*> specs;
+  std::vector<Part> parts = {};
+
+  [[nodiscard]] std::string key(std::size_t index, std::string_view option) const {
+    return fmt::format("{}.{}.{}", name, index, option.substr(option.rfind('.') + 1));
+  }
+  [[nodiscard]] bool has(std::string_view option) const { return option == name || option.starts_with(name + "."); }
 };
 
-Parts split(const Document& document) {
-  Parts parts;
-  parts.main.where = document.file + ":1";
+/// Takes the lists' elements out of `main`.
+void split(const Document& document, Part& main, std::span<List> lists) {
+  main.where = document.file + ":1";
   for (const TableEntry& table : document.tables) {
-    const std::int64_t index = pool_index(table.key);
-    if (table.key == "fleet") continue;
+    const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(table.key); });
+    const std::int64_t index = list == lists.end() ? -1 : element_index(table.key, list->name);
+    if (list != lists.end() && table.key == list->name) continue;
     if (index < 0) {
-      parts.main.tables.push_back(table);
+      main.tables.push_back(table);
       continue;
     }
     const auto i = static_cast<std::size_t>(index);
-    if (parts.pools.size() <= i) parts.pools.resize(i + 1);
-    if (table.key == fmt::format("fleet.{}", index)) {
-      parts.pools[i].where = table.where;
+    if (list->parts.size() <= i) list->parts.resize(i + 1);
+    if (table.key == fmt::format("{}.{}", list->name, index)) {
+      list->parts[i].where = table.where;
     } else {
-      parts.pools[i].tables.push_back(table);
+      list->parts[i].tables.push_back(table);
     }
   }
   for (const Entry& entry : document.entries) {
-    const std::int64_t index = pool_index(entry.key);
-    if (index < 0 || static_cast<std::size_t>(index) >= parts.pools.size()) {
-      parts.main.entries.push_back(entry);
+    const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(entry.key); });
+    const std::int64_t index = list == lists.end() ? -1 : element_index(entry.key, list->name);
+    if (index < 0 || static_cast<std::size_t>(index) >= list->parts.size()) {
+      main.entries.push_back(entry);
     } else {
-      parts.pools[static_cast<std::size_t>(index)].entries.push_back(entry);
+      list->parts[static_cast<std::size_t>(index)].entries.push_back(entry);
     }
   }
-  return parts;
 }
 
-/// Turns "fleet.0.gpu" into the records' "fleet.gpu".
-void strip_index(Part& part, std::size_t index) {
-  const std::string prefix = fmt::format("fleet.{}.", index);
-  for (Entry& entry : part.entries) entry.key = "fleet." + entry.key.substr(prefix.size());
-  for (TableEntry& table : part.tables) table.key = "fleet." + table.key.substr(prefix.size());
-}
-
-Result<void> override_pools(const std::vector<Override>& overrides, Parts& parts, Origins& origins) {
-  for (const Override& override_ : overrides) {
-    const std::int64_t index = pool_index(override_.key);
-    if (index >= 0 && static_cast<std::size_t>(index) >= parts.pools.size()) {
-      return bad_input(override_.where(), fmt::format("there is no pool {}; the scenario has {}, counted from 0", index,
-                                                      parts.pools.size()));
+Result<void> override_elements(const Override& override_, List& list, Origins& origins) {
+  const std::int64_t index = element_index(override_.key, list.name);
+  if (index >= 0 && static_cast<std::size_t>(index) >= list.parts.size()) {
+    return bad_input(override_.where(), fmt::format("there is no {} {}; the scenario has {}, counted from 0",
+                                                    list.element, index, list.parts.size()));
+  }
+  const auto named = [&](const OptionSpec* spec) { return spec->key == override_.key; };
+  const bool indexed = index >= 0 && override_.key == list.key(static_cast<std::size_t>(index), override_.key);
+  if (!indexed && std::ranges::none_of(list.specs, named)) {
+    if (index >= 0) {
+      return bad_input(override_.where(),
+                       fmt::format("write {0}.N.KEY, as in {1}", list.name, list.key(0, list.specs[1]->key)));
     }
-    const auto named = [&](const OptionSpec* spec) { return spec->key == override_.key; };
-    const bool indexed = index >= 0 && override_.key == pool_key(static_cast<std::size_t>(index), override_.key);
-    if (!indexed && std::ranges::none_of(specs_of(pool_options()), named)) {
-      if (index >= 0) return bad_input(override_.where(), "write fleet.N.KEY, as in fleet.0.count");
-      return std::unexpected(unknown_key(override_.key, override_.where(), specs_of(pool_options())));
-    }
-    // Without an index the override is meant for every pool.
-    for (std::size_t i = 0; i < parts.pools.size(); ++i) {
-      if (index >= 0 && static_cast<std::size_t>(index) != i) continue;
-      std::vector<Override> one{{pool_key(i, override_.key), override_.text}};
-      if (auto ok = apply_overrides(specs_of(pool_options()), one, parts.pools[i].entries, origins); !ok) return ok;
-    }
+    return std::unexpected(unknown_key(override_.key, override_.where(), list.specs));
+  }
+  if (list.parts.empty()) {
+    return bad_input(override_.where(), fmt::format("the scenario has no [[{}]] section", list.name));
+  }
+  // Without an index the override is meant for every element.
+  for (std::size_t i = 0; i < list.parts.size(); ++i) {
+    if (index >= 0 && static_cast<std::size_t>(index) != i) continue;
+    std::vector<Override> one{{list.key(i, override_.key), override_.text}};
+    if (auto ok = apply_overrides(list.specs, one, list.parts[i].entries, origins); !ok) return ok;
   }
   return {};
 }
 
-bool is_pool_key(const Override& override_) { return override_.key == "fleet" || override_.key.starts_with("fleet."); }
+/// The i-th element as a record; its keys are those of the record: "fleet.0.gpu" is "fleet.gpu".
+template <typename S>
+Result<S> element(const List& list, std::size_t i, const std::vector<Option<S>>& options) {
+  Part part = list.parts[i];
+  const std::string prefix = fmt::format("{}.{}.", list.name, i);
+  for (Entry& entry : part.entries) entry.key = list.name + "." + entry.key.substr(prefix.size());
+  for (TableEntry& table : part.tables) table.key = list.name + "." + table.key.substr(prefix.size());
+  if (auto ok = check_keys(list.specs, part.entries, part.tables, part.where); !ok) {
+    return std::unexpected(std::move(ok.error()));
+  }
+  S record;
+  if (auto ok = fill(options, part.entries, record); !ok) return std::unexpected(std::move(ok.error()));
+  return record;
+}
+
+Result<void> check_sites(const LoadedScenario& loaded) {
+  const auto& sites = loaded.scenario.sites;
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    const auto same = std::ranges::find(sites, sites[i].name, &SiteOptions::name) - sites.begin();
+    if (static_cast<std::size_t>(same) != i) {
+      return bad_input(loaded.origins.of(fmt::format("site.{}.name", i)), "there is a site of that name already");
+    }
+  }
+  for (const char* key : {"carbon.intensity_g_per_kwh", "cost.price_usd_per_h"}) {
+    if (!sites.empty() && loaded.origins.has(key)) {
+      return bad_input(loaded.origins.of(key), fmt::format("{} says nothing beside [[site]]; say it there", key));
+    }
+  }
+  for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
+    const auto& wanted = loaded.scenario.pools[p].site;
+    if (wanted.empty() || std::ranges::find(sites, wanted, &SiteOptions::name) != sites.end()) continue;
+    return bad_input(loaded.origins.of(fmt::format("fleet.{}.site", p)),
+                     fmt::format("there is no [[site]] of the name \"{}\"", wanted));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -97,41 +135,53 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   const Document& document = *parsed;
   LoadedScenario loaded;
   loaded.origins = Origins(document);
-  Parts parts = split(document);
+  Part outside;
+  List lists[] = {{"fleet", "pool", specs_of(pool_options())}, {"site", "site", specs_of(site_options())}};
+  split(document, outside, lists);
+  const List& fleet = lists[0];
 
   std::vector<Override> main;
-  std::vector<Override> pools;
-  std::ranges::partition_copy(overrides, std::back_inserter(pools), std::back_inserter(main), is_pool_key);
-  const auto main_specs = specs_of(scenario_options());
-  if (auto ok = apply_overrides(main_specs, main, parts.main.entries, loaded.origins); !ok) {
-    return std::unexpected(std::move(ok.error()));
-  }
-  if (auto ok = override_pools(pools, parts, loaded.origins); !ok) return std::unexpected(std::move(ok.error()));
-  for (const Entry& entry : parts.main.entries) {
-    if (entry.key == "fleet" || entry.key.starts_with("fleet.")) {
-      return bad_input(entry.where, "fleet takes one or more [[fleet]] sections, each a pool of equal instances");
+  for (const Override& override_ : overrides) {
+    const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(override_.key); });
+    if (list == std::end(lists)) {
+      main.push_back(override_);
+    } else if (auto ok = override_elements(override_, *list, loaded.origins); !ok) {
+      return std::unexpected(std::move(ok.error()));
     }
   }
-  if (auto ok = check_keys(main_specs, parts.main.entries, parts.main.tables, parts.main.where); !ok) {
+  const auto main_specs = specs_of(scenario_options());
+  if (auto ok = apply_overrides(main_specs, main, outside.entries, loaded.origins); !ok) {
+    return std::unexpected(std::move(ok.error()));
+  }
+  for (const Entry& entry : outside.entries) {
+    const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(entry.key); });
+    if (list != std::end(lists)) {
+      return bad_input(entry.where,
+                       fmt::format("{0} takes one or more [[{0}]] sections, each a {1}", list->name,
+                                   list->name == "fleet" ? "pool of equal instances" : "place with its electricity"));
+    }
+  }
+  if (auto ok = check_keys(main_specs, outside.entries, outside.tables, outside.where); !ok) {
     return std::unexpected(std::move(ok.error()));
   }
   Scenario& scenario = loaded.scenario;
-  if (auto ok = fill(scenario_options(), parts.main.entries, scenario); !ok) {
+  if (auto ok = fill(scenario_options(), outside.entries, scenario); !ok) {
     return std::unexpected(std::move(ok.error()));
   }
-  if (parts.pools.empty()) {
+  if (fleet.parts.empty()) {
     return bad_input(loaded.origins.of("fleet"), "no pool; add a [[fleet]] section with gpu = \"...\"");
   }
-  for (std::size_t i = 0; i < parts.pools.size(); ++i) {
-    Part& part = parts.pools[i];
-    strip_index(part, i);
-    if (auto ok = check_keys(specs_of(pool_options()), part.entries, part.tables, part.where); !ok) {
-      return std::unexpected(std::move(ok.error()));
-    }
-    PoolOptions pool;
-    if (auto ok = fill(pool_options(), part.entries, pool); !ok) return std::unexpected(std::move(ok.error()));
-    scenario.pools.push_back(std::move(pool));
+  for (std::size_t i = 0; i < fleet.parts.size(); ++i) {
+    auto pool = element(fleet, i, pool_options());
+    if (!pool) return std::unexpected(std::move(pool.error()));
+    scenario.pools.push_back(std::move(*pool));
   }
+  for (std::size_t i = 0; i < lists[1].parts.size(); ++i) {
+    auto site = element(lists[1], i, site_options());
+    if (!site) return std::unexpected(std::move(site.error()));
+    scenario.sites.push_back(std::move(*site));
+  }
+  if (auto ok = check_sites(loaded); !ok) return std::unexpected(std::move(ok.error()));
   scenario.file = document.file;
   if (scenario.name.empty()) scenario.name = std::filesystem::path(document.file).stem().string();
 
@@ -141,7 +191,7 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   if (!llm) return std::unexpected(std::move(llm.error()));
   loaded.llm = std::move(*llm);
   for (std::size_t i = 0; i < scenario.pools.size(); ++i) {
-    const std::string where = loaded.origins.of(pool_key(i, "gpu"));
+    const std::string where = loaded.origins.of(fleet.key(i, "gpu"));
     const auto gpu_file = project.find(Project::Kind::Gpu, scenario.pools[i].gpu, where);
     if (!gpu_file) return std::unexpected(gpu_file.error());
     Result<GpuSpec> gpu = load_gpu(*gpu_file);

@@ -8,10 +8,9 @@
 
 namespace wattle::config {
 
-std::int64_t pool_index(std::string_view key) {
-  constexpr std::string_view kPrefix = "fleet.";
-  if (!key.starts_with(kPrefix)) return -1;
-  key.remove_prefix(kPrefix.size());
+std::int64_t element_index(std::string_view key, std::string_view list) {
+  if (!key.starts_with(list) || !key.substr(list.size()).starts_with('.')) return -1;
+  key.remove_prefix(list.size() + 1);
   std::int64_t index = -1;
   const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), index);
   const bool whole = end == key.data() + key.size() || *end == '.';
@@ -32,13 +31,14 @@ Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& ar
 
 std::vector<const OptionSpec*> scenario_keys() {
   std::vector<const OptionSpec*> all = specs_of(scenario_options());
-  const auto pool = specs_of(pool_options());
-  all.insert(all.end(), pool.begin(), pool.end());
+  for (const auto& element : {specs_of(pool_options()), specs_of(site_options())}) {
+    all.insert(all.end(), element.begin(), element.end());
+  }
   return all;
 }
 
 bool is_scenario_key(std::string_view key) {
-  return pool_index(key) >= 0 ||
+  return element_index(key, "fleet") >= 0 || element_index(key, "site") >= 0 ||
          std::ranges::any_of(scenario_keys(), [&](const OptionSpec* spec) { return spec->key == key; });
 }
 

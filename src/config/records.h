@@ -8,10 +8,12 @@
 
 namespace wattle::config {
 
-/// All keys of a scenario except those of [[fleet]].
+/// All keys of a scenario except those of [[fleet]] and [[site]].
 [[nodiscard]] const std::vector<Option<Scenario>>& scenario_options();
 /// Keys of one [[fleet]] element, as "fleet.role".
 [[nodiscard]] const std::vector<Option<PoolOptions>>& pool_options();
+/// Keys of one [[site]] element, as "site.name".
+[[nodiscard]] const std::vector<Option<SiteOptions>>& site_options();
 [[nodiscard]] const std::vector<Option<GpuSpec>>& gpu_options();
 [[nodiscard]] const std::vector<Option<LlmSpec>>& llm_options();
 

@@ -37,7 +37,9 @@ Result<FileKind> kind_of(std::string_view text, const std::string& file, std::sp
   const Result<Document> document = parse_toml(text, file);
   if (!document) return std::unexpected(document.error());
   const std::array<std::pair<int, FileKind>, 4> scores{{
-      {matching_keys(scenario_options(), *document) + matching_keys(pool_options(), *document), FileKind::Scenario},
+      {matching_keys(scenario_options(), *document) + matching_keys(pool_options(), *document) +
+           matching_keys(site_options(), *document),
+       FileKind::Scenario},
       {matching_keys(recipe_keys, *document), FileKind::Recipe},
       {matching_keys(gpu_options(), *document), FileKind::Gpu},
       {matching_keys(llm_options(), *document), FileKind::Llm},
@@ -55,9 +57,12 @@ std::vector<ReferencePage> reference_pages() {
                                    "# Scenario files\n\n"
                                    "`scenarios/NAME.toml`: hardware, workload and objectives. Each `[[fleet]]` is a "
                                    "pool of equal instances; a scenario needs at least one.\n"
+                                   "Each `[[site]]` is a place with its own electricity; without one, `[carbon]` and "
+                                   "`[cost]` say what the only place's is.\n"
                                    "`--set SECTION.KEY=VALUE` overrides a key; `fleet.KEY` means every pool, "
-                                   "`fleet.N.KEY` the N-th, from 0.\n" +
-                                   tables(scenario_options(), false) + tables(pool_options(), true)});
+                                   "`fleet.N.KEY` the N-th, from 0; likewise `site`.\n" +
+                                   tables(scenario_options(), false) + tables(pool_options(), true) +
+                                   tables(site_options(), true)});
   pages.push_back({"gpu", std::string(kGeneratedPage) +
                               "# GPU files\n\n`specs/gpus/NAME.toml`: one GPU as its data sheet has it. The file's "
                               "name is the GPU's name. Bandwidths are per direction.\n" +
@@ -83,6 +88,12 @@ std::string effective_text(const LoadedScenario& loaded) {
     text += "\n[[fleet]]\n";
     append_values(text, pool_options(), loaded.scenario.pools[i], "fleet", [&](const std::string& key) {
       return loaded.origins.has(fmt::format("fleet.{}.{}", i, leaf_of(key)));
+    });
+  }
+  for (std::size_t i = 0; i < loaded.scenario.sites.size(); ++i) {
+    text += "\n[[site]]\n";
+    append_values(text, site_options(), loaded.scenario.sites[i], "site", [&](const std::string& key) {
+      return loaded.origins.has(fmt::format("site.{}.{}", i, leaf_of(key)));
     });
   }
   return text;

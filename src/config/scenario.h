@@ -17,12 +17,26 @@ namespace wattle::config {
 struct PoolOptions {
   Role role = Role::Colocated;
   std::int32_t count = 1;
-  std::string gpu;  ///< name of a file in specs/gpus, without .toml
+  std::string gpu;   ///< name of a file in specs/gpus, without .toml
+  std::string site;  ///< name of a [[site]]; empty: the first
   std::int32_t tensor_parallel = 1;
   double weight = 1.0;
   double activation_bytes_per_gpu = 0.0;  ///< instead of the engine's; 0 = the engine's
   double max_load_per_s = 0.0;            ///< what one instance carries (apps/saturation.h); 0 = measured
   std::optional<Span> max_load_e2e;       ///< p99 of E2E latency it is measured against; absent = slo.e2e
+};
+
+/// Where instances stand. A file's series is looked up like a trace (WATTLE_DATA, then beside the scenario).
+struct SiteOptions {
+  std::string name;
+  std::string start;             ///< the time, UTC, in the files at which the run begins; empty: their first row's
+  std::string intensity_file;    ///< empty: the constant
+  std::string intensity_column;  ///< empty: Electricity Maps' direct emissions
+  GramsPerKwh intensity{400.0};
+  std::string electricity_file;    ///< empty: the constant
+  std::string electricity_column;  ///< empty: as CAISO writes it
+  UsdPerMwh electricity;
+  UsdPerHour gpu{2.0};
 };
 
 /// What it takes to start an instance while others serve.
@@ -45,6 +59,7 @@ struct Scenario {
   std::uint64_t seed = 1;
   std::string llm;  ///< name of a file in specs/llms, without .toml
   std::vector<PoolOptions> pools;
+  std::vector<SiteOptions> sites;  ///< none: one, of carbon_intensity and gpu_price
   engine::EngineOptions engine;
   engine::LinkOptions link;
   engine::ClockDelays clock_delays;

@@ -178,12 +178,37 @@ const std::vector<Option<Scenario>>& scenario_options() {
     append<Scenario>(all, "link.", {&Scenario::link}, link_options());
     append<Scenario>(all, "clock.", {&Scenario::clock_delays}, clock_options());
     all.push_back(option("carbon.intensity_g_per_kwh", &Scenario::carbon_intensity, "g/kWh", {0, 10'000},
-                         "Carbon intensity of the fleet's electricity, CO2 equivalents"));
-    all.push_back(option("cost.price_usd_per_h", &Scenario::gpu_price, "USD/h", {0, 10'000}, "Price of one GPU"));
+                         "Carbon intensity of the fleet's electricity, CO2 equivalents; only without [[site]]"));
+    all.push_back(option("cost.price_usd_per_h", &Scenario::gpu_price, "USD/h", {0, 10'000},
+                         "Price of one GPU; only without [[site]]"));
     all.push_back(option("report.sample_period_s", &Scenario::sample_period, "s", {0.001, 86'400},
                          "Period of the time series (power, clock, batch)"));
     return all;
   }();
+  return options;
+}
+
+const std::vector<Option<SiteOptions>>& site_options() {
+  using S = SiteOptions;
+  static const std::vector<Option<SiteOptions>> options{
+      option("site.name", &S::name, "What fleet.site, the journal and the report call it").must(),
+      option("site.start", &S::start,
+             "The time, UTC, at which the run begins in the files below, such as 2024-05-10 18:00; empty: with their "
+             "first row, and live: now"),
+      option("site.intensity_file", &S::intensity_file,
+             "CSV of carbon intensity in equal steps; a relative path is looked up in WATTLE_DATA, then beside the "
+             "scenario. Empty: intensity_g_per_kwh"),
+      option("site.intensity_column", &S::intensity_column,
+             "Its column of g/kWh; MOER: WattTime's, lbs/MWh. Empty: Electricity Maps' direct emissions"),
+      option("site.intensity_g_per_kwh", &S::intensity, "g/kWh", {0, 10'000},
+             "Carbon intensity of the site's electricity, CO2 equivalents, where no file says it"),
+      option("site.electricity_file", &S::electricity_file,
+             "CSV of electricity's price in equal steps, as intensity_file. Empty: electricity_usd_per_mwh"),
+      option("site.electricity_column", &S::electricity_column, "Its column of USD/MWh. Empty: VALUE, as CAISO has it"),
+      option("site.electricity_usd_per_mwh", &S::electricity, "USD/MWh", {-10'000, 100'000},
+             "Price of electricity where no file says it; 0: it is within the GPUs' price"),
+      option("site.gpu_usd_per_h", &S::gpu, "USD/h", {0, 10'000}, "Price of one GPU, from its instance's start on"),
+  };
   return options;
 }
 
@@ -193,6 +218,7 @@ const std::vector<Option<PoolOptions>>& pool_options() {
       option("fleet.count", &PoolOptions::count, "instances", {0, 100'000},
              "Equal instances in the pool at the start; 0: a shape that a scaling policy may start"),
       option("fleet.gpu", &PoolOptions::gpu, "GPU: a file in specs/gpus, without .toml").must(),
+      option("fleet.site", &PoolOptions::site, "Where it stands: the name of a [[site]]; empty: the first"),
       option("fleet.tensor_parallel", &PoolOptions::tensor_parallel, "GPUs", {1, 1024},
              "GPUs of one instance; must divide the model's heads"),
       option("fleet.weight", &PoolOptions::weight, "", {0, 1e6, true}, "Share in weighted round-robin"),

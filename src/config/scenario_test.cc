@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/load.h"
+#include "config/sites.h"
 #include "config/test_texts.h"
 
 namespace wattle::config {
@@ -55,6 +56,36 @@ sample_period_s = 0.5
   EXPECT_EQ(s.carbon_intensity, GramsPerKwh{250.0});
   EXPECT_EQ(s.gpu_price, UsdPerHour{1.75});
   EXPECT_EQ(s.sample_period, Span::ms(500));
+}
+
+TEST(ScenarioText, SitesAreAList) {
+  const std::string two = std::string(kScenario) + R"(
+[[site]]
+name = "north"
+intensity_g_per_kwh = 30
+gpu_usd_per_h = 1.5
+[[site]]
+name = "south"
+electricity_usd_per_mwh = -5
+)";
+  const auto loaded = load(two, {"fleet.site=south", "site.1.intensity_g_per_kwh=700"});
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  ASSERT_EQ(loaded->scenario.sites.size(), 2U);
+  EXPECT_EQ(loaded->scenario.sites[0].gpu, UsdPerHour(1.5));
+  EXPECT_EQ(loaded->scenario.sites[1].intensity, GramsPerKwh(700.0));
+  EXPECT_EQ(site_of(loaded->scenario, loaded->scenario.pools[0]), SiteId(1));
+  const auto problem = [&](const std::string& text, const std::vector<std::string>& set) {
+    const auto bad = load(text, set);
+    return bad ? std::string("accepted") : bad.error().message();
+  };
+  EXPECT_EQ(problem(two, {"fleet.site=west"}), "--set fleet.0.site: there is no [[site]] of the name \"west\"");
+  EXPECT_EQ(problem(two, {"site.name=x"}), "--set site.1.name: there is a site of that name already");
+  EXPECT_EQ(problem(two, {"carbon.intensity_g_per_kwh=1"}),
+            "--set carbon.intensity_g_per_kwh: carbon.intensity_g_per_kwh says nothing beside [[site]]; say it there");
+  EXPECT_EQ(problem(kScenario, {"site.gpu_usd_per_h=1"}),
+            "--set site.gpu_usd_per_h: the scenario has no [[site]] section");
+  EXPECT_EQ(problem(two, {"site.2.gpu_usd_per_h=1"}),
+            "--set site.2.gpu_usd_per_h: there is no site 2; the scenario has 2, counted from 0");
 }
 
 struct Bad {

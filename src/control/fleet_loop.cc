@@ -275,8 +275,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   if (entry.decode == kNoInstance && entry.prefill != kNoInstance && at(entry.prefill).spec->role == Role::Colocated) {
     outcome.decode_instance = entry.prefill;
   }
-  outcome.energy = served.energy;
-  outcome.carbon = served.carbon;
+  static_cast<Charge&>(outcome) = served.charge;
   outcome.gaps_within_itl = served.gaps_within_itl;
   counts_.output_tokens += served.output_tokens;
   counts_.finished += fate == Fate::Finished ? 1 : 0;

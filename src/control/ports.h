@@ -28,8 +28,7 @@ struct Served {
   std::optional<Instant> prefill_start;    ///< none: not known; the dispatch is the earliest it can have been
   std::int32_t preemptions = 0;
   std::int64_t gaps_within_itl = 0;
-  Picojoules energy;
-  GramsCo2 carbon;
+  Charge charge;  ///< booked by the ledger
 };
 
 /// The data plane. Each call may call the loop back, about this request or another.

@@ -7,6 +7,7 @@
 #include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
+#include "config/sites.h"
 #include "systems/compose.h"
 
 namespace wattle::experiment {
@@ -25,6 +26,7 @@ InstanceSpec spec_of(const config::LoadedScenario& loaded, std::size_t p) {
   spec.kv_block_tokens = loaded.scenario.engine.block_size;
   spec.slo = loaded.scenario.slo;
   spec.pool = PoolId(static_cast<std::int32_t>(p));
+  spec.site = config::site_of(loaded.scenario, pool);
   return spec;
 }
 
@@ -120,7 +122,6 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   setup.slo = scenario.slo;
   setup.seed = scenario.seed;
   setup.max_tokens = scenario.workload.max_output_tokens;
-  setup.gpu_price = scenario.gpu_price;
   setup.refit_delay = scenario.measurement.refit_delay;
   setup.sample_noise = scenario.measurement.sample_noise;
 
@@ -171,9 +172,9 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   if (!scaling) return std::unexpected(scaling.error());
   setup.scaling = std::move(*scaling);
 
-  run.intensity =
-      std::make_unique<carbon::IntensitySeries>(carbon::IntensitySeries::constant(scenario.carbon_intensity));
-  setup.intensity = run.intensity.get();
+  auto sites = config::make_sites(scenario, data_dir);
+  if (!sites) return std::unexpected(sites.error());
+  setup.sites = std::move(*sites);
   const auto workload = config::locate_workload(scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
   auto source = workload::make_source(*workload, data_dir, config::base_dir(scenario), scenario.seed);

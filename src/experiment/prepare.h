@@ -20,7 +20,6 @@ struct PreparedRun {
   std::vector<std::unique_ptr<engine::StepModel>> models;  ///< by pool
   std::vector<std::shared_ptr<const LatencyModel>> beliefs;
   std::vector<RequestLatency> requests;  ///< by pool; empty: nothing believes any
-  std::unique_ptr<carbon::IntensitySeries> intensity;
   std::unique_ptr<workload::RequestSource> source;
   sim::SimulationSetup setup;
 };

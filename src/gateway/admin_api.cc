@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "gateway/answers.h"
 #include "gateway/planner_records.h"
+#include "journal/summary_json.h"
 #include "net/clock.h"
 
 namespace wattle::gateway {
@@ -32,12 +34,10 @@ const char* text_of(Telemetry telemetry) {
   return telemetry == Telemetry::Fresh ? "fresh" : telemetry == Telemetry::Idle ? "idle" : "lost";
 }
 
-nlohmann::ordered_json usage_of(const Usage& usage) {
-  return {{"requests", usage.requests},
-          {"prompt_tokens", usage.prompt_tokens},
-          {"output_tokens", usage.output_tokens},
-          {"energy_j", usage.energy.joules().value()},
-          {"carbon_g", usage.carbon.value()}};
+nlohmann::ordered_json table_of(const std::vector<journal::UsageRow>& rows) {
+  auto table = nlohmann::ordered_json::object();
+  for (const auto& row : rows) table[row.name] = journal::to_json(row);
+  return table;
 }
 
 const char* status_of(const WorkerState& state) {
@@ -105,31 +105,38 @@ std::string AdminApi::metrics_text() {
 nlohmann::ordered_json AdminApi::usage() {
   nlohmann::ordered_json body;
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
-    if (!ledger_) return;
-    const auto totals = ledger_->totals();
-    const auto joules = [](const carbon::Booking& b) { return b.energy.joules().value(); };
-    body["energy_j"] = {{"metered", ledger_->counts().metered.joules().value()},
-                        {"total", joules(totals.total)},
-                        {"prefill", joules(totals.prefill)},
-                        {"decode", joules(totals.decode)},
-                        {"idle", joules(totals.idle)},
-                        {"residue", joules(totals.residue)}};
-    body["carbon_g"] = totals.total.carbon.grams().value();
-    body["unmetered_s"] = ledger_->counts().unmetered.seconds();
-    body["requests"] = usage_of(ledger_->usage());
-    auto& by_tenant = body["tenants"] = nlohmann::ordered_json::object();
-    for (const auto& [id, usage] : ledger_->by_tenant()) by_tenant[tenants_.name_of(TenantId(id))] = usage_of(usage);
+    const auto used = ledger_.consumption([this](TenantId id) { return tenants_.name_of(id); });
+    const auto known = [](auto quantity) {
+      return std::isnan(quantity.value()) ? nlohmann::ordered_json() : nlohmann::ordered_json(quantity.value());
+    };
+    body["energy_j"] = {{"metered", ledger_.counts().metered.joules().value()},
+                        {"total", known(used.energy.total)},
+                        {"prefill", known(used.energy.prefill)},
+                        {"decode", known(used.energy.decode)},
+                        {"idle", known(used.energy.idle)},
+                        {"residue", known(used.energy.residue)}};
+    body["carbon_g"] = known(used.carbon);
+    body["cost_usd"] = known(used.cost);
+    body["meters"] = used.meters;
+    body["unmetered_s"] = used.unmetered_s;
+    body["gpu_s"] = used.gpu_s;
+    body["requests"] = journal::to_json(used.all_requests);
+    body["tenants"] = table_of(used.by_tenant);
+    body["classes"] = table_of(used.by_class);
+    body["instances"] = table_of(used.by_instance);
+    body["sites"] = table_of(used.by_site);
     auto& recent = body["recent"] = nlohmann::ordered_json::array();
-    for (const auto& o : ledger_->recent()) {
+    for (const auto& o : ledger_.recent()) {
       recent.push_back({{"id", request_name(o.request.id)},
                         {"tenant", tenants_.name_of(o.request.tenant)},
                         {"prompt_tokens", o.request.prompt_tokens},
                         {"output_tokens", o.output_tokens},
-                        {"energy_j", o.energy.joules().value()},
-                        {"carbon_g", o.carbon.value()}});
+                        {"energy_j", o.metered ? nlohmann::ordered_json(o.energy.joules().value()) : nullptr},
+                        {"carbon_g", o.metered ? nlohmann::ordered_json(o.carbon.value()) : nullptr},
+                        {"cost_usd", o.metered ? nlohmann::ordered_json(o.cost.value()) : nullptr}});
     }
   });
-  if (body.is_null()) body["note"] = "no agent: energy is not metered";
+  if (agents_ == nullptr) body["note"] = "no agent: energy is not metered, hence unknown (null)";
   return body;
 }
 
@@ -194,9 +201,8 @@ void AdminApi::post_records(net::Exchange& exchange) {
       const bool gone = r.kind == journal::DecisionKind::Phase && r.value == static_cast<int>(journal::Phase::Gone);
       if (!gone) continue;
       core.remove_instance(r.instance, now);
-      if (!agents_) continue;
-      agents_->forget(r.instance);
-      ledger_->gone(r.instance, now);
+      if (agents_ != nullptr) agents_->forget(r.instance);
+      ledger_.gone(r.instance, now);
     }
   });
   if (unknown != kNoInstance) {

@@ -13,9 +13,9 @@ namespace wattle::gateway {
 
 class AdminApi {
  public:
-  /// References outlive this; agents and ledger may be null. `connections`: of clients, open now.
+  /// References outlive this; agents may be null. `connections`: of clients, open now.
   AdminApi(const GatewayOptions& options, ControlStrand& control, WorkerRegistry& workers, ClientApi& clients,
-           const Tenants& tenants, const GatewayMetrics& metrics, AgentLinks* agents, LiveLedger* ledger,
+           const Tenants& tenants, const GatewayMetrics& metrics, AgentLinks* agents, LiveLedger& ledger,
            std::function<std::int64_t()> connections)
       : options_(options),
         control_(control),
@@ -51,7 +51,7 @@ class AdminApi {
   const Tenants& tenants_;
   const GatewayMetrics& metrics_;
   AgentLinks* agents_;
-  LiveLedger* ledger_;
+  LiveLedger& ledger_;
   std::function<std::int64_t()> connections_;
   std::function<std::int64_t()> extrapolations_;
 };

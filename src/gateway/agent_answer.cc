@@ -45,7 +45,7 @@ std::optional<AgentAnswer> read_agent_answer(std::string_view answer) {
     if (!engine.is_object()) continue;
     out.engines.push_back({text(engine, "engine"), whole(engine, "energy_uj", 0, kEnergyMaxUj),
                            Milliwatts(whole(engine, "power_mw", 0, kInt32Max).value_or(0)), clock(engine, "clock_mhz"),
-                           clock(engine, "commanded_mhz")});
+                           clock(engine, "commanded_mhz"), engine.value("emulated", nlohmann::json()) == true});
   }
   if (const auto now = whole(body, "now_ns", -kTimeMax, kTimeMax)) out.now = Instant(*now);
   out.next_decision = whole(body, "next", 0, kTimeMax).value_or(0);

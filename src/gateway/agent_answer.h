@@ -20,6 +20,7 @@ struct AgentAnswer {
     Milliwatts power;
     MegaHertz clock;
     MegaHertz commanded;
+    bool emulated = false;  ///< its GPUs are virtual
   };
   struct Decision {
     Instant at;  ///< on the agent's clock

@@ -167,7 +167,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
     const InstanceId instance = instance_of(engine.name);
     if (instance == kNoInstance || !engine.energy_uj) continue;
     listener_.reading({instance, Picojoules(Int128{*engine.energy_uj} * 1'000'000), engine.power, engine.clock,
-                       engine.commanded, middle});
+                       engine.commanded, middle, engine.emulated});
   }
   link.next_decision = told->next_decision;
   for (const auto& d : told->decisions) {

@@ -32,7 +32,8 @@ struct EngineReading {
   Milliwatts power;
   MegaHertz clock;
   MegaHertz commanded;
-  Instant at;  ///< on our clock, to half a round trip
+  Instant at;             ///< on our clock, to half a round trip
+  bool emulated = false;  ///< by virtual GPUs
 };
 
 class AgentLinks final : public control::ClockPort {

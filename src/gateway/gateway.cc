@@ -15,8 +15,7 @@ struct Gateway::Impl {
   net::LoopPool admin_pool{1};
   GatewayMetrics metrics;
   std::unique_ptr<AgentLinks> agents;  ///< null: none
-  carbon::IntensitySeries intensity;
-  std::unique_ptr<LiveLedger> ledger;  ///< on the control strand only; null: no agents
+  LiveLedger ledger;                   ///< on the control strand only
   Tenants tenants;
   ControlStrand control;
   WorkerRegistry workers;
@@ -36,15 +35,13 @@ struct Gateway::Impl {
       : options(o),
         pool(std::max(1, o.threads)),
         agents(std::move(links)),
-        intensity(carbon::IntensitySeries::constant(o.carbon_intensity)),
-        ledger(agents ? std::make_unique<LiveLedger>(intensity, sink) : nullptr),
+        ledger(o.sites, sink),
         control(std::move(policies.dispatch), o.seed, request_options(o),
-                {{o.lost_after}, policies.hosts_clocks ? agents.get() : nullptr, ledger.get()},
-                ledger ? static_cast<journal::Sink&>(*ledger) : sink),
-        workers(options, control, agents.get(), ledger.get(), std::move(policies.describe),
+                {{o.lost_after}, policies.hosts_clocks ? agents.get() : nullptr, &ledger}, ledger),
+        workers(options, control, agents.get(), ledger, std::move(policies.describe),
                 [this](InstanceId id) { engine_lost(id); }),
         clients_api(options, control, workers, tenants, metrics),
-        admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger.get(),
+        admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger,
                   [this] { return server ? server->connections() : 0; }) {
     admin_api.set_extrapolations(std::move(policies.extrapolations));
   }
@@ -114,10 +111,8 @@ struct Gateway::Impl {
     if (server) server->stop(grace);
     if (admin) admin->stop(Span());
     workers.stop_feed();
-    if (agents) {
-      agents->stop();
-      control.run_and_wait([&](control::FleetLoop&, Instant now) { ledger->close(now); });
-    }
+    if (agents) agents->stop();
+    control.run_and_wait([&](control::FleetLoop&, Instant now) { ledger.close(now); });
     workers.stop_probing(admin_pool.at(0));
     for (int i = 0; i < static_cast<int>(clients.size()); ++i) {
       run_on(pool.at(i), [&] { clients[static_cast<std::size_t>(i)].reset(); });
@@ -153,12 +148,12 @@ control::RequestCounts Gateway::counts() const {
   return counts;
 }
 
-carbon::Totals Gateway::energy() const {
-  carbon::Totals totals;
+journal::Consumption Gateway::consumption() const {
+  journal::Consumption made;
   impl_->control.run_and_wait([&](control::FleetLoop&, Instant) {
-    if (impl_->ledger) totals = impl_->ledger->totals();
+    made = impl_->ledger.consumption([this](TenantId id) { return impl_->tenants.name_of(id); });
   });
-  return totals;
+  return made;
 }
 
 void Gateway::stop(Span grace) { impl_->stop(grace); }

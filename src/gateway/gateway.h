@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "base/error.h"
-#include "carbon/ledger.h"
 #include "control/fleet_loop.h"
 #include "gateway/options.h"
+#include "journal/summary.h"
 
 namespace wattle::gateway {
 
@@ -21,8 +21,9 @@ class Gateway {
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::uint16_t admin_port() const;
   [[nodiscard]] control::RequestCounts counts() const;
-  /// Metered and booked so far; all zero without agents. What waits for its reading is in once stop() has returned.
-  [[nodiscard]] carbon::Totals energy() const;
+  /// Metered and booked so far; energy is unknown without agents. What waits for its reading is in once stop() has
+  /// returned.
+  [[nodiscard]] journal::Consumption consumption() const;
   /// Drains: refuses new connections, lets streams end for up to `grace`.
   void stop(Span grace);
 

@@ -14,21 +14,15 @@ constexpr std::size_t kRecentMax = 256;
 /// Prompt tokens of a step where nobody tells: an engine's usual budget.
 constexpr std::int64_t kStepTokens = 8192;
 
-void add(Usage& usage, const Outcome& o) {
-  ++usage.requests;
-  usage.prompt_tokens += o.request.prompt_tokens;
-  usage.output_tokens += o.output_tokens;
-  usage.energy += o.energy;
-  usage.carbon = GramsCo2(usage.carbon.value() + o.carbon.value());
-}
-
 std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
 
 }  // namespace
 
-void LiveLedger::add_instance() {
+void LiveLedger::add_instance(std::int32_t gpus, SiteId site, Instant now) {
   meters_.emplace_back();
-  ledger_.add_instance(Instant());
+  meters_.back().since = now;
+  ledger_.add_instance(now, gpus, site);
+  ledger_.power_unknown(InstanceId(static_cast<std::int32_t>(meters_.size() - 1)), now, 0, 0);
 }
 
 LiveLedger::Rider* LiveLedger::rider(RequestId id) {
@@ -45,10 +39,10 @@ LiveLedger::Rider* LiveLedger::aboard(RequestId id) {
 
 void LiveLedger::put(InstanceId instance, const Event& event) {
   Meter& meter = meters_[index(instance)];
-  if (!meter.anchored) return;  // nothing is booked before the first reading
   if (meter.events.size() >= kEventsMax) unmetered(index(instance), event.at);
   meter.events.push_back(event);
   if (Rider* r = rider(event.request)) ++r->open;
+  if (!meter.anchored) unmetered(index(instance), event.at);
 }
 
 void LiveLedger::prompts_under_way(InstanceId instance, std::int64_t tokens, Instant at) {
@@ -106,13 +100,15 @@ void LiveLedger::reading(const EngineReading& reading) {
   const std::size_t i = index(reading.instance);
   if (i >= meters_.size()) return;
   Meter& meter = meters_[i];
+  read_ = true;
+  emulated_ = emulated_ || reading.emulated;
+  if (reading.at <= meter.since) return;
   if (!meter.anchored) {
+    unmetered(i, reading.at);
     meter.anchored = true;
-    meter.since = reading.at;
     meter.counter = reading.energy;
     return;
   }
-  if (reading.at <= meter.since) return;
   if (reading.energy < meter.counter) {
     ++counts_.meter_resets;
     meter.counter = reading.energy;
@@ -127,21 +123,25 @@ void LiveLedger::reading(const EngineReading& reading) {
   book(i, Milliwatts(static_cast<std::int64_t>(whole / span)), reading.at);
 }
 
-void LiveLedger::book(std::size_t i, Milliwatts power, Instant until) {
+void LiveLedger::book(std::size_t i, std::optional<Milliwatts> power, Instant until) {
   Meter& meter = meters_[i];
   const InstanceId id(static_cast<std::int32_t>(i));
-  ledger_.power_changes(id, meter.since, power, meter.decoding, meter.prefill_tokens);
+  const auto draws = [&](Instant at, std::optional<Milliwatts> watts) {
+    watts ? ledger_.power_changes(id, at, *watts, meter.decoding, meter.prefill_tokens)
+          : ledger_.power_unknown(id, at, meter.decoding, meter.prefill_tokens);
+  };
+  draws(meter.since, power);
   std::size_t done = 0;
   for (; done < meter.events.size() && meter.events[done].at <= until; ++done) {
-    apply(i, meter.events[done], std::max(meter.events[done].at, meter.since));
-    ledger_.power_changes(id, std::max(meter.events[done].at, meter.since), power, meter.decoding,
-                          meter.prefill_tokens);
+    const Instant at = std::max(meter.events[done].at, meter.since);
+    apply(i, meter.events[done], at);
+    draws(at, power);
   }
   meter.events.erase(meter.events.begin(), meter.events.begin() + static_cast<std::ptrdiff_t>(done));
   settle(i, until);
   meter.since = until;
-  // Closes the interval: the totals are those of the reading.
-  ledger_.power_changes(id, until, Milliwatts(0), meter.decoding, meter.prefill_tokens);
+  ledger_.close(id, until);  // the totals are those of the reading
+  draws(until, std::nullopt);
 }
 
 void LiveLedger::apply(std::size_t i, const Event& event, Instant at) {
@@ -195,22 +195,14 @@ void LiveLedger::paid(RequestId id) {
 void LiveLedger::let_go(Rider& r) {
   if (r.open > 0 || !r.outcome) return;
   Outcome outcome = *r.outcome;
-  outcome.energy = r.account.total().energy;
-  outcome.carbon = r.account.total().carbon.grams();
+  static_cast<Charge&>(outcome) = ledger_.request_left(outcome.request, outcome.output_tokens, r.account);
   riders_.erase(outcome.request.id.value());
-  add(usage_, outcome);
-  add(tenants_[outcome.request.tenant.value()], outcome);
   recent_.push_back(outcome);
   if (recent_.size() > kRecentMax) recent_.pop_front();
   next_.outcome(outcome);
 }
 
-void LiveLedger::unmetered(std::size_t i, Instant now) {
-  Meter& meter = meters_[i];
-  if (now <= meter.since) return;
-  counts_.unmetered = counts_.unmetered + (now - meter.since);
-  book(i, Milliwatts(0), now);
-}
+void LiveLedger::unmetered(std::size_t i, Instant now) { book(i, std::nullopt, std::max(now, meters_[i].since)); }
 
 void LiveLedger::tick(Instant now) {
   for (std::size_t i = 0; i < meters_.size(); ++i) {
@@ -220,14 +212,15 @@ void LiveLedger::tick(Instant now) {
 
 void LiveLedger::gone(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
-  if (i >= meters_.size() || !meters_[i].anchored) return;
-  if (!meters_[i].events.empty()) unmetered(i, now);
+  if (i >= meters_.size()) return;
+  unmetered(i, now);
   meters_[i].anchored = false;
+  ledger_.instance_gone(instance, meters_[i].since);
 }
 
 void LiveLedger::close(Instant now) {
   for (std::size_t i = 0; i < meters_.size(); ++i) {
-    if (meters_[i].anchored && !meters_[i].events.empty()) unmetered(i, now);
+    if (!meters_[i].anchored || !meters_[i].events.empty()) unmetered(i, now);
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Energy of live requests: what the agents' meters have counted, booked by the one ledger (law 3) to the requests that
-// were being served meanwhile. On the control strand; time is an argument.
+// The ledger (law 3) of a live fleet: what the agents' meters have counted is booked to the requests that were being
+// served meanwhile. An adapter: all sums are carbon::Ledger's. On the control strand; time is an argument.
 //
 // A meter says what was drawn only afterwards. So what happens at an instance is kept, in order, until the reading that
 // covers it has come; then it is replayed into the ledger at the mean power between the two readings. An outcome is
@@ -10,34 +10,31 @@
 // that goes to prompt tokens, between the requests whose prefill ended in one step by their prompts' lengths. One that
 // leaves before that pays as if it had ended then. total = requests + idle + residue, exactly, and total = metered but
 // for less than a milliwatt over one reading's interval.
+//
+// What nobody meters (no agent, before an instance's first reading, a meter that fell silent) is unknown, never 0: that
+// time is counted, and requests served in it are marked (Outcome::metered).
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "carbon/ledger.h"
+#include "control/consumption.h"
 #include "gateway/agent_links.h"
 #include "journal/record.h"
 
 namespace wattle::gateway {
 
-/// What requests of one tenant, or all, have used.
-struct Usage {
-  std::int64_t requests = 0;
-  std::int64_t prompt_tokens = 0;
-  std::int64_t output_tokens = 0;
-  Picojoules energy;
-  GramsCo2 carbon;
-};
-
 class LiveLedger final : public journal::Sink {
  public:
   /// `next` gets every record; outcomes with their energy. Both outlive this.
-  LiveLedger(const carbon::IntensitySeries& intensity, journal::Sink& next) : ledger_(0, intensity), next_(next) {}
+  LiveLedger(std::vector<carbon::SiteRates> sites, journal::Sink& next) : ledger_(std::move(sites)), next_(next) {}
 
-  void add_instance();
+  /// The next instance, with the next id; its GPUs are taken from `now` on.
+  void add_instance(std::int32_t gpus, SiteId site, Instant now);
   void started(const Request& request, InstanceId instance, Instant at);
   void handed_over(RequestId id, InstanceId decode);
   void prefilled(RequestId id, Instant at);    ///< its prefill instance is through with it
@@ -47,9 +44,9 @@ class LiveLedger final : public journal::Sink {
   /// A step begins.
   void step(InstanceId instance, std::int64_t prefill_tokens, Instant at);
   void reading(const EngineReading& reading);
-  /// Gives up on meters that have been silent for long: what they owe is booked as nothing, and counted.
+  /// Gives up on meters that have been silent for long: what they owe is unknown, and their time is counted.
   void tick(Instant now);
-  /// No reading of this instance will come any more: what it owes is booked as nothing, and its time no longer counts.
+  /// No reading of this instance will come any more: what it owes is unknown, and its GPUs are somebody else's.
   void gone(InstanceId instance, Instant now);
   /// The end: whatever waits for a reading goes without.
   void close(Instant now);
@@ -61,13 +58,16 @@ class LiveLedger final : public journal::Sink {
 
   struct Counts {
     Picojoules metered;             ///< by the meters, since each one's first reading
-    Span unmetered;                 ///< instance time without a reading
-    std::int64_t meter_resets = 0;  ///< an agent began to count anew
+    std::int64_t meter_resets = 0;  ///< an agent began to count from 0
   };
   [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] const carbon::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] carbon::Totals totals() const { return ledger_.fleet(); }
-  [[nodiscard]] const Usage& usage() const { return usage_; }
-  [[nodiscard]] const std::unordered_map<std::int32_t, Usage>& by_tenant() const { return tenants_; }
+  [[nodiscard]] journal::Consumption consumption(const std::function<std::string(TenantId)>& tenant_name) const {
+    return control::consumption(ledger_, meters(), tenant_name);
+  }
+  /// "emulated" when any reading came from virtual GPUs, "measured", or "none" before the first.
+  [[nodiscard]] const char* meters() const { return emulated_ ? "emulated" : read_ ? "measured" : "none"; }
   /// The newest outcomes that were handed on.
   [[nodiscard]] const std::deque<Outcome>& recent() const { return recent_; }
 
@@ -91,10 +91,10 @@ class LiveLedger final : public journal::Sink {
     std::int64_t tokens = 0;
   };
   struct Meter {
-    bool anchored = false;
-    Instant since;       ///< of the newest reading; booked up to here
-    Picojoules counter;  ///< then
-    Int128 carry = 0;    ///< pJ that are no whole milliwatt over their interval: the next interval's
+    bool anchored = false;  ///< readings come; else nobody meters it, and there is nothing to wait for
+    Instant since;          ///< of the newest reading; booked up to here
+    Picojoules counter;     ///< then
+    Int128 carry = 0;       ///< pJ that are no whole milliwatt over their interval: the next interval's
     std::vector<Event> events;
     std::vector<RequestId> paying;  ///< prefill has ended, to be settled with the step it ended in
     std::int32_t decoding = 0;
@@ -104,7 +104,7 @@ class LiveLedger final : public journal::Sink {
   };
 
   void put(InstanceId instance, const Event& event);
-  void book(std::size_t i, Milliwatts power, Instant until);
+  void book(std::size_t i, std::optional<Milliwatts> power, Instant until);
   void apply(std::size_t i, const Event& event, Instant at);
   void settle(std::size_t i, Instant at);
   void paid(RequestId id);
@@ -120,9 +120,9 @@ class LiveLedger final : public journal::Sink {
   std::unordered_map<std::int64_t, Rider> riders_;
   std::vector<carbon::Ledger::Share> shares_;  ///< scratch
   Counts counts_;
-  Usage usage_;
-  std::unordered_map<std::int32_t, Usage> tenants_;
   std::deque<Outcome> recent_;
+  bool read_ = false;
+  bool emulated_ = false;
 };
 
 }  // namespace wattle::gateway

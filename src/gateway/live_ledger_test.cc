@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "base/random.h"
@@ -22,14 +23,19 @@ struct Outcomes final : journal::Sink {
 };
 
 struct Books {
-  carbon::IntensitySeries intensity = carbon::IntensitySeries::constant(GramsPerKwh(360.0));
+  static std::vector<carbon::SiteRates> sites() {
+    carbon::SiteRates rates;
+    rates.intensity = carbon::IntensitySeries::constant(GramsPerKwh(360.0));
+    rates.gpu_price = UsdPerHour(3.6);
+    return {rates};
+  }
   Outcomes sink;
-  LiveLedger ledger{intensity, sink};
+  LiveLedger ledger{sites(), sink};
   std::int64_t counter_mj[2] = {5000, 70};
 
   Books() {
-    ledger.add_instance();
-    ledger.add_instance();
+    ledger.add_instance(2, SiteId{0}, at(0));
+    ledger.add_instance(2, SiteId{0}, at(0));
   }
   /// The meter has moved by so much.
   void meter(InstanceId instance, std::int64_t mj, std::int64_t ms) {
@@ -57,7 +63,7 @@ struct Books {
     Picojoules requests;
     for (const auto& [id, o] : sink.all) requests += o.energy;
     EXPECT_EQ(requests, (totals.prefill + totals.decode).energy);
-    EXPECT_EQ(requests, ledger.usage().energy);
+    EXPECT_EQ(requests, ledger.ledger().usage().booked.energy);
     const Int128 off = (ledger.counts().metered - totals.total.energy).value();
     EXPECT_GE(off, 0);
     EXPECT_LT(off, 2 * Int128{longest_interval_ms} * 1'000'000) << "a milliwatt over an interval, of two instances";
@@ -76,9 +82,9 @@ TEST(LiveLedger, AnInstanceThatIsGoneOwesNothingMore) {
   EXPECT_TRUE(books.sink.all.empty()) << "its last reading is to come";
   books.ledger.gone(kA, at(70));
   EXPECT_EQ(books.sink.all.size(), 1U);
-  const Span unmetered = books.ledger.counts().unmetered;
+  const Span unmetered = books.ledger.totals().unmetered;
   books.ledger.tick(at(100'000));
-  EXPECT_EQ(books.ledger.counts().unmetered, unmetered) << "nobody expects a reading of it";
+  EXPECT_EQ(books.ledger.totals().unmetered, unmetered) << "nobody expects a reading of it";
   books.expect_conserved(50);
 }
 
@@ -105,6 +111,32 @@ TEST(LiveLedger, BooksWhatTheMeterSaysToWhoWasThere) {
   EXPECT_NEAR(books.joules(2), 6.0, 1e-9) << "60 of 100 ms; the rest was idle";
   EXPECT_NEAR(books.ledger.totals().idle.energy.joules().value(), 1.0 + 4.0, 1e-9);
   books.expect_conserved(100);
+}
+
+TEST(LiveLedger, WithoutAMeterEnergyIsUnknownAndCostIsTheGpus) {
+  Books books;
+  books.start(1, kA, 0);
+  books.ledger.first_token(RequestId(1), at(100));
+  books.leave(1, 500);
+  EXPECT_FALSE(books.sink.all.at(1).metered);
+  EXPECT_NEAR(books.sink.all.at(1).cost.value(), 2 * 0.5 * 0.001, 1e-9) << "two GPUs for half a second";
+  books.ledger.close(at(1000));
+  const auto used = books.ledger.consumption(nullptr);
+  EXPECT_EQ(used.meters, "none");
+  EXPECT_TRUE(std::isnan(used.energy.total.value()));
+  EXPECT_TRUE(std::isnan(used.carbon.value()));
+  EXPECT_NEAR(used.cost.value(), 4 * 0.001, 1e-12) << "the price of electricity is within the GPUs'";
+  EXPECT_DOUBLE_EQ(used.unmetered_s, 2.0);
+  EXPECT_EQ(used.by_tenant.at(0).unmetered_requests, 1);
+}
+
+TEST(LiveLedger, SaysWhenTheMetersAreEmulated) {
+  Books books;
+  books.meter(kA, 0, 0);
+  books.meter(kA, 0, 10);
+  EXPECT_STREQ(books.ledger.meters(), "measured");
+  books.ledger.reading({kB, Picojoules(), {}, {}, {}, at(20), true});
+  EXPECT_STREQ(books.ledger.meters(), "emulated");
 }
 
 TEST(LiveLedger, DecodersShareEquallyAndPromptsByLength) {
@@ -145,7 +177,7 @@ TEST(LiveLedger, SilentMetersHoldNobodyUpForEver) {
   Books books;
   books.start(1, kA, 0);
   books.leave(1, 10);
-  EXPECT_EQ(books.joules(1), 0.0) << "no meter has ever spoken";
+  EXPECT_FALSE(books.sink.all.at(1).metered) << "no meter has ever spoken: unknown, not 0";
   books.meter(kA, 0, 20);
   books.start(2, kA, 30);
   books.ledger.first_token(RequestId(2), at(40));
@@ -153,8 +185,8 @@ TEST(LiveLedger, SilentMetersHoldNobodyUpForEver) {
   books.ledger.tick(at(1000));
   EXPECT_FALSE(books.sink.all.contains(2));
   books.ledger.tick(at(6000));
-  EXPECT_EQ(books.joules(2), 0.0);
-  EXPECT_EQ(books.ledger.counts().unmetered, Span::ms(5980));
+  EXPECT_FALSE(books.sink.all.at(2).metered);
+  EXPECT_EQ(books.ledger.totals().unmetered, Span::ms(20 + 5980 + 6000));
   books.meter(kA, 7000, 7000);  // it comes back, and what it has counted is not lost
   books.expect_conserved(1000);
   EXPECT_NEAR(books.ledger.totals().idle.energy.joules().value(), 7.0, 1e-9);
@@ -170,6 +202,7 @@ TEST(LiveLedger, OneRefusedOnArrivalPassesThrough) {
   books.meter(kA, 0, 0);
   books.leave(9, 5);
   EXPECT_EQ(books.joules(9), 0.0);
+  EXPECT_TRUE(books.sink.all.at(9).metered) << "it has used nothing, and that is known";
 }
 
 TEST(LiveLedger, ConservesEnergyWhateverHappens) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "carbon/ledger.h"
 #include "control/fleet_loop.h"
 #include "control/throttle.h"
 #include "gateway/agent_links.h"
@@ -49,7 +50,7 @@ struct GatewayOptions {
   Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
   AgentLinksOptions agents;
-  GramsPerKwh carbon_intensity{400.0};  ///< of the energy the agents meter
+  std::vector<carbon::SiteRates> sites = std::vector<carbon::SiteRates>(1);  ///< where workers may stand
   std::uint64_t seed = 1;
   net::ClientOptions client;
   Span health_period = Span::s(1);

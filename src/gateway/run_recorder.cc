@@ -22,7 +22,6 @@ RunRecorder::RunRecorder(std::unique_ptr<journal::RunWriter> writer, const journ
       origin_(net::steady_now()),
       recipe_(facts.recipe),
       statistics_(facts.slo) {
-  for (const auto& instance : facts.instances) stays_[instance.id] = {instance.tensor_parallel, Instant()};
   thread_ = std::thread([this] { run(); });
 }
 
@@ -37,7 +36,7 @@ Result<std::unique_ptr<RunRecorder>> RunRecorder::open(const std::string& direct
 
 RunRecorder::~RunRecorder() { stop(); }
 
-void RunRecorder::joined(const journal::InstanceFacts& facts) { put(joined_, {facts, net::steady_now()}); }
+void RunRecorder::joined(const journal::InstanceFacts& facts) { put(joined_, facts); }
 
 void RunRecorder::stop() {
   {
@@ -66,7 +65,7 @@ void RunRecorder::run() {
 }
 
 void RunRecorder::write(bool all) {
-  std::vector<Joined> joined;
+  std::vector<journal::InstanceFacts> joined;
   std::vector<journal::DecisionRecord> decisions;
   std::vector<Outcome> outcomes;
   std::vector<journal::Sample> samples;
@@ -79,19 +78,13 @@ void RunRecorder::write(bool all) {
   }
   changed_ =
       changed_ || !joined.empty() || !decisions.empty() || !outcomes.empty() || !samples.empty() || !held_.empty();
-  for (const Joined& j : joined) {
-    stays_[j.facts.id] = {j.facts.tensor_parallel, since_start(j.at)};
-    writer_->joined(j.facts);
-  }
+  for (const auto& facts : joined) writer_->joined(facts);
   held_.insert(held_.end(), decisions.begin(), decisions.end());
   std::ranges::stable_sort(held_, {}, &journal::DecisionRecord::at);
   const Instant young = all ? Instant::never() : net::steady_now() - options_.hold_back;
   const auto ripe = std::ranges::partition_point(held_, [&](const auto& r) { return r.at < young; });
   for (auto r = held_.begin(); r != ripe; ++r) {
     r->at = since_start(r->at);
-    const bool gone =
-        r->kind == journal::DecisionKind::Phase && r->value == static_cast<std::int64_t>(journal::Phase::Gone);
-    if (const auto stay = stays_.find(r->instance); gone && stay != stays_.end()) stay->second.until = r->at;
     statistics_.decision(*r);
     writer_->decision(*r);
   }
@@ -119,14 +112,14 @@ void RunRecorder::checkpoint() {
   if (!changed_ || now < checkpointed_ + options_.checkpoint) return;
   checkpointed_ = now;
   changed_ = false;
-  std::function<carbon::Totals()> totals;
+  std::function<journal::Consumption()> consumption;
   {
     const std::lock_guard lock(mutex_);
     if (!problem_.empty()) return;
-    totals = totals_;
+    consumption = consumption_;
   }
-  const auto written =
-      writer_->checkpoint(summary_at(since_start(now), totals ? totals() : carbon::Totals{}), statistics_.curves());
+  const auto written = writer_->checkpoint(
+      summary_at(since_start(now), consumption ? consumption() : journal::Consumption()), statistics_.curves());
   if (written) return;
   const std::string problem = written.error().message();
   {
@@ -142,34 +135,25 @@ std::string RunRecorder::problem() const {
   return problem_;
 }
 
-void RunRecorder::ask_energy(std::function<carbon::Totals()> totals) {
+void RunRecorder::ask_consumption(std::function<journal::Consumption()> consumption) {
   const std::lock_guard lock(mutex_);
-  totals_ = std::move(totals);
+  consumption_ = std::move(consumption);
 }
 
-journal::RunSummary RunRecorder::summary_at(Instant end, const carbon::Totals& totals) const {
+journal::RunSummary RunRecorder::summary_at(Instant end, const journal::Consumption& consumption) const {
   auto summary = statistics_.summary();
+  static_cast<journal::Consumption&>(summary) = consumption;
   summary.recipe = recipe_;
-  summary.energy.total = totals.total.energy.joules();
-  summary.energy.idle = totals.idle.energy.joules();
-  summary.energy.busy = (totals.total.energy - totals.idle.energy).joules();
-  summary.energy.prefill = totals.prefill.energy.joules();
-  summary.energy.decode = totals.decode.energy.joules();
-  summary.carbon = totals.total.carbon.grams();
   if (clock_samples_ > 0) summary.clock_mean_mhz = clock_sum_mhz_ / static_cast<double>(clock_samples_);
   summary.sim.virtual_s = summary.sim.wall_s = end.seconds();
-  double gpu_seconds = 0.0;
-  for (const auto& [id, stay] : stays_) {
-    gpu_seconds += stay.gpus * std::max(Span(), std::min(stay.until, end) - stay.since).seconds();
-  }
-  summary.mean_gpus = gpu_seconds / summary.sim.virtual_s;
+  summary.mean_gpus = summary.gpu_s / summary.sim.virtual_s;
   summary.derive();
   return summary;
 }
 
-Result<void> RunRecorder::close(const carbon::Totals& totals) {
+Result<void> RunRecorder::close(const journal::Consumption& consumption) {
   stop();
-  return writer_->close(summary_at(since_start(net::steady_now()), totals), statistics_.curves());
+  return writer_->close(summary_at(since_start(net::steady_now()), consumption), statistics_.curves());
 }
 
 }  // namespace wattle::gateway

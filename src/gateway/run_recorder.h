@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,7 +13,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "carbon/ledger.h"
 #include "journal/run_directory.h"
 #include "journal/statistics.h"
 
@@ -46,11 +44,11 @@ class RunRecorder final : public journal::Sink {
   /// The first write that failed, in words; empty while all goes well. Any thread.
   [[nodiscard]] std::string problem() const;
   /// Asked on the writing thread at each checkpoint until close(); must stay valid until then.
-  void ask_energy(std::function<carbon::Totals()> totals);
+  void ask_consumption(std::function<journal::Consumption()> consumption);
 
   /// Writes what is left, then run.json. A request's gaps are all taken as its mean one: single gaps are not recorded.
   /// Errors: the first write that failed. Call once, after the last record.
-  [[nodiscard]] Result<void> close(const carbon::Totals& totals);
+  [[nodiscard]] Result<void> close(const journal::Consumption& consumption);
 
  private:
   RunRecorder(std::unique_ptr<journal::RunWriter> writer, const journal::RunFacts& facts, Options options);
@@ -67,7 +65,7 @@ class RunRecorder final : public journal::Sink {
   void run();
   void write(bool all);
   void checkpoint();
-  [[nodiscard]] journal::RunSummary summary_at(Instant end, const carbon::Totals& totals) const;
+  [[nodiscard]] journal::RunSummary summary_at(Instant end, const journal::Consumption& consumption) const;
   void stop();
   [[nodiscard]] Instant since_start(Instant at) const {
     return at == Instant::never() ? at : at - (origin_ - Instant());
@@ -77,18 +75,14 @@ class RunRecorder final : public journal::Sink {
   std::unique_ptr<journal::RunWriter> writer_;
   Instant origin_;
   std::string recipe_;
-  mutable std::mutex mutex_;  ///< the four queues, stop_, problem_, totals_
-  struct Joined {
-    journal::InstanceFacts facts;
-    Instant at;
-  };
-  std::vector<Joined> joined_;
+  mutable std::mutex mutex_;  ///< the four queues, stop_, problem_, consumption_
+  std::vector<journal::InstanceFacts> joined_;
   std::vector<journal::DecisionRecord> decisions_;
   std::vector<Outcome> outcomes_;
   std::vector<journal::Sample> samples_;
   bool stop_ = false;
   std::string problem_;
-  std::function<carbon::Totals()> totals_;
+  std::function<journal::Consumption()> consumption_;
   std::condition_variable wake_;
   std::atomic<std::int64_t> dropped_{0};
 
@@ -97,12 +91,6 @@ class RunRecorder final : public journal::Sink {
   bool changed_ = true;  ///< since the last checkpoint
   std::vector<journal::DecisionRecord> held_;
   journal::RunStatistics statistics_;
-  struct Stay {
-    std::int32_t gpus = 0;
-    Instant since;
-    Instant until = Instant::never();
-  };
-  std::map<InstanceId, Stay> stays_;  ///< since the start
   double clock_sum_mhz_ = 0.0;
   std::int64_t clock_samples_ = 0;
   std::thread thread_;

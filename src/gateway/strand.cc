@@ -182,7 +182,7 @@ InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<c
   watch_.add(std::move(clock));
   step_reports_.push_back(step_reports);
   sampled_.emplace_back();
-  if (ledger_ != nullptr) ledger_->add_instance();
+  if (ledger_ != nullptr) ledger_->add_instance(view.spec->tensor_parallel, view.spec->site, now);
   workers_.push_back(std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port}));
   return id;
 }
@@ -221,7 +221,8 @@ void ControlStrand::take(const EngineReading& reading, Instant now) {
   sampled_[i] = now;
   const StepReport& step = requests_.instances()[i].step;
   sink_.sample({reading.at, reading.instance, reading.power, reading.clock, step.shape.decode_requests,
-                step.shape.prefill_tokens, step.waiting_requests, step.kv_tokens});
+                step.shape.prefill_tokens, step.waiting_requests, step.kv_tokens,
+                ledger_->ledger().totals(reading.instance).total.energy});
 }
 
 void ControlStrand::look(Instant now) {

@@ -38,6 +38,8 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
     const std::string_view value = part.substr(std::min(part.find('=') + 1, part.size()));
     if (part.starts_with("fpm=") && !value.empty()) {
       out.step_reports = value;
+    } else if (part.starts_with("site=") && !value.empty()) {
+      out.site = value;
     } else if (part.starts_with("tp=") || part.starts_with("bootstrap=")) {
       const bool tp = part.front() == 't';
       std::int32_t number = 0;
@@ -51,7 +53,7 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
         out.bootstrap_port = static_cast<std::uint16_t>(number);
       }
     } else {
-      return wrong(part, "after the role come fpm=ENDPOINT, tp=N and bootstrap=PORT");
+      return wrong(part, "after the role come fpm=ENDPOINT, tp=N, bootstrap=PORT and site=NAME");
     }
   }
   return out;
@@ -89,6 +91,10 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
   if (const auto* fpm = given("step_reports")) {
     if (!fpm->is_string()) return wrong("step_reports", "step_reports must be an endpoint like tcp://host:port");
     out.step_reports = fpm->get<std::string>();
+  }
+  if (const auto* site = given("site")) {
+    if (!site->is_string()) return wrong("site", "site must be the name of a site");
+    out.site = site->get<std::string>();
   }
   // Above nothing and up to `most`; `out` stays as it is when the key is not there.
   const auto count = [&](const char* key, std::uint64_t most, auto& number) {

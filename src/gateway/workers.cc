@@ -25,7 +25,7 @@ class HealthProbe final : public net::ResponseHandler {
 }  // namespace
 
 WorkerRegistry::WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
-                               LiveLedger* ledger, GatewayPolicies::Describe describe,
+                               LiveLedger& ledger, GatewayPolicies::Describe describe,
                                std::function<void(InstanceId)> lost)
     : options_(options),
       control_(control),
@@ -58,6 +58,16 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     if (!endpoint) return std::unexpected(endpoint.error());
     shared = std::make_shared<const net::Endpoint>(std::move(*endpoint));
   }
+  const auto place = std::ranges::find(options_.sites, wanted.site, &carbon::SiteRates::name);
+  if (!wanted.site.empty() && place == options_.sites.end()) {
+    return bad_input(std::string(where), "there is no site \"" + wanted.site + "\"");
+  }
+  const SiteId site(wanted.site.empty() ? 0 : static_cast<std::int32_t>(place - options_.sites.begin()));
+  if (site != described->spec->site) {
+    auto spec = std::make_shared<InstanceSpec>(*described->spec);
+    spec->site = site;
+    described->spec = std::move(spec);
+  }
   if (wanted.role == Role::Prefill) disaggregated_ = true;
   InstanceId id = kNoInstance;
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
@@ -82,7 +92,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     if (before != kNoInstance) {
       control_.run([this, before](control::FleetLoop& core, Instant now) {
         core.remove_instance(before, now);
-        ledger_->gone(before, now);
+        ledger_.gone(before, now);
       });
     }
   }

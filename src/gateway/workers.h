@@ -27,9 +27,9 @@ struct WorkerState {
 
 class WorkerRegistry {
  public:
-  /// `describe` may be null. All references outlive this; agents and ledger may be null.
+  /// `describe` may be null. All references outlive this; agents may be null.
   /// `lost`: an engine answers no probe; said again with each probe until it does. On the probing loop.
-  WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents, LiveLedger* ledger,
+  WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents, LiveLedger& ledger,
                  GatewayPolicies::Describe describe, std::function<void(InstanceId)> lost);
 
   /// Adds those of the options and listens to their step reports.
@@ -66,7 +66,7 @@ class WorkerRegistry {
   const GatewayOptions& options_;
   ControlStrand& control_;
   AgentLinks* agents_;
-  LiveLedger* ledger_;
+  LiveLedger& ledger_;
   GatewayPolicies::Describe describe_;
   std::function<void(InstanceId)> lost_;
   std::vector<WorkerState> states_;  ///< on the control strand only

@@ -46,6 +46,7 @@ void DigestSink::outcome(const Outcome& o) {
   digest_.add(static_cast<std::int64_t>(energy));
   digest_.add(static_cast<std::int64_t>(energy >> 64));
   digest_.add(std::bit_cast<std::uint64_t>(o.carbon.value()));
+  if (!o.metered) digest_.add(0);  // cost follows from energy, time and the scenario's prices
   digest_.add(o.gaps_within_itl);
 }
 

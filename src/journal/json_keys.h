@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -26,11 +27,18 @@ class JsonWriter {
   void text(const char* key, const std::string& v) { into_[key] = v; }
   void number(const char* key, double v) { into_[key] = v; }
   void count(const char* key, std::int64_t v) { into_[key] = v; }
+  /// NaN, unknown, is null; so are the next ones'.
+  void ratio(const char* key, double v) { into_[key] = std::isnan(v) ? Json() : Json(v); }
   void digest(const char* key, std::uint64_t v) { into_[key] = digest_text(v); }
   template <typename Tag>
   void quantity(const char* key, Quantity<Tag> v) {
-    into_[key] = v.value();
+    ratio(key, v.value());
   }
+  template <typename Tag>
+  void added_quantity(const char* key, Quantity<Tag> v) {
+    quantity(key, v);
+  }
+  void added_text(const char* key, const std::string& v) { text(key, v); }
   void seed(const char* key, std::uint64_t v) { into_[key] = v; }
   /// Milliseconds; an absent objective has no key.
   void objective(const char* key, const std::optional<Span>& v) {
@@ -66,6 +74,7 @@ class JsonReader {
   }
   void number(const char* key, double& v) { number(key, v, true); }
   void count(const char* key, std::int64_t& v) { count(key, v, true); }
+  void ratio(const char* key, double& v) { ratio(key, v, true); }
   /// Keys added after the first version may be absent from older files.
   void added_number(const char* key, double& v) { number(key, v, false); }
   void added_count(const char* key, std::int64_t& v) { count(key, v, false); }
@@ -81,9 +90,14 @@ class JsonReader {
   }
   template <typename Tag>
   void quantity(const char* key, Quantity<Tag>& v) {
-    double raw = v.value();
-    number(key, raw);
-    v = Quantity<Tag>(raw);
+    quantity(key, v, true);
+  }
+  template <typename Tag>
+  void added_quantity(const char* key, Quantity<Tag>& v) {
+    quantity(key, v, false);
+  }
+  void added_text(const char* key, std::string& v) {
+    if (find(key, false) != nullptr) text(key, v);
   }
   void flag(const char* key, bool& v) {
     const Json* j = find(key, true);
@@ -114,6 +128,18 @@ class JsonReader {
   }
 
  private:
+  template <typename Tag>
+  void quantity(const char* key, Quantity<Tag>& v, bool required) {
+    double raw = v.value();
+    ratio(key, raw, required);
+    v = Quantity<Tag>(raw);
+  }
+  void ratio(const char* key, double& v, bool required) {
+    const Json* j = find(key, required);
+    if (j == nullptr) return;
+    if (j->is_null()) return static_cast<void>(v = std::numeric_limits<double>::quiet_NaN());
+    number(key, v, required);
+  }
   template <typename F>
   void group(const char* key, F&& f, bool required) {
     const Json* j = find(key, required);

@@ -47,6 +47,7 @@ struct Sample {
   std::int64_t prefill_tokens = 0;
   std::int32_t waiting_requests = 0;
   std::int64_t kv_tokens = 0;
+  Picojoules energy{};  ///< booked up to here by the ledger, since the instance joined
 };
 
 /// A busy stretch of one instance, for the Chrome trace: consecutive steps of one kind.
@@ -67,10 +68,11 @@ struct InstanceFacts {
   std::string llm;
   std::int32_t tensor_parallel = 1;
   MegaHertz clock_max;
+  SiteId site{};
 };
 
 [[nodiscard]] inline InstanceFacts facts_of(InstanceId id, const InstanceSpec& spec) {
-  return {id, spec.role, spec.gpu.name, spec.llm.name, spec.tensor_parallel, spec.gpu.clock_max};
+  return {id, spec.role, spec.gpu.name, spec.llm.name, spec.tensor_parallel, spec.gpu.clock_max, spec.site};
 }
 
 class Sink {

@@ -33,6 +33,7 @@ enum Column : std::size_t {
   kGapsWithin,
   kEnergy,
   kCarbon,
+  kCost,
   kColumns
 };
 
@@ -55,7 +56,8 @@ constexpr std::array<std::string_view, kColumns> kNames = {"request_id"sv,
                                                            "decode_instance"sv,
                                                            "gaps_within_itl"sv,
                                                            "energy_j"sv,
-                                                           "carbon_g"sv};
+                                                           "carbon_g"sv,
+                                                           "cost_usd"sv};
 
 void append_time(std::string& out, Instant t) {
   if (t != Instant::never()) append_decimal(out, t.ns(), 9);
@@ -104,6 +106,10 @@ class Row {
     if (!csv_.field(column).empty()) whole(column, id);
     into = InstanceId(id);
   }
+  void decimal(Column column, Int128& into, int places, std::string_view remedy) {
+    const auto v = parse_decimal(csv_.field(column), places);
+    v ? static_cast<void>(into = *v) : fail(column, remedy);
+  }
   void fail(Column column, std::string_view remedy) {
     if (!error_) error_ = csv_.bad_field(column, remedy).error();
   }
@@ -145,8 +151,13 @@ void append_request_row(std::string& out, const Outcome& o) {
   append_instance(out, o.prefill_instance), comma();
   append_instance(out, o.decode_instance), comma();
   append_whole(out, o.gaps_within_itl), comma();
-  append_decimal(out, o.energy.value(), 12), comma();
-  append_decimal(out, static_cast<Int128>(std::llround(o.carbon.value() * 1e9)), 9), comma();
+  // What nobody metered is unknown, hence empty.
+  if (o.metered) append_decimal(out, o.energy.value(), 12);
+  comma();
+  if (o.metered) append_decimal(out, static_cast<Int128>(std::llround(o.carbon.value() * 1e9)), 9);
+  comma();
+  if (o.metered) append_decimal(out, static_cast<Int128>(std::llround(o.cost.value() * 1e12)), 12);
+  comma();
   if (o.first_token != Instant::never()) append_decimal(out, o.ttft().ns(), 6);
   comma();
   if (o.first_token != Instant::never() && o.output_tokens >= 2) append_decimal(out, o.tbt().ns(), 6);
@@ -189,11 +200,18 @@ Result<void> parse_requests(std::string_view text, const std::string& name,
     row.instance(kPrefillInstance, o.prefill_instance);
     row.instance(kDecodeInstance, o.decode_instance);
     row.whole(kGapsWithin, o.gaps_within_itl);
-    const auto energy = parse_decimal(csv->field(kEnergy), 12);
-    energy ? static_cast<void>(o.energy = Picojoules(*energy)) : row.fail(kEnergy, "give joules such as 12.5");
-    const auto carbon = parse_decimal(csv->field(kCarbon), 9);
-    carbon ? static_cast<void>(o.carbon = GramsCo2(static_cast<double>(*carbon) * 1e-9))
-           : row.fail(kCarbon, "give grams such as 0.25");
+    o.metered = !csv->field(kEnergy).empty();
+    if (o.metered) {
+      Int128 energy = 0;
+      Int128 carbon = 0;
+      Int128 cost = 0;
+      row.decimal(kEnergy, energy, 12, "give joules such as 12.5, or nothing where they are unknown");
+      row.decimal(kCarbon, carbon, 9, "give grams such as 0.25");
+      row.decimal(kCost, cost, 12, "give US dollars such as 0.000125");
+      o.energy = Picojoules(energy);
+      o.carbon = GramsCo2(static_cast<double>(carbon) * 1e-9);
+      o.cost = Usd(static_cast<double>(cost) * 1e-12);
+    }
     if (row.error()) return std::unexpected(*row.error());
     f(o);
   }

@@ -85,6 +85,8 @@ Records records() {
     if (random.below(2) > 0) o.decode_instance = InstanceId(1);
     o.energy = Picojoules(static_cast<std::int64_t>(random.below(1ULL << 62)));
     o.carbon = GramsCo2(static_cast<double>(random.below(1'000'000'000)) * 1e-9);
+    o.cost = Usd(static_cast<double>(random.below(1'000'000'000)) * 1e-12);
+    o.metered = i % 7 != 3;
     o.gaps_within_itl = static_cast<std::int64_t>(random.below(500));
     r.outcomes.push_back(o);
 
@@ -168,7 +170,8 @@ TEST_F(RunDirectory, EverythingWrittenIsReadBack) {
   std::size_t n = 0;
   ASSERT_TRUE(parse_requests(text("requests.csv"), "r", [&](const Outcome& o) {
     const Outcome& want = in.outcomes[n++];
-    EXPECT_EQ(o.energy, want.energy);
+    EXPECT_EQ(o.metered, want.metered);
+    EXPECT_EQ(o.energy, want.metered ? want.energy : Picojoules()) << "unknown energy is written as nothing";
     EXPECT_STREQ(o.reason, want.reason);
     EXPECT_EQ(o.first_token, want.first_token);
     EXPECT_EQ(o.decode_instance, want.decode_instance);
@@ -346,7 +349,8 @@ TEST(Requests, BadCellsNameFileLineAndRemedy) {
   EXPECT_EQ(problem(bad), "requests.csv:2: fate is 'vanished'; use finished, rejected, failed or cancelled");
   bad = good;
   bad.replace(bad.find("0.000000000000"), 14, "a lot");
-  EXPECT_EQ(problem(bad), "requests.csv:2: energy_j is 'a lot'; give joules such as 12.5");
+  EXPECT_EQ(problem(bad),
+            "requests.csv:2: energy_j is 'a lot'; give joules such as 12.5, or nothing where they are unknown");
   bad = good;
   bad.replace(bad.find("arrival_s"), 9, "arrived_s");
   EXPECT_TRUE(problem(bad).starts_with("requests.csv:1: ")) << problem(bad);

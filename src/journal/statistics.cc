@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -49,7 +50,8 @@ bool met(const std::optional<Span>& limit, Span value) { return !limit || value 
 }  // namespace
 
 void RunSummary::derive() {
-  tokens_per_joule = energy.total.value() > 0.0 ? static_cast<double>(tokens.output) / energy.total.value() : 0.0;
+  const double joules = energy.total.value();  // of unknown energy everything is unknown
+  tokens_per_joule = joules > 0.0 || std::isnan(joules) ? static_cast<double>(tokens.output) / joules : 0.0;
   mean_power = Watts(sim.virtual_s > 0.0 ? energy.total.value() / sim.virtual_s : 0.0);
 }
 

@@ -224,7 +224,10 @@ TEST(RunSummary, JsonHasTheContractsKeysAndRoundTrips) {
   stats.add_gap(Span::ms(12), 50);
   RunSummary s = stats.summary();
   s.recipe = "eco-freq";
-  s.energy = {Joules(100.5), Joules(80.25), Joules(20.25), Joules(30), Joules(50.25)};
+  s.energy = {Joules(100.5), Joules(80.25), Joules(20.25), Joules(30), Joules(50.25), Joules(0), Joules(5)};
+  s.meters = "emulated";
+  s.by_tenant.push_back({"a/b \"c\"", 3, 1, 10, 20, Joules(7), GramsCo2(std::nan("")), Usd(0.5)});
+  s.by_site.push_back({"north", 0, 0, 0, 0, Joules(100.5), GramsCo2(1.5), Usd(0.25)});
   s.carbon = GramsCo2(1.5);
   s.cost = Usd(0.25);
   s.mean_gpus = 4;
@@ -254,6 +257,23 @@ TEST(RunSummary, JsonHasTheContractsKeysAndRoundTrips) {
   const auto back = summary_from_json(nlohmann::ordered_json::parse(json.dump()), "here");
   ASSERT_TRUE(back) << back.error().message();
   EXPECT_EQ(to_json(*back), json);
+  EXPECT_EQ(back->by_tenant.at(0).name, "a/b \"c\"");
+  EXPECT_TRUE(json["by_tenant"]["a/b \"c\""]["carbon_g"].is_null()) << "unknown, not 0";
+}
+
+TEST(RunSummary, UnknownEnergyIsNullAndStaysUnknown) {
+  RunSummary s;
+  s.tokens.output = 5;
+  s.sim.virtual_s = 1.0;
+  s.energy.total = Joules(std::nan(""));
+  s.derive();
+  const auto json = to_json(s);
+  for (const char* key : {"/energy_j/total", "/tokens_per_joule", "/mean_power_w"}) {
+    EXPECT_TRUE(json[nlohmann::ordered_json::json_pointer(key)].is_null()) << key;
+  }
+  const auto back = summary_from_json(json, "here");
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_TRUE(std::isnan(back->energy.total.value()));
 }
 
 TEST(RunSummary, BadJsonNamesTheKey) {

@@ -39,13 +39,49 @@ struct TokenCounts {
   std::int64_t output = 0;
 };
 
-/// Straight from the ledger.
 struct EnergySplit {
   Joules total;
   Joules busy;
   Joules idle;
   Joules prefill;
   Joules decode;
+  Joules residue{};    ///< what does not divide evenly, and prefill work nobody was left to pay for
+  Joules idle_tail{};  ///< of idle: after each instance's last work
+};
+
+struct CostSplit {
+  Usd gpus;
+  Usd electricity;  ///< beyond what the GPUs' price holds
+};
+
+/// What one tenant, class, instance or site has used. Requests and tokens: of tenants and classes only.
+struct UsageRow {
+  std::string name;
+  std::int64_t requests = 0;
+  std::int64_t unmetered_requests = 0;  ///< of these: some of their energy was not metered and is in no figure
+  std::int64_t prompt_tokens = 0;
+  std::int64_t output_tokens = 0;
+  Joules energy;
+  GramsCo2 carbon;
+  Usd cost;
+};
+
+/// The ledger's account of a run (control::consumption). NaN, null in JSON: unknown, because nobody metered it; else
+/// what was metered, and `unmetered_s` says what is missing.
+struct Consumption {
+  /// Who said what was drawn: "simulated", "emulated" (virtual GPUs), "measured", or "none".
+  std::string meters = "none";
+  EnergySplit energy;
+  GramsCo2 carbon;
+  Usd cost;
+  CostSplit cost_split;
+  double gpu_s = 0.0;        ///< time of all GPUs together
+  double unmetered_s = 0.0;  ///< instance time at an unknown power
+  UsageRow all_requests;
+  std::vector<UsageRow> by_tenant;
+  std::vector<UsageRow> by_class;
+  std::vector<UsageRow> by_instance;
+  std::vector<UsageRow> by_site;
 };
 
 /// Shares in [0, 1]. An SLO that is not stated counts as met by every request that finished.
@@ -84,13 +120,10 @@ struct Prediction {
   std::int64_t rolled_back = 0;
 };
 
-struct RunSummary {
+struct RunSummary : Consumption {
   std::string recipe;
   RequestCounts requests;
   TokenCounts tokens;
-  EnergySplit energy;
-  GramsCo2 carbon;
-  Usd cost;
   double tokens_per_joule = 0.0;  ///< output tokens per joule of total energy
   Watts mean_power;
   double mean_gpus = 0.0;

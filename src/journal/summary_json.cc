@@ -33,6 +33,30 @@ void visit_error(V& v, const char* key, E& e) {
   });
 }
 
+/// A row's name is its key.
+template <typename V, typename R>
+void visit_usage(V& v, R& row, bool of_requests) {
+  if (of_requests) {
+    v.added_count("requests", row.requests);
+    v.added_count("unmetered_requests", row.unmetered_requests);
+    v.added_count("prompt_tokens", row.prompt_tokens);
+    v.added_count("output_tokens", row.output_tokens);
+  }
+  v.added_quantity("energy_j", row.energy);
+  v.added_quantity("carbon_g", row.carbon);
+  v.added_quantity("cost_usd", row.cost);
+}
+
+struct UsageTable {
+  const char* key;
+  std::vector<UsageRow> Consumption::*rows;
+  bool of_requests;
+};
+constexpr UsageTable kUsage[] = {{"by_tenant", &Consumption::by_tenant, true},
+                                 {"by_class", &Consumption::by_class, true},
+                                 {"by_instance", &Consumption::by_instance, false},
+                                 {"by_site", &Consumption::by_site, false}};
+
 template <typename V, typename S>
 void visit(V& v, S& s) {
   v.text("recipe", s.recipe);
@@ -56,10 +80,19 @@ void visit(V& v, S& s) {
     g.quantity("idle", s.energy.idle);
     g.quantity("prefill", s.energy.prefill);
     g.quantity("decode", s.energy.decode);
+    g.added_quantity("residue", s.energy.residue);
+    g.added_quantity("idle_tail", s.energy.idle_tail);
   });
   v.quantity("carbon_g", s.carbon);
   v.quantity("cost_usd", s.cost);
-  v.number("tokens_per_joule", s.tokens_per_joule);
+  v.added_group("cost_split_usd", [&](auto& g) {
+    g.added_quantity("gpus", s.cost_split.gpus);
+    g.added_quantity("electricity", s.cost_split.electricity);
+  });
+  v.added_text("meters", s.meters);
+  v.added_number("unmetered_s", s.unmetered_s);
+  v.added_number("gpu_s", s.gpu_s);
+  v.ratio("tokens_per_joule", s.tokens_per_joule);
   v.quantity("mean_power_w", s.mean_power);
   v.number("mean_gpus", s.mean_gpus);
   v.group("slo", [&](auto& g) {
@@ -129,10 +162,27 @@ Result<Curve> curve_from(const Json& json, const char* key, const std::string& w
 
 }  // namespace
 
+Json to_json(const UsageRow& row) {
+  Json json = Json::object();
+  JsonWriter writer(json);
+  visit_usage(writer, row, true);
+  return json;
+}
+
 Json to_json(const RunSummary& summary) {
   Json json = Json::object();
   JsonWriter writer(json);
   visit(writer, summary);
+  for (const auto& [key, rows, of_requests] : kUsage) {
+    Json table = Json::object();
+    for (const UsageRow& row : summary.*rows) {
+      Json one = Json::object();
+      JsonWriter to(one);
+      visit_usage(to, row, of_requests);
+      table[row.name] = std::move(one);
+    }
+    json[key] = std::move(table);
+  }
   if (!summary.extrapolated.empty()) json["extrapolated"] = summary.extrapolated;
   return json;
 }
@@ -143,6 +193,19 @@ Result<RunSummary> summary_from_json(const Json& json, const std::string& where)
   std::string problem;
   JsonReader reader(json, "", problem);
   visit(reader, summary);
+  for (const auto& [key, rows, of_requests] : kUsage) {
+    const auto table = json.find(key);
+    if (table == json.end()) continue;
+    if (!table->is_object()) return bad_input(where, fmt::format("key {} must be an object", key));
+    for (const auto& [name, one] : table->items()) {
+      if (!one.is_object()) return bad_input(where, fmt::format("key {}.{} must be an object", key, name));
+      UsageRow row;
+      row.name = name;
+      JsonReader from(one, fmt::format("{}.{}.", key, name), problem);
+      visit_usage(from, row, of_requests);
+      (summary.*rows).push_back(std::move(row));
+    }
+  }
   if (!problem.empty()) return bad_input(where, problem);
   if (const auto said = json.find("extrapolated"); said != json.end()) {
     if (!said->is_array()) return bad_input(where, "key extrapolated must be an array of strings");

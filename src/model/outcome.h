@@ -15,7 +15,15 @@ enum class Fate : std::uint8_t {
   Cancelled,  ///< the client went away
 };
 
-struct Outcome {
+/// What a request has used; booked by the ledger.
+struct Charge {
+  Picojoules energy;
+  GramsCo2 carbon;
+  Usd cost;
+  bool metered = true;  ///< false: some of its energy was not metered, so that all three are unknown
+};
+
+struct Outcome : Charge {
   Request request;
   Fate fate = Fate::Finished;
   const char* reason = "";
@@ -27,9 +35,7 @@ struct Outcome {
   std::int32_t preemptions = 0;
   InstanceId prefill_instance = kNoInstance;
   InstanceId decode_instance = kNoInstance;  ///< same as prefill_instance when colocated
-  Picojoules energy;                         ///< booked by the ledger
-  GramsCo2 carbon;
-  std::int64_t gaps_within_itl = 0;  ///< token gaps within the ITL SLO (output_tokens - 1 gaps in all)
+  std::int64_t gaps_within_itl = 0;          ///< token gaps within the ITL SLO (output_tokens - 1 gaps in all)
 
   [[nodiscard]] Span ttft() const { return first_token - request.arrival; }
   [[nodiscard]] Span e2e() const { return left - request.arrival; }

@@ -47,6 +47,7 @@ struct Agent::Impl {
 
   AgentOptions options;
   std::shared_ptr<const Nvml> nvml;
+  bool emulated = nvml->emulated();
   std::shared_ptr<LockKeeper> keeper;
   std::unique_ptr<Actuator> actuator;
   std::unique_ptr<TimedPort> port;
@@ -269,7 +270,7 @@ std::vector<Agent::EngineStatus> Agent::engines() const {
     for (std::size_t i = 0; i < s.engines.size(); ++i) {
       const auto& e = s.engines[i];
       const MegaHertz commanded = e.leased ? s.leases->commanded(e.instance) : s.core->view(i).clock_commanded;
-      all.push_back({e.instance, e.endpoint, {}, {}, {}, {}, commanded, e.leased});
+      all.push_back({e.instance, e.endpoint, {}, {}, {}, {}, commanded, e.leased, s.emulated});
     }
   }
   const std::lock_guard guard(s.meter_mutex);

@@ -53,6 +53,7 @@ class Agent {
     MegaHertz clock;  ///< of its slowest GPU, now
     MegaHertz commanded;
     bool leased = false;
+    bool emulated = false;  ///< its GPUs are virtual: what they say is made up by an engine's model
   };
   /// From any thread.
   [[nodiscard]] std::vector<EngineStatus> engines() const;

@@ -31,7 +31,8 @@ std::string engines_json(const Agent& agent, std::int64_t after) {
                     {"power_mw", e.power.value()},
                     {"clock_mhz", e.clock.value()},
                     {"commanded_mhz", e.commanded.value()},
-                    {"leased", e.leased}});
+                    {"leased", e.leased},
+                    {"emulated", e.emulated}});
   }
   const auto batch = agent.decisions(after);
   body["next"] = batch.next;

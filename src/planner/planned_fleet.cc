@@ -133,6 +133,7 @@ void PlannedFleet::announce(Engine& engine) {
   const auto& pool = loaded_.scenario.pools[slot.pool];
   nlohmann::json body{{"url", nullptr}, {"tensor_parallel", pool.tensor_parallel}, {"step_reports", slot.fpm}};
   if (!engine.url.empty()) body["url"] = engine.url;
+  if (!pool.site.empty()) body["site"] = pool.site;
   const auto model = config::make_step_model(loaded_.gpus[slot.pool], loaded_.llm, pool.tensor_parallel,
                                              config::engine_of(loaded_.scenario, pool));
   if (model) body["kv_capacity_tokens"] = model->kv_blocks() * loaded_.scenario.engine.block_size;

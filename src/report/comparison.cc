@@ -23,15 +23,16 @@ Result<std::vector<std::string>> expand(const std::string& path) {
   const auto is_run = [&code](const fs::path& directory) {
     return fs::exists(directory / "run.json", code) || fs::exists(directory / "run.partial.json", code);
   };
-  if (is_run(path) || !fs::is_directory(path, code)) return std::vector{path};
   std::vector<std::string> found;
+  if (is_run(path) || !fs::is_directory(path, code)) found.push_back(path);
+  // Runs beside it: those that were simulated to compare it with.
   for (const auto& entry : fs::directory_iterator(path, code)) {
     if (is_run(entry.path())) found.push_back(entry.path().string());
   }
   if (found.empty()) {
     return bad_input(path, "neither it nor a directory in it holds a run.json; give one written by `wattle sim --out`");
   }
-  std::sort(found.begin(), found.end());
+  std::sort(found.begin(), found.end());  // a run comes before those in it
   return found;
 }
 
@@ -68,6 +69,16 @@ nlohmann::ordered_json json_number(double v) {
 }
 
 }  // namespace
+
+std::string Run::kind() const {
+  const auto& driver = file.facts.driver;
+  const auto& meters = file.summary.meters;
+  if (driver == "sim") return "simulated";
+  if (driver != "live") return driver;
+  if (meters == "emulated") return "emulated";
+  if (meters == "measured") return "measured live";
+  return meters == "none" ? "live, energy not metered" : "live";
+}
 
 Versus Comparison::versus(const Run& run) const {
   const auto& a = run.file.summary;
@@ -131,6 +142,7 @@ nlohmann::ordered_json to_json(const Comparison& c) {
                     {"directory", run.directory},
                     {"scenario", run.file.facts.scenario},
                     {"driver", run.file.facts.driver},
+                    {"kind", run.kind()},
                     {"seed", run.file.facts.seed},
                     {"ended", run.file.ended},
                     {"versus_baseline",

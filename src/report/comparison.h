@@ -16,6 +16,10 @@ namespace wattle::report {
 inline constexpr std::size_t kColours = 8;
 
 struct Run {
+  /// What ran: "simulated", "emulated" (live, on virtual GPUs), "measured live", "live, energy not metered", or what
+  /// the journal calls its driver.
+  [[nodiscard]] std::string kind() const;
+
   std::string directory;
   std::string label;  ///< the recipe; with scenario, seed or a number where that alone would not tell two runs apart
   journal::RunFile file;

@@ -62,18 +62,14 @@ std::string fleet_text(const Run& run) {
 
 std::string heading(const Comparison& c) {
   std::set<std::string> scenarios;
-  std::set<std::string> drivers;
+  std::set<std::string> kinds;
   for (const Run& run : c.runs) {
     scenarios.insert(run.file.facts.scenario);
-    drivers.insert(run.file.facts.driver);
+    kinds.insert(run.kind());
   }
   const auto& first = c.runs.front().file;
   std::string badges;
-  for (const auto& driver : drivers) {
-    badges += fmt::format("<span class=\"badge\">{}</span>", driver == "sim"    ? "simulated"
-                                                             : driver == "live" ? "measured live"
-                                                                                : escape(driver));
-  }
+  for (const auto& kind : kinds) badges += fmt::format("<span class=\"badge\">{}</span>", escape(kind));
   const std::string title =
       scenarios.size() == 1 ? first.facts.scenario : fmt::format("{} scenarios", scenarios.size());
   std::string out =
@@ -91,6 +87,17 @@ std::string findings(const Comparison& c) {
     out +=
         "<p class=\"warning\">These runs differ in scenario or seed, so their energy is not for the same work. Compare "
         "tokens per joule rather than joules.</p>";
+  }
+  for (const Run& run : c.runs) {
+    const auto& s = run.file.summary;
+    if (std::isnan(s.energy.total.value())) {
+      out += fmt::format("<p class=\"warning\">{}: nobody metered its energy, so energy and carbon are unknown.</p>",
+                         escape(run.label));
+    } else if (s.unmetered_s > 0.0) {
+      out += fmt::format(
+          "<p class=\"note\">{}: {} of instance time were not metered; what was drawn then is in no figure.</p>",
+          escape(run.label), duration_ms(s.unmetered_s * 1e3));
+    }
   }
   const Run& base = c.runs[c.baseline];
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
@@ -134,9 +141,9 @@ std::string provenance(const Comparison& c) {
         "<tr data-r=\"{}\"><th><i class=\"swatch r{}\"></i>{}</th><td>{}</td><td "
         "class=\"text\">{}</td><td>{}</td><td>{}</td>"
         "<td>{}</td><td>{}</td><td><code>{}</code></td><td class=\"text\"><code>{}</code></td></tr>",
-        i, c.colour(i), escape(run.label), escape(run.file.facts.driver), escape(run.file.facts.scenario),
-        run.file.facts.seed, duration_ms(s.sim.virtual_s * 1e3), duration_ms(s.sim.wall_s * 1e3),
-        whole(s.sim.iterations), journal::digest_text(s.journal_digest), escape(run.directory));
+        i, c.colour(i), escape(run.label), escape(run.kind()), escape(run.file.facts.scenario), run.file.facts.seed,
+        duration_ms(s.sim.virtual_s * 1e3), duration_ms(s.sim.wall_s * 1e3), whole(s.sim.iterations),
+        journal::digest_text(s.journal_digest), escape(run.directory));
   }
   out +=
       "</tbody></table></div><p class=\"note\">Attainment counts arrived requests: one that was rejected, failed, "
@@ -163,7 +170,8 @@ std::string html(const Comparison& c) {
   out += "<nav aria-label=\"Runs shown\">";
   for (std::size_t i = 0; i < c.runs.size(); ++i) out += chip(c, i);
   out += "<span class=\"hint\">click to hide or show a run</span></nav>";
-  out += "<section><h2>Energy, carbon and cost</h2>" + energy_table(c) + energy_plots(c) + "</section>";
+  out +=
+      "<section><h2>Energy, carbon and cost</h2>" + energy_table(c) + energy_plots(c) + usage_tables(c) + "</section>";
   out += "<section><h2>Service</h2>" + service_table(c) + latency_plots(c) + "</section>";
   out += time_plots(c);
   out += provenance(c);

@@ -12,6 +12,8 @@ namespace wattle::report {
 
 // The page's parts, each a well-formed piece of HTML.
 [[nodiscard]] std::string energy_table(const Comparison& comparison);
+/// By tenant, class, instance and site, of those there are several of.
+[[nodiscard]] std::string usage_tables(const Comparison& comparison);
 [[nodiscard]] std::string service_table(const Comparison& comparison);
 [[nodiscard]] std::string energy_plots(const Comparison& comparison);
 [[nodiscard]] std::string latency_plots(const Comparison& comparison);

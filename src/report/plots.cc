@@ -230,7 +230,7 @@ std::string energy_plots(const Comparison& c) {
   bool split = false;
   for (const Run& run : c.runs) {
     const auto& e = run.file.summary.energy;
-    joules = std::max(joules, e.total.value());
+    joules = std::max(joules, e.total.value());  // unknown ones are NaN, which is not more
     split = split || e.prefill.value() + e.decode.value() > 0.0;
   }
   if (joules <= 0.0) return "<p class=\"note\">No energy was booked in these runs.</p>";
@@ -241,6 +241,7 @@ std::string energy_plots(const Comparison& c) {
   bars.parts = split ? std::vector<std::string>{"prefill", "decode", "idle"} : std::vector<std::string>{"busy", "idle"};
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
     const auto& e = c.runs[i].file.summary.energy;
+    if (std::isnan(e.total.value())) continue;
     Bar bar{.run = i,
             .colour = c.colour(i),
             .label = c.runs[i].label,
@@ -264,6 +265,7 @@ std::string energy_plots(const Comparison& c) {
     double floor = 1.0;
     for (std::size_t i = 0; i < c.runs.size(); ++i) {
       const auto& s = c.runs[i].file.summary;
+      if (std::isnan(s.energy.total.value())) continue;
       dots.dots.push_back({i, c.colour(i), c.runs[i].label, s.energy.total.value() * unit.factor, s.slo.all * 100.0});
       low = std::min(low, s.energy.total.value() * unit.factor);
       floor = std::min(floor, s.slo.all);

@@ -169,6 +169,7 @@ TEST_F(Report, OneRunWithoutATimeSeriesIsStillAReport) {
   run.length = Span::s(20);
   run.timeseries = false;
   run.driver = "live";
+  run.meters = "measured";
   const auto c = load({write("one", run)}, "");
   ASSERT_TRUE(c);
   const std::string page = html(*c);
@@ -176,6 +177,40 @@ TEST_F(Report, OneRunWithoutATimeSeriesIsStillAReport) {
   EXPECT_NE(page.find("No time series was recorded"), std::string::npos);
   EXPECT_NE(page.find("measured live"), std::string::npos);
   EXPECT_EQ(page.find("simulated"), std::string::npos);
+}
+
+TEST_F(Report, NobodyTakesVirtualGpusForMeasuredOnes) {
+  SyntheticRun run;
+  run.length = Span::s(20);
+  run.driver = "live";
+  run.meters = "emulated";
+  const auto c = load({write("one", run)}, "");
+  ASSERT_TRUE(c);
+  const std::string page = html(*c);
+  EXPECT_EQ(malformed(page), "");
+  EXPECT_NE(page.find("<span class=\"badge\">emulated</span>"), std::string::npos);
+  EXPECT_EQ(page.find("measured"), std::string::npos);
+  EXPECT_EQ(to_json(*c)["runs"][0]["kind"], "emulated");
+  run.meters = "none";
+  EXPECT_EQ(load({write("two", run)}, "")->runs[0].kind(), "live, energy not metered");
+}
+
+TEST_F(Report, ARunHoldsTheSimulatedOnesItIsComparedWith) {
+  SyntheticRun run;
+  run.length = Span::s(20);
+  run.driver = "live";
+  run.meters = "emulated";
+  run.recipe = "eco-freq";
+  const std::string live = write("live", run);
+  SyntheticRun baseline;
+  baseline.length = Span::s(20);
+  ASSERT_TRUE(write_synthetic_run(live + "/static-max-simulated", baseline));
+  const auto c = load({live}, "");
+  ASSERT_TRUE(c) << c.error().message();
+  ASSERT_EQ(c->runs.size(), 2U);
+  EXPECT_EQ(c->runs[0].file.facts.recipe, "eco-freq");
+  EXPECT_EQ(c->baseline, 1U);
+  EXPECT_NE(html(*c).find("north &amp; co"), std::string::npos) << "what each site used";
 }
 
 TEST_F(Report, AnEmptyRunDividesByNothing) {

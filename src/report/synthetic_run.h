@@ -13,6 +13,7 @@ struct SyntheticRun {
   std::string scenario = "azure-conv-2p2d";
   std::string recipe = "static-max";
   std::string driver = "sim";
+  std::string meters = "simulated";
   std::uint64_t seed = 1;
   int instances = 4;
   Span length = Span::s(600);

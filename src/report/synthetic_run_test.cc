@@ -121,7 +121,10 @@ Result<void> write_synthetic_run(const std::string& directory, const SyntheticRu
   journal::RunSummary s = statistics.summary();
   s.recipe = run.recipe;
   const Joules total = energy.joules();
-  s.energy = {total, total * 0.83, total * 0.17, total * 0.31, total * 0.52};
+  s.energy = {total, total * 0.83, total * 0.17, total * 0.31, total * 0.52, Joules(), Joules()};
+  s.meters = run.meters;
+  s.by_site.push_back({"north & co", 0, 0, 0, 0, total * 0.25, GramsCo2(1.0), Usd(std::nan(""))});
+  s.by_site.push_back({"south", 0, 0, 0, 0, total * 0.75, GramsCo2(3.0), Usd(1.0)});
   s.carbon = GramsCo2(total.value() / 3.6e6 * 400.0);
   s.cost = Usd(run.instances * length / 3600.0 * 2.0);
   s.mean_gpus = run.instances;

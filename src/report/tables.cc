@@ -67,6 +67,41 @@ std::string energy_table(const Comparison& c) {
   return out + "</tbody></table></div>";
 }
 
+std::string usage_tables(const Comparison& c) {
+  constexpr std::size_t kMost = 64;
+  struct Kind {
+    const char* name;
+    std::vector<journal::UsageRow> journal::Consumption::*rows;
+    bool of_requests;
+  };
+  using journal::Consumption;
+  constexpr Kind kKinds[] = {{"Tenant", &Consumption::by_tenant, true},
+                             {"Class", &Consumption::by_class, true},
+                             {"Site", &Consumption::by_site, false},
+                             {"Instance", &Consumption::by_instance, false}};
+  std::string out;
+  for (const auto& [name, rows_of, of_requests] : kKinds) {
+    std::string body;
+    for (std::size_t i = 0; i < c.runs.size(); ++i) {
+      const auto& rows = c.runs[i].file.summary.*rows_of;
+      if (rows.size() < 2) continue;
+      for (std::size_t k = 0; k < std::min(rows.size(), kMost); ++k) {
+        const auto& row = rows[k];
+        body += row_start(c, i) + cell(escape(row.name.empty() ? "(none)" : row.name));
+        if (of_requests) body += cell(whole(row.requests)) + cell(whole(row.output_tokens));
+        body += cell(number(row.energy.value(), 4)) + cell(number(row.carbon.value(), 4)) +
+                cell(number(row.cost.value(), 3)) + "</tr>";
+      }
+    }
+    if (body.empty()) continue;
+    out += fmt::format(
+        "<div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>{}</th>{}<th>Energy<small>J</small></th>"
+        "<th>CO₂<small>g</small></th><th>Cost<small>US$</small></th></tr></thead><tbody>{}</tbody></table></div>",
+        name, of_requests ? "<th>Requests</th><th>Output tokens</th>" : "", body);
+  }
+  return out;
+}
+
 std::string service_table(const Comparison& c) {
   const auto any = [&](auto&& f) { return std::any_of(c.runs.begin(), c.runs.end(), f); };
   const bool ttft = any([](const Run& r) { return r.file.facts.slo.ttft.has_value(); });

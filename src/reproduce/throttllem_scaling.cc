@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/histogram.h"
 #include "config/locate.h"
@@ -151,7 +152,7 @@ class Timeline final : public journal::Sink {
   struct Bin {
     std::int64_t arrivals = 0;
     Histogram e2e_us;
-    double joules = 0.0;         ///< one-second samples
+    Picojoules energy;
     double clock_seconds = 0.0;  ///< MHz s, of instances that decode
     double busy_seconds = 0.0;
     std::map<std::int32_t, double> engine_seconds;  ///< by TP
@@ -167,9 +168,10 @@ class Timeline final : public journal::Sink {
     if (o.fate == Fate::Finished) bin.e2e_us.add(o.e2e().ns() / 1'000);
   }
   void sample(const journal::Sample& s) override {
-    if (s.power.value() == 0) return;  // not running
     Bin& bin = at(s.at);
-    bin.joules += to_watts(s.power).value();
+    auto& booked = booked_[s.instance];
+    bin.energy += s.energy - std::exchange(booked, s.energy);
+    if (s.power.value() == 0) return;  // not running
     bin.engine_seconds[size_[s.instance]] += 1.0;
     if (s.decode_requests == 0) return;
     bin.clock_seconds += s.clock.value();
@@ -184,6 +186,7 @@ class Timeline final : public journal::Sink {
     return bins_[i];
   }
   std::map<InstanceId, std::int32_t> size_;
+  std::map<InstanceId, Picojoules> booked_;  ///< so far
   std::vector<Bin> bins_;
 };
 
@@ -221,7 +224,7 @@ Result<Section> runtime() {
       row(fmt::format("tp{}", size), "engines", found == bin.engine_seconds.end() ? 0.0 : found->second / seconds);
     }
     row("clock", "MHz", bin.busy_seconds > 0.0 ? bin.clock_seconds / bin.busy_seconds : 0.0);
-    row("power", "W", bin.joules / seconds);
+    row("power", "W", bin.energy.joules().value() / seconds);
     row("e2e_p99", "s", static_cast<double>(bin.e2e_us.quantile(0.99)) / 1e6);
   }
   section.plots = {{"Rate", "min", "requests/s", {lines["rate"]}},

@@ -36,21 +36,6 @@ Result<systems::LoadedRecipe> published_recipe(const char* name) {
   return systems::load_recipe(name, *overrides, config::project(), systems::Unfit::Ignored);
 }
 
-void PublishedEnergy::stretch(const journal::Stretch& stretch) {
-  auto& seen = instances_[stretch.instance.value()];
-  seen.busy_until = std::max(seen.busy_until, stretch.end);
-}
-
-void PublishedEnergy::sample(const journal::Sample& sample) {
-  instances_[sample.instance.value()].power = sample.power;
-}
-
-double PublishedEnergy::of(const journal::RunSummary& summary) const {
-  double joules = summary.energy.total.value();
-  for (const auto& [id, seen] : instances_) {
-    joules -= to_watts(seen.power).value() * (summary.sim.virtual_s - seen.busy_until.seconds());
-  }
-  return joules;
-}
+Joules published_energy(const journal::RunSummary& run) { return run.energy.total - run.energy.idle_tail; }
 
 }  // namespace wattle::reproduce

@@ -2,7 +2,6 @@
 // What VoltanaLLM's and GreenServe's sections share: the models, lengths and scenario of their evaluations.
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,22 +55,9 @@ inline constexpr const char* kMargin = "frequency.margin=0.25";
 /// for decodes, draw one at random.
 inline constexpr const char* kPrefillRouting = "routing.prefill.policy=random";
 
-/// Energy as the papers' client counts it: each instance until its last request is done, from the first reading on. A
-/// run's own total goes on to the end of the last instance.
-class PublishedEnergy final : public journal::Sink {
- public:
-  void stretch(const journal::Stretch& stretch) override;
-  void sample(const journal::Sample& sample) override;
-  /// J
-  [[nodiscard]] double of(const journal::RunSummary& summary) const;
-
- private:
-  struct Seen {
-    Instant busy_until;
-    Milliwatts power;  ///< in the newest sample
-  };
-  std::map<std::int32_t, Seen> instances_;
-};
+/// Energy as the papers' client counts it: each instance until its last request is done. A run's own total goes on to
+/// the end of the last instance.
+[[nodiscard]] Joules published_energy(const journal::RunSummary& run);
 
 /// Figure 13: energy and attainment against rate, static clocks and controlled.
 [[nodiscard]] Result<Section> voltanallm_main();

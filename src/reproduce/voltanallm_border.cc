@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "config/make_step_model.h"
+#include "engine/step_energy.h"
 #include "reproduce/voltanallm_runs.h"
 #include "systems/compose.h"
 
@@ -59,7 +60,7 @@ class DecodeStep {
   /// Energy of a step at the lower clock that keeps the objective.
   [[nodiscard]] double joules(std::int32_t batch) const {
     const MegaHertz clock = low_serves(batch) ? kLow : kHigh;
-    return to_watts(model_.decode(batch, batch * kContext, clock).power).value() * ms(batch, clock) * 1e-3;
+    return engine::step_energy(model_.decode(batch, batch * kContext, clock), batch * kContext).joules().value();
   }
   [[nodiscard]] std::int32_t own_border() const {
     std::int32_t batch = 1;

@@ -85,7 +85,7 @@ constexpr int kDraws = 6;
 
 /// Means over the draws.
 struct Simulated {
-  double energy_j = 0.0;
+  Joules energy;
   double ttft_percent = 0.0;
   double itl_percent = 0.0;
 };
@@ -99,12 +99,8 @@ Result<Simulated> simulate_point(const Point& point) {
     if (!scenario) return std::unexpected(scenario.error());
     auto run = experiment::prepare_run(*scenario, *recipe, config::data_dir());
     if (!run) return std::unexpected(run.error());
-    PublishedEnergy energy;
-    run->setup.sink = &energy;
-    run->setup.sample_period = Span::s(1);
-    run->setup.stretches = true;
     const auto result = sim::simulate(std::move(run->setup));
-    mean.energy_j += energy.of(result.summary) / kDraws;
+    mean.energy += published_energy(result.summary) / kDraws;
     mean.ttft_percent += 100.0 * result.summary.slo.ttft / kDraws;
     mean.itl_percent += 100.0 * result.summary.slo.tbt / kDraws;
   }
@@ -149,7 +145,7 @@ Result<Section> voltanallm_main() {
     if (!simulated) return std::unexpected(simulated.error());
     const auto base =
         fmt::format("fig13/{}/{}/rps{}/{}", point.model->llm, point.lengths->id, point.rate, point.system->name);
-    const double energy = simulated->energy_j;
+    const double energy = simulated->energy.value();
     energies[{point.model->llm, point.lengths->id, point.rate}][point.system->name] = {point.energy_j, energy};
     if (point.energy_j) {
       made.rows.push_back({base + "/energy", "J", *point.energy_j, energy});

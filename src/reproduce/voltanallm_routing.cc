@@ -42,13 +42,15 @@ constexpr int kDraws = 3;
 
 /// Energy of the decode instances while requests arrive. Not to the run's end: how long the last answer takes would
 /// decide.
-double decode_energy(const Sampled& run, double seconds) {
-  double joules = 0.0;
+Joules decode_energy(const Sampled& run, double seconds) {
+  std::map<InstanceId, Picojoules> drawn;  // by each, up to then
   for (const auto& sample : run.samples) {
     const bool decodes = sample.instance.value() >= 2;  // 2P2D
-    if (decodes && sample.at.seconds() <= seconds) joules += to_watts(sample.power).value() * kPeriod.seconds();
+    if (decodes && sample.at.seconds() <= seconds) drawn[sample.instance] = sample.energy;
   }
-  return joules;
+  Picojoules sum;
+  for (const auto& [id, energy] : drawn) sum += energy;
+  return sum.joules();
 }
 
 /// Of all rates and both data sets: ours against another.
@@ -83,7 +85,7 @@ Result<Section> routings(const System& system, double seconds) {
       kDraws, seconds);
   const auto compared = routings_compared();
   struct Point {
-    double joules = 0.0;
+    Joules energy;
     double attained = 0.0;
   };
   for (const auto& [levels, recipe] : {std::pair("2l", system.recipe), std::pair("5l", system.five_levels)}) {
@@ -110,12 +112,12 @@ Result<Section> routings(const System& system, double seconds) {
           for (const auto& scenario : draws) {
             const auto run = serve_sampled(scenario, {recipe, routing.set}, kPeriod);
             if (!run) return std::unexpected(run.error());
-            here.joules += decode_energy(*run, seconds) / kDraws;
+            here.energy += decode_energy(*run, seconds) / kDraws;
             here.attained += run->summary.slo.tbt / kDraws;
           }
           const auto base = fmt::format("routing/{}/{}/rps{}/{}/", lengths.id, levels, rate, routing.name);
-          const double saving = saved_percent(here.joules, points.at(kRoundRobin).joules);
-          add_row(made, base + "decode_energy", "J", here.joules);
+          const double saving = saved_percent(here.energy.value(), points.at(kRoundRobin).energy.value());
+          add_row(made, base + "decode_energy", "J", here.energy.value());
           add_row(made, base + "itl_attainment", "%", 100.0 * here.attained);
           if (routing.name != kRoundRobin) add_row(made, base + "saving", "%", saving);
           energy.add(routing.name, static_cast<double>(rate), saving);
@@ -124,11 +126,11 @@ Result<Section> routings(const System& system, double seconds) {
         const Point& ours = points.at(kTiles);
         const auto against = [&](Against& to, std::string_view name) {
           const Point& other = points.at(name);
-          to.add(ours.joules, other.joules, ours.attained, other.attained);
+          to.add(ours.energy.value(), other.energy.value(), ours.attained, other.attained);
         };
         against(turns, kRoundRobin);
         against(tile_aware, kTileAware);
-        readings = std::max(readings, std::abs(points.at(kCurrent).joules / points.at(kResulting).joules - 1.0));
+        readings = std::max(readings, std::abs(points.at(kCurrent).energy / points.at(kResulting).energy - 1.0));
       }
       made.plots.push_back(energy.take());
       made.plots.push_back(itl.take());

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 
 #include "reproduce/voltanallm_runs.h"
 
@@ -34,21 +33,6 @@ struct Half {
 constexpr Half kPrefillHeavy{27.0, 600, 806, 115, 126};
 constexpr Half kDecodeHeavy{88.3, 69, 93, 217, 237};
 constexpr double kPeriodOfRun = 300.0 / kRunSeconds;  ///< x the length of the other sections' runs
-
-/// Energy as in section main: of each instance until its last request is done, to a sample's period.
-double published_energy(const Sampled& run) {
-  std::map<std::int32_t, std::pair<Instant, Milliwatts>> instances;  // busy until, and what it draws at the end
-  for (const auto& s : run.samples) {
-    auto& [busy_until, power] = instances[s.instance.value()];
-    if (s.decode_requests > 0 || s.prefill_tokens > 0) busy_until = s.at;
-    power = s.power;
-  }
-  double joules = run.summary.energy.total.value();
-  for (const auto& [id, seen] : instances) {
-    joules -= to_watts(seen.second).value() * (run.summary.sim.virtual_s - seen.first.seconds());
-  }
-  return joules;
-}
 
 /// The first half's requests, then the second's.
 class Swing final : public workload::RequestSource {
@@ -119,7 +103,7 @@ Result<Section> swing(const System& system, double seconds) {
     if (!run) return std::unexpected(run.error());
     const auto base = fmt::format("table1/{}/", row.name);
     const auto& summary = run->summary;
-    const double joules = published_energy(*run);
+    const double joules = published_energy(run->summary).value();
     made.rows.push_back({base + "energy", "J", row.energy_j, joules});
     made.rows.push_back({base + "ttft_attainment", "%", row.ttft_percent, 100.0 * summary.slo.ttft});
     made.rows.push_back({base + "itl_attainment", "%", row.itl_percent, 100.0 * summary.slo.tbt});

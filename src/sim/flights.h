@@ -10,9 +10,7 @@
 namespace wattle::sim {
 
 struct Flight {
-  RequestId id;
-  Instant arrival;
-  std::int32_t prompt_tokens = 0;
+  Request request;
   control::Served served;
   InstanceId prefill = kNoInstance;
   InstanceId decode = kNoInstance;  ///< same as prefill when colocated
@@ -38,7 +36,7 @@ class Flights {
       places_[tag] = Flight{};
       places_[tag].life = life + 1;
     }
-    places_[tag].id = id;
+    places_[tag].request.id = id;
     places_[tag].alive = true;
     return tag;
   }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "carbon/ledger.h"
+#include "control/consumption.h"
 #include "engine/handoff.h"
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
@@ -30,7 +31,7 @@ class Simulation final : public control::RequestPort,
       : setup_(std::move(setup)),
         statistics_(setup_.slo),
         sink_({&digest_, &statistics_}),
-        ledger_(setup_.instances.size(), *setup_.intensity),
+        ledger_(setup_.sites),
         engines_(setup_.instances.size()),
         stretches_(sink_),
         supervision_({setup_.refit_delay, setup_.sample_noise, setup_.seed}, engines_, throttles_, agenda_),
@@ -170,6 +171,7 @@ void Simulation::set_up(std::size_t i, Instant now) {
   options.itl_slo = setup_.slo.itl.value_or(Span::max());
   options.fast_forward = setup_.fast_forward;
   lives_.add(now);
+  ledger_.add_instance(now, instance.spec->tensor_parallel, instance.spec->site);
   stretches_.add();
   supervision_.add(instance.id, instance.learner, instance.overrun_slack);
   engines_.add(*instance.model, options, *this);
@@ -221,27 +223,18 @@ SimulationResult Simulation::run() {
 
   SimulationResult result{statistics_.summary(), statistics_.curves(), requests_.length()};
   auto& summary = result.summary;
-  const auto totals = ledger_.fleet();
-  summary.energy.total = totals.total.energy.joules();
-  summary.energy.idle = totals.idle.energy.joules();
-  summary.energy.busy = (totals.total.energy - totals.idle.energy).joules();
-  summary.energy.prefill = totals.prefill.energy.joules();
-  summary.energy.decode = totals.decode.energy.joules();
-  summary.carbon = totals.total.carbon.grams();
+  static_cast<journal::Consumption&>(summary) = control::consumption(ledger_, "simulated");
   const double seconds = end.seconds();
-  Span gpu_time;
   double mhz_seconds = 0.0;
   double live_seconds = 0.0;
   for (std::size_t i = 0; i < engines_.size(); ++i) {
-    const Span lived = lives_.lived(i, end);
-    gpu_time += lived * setup_.instances[i].spec->tensor_parallel;
-    live_seconds += lived.seconds();
+    live_seconds += lives_.lived(i, end).seconds();
     lives_.add_mhz_seconds(i, end, mhz_seconds);
     summary.sim.iterations += engines_[i].iterations();
   }
-  summary.cost = Usd(setup_.gpu_price.value() * gpu_time.seconds() / 3600.0);
   if (seconds > 0.0)
-    summary.mean_gpus = static_cast<double>(gpu_time.ns()) / static_cast<double>((end - Instant()).ns());
+    summary.mean_gpus =
+        static_cast<double>(ledger_.fleet().total.gpu_time.ns()) / static_cast<double>((end - Instant()).ns());
   if (live_seconds > 0.0) summary.clock_mean_mhz = mhz_seconds / live_seconds;
   for (const auto& throttle : throttles_) summary.overruns += throttle.overruns();
   summary.prediction = supervision_.prediction();
@@ -263,10 +256,10 @@ void Simulation::step_ends(std::size_t i, Instant now) {
     if (event.kind == engine::EventKind::FirstToken) {
       served.first_token = event.at;
       served.prefill_start = event.prefill_start;
-      requests_.first_token(flight.id, now);
+      requests_.first_token(flight.request.id, now);
       if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
         served.output_tokens = 1;
-        requests_.prefill_done(flight.id, now);
+        requests_.prefill_done(flight.request.id, now);
       }
       continue;
     }
@@ -298,14 +291,14 @@ void Simulation::refresh(InstanceId instance, Instant now) {
 void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   const Tag tag = flights_.open(RequestId(arrivals_++));
   auto& flight = flights_[tag];
-  Request request;
-  request.id = flight.id;
-  request.arrival = flight.arrival = now;
-  request.prompt_tokens = flight.prompt_tokens = row.prompt_tokens;
+  Request request = flight.request;
+  request.arrival = now;
+  request.prompt_tokens = row.prompt_tokens;
   request.max_tokens = setup_.max_tokens;
   if (setup_.length_hint) {
     request.predicted_output_tokens = setup_.length_hint->predict(row.output_tokens, request.max_tokens);
   }
+  flight.request = request;
   flight.true_output_tokens = row.output_tokens;
   statistics_.add_arrivals();
   flight.served.prefill_start = Instant();
@@ -316,15 +309,15 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
 void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now) {
   const auto& flight = flights_[tag];
   auto& replica = engines_[index(instance)];
-  if (!replica.can_ever_fit(flight.prompt_tokens, flight.true_output_tokens)) {
+  if (!replica.can_ever_fit(flight.request.prompt_tokens, flight.true_output_tokens)) {
     leave(tag, kv_ready ? Fate::Failed : Fate::Rejected, "prompt and output can never fit in the KV cache", now);
     return;
   }
   engine::Job job;
   job.tag = tag;
-  job.id = flight.id;
-  job.arrival = flight.arrival;
-  job.prompt_tokens = flight.prompt_tokens;
+  job.id = flight.request.id;
+  job.arrival = flight.request.arrival;
+  job.prompt_tokens = flight.request.prompt_tokens;
   job.output_tokens = flight.true_output_tokens;
   job.kv_ready = kv_ready;
   if (!flight.handing) job.first_token = flight.served.first_token;
@@ -390,16 +383,14 @@ control::Served Simulation::refuse(const Request&, Tag tag, control::Refusal, co
 /// What it has had. Its place may be used again from now on.
 control::Served Simulation::close(Tag tag, Instant now) {
   auto& flight = flights_[tag];
-  const auto booked = flight.account.total();
-  flight.served.energy = booked.energy;
-  flight.served.carbon = booked.carbon.grams();
+  flight.served.charge = ledger_.request_left(flight.request, flight.served.output_tokens, flight.account);
   last_left_ = now;
   flights_.close(tag);
   return flight.served;
 }
 
 void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
-  const RequestId id = flights_[tag].id;
+  const RequestId id = flights_[tag].request.id;
   const InstanceId decode = flights_[tag].decode;
   requests_.leave(id, fate, reason, close(tag, now), now);
   if (decode != kNoInstance) perhaps_drained(decode, now);
@@ -423,6 +414,7 @@ void Simulation::strike(const Event& event) {
   if (scaler_.enforced()) {
     stretches_.close(i, event.at);
     lives_.bury(i, event.at);
+    ledger_.instance_gone(event.instance, event.at);
     scaler_.died(event.instance, event.at);  // the fleet may grow: `replica` is no more
   } else if (event.down != Span::max()) {
     agenda_.push({event.at + event.down, EventClass::Recovery, 0, 0, 0, event.instance, Span()});
@@ -442,7 +434,6 @@ InstanceId Simulation::spawn(std::size_t shape, Instant now) {
   const InstanceId given = requests_.add_instance(view, now);
   WATTLE_CHECK(given == id && setup_.instances.back().id == id, "driver and loop number instances alike");
   sink_.joined(journal::facts_of(id, *setup_.instances.back().spec));
-  ledger_.add_instance(now);
   engines_.grow();
   link_free_.emplace_back();
   set_up(i, now);
@@ -486,6 +477,7 @@ void Simulation::stop(InstanceId instance, Instant now) {
   WATTLE_CHECK(engines_[i].kill(now).empty(), "only an empty instance is stopped");
   stretches_.close(i, now);
   lives_.bury(i, now);
+  ledger_.instance_gone(instance, now);
   requests_.remove_instance(instance, now);
   engines_.wake(i);
 }
@@ -541,7 +533,8 @@ void Simulation::sample(Instant now) {
     auto& replica = engines_[i];
     const StepReport report = replica.report(now);
     sink_.sample({now, report.instance, replica.power(), replica.effective_clock(), report.shape.decode_requests,
-                  report.shape.prefill_tokens, report.waiting_requests, report.kv_tokens});
+                  report.shape.prefill_tokens, report.waiting_requests, report.kv_tokens,
+                  ledger_.energy_until(report.instance, now)});
   }
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "carbon/intensity.h"
+#include "carbon/ledger.h"
 #include "control/autoscaler.h"
 #include "control/fleet_loop.h"
 #include "control/throttle.h"
@@ -67,8 +67,7 @@ struct SimulationSetup {
   std::int32_t max_tokens = 4096;  ///< what clients state as their cap
   /// The one way from a request's true length to what the control plane believes; null: no hint.
   std::unique_ptr<predict::LengthHint> length_hint;
-  const carbon::IntensitySeries* intensity = nullptr;
-  UsdPerHour gpu_price;
+  std::vector<carbon::SiteRates> sites = std::vector<carbon::SiteRates>(1);  ///< by the instances' facts.site
   workload::RequestSource* source = nullptr;
   Span refit_delay = Span::s(1);  ///< from the sample that made a refit due to the new model
   double sample_noise = 0.0;      ///< standard deviation, as a share, of what predictors are told of a step's time

@@ -10,7 +10,6 @@ namespace {
 
 void run(benchmark::State& state, bool fast_forward, int replicas, double rate_per_replica, bool round_robin = false) {
   const auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, 1, engine::HardwareProfile{}, {});
-  const auto intensity = carbon::IntensitySeries::constant(GramsPerKwh(400.0));
   std::int64_t iterations = 0;
   std::int64_t requests = 0;
   for (auto _ : state) {
@@ -19,7 +18,6 @@ void run(benchmark::State& state, bool fast_forward, int replicas, double rate_p
     options.requests = 5000;
     auto source = workload::make_source(options, "", "", 1);
     SimulationSetup setup;
-    setup.intensity = &intensity;
     setup.source = source->get();
     setup.fast_forward = fast_forward;
     const auto spec = std::make_shared<const InstanceSpec>();

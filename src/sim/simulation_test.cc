@@ -212,7 +212,6 @@ Played play(const Case& c, bool fast_forward, bool sampled = false) {
   const auto model = engine::StepModel::make(gpu, LlmSpec{}, 1, engine::HardwareProfile{}, c.engine);
   EXPECT_TRUE(model.has_value()) << model.error().message();
   const auto larger = engine::StepModel::make(gpu, LlmSpec{}, 2, engine::HardwareProfile{}, c.engine);
-  const auto intensity = carbon::IntensitySeries::constant(GramsPerKwh(400.0));
   ListSource source(c.rows);
   SimulationSetup setup;
   setup.engine = c.engine;
@@ -220,7 +219,6 @@ Played play(const Case& c, bool fast_forward, bool sampled = false) {
   setup.clock_delays = c.delays;
   setup.slo.ttft = Span::ms(600);
   setup.slo.itl = Span::ms(20);
-  setup.intensity = &intensity;
   setup.source = &source;
   setup.faults = c.faults;
   setup.fast_forward = fast_forward;

@@ -79,6 +79,13 @@ nlohmann::json House::planned() {
   return fleet.is_object() ? fleet.value("engines", nlohmann::json::array()) : nlohmann::json::array();
 }
 
+std::optional<House::Booked> House::booked() {
+  const auto answer = caller_->call(admin_url_, "GET", "/usage");
+  const auto usage = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
+  if (!usage.is_object() || !usage.contains("energy_j") || !usage["energy_j"]["total"].is_number()) return std::nullopt;
+  return Booked{usage["energy_j"]["total"].get<double>(), usage.value("gpu_s", 0.0)};
+}
+
 std::vector<bool> House::running() {
   std::vector<bool> result(engines_.size(), planner_url_.empty());
   if (planner_url_.empty()) return result;
@@ -128,6 +135,7 @@ Result<void> House::place_engines(const HousePlan& plan) {
     for (std::int32_t i = 0; i < places(pool, plan.scales); ++i) {
       HouseEngine made;
       made.role = pool.role;
+      made.site = pool.site;
       for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(next_gpu++));
       const auto placed = plan.scales ? reserve(p, made) : start_engine(plan, pool, made);
       if (!placed) return placed;
@@ -223,11 +231,11 @@ Result<void> House::start_control(const HousePlan& plan) {
     gateway.insert(gateway.end(), {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", engine.url,
                                                            role_name(engine.role), engine.fpm, engine.gpus.size(),
                                                            engine.url.substr(engine.url.rfind(':') + 1))});
+    if (!engine.site.empty()) gateway.back() += ",site=" + engine.site;
   }
   const auto agent_said = launch("agent", agent);
   if (!agent_said) return std::unexpected(agent_said.error());
-  gateway.insert(gateway.end(), {"--agent", agent_said->value("admin", ""), "--name", scenario.name,
-                                 "--carbon-g-per-kwh", number(scenario.carbon_intensity.value())});
+  gateway.insert(gateway.end(), {"--agent", agent_said->value("admin", ""), "--name", scenario.name});
   if (!plan.journal.empty()) {
     gateway.insert(gateway.end(), {"--journal", std::filesystem::absolute(plan.journal).string()});
   }
@@ -263,8 +271,8 @@ Result<void> House::build(const HousePlan& plan) {
     const auto answer = caller_->call(gateway_url_, "GET", "/health");
     return answer && answer->status == 200;
   };
-  for (int tries = 0; !healthy(); ++tries) {
-    if (tries == 100) return external_failure("gateway", "found no live engine of each role within 10 s");
+  for (int tries = 0; !healthy() || !booked(); ++tries) {
+    if (tries == 100) return external_failure("gateway", "found no live engine of each role, metered, within 10 s");
     usleep(100'000);
   }
   return {};

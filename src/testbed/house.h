@@ -20,6 +20,7 @@ struct HouseEngine {
   std::string fpm;  ///< where it publishes forward-pass metrics
   Role role = Role::Colocated;
   std::vector<std::string> gpus;
+  std::string site;  ///< name; empty: the first
 };
 
 /// What the house is built from.
@@ -53,6 +54,12 @@ class House {
   [[nodiscard]] std::vector<bool> running();
   /// Does some engine start or drain just now? Never in a house without a planner.
   [[nodiscard]] bool switching();
+  /// What the gateway's ledger has booked so far. Nothing: it does not answer, or no meter has been read yet.
+  struct Booked {
+    double energy_j = 0.0;
+    double gpu_s = 0.0;
+  };
+  [[nodiscard]] std::optional<Booked> booked();
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
   [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
   [[nodiscard]] const std::vector<HouseEngine>& engines() const { return engines_; }

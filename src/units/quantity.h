@@ -32,6 +32,7 @@ using Joules = Quantity<struct JoulesTag>;
 using GramsCo2 = Quantity<struct GramsCo2Tag>;
 using GramsPerKwh = Quantity<struct GramsPerKwhTag>;  ///< carbon intensity, gCO2eq/kWh
 using Usd = Quantity<struct UsdTag>;
+using UsdPerMwh = Quantity<struct UsdPerMwhTag>;  ///< price of electricity
 using UsdPerHour = Quantity<struct UsdPerHourTag>;
 
 /// An integer with a dimension or an identity.

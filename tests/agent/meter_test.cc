@@ -101,10 +101,9 @@ TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerRe
     board().set_time(board().now() + Span::us(1'100'000 + static_cast<std::int64_t>(random.below(100'000))));
     node::EnergyMeter meter(node::PowerReading::OneSecondMean);
     node::EnergyMeter uncorrected;  // takes the mean for what is drawn now
-    const auto intensity = carbon::IntensitySeries::constant(GramsPerKwh(400.0));
     journal::Sink nobody;
-    gateway::LiveLedger ledger(intensity, nobody);
-    ledger.add_instance();
+    gateway::LiveLedger ledger(std::vector<carbon::SiteRates>(1), nobody);
+    ledger.add_instance(1, SiteId{0}, Instant());
     int samples = 0;
     Instant now = board().now();
     Instant next_load = now, next_lock = now;

@@ -30,6 +30,7 @@ TEST_F(NvmlWrapper, DescribesDevices) {
   EXPECT_EQ(nvml_->find("2").error().kind, ErrorKind::BadInput);
   EXPECT_EQ(nvml_->find("GPU-none").error().kind, ErrorKind::BadInput);
   EXPECT_FALSE(nvml_->driver_version().empty());
+  EXPECT_TRUE(nvml_->emulated()) << "nobody may take it for a GPU's";
 }
 
 TEST_F(NvmlWrapper, SnapsToSupportedClocksAndSaysWhichWayItClamped) {

@@ -40,6 +40,21 @@ BANNED_ANYWHERE = [
 REAL_TIME = re.compile(r"\b(steady_clock|system_clock|high_resolution_clock)::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(")
 REAL_TIME_ALLOWED = ("src/net/clock.h", "src/virtual_gpu/", "src/testbed/", "src/experiment/simulate.cc", "fake_nvml/", "apps/", "tests/",
                      "bench/")
+# Law 3: whoever wants joules, grams or dollars asks the ledger, or reads what it wrote into the journal.
+ENERGY = [(pattern, "only the ledger (src/carbon) computes joules, grams and dollars (law 3): read its totals, a Sample's or an "
+           "Outcome's energy, or the run's summary") for pattern in (
+    r"\benergy_over\s*\(",
+    r"\b\w*(joules?|energy_j|_j)_?(\[[^\]\n]*\])?\s*[-+]=",
+    r"\bto_watts\s*\([^;\n]*\*|\*\s*to_watts\s*\(",
+    r"\b\w*(watts|power)\w*(\.value\(\))?\s*\*\s*[\w.>()-]*(seconds|duration|_s\b)",
+    r"\b\w*(seconds|duration|_s)(\(\))?\s*\*\s*[\w.>-]*(watts|power)\w*",
+    r"\b3\.6e\+?(6|9|24|27)\b[^;\n]*\b\w*(intensity|grams|g_per_kwh|usd|price)",
+    r"\b\w*(intensity|grams|g_per_kwh|usd|price)[\w.()]*[^;\n]*\b3\.6e\+?(6|9|24|27)\b",
+)]
+# Those who may: the ledger; what measures a device (counter and power reading to energy) or plays one; the simulated
+# hardware's answer for one step; measured rows set against that hardware.
+ENERGY_ALLOWED = ("src/carbon/", "src/units/", "src/node/meter.", "src/virtual_gpu/", "fake_nvml/", "src/engine/step_energy.h",
+                  "src/fidelity/", "tests/")
 TEXT = CODE + (".py", ".cmake", ".txt", ".md", ".toml", ".sh", ".json", ".js", ".mjs", ".html", ".css", ".yml")
 NO_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.S)
 
@@ -97,6 +112,8 @@ def problems_in(root: pathlib.Path) -> list[str]:
             scan(name, literals, [(rf'"(?:{SYSTEMS})"', SYSTEM_REMEDY, ())])
         if not name.startswith(REAL_TIME_ALLOWED) and not name.endswith(("_test.cc", "_bench.cc")):
             scan(name, code, [(REAL_TIME.pattern, "time is an argument here (law 1)", ())])
+        if not name.startswith(ENERGY_ALLOWED) and not name.endswith(("_test.cc", "_bench.cc")):
+            scan(name, code, [(pattern, remedy, ()) for pattern, remedy in ENERGY])
     problems += [f"tests/arch/lint.py: {name} is listed as longer and is not there" for name in LONGER
                  if not (root / name).is_file()]
     problems += architecture_problems(root)
@@ -162,6 +179,15 @@ def self_test() -> list[str]:
         "src/sim/q.cc": ("// as throttLL'eM does, \"retail\" too\nint x;", False),
         "src/systems/r.cc": ("policy::Throttllem t;", False),
         "src/sim/s_test.cc": ("auto r = load(\"voltanallm\");", False),
+        "apps/ea.cc": ("double joules = 0; void f(double p) { joules += p; }", True),
+        "apps/eb.cc": ("double f(Watts w) { return w.value() * seconds; }\nvoid g() { energy_j_[i] += x; }", True),
+        "src/reproduce/ec.cc": ("auto e = to_watts(sample.power).value() * period.seconds();", True),
+        "src/reproduce/ed.cc": ("auto e = run.seconds * mean_watts;", True),
+        "src/gateway/ee.cc": ("auto e = energy_over(power, span);", True),
+        "src/testbed/ef.cc": ("auto g = energy.value() / 3.6e6 * intensity.value();", True),
+        "src/carbon/eg.cc": ("auto e = energy_over(power, span); joules += 1;", False),
+        "src/node/meter.cc": ("auto e = energy_over(power, span);", False),
+        "src/report/eh.cc": ("auto mean = energy.joules() / seconds; total += sample.energy - before;", False),
         "docs/m.md": ("[x](nowhere.md)", True),
         "docs/n.md": ("[x](m.md)", False),
         "Makefile": ("all:\n\tcurl https://py" + "pi.org/x\n", True),

@@ -1,7 +1,7 @@
 // Carbon-intensity CSV in the forms of both providers.
 #include <cmath>
 
-#include "carbon/intensity.h"
+#include "carbon/series.h"
 #include "fuzz.h"
 
 namespace wattle::fuzz {
@@ -13,7 +13,7 @@ std::string broken_rule(const carbon::IntensitySeries& series) {
   Instant before(-1);
   for (const auto& point : series.points()) {
     if (point.from <= before) return "points out of order were accepted";
-    const double v = point.intensity.value();
+    const double v = point.value.value();
     if (!std::isfinite(v) || v < 0.0 || v > 5000.0) return "an intensity outside 0 to 5000 g/kWh was accepted";
     before = point.from;
   }
@@ -33,8 +33,8 @@ std::vector<std::string> seeds() {
 Verdict parse(std::string_view input) {
   Verdict verdict;
   for (const auto& form : {carbon::electricity_maps_direct(), carbon::electricity_maps_lifecycle(),
-                           carbon::watttime_moer(), carbon::watttime_grams("Caiso_North")}) {
-    const auto series = carbon::parse_intensity(form, input, "fuzz");
+                           carbon::watttime_moer(), carbon::grams_column("Caiso_North")}) {
+    const auto series = carbon::parse_series<GramsPerKwh>(form, input, "fuzz");
     const Verdict one = series ? Verdict{true, broken_rule(*series)} : rejected(series.error(), "fuzz");
     if (!one.broken_rule.empty()) return one;
     verdict.accepted |= one.accepted;

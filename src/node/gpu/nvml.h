@@ -90,6 +90,8 @@ class Nvml {
   /// "0" or "GPU-…": what a person writes.
   [[nodiscard]] Result<Gpu> find(const std::string& index_or_uuid) const;
   [[nodiscard]] std::string driver_version() const;
+  /// The GPUs behind it are virtual ones (virtual_gpu/): the fake driver says so in its version.
+  [[nodiscard]] bool emulated() const { return driver_version().ends_with(nvml::kFakeDriver); }
   [[nodiscard]] std::string error_text(nvml::Return code) const;
   /// The symbol for locking clocks is there (the device may still say no).
   [[nodiscard]] bool can_lock() const;

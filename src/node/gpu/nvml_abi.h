@@ -5,6 +5,9 @@
 
 namespace wattle::node::nvml {
 
+/// How the version of the fake driver ends (fake_nvml/), behind which GPUs are virtual.
+inline constexpr const char* kFakeDriver = "-wattle-fake";
+
 using Return = int;
 inline constexpr Return kSuccess = 0;
 inline constexpr Return kUninitialized = 1;

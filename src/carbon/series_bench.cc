@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/timestamp.h"
-#include "carbon/intensity.h"
+#include "carbon/series.h"
 
 namespace wattle::carbon {
 
@@ -21,7 +21,7 @@ std::string a_year() {
 }
 
 void intensity_at(benchmark::State& state) {
-  const auto series = parse_intensity(electricity_maps_direct(), a_year(), "bench");
+  const auto series = parse_series<GramsPerKwh>(electricity_maps_direct(), a_year(), "bench");
   if (!series) {
     state.SkipWithError(series.error().message().c_str());
     return;
@@ -37,7 +37,7 @@ BENCHMARK(intensity_at);
 void read_a_year(benchmark::State& state) {
   const std::string text = a_year();
   for (auto _ : state) {
-    auto series = parse_intensity(electricity_maps_direct(), text, "bench");
+    auto series = parse_series<GramsPerKwh>(electricity_maps_direct(), text, "bench");
     benchmark::DoNotOptimize(series);
   }
   state.SetItemsProcessed(state.iterations() * kHours);

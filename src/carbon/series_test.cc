@@ -1,8 +1,9 @@
-#include "carbon/intensity.h"
+#include "carbon/series.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 
@@ -17,8 +18,8 @@ constexpr const char* kHourly =
     "2023-11-01 01:00:00,293.02,374.49,34.73,27.37,0\n"
     "2023-11-01 02:00:00,289.01,370.66,35.29,27.23,0\n";
 
-std::string error_of(const IntensityForm& form, std::string_view text) {
-  const auto series = parse_intensity(form, text, "ci.csv");
+std::string error_of(const SeriesForm& form, std::string_view text) {
+  const auto series = parse_series<GramsPerKwh>(form, text, "ci.csv");
   EXPECT_FALSE(series.has_value());
   return series ? "" : series.error().message();
 }
@@ -40,7 +41,7 @@ TEST(Intensity, AConstantHoldsEverywhere) {
 }
 
 TEST(Intensity, HourlyStepsHoldUntilTheNext) {
-  const auto series = must(parse_intensity(electricity_maps_direct(), kHourly, "ci.csv"));
+  const auto series = must(parse_series<GramsPerKwh>(electricity_maps_direct(), kHourly, "ci.csv"));
   EXPECT_EQ(series.at(hours(0)).value(), 274.38);
   EXPECT_EQ(series.at(hours(1) - Span::ns(1)).value(), 274.38);
   EXPECT_EQ(series.at(hours(1)).value(), 293.02);
@@ -57,36 +58,39 @@ TEST(Intensity, HourlyStepsHoldUntilTheNext) {
 
 TEST(Intensity, TheOriginIsAWallClockTime) {
   const auto origin = parse_timestamp("2023-11-01 01:30:00");
-  const auto series = must(parse_intensity(electricity_maps_lifecycle(), kHourly, "ci.csv", origin));
+  const auto series = must(parse_series<GramsPerKwh>(electricity_maps_lifecycle(), kHourly, "ci.csv", origin));
   EXPECT_EQ(series.at(Instant()).value(), 374.49);
   EXPECT_EQ(series.next_change_after(Instant()), Instant() + Span::s(1800));
   const auto late =
-      parse_intensity(electricity_maps_direct(), kHourly, "ci.csv", parse_timestamp("2023-11-01 03:00:00"));
+      parse_series<GramsPerKwh>(electricity_maps_direct(), kHourly, "ci.csv", parse_timestamp("2023-11-01 03:00:00"));
   ASSERT_FALSE(late.has_value());
   EXPECT_EQ(late.error().where, "ci.csv");
   EXPECT_NE(late.error().what.find("choose a start within"), std::string::npos);
 }
 
 TEST(Intensity, KnowsThePortalsHeadersAndWattTimesUnits) {
-  const auto portal = must(parse_intensity(electricity_maps_direct(),
-                                           "Datetime (UTC),Zone name,Carbon intensity gCO\u2082eq/kWh (direct)\r\n"
-                                           "2024-01-01 00:00:00,GB,100\r\n2024-01-01 01:00:00,GB,110\r\n",
-                                           "ci.csv"));
+  const auto portal =
+      must(parse_series<GramsPerKwh>(electricity_maps_direct(),
+                                     "Datetime (UTC),Zone name,Carbon intensity gCO\u2082eq/kWh (direct)\r\n"
+                                     "2024-01-01 00:00:00,GB,100\r\n2024-01-01 01:00:00,GB,110\r\n",
+                                     "ci.csv"));
   EXPECT_EQ(portal.at(hours(1)).value(), 110.0);
-  const auto moer = must(parse_intensity(
+  const auto moer = must(parse_series<GramsPerKwh>(
       watttime_moer(), "timestamp,MOER\n2023-06-08 00:00:00+00:00,1000\n2023-06-08 00:05:00+00:00,900\n", "ci.csv"));
   EXPECT_NEAR(moer.at(Instant()).value(), 453.59237, 1e-9);
-  const auto grams =
-      must(parse_intensity(watttime_grams("Caiso_North"),
-                           "oootime,Caiso_North\n2023-06-08 00:00:00,425.5\n2023-06-08 00:05:00,432\n", "ci.csv"));
+  const auto grams = must(
+      parse_series<GramsPerKwh>(grams_column("Caiso_North"),
+                                "oootime,Caiso_North\n2023-06-08 00:00:00,425.5\n2023-06-08 00:05:00,432\n", "ci.csv"));
   EXPECT_EQ(grams.at(Instant()).value(), 425.5);
   EXPECT_EQ(grams.next_change_after(Instant()), Instant() + Span::s(300));
 }
 
 TEST(Intensity, RefusesBadFiles) {
-  const auto form = watttime_grams("ci");
+  const auto form = grams_column("ci");
   const std::string head = "time,ci\n2023-06-08 00:00:00,1\n2023-06-08 00:05:00,1\n";
-  EXPECT_EQ(error_of(form, ""), "ci.csv: is empty; expected a header line with oootime|time|timestamp|point_time,ci");
+  EXPECT_EQ(error_of(form, ""),
+            "ci.csv: is empty; expected a header line with oootime|time|timestamp|point_time|datetime_utc|Datetime "
+            "(UTC)|INTERVALSTARTTIME_GMT,ci");
   EXPECT_EQ(error_of(form, "time\n"), "ci.csv:1: the header has no column 'ci'; it has 'time'");
   EXPECT_EQ(error_of(form, "time,ci\n2023-06-08 00:00:00,1\n"),
             "ci.csv:2: has fewer than two rows, so the length of a step is unknown");
@@ -105,9 +109,29 @@ TEST(Intensity, RefusesBadFiles) {
   }
   EXPECT_EQ(error_of(form, head + "2023-06-08 00:10:00"),
             "ci.csv:4: has 1 field where the header has 2; is the file cut short? Remove or complete its last line");
-  const auto missing = load_intensity(form, "/no/such/ci.csv");
+  const auto missing = load_series<GramsPerKwh>(form, "/no/such/ci.csv");
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().where, "/no/such/ci.csv");
+}
+
+TEST(Intensity, TheStartMayLieLongAfterTheOrigin) {
+  // A machine that has run for 400 days: its Instant 0 lies before the data, its present within.
+  const auto now = parse_timestamp("2023-11-01 01:30:00");
+  const Instant uptime = Instant() + Span::s(400 * 86'400);
+  const auto series =
+      must(parse_series<GramsPerKwh>(electricity_maps_direct(), kHourly, "ci.csv", *now - uptime.ns(), uptime));
+  EXPECT_EQ(series.at(uptime).value(), 293.02);
+  EXPECT_FALSE(parse_series<GramsPerKwh>(electricity_maps_direct(), kHourly, "ci.csv", *now, uptime));
+}
+
+TEST(Intensity, PricesMayBeNegative) {
+  const auto series = parse_series<UsdPerMwh>(caiso_price(),
+                                              "INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,VALUE\n"
+                                              "2024-05-09 07:00:00,2024-05-09 07:05:00,48.469\n"
+                                              "2024-05-09 07:05:00,2024-05-09 07:10:00,-12.5\n",
+                                              "p.csv");
+  ASSERT_TRUE(series) << series.error().message();
+  EXPECT_EQ(series->at(Instant() + Span::s(300)).value(), -12.5);
 }
 
 TEST(Intensity, RefusesBadPoints) {
@@ -150,21 +174,27 @@ TEST(Intensity, RealFiles) {
   const std::string root(data);
   const auto mean = [](const IntensitySeries& s) {
     double sum = 0.0;
-    for (const auto& point : s.points()) sum += point.intensity.value();
+    for (const auto& point : s.points()) sum += point.value.value();
     return sum / static_cast<double>(s.points().size());
   };
   // Expected counts and means: the data sets' own notes.
-  const auto california =
-      must(load_intensity(electricity_maps_direct(), root + "/carbon-electricitymaps-hourly/US-CAL-CISO_2024.csv"));
+  const auto california = must(load_series<GramsPerKwh>(electricity_maps_direct(),
+                                                        root + "/carbon-electricitymaps-hourly/US-CAL-CISO_2024.csv"));
   EXPECT_EQ(california.points().size(), 8784U);
   EXPECT_NEAR(mean(california), 169.0, 1.0);
   const auto lifecycle =
-      must(load_intensity(electricity_maps_lifecycle(), root + "/carbon-electricitymaps-hourly/ZA_2024.csv"));
+      must(load_series<GramsPerKwh>(electricity_maps_lifecycle(), root + "/carbon-electricitymaps-hourly/ZA_2024.csv"));
   EXPECT_NEAR(mean(lifecycle), 713.0, 0.5);
-  const auto caiso =
-      must(load_intensity(watttime_grams("Caiso_North"), root + "/carbon-watttime-caiso-5min/watttime_example.csv"));
+  const auto caiso = must(
+      load_series<GramsPerKwh>(grams_column("Caiso_North"), root + "/carbon-watttime-caiso-5min/watttime_example.csv"));
   EXPECT_EQ(caiso.points().size(), 8928U);
   EXPECT_NEAR(mean(caiso), 355.0, 0.5);
+  const auto price = load_series<UsdPerMwh>(caiso_price(), root + "/caiso-price-5min/CAISO_20240509_20240521.csv");
+  ASSERT_TRUE(price) << price.error().message();
+  EXPECT_EQ(price->points().size(), 3468U);
+  EXPECT_EQ(price->at(Instant()).value(), 48.469);
+  EXPECT_EQ(std::ranges::min(price->points(), {}, [](const auto& p) { return p.value.value(); }).value.value() < -56.0,
+            true);
 }
 
 }  // namespace wattle::carbon

@@ -1,0 +1,96 @@
+#include "control/consumption.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace wattle::control {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+std::string number(std::int32_t id) { return id < 0 ? "(others)" : std::to_string(id); }
+
+/// What is known of a cost.
+struct Pricing {
+  bool priced = true;            ///< some price is stated
+  bool pays_for_energy = false;  ///< beyond the GPUs' price
+  [[nodiscard]] bool known(bool metered) const { return priced && (metered || !pays_for_energy); }
+};
+
+Pricing pricing_of(const carbon::SiteRates& rates) { return {rates.priced(), rates.pays_for_energy()}; }
+
+journal::UsageRow row(std::string name, const carbon::Booking& booked, bool metered, const Pricing& pricing) {
+  journal::UsageRow made;
+  made.name = std::move(name);
+  made.energy = metered ? booked.energy.joules() : Joules(kUnknown);
+  made.carbon = metered ? booked.carbon.grams() : GramsCo2(kUnknown);
+  made.cost = pricing.known(metered) ? booked.cost.usd() : Usd(kUnknown);
+  return made;
+}
+
+journal::UsageRow row(std::string name, const carbon::Usage& usage, const Pricing& pricing) {
+  const bool metered = usage.requests == 0 || usage.requests > usage.unmetered_requests;
+  auto made = row(std::move(name), usage.booked, metered, pricing);
+  made.requests = usage.requests;
+  made.unmetered_requests = usage.unmetered_requests;
+  made.prompt_tokens = usage.prompt_tokens;
+  made.output_tokens = usage.output_tokens;
+  return made;
+}
+
+/// False: nobody has measured any of it.
+bool metered(const carbon::Totals& totals) { return totals.metered > Span() || totals.unmetered == Span(); }
+
+}  // namespace
+
+journal::Consumption consumption(const carbon::Ledger& ledger, std::string meters,
+                                 const std::function<std::string(TenantId)>& tenant_name) {
+  journal::Consumption made;
+  made.meters = std::move(meters);
+  Pricing pricing;
+  carbon::CostUnits gpus;
+  for (std::size_t i = 0; i < ledger.sites().size(); ++i) {
+    const auto& rates = ledger.sites()[i];
+    const auto totals = ledger.site(SiteId(static_cast<std::int32_t>(i)));
+    gpus += rates.gpu_cost(totals.total.gpu_time);
+    pricing.priced = pricing.priced && rates.priced();
+    pricing.pays_for_energy = pricing.pays_for_energy || rates.pays_for_energy();
+    made.by_site.push_back(
+        row(rates.name.empty() ? std::to_string(i) : rates.name, totals.total, metered(totals), pricing_of(rates)));
+  }
+  for (std::size_t i = 0; i < ledger.instances(); ++i) {
+    const InstanceId id(static_cast<std::int32_t>(i));
+    const auto& rates = ledger.sites()[static_cast<std::size_t>(ledger.site_of(id).value())];
+    const auto& totals = ledger.totals(id);
+    made.by_instance.push_back(row(std::to_string(i), totals.total, metered(totals), pricing_of(rates)));
+  }
+  for (const auto& [id, usage] : ledger.by_tenant()) {
+    made.by_tenant.push_back(
+        row(tenant_name && id.value() >= 0 ? tenant_name(id) : number(id.value()), usage, pricing));
+  }
+  for (const auto& [id, usage] : ledger.by_class()) made.by_class.push_back(row(number(id.value()), usage, pricing));
+  made.all_requests = row("all", ledger.usage(), pricing);
+
+  const auto totals = ledger.fleet();
+  const bool known = metered(totals);
+  const auto joules = [&](Picojoules energy) { return known ? energy.joules() : Joules(kUnknown); };
+  made.energy.total = joules(totals.total.energy);
+  made.energy.idle = joules(totals.idle.energy);
+  made.energy.busy = joules(totals.total.energy - totals.idle.energy);
+  made.energy.prefill = joules(totals.prefill.energy);
+  made.energy.decode = joules(totals.decode.energy);
+  made.energy.residue = joules(totals.residue.energy);
+  made.energy.idle_tail = joules(totals.idle_tail);
+  made.carbon = known ? totals.total.carbon.grams() : GramsCo2(kUnknown);
+  const auto dollars = [](carbon::CostUnits cost, bool is_known) { return is_known ? cost.usd() : Usd(kUnknown); };
+  made.cost = dollars(totals.total.cost, pricing.known(known));
+  made.cost_split.gpus = dollars(gpus, pricing.priced);
+  made.cost_split.electricity = dollars(totals.total.cost - gpus, pricing.known(known));
+  made.gpu_s = totals.total.gpu_time.seconds();
+  made.unmetered_s = totals.unmetered.seconds();
+  return made;
+}
+
+}  // namespace wattle::control
