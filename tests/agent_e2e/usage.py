@@ -64,6 +64,9 @@ def main() -> None:
                 assert abs(tenants[name]["carbon_g"] - tenants[name]["energy_j"] / 3.6e6 * 360) < 1e-9
                 assert tenants[name]["output_tokens"] == 120 * count
             assert len(told["recent"]) == 4
+            assert told["meters"] == "emulated" and told["cost_usd"] is None, "no price was stated: unknown, not 0"
+            assert abs(sum(i["energy_j"] for i in told["instances"].values()) - energy["total"]) < 1e-6
+            assert list(told["sites"].values())[0]["energy_j"] == energy["total"]
 
             gateway.send_signal(signal.SIGTERM)
             assert gateway.wait(PATIENCE_S) == 0
@@ -75,7 +78,10 @@ def main() -> None:
             assert abs(sum(float(row["energy_j"]) for row in rows) - requests) < 1e-6 and len(rows) == 4
             page = os.path.join(folder, "page.html")
             subprocess.run([flags.wattle, "report", run, "-o", page], check=True, timeout=PATIENCE_S, capture_output=True)
-            assert os.path.getsize(page) > 10_000
+            text = open(page).read()
+            assert len(text) > 10_000
+            assert "emulated" in text and "measured" not in text, "the GPUs are virtual"
+            assert json.load(open(os.path.join(run, "run.json")))["summary"]["meters"] == "emulated"
         finally:
             node.end()
 
