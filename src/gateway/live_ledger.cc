@@ -102,13 +102,13 @@ void LiveLedger::reading(const EngineReading& reading) {
   Meter& meter = meters_[i];
   read_ = true;
   emulated_ = emulated_ || reading.emulated;
-  if (reading.at <= meter.since) return;
   if (!meter.anchored) {
     unmetered(i, reading.at);
     meter.anchored = true;
     meter.counter = reading.energy;
     return;
   }
+  if (reading.at <= meter.since) return;
   if (reading.energy < meter.counter) {
     ++counts_.meter_resets;
     meter.counter = reading.energy;
