@@ -1,0 +1,118 @@
+#include "engine/decode_set.h"
+
+#include <algorithm>
+
+namespace wattle::engine {
+
+DecodeSet::DecodeSet(std::int32_t block_size, Span itl_slo)
+    : slo_(itl_slo == Span::max() ? Int128{1} << 100 : to_fixed(itl_slo)),
+      phase_(static_cast<std::size_t>(block_size), 0) {}
+
+std::size_t DecodeSet::phase_of(const Slot& slot) const {
+  const auto size = static_cast<std::int64_t>(phase_.size());
+  return static_cast<std::size_t>((((slot.joined - slot.prefilled) % size) + size) % size);
+}
+
+void DecodeSet::join(Slots& slots, SlotIndex index) {
+  Slot& slot = slots[index];
+  slot.state = SlotState::Decoding;
+  slot.joined = steps_;
+  slot.previous = newest_;
+  slot.next = kNoSlot;
+  (newest_ == kNoSlot ? oldest_ : slots[newest_].next) = index;
+  newest_ = index;
+  ++size_;
+  kv_tokens_ += slot.prefilled;
+  ++phase_[phase_of(slot)];
+  fresh_.push_back(index);
+  finishes_.push_back({steps_ + slot.job.output_tokens - slot.generated, index, slot.epoch});
+  std::ranges::push_heap(finishes_, Finish::later);
+}
+
+void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
+  Slot& slot = slots[index];
+  --phase_[phase_of(slot)];
+  const std::int64_t steps = steps_ - slot.joined;
+  if (steps > 0) {
+    slot.good_gaps += good_steps_ - slot.good_mark;
+    slot.last_token = last_token_;
+  } else {
+    std::erase(fresh_, index);
+  }
+  slot.generated += static_cast<std::int32_t>(steps);
+  slot.prefilled += static_cast<std::int32_t>(steps);
+  slot.blocks = kv.holding(slot.prefilled);
+  kv_tokens_ -= slot.prefilled;
+  --size_;
+  ++slot.epoch;
+  (slot.previous == kNoSlot ? oldest_ : slots[slot.previous].next) = slot.next;
+  (slot.next == kNoSlot ? newest_ : slots[slot.next].previous) = slot.previous;
+}
+
+std::int64_t DecodeSet::blocks_needed(std::int64_t steps) const {
+  const auto size = static_cast<std::int64_t>(phase_.size());
+  std::int64_t needed = steps / size * size_;
+  for (std::int64_t k = 0; k < steps % size; ++k) needed += phase_[static_cast<std::size_t>((steps_ + k) % size)];
+  return needed;
+}
+
+std::int64_t DecodeSet::affordable_steps(std::int64_t limit, std::int64_t free) const {
+  if (blocks_needed(limit) <= free) return limit;
+  std::int64_t low = 0;
+  std::int64_t high = limit;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (blocks_needed(middle) <= free ? low : high) = middle;
+  }
+  return low;
+}
+
+void DecodeSet::pop_finish() {
+  std::ranges::pop_heap(finishes_, Finish::later);
+  finishes_.pop_back();
+}
+
+std::int64_t DecodeSet::steps_to_finish(const Slots& slots) {
+  while (!finishes_.empty() && slots[finishes_.front().slot].epoch != finishes_.front().epoch) pop_finish();
+  return finishes_.front().step - steps_;
+}
+
+SlotIndex DecodeSet::pop_finished(const Slots& slots) {
+  while (!finishes_.empty()) {
+    const Finish top = finishes_.front();
+    const bool stale = slots[top.slot].epoch != top.epoch;
+    if (!stale && top.step > steps_) break;
+    pop_finish();
+    if (!stale) return top.slot;
+  }
+  return kNoSlot;
+}
+
+void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, ReplicaObserver& observer) {
+  const Int128 first_end = run.after(1);
+  const Int128 first_gap = first_end - last_token_;
+  const auto established = size_ - static_cast<std::int32_t>(fresh_.size());
+  good_steps_ += good(first_gap) ? 1 : 0;
+  if (established > 0) observer.gaps(static_cast<std::int64_t>(first_gap), 0, 1, established);
+  for (const SlotIndex index : fresh_) {
+    Slot& slot = slots[index];
+    const Int128 gap = first_end - slot.last_token;
+    observer.gaps(static_cast<std::int64_t>(gap), 0, 1, 1);
+    slot.good_gaps += good(gap) ? 1 : 0;
+    slot.good_mark = good_steps_;
+  }
+  fresh_.clear();
+  if (steps > 1) {
+    const std::int64_t second = run.first + run.increment;
+    observer.gaps(second, run.increment, steps - 1, size_);
+    if (second <= slo_) {
+      const Int128 within = run.increment == 0 ? steps - 1 : (slo_ - second) / run.increment + 1;
+      good_steps_ += static_cast<std::int64_t>(std::min<Int128>(within, steps - 1));
+    }
+  }
+  steps_ += steps;
+  kv_tokens_ += steps * size_;
+  last_token_ = run.after(steps);
+}
+
+}  // namespace wattle::engine

@@ -1,0 +1,68 @@
+#pragma once
+// The requests of an instance that decode: each step gives every one of them a token. Internal to engine/.
+#include <cstdint>
+#include <vector>
+
+#include "engine/kv_blocks.h"
+#include "engine/replica_observer.h"
+#include "engine/slots.h"
+#include "engine/step_run.h"
+
+namespace wattle::engine {
+
+class DecodeSet {
+ public:
+  /// Gaps up to `itl_slo` are counted as good.
+  DecodeSet(std::int32_t block_size, Span itl_slo);
+
+  [[nodiscard]] std::int32_t size() const { return size_; }
+  [[nodiscard]] std::int64_t kv_tokens() const { return kv_tokens_; }  ///< as of the last applied step
+  [[nodiscard]] std::int64_t steps() const { return steps_; }          ///< ever run
+  [[nodiscard]] SlotIndex oldest() const { return oldest_; }           ///< by joining; Slot::next leads on
+  [[nodiscard]] SlotIndex newest() const { return newest_; }
+  [[nodiscard]] bool good(Int128 gap) const { return gap <= slo_; }
+  /// KV tokens of this decoding request.
+  [[nodiscard]] std::int64_t resident_tokens(const Slot& slot) const { return slot.prefilled + (steps_ - slot.joined); }
+
+  void join(Slots& slots, SlotIndex index);
+  /// Its tokens and blocks are brought up to date.
+  void leave(Slots& slots, SlotIndex index, const KvBlocks& kv);
+
+  /// Blocks that so many more steps take.
+  [[nodiscard]] std::int64_t blocks_needed(std::int64_t steps) const;
+  /// The most steps, up to `limit`, that so many free blocks allow.
+  [[nodiscard]] std::int64_t affordable_steps(std::int64_t limit, std::int64_t free) const;
+  /// Until the next of them finishes. Precondition: not empty.
+  [[nodiscard]] std::int64_t steps_to_finish(const Slots& slots);
+  /// One whose last step has been run; kNoSlot: none. It is still to leave().
+  [[nodiscard]] SlotIndex pop_finished(const Slots& slots);
+
+  /// The set begins to decode at this instant; nobody in it has had a token here before.
+  void restart(Int128 at) { last_token_ = at; }
+  /// The first `steps` of `run` are done. Does not touch KvBlocks.
+  void advance(const StepRun& run, std::int64_t steps, Slots& slots, ReplicaObserver& observer);
+
+ private:
+  struct Finish {
+    std::int64_t step;
+    SlotIndex slot;
+    std::uint32_t epoch;
+    static bool later(const Finish& a, const Finish& b) { return a.step != b.step ? a.step > b.step : a.slot > b.slot; }
+  };
+  [[nodiscard]] std::size_t phase_of(const Slot& slot) const;
+  void pop_finish();
+
+  Int128 slo_;  ///< fixed point
+  std::int32_t size_ = 0;
+  std::int64_t kv_tokens_ = 0;
+  std::int64_t steps_ = 0;
+  std::int64_t good_steps_ = 0;      ///< of these, with a gap within the ITL SLO
+  Int128 last_token_ = 0;            ///< when the set last got a token
+  std::vector<std::int32_t> phase_;  ///< requests by the step (mod block size) that needs a new block
+  std::vector<Finish> finishes_;     ///< a heap, next first
+  std::vector<SlotIndex> fresh_;     ///< joined since the last applied step
+  SlotIndex oldest_ = kNoSlot;
+  SlotIndex newest_ = kNoSlot;
+};
+
+}  // namespace wattle::engine

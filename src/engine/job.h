@@ -1,0 +1,46 @@
+#pragma once
+// A request as an engine gets it, and what becomes of it.
+#include <cstdint>
+
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle::engine {
+
+/// The driver's own handle of a request; echoed in events.
+using Tag = std::uint32_t;
+
+/// A request as it really is.
+struct Job {
+  Tag tag = 0;
+  RequestId id;
+  Instant arrival;
+  std::int32_t prompt_tokens = 0;
+  std::int32_t output_tokens = 1;          ///< truth, >= 1
+  bool kv_ready = false;                   ///< decode leg: the prompt's KV and the first token exist already
+  Instant first_token = Instant::never();  ///< with kv_ready: when the client got the first token; never: on joining
+};
+
+enum class EventKind : std::uint8_t {
+  FirstToken,  ///< at a prefill instance the KV stays until release()
+  Finished,    ///< all output tokens produced (after FirstToken, possibly at the same instant)
+  Cancelled,   ///< a cancelled request has left; when it was part of a step, at that step's end
+};
+
+struct Event {
+  EventKind kind;
+  Tag tag;
+  Instant at;
+  Instant prefill_start;  ///< when its first prompt token was scheduled here
+  std::int32_t output_tokens = 0;
+  std::int32_t preemptions = 0;
+  std::int64_t gaps_within_itl = 0;  ///< of the gaps produced at this instance
+};
+
+/// Part of one step's prompt tokens.
+struct PrefillShare {
+  Tag tag;
+  std::int64_t tokens;
+};
+
+}  // namespace wattle::engine

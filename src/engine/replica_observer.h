@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "engine/job.h"
+#include "model/decision.h"
+#include "model/step.h"
+
+namespace wattle::engine {
+
+/// What a Replica's driver is told as it happens. Calls come in time order; `at` never exceeds the driver's now.
+class ReplicaObserver {
+ public:
+  virtual ~ReplicaObserver() = default;
+  /// A step is about to run; the answer says how far its successors may be run without asking again.
+  virtual Hold step_starts(const StepReport& report) = 0;
+  /// Nothing to run any more.
+  virtual void goes_idle(InstanceId instance, Instant at) = 0;
+  /// From `at` on the instance draws this, for so many decoding requests and prompt tokens (both 0: idle), at this
+  /// effective clock.
+  virtual void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
+                             std::int64_t prefill_tokens, MegaHertz clock) = 0;
+  virtual void decode_joined(InstanceId instance, Tag tag, Instant at) = 0;
+  virtual void decode_left(InstanceId instance, Tag tag, Instant at) = 0;
+  /// A step with prompt tokens ended (or was cut off); its prefill energy belongs to these.
+  virtual void prefill_settled(InstanceId instance, Instant at, std::span<const PrefillShare> shares) = 0;
+  /// `steps` token gaps of (first + i x increment) / 2^20 ns, each seen by `requests` requests.
+  virtual void gaps(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int32_t requests) = 0;
+  /// Live only: one token for this request. Called per token, and only when ReplicaOptions::per_token is set.
+  virtual void token(Tag tag, Instant at) {
+    (void)tag;
+    (void)at;
+  }
+};
+
+}  // namespace wattle::engine
