@@ -91,7 +91,16 @@ std::vector<Option<engine::EngineOptions>> engine_options() {
       option("max_num_seqs", &E::max_num_seqs, "requests", {1, 1'000'000}, "Requests running at once"),
       option("max_num_batched_tokens", &E::max_num_batched_tokens, "tokens", {1, 10'000'000},
              "Tokens computed per step (prefill budget)"),
-      option("chunked_prefill", &E::chunked_prefill, "Colocated: prompts may be split and share steps with decodes"),
+      option("chunked_prefill", &E::chunked_prefill,
+             "Colocated: prompts share steps with decodes; else a step has prompts or decodes, and prompts go first"),
+      option("whole_prompts", &E::whole_prompts,
+             "A prompt is computed in one step, alone if it is longer than the budget; else it is split where the "
+             "budget ends"),
+      option("reserve_output", &E::reserve_output,
+             "A request is admitted once the KV cache has room for its last token, and never preempted; else blocks "
+             "are taken as it grows"),
+      option("async_scheduling", &E::async_scheduling,
+             "A step is put together while its predecessor runs: who arrives then waits one step more"),
       option("step_gap_ms", &E::step_gap, "ms", {0, 100},
              "The serving framework's CPU time per step; none: what the GPU's profile was fitted with"),
       option("request_gap_ms", &E::request_gap, "ms", {0, 1},

@@ -20,6 +20,10 @@ class KvBlocks {
   [[nodiscard]] std::int64_t watermark() const { return watermark_; }
   [[nodiscard]] std::int64_t capacity_tokens() const { return total_ * block_size_; }
 
+  /// Whether, beside what running requests have been promised, so many more can be.
+  [[nodiscard]] bool can_promise(std::int64_t blocks) const { return promised_ + blocks <= total_; }
+  void promise(std::int64_t blocks) { promised_ += blocks; }
+
   void take(std::int64_t blocks) { free_ -= blocks; }
   void give(std::int64_t blocks) { free_ += blocks; }
 
@@ -27,6 +31,7 @@ class KvBlocks {
   std::int64_t total_;
   std::int64_t free_;
   std::int64_t watermark_;
+  std::int64_t promised_ = 0;
   std::int64_t block_size_;
 };
 

@@ -16,7 +16,18 @@ struct EngineOptions {
   double watermark = 0.01;                     ///< share of KV blocks kept free when admitting a prompt
   std::int32_t max_num_seqs = 1024;            ///< requests running at once
   std::int32_t max_num_batched_tokens = 8192;  ///< tokens computed per step (prefill budget)
-  bool chunked_prefill = true;                 ///< colocated: prompts may be split and share steps with decodes
+  /// Colocated: prompts share steps with decodes; else a step has prompts or decodes, and prompts go first (SGLang,
+  /// vLLM of 2023).
+  bool chunked_prefill = true;
+  /// A prompt is computed in one step, alone if it is longer than the budget (TensorRT-LLM without chunked context,
+  /// vLLM of 2023); else it is split where the budget ends.
+  bool whole_prompts = false;
+  /// A request is admitted once the KV cache has room for its last token, and never preempted (TensorRT-LLM's
+  /// GUARANTEED_NO_EVICT); else blocks are taken as it grows. Its length is taken as known: benchmarks ask for it.
+  bool reserve_output = false;
+  /// A step is put together while its predecessor runs, so a request that arrives then waits one step more, unless
+  /// nothing runs (TensorRT-LLM's and SGLang's overlap, vLLM's async scheduling).
+  bool async_scheduling = false;
   // Time at no clock's pace; absent: what the GPU's profile was fitted with.
   std::optional<Span> step_gap;     ///< of the serving framework on the CPU, per step
   std::optional<Span> request_gap;  ///< of logits and sampling, the GPU busy, per request of a step

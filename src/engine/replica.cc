@@ -23,14 +23,20 @@ Replica::Replica(const StepModel& model, const ReplicaOptions& options, ReplicaO
   power_prefill_ = 0;
 }
 
-bool Replica::can_ever_fit(std::int32_t prompt_tokens, std::int32_t output_tokens) const {
+std::int64_t Replica::final_blocks(std::int32_t prompt_tokens, std::int32_t output_tokens) const {
   const std::int64_t output = options_.role == Role::Prefill ? 1 : output_tokens;
-  return kv_.holding(prompt_tokens + output) <= kv_.total();
+  return kv_.holding(prompt_tokens + output);
+}
+
+bool Replica::can_ever_fit(std::int32_t prompt_tokens, std::int32_t output_tokens) const {
+  return final_blocks(prompt_tokens, output_tokens) <= kv_.total();
 }
 
 void Replica::free_slot(SlotIndex index) {
-  kv_.give(slots_[index].blocks);
-  slots_[index].blocks = 0;
+  Slot& slot = slots_[index];
+  kv_.give(slot.blocks);
+  kv_.promise(-slot.promised);
+  slot.blocks = slot.promised = 0;
   slots_.remove(index);
 }
 
@@ -52,24 +58,34 @@ void Replica::submit(const Job& job, Instant now) {
     slot.generated = 1;
     if (job.first_token != Instant::never()) slot.last_token = to_fixed(job.first_token);
   }
+  slot.first_step = iterations_ + (busy_ ? 2 : 1);
   prompts_.wait(index, slot);
   update_admission();
 }
 
 bool Replica::fits_now(const Slot& slot) const {
-  const auto running = decode_.size() + static_cast<std::int32_t>(prompts_.computing().size());
-  if (running >= options_.engine.max_num_seqs) return false;
+  if (running() >= options_.engine.max_num_seqs) return false;
+  if (options_.engine.reserve_output)
+    return kv_.can_promise(final_blocks(slot.job.prompt_tokens, slot.job.output_tokens));
   // The KV of a hand-over arrives whole and decodes at once, so it also needs room for its next token.
   const std::int64_t needed = kv_.holding(slot.target_tokens + (slot.job.kv_ready ? 1 : 0));
-  const bool alone = running == 0 && kv_.free() == kv_.total();
+  const bool alone = running() == 0 && kv_.free() == kv_.total();
   return kv_.free() - needed >= (alone ? 0 : kv_.watermark() + decode_.blocks_needed(1));
 }
 
-void Replica::update_admission() { can_admit_ = !prompts_.none_waiting() && fits_now(slots_[prompts_.front()]); }
+void Replica::update_admission() {
+  if (prompts_.none_waiting()) {
+    can_admit_ = false;
+    return;
+  }
+  const Slot& slot = slots_[prompts_.front()];
+  can_admit_ = in_time(slot, running() == 0) && fits_now(slot);
+}
 
 std::int64_t Replica::schedule_chunk(SlotIndex index, std::int64_t budget) {
   const Slot& slot = slots_[index];
-  const std::int64_t chunk = std::min<std::int64_t>(slot.target_tokens - slot.prefilled, budget);
+  const std::int64_t left = slot.target_tokens - slot.prefilled;
+  const std::int64_t chunk = options_.engine.whole_prompts ? left : std::min(left, budget);
   if (chunk <= 0) return 0;
   StepShape& shape = report_.shape;
   shape.prefill_requests += 1;
@@ -80,20 +96,33 @@ std::int64_t Replica::schedule_chunk(SlotIndex index, std::int64_t budget) {
   return chunk;
 }
 
+void Replica::admit(SlotIndex index, Instant at) {
+  Slot& slot = slots_[index];
+  prompts_.leave_waiting(index, slot);
+  slot.blocks = kv_.holding(slot.target_tokens);
+  kv_.take(slot.blocks);
+  if (options_.engine.reserve_output) {
+    slot.promised = final_blocks(slot.job.prompt_tokens, slot.job.output_tokens);
+    kv_.promise(slot.promised);
+  }
+  if (slot.prefill_start == Instant::never()) slot.prefill_start = at;
+}
+
 void Replica::schedule_prefill(std::int64_t budget) {
   prompts_.clear_shares();
   report_.oldest_scheduled_arrival = Instant::never();
   for (const SlotIndex index : prompts_.computing()) budget -= schedule_chunk(index, budget);
   const Instant at = to_instant(boundary_);
+  const bool idle = running() == 0;
   while (budget > 0 && !prompts_.none_waiting()) {
     const SlotIndex index = prompts_.front();
     Slot& slot = slots_[index];
-    if (!fits_now(slot)) break;
-    prompts_.leave_waiting(index, slot);
-    slot.blocks = kv_.holding(slot.target_tokens);
-    kv_.take(slot.blocks);
-    if (slot.prefill_start == Instant::never()) slot.prefill_start = at;
-    if (slot.job.kv_ready && slot.preemptions == 0) {
+    if (!in_time(slot, idle) || !fits_now(slot)) break;
+    const bool kv_ready = slot.job.kv_ready && slot.preemptions == 0;
+    const bool too_long = options_.engine.whole_prompts && slot.target_tokens > budget;
+    if (too_long && !kv_ready && report_.shape.prefill_tokens > 0) break;
+    admit(index, at);
+    if (kv_ready) {
       slot.prefilled = slot.target_tokens;
       if (slot.job.first_token == Instant::never()) slot.last_token = boundary_;
       join_decode(index, at);
@@ -215,6 +244,7 @@ std::int64_t Replica::steps_ahead(const Cost& of, const Hold& hold) {
   const std::int64_t kv = decode_.kv_tokens();
   const std::int64_t requests = decode_.size();
   if (!options_.fast_forward || !hold.covers(kv, report_.start)) return 1;
+  if (!prompts_.none_waiting() && !in_time(slots_[prompts_.front()], false)) return 1;  // it will be for the next step
   std::int64_t steps = decode_.steps_to_finish(slots_);
   steps = std::min(steps, (of.kv_below - kv + requests - 1) / requests);
   steps = std::min(steps, (hold.kv_tokens_max - kv) / requests + 1);

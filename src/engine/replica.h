@@ -99,8 +99,18 @@ class Replica {
  private:
   [[nodiscard]] bool has_work() const { return decode_.size() > 0 || !prompts_.computing().empty() || can_admit_; }
 
+  [[nodiscard]] std::int32_t running() const {
+    return decode_.size() + static_cast<std::int32_t>(prompts_.computing().size());
+  }
+  /// Blocks that hold its last token.
+  [[nodiscard]] std::int64_t final_blocks(std::int32_t prompt_tokens, std::int32_t output_tokens) const;
+  /// Whether it arrived before the next step was put together; `idle`: nothing runs before that step.
+  [[nodiscard]] bool in_time(const Slot& slot, bool idle) const {
+    return !options_.engine.async_scheduling || idle || slot.first_step <= iterations_;
+  }
   [[nodiscard]] bool fits_now(const Slot& slot) const;
   void update_admission();
+  void admit(SlotIndex index, Instant at);
   void schedule_prefill(std::int64_t budget);
   /// Puts some of its prompt into the step; how many tokens.
   std::int64_t schedule_chunk(SlotIndex index, std::int64_t budget);

@@ -1,0 +1,212 @@
+#include "engine/replica.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace wattle::engine {
+namespace {
+
+StepModel model_with(const EngineOptions& options, double memory_bytes = 80e9) {
+  GpuSpec gpu;
+  gpu.name = "h100";
+  gpu.clock_max = MegaHertz(1980);
+  gpu.tdp = Watts(700.0);
+  gpu.memory_bytes = memory_bytes;
+  gpu.memory_bandwidth_bytes_per_s = 3.35e12;
+  gpu.bf16_flops_per_s = 989e12;
+  gpu.nvlink_bytes_per_s = 450e9;
+  gpu.sm_count = 132;
+  auto made = StepModel::make(gpu, LlmSpec{}, 1, HardwareProfile{}, options);
+  if (!made) throw std::runtime_error(made.error().message());
+  return std::move(*made);
+}
+
+struct Arrival {
+  Instant at;
+  Job job;
+};
+
+/// Feeds a Replica, and keeps what it said.
+class Driver final : public ReplicaObserver {
+ public:
+  Driver(const StepModel& model, const EngineOptions& options, bool fast_forward = false)
+      : replica_(model, with(options, fast_forward), *this) {}
+
+  void run(const std::vector<Arrival>& arrivals) {
+    std::size_t next = 0;
+    for (;;) {
+      const Instant arrival = next < arrivals.size() ? arrivals[next].at : Instant::never();
+      const Instant now = std::min(replica_.next_wake(), arrival);
+      if (now == Instant::never()) return;
+      replica_.advance(now);
+      events.insert(events.end(), replica_.events().begin(), replica_.events().end());
+      replica_.events().clear();
+      for (; next < arrivals.size() && arrivals[next].at == now; ++next) replica_.submit(arrivals[next].job, now);
+      if (replica_.wants_start()) replica_.start_step(now);
+      replica_.check_invariants();
+    }
+  }
+  [[nodiscard]] const Replica& replica() const { return replica_; }
+  [[nodiscard]] Instant finished(Tag tag) const {
+    const auto is = [&](const Event& e) { return e.kind == EventKind::Finished && e.tag == tag; };
+    const auto at = std::ranges::find_if(events, is);
+    return at == events.end() ? Instant::never() : at->at;
+  }
+  [[nodiscard]] std::int32_t largest_batch() const {
+    std::int32_t most = 0;
+    for (const StepReport& step : steps) most = std::max(most, step.shape.decode_requests);
+    return most;
+  }
+
+  std::vector<Event> events;
+  std::vector<StepReport> steps;
+
+ private:
+  static ReplicaOptions with(const EngineOptions& engine, bool fast_forward) {
+    ReplicaOptions options;
+    options.engine = engine;
+    options.initial_clock = MegaHertz(1980);
+    options.fast_forward = fast_forward;
+    return options;
+  }
+  Hold step_starts(const StepReport& report) override {
+    steps.push_back(report);
+    return {std::numeric_limits<std::int64_t>::max(), Instant::never()};
+  }
+  void goes_idle(InstanceId, Instant) override {}
+  void power_changes(InstanceId, Instant, Milliwatts, std::int32_t, std::int64_t, MegaHertz) override {}
+  void decode_joined(InstanceId, Tag, Instant) override {}
+  void decode_left(InstanceId, Tag, Instant) override {}
+  void prefill_settled(InstanceId, Instant, std::span<const PrefillShare>) override {}
+  void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
+
+  Replica replica_;
+};
+
+Arrival request(Tag tag, Instant at, std::int32_t prompt, std::int32_t output) {
+  Job job;
+  job.tag = tag;
+  job.arrival = at;
+  job.prompt_tokens = prompt;
+  job.output_tokens = output;
+  return {at, job};
+}
+
+std::vector<Arrival> together(std::int32_t requests, std::int32_t prompt, std::int32_t output) {
+  std::vector<Arrival> all;
+  for (std::int32_t i = 0; i < requests; ++i) all.push_back(request(static_cast<Tag>(i), Instant(), prompt, output));
+  return all;
+}
+
+std::vector<std::int64_t> prompt_tokens_of(const std::vector<StepReport>& steps) {
+  std::vector<std::int64_t> tokens;
+  for (const StepReport& step : steps) {
+    if (step.shape.prefill_tokens > 0) tokens.push_back(step.shape.prefill_tokens);
+  }
+  return tokens;
+}
+
+TEST(Replica, prompts_are_split_at_the_budget_or_kept_whole) {
+  EngineOptions options;
+  options.max_num_batched_tokens = 1000;
+  const StepModel model = model_with(options);
+  Driver split(model, options);
+  split.run(together(3, 600, 1));
+  EXPECT_EQ(prompt_tokens_of(split.steps), (std::vector<std::int64_t>{1000, 800}));
+  options.whole_prompts = true;
+  Driver whole(model, options);
+  whole.run(together(3, 600, 1));
+  EXPECT_EQ(prompt_tokens_of(whole.steps), (std::vector<std::int64_t>{600, 600, 600}));
+  Driver longer(model, options);
+  longer.run(together(2, 1500, 1));
+  EXPECT_EQ(prompt_tokens_of(longer.steps), (std::vector<std::int64_t>{1500, 1500})) << "alone, not never";
+}
+
+TEST(Replica, whole_prompts_share_steps_with_decodes_unless_prompts_go_first) {
+  for (const bool mixed : {true, false}) {
+    EngineOptions options;
+    options.whole_prompts = true;
+    options.chunked_prefill = mixed;
+    const StepModel model = model_with(options);
+    Driver driver(model, options);
+    driver.run({request(0, Instant(), 100, 500), request(1, Instant() + Span::ms(500), 100, 10)});
+    const auto later = std::ranges::find_if(
+        driver.steps, [](const StepReport& s) { return s.start > Instant() && s.shape.prefill_tokens > 0; });
+    ASSERT_NE(later, driver.steps.end());
+    EXPECT_EQ(later->shape.decode_requests, mixed ? 1 : 0);
+  }
+}
+
+TEST(Replica, a_reserved_answer_is_never_preempted_and_fewer_run_at_once) {
+  EngineOptions options;
+  const StepModel model = model_with(options, 24e9);  // some 27,000 tokens of KV
+  Driver grown(model, options);
+  grown.run(together(60, 100, 1000));
+  EXPECT_GT(grown.replica().preemptions(), 0);
+  options.reserve_output = true;
+  Driver reserved(model, options);
+  reserved.run(together(60, 100, 1000));
+  EXPECT_EQ(reserved.replica().preemptions(), 0);
+  EXPECT_LT(reserved.largest_batch(), grown.largest_batch());
+  EXPECT_EQ(reserved.largest_batch(), reserved.replica().kv_capacity_tokens() / 1104) << "69 blocks each, all of them";
+}
+
+TEST(Replica, who_arrives_while_the_next_step_is_put_together_waits_for_the_one_after) {
+  EngineOptions options;
+  options.async_scheduling = true;
+  const StepModel model = model_with(options);
+  // Request 0 decodes alone; 1 and 2 come in the middle of a step, and nothing runs when 3 and 4 do.
+  const std::vector<Arrival> arrivals{
+      request(0, Instant(), 100, 200), request(1, Instant() + Span::us(300'000), 100, 2),
+      request(2, Instant() + Span::us(300'001), 100, 2), request(3, Instant() + Span::s(60), 100, 2),
+      request(4, Instant() + Span::s(60), 100, 2)};
+  Driver driver(model, options);
+  driver.run(arrivals);
+  std::size_t during = 0;
+  while (driver.steps[during + 1].start < arrivals[1].at) ++during;
+  EXPECT_EQ(driver.steps[during + 1].shape.prefill_requests, 0);
+  EXPECT_EQ(driver.steps[during + 1].waiting_requests, 2);
+  EXPECT_EQ(driver.steps[during + 2].shape.prefill_requests, 2);
+  const auto idle = std::ranges::find(driver.steps, arrivals[3].at, &StepReport::start);
+  ASSERT_NE(idle, driver.steps.end());
+  EXPECT_EQ(idle->shape.prefill_requests, 2);
+}
+
+RC_GTEST_PROP(Replica, running_ahead_gives_the_same_events_whatever_the_options, ()) {
+  EngineOptions options;
+  options.chunked_prefill = *rc::gen::arbitrary<bool>();
+  options.whole_prompts = *rc::gen::arbitrary<bool>();
+  options.reserve_output = *rc::gen::arbitrary<bool>();
+  options.async_scheduling = *rc::gen::arbitrary<bool>();
+  options.max_num_batched_tokens = *rc::gen::inRange(64, 4096);
+  options.max_num_seqs = *rc::gen::inRange(1, 40);
+  const StepModel model = model_with(options, *rc::gen::element(20.5e9, 21.5e9, 80e9));
+  std::vector<Arrival> arrivals;
+  Instant at;
+  const auto requests = *rc::gen::inRange(1, 60);
+  for (std::int32_t i = 0; i < requests; ++i) {
+    at = at + Span::us(*rc::gen::inRange(0, 200'000));
+    arrivals.push_back(request(static_cast<Tag>(i), at, *rc::gen::inRange(1, 2000), *rc::gen::inRange(1, 400)));
+  }
+  Driver steps(model, options, false);
+  Driver ahead(model, options, true);
+  for (const Arrival& a : arrivals) RC_PRE(steps.replica().can_ever_fit(a.job.prompt_tokens, a.job.output_tokens));
+  steps.run(arrivals);
+  ahead.run(arrivals);
+  RC_ASSERT(steps.events.size() == 2 * arrivals.size());
+  RC_ASSERT(steps.events.size() == ahead.events.size());
+  for (std::size_t i = 0; i < steps.events.size(); ++i) {
+    RC_ASSERT(steps.events[i].tag == ahead.events[i].tag);
+    RC_ASSERT(steps.events[i].at == ahead.events[i].at);
+  }
+  RC_ASSERT(steps.replica().iterations() == ahead.replica().iterations());
+  if (options.reserve_output) RC_ASSERT(steps.replica().preemptions() == 0);
+}
+
+}  // namespace
+}  // namespace wattle::engine
