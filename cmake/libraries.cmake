@@ -20,7 +20,7 @@ set(WATTLE_LIBRARIES
   "control|policy,predict,plan,carbon,journal|"
   "report|journal,carbon|nlohmann_json::nlohmann_json"
   "learn|predict|xgboost::c_api"
-  "fidelity|engine|"
+  "fidelity|engine,carbon|"
   "sim|control,engine,workload,journal|"
   "node|control,net,telemetry|nlohmann_json::nlohmann_json,spdlog::spdlog,dl"
   "gateway|control,net,telemetry|nlohmann_json::nlohmann_json,simdjson::simdjson,prometheus-cpp::core"

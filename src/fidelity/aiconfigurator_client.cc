@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fidelity/experiment.h"
+
 namespace wattle::fidelity {
 namespace {
 
@@ -26,51 +28,62 @@ constexpr std::int32_t kBatchRoom = 512;
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-void generated_engine(const SampleRow& row, Load& load) {
+/// As the backend starts by itself.
+engine::EngineOptions default_engine(const std::string& backend) {
+  if (backend == "vllm") return benchmark_engine();
+  // TensorRT-LLM takes the likeliest token without sorting the vocabulary.
+  engine::EngineOptions engine = backend == "trtllm" ? greedy_engine() : benchmark_engine();
+  engine.chunked_prefill = backend != "sglang";
+  engine.whole_prompts = true;
+  engine.reserve_output = true;
+  engine.async_scheduling = true;  // their default; vLLM's came after these versions
+  return engine;
+}
+
+/// Engine and front end of a "gap-analysis" row.
+void generate(const SampleRow& row, SampleRun& to) {
   const auto prompt = static_cast<std::int32_t>(row.input_tokens);
   FrontEnd front_end = kLight;
   // 20 requests per slot and at most 2,000: the means, printed to 16 digits, are multiples of 1 ns only at such counts.
-  load.requests = std::min(20 * row.concurrency, 2000);
+  std::int32_t per_slot = 20;
   if (row.backend == "trtllm") {
     front_end = kTrtllm;
-    load.max_batched_tokens = kBatchRoom + prompt + kPromptRoom;
+    to.engine.max_num_batched_tokens = kBatchRoom + prompt + kPromptRoom;
     // In this one file time to first token grows with the answer as if one slot stayed empty: by answer / (C - 1).
-    if (contains(row.source, "1.0.0rc3/meta-llama_Llama-3.1-8B")) load.max_running = row.concurrency - 1;
+    if (contains(row.source, "1.0.0rc3/meta-llama_Llama-3.1-8B")) to.engine.max_num_seqs = row.concurrency - 1;
   } else if (row.backend == "vllm") {
-    load.max_batched_tokens = kBatchRoom + prompt + kPromptRoom;
+    to.engine.max_num_batched_tokens = kBatchRoom + prompt + kPromptRoom;
   } else if (contains(row.source, "sglang/0.5.6")) {
-    // Another client, aiconfigurator's own genai_perf_runner: 10 requests per slot.
+    per_slot = 10;  // another client, aiconfigurator's own genai_perf_runner
     front_end = kSglang;
-    load.requests = std::min(10 * row.concurrency, 2000);
-    load.batching = Batching::Chunked;
-    load.max_batched_tokens = row.concurrency + prompt + kPromptRoom;
+    to.engine.chunked_prefill = true;  // enable_mixed_chunk
+    to.engine.whole_prompts = false;
+    to.engine.max_num_batched_tokens = row.concurrency + prompt + kPromptRoom;
   }
-  load.front_end_s = front_end.per_request_s + front_end.per_prompt_token_s * row.input_tokens;
-  load.front_end_token_s = front_end.per_token_s;
+  to.load.requests = std::min(per_slot * row.concurrency, 2000);
+  to.load.front_end_s = front_end.per_request_s + front_end.per_prompt_token_s * row.input_tokens;
+  to.load.front_end_token_s = front_end.per_token_s;
 }
 
 }  // namespace
 
 bool SampleRow::fixed_lengths() const { return contains(source, "gap-analysis"); }
 
-Load load_of(const SampleRow& row) {
-  Load load;
-  load.concurrency = row.concurrency;
-  load.input_mean = row.input_tokens;
-  load.output_mean = row.output_tokens;
-  load.batching = row.backend == "trtllm"   ? Batching::WholePrompts
-                  : row.backend == "sglang" ? Batching::PromptsFirst
-                                            : Batching::Chunked;
-  load.grows = row.backend == "vllm";
-  load.overlapped = row.backend != "vllm";  // their default; vLLM's came after these versions
-  load.front_end_s = kLight.per_request_s;
+SampleRun run_of(const SampleRow& row) {
+  SampleRun run;
+  run.engine = default_engine(row.backend);
+  run.engine.max_num_seqs = std::max(run.engine.max_num_seqs, row.concurrency);
+  run.load.concurrency = row.concurrency;
+  run.load.input_mean = row.input_tokens;
+  run.load.output_mean = row.output_tokens;
+  run.load.front_end_s = kLight.per_request_s;
   if (row.fixed_lengths()) {
-    generated_engine(row, load);
+    generate(row, run);
   } else {
-    load.requests = 10 * row.concurrency;
-    load.shortest = 0.8;  // uniform within 80 to 100 % of the nominal length
+    run.load.requests = 10 * row.concurrency;
+    run.load.shortest = 0.8;  // uniform within 80 to 100 % of the nominal length
   }
-  return load;
+  return run;
 }
 
 }  // namespace wattle::fidelity

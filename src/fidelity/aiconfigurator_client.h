@@ -20,7 +20,11 @@ struct SampleRow {
   [[nodiscard]] bool fixed_lengths() const;
 };
 
-/// The run behind a row, without its clock.
-[[nodiscard]] Load load_of(const SampleRow& row);
+/// What the client sent, without a clock, and how the engine behind it was started.
+struct SampleRun {
+  Load load;
+  engine::EngineOptions engine;
+};
+[[nodiscard]] SampleRun run_of(const SampleRow& row);
 
 }  // namespace wattle::fidelity

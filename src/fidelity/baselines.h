@@ -5,14 +5,15 @@
 
 namespace wattle::fidelity {
 
-/// A rival's power of one step of an instance, in the form benchmark_run calls.
+/// A rival's power of one step of an instance.
 struct RivalPower {
   Rival rival;
   GpuSpec gpu;
   LlmSpec llm;
   std::int32_t tp = 1;
 
-  [[nodiscard]] static double step(const void* self, const StepShape& shape, double seconds, double ours_w);
+  /// W of the whole instance; an idle shape: between steps. Precondition: not our own law.
+  [[nodiscard]] double step(const StepShape& shape, double seconds) const;
 };
 
 /// Parameters one token passes through.

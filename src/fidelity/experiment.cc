@@ -66,6 +66,12 @@ engine::EngineOptions greedy_engine() {
   return options;
 }
 
+engine::EngineOptions clock_sweep_engine() {
+  engine::EngineOptions options = greedy_engine();
+  options.max_num_batched_tokens = 768;
+  return options;
+}
+
 Result<Collection> collect(const std::string& data, const Catalog& catalog) {
   Collection all;
   for (const auto reader : {collect_kernels, collect_clock_sweep, collect_serving, collect_runs, collect_profiles,

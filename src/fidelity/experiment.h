@@ -105,4 +105,8 @@ struct Collection {
 /// The same for clients that ask for the likeliest token, as vLLM's benchmark script does unless told: no sampling.
 [[nodiscard]] engine::EngineOptions greedy_engine();
 
+/// The H100 clock sweep's. Its tokens per step are not published; of 512, 768, 1024 and 2048 what suits the fitted
+/// rows.
+[[nodiscard]] engine::EngineOptions clock_sweep_engine();
+
 }  // namespace wattle::fidelity

@@ -7,6 +7,7 @@
 #include "fidelity/baselines.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/step_value.h"
 
 namespace wattle::fidelity {
 namespace {
@@ -16,15 +17,8 @@ using engine::StepModel;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-struct StepValue {
-  double seconds = 0.0;
-  double watts = 0.0;
-};
-
 StepValue step(const StepModel& model, const StepShape& shape, std::int32_t mhz) {
-  const engine::StepCost cost = model.mixed(shape, MegaHertz(mhz));
-  return {static_cast<double>(cost.duration) * 1e-9 / (std::int64_t{1} << engine::kTimeFractionBits),
-          to_watts(cost.power).value()};
+  return step_value(model, shape, MegaHertz(mhz));
 }
 
 /// The locked clock of least energy per step, among every third of the card's.
@@ -32,9 +26,9 @@ double optimum_mhz(const StepModel& model, const StepShape& shape) {
   double best = 1e300;
   std::int32_t at = 0;
   for (std::int32_t f = model.gpu().clock_min.value(); f <= model.gpu().clock_max.value(); f += 45) {
-    const StepValue v = step(model, shape, f);
-    if (v.seconds * v.watts < best) {
-      best = v.seconds * v.watts;
+    const double joules = step(model, shape, f).joules();
+    if (joules < best) {
+      best = joules;
       at = f;
     }
   }
@@ -57,9 +51,8 @@ Measured sweep(const StepModel& model, double rate, std::int32_t mhz) {
   load.requests = 200;
   load.input_mean = 1023;
   load.output_mean = 99;
-  load.max_batched_tokens = 768;
   load.clock = MegaHertz(mhz);
-  return run(model, load);
+  return run(model, clock_sweep_engine(), load);
 }
 
 /// The clock of least energy per request among those of the sweep, each at the highest rate that meets the sweep's
@@ -78,7 +71,7 @@ double request_optimum_mhz(const StepModel& model) {
         continue;
       }
       low = rate;
-      const double joules = m.power_w / rate;
+      const double joules = m.power_w / rate;  // per request
       if (joules >= best) continue;
       best = joules;
       at = mhz;
@@ -119,11 +112,7 @@ const Fact kFacts[] = {
      true, [](const StepModel& m) { return step(m, kDecode8b, 1410).seconds / step(m, kDecode8b, 1005).seconds; }},
     {"VoltanaLLM section 2: decode energy at 1410 against 1005 MHz", "a100-80g", "llama-3.1-8b", 1, "energy_ratio",
      1.50, true,
-     [](const StepModel& m) {
-       const StepValue high = step(m, kDecode8b, 1410);
-       const StepValue low = step(m, kDecode8b, 1005);
-       return high.seconds * high.watts / (low.seconds * low.watts);
-     }},
+     [](const StepModel& m) { return step(m, kDecode8b, 1410).joules() / step(m, kDecode8b, 1005).joules(); }},
     {"VoltanaLLM section 3.1: decode stays within TDP at 1410 MHz", "a100-80g", "llama-3.1-8b", 1, "effective_mhz",
      1410, true,
      [](const StepModel& m) {
@@ -145,11 +134,7 @@ const Fact kFacts[] = {
      [](const StepModel& m) { return optimum_mhz(m, kDecode13b); }},
     {"throttLL'eM section III: energy per token at 1050 against 1410 MHz, 13B TP2, 32 requests", "a100-80g",
      "llama-2-13b", 2, "energy_ratio", 1.0 / 1.374, true,
-     [](const StepModel& m) {
-       const StepValue low = step(m, kHalfway32, 1050);
-       const StepValue high = step(m, kHalfway32, 1410);
-       return low.seconds * low.watts / (high.seconds * high.watts);
-     }},
+     [](const StepModel& m) { return step(m, kHalfway32, 1050).joules() / step(m, kHalfway32, 1410).joules(); }},
     {"throttLL'eM section III: TBT at 1050 against 1410 MHz, 13B TP2, 32 requests", "a100-80g", "llama-2-13b", 2,
      "time_ratio", 1.0541, false,
      [](const StepModel& m) { return step(m, kHalfway32, 1050).seconds / step(m, kHalfway32, 1410).seconds; }},

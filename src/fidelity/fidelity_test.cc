@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/random.h"
 #include "fidelity/aiconfigurator_client.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/cross_validation.h"
@@ -14,6 +15,7 @@
 #include "fidelity/fit_plan.h"
 #include "fidelity/least_squares.h"
 #include "fidelity/page.h"
+#include "fidelity/samples.h"
 #include "fidelity/table.h"
 
 namespace wattle::fidelity {
@@ -119,10 +121,50 @@ TEST(LeastSquares, stays_inside_the_bounds_and_where_the_prior_is_when_data_are_
   EXPECT_NEAR(fit.values[1], 0.3, 1e-9);
 }
 
+TEST(Gaps, percentiles_are_those_of_every_gap_written_out) {
+  RandomStream random(5, "gaps");
+  Gaps gaps;
+  std::vector<double> all;
+  for (int run = 0; run < 40; ++run) {
+    const auto first = static_cast<std::int64_t>(random.below(1000));
+    const auto increment = static_cast<std::int64_t>(random.below(4));
+    const auto steps = static_cast<std::int64_t>(1 + random.below(30));
+    const auto requests = static_cast<std::int64_t>(1 + random.below(5));
+    gaps.add(first, increment, steps, requests);
+    for (std::int64_t i = 0; i < steps * requests; ++i) {
+      all.push_back(static_cast<double>(first + i / requests * increment));
+    }
+  }
+  for (const double p : {0.01, 0.25, 0.5, 0.9, 0.99, 1.0}) {
+    EXPECT_EQ(static_cast<double>(gaps.percentile(p)), percentile(all, p)) << p;
+  }
+}
+
+TEST(BenchmarkRun, a_rival_draws_its_own_power_in_the_same_steps) {
+  const Catalog catalog = h100_catalog();
+  const auto model = llama_8b_on_h100(catalog);
+  ASSERT_TRUE(model);
+  const engine::EngineOptions engine = benchmark_engine();
+  Load load;
+  load.concurrency = load.requests = 8;
+  load.clock = MegaHertz(1980);
+  const Measured ours = run(*model, engine, load);
+  RivalPower rival{
+      {PowerLaw::ThreeConstants, 100.0, 500.0, 500.0}, catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1};
+  const Measured flat = run(*model, engine, load, &rival);
+  EXPECT_NEAR(flat.power_w, 500.0, 0.1) << "never idle";
+  EXPECT_NEAR(flat.duration_s, ours.duration_s, 1e-6) << "the same steps, one at a time";
+  EXPECT_EQ(flat.tpot_p99_s, ours.tpot_p99_s);
+  EXPECT_NE(flat.energy_j, ours.energy_j);
+  rival.rival.law = PowerLaw::Ours;
+  EXPECT_EQ(run(*model, engine, load, &rival).energy_j, ours.energy_j);
+}
+
 TEST(BenchmarkRun, closed_loop_obeys_little_and_power_is_between_idle_and_tdp) {
   const Catalog catalog = h100_catalog();
   const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
+  const engine::EngineOptions engine = benchmark_engine();
   Load load;
   load.concurrency = 32;
   load.requests = 200;
@@ -130,29 +172,30 @@ TEST(BenchmarkRun, closed_loop_obeys_little_and_power_is_between_idle_and_tdp) {
   load.output_mean = 200;
   load.warm_up = 0.2;
   load.clock = MegaHertz(1980);
-  const Measured m = run(*model, load);
+  const Measured m = run(*model, engine, load);
   ASSERT_TRUE(m.feasible);
   // Little: requests in flight = throughput x time per token, up to the share spent on first tokens.
   EXPECT_NEAR(m.output_tokens_per_s * m.itl_p50_s, 32.0, 4.0);
   EXPECT_GT(m.power_w, to_watts(model->idle_power(load.clock)).value());
   EXPECT_LE(m.power_w, 700.0);
-  EXPECT_NEAR(m.prefill_share + m.decode_share + m.idle_share, 1.0, 1e-9);
+  EXPECT_DOUBLE_EQ(m.energy_j, m.power_w * m.duration_s);
 }
 
 TEST(BenchmarkRun, what_a_request_passes_before_its_first_step_shows_in_ttft) {
   const Catalog catalog = h100_catalog();
   const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
+  engine::EngineOptions engine = benchmark_engine();
   Load load;
   load.rate_per_s = 4.0;
   load.requests = 100;
   load.clock = MegaHertz(1980);
-  const double plain = run(*model, load).ttft_mean_s;
+  const double plain = run(*model, engine, load).ttft_mean_s;
   load.front_end_s = 0.010;
-  EXPECT_NEAR(run(*model, load).ttft_mean_s, plain + 0.010, 0.004);
+  EXPECT_NEAR(run(*model, engine, load).ttft_mean_s, plain + 0.010, 0.004);
   load.front_end_s = 0.0;
-  load.overlapped = true;  // about half of these arrive in an idle engine; the others wait up to a step more
-  const double overlapped = run(*model, load).ttft_mean_s;
+  engine.async_scheduling = true;  // about half of these arrive in an idle engine; the others wait up to a step more
+  const double overlapped = run(*model, engine, load).ttft_mean_s;
   EXPECT_GT(overlapped, plain);
   EXPECT_LT(overlapped, 2.0 * plain);
 }
@@ -161,15 +204,16 @@ TEST(BenchmarkRun, a_front_end_that_streams_slowly_limits_the_tokens_whatever_th
   const Catalog catalog = h100_catalog();
   const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
+  const engine::EngineOptions engine = benchmark_engine();
   Load load;
   load.concurrency = 64;
   load.requests = 640;
   load.input_mean = 512;
   load.output_mean = 64;
   load.clock = MegaHertz(1980);
-  const Measured free = run(*model, load);
+  const Measured free = run(*model, engine, load);
   load.front_end_token_s = 0.001;
-  const Measured limited = run(*model, load);
+  const Measured limited = run(*model, engine, load);
   EXPECT_GT(free.output_tokens_per_s, 1200.0);
   EXPECT_LE(limited.output_tokens_per_s, 1001.0);
   EXPECT_GT(limited.output_tokens_per_s, 900.0);
@@ -180,14 +224,15 @@ TEST(BenchmarkRun, one_slot_less_than_requests_makes_each_wait_its_share_of_an_a
   const Catalog catalog = h100_catalog();
   const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
+  engine::EngineOptions engine = benchmark_engine();
   Load load;
   load.concurrency = 8;
   load.requests = 320;
   load.input_mean = 128;
   load.output_mean = 400;
   load.clock = MegaHertz(1980);
-  load.max_running = 7;
-  const Measured m = run(*model, load);
+  engine.max_num_seqs = 7;
+  const Measured m = run(*model, engine, load);
   const double share = m.tpot_mean_s * 399.0 / 7.0;
   EXPECT_NEAR(m.ttft_mean_s, share, 0.2 * share);
 }
@@ -195,13 +240,13 @@ TEST(BenchmarkRun, one_slot_less_than_requests_makes_each_wait_its_share_of_an_a
 TEST(AiconfiguratorClient, an_engine_has_room_for_the_prompt_its_generator_gave_it) {
   SampleRow row{"source_file=aic-auto-gap-analysis/data/h100_sxm/trtllm/1.0.0rc3/Qwen_Qwen3-32B.csv", "trtllm", 2048,
                 512, 128};
-  EXPECT_EQ(load_of(row).max_batched_tokens, 2048 + 512 + 1500);
-  EXPECT_EQ(load_of(row).requests, 2000);
-  EXPECT_EQ(load_of(row).shortest, 1.0);
+  EXPECT_EQ(run_of(row).engine.max_num_batched_tokens, 2048 + 512 + 1500);
+  EXPECT_EQ(run_of(row).load.requests, 2000);
+  EXPECT_EQ(run_of(row).load.shortest, 1.0);
   row.source = "source_file=2026-04-06.csv";
-  EXPECT_EQ(load_of(row).max_batched_tokens, Load{}.max_batched_tokens);
-  EXPECT_EQ(load_of(row).requests, 1280);
-  EXPECT_LT(load_of(row).shortest, 1.0);
+  EXPECT_EQ(run_of(row).engine.max_num_batched_tokens, benchmark_engine().max_num_batched_tokens);
+  EXPECT_EQ(run_of(row).load.requests, 1280);
+  EXPECT_LT(run_of(row).load.shortest, 1.0);
 }
 
 TEST(FitPlan, fits_what_is_wanted_and_what_it_starts_from) {
@@ -216,29 +261,31 @@ TEST(BenchmarkRun, a_faster_clock_is_never_slower_and_more_load_never_draws_less
   const auto model = engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3-70b"), 4,
                                              catalog.profiles.at("h100"), benchmark_engine());
   ASSERT_TRUE(model);
+  const engine::EngineOptions engine = benchmark_engine();
   Load load;
   load.rate_per_s = 1.0;
   load.requests = 150;
   load.clock = MegaHertz(780);
-  const Measured slow = run(*model, load);
+  const Measured slow = run(*model, engine, load);
   load.clock = MegaHertz(1830);
-  const Measured fast = run(*model, load);
+  const Measured fast = run(*model, engine, load);
   EXPECT_LT(fast.ttft_mean_s, slow.ttft_mean_s);
   EXPECT_LT(fast.tpot_mean_s, slow.tpot_mean_s);
   EXPECT_GT(fast.power_w, slow.power_w);
   load.rate_per_s = 3.0;
-  EXPECT_GT(run(*model, load).power_w, fast.power_w);
+  EXPECT_GT(run(*model, engine, load).power_w, fast.power_w);
 }
 
 TEST(BenchmarkRun, a_request_larger_than_the_cache_is_infeasible_not_endless) {
   Catalog catalog = h100_catalog();
   const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
+  const engine::EngineOptions engine = benchmark_engine();
   Load load;
   load.concurrency = 1;
   load.input_mean = 1e7;
   load.clock = MegaHertz(1980);
-  EXPECT_FALSE(run(*model, load).feasible);
+  EXPECT_FALSE(run(*model, engine, load).feasible);
 }
 
 TEST(BenchmarkRun, an_engine_that_takes_kv_as_requests_grow_holds_more_of_them_and_finishes_those_it_put_back) {
@@ -246,6 +293,7 @@ TEST(BenchmarkRun, an_engine_that_takes_kv_as_requests_grow_holds_more_of_them_a
   catalog.gpus.at("h100").memory_bytes = 24e9;  // leaves some 27,000 tokens of KV
   const auto model = llama_8b_on_h100(catalog);
   ASSERT_TRUE(model);
+  engine::EngineOptions engine = benchmark_engine();
   Load load;
   load.concurrency = 60;
   load.requests = 180;
@@ -253,16 +301,18 @@ TEST(BenchmarkRun, an_engine_that_takes_kv_as_requests_grow_holds_more_of_them_a
   load.output_mean = 1000;
   load.warm_up = 1.0 / 3.0;
   load.clock = MegaHertz(1980);
-  const Measured reserved = run(*model, load);
-  load.grows = true;
-  const Measured grown = run(*model, load);
+  engine.reserve_output = true;
+  const Measured reserved = run(*model, engine, load);
+  engine.reserve_output = false;
+  const Measured grown = run(*model, engine, load);
   ASSERT_TRUE(reserved.feasible && grown.feasible);
   EXPECT_GT(grown.output_tokens_per_s, 1.15 * reserved.output_tokens_per_s) << "more of the sixty decode at once";
   EXPECT_GT(grown.itl_p50_s, reserved.itl_p50_s) << "in larger batches";
   catalog.gpus.at("h100").memory_bytes = 80e9;
   const auto roomy = llama_8b_on_h100(catalog);
   ASSERT_TRUE(roomy);
-  EXPECT_GT(run(*roomy, load).output_tokens_per_s, grown.output_tokens_per_s) << "what was put back is computed twice";
+  EXPECT_GT(run(*roomy, engine, load).output_tokens_per_s, grown.output_tokens_per_s)
+      << "what was put back is computed twice";
 }
 
 TEST(Catalog, published_names_find_specs) {

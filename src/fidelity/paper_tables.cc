@@ -157,18 +157,19 @@ Cell run_cell(const TableRow& row, std::size_t cell, const GpuSpec& gpu, const L
               const HardwareProfile& shipped) {
   HardwareProfile profile = shipped;
   profile.step_gap_s = kOldStackGap;
-  const Result<StepModel> model =
-      StepModel::make(gpu, llm, kTensorParallel[cell / kClocksMhz.size()], profile, benchmark_engine());
+  engine::EngineOptions engine = benchmark_engine();  // vLLM of 2023
+  engine.chunked_prefill = false;
+  engine.whole_prompts = true;
+  engine.max_num_batched_tokens = 4096;
+  const Result<StepModel> model = StepModel::make(gpu, llm, kTensorParallel[cell / kClocksMhz.size()], profile, engine);
   if (!model) return {};
   Load load;
   load.rate_per_s = row.input_tokens_per_s / row.input.tokens;
   load.requests = static_cast<std::int32_t>(load.rate_per_s * kRunSeconds);
   load.input_mean = row.input.tokens;
   load.output_mean = row.output;
-  load.batching = Batching::PromptsFirst;  // vLLM of 2023
-  load.max_batched_tokens = 4096;
   load.clock = MegaHertz(kClocksMhz[cell % kClocksMhz.size()]);
-  const Measured m = run(*model, load);
+  const Measured m = run(*model, engine, load);
   return {m.feasible && m.ttft_p99_s <= row.input.ttft_s && m.tpot_p99_s <= kBetweenTokens,
           m.power_w * (m.ttft_mean_s + (row.output - 1.0) * m.tpot_mean_s) / 3600.0, model->asked()};
 }

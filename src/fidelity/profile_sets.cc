@@ -13,6 +13,7 @@
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
 #include "fidelity/kernel.h"
+#include "fidelity/step_value.h"
 #include "fidelity/table.h"
 
 namespace wattle::fidelity {
@@ -27,10 +28,6 @@ bool missing(const std::string& file, const char* name, Collection& to) {
   if (std::filesystem::exists(file)) return false;
   to.absent.emplace_back(name);
   return true;
-}
-
-double seconds_of(std::int64_t fixed) {
-  return static_cast<double>(fixed) * 1e-9 / static_cast<double>(std::int64_t{1} << engine::kTimeFractionBits);
 }
 
 /// Workers of Llama-3-70B at their peak load and top clock. Answers have the length that latency and time per token
@@ -71,8 +68,8 @@ Result<void> freesh(const std::string& data, const Catalog& catalog, Collection&
       const Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
       if (!model) return std::vector<double>(3, kNone);
       const RivalPower other{rival, *gpu, *llm, tp};
-      const Measured m = run(*model, load, &RivalPower::step, &other);
-      return {{m.rival_power_w, m.ttft_mean_s * 1e3, m.tpot_mean_s * 1e3}, model->asked()};
+      const Measured m = run(*model, benchmark_engine(), load, &other);
+      return {{m.power_w, m.ttft_mean_s * 1e3, m.tpot_mean_s * 1e3}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }
@@ -103,7 +100,7 @@ Result<void> distserve(const std::string& data, const Catalog& catalog, Collecti
         e.simulate = [gpu, llm, tp, shape](const HardwareProfile& profile, const Rival&) -> Simulated {
           const Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
           if (!model) return std::vector<double>{kNone};
-          return {{seconds_of(model->mixed(shape, gpu->clock_max).duration) * 1e3}, model->asked()};
+          return {{step_value(*model, shape, gpu->clock_max).seconds * 1e3}, model->asked()};
         };
         to.experiments.push_back(std::move(e));
       };
@@ -214,8 +211,8 @@ Result<void> jetson(const std::string& data, const Catalog& catalog, Collection&
       if (!model) return std::vector<double>{kNone};
       const StepShape shape{batch, std::int64_t{batch} * 60, 0, 0, 0};
       const auto clock = static_cast<std::int32_t>(x * gpu->clock_max.value());
-      const double low = seconds_of(model->mixed(shape, MegaHertz(clock)).duration);
-      return {{low / seconds_of(model->mixed(shape, gpu->clock_max).duration)}, model->asked()};
+      const double low = step_value(*model, shape, MegaHertz(clock)).seconds;
+      return {{low / step_value(*model, shape, gpu->clock_max).seconds}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -57,7 +57,6 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
     load.output_mean = lengths.output;
     load.output_cv = lengths.output_cv;
     load.longest_input = load.longest_output = catalog.voltanallm.longest_tokens;
-    load.max_batched_tokens = catalog.voltanallm.engine.max_num_batched_tokens;
     load.clock = MegaHertz(system == "sglang_1410" ? 1410 : 1005);
     Experiment e;
     e.set = "VoltanaLLM/fixed-clocks";
@@ -76,9 +75,9 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
         Load side = load;
         side.prefill_only = prefill;
         side.decode_only = !prefill;
-        const Measured m = run(*model, side, &RivalPower::step, &power);
+        const Measured m = run(*model, engine, side, &power);
         if (!m.feasible) return std::vector<double>{kNone};
-        joules += 2.0 * m.rival_power_w * m.duration_s;
+        joules += 2.0 * m.energy_j;
       }
       return {{joules}, model->asked()};
     };
@@ -120,23 +119,20 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
     e.tp = tp;
     e.simulate = [gpu, llm, tp, prompt, batch, output, power](const HardwareProfile& profile,
                                                               const Rival& rival) -> Simulated {
-      Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
-      if (!model) return std::vector<double>(power ? 3 : 2, kNone);
-      const double unit = 1e-9 / static_cast<double>(std::int64_t{1} << engine::kTimeFractionBits);
-      const StepShape first{0, 0, batch, prompt * batch, batch * prompt * prompt / 2};
-      const engine::StepCost p = model->mixed(first, gpu->clock_max);
-      const StepShape later{batch, batch * (prompt + output / 2), 0, 0, 0};
-      const engine::StepCost d = model->mixed(later, gpu->clock_max);
-      const double ps = static_cast<double>(p.duration) * unit;
-      const double ds = static_cast<double>(d.duration) * unit;
-      std::vector<double> values{ps * 1e3, ds * 1e3};
-      if (power) {
-        const RivalPower other{rival, *gpu, *llm, tp};
-        const double pw = RivalPower::step(&other, first, ps, to_watts(p.power).value());
-        const double dw = RivalPower::step(&other, later, ds, to_watts(d.power).value());
-        const double decoding = ds * static_cast<double>(output - 1);
-        values.push_back((pw * ps + dw * decoding) / (ps + decoding));
-      }
+      // A batch of equal requests, all prompts in one step.
+      engine::EngineOptions engine = benchmark_engine();
+      engine.max_num_batched_tokens = static_cast<std::int32_t>(prompt) * batch;
+      Load load;
+      load.concurrency = load.requests = batch;
+      load.input_mean = static_cast<double>(prompt);
+      load.output_mean = static_cast<double>(output);
+      load.clock = gpu->clock_max;
+      const Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, engine);
+      const RivalPower other{rival, *gpu, *llm, tp};
+      const Measured m = model ? run(*model, engine, load, &other) : Measured{.feasible = false};
+      if (!m.feasible) return std::vector<double>(power ? 3 : 2, kNone);
+      std::vector<double> values{m.ttft_mean_s * 1e3, m.tpot_mean_s * 1e3};
+      if (power) values.push_back(m.power_w);
       return {std::move(values), model->asked()};
     };
     to.experiments.push_back(std::move(e));
@@ -179,8 +175,8 @@ Result<void> node_power(const std::string& data, const Catalog& catalog, Collect
       // Their idle node draws about 700 W: what our four parked GPUs leave is the rest of the node.
       const double rest = 700.0 - to_watts(model->idle_power(gpu->clock_min)).value();
       const RivalPower power_law{rival, *gpu, *llm, 4};
-      const Measured m = run(*model, load, &RivalPower::step, &power_law);
-      return {{m.feasible ? m.rival_power_w + rest : kNone}, model->asked()};
+      const Measured m = run(*model, greedy_engine(), load, &power_law);
+      return {{m.feasible ? m.power_w + rest : kNone}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -12,6 +12,7 @@
 #include "fidelity/baselines.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/step_value.h"
 #include "fidelity/table.h"
 
 namespace wattle::fidelity {
@@ -26,26 +27,24 @@ struct Instance {
   GpuSpec gpu;
   LlmSpec llm;
   std::int32_t tp = 1;
-  bool greedy = false;  ///< takes the likeliest token
+  engine::EngineOptions engine = benchmark_engine();
 };
 
 std::optional<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
-  Result<StepModel> made =
-      StepModel::make(at.gpu, at.llm, at.tp, profile, at.greedy ? greedy_engine() : benchmark_engine());
+  Result<StepModel> made = StepModel::make(at.gpu, at.llm, at.tp, profile, at.engine);
   if (!made) return std::nullopt;
   return std::move(*made);
 }
 
 /// Reads `names` from a run, in the order asked.
-std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantities, bool rival) {
+std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantities) {
   std::vector<double> values;
   for (const Quantity& q : quantities) {
     double v = kNone;
-    const double power = rival ? m.rival_power_w : m.power_w;
     if (!m.feasible) {
       v = kNone;
     } else if (q.name == "power_w") {
-      v = power;
+      v = m.power_w;
     } else if (q.name == "ttft_p99_ms") {
       v = m.ttft_p99_s * 1e3;
     } else if (q.name == "ttft_mean_ms") {
@@ -57,7 +56,7 @@ std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantit
     } else if (q.name == "itl_p50_ms") {
       v = m.itl_p50_s * 1e3;
     } else if (q.name == "energy_per_token_j") {
-      v = power / m.output_tokens_per_s;
+      v = m.power_w / m.output_tokens_per_s;
     }
     values.push_back(v);
   }
@@ -70,10 +69,8 @@ std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at
                                                                         const Rival& rival) -> Simulated {
     const std::optional<StepModel> model = instance(at, profile);
     if (!model) return std::vector<double>(quantities.size(), kNone);
-    const bool other = rival.law != PowerLaw::Ours;
     const RivalPower power{rival, at.gpu, at.llm, at.tp};
-    const Measured m = other ? run(*model, load, &RivalPower::step, &power) : run(*model, load);
-    return {pick(m, quantities, other), model->asked()};
+    return {pick(run(*model, at.engine, load, &power), quantities), model->asked()};
   };
 }
 
@@ -81,6 +78,10 @@ std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at
 /// Of 0.2, 0.3 and 0.4 ms what suits the fitted rows: at TP4 short prompts draw far less than at TP2, not at 360
 /// MHz.
 constexpr double kEagerLayer = 0.3e-3;
+StepValue launched_eagerly(const StepValue& step, double idle_w, const LlmSpec& llm) {
+  const double seconds = std::max(step.seconds, kEagerLayer * llm.layers);
+  return {seconds, idle_w + (step.watts - idle_w) * step.seconds / seconds};
+}
 
 Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, const LlmSpec& llm, Collection& to) {
   for (const bool idle : {true, false}) {
@@ -102,7 +103,7 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
       e.gpu = gpu.name;
       e.fitted = !held_out(e.set, e.row);
       e.quantities = {{"power_w", t->number(i, idle ? "instance_idle_power_w" : "instance_power_w")}};
-      const Instance at{gpu, llm, tp, true};
+      const Instance at{gpu, llm, tp, greedy_engine()};
       e.tp = tp;
       e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> Simulated {
         const std::optional<StepModel> model = instance(at, profile);
@@ -113,21 +114,10 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
           shape.prefill_tokens = static_cast<std::int64_t>(tokens);
           shape.prefill_context_tokens = shape.prefill_tokens * shape.prefill_tokens / 2;
         }
-        double ours = to_watts(model->idle_power(clock)).value();
-        double seconds = 0.0;
-        if (tokens > 0) {
-          const engine::StepCost cost = model->mixed(shape, clock);
-          ours = to_watts(cost.power).value();
-          seconds = static_cast<double>(cost.duration) * 1e-9 / (std::int64_t{1} << engine::kTimeFractionBits);
-          const double launched = kEagerLayer * at.llm.layers;
-          if (seconds < launched) {
-            ours = (ours * seconds + to_watts(model->idle_power(clock)).value() * (launched - seconds)) / launched;
-            seconds = launched;
-          }
-        }
-        if (rival.law == PowerLaw::Ours) return {{ours}, model->asked()};
-        const RivalPower power{rival, at.gpu, at.llm, at.tp};
-        return {{RivalPower::step(&power, shape, seconds, ours)}, model->asked()};
+        StepValue ours{0.0, to_watts(model->idle_power(clock)).value()};
+        if (tokens > 0) ours = launched_eagerly(step_value(*model, shape, clock), ours.watts, at.llm);
+        const RivalPower other{rival, at.gpu, at.llm, at.tp};
+        return {{rival.law == PowerLaw::Ours ? ours.watts : other.step(shape, ours.seconds)}, model->asked()};
       };
       to.experiments.push_back(std::move(e));
     }
@@ -183,8 +173,8 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     to.absent.push_back("mlenergy");
     return {};
   }
-  const Result<Table> t = Table::read(file, {"task", "model_id", "gpu_model", "weight_precision", "max_num_seqs"},
-                                      {"num_gpus", "data_parallel", "avg_batch_size", "avg_output_len",
+  const Result<Table> t = Table::read(file, {"task", "model_id", "gpu_model", "weight_precision"},
+                                      {"max_num_seqs", "num_gpus", "data_parallel", "avg_batch_size", "avg_output_len",
                                        "avg_power_watts", "median_itl_ms", "energy_per_token_joules"});
   if (!t) return std::unexpected(t.error());
   const Result<LengthSpread> spread = length_spread(data);
@@ -207,7 +197,7 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     load.input_cv = 1.0;
     const auto published = spread->find({task, t->text(i, "model_id")});
     load.output_cv = published == spread->end() ? 1.0 : published->second;
-    load.grows = true;
+    at.engine.max_num_seqs = static_cast<std::int32_t>(t->number(i, "max_num_seqs"));
     load.warm_up = 1.0 / 3.0;  // all in flight at the start are gone by then
     load.requests = std::max(60, 3 * load.concurrency);
     load.clock = gpu->clock_max;
@@ -250,11 +240,12 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     if (precision == "fp8" || t->text(i, "gemm_quant_mode").starts_with("fp8")) at.llm.dtype = Dtype::Fp8;
     const SampleRow sample{t->text(i, "silicon_data_source"), t->text(i, "backend"), t->number(i, "isl"),
                            t->number(i, "osl"), static_cast<std::int32_t>(t->number(i, "batch_size"))};
-    Load load = load_of(sample);
+    const SampleRun client = run_of(sample);
+    Load load = client.load;
+    at.engine = client.engine;
     // InferenceMAX: an 8-bit KV cache where weights are 8-bit (Llama-3.1-70B at 128 x 9k tokens on two H200 would not
     // fit otherwise, and did not queue).
     if (!sample.fixed_lengths()) at.llm.kv_dtype = at.llm.dtype;
-    at.greedy = sample.backend == "trtllm";  // it does not sort the vocabulary
     load.clock = gpu->clock_max;
     if (load.concurrency < 1 || std::isnan(load.input_mean)) continue;
     Experiment e;
@@ -297,8 +288,7 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
     load.input_mean = t->number(i, "input_len");
     load.output_mean = t->number(i, "output_len");
     load.clock = MegaHertz(static_cast<std::int32_t>(t->number(i, "freq")));
-    load.max_batched_tokens = 768;  // not published; of 512, 768, 1024 and 2048 what suits the fitted rows
-    const Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp")), true};
+    const Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp")), clock_sweep_engine()};
     Experiment e;
     e.set = "vllm-fork-Louis-99/clock-sweep";
     e.row = fmt::format("tp={} mhz={} rps={:.3f}", at.tp, load.clock.value(), load.rate_per_s);
