@@ -24,43 +24,60 @@ double fixed_point_scale() { return 1e9 * static_cast<double>(std::int64_t{1} <<
 
 std::int64_t to_fixed(double seconds) { return std::llround(seconds * fixed_point_scale()); }
 
-/// Work as a function of a token count: exact entries, then a coarse grid.
+/// Work as a function of a token count: exact entries, then a coarse grid; each computed when first asked for, since a
+/// run meets few of them.
 class WorkCurve {
  public:
-  template <typename F>
-  explicit WorkCurve(F work_of) {
-    for (std::int64_t t = 0; t <= kExactTokens; ++t) exact_.push_back(t == 0 ? Work{} : work_of(t));
-    for (std::int64_t t = kExactTokens; t <= kTableTokens; t += kTokenStride) coarse_.push_back(work_of(t));
+  using Of = Work (Operations::*)(std::int64_t) const;
+  WorkCurve(const Operations& operations, Of of)
+      : operations_(operations),
+        of_(of),
+        exact_(kExactTokens + 1, kUnknown),
+        coarse_((kTableTokens - kExactTokens) / kTokenStride + 1, kUnknown) {
+    exact_.front() = Work{};
   }
   [[nodiscard]] Work at(std::int64_t tokens) const {
-    if (tokens <= kExactTokens) return exact_[static_cast<std::size_t>(tokens)];
+    if (tokens <= kExactTokens) return entry(exact_[static_cast<std::size_t>(tokens)], tokens);
     const std::int64_t segment =
         std::min<std::int64_t>((tokens - kExactTokens) / kTokenStride, static_cast<std::int64_t>(coarse_.size()) - 2);
-    const Work& a = coarse_[static_cast<std::size_t>(segment)];
-    const Work& b = coarse_[static_cast<std::size_t>(segment) + 1];
-    const double w = static_cast<double>(tokens - kExactTokens - segment * kTokenStride) / kTokenStride;
+    const std::int64_t from = kExactTokens + segment * kTokenStride;
+    const Work& a = entry(coarse_[static_cast<std::size_t>(segment)], from);
+    const Work& b = entry(coarse_[static_cast<std::size_t>(segment) + 1], from + kTokenStride);
+    const double w = static_cast<double>(tokens - from) / kTokenStride;
     return {a.seconds + w * (b.seconds - a.seconds), a.flops + w * (b.flops - a.flops),
             a.bytes + w * (b.bytes - a.bytes), a.busy + w * (b.busy - a.busy)};
   }
 
  private:
-  std::vector<Work> exact_;
-  std::vector<Work> coarse_;
+  static constexpr Work kUnknown{-1.0, 0.0, 0.0, 0.0};
+  [[nodiscard]] const Work& entry(Work& at, std::int64_t tokens) const {
+    if (at.seconds < 0.0) at = (operations_.*of_)(tokens);
+    return at;
+  }
+
+  const Operations& operations_;
+  Of of_;
+  mutable std::vector<Work> exact_;
+  mutable std::vector<Work> coarse_;
 };
 
-/// Everything that depends on the clock alone.
+/// Everything that depends on the clock alone. Stays where it is: its curves refer to its operations.
 struct ClockTable {
-  ClockTable(const Operations& operations, const HardwareProfile& profile, double x)
-      : power(profile, x),
-        dense([&](std::int64_t t) { return operations.dense(t); }),
-        head([&](std::int64_t t) { return operations.head(t); }),
+  ClockTable(const Operations& of, const HardwareProfile& profile, double x)
+      : operations(of),
+        power(profile, x),
+        dense(operations, &Operations::dense),
+        head(operations, &Operations::head),
         sampling(operations.sampling()),
         per_request(operations.decode_attention_per_request()),
         per_kv_token(operations.decode_attention_per_kv_token()),
         per_pair(operations.prefill_attention_per_pair()),
         per_prompt_token(operations.prefill_attention_per_token()),
         attention_ramp(operations.attention_ramp()) {}
+  ClockTable(const ClockTable&) = delete;
+  ClockTable& operator=(const ClockTable&) = delete;
 
+  Operations operations;
   PowerAtClock power;
   WorkCurve dense;
   WorkCurve head;
@@ -70,7 +87,7 @@ struct ClockTable {
   Work per_pair;
   Work per_prompt_token;
   Work attention_ramp;
-  std::vector<std::vector<DecodeLine>> decode_rows;  // by batch size, built on first use
+  std::vector<std::vector<DecodeLine>> decode_rows;  // by batch size, as far as the KV tokens asked for
 };
 
 /// What a step does at one clock, before clipping.
@@ -201,31 +218,29 @@ struct StepModel::Impl {
     return low + o.weight * (value(table(o.below + 1)) - low);
   }
 
-  [[nodiscard]] std::vector<DecodeLine> decode_row(std::size_t locked, std::int32_t requests) const {
-    std::vector<DecodeLine> row;
-    row.reserve(kBuckets);
-    std::int64_t reached = 0;  // duration at the end of the line before, so that time never falls as KV grows
-    for (std::int64_t bucket = 0; bucket < kBuckets; ++bucket) {
-      StepShape shape;
-      shape.decode_requests = requests;
-      shape.decode_kv_tokens = bucket * bucket_tokens + bucket_tokens / 2;
-      const Operating o = operate(locked, shape);
-      DecodeLine line;
-      line.kv_from = bucket * bucket_tokens;
-      line.kv_below = bucket + 1 < kBuckets ? line.kv_from + bucket_tokens : std::numeric_limits<std::int64_t>::max();
-      const auto seconds_at = [&](std::int64_t kv_tokens) {
-        shape.decode_kv_tokens = kv_tokens;
-        return blend(o, [&](const ClockTable& t) { return draft(t, shape).seconds(); });
-      };
-      const double first = seconds_at(line.kv_from);
-      line.slope = to_fixed((seconds_at(line.kv_from + bucket_tokens) - first) / static_cast<double>(bucket_tokens));
-      line.base = std::max(to_fixed(first), reached) - line.slope * line.kv_from;
-      line.power = instance_power(o.watts);
-      line.effective_clock = effective(o);
-      reached = line.base + line.slope * (line.kv_from + bucket_tokens);
-      row.push_back(line);
-    }
-    return row;
+  /// The next line of a batch size's row.
+  [[nodiscard]] DecodeLine next_line(std::size_t locked, std::int32_t requests,
+                                     const std::vector<DecodeLine>& row) const {
+    const auto bucket = static_cast<std::int64_t>(row.size());
+    DecodeLine line;
+    line.kv_from = bucket * bucket_tokens;
+    line.kv_below = bucket + 1 < kBuckets ? line.kv_from + bucket_tokens : std::numeric_limits<std::int64_t>::max();
+    StepShape shape;
+    shape.decode_requests = requests;
+    shape.decode_kv_tokens = line.kv_from + bucket_tokens / 2;
+    const Operating o = operate(locked, shape);
+    const auto seconds_at = [&](std::int64_t kv_tokens) {
+      shape.decode_kv_tokens = kv_tokens;
+      return blend(o, [&](const ClockTable& t) { return draft(t, shape).seconds(); });
+    };
+    const double first = seconds_at(line.kv_from);
+    line.slope = to_fixed((seconds_at(line.kv_from + bucket_tokens) - first) / static_cast<double>(bucket_tokens));
+    // From where the line before ends, so that time never falls as KV grows.
+    const std::int64_t reached = row.empty() ? 0 : row.back().base + row.back().slope * line.kv_from;
+    line.base = std::max(to_fixed(first), reached) - line.slope * line.kv_from;
+    line.power = instance_power(o.watts);
+    line.effective_clock = effective(o);
+    return line;
   }
 };
 
@@ -295,9 +310,10 @@ DecodeLine StepModel::decode(std::int32_t requests, std::int64_t kv_tokens, Mega
   auto& rows = impl_->table(locked).decode_rows;
   const auto batch = static_cast<std::size_t>(requests);
   if (rows.size() <= batch) rows.resize(batch + 1);
-  if (rows[batch].empty()) rows[batch] = impl_->decode_row(locked, requests);
-  const std::int64_t bucket = std::min(kv_tokens / impl_->bucket_tokens, kBuckets - 1);
-  return rows[batch][static_cast<std::size_t>(bucket)];
+  auto& row = rows[batch];
+  const auto bucket = static_cast<std::size_t>(std::min(kv_tokens / impl_->bucket_tokens, kBuckets - 1));
+  while (row.size() <= bucket) row.push_back(impl_->next_line(locked, requests, row));
+  return row[bucket];
 }
 
 StepCost StepModel::mixed(const StepShape& shape, MegaHertz clock) const {
