@@ -82,7 +82,10 @@ constexpr const char* kWhy =
   requests per slot. "Gap-analysis" sources send fixed lengths; those printed to 16 digits 20 per slot and at most 2,000
   (their means are multiples of 1 ns only at such counts). The others are taken as InferenceMAX: 10 per slot, lengths
   uniform in 80 to 100 %, an 8-bit KV cache with 8-bit weights. vLLM splits prompts, TensorRT-LLM keeps them whole, SGLang
-  before 0.5.6 runs them first; all but vLLM compose a step while the one before runs.
+  before 0.5.6 runs them first; all but vLLM compose a step while the one before runs and admit a request when the KV
+  cache has room for its last token (engine options whole_prompts, chunked_prefill, async_scheduling, reserve_output).
+- **Serving runs** go through the engine the simulator runs, a single instance of it, with a client of their own: arrivals
+  or a fixed concurrency, the front end, and the window measured. Their energy is the ledger's.
 - The front end of those runs is one process that serves requests and streamed tokens in turn; its times were chosen on the
   fitted half: 2 ms a request; TensorRT-LLM's 15 ms, 2 us a prompt token and 55 us a token out; SGLang 0.5.6's 10 ms and 60
   us. An 8B model on eight GPUs meets that limit, not the GPUs'. In one file (TensorRT-LLM 1.0.0rc3, Llama-3.1-8B) TTFT
