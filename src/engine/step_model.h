@@ -37,7 +37,7 @@ struct StepCost {
 };
 
 /// Immutable after construction apart from lazily built per-clock tables (not thread-safe: one per thread).
-/// Cost per call < 200 ns once a clock's table exists.
+/// Cost per call < 200 ns once the table entries it needs exist.
 class StepModel {
  public:
   /// Errors: weights (plus activations) larger than the instance's memory, dtype the GPU lacks, heads not divisible by

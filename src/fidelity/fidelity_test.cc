@@ -249,6 +249,24 @@ TEST(AiconfiguratorClient, an_engine_has_room_for_the_prompt_its_generator_gave_
   EXPECT_LT(run_of(row).load.shortest, 1.0);
 }
 
+TEST(AiconfiguratorClient, a_backend_batches_as_its_engine_options_say) {
+  const auto engine = [](const char* source, const char* backend) {
+    return run_of({source, backend, 1024, 256, 64}).engine;
+  };
+  const engine::EngineOptions trtllm = engine("2026-04-06.csv", "trtllm");
+  EXPECT_TRUE(trtllm.whole_prompts && trtllm.chunked_prefill && trtllm.reserve_output && trtllm.async_scheduling);
+  EXPECT_EQ(trtllm.request_gap, Span()) << "greedy";
+  const engine::EngineOptions sglang = engine("2026-04-06.csv", "sglang");
+  EXPECT_TRUE(sglang.whole_prompts && sglang.reserve_output && sglang.async_scheduling);
+  EXPECT_FALSE(sglang.chunked_prefill) << "prompts first";
+  const engine::EngineOptions mixed = engine("aic-auto-gap-analysis/data/h100_sxm/sglang/0.5.6/x.csv", "sglang");
+  EXPECT_TRUE(mixed.chunked_prefill);
+  EXPECT_FALSE(mixed.whole_prompts);
+  const engine::EngineOptions vllm = engine("2026-04-06.csv", "vllm");
+  EXPECT_FALSE(vllm.whole_prompts || vllm.reserve_output || vllm.async_scheduling);
+  EXPECT_EQ(engine("gap-analysis/trtllm/1.0.0rc3/meta-llama_Llama-3.1-8B.csv", "trtllm").max_num_seqs, 63);
+}
+
 TEST(FitPlan, fits_what_is_wanted_and_what_it_starts_from) {
   Catalog catalog = h100_catalog();
   for (const char* name : {"h200", "a100-80g", "gh200-144g"}) catalog.gpus[name].name = name;
