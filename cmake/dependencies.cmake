@@ -10,6 +10,9 @@ find_package(OpenSSL REQUIRED)
 find_package(prometheus-cpp REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+# The optimisers of src/plan: integer programs and graph algorithms.
+pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
+pkg_check_modules(LEMON REQUIRED IMPORTED_TARGET lemon)
 find_package(Boost 1.81 REQUIRED)
 # Debian ships no CMake package for it. Only its C API is used, and only for training (src/learn).
 find_library(WATTLE_XGBOOST xgboost REQUIRED)

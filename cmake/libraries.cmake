@@ -9,7 +9,7 @@ set(WATTLE_LIBRARIES
   "model|units|"
   "policy|model|"
   "predict|model|nlohmann_json::nlohmann_json"
-  "plan|model|"
+  "plan|model|PkgConfig::CBC,PkgConfig::LEMON"
   "carbon|model|"
   "engine|model|"
   "workload|model|simdjson::simdjson"

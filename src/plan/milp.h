@@ -1,0 +1,98 @@
+#pragma once
+// Mixed-integer linear programs, and their solution by CBC. The one place that knows the solver.
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "units/time.h"
+
+namespace wattle::plan {
+
+struct MilpOptions;
+struct MilpSolution;
+
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+enum class Domain : std::uint8_t { Continuous, Integer };
+
+/// min cost·x subject to low <= A x <= high, bounds on x, and some of x whole numbers. Built column by column and row
+/// by row; indices count from 0 in the order of the calls.
+class Milp {
+ public:
+  struct Term {
+    int variable;
+    double coefficient;
+  };
+
+  /// Bounds may be -kNoLimit or kNoLimit.
+  int variable(double low, double high, double cost, Domain domain = Domain::Continuous);
+  /// low <= sum of terms <= high. A variable may occur more than once: its coefficients add up.
+  int row(double low, double high, std::span<const Term> terms);
+  int row(double low, double high, std::initializer_list<Term> terms) {
+    return row(low, high, std::span(terms.begin(), terms.size()));
+  }
+
+  void set_bounds(int variable, double low, double high);
+  void set_row_bounds(int row, double low, double high);
+  void set_cost(int variable, double cost) { cost_[index(variable)] = cost; }
+  void set_domain(int variable, Domain domain) { integer_[index(variable)] = domain == Domain::Integer; }
+
+  [[nodiscard]] int variables() const { return static_cast<int>(cost_.size()); }
+  [[nodiscard]] int rows() const { return static_cast<int>(row_low_.size()); }
+  [[nodiscard]] double cost_of(std::span<const double> values) const;
+  /// Largest amount by which `values` leaves a bound, a row or a whole number: 0 when feasible.
+  [[nodiscard]] double violation(std::span<const double> values) const;
+
+ private:
+  friend class CbcRun;
+  friend MilpSolution solve(const Milp&, const MilpOptions&, std::span<const double>);
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  /// Can the cost fall without end along one variable's bounds?
+  [[nodiscard]] bool open_ended() const;
+  [[nodiscard]] std::vector<double> activities(std::span<const double> values) const;
+
+  std::vector<double> low_, high_, cost_;
+  std::vector<bool> integer_;
+  std::vector<double> row_low_, row_high_;
+  std::vector<int> row_of_, variable_of_;  ///< the matrix as triplets
+  std::vector<double> coefficient_;
+};
+
+struct MilpOptions {
+  /// Stop once (cost - bound) <= this share of |cost|. 0 proves the optimum.
+  double relative_gap = 0.0;
+  /// Branch-and-bound nodes: a limit whose result is the same on every machine.
+  std::optional<int> nodes = std::nullopt;
+  /// CPU time: a limit for live use. The result then depends on the machine.
+  std::optional<Span> time = std::nullopt;
+  /// Solve the linear relaxation: every variable continuous.
+  bool relaxed = false;
+};
+
+enum class MilpStatus : std::uint8_t {
+  Optimal,     ///< proven, within relative_gap
+  Feasible,    ///< a limit was reached; the best found so far
+  Infeasible,  ///< proven: no point satisfies all rows
+  Unbounded,   ///< the cost falls without end
+  Unsolved,    ///< a limit was reached before any feasible point was found
+};
+[[nodiscard]] std::string_view milp_status_name(MilpStatus status);
+
+struct MilpSolution {
+  MilpStatus status = MilpStatus::Unsolved;
+  double cost = 0.0;           ///< of `values`
+  double bound = -kNoLimit;    ///< no feasible point costs less
+  std::vector<double> values;  ///< integers are exactly whole; empty without a feasible point
+  int nodes = 0;
+  [[nodiscard]] bool found() const { return status == MilpStatus::Optimal || status == MilpStatus::Feasible; }
+};
+
+/// Solves by CBC's branch and cut: one thread, no output, and the same answer each time (unless `options.time` cuts it
+/// short). `start` is a point to start from; where it is feasible the answer costs no more. Empty: none.
+[[nodiscard]] MilpSolution solve(const Milp& program, const MilpOptions& options = {},
+                                 std::span<const double> start = {});
+
+}  // namespace wattle::plan

@@ -1,0 +1,145 @@
+#include "plan/milp.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace wattle::plan {
+namespace {
+
+/// max 5a + 4b + 3c by the textbook; negated, and with whole numbers.
+Milp small(Domain domain) {
+  Milp program;
+  const int a = program.variable(0, kNoLimit, -5, domain);
+  const int b = program.variable(0, kNoLimit, -4, domain);
+  const int c = program.variable(0, kNoLimit, -3, domain);
+  program.row(-kNoLimit, 5, {{a, 2}, {b, 3}, {c, 1}});
+  program.row(-kNoLimit, 11, {{a, 4}, {b, 1}, {c, 2}});
+  program.row(-kNoLimit, 8, {{a, 3}, {b, 4}, {c, 2}});
+  return program;
+}
+
+TEST(Milp, SolvesATextbookProgram) {
+  const MilpSolution solution = solve(small(Domain::Continuous));
+  EXPECT_EQ(solution.status, MilpStatus::Optimal);
+  EXPECT_NEAR(solution.cost, -13.0, 1e-9);
+  EXPECT_NEAR(solution.values[0], 2.0, 1e-9);
+  EXPECT_NEAR(solution.values[2], 1.0, 1e-9);
+}
+
+TEST(Milp, WholeNumbersAreWholeAndTheBoundHolds) {
+  Milp program;
+  const int x = program.variable(0, 10, -1, Domain::Integer);
+  const int y = program.variable(0, 10, -1);
+  program.row(-kNoLimit, 7.5, {{x, 2}, {y, 1}});
+  program.row(-kNoLimit, 2.25, {{y, 1}});
+  const MilpSolution solution = solve(program);
+  ASSERT_EQ(solution.status, MilpStatus::Optimal);
+  EXPECT_EQ(solution.values[0], 3.0);
+  EXPECT_NEAR(solution.cost, -4.5, 1e-9);
+  EXPECT_LE(solution.bound, solution.cost);
+  const MilpSolution relaxed = solve(program, {.relaxed = true});
+  EXPECT_NEAR(relaxed.cost, -4.875, 1e-9);
+}
+
+TEST(Milp, SaysInfeasibleAndUnbounded) {
+  for (const Domain domain : {Domain::Integer, Domain::Continuous}) {
+    Milp infeasible;
+    const int x = infeasible.variable(0, 3, 1, domain);
+    infeasible.row(4, kNoLimit, {{x, 1}});
+    EXPECT_EQ(solve(infeasible).status, MilpStatus::Infeasible);
+    EXPECT_FALSE(solve(infeasible).found());
+    Milp unbounded;
+    const int y = unbounded.variable(0, kNoLimit, -1, domain);
+    const int z = unbounded.variable(0, kNoLimit, 1, domain);
+    unbounded.row(-kNoLimit, 4, {{y, 1}, {z, -1}});
+    unbounded.set_cost(z, 0.5);
+    unbounded.row(0.5, kNoLimit, {{z, 1}});
+    EXPECT_EQ(solve(unbounded).status, MilpStatus::Unbounded);
+  }
+}
+
+TEST(Milp, OnlyWholeNumbersCanBeInfeasible) {
+  Milp program;  // 2x = 3
+  const int x = program.variable(0, 5, 1, Domain::Integer);
+  program.row(3, 3, {{x, 2}});
+  EXPECT_EQ(solve(program).status, MilpStatus::Infeasible);
+  EXPECT_TRUE(solve(program, {.relaxed = true}).found());
+}
+
+TEST(Milp, NoRowsAndRepeatedTerms) {
+  Milp program;
+  const int x = program.variable(-2, 5, 1, Domain::Integer);
+  EXPECT_NEAR(solve(program).cost, -2.0, 1e-9);
+  program.row(3, kNoLimit, {{x, 0.5}, {x, 0.5}});
+  EXPECT_NEAR(solve(program).cost, 3.0, 1e-9);
+}
+
+TEST(Milp, CostsOfAnySizeAreSolvedAlike) {
+  for (const double scale : {1e-9, 1.0, 1e12}) {
+    Milp program;
+    const int x = program.variable(0, 10, 3 * scale, Domain::Integer);
+    const int y = program.variable(0, 10, 2 * scale, Domain::Integer);
+    program.row(7, kNoLimit, {{x, 2}, {y, 1}});
+    const MilpSolution solution = solve(program);
+    ASSERT_TRUE(solution.found());
+    EXPECT_NEAR(solution.cost / scale, 11.0, 1e-9) << scale;  // 3 x + 1 y
+  }
+}
+
+TEST(Milp, StartsFromAFeasiblePointAndIgnoresAnInfeasibleOne) {
+  const Milp program = small(Domain::Integer);
+  const std::array feasible{2.0, 0.0, 1.0};
+  EXPECT_NEAR(solve(program, {}, feasible).cost, -13.0, 1e-9);
+  const std::array infeasible{9.0, 9.0, 9.0};
+  EXPECT_GT(program.violation(infeasible), 1.0);
+  EXPECT_NEAR(solve(program, {}, infeasible).cost, -13.0, 1e-9);
+}
+
+/// Knapsacks against brute force.
+RC_GTEST_PROP(MilpProperty, MatchesEnumeration, ()) {
+  const auto items = *rc::gen::inRange<std::size_t>(1, 7);
+  std::vector<int> worth(items), weight(items);
+  for (std::size_t i = 0; i < items; ++i) {
+    worth[i] = *rc::gen::inRange(-5, 20);
+    weight[i] = *rc::gen::inRange(1, 12);
+  }
+  const int room = *rc::gen::inRange(0, 30);
+  Milp program;
+  std::vector<Milp::Term> terms;
+  for (std::size_t i = 0; i < items; ++i) {
+    terms.push_back({program.variable(0, 2, -worth[i], Domain::Integer), static_cast<double>(weight[i])});
+  }
+  program.row(-kNoLimit, room, terms);
+  int best = 0;
+  std::size_t combinations = 1;
+  for (std::size_t i = 0; i < items; ++i) combinations *= 3;
+  for (std::size_t code = 0; code < combinations; ++code) {
+    int value = 0, used = 0;
+    std::size_t rest = code;
+    for (std::size_t i = 0; i < items; ++i, rest /= 3) {
+      value += worth[i] * static_cast<int>(rest % 3);
+      used += weight[i] * static_cast<int>(rest % 3);
+    }
+    if (used <= room) best = std::max(best, value);
+  }
+  const MilpSolution solution = solve(program);
+  RC_ASSERT(solution.status == MilpStatus::Optimal);
+  RC_ASSERT(std::abs(solution.cost + best) < 1e-6);
+  RC_ASSERT(program.violation(solution.values) < 1e-6);
+}
+
+TEST(Milp, IsSilent) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  (void)solve(small(Domain::Integer));
+  (void)solve(small(Domain::Continuous));
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace wattle::plan
