@@ -80,8 +80,6 @@ struct SeriesForm {
   double most = 5000.0;
 };
 
-inline constexpr double kGramsPerKwhInLbsPerMwh = 0.45359237;  ///< 453.59237 g a pound, 1000 kWh a MWh
-
 /// Electricity Maps, hourly: operational emissions only, or with the plants' life cycle. Both the portal's headers
 /// ("Datetime (UTC)", "Carbon intensity gCO2eq/kWh (direct)") and the cleaned ones ("datetime_utc",
 /// "ci_direct_gco2_kwh") are known.

@@ -38,6 +38,7 @@ class Milp {
   void set_bounds(int variable, double low, double high);
   void set_row_bounds(int row, double low, double high);
   void set_cost(int variable, double cost) { cost_[index(variable)] = cost; }
+  [[nodiscard]] double cost(int variable) const { return cost_[index(variable)]; }
   void set_domain(int variable, Domain domain) { integer_[index(variable)] = domain == Domain::Integer; }
 
   [[nodiscard]] int variables() const { return static_cast<int>(cost_.size()); }

@@ -30,7 +30,8 @@ class Quantity {
 using Watts = Quantity<struct WattsTag>;
 using Joules = Quantity<struct JoulesTag>;
 using GramsCo2 = Quantity<struct GramsCo2Tag>;
-using GramsPerKwh = Quantity<struct GramsPerKwhTag>;  ///< carbon intensity, gCO2eq/kWh
+using GramsPerKwh = Quantity<struct GramsPerKwhTag>;           ///< carbon intensity, gCO2eq/kWh
+inline constexpr double kGramsPerKwhInLbsPerMwh = 0.45359237;  ///< 453.59237 g a pound, 1000 kWh a MWh
 using Usd = Quantity<struct UsdTag>;
 using UsdPerMwh = Quantity<struct UsdPerMwhTag>;  ///< price of electricity
 using UsdPerHour = Quantity<struct UsdPerHourTag>;

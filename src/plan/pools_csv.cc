@@ -1,0 +1,333 @@
+#include "plan/pools_csv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include "base/check.h"
+#include "base/csv.h"
+
+namespace wattle::plan {
+
+namespace {
+
+constexpr double kLargest = 1e9;  ///< of any watts, rates and latencies; larger numbers are the wrong unit
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+std::vector<std::string_view> split_plus(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto plus = text.find('+');
+    parts.push_back(text.substr(0, plus));
+    if (plus == std::string_view::npos) return parts;
+    text.remove_prefix(plus + 1);
+  }
+}
+
+template <typename Named>
+std::size_t find_or_add(std::vector<Named>& all, std::string_view name) {
+  const auto found = std::ranges::find(all, name, &Named::name);
+  if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
+  all.emplace_back().name = name;
+  return all.size() - 1;
+}
+
+std::size_t find_or_add(std::vector<std::string>& all, std::string_view name) {
+  const auto found = std::ranges::find(all, name);
+  if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
+  all.emplace_back(name);
+  return all.size() - 1;
+}
+
+std::vector<std::string_view> views(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
+
+/// The rows of a series: `slot_5min` counts 0, 1, 2 ..., and one number in every other column.
+Result<std::vector<std::vector<double>>> read_series(const NamedText& text, const std::vector<std::string>& columns,
+                                                     double low, double high, std::vector<std::string>* spelled) {
+  std::vector<std::string> wanted = {"slot_5min"};
+  wanted.insert(wanted.end(), columns.begin(), columns.end());
+  const auto wanted_views = views(wanted);
+  auto csv = CsvReader::open(text.text, text.name, wanted_views);
+  if (!csv) return std::unexpected(csv.error());
+  std::vector<std::vector<double>> series(columns.size());
+  if (spelled != nullptr) {
+    for (std::size_t i = 0; i < columns.size(); ++i) spelled->emplace_back(csv->column(i + 1));
+  }
+  for (std::int64_t slot = 0;; ++slot) {
+    const auto more = csv->next();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) break;
+    const auto number = csv->whole(0, 0, std::int64_t{1} << 40);
+    if (!number) return std::unexpected(number.error());
+    if (*number != slot) return csv->bad_field(0, fmt::format("slots count from 0 without gaps: {} is next", slot));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const auto value = csv->number(i + 1, low, high);
+      if (!value) return std::unexpected(value.error());
+      series[i].push_back(*value);
+    }
+  }
+  if (columns.empty() || series[0].empty()) return bad_input(text.name, "has no rows; it needs one for each slot");
+  return series;
+}
+
+/// Fills `whole` step by step.
+class Reader {
+ public:
+  Reader(const PoolsTexts& texts, double idle_share) : texts_(texts), idle_share_(idle_share) {}
+
+  Result<PoolsProblem> run() {
+    if (auto ok = profile(); !ok) return std::unexpected(ok.error());
+    if (auto ok = slo(); !ok) return std::unexpected(ok.error());
+    if (auto ok = capacity(); !ok) return std::unexpected(ok.error());
+    if (auto ok = demand(); !ok) return std::unexpected(ok.error());
+    if (auto ok = emissions(); !ok) return std::unexpected(ok.error());
+    if (auto ok = prices(); !ok) return std::unexpected(ok.error());
+    return std::move(whole_);
+  }
+
+ private:
+  struct Row {
+    std::size_t partition, type, mode;
+    WorkerRating rating;
+  };
+
+  Result<void> profile() {
+    const std::string_view header = texts_.profile.text.substr(0, texts_.profile.text.find('\n'));
+    const bool has_idle = header.find("idle_power_w") != std::string_view::npos;
+    std::vector<std::string_view> columns = {"partition",    "request_type",    "mode",           "tp",
+                                             "gpu",          "gpus_per_worker", "worker_power_w", "max_qps",
+                                             "mean_ttft_ms", "mean_tbt_ms"};
+    if (has_idle) columns.emplace_back("idle_power_w");
+    auto csv = CsvReader::open(texts_.profile.text, texts_.profile.name, columns);
+    if (!csv) return std::unexpected(csv.error());
+    std::vector<Row> rows;
+    for (;;) {
+      const auto more = csv->next();
+      if (!more) return std::unexpected(more.error());
+      if (!*more) break;
+      if (auto ok = profile_row(*csv, has_idle, rows); !ok) return ok;
+    }
+    if (rows.empty()) return bad_input(texts_.profile.name, "has no rows");
+    for (WorkerMode& mode : whole_.modes) mode.gpus.resize(whole_.kinds.size(), 0);
+    for (RequestPartition& partition : whole_.partitions) {
+      for (PoolType& type : partition.types) type.ratings.resize(whole_.modes.size());
+    }
+    for (const Row& row : rows) whole_.partitions[row.partition].types[row.type].ratings[row.mode] = row.rating;
+    return {};
+  }
+
+  Result<void> profile_row(const CsvReader& csv, bool has_idle, std::vector<Row>& rows) {
+    const auto mode = mode_of(csv);
+    if (!mode) return std::unexpected(mode.error());
+    std::array<double, 5> numbers{};  // power, rate, TTFT, TBT, idle
+    for (std::size_t i = 0; i < (has_idle ? 5U : 4U); ++i) {
+      const auto value = csv.number(6 + i, 0.0, kLargest);
+      if (!value) return std::unexpected(value.error());
+      numbers[i] = *value;
+    }
+    const auto& [power, rate, ttft_ms, tbt_ms, idle] = numbers;
+    if (has_idle && idle > power) return csv.bad_field(10, "idle power is at most worker_power_w");
+    Row row;
+    row.partition = find_or_add(whole_.partitions, csv.field(0));
+    row.type = find_or_add(whole_.partitions[row.partition].types, csv.field(1));
+    row.mode = *mode;
+    const auto twice = [&](const Row& r) {
+      return r.partition == row.partition && r.type == row.type && r.mode == row.mode;
+    };
+    if (std::ranges::any_of(rows, twice)) return csv.bad_field(2, "this partition, type and mode already have a row");
+    row.rating = {.peak = Watts(power),
+                  .idle = Watts(has_idle ? idle : idle_share_ * power),
+                  .max_per_s = rate,
+                  .ttft = Span::from_seconds(ttft_ms * 1e-3),
+                  .tbt = Span::from_seconds(tbt_ms * 1e-3)};
+    rows.push_back(row);
+    return {};
+  }
+
+  Result<std::size_t> mode_of(const CsvReader& csv) {
+    WorkerMode mode;
+    mode.name = fmt::format("{}:{}-{}", csv.field(2), csv.field(3), csv.field(4));
+    const auto kinds = split_plus(csv.field(4)), counts = split_plus(csv.field(5));
+    if (kinds.size() != counts.size()) return csv.bad_field(5, "one count for each kind in the gpu column, as in 2+4");
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      int count = 0;
+      const auto end = counts[i].data() + counts[i].size();
+      const auto [at, error] = std::from_chars(counts[i].data(), end, count);
+      constexpr int kMostGpus = 1024;
+      if (error != std::errc() || at != end || count < 1 || count > kMostGpus) {
+        return csv.bad_field(5, "a count of GPUs is a whole number from 1 to 1024");
+      }
+      const std::size_t kind = find_or_add(whole_.kinds, kinds[i]);
+      mode.gpus.resize(std::max(mode.gpus.size(), kind + 1), 0);
+      mode.gpus[kind] += count;
+    }
+    const std::string id(csv.field(2));
+    const auto known = modes_.find(id);
+    if (known == modes_.end()) {
+      modes_[id] = whole_.modes.size();
+      whole_.modes.push_back(mode);
+      return whole_.modes.size() - 1;
+    }
+    const WorkerMode& before = whole_.modes[known->second];
+    if (before.name != mode.name || before.gpus != mode.gpus) {
+      return csv.bad_field(2, fmt::format("mode {} was {} in a row before", id, before.name));
+    }
+    return known->second;
+  }
+
+  Result<void> slo() {
+    constexpr std::array<std::string_view, 3> kColumns = {"request_type", "ttft_ms", "tbt_ms"};
+    auto csv = CsvReader::open(texts_.slo.text, texts_.slo.name, kColumns);
+    if (!csv) return std::unexpected(csv.error());
+    std::map<std::string, bool, std::less<>> seen;
+    for (;;) {
+      const auto more = csv->next();
+      if (!more) return std::unexpected(more.error());
+      if (!*more) break;
+      const auto ttft = csv->number(1, 1e-3, kLargest), tbt = csv->number(2, 1e-3, kLargest);
+      if (!ttft) return std::unexpected(ttft.error());
+      if (!tbt) return std::unexpected(tbt.error());
+      if (!seen.emplace(csv->field(0), true).second) return csv->bad_field(0, "this type already has limits");
+      for (RequestPartition& partition : whole_.partitions) {
+        for (PoolType& type : partition.types) {
+          if (type.name != csv->field(0)) continue;
+          type.ttft_limit = Span::from_seconds(*ttft * 1e-3);
+          type.tbt_limit = Span::from_seconds(*tbt * 1e-3);
+        }
+      }
+    }
+    for (const RequestPartition& partition : whole_.partitions) {
+      for (const PoolType& type : partition.types) {
+        if (!seen.contains(type.name)) return bad_input(texts_.slo.name, "has no limits for type " + type.name);
+      }
+    }
+    return {};
+  }
+
+  Result<void> capacity() {
+    std::vector<std::string> columns = {"site"};
+    for (const std::string& kind : whole_.kinds) columns.push_back(lower(kind));
+    const auto column_views = views(columns);
+    auto csv = CsvReader::open(texts_.capacity.text, texts_.capacity.name, column_views);
+    if (!csv) return std::unexpected(csv.error());
+    for (;;) {
+      const auto more = csv->next();
+      if (!more) return std::unexpected(more.error());
+      if (!*more) break;
+      const auto known = std::ranges::find(whole_.sites, csv->field(0), &PoolSite::name);
+      if (known != whole_.sites.end()) return csv->bad_field(0, "this site already has a row");
+      PoolSite& site = whole_.sites.emplace_back();
+      site.name = csv->field(0);
+      for (std::size_t c = 0; c < whole_.kinds.size(); ++c) {
+        const auto gpus = csv->whole(c + 1, 0, 1'000'000);
+        if (!gpus) return std::unexpected(gpus.error());
+        site.gpus.push_back(static_cast<int>(*gpus));
+      }
+    }
+    if (whole_.sites.empty()) return bad_input(texts_.capacity.name, "has no rows; it needs one for each site");
+    return {};
+  }
+
+  Result<void> demand() {
+    if (texts_.demand.size() != whole_.partitions.size()) {
+      return bad_input("demand", fmt::format("{} given; the profile has {} partitions, and each needs its own",
+                                             texts_.demand.size(), whole_.partitions.size()));
+    }
+    for (std::size_t s = 0; s < whole_.partitions.size(); ++s) {
+      std::vector<std::string> columns;
+      for (const PoolType& type : whole_.partitions[s].types) columns.push_back(lower(type.name) + "_qps");
+      auto series = read_series(texts_.demand[s], columns, 0.0, kLargest, nullptr);
+      if (!series) return std::unexpected(series.error());
+      for (std::size_t r = 0; r < series->size(); ++r)
+        whole_.partitions[s].types[r].demand_per_s = std::move((*series)[r]);
+    }
+    return {};
+  }
+
+  Result<void> emissions() {
+    std::vector<std::string> columns, spelled;
+    for (const PoolSite& site : whole_.sites) {
+      columns.push_back(fmt::format("site{0}_lb_co2_per_mwh|site{0}_g_co2_per_kwh", site.name));
+    }
+    constexpr double kMostIntensity = 1e5;  // of marginal rates: data holds -8353 and 9067 lb/MWh
+    auto series = read_series(texts_.emissions, columns, -kMostIntensity, kMostIntensity, &spelled);
+    if (!series) return std::unexpected(series.error());
+    for (std::size_t n = 0; n < series->size(); ++n) {
+      const double unit = spelled[n].ends_with("_lb_co2_per_mwh") ? kGramsPerKwhInLbsPerMwh : 1.0;
+      for (const double value : (*series)[n]) whole_.sites[n].intensity.emplace_back(value * unit);
+    }
+    return same_length(texts_.emissions, (*series)[0].size());
+  }
+
+  Result<void> prices() {
+    if (texts_.prices.text.empty()) return {};
+    std::vector<std::string> columns;
+    for (const PoolSite& site : whole_.sites) columns.push_back(fmt::format("site{}_usd_per_mwh", site.name));
+    constexpr double kMostPrice = 1e6;
+    auto series = read_series(texts_.prices, columns, -kMostPrice, kMostPrice, nullptr);
+    if (!series) return std::unexpected(series.error());
+    for (std::size_t n = 0; n < series->size(); ++n) {
+      for (const double value : (*series)[n]) whole_.sites[n].price_usd_per_kwh.push_back(value * 1e-3);
+    }
+    return same_length(texts_.prices, (*series)[0].size());
+  }
+
+  Result<void> same_length(const NamedText& text, std::size_t slots) const {
+    for (std::size_t s = 0; s < whole_.partitions.size(); ++s) {
+      const std::size_t demand = whole_.partitions[s].types[0].demand_per_s.size();
+      if (demand != slots) {
+        return bad_input(text.name, fmt::format("has {} slots, {} has {}", slots, texts_.demand[s].name, demand));
+      }
+    }
+    return {};
+  }
+
+  const PoolsTexts& texts_;
+  double idle_share_;
+  PoolsProblem whole_;
+  std::map<std::string, std::size_t> modes_;  ///< by the mode column
+};
+
+}  // namespace
+
+Result<PoolsData> PoolsData::parse(const PoolsTexts& texts, double idle_share) {
+  auto whole = Reader(texts, idle_share).run();
+  if (!whole) return std::unexpected(whole.error());
+  PoolsData data;
+  data.whole_ = std::move(*whole);
+  data.slots_ = data.whole_.sites[0].intensity.size();
+  return data;
+}
+
+PoolsProblem PoolsData::window(std::size_t first, std::size_t count, double beta) const {
+  WATTLE_CHECK(count > 0 && first + count <= slots_, "a window must lie within the data");
+  PoolsProblem problem = whole_;
+  const auto cut = [&](auto& series) {
+    if (series.empty()) return;
+    const auto begin = series.begin() + static_cast<std::ptrdiff_t>(first);
+    series = {begin, begin + static_cast<std::ptrdiff_t>(count)};
+  };
+  for (PoolSite& site : problem.sites) {
+    cut(site.intensity);
+    cut(site.price_usd_per_kwh);
+  }
+  for (RequestPartition& partition : problem.partitions) {
+    for (PoolType& type : partition.types) {
+      cut(type.demand_per_s);
+      for (double& demand : type.demand_per_s) demand /= beta;
+    }
+  }
+  return problem;
+}
+
+}  // namespace wattle::plan

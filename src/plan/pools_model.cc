@@ -1,0 +1,351 @@
+#include "plan/pools_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace wattle::plan {
+
+namespace {
+constexpr double kJoulesPerKwh = 3.6e6;
+constexpr double kFloorShare = 1e-3;  ///< see JouleWeights::cost_weight
+/// Enough workers of any mode when their GPUs are not counted.
+constexpr double kManyWorkers = 1e4;
+
+double mean_magnitude(const std::vector<std::vector<double>>& series) {
+  double sum = 0.0;
+  std::size_t count = 0;
+  for (const auto& row : series) {
+    for (const double value : row) sum += std::abs(value);
+    count += row.size();
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0.0;
+}
+/// A type that no mode may serve: which limit is missed, and by how little at best.
+std::string no_mode_serves(const PoolType& type, const std::vector<WorkerMode>& modes) {
+  std::string nearest;
+  double best = 0.0;
+  for (std::size_t m = 0; m < modes.size(); ++m) {
+    const auto& rating = type.ratings[m];
+    if (!rating || rating->max_per_s <= 0.0 || within_limits(type, *rating)) continue;
+    const double ttft = rating->ttft.seconds() / type.ttft_limit.seconds();
+    const double tbt = rating->tbt.seconds() / type.tbt_limit.seconds();
+    if (!nearest.empty() && std::max(ttft, tbt) >= best) continue;
+    best = std::max(ttft, tbt);
+    nearest = ttft >= tbt ? fmt::format("; nearest is {} with TTFT {:.4g} ms, limit {:.4g} ms", modes[m].name,
+                                        rating->ttft.millis(), type.ttft_limit.millis())
+                          : fmt::format("; nearest is {} with TBT {:.4g} ms, limit {:.4g} ms", modes[m].name,
+                                        rating->tbt.millis(), type.tbt_limit.millis());
+  }
+  return fmt::format("latency limits of {}: no mode serves it within them{}", type.name, nearest);
+}
+}  // namespace
+
+JouleWeights::JouleWeights(const PoolsProblem& problem, const PoolsObjective& objective) {
+  std::vector<std::vector<double>> carbon, energy, cost;
+  for (const PoolSite& site : problem.sites) {
+    const std::size_t slots = site.intensity.size();
+    auto& grams = carbon.emplace_back();
+    for (const GramsPerKwh intensity : site.intensity) grams.push_back(intensity.value() / kJoulesPerKwh);
+    energy.emplace_back(slots, 1.0);
+    auto& usd = cost.emplace_back(slots, 0.0);
+    for (std::size_t t = 0; t < site.price_usd_per_kwh.size(); ++t) usd[t] = site.price_usd_per_kwh[t] / kJoulesPerKwh;
+  }
+  const int terms = (objective.carbon > 0.0) + (objective.energy > 0.0) + (objective.cost > 0.0);
+  const auto share = [&](double weight, const std::vector<std::vector<double>>& series) {
+    if (weight <= 0.0) return 0.0;
+    if (terms == 1) return 1.0;
+    const double mean = mean_magnitude(series);
+    return mean > 0.0 ? weight / mean : 0.0;
+  };
+  const double c = share(objective.carbon, carbon), e = share(objective.energy, energy),
+               u = share(objective.cost, cost);
+  for (std::size_t n = 0; n < carbon.size(); ++n) {
+    auto& row = weight_.emplace_back();
+    for (std::size_t t = 0; t < carbon[n].size(); ++t) {
+      row.push_back(c * carbon[n][t] + e * energy[n][t] + u * cost[n][t]);
+    }
+  }
+  const double mean = mean_magnitude(weight_);
+  floor_ = mean > 0.0 ? kFloorShare * mean : 1.0;
+}
+
+double JouleWeights::cost_weight(std::size_t site, std::size_t slot) const {
+  return std::max(weight_[site][slot], floor_);
+}
+
+bool within_limits(const PoolType& type, const WorkerRating& rating) {
+  return rating.ttft <= type.ttft_limit && rating.tbt <= type.tbt_limit;
+}
+
+double mean_demand(const PoolType& type) {
+  return std::accumulate(type.demand_per_s.begin(), type.demand_per_s.end(), 0.0) /
+         static_cast<double>(type.demand_per_s.size());
+}
+
+double peak_demand(const PoolType& type) {
+  return *std::max_element(type.demand_per_s.begin(), type.demand_per_s.end());
+}
+
+PoolsModel::PoolsModel(const PoolsProblem& problem, const PoolsOptions& options, const JouleWeights& weights,
+                       std::size_t partition, const PoolsPlan* previous, double alpha, bool shedding)
+    : problem_(problem), options_(options), types_(problem.partitions[partition].types), kinds_(problem.kinds) {
+  add_workers(weights, alpha);
+  add_totals();
+  add_demand(alpha, shedding);
+  add_capacity();
+  if (!published()) add_starts(weights, previous);
+  if (!shedding) return;
+  std::vector<Milp::Term> all;
+  for (int i = 0; i < program_.variables(); ++i) {
+    costs_.push_back(program_.cost(i));
+    program_.set_cost(i, 0.0);
+  }
+  for (const int variable : shed_) {
+    program_.set_cost(variable, 1.0);
+    all.push_back({variable, 1.0});
+  }
+  shed_row_ = program_.row(-kNoLimit, kNoLimit, all);
+}
+
+void PoolsModel::add_workers(const JouleWeights& weights, double alpha) {
+  for (std::size_t n = 0; n < problem_.sites.size(); ++n) {
+    for (std::size_t r = 0; r < types_.size(); ++r) {
+      for (std::size_t m = 0; m < problem_.modes.size(); ++m) add_group(weights, n, r, m, alpha);
+    }
+  }
+}
+
+void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::size_t type, std::size_t mode,
+                           double alpha) {
+  const PoolType& kind_of_request = types_[type];
+  const auto& rating = kind_of_request.ratings[mode];
+  if (!rating || !within_limits(kind_of_request, *rating)) return;
+  double most = kManyWorkers;
+  for (std::size_t c = 0; c < kinds_.size(); ++c) {
+    const int needs = problem_.modes[mode].gpus[c];
+    if (needs > 0) most = std::min(most, static_cast<double>(problem_.sites[site].gpus[c] / needs));
+  }
+  const std::size_t slots = kind_of_request.demand_per_s.size();
+  const double slot_s = problem_.slot.seconds();
+  double constant = 0.0;  // worth of one watt drawn through the window
+  for (std::size_t t = 0; t < slots; ++t) {
+    constant += slot_s * (published() ? weights.signed_weight(site, t) : weights.cost_weight(site, t));
+  }
+  Group group;
+  group.where = {.site = site, .type = type, .mode = mode};
+  if (published()) {
+    group.usable_per_s = rating->max_per_s;
+    group.workers = program_.variable(0, most, rating->peak.value() * constant, Domain::Integer);
+    groups_.push_back(group);
+    return;
+  }
+  const double mean = mean_demand(kind_of_request), peak = peak_demand(kind_of_request);
+  if (rating->max_per_s <= 0.0 || peak <= 0.0) return;
+  // Routing weights stand for the whole window: a worker's load follows the type's, and its peak needs the margin.
+  group.usable_per_s = rating->max_per_s * mean / (alpha * peak);
+  group.workers = program_.variable(0, most, rating->idle.value() * constant, Domain::Integer);
+  const auto joules_per_request = [](const WorkerRating& r) { return (r.peak - r.idle).value() / r.max_per_s; };
+  double leanest = joules_per_request(*rating);
+  for (const auto& other : kind_of_request.ratings) {
+    if (other && other->max_per_s > 0.0 && within_limits(kind_of_request, *other)) {
+      leanest = std::min(leanest, joules_per_request(*other));
+    }
+  }
+  // Where a joule has negative weight, a request earns the leanest mode's joules, whoever serves it: load moves there,
+  // but waste earns nothing.
+  double cost = 0.0;
+  for (std::size_t t = 0; t < slots; ++t) {
+    const double requests = slot_s * kind_of_request.demand_per_s[t] / mean;  // per unit of mean load
+    cost += requests * (joules_per_request(*rating) * weights.cost_weight(site, t) +
+                        leanest * std::min(0.0, weights.signed_weight(site, t)));
+  }
+  group.load = program_.variable(0, mean, cost);
+  program_.row(-kNoLimit, 0.0, {{group.load, 1.0}, {group.workers, -group.usable_per_s}});
+  groups_.push_back(group);
+}
+
+void PoolsModel::add_totals() {
+  std::vector<std::vector<std::vector<Milp::Term>>> sums(types_.size());
+  for (auto& row : sums) row.resize(problem_.modes.size());
+  for (const Group& group : groups_) sums[group.where.type][group.where.mode].push_back({group.workers, 1.0});
+  totals_.assign(types_.size(), std::vector<int>(problem_.modes.size(), -1));
+  for (std::size_t r = 0; r < types_.size(); ++r) {
+    for (std::size_t m = 0; m < problem_.modes.size(); ++m) {
+      auto& terms = sums[r][m];
+      if (terms.empty()) continue;
+      totals_[r][m] = program_.variable(0, kNoLimit, 0.0, Domain::Integer);
+      terms.push_back({totals_[r][m], -1.0});
+      program_.row(0.0, 0.0, terms);
+    }
+  }
+}
+
+void PoolsModel::add_demand(double alpha, bool shedding) {
+  for (std::size_t r = 0; r < types_.size(); ++r) {
+    std::vector<double> usable(problem_.modes.size(), 0.0);
+    std::vector<Milp::Term> load, capacity;
+    for (const Group& group : groups_) {
+      if (group.where.type != r) continue;
+      usable[group.where.mode] = group.usable_per_s;
+      if (group.load >= 0) load.push_back({group.load, 1.0});
+    }
+    for (std::size_t m = 0; m < problem_.modes.size(); ++m) {
+      if (totals_[r][m] >= 0 && usable[m] > 0.0) capacity.push_back({totals_[r][m], usable[m]});
+    }
+    demand_.push_back(published() ? alpha * peak_demand(types_[r]) : mean_demand(types_[r]));
+    if (shedding) {
+      shed_.push_back(program_.variable(0, demand_[r], 0.0));
+      load.push_back({shed_[r], 1.0});
+      capacity.push_back({shed_[r], 1.0});
+    }
+    // In Wattle the second row follows from the first and the load limits, but only over totals does it cut well.
+    // Load equals demand: where intensity is negative, more of it would earn.
+    demand_rows_.push_back(published() ? program_.row(demand_[r], kNoLimit, capacity)
+                                       : program_.row(demand_[r], demand_[r], load));
+    if (!published()) program_.row(demand_[r], kNoLimit, capacity);
+  }
+}
+
+void PoolsModel::add_capacity() {
+  capacity_rows_.resize(kinds_.size());
+  for (std::size_t c = 0; c < kinds_.size(); ++c) {
+    std::vector<std::vector<Milp::Term>> used(problem_.sites.size());
+    for (const Group& group : groups_) {
+      const int needs = problem_.modes[group.where.mode].gpus[c];
+      if (needs > 0) used[group.where.site].push_back({group.workers, static_cast<double>(needs)});
+    }
+    for (std::size_t n = 0; n < used.size(); ++n) {
+      if (used[n].empty()) continue;
+      const auto gpus = static_cast<double>(problem_.sites[n].gpus[c]);
+      capacity_rows_[c].push_back({program_.row(-kNoLimit, gpus, used[n]), gpus});
+    }
+  }
+}
+
+void PoolsModel::add_starts(const JouleWeights& weights, const PoolsPlan* previous) {
+  if (previous == nullptr || options_.start_time <= Span()) return;
+  for (std::size_t n = 0; n < problem_.sites.size(); ++n) {
+    for (std::size_t m = 0; m < problem_.modes.size(); ++m) {
+      // A worker keeps its engine when its pool changes: what counts is the mode, whatever type it served.
+      Start start{n, m, -1, 0};
+      for (const WorkerPool& pool : previous->pools) {
+        if (pool.site == n && pool.mode == m) start.had += pool.workers;
+      }
+      std::vector<Milp::Term> terms;
+      Watts idle;
+      for (const Group& group : groups_) {
+        if (group.where.site != n || group.where.mode != m) continue;
+        terms.push_back({group.workers, 1.0});
+        idle = std::max(idle, types_[group.where.type].ratings[m]->idle);
+      }
+      if (terms.empty()) continue;
+      const double cost = idle.value() * options_.start_time.seconds() * weights.cost_weight(n, 0);
+      start.variable = program_.variable(0, kNoLimit, cost);
+      terms.push_back({start.variable, -1.0});
+      program_.row(-kNoLimit, static_cast<double>(start.had), terms);
+      starts_.push_back(start);
+    }
+  }
+}
+
+void PoolsModel::only_totals_whole(bool on) {
+  for (const Group& group : groups_) program_.set_domain(group.workers, on ? Domain::Continuous : Domain::Integer);
+}
+
+void PoolsModel::hold_totals(const std::vector<double>* values, double slack) {
+  for (const auto& row : totals_) {
+    for (const int total : row) {
+      if (total < 0) continue;
+      if (values == nullptr) {
+        program_.set_bounds(total, 0.0, kNoLimit);
+        continue;
+      }
+      const double at = (*values)[static_cast<std::size_t>(total)];
+      program_.set_bounds(total, std::max(0.0, at - slack), at + slack);
+    }
+  }
+}
+
+void PoolsModel::price_after_shedding(double shed_in_all) {
+  for (std::size_t i = 0; i < costs_.size(); ++i) program_.set_cost(static_cast<int>(i), costs_[i]);
+  constexpr double kSlack = 1e-7;  // of the solver's own tolerance
+  program_.set_row_bounds(shed_row_, -kNoLimit, shed_in_all + kSlack);
+}
+
+double PoolsModel::shed(std::size_t type, const std::vector<double>& values) const {
+  return shed_.empty() ? 0.0 : values[static_cast<std::size_t>(shed_[type])];
+}
+
+std::vector<double> PoolsModel::start_from(const PoolsPlan& plan) const {
+  std::vector<double> start(static_cast<std::size_t>(program_.variables()), 0.0);
+  std::vector<double> usable(types_.size(), 0.0);
+  const auto at = [&](int variable) -> double& { return start[static_cast<std::size_t>(variable)]; };
+  int placed = 0, planned = 0;
+  for (const WorkerPool& pool : plan.pools) planned += pool.workers;
+  for (const Group& group : groups_) {
+    for (const WorkerPool& pool : plan.pools) {
+      if (pool.site != group.where.site || pool.type != group.where.type || pool.mode != group.where.mode) continue;
+      at(group.workers) = pool.workers;
+      at(totals_[pool.type][pool.mode]) += pool.workers;
+      usable[pool.type] += group.usable_per_s * pool.workers;
+      placed += pool.workers;
+    }
+  }
+  if (placed != planned) return {};
+  for (std::size_t r = 0; r < types_.size(); ++r) {
+    if (usable[r] < demand_[r]) return {};
+  }
+  for (const Group& group : groups_) {
+    if (group.load < 0 || at(group.workers) <= 0.0) continue;
+    const std::size_t r = group.where.type;
+    at(group.load) = demand_[r] * group.usable_per_s * at(group.workers) / usable[r];
+  }
+  for (const Start& s : starts_) {
+    double workers = 0.0;
+    for (const Group& group : groups_) {
+      if (group.where.site == s.site && group.where.mode == s.mode) workers += at(group.workers);
+    }
+    at(s.variable) = std::max(0.0, workers - s.had);
+  }
+  return start;
+}
+
+bool PoolsModel::has_rows(std::size_t group) const {
+  return group < types_.size() ? demand_[group] > 0.0 : !capacity_rows_[group - types_.size()].empty();
+}
+
+void PoolsModel::enforce(std::size_t group, bool on) {
+  if (group < types_.size()) {
+    const int row = demand_rows_[group];
+    program_.set_row_bounds(row, on ? demand_[group] : 0.0, published() ? kNoLimit : demand_[group]);
+    if (!published()) program_.set_row_bounds(row + 1, on ? demand_[group] : 0.0, kNoLimit);
+    return;
+  }
+  const std::size_t kind = group - types_.size();
+  for (const KindRow& row : capacity_rows_[kind]) program_.set_row_bounds(row.row, -kNoLimit, on ? row.gpus : kNoLimit);
+  for (const Group& workers : groups_) {
+    const int needs = problem_.modes[workers.where.mode].gpus[kind];
+    if (needs == 0) continue;
+    const int most = on ? problem_.sites[workers.where.site].gpus[kind] / needs : static_cast<int>(kManyWorkers);
+    program_.set_bounds(workers.workers, 0.0, most);
+  }
+}
+
+std::string PoolsModel::describe(std::size_t group, double alpha) const {
+  if (group < types_.size()) {
+    const bool served =
+        std::ranges::any_of(groups_, [&](const Group& g) { return g.where.type == group && g.usable_per_s > 0.0; });
+    return served
+               ? fmt::format("demand of {} ({:.4g}/s x {:.4g})", types_[group].name, peak_demand(types_[group]), alpha)
+               : no_mode_serves(types_[group], problem_.modes);
+  }
+  const std::size_t kind = group - types_.size();
+  int gpus = 0;
+  for (const PoolSite& site : problem_.sites) gpus += site.gpus[kind];
+  return fmt::format("{} GPUs ({} in all)", kinds_[kind], gpus);
+}
+
+}  // namespace wattle::plan

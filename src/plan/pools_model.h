@@ -1,0 +1,99 @@
+#pragma once
+// The pool planner's integer program for one partition. Internal to plan/pools.cc.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/milp.h"
+#include "plan/pools.h"
+
+namespace wattle::plan {
+
+/// What a joule is worth, by site and slot, in units of the objective.
+class JouleWeights {
+ public:
+  JouleWeights(const PoolsProblem& problem, const PoolsObjective& objective);
+  /// As it is; may be negative.
+  [[nodiscard]] double signed_weight(std::size_t site, std::size_t slot) const { return weight_[site][slot]; }
+  /// Never below a thousandth of the mean magnitude: what a joule costs that must not earn anything. The floor breaks
+  /// ties towards less energy where electricity is free or better.
+  [[nodiscard]] double cost_weight(std::size_t site, std::size_t slot) const;
+
+ private:
+  std::vector<std::vector<double>> weight_;
+  double floor_ = 0.0;
+};
+
+/// May workers of this mode serve this type within its latency limits?
+[[nodiscard]] bool within_limits(const PoolType& type, const WorkerRating& rating);
+
+/// Demand of a type over the window, requests per second.
+[[nodiscard]] double mean_demand(const PoolType& type);
+[[nodiscard]] double peak_demand(const PoolType& type);
+
+class PoolsModel {
+ public:
+  struct Group {
+    WorkerPool where;  ///< workers and load unset
+    int workers = -1;  ///< variables; load is -1 in Published
+    int load = -1;
+    double usable_per_s = 0.0;  ///< mean load one worker may carry
+  };
+
+  /// `shedding` adds a variable per type for demand left unserved; the objective is then that demand, not the cost.
+  PoolsModel(const PoolsProblem& problem, const PoolsOptions& options, const JouleWeights& weights,
+             std::size_t partition, const PoolsPlan* previous, double alpha, bool shedding);
+
+  [[nodiscard]] Milp& program() { return program_; }
+  [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+  /// Whole numbers only for the sums over sites of each (type, mode): their relaxation is nearly whole at every site.
+  void only_totals_whole(bool on);
+  /// Holds those sums to within `slack` of where `values` has them; nothing: frees them.
+  void hold_totals(const std::vector<double>* values, double slack);
+  /// From "shed as little as possible" to "at that, as cheaply as possible".
+  void price_after_shedding(double shed_in_all);
+  [[nodiscard]] double shed(std::size_t type, const std::vector<double>& values) const;
+  /// A point built from a plan of the same partition; empty when it does not fit.
+  [[nodiscard]] std::vector<double> start_from(const PoolsPlan& plan) const;
+
+  /// What a conflict is made of: one type's demand, or all GPUs of one kind.
+  [[nodiscard]] std::size_t constraint_groups() const { return types_.size() + kinds_.size(); }
+  [[nodiscard]] bool has_rows(std::size_t group) const;
+  void enforce(std::size_t group, bool on);
+  [[nodiscard]] std::string describe(std::size_t group, double alpha) const;
+
+ private:
+  struct KindRow {
+    int row;
+    double gpus;
+  };
+
+  void add_workers(const JouleWeights& weights, double alpha);
+  void add_group(const JouleWeights& weights, std::size_t site, std::size_t type, std::size_t mode, double alpha);
+  void add_totals();
+  void add_demand(double alpha, bool shedding);
+  void add_capacity();
+  void add_starts(const JouleWeights& weights, const PoolsPlan* previous);
+  [[nodiscard]] bool published() const { return options_.formulation == PoolsFormulation::Published; }
+
+  const PoolsProblem& problem_;
+  const PoolsOptions& options_;
+  const std::vector<PoolType>& types_;
+  const std::vector<std::string>& kinds_;
+  Milp program_;
+  std::vector<Group> groups_;
+  std::vector<std::vector<int>> totals_;             ///< by type and mode; -1: none
+  std::vector<int> demand_rows_, shed_;              ///< by type
+  std::vector<double> demand_;                       ///< what the demand rows ask for
+  std::vector<std::vector<KindRow>> capacity_rows_;  ///< by kind
+  struct Start {
+    std::size_t site, mode;
+    int variable;
+    int had;  ///< workers of the previous plan
+  };
+  std::vector<Start> starts_;
+  std::vector<double> costs_;  ///< of the variables, while they are shed-first
+  int shed_row_ = -1;
+};
+
+}  // namespace wattle::plan
