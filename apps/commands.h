@@ -16,6 +16,7 @@ void add_agent_guardian(Command app, int& exit_code);
 void add_mock_engine(Command app, int& exit_code);
 void add_fit(Command app, int& exit_code);
 void add_gateway(Command app, int& exit_code);
+void add_plan(Command app, int& exit_code);
 void add_planner(Command app, int& exit_code);
 void add_profile(Command app, int& exit_code);
 void add_recipes(Command app, int& exit_code);

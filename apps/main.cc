@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
                        add_mock_engine(app, exit_code);
                        add_fit(app, exit_code);
                        add_gateway(app, exit_code);
+                       add_plan(app, exit_code);
                        add_planner(app, exit_code);
                        add_profile(app, exit_code);
                        add_recipes(app, exit_code);

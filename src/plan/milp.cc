@@ -118,6 +118,7 @@ class CbcRun {
   MilpSolution run() {
     set("ratioGap", fmt::format("{:.17g}", options_.relative_gap));
     if (options_.nodes) set("maxNodes", fmt::format("{}", *options_.nodes));
+    if (options_.cutoff < kNoLimit) set("cutoff", fmt::format("{:.17g}", options_.cutoff * scale_));
     if (options_.time) set("seconds", fmt::format("{:.9f}", options_.time->seconds()));
     Cbc_solve(model());
     return answer();
@@ -214,7 +215,7 @@ MilpSolution solve(const Milp& program, const MilpOptions& options, std::span<co
   if (!start.empty() && !options.relaxed && program.violation(start) <= kTolerance) run.start_from(start);
   MilpSolution solution = run.run();
   // CBC's preprocessing tells "infeasible or unbounded" as infeasible; without costs nothing is unbounded.
-  if (solution.status == MilpStatus::Infeasible && program.open_ended()) {
+  if (solution.status == MilpStatus::Infeasible && program.open_ended() && options.cutoff == kNoLimit) {
     Milp costless = program;
     std::ranges::fill(costless.cost_, 0.0);
     if (CbcRun(costless, options).run().found()) solution.status = MilpStatus::Unbounded;

@@ -69,6 +69,8 @@ struct MilpOptions {
   std::optional<int> nodes = std::nullopt;
   /// CPU time: a limit for live use. The result then depends on the machine.
   std::optional<Span> time = std::nullopt;
+  /// Points that cost this or more are of no interest: Infeasible then says there are no others.
+  double cutoff = kNoLimit;
   /// Solve the linear relaxation: every variable continuous.
   bool relaxed = false;
 };

@@ -99,6 +99,12 @@ TEST(Milp, StartsFromAFeasiblePointAndIgnoresAnInfeasibleOne) {
   EXPECT_NEAR(solve(program, {}, infeasible).cost, -13.0, 1e-9);
 }
 
+TEST(Milp, NothingBelowTheCutoffIsInfeasible) {
+  const Milp program = small(Domain::Integer);
+  EXPECT_EQ(solve(program, {.cutoff = -13.5}).status, MilpStatus::Infeasible);
+  EXPECT_NEAR(solve(program, {.cutoff = -12.5}).cost, -13.0, 1e-9);
+}
+
 /// Knapsacks against brute force.
 RC_GTEST_PROP(MilpProperty, MatchesEnumeration, ()) {
   const auto items = *rc::gen::inRange<std::size_t>(1, 7);

@@ -153,8 +153,12 @@ class Planner {
         bound = std::min(bound, lower);
         continue;
       }
-      const Found found = plan_partition(s, alpha, shedding);
+      const Found found = plan_partition(s, alpha, shedding, any && !shedding ? plan_.objective : kNoLimit);
       plan_.nodes += found.solution.nodes;
+      if (!found.solution.found() && any) {
+        bound = std::min(bound, found.solution.status == MilpStatus::Infeasible ? plan_.objective : lower);
+        continue;
+      }
       if (!found.solution.found()) {
         proven_ = proven_ && found.solution.status == MilpStatus::Infeasible;
         continue;
@@ -173,18 +177,19 @@ class Planner {
     return any;
   }
 
-  Found plan_partition(std::size_t partition, double alpha, bool shedding) {
+  /// Only a plan whose objective is below `cutoff` is of interest.
+  Found plan_partition(std::size_t partition, double alpha, bool shedding, double cutoff) {
     PoolsModel model(problem_, options_, weights_, partition, previous_, alpha, shedding);
     Found found;
     std::vector<double> start;
     if (previous_ != nullptr && previous_->partition == partition && !shedding) start = model.start_from(*previous_);
     if (shedding) {
-      found.solution = optimise(model, {});
+      found.solution = optimise(model, {}, cutoff);
       if (!found.solution.found()) return found;
       model.price_after_shedding(found.solution.cost);
       start = found.solution.values;
     }
-    found.solution = optimise(model, start);
+    found.solution = optimise(model, start, cutoff);
     if (!found.solution.found()) return found;
     const auto& values = found.solution.values;
     const auto& types = problem_.partitions[partition].types;
@@ -212,28 +217,38 @@ class Planner {
     return {.relative_gap = options_.relative_gap, .nodes = options_.nodes, .time = options_.time};
   }
 
-  /// Small programs at once. Large ones in two steps: first with only the totals of each type and mode whole (their
-  /// bound holds for the full program), then with every count whole and the totals held.
-  MilpSolution optimise(PoolsModel& model, const std::vector<double>& start) const {
+  /// Small programs at once. Large ones in two steps. First only the totals of each type and mode are whole: their
+  /// program solves fast, its bound holds for the full one, and few counts come out broken. Then every count is whole
+  /// and free at the sites with broken ones and at some with GPUs to spare, more of them until the gap is closed.
+  MilpSolution optimise(PoolsModel& model, const std::vector<double>& start, double cutoff) const {
     constexpr std::size_t kSmall = 300;  // groups
-    if (model.groups().size() <= kSmall) return solve(model.program(), milp_options(), start);
+    MilpOptions options = milp_options();
+    options.cutoff = cutoff;
+    if (model.groups().size() <= kSmall) return solve(model.program(), options, start);
+    options.relative_gap /= 2.0;  // one half for each step
+    options.nodes = std::min(options_.nodes.value_or(kTotalsNodes), kTotalsNodes);
     model.only_totals_whole(true);
-    MilpSolution totals = solve(model.program(), milp_options(), start);
+    const MilpSolution totals = solve(model.program(), options, start);
     model.only_totals_whole(false);
     if (!totals.found() || model.program().violation(totals.values) <= kWhole) return totals;
-    MilpSolution whole;
-    for (const double slack : {0.0, 1.0}) {
-      model.hold_totals(&totals.values, slack);
-      whole = solve(model.program(), milp_options(), start);
-      if (whole.found() && whole.cost - totals.bound <= 2.0 * options_.relative_gap * std::abs(whole.cost)) break;
+    const std::vector<std::size_t> order = model.sites_to_mend(totals.values);
+    options.nodes = std::min(options_.nodes.value_or(kMendNodes), kMendNodes);
+    MilpSolution best;
+    int nodes = totals.nodes;
+    for (std::size_t count = kFirstMended;; count *= 2) {
+      const std::size_t mended = std::min(count, order.size());
+      model.hold_sites(&totals.values, std::span(order).first(mended));
+      MilpSolution whole = solve(model.program(), options, best.found() ? best.values : start);
+      nodes += whole.nodes;
+      if (whole.found() && (!best.found() || whole.cost < best.cost)) best = std::move(whole);
+      const bool closed = best.found() && best.cost - totals.bound <= options_.relative_gap * std::abs(best.cost);
+      if (best.found()) best.status = closed ? MilpStatus::Optimal : MilpStatus::Feasible;
+      if (closed || mended == order.size() || (best.found() && count >= kMostMended)) break;
     }
-    model.hold_totals(nullptr, 0.0);
-    if (!whole.found()) whole = solve(model.program(), milp_options(), start);
-    if (whole.found()) {
-      whole.bound = std::min(totals.bound, whole.cost);
-      whole.nodes += totals.nodes;
-    }
-    return whole;
+    model.hold_sites(nullptr, {});
+    best.bound = std::min(totals.bound, best.cost);
+    best.nodes = nodes;
+    return best;
   }
 
   void adopt(const Found& found, std::size_t partition, double alpha, PoolsStatus status) {
@@ -314,6 +329,9 @@ class Planner {
   }
 
   static constexpr double kWhole = 1e-6;
+  /// Of each program of a large problem; more do not pay.
+  static constexpr int kTotalsNodes = 400, kMendNodes = 100;
+  static constexpr std::size_t kFirstMended = 8, kMostMended = 32;  // sites
   const PoolsProblem& problem_;
   const PoolsOptions& options_;
   const PoolsPlan* previous_;

@@ -65,24 +65,24 @@ void run(benchmark::State& state, const PoolsProblem& problem, const PoolsOption
 void BM_Published(benchmark::State& state) {
   PoolsOptions options;
   options.formulation = PoolsFormulation::Published;
-  const auto size = [&](int i) { return static_cast<std::size_t>(state.range(i)); };
+  const auto size = [&](std::size_t i) { return static_cast<std::size_t>(state.range(i)); };
   options.relative_gap = static_cast<double>(state.range(4)) * 1e-6;
   run(state, synthetic(size(0), size(1), size(2), size(3)), options);
 }
 void BM_Wattle(benchmark::State& state) {
   PoolsOptions options;
-  const auto size = [&](int i) { return static_cast<std::size_t>(state.range(i)); };
+  const auto size = [&](std::size_t i) { return static_cast<std::size_t>(state.range(i)); };
   options.relative_gap = static_cast<double>(state.range(4)) * 1e-6;
   run(state, synthetic(size(0), size(1), size(2), size(3)), options);
 }
 BENCHMARK(BM_Published)
     ->Args({3, 2, 4, 4, 0})
-    ->Args({20, 5, 9, 8, 1000})
+    ->Args({20, 5, 9, 8, 5000})
     ->Args({100, 5, 9, 8, 5000})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Wattle)
     ->Args({3, 2, 4, 4, 1})
-    ->Args({20, 5, 9, 8, 1000})
+    ->Args({20, 5, 9, 8, 5000})
     ->Args({100, 5, 9, 8, 5000})
     ->Unit(benchmark::kMillisecond);
 

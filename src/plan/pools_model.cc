@@ -123,11 +123,7 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
   const PoolType& kind_of_request = types_[type];
   const auto& rating = kind_of_request.ratings[mode];
   if (!rating || !within_limits(kind_of_request, *rating)) return;
-  double most = kManyWorkers;
-  for (std::size_t c = 0; c < kinds_.size(); ++c) {
-    const int needs = problem_.modes[mode].gpus[c];
-    if (needs > 0) most = std::min(most, static_cast<double>(problem_.sites[site].gpus[c] / needs));
-  }
+  const double most = most_workers(site, mode);
   const std::size_t slots = kind_of_request.demand_per_s.size();
   const double slot_s = problem_.slot.seconds();
   double constant = 0.0;  // worth of one watt drawn through the window
@@ -255,16 +251,55 @@ void PoolsModel::only_totals_whole(bool on) {
   for (const Group& group : groups_) program_.set_domain(group.workers, on ? Domain::Continuous : Domain::Integer);
 }
 
-void PoolsModel::hold_totals(const std::vector<double>* values, double slack) {
-  for (const auto& row : totals_) {
-    for (const int total : row) {
-      if (total < 0) continue;
-      if (values == nullptr) {
-        program_.set_bounds(total, 0.0, kNoLimit);
-        continue;
-      }
-      const double at = (*values)[static_cast<std::size_t>(total)];
-      program_.set_bounds(total, std::max(0.0, at - slack), at + slack);
+double PoolsModel::most_workers(std::size_t site, std::size_t mode) const {
+  double most = kManyWorkers;
+  for (std::size_t c = 0; c < kinds_.size(); ++c) {
+    const int needs = problem_.modes[mode].gpus[c];
+    if (needs > 0) most = std::min(most, static_cast<double>(problem_.sites[site].gpus[c] / needs));
+  }
+  return most;
+}
+
+std::vector<std::size_t> PoolsModel::sites_to_mend(const std::vector<double>& values) const {
+  struct Rank {
+    int group = 1;  // 0 broken, 1 with GPUs to spare, 2 full
+    double cost = kNoLimit;
+    std::size_t site = 0;
+    auto operator<=>(const Rank&) const = default;
+  };
+  std::vector<Rank> ranks(problem_.sites.size());
+  std::vector<std::vector<double>> used(problem_.sites.size(), std::vector<double>(kinds_.size(), 0.0));
+  constexpr double kWhole = 1e-6;
+  for (const Group& group : groups_) {
+    const double workers = values[static_cast<std::size_t>(group.workers)];
+    Rank& rank = ranks[group.where.site];
+    rank.cost = std::min(rank.cost, program_.cost(group.workers));
+    if (std::abs(workers - std::round(workers)) > kWhole) rank.group = 0;
+    for (std::size_t c = 0; c < kinds_.size(); ++c) {
+      used[group.where.site][c] += workers * problem_.modes[group.where.mode].gpus[c];
+    }
+  }
+  std::vector<std::size_t> order;
+  for (std::size_t n = 0; n < ranks.size(); ++n) {
+    ranks[n].site = n;
+    bool spare = false;
+    for (std::size_t c = 0; c < kinds_.size(); ++c) spare = spare || used[n][c] + 1.0 <= problem_.sites[n].gpus[c];
+    if (ranks[n].group == 1 && !spare) ranks[n].group = 2;
+  }
+  std::ranges::sort(ranks);
+  for (const Rank& rank : ranks) order.push_back(rank.site);
+  return order;
+}
+
+void PoolsModel::hold_sites(const std::vector<double>* values, std::span<const std::size_t> free) {
+  std::vector<bool> is_free(problem_.sites.size(), values == nullptr);
+  for (const std::size_t site : free) is_free[site] = true;
+  for (const Group& group : groups_) {
+    if (is_free[group.where.site]) {
+      program_.set_bounds(group.workers, 0.0, most_workers(group.where.site, group.where.mode));
+    } else {
+      const double at = std::round((*values)[static_cast<std::size_t>(group.workers)]);
+      program_.set_bounds(group.workers, at, at);
     }
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The pool planner's integer program for one partition. Internal to plan/pools.cc.
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,11 @@ class PoolsModel {
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
   /// Whole numbers only for the sums over sites of each (type, mode): their relaxation is nearly whole at every site.
   void only_totals_whole(bool on);
-  /// Holds those sums to within `slack` of where `values` has them; nothing: frees them.
-  void hold_totals(const std::vector<double>* values, double slack);
+  /// Sites whose counts are broken in `values`, then the others with GPUs to spare, cheapest workers first, then the
+  /// rest.
+  [[nodiscard]] std::vector<std::size_t> sites_to_mend(const std::vector<double>& values) const;
+  /// Holds the workers of all sites but `free` at `values`; nothing: frees them all.
+  void hold_sites(const std::vector<double>* values, std::span<const std::size_t> free);
   /// From "shed as little as possible" to "at that, as cheaply as possible".
   void price_after_shedding(double shed_in_all);
   [[nodiscard]] double shed(std::size_t type, const std::vector<double>& values) const;
@@ -68,6 +72,7 @@ class PoolsModel {
     double gpus;
   };
 
+  [[nodiscard]] double most_workers(std::size_t site, std::size_t mode) const;
   void add_workers(const JouleWeights& weights, double alpha);
   void add_group(const JouleWeights& weights, std::size_t site, std::size_t type, std::size_t mode, double alpha);
   void add_totals();
