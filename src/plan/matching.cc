@@ -1,5 +1,15 @@
 #include "plan/matching.h"
 
+// LEMON's graphs guard their observers with a mutex unless it is configured for one thread, and Debian's is not. Ours
+// are never seen by two threads, and plan/ holds no locks (law 1): its one-thread lock, under its header's guard.
+#define LEMON_BITS_LOCK_H
+namespace lemon::bits {
+class Lock {
+ public:
+  void lock() {}
+  void unlock() {}
+};
+}  // namespace lemon::bits
 #include <lemon/network_simplex.h>
 #include <lemon/smart_graph.h>
 
