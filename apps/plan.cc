@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,7 +114,7 @@ struct Window {
   std::size_t index = 0;
   plan::PoolsProblem problem;
   plan::PoolsPlan plan;
-  double solve_ms = 0.0;
+  double solve_ms = 0.0, solve_cpu_ms = 0.0;
 };
 
 nlohmann::json to_json(const Window& window) {
@@ -120,7 +122,8 @@ nlohmann::json to_json(const Window& window) {
   const plan::PoolsPlan& plan = window.plan;
   nlohmann::json object = {{"window", window.index},      {"status", plan::pools_status_name(plan.status)},
                            {"reason", plan.reason},       {"binding", plan.binding},
-                           {"solve_ms", window.solve_ms}, {"nodes", plan.nodes}};
+                           {"solve_ms", window.solve_ms}, {"solve_cpu_ms", window.solve_cpu_ms},
+                           {"nodes", plan.nodes}};
   if (!plan.found()) return object;
   const plan::RequestPartition& partition = problem.partitions[plan.partition];
   nlohmann::json pools = nlohmann::json::array(), shed = nlohmann::json::object();
@@ -168,9 +171,12 @@ Result<std::vector<Window>> plan_windows(const PoolsFlags& flags, const plan::Po
   if (flags.slots_per_window == 0 || flags.slots_per_window > data.slots()) {
     return bad_input("--slots", fmt::format("is {}; the data have {} slots", flags.slots_per_window, data.slots()));
   }
-  std::vector<std::size_t> wanted = flags.windows;
   const std::size_t all = data.slots() / flags.slots_per_window;
-  for (std::size_t i = 0; wanted.empty() || (flags.windows.empty() && i < all); ++i) wanted.push_back(i);
+  std::vector<std::size_t> wanted = flags.windows;
+  if (wanted.empty()) {
+    wanted.resize(all);
+    std::iota(wanted.begin(), wanted.end(), std::size_t{0});
+  }
   std::vector<Window> windows;
   const plan::PoolsPlan* previous = nullptr;
   windows.reserve(wanted.size());
@@ -189,8 +195,10 @@ Result<std::vector<Window>> plan_windows(const PoolsFlags& flags, const plan::Po
       window.problem.partitions = std::move(kept);
     }
     const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t cpu_begin = std::clock();
     auto plan = plan_pools(window.problem, options, previous);
     window.solve_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    window.solve_cpu_ms = 1e3 * static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
     if (!plan) return std::unexpected(plan.error());
     window.plan = std::move(*plan);
     const auto faults = plan::check_pools(window.problem, options, window.plan, previous);

@@ -153,13 +153,15 @@ class Planner {
         bound = std::min(bound, lower);
         continue;
       }
-      const Found found = plan_partition(s, alpha, shedding, any && !shedding ? plan_.objective : kNoLimit);
+      const Found found = plan_partition(s, alpha, shedding, any && !shedding ? worth_finding() : kNoLimit);
       plan_.nodes += found.solution.nodes;
-      if (!found.solution.found() && any) {
-        bound = std::min(bound, found.solution.status == MilpStatus::Infeasible ? plan_.objective : lower);
-        continue;
-      }
       if (!found.solution.found()) {
+        if (found.solution.status != MilpStatus::Infeasible)
+          bound = std::min(bound, std::max(lower, found.solution.bound));
+        if (any) {
+          bound = std::min(bound, worth_finding());
+          continue;
+        }
         proven_ = proven_ && found.solution.status == MilpStatus::Infeasible;
         continue;
       }
@@ -175,6 +177,11 @@ class Planner {
     }
     if (any) plan_.bound = shedding ? plan_.bound : std::min(bound, plan_.objective);
     return any;
+  }
+
+  /// A further partition must be better by half the gap to be worth the search.
+  [[nodiscard]] double worth_finding() const {
+    return plan_.objective - options_.relative_gap / 2.0 * std::abs(plan_.objective);
   }
 
   /// Only a plan whose objective is below `cutoff` is of interest.
@@ -217,9 +224,9 @@ class Planner {
     return {.relative_gap = options_.relative_gap, .nodes = options_.nodes, .time = options_.time};
   }
 
-  /// Small programs at once. Large ones in two steps. First only the totals of each type and mode are whole: their
-  /// program solves fast, its bound holds for the full one, and few counts come out broken. Then every count is whole
-  /// and free at the sites with broken ones and at some with GPUs to spare, more of them until the gap is closed.
+  /// Small programs at once. Large ones in two steps. First only the totals of each type and mode are whole: that
+  /// program solves fast, its bound holds for the full one, and few counts come out broken. Then the counts are whole,
+  /// and free at the sites with broken ones and at some with GPUs to spare, at more of them until the gap is closed.
   MilpSolution optimise(PoolsModel& model, const std::vector<double>& start, double cutoff) const {
     constexpr std::size_t kSmall = 300;  // groups
     MilpOptions options = milp_options();
@@ -227,26 +234,43 @@ class Planner {
     if (model.groups().size() <= kSmall) return solve(model.program(), options, start);
     options.relative_gap /= 2.0;  // one half for each step
     options.nodes = std::min(options_.nodes.value_or(kTotalsNodes), kTotalsNodes);
-    model.only_totals_whole(true);
+    model.put(PoolsModel::Form::Totals);
     const MilpSolution totals = solve(model.program(), options, start);
-    model.only_totals_whole(false);
+    model.put(PoolsModel::Form::Exact);
     if (!totals.found() || model.program().violation(totals.values) <= kWhole) return totals;
-    const std::vector<std::size_t> order = model.sites_to_mend(totals.values);
+    return mend(model, totals);
+  }
+
+  MilpSolution mend(PoolsModel& model, const MilpSolution& totals) const {
+    MilpOptions options = milp_options();
+    options.relative_gap /= 2.0;
     options.nodes = std::min(options_.nodes.value_or(kMendNodes), kMendNodes);
+    const std::vector<std::size_t> order = model.sites_to_mend(totals.values);
     MilpSolution best;
     int nodes = totals.nodes;
+    if (const std::vector<double> rounded = model.round_up(totals.values); !rounded.empty()) {
+      model.hold_sites(&rounded, {});
+      best = solve(model.program(), options);
+    }
     for (std::size_t count = kFirstMended;; count *= 2) {
       const std::size_t mended = std::min(count, order.size());
+      model.put(PoolsModel::Form::Counts);
       model.hold_sites(&totals.values, std::span(order).first(mended));
-      MilpSolution whole = solve(model.program(), options, best.found() ? best.values : start);
+      MilpSolution whole = solve(model.program(), options, best.found() ? best.values : std::vector<double>());
       nodes += whole.nodes;
+      model.put(PoolsModel::Form::Exact);
+      if (whole.found()) {  // these counts, and the loads that suit them best
+        model.hold_sites(&whole.values, {});
+        whole = solve(model.program(), options);
+      }
       if (whole.found() && (!best.found() || whole.cost < best.cost)) best = std::move(whole);
       const bool closed = best.found() && best.cost - totals.bound <= options_.relative_gap * std::abs(best.cost);
       if (best.found()) best.status = closed ? MilpStatus::Optimal : MilpStatus::Feasible;
       if (closed || mended == order.size() || (best.found() && count >= kMostMended)) break;
     }
     model.hold_sites(nullptr, {});
-    best.bound = std::min(totals.bound, best.cost);
+    best.bound = best.found() ? std::min(totals.bound, best.cost) : totals.bound;
+    if (!best.found()) best.status = MilpStatus::Unsolved;
     best.nodes = nodes;
     return best;
   }
@@ -330,7 +354,7 @@ class Planner {
 
   static constexpr double kWhole = 1e-6;
   /// Of each program of a large problem; more do not pay.
-  static constexpr int kTotalsNodes = 400, kMendNodes = 100;
+  static constexpr int kTotalsNodes = 100, kMendNodes = 100;
   static constexpr std::size_t kFirstMended = 8, kMostMended = 32;  // sites
   const PoolsProblem& problem_;
   const PoolsOptions& options_;

@@ -134,7 +134,8 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
   group.where = {.site = site, .type = type, .mode = mode};
   if (published()) {
     group.usable_per_s = rating->max_per_s;
-    group.workers = program_.variable(0, most, rating->peak.value() * constant, Domain::Integer);
+    group.cost = rating->peak.value() * constant;
+    group.workers = program_.variable(0, most, group.cost, Domain::Integer);
     groups_.push_back(group);
     return;
   }
@@ -142,7 +143,8 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
   if (rating->max_per_s <= 0.0 || peak <= 0.0) return;
   // Routing weights stand for the whole window: a worker's load follows the type's, and its peak needs the margin.
   group.usable_per_s = rating->max_per_s * mean / (alpha * peak);
-  group.workers = program_.variable(0, most, rating->idle.value() * constant, Domain::Integer);
+  group.cost = rating->idle.value() * constant;
+  group.workers = program_.variable(0, most, group.cost, Domain::Integer);
   const auto joules_per_request = [](const WorkerRating& r) { return (r.peak - r.idle).value() / r.max_per_s; };
   double leanest = joules_per_request(*rating);
   for (const auto& other : kind_of_request.ratings) {
@@ -158,6 +160,7 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
     cost += requests * (joules_per_request(*rating) * weights.cost_weight(site, t) +
                         leanest * std::min(0.0, weights.signed_weight(site, t)));
   }
+  group.load_cost = cost;
   group.load = program_.variable(0, mean, cost);
   program_.row(-kNoLimit, 0.0, {{group.load, 1.0}, {group.workers, -group.usable_per_s}});
   groups_.push_back(group);
@@ -174,7 +177,7 @@ void PoolsModel::add_totals() {
       if (terms.empty()) continue;
       totals_[r][m] = program_.variable(0, kNoLimit, 0.0, Domain::Integer);
       terms.push_back({totals_[r][m], -1.0});
-      program_.row(0.0, 0.0, terms);
+      total_rows_.push_back(program_.row(0.0, 0.0, terms));
     }
   }
 }
@@ -182,11 +185,12 @@ void PoolsModel::add_totals() {
 void PoolsModel::add_demand(double alpha, bool shedding) {
   for (std::size_t r = 0; r < types_.size(); ++r) {
     std::vector<double> usable(problem_.modes.size(), 0.0);
-    std::vector<Milp::Term> load, capacity;
+    std::vector<Milp::Term> load, capacity, of_counts;
     for (const Group& group : groups_) {
       if (group.where.type != r) continue;
       usable[group.where.mode] = group.usable_per_s;
       if (group.load >= 0) load.push_back({group.load, 1.0});
+      if (group.usable_per_s > 0.0) of_counts.push_back({group.workers, group.usable_per_s});
     }
     for (std::size_t m = 0; m < problem_.modes.size(); ++m) {
       if (totals_[r][m] >= 0 && usable[m] > 0.0) capacity.push_back({totals_[r][m], usable[m]});
@@ -197,11 +201,12 @@ void PoolsModel::add_demand(double alpha, bool shedding) {
       load.push_back({shed_[r], 1.0});
       capacity.push_back({shed_[r], 1.0});
     }
-    // In Wattle the second row follows from the first and the load limits, but only over totals does it cut well.
-    // Load equals demand: where intensity is negative, more of it would earn.
-    demand_rows_.push_back(published() ? program_.row(demand_[r], kNoLimit, capacity)
-                                       : program_.row(demand_[r], demand_[r], load));
-    if (!published()) program_.row(demand_[r], kNoLimit, capacity);
+    // In Wattle capacity follows from load and its limits, but only rows over totals cut well. Load equals demand:
+    // where intensity is negative, more of it would earn.
+    if (shedding) of_counts.push_back({shed_[r], 1.0});
+    capacity_of_totals_.push_back(program_.row(demand_[r], kNoLimit, capacity));
+    capacity_of_counts_.push_back(program_.row(-kNoLimit, kNoLimit, of_counts));
+    demand_rows_.push_back(published() ? capacity_of_totals_[r] : program_.row(demand_[r], demand_[r], load));
   }
 }
 
@@ -247,8 +252,75 @@ void PoolsModel::add_starts(const JouleWeights& weights, const PoolsPlan* previo
   }
 }
 
-void PoolsModel::only_totals_whole(bool on) {
-  for (const Group& group : groups_) program_.set_domain(group.workers, on ? Domain::Continuous : Domain::Integer);
+void PoolsModel::put(Form form) {
+  const bool counts = form == Form::Counts;
+  for (const Group& group : groups_) {
+    program_.set_domain(group.workers, form == Form::Totals ? Domain::Continuous : Domain::Integer);
+    if (group.load < 0) continue;
+    program_.set_cost(group.workers, counts ? even_cost(group) : group.cost);
+    program_.set_cost(group.load, counts ? 0.0 : group.load_cost);
+  }
+  for (const int row : total_rows_) {
+    if (counts) {
+      free_row(row);
+    } else {
+      program_.set_row_bounds(row, 0.0, 0.0);
+    }
+  }
+  for (std::size_t r = 0; r < types_.size(); ++r) {
+    if (counts && !published()) {
+      free_row(demand_rows_[r]);
+    } else if (!published()) {
+      program_.set_row_bounds(demand_rows_[r], demand_[r], demand_[r]);
+    }
+    program_.set_row_bounds(capacity_of_totals_[r], counts ? -kNoLimit : demand_[r], kNoLimit);
+    program_.set_row_bounds(capacity_of_counts_[r], counts ? demand_[r] : -kNoLimit, kNoLimit);
+  }
+}
+
+double PoolsModel::even_cost(const Group& group) const {
+  constexpr double kLeastShare = 1e-3;  // a worker must not earn by being there
+  return published() ? group.cost
+                     : std::max(group.cost + group.usable_per_s * group.load_cost, kLeastShare * group.cost);
+}
+
+std::vector<double> PoolsModel::round_up(const std::vector<double>& values) const {
+  constexpr double kWhole = 1e-6;
+  std::vector<double> rounded = values;
+  std::vector<double> left = demand_;
+  std::vector<std::vector<int>> spare;
+  for (const PoolSite& site : problem_.sites) spare.push_back(site.gpus);
+  const auto add = [&](const Group& group, int workers) {
+    rounded[static_cast<std::size_t>(group.workers)] += workers;
+    left[group.where.type] -= workers * group.usable_per_s;
+    for (std::size_t c = 0; c < kinds_.size(); ++c) {
+      spare[group.where.site][c] -= workers * problem_.modes[group.where.mode].gpus[c];
+    }
+  };
+  for (const Group& group : groups_) {
+    double& count = rounded[static_cast<std::size_t>(group.workers)];
+    const int whole = static_cast<int>(std::floor(count + kWhole));
+    count = 0.0;
+    add(group, whole);
+  }
+  while (std::ranges::any_of(left, [](double amount) { return amount > kWhole; })) {
+    const Group* best = nullptr;
+    double best_price = kNoLimit;
+    for (const Group& group : groups_) {
+      const double useful = std::min(left[group.where.type], group.usable_per_s);
+      if (useful <= kWhole || even_cost(group) / useful >= best_price) continue;
+      bool fits = true;
+      for (std::size_t c = 0; c < kinds_.size(); ++c) {
+        fits = fits && problem_.modes[group.where.mode].gpus[c] <= spare[group.where.site][c];
+      }
+      if (!fits) continue;
+      best = &group;
+      best_price = even_cost(group) / useful;
+    }
+    if (best == nullptr) return {};
+    add(*best, 1);
+  }
+  return rounded;
 }
 
 double PoolsModel::most_workers(std::size_t site, std::size_t mode) const {
@@ -354,9 +426,9 @@ bool PoolsModel::has_rows(std::size_t group) const {
 
 void PoolsModel::enforce(std::size_t group, bool on) {
   if (group < types_.size()) {
-    const int row = demand_rows_[group];
-    program_.set_row_bounds(row, on ? demand_[group] : 0.0, published() ? kNoLimit : demand_[group]);
-    if (!published()) program_.set_row_bounds(row + 1, on ? demand_[group] : 0.0, kNoLimit);
+    const double asked = on ? demand_[group] : 0.0;
+    if (!published()) program_.set_row_bounds(demand_rows_[group], asked, demand_[group]);
+    program_.set_row_bounds(capacity_of_totals_[group], asked, kNoLimit);
     return;
   }
   const std::size_t kind = group - types_.size();

@@ -39,6 +39,7 @@ class PoolsModel {
     int workers = -1;  ///< variables; load is -1 in Published
     int load = -1;
     double usable_per_s = 0.0;  ///< mean load one worker may carry
+    double cost = 0.0, load_cost = 0.0;
   };
 
   /// `shedding` adds a variable per type for demand left unserved; the objective is then that demand, not the cost.
@@ -47,8 +48,16 @@ class PoolsModel {
 
   [[nodiscard]] Milp& program() { return program_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
-  /// Whole numbers only for the sums over sites of each (type, mode): their relaxation is nearly whole at every site.
-  void only_totals_whole(bool on);
+  /// How the program is put to the solver. All three have the same plans.
+  enum class Form : std::uint8_t {
+    Exact,   ///< as it is
+    Totals,  ///< whole numbers only for the sums over sites of each (type, mode); counts at a site may be broken
+    Counts,  ///< counts alone, every worker charged as if loaded evenly: simple rows, in which CBC finds points fast
+  };
+  void put(Form form);
+  /// Broken counts rounded down, then workers added where they cost least for what they still add; loads and totals are
+  /// left as they were. Empty when GPUs run out.
+  [[nodiscard]] std::vector<double> round_up(const std::vector<double>& values) const;
   /// Sites whose counts are broken in `values`, then the others with GPUs to spare, cheapest workers first, then the
   /// rest.
   [[nodiscard]] std::vector<std::size_t> sites_to_mend(const std::vector<double>& values) const;
@@ -73,6 +82,8 @@ class PoolsModel {
   };
 
   [[nodiscard]] double most_workers(std::size_t site, std::size_t mode) const;
+  [[nodiscard]] double even_cost(const Group& group) const;
+  void free_row(int row) { program_.set_row_bounds(row, -kNoLimit, kNoLimit); }
   void add_workers(const JouleWeights& weights, double alpha);
   void add_group(const JouleWeights& weights, std::size_t site, std::size_t type, std::size_t mode, double alpha);
   void add_totals();
@@ -87,10 +98,12 @@ class PoolsModel {
   const std::vector<std::string>& kinds_;
   Milp program_;
   std::vector<Group> groups_;
-  std::vector<std::vector<int>> totals_;             ///< by type and mode; -1: none
-  std::vector<int> demand_rows_, shed_;              ///< by type
-  std::vector<double> demand_;                       ///< what the demand rows ask for
-  std::vector<std::vector<KindRow>> capacity_rows_;  ///< by kind
+  std::vector<std::vector<int>> totals_;                      ///< by type and mode; -1: none
+  std::vector<int> total_rows_;                               ///< that tie totals to counts
+  std::vector<int> demand_rows_, shed_;                       ///< by type
+  std::vector<int> capacity_of_totals_, capacity_of_counts_;  ///< rows by type
+  std::vector<double> demand_;                                ///< what the demand rows ask for
+  std::vector<std::vector<KindRow>> capacity_rows_;           ///< by kind
   struct Start {
     std::size_t site, mode;
     int variable;
