@@ -165,6 +165,24 @@ TEST(Pools, RefusesWhatCannotBeMeant) {
             "objective: cost needs a price series for every site");
 }
 
+/// Large enough for the two-step solution: its counts are whole, its bound holds, and it passes the check.
+TEST(Pools, LargeProgramsArePlannedWithinTheirBound) {
+  std::vector<SmallMode> modes;
+  for (int m = 0; m < 8; ++m)
+    modes.push_back({{m % 2 ? 4 : 2, m / 4 ? 2 : 0}, 900.0 + 90 * m, 200.0 + 30 * m, 4.0 + m});
+  std::vector<std::pair<std::vector<int>, double>> sites;
+  for (int n = 0; n < 40; ++n) sites.push_back({{4 + n % 7 * 2, n % 5 * 2}, 90.0 + 37 * (n * 7 % 40)});
+  const PoolsProblem problem = small_problem(modes, 333.3, sites);
+  PoolsOptions options;
+  options.relative_gap = 1e-2;
+  for (const PoolsFormulation formulation : {PoolsFormulation::Published, PoolsFormulation::Wattle}) {
+    options.formulation = formulation;
+    const PoolsPlan plan = planned(problem, options);
+    EXPECT_EQ(plan.status, PoolsStatus::Planned);
+    EXPECT_LE(plan.objective - plan.bound, 0.05 * plan.objective);
+  }
+}
+
 PoolsProblem random_problem() {
   const auto sites = *rc::gen::inRange<std::size_t>(1, 4);
   const auto modes = *rc::gen::inRange<std::size_t>(1, 4);
