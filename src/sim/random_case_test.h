@@ -1,0 +1,317 @@
+#pragma once
+// Tests only: random fleets and requests, a run of one with all checkers on, and the comparison of two runs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/hardware_profile.h"
+#include "sim/simulation.h"
+
+namespace wattle::sim {
+
+class ListSource final : public workload::RequestSource {
+ public:
+  explicit ListSource(std::vector<workload::TraceRow> rows) : rows_(std::move(rows)) {}
+  std::optional<workload::TraceRow> next() override {
+    if (next_ == rows_.size()) return std::nullopt;
+    return rows_[next_++];
+  }
+  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
+
+ private:
+  std::vector<workload::TraceRow> rows_;
+  std::size_t next_ = 0;
+};
+
+/// Clock by batch and KV thresholds, with the longest hold that is still exact: what a real policy does, without
+/// belief.
+class ThresholdPolicy final : public policy::FrequencyPolicy {
+ public:
+  ThresholdPolicy(std::int32_t batch, std::int64_t kv, bool dwells) : batch_(batch), kv_(kv), dwells_(dwells) {}
+  ClockDecision choose(const InstanceView& view, Instant now) override {
+    const auto& shape = view.step.shape;
+    if (shape.idle()) return {MegaHertz(210), "idle", Hold::forever()};
+    if (dwells_ && now < quiet_until_)
+      return {last_, "dwell", {std::numeric_limits<std::int64_t>::max(), quiet_until_}};
+    const bool high = view.step.waiting_requests > 0 || shape.prefill_tokens > 0 || shape.decode_requests > batch_ ||
+                      shape.decode_kv_tokens > kv_;
+    const MegaHertz clock = high ? MegaHertz(1410) : MegaHertz(1005);
+    if (clock != last_) quiet_until_ = now + Span::ms(200);
+    last_ = clock;
+    const bool by_kv = shape.decode_kv_tokens <= kv_;
+    return {clock, high ? "high" : "low", {by_kv ? kv_ : std::numeric_limits<std::int64_t>::max(), Instant::never()}};
+  }
+  ClockDecision overrun(const InstanceView&, Instant now) override {
+    quiet_until_ = now + Span::ms(200);
+    last_ = MegaHertz(1410);
+    return {last_, "overrun", {}};
+  }
+
+ private:
+  std::int32_t batch_;
+  std::int64_t kv_;
+  bool dwells_;
+  MegaHertz last_;
+  Instant quiet_until_;
+};
+
+/// Wants now this, now that: what a flapping plan does to a fleet.
+class Restless final : public policy::ScalingPolicy {
+ public:
+  Restless(std::uint64_t seed, std::size_t shapes) : random_(seed, "restless"), wanted_(shapes, 0) { wanted_[0] = 1; }
+  Plan plan(const policy::ScalingView&) override {
+    if (random_.below(3) == 0) {
+      for (auto& w : wanted_) w = 0;
+      wanted_[random_.below(wanted_.size())] = 1 + static_cast<std::int32_t>(random_.below(2));
+    }
+    return Plan::of(wanted_, "restless");
+  }
+
+ private:
+  RandomStream random_;
+  std::vector<std::int32_t> wanted_;
+};
+
+/// The truth, off by a factor: what a predictor is before it has learnt.
+class Guess final : public LatencyModel {
+ public:
+  Guess(const engine::StepModel& truth, double factor) : truth_(truth), factor_(factor) {}
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+    const engine::DecodeLine line = truth_.decode(std::max(1, shape.decode_requests), shape.decode_kv_tokens, clock);
+    const auto fixed = shape.prefill_tokens > 0 ? truth_.mixed(shape, clock).duration
+                                                : line.base + line.slope * shape.decode_kv_tokens;
+    return Span::from_seconds(factor_ * 1e-9 * static_cast<double>(fixed >> engine::kTimeFractionBits));
+  }
+  [[nodiscard]] double factor() const { return factor_; }
+
+ private:
+  const engine::StepModel& truth_;
+  double factor_;
+};
+
+/// Scales by what it was off on average.
+inline predict::LatencyRefit relearn(const engine::StepModel& truth, std::shared_ptr<const Guess> first) {
+  return [&truth, first](std::span<const predict::StepSample> served) -> Result<std::shared_ptr<const LatencyModel>> {
+    double ratio = 0.0;
+    for (const auto& s : served) ratio += s.duration.seconds() / first->step_time(s.shape, s.clock).seconds();
+    return std::make_shared<const Guess>(truth, first->factor() * ratio / static_cast<double>(served.size()));
+  };
+}
+
+struct Case {
+  std::uint64_t seed = 0;
+  std::vector<workload::TraceRow> rows;
+  int prefill = 0, decode = 0, colocated = 1;
+  engine::EngineOptions engine;
+  engine::LinkOptions link;
+  engine::ClockDelays delays;
+  std::int32_t threshold_batch = 0;
+  std::int64_t threshold_kv = 0;
+  bool dwells = false;
+  std::vector<Fault> faults;
+  double memory_bytes = 0;
+  bool scaled = false;
+  Span plan_period = Span::s(2);
+  Span load = Span::ms(1500);
+  Span warm = Span::ms(300);
+  std::function<std::unique_ptr<policy::ScalingPolicy>()> policy;  ///< of a scaled fleet
+  double belief = 0.0;                                             ///< what the predictor is off by; 0: there is none
+  Span overrun_slack = Span::max();
+  bool learns = false;
+};
+
+inline Case draw(std::uint64_t seed) {
+  RandomStream random(seed, "case");
+  Case c;
+  c.seed = seed;
+  if (random.below(2) == 0) {
+    c.colocated = 0;
+    c.prefill = 1 + static_cast<int>(random.below(2));
+    c.decode = 1 + static_cast<int>(random.below(3));
+  } else {
+    c.colocated = 1 + static_cast<int>(random.below(3));
+  }
+  c.engine.chunked_prefill = random.below(4) != 0;
+  c.engine.block_size = random.below(2) == 0 ? 16 : 1 + static_cast<std::int32_t>(random.below(40));
+  c.engine.max_num_seqs = random.below(3) == 0 ? 1 + static_cast<std::int32_t>(random.below(12)) : 256;
+  c.engine.max_num_batched_tokens = 64 + static_cast<std::int32_t>(random.below(4000));
+  // From a cache that holds two requests to one that never fills.
+  c.memory_bytes = random.below(2) == 0 ? 80e9 : 20.3e9 + 1e9 * random.uniform();
+  if (random.below(3) == 0) c.link.bandwidth_bytes_per_s = 0.0;
+  if (random.below(4) == 0) c.delays = {Span(), Span()};
+  c.threshold_batch = static_cast<std::int32_t>(random.below(20));
+  c.threshold_kv = static_cast<std::int64_t>(random.below(20000));
+  c.dwells = random.below(2) == 0;
+  RandomStream handing(seed, "handing");
+  if (handing.below(2) == 0) c.link.handoff_steps = 8.0 * handing.uniform();
+  RandomStream beliefs(seed, "beliefs");
+  if (beliefs.below(2) == 0) {
+    c.belief = 0.5 + beliefs.uniform();
+    if (beliefs.below(3) != 0) c.overrun_slack = Span::us(static_cast<std::int64_t>(beliefs.below(6'000)));
+    c.learns = beliefs.below(3) != 0;
+  }
+  double t = 0.0;
+  const double rate = 0.5 + 30.0 * random.uniform();
+  const auto n = 20 + random.below(120);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    if (random.below(8) != 0) t += random.exponential() / rate;  // one in eight arrives together with the one before
+    const auto prompt = 1 + static_cast<std::int32_t>(random.below(random.below(5) == 0 ? 6000 : 600));
+    const auto output = 1 + static_cast<std::int32_t>(random.below(random.below(5) == 0 ? 900 : 120));
+    c.rows.push_back({Instant(Span::from_seconds(t).ns()), prompt, output});
+  }
+  if (random.below(3) == 0) {
+    const auto fleet = static_cast<std::uint64_t>(c.colocated + c.prefill + c.decode);
+    c.faults.push_back({Instant(Span::from_seconds(t * random.uniform()).ns()),
+                        InstanceId(static_cast<std::int32_t>(random.below(fleet))), Span::ms(700)});
+  }
+  if (c.colocated > 0 && random.below(2) == 0) {
+    c.scaled = true;
+    c.policy = [seed] { return std::make_unique<Restless>(seed, 2); };
+    c.plan_period = Span::ms(300 + static_cast<std::int64_t>(random.below(2000)));
+    c.load = Span::ms(static_cast<std::int64_t>(random.below(3000)));
+    c.warm = random.below(2) == 0 ? Span() : Span::ms(500);
+    // Of those that come later, too: while they start, serve or drain.
+    for (std::int32_t id = 0; id < 12 && random.below(2) == 0; ++id) {
+      c.faults.push_back({Instant(Span::from_seconds(t * random.uniform()).ns()), InstanceId(id), Span::ms(700)});
+    }
+  }
+  return c;
+}
+
+struct Played {
+  SimulationResult result;
+  std::map<std::int64_t, Outcome> outcomes;
+  std::vector<journal::DecisionRecord> phases;
+  std::vector<journal::Sample> samples;
+};
+
+class Collect final : public journal::Sink {
+ public:
+  explicit Collect(Played& into) : into_(into) {}
+  void outcome(const Outcome& o) override {
+    EXPECT_TRUE(into_.outcomes.emplace(o.request.id.value(), o).second) << "left twice";
+  }
+  void decision(const journal::DecisionRecord& d) override {
+    if (d.kind == journal::DecisionKind::Phase) into_.phases.push_back(d);
+  }
+  void sample(const journal::Sample& s) override { into_.samples.push_back(s); }
+
+ private:
+  Played& into_;
+};
+
+inline Played play(const Case& c, bool fast_forward, bool sampled = false) {
+  GpuSpec gpu;
+  gpu.memory_bytes = c.memory_bytes;
+  const auto model = engine::StepModel::make(gpu, LlmSpec{}, 1, engine::HardwareProfile{}, c.engine);
+  EXPECT_TRUE(model.has_value()) << model.error().message();
+  const auto larger = engine::StepModel::make(gpu, LlmSpec{}, 2, engine::HardwareProfile{}, c.engine);
+  ListSource source(c.rows);
+  SimulationSetup setup;
+  setup.engine = c.engine;
+  setup.link = c.link;
+  setup.clock_delays = c.delays;
+  setup.slo.ttft = Span::ms(600);
+  setup.slo.itl = Span::ms(20);
+  setup.source = &source;
+  setup.faults = c.faults;
+  setup.fast_forward = fast_forward;
+  setup.check_invariants = true;
+  setup.sample_period = sampled ? Span::ms(37) : Span();
+  const auto guess = std::make_shared<const Guess>(*model, c.belief);
+  predict::OnlineOptions online;
+  online.refit_every = 30;
+  online.ring = 60;
+  online.window = 10;
+  predict::OnlineLatency learner(guess, relearn(*model, guess), online);
+  setup.refit_delay = Span::ms(20);
+  const auto add = [&](Role role, int count) {
+    for (int i = 0; i < count; ++i) {
+      InstanceSetup instance;
+      instance.id = InstanceId(static_cast<std::int32_t>(setup.instances.size()));
+      InstanceSpec spec;
+      spec.role = role;
+      instance.model = &*model;
+      instance.initial_clock = MegaHertz(1410);
+      instance.frequency.policy = std::make_unique<ThresholdPolicy>(c.threshold_batch, c.threshold_kv, c.dwells);
+      if (c.belief > 0.0) spec.beliefs.latency = c.learns ? static_cast<const LatencyModel*>(&learner) : guess.get();
+      instance.spec = std::make_shared<const InstanceSpec>(spec);
+      instance.overrun_slack = c.overrun_slack;
+      if (c.learns) instance.learner = &learner;
+      setup.instances.push_back(std::move(instance));
+    }
+  };
+  add(Role::Colocated, c.colocated);
+  if (c.scaled) {
+    setup.scaling.policy.policy = c.policy();
+    setup.scaling.period = c.plan_period;
+    setup.scaling.load_time = c.load;
+    setup.scaling.warm_time = c.warm;
+    setup.scaling.shape_of.assign(setup.instances.size(), 0);
+    for (const auto* shape : {&*model, &*larger}) {
+      const auto make = [&c, shape, gpus = shape == &*model ? 1 : 2](InstanceId id) {
+        InstanceSetup instance;
+        instance.id = id;
+        InstanceSpec spec;
+        spec.tensor_parallel = gpus;
+        instance.spec = std::make_shared<const InstanceSpec>(spec);
+        instance.model = shape;
+        instance.initial_clock = MegaHertz(1410);
+        instance.frequency.policy = std::make_unique<ThresholdPolicy>(c.threshold_batch, c.threshold_kv, c.dwells);
+        return instance;
+      };
+      setup.scaling.shapes.push_back({shape == &*model ? 1 : 2, 1.0, make});
+    }
+  }
+  add(Role::Prefill, c.prefill);
+  add(Role::Decode, c.decode);
+  Played r;
+  Collect collect(r);
+  setup.sink = &collect;
+  r.result = simulate(std::move(setup));
+  return r;
+}
+
+inline void expect_equal(const Played& a, const Played& b) {
+  const auto& x = a.result.summary;
+  const auto& y = b.result.summary;
+  EXPECT_EQ(x.journal_digest, y.journal_digest);
+  EXPECT_EQ(x.energy.total.value(), y.energy.total.value());
+  EXPECT_EQ(x.energy.prefill.value(), y.energy.prefill.value());
+  EXPECT_EQ(x.energy.idle.value(), y.energy.idle.value());
+  EXPECT_EQ(x.carbon.value(), y.carbon.value());
+  EXPECT_EQ(x.itl.count, y.itl.count);
+  EXPECT_EQ(x.itl.mean_ms, y.itl.mean_ms);
+  EXPECT_EQ(x.itl.p99_ms, y.itl.p99_ms);
+  EXPECT_EQ(x.slo.itl, y.slo.itl);
+  EXPECT_EQ(x.slo.all, y.slo.all);
+  EXPECT_EQ(x.sim.iterations, y.sim.iterations);
+  EXPECT_EQ(x.requests.preemptions, y.requests.preemptions);
+  EXPECT_EQ(x.overruns, y.overruns);
+  EXPECT_EQ(x.prediction.decode.samples, y.prediction.decode.samples);
+  EXPECT_EQ(x.prediction.decode.active_ms, y.prediction.decode.active_ms);
+  EXPECT_EQ(x.prediction.prefill.active_ms, y.prediction.prefill.active_ms);
+  EXPECT_EQ(x.prediction.adopted, y.prediction.adopted);
+  EXPECT_EQ(x.prediction.rolled_back, y.prediction.rolled_back);
+  ASSERT_EQ(a.outcomes.size(), b.outcomes.size());
+  for (const auto& [id, o] : a.outcomes) {
+    const auto& p = b.outcomes.at(id);
+    EXPECT_EQ(o.left, p.left) << "request " << id;
+    EXPECT_EQ(o.first_token, p.first_token) << "request " << id;
+    EXPECT_EQ(o.gaps_within_itl, p.gaps_within_itl) << "request " << id;
+    EXPECT_EQ(o.output_tokens, p.output_tokens) << "request " << id;
+    EXPECT_TRUE(o.energy == p.energy) << "request " << id;
+  }
+}
+
+}  // namespace wattle::sim
