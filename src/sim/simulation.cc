@@ -4,136 +4,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "carbon/ledger.h"
 #include "control/consumption.h"
 #include "engine/handoff.h"
-#include "journal/digest_sink.h"
-#include "journal/tee.h"
-#include "sim/agenda.h"
-#include "sim/engines.h"
-#include "sim/flights.h"
-#include "sim/lives.h"
-#include "sim/stretch_log.h"
-#include "sim/supervision.h"
+#include "sim/simulation_impl.h"
 
 namespace wattle::sim {
-
-namespace {
-
-using engine::Tag;
-
-class Simulation final : public control::RequestPort,
-                         public control::ClockPort,
-                         public control::FleetPort,
-                         public engine::ReplicaObserver {
- public:
-  explicit Simulation(SimulationSetup setup)
-      : setup_(std::move(setup)),
-        statistics_(setup_.slo),
-        sink_({&digest_, &statistics_}),
-        ledger_(setup_.sites),
-        engines_(setup_.instances.size()),
-        stretches_(sink_),
-        supervision_({setup_.refit_delay, setup_.sample_noise, setup_.seed}, engines_, throttles_, agenda_),
-        link_free_(setup_.instances.size()),
-        requests_(views(), std::move(setup_.policies), setup_.seed, {}, *this, sink_),
-        scaler_(std::move(setup_.scaling.policy.policy), setup_.scaling.policy.mode, scaler_options(setup_.scaling),
-                *this, sink_) {
-    if (setup_.sink != nullptr) sink_.add(setup_.sink);
-    throttles_.reserve(setup_.instances.size());
-    for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
-      set_up(i, Instant());
-      if (i < setup_.scaling.shape_of.size()) {
-        scaler_.adopt(setup_.instances[i].id, setup_.scaling.shape_of[i], Instant());
-      }
-    }
-    for (const auto& fault : setup_.faults) {
-      agenda_.push({fault.at, EventClass::Fault, 0, 0, 0, fault.instance, fault.down});
-    }
-  }
-
-  SimulationResult run();
-
-  // control::RequestPort
-  void start(const Request& request, Tag tag, InstanceId instance, Instant now) override;
-  void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) override;
-  control::Served refuse(const Request& request, Tag tag, control::Refusal refusal, const char* reason,
-                         Instant now) override;
-  void refresh(InstanceId instance, Instant now) override;
-  // control::FleetPort
-  InstanceId spawn(std::size_t shape, Instant now) override;
-  void open(InstanceId instance, Instant now) override;
-  void drain(InstanceId instance, Instant now) override;
-  void stop(InstanceId instance, Instant now) override;
-  // control::ClockPort
-  void command(InstanceId instance, MegaHertz clock, Instant now) override {
-    engines_[index(instance)].command_clock(clock, now);
-    engines_.wake(index(instance));
-  }
-  // engine::ReplicaObserver
-  Hold step_starts(const StepReport& report) override;
-  void goes_idle(InstanceId instance, Instant at) override;
-  void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
-                     std::int64_t prefill_tokens, MegaHertz clock) override;
-  void decode_joined(InstanceId instance, Tag tag, Instant at) override {
-    if (auto& flight = flights_[tag]; flight.handing) {
-      flight.handing = false;
-      flight.served.first_token = at;
-    }
-    ledger_.decode_joined(instance, flights_[tag].account, at);
-  }
-  void decode_left(InstanceId instance, Tag tag, Instant at) override {
-    ledger_.decode_left(instance, flights_[tag].account, at);
-  }
-  void prefill_settled(InstanceId instance, Instant at, std::span<const engine::PrefillShare> shares) override;
-  void gaps(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int32_t requests) override {
-    statistics_.add_gaps(first, increment, steps, requests);
-  }
-
- private:
-  static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
-  static InstanceView view_of(const InstanceSetup& instance);
-  std::vector<InstanceView> views() const;
-  static control::AutoscalerOptions scaler_options(const ScalingSetup& scaling);
-  void set_up(std::size_t i, Instant now);
-  void perhaps_drained(InstanceId instance, Instant now);
-
-  void step_ends(std::size_t i, Instant now);
-  void kick(std::size_t i, Instant now);
-  void arrive(const workload::TraceRow& row, Instant now);
-  void transfer_done(const Event& event);
-  void handed(const Event& event);
-  void strike(const Event& event);
-  void advance_start(const Event& event);
-  void sample(Instant now);
-  void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
-  void leave(Tag tag, Fate fate, const char* reason, Instant now);
-  control::Served close(Tag tag, Instant now);
-  void handle(const Event& event);
-  void check(Instant now) const;
-
-  SimulationSetup setup_;
-  journal::DigestSink digest_;
-  journal::RunStatistics statistics_;
-  journal::Tee sink_;
-  carbon::Ledger ledger_;
-  Agenda agenda_;
-  Engines engines_;
-  std::vector<control::Throttle> throttles_;
-  Lives lives_;
-  StretchLog stretches_;
-  Supervision supervision_;
-  Flights flights_;
-  std::vector<Instant> link_free_;
-  std::uint64_t handed_over_ = 0;
-  control::FleetLoop requests_;
-  control::Autoscaler scaler_;
-  std::vector<engine::Event> handled_;         ///< scratch
-  std::vector<carbon::Ledger::Share> booked_;  ///< scratch
-  std::int64_t arrivals_ = 0;
-  std::int64_t events_ = 0;
-  Instant last_left_;
-};
 
 InstanceView Simulation::view_of(const InstanceSetup& instance) {
   InstanceView view;
@@ -396,92 +271,6 @@ void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
   if (decode != kNoInstance) perhaps_drained(decode, now);
 }
 
-void Simulation::strike(const Event& event) {
-  const std::size_t i = index(event.instance);
-  if (i >= engines_.size()) return;  // nothing of this id was ever started
-  auto& replica = engines_[i];
-  if (event.event_class == EventClass::Recovery) {
-    replica.revive(event.at);
-    requests_.set_accepting(event.instance, true, event.at);
-    engines_.wake(i);
-    return;
-  }
-  if (replica.dead()) return;
-  requests_.set_accepting(event.instance, false, event.at);
-  supervision_.cut_off(i);
-  const auto lost = replica.kill(event.at);
-  engines_.wake(i);
-  if (scaler_.enforced()) {
-    stretches_.close(i, event.at);
-    lives_.bury(i, event.at);
-    ledger_.instance_gone(event.instance, event.at);
-    scaler_.died(event.instance, event.at);  // the fleet may grow: `replica` is no more
-  } else if (event.down != Span::max()) {
-    agenda_.push({event.at + event.down, EventClass::Recovery, 0, 0, 0, event.instance, Span()});
-  }
-  for (const Tag tag : lost) leave(tag, Fate::Failed, "the instance died", event.at);
-  if (scaler_.enforced()) requests_.remove_instance(event.instance, event.at);
-}
-
-// ---------------------------------------------------------------------------------------------- the fleet
-
-InstanceId Simulation::spawn(std::size_t shape, Instant now) {
-  const std::size_t i = engines_.size();
-  const InstanceId id(static_cast<std::int32_t>(i));
-  setup_.instances.push_back(setup_.scaling.shapes[shape].make(id));
-  InstanceView view = view_of(setup_.instances.back());
-  view.accepting = false;
-  const InstanceId given = requests_.add_instance(view, now);
-  WATTLE_CHECK(given == id && setup_.instances.back().id == id, "driver and loop number instances alike");
-  sink_.joined(journal::facts_of(id, *setup_.instances.back().spec));
-  engines_.grow();
-  link_free_.emplace_back();
-  set_up(i, now);
-  throttles_[i].idle(now);
-  engines_.wake(i);
-  agenda_.push({now + setup_.scaling.load_time, EventClass::Loaded, 0, 0, 0, id, Span()});
-  return id;
-}
-
-void Simulation::advance_start(const Event& event) {
-  if (lives_.gone(index(event.instance))) return;  // given up, or dead
-  if (event.event_class == EventClass::Loaded) {
-    scaler_.up(event.instance, event.at);
-    return;
-  }
-  requests_.set_accepting(event.instance, true, event.at);
-  scaler_.serving(event.instance, event.at);
-}
-
-void Simulation::open(InstanceId instance, Instant now) {
-  const auto& members = scaler_.members();
-  if (std::ranges::find(members, instance, &control::Autoscaler::Member::id)->phase == journal::Phase::Warming) {
-    agenda_.push({now + setup_.scaling.warm_time, EventClass::Warm, 0, 0, 0, instance, Span()});
-    return;
-  }
-  requests_.set_accepting(instance, true, now);
-}
-
-void Simulation::drain(InstanceId instance, Instant now) {
-  requests_.set_accepting(instance, false, now);
-  perhaps_drained(instance, now);
-}
-
-void Simulation::perhaps_drained(InstanceId instance, Instant now) {
-  const auto& view = requests_.instances()[index(instance)];
-  if (view.assigned_requests == 0 && !view.accepting) scaler_.drained(instance, now);
-}
-
-void Simulation::stop(InstanceId instance, Instant now) {
-  const std::size_t i = index(instance);
-  WATTLE_CHECK(engines_[i].kill(now).empty(), "only an empty instance is stopped");
-  stretches_.close(i, now);
-  lives_.bury(i, now);
-  ledger_.instance_gone(instance, now);
-  requests_.remove_instance(instance, now);
-  engines_.wake(i);
-}
-
 // ---------------------------------------------------------------------------------------------- observing
 
 Hold Simulation::step_starts(const StepReport& report) {
@@ -572,8 +361,6 @@ void Simulation::check(Instant now) const {
                  "INV-8: no token before its prefill has ended");
   }
 }
-
-}  // namespace
 
 SimulationResult simulate(SimulationSetup setup) { return Simulation(std::move(setup)).run(); }
 
