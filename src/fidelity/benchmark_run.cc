@@ -30,9 +30,11 @@ std::int32_t draw_length(RandomStream& random, double mean_tokens, double cv, do
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, std::llround(tokens)));
 }
 
-const carbon::IntensitySeries& no_carbon() {
-  static const auto series = carbon::IntensitySeries::constant(GramsPerKwh(0.0));
-  return series;
+/// Of one instance; what its energy emits and costs is not asked.
+carbon::Ledger one_meter(std::int32_t gpus) {
+  carbon::Ledger ledger(std::vector<carbon::SiteRates>(1));
+  ledger.add_instance(Instant(), gpus);
+  return ledger;
 }
 
 /// The client, its clock and its meter.
@@ -111,7 +113,7 @@ class Benchmark final : public engine::ReplicaObserver {
   std::int32_t skip_;  ///< requests at either end outside the window
   Span token_time_;
   RandomStream random_;
-  carbon::Ledger ledger_{1, no_carbon()};
+  carbon::Ledger ledger_ = one_meter(1);
 
   std::vector<Request> requests_;       ///< by tag
   std::deque<Submission> submissions_;  ///< on their way to the engine, in order
