@@ -73,6 +73,7 @@ template Flag Command::add_option(const std::string&, std::optional<double>&, co
 template Flag Command::add_option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
 template Flag Command::add_option(const std::string&, std::vector<std::string>&, const std::string&);
 template Flag Command::add_option(const std::string&, std::vector<std::int32_t>&, const std::string&);
+template Flag Command::add_option(const std::string&, std::vector<std::uint64_t>&, const std::string&);
 
 Flag Command::add_option_function(const std::string& name, const std::function<void(double)>& take,
                                   const std::string& help) {

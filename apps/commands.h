@@ -10,11 +10,13 @@ namespace wattle::apps {
 /// Prints "wattle: where: what" to stderr and returns the exit code for this kind of error.
 int fail(const Error& error);
 
+void add_carbon(Command app, int& exit_code);
 void add_config(Command app, int& exit_code);
 void add_agent(Command app, int& exit_code);
 void add_agent_guardian(Command app, int& exit_code);
 void add_mock_engine(Command app, int& exit_code);
 void add_fit(Command app, int& exit_code);
+void add_forecast(Command app, int& exit_code);
 void add_gateway(Command app, int& exit_code);
 void add_plan(Command app, int& exit_code);
 void add_planner(Command app, int& exit_code);

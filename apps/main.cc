@@ -25,11 +25,13 @@ int main(int argc, char** argv) {
   using namespace wattle::apps;
   return run_program("wattle", "Wattle: an energy- and carbon-aware control plane for LLM serving",
                      {argv, static_cast<std::size_t>(argc)}, [](Command app, int& exit_code) {
+                       add_carbon(app, exit_code);
                        add_config(app, exit_code);
                        add_agent(app, exit_code);
                        add_agent_guardian(app, exit_code);
                        add_mock_engine(app, exit_code);
                        add_fit(app, exit_code);
+                       add_forecast(app, exit_code);
                        add_gateway(app, exit_code);
                        add_plan(app, exit_code);
                        add_planner(app, exit_code);

@@ -8,7 +8,7 @@ set(WATTLE_LIBRARIES
   "units|base|"
   "model|units|"
   "policy|model|"
-  "predict|model|nlohmann_json::nlohmann_json"
+  "predict|model|nlohmann_json::nlohmann_json,Eigen3::Eigen"
   "plan|model|PkgConfig::CBC,PkgConfig::LEMON"
   "carbon|model|"
   "engine|model|"
@@ -20,6 +20,8 @@ set(WATTLE_LIBRARIES
   "control|policy,predict,plan,carbon,journal|"
   "report|journal,carbon|nlohmann_json::nlohmann_json"
   "learn|predict|xgboost::c_api"
+  "feeds|carbon|nlohmann_json::nlohmann_json"
+  "neural|predict|torch::torch"
   "fidelity|engine,carbon|"
   "sim|control,engine,workload,journal|"
   "node|control,net,telemetry|nlohmann_json::nlohmann_json,spdlog::spdlog,dl"
@@ -48,6 +50,10 @@ set(WATTLE_NOT_UNITED
 )
 list(TRANSFORM WATTLE_NOT_UNITED PREPEND ${PROJECT_SOURCE_DIR}/src/)
 set_source_files_properties(${WATTLE_NOT_UNITED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
+if(NOT WATTLE_TORCH)  # the one row that may be left out: only the module apps/neural_module links it
+  list(FILTER WATTLE_LIBRARIES EXCLUDE REGEX "^neural[|]")
+endif()
 
 include(house)
 foreach(row IN LISTS WATTLE_LIBRARIES)

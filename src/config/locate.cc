@@ -11,14 +11,11 @@
 #include "workload/source.h"
 
 namespace wattle::config {
-namespace {
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
-
-}  // namespace
 
 config::Project project() {
   std::vector<std::filesystem::path> roots;

@@ -15,6 +15,9 @@ namespace wattle::config {
 /// WATTLE_DATA, or "".
 [[nodiscard]] std::string data_dir();
 
+/// Any other environment variable, or "".
+[[nodiscard]] std::string environment(const char* name);
+
 /// The folder of a scenario's file, where its relative traces may lie.
 [[nodiscard]] std::string base_dir(const config::Scenario& scenario);
 

@@ -1,7 +1,6 @@
 #include "learn/gbdt_trainer.h"
 
 #include <fmt/core.h>
-#include <omp.h>
 #include <xgboost/c_api.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 
 #include "base/digest.h"
 #include "base/random.h"
+#include "learn/xgboost_handles.h"
 #include "predict/gbdt/residual_latency.h"
 
 namespace wattle::learn {
@@ -28,34 +28,6 @@ constexpr int kRefitRounds = 100;  ///< 0.9^100 of an error is left: enough to m
 /// Raise it with every change to this file that gives equal samples other models.
 constexpr int kRevision = 1;
 constexpr int kRefitBins = 128;  ///< fewer new thresholds, so that the tables stay within bounds
-
-struct Failure {};  ///< thrown and caught within this file; XGBoost keeps the message
-
-void check(int status) {
-  if (status != 0) throw Failure{};
-}
-
-/// XGBoost asks for its parameter nthread only in places; elsewhere its threads, which these small samples keep from
-/// working, spin at OpenMP's barriers and cost more than the training. The setting is the calling thread's own.
-class OneThread {
- public:
-  OneThread() { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_ = omp_get_max_threads();
-};
-
-struct FreeMatrix {
-  void operator()(void* handle) const { XGDMatrixFree(handle); }
-};
-struct FreeBooster {
-  void operator()(void* handle) const { XGBoosterFree(handle); }
-};
-using Matrix = std::unique_ptr<void, FreeMatrix>;
-using Booster = std::unique_ptr<void, FreeBooster>;
 
 struct Rows {
   std::size_t width = 0;

@@ -1,0 +1,222 @@
+// `wattle carbon`: what a carbon source says, as CSV or JSON. Also shows how a source is to be used: key from a file or
+// the environment, request from the library, answer through its parser, warnings to stderr.
+#include <fmt/core.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/timestamp.h"
+#include "commands.h"
+#include "config/locate.h"
+#include "feeds/generation_mix.h"
+#include "feeds/sources/source.h"
+#include "http_get.h"
+
+namespace wattle::apps {
+
+namespace {
+using feeds::Feed;
+using feeds::Source;
+
+constexpr const char* kSources =
+    "electricity-maps, watttime, pjm, uk, carbon-aware; with --file also csv-direct, csv-lifecycle, csv-watttime, "
+    "csv-eia, eia-mix";
+
+struct CarbonFlags {
+  std::string source;
+  std::string zone;
+  std::string wish = "latest";
+  std::string kind;
+  std::string scope = "lifecycle";
+  std::string from;
+  std::string to;
+  std::string file;
+  std::string column = "value";
+  std::string key_file;
+  std::string base_url;
+  double timeout_s = 10.0;
+  bool json = false;
+};
+
+Result<std::optional<Instant>> time_of(const char* flag, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto ns = parse_timestamp(text);
+  if (!ns) return bad_input(flag, fmt::format("is '{}'; it must be a time like 2024-01-01T00:00:00Z", text));
+  return Instant(*ns);
+}
+
+Result<feeds::Query> query_of(const CarbonFlags& flags, Source source) {
+  feeds::Query query;
+  query.source = source;
+  query.zone = flags.zone;
+  query.base_url = flags.base_url;
+  query.wish = flags.wish == "history"    ? feeds::Wish::History
+               : flags.wish == "forecast" ? feeds::Wish::Forecast
+                                          : feeds::Wish::Latest;
+  const bool marginal_by_nature = source == Source::WattTime || source == Source::Pjm;
+  const std::string kind = flags.kind.empty() ? (marginal_by_nature ? "marginal" : "average") : flags.kind;
+  query.kind = kind == "marginal" ? feeds::IntensityKind::Marginal : feeds::IntensityKind::Average;
+  query.scope = flags.scope == "direct" ? feeds::EmissionScope::Direct : feeds::EmissionScope::Lifecycle;
+  const auto from = time_of("--from", flags.from);
+  if (!from) return std::unexpected(from.error());
+  const auto to = time_of("--to", flags.to);
+  if (!to) return std::unexpected(to.error());
+  query.from = *from;
+  query.to = *to;
+  return query;
+}
+
+/// The file's only line, or the variable; "" when there is neither.
+Result<std::string> key_of(const CarbonFlags& flags, Source source) {
+  std::string key;
+  if (!flags.key_file.empty()) {
+    auto read = read_file(flags.key_file);
+    if (!read) return std::unexpected(read.error());
+    key = std::move(*read);
+  } else if (const char* variable = feeds::key_variable(source); variable != nullptr) {
+    key = config::environment(variable);
+  }
+  while (!key.empty() && (key.back() == '\n' || key.back() == '\r' || key.back() == ' ')) key.pop_back();
+  return key;
+}
+
+Result<std::string> fetch(const feeds::Query& query, const feeds::HttpRequest& request, Span timeout) {
+  auto answer = http_get(request.url, request.headers, request.basic, timeout);
+  if (!answer) return std::unexpected(answer.error());
+  if (answer->status != 200) {
+    return std::unexpected(feeds::refused(query, answer->status, answer->retry_after, answer->body));
+  }
+  return std::move(answer->body);
+}
+
+Result<Feed> ask(const CarbonFlags& flags, const feeds::Query& query) {
+  const Span timeout = Span::from_seconds(flags.timeout_s);
+  auto key = key_of(flags, query.source);
+  if (!key) return std::unexpected(key.error());
+  if (query.source == Source::WattTime && key->find(':') != std::string::npos) {
+    const auto login = feeds::watttime_login(*key, query.base_url);
+    if (!login) return std::unexpected(login.error());
+    const auto said = fetch(query, *login, timeout);
+    if (!said) return std::unexpected(said.error());
+    auto token = feeds::watttime_token(*said, login->url);
+    if (!token) return std::unexpected(token.error());
+    key = std::move(token);
+  }
+  const auto request = feeds::request_for(query, *key);
+  if (!request) return std::unexpected(request.error());
+  const auto said = fetch(query, *request, timeout);
+  if (!said) return std::unexpected(said.error());
+  auto feed = feeds::parse_answer(query, *said, request->url);
+  // what a server sends is not the caller's mistake
+  if (!feed) return external_failure(feed.error().where, feed.error().what);
+  return feed;
+}
+
+Result<Feed> read_csv(const CarbonFlags& flags, const std::string& text) {
+  const feeds::FeedLabel label{flags.source, flags.zone, {}, {}};
+  if (flags.source == "eia-mix") {
+    return feeds::parse_generation_mix(feeds::ipcc_lifecycle(), label, text, flags.file);
+  }
+  if (flags.source == "csv-direct" || flags.source == "csv-lifecycle") {
+    const bool direct = flags.source == "csv-direct";
+    feeds::FeedLabel scoped = label;
+    scoped.scope = direct ? feeds::EmissionScope::Direct : feeds::EmissionScope::Lifecycle;
+    return feeds::parse_feed_csv(direct ? feeds::electricity_maps_direct() : feeds::electricity_maps_lifecycle(),
+                                 scoped, text, flags.file);
+  }
+  if (flags.source == "csv-eia") return feeds::parse_feed_csv(feeds::eia_average(), label, text, flags.file);
+  if (flags.source == "csv-watttime") {
+    const auto form = flags.column == "value" ? feeds::watttime_moer() : feeds::watttime_grams(flags.column);
+    return feeds::parse_feed_csv(form, label, text, flags.file);
+  }
+  return bad_input("--source", fmt::format("is '{}'; it must be one of {}", flags.source, kSources));
+}
+
+Result<Feed> feed_of(const CarbonFlags& flags) {
+  const auto source = feeds::source_named(flags.source);
+  if (!source && flags.file.empty()) {
+    return bad_input("--source", fmt::format("is '{}'; it must be one of {}", flags.source, kSources));
+  }
+  std::string text;
+  if (!flags.file.empty()) {
+    auto read = read_file(flags.file);
+    if (!read) return std::unexpected(read.error());
+    text = std::move(*read);
+  }
+  if (!source) return read_csv(flags, text);
+  const auto query = query_of(flags, *source);
+  if (!query) return std::unexpected(query.error());
+  return flags.file.empty() ? ask(flags, *query) : feeds::parse_answer(*query, text, flags.file);
+}
+
+std::string utc(Instant t) {
+  std::string text = format_timestamp(t.ns()).substr(0, 19) + "Z";
+  text[10] = 'T';
+  return text;
+}
+
+void print_json(const Feed& feed) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& reading : feed.readings()) {
+    rows.push_back({{"from_utc", utc(reading.from)},
+                    {"g_per_kwh", reading.value ? nlohmann::json(reading.value->value()) : nlohmann::json()},
+                    {"estimated", reading.estimated},
+                    {"forecast", reading.forecast}});
+  }
+  const nlohmann::json object = {{"source", feed.label().source},
+                                 {"zone", feed.label().zone},
+                                 {"kind", feeds::text_of(feed.label().kind)},
+                                 {"scope", feeds::text_of(feed.label().scope)},
+                                 {"step_s", feed.step().seconds()},
+                                 {"issued_utc", feed.issued() ? nlohmann::json(utc(*feed.issued())) : nlohmann::json()},
+                                 {"warnings", feed.warnings()},
+                                 {"readings", std::move(rows)}};
+  fmt::print("{}\n", object.dump());
+}
+
+void print_csv(const Feed& feed) {
+  fmt::print("from_utc,{}_g_per_kwh,estimated,forecast\n", feeds::text_of(feed.label().kind));
+  for (const auto& reading : feed.readings()) {
+    fmt::print("{},{},{:d},{:d}\n", utc(reading.from), reading.value ? fmt::format("{}", reading.value->value()) : "",
+               reading.estimated, reading.forecast);
+  }
+}
+}  // namespace
+
+void add_carbon(Command app, int& exit_code) {
+  Command command = app.add_subcommand("carbon", "What a carbon source says: intensity against time, as CSV or JSON");
+  auto flags = std::make_shared<CarbonFlags>();
+  command.add_option("--source", flags->source, kSources).required();
+  command.add_option("--zone", flags->zone, "zone, region, node id or location, by the source's own name");
+  command.add_option("--wish", flags->wish, "latest, history or forecast")
+      .check(one_of({"latest", "history", "forecast"}));
+  command.add_option("--kind", flags->kind, "average or marginal; default: what the source is known for")
+      .check(one_of({"average", "marginal"}));
+  command.add_option("--scope", flags->scope, "lifecycle or direct (electricity-maps)")
+      .check(one_of({"lifecycle", "direct"}));
+  command.add_option("--from", flags->from, "time with its offset, or UTC");
+  command.add_option("--to", flags->to, "time with its offset, or UTC");
+  command.add_option("--file", flags->file, "read a stored answer or a CSV instead of asking");
+  command.add_option("--column", flags->column, "csv-watttime: the column in g/kWh; 'value': MOER in lbs/MWh");
+  command.add_option("--key-file", flags->key_file, "holds the key; else the source's environment variable does");
+  command.add_option("--base-url", flags->base_url,
+                     "ask there instead (a proxy, a test server, your Carbon Aware SDK)");
+  command.add_option("--timeout-s", flags->timeout_s, "seconds a request may take").check(range(0.1, 600.0));
+  command.add_flag("--json", flags->json, "print one JSON object");
+  command.callback([flags, &exit_code] {
+    const auto feed = feed_of(*flags);
+    if (!feed) {
+      exit_code = fail(feed.error());
+      return;
+    }
+    for (const auto& warning : feed->warnings()) fmt::print(stderr, "wattle: warning: {}\n", warning);
+    if (flags->json) {
+      print_json(*feed);
+    } else {
+      print_csv(*feed);
+    }
+  });
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,223 @@
+// `wattle forecast bench`: every forecaster on held-out real data, beside persistence and seasonal-naive.
+#include <dlfcn.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "config/locate.h"
+#include "forecast_tasks.h"
+#include "neural_module/neural_module.h"
+#include "predict/forecast/backtest.h"
+
+namespace wattle::apps {
+
+namespace {
+using predict::Forecaster;
+
+struct BenchFlags {
+  std::vector<std::string> tasks;
+  std::string data;
+  std::size_t updates = 600;
+  std::uint64_t seed = 1;
+  bool no_neural = false;
+  bool json = false;
+};
+
+/// A forecaster as it is listed: one kind may take part twice.
+struct Entrant {
+  std::string name;
+  std::unique_ptr<Forecaster> forecaster;
+};
+
+struct Row {
+  std::string name;
+  predict::ForecastScore score;
+  double fit_s = 0.0;
+  double backtest_s = 0.0;
+  std::int64_t forecasts = 0;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Null when this build has no neural forecasters, or libtorch is not there; `why` says which.
+MakeForecaster* neural_maker(std::string& why) {
+#ifdef WATTLE_NEURAL_MODULE
+  // never closed: libtorch does not survive it
+  void* module = dlopen(WATTLE_NEURAL_MODULE, RTLD_NOW | RTLD_LOCAL);
+  if (module == nullptr) {
+    why = dlerror();
+    return nullptr;
+  }
+  return reinterpret_cast<MakeForecaster*>(dlsym(module, kMakeForecaster));
+#else
+  why = "this build has none; configure with -DWATTLE_TORCH=ON";
+  return nullptr;
+#endif
+}
+
+std::vector<Entrant> entrants(const ForecastTask& task, const BenchFlags& flags, MakeForecaster* neural) {
+  std::vector<Entrant> out;
+  const std::size_t week = 7 * task.day;
+  const bool weekly = task.train >= 3 * week;
+  const std::size_t season = weekly ? week : task.day;
+  const std::size_t smoothing = task.day > 24 ? 2 : 0;
+  out.push_back({"persistence", predict::make_persistence()});
+  out.push_back({"seasonal-naive", predict::make_seasonal_naive(task.day)});
+  if (weekly) out.push_back({"seasonal-naive, week", predict::make_seasonal_naive(week)});
+  out.push_back({weekly ? "template, week" : "template, day",
+                 predict::make_template({.period = season, .smoothing = smoothing})});
+  out.push_back(
+      {"kalman level-trend", predict::make_kalman({.period = season, .smoothing = smoothing, .log1p = task.rates})});
+  out.push_back(
+      {"ridge on lags",
+       predict::make_ridge({.horizon = task.horizon, .lags = 24, .period = task.day, .seasons = weekly ? 7U : 1U})});
+  if (neural == nullptr) return out;
+  const NeuralTask wanted{.horizon = task.horizon,
+                          .window = 48,
+                          .period = task.day,
+                          .updates = flags.updates,
+                          .hidden = 32,
+                          .batch = task.values.size() > 1 ? 16U : 64U,
+                          .seed = flags.seed};
+  for (const char* kind : {"lstm", "gru-graph"}) {
+    if (std::string_view(kind) == "gru-graph" && task.values.size() < 2) continue;  // nobody to share with
+    if (Forecaster* made = neural(kind, &wanted)) out.push_back({kind, std::unique_ptr<Forecaster>(made)});
+  }
+  return out;
+}
+
+Result<Row> run(const ForecastTask& task, Entrant entrant) {
+  fmt::print(stderr, "wattle: {}: {}\n", task.name, entrant.name);
+  Row row;
+  row.name = entrant.name;
+  const predict::Panel all = task.panel();
+  const auto start = std::chrono::steady_clock::now();
+  const auto fitted = predict::QuantileForecaster::fit(std::move(entrant.forecaster), all.window(0, task.train),
+                                                       {.horizon = task.horizon, .stride = task.stride});
+  if (!fitted) return std::unexpected(fitted.error());
+  row.fit_s = seconds_since(start);
+  const auto fitted_at = std::chrono::steady_clock::now();
+  auto score = predict::backtest(*fitted, all, {.train = task.train, .horizon = task.horizon, .stride = task.stride});
+  if (!score) return std::unexpected(score.error());
+  row.backtest_s = seconds_since(fitted_at);
+  row.score = std::move(*score);
+  row.forecasts = static_cast<std::int64_t>((all.steps() - task.train - task.horizon) / task.stride) + 1;
+  return row;
+}
+
+const Row& row_named(const std::vector<Row>& rows, std::string_view name) {
+  return *std::ranges::find(rows, name, &Row::name);
+}
+
+void print_table(const ForecastTask& task, const std::vector<Row>& rows) {
+  const double naive = row_named(rows, "seasonal-naive").score.mae;
+  fmt::print("{}: {}\n", task.name, task.what);
+  fmt::print("  {} series, steps of {:g} min, {} to learn from, {} held out, {} points scored; {}\n",
+             task.series.size(), task.step_minutes, task.train, task.values.front().size() - task.train,
+             rows.front().score.points, task.unit);
+  fmt::print("  {:<22} {:>8} {:>8} {:>8} {:>10} {:>10} {:>9} {:>10} {:>8} {:>8}\n", "forecaster", "MAE", "against",
+             "MAPE", "pinball 50", "pinball 90", "cover 90", "R2", "fit s", "ms each");
+  for (const Row& row : rows) {
+    fmt::print("  {:<22} {:>8.3f} {:>+7.1f}% {:>7.1f}% {:>10.3f} {:>10.3f} {:>8.1f}% {:>10.4f} {:>8.2f} {:>8.3f}\n",
+               row.name, row.score.mae, 100.0 * (row.score.mae / naive - 1.0), 100.0 * row.score.mape,
+               row.score.pinball_50, row.score.pinball_90, 100.0 * row.score.coverage_90, row.score.r2, row.fit_s,
+               1e3 * row.backtest_s / static_cast<double>(row.forecasts));
+  }
+  const auto best = std::ranges::min_element(rows, {}, [](const Row& r) { return r.score.mae; });
+  fmt::print("  best: {}", best->name);
+  for (const char* kind : {"lstm", "gru-graph"}) {
+    const auto found = std::ranges::find(rows, kind, &Row::name);
+    if (found == rows.end()) continue;
+    fmt::print("; {} {} seasonal-naive", kind, found->score.mae < naive ? "beats" : "does not beat");
+  }
+  fmt::print("\n\n");
+}
+
+nlohmann::json to_json(const ForecastTask& task, const std::vector<Row>& rows) {
+  const double naive = row_named(rows, "seasonal-naive").score.mae;
+  const double persistence = row_named(rows, "persistence").score.mae;
+  nlohmann::json forecasters = nlohmann::json::array();
+  for (const Row& row : rows) {
+    const auto& s = row.score;
+    forecasters.push_back({{"name", row.name},
+                           {"mae", s.mae},
+                           {"mape", s.mape},
+                           {"r2", s.r2},
+                           {"pinball_50", s.pinball_50},
+                           {"pinball_90", s.pinball_90},
+                           {"coverage_90", s.coverage_90},
+                           {"mae_by_lead", s.mae_by_lead},
+                           {"beats_seasonal_naive", s.mae < naive},
+                           {"beats_persistence", s.mae < persistence},
+                           {"fit_s", row.fit_s},
+                           {"forecast_ms", 1e3 * row.backtest_s / static_cast<double>(row.forecasts)}});
+  }
+  return {{"task", task.name},
+          {"what", task.what},
+          {"unit", task.unit},
+          {"series", task.series},
+          {"step_minutes", task.step_minutes},
+          {"train_steps", task.train},
+          {"held_out_steps", task.values.front().size() - task.train},
+          {"horizon", task.horizon},
+          {"points", rows.front().score.points},
+          {"forecasters", std::move(forecasters)}};
+}
+
+int bench(const BenchFlags& flags) {
+  const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
+  if (data.empty())
+    return fail({ErrorKind::BadInput, "--data", "is needed, or WATTLE_DATA: the folder of the data sets"});
+  std::vector<std::string> names = flags.tasks;
+  if (names.empty()) {
+    for (const auto name : forecast_task_names()) names.emplace_back(name);
+  }
+  std::string why;
+  MakeForecaster* neural = flags.no_neural ? nullptr : neural_maker(why);
+  if (neural == nullptr && !flags.no_neural) fmt::print(stderr, "wattle: no neural forecasters: {}\n", why);
+  nlohmann::json tasks = nlohmann::json::array();
+  for (const auto& name : names) {
+    const auto task = load_forecast_task(name, data);
+    if (!task) return fail(task.error());
+    std::vector<Row> rows;
+    for (Entrant& entrant : entrants(*task, flags, neural)) {
+      auto row = run(*task, std::move(entrant));
+      if (!row) return fail(row.error());
+      rows.push_back(std::move(*row));
+    }
+    if (flags.json) {
+      tasks.push_back(to_json(*task, rows));
+    } else {
+      print_table(*task, rows);
+    }
+  }
+  if (flags.json) {
+    const nlohmann::json object = {{"seed", flags.seed}, {"neural", neural != nullptr}, {"tasks", std::move(tasks)}};
+    fmt::print("{}\n", object.dump());
+  }
+  return 0;
+}
+}  // namespace
+
+void add_forecast(Command app, int& exit_code) {
+  Command command = app.add_subcommand("forecast", "Forecasters of traffic, emissions and prices");
+  command.require_subcommand();
+  Command bench_command =
+      command.add_subcommand("bench", "Compare forecasters with persistence and seasonal-naive on held-out data");
+  auto flags = std::make_shared<BenchFlags>();
+  bench_command.add_option("--task", flags->tasks, "only these; may be given several times");
+  bench_command.add_option("--data", flags->data, "the folder of the data sets; default: $WATTLE_DATA");
+  bench_command.add_option("--updates", flags->updates, "training steps of the neural ones").check(range(0, 1'000'000));
+  bench_command.add_option("--seed", flags->seed, "of the neural ones");
+  bench_command.add_flag("--no-neural", flags->no_neural, "leave the neural ones out");
+  bench_command.add_flag("--json", flags->json, "print one JSON object");
+  bench_command.callback([flags, &exit_code] { exit_code = bench(*flags); });
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,39 @@
+#pragma once
+// What forecasters are compared on: real series, how much of each may be learned from, and the question asked of it.
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "predict/forecast/panel.h"
+
+namespace wattle::apps {
+
+struct ForecastTask {
+  std::string name;
+  std::string what;  ///< the question, in a sentence
+  std::string unit;
+  std::vector<std::string> series;
+  predict::Rows values;         ///< by series and step
+  std::int64_t first_step = 0;  ///< steps since a Monday, 00:00 UTC
+  double step_minutes = 0.0;
+  std::size_t day = 0;    ///< steps of a day
+  std::size_t train = 0;  ///< steps at the start to learn from; the rest is held out
+  std::size_t horizon = 0;
+  std::size_t stride = 0;  ///< steps between two forecasts of the held-out part
+  bool rates = false;      ///< of arrivals: their errors are in proportion
+
+  [[nodiscard]] predict::Panel panel() const {
+    predict::Panel out{{}, first_step};
+    for (const auto& one : values) out.series.emplace_back(one);
+    return out;
+  }
+};
+
+/// Names of all tasks, in order.
+[[nodiscard]] std::vector<std::string_view> forecast_task_names();
+/// Errors: no such task; a missing or malformed file under `data`.
+[[nodiscard]] Result<ForecastTask> load_forecast_task(std::string_view name, const std::string& data);
+
+}  // namespace wattle::apps

@@ -1,0 +1,63 @@
+#include "http_get.h"
+
+#include <curl/curl.h>
+#include <fmt/core.h>
+
+#include <memory>
+#include <string_view>
+
+namespace wattle::apps {
+
+namespace {
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+
+std::size_t take_body(char* bytes, std::size_t size, std::size_t count, void* body) {
+  auto& text = *static_cast<std::string*>(body);
+  if (text.size() + size * count > kMostBytes) return 0;  // makes libcurl give up
+  text.append(bytes, size * count);
+  return size * count;
+}
+
+std::size_t take_header(char* bytes, std::size_t size, std::size_t count, void* retry_after) {
+  std::string_view line(bytes, size * count);
+  constexpr std::string_view kName = "retry-after:";
+  if (line.size() > kName.size() && curl_strnequal(line.data(), kName.data(), kName.size()) != 0) {
+    line.remove_prefix(kName.size());
+    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
+    while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
+    *static_cast<std::string*>(retry_after) = line;
+  }
+  return size * count;
+}
+}  // namespace
+
+Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::string>& headers, const std::string& basic,
+                            Span timeout) {
+  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), &curl_easy_cleanup);
+  if (!curl) return external_failure(url, "libcurl does not start");
+  std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> lines(nullptr, &curl_slist_free_all);
+  for (const std::string& header : headers) lines.reset(curl_slist_append(lines.release(), header.c_str()));
+  HttpAnswer answer;
+  curl_easy_setopt(curl.get(), CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl.get(), CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, lines.get());
+  curl_easy_setopt(curl.get(), CURLOPT_USERAGENT, "wattle");
+  if (!basic.empty()) curl_easy_setopt(curl.get(), CURLOPT_USERPWD, basic.c_str());
+  curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.millis()));
+  curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl.get(), CURLOPT_ACCEPT_ENCODING, "");
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &take_body);
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, static_cast<void*>(&answer.body));
+  curl_easy_setopt(curl.get(), CURLOPT_HEADERFUNCTION, &take_header);
+  curl_easy_setopt(curl.get(), CURLOPT_HEADERDATA, static_cast<void*>(&answer.retry_after));
+  if (const CURLcode failed = curl_easy_perform(curl.get()); failed != CURLE_OK) {
+    const char* why = failed == CURLE_WRITE_ERROR ? "the answer is larger than 64 MiB" : curl_easy_strerror(failed);
+    return external_failure(url, why);
+  }
+  long status = 0;
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  answer.status = static_cast<int>(status);
+  return answer;
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,23 @@
+#pragma once
+// One HTTPS GET, blocking: how the carbon sources are reached. libcurl, because it speaks TLS and proxies; the
+// gateway's own client is for engines on a plain local network.
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "units/time.h"
+
+namespace wattle::apps {
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+  std::string retry_after;  ///< that header, or ""
+};
+
+/// `basic` is "user:password" or "". Follows no redirect (credentials stay with the host they are for) and takes at
+/// most 64 MiB. Errors (External, where = the URL): no connection, a bad certificate, no answer within `timeout`.
+[[nodiscard]] Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::string>& headers,
+                                          const std::string& basic, Span timeout);
+
+}  // namespace wattle::apps

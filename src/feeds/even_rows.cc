@@ -1,0 +1,66 @@
+#include "feeds/even_rows.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+#include "base/csv.h"
+#include "base/timestamp.h"
+
+namespace wattle::feeds {
+
+namespace {
+/// Steps are minutes to hours. The bound finds a garbled first or second time, and keeps the end of the last step
+/// within 64 bits of nanoseconds.
+constexpr std::int64_t kLongestStepNs = std::int64_t{31} * 86'400 * 1'000'000'000;
+}  // namespace
+
+Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view text, const std::string& name) {
+  const std::array<std::string_view, 2> wanted = {columns.time, columns.value};
+  auto opened = CsvReader::open(text, name, wanted);
+  if (!opened) return std::unexpected(opened.error());
+  CsvReader& csv = *opened;
+  EvenRows read;
+  std::int64_t step = 0;
+  while (true) {
+    const auto more = csv.next();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) break;
+    const auto time = parse_timestamp(csv.field(0));
+    if (!time) return csv.bad_field(0, "it must be a time like 2024-01-01 00:00:00 (UTC)");
+    if (!read.rows.empty()) {
+      const std::int64_t since = *time - read.rows.back().first;
+      if (since <= 0)
+        return csv.bad_field(0, fmt::format("it does not lie after the row above; sort by {}", csv.column(0)));
+      if (since > kLongestStepNs) return csv.bad_field(0, "it lies more than 31 days after the row above; check both");
+      if (step == 0) step = since;
+      if (since != step) {
+        return csv.bad_field(0,
+                             fmt::format("it lies {} s after the row above, the rows before were {} s apart; fill the "
+                                         "gap or cut the file there",
+                                         static_cast<double>(since) * 1e-9, static_cast<double>(step) * 1e-9));
+      }
+    }
+    const auto value = csv.number(1, columns.low, columns.high);
+    if (!value) return std::unexpected(value.error());
+    read.rows.emplace_back(*time, *value);
+  }
+  if (read.rows.size() < 2)
+    return bad_input(csv.where(), "has fewer than two rows, so the length of a step is unknown");
+  read.end_ns = read.rows.back().first + step;
+  return read;
+}
+
+Result<std::int64_t> checked_origin(const EvenRows& rows, const std::string& name,
+                                    std::optional<std::int64_t> origin_ns) {
+  const std::int64_t first = rows.rows.front().first;
+  const std::int64_t origin = origin_ns.value_or(first);
+  if (origin < first || origin >= rows.end_ns) {
+    return bad_input(name,
+                     fmt::format("covers {} to {} UTC, which does not hold the start {}; choose a start within",
+                                 format_timestamp(first), format_timestamp(rows.end_ns), format_timestamp(origin)));
+  }
+  return origin;
+}
+
+}  // namespace wattle::feeds

@@ -1,0 +1,75 @@
+#include <fmt/core.h>
+
+#include <charconv>
+#include <limits>
+#include <vector>
+
+#include "base/csv.h"
+#include "base/timestamp.h"
+#include "feeds/feed.h"
+
+namespace wattle::feeds {
+
+namespace {
+constexpr std::int64_t kMostSlots = 10'000'000;
+
+bool says_nothing(std::string_view text) {
+  return text.empty() || text == "nan" || text == "NaN" || text == "NAN" || text == "null" || text == "None";
+}
+
+/// The estimated column is asked for where the file has it.
+Result<CsvReader> open(const IntensityForm& form, std::string_view text, const std::string& name, bool& has_flag) {
+  std::vector<std::string_view> columns = {form.time_column, form.value_column};
+  if (!form.estimated_column.empty()) {
+    columns.push_back(form.estimated_column);
+    if (auto with_flag = CsvReader::open(text, name, columns)) {
+      has_flag = true;
+      return with_flag;
+    }
+    columns.pop_back();
+  }
+  has_flag = false;
+  return CsvReader::open(text, name, columns);
+}
+
+Result<Instant> time_of(const IntensityForm& form, const CsvReader& csv) {
+  if (form.slot > Span()) {
+    const auto slot = csv.whole(0, 0, kMostSlots);
+    if (!slot) return std::unexpected(slot.error());
+    return Instant() + form.slot * *slot;
+  }
+  const auto time = parse_timestamp(csv.field(0));
+  if (!time) return csv.bad_field(0, "it must be a time like 2024-01-01 00:00:00 (UTC), or with its offset");
+  return Instant(*time);
+}
+}  // namespace
+
+Result<Feed> parse_feed_csv(const IntensityForm& form, FeedLabel label, std::string_view text,
+                            const std::string& name) {
+  bool has_flag = false;
+  auto opened = open(form, text, name, has_flag);
+  if (!opened) return std::unexpected(opened.error());
+  CsvReader& csv = *opened;
+  label.kind = form.kind;
+  FeedBuilder builder(std::move(label));
+  if (form.slot > Span()) builder.declare_step(form.slot);
+  while (true) {
+    const auto more = csv.next();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) break;
+    const auto time = time_of(form, csv);
+    if (!time) return std::unexpected(time.error());
+    Reading reading{.from = *time, .value = std::nullopt};
+    if (!says_nothing(csv.field(1))) {
+      // the range is the builder's to judge: it knows the unit and says so
+      const auto value = csv.number(1, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
+      if (!value) return std::unexpected(value.error());
+      reading.value = GramsPerKwh(*value * form.grams_per_kwh);
+    }
+    reading.estimated = has_flag && (csv.field(2) == "1" || csv.field(2) == "true" || csv.field(2) == "True");
+    builder.add(reading);
+  }
+  return std::move(builder).build(name);
+}
+
+}  // namespace wattle::feeds

@@ -1,0 +1,240 @@
+#include "feeds/feed.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "base/file.h"
+#include "base/timestamp.h"
+#include "feeds/generation_mix.h"
+#include "feeds/price.h"
+
+namespace wattle::feeds {
+
+namespace {
+Instant hour(std::int64_t n) { return Instant() + Span::s(1'700'000'000 / 3600 * 3600) + Span::s(3600 * n); }
+
+FeedLabel label(IntensityKind kind = IntensityKind::Average) { return {"test", "XX", kind, EmissionScope::Direct}; }
+
+Feed must(Result<Feed> feed) {
+  EXPECT_TRUE(feed.has_value()) << feed.error().message();
+  return std::move(*feed);
+}
+
+std::string warnings_of(const Feed& feed) {
+  std::string all;
+  for (const auto& one : feed.warnings()) all += one + "\n";
+  return all;
+}
+
+Feed built(const std::vector<std::pair<int, double>>& rows) {
+  FeedBuilder builder(label());
+  for (const auto& [h, v] : rows) builder.add({.from = hour(h), .value = GramsPerKwh(v)});
+  return must(std::move(builder).build("feed"));
+}
+}  // namespace
+
+TEST(Feed, AGapHasNoValueAndAReason) {
+  const Feed feed = built({{0, 100.0}, {1, 110.0}, {2, 120.0}, {5, 150.0}});
+  EXPECT_EQ(feed.step(), Span::s(3600));
+  EXPECT_EQ(feed.at(hour(2))->value.value(), 120.0);
+  EXPECT_EQ(feed.at(hour(3) - Span::ns(1))->value.value(), 120.0);
+  const auto gap = feed.at(hour(3));
+  ASSERT_FALSE(gap.has_value());
+  EXPECT_NE(gap.error().reason.find("gap"), std::string::npos) << gap.error().reason;
+  EXPECT_FALSE(feed.at(hour(0) - Span::ns(1)).has_value());
+  const auto after = feed.at(hour(7));
+  ASSERT_FALSE(after.has_value());
+  EXPECT_NE(after.error().reason.find("ended 60 min ago"), std::string::npos) << after.error().reason;
+  EXPECT_NE(warnings_of(feed).find("1 gaps"), std::string::npos) << warnings_of(feed);
+}
+
+TEST(Feed, AnOldValueIsUsedWithItsAgeOnlyAsLongAsAllowed) {
+  const Feed feed = built({{0, 100.0}, {1, 110.0}, {4, 140.0}});
+  const auto held = feed.at(hour(3), Span::s(3600));
+  ASSERT_TRUE(held.has_value());
+  EXPECT_EQ(held->value.value(), 110.0);
+  EXPECT_EQ(held->age, Span::s(3600));
+  EXPECT_FALSE(feed.at(hour(3) + Span::ns(1), Span::s(3600)).has_value());
+  EXPECT_EQ(feed.at(hour(4), Span::s(3600))->age, Span());
+  EXPECT_EQ(feed.at(hour(6), Span::s(7200))->value.value(), 140.0);
+}
+
+TEST(Feed, ARowWithoutValueEndsTheOneBefore) {
+  FeedBuilder builder(label());
+  builder.add({.from = hour(0), .value = GramsPerKwh(100.0)});
+  builder.add({.from = hour(1), .value = std::nullopt});
+  builder.add({.from = hour(2), .value = GramsPerKwh(120.0), .estimated = true});
+  const Feed feed = must(std::move(builder).build("feed"));
+  EXPECT_FALSE(feed.at(hour(1)).has_value());
+  EXPECT_TRUE(feed.at(hour(2))->estimated);
+  EXPECT_NE(warnings_of(feed).find("1 of 3 rows without a value"), std::string::npos);
+  EXPECT_NE(warnings_of(feed).find("1 of 3 rows estimated"), std::string::npos);
+  const auto series = feed.series(hour(0));
+  ASSERT_FALSE(series.has_value());
+  EXPECT_NE(series.error().what.find(format_timestamp(hour(1).ns())), std::string::npos) << series.error().what;
+}
+
+TEST(Feed, OddOrderIsRepairedAndContradictionIsUnknown) {
+  const Feed feed = built({{2, 120.0}, {0, 100.0}, {1, 110.0}, {1, 110.0}, {3, 130.0}, {3, 131.0}});
+  EXPECT_EQ(feed.readings().size(), 4U);
+  EXPECT_EQ(feed.at(hour(1))->value.value(), 110.0);
+  EXPECT_FALSE(feed.at(hour(3)).has_value());
+  const std::string said = warnings_of(feed);
+  EXPECT_NE(said.find("sorted"), std::string::npos) << said;
+  EXPECT_NE(said.find("1 rows say what another"), std::string::npos) << said;
+  EXPECT_NE(said.find("1 rows contradict"), std::string::npos) << said;
+}
+
+TEST(Feed, NotANumberIsUnknownAndAnotherUnitIsRefused) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Feed feed = built({{0, 100.0}, {1, nan}, {2, 120.0}});
+  EXPECT_FALSE(feed.at(hour(1)).has_value());
+  FeedBuilder pounds(label());  // a coal grid, in lbs/MWh
+  pounds.add({.from = hour(0), .value = GramsPerKwh(2050.0)});
+  pounds.add({.from = hour(1), .value = GramsPerKwh(2040.0)});
+  const auto refused = std::move(pounds).build("feed");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().what.find("lbs/MWh"), std::string::npos) << refused.error().what;
+  FeedBuilder negative(label());
+  negative.add({.from = hour(0), .value = GramsPerKwh(-1.0)});
+  EXPECT_FALSE(std::move(negative).build("feed").has_value());
+  FeedBuilder marginal(label(IntensityKind::Marginal));  // below 0 where a line is congested
+  marginal.add({.from = hour(0), .value = GramsPerKwh(-3789.0)});
+  marginal.declare_step(Span::s(300));
+  EXPECT_EQ(must(std::move(marginal).build("feed")).at(hour(0))->value.value(), -3789.0);
+}
+
+TEST(Feed, NothingToSayIsAnError) {
+  EXPECT_FALSE(FeedBuilder(label()).build("feed").has_value());
+  FeedBuilder single(label());
+  single.add({.from = hour(0), .value = GramsPerKwh(1.0)});
+  EXPECT_FALSE(std::move(single).build("feed").has_value());
+  FeedBuilder silent(label());
+  silent.add({.from = hour(0), .value = std::nullopt});
+  silent.add({.from = hour(1), .value = std::nullopt});
+  EXPECT_FALSE(std::move(silent).build("feed").has_value());
+}
+
+TEST(Feed, MarginalAndAverageDoNotMix) {
+  EXPECT_TRUE(AverageFeed::of(built({{0, 1.0}, {1, 2.0}})).has_value());
+  const auto wrong = MarginalFeed::of(built({{0, 1.0}, {1, 2.0}}));
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_NE(wrong.error().what.find("never mixed"), std::string::npos);
+}
+
+TEST(Feed, CsvWithGapsBlanksAndZones) {
+  // the night clocks go forward in Berlin: local hours with their offsets are even in UTC
+  const Feed feed = must(parse_feed_csv(electricity_maps_direct(), label(),
+                                        "datetime_utc,ci_direct_gco2_kwh,estimated\n"
+                                        "2024-03-31T01:00:00+01:00,300,0\n"
+                                        "2024-03-31T03:00:00+02:00,310,1\n"
+                                        "2024-03-31T04:00:00+02:00,,0\n"
+                                        "2024-03-31T05:00:00+02:00,nan,0\n"
+                                        "2024-03-31T09:00:00+02:00,320,0\n",
+                                        "ci.csv"));
+  EXPECT_EQ(feed.step(), Span::s(3600));
+  EXPECT_EQ(feed.at(Instant(*parse_timestamp("2024-03-31 00:30:00Z")))->value.value(), 300.0);
+  EXPECT_TRUE(feed.at(Instant(*parse_timestamp("2024-03-31 01:30:00Z")))->estimated);
+  EXPECT_FALSE(feed.at(Instant(*parse_timestamp("2024-03-31 02:30:00Z"))).has_value());
+  EXPECT_FALSE(feed.at(Instant(*parse_timestamp("2024-03-31 05:30:00Z"))).has_value());
+  const auto bad = parse_feed_csv(electricity_maps_direct(), label(),
+                                  "datetime_utc,ci_direct_gco2_kwh\n2024-03-31 01:00:00,many\n", "ci.csv");
+  ASSERT_FALSE(bad.has_value());
+  EXPECT_EQ(bad.error().where, "ci.csv:2");
+}
+
+RC_GTEST_PROP(Feed, AtFindsWhatASearchFinds, ()) {
+  const auto rows = *rc::gen::nonEmpty(rc::gen::container<std::vector<std::pair<int, int>>>(
+      rc::gen::pair(rc::gen::inRange(0, 40), rc::gen::inRange(-1, 50))));
+  FeedBuilder builder(label());
+  builder.declare_step(Span::s(3600));
+  bool any = false;
+  for (const auto& [h, v] : rows) {
+    builder.add({.from = hour(h), .value = v < 0 ? std::optional<GramsPerKwh>() : GramsPerKwh(v)});
+    any = any || v >= 0;
+  }
+  const auto feed = std::move(builder).build("feed");
+  RC_ASSERT(any || !feed.has_value());
+  if (!feed) return;  // all known times may contradict each other
+  for (int h = -1; h < 42; ++h) {
+    const auto said = feed->at(hour(h));
+    constexpr int kNone = -1;  // also what a row without a value says
+    int expected = kNone;
+    bool contradictory = false;
+    bool first = true;
+    for (const auto& [at, v] : rows) {
+      if (at != h) continue;
+      contradictory = contradictory || (!first && v != expected);
+      if (first) expected = v;
+      first = false;
+    }
+    if (contradictory) expected = kNone;
+    RC_ASSERT(said.has_value() == (expected != kNone));
+    if (said) RC_ASSERT(said->value.value() == static_cast<double>(expected));
+  }
+}
+
+TEST(Feed, RealFiles) {
+  const char* data = std::getenv("WATTLE_DATA");
+  if (data == nullptr) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const std::string root(data);
+  const auto text = [&](const std::string& path) {
+    auto read = read_file(root + path);
+    EXPECT_TRUE(read.has_value());
+    return read ? *read : std::string();
+  };
+  // PJM's file: 23 blank hours, the first on the night clocks go forward.
+  const Feed pjm =
+      must(parse_feed_csv(eia_average(), {"eia", "PJM", {}, {}}, text("/carbon-eia-mix-2022/PJM.csv"), "PJM.csv"));
+  EXPECT_EQ(pjm.readings().size(), 8760U);
+  EXPECT_FALSE(pjm.at(Instant(*parse_timestamp("2022-03-13 07:00:00"))).has_value());
+  EXPECT_TRUE(pjm.at(Instant(*parse_timestamp("2022-03-13 06:00:00"))).has_value());
+  EXPECT_NE(warnings_of(pjm).find("23 of 8760 rows without a value"), std::string::npos) << warnings_of(pjm);
+  // Mix and factors give the intensity the file states, which is rounded to 0.01.
+  for (const char* authority : {"CISO", "PJM", "ERCO", "NYIS"}) {
+    const std::string rows = text(std::string("/carbon-eia-mix-2022/") + authority + ".csv");
+    const Feed mixed = must(parse_generation_mix(ipcc_lifecycle(), {"eia", authority, {}, {}}, rows, authority));
+    const Feed stated = must(parse_feed_csv(eia_average(), {"eia", authority, {}, {}}, rows, authority));
+    ASSERT_EQ(mixed.readings().size(), stated.readings().size());
+    for (std::size_t i = 0; i < mixed.readings().size(); ++i) {
+      ASSERT_EQ(mixed.readings()[i].value.has_value(), stated.readings()[i].value.has_value());
+      if (!stated.readings()[i].value) continue;
+      EXPECT_NEAR(mixed.readings()[i].value->value(), stated.readings()[i].value->value(), 0.0101) << authority << i;
+    }
+  }
+  const Feed singapore = must(parse_feed_csv(electricity_maps_direct(), {"em", "SG", {}, {}},
+                                             text("/carbon-electricitymaps-hourly/SG_2024.csv"), "SG"));
+  const auto guessed = std::ranges::count_if(singapore.readings(), &Reading::estimated);
+  EXPECT_NEAR(static_cast<double>(guessed) / 8784.0, 0.17, 0.01);
+  const Feed site1 = must(parse_feed_csv(freesh_slots("site1_lb_co2_per_mwh"), {"pjm", "site1", {}, {}},
+                                         text("/LLM_Serving_FREESH/marginal_emission_3sites.csv"), "slots"));
+  EXPECT_EQ(site1.readings().size(), 288U);
+  EXPECT_EQ(std::ranges::count_if(site1.readings(), [](const Reading& r) { return r.value->value() < 0.0; }), 3);
+}
+
+TEST(Price, ReadsCaiso) {
+  const auto made = parse_caiso_price(
+      "INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,VALUE\n2024-05-09 07:00:00,2024-05-09 07:05:00,48.469\n"
+      "2024-05-09 07:05:00,2024-05-09 07:10:00,-56.7\n",
+      "price.csv");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(made->at(Instant() + Span::s(300)).value(), -56.7);
+  const auto gap = parse_caiso_price(
+      "INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,VALUE\n2024-05-09 07:00:00,x,1\n2024-05-09 07:05:00,x,1\n"
+      "2024-05-09 07:15:00,x,1\n",
+      "price.csv");
+  ASSERT_FALSE(gap.has_value());
+  EXPECT_EQ(gap.error().where, "price.csv:4");
+  const char* data = std::getenv("WATTLE_DATA");
+  if (data == nullptr) return;
+  const auto text = read_file(std::string(data) + "/caiso-price-5min/CAISO_20240509_20240521.csv");
+  ASSERT_TRUE(text.has_value());
+  const auto week = parse_caiso_price(*text, "CAISO");
+  ASSERT_TRUE(week.has_value()) << week.error().message();
+  EXPECT_EQ(week->points().size(), 3468U);
+}
+
+}  // namespace wattle::feeds

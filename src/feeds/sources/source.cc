@@ -1,0 +1,94 @@
+#include "feeds/sources/source.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+#include "feeds/sources/parsers.h"
+
+namespace wattle::feeds {
+
+namespace {
+struct Entry {
+  Source source;
+  const char* name;
+  const char* key_variable;
+};
+constexpr std::array kSources = {
+    Entry{Source::ElectricityMaps, "electricity-maps", "ELECTRICITY_MAPS_TOKEN"},
+    Entry{Source::WattTime, "watttime", "WATTTIME_CREDENTIALS"},
+    Entry{Source::Pjm, "pjm", "PJM_SUBSCRIPTION_KEY"},
+    Entry{Source::UkCarbonIntensity, "uk", nullptr},
+    Entry{Source::CarbonAware, "carbon-aware", nullptr},
+};
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string out;
+  for (const char c : text.substr(0, most)) out += (c >= ' ' && c < '\x7f') ? c : ' ';
+  return out;
+}
+}  // namespace
+
+const char* name_of(Source source) {
+  for (const Entry& entry : kSources) {
+    if (entry.source == source) return entry.name;
+  }
+  return "?";
+}
+
+std::optional<Source> source_named(std::string_view name) {
+  for (const Entry& entry : kSources) {
+    if (name == entry.name) return entry.source;
+  }
+  return std::nullopt;
+}
+
+const char* key_variable(Source source) {
+  for (const Entry& entry : kSources) {
+    if (entry.source == source) return entry.key_variable;
+  }
+  return nullptr;
+}
+
+Error refused(const Query& query, int status, std::string_view retry_after, std::string_view body) {
+  const std::string where = fmt::format("{} {}", name_of(query.source), query.zone);
+  const char* variable = key_variable(query.source);
+  const auto error = [&](std::string what) { return Error{ErrorKind::External, where, std::move(what)}; };
+  if (status == 401 || status == 403) {
+    if (variable == nullptr) return error(fmt::format("answered {}: it wants credentials we know none for", status));
+    return error(
+        fmt::format("answered {}: the key is missing, wrong or has no access to this zone; put a valid one in "
+                    "--key-file or ${}",
+                    status, variable));
+  }
+  if (status == 404) return error("answered 404: it does not know this zone or path");
+  if (status == 429) {
+    return error(retry_after.empty()
+                     ? "answered 429: too many requests; ask less often"
+                     : fmt::format("answered 429: too many requests; ask again after {}{}", printable(retry_after, 40),
+                                   retry_after.find_first_not_of("0123456789") == std::string_view::npos ? " s" : ""));
+  }
+  if (status >= 500) return error(fmt::format("answered {}: the source is out of order; ask again later", status));
+  return error(fmt::format("answered {}, expected 200: {}", status, printable(body, 120)));
+}
+
+Result<Feed> parse_answer(const Query& query, std::string_view json, const std::string& name) {
+  const auto document = parse_json(json, name);
+  if (!document) return std::unexpected(document.error());
+  const JsonAt answer(*document, name);
+  switch (query.source) {
+    case Source::ElectricityMaps:
+      return parse_electricity_maps(query, answer, name);
+    case Source::WattTime:
+      return parse_watttime(query, answer, name);
+    case Source::Pjm:
+      return parse_pjm(query, answer, name);
+    case Source::UkCarbonIntensity:
+      return parse_uk(query, answer, name);
+    case Source::CarbonAware:
+      break;
+  }
+  return parse_carbon_aware(query, answer, name);
+}
+
+}  // namespace wattle::feeds

@@ -1,0 +1,38 @@
+#pragma once
+// Private to learn: XGBoost's C API with owners.
+#include <omp.h>
+#include <xgboost/c_api.h>
+
+#include <memory>
+
+namespace wattle::learn {
+
+struct Failure {};  ///< thrown and caught within one function of this library; XGBoost keeps the message
+
+inline void check(int status) {
+  if (status != 0) throw Failure{};
+}
+
+/// XGBoost asks for its parameter nthread only in places; elsewhere its threads, which these small samples keep from
+/// working, spin at OpenMP's barriers and cost more than the training. The setting is the calling thread's own.
+class OneThread {
+ public:
+  OneThread() { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_ = omp_get_max_threads();
+};
+
+struct FreeMatrix {
+  void operator()(void* handle) const { XGDMatrixFree(handle); }
+};
+struct FreeBooster {
+  void operator()(void* handle) const { XGBoosterFree(handle); }
+};
+using Matrix = std::unique_ptr<void, FreeMatrix>;
+using Booster = std::unique_ptr<void, FreeBooster>;
+
+}  // namespace wattle::learn

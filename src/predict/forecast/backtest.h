@@ -1,0 +1,41 @@
+#pragma once
+// How a forecaster does on a past it has not seen.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "predict/forecast/margins.h"
+
+namespace wattle::predict {
+
+/// Over all series, origins and leads.
+struct ForecastScore {
+  std::int64_t points = 0;
+  double mae = 0.0;
+  double mape = 0.0;        ///< share, over points whose truth is not 0
+  double pinball_50 = 0.0;  ///< of the median: the point plus its margin
+  double pinball_90 = 0.0;
+  double r2 = 0.0;           ///< 1 - squared errors over squared distances from each series' own mean
+  double coverage_90 = 0.0;  ///< share of truths at or below the 90 % quantile
+  std::vector<double> mae_by_lead;
+};
+
+struct BacktestOptions {
+  std::size_t train = 0;  ///< steps at the start that may be learned from; the rest is held out
+  std::size_t horizon = 1;
+  std::size_t stride = 1;   ///< steps between forecasts
+  std::size_t origins = 0;  ///< at most; 0: as many as fit
+};
+
+/// Forecasts from every origin of the held-out part, each with all that came before it as recent past; nothing is
+/// learned there. Errors: no origin fits.
+[[nodiscard]] Result<ForecastScore> backtest(const QuantileForecaster& forecaster, const Panel& all,
+                                             const BacktestOptions& options);
+
+/// Mean pinball loss of one forecast: level x over, (1 - level) x under.
+[[nodiscard]] inline double pinball(double truth, double said, double level) {
+  return truth >= said ? level * (truth - said) : (1.0 - level) * (said - truth);
+}
+
+}  // namespace wattle::predict

@@ -1,0 +1,59 @@
+"""Runs `wattle forecast bench` on a made price. Arguments: the wattle binary; "neural" where libtorch was built in."""
+import datetime
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+WATTLE = str(pathlib.Path(sys.argv[1]).resolve())
+NEURAL = sys.argv[2] == "neural"
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "WATTLE_DATA"}
+    return subprocess.run([WATTLE, "forecast", "bench", *arguments], capture_output=True, text=True, env=environment)
+
+
+def expect(condition: bool, what: str, run: subprocess.CompletedProcess[str]) -> None:
+    if not condition:
+        sys.exit(f"{what}\n  {' '.join(run.args)}\n  exit {run.returncode}\n  {run.stdout}{run.stderr}")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        prices = pathlib.Path(folder) / "caiso-price-5min" / "CAISO_20240509_20240521.csv"
+        prices.parent.mkdir()
+        start = datetime.datetime(2024, 5, 9, 7)
+        rows = ["INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,VALUE"]
+        for i in range(12 * 288):  # a daily wave, alike every day: seasonal-naive knows it, persistence does not
+            at = start + datetime.timedelta(minutes=5 * i)
+            rows.append(f"{at},{at + datetime.timedelta(minutes=5)},{30 + 20 * math.sin(2 * math.pi * i / 288):.4f}")
+        prices.write_text("\n".join(rows) + "\n")
+
+        run = bench("--data", folder, "--task", "price", "--updates", "2", "--json")
+        expect(run.returncode == 0, "the bench should run", run)
+        said = json.loads(run.stdout)
+        expect(said["neural"] == NEURAL, "the neural module should be there exactly where it was built", run)
+        scores = {f["name"]: f for f in said["tasks"][0]["forecasters"]}
+        expect(scores["seasonal-naive"]["mae"] < 1e-3 < scores["persistence"]["mae"], "naive forecasts", run)
+        expect(scores["seasonal-naive"]["beats_persistence"] and not scores["persistence"]["beats_seasonal_naive"],
+               "verdicts", run)
+        expect(scores["ridge on lags"]["mae"] < 0.1 * scores["persistence"]["mae"], "ridge", run)
+        expect(("lstm" in scores) == NEURAL, "the LSTM takes part where it was built", run)
+        expect(len(scores["persistence"]["mae_by_lead"]) == said["tasks"][0]["horizon"], "errors by lead", run)
+        run = bench("--data", folder, "--task", "price", "--no-neural")
+        expect(run.returncode == 0 and "seasonal-naive" in run.stdout and "lstm" not in run.stdout, "a table", run)
+        run = bench("--data", folder, "--task", "weather")
+        expect(run.returncode == 2 and "traffic-coding" in run.stderr, "an unknown task names the known ones", run)
+        run = bench("--data", folder, "--task", "traffic-coding")
+        expect(run.returncode == 2 and "invocations_ten_second_Coding.csv" in run.stderr, "an absent file is named", run)
+        run = bench("--task", "price")
+        expect(run.returncode == 2 and "WATTLE_DATA" in run.stderr, "no data", run)
+    print("forecast_cli: ok")
+
+
+if __name__ == "__main__":
+    main()
