@@ -52,9 +52,9 @@ ENERGY = [(pattern, "only the ledger (src/carbon) computes joules, grams and dol
     r"\b\w*(intensity|grams|g_per_kwh|usd|price)[\w.()]*[^;\n]*\b3\.6e\+?(6|9|24|27)\b",
 )]
 # Those who may: the ledger; what measures a device (counter and power reading to energy) or plays one; the simulated
-# hardware's answer for one step; measured rows set against that hardware.
+# hardware's answer for one step; measured rows set against that hardware; a planner's objective, of what might run.
 ENERGY_ALLOWED = ("src/carbon/", "src/units/", "src/node/meter.", "src/virtual_gpu/", "fake_nvml/", "src/engine/step_energy.h",
-                  "src/fidelity/", "tests/")
+                  "src/fidelity/", "src/plan/", "tests/")
 TEXT = CODE + (".py", ".cmake", ".txt", ".md", ".toml", ".sh", ".json", ".js", ".mjs", ".html", ".css", ".yml")
 NO_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'", re.S)
 
