@@ -119,7 +119,8 @@ class FirstPart final : public workload::RequestSource {
 
 Result<Simulated> simulate_same(const config::LoadedScenario& scenario, const std::string& recipe_name,
                                 const systems::SplitOverrides& overrides, Span length, const std::string& out) {
-  const auto recipe = systems::load_recipe(recipe_name, overrides.recipe, config::project());
+  // Compared recipes share their overrides: the baseline's policies may lack the keys of the other's.
+  const auto recipe = systems::load_recipe(recipe_name, overrides.recipe, config::project(), systems::Unfit::Ignored);
   if (!recipe) return std::unexpected(recipe.error());
   auto run = experiment::prepare_run(scenario, *recipe, config::data_dir());
   if (!run) return std::unexpected(run.error());

@@ -82,8 +82,8 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const Answers canned(tokens);
   LoopPool pool(threads);
-  auto server = HttpServer::listen(
-      pool, options, [&canned](std::shared_ptr<Exchange> exchange) { answer(*exchange, canned); });
+  auto server =
+      HttpServer::listen(pool, options, [&canned](std::shared_ptr<Exchange> exchange) { answer(*exchange, canned); });
   if (!server) {
     fmt::print(stderr, "{}\n", server.error().message());
     return 3;
