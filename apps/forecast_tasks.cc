@@ -5,8 +5,8 @@
 
 #include <array>
 
+#include "base/even_rows.h"
 #include "base/file.h"
-#include "feeds/even_rows.h"
 #include "feeds/feed.h"
 #include "predict/forecast/traffic.h"
 
@@ -29,7 +29,7 @@ Result<ForecastTask> traffic(const std::string& data, const char* service) {
   const std::string path = fmt::format("{}/azure-llm-2024-counts/invocations_ten_second_{}.csv", data, service);
   const auto text = read_file(path);
   if (!text) return std::unexpected(text.error());
-  const auto rows = feeds::read_even_rows({"Time", "TIMESTAMP", 0.0, 1e9}, *text, path);
+  const auto rows = read_even_rows({"Time", "TIMESTAMP", 0.0, 1e9}, *text, path);
   if (!rows) return std::unexpected(rows.error());
   std::vector<double> bins;
   for (const auto& [time, count] : rows->rows) bins.push_back(count);
@@ -109,7 +109,7 @@ Result<ForecastTask> price(const std::string& data) {
   const std::string path = data + "/caiso-price-5min/CAISO_20240509_20240521.csv";
   const auto text = read_file(path);
   if (!text) return std::unexpected(text.error());
-  const auto rows = feeds::read_even_rows({"INTERVALSTARTTIME_GMT", "VALUE", -1e4, 1e4}, *text, path);
+  const auto rows = read_even_rows({"INTERVALSTARTTIME_GMT", "VALUE", -1e4, 1e4}, *text, path);
   if (!rows) return std::unexpected(rows.error());
   ForecastTask task;
   task.what = "CAISO's price in the next hour by 5 minutes; the last three of twelve days held out";

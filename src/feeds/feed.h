@@ -126,7 +126,7 @@ using MarginalFeed = FeedOf<IntensityKind::Marginal>;
 [[nodiscard]] const char* text_of(IntensityKind kind);
 [[nodiscard]] const char* text_of(EmissionScope scope);
 
-/// A CSV as a feed: as parse_intensity reads it, but gaps, blanks and odd order become warnings and unknown steps.
+/// A CSV as a feed: as carbon::parse_series reads it, but gaps, blanks and odd order become warnings and unknown steps.
 /// Slots count from 1970. Errors: where = "name:line".
 [[nodiscard]] Result<Feed> parse_feed_csv(const IntensityForm& form, FeedLabel label, std::string_view text,
                                           const std::string& name);

@@ -1,12 +1,9 @@
 #pragma once
-// Grid carbon intensity against time: a constant, or steps read from the CSV forms grid data comes in.
+// What an intensity counts, and the CSV forms that grid data comes in.
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 
-#include "base/error.h"
-#include "feeds/step_series.h"
+#include "carbon/series.h"
 #include "units/quantity.h"
 #include "units/time.h"
 
@@ -45,14 +42,5 @@ struct IntensityForm {
 [[nodiscard]] IntensityForm freesh_slots(std::string site_column);
 /// EIA hourly mix files with an intensity of their own ("avg_ci_gco2_kwh"); see also generation_mix.h.
 [[nodiscard]] IntensityForm eia_average();
-
-/// Reads a series from text. Rows must ascend in equal steps: a gap is an error, since holding a stale value through it
-/// would look like data (feed.h reads files with gaps). Instant 0 is `origin_ns` (ns since 1970 UTC), which must lie
-/// within the data; without it, the first row. Errors: where = "name:line".
-[[nodiscard]] Result<IntensitySeries> parse_intensity(const IntensityForm& form, std::string_view text,
-                                                      const std::string& name,
-                                                      std::optional<std::int64_t> origin_ns = std::nullopt);
-[[nodiscard]] Result<IntensitySeries> load_intensity(const IntensityForm& form, const std::string& path,
-                                                     std::optional<std::int64_t> origin_ns = std::nullopt);
 
 }  // namespace wattle::feeds

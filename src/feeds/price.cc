@@ -1,7 +1,5 @@
 #include "feeds/price.h"
 
-#include "feeds/even_rows.h"
-
 namespace wattle::feeds {
 
 namespace {
@@ -11,7 +9,8 @@ constexpr double kHighest = 10'000.0;
 
 Result<PriceSeries> parse_caiso_price(std::string_view text, const std::string& name,
                                       std::optional<std::int64_t> origin_ns) {
-  return even_series<UsdPerMwh>({"INTERVALSTARTTIME_GMT", "VALUE", -kHighest, kHighest}, 1.0, text, name, origin_ns);
+  return carbon::parse_series<UsdPerMwh>({"INTERVALSTARTTIME_GMT", "VALUE", 1.0, -kHighest, kHighest}, text, name,
+                                         origin_ns);
 }
 
 }  // namespace wattle::feeds

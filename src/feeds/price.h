@@ -6,12 +6,9 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "feeds/step_series.h"
-#include "units/quantity.h"
+#include "carbon/series.h"
 
 namespace wattle::feeds {
-
-using UsdPerMwh = Quantity<struct UsdPerMwhTag>;
 
 /// Wholesale price; negative when the grid pays for being relieved of power.
 using carbon::PriceSeries;

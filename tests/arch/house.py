@@ -1,6 +1,8 @@
 """Reads the one table of libraries (cmake/libraries.cmake) and answers who may depend on whom."""
+import argparse
 import pathlib
 import re
+from collections.abc import Callable
 
 ROW = re.compile(r'^\s*"([a-z_]+)\|([a-z_,]*)\|([^"|]*)"\s*$', re.M)
 
@@ -36,3 +38,14 @@ def find_cycle(table: dict[str, set[str]]) -> str | None:
             if name in closure(table, dependency):
                 return f"{name} -> {dependency} -> {name}"
     return None
+
+
+def run_check(problems_in: Callable[[pathlib.Path], list[str]], self_test: Callable[[], list[str]], ok: str) -> None:
+    """The command line of a check over a tree: --root DIR, or --self-test; exits 1 with the problems it prints."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=pathlib.Path)
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    problems = self_test() if arguments.self_test else problems_in(arguments.root)
+    print("\n".join(problems) if problems else ok)
+    raise SystemExit(1 if problems else 0)

@@ -1,5 +1,4 @@
 """Include-direction net: a file under src/ includes its own library and what the table lets it depend on, nothing else."""
-import argparse
 import pathlib
 import re
 import tempfile
@@ -70,15 +69,5 @@ def self_test() -> list[str]:
     return failures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--root", type=pathlib.Path)
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    problems = self_test() if arguments.self_test else problems_in(arguments.root)
-    print("\n".join(problems) if problems else "include direction: ok")
-    raise SystemExit(1 if problems else 0)
-
-
 if __name__ == "__main__":
-    main()
+    house.run_check(problems_in, self_test, "include direction: ok")

@@ -1,6 +1,5 @@
 """Style as a test over the tree: banned phrases with their replacement, file length, real time only where listed, exit
 only in apps/, and ARCHITECTURE.md naming every folder of src/ and no other."""
-import argparse
 import pathlib
 import re
 import subprocess
@@ -212,15 +211,5 @@ def self_test() -> list[str]:
     return failures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--root", type=pathlib.Path)
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    problems = self_test() if arguments.self_test else problems_in(arguments.root)
-    print("\n".join(problems) if problems else "lint: ok")
-    raise SystemExit(1 if problems else 0)
-
-
 if __name__ == "__main__":
-    main()
+    house.run_check(problems_in, self_test, "lint: ok")

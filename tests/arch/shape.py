@@ -1,9 +1,10 @@
 """The shape of files as a test: none longer than 500 lines, no function longer than 100, and no circle of includes, where
 a source and its header count as one."""
-import argparse
 import pathlib
 import re
 import tempfile
+
+import house
 
 FILE_LINES = 500
 FUNCTION_LINES = 100
@@ -138,15 +139,5 @@ def self_test() -> list[str]:
     return failures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--root", type=pathlib.Path)
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    problems = self_test() if arguments.self_test else problems_in(arguments.root)
-    print("\n".join(problems) if problems else "shape: ok")
-    raise SystemExit(1 if problems else 0)
-
-
 if __name__ == "__main__":
-    main()
+    house.run_check(problems_in, self_test, "shape: ok")

@@ -1,4 +1,4 @@
-#include "feeds/even_rows.h"
+#include "base/even_rows.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include "base/csv.h"
 #include "base/timestamp.h"
 
-namespace wattle::feeds {
+namespace wattle {
 
 namespace {
 /// Steps are minutes to hours. The bound finds a garbled first or second time, and keeps the end of the last step
@@ -51,16 +51,4 @@ Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view tex
   return read;
 }
 
-Result<std::int64_t> checked_origin(const EvenRows& rows, const std::string& name,
-                                    std::optional<std::int64_t> origin_ns) {
-  const std::int64_t first = rows.rows.front().first;
-  const std::int64_t origin = origin_ns.value_or(first);
-  if (origin < first || origin >= rows.end_ns) {
-    return bad_input(name,
-                     fmt::format("covers {} to {} UTC, which does not hold the start {}; choose a start within",
-                                 format_timestamp(first), format_timestamp(rows.end_ns), format_timestamp(origin)));
-  }
-  return origin;
-}
-
-}  // namespace wattle::feeds
+}  // namespace wattle
