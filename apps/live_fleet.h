@@ -1,5 +1,5 @@
 #pragma once
-// What a live process (agent, gateway) is told of its engines by flags, and what it believes of them.
+// What a live process (agent, gateway) learns of its engines from flags, and what it believes of them.
 #include <map>
 #include <memory>
 #include <optional>

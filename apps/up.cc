@@ -1,5 +1,5 @@
-// `wattle up`: the whole house on one machine. Real processes (mock engines, agent, gateway) speak their real protocols
-// over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
+// `wattle up`: the whole system on one machine. Real processes (mock engines, agent, gateway) speak their real
+// protocols over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -198,8 +198,8 @@ class FirstSwitch {
 };
 
 /// The gateway's journal, with latencies as the clients have seen them, every single gap among them.
-Result<void> tell_clients_view(const std::string& directory, const journal::RunSummary& clients,
-                               const journal::RunCurves& curves) {
+Result<void> write_clients_view(const std::string& directory, const journal::RunSummary& clients,
+                                const journal::RunCurves& curves) {
   auto run = journal::read_run(directory);
   if (!run) return std::unexpected(run.error());
   run->summary.slo = clients.slo;
@@ -313,8 +313,8 @@ Result<int> up(const UpFlags& flags) {
     if (drain_wanted) return std::nullopt;
     const auto row = source.next();
     if (!row) return std::nullopt;
-    const auto told = hint ? hint->predict(row->output_tokens, replay.max_tokens) : 0;
-    return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, told};
+    const auto hinted = hint ? hint->predict(row->output_tokens, replay.max_tokens) : 0;
+    return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, hinted};
   };
   const auto show = [&](const loadgen::ReplayProgress& progress) {
     const auto second = progress.now.ns() / 1'000'000'000;
@@ -347,7 +347,8 @@ Result<int> up(const UpFlags& flags) {
   first_switch.look(house);
   if (!flags.out.empty()) {
     house.end();
-    if (auto told = tell_clients_view(flags.out, live_run, report->curves); !told) return std::unexpected(told.error());
+    if (auto written = write_clients_view(flags.out, live_run, report->curves); !written)
+      return std::unexpected(written.error());
   }
   if (flags.json) {
     nlohmann::ordered_json out;
@@ -390,7 +391,7 @@ Result<int> up(const UpFlags& flags) {
     row("static-max, simulated", reference, baseline->summary);
     if (first_switch.under_way()) {
       fmt::print(
-          "note: no saving is told, as the fleet's first switch was not over: two engines drew power for one's work "
+          "note: no saving is stated, as the fleet's first switch was not over: two engines drew power for one's work "
           "(spawn.load_s and warm_s: {:.0f} s, every scaling.period_s: {:.0f} s); give it longer with --for\n",
           (scenario.spawn.load + scenario.spawn.warm).seconds(), recipe->recipe.scaling_period.seconds());
     } else {

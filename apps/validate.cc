@@ -49,17 +49,17 @@ ordered_json to_json(const reproduce::Validation& all) {
                      {"simulated", row->simulated},
                      {"error", row->error}});
   }
-  ordered_json marks = ordered_json::array();
-  for (const fidelity::Mark& m : fidelity::marks(scores)) {
-    marks.push_back({{"name", m.name}, {"target", m.target}, {"value", m.value}, {"rows", m.rows}, {"met", m.met()}});
+  ordered_json targets = ordered_json::array();
+  for (const fidelity::Target& m : fidelity::targets(scores)) {
+    targets.push_back({{"name", m.name}, {"target", m.target}, {"value", m.value}, {"rows", m.rows}, {"met", m.met()}});
   }
-  for (const fidelity::RunMark& m : all.of_runs) {
-    marks.push_back({{"name", m.name}, {"target", m.target}, {"value", number(m.value)}, {"met", m.met}});
+  for (const fidelity::RunTarget& m : all.of_runs) {
+    targets.push_back({{"name", m.name}, {"target", m.target}, {"value", number(m.value)}, {"met", m.met}});
   }
   return {{"sets", std::move(sets)},
           {"absent", all.absent},
           {"worst", std::move(worst)},
-          {"marks", std::move(marks)},
+          {"marks", std::move(targets)},
           {"infeasible", scores.infeasible}};
 }
 
@@ -101,10 +101,10 @@ int validate(const ValidateFlags& flags) {
                s.fitted ? "fitted" : "never fitted", s.rows, 100 * s.mape, 100 * s.median, 100 * s.p90, 100 * s.bias);
   }
   fmt::print("\n");
-  for (const fidelity::Mark& m : fidelity::marks(scores)) {
+  for (const fidelity::Target& m : fidelity::targets(scores)) {
     fmt::print("{:<42} {:<16} {:>6.1f}%  {}\n", m.name, m.target, 100 * m.value, m.met() ? "met" : "missed");
   }
-  for (const fidelity::RunMark& m : all->of_runs) {
+  for (const fidelity::RunTarget& m : all->of_runs) {
     fmt::print("{:<42} {:<16} {:>6.1f}   {}\n", m.name, m.target, m.value, m.met ? "met" : "missed");
   }
   for (const std::string& name : all->absent) fmt::print("not found: {}\n", name);

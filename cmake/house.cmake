@@ -1,5 +1,5 @@
 # What a row of the table in libraries.cmake turns into. Kept apart from the table so that tests/arch can run the same
-# functions over a house that breaks the rules, and show that the nets catch it.
+# functions over a house that breaks the rules, and show that the checks catch it.
 
 # Tests worth repeating under a sanitizer in every `make test`: what threads or hostile bytes could break. The target and
 # the label let a sanitizer build leave out the rest. A preset lists the groups (a library, or a folder of tests/) in

@@ -107,7 +107,7 @@ TEST(Ledger, EachSiteHasItsOwnRates) {
   EXPECT_EQ(ledger.fleet().total, ledger.site(SiteId(0)).total + ledger.site(SiteId(1)).total);
 }
 
-TEST(Ledger, WhatNobodyMetersIsUnknownAndMarksWhoWasServed) {
+TEST(Ledger, WhatNobodyMetersIsUnknownAndRequestsServedThenSaySo) {
   auto ledger = ledger_of(400.0);
   Account measured, partly, prompt;
   ledger.decode_joined(kOne, measured, at_s(0));

@@ -76,7 +76,7 @@ TEST(Records, GettersReadWhatSettersWrote) {
   check_set_then_get(llm_options());
 }
 
-std::string without_marks(std::string text) {
+std::string without_notes(std::string text) {
   for (const std::string note : {"  # default", ", the default"}) {
     for (auto at = text.find(note); at != std::string::npos; at = text.find(note)) text.erase(at, note.size());
   }
@@ -91,7 +91,7 @@ TEST(Effective, PrintedValuesLoadToTheSameValues) {
     const std::string text = effective_text(*loaded);
     const auto again = scenario_from_text(text, "again.toml", {}, project);
     ASSERT_TRUE(again) << again.error().message();
-    EXPECT_EQ(without_marks(effective_text(*again)), without_marks(text));
+    EXPECT_EQ(without_notes(effective_text(*again)), without_notes(text));
     EXPECT_EQ(kind_of(text, "again.toml", {}).value(), FileKind::Scenario);
   }
 }
@@ -105,7 +105,7 @@ TEST(Effective, DefaultsAreMarkedAndWrittenValuesAreNot) {
   EXPECT_NE(text.find("\n# itl_ms: none, the default\n"), std::string::npos) << text;
 }
 
-TEST(Effective, SpecFilesAreToldApart) {
+TEST(Effective, SpecFilesAreDistinguished) {
   const Project project = testing::project();
   const auto text_of = [&](Project::Kind kind, const char* name) {
     return read_file(project.find(kind, name, "test").value()).value();

@@ -31,7 +31,7 @@ ffn = 16
 vocab = 10
 )";
 
-TEST(GpuFile, ANewGpuIsAFileAndItsNameIsTheFiles) {
+TEST(GpuFile, AFurtherGpuIsAFileAndItsNameIsTheFiles) {
   const auto gpu = gpu_from_text(kGpu, "specs/gpus/my-gpu.toml");
   ASSERT_TRUE(gpu) << gpu.error().message();
   EXPECT_EQ(gpu->name, "my-gpu");

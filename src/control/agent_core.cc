@@ -7,7 +7,8 @@ namespace wattle::control {
 
 namespace {
 
-/// ZeroMQ keeps the order of one publisher, so a number this far back is an engine that counts anew, not a straggler.
+/// ZeroMQ keeps the order of one publisher, so a number this far back is an engine that counts from 0 again, not a
+/// straggler.
 constexpr std::int64_t kStragglerDepth = 64;
 
 }  // namespace

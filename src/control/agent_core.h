@@ -35,7 +35,7 @@ struct TelemetryCounts {
   std::int64_t missed = 0;      ///< sequence numbers skipped
   std::int64_t duplicates = 0;  ///< same number again: dropped
   std::int64_t late = 0;        ///< an older number: dropped
-  std::int64_t restarts = 0;    ///< the engine began to count anew
+  std::int64_t restarts = 0;    ///< the engine began to count from 0 again
   std::int64_t losses = 0;      ///< times telemetry was declared lost
   std::int64_t silent = 0;      ///< 1: nothing ever came, so the clock is that of lost telemetry
 };

@@ -132,7 +132,7 @@ TEST(AgentCore, QueuedWorkWithoutAStepCountsAsInFlight) {
   EXPECT_EQ(rig.core.counts(0).losses, 1);
 }
 
-TEST(AgentCore, GapsDuplicatesStragglersAndRestartsAreToldApart) {
+TEST(AgentCore, GapsDuplicatesStragglersAndRestartsAreDistinguished) {
   Rig rig;
   for (const std::int64_t sequence : {100, 101, 105, 105, 103, 106}) rig.report(4, sequence, 1, sequence);
   auto c = rig.core.counts(0);

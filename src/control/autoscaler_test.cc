@@ -18,12 +18,12 @@ using journal::Phase;
 Instant at(double seconds) { return Instant() + Span::from_seconds(seconds); }
 
 /// Wants what the test says.
-class Told final : public policy::ScalingPolicy {
+class Scripted final : public policy::ScalingPolicy {
  public:
-  explicit Told(std::vector<std::int32_t> first) : wanted(std::move(first)) {}
+  explicit Scripted(std::vector<std::int32_t> first) : wanted(std::move(first)) {}
   Plan plan(const policy::ScalingView& view) override {
     rate = view.rate_per_s.front();
-    Plan plan = Plan::of(wanted, "told");
+    Plan plan = Plan::of(wanted, "scripted");
     plan.steps = steps;
     return plan;
   }
@@ -56,7 +56,7 @@ class Driver final : public FleetPort {
   }
   void stop(InstanceId id, Instant) override {
     State& state = states.at(index(id));
-    // Starting ones too: one that answers is not open before serving() is told, where that comes later.
+    // Starting ones too: one that answers is not open before serving() is called, where that comes later.
     ASSERT_TRUE(state == State::Starting || state == State::Draining || !serves_at_once);
     state = State::Stopped;
   }
@@ -89,8 +89,8 @@ struct House {
     AutoscalerOptions options;
     options.shapes = {{1, 1.0, Span::s(30)}, {2, 4.0, Span::s(30)}, {4, 8.0, Span::s(30)}};
     options.spawn_limit = spawn_limit;
-    auto policy = std::make_unique<Told>(std::vector<std::int32_t>{0, 0, 1});
-    told = policy.get();
+    auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{0, 0, 1});
+    scripted = policy.get();
     scaler = std::make_unique<Autoscaler>(std::move(policy), mode, options, driver, journal);
     driver.scaler = scaler.get();
     driver.states.push_back(Driver::State::Open);
@@ -98,14 +98,14 @@ struct House {
     scaler->adopt(first, 2, Instant());
   }
   void want(std::vector<std::int32_t> wanted, double seconds) {
-    told->wanted = std::move(wanted);
+    scripted->wanted = std::move(wanted);
     scaler->tick(at(seconds));
   }
   [[nodiscard]] Driver::State state(std::int32_t id) const { return driver.states.at(static_cast<std::size_t>(id)); }
 
   Driver driver;
   Journal journal;
-  Told* told = nullptr;
+  Scripted* scripted = nullptr;
   std::unique_ptr<Autoscaler> scaler;
   InstanceId first{0};
 };
@@ -130,12 +130,12 @@ TEST(Autoscaler, CountsArrivalsIntoARateAndJournalsThePlan) {
   for (int i = 0; i < 25; ++i) house.scaler->arrived();
   EXPECT_EQ(house.scaler->next_tick(), at(10));
   house.want({0, 1, 0}, 10);
-  EXPECT_EQ(house.told->rate, 2.5);
+  EXPECT_EQ(house.scripted->rate, 2.5);
   EXPECT_EQ(house.scaler->next_tick(), at(20));
   const auto& record = house.journal.decisions.front();
   EXPECT_EQ(record.kind, journal::DecisionKind::Scaling);
   EXPECT_EQ(record.value, 2) << "GPUs wanted";
-  EXPECT_STREQ(record.reason, "told");
+  EXPECT_STREQ(record.reason, "scripted");
 }
 
 TEST(Autoscaler, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {
@@ -147,13 +147,13 @@ TEST(Autoscaler, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {
   step.kind = StepKind::Reshard;
   step.from = {house.first};
   step.to = {0, 0};
-  house.told->steps = {step};
+  house.scripted->steps = {step};
   house.want({2, 0, 0}, 20);
   EXPECT_STREQ(house.journal.decisions.back().reason, "nothing would serve");
   EXPECT_EQ(house.driver.states.size(), 1U);
-  house.told->steps.front().kind = StepKind::Reroute;
-  house.told->steps.front().from.clear();
-  house.told->steps.front().to.clear();
+  house.scripted->steps.front().kind = StepKind::Reroute;
+  house.scripted->steps.front().from.clear();
+  house.scripted->steps.front().to.clear();
   house.want({2, 0, 0}, 30);
   EXPECT_STREQ(house.journal.decisions.back().reason, "only starts and drains can be carried out yet");
   EXPECT_EQ(house.driver.states.size(), 1U);
@@ -301,7 +301,7 @@ RC_GTEST_PROP(AutoscalerProperty, ComesToThePlanWhateverHappens, (std::vector<st
   each([&](std::size_t k, InstanceId) {
     if (house.driver.states[k] == Driver::State::Open) ++open[house.driver.shapes[k]];
   });
-  RC_ASSERT(open == house.told->wanted);
+  RC_ASSERT(open == house.scripted->wanted);
 }
 
 }  // namespace

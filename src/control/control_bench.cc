@@ -209,8 +209,8 @@ class Counted final : public LatencyModel {
   const LatencyModel& model_;
 };
 
-/// Mark: at most 50 us with 256 running, 200 us with 512, 1,000 held. One request leaves; the dispatcher asks for the
-/// held ones until one must wait, and the clock is chosen anew among 81 with the linear predictor. The objective
+/// Target: at most 50 us with 256 running, 200 us with 512, 1,000 held. One request leaves; the dispatcher asks for the
+/// held ones until one must wait, and the clock is chosen again among 81 with the linear predictor. The objective
 /// (second argument, s) grows with the batch so that the clock lies inside the range and the search goes all the way;
 /// `asked` and `clock_mhz` show it. A larger batch that asked less than a smaller one would prove nothing, and is an
 /// error.

@@ -23,7 +23,7 @@ class Journal final : public journal::Sink {
   std::vector<journal::DecisionRecord> decisions;
 };
 
-/// Where each request is, by what the loop told its driver; aborts the test on a request started twice or refused
+/// Where each request is, by what the loop asked of its driver; aborts the test on a request started twice or refused
 /// after all.
 class Driver final : public RequestPort {
  public:

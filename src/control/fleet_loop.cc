@@ -250,7 +250,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   port_.hand_over(Request(entry.request), entry.tag, entry.prefill, decode, now);
 }
 
-/// Whoever counted it as held or in flight counts it no more.
+/// It no longer counts as held or in flight.
 void FleetLoop::refuse(RequestId id, Refusal refusal, const char* reason, Instant now) {
   const auto node = requests_.extract(id.value());
   const Entry& entry = node.mapped();

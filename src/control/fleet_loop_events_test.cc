@@ -30,10 +30,10 @@ Request request(std::int64_t id) {
   return r;
 }
 
-/// Binds every request to one instance and writes down what it is told.
+/// Binds every request to one instance and writes down what it observes.
 class Binding final : public policy::AdmissionPolicy {
  public:
-  explicit Binding(InstanceId to, std::vector<std::string>& told) : to_(to), told_(told) {}
+  explicit Binding(InstanceId to, std::vector<std::string>& seen) : to_(to), seen_(seen) {}
   AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {Admission::Admit, "bound", to_}; }
   [[nodiscard]] EventKinds observes() const override {
     return EventKinds::of<event::Joined, event::Gone, event::Started, event::FirstToken, event::Left>();
@@ -51,19 +51,19 @@ class Binding final : public policy::AdmissionPolicy {
 
  private:
   void tell(const std::string& what, const Request& r, InstanceId at) {
-    told_.push_back(what + " " + std::to_string(r.id.value()) + " " + std::to_string(at.value()));
+    seen_.push_back(what + " " + std::to_string(r.id.value()) + " " + std::to_string(at.value()));
   }
   InstanceId to_;
-  std::vector<std::string>& told_;
+  std::vector<std::string>& seen_;
 };
 
 TEST(FleetLoop, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
   for (const Mode mode : {Mode::Enforce, Mode::Shadow, Mode::Off}) {
     journal::Sink journal;
     Driver driver;
-    std::vector<std::string> told;
+    std::vector<std::string> seen;
     DispatchPolicies policies;
-    const auto binding = std::make_shared<Binding>(InstanceId{1}, told);
+    const auto binding = std::make_shared<Binding>(InstanceId{1}, seen);
     policies.admission = {binding, mode};
     FleetLoop loop(fleet(2), std::move(policies), 1, {}, driver, journal);
     loop.first_token(RequestId{5}, Instant());  // unknown: ignored
@@ -77,7 +77,7 @@ TEST(FleetLoop, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
     const std::string where = std::to_string(at.value());
     const std::vector<std::string> all{"joined 0 0", "joined 0 1", "started 5 " + where, "first token 5 " + where,
                                        "left 5 -1",  "joined 0 2", "gone 0 2",           "joined 0 2"};
-    EXPECT_EQ(told, mode == Mode::Off ? std::vector<std::string>{} : all);
+    EXPECT_EQ(seen, mode == Mode::Off ? std::vector<std::string>{} : all);
   }
 }
 
@@ -101,7 +101,7 @@ TEST(FleetLoop, AnObjectInTwoSlotsHearsOfAnEventOnce) {
   EXPECT_EQ(both->heard, 1);
 }
 
-TEST(FleetLoop, ShowsTheClockThatAReportTellsAndKeepsItWhereNoneIsTold) {
+TEST(FleetLoop, ShowsTheClockOfAReportAndKeepsItWhereNoneIsReported) {
   journal::Sink journal;
   Driver driver;
   auto views = fleet(2);

@@ -65,7 +65,7 @@ TEST_F(FleetLoopTest, BothLegsAtOnceAreCountedAtBothUntilPrefillEnds) {
   EXPECT_EQ(assigned(0), 1);
   EXPECT_EQ(assigned(1), 1);
   loop.prefill_done(RequestId{0}, Instant{});
-  loop.prefill_done(RequestId{0}, Instant{});  // told twice
+  loop.prefill_done(RequestId{0}, Instant{});  // reported twice
   EXPECT_EQ(assigned(0), 0);
   EXPECT_EQ(assigned(1), 1);
   loop.leave(RequestId{0}, Fate::Finished, "", {}, Instant{});
@@ -187,7 +187,7 @@ TEST(FleetLoopStreams, ShadowingOneRoutingDoesNotShiftTheOthersDraws) {
   EXPECT_EQ(starts(false), starts(true));
 }
 
-TEST_F(FleetLoopTest, DecodeIsBoundWhenPrefillEndsAndToldTwiceOnlyOnce) {
+TEST_F(FleetLoopTest, DecodeIsBoundWhenPrefillEndsAndReportedTwiceOnlyOnce) {
   auto loop = make(fleet({Role::Prefill, Role::Decode, Role::Decode}), {});
   loop.arrive(request(0), 0, Instant{});
   EXPECT_EQ(loop.instances()[0].assigned_requests, 1);
@@ -314,7 +314,7 @@ TEST(FleetLoopDeathTest, BrokenPoliciesAndDriversAreCaughtAtOnce) {
   EXPECT_DEATH(repeats.set_accepting(InstanceId{5}, true, Instant{}), "a known instance");
 }
 
-/// The books, recomputed from what the driver was told.
+/// The books, recomputed from what was asked of the driver.
 void check_books(const FleetLoop& loop, const Driver& driver, const std::set<std::int64_t>& gone) {
   const auto& counts = loop.counts();
   RC_ASSERT(counts.arrived == counts.inside() + counts.left());

@@ -1,5 +1,5 @@
 #pragma once
-// What the control loop asks of whoever drives it: simulator, gateway, agent, planner. None knows another.
+// What the control loop asks of its driver: simulator, gateway, agent, planner. None knows another.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ namespace wattle::control {
 /// The driver's own handle of a request, given on arrival and passed on in every call about it.
 using Tag = std::uint32_t;
 
-/// Why a request was refused, as a client must be told: 429 or 503.
+/// Why a request was refused, as the client hears it: 429 or 503.
 enum class Refusal : std::uint8_t {
   Busy,      ///< admission or a full queue said no
   NotReady,  ///< no instance of the role it needs accepts requests

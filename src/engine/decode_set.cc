@@ -34,7 +34,7 @@ void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
   --phase_[phase_of(slot)];
   const std::int64_t steps = steps_ - slot.joined;
   if (steps > 0) {
-    slot.good_gaps += good_steps_ - slot.good_mark;
+    slot.good_gaps += good_steps_ - slot.good_before;
     slot.last_token = last_token_;
   } else {
     std::erase(fresh_, index);
@@ -99,7 +99,7 @@ void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, Re
     const Int128 gap = first_end - slot.last_token;
     observer.gaps(static_cast<std::int64_t>(gap), 0, 1, 1);
     slot.good_gaps += good(gap) ? 1 : 0;
-    slot.good_mark = good_steps_;
+    slot.good_before = good_steps_;
   }
   fresh_.clear();
   if (steps > 1) {

@@ -45,7 +45,7 @@ TEST(Extrapolation, a_gpu_without_measurement_says_so_once) {
   EXPECT_NE(found[0].find("no measurement"), std::string::npos);
 }
 
-TEST(Extrapolation, a_step_model_remembers_what_it_was_asked_until_told_to_forget) {
+TEST(Extrapolation, a_step_model_remembers_what_it_was_asked_until_it_is_to_forget) {
   GpuSpec gpu;
   gpu.name = "a100-80g";
   const auto model = StepModel::make(gpu, LlmSpec{}, 1, measured(), {});

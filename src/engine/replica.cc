@@ -17,8 +17,8 @@ Replica::Replica(const StepModel& model, const ReplicaOptions& options, ReplicaO
       power_(model.idle_power(options.initial_clock)) {
   if (options_.per_token) options_.fast_forward = false;
   report_.instance = options_.id;
-  report_.start = options_.born;
-  observer_.power_changes(options_.id, options_.born, power_, 0, 0, clock_);
+  report_.start = options_.started;
+  observer_.power_changes(options_.id, options_.started, power_, 0, 0, clock_);
   power_decode_ = 0;
   power_prefill_ = 0;
 }
@@ -367,7 +367,7 @@ void Replica::advance(Instant now) {
     if (std::min(end, clock) > now) return;
     if (end <= clock) {
       if (run_.steps > 1) {
-        // The last of the run's steps is what has been reported by now, though nobody was told of it.
+        // The last of the run's steps is what has been reported by now, though nobody has heard of it.
         const std::int64_t before = run_.steps - 1;
         report_.shape.decode_kv_tokens = decode_.kv_tokens() + before * decode_.size();
         report_.kv_tokens = report_.shape.decode_kv_tokens + kv_tokens_prefill_;

@@ -32,7 +32,7 @@ struct ReplicaOptions {
   EngineOptions engine;
   ClockDelays delays;
   MegaHertz initial_clock;
-  Instant born;  ///< it draws idle power from then on
+  Instant started;  ///< it draws idle power from then on
   Span itl_slo = Span::max();
   bool fast_forward = true;
   bool per_token = false;  ///< call ReplicaObserver::token; implies no fast-forward
@@ -80,7 +80,7 @@ class Replica {
   /// Events since the last clear, in time order.
   std::vector<Event>& events() { return events_; }
 
-  /// The report of the step in progress at `now` (or of going idle): what a live engine has told by then, no more.
+  /// The report of the step in progress at `now` (or of going idle): what a live engine has reported by then, no more.
   [[nodiscard]] const StepReport& report(Instant now);
 
   [[nodiscard]] Milliwatts power() const { return power_; }

@@ -8,7 +8,7 @@
 
 namespace wattle::engine {
 
-/// What a Replica's driver is told as it happens. Calls come in time order; `at` never exceeds the driver's now.
+/// What a Replica reports to its driver as it happens. Calls come in time order; `at` never exceeds the driver's now.
 class ReplicaObserver {
  public:
   virtual ~ReplicaObserver() = default;

@@ -132,7 +132,7 @@ RC_GTEST_PROP(StepModel, prompt_time_rises_with_tokens_and_falls_with_clock, ())
   RC_ASSERT(m.mixed(prompt(tokens, 8, 1000), clock).duration >= t);
 }
 
-TEST(StepModel, a_decode_step_costs_the_same_through_either_door) {
+TEST(StepModel, a_decode_step_costs_the_same_through_either_call) {
   const StepModel m = model();
   for (const std::int32_t batch : {1, 16, 77, 256, 640}) {
     for (const std::int64_t per_request : {1, 8, 64, 200, 500, 1500}) {

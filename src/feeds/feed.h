@@ -43,7 +43,7 @@ struct Known {
   bool forecast = false;
   Span age;  ///< since the reading's own step ended; 0 within it
 };
-/// Why there is none: whoever decides by carbon leaves it out and says so.
+/// Why there is none: a policy that decides by carbon leaves it out and says so.
 struct Unknown {
   std::string reason;
 };

@@ -102,7 +102,7 @@ struct Collection {
 /// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
 [[nodiscard]] engine::EngineOptions benchmark_engine();
 
-/// The same for clients that ask for the likeliest token, as vLLM's benchmark script does unless told: no sampling.
+/// The same for clients that ask for the likeliest token, as vLLM's benchmark script does by default: no sampling.
 [[nodiscard]] engine::EngineOptions greedy_engine();
 
 /// The H100 clock sweep's. Its tokens per step are not published; of 512, 768, 1024 and 2048 what suits the fitted

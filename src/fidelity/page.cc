@@ -17,7 +17,7 @@ double median_of(std::vector<double> v) {
   return v.size() % 2 == 1 ? v[half] : 0.5 * (v[half - 1] + v[half]);
 }
 
-struct MarkRule {
+struct TargetRule {
   const char* name;
   std::vector<const char*> sets;  ///< parts of set names
   const char* quantity;
@@ -25,8 +25,8 @@ struct MarkRule {
   bool median;
 };
 
-const std::vector<MarkRule>& rules() {
-  static const std::vector<MarkRule> all{
+const std::vector<TargetRule>& rules() {
+  static const std::vector<TargetRule> all{
       {"H100 clock sweep: power", {"/clock-sweep"}, "power_w", 0.06, false},
       {"H100 clock sweep: TPOT p99", {"/clock-sweep"}, "tpot_p99_ms", 0.10, false},
       {"H100 clock sweep: TTFT p99", {"/clock-sweep"}, "ttft_p99_ms", 0.15, false},
@@ -64,7 +64,7 @@ and three constants (idle, TDP for prompts, 65 % of TDP for decode).
 )";
 
 constexpr const char* kWhy =
-    R"(## Missed marks: why
+    R"(## Missed targets: why
 
 - **DynamoLLM.** Three minima lie two cells away. MS: theirs is TP2 at 1.6 GHz, 5 % below its TP4 cells; ours misses that
   cell's TTFT and takes TP4 at 1.2 GHz, 6 % below TP4 at 1.6. ML: at TP4 ours grows with the clock (5.4, 6.0, 7.2 Wh at 1.2,
@@ -157,9 +157,9 @@ constexpr const char* kWhy =
 
 }  // namespace
 
-std::vector<Mark> marks(const Scores& scores) {
-  std::vector<Mark> all;
-  for (const MarkRule& rule : rules()) {
+std::vector<Target> targets(const Scores& scores) {
+  std::vector<Target> all;
+  for (const TargetRule& rule : rules()) {
     std::vector<double> errors;
     for (const ScoredRow& row : scores.rows) {
       if (row.fitted || row.quantity != rule.quantity) continue;
@@ -196,17 +196,17 @@ std::vector<const ScoredRow*> worst(const Scores& scores, std::size_t count, std
 }
 
 std::string to_markdown(const Scores& scores, const std::vector<std::string>& absent,
-                        const std::vector<RunMark>& of_runs) {
+                        const std::vector<RunTarget>& of_runs) {
   std::string text = "# Validation\n\nWritten by `wattle validate --write docs/validation.md`; do not edit.\n\n";
   text += kHow;
-  text += "\n## Marks, on rows never fitted\n\n| mark | target | reached | rows | |\n|---|---|---|---|---|\n";
-  for (const Mark& m : marks(scores)) {
+  text += "\n## Targets, on rows never fitted\n\n| figure | target | reached | rows | |\n|---|---|---|---|---|\n";
+  for (const Target& m : targets(scores)) {
     text += fmt::format("| {} | {} | {} | {} | {} |\n", m.name, m.target, percent(m.value), m.rows,
                         m.met() ? "met" : fmt::format("missed by {}", percent(m.value - m.limit)));
   }
   if (!of_runs.empty())
-    text += "\nOf whole runs through the simulator:\n\n| mark | target | reached | |\n|---|---|---|---|\n";
-  for (const RunMark& m : of_runs) {
+    text += "\nOf whole runs through the simulator:\n\n| figure | target | reached | |\n|---|---|---|---|\n";
+  for (const RunTarget& m : of_runs) {
     text += fmt::format("| {} | {} | {:.1f} | {} |\n", m.name, m.target, m.value, m.met ? "met" : "missed");
   }
   text +=

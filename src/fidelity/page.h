@@ -7,8 +7,8 @@
 
 namespace wattle::fidelity {
 
-/// A mark this project set itself, and where it stands.
-struct Mark {
+/// A target this project set itself, and where it stands.
+struct Target {
   std::string name;
   std::string target;
   double limit = 0.0;
@@ -17,11 +17,11 @@ struct Mark {
   [[nodiscard]] bool met() const { return value <= limit; }
 };
 
-/// Marks on rows the fit has not seen; those without rows here are left out.
-[[nodiscard]] std::vector<Mark> marks(const Scores& scores);
+/// Targets on rows the fit has not seen; those without rows here are left out.
+[[nodiscard]] std::vector<Target> targets(const Scores& scores);
 
-/// A mark on whole runs, judged elsewhere.
-struct RunMark {
+/// A target on whole runs, judged elsewhere.
+struct RunTarget {
   std::string name;
   std::string target;
   double value = 0.0;
@@ -29,7 +29,7 @@ struct RunMark {
 };
 
 [[nodiscard]] std::string to_markdown(const Scores& scores, const std::vector<std::string>& absent,
-                                      const std::vector<RunMark>& of_runs);
+                                      const std::vector<RunTarget>& of_runs);
 /// One self-contained page: a scatter plot of simulated against measured per set and quantity.
 [[nodiscard]] std::string to_html(const Scores& scores);
 

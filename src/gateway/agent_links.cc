@@ -156,24 +156,24 @@ void AgentLinks::poll_all() {
 void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   const Instant received = net::steady_now();
   const Instant middle = sent + (received - sent) / 2;
-  const auto told = read_agent_answer(answer);
-  if (!told) {
+  const auto report = read_agent_answer(answer);
+  if (!report) {
     ++poll_failures_;
     return;
   }
   const auto before = link.engines.size();
-  for (const auto& engine : told->engines) {
+  for (const auto& engine : report->engines) {
     link.engines.insert(engine.name);
     const InstanceId instance = instance_of(engine.name);
     if (instance == kNoInstance || !engine.energy_uj) continue;
     listener_.reading({instance, Picojoules(Int128{*engine.energy_uj} * 1'000'000), engine.power, engine.clock,
                        engine.commanded, middle, engine.emulated});
   }
-  link.next_decision = told->next_decision;
-  for (const auto& d : told->decisions) {
+  link.next_decision = report->next_decision;
+  for (const auto& d : report->decisions) {
     journal::DecisionRecord record;
     record.kind = journal::DecisionKind::Clock;
-    record.at = d.at + (middle - *told->now);
+    record.at = d.at + (middle - *report->now);
     record.instance = instance_of(d.engine);
     record.mode = d.mode;
     record.value = d.clock.value();

@@ -17,10 +17,10 @@ nlohmann::ordered_json model_json(const std::string& name) {
 }
 }  // namespace
 
-void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, FlightDeck& deck) {
+void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context) {
   const std::string_view path = exchange->path();
-  if (path == "/v1/chat/completions") return complete(exchange, deck, net::ApiPath::Chat);
-  if (path == "/v1/completions") return complete(exchange, deck, net::ApiPath::Completions);
+  if (path == "/v1/chat/completions") return complete(exchange, context, net::ApiPath::Chat);
+  if (path == "/v1/completions") return complete(exchange, context, net::ApiPath::Completions);
   if (path == "/v1/models") {
     if (!allowed(*exchange, "GET")) return;
     return models(*exchange);
@@ -43,7 +43,7 @@ bool ClientApi::allowed(net::Exchange& exchange, std::string_view method) {
   return false;
 }
 
-void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, FlightDeck& deck, net::ApiPath path) {
+void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path) {
   if (!allowed(*exchange, "POST")) return;
   const auto refuse = [&](const net::ApiError& error) {
     metrics_.answered(error.status);
@@ -83,7 +83,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, FlightD
   if (!tenant) return refuse({400, tenant.error(), "invalid_request_error", "X-Wattle-Tenant", ""});
   request.tenant = *tenant;
   if (!hint("X-Wattle-Predicted-Output-Tokens", request.predicted_output_tokens)) return;
-  std::make_shared<Flight>(deck, exchange, *asked, request)->take_off();
+  std::make_shared<Relay>(context, exchange, *asked, request)->start();
 }
 
 void ClientApi::models(net::Exchange& exchange) {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
-#include "gateway/flight.h"
 #include "gateway/options.h"
+#include "gateway/relay.h"
 #include "gateway/tenants.h"
 #include "gateway/workers.h"
 
@@ -17,8 +17,8 @@ class ClientApi {
             GatewayMetrics& metrics)
       : options_(options), control_(control), workers_(workers), tenants_(tenants), metrics_(metrics) {}
 
-  /// On the exchange's loop; `deck` is that loop's.
-  void handle(const std::shared_ptr<net::Exchange>& exchange, FlightDeck& deck);
+  /// On the exchange's loop; `context` is that loop's.
+  void handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context);
   /// 200 while requests can be served.
   void health(net::Exchange& exchange);
   /// From now on health() says no.
@@ -26,7 +26,7 @@ class ClientApi {
 
  private:
   bool allowed(net::Exchange& exchange, std::string_view method);
-  void complete(const std::shared_ptr<net::Exchange>& exchange, FlightDeck& deck, net::ApiPath path);
+  void complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path);
   void models(net::Exchange& exchange);
   void one_model(net::Exchange& exchange, std::string_view id);
 

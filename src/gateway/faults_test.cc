@@ -32,7 +32,7 @@ TEST(Faults, AnExceptionCostsItsRequestOnly) {
     policies.extrapolations = []() -> std::int64_t { throw std::runtime_error("planted"); };
   });
   const std::int64_t before = net::faults();
-  const std::string answer = rig.admin("/metrics");  // throws on the control strand, for whoever waits
+  const std::string answer = rig.admin("/metrics");  // throws on the control strand, for the caller that waits
   EXPECT_EQ(answer.substr(9, 3), "500") << answer;
   EXPECT_NE(answer.find(R"("type":"server_error")"), std::string::npos) << answer;
   EXPECT_EQ(net::faults(), before + 1);
@@ -82,7 +82,7 @@ TEST(Faults, StreamsOfAnEngineThatHangsEnd) {
   const std::string rest = client.until("0\r\n\r\n");
   EXPECT_NE(rest.find(R"("message":"the engine stopped answering")"), std::string::npos) << rest;
   EXPECT_EQ(rig.settled().failed, 1);
-  while (rig.upstream.gone == 0) std::this_thread::yield();  // the engine, should it come back, has been told to stop
+  while (rig.upstream.gone == 0) std::this_thread::yield();  // the engine, should it come back, has been asked to stop
 }
 
 TEST(Faults, AFailingJournalIsSaidAndRequestsGoOn) {

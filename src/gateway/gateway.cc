@@ -22,7 +22,7 @@ struct Gateway::Impl {
   ClientApi clients_api;
   AdminApi admin_api;
   std::vector<std::unique_ptr<net::HttpClient>> clients;  ///< by loop of the pool
-  std::vector<std::unique_ptr<FlightDeck>> decks;
+  std::vector<std::unique_ptr<RelayContext>> contexts;
   std::unique_ptr<net::HttpServer> server;
   std::unique_ptr<net::HttpServer> admin;
   bool stopped = false;
@@ -57,12 +57,12 @@ struct Gateway::Impl {
 
   void engine_lost(InstanceId id) {
     for (int i = 0; i < pool.size(); ++i) {
-      pool.at(i).post([this, id, deck = decks[static_cast<std::size_t>(i)].get()] {
+      pool.at(i).post([this, id, context = contexts[static_cast<std::size_t>(i)].get()] {
         // Kept alive while they end: ending takes them out of the set.
-        std::vector<std::shared_ptr<Flight>> there;
-        for (const auto& [key, flight] : deck->flights) there.push_back(flight.lock());
-        for (const auto& flight : there) {
-          if (flight) flight->worker_lost(id, options.lost_after);
+        std::vector<std::shared_ptr<Relay>> there;
+        for (const auto& [key, relay] : context->relays) there.push_back(relay.lock());
+        for (const auto& relay : there) {
+          if (relay) relay->worker_lost(id, options.lost_after);
         }
       });
     }
@@ -71,7 +71,7 @@ struct Gateway::Impl {
   void make_decks() {
     for (int i = 0; i < pool.size(); ++i) {
       run_on(pool.at(i), [&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
-      decks.push_back(std::make_unique<FlightDeck>(FlightDeck{
+      contexts.push_back(std::make_unique<RelayContext>(RelayContext{
           *clients.back(), control, metrics, options.slo.itl, [this](InstanceId id) { workers.refused_connection(id); },
           options.contract, std::mt19937_64(std::random_device{}())}));
     }
@@ -84,7 +84,7 @@ struct Gateway::Impl {
         [this](std::shared_ptr<net::Exchange> exchange) {
           for (int i = 0; i < pool.size(); ++i) {
             if (&pool.at(i) != &exchange->loop()) continue;
-            return clients_api.handle(exchange, *decks[static_cast<std::size_t>(i)]);
+            return clients_api.handle(exchange, *contexts[static_cast<std::size_t>(i)]);
           }
         },
         net::problem_json);

@@ -7,8 +7,9 @@
 
 namespace wattle::gateway::nixl {
 
-/// The client's body as the prefill instance gets it: one token, not streamed, told that decode happens elsewhere.
-/// Nothing when `body` is not a JSON object. Its capacity must exceed its size by RequestParser::kBodyPadding.
+/// The client's body as the prefill instance gets it: one token, not streamed, with a note that decode happens
+/// elsewhere. Nothing when `body` is not a JSON object. Its capacity must exceed its size by
+/// RequestParser::kBodyPadding.
 [[nodiscard]] std::optional<std::string> prefill_body(const std::string& body);
 
 /// kv_transfer_params of the prefill answer, as text and opaque. Empty when the engine gave none: decode then

@@ -25,13 +25,13 @@ void LiveLedger::add_instance(std::int32_t gpus, SiteId site, Instant now) {
   ledger_.power_unknown(InstanceId(static_cast<std::int32_t>(meters_.size() - 1)), now, 0, 0);
 }
 
-LiveLedger::Rider* LiveLedger::rider(RequestId id) {
-  const auto found = riders_.find(id.value());
-  return found == riders_.end() ? nullptr : &found->second;
+LiveLedger::Billed* LiveLedger::find(RequestId id) {
+  const auto found = billed_.find(id.value());
+  return found == billed_.end() ? nullptr : &found->second;
 }
 
-LiveLedger::Rider* LiveLedger::aboard(RequestId id) {
-  Rider* r = rider(id);
+LiveLedger::Billed* LiveLedger::unfinished(RequestId id) {
+  Billed* r = find(id);
   return r == nullptr || r->outcome ? nullptr : r;
 }
 
@@ -41,53 +41,53 @@ void LiveLedger::put(InstanceId instance, const Event& event) {
   Meter& meter = meters_[index(instance)];
   if (meter.events.size() >= kEventsMax) unmetered(index(instance), event.at);
   meter.events.push_back(event);
-  if (Rider* r = rider(event.request)) ++r->open;
+  if (Billed* r = find(event.request)) ++r->open;
   if (!meter.anchored) unmetered(index(instance), event.at);
 }
 
 void LiveLedger::prompts_under_way(InstanceId instance, std::int64_t tokens, Instant at) {
   Meter& meter = meters_[index(instance)];
   meter.asked_tokens += tokens;
-  if (!meter.steps_told) put(instance, {at, Kind::Step, RequestId{-1}, std::min(meter.asked_tokens, kStepTokens)});
+  if (!meter.reports_steps) put(instance, {at, Kind::Step, RequestId{-1}, std::min(meter.asked_tokens, kStepTokens)});
 }
 
 void LiveLedger::started(const Request& request, InstanceId instance, Instant at) {
-  Rider& r = riders_[request.id.value()];
+  Billed& r = billed_[request.id.value()];
   r.request = request;
   r.prefill = r.decode = instance;
   prompts_under_way(instance, request.prompt_tokens, at);
 }
 
 void LiveLedger::handed_over(RequestId id, InstanceId decode) {
-  if (Rider* r = aboard(id); r != nullptr && !r->decoding) r->decode = decode;
+  if (Billed* r = unfinished(id); r != nullptr && !r->decoding) r->decode = decode;
 }
 
 void LiveLedger::prefilled(RequestId id, Instant at) {
-  Rider* r = aboard(id);
+  Billed* r = unfinished(id);
   if (r == nullptr || std::exchange(r->prefilled, true)) return;
   put(r->prefill, {at, Kind::Prefilled, id, r->request.prompt_tokens});
   prompts_under_way(r->prefill, -r->request.prompt_tokens, at);
 }
 
 void LiveLedger::first_token(RequestId id, Instant at) {
-  Rider* r = aboard(id);
+  Billed* r = unfinished(id);
   if (r == nullptr || std::exchange(r->decoding, true)) return;
   prefilled(id, at);
   put(r->decode, {at, Kind::Join, id, 0});
 }
 
 void LiveLedger::step(InstanceId instance, std::int64_t prefill_tokens, Instant at) {
-  meters_[index(instance)].steps_told = true;
+  meters_[index(instance)].reports_steps = true;
   put(instance, {at, Kind::Step, RequestId{-1}, prefill_tokens});
 }
 
 void LiveLedger::unseen(RequestId id, Instant at) {
-  Rider* r = aboard(id);
+  Billed* r = unfinished(id);
   if (r != nullptr && !std::exchange(r->decoding, true)) put(r->decode, {at, Kind::Join, id, 0});
 }
 
 void LiveLedger::outcome(const Outcome& outcome) {
-  Rider& r = riders_[outcome.request.id.value()];  // a new one, when it was refused on arrival
+  Billed& r = billed_[outcome.request.id.value()];  // a new one, when it was refused on arrival
   if (r.prefill != kNoInstance) prefilled(outcome.request.id, outcome.left);
   if (r.decoding) put(r.decode, {outcome.left, Kind::Leave, outcome.request.id, 0});
   r.outcome = outcome;
@@ -156,14 +156,14 @@ void LiveLedger::apply(std::size_t i, const Event& event, Instant at) {
       meter.paying.push_back(event.request);
       return;
     case Kind::Join: {
-      Rider& r = *rider(event.request);
+      Billed& r = *find(event.request);
       ledger_.decode_joined(id, r.account, at);
       r.sharing = true;
       ++meter.decoding;
       break;
     }
     case Kind::Leave: {
-      Rider& r = *rider(event.request);
+      Billed& r = *find(event.request);
       if (std::exchange(r.sharing, false)) {
         ledger_.decode_left(id, r.account, at);
         --meter.decoding;
@@ -179,7 +179,7 @@ void LiveLedger::settle(std::size_t i, Instant at) {
   if (meter.paying.empty()) return;
   shares_.clear();
   for (const RequestId id : meter.paying) {
-    Rider& r = *rider(id);
+    Billed& r = *find(id);
     shares_.push_back({&r.account, std::max(r.request.prompt_tokens, 1)});
   }
   ledger_.settle_prefill(InstanceId(static_cast<std::int32_t>(i)), at, shares_);
@@ -187,16 +187,16 @@ void LiveLedger::settle(std::size_t i, Instant at) {
 }
 
 void LiveLedger::paid(RequestId id) {
-  Rider& r = *rider(id);
+  Billed& r = *find(id);
   --r.open;
   let_go(r);
 }
 
-void LiveLedger::let_go(Rider& r) {
+void LiveLedger::let_go(Billed& r) {
   if (r.open > 0 || !r.outcome) return;
   Outcome outcome = *r.outcome;
   static_cast<Charge&>(outcome) = ledger_.request_left(outcome.request, outcome.output_tokens, r.account);
-  riders_.erase(outcome.request.id.value());
+  billed_.erase(outcome.request.id.value());
   recent_.push_back(outcome);
   if (recent_.size() > kRecentMax) recent_.pop_front();
   next_.outcome(outcome);

@@ -12,7 +12,7 @@
 // for less than a milliwatt over one reading's interval.
 //
 // What nobody meters (no agent, before an instance's first reading, a meter that fell silent) is unknown, never 0: that
-// time is counted, and requests served in it are marked (Outcome::metered).
+// time is counted, and requests served in it say so (Outcome::metered).
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -72,13 +72,13 @@ class LiveLedger final : public journal::Sink {
   [[nodiscard]] const std::deque<Outcome>& recent() const { return recent_; }
 
  private:
-  struct Rider {
+  struct Billed {
     carbon::Account account;
     Request request;
     InstanceId prefill = kNoInstance;
     InstanceId decode = kNoInstance;
-    bool prefilled = false;  ///< told, not necessarily paid
-    bool decoding = false;   ///< told
+    bool prefilled = false;  ///< reported, not necessarily booked
+    bool decoding = false;   ///< reported
     bool sharing = false;    ///< in the ledger's decode set
     std::int32_t open = 0;   ///< events of its own that wait for a reading
     std::optional<Outcome> outcome;
@@ -100,7 +100,7 @@ class LiveLedger final : public journal::Sink {
     std::int32_t decoding = 0;
     std::int64_t prefill_tokens = 0;
     std::int64_t asked_tokens = 0;  ///< prompts under way, where no step reports come
-    bool steps_told = false;
+    bool reports_steps = false;
   };
 
   void put(InstanceId instance, const Event& event);
@@ -108,16 +108,16 @@ class LiveLedger final : public journal::Sink {
   void apply(std::size_t i, const Event& event, Instant at);
   void settle(std::size_t i, Instant at);
   void paid(RequestId id);
-  void let_go(Rider& rider);
+  void let_go(Billed& request);
   void unmetered(std::size_t i, Instant now);
   void prompts_under_way(InstanceId instance, std::int64_t tokens, Instant at);
-  [[nodiscard]] Rider* rider(RequestId id);
-  [[nodiscard]] Rider* aboard(RequestId id);  ///< one that has not left yet
+  [[nodiscard]] Billed* find(RequestId id);
+  [[nodiscard]] Billed* unfinished(RequestId id);  ///< one that has not left yet
 
   carbon::Ledger ledger_;
   journal::Sink& next_;
   std::vector<Meter> meters_;  ///< by instance id
-  std::unordered_map<std::int64_t, Rider> riders_;
+  std::unordered_map<std::int64_t, Billed> billed_;
   std::vector<carbon::Ledger::Share> shares_;  ///< scratch
   Counts counts_;
   std::deque<Outcome> recent_;

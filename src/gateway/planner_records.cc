@@ -74,9 +74,9 @@ std::expected<std::vector<journal::DecisionRecord>, net::ApiError> read_planner_
     return std::unexpected(
         net::ApiError{400, fmt::format("{} {}", param, message), "invalid_request_error", param, ""});
   };
-  const auto told = json::parse(body, nullptr, false);
-  const auto list = told.is_object() ? told.find("records") : told.end();
-  if (list == told.end() || !list->is_array()) return wrong("records", "must be an array, in an object");
+  const auto sent = json::parse(body, nullptr, false);
+  const auto list = sent.is_object() ? sent.find("records") : sent.end();
+  if (list == sent.end() || !list->is_array()) return wrong("records", "must be an array, in an object");
   std::vector<journal::DecisionRecord> records;
   for (const auto& item : *list) {
     const auto where = fmt::format("records[{}]", records.size());

@@ -1,7 +1,7 @@
 #pragma once
-// The live journal: the same files as a simulated run's, written by a thread of its own. Whoever records only puts a
-// record into a bounded queue; when the disk is slower than that, records are dropped and counted. What was recorded is
-// with the system within a second, so that it survives this process; a write that fails is said at once.
+// The live journal: the same files as a simulated run's, written by a thread of its own. A caller that records only
+// puts a record into a bounded queue; when the disk is slower than that, records are dropped and counted. What was
+// recorded is with the system within a second, so that it survives this process; a write that fails is said at once.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>

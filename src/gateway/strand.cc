@@ -97,7 +97,7 @@ void ControlStrand::run_and_wait(std::function<void(control::FleetLoop&, Instant
     try {
       inner(core, now);
       done->set_value();
-    } catch (...) {  // belongs to whoever waits
+    } catch (...) {  // belongs to the caller that waits
       done->set_exception(std::current_exception());
     }
   });
@@ -109,7 +109,7 @@ void ControlStrand::post(Event event) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(event));
-    if (busy_) return;  // whoever is in there takes it along
+    if (busy_) return;  // the thread in there takes it along
     busy_ = true;
     batch_.swap(queue_);
   }
@@ -235,7 +235,7 @@ void ControlStrand::watch(Instant now) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const InstanceId id = workers_[i]->id;
     if (!step_reports_[i] || watch_.last_report(i) == Instant() || source(id, now) == ViewSource::StepReports) continue;
-    // Whoever still owes us tokens is not idle, whatever it said last.
+    // An engine that still owes us tokens is not idle, whatever it said last.
     const InstanceView& view = requests_.instances()[i];
     if (view.assigned_requests > 0) requests_.lost(id);
   }

@@ -17,7 +17,7 @@
 
 namespace wattle::gateway {
 
-/// Whoever moves the bytes of a request. The three calls come on loop()'s thread.
+/// What moves the bytes of a request. The three calls come on loop()'s thread.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -78,7 +78,7 @@ class ControlStrand final : private control::RequestPort, private control::Clock
   [[nodiscard]] const control::TelemetryCounts& telemetry(InstanceId id) const {
     return watch_.counts(static_cast<std::size_t>(id.value()));
   }
-  /// Brings every view up to date, for whoever looks on; policies have it done as they read. Within run() only.
+  /// Brings every view up to date, for an observer; policies have it done as they read. Within run() only.
   void look(Instant now);
   [[nodiscard]] ViewSource source(InstanceId id, Instant now) const;
   [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
@@ -129,7 +129,7 @@ class ControlStrand final : private control::RequestPort, private control::Clock
   std::mutex mutex_;  ///< guards queue_ and busy_ only; never held while an event is handled
   std::vector<Event> queue_;
   bool busy_ = false;
-  std::vector<Event> batch_;  ///< being handled; belongs to whoever set busy_
+  std::vector<Event> batch_;  ///< being handled; belongs to the thread that set busy_
 
   // On the strand only.
   Instant last_now_;

@@ -40,7 +40,7 @@ void TelemetryFeed::run() {
     tick_();
     const std::lock_guard lock(mutex_);
     drops_ = subscriber_.drops();
-    // In this order: whoever is dropped and added again waits for the second.
+    // In this order: an engine that is dropped and added again waits for the second.
     for (const InstanceId leaver : std::exchange(leavers_, {})) subscriber_.drop(leaver);
     for (Newcomer* newcomer : newcomers_) newcomer->connected.set_value(subscriber_.add(newcomer->source));
     newcomers_.clear();

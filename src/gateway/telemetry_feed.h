@@ -1,5 +1,5 @@
 #pragma once
-// Step reports of the gateway's engines: a thread that listens, and the control strand that is told.
+// Step reports of the gateway's engines: a thread that listens, and hands them to the control strand.
 #include <atomic>
 #include <functional>
 #include <memory>

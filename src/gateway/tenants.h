@@ -11,7 +11,7 @@
 
 namespace wattle::gateway {
 
-/// Thread-safe. Tenant 0 is whoever gives no name, tenant 1 all beyond the bound.
+/// Thread-safe. Tenant 0 are all that give no name, tenant 1 all beyond the bound.
 class Tenants {
  public:
   static constexpr std::size_t kMax = 1024;

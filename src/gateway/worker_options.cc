@@ -101,9 +101,9 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
     const auto* value = given(key);
     if (value == nullptr) return true;
     if (!value->is_number_unsigned()) return false;
-    const auto told = value->template get<std::uint64_t>();
-    if (told < 1 || told > most) return false;
-    number = static_cast<std::remove_reference_t<decltype(number)>>(told);
+    const auto limit = value->template get<std::uint64_t>();
+    if (limit < 1 || limit > most) return false;
+    number = static_cast<std::remove_reference_t<decltype(number)>>(limit);
     return true;
   };
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();

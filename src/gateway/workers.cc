@@ -87,7 +87,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     if (!options_.probe_health && !starting) set_up(core, id, true, now);
   });
   if (agents_ && !wanted.step_reports.empty()) {
-    // Whoever published there before is no more.
+    // The engine that published there before is gone.
     const InstanceId before = agents_->know(wanted.step_reports, id);
     if (before != kNoInstance) {
       control_.run([this, before](control::FleetLoop& core, Instant now) {

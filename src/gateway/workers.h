@@ -39,7 +39,7 @@ class WorkerRegistry {
   Result<void> listen_to(InstanceId id);
   /// What runs there goes on to its end.
   void remove(InstanceId id);
-  /// Takes a removed one back, or one that has started: whoever asks has seen it alive, and the next probes judge.
+  /// Takes a removed one back, or one that has started: the caller has seen it alive, and the next probes judge.
   /// Without `url` where it was before. Errors: a URL that does not resolve, or none so far.
   Result<void> take_back(InstanceId id, const std::string& url);
 

@@ -117,7 +117,7 @@ Result<void> RunWriter::checkpoint(const RunSummary& summary, const RunCurves& c
     if (!flushed && first) first = std::move(flushed);
   }
   if (!first) return first;
-  // Written beside and moved into place: whoever reads it, at any moment, finds a whole one.
+  // Written beside and moved into place: a reader, at any moment, finds a whole one.
   const std::string next = impl_->path("run.partial.json.next");
   if (auto written = write_file(next, impl_->run_text(summary, curves)); !written) return written;
   std::error_code code;

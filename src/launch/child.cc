@@ -17,7 +17,7 @@ namespace wattle::launch {
 
 namespace {
 
-/// What it said last: its folder goes with the run, so the reason must be told here.
+/// What it said last: its folder goes with the run, so the reason must be given here.
 std::string last_line(const std::string& file) {
   std::ifstream in(file);
   std::string line;

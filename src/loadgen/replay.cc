@@ -141,8 +141,8 @@ class Run {
     client_->send(endpoint_, "POST", target, headers, shot->body, shot);
   }
   void finish_if_done() {
-    if (next_ || over_ < sent_ || told_) return;
-    told_ = true;
+    if (next_ || over_ < sent_ || done_) return;
+    done_ = true;
     all_over_.set_value();
   }
 
@@ -157,7 +157,7 @@ class Run {
   std::int64_t sent_ = 0;
   std::int64_t over_ = 0;
   std::int64_t failed_ = 0;
-  bool told_ = false;
+  bool done_ = false;
   std::promise<void> all_over_;
   std::unique_ptr<net::HttpClient> client_;
   net::Loop loop_;  // last: its thread must end before what it uses goes

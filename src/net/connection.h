@@ -41,7 +41,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void start();
   void tick(Instant now);  ///< looks at the deadline
-  void gone();             ///< the client left, or has to: whoever answers hears of it
+  void gone();             ///< the client left, or has to: the handler hears of it
   void close();            ///< at once
   void drain();            ///< close as soon as no response is running
 

@@ -1,5 +1,5 @@
 #pragma once
-// What an HTTP server hands to whoever answers, and what both agree on. No Asio here: this header is for handlers.
+// What an HTTP server hands to its handlers, and what both agree on. No Asio here: this header is for handlers.
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -40,12 +40,12 @@ class RawClient {
     }
     return true;
   }
-  /// Reads until `mark` has been seen (or the peer closed); returns everything read since the last call.
-  std::string until(std::string_view mark) {
-    while (pending_.find(mark) == std::string::npos && fill()) {
+  /// Reads until `ending` has been seen (or the peer closed); returns everything read since the last call.
+  std::string until(std::string_view ending) {
+    while (pending_.find(ending) == std::string::npos && fill()) {
     }
-    const std::size_t at = pending_.find(mark);
-    const std::size_t end = at == std::string::npos ? pending_.size() : at + mark.size();
+    const std::size_t at = pending_.find(ending);
+    const std::size_t end = at == std::string::npos ? pending_.size() : at + ending.size();
     std::string out = pending_.substr(0, end);
     pending_.erase(0, end);
     return out;

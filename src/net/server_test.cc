@@ -13,7 +13,7 @@
 namespace wattle::net {
 namespace {
 
-/// Echoes bodies; /stream answers in pieces; /hold answers when told; /drop breaks off.
+/// Echoes bodies; /stream answers in pieces; /hold answers when asked to; /drop breaks off.
 struct Echo {
   LoopPool pool{2};
   std::atomic<int> gone{0};

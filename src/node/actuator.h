@@ -75,7 +75,7 @@ class Actuator final : public control::ClockPort {
  private:
   struct Worker;
   std::vector<std::shared_ptr<Worker>> workers_;
-  Span cause_cpu_ = Span::max();  ///< thread_cpu() when begins() was told; max: never
+  Span cause_cpu_ = Span::max();  ///< thread_cpu() when begins() was called; max: never
   bool released_ = false;
 };
 

@@ -13,7 +13,7 @@
 #include "net/clock.h"
 #include "node/actuator.h"
 #include "node/agent_metrics.h"
-#include "node/lease_desk.h"
+#include "node/lease_table.h"
 #include "node/meter.h"
 #include "node/meter_pace.h"
 #include "node/refit_thread.h"
@@ -51,7 +51,7 @@ struct Agent::Impl {
   std::shared_ptr<LockKeeper> keeper;
   std::unique_ptr<Actuator> actuator;
   std::unique_ptr<TimedPort> port;
-  std::unique_ptr<LeaseDesk> leases;
+  std::unique_ptr<LeaseTable> leases;
   DecisionRing decisions;
   journal::Tee sink{{&decisions}};
   struct Engine {
@@ -207,7 +207,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper);
   impl->port = std::make_unique<TimedPort>(*impl->actuator);
   std::vector<control::AgentInstance> instances;
-  impl->leases = std::make_unique<LeaseDesk>(*impl->port);
+  impl->leases = std::make_unique<LeaseTable>(*impl->port);
   for (auto& engine : engines) {
     const InstanceId id = engine.instance.view.id;
     impl->engines.push_back({id, engine.endpoint, engine.leased.has_value()});

@@ -26,7 +26,7 @@ struct AgentEngine {
   std::string endpoint;           ///< of its forward-pass metrics
   std::vector<std::string> gpus;  ///< indices or UUIDs: all of its tensor-parallel group, and opted in by being named
   control::AgentInstance instance;
-  /// Its clock is decided elsewhere and leased (LeaseDesk); then `instance` has no policy, and this clock stands while
+  /// Its clock is decided elsewhere and leased (LeaseTable); then `instance` has no policy, and this clock stands while
   /// nobody holds a lease.
   std::optional<MegaHertz> leased;
 };

@@ -6,7 +6,7 @@
 
 #include "control/agent_core.h"
 #include "node/actuator.h"
-#include "node/lease_desk.h"
+#include "node/lease_table.h"
 #include "telemetry/fpm_socket.h"
 
 namespace wattle::node {
@@ -38,7 +38,7 @@ struct AgentMetrics {
   std::vector<ActuatorStats> actuators;
   telemetry::FpmDrops drops;
   std::int64_t unknown_instance = 0;
-  LeaseDesk::Counts leases;
+  LeaseTable::Counts leases;
   Histogram report_to_command_ns;
   LockKeeper::Counts keeper;
   bool ready = false;

@@ -1,5 +1,5 @@
 #pragma once
-// The newest decisions of a process, numbered, for whoever asks now and then. Thread-safe.
+// The newest decisions of a process, numbered, for callers that ask now and then. Thread-safe.
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
@@ -23,7 +23,7 @@ class DecisionRing final : public journal::Sink {
     std::vector<journal::DecisionRecord> records;  ///< number `next - records.size()` and on
     std::int64_t next = 0;                         ///< ask for this one next
   };
-  /// From number `from` on, as far as they are still here; all there are for a `from` that is still to come (whoever
+  /// From number `from` on, as far as they are still here; all there are for a `from` that is still to come (one who
   /// asks knew another process).
   [[nodiscard]] Batch since(std::int64_t from) const {
     const std::lock_guard lock(mutex_);

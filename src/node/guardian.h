@@ -27,7 +27,7 @@ class Guardian {
   Guardian(Guardian&& other) noexcept;
   Guardian& operator=(Guardian&& other) noexcept;
 
-  /// Told before the first lock of a GPU. The message is in the kernel's buffer when this returns and is read even if
+  /// Called before the first lock of a GPU. The message is in the kernel's buffer when this returns and is read even if
   /// we die the next moment. False: the guardian is gone.
   [[nodiscard]] bool protect(const std::string& uuid);
   /// Its lock is off again.

@@ -35,7 +35,7 @@ class EnergyMeter {
   /// Since the first sample; never decreases.
   [[nodiscard]] Picojoules total() const { return reported_; }
   [[nodiscard]] Milliwatts power() const { return power_; }
-  /// The counter went backwards and it was no 32-bit overflow: the driver was loaded anew.
+  /// The counter went backwards and it was no 32-bit overflow: the driver was reloaded.
   [[nodiscard]] std::int64_t resets() const { return resets_; }
   [[nodiscard]] std::int64_t wraps() const { return wraps_; }
 

@@ -20,7 +20,7 @@ class MeterPace {
 
   /// An engine has reported work.
   void worked(Instant now) { busy_until_ = std::max(busy_until_, now + kStaysBusy); }
-  /// A GPU's power, then and now: what moves is watched, whoever makes it move.
+  /// A GPU's power, then and now: what moves is watched, no matter what makes it move.
   void read(Milliwatts before, Milliwatts power, Instant now) {
     if (std::abs(power.value() - before.value()) * kMoved > before.value()) worked(now);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Fits predictors anew beside the deciding thread.
+// Refits predictors beside the deciding thread.
 #include <condition_variable>
 #include <deque>
 #include <memory>

@@ -12,7 +12,7 @@ class StateFile {
  public:
   explicit StateFile(std::string path) : path_(std::move(path)) {}
   /// A file that does not exist is conclusively empty. One that cannot be read, or does not read as ours, is an error:
-  /// then nothing is known, and whoever asked must neither restore nor overwrite.
+  /// then nothing is known, and the caller must neither restore nor overwrite.
   [[nodiscard]] Result<std::set<std::string>> read() const;
   /// Durable when it returns (temporary file, fsync, rename). Errors: cannot write there.
   [[nodiscard]] Result<void> write(const std::set<std::string>& uuids) const;

@@ -152,8 +152,8 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
       leanest = std::min(leanest, joules_per_request(*other));
     }
   }
-  // Where a joule has negative weight, a request earns the leanest mode's joules, whoever serves it: load moves there,
-  // but waste earns nothing.
+  // Where a joule has negative weight, a request earns the leanest mode's joules, no matter which pool serves it: load
+  // moves there, but waste earns nothing.
   double cost = 0.0;
   for (std::size_t t = 0; t < slots; ++t) {
     const double requests = slot_s * kind_of_request.demand_per_s[t] / mean;  // per unit of mean load

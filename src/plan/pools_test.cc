@@ -112,10 +112,10 @@ TEST(Pools, SwitchingHasAPrice) {
   const auto at = [](double here, double there) { return small_problem({on({2})}, 8.0, {{{8}, here}, {{8}, there}}); };
   const PoolsPlan before = planned(at(100, 200), options);
   EXPECT_EQ(before.pools[0].site, 0U);
-  const PoolsProblem dearer = at(101, 100);  // 1 g/kWh is not worth a start of 60 s x 200 W
-  EXPECT_EQ(planned(dearer, options, &before).pools[0].site, 0U);
-  EXPECT_EQ(planned(dearer, options, &before).started, 0);
-  EXPECT_EQ(planned(dearer, options).pools[0].site, 1U);
+  const PoolsProblem higher = at(101, 100);  // 1 g/kWh is not worth a start of 60 s x 200 W
+  EXPECT_EQ(planned(higher, options, &before).pools[0].site, 0U);
+  EXPECT_EQ(planned(higher, options, &before).started, 0);
+  EXPECT_EQ(planned(higher, options).pools[0].site, 1U);
   const PoolsPlan moved = planned(at(900, 100), options, &before);
   EXPECT_EQ(moved.pools[0].site, 1U);
   EXPECT_EQ(moved.started, 1);
@@ -132,7 +132,7 @@ TEST(Pools, PicksTheCheaperPartition) {
 }
 
 TEST(Pools, MixedObjectivesWeighShares) {
-  // Site 0 is clean and dear, site 1 dirty and cheap.
+  // Site 0 is clean and expensive, site 1 dirty and cheap.
   PoolsProblem problem = small_problem({on({2})}, 5.0, {{{8}, 100.0}, {{8}, 200.0}});
   problem.sites[0].price_usd_per_kwh = {0.2};
   problem.sites[1].price_usd_per_kwh = {0.1};

@@ -6,7 +6,7 @@
 
 namespace wattle::planner {
 
-GatewayAdmin::Answer GatewayAdmin::told(const std::string& what, const Result<launch::AdminAnswer>& answer) {
+GatewayAdmin::Answer GatewayAdmin::answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer) {
   if (answer && answer->status / 100 == 2) return Answer::Done;
   spdlog::warn("the gateway would not hear of {}: {}", what, answer ? answer->body : answer.error().message());
   return answer && answer->status == 404 ? Answer::Unknown : Answer::Failed;
@@ -14,17 +14,17 @@ GatewayAdmin::Answer GatewayAdmin::told(const std::string& what, const Result<la
 
 std::string GatewayAdmin::add_worker(const nlohmann::json& worker) {
   const auto answer = caller_.call(url_, "POST", "/workers", worker.dump());
-  if (told("a new engine", answer) != Answer::Done) return {};
+  if (answer_to("a new engine", answer) != Answer::Done) return {};
   const auto json = nlohmann::json::parse(answer->body, nullptr, false);
   return json.is_object() ? json.value("id", "") : "";
 }
 
 GatewayAdmin::Answer GatewayAdmin::offer(const std::string& worker, const std::string& url) {
-  return told(url, caller_.call(url_, "PUT", "/workers/" + worker, nlohmann::json{{"url", url}}.dump()));
+  return answer_to(url, caller_.call(url_, "PUT", "/workers/" + worker, nlohmann::json{{"url", url}}.dump()));
 }
 
 GatewayAdmin::Answer GatewayAdmin::withdraw(const std::string& worker) {
-  return told("the end of " + worker, caller_.call(url_, "DELETE", "/workers/" + worker));
+  return answer_to("the end of " + worker, caller_.call(url_, "DELETE", "/workers/" + worker));
 }
 
 GatewayAdmin::Seen GatewayAdmin::look(const std::string& worker) {
@@ -37,7 +37,8 @@ GatewayAdmin::Seen GatewayAdmin::look(const std::string& worker) {
 }
 
 GatewayAdmin::Answer GatewayAdmin::record(const nlohmann::ordered_json& records) {
-  return told("decisions", caller_.call(url_, "POST", "/journal", nlohmann::ordered_json{{"records", records}}.dump()));
+  return answer_to("decisions",
+                   caller_.call(url_, "POST", "/journal", nlohmann::ordered_json{{"records", records}}.dump()));
 }
 
 std::optional<std::int64_t> GatewayAdmin::arrived() {

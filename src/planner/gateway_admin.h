@@ -15,7 +15,7 @@ class GatewayAdmin {
 
   enum class Answer : std::uint8_t {
     Done,
-    Unknown,  ///< it knows no such worker: it has started anew
+    Unknown,  ///< it knows no such worker: it has restarted
     Failed,
   };
 
@@ -37,7 +37,7 @@ class GatewayAdmin {
   [[nodiscard]] std::optional<std::int64_t> arrived();
 
  private:
-  Answer told(const std::string& what, const Result<launch::AdminAnswer>& answer);
+  Answer answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer);
 
   std::string url_;
   launch::AdminCaller caller_;

@@ -17,9 +17,9 @@
 namespace wattle::planner {
 namespace {
 
-constexpr Span kStartLimit = Span::s(120);  ///< on top of spawn.load_s
-constexpr std::size_t kRemembered = 1000;   ///< phase changes told at /fleet
-constexpr std::size_t kUntold = 10'000;     ///< records kept for a gateway that does not answer
+constexpr Span kStartLimit = Span::s(120);   ///< on top of spawn.load_s
+constexpr std::size_t kRemembered = 1000;    ///< phase changes shown at /fleet
+constexpr std::size_t kMostUnsent = 10'000;  ///< records kept for a gateway that does not answer
 
 }  // namespace
 
@@ -179,32 +179,32 @@ void PlannedFleet::withdraw(Engine& engine) {
 }
 
 void PlannedFleet::tell_journal() {
-  if (untold_.empty()) return;
+  if (unsent_.empty()) return;
   const Instant sent = now();  // one for all, or records of one instant would be out of order
   auto list = nlohmann::ordered_json::array();
   std::size_t taken = 0;
-  for (const auto& r : untold_) {
-    nlohmann::ordered_json told{{"kind", journal::name_of(r.kind)},
-                                {"age_ms", (sent - r.at).millis()},
-                                {"mode", journal::name_of(r.mode)},
-                                {"reason", r.reason}};
+  for (const auto& r : unsent_) {
+    nlohmann::ordered_json record{{"kind", journal::name_of(r.kind)},
+                                  {"age_ms", (sent - r.at).millis()},
+                                  {"mode", journal::name_of(r.mode)},
+                                  {"reason", r.reason}};
     if (r.kind == journal::DecisionKind::Scaling) {
-      told["gpus"] = r.value;
+      record["gpus"] = r.value;
     } else {
       const Engine& engine = at(r.instance);
       if (engine.worker.empty() && !engine.over) break;  // it will have an id
-      told["phase"] = journal::name_of(static_cast<journal::Phase>(r.value));
-      told["worker"] = engine.worker;
+      record["phase"] = journal::name_of(static_cast<journal::Phase>(r.value));
+      record["worker"] = engine.worker;
     }
     ++taken;
-    if (!told.contains("worker") || told["worker"] != "") list.push_back(told);
+    if (!record.contains("worker") || record["worker"] != "") list.push_back(record);
   }
   if (taken == 0) return;
   if (!list.empty() && gateway_.record(list) == GatewayAdmin::Answer::Failed) return;  // the next turn
-  untold_.erase(untold_.begin(), untold_.begin() + static_cast<std::ptrdiff_t>(taken));
+  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(taken));
 }
 
-/// A gateway that has started anew knows no engine of ours: they are announced again.
+/// A gateway that has restarted knows no engine of ours: they are announced again.
 GatewayAdmin::Seen PlannedFleet::look(Engine& engine) {
   if (engine.worker.empty()) return {};
   auto seen = gateway_.look(engine.worker);
@@ -213,7 +213,7 @@ GatewayAdmin::Seen PlannedFleet::look(Engine& engine) {
 }
 
 void PlannedFleet::forget_past() {
-  if (!untold_.empty()) return;  // the journal still asks who they were
+  if (!unsent_.empty()) return;  // the journal still asks who they were
   std::erase_if(engines_, [](const auto& entry) { return entry.second.over && !entry.second.process; });
 }
 
@@ -258,10 +258,10 @@ void PlannedFleet::look_at(const control::Autoscaler::Member& member) {
 }
 
 void PlannedFleet::count_arrivals() {
-  const auto told = gateway_.arrived();
-  if (!told) return;
-  const std::int64_t total = *told;
-  // A gateway that has started anew counts from 0.
+  const auto arrived = gateway_.arrived();
+  if (!arrived) return;
+  const std::int64_t total = *arrived;
+  // A gateway that has restarted counts from 0.
   if (arrived_ >= 0) scaler_->arrived(total >= arrived_ ? total - arrived_ : total);
   arrived_ = total;
 }
@@ -295,8 +295,8 @@ void PlannedFleet::end() {
 }
 
 void PlannedFleet::decision(const journal::DecisionRecord& record) {
-  if (untold_.size() == kUntold) untold_.pop_front();
-  untold_.push_back(record);
+  if (unsent_.size() == kMostUnsent) unsent_.pop_front();
+  unsent_.push_back(record);
   if (record.kind == journal::DecisionKind::Scaling) {
     plan_ = {{"at_s", record.at.seconds()}, {"gpus", record.value}, {"reason", record.reason}};
     return;
@@ -327,7 +327,7 @@ void PlannedFleet::tell() {
   }
   all["phases"] = phases_;
   const std::lock_guard lock(mutex_);
-  told_ = all.dump();
+  shown_ = all.dump();
 }
 
 }  // namespace wattle::planner

@@ -1,6 +1,6 @@
 #pragma once
-// A scaling policy carried out with real processes: engines that start, serve, drain and end, and the gateway told of
-// each. Requests never pass here.
+// A scaling policy carried out with real processes: engines that start, serve, drain and end, and the gateway kept
+// informed of each. Requests never pass here.
 #include <deque>
 #include <map>
 #include <memory>
@@ -44,7 +44,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   /// From any thread.
   [[nodiscard]] std::string fleet_json() const {
     const std::lock_guard lock(mutex_);
-    return told_;
+    return shown_;
   }
 
   InstanceId spawn(std::size_t shape, Instant now) override;
@@ -60,10 +60,10 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     std::optional<launch::Child> process;  ///< none: it could not be started
     std::string url;                       ///< empty until it has said where it listens
     Instant up_since = Instant::never();
-    std::string worker;     ///< the gateway's id of it; empty: not told of it yet
+    std::string worker;     ///< the gateway's id of it; empty: it has not heard of it yet
     bool over = false;      ///< it has ended
     bool offered = false;   ///< it should have requests
-    bool accepted = false;  ///< the gateway has been told so
+    bool accepted = false;  ///< the gateway has heard so
     void forget_gateway() {
       worker.clear();
       accepted = false;
@@ -96,9 +96,9 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   std::int64_t arrived_ = -1;  ///< what the gateway last said
   nlohmann::ordered_json phases_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json plan_;
-  std::deque<journal::DecisionRecord> untold_;  ///< what the gateway's journal does not have yet, oldest first
-  mutable std::mutex mutex_;                    ///< told_
-  std::string told_ = "{}";
+  std::deque<journal::DecisionRecord> unsent_;  ///< what the gateway's journal does not have yet, oldest first
+  mutable std::mutex mutex_;                    ///< shown_
+  std::string shown_ = "{}";
 };
 
 }  // namespace wattle::planner

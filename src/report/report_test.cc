@@ -224,7 +224,7 @@ TEST_F(Report, AnEmptyRunDividesByNothing) {
   EXPECT_EQ(count(page, "nan") + count(page, "inf,") + count(page, "inf\""), 0U);
 }
 
-TEST_F(Report, EqualRecipesAreToldApart) {
+TEST_F(Report, EqualRecipesAreDistinguished) {
   SyntheticRun run;
   run.length = Span::s(20);
   const std::string a = write("a", run);

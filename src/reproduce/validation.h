@@ -11,7 +11,7 @@ namespace wattle::reproduce {
 struct Validation {
   fidelity::Scores scores;
   std::vector<std::string> absent;  ///< data sets that are not there
-  std::vector<fidelity::RunMark> of_runs;
+  std::vector<fidelity::RunTarget> of_runs;
 };
 
 /// Data sets under `data` (any subset), evaluations with the data of WATTLE_DATA. Errors: malformed data.

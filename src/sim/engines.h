@@ -28,7 +28,7 @@ class Engines {
   void wake(std::size_t i) {
     if (i < replicas_.size()) wakes_.set(i, replicas_[i].next_wake());
   }
-  /// Breaks off its run: whoever decides is asked again.
+  /// Breaks off its run: the policy is asked again.
   void interrupt(std::size_t i, Instant now) {
     replicas_[i].interrupt(now);
     wake(i);

@@ -6,7 +6,7 @@
 
 namespace wattle::sim {
 
-void Simulation::strike(const Event& event) {
+void Simulation::apply_fault(const Event& event) {
   const std::size_t i = index(event.instance);
   if (i >= engines_.size()) return;  // nothing of this id was ever started
   auto& replica = engines_[i];
@@ -23,7 +23,7 @@ void Simulation::strike(const Event& event) {
   engines_.wake(i);
   if (scaler_.enforced()) {
     stretches_.close(i, event.at);
-    lives_.bury(i, event.at);
+    lives_.end(i, event.at);
     ledger_.instance_gone(event.instance, event.at);
     scaler_.died(event.instance, event.at);  // the fleet may grow: `replica` is no more
   } else if (event.down != Span::max()) {
@@ -84,7 +84,7 @@ void Simulation::stop(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   WATTLE_CHECK(engines_[i].kill(now).empty(), "only an empty instance is stopped");
   stretches_.close(i, now);
-  lives_.bury(i, now);
+  lives_.end(i, now);
   ledger_.instance_gone(instance, now);
   requests_.remove_instance(instance, now);
   engines_.wake(i);

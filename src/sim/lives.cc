@@ -4,14 +4,14 @@
 
 namespace wattle::sim {
 
-void Lives::bury(std::size_t i, Instant now) {
+void Lives::end(std::size_t i, Instant now) {
   Life& life = lives_[i];
   life.mhz_seconds += life.clock.value() * (now - life.clock_since).seconds();
   life.clock_since = now;
   life.gone = now;
 }
 
-Span Lives::lived(std::size_t i, Instant end) const { return std::min(lives_[i].gone, end) - lives_[i].born; }
+Span Lives::lived(std::size_t i, Instant end) const { return std::min(lives_[i].gone, end) - lives_[i].begun; }
 
 void Lives::add_mhz_seconds(std::size_t i, Instant end, double& sum) const {
   const Life& life = lives_[i];

@@ -10,10 +10,10 @@ namespace wattle::sim {
 
 class Lives {
  public:
-  /// The next instance is born; before its engine, which tells its first clock.
-  void add(Instant now) { lives_.emplace_back().born = now; }
+  /// The next instance begins; before its engine, which tells its first clock.
+  void add(Instant now) { lives_.emplace_back().begun = now; }
   /// Its GPUs are somebody else's from now on.
-  void bury(std::size_t i, Instant now);
+  void end(std::size_t i, Instant now);
   [[nodiscard]] bool gone(std::size_t i) const { return lives_[i].gone != Instant::never(); }
 
   /// True when that is another clock than it ran at.
@@ -31,7 +31,7 @@ class Lives {
 
  private:
   struct Life {
-    Instant born;
+    Instant begun;
     Instant gone = Instant::never();
     MegaHertz clock;
     Instant clock_since;

@@ -42,7 +42,7 @@ void Simulation::set_up(std::size_t i, Instant now) {
   options.engine = setup_.engine;
   options.delays = setup_.clock_delays;
   options.initial_clock = instance.initial_clock;
-  options.born = now;
+  options.started = now;
   options.itl_slo = setup_.slo.itl.value_or(Span::max());
   options.fast_forward = setup_.fast_forward;
   lives_.add(now);
@@ -306,7 +306,7 @@ void Simulation::handle(const Event& event) {
     case EventClass::Refitted:
       return supervision_.refitted(event.at);
     default:
-      return strike(event);
+      return apply_fault(event);
   }
 }
 

@@ -70,7 +70,7 @@ struct SimulationSetup {
   std::vector<carbon::SiteRates> sites = std::vector<carbon::SiteRates>(1);  ///< by the instances' facts.site
   workload::RequestSource* source = nullptr;
   Span refit_delay = Span::s(1);  ///< from the sample that made a refit due to the new model
-  double sample_noise = 0.0;      ///< standard deviation, as a share, of what predictors are told of a step's time
+  double sample_noise = 0.0;      ///< standard deviation, as a share, of what predictors learn of a step's time
   std::vector<Fault> faults;
   bool fast_forward = true;
   bool check_invariants = false;  ///< run every checker after every event (slow)

@@ -10,7 +10,7 @@
 #include "journal/tee.h"
 #include "sim/agenda.h"
 #include "sim/engines.h"
-#include "sim/flights.h"
+#include "sim/in_flight.h"
 #include "sim/lives.h"
 #include "sim/simulation.h"
 #include "sim/stretch_log.h"
@@ -101,7 +101,7 @@ class Simulation final : public control::RequestPort,
   void arrive(const workload::TraceRow& row, Instant now);
   void transfer_done(const Event& event);
   void handed(const Event& event);
-  void strike(const Event& event);
+  void apply_fault(const Event& event);
   void advance_start(const Event& event);
   void sample(Instant now);
   void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
@@ -121,7 +121,7 @@ class Simulation final : public control::RequestPort,
   Lives lives_;
   StretchLog stretches_;
   Supervision supervision_;
-  Flights flights_;
+  InFlightRequests flights_;
   std::vector<Instant> link_free_;
   std::uint64_t handed_over_ = 0;
   control::FleetLoop requests_;

@@ -17,7 +17,7 @@ namespace wattle::sim {
 
 struct SupervisionOptions {
   Span refit_delay;           ///< from the sample that made a refit due to the new model
-  double sample_noise = 0.0;  ///< standard deviation, as a share, of what predictors are told of a step's time
+  double sample_noise = 0.0;  ///< standard deviation, as a share, of what predictors learn of a step's time
   std::uint64_t seed = 1;
 };
 

@@ -42,7 +42,7 @@ TEST(Registry, APolicyHasOneEntryASlot) {
   for (const PolicyEntry& entry : registry().entries()) EXPECT_TRUE(seen.insert({entry.slot, entry.name}).second);
 }
 
-std::string without_marks(std::string text) {
+std::string without_notes(std::string text) {
   for (const std::string note : {"  # default", ", the default"}) {
     for (auto at = text.find(note); at != std::string::npos; at = text.find(note)) text.erase(at, note.size());
   }
@@ -57,7 +57,7 @@ TEST(Effective, PrintedValuesLoadToTheSameValues) {
     const std::string text = effective_text(*loaded);
     const auto again = recipe_from_text(text, "again.toml", {});
     ASSERT_TRUE(again) << again.error().message() << "\n" << text;
-    EXPECT_EQ(without_marks(effective_text(*again)), without_marks(text));
+    EXPECT_EQ(without_notes(effective_text(*again)), without_notes(text));
     EXPECT_EQ(config::kind_of(text, "again.toml", recipe_keys()).value(), config::FileKind::Recipe);
   }
 }

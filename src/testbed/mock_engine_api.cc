@@ -142,7 +142,7 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
   if (prompt == body.end() || (chat && (!prompt->is_array() || prompt->empty()))) return bad("is required", source);
   if (positive(body, "n", 1) != 1) return bad("only n = 1 is supported", "n");
 
-  auto flight = std::make_unique<Flight>();
+  auto completion = std::make_unique<Completion>();
   const std::int64_t tokens = (prompt_tokens(*prompt) + 3) / static_cast<std::int64_t>(kBytesPerToken);
   const std::int64_t room = options_.max_model_tokens - tokens;
   std::int64_t cap = positive(body, "max_completion_tokens",
@@ -165,37 +165,37 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
                            options_.max_model_tokens),
                source);
   }
-  flight->exchange = exchange;
-  flight->tag = next_tag_++;
-  flight->chat = chat;
-  flight->id = fmt::format("{}-{}-{}", chat ? "chatcmpl" : "cmpl", options_.engine_id, next_id_++);
-  flight->request_id = exchange->headers().get("x-request-id").empty()
-                           ? flight->id
-                           : std::string(exchange->headers().get("x-request-id"));
-  flight->stream = flag(body, "stream");
+  completion->exchange = exchange;
+  completion->tag = next_tag_++;
+  completion->chat = chat;
+  completion->id = fmt::format("{}-{}-{}", chat ? "chatcmpl" : "cmpl", options_.engine_id, next_id_++);
+  completion->request_id = exchange->headers().get("x-request-id").empty()
+                               ? completion->id
+                               : std::string(exchange->headers().get("x-request-id"));
+  completion->stream = flag(body, "stream");
   if (const auto stream_options = body.find("stream_options");
       stream_options != body.end() && stream_options->is_object()) {
-    flight->include_usage = flag(*stream_options, "include_usage");
+    completion->include_usage = flag(*stream_options, "include_usage");
   }
-  flight->prompt = static_cast<std::int32_t>(std::max<std::int64_t>(tokens, 1));
-  flight->output = static_cast<std::int32_t>(output);
-  flight->max_tokens = static_cast<std::int32_t>(cap);
-  flight->arrival = flight->last = net::steady_now();
-  flight->head =
-      fmt::format(R"(data: {{"id":"{}","object":"{}","created":{},"model":{},"choices":[{{"index":0,)", flight->id,
+  completion->prompt = static_cast<std::int32_t>(std::max<std::int64_t>(tokens, 1));
+  completion->output = static_cast<std::int32_t>(output);
+  completion->max_tokens = static_cast<std::int32_t>(cap);
+  completion->arrival = completion->last = net::steady_now();
+  completion->head =
+      fmt::format(R"(data: {{"id":"{}","object":"{}","created":{},"model":{},"choices":[{{"index":0,)", completion->id,
                   chat ? "chat.completion.chunk" : "text_completion", wall_seconds(), json(options_.model).dump());
 
   const auto kv = body.find("kv_transfer_params");
   if (kv != body.end() && kv->is_object()) {
-    if (flag(*kv, "do_remote_decode") && options_.role == Role::Prefill) flight->to_be_pulled = true;
+    if (flag(*kv, "do_remote_decode") && options_.role == Role::Prefill) completion->to_be_pulled = true;
     if (flag(*kv, "do_remote_prefill") && options_.role != Role::Prefill) {
       const auto host = text_under(*kv, "remote_host");
       const auto id = text_under(*kv, "remote_request_id");
       if (!host || !id) return bad("needs remote_host and remote_request_id as strings", "kv_transfer_params");
-      flight->pull_host = *host;
+      completion->pull_host = *host;
       const auto port = positive(*kv, "remote_port", 0);
-      flight->pull_port = static_cast<std::uint16_t>(port > 0 && port < 65536 ? port : 0);
-      flight->pull_id = *id;
+      completion->pull_port = static_cast<std::uint16_t>(port > 0 && port < 65536 ? port : 0);
+      completion->pull_id = *id;
     }
   }
   if (const auto meeting = body.find("bootstrap_room"); meeting != body.end() && options_.role != Role::Colocated) {
@@ -204,24 +204,24 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
     if (!meeting->is_number_unsigned() || host == body.end() || !host->is_string() || port < 1 || port > 65535) {
       return bad("needs bootstrap_host, bootstrap_port (or null) and bootstrap_room", "bootstrap_room");
     }
-    flight->room = meeting->dump();
+    completion->room = meeting->dump();
     if (options_.role == Role::Prefill) {
-      flight->to_be_pulled = true;
+      completion->to_be_pulled = true;
     } else {
-      flight->pull_host = host->get<std::string>();
-      flight->pull_port = static_cast<std::uint16_t>(port);
+      completion->pull_host = host->get<std::string>();
+      completion->pull_port = static_cast<std::uint16_t>(port);
     }
   }
-  exchange->on_gone([this, tag = flight->tag, alive = alive_] {
+  exchange->on_gone([this, tag = completion->tag, alive = alive_] {
     // Not from within the engine: it may be the very write of a token that finds the client gone.
     loop_.post([this, tag, alive] {
       if (*alive) client_gone(tag);
     });
   });
-  if ((!flight->pull_id.empty() || !flight->room.empty()) && flight->pull_port != 0) {
-    fetch_kv(std::move(flight));
+  if ((!completion->pull_id.empty() || !completion->room.empty()) && completion->pull_port != 0) {
+    fetch_kv(std::move(completion));
   } else {
-    start(std::move(flight));
+    start(std::move(completion));
   }
 }
 
@@ -231,11 +231,11 @@ void MockApi::client_gone(engine::Tag tag) {
     if (fetch.mapped()) fetch.mapped()->cancel();  // the prefill side hears of it
     return;
   }
-  const auto found = flights_.find(tag);
-  if (found == flights_.end()) return;
-  Flight& flight = *found->second;
-  flight.gone = true;
-  if (flight.room.empty()) {
+  const auto found = completions_.find(tag);
+  if (found == completions_.end()) return;
+  Completion& completion = *found->second;
+  completion.gone = true;
+  if (completion.room.empty()) {
     engine_->cancel(tag);
   } else if (options_.role == Role::Prefill) {
     give_up_kv(tag, "the prefill leg was cancelled");
@@ -244,21 +244,21 @@ void MockApi::client_gone(engine::Tag tag) {
   }
 }
 
-void MockApi::start(std::unique_ptr<Flight> flight) {
+void MockApi::start(std::unique_ptr<Completion> completion) {
   engine::Job job;
-  job.tag = flight->tag;
-  job.id = RequestId(static_cast<std::int64_t>(flight->tag));
-  job.arrival = flight->arrival;
-  job.prompt_tokens = flight->prompt;
-  job.output_tokens = flight->output;
+  job.tag = completion->tag;
+  job.id = RequestId(static_cast<std::int64_t>(completion->tag));
+  job.arrival = completion->arrival;
+  job.prompt_tokens = completion->prompt;
+  job.output_tokens = completion->output;
   if (options_.role == Role::Prefill) {
     // A request with more tokens to come keeps its KV here after the first one; one without is done with it.
-    job.output_tokens = flight->to_be_pulled ? 2 : 1;
-    flight->output = 1;
+    job.output_tokens = completion->to_be_pulled ? 2 : 1;
+    completion->output = 1;
   }
-  job.kv_ready = flight->kv_ready;
-  Flight& at = *flight;
-  flights_[job.tag] = std::move(flight);
+  job.kv_ready = completion->kv_ready;
+  Completion& at = *completion;
+  completions_[job.tag] = std::move(completion);
   metrics_.prompt_tokens += at.prompt;
   if (at.kv_ready) {
     job.first_token = net::steady_now();
@@ -268,20 +268,20 @@ void MockApi::start(std::unique_ptr<Flight> flight) {
   engine_->submit(job);
 }
 
-void MockApi::send_token(Flight& flight) {
+void MockApi::send_token(Completion& completion) {
   const Instant now = net::steady_now();
-  (flight.sent == 0 ? metrics_.ttft : metrics_.itl)
-      .add((now - (flight.sent == 0 ? flight.arrival : flight.last)).seconds());
-  flight.last = now;
-  ++flight.sent;
+  (completion.sent == 0 ? metrics_.ttft : metrics_.itl)
+      .add((now - (completion.sent == 0 ? completion.arrival : completion.last)).seconds());
+  completion.last = now;
+  ++completion.sent;
   ++metrics_.generation_tokens;
-  if (!flight.stream || flight.gone) return;
-  if (flight.sent == 1) {
-    flight.exchange->begin(200, "text/event-stream; charset=utf-8", "Cache-Control: no-cache\r\n");
+  if (!completion.stream || completion.gone) return;
+  if (completion.sent == 1) {
+    completion.exchange->begin(200, "text/event-stream; charset=utf-8", "Cache-Control: no-cache\r\n");
   }
-  std::string chunk = flight.head;
-  if (flight.chat) {
-    chunk += flight.sent == 1 ? R"("delta":{"role":"assistant","content":")" : R"("delta":{"content":")";
+  std::string chunk = completion.head;
+  if (completion.chat) {
+    chunk += completion.sent == 1 ? R"("delta":{"role":"assistant","content":")" : R"("delta":{"content":")";
     chunk += kWord;
     chunk += R"("},"logprobs":null,"finish_reason":null}]})";
   } else {
@@ -290,117 +290,117 @@ void MockApi::send_token(Flight& flight) {
     chunk += R"(","logprobs":null,"finish_reason":null}]})";
   }
   chunk += "\n\n";
-  flight.exchange->write(chunk);
+  completion.exchange->write(chunk);
 }
 
 void MockApi::on_token(engine::Tag tag) {
-  if (const auto found = flights_.find(tag); found != flights_.end()) send_token(*found->second);
+  if (const auto found = completions_.find(tag); found != completions_.end()) send_token(*found->second);
 }
 
 void MockApi::on_event(const engine::Event& event) {
-  const auto found = flights_.find(event.tag);
-  if (found == flights_.end()) return;
-  Flight& flight = *found->second;
+  const auto found = completions_.find(event.tag);
+  if (found == completions_.end()) return;
+  Completion& completion = *found->second;
   switch (event.kind) {
     case engine::EventKind::FirstToken:
-      if (!flight.kv_ready) send_token(flight);
-      if (flight.to_be_pulled && flight.room.empty()) answer_prefill(event.tag);
-      if (flight.to_be_pulled && !flight.room.empty()) open_room(event.tag);
+      if (!completion.kv_ready) send_token(completion);
+      if (completion.to_be_pulled && completion.room.empty()) answer_prefill(event.tag);
+      if (completion.to_be_pulled && !completion.room.empty()) open_room(event.tag);
       break;
     case engine::EventKind::Finished:
       finish(event.tag);
       break;
     case engine::EventKind::Cancelled:
       ++metrics_.finished_abort;
-      flights_.erase(found);
+      completions_.erase(found);
       break;
   }
 }
 
 void MockApi::answer_prefill(engine::Tag tag) {
-  Flight& flight = *flights_.at(tag);
-  if (flight.gone) {  // nobody comes for the KV
+  Completion& completion = *completions_.at(tag);
+  if (completion.gone) {  // nobody comes for the KV
     loop_.post([this, tag, alive = alive_] {
       if (*alive) engine_->release(tag);
     });
     return finish(tag);
   }
-  held_kv_[flight.request_id] = tag;
-  const std::int64_t blocks = (flight.prompt + options_.block_size - 1) / options_.block_size;
+  held_kv_[completion.request_id] = tag;
+  const std::int64_t blocks = (completion.prompt + options_.block_size - 1) / options_.block_size;
   std::vector<std::int64_t> ids(static_cast<std::size_t>(blocks));
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i) + 1;
-  json answer = {{"id", flight.id},
-                 {"object", flight.chat ? "chat.completion" : "text_completion"},
+  json answer = {{"id", completion.id},
+                 {"object", completion.chat ? "chat.completion" : "text_completion"},
                  {"created", wall_seconds()},
                  {"model", options_.model},
                  {"choices", json::array({{{"index", 0}, {"finish_reason", "length"}}})},
-                 {"usage", flight.usage()},
+                 {"usage", completion.usage()},
                  {"kv_transfer_params",
                   {{"do_remote_prefill", true},
                    {"do_remote_decode", false},
                    {"remote_block_ids", json::array({ids})},
                    {"remote_engine_id", options_.engine_id},
-                   {"remote_request_id", flight.request_id},
+                   {"remote_request_id", completion.request_id},
                    {"remote_host", "127.0.0.1"},
                    {"remote_port", port_},
                    {"tp_size", options_.tensor_parallel},
-                   {"remote_num_tokens", flight.prompt}}}};
+                   {"remote_num_tokens", completion.prompt}}}};
   auto& choice = answer["choices"][0];
-  if (flight.chat) {
+  if (completion.chat) {
     choice["message"] = {{"role", "assistant"}, {"content", kWord}};
   } else {
     choice["text"] = kWord;
   }
-  flight.exchange->respond(200, kJson, answer.dump());
-  loop_.after(options_.kv_lease, [this, id = flight.request_id, tag, alive = alive_] {
+  completion.exchange->respond(200, kJson, answer.dump());
+  loop_.after(options_.kv_lease, [this, id = completion.request_id, tag, alive = alive_] {
     if (!*alive) return;
     const auto held = held_kv_.find(id);
     if (held == held_kv_.end() || held->second != tag) return;
     held_kv_.erase(held);
-    flights_.erase(tag);
+    completions_.erase(tag);
     engine_->release(tag);
   });
 }
 
 void MockApi::finish(engine::Tag tag) {
-  const auto found = flights_.find(tag);
-  if (found == flights_.end()) return;
-  const std::unique_ptr<Flight> flight = std::move(found->second);
-  flights_.erase(found);
-  const std::string reason = flight->finish_reason();
+  const auto found = completions_.find(tag);
+  if (found == completions_.end()) return;
+  const std::unique_ptr<Completion> completion = std::move(found->second);
+  completions_.erase(found);
+  const std::string reason = completion->finish_reason();
   ++(reason == "length" ? metrics_.finished_length : metrics_.finished_stop);
-  metrics_.e2e.add((net::steady_now() - flight->arrival).seconds());
-  metrics_.prompt.add(flight->prompt);
-  metrics_.generation.add(flight->sent);
-  if (flight->gone) return;
-  if (flight->stream) {
-    std::string tail = flight->head + (flight->chat ? R"("delta":{},)" : R"("text":"",)") +
+  metrics_.e2e.add((net::steady_now() - completion->arrival).seconds());
+  metrics_.prompt.add(completion->prompt);
+  metrics_.generation.add(completion->sent);
+  if (completion->gone) return;
+  if (completion->stream) {
+    std::string tail = completion->head + (completion->chat ? R"("delta":{},)" : R"("text":"",)") +
                        R"("logprobs":null,"finish_reason":")" + reason + "\"}]}\n\n";
-    if (flight->include_usage) {
+    if (completion->include_usage) {
       // The head ends inside choices; a usage chunk has none.
-      const std::string open = flight->head.substr(0, flight->head.rfind("[{"));
-      tail += open + "[],\"usage\":" + flight->usage().dump() + "}\n\n";
+      const std::string open = completion->head.substr(0, completion->head.rfind("[{"));
+      tail += open + "[],\"usage\":" + completion->usage().dump() + "}\n\n";
     }
     tail += "data: [DONE]\n\n";
-    flight->exchange->write(tail);
-    flight->exchange->finish();
+    completion->exchange->write(tail);
+    completion->exchange->finish();
     return;
   }
   std::string text;
-  for (std::int32_t i = 0; i < flight->sent; ++i) text += kWord;
+  for (std::int32_t i = 0; i < completion->sent; ++i) text += kWord;
   json choice = {{"index", 0}, {"logprobs", json()}, {"finish_reason", reason}};
-  if (flight->chat) {
+  if (completion->chat) {
     choice["message"] = {{"role", "assistant"}, {"content", text}};
   } else {
     choice["text"] = text;
   }
-  const json answer = {{"id", flight->id},
-                       {"object", flight->chat ? "chat.completion" : "text_completion"},
+  const json answer = {{"id", completion->id},
+                       {"object", completion->chat ? "chat.completion" : "text_completion"},
                        {"created", wall_seconds()},
                        {"model", options_.model},
                        {"choices", json::array({choice})},
-                       {"usage", flight->usage()}};
-  flight->exchange->respond(200, kJson, answer.dump());
+                       {"usage", completion->usage()}};
+  completion->exchange->respond(200, kJson, answer.dump());
 }
 
 }  // namespace wattle::testbed

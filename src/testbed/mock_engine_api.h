@@ -49,14 +49,14 @@ class MockApi final : public RealTimeEngine::Listener {
   void on_event(const engine::Event& event) override;
 
  private:
-  struct Flight;
+  struct Completion;
   class Pull;
   void completion(const std::shared_ptr<net::Exchange>& exchange, bool chat);
   void pull(const std::shared_ptr<net::Exchange>& exchange);
-  void start(std::unique_ptr<Flight> flight);
-  void fetch_kv(std::unique_ptr<Flight> flight);
-  void kv_arrived(std::shared_ptr<Flight> flight, bool ok);
-  void send_token(Flight& flight);
+  void start(std::unique_ptr<Completion> completion);
+  void fetch_kv(std::unique_ptr<Completion> completion);
+  void kv_arrived(std::shared_ptr<Completion> completion, bool ok);
+  void send_token(Completion& completion);
   void finish(engine::Tag tag);
   void answer_prefill(engine::Tag tag);
   void client_gone(engine::Tag tag);
@@ -73,7 +73,7 @@ class MockApi final : public RealTimeEngine::Listener {
   std::uint64_t handed_over_ = 0;
   EngineMetrics metrics_;
   std::unique_ptr<net::HttpClient> client_;
-  std::unordered_map<engine::Tag, std::unique_ptr<Flight>> flights_;
+  std::unordered_map<engine::Tag, std::unique_ptr<Completion>> completions_;
   std::unordered_map<std::string, engine::Tag> held_kv_;                      ///< prefilled, waiting to be pulled
   std::unordered_map<std::string, std::shared_ptr<net::Exchange>> in_rooms_;  ///< pulls that came before their prefill
   std::unordered_map<engine::Tag, std::shared_ptr<net::Call>> fetching_;      ///< decode legs whose KV is on its way

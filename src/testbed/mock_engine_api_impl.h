@@ -21,7 +21,7 @@ void refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const st
 std::optional<std::string> text_under(const nlohmann::json& body, const char* key);
 
 /// One request from its body to its last byte.
-struct MockApi::Flight {
+struct MockApi::Completion {
   std::shared_ptr<net::Exchange> exchange;
   engine::Tag tag = 0;
   std::string id;

@@ -19,7 +19,8 @@ std::string room_key(const std::string& room) { return "room " + room; }
 /// The decode side's question for the KV of one request; the prefill side answers when the transfer is over.
 class MockApi::Pull final : public net::ResponseHandler {
  public:
-  Pull(MockApi& api, std::shared_ptr<Flight> flight) : api_(api), flight_(std::move(flight)), alive_(api.alive_) {}
+  Pull(MockApi& api, std::shared_ptr<Completion> completion)
+      : api_(api), completion_(std::move(completion)), alive_(api.alive_) {}
   void on_head(int status, const net::HeaderFields&, std::int64_t) override { ok_ = status == 200; }
   void on_body(std::string_view) override {}
   void on_end() override { done(ok_); }
@@ -27,42 +28,42 @@ class MockApi::Pull final : public net::ResponseHandler {
 
  private:
   void done(bool ok) {
-    if (*alive_) api_.kv_arrived(std::move(flight_), ok);
+    if (*alive_) api_.kv_arrived(std::move(completion_), ok);
   }
   MockApi& api_;
-  std::shared_ptr<Flight> flight_;
+  std::shared_ptr<Completion> completion_;
   std::shared_ptr<bool> alive_;
   bool ok_ = false;
 };
 
-void MockApi::fetch_kv(std::unique_ptr<Flight> unique) {
-  std::shared_ptr<Flight> flight = std::move(unique);
-  fetching_[flight->tag] = nullptr;
-  auto endpoint = net::resolve_endpoint(fmt::format("http://{}:{}", flight->pull_host, flight->pull_port),
+void MockApi::fetch_kv(std::unique_ptr<Completion> unique) {
+  std::shared_ptr<Completion> completion = std::move(unique);
+  fetching_[completion->tag] = nullptr;
+  auto endpoint = net::resolve_endpoint(fmt::format("http://{}:{}", completion->pull_host, completion->pull_port),
                                         "kv_transfer_params.remote_host");
-  if (!endpoint) return kv_arrived(flight, false);
+  if (!endpoint) return kv_arrived(completion, false);
   if (!client_) client_ = std::make_unique<net::HttpClient>(loop_, net::ClientOptions{});
-  flight->pull_body = flight->room.empty() ? json({{"remote_request_id", flight->pull_id}}).dump()
-                                           : fmt::format(R"({{"bootstrap_room":{}}})", flight->room);
-  fetching_[flight->tag] =
-      client_->send(std::make_shared<net::Endpoint>(std::move(*endpoint)), "POST", "/wattle/kv_pull",
-                    "Content-Type: application/json\r\n", flight->pull_body, std::make_shared<Pull>(*this, flight));
+  completion->pull_body = completion->room.empty() ? json({{"remote_request_id", completion->pull_id}}).dump()
+                                                   : fmt::format(R"({{"bootstrap_room":{}}})", completion->room);
+  fetching_[completion->tag] = client_->send(std::make_shared<net::Endpoint>(std::move(*endpoint)), "POST",
+                                             "/wattle/kv_pull", "Content-Type: application/json\r\n",
+                                             completion->pull_body, std::make_shared<Pull>(*this, completion));
 }
 
-void MockApi::kv_arrived(std::shared_ptr<Flight> flight, bool ok) {
-  fetching_.erase(flight->tag);
-  if (!ok && !flight->room.empty()) {  // SGLang has nothing to fall back on
+void MockApi::kv_arrived(std::shared_ptr<Completion> completion, bool ok) {
+  fetching_.erase(completion->tag);
+  if (!ok && !completion->room.empty()) {  // SGLang has nothing to fall back on
     ++metrics_.rejected;
-    return refuse(flight->exchange, 500, "KV transfer failed: the prefill side did not deliver");
+    return refuse(completion->exchange, 500, "KV transfer failed: the prefill side did not deliver");
   }
-  flight->kv_ready = ok;  // not there: recompute, as vLLM's kv_load_failure_policy does
+  completion->kv_ready = ok;  // not there: recompute, as vLLM's kv_load_failure_policy does
   const double passes = options_.link.handoff_steps;
-  if (!ok || passes <= 0.0) return start(std::make_unique<Flight>(std::move(*flight)));
-  const engine::Tag tag = flight->tag;
+  if (!ok || passes <= 0.0) return start(std::make_unique<Completion>(std::move(*completion)));
+  const engine::Tag tag = completion->tag;
   fetching_[tag] = nullptr;  // its client may still go
   const double wait_s = engine_->step_length().seconds() * passes * engine::handoff_wait(handed_over_++);
-  loop_.after(Span::from_seconds(wait_s), [this, tag, flight, alive = alive_] {
-    if (*alive && fetching_.erase(tag) > 0) start(std::make_unique<Flight>(std::move(*flight)));
+  loop_.after(Span::from_seconds(wait_s), [this, tag, completion, alive = alive_] {
+    if (*alive && fetching_.erase(tag) > 0) start(std::make_unique<Completion>(std::move(*completion)));
   });
 }
 
@@ -95,7 +96,7 @@ void MockApi::pull(const std::shared_ptr<net::Exchange>& exchange) {
 
 /// One transfer after the other over the link; the prefill leg of SGLang's contract is answered when it is over.
 void MockApi::transfer(engine::Tag tag, const std::shared_ptr<net::Exchange>& puller) {
-  const auto found = flights_.find(tag);
+  const auto found = completions_.find(tag);
   const double bytes = options_.kv_bytes_per_token * found->second->prompt;
   const Instant now = net::steady_now();
   const double bandwidth = options_.link.bandwidth_bytes_per_s;
@@ -109,11 +110,11 @@ void MockApi::transfer(engine::Tag tag, const std::shared_ptr<net::Exchange>& pu
     });
   }
   loop_.after(link_free_ + options_.link.latency - now, [this, tag, puller, in_room, alive = alive_] {
-    if (!*alive || !flights_.contains(tag)) return;
+    if (!*alive || !completions_.contains(tag)) return;
     if (in_room) {
       finish(tag);
     } else {
-      flights_.erase(tag);
+      completions_.erase(tag);
     }
     engine_->release(tag);
     puller->respond(200, kJson, "{}");
@@ -122,7 +123,7 @@ void MockApi::transfer(engine::Tag tag, const std::shared_ptr<net::Exchange>& pu
 
 /// A prefilled request waits for its decode side, or finds it waiting.
 void MockApi::open_room(engine::Tag tag) {
-  const std::string key = room_key(flights_.at(tag)->room);
+  const std::string key = room_key(completions_.at(tag)->room);
   if (const auto waiting = in_rooms_.extract(key)) return transfer(tag, waiting.mapped());
   held_kv_[key] = tag;
   loop_.after(options_.bootstrap_timeout, [this, key, tag, alive = alive_] {
@@ -133,26 +134,26 @@ void MockApi::open_room(engine::Tag tag) {
   });
 }
 
-/// The prefill side of SGLang's contract ends without a hand-over; whoever waits for it is told at once.
+/// The prefill side of SGLang's contract ends without a hand-over; a decode engine that waits for it hears so at once.
 void MockApi::give_up_kv(engine::Tag tag, const char* why) {
-  const auto found = flights_.find(tag);
-  if (found == flights_.end()) return;
-  const std::unique_ptr<Flight> flight = std::move(found->second);
-  flights_.erase(found);
-  const std::string key = room_key(flight->room);
+  const auto found = completions_.find(tag);
+  if (found == completions_.end()) return;
+  const std::unique_ptr<Completion> completion = std::move(found->second);
+  completions_.erase(found);
+  const std::string key = room_key(completion->room);
   if (const auto waiting = in_rooms_.extract(key)) refuse(waiting.mapped(), 410, why);
   if (const auto held = held_kv_.find(key); held != held_kv_.end() && held->second == tag) held_kv_.erase(held);
   ++metrics_.finished_abort;
-  if (flight->sent > 0) {
+  if (completion->sent > 0) {
     engine_->release(tag);
   } else {
     engine_->cancel(tag);
   }
-  if (flight->gone) return;
-  if (flight->stream && flight->sent > 0) {
-    flight->exchange->drop();
+  if (completion->gone) return;
+  if (completion->stream && completion->sent > 0) {
+    completion->exchange->drop();
   } else {
-    refuse(flight->exchange, 500, why);
+    refuse(completion->exchange, 500, why);
   }
 }
 

@@ -31,7 +31,7 @@ TEST(BoardSpecText, ReadsKeysAndRefusesUnknownOnes) {
   }
 }
 
-TEST(Board, RefusesAFileThatIsNotABoard) {
+TEST(Board, RefusesAFileOfAnotherKind) {
   auto spec = spec_for("not");
   FILE* file = fopen(spec.path.c_str(), "w");
   ASSERT_NE(file, nullptr);

@@ -67,7 +67,7 @@ TEST(TraceReaders, ReadEveryForm) {
   EXPECT_EQ(burst.skipped_failed, 2);
 }
 
-TEST(TraceReaders, FindColumnsByNameAndAcceptMarkAndQuotes) {
+TEST(TraceReaders, FindColumnsByNameAndAcceptByteOrderMarkAndQuotes) {
   expect_rows(must_parse(TraceFormat::Azure,
                          "\xef\xbb\xbf\"GeneratedTokens\",extra,TIMESTAMP,ContextTokens\r\n"
                          "\"44\",x,\"2023-11-16 18:15:46\",374\r\n\r\n"),

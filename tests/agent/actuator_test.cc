@@ -117,7 +117,7 @@ TEST_F(ActuatorTest, ASlowCallBlocksNobodyAndTheNewestCommandWins) {
   EXPECT_GE(actuator.stats()[0].coalesced, 25);
 }
 
-TEST_F(ActuatorTest, ForbiddenIsToldOnceAndNeverRetried) {
+TEST_F(ActuatorTest, ForbiddenIsReportedOnceAndNeverRetried) {
   board().inject(0, FaultPoint::Set, node::nvml::kNoPermission, 1);
   node::Actuator actuator({target(0, {0})}, keeper_);
   actuator.command(InstanceId(0), MegaHertz(1005), Instant());

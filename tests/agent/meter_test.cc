@@ -161,7 +161,7 @@ TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerRe
   EXPECT_GT(worst_counter, 0.05);
 }
 
-TEST_F(MeanMeter, WhatAPowerReadingMeansIsTold) {
+TEST_F(MeanMeter, WhatAPowerReadingMeansIsStated) {
   EXPECT_EQ(nvml_->by_index(0)->power_reading(), node::PowerReading::Instant) << "this driver has the instant field";
   const auto old = node::Nvml::open(FAKE_NVML_OLD_DRIVER).value();
   EXPECT_EQ(old->by_index(0)->power_reading(), node::PowerReading::OneSecondMean);

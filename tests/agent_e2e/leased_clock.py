@@ -49,9 +49,9 @@ def main() -> None:
 
         _, admin = agent("static-max", "own")
         eventually("it decides", lambda: json.loads(get(admin + "/engines"))["decisions"] != [])
-        told = json.loads(get(admin + "/engines"))
-        assert told["decisions"][0]["clock_mhz"] == 1410 and told["decisions"][0]["engine"] == engine["fpm"], told
-        assert json.loads(get(f"{admin}/engines?after={told['next']}"))["decisions"] == []
+        said = json.loads(get(admin + "/engines"))
+        assert said["decisions"][0]["clock_mhz"] == 1410 and said["decisions"][0]["engine"] == engine["fpm"], said
+        assert json.loads(get(f"{admin}/engines?after={said['next']}"))["decisions"] == []
         assert lease(900, 1000)[0] == 409, "its own recipe decides"
         time.sleep(0.1)
         assert clock() == 1410

@@ -116,11 +116,11 @@ def meet(prefill: str, decode: str) -> None:
     eventually("it holds its KV", lambda: held() > 0)
     waiting.close()
     eventually("and lets go when nobody wants it", lambda: held() == 0)
-    told = alone(decode, 9)
+    said = alone(decode, 9)
     time.sleep(0.2)
     cancelled = alone(prefill, 9)  # by now the decode side waits in the room; whether this leg computes already or not
     cancelled.close()
-    answer = told.getresponse()
+    answer = said.getresponse()
     assert answer.status in (200, 500), answer.status  # 200 when the hand-over was faster than the cancellation
     answer.read()
     assert post(decode + "/v1/completions", dict(body, bootstrap_room=-1))[0] == 400

@@ -50,7 +50,7 @@ def main() -> None:
         assert short < long < HIGHEST, "a longer answer needs a higher clock, and neither the highest"
         assert chosen(40) == short, "the long one is gone"
 
-        # The neediest of all that are there decides, whoever came last.
+        # The neediest of all that are there decides, no matter which came last.
         thread = ask(600)
         eventually("the long one is in", lambda: clock() >= long)
         ask(40).join()

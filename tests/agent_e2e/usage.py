@@ -49,8 +49,8 @@ def main() -> None:
                     assert status == 200 and (not stream or "[DONE]" in events), (status, events)
             eventually("all is paid for", lambda: usage()["requests"]["requests"] == 4)
 
-            told = usage()
-            energy, tenants = told["energy_j"], told["tenants"]
+            said = usage()
+            energy, tenants = said["energy_j"], said["tenants"]
             print(json.dumps({"energy_j": energy, "tenants": tenants}, indent=1))
             parts = energy["prefill"] + energy["decode"] + energy["idle"] + energy["residue"]
             assert abs(parts - energy["total"]) < 1e-6, "the parts are the whole"
@@ -63,10 +63,10 @@ def main() -> None:
                 assert 50 * count < tenants[name]["energy_j"] < 500 * count, (name, tenants[name])
                 assert abs(tenants[name]["carbon_g"] - tenants[name]["energy_j"] / 3.6e6 * 360) < 1e-9
                 assert tenants[name]["output_tokens"] == 120 * count
-            assert len(told["recent"]) == 4
-            assert told["meters"] == "emulated" and told["cost_usd"] is None, "no price was stated: unknown, not 0"
-            assert abs(sum(i["energy_j"] for i in told["instances"].values()) - energy["total"]) < 1e-6
-            assert list(told["sites"].values())[0]["energy_j"] == energy["total"]
+            assert len(said["recent"]) == 4
+            assert said["meters"] == "emulated" and said["cost_usd"] is None, "no price was stated: unknown, not 0"
+            assert abs(sum(i["energy_j"] for i in said["instances"].values()) - energy["total"]) < 1e-6
+            assert list(said["sites"].values())[0]["energy_j"] == energy["total"]
 
             gateway.send_signal(signal.SIGTERM)
             assert gateway.wait(PATIENCE_S) == 0

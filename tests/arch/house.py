@@ -8,7 +8,7 @@ ROW = re.compile(r'^\s*"([a-z_]+)\|([a-z_,]*)\|([^"|]*)"\s*$', re.M)
 
 
 def read_table(root: pathlib.Path) -> dict[str, set[str]]:
-    """Library -> directly declared dependencies. Exits when the table cannot be read: a net over nothing proves nothing."""
+    """Library -> directly declared dependencies. Exits when the table cannot be read: a check over nothing proves nothing."""
     text = (root / "cmake" / "libraries.cmake").read_text(encoding="utf-8")
     table = {name: set(filter(None, depends.split(","))) for name, depends, _ in ROW.findall(text)}
     if len(table) < 2:

@@ -1,4 +1,4 @@
-"""Include-direction net: a file under src/ includes its own library and what the table lets it depend on, nothing else."""
+"""Include-direction check: a file under src/ includes its own library and what the table lets it depend on, nothing else."""
 import pathlib
 import re
 import tempfile

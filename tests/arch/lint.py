@@ -34,12 +34,22 @@ BANNED_ANYWHERE = [
     (r"registry\.npm" + r"js\.org|py" + r"pi\.org|deb\." + r"debian\.org|proxy\.go" + r"lang\.org|crates" + r"\.io",
      "a registry host; let the ordinary client find it", ()),
 ]
+# Private metaphors for what the field, or plain English, has a word for. Found in prose, in snake_case and in CamelCase.
+# A few are somebody else's: CSV's byte-order mark, and the JSON key "marks", whose readers know it by that name.
+WORDS = {"to" + "ld": "reported, asked, said", "de" + "sk": "table, state", "ma" + "rk": "target", "ri" + "der": "billed request",
+         "pass" + "enger": "request", "ne" + "ts": "checks", "do" + "or": "entry, exit", "ab" + "oard": "in flight", "bu" + "ry": "end",
+         "bu" + "ried": "ended", "an" + "ew": "again", "de" + "ar": "expensive", "de" + "arer": "more expensive",
+         "st" + "rike": "hit, apply", "bo" + "rn": "started", "who" + "ever": "the caller, the one that", "unt" + "old": "unsent"}
+FORMS = "|".join(sorted(WORDS, key=len, reverse=True))
+CAMEL = "|".join(word.capitalize() for word in sorted(WORDS, key=len, reverse=True))
+PRIVATE = re.compile(rf"(?<![A-Za-z])(?i:{FORMS})(?i:s)?(?![a-z])|(?<=[a-z])(?:{CAMEL})s?(?![a-z])")
+PRIVATE_ALLOWED = re.compile(r"(?i)byte[- ]?order[- ]?mark|\"marks\"")
 # Who may read a real clock: the live driver's clock, the emulated GPUs, and what measures real time. A new row needs a
 # decision record.
 REAL_TIME = re.compile(r"\b(steady_clock|system_clock|high_resolution_clock)::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(")
 REAL_TIME_ALLOWED = ("src/net/clock.h", "src/virtual_gpu/", "src/testbed/", "src/experiment/simulate.cc", "fake_nvml/", "apps/", "tests/",
                      "bench/")
-# Law 3: whoever wants joules, grams or dollars asks the ledger, or reads what it wrote into the journal.
+# Law 3: code that wants joules, grams or dollars asks the ledger, or reads what it wrote into the journal.
 ENERGY = [(pattern, "only the ledger (src/carbon) computes joules, grams and dollars (law 3): read its totals, a Sample's or an "
            "Outcome's energy, or the run's summary") for pattern in (
     r"\benergy_over\s*\(",
@@ -97,6 +107,11 @@ def problems_in(root: pathlib.Path) -> list[str]:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         scan(name, text, BANNED_ANYWHERE)
+        spared = PRIVATE_ALLOWED.sub(lambda m: " " * len(m.group(0)), text)
+        for match in PRIVATE.finditer(spared) if name != "tests/arch/lint.py" else ():
+            word = match.group(0)
+            plain = WORDS.get(word.lower()) or WORDS[word.lower().removesuffix("s")]
+            problems.append(f"{name}:{text.count(chr(10), 0, match.start()) + 1}: `{word}`: a private word; say {plain}")
         if path.suffix not in CODE:
             continue
         lines = text.count("\n")
@@ -123,7 +138,7 @@ def problems_in(root: pathlib.Path) -> list[str]:
 
 
 def architecture_problems(root: pathlib.Path) -> list[str]:
-    """The layers table has a row `| 3 | `policy` | ...` for each folder of src/; other rows are marked (to come)."""
+    """The layers table has a row `| 3 | `policy` | ...` for each folder of src/; other rows say (to come)."""
     page = root / "ARCHITECTURE.md"
     if not page.is_file():
         return ["ARCHITECTURE.md: missing"]
@@ -135,9 +150,9 @@ def architecture_problems(root: pathlib.Path) -> list[str]:
     for name in sorted(rows.keys() & table):
         to_come = "(to come)" in rows[name]
         if to_come and name in folders:
-            problems.append(f"ARCHITECTURE.md: `{name}` is marked (to come) and is there")
+            problems.append(f"ARCHITECTURE.md: `{name}` says (to come) and is there")
         if not to_come and name not in folders:
-            problems.append(f"ARCHITECTURE.md: `{name}` is not there; mark its row (to come)")
+            problems.append(f"ARCHITECTURE.md: `{name}` is not there; its row should say (to come)")
     return problems
 
 
@@ -187,6 +202,12 @@ def self_test() -> list[str]:
         "src/carbon/eg.cc": ("auto e = energy_over(power, span); joules += 1;", False),
         "src/node/meter.cc": ("auto e = energy_over(power, span);", False),
         "src/report/eh.cc": ("auto mean = energy.joules() / seconds; total += sample.energy - before;", False),
+        "src/sim/ta.cc": ("int un" + "told_tokens;", True),
+        "src/sim/tb.cc": ("struct Lease" + "Desk {};", True),
+        "src/sim/tc.cc": ("// fits it an" + "ew", True),
+        "src/sim/td.cc": ("std::string override_, benchmark, Markdown, watermark, scoreboard, outdoors;", False),
+        "src/sim/te.cc": ("// A byte-order mark\nauto m = object[\"marks\"];", False),
+        "docs/tf.md": ("The mar" + "ks are met.", True),
         "docs/m.md": ("[x](nowhere.md)", True),
         "docs/n.md": ("[x](m.md)", False),
         "Makefile": ("all:\n\tcurl https://py" + "pi.org/x\n", True),

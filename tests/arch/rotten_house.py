@@ -32,7 +32,7 @@ def main() -> None:
         if why is None and run.returncode != 0:
             problems.append(f"{target}: should build, but:\n{output}")
         elif why is not None and run.returncode == 0:
-            problems.append(f"{target}: built, so the net does not catch what it is there for")
+            problems.append(f"{target}: built, so the check does not catch what it is there for")
         elif why is not None and not ("error" in output and why in output):
             problems.append(f"{target}: failed for another reason than \"{why}\":\n{output}")
     print("\n".join(problems) if problems else f"rotten house: ok ({len(EXPECTED)} parts as expected)")

@@ -65,8 +65,8 @@ try:
         check(len(rows) == 4, f"after kill -9 requests.csv has {len(rows)} lines instead of a header and 3 rows")
         report = subprocess.run([wattle, "report", "--json", str(run)], capture_output=True, text=True)
         check(report.returncode == 0, f"wattle report: {report.stderr}")
-        told = json.loads(report.stdout)["runs"][0]
-        check(told["ended"] is False and told["requests"]["finished"] == 3, f"the report says {told}")
+        said = json.loads(report.stdout)["runs"][0]
+        check(said["ended"] is False and said["requests"]["finished"] == 3, f"the report says {said}")
 
         full = pathlib.Path(scratch) / "full"
         child, urls = gateway(full, file_bytes=2048, stderr=subprocess.PIPE)

@@ -26,7 +26,7 @@ def free_endpoint() -> str:
 
 
 class Clients:
-    """Requests at a rate until told otherwise; what became of each."""
+    """Requests at a rate until stopped; what became of each."""
 
     def __init__(self, url: str):
         self.url = url
@@ -40,8 +40,8 @@ class Clients:
         request = urllib.request.Request(self.url + "/v1/completions", body, {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-                told = json.loads(answer.read())
-                status = 200 if told["usage"]["completion_tokens"] == tokens else -1
+                reported = json.loads(answer.read())
+                status = 200 if reported["usage"]["completion_tokens"] == tokens else -1
         except urllib.error.HTTPError as error:
             status = error.code
         with self.lock:
@@ -67,15 +67,15 @@ class Clients:
 
 
 def check_journal(folder: str, expected: list) -> None:
-    """`expected`: (phase, reason) in order, as far as the planner told it; it may have gone on since."""
+    """`expected`: (phase, reason) in order, as far as the planner reported it; it may have gone on since."""
     with open(os.path.join(folder, "decisions.jsonl"), encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
     with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
         run = json.load(file)
     phases = [r for r in records if r["kind"] == "phase"]
     names = ["spawning", "warming", "serving", "draining", "gone"]
-    told = [(names[r["value"]], r["reason"]) for r in phases]
-    assert told[:len(expected)] == expected, (told, expected)
+    reported = [(names[r["value"]], r["reason"]) for r in phases]
+    assert reported[:len(expected)] == expected, (reported, expected)
     times = [r["at_ns"] for r in phases]
     assert times == sorted(times), times
     assert any(r["kind"] == "scaling" and r["value"] == 1 for r in records), "a plan for the one-GPU engine"
@@ -144,8 +144,8 @@ def main() -> None:
             eventually("an engine that loads draws more than a GPU that nobody uses", lambda: power_of(0) > UNUSED_MW)
             assert any(e["phase"] == "spawning" for e in fleet()["engines"]), "it still loads"
             clients.until("the small engine serves alone", lambda: alone(0), rate=2)
-            told = [(p["fleet"], p["phase"]) for p in fleet()["phases"]]
-            assert told == [(2, "serving"), (0, "spawning"), (0, "warming"), (0, "serving"), (2, "draining"), (2, "gone")], told
+            reported = [(p["fleet"], p["phase"]) for p in fleet()["phases"]]
+            assert reported == [(2, "serving"), (0, "spawning"), (0, "warming"), (0, "serving"), (2, "draining"), (2, "gone")], reported
             assert clients.count(200) == clients.sent, clients.answers
             eventually("the large engine's GPUs are free", lambda: metric(admin, "wattle_gateway_requests_arrived_total") > 0
                        and json.loads(get(agent_at["admin"] + "/engines"))["engines"][2]["power_mw"] == 4 * UNUSED_MW)

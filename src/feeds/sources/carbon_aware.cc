@@ -1,5 +1,5 @@
 // Green Software Foundation, Carbon Aware SDK Web API, in g/kWh. It does not say whether what it wraps is average or
-// marginal; whoever set it up does (Query::kind).
+// marginal; those who set it up do (Query::kind).
 #include <fmt/core.h>
 
 #include <cstdio>

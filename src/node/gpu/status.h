@@ -1,5 +1,5 @@
 #pragma once
-// What an NVML return code means for whoever wants to go on.
+// What an NVML return code means for a caller that wants to go on.
 #include <cstdint>
 #include <string>
 

@@ -40,7 +40,7 @@ TEST(PrimalDual, comes_to_the_optimum_inside_the_range) {
   EXPECT_NEAR(controller.rates()[1] / controller.rates()[0], 2.0, 1e-6) << "log utilities share by weight";
 }
 
-TEST(PrimalDual, the_dearer_a_watt_the_lower_the_clock) {
+TEST(PrimalDual, the_higher_the_price_of_a_watt_the_lower_the_clock) {
   double before = 2.0;
   for (const double price : {0.012 / 3, 0.012, 0.012 * 2}) {
     PrimalDual controller(measured(), {price, {1.0, 1.0}});

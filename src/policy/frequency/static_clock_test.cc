@@ -18,7 +18,7 @@ InstanceView in_state(Telemetry telemetry, std::int32_t requests, std::int32_t w
   return view;
 }
 
-TEST(StaticClock, KeepsItsClockUnlessToldToPark) {
+TEST(StaticClock, KeepsItsClockUnlessItIsToPark) {
   StaticClock plain(kBusy);
   StaticClock parking(kBusy, kParked);
   const auto clock = [](FrequencyPolicy& policy, const InstanceView& view) {

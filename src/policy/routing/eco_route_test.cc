@@ -366,7 +366,7 @@ class Stairs final : public LatencyModel {
   }
 };
 
-TEST(TileEnds, AreWhereOneMoreRequestMakesEveryTokenDearer) {
+TEST(TileEnds, AreWhereOneMoreRequestMakesEveryTokenCostMore) {
   EXPECT_EQ(tile_ends(Stairs(), kHigh), (std::vector<std::int32_t>{100, 200, 300, 400, 500, 600, 700, 800, 900, 1000}));
   EXPECT_TRUE(tile_ends(at_256(), kHigh).empty()) << "no step, no tile";
   class Ramp final : public LatencyModel {  // 1 % a request, and a predictor's own steps of 1.5 %
@@ -402,7 +402,7 @@ TEST_F(Tiles, BeginsATileWhereAllAreFull) {
   EXPECT_EQ(fleet({200, 100, 200}).route_once(), (Routed{1, "tiles: begins one, no clock rises"}));
 }
 
-TEST_F(Tiles, ARisingClockIsDearerThanATile) {
+TEST_F(Tiles, ARisingClockCostsMoreThanATile) {
   // 301 requests no longer fit 60 ms at the low clock (20 + 20 + 3.01) x 1.5; 400 at the high one is a full tile.
   EXPECT_EQ(fleet({300, 400}).route_once().to, 1);
   EXPECT_EQ(fleet({300, 300}).route_once(), (Routed{0, "tiles: all rise: fullest of the fewest tiles"}));

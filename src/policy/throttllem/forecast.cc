@@ -122,13 +122,13 @@ MegaHertz Forecaster::lowest_clock(const LatencyModel& latency, std::span<const 
   return *std::ranges::partition_point(clocks.first(clocks.size() - 1), fails);
 }
 
-std::int32_t Forecaster::mark_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock) {
+std::int32_t Forecaster::give_up_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock) {
   const std::int32_t before = board.lost();
   Span decoding;
   std::size_t first = 0;
   walk(latency, clock, decoding, [&](std::size_t i, Span at) {
     for (; first < last_[i]; ++first) {
-      if (at > until(board.requests()[first].deadline, basis_)) board.mark_lost(first);
+      if (at > until(board.requests()[first].deadline, basis_)) board.set_lost(first);
     }
     return true;
   });

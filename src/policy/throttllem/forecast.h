@@ -51,7 +51,7 @@ class Forecaster {
                                        Obstacle& at_top);
   /// Flags as lost each request that misses its deadline at this clock anyway; `board` is the one read. Returns how
   /// many.
-  std::int32_t mark_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock);
+  std::int32_t give_up_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock);
 
  private:
   [[nodiscard]] Span prefill_delay(const LatencyModel& latency, MegaHertz clock) const;

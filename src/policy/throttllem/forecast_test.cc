@@ -72,8 +72,8 @@ TEST(Forecast, OwnAndLostDeadlinesDoNotConstrain) {
   basis.own_deadline = RequestId{1};
   EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, basis).obstacle, Obstacle::None);
   EXPECT_TRUE(forecast(board, ten, MegaHertz{1000}, basis).own_deadline_missed);
-  EXPECT_EQ(reading(board, from_zero()).mark_hopeless(board, ten, MegaHertz{1000}), 1);
-  EXPECT_EQ(reading(board, from_zero()).mark_hopeless(board, ten, MegaHertz{1000}), 0);
+  EXPECT_EQ(reading(board, from_zero()).give_up_hopeless(board, ten, MegaHertz{1000}), 1);
+  EXPECT_EQ(reading(board, from_zero()).give_up_hopeless(board, ten, MegaHertz{1000}), 0);
   EXPECT_EQ(forecast(board, ten, MegaHertz{1000}, from_zero()).obstacle, Obstacle::None);
 }
 
@@ -103,7 +103,7 @@ TEST(Forecast, PromptsDelayDeadlinesButNotTheMeanIteration) {
   EXPECT_EQ(forecast(board, model, MegaHertz{1000}, basis).obstacle, Obstacle::None);
   basis.prefill_tokens = 1000;  // 30 ms more
   EXPECT_EQ(forecast(board, model, MegaHertz{1000}, basis).obstacle, Obstacle::Deadline);
-  board.mark_lost(0);
+  board.set_lost(0);
   EXPECT_EQ(forecast(board, model, MegaHertz{1000}, basis).obstacle, Obstacle::None);
 }
 

@@ -145,7 +145,7 @@ bool Scoreboard::restart(RequestId id, std::int64_t start) {
   return true;
 }
 
-void Scoreboard::mark_lost(std::size_t index) {
+void Scoreboard::set_lost(std::size_t index) {
   if (!entries_[index].lost) ++lost_;
   entries_[index].lost = true;
 }

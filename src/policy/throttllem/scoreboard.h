@@ -65,7 +65,7 @@ class Scoreboard {
   /// Its first token came out of iteration `start`, which may differ from what was assumed. False: not here.
   bool restart(RequestId id, std::int64_t start);
   /// From now on its deadline binds nobody.
-  void mark_lost(std::size_t index);
+  void set_lost(std::size_t index);
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] bool empty() const { return entries_.empty(); }

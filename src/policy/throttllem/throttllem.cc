@@ -156,7 +156,7 @@ Throttllem::Verdict Throttllem::examine(Instance& instance, const InstanceView& 
       const Projected newcomer = project(instance, request);
       board.roll_back();
       forecaster.read(board, between_steps(instance, view, now));
-      const auto hopeless = forecaster.mark_hopeless(board, *latency, instance.clocks.back());
+      const auto hopeless = forecaster.give_up_hopeless(board, *latency, instance.clocks.back());
       board.add_virtually(newcomer);
       if (hopeless > 0) {
         ++instance.admissions;
@@ -250,12 +250,12 @@ ClockDecision Throttllem::choose(const InstanceView& view, Instant now) {
   const std::int64_t calls = instance.admissions + (clock_.max_while_held ? instance.turns : 0);
   if (clock_.on_leave || instance.decided_for != calls) {
     instance.decided_for = calls;
-    choose_anew(instance, view, now);
+    choose_again(instance, view, now);
   }
   return instance.current;
 }
 
-void Throttllem::choose_anew(Instance& instance, const InstanceView& view, Instant now) {
+void Throttllem::choose_again(Instance& instance, const InstanceView& view, Instant now) {
   auto& board = instance.board;
   auto& current = instance.current;
   const LatencyModel* latency = instance.latency();

@@ -109,7 +109,7 @@ class Throttllem final : public AdmissionPolicy, public FrequencyPolicy {
   Verdict examine(Instance& instance, const InstanceView& view, const Request& request, Instant now);
   [[nodiscard]] Projected project(const Instance& instance, const Request& request) const;
   [[nodiscard]] ForecastBasis between_steps(const Instance& instance, const InstanceView& view, Instant now) const;
-  void choose_anew(Instance& instance, const InstanceView& view, Instant now);
+  void choose_again(Instance& instance, const InstanceView& view, Instant now);
 
   ThrottllemOptions options_;
   ThrottllemClockOptions clock_;

@@ -12,7 +12,7 @@ class Forecaster {
  public:
   virtual ~Forecaster() = default;
   [[nodiscard]] virtual const char* name() const = 0;
-  /// Learns, anew each time. Errors: the past is too short, or has another number of series than the forecaster.
+  /// Learns from scratch each time. Errors: the past is too short, or has another number of series than the forecaster.
   virtual Result<void> fit(const Panel& past) = 0;
   /// The `horizon` steps after `recent`, which has the series of the past fitted and at least context() steps (with
   /// fewer, or nothing known in them, the answer may be NaN). By series and step. `horizon` is at most what the

@@ -17,10 +17,10 @@ namespace wattle::gateway {
 /// X-Request-Id of a request that came without one.
 [[nodiscard]] std::string request_name(RequestId id);
 
-class Flight;
+class Relay;
 
-/// What the flights of one loop share.
-struct FlightDeck {
+/// What the relays of one loop share.
+struct RelayContext {
   net::HttpClient& client;
   ControlStrand& control;
   GatewayMetrics& metrics;
@@ -28,19 +28,19 @@ struct FlightDeck {
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
   PdContract contract = PdContract::Nixl;
   std::mt19937_64 rooms;  ///< bootstrap rooms must not meet those of another gateway, or of our last life
-  std::unordered_map<const Flight*, std::weak_ptr<Flight>> flights = {};  ///< at an engine now
+  std::unordered_map<const Relay*, std::weak_ptr<Relay>> relays = {};  ///< at an engine now
 };
 
-/// SGLang's prefill leg, beside the decode leg that the client gets. It may outlive its flight: once the KV has been
+/// SGLang's prefill leg, beside the decode leg that the client gets. It may outlive its relay: once the KV has been
 /// handed over, nobody's leaving may stop it.
 class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_from_this<PrefillLeg> {
  public:
-  PrefillLeg(std::shared_ptr<Flight> flight, std::shared_ptr<const std::string> body)
-      : flight_(std::move(flight)), body_(std::move(body)) {}
+  PrefillLeg(std::shared_ptr<Relay> relay, std::shared_ptr<const std::string> body)
+      : relay_(std::move(relay)), body_(std::move(body)) {}
   /// `body` lies in the one given before.
   void send(net::HttpClient& client, const std::shared_ptr<const net::Endpoint>& endpoint, std::string_view target,
             std::string_view headers, const net::Body& body);
-  void detach() { flight_.reset(); }
+  void detach() { relay_.reset(); }
   void cancel();
 
   void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
@@ -49,19 +49,19 @@ class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_
   void on_failure(net::CallFailure failure) override;
 
  private:
-  std::shared_ptr<Flight> flight_;  ///< until one of the two is over
+  std::shared_ptr<Relay> relay_;  ///< until one of the two is over
   std::shared_ptr<const std::string> body_;
   std::shared_ptr<net::Call> call_;
   int status_ = 0;
   std::string error_;  ///< what it answers when that is not 200
 };
 
-class Flight final : public Stream, public net::ResponseHandler, public std::enable_shared_from_this<Flight> {
+class Relay final : public Stream, public net::ResponseHandler, public std::enable_shared_from_this<Relay> {
  public:
-  Flight(FlightDeck& deck, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-         const Request& request);
+  Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
+        const Request& request);
 
-  void take_off();  ///< hands the request to the control strand
+  void start();  ///< hands the request to the control strand
 
   net::Loop& loop() override { return loop_; }
   void on_start(const std::shared_ptr<const Worker>& worker) override;
@@ -99,7 +99,7 @@ class Flight final : public Stream, public net::ResponseHandler, public std::ena
   void end(Fate fate, const char* reason);
   [[nodiscard]] Instant now();
 
-  FlightDeck& deck_;
+  RelayContext& context_;
   net::Loop& loop_;
   std::shared_ptr<net::Exchange> exchange_;
   Request request_;
@@ -115,7 +115,7 @@ class Flight final : public Stream, public net::ResponseHandler, public std::ena
   std::shared_ptr<PrefillLeg> prefill_leg_;       ///< while it runs
   StreamSeat prefill_seat_;
   std::shared_ptr<const std::string> both_body_;
-  std::int64_t untold_tokens_ = 0;  ///< relayed and not yet in seat_
+  std::int64_t unbooked_tokens_ = 0;  ///< relayed and not yet in seat_
   std::shared_ptr<net::Call> call_;
   Leg leg_ = Leg::None;
   std::string leg_body_;  ///< when it is not the client's own

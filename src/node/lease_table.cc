@@ -1,21 +1,21 @@
-#include "node/lease_desk.h"
+#include "node/lease_table.h"
 
 #include <algorithm>
 
 namespace wattle::node {
 
-void LeaseDesk::command(Slot& slot, MegaHertz clock, Instant now) {
+void LeaseTable::command(Slot& slot, MegaHertz clock, Instant now) {
   if (slot.commanded == clock) return;
   slot.commanded = clock;
   port_.command(slot.instance, clock, now);
 }
 
-void LeaseDesk::add(InstanceId instance, MegaHertz fallback, Instant now) {
+void LeaseTable::add(InstanceId instance, MegaHertz fallback, Instant now) {
   slots_.push_back({instance, fallback, MegaHertz{0}});
   command(slots_.back(), fallback, now);
 }
 
-bool LeaseDesk::grant(InstanceId instance, MegaHertz clock, Span lease, Instant now) {
+bool LeaseTable::grant(InstanceId instance, MegaHertz clock, Span lease, Instant now) {
   const auto slot = std::ranges::find(slots_, instance, &Slot::instance);
   if (slot == slots_.end()) return false;
   ++counts_.granted;
@@ -24,7 +24,7 @@ bool LeaseDesk::grant(InstanceId instance, MegaHertz clock, Span lease, Instant 
   return true;
 }
 
-void LeaseDesk::tick(Instant now) {
+void LeaseTable::tick(Instant now) {
   for (Slot& slot : slots_) {
     if (now < slot.until) continue;
     ++counts_.expired;
@@ -33,13 +33,13 @@ void LeaseDesk::tick(Instant now) {
   }
 }
 
-Instant LeaseDesk::next_tick() const {
+Instant LeaseTable::next_tick() const {
   Instant next = Instant::never();
   for (const Slot& slot : slots_) next = std::min(next, slot.until);
   return next;
 }
 
-MegaHertz LeaseDesk::commanded(InstanceId instance) const {
+MegaHertz LeaseTable::commanded(InstanceId instance) const {
   const auto slot = std::ranges::find(slots_, instance, &Slot::instance);
   return slot == slots_.end() ? MegaHertz{0} : slot->commanded;
 }

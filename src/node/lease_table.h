@@ -11,22 +11,22 @@
 
 namespace wattle::node {
 
-class LeaseDesk {
+class LeaseTable {
  public:
   struct Counts {
     std::int64_t granted = 0;
     std::int64_t expired = 0;
   };
 
-  explicit LeaseDesk(control::ClockPort& port) : port_(port) {}
+  explicit LeaseTable(control::ClockPort& port) : port_(port) {}
   /// This instance's clock is leased from now on; `fallback` until somebody takes it.
   void add(InstanceId instance, MegaHertz fallback, Instant now);
-  /// False: not an instance of this desk.
+  /// False: not an instance of this table.
   bool grant(InstanceId instance, MegaHertz clock, Span lease, Instant now);
   /// Ends what is over. Call at next_tick() or a little later.
   void tick(Instant now);
   [[nodiscard]] Instant next_tick() const;
-  /// Newest command; 0: not of this desk.
+  /// Newest command; 0: not of this table.
   [[nodiscard]] MegaHertz commanded(InstanceId instance) const;
   [[nodiscard]] const Counts& counts() const { return counts_; }
 

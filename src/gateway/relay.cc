@@ -1,4 +1,4 @@
-#include "gateway/flight.h"
+#include "gateway/relay.h"
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ constexpr std::size_t kPrefillErrorMax = 64 * 1024;
 constexpr std::size_t kCarry = 512;
 
 /// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, those that would change the answer's encoding, and those
-/// by which llm-d's sidecar is told where to fetch KV.
+/// by which llm-d's sidecar learns where to fetch KV.
 bool travels(std::string_view name) {
   constexpr std::array<std::string_view, 19> kStay{"connection",
                                                    "keep-alive",
@@ -50,9 +50,9 @@ bool travels(std::string_view name) {
 
 std::string request_name(RequestId id) { return fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(id.value())); }
 
-Flight::Flight(FlightDeck& deck, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-               const Request& request)
-    : deck_(deck),
+Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
+             const Request& request)
+    : context_(context),
       loop_(exchange->loop()),
       exchange_(std::move(exchange)),
       request_(request),
@@ -60,7 +60,7 @@ Flight::Flight(FlightDeck& deck, std::shared_ptr<net::Exchange> exchange, const 
       stream_(asked.stream),
       usage_asked_(asked.stream && !asked.stream_options),
       prompts_(asked.prompts),
-      tally_(deck.itl_slo) {
+      tally_(context.itl_slo) {
   const net::HeaderFields& fields = exchange_->headers();
   request_id_ = fields.get("X-Request-Id");
   if (request_id_.empty()) request_id_ = request_name(request.id);
@@ -72,7 +72,7 @@ Flight::Flight(FlightDeck& deck, std::shared_ptr<net::Exchange> exchange, const 
   }
 }
 
-Instant Flight::now() {
+Instant Relay::now() {
   if (!now_fresh_) {
     now_ = net::steady_now();
     now_fresh_ = true;
@@ -80,7 +80,7 @@ Instant Flight::now() {
   return now_;
 }
 
-void Flight::take_off() {
+void Relay::start() {
   const auto self = shared_from_this();
   exchange_->on_gone([self] {
     if (self->over_) return;
@@ -91,47 +91,47 @@ void Flight::take_off() {
     self->now_fresh_ = false;
     self->end(Fate::Cancelled, "the client went away");
   });
-  deck_.control.arrive(request_, self);
+  context_.control.arrive(request_, self);
 }
 
-std::string_view Flight::target() const {
+std::string_view Relay::target() const {
   return path_ == net::ApiPath::Chat ? "/v1/chat/completions" : "/v1/completions";
 }
 
 /// The engine alone knows how many tokens a prompt and its answer have.
-net::Body Flight::asking_for_usage(const std::string& body) const {
+net::Body Relay::asking_for_usage(const std::string& body) const {
   if (!usage_asked_) return body;
   return {std::string_view(body).substr(0, body.rfind('}')), R"(,"stream_options":{"include_usage":true}})"};
 }
 
-void Flight::send(const std::string& body) {
+void Relay::send(const std::string& body) {
   status_ = 0;
   heard_ = net::steady_now();
-  deck_.flights.try_emplace(this, weak_from_this());
+  context_.relays.try_emplace(this, weak_from_this());
   const net::Body whole = leg_ == Leg::Final ? asking_for_usage(body) : net::Body(body);
-  call_ = deck_.client.send(worker_->endpoint, "POST", target(), headers_, whole, shared_from_this());
+  call_ = context_.client.send(worker_->endpoint, "POST", target(), headers_, whole, shared_from_this());
 }
 
-void Flight::worker_lost(InstanceId worker, Span silence) {
+void Relay::worker_lost(InstanceId worker, Span silence) {
   if (over_ || !call_ || !worker_ || worker_->id != worker || net::steady_now() - heard_ < silence) return;
   now_fresh_ = false;
   call_->cancel();
   call_.reset();
-  deck_.metrics.worker_failure(worker_->endpoint->url);
+  context_.metrics.worker_failure(worker_->endpoint->url);
   fail(504, "the engine stopped answering", "the engine stopped answering");
 }
 
-void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
+void Relay::on_start(const std::shared_ptr<const Worker>& worker) {
   if (over_) return;
   worker_ = worker;
   seat_.wait_at(worker, request_.prompt_tokens);
   if (worker->role != Role::Prefill) {
     leg_ = Leg::Final;
-    if (!stream_) deck_.control.unseen(request_.id);
+    if (!stream_) context_.control.unseen(request_.id);
     return send(exchange_->body());
   }
   leg_ = Leg::Prefill;
-  if (deck_.contract == PdContract::Bootstrap) {
+  if (context_.contract == PdContract::Bootstrap) {
     prefill_worker_ = worker;  // sent together with decode, whose instance is on its way to us
     return;
   }
@@ -141,17 +141,17 @@ void Flight::on_start(const std::shared_ptr<const Worker>& worker) {
   send(leg_body_);
 }
 
-void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
+void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode) {
   if (over_) return;
   worker_ = decode;
   if (prefill_worker_) prefill_seat_.wait_at(prefill_worker_, request_.prompt_tokens);
   seat_.wait_at(decode, 0);
-  if (!stream_) deck_.control.unseen(request_.id);
+  if (!stream_) context_.control.unseen(request_.id);
   leg_ = Leg::Final;
   if (prefill_worker_) return send_both();
   const std::string params = nixl::transfer_params(std::move(answer_));
   if (params.empty()) {
-    deck_.metrics.missing_transfer_params();
+    context_.metrics.missing_transfer_params();
     return send(exchange_->body());
   }
   leg_body_ = nixl::decode_body(exchange_->body(), params);
@@ -160,36 +160,36 @@ void Flight::on_hand_over(const std::shared_ptr<const Worker>& decode) {
 
 // ---- both legs at once ---------------------------------------------------------------------------------------------
 
-void Flight::send_both() {
+void Relay::send_both() {
   const std::string& host_port = prefill_worker_->endpoint->host_port;
   std::vector<std::uint64_t> rooms(static_cast<std::size_t>(prompts_));
-  for (auto& room : rooms) room = deck_.rooms();
+  for (auto& room : rooms) room = context_.rooms();
   auto body = bootstrap::body_for_both(exchange_->body(), host_port.substr(0, host_port.rfind(':')),
                                        prefill_worker_->bootstrap_port, rooms);
   if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
   both_body_ = std::make_shared<const std::string>(std::move(*body));
   prefill_leg_ = std::make_shared<PrefillLeg>(shared_from_this(), both_body_);
-  prefill_leg_->send(deck_.client, prefill_worker_->endpoint, target(), headers_, asking_for_usage(*both_body_));
+  prefill_leg_->send(context_.client, prefill_worker_->endpoint, target(), headers_, asking_for_usage(*both_body_));
   send(*both_body_);
 }
 
-void Flight::prefill_over() {
+void Relay::prefill_over() {
   prefill_seat_.leave();
   if (!prefill_worker_) return;
   prefill_worker_.reset();
-  deck_.control.prefill_done(request_.id);
+  context_.control.prefill_done(request_.id);
 }
 
-void Flight::drop_prefill_leg() {
+void Relay::drop_prefill_leg() {
   if (const auto leg = std::exchange(prefill_leg_, nullptr)) leg->cancel();
 }
 
-void Flight::prefill_leg_done() {
+void Relay::prefill_leg_done() {
   prefill_leg_.reset();
   if (!over_) prefill_over();
 }
 
-void Flight::prefill_leg_refused(int status, const std::string& answer) {
+void Relay::prefill_leg_refused(int status, const std::string& answer) {
   prefill_leg_.reset();
   if (over_ || tally_.count() > 0) return;
   now_fresh_ = false;
@@ -201,11 +201,11 @@ void Flight::prefill_leg_refused(int status, const std::string& answer) {
   end(status / 100 == 4 ? Fate::Rejected : Fate::Failed, "the prefill engine answered with an error");
 }
 
-void Flight::prefill_leg_failed(net::CallFailure failure) {
+void Relay::prefill_leg_failed(net::CallFailure failure) {
   prefill_leg_.reset();
   if (over_) return;
-  deck_.metrics.worker_failure(prefill_worker_ ? prefill_worker_->endpoint->url : "prefill");
-  if (failure == net::CallFailure::Connect && prefill_worker_) deck_.worker_down(prefill_worker_->id);
+  context_.metrics.worker_failure(prefill_worker_ ? prefill_worker_->endpoint->url : "prefill");
+  if (failure == net::CallFailure::Connect && prefill_worker_) context_.worker_down(prefill_worker_->id);
   if (tally_.count() > 0) return;  // the KV has been handed over: decode does not need it any more
   now_fresh_ = false;
   if (call_) call_->cancel();
@@ -219,7 +219,7 @@ void PrefillLeg::send(net::HttpClient& client, const std::shared_ptr<const net::
 }
 
 void PrefillLeg::cancel() {
-  flight_.reset();
+  relay_.reset();
   if (call_) call_->cancel();
   call_.reset();
 }
@@ -230,35 +230,35 @@ void PrefillLeg::on_body(std::string_view bytes) {
 
 void PrefillLeg::on_end() {
   call_.reset();
-  const auto flight = std::exchange(flight_, nullptr);
-  if (!flight) return;
-  status_ == 200 ? flight->prefill_leg_done() : flight->prefill_leg_refused(status_, error_);
+  const auto relay = std::exchange(relay_, nullptr);
+  if (!relay) return;
+  status_ == 200 ? relay->prefill_leg_done() : relay->prefill_leg_refused(status_, error_);
 }
 
 void PrefillLeg::on_failure(net::CallFailure failure) {
   call_.reset();
-  if (const auto flight = std::exchange(flight_, nullptr)) flight->prefill_leg_failed(failure);
+  if (const auto relay = std::exchange(relay_, nullptr)) relay->prefill_leg_failed(failure);
 }
 
 // --------------------------------------------------------------------------------------------------------------------
 
-void Flight::on_refuse(control::Refusal refusal, const char* reason) {
+void Relay::on_refuse(control::Refusal refusal, const char* reason) {
   if (over_) return;
   over_ = true;  // the core has booked it as rejected
-  deck_.flights.erase(this);
+  context_.relays.erase(this);
   seat_.leave();
   net::ApiError error;
   error.status = refusal == control::Refusal::Busy ? 429 : 503;
   error.type = refusal == control::Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
   error.code = refusal == control::Refusal::Busy ? "queue_full" : "not_ready";
   error.message = reason;
-  deck_.metrics.answered(error.status);
+  context_.metrics.answered(error.status);
   exchange_->respond(error.status, "application/json", net::error_json(error),
                      "Retry-After: 1\r\nX-Request-Id: " + request_id_ + "\r\n");
   exchange_.reset();
 }
 
-void Flight::on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) {
+void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) {
   if (over_) return;
   heard_ = now();
   status_ = status;
@@ -278,7 +278,7 @@ void Flight::on_head(int status, const net::HeaderFields& headers, std::int64_t 
   begun_ = true;
 }
 
-void Flight::on_body(std::string_view bytes) {
+void Relay::on_body(std::string_view bytes) {
   if (over_) return;
   heard_ = now();
   if (leg_ == Leg::Prefill) {
@@ -307,12 +307,12 @@ void Flight::on_body(std::string_view bytes) {
   take_usage(number("\"prompt_tokens\""), number("\"completion_tokens\""));
 }
 
-void Flight::take_usage(std::int32_t prompt_tokens, std::int32_t completion_tokens) {
+void Relay::take_usage(std::int32_t prompt_tokens, std::int32_t completion_tokens) {
   if (completion_tokens >= 0) usage_tokens_ = completion_tokens;
   if (prompt_tokens > 0) tally_.prompt(prompt_tokens);
 }
 
-void Flight::relay_events(std::string_view bytes) {
+void Relay::relay_events(std::string_view bytes) {
   parser_.feed(bytes);
   std::size_t from = 0;   // of what has not been relayed yet
   std::size_t begin = 0;  // of the event that comes next
@@ -340,7 +340,7 @@ void Flight::relay_events(std::string_view bytes) {
 }
 
 /// Bytes up to the end of an event; what was held back of the first one goes before them.
-void Flight::relay(std::string_view bytes) {
+void Relay::relay(std::string_view bytes) {
   if (bytes.empty()) return;
   if (tail_.empty()) return exchange_->write(bytes);
   tail_.append(bytes);
@@ -348,30 +348,30 @@ void Flight::relay(std::string_view bytes) {
   tail_.clear();
 }
 
-void Flight::token_came() {
+void Relay::token_came() {
   tally_.token(now());
   if (tally_.count() > 1) {
-    ++untold_tokens_;
+    ++unbooked_tokens_;
     return;
   }
   prefill_over();
   seat_.decode(request_.prompt_tokens + 1);
-  deck_.control.first_token(request_.id);
+  context_.control.first_token(request_.id);
 }
 
-void Flight::on_turn() {
+void Relay::on_turn() {
   now_fresh_ = false;
-  seat_.grow(std::exchange(untold_tokens_, 0));
+  seat_.grow(std::exchange(unbooked_tokens_, 0));
   if (over_ || !begun_ || exchange_->unsent_bytes() <= kUnsentMax) return;
   call_->pause();
   exchange_->on_drained([call = call_] { call->resume(); });
 }
 
-void Flight::on_end() {
+void Relay::on_end() {
   if (over_) return;
   now_fresh_ = false;
   call_.reset();
-  if (leg_ == Leg::Prefill) return deck_.control.prefill_done(request_.id);
+  if (leg_ == Leg::Prefill) return context_.control.prefill_done(request_.id);
   if (status_ != 200) {
     exchange_->finish();
     return end(status_ / 100 == 4 ? Fate::Rejected : Fate::Failed, "the engine answered with an error");
@@ -384,7 +384,7 @@ void Flight::on_end() {
   if (error_seen_) {  // the client has the engine's own words; what came after them, [DONE] too, is no success
     exchange_->finish();
     status_ = 502;
-    deck_.metrics.worker_failure(worker_->endpoint->url);
+    context_.metrics.worker_failure(worker_->endpoint->url);
     return end(Fate::Failed, "the engine failed in its stream");
   }
   if (!done_seen_) return fail(502, "stream cut off", "the engine ended the stream without finishing it");
@@ -393,19 +393,19 @@ void Flight::on_end() {
   end(Fate::Finished, "");
 }
 
-void Flight::on_failure(net::CallFailure failure) {
+void Relay::on_failure(net::CallFailure failure) {
   if (over_) return;
   now_fresh_ = false;
   call_.reset();
-  deck_.metrics.worker_failure(worker_->endpoint->url);
-  if (failure == net::CallFailure::Connect) deck_.worker_down(worker_->id);
+  context_.metrics.worker_failure(worker_->endpoint->url);
+  if (failure == net::CallFailure::Connect) context_.worker_down(worker_->id);
   // No second try elsewhere: an engine may have seen the request.
   const bool slow = failure == net::CallFailure::Timeout;
   fail(slow ? 504 : 502, slow ? "the engine timed out" : "the engine failed",
        fmt::format("the engine failed: {}", net::text_of(failure)));
 }
 
-void Flight::fail(int status, const char* reason, std::string_view message) {
+void Relay::fail(int status, const char* reason, std::string_view message) {
   net::ApiError error;
   error.status = status;
   error.type = status < 500 ? "invalid_request_error" : "upstream_error";
@@ -424,9 +424,9 @@ void Flight::fail(int status, const char* reason, std::string_view message) {
   end(status < 500 ? Fate::Rejected : Fate::Failed, reason);
 }
 
-void Flight::end(Fate fate, const char* reason) {
+void Relay::end(Fate fate, const char* reason) {
   over_ = true;
-  deck_.flights.erase(this);
+  context_.relays.erase(this);
   seat_.leave();
   prefill_seat_.leave();
   if (fate == Fate::Failed && tally_.count() == 0) drop_prefill_leg();  // one leg dead: the other at once
@@ -434,9 +434,9 @@ void Flight::end(Fate fate, const char* reason) {
   prefill_leg_.reset();
   exchange_.reset();
   call_.reset();
-  if (fate != Fate::Cancelled) deck_.metrics.answered(status_);
-  deck_.metrics.request_over(request_, tally_, now());
-  deck_.control.leave(request_.id, fate, reason, tally_);
+  if (fate != Fate::Cancelled) context_.metrics.answered(status_);
+  context_.metrics.request_over(request_, tally_, now());
+  context_.control.leave(request_.id, fate, reason, tally_);
 }
 
 }  // namespace wattle::gateway

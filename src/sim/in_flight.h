@@ -9,21 +9,21 @@
 
 namespace wattle::sim {
 
-struct Flight {
+struct InFlightRequest {
   Request request;
   control::Served served;
   InstanceId prefill = kNoInstance;
   InstanceId decode = kNoInstance;  ///< same as prefill when colocated
   carbon::Account account;
   std::int32_t true_output_tokens = 0;
-  std::uint32_t life = 0;  ///< counts reuses of the slab place, so that a late transfer finds its own flight or none
+  std::uint32_t life = 0;  ///< counts reuses of the slab place, so that a late transfer finds its own request or none
   bool alive = false;
   bool handing = false;  ///< the decode engine is to send the first token, and has not
 };
 
-class Flights {
+class InFlightRequests {
  public:
-  /// A fresh flight; references to others may dangle.
+  /// A fresh place; references to others may dangle.
   engine::Tag open(RequestId id) {
     engine::Tag tag = 0;
     if (free_.empty()) {
@@ -33,7 +33,7 @@ class Flights {
       tag = free_.back();
       free_.pop_back();
       const std::uint32_t life = places_[tag].life;
-      places_[tag] = Flight{};
+      places_[tag] = InFlightRequest{};
       places_[tag].life = life + 1;
     }
     places_[tag].request.id = id;
@@ -46,13 +46,13 @@ class Flights {
     free_.push_back(tag);
   }
 
-  [[nodiscard]] Flight& operator[](engine::Tag tag) { return places_[tag]; }
+  [[nodiscard]] InFlightRequest& operator[](engine::Tag tag) { return places_[tag]; }
   [[nodiscard]] std::int64_t in_use() const { return static_cast<std::int64_t>(places_.size() - free_.size()); }
   /// Those in use and those that are free, which are not alive.
-  [[nodiscard]] const std::vector<Flight>& places() const { return places_; }
+  [[nodiscard]] const std::vector<InFlightRequest>& places() const { return places_; }
 
  private:
-  std::vector<Flight> places_;
+  std::vector<InFlightRequest> places_;
   std::vector<engine::Tag> free_;
 };
 
