@@ -10,7 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "live_fleet.h"
+#include "engine_flags.h"
+#include "experiment/live_fleet.h"
 #include "net/server.h"
 #include "node/agent_api.h"
 #include "systems/compose.h"
@@ -24,7 +25,7 @@ void on_signal(int) { stop_wanted = true; }
 
 struct Flags {
   std::vector<std::string> engines;
-  FleetFlags fleet;
+  experiment::LiveFleetOptions fleet;
   std::string nvml = node::Nvml::kLibrary;
   std::string state = "/var/lib/wattle/agent-locks";
   std::string admin = "127.0.0.1:0";
@@ -68,7 +69,7 @@ Result<EngineFlag> parse_engine(const std::string& text) {
 }
 
 /// `fleet` outlives the agent.
-Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, LiveFleet& fleet) {
+Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experiment::LiveFleet& fleet) {
   Slo slo;
   if (flags.ttft_ms > 0.0) slo.ttft = Span::from_seconds(flags.ttft_ms * 1e-3);
   if (flags.itl_ms > 0.0) slo.itl = Span::from_seconds(flags.itl_ms * 1e-3);
@@ -110,7 +111,7 @@ Result<int> run(const Flags& flags) {
   if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
-  auto fleet = LiveFleet::load(flags.fleet);
+  auto fleet = experiment::LiveFleet::load(flags.fleet);
   if (!fleet) return std::unexpected(fleet.error());
   auto engines = make_engines(flags, *fleet);
   if (!engines) return std::unexpected(engines.error());

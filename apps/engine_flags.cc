@@ -1,5 +1,7 @@
 #include "engine_flags.h"
 
+#include "experiment/live_fleet.h"
+
 namespace wattle::apps {
 
 void add_engine_flags(Command command, engine::EngineOptions& o) {
@@ -34,6 +36,14 @@ void add_engine_flags(Command command, engine::EngineOptions& o) {
                   "Batches for which CUDA graphs were captured, ascending; none: 1, 2, 4 and eights to 128")
       .delimiter(',')
       .check(range(1, 65536));
+}
+
+void add_fleet_flags(Command command, experiment::LiveFleetOptions& o) {
+  command.add_option("--recipe", o.recipe, "Policies by recipe name or file (recipes/)").capture_default_str();
+  command.add_option("--set", o.overrides, "key=value: changes a recipe key");
+  command.add_option("--gpu", o.gpu, "What kind of GPU the engines run on (specs/gpus)").capture_default_str();
+  command.add_option("--llm", o.llm, "The model they serve (specs/llms)").capture_default_str();
+  add_engine_flags(command, o.engine);
 }
 
 }  // namespace wattle::apps

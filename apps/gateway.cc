@@ -11,9 +11,10 @@
 #include "commands.h"
 #include "config/locate.h"
 #include "config/sites.h"
+#include "engine_flags.h"
+#include "experiment/live_fleet.h"
 #include "gateway/gateway.h"
 #include "gateway/run_recorder.h"
-#include "live_fleet.h"
 #include "net/clock.h"
 #include "net/server.h"
 #include "systems/compose.h"
@@ -27,7 +28,7 @@ struct GatewayFlags {
   std::string admin = "127.0.0.1:8001";
   std::vector<std::string> workers;
   std::vector<std::string> models;
-  FleetFlags fleet;
+  experiment::LiveFleetOptions fleet;
   int threads = 2;
   double ttft_slo_ms = 0;
   double itl_slo_ms = 0;
@@ -53,7 +54,8 @@ struct GatewayFlags {
 
 /// A worker as the recipe's policies know it. Takes its time: not on the control strand. Completes the worker's
 /// options. `admission`: the fleet's. `hosted`: its clock is chosen here.
-Result<gateway::GatewayPolicies::Instance> describe(LiveFleet& fleet, gateway::WorkerOptions& worker, const Slo& slo,
+Result<gateway::GatewayPolicies::Instance> describe(experiment::LiveFleet& fleet, gateway::WorkerOptions& worker,
+                                                    const Slo& slo,
                                                     const std::shared_ptr<policy::AdmissionPolicy>& admission,
                                                     bool hosted) {
   const auto& recipe = fleet.recipe();
@@ -79,7 +81,7 @@ Result<gateway::GatewayPolicies::Instance> describe(LiveFleet& fleet, gateway::W
 }
 
 /// The recipe over whatever workers there come to be. `fleet` outlives what is returned.
-Result<gateway::GatewayPolicies> make_policies(LiveFleet& fleet, const gateway::GatewayOptions& options) {
+Result<gateway::GatewayPolicies> make_policies(experiment::LiveFleet& fleet, const gateway::GatewayOptions& options) {
   const auto& recipe = fleet.recipe();
   gateway::GatewayPolicies made;
   made.hosts_clocks = systems::clock_shares_admission(recipe, Role::Colocated);
@@ -95,7 +97,8 @@ Result<gateway::GatewayPolicies> make_policies(LiveFleet& fleet, const gateway::
   return made;
 }
 
-journal::RunFacts facts_of(const GatewayFlags& flags, const LiveFleet& fleet, const gateway::GatewayOptions& options) {
+journal::RunFacts facts_of(const GatewayFlags& flags, const experiment::LiveFleet& fleet,
+                           const gateway::GatewayOptions& options) {
   journal::RunFacts facts;
   facts.scenario = flags.name;
   facts.recipe = fleet.recipe().name.empty() ? "least-assigned" : fleet.recipe().name;
@@ -172,10 +175,10 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.kind.gpu = flags.fleet.gpu;
   options.kind.llm = flags.fleet.llm;
 
-  LiveFleet fleet;
+  experiment::LiveFleet fleet;
   gateway::GatewayPolicies policies;
   if (!flags.fleet.recipe.empty()) {
-    auto loaded = LiveFleet::load(flags.fleet);
+    auto loaded = experiment::LiveFleet::load(flags.fleet);
     if (!loaded) return std::unexpected(loaded.error());
     fleet = std::move(*loaded);
     auto made = make_policies(fleet, options);

@@ -1,4 +1,4 @@
-# The house: one row per folder of src/, one static library and one namespace each (docs: ARCHITECTURE.md).
+# The layers: one row per folder of src/, one static library and one namespace each (docs: ARCHITECTURE.md).
 # From this table come the targets, their tests and benches, the whole-archive link tests, the include-direction test
 # and the self-contained-header test. A row whose folder does not exist yet is a row to come.
 #
@@ -74,8 +74,8 @@ foreach(test IN ITEMS config_test systems_test experiment_test reproduce_test)
     target_compile_definitions(${test} PRIVATE WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   endif()
 endforeach()
-# The house of processes hands the agent the fake NVML of this build; its GPUs are virtual.
-set_source_files_properties(src/testbed/house.cc PROPERTIES
+# The fleet of processes hands the agent the fake NVML of this build; its GPUs are virtual.
+set_source_files_properties(src/testbed/emulated_fleet.cc PROPERTIES
   COMPILE_DEFINITIONS WATTLE_FAKE_NVML_LIBRARY="${CMAKE_BINARY_DIR}/fake_nvml/libnvidia-ml.so.1")
 # ZeroMQ is not built for TSan; a test that listens to engines through it leaves its locks out of the report.
 if(TARGET gateway_test)

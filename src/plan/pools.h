@@ -1,124 +1,14 @@
 #pragma once
 // Which workers run at which site for the next window: FREESH's pool planner (section 3.1, equation 1), as released and
 // as Wattle would have it.
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include "base/error.h"
-#include "plan/milp.h"
-#include "units/quantity.h"
-#include "units/time.h"
+#include "plan/pools_problem.h"
 
 namespace wattle::plan {
 
-/// How a worker is built: GPUs by kind (index into PoolsProblem::kinds). A prefill/decode pair may use two kinds.
-struct WorkerMode {
-  std::string name;
-  std::vector<int> gpus;
-};
-
-/// What one worker of a mode does for one type of request, measured at the highest clock.
-struct WorkerRating {
-  Watts peak;               ///< the whole worker at max_per_s
-  Watts idle;               ///< the whole worker, model loaded, no request
-  double max_per_s = 0.0;   ///< requests per second it sustains; 0: it cannot serve this type
-  Span ttft = Span::ns(0);  ///< mean at max_per_s
-  Span tbt = Span::ns(0);   ///< mean at max_per_s
-  bool operator==(const WorkerRating&) const = default;
-};
-
-struct PoolType {
-  std::string name;
-  Span ttft_limit = Span::max();
-  Span tbt_limit = Span::max();
-  std::vector<double> demand_per_s;                  ///< requests per second, one value per slot of the window
-  std::vector<std::optional<WorkerRating>> ratings;  ///< by mode; none: not measured, not used
-};
-
-/// One way to cut requests into types; a plan uses exactly one.
-struct RequestPartition {
-  std::string name;
-  std::vector<PoolType> types;
-};
-
-struct PoolSite {
-  std::string name;
-  std::vector<int> gpus;                  ///< free for this plan, by kind
-  std::vector<GramsPerKwh> intensity;     ///< per slot; marginal intensities may be negative
-  std::vector<double> price_usd_per_kwh;  ///< per slot; empty: unknown
-};
-
-struct PoolsProblem {
-  std::vector<std::string> kinds;
-  std::vector<WorkerMode> modes;
-  std::vector<PoolSite> sites;
-  std::vector<RequestPartition> partitions;
-  Span slot = Span::s(300);  ///< length of one slot; the window has as many slots as every series has values
-};
-
-enum class PoolsFormulation : std::uint8_t {
-  /// As released: every worker draws its peak power whatever its load, negative intensity rewards any worker, each
-  /// window stands alone, and an infeasible window has no plan.
-  Published,
-  /// Power follows load, idle workers earn nothing, starting a worker costs, infeasible windows are relaxed by grades.
-  Wattle,
-};
-
-/// What is minimised. With one weight above zero the objective is in its unit (g, J, USD); with several, each is taken
-/// relative to its mean magnitude over sites and slots, so that the weights are shares.
-struct PoolsObjective {
-  double carbon = 1.0;
-  double energy = 0.0;
-  double cost = 0.0;
-};
-
-struct PoolsOptions {
-  PoolsFormulation formulation = PoolsFormulation::Wattle;
-  PoolsObjective objective;
-  double alpha = 1.1;  ///< capacity kept, as a multiple of peak demand (at least 1)
-  /// Wattle: a worker that the previous plan did not have draws idle power this long before it serves.
-  Span start_time = Span::s(60);
-  double relative_gap = 1e-6;  ///< of the integer programs
-  std::optional<int> nodes = std::nullopt;
-  std::optional<Span> time = std::nullopt;  ///< CPU time for each integer program; makes the result machine-dependent
-};
-
-struct WorkerPool {
-  std::size_t site = 0, type = 0, mode = 0;
-  int workers = 0;
-  double load_per_s = 0.0;  ///< requests per second in the mean of the window, over all these workers
-  bool operator==(const WorkerPool&) const = default;
-};
-
-enum class PoolsStatus : std::uint8_t {
-  Planned,     ///< all demand, with the margin asked for
-  Relaxed,     ///< all demand, with a margin of 1.0
-  Shed,        ///< as much demand as the sites can carry
-  Infeasible,  ///< no plan (Published only)
-  Unsolved,    ///< a limit of the solver was reached first
-};
 [[nodiscard]] std::string_view pools_status_name(PoolsStatus status);
-
-struct PoolsPlan {
-  PoolsStatus status = PoolsStatus::Unsolved;
-  std::string reason;              ///< one line for a person
-  std::size_t partition = 0;       ///< index into PoolsProblem::partitions
-  std::vector<WorkerPool> pools;   ///< those with workers, ordered by site, type, mode
-  double objective = 0.0;          ///< unit: see PoolsObjective
-  double bound = 0.0;              ///< no plan of this status has a lower objective
-  double alpha = 0.0;              ///< the margin this plan keeps
-  std::vector<double> shed_per_s;  ///< by type: mean demand over the window left unserved
-  std::vector<std::string>
-      binding;      ///< what together makes `alpha` as asked infeasible; each one alone suffices to lift
-  Joules energy;    ///< expected over the window; Published: at peak power
-  GramsCo2 carbon;  ///< expected; unlike the objective, with negative intensity counted in full
-  Usd cost;         ///< expected; 0 without prices
-  int started = 0;  ///< workers the previous plan did not have
-  int nodes = 0;    ///< branch-and-bound nodes
-  [[nodiscard]] bool found() const { return status <= PoolsStatus::Shed; }
-};
 
 /// Plans one window. `previous` (the plan in force, for the same sites and modes) prices switching and gives the solver
 /// a start. Errors: series of different lengths, indices out of range, numbers that are not finite, a margin below 1.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/milp.h"
-#include "plan/pools.h"
+#include "plan/pools_problem.h"
 
 namespace wattle::plan {
 

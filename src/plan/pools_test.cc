@@ -8,6 +8,7 @@
 #include <functional>
 #include <numeric>
 
+#include "plan/milp.h"
 #include "plan/pools_check.h"
 #include "plan/test_pools.h"
 

@@ -2,12 +2,12 @@
 
 namespace wattle::testbed {
 
-Readings look(const std::vector<node::Gpu>& gpus, House& house) {
+Readings look(const std::vector<node::Gpu>& gpus, EmulatedFleet& fleet) {
   Readings readings;
-  const auto running = house.running();
+  const auto running = fleet.running();
   std::size_t g = 0;
   for (std::size_t i = 0; i < running.size(); ++i) {
-    for (std::size_t k = 0; k < house.engines()[i].gpus.size() && g < gpus.size(); ++k, ++g) {
+    for (std::size_t k = 0; k < fleet.engines()[i].gpus.size() && g < gpus.size(); ++k, ++g) {
       readings.clocks_mhz.push_back(running[i] ? gpus[g].sm_clock().value.value() : 0);
       if (running[i]) readings.power_w += to_watts(gpus[g].power().value).value();
     }

@@ -1,10 +1,10 @@
 #pragma once
-// What the virtual GPUs of a house do just now, by their own readings. What they have drawn is for the gateway's ledger
-// to say (House::usage).
+// What the virtual GPUs of a fleet do just now, by their own readings. What they have drawn is for the gateway's ledger
+// to say (EmulatedFleet::usage).
 #include <vector>
 
 #include "node/gpu/nvml.h"
-#include "testbed/house.h"
+#include "testbed/emulated_fleet.h"
 
 namespace wattle::testbed {
 
@@ -13,7 +13,7 @@ struct Readings {
   std::vector<std::int32_t> clocks_mhz;  ///< 0: its engine does not run
 };
 
-/// `gpus` by index, as the house's engines take them.
-[[nodiscard]] Readings look(const std::vector<node::Gpu>& gpus, House& house);
+/// `gpus` by index, as the fleet's engines take them.
+[[nodiscard]] Readings look(const std::vector<node::Gpu>& gpus, EmulatedFleet& fleet);
 
 }  // namespace wattle::testbed

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "feeds/sources/json_rows.h"
-#include "feeds/sources/source.h"
+#include "feeds/sources/query.h"
 
 namespace wattle::feeds {
 

@@ -2,53 +2,17 @@
 
 #include <fmt/core.h>
 
-#include <array>
-
 #include "feeds/sources/parsers.h"
 
 namespace wattle::feeds {
 
 namespace {
-struct Entry {
-  Source source;
-  const char* name;
-  const char* key_variable;
-};
-constexpr std::array kSources = {
-    Entry{Source::ElectricityMaps, "electricity-maps", "ELECTRICITY_MAPS_TOKEN"},
-    Entry{Source::WattTime, "watttime", "WATTTIME_CREDENTIALS"},
-    Entry{Source::Pjm, "pjm", "PJM_SUBSCRIPTION_KEY"},
-    Entry{Source::UkCarbonIntensity, "uk", nullptr},
-    Entry{Source::CarbonAware, "carbon-aware", nullptr},
-};
-
 std::string printable(std::string_view text, std::size_t most) {
   std::string out;
   for (const char c : text.substr(0, most)) out += (c >= ' ' && c < '\x7f') ? c : ' ';
   return out;
 }
 }  // namespace
-
-const char* name_of(Source source) {
-  for (const Entry& entry : kSources) {
-    if (entry.source == source) return entry.name;
-  }
-  return "?";
-}
-
-std::optional<Source> source_named(std::string_view name) {
-  for (const Entry& entry : kSources) {
-    if (name == entry.name) return entry.source;
-  }
-  return std::nullopt;
-}
-
-const char* key_variable(Source source) {
-  for (const Entry& entry : kSources) {
-    if (entry.source == source) return entry.key_variable;
-  }
-  return nullptr;
-}
 
 Error refused(const Query& query, int status, std::string_view retry_after, std::string_view body) {
   const std::string where = fmt::format("{} {}", name_of(query.source), query.zone);

@@ -1,6 +1,6 @@
 #pragma once
-// The house `wattle up` builds: mock engines, agent, gateway and, where engines come and go, a planner, as processes of
-// this binary that speak over loopback; their GPUs are virtual.
+// The fleet that `wattle up` runs: mock engines, agent, gateway and, where engines come and go, a planner, as processes
+// of this binary that speak over loopback; their GPUs are virtual.
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@
 namespace wattle::testbed {
 
 /// An engine, or a place where a planner may start one.
-struct HouseEngine {
+struct FleetEngine {
   std::string url;  ///< empty: a planner's
   std::string fpm;  ///< where it publishes forward-pass metrics
   Role role = Role::Colocated;
@@ -23,8 +23,8 @@ struct HouseEngine {
   std::string site;  ///< name; empty: the first
 };
 
-/// What the house is built from.
-struct HousePlan {
+/// What the fleet is built from.
+struct FleetPlan {
   const config::LoadedScenario& scenario;
   std::string config;  ///< the scenario's name or file, for processes that load it themselves
   std::string recipe;
@@ -38,21 +38,21 @@ struct HousePlan {
 };
 
 /// The fleet, its processes and their files; ends and removes them when it goes.
-class House {
+class EmulatedFleet {
  public:
-  explicit House(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  ~House();
-  House(const House&) = delete;
-  House& operator=(const House&) = delete;
+  explicit EmulatedFleet(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  ~EmulatedFleet();
+  EmulatedFleet(const EmulatedFleet&) = delete;
+  EmulatedFleet& operator=(const EmulatedFleet&) = delete;
 
   /// Front to back: no new requests, then nobody to change clocks, then the engines.
   void end();
   /// Starts everything; returns once the gateway knows a live engine of each role. Errors: a fleet this machine cannot
   /// emulate, a process that does not come up (with its last words).
-  [[nodiscard]] Result<void> build(const HousePlan& plan);
-  /// Which of engines() run now; all of them in a house without a planner.
+  [[nodiscard]] Result<void> build(const FleetPlan& plan);
+  /// Which of engines() run now; all of them where there is no planner.
   [[nodiscard]] std::vector<bool> running();
-  /// Does some engine start or drain just now? Never in a house without a planner.
+  /// Does some engine start or drain just now? Never where there is no planner.
   [[nodiscard]] bool switching();
   /// What the gateway's ledger has booked so far. Nothing: it does not answer, or no meter has been read yet.
   struct Booked {
@@ -62,7 +62,7 @@ class House {
   [[nodiscard]] std::optional<Booked> booked();
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
   [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
-  [[nodiscard]] const std::vector<HouseEngine>& engines() const { return engines_; }
+  [[nodiscard]] const std::vector<FleetEngine>& engines() const { return engines_; }
   /// A process that should run and does not, or null.
   [[nodiscard]] const launch::Child* dead();
 
@@ -70,21 +70,33 @@ class House {
   /// The one line of JSON in which a process says where it listens.
   Result<nlohmann::json> launch(const std::string& name, const std::vector<std::string>& arguments);
   nlohmann::json planned();  ///< the planner's engines, as it tells them
-  Result<void> emulate_gpus(const HousePlan& plan);
-  Result<void> place_engines(const HousePlan& plan);
-  Result<void> reserve(std::size_t pool, HouseEngine& engine);
-  Result<void> start_engine(const HousePlan& plan, const config::PoolOptions& pool, HouseEngine& engine);
-  Result<void> start_control(const HousePlan& plan);
-  Result<void> start_planner(const HousePlan& plan);
+  Result<void> emulate_gpus(const FleetPlan& plan);
+  Result<void> place_engines(const FleetPlan& plan);
+  Result<void> reserve(std::size_t pool, FleetEngine& engine);
+  Result<void> start_engine(const FleetPlan& plan, const config::PoolOptions& pool, FleetEngine& engine);
+  Result<void> start_control(const FleetPlan& plan);
+  Result<void> start_planner(const FleetPlan& plan);
 
   std::filesystem::path folder_;
   std::vector<launch::Child> children_;
-  std::vector<HouseEngine> engines_;
+  std::vector<FleetEngine> engines_;
   std::string gateway_url_;
   std::string admin_url_;
   std::vector<std::string> slots_;  ///< the planner's arguments
   std::string planner_url_;         ///< empty: no planner
   std::unique_ptr<launch::AdminCaller> caller_;
+};
+
+/// Whether a fleet that scales is still on its way from what it began with: until then two engines do one's work.
+class FirstSwitch {
+ public:
+  explicit FirstSwitch(bool scales) : over_(!scales) {}
+  void look(EmulatedFleet& fleet);
+  [[nodiscard]] bool under_way() const { return begun_ && !over_; }
+
+ private:
+  bool begun_ = false;
+  bool over_ = false;
 };
 
 }  // namespace wattle::testbed

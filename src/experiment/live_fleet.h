@@ -1,11 +1,10 @@
 #pragma once
-// What a live process (agent, gateway) learns of its engines from flags, and what it believes of them.
+// What a live process (agent, gateway) knows of its engines by name, and what it believes of them.
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-#include "command_line.h"
 
 #include "base/error.h"
 #include "calibrate/beliefs.h"
@@ -18,9 +17,10 @@
 #include "model/instance.h"
 #include "systems/recipe.h"
 
-namespace wattle::apps {
+namespace wattle::experiment {
 
-struct FleetFlags {
+/// Names, as flags give them.
+struct LiveFleetOptions {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string gpu = "a100-80g";
@@ -29,19 +29,15 @@ struct FleetFlags {
   std::string scenario;  ///< what beliefs of whole requests are fitted on; empty: none. With one, its keys may be
                          ///< overridden, too
 };
-/// --recipe (default as it stands in `flags`), --set, --gpu, --llm and those of the engine. `flags` outlive the
-/// parsing.
-void add_fleet_flags(Command command, FleetFlags& flags);
-
 /// One recipe over engines of one kind, at any tensor parallelism.
 class LiveFleet {
  public:
   /// Errors: a file that is missing or wrong, an override that is no recipe key.
-  [[nodiscard]] static Result<LiveFleet> load(const FleetFlags& flags);
+  [[nodiscard]] static Result<LiveFleet> load(const LiveFleetOptions& options);
 
   [[nodiscard]] const systems::Recipe& recipe() const { return recipe_; }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
-  /// What such an instance is, by the flags alone.
+  /// What such an instance is, by the options alone.
   [[nodiscard]] InstanceSpec facts(Role role, std::int32_t tensor_parallel) const;
   /// The same with its objectives and what the recipe needs believed of it; its kv_capacity_tokens is left open.
   /// Beliefs live as long as this. Errors: an instance that the recipe's policies refuse; a model that does not fit;
@@ -71,4 +67,4 @@ class LiveFleet {
   std::map<std::int32_t, RequestLatency> requests_;
 };
 
-}  // namespace wattle::apps
+}  // namespace wattle::experiment

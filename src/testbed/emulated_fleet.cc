@@ -1,4 +1,4 @@
-#include "testbed/house.h"
+#include "testbed/emulated_fleet.h"
 
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -42,27 +42,27 @@ std::int32_t places(const config::PoolOptions& pool, bool scales) {
 
 }  // namespace
 
-House::~House() {
+EmulatedFleet::~EmulatedFleet() {
   end();
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
 
-void House::end() {
+void EmulatedFleet::end() {
   while (!children_.empty()) {
     children_.back().stop(Span::s(5));
     children_.pop_back();
   }
 }
 
-const launch::Child* House::dead() {
+const launch::Child* EmulatedFleet::dead() {
   for (auto& child : children_) {
     if (!child.running()) return &child;
   }
   return nullptr;
 }
 
-Result<nlohmann::json> House::launch(const std::string& name, const std::vector<std::string>& arguments) {
+Result<nlohmann::json> EmulatedFleet::launch(const std::string& name, const std::vector<std::string>& arguments) {
   auto child = launch::Child::start(name, arguments, (folder_ / (name + ".log")).string());
   if (!child) return std::unexpected(child.error());
   children_.push_back(std::move(*child));
@@ -73,20 +73,20 @@ Result<nlohmann::json> House::launch(const std::string& name, const std::vector<
   return json;
 }
 
-nlohmann::json House::planned() {
+nlohmann::json EmulatedFleet::planned() {
   const auto answer = caller_->call(planner_url_, "GET", "/fleet");
   const auto fleet = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
   return fleet.is_object() ? fleet.value("engines", nlohmann::json::array()) : nlohmann::json::array();
 }
 
-std::optional<House::Booked> House::booked() {
+std::optional<EmulatedFleet::Booked> EmulatedFleet::booked() {
   const auto answer = caller_->call(admin_url_, "GET", "/usage");
   const auto usage = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
   if (!usage.is_object() || !usage.contains("energy_j") || !usage["energy_j"]["total"].is_number()) return std::nullopt;
   return Booked{usage["energy_j"]["total"].get<double>(), usage.value("gpu_s", 0.0)};
 }
 
-std::vector<bool> House::running() {
+std::vector<bool> EmulatedFleet::running() {
   std::vector<bool> result(engines_.size(), planner_url_.empty());
   if (planner_url_.empty()) return result;
   for (const auto& engine : planned()) {
@@ -97,12 +97,12 @@ std::vector<bool> House::running() {
   return result;
 }
 
-bool House::switching() {
+bool EmulatedFleet::switching() {
   if (planner_url_.empty()) return false;
   return std::ranges::any_of(planned(), [](const auto& engine) { return engine.value("phase", "") != "serving"; });
 }
 
-Result<void> House::emulate_gpus(const HousePlan& plan) {
+Result<void> EmulatedFleet::emulate_gpus(const FleetPlan& plan) {
   const auto& scenario = plan.scenario.scenario;
   std::int32_t gpus = 0;
   for (const auto& pool : scenario.pools) gpus += places(pool, plan.scales) * pool.tensor_parallel;
@@ -127,13 +127,13 @@ Result<void> House::emulate_gpus(const HousePlan& plan) {
   return {};
 }
 
-Result<void> House::place_engines(const HousePlan& plan) {
+Result<void> EmulatedFleet::place_engines(const FleetPlan& plan) {
   const auto& scenario = plan.scenario.scenario;
   std::int32_t next_gpu = 0;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
     for (std::int32_t i = 0; i < places(pool, plan.scales); ++i) {
-      HouseEngine made;
+      FleetEngine made;
       made.role = pool.role;
       made.site = pool.site;
       for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(next_gpu++));
@@ -145,7 +145,7 @@ Result<void> House::place_engines(const HousePlan& plan) {
   return {};
 }
 
-Result<void> House::reserve(std::size_t pool, HouseEngine& engine) {
+Result<void> EmulatedFleet::reserve(std::size_t pool, FleetEngine& engine) {
   auto endpoint = free_endpoint();
   if (!endpoint) return std::unexpected(endpoint.error());
   engine.fpm = *endpoint;
@@ -153,7 +153,7 @@ Result<void> House::reserve(std::size_t pool, HouseEngine& engine) {
   return {};
 }
 
-Result<void> House::start_engine(const HousePlan& plan, const config::PoolOptions& pool, HouseEngine& engine) {
+Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::PoolOptions& pool, FleetEngine& engine) {
   const auto& scenario = plan.scenario.scenario;
   const auto name = fmt::format("{}-{}", role_name(pool.role), engines_.size());
   std::vector<std::string> mock{"mock-engine",
@@ -185,7 +185,7 @@ Result<void> House::start_engine(const HousePlan& plan, const config::PoolOption
   return {};
 }
 
-Result<void> House::start_control(const HousePlan& plan) {
+Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
   const auto& scenario = plan.scenario.scenario;
   std::vector<std::string> fleet{"--recipe", plan.recipe, "--gpu", scenario.pools.front().gpu, "--llm", scenario.llm};
   const auto options = launch::engine_arguments(scenario.engine);
@@ -246,7 +246,7 @@ Result<void> House::start_control(const HousePlan& plan) {
   return {};
 }
 
-Result<void> House::start_planner(const HousePlan& plan) {
+Result<void> EmulatedFleet::start_planner(const FleetPlan& plan) {
   std::vector<std::string> planner{"planner",   plan.config, "--json", "--recipe",      plan.recipe,
                                    "--gateway", admin_url_,  "--logs", folder_.string()};
   planner.insert(planner.end(), slots_.begin(), slots_.end());
@@ -257,7 +257,7 @@ Result<void> House::start_planner(const HousePlan& plan) {
   return {};
 }
 
-Result<void> House::build(const HousePlan& plan) {
+Result<void> EmulatedFleet::build(const FleetPlan& plan) {
   std::filesystem::create_directories(folder_);
   if (auto ok = emulate_gpus(plan); !ok) return ok;
   if (auto ok = place_engines(plan); !ok) return ok;
@@ -277,4 +277,12 @@ Result<void> House::build(const HousePlan& plan) {
   }
   return {};
 }
+
+void FirstSwitch::look(EmulatedFleet& fleet) {
+  if (over_) return;
+  const bool switching = fleet.switching();
+  over_ = begun_ && !switching;
+  begun_ = begun_ || switching;
+}
+
 }  // namespace wattle::testbed

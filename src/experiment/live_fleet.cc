@@ -1,4 +1,4 @@
-#include "live_fleet.h"
+#include "experiment/live_fleet.h"
 
 #include <fmt/core.h>
 
@@ -7,48 +7,39 @@
 #include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
-#include "engine_flags.h"
 #include "experiment/saturation.h"
 #include "systems/compose.h"
 
-namespace wattle::apps {
+namespace wattle::experiment {
 
-void add_fleet_flags(Command command, FleetFlags& flags) {
-  command.add_option("--recipe", flags.recipe, "Policies by recipe name or file (recipes/)").capture_default_str();
-  command.add_option("--set", flags.overrides, "key=value: changes a recipe key");
-  command.add_option("--gpu", flags.gpu, "What kind of GPU the engines run on (specs/gpus)").capture_default_str();
-  command.add_option("--llm", flags.llm, "The model they serve (specs/llms)").capture_default_str();
-  add_engine_flags(command, flags.engine);
-}
-
-Result<LiveFleet> LiveFleet::load(const FleetFlags& flags) {
+Result<LiveFleet> LiveFleet::load(const LiveFleetOptions& options) {
   LiveFleet fleet;
-  fleet.engine_ = flags.engine;
+  fleet.engine_ = options.engine;
   const auto home = config::project();
-  const auto overrides = config::parse_overrides(flags.overrides);
+  const auto overrides = config::parse_overrides(options.overrides);
   if (!overrides) return std::unexpected(overrides.error());
   auto of_recipe = *overrides;
-  if (!flags.scenario.empty()) {
+  if (!options.scenario.empty()) {
     const auto split = systems::split_overrides(*overrides);
     if (!split) return std::unexpected(split.error());
     of_recipe = split->recipe;
-    auto scenario = config::load_scenario(flags.scenario, split->scenario, home);
+    auto scenario = config::load_scenario(options.scenario, split->scenario, home);
     if (!scenario) return std::unexpected(scenario.error());
     fleet.scenario_ = std::move(*scenario);
   }
-  const auto recipe = systems::load_recipe(flags.recipe, of_recipe, home);
+  const auto recipe = systems::load_recipe(options.recipe, of_recipe, home);
   if (!recipe) return std::unexpected(recipe.error());
   fleet.recipe_ = recipe->recipe;
-  const auto gpu_file = home.find(config::Project::Kind::Gpu, flags.gpu, "--gpu");
+  const auto gpu_file = home.find(config::Project::Kind::Gpu, options.gpu, "--gpu");
   if (!gpu_file) return std::unexpected(gpu_file.error());
   auto gpu = config::load_gpu(*gpu_file);
   if (!gpu) return std::unexpected(gpu.error());
-  const auto llm_file = home.find(config::Project::Kind::Llm, flags.llm, "--llm");
+  const auto llm_file = home.find(config::Project::Kind::Llm, options.llm, "--llm");
   if (!llm_file) return std::unexpected(llm_file.error());
   auto llm = config::load_llm(*llm_file);
   if (!llm) return std::unexpected(llm.error());
   fleet.gpu_ = std::move(*gpu);
-  fleet.gpu_name_ = flags.gpu;
+  fleet.gpu_name_ = options.gpu;
   fleet.llm_ = std::move(*llm);
   return fleet;
 }
@@ -121,10 +112,9 @@ Result<const RequestLatency*> LiveFleet::request_latency(std::int32_t tensor_par
     return bad_input("--scenario " + scenario_->scenario.name,
                      fmt::format("has no colocated [[fleet]] of engines with {} {}", tensor_parallel, gpu_name_));
   }
-  const auto with = experiment::with_loads(*scenario_, false, config::data_dir());
+  const auto with = with_loads(*scenario_, false, config::data_dir());
   if (!with) return std::unexpected(with.error());
-  auto fitted =
-      experiment::fit_request_latency(*with, static_cast<std::size_t>(pool - pools.begin()), config::data_dir());
+  auto fitted = fit_request_latency(*with, static_cast<std::size_t>(pool - pools.begin()), config::data_dir());
   if (!fitted) return std::unexpected(fitted.error());
   return &requests_.emplace(tensor_parallel, fitted->model).first->second;
 }
@@ -141,4 +131,4 @@ Result<std::int64_t> LiveFleet::kv_capacity_tokens(std::int32_t tensor_parallel)
   return (*truth)->kv_blocks() * engine_.block_size;
 }
 
-}  // namespace wattle::apps
+}  // namespace wattle::experiment
