@@ -328,6 +328,12 @@ void FleetLoop::set_accepting(InstanceId id, bool accepting, Instant now) {
   if (accepting) retry_held(now);
 }
 
+void FleetLoop::reroute(std::span<const PoolWeight> weights, Instant now) {
+  ++round_;
+  weights_.assign(weights.begin(), weights.end());
+  retry_held(now);
+}
+
 InstanceId FleetLoop::add_instance(InstanceView view, Instant now) {
   view.id = InstanceId(static_cast<std::int32_t>(instances_.size()));
   const bool accepting = view.accepting;

@@ -9,6 +9,7 @@
 
 #include "control/ports.h"
 #include "journal/record.h"
+#include "model/plan.h"
 #include "policy/admission/admission.h"
 #include "policy/queueing/queueing.h"
 #include "policy/routing/routing.h"
@@ -88,6 +89,10 @@ class FleetLoop {
   /// It is no part of the fleet any more, until it should accept requests again.
   void remove_instance(InstanceId id, Instant now);
 
+  /// The plan in force wants requests shared out over pools like this; empty: any pool is for all.
+  void reroute(std::span<const PoolWeight> weights, Instant now);
+  [[nodiscard]] std::span<const PoolWeight> weights() const { return weights_; }
+
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const RequestCounts& counts() const { return counts_; }
   [[nodiscard]] std::span<const InstanceView> instances() const { return instances_; }
@@ -138,6 +143,7 @@ class FleetLoop {
   std::vector<const InstanceView*> prefill_candidates_;
   std::vector<const InstanceView*> decode_candidates_;
   DispatchPolicies policies_;
+  std::vector<PoolWeight> weights_;
   struct Observer {
     policy::Policy* policy;
     EventKinds kinds;

@@ -3,10 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "model/decision.h"
 #include "model/instance.h"
 #include "model/outcome.h"
+#include "model/plan.h"
 #include "model/request.h"
 #include "units/quantity.h"
 
@@ -56,18 +59,36 @@ class ClockPort {
   virtual void command(InstanceId instance, MegaHertz clock, Instant now) = 0;
 };
 
+/// What is to be started.
+struct StartOrder {
+  std::size_t shape = 0;
+  PoolId pool{};
+  NodeId node{};
+  std::vector<std::int32_t> gpus = {};  ///< of the node; empty: wherever the driver finds some
+  /// A re-shard: these have the weights, and may still serve on the same GPUs.
+  std::vector<InstanceId> from = {};
+  std::optional<Span> load = {};  ///< until it answers; none: what a start takes
+};
+
 /// Instances that come and go. Ids are the driver's and never reused.
 class FleetPort {
  public:
   virtual ~FleetPort() = default;
-  /// Starts an instance of this shape and says its id. Autoscaler::up() or died() follows, not from within this call.
-  virtual InstanceId spawn(std::size_t shape, Instant now) = 0;
-  /// Let it have requests: it is up, or is called back from draining. Autoscaler::serving() follows, maybe at once.
+  /// Starts an instance and says its id. PlanExecutor::up() or died() follows, not from within this call.
+  virtual InstanceId spawn(const StartOrder& order, Instant now) = 0;
+  /// Let it have requests: it is up, or is called back from draining. PlanExecutor::serving() follows, maybe at once.
   virtual void open(InstanceId instance, Instant now) = 0;
-  /// No new requests; those in it go on. Autoscaler::drained() follows, maybe at once.
+  /// No new requests; those in it go on. PlanExecutor::drained() follows, maybe at once.
   virtual void drain(InstanceId instance, Instant now) = 0;
   /// End it. It is empty, or has never served, or does not answer.
   virtual void stop(InstanceId instance, Instant now) = 0;
+  /// It has this share less KV cache from now on, while others load beside it; 0: all of it again.
+  virtual void squeeze(InstanceId instance, double lost, Instant now) { (void)instance, (void)lost, (void)now; }
+  /// The plan's shares hold from now on: FleetLoop::reroute.
+  virtual void reroute(std::span<const PoolWeight> weights, Instant now) { (void)weights, (void)now; }
+  /// The plan's clock ranges hold from now on, for instances that come later, too: Throttle::bound. A pool that is
+  /// not named has none.
+  virtual void bound(std::span<const ClockRange> clocks, Instant now) { (void)clocks, (void)now; }
 };
 
 }  // namespace wattle::control

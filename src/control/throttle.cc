@@ -1,6 +1,7 @@
 #include "control/throttle.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "policy/frequency/clock_choice.h"
 
@@ -23,7 +24,35 @@ Hold Throttle::decide(Instant now) {
   return decision.hold;
 }
 
-void Throttle::act(const ClockDecision& decision, Instant now) {
+/// The nearest clock of the plan's range that can be locked; the range itself where the instance's clocks are not
+/// known.
+ClockDecision Throttle::within(ClockDecision decision) const {
+  if (!range_ || (decision.clock >= range_->least && decision.clock <= range_->most)) return decision;
+  const bool low = decision.clock < range_->least;
+  decision.clock = low ? range_->least : range_->most;
+  decision.reason = low ? "the plan's lowest clock" : "the plan's highest clock";
+  const auto& clocks = view_.spec->clocks;
+  if (clocks.empty()) return decision;
+  const auto above = std::ranges::upper_bound(clocks, range_->most);
+  const auto below = std::ranges::lower_bound(clocks, range_->least);
+  if (low ? below == clocks.end() : above == clocks.begin()) return decision;  // none lies on that side: its limit
+  decision.clock = low ? *below : *std::prev(above);
+  return decision;
+}
+
+void Throttle::bound(const std::optional<ClockRange>& range, Instant now) {
+  range_ = range;
+  forget_hold();
+  const ClockDecision kept = within({view_.clock_commanded, "", {}});
+  if (kept.clock == view_.clock_commanded) return;
+  view_.clock_commanded = last_decided_ = kept.clock;
+  sink_.decision(
+      {now, journal::DecisionKind::Clock, Mode::Enforce, RequestId{-1}, view_.id, kept.clock.value(), kept.reason});
+  port_.command(view_.id, kept.clock, now);
+}
+
+void Throttle::act(ClockDecision decision, Instant now) {
+  decision = within(decision);
   if (decision.clock != last_decided_) {
     last_decided_ = decision.clock;
     sink_.decision(

@@ -1,9 +1,11 @@
 #pragma once
 // The per-iteration half of the control loop: one object per instance asks its frequency policy and commands the clock.
 #include <memory>
+#include <optional>
 
 #include "control/ports.h"
 #include "journal/record.h"
+#include "model/plan.h"
 #include "policy/frequency/frequency.h"
 
 namespace wattle::control {
@@ -21,6 +23,9 @@ class Throttle {
   void idle(Instant now);
   /// Reports stopped although work is in flight.
   void lost(Instant now);
+
+  /// Every clock stays within the range from now on, those of a policy and the one that is set; none: unbounded.
+  void bound(const std::optional<ClockRange>& range, Instant now);
 
   /// How long a step of this shape may take before it has overrun: its prediction plus the slack. `in_effect`: the
   /// clock it begins at; when a change is under way the slower of that and the commanded one counts. Span::max(): no
@@ -41,7 +46,8 @@ class Throttle {
 
  private:
   Hold decide(Instant now);
-  void act(const ClockDecision& decision, Instant now);
+  void act(ClockDecision decision, Instant now);
+  [[nodiscard]] ClockDecision within(ClockDecision decision) const;
 
   InstanceView view_;
   std::shared_ptr<policy::FrequencyPolicy> policy_;
@@ -50,6 +56,7 @@ class Throttle {
   ClockPort& port_;
   journal::Sink& sink_;
   Span overrun_slack_;
+  std::optional<ClockRange> range_;
   std::int64_t overruns_ = 0;
   bool asked_now_ = false;
   MegaHertz last_decided_{-1};

@@ -71,6 +71,33 @@ TEST_F(ThrottleTest, AsksAgainOnlyWhereTheHoldEnds) {
   EXPECT_EQ(asked(), 4U) << "its time is over";
 }
 
+TEST_F(ThrottleTest, APlansRangeClampsEveryDecisionAndMovesTheClockThatIsSet) {
+  auto throttle = make(Mode::Enforce);
+  throttle.step(decoding(4, 900), Instant{0});
+  throttle.bound(ClockRange{PoolId(0), MegaHertz(1200), MegaHertz(1410)}, Instant{10});
+  EXPECT_EQ(clocks.commands, (std::vector{1005, 1200})) << "at once";
+  EXPECT_STREQ(journal.decisions.back().reason, "the plan's lowest clock");
+  policy->next.clock = MegaHertz(1980);
+  throttle.step(decoding(4, 900), Instant{20});
+  EXPECT_EQ(asked(), 2U) << "the hold went with the range";
+  EXPECT_EQ(clocks.commands, (std::vector{1005, 1200, 1410}));
+  EXPECT_STREQ(journal.decisions.back().reason, "the plan's highest clock");
+  throttle.bound(std::nullopt, Instant{30});
+  throttle.step(decoding(4, 900), Instant{40});
+  EXPECT_EQ(clocks.commands.back(), 1980);
+}
+
+TEST_F(ThrottleTest, APlansRangeFindsAClockThatCanBeLockedAndBindsWithoutAPolicy) {
+  InstanceSpec spec;
+  spec.clocks = {MegaHertz(1005), MegaHertz(1200), MegaHertz(1410)};
+  InstanceView view;
+  view.spec = &spec;
+  view.clock_commanded = MegaHertz(1410);
+  Throttle throttle(view, nullptr, Mode::Enforce, clocks, journal);
+  throttle.bound(ClockRange{PoolId(0), MegaHertz(1005), MegaHertz(1300)}, Instant{10});
+  EXPECT_EQ(clocks.commands, (std::vector{1200}));
+}
+
 TEST_F(ThrottleTest, AsksWhenTheBatchOrTheQueueChanges) {
   auto throttle = make(Mode::Enforce);
   throttle.step(decoding(4, 900), Instant{0});

@@ -131,7 +131,9 @@ Result<void> parse_decisions(std::string_view text, const std::string& name,
     if (const auto kind = decision_kind_from(fields.text("kind"))) {
       r.kind = *kind;
     } else {
-      fields.fail("kind", "must be admission, route-prefill, route-decode, clock, queueing, scaling or phase");
+      fields.fail(
+          "kind",
+          "must be admission, route-prefill, route-decode, clock, queueing, scaling, phase, length, plan or step");
     }
     if (const auto mode = mode_from(fields.text("mode"))) {
       r.mode = *mode;

@@ -14,6 +14,9 @@ void append_json_text(std::string& out, std::string_view text);
 
 void append_decision_line(std::string& out, const DecisionRecord& record);
 
+/// As a decision of kind "plan" whose value is the GPUs planned, with all of the plan under the key "plan".
+void append_plan_line(std::string& out, const PlanRecord& record);
+
 /// Calls f for each line; `record.reason` is valid during the call only. Errors name file:line and key. Unknown keys
 /// are ignored, blank lines accepted.
 [[nodiscard]] Result<void> parse_decisions(std::string_view text, const std::string& name,

@@ -4,12 +4,15 @@
 
 #include <bit>
 
+#include "journal/decisions_jsonl.h"
+
 namespace wattle::journal {
 namespace {
 
 // Tags keep a decision and an outcome with equal words apart.
 constexpr int kDecisionTag = 1;
 constexpr int kOutcomeTag = 2;
+constexpr int kPlanTag = 3;
 
 }  // namespace
 
@@ -22,6 +25,13 @@ void DigestSink::decision(const DecisionRecord& record) {
   digest_.add(record.instance.value());
   digest_.add(record.value);
   digest_.add_text(record.reason);
+}
+
+void DigestSink::plan(const PlanRecord& record) {
+  std::string line;
+  append_plan_line(line, record);
+  digest_.add(kPlanTag);
+  digest_.add_text(line);
 }
 
 void DigestSink::outcome(const Outcome& o) {

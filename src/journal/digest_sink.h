@@ -13,6 +13,7 @@ namespace wattle::journal {
 class DigestSink final : public Sink {
  public:
   void decision(const DecisionRecord& record) override;
+  void plan(const PlanRecord& record) override;
   void outcome(const Outcome& outcome) override;
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
 

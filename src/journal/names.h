@@ -8,6 +8,7 @@
 namespace wattle::journal {
 
 [[nodiscard]] std::string_view name_of(DecisionKind kind);
+[[nodiscard]] std::string_view name_of(StepKind kind);
 [[nodiscard]] std::string_view name_of(Phase phase);
 [[nodiscard]] std::string_view name_of(Mode mode);
 [[nodiscard]] std::string_view name_of(Fate fate);

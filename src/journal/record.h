@@ -7,6 +7,7 @@
 #include "model/decision.h"
 #include "model/instance.h"
 #include "model/outcome.h"
+#include "model/plan.h"
 
 namespace wattle::journal {
 
@@ -18,15 +19,18 @@ enum class DecisionKind : std::uint8_t {
   Queueing,
   Scaling,
   Phase,
-  Length
+  Length,
+  Plan,  ///< a line of its own, journal::PlanRecord
+  Step   ///< of a plan: it began, is done, or came to nothing
 };
 
 using wattle::Phase;
 
 /// One decision, enforced or shadowed. `value` is the verdict, the instance id, the clock in MHz or the
 /// queue key (asked only for requests that are held); for Scaling the GPUs of all instances wanted, for Phase the
-/// instance's new Phase as a number; for Length the tokens a constant answered in the predictor's place.
-/// Clock decisions are recorded when they differ from the instance's newest one; all others always.
+/// instance's new Phase as a number, for Step the StepKind, beside the first instance it is about; for Length the
+/// tokens a constant answered in the predictor's place. Clock decisions are recorded when they differ from the
+/// instance's newest one; all others always.
 struct DecisionRecord {
   Instant at;
   DecisionKind kind = DecisionKind::Admission;
@@ -75,12 +79,22 @@ struct InstanceFacts {
   return {id, spec.role, spec.gpu.name, spec.llm.name, spec.tensor_parallel, spec.gpu.clock_max, spec.site};
 }
 
+/// A plan beyond counts of instances: weights, clock ranges, steps, mandates, or one that was refused.
+struct PlanRecord {
+  Instant at;
+  Mode mode = Mode::Enforce;
+  const Plan& plan;            ///< valid during the call
+  std::int64_t gpus = 0;       ///< of all instances wanted
+  const char* flaw = nullptr;  ///< why it was refused; null: it was not
+};
+
 class Sink {
  public:
   virtual ~Sink() = default;
   /// An instance that was not there when the run began.
   virtual void joined(const InstanceFacts& facts) { (void)facts; }
   virtual void decision(const DecisionRecord& record) { (void)record; }
+  virtual void plan(const PlanRecord& record) { (void)record; }
   virtual void outcome(const Outcome& outcome) { (void)outcome; }
   virtual void sample(const Sample& sample) { (void)sample; }
   virtual void stretch(const Stretch& stretch) { (void)stretch; }

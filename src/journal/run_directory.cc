@@ -80,6 +80,12 @@ void RunWriter::joined(const InstanceFacts& facts) {
   impl_->trace->written();
 }
 
+void RunWriter::plan(const PlanRecord& record) {
+  if (!impl_->decisions) return;
+  append_plan_line(impl_->decisions->buffer(), record);
+  impl_->decisions->written();
+}
+
 void RunWriter::decision(const DecisionRecord& record) {
   if (!impl_->decisions) return;
   append_decision_line(impl_->decisions->buffer(), record);

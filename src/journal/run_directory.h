@@ -30,6 +30,7 @@ class RunWriter final : public Sink {
 
   void joined(const InstanceFacts& facts) override;
   void decision(const DecisionRecord& record) override;
+  void plan(const PlanRecord& record) override;
   void outcome(const Outcome& outcome) override;
   void sample(const Sample& sample) override;
   void stretch(const Stretch& stretch) override;

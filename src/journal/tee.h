@@ -19,6 +19,9 @@ class Tee final : public Sink {
   void decision(const DecisionRecord& record) override {
     for (Sink* sink : sinks_) sink->decision(record);
   }
+  void plan(const PlanRecord& record) override {
+    for (Sink* sink : sinks_) sink->plan(record);
+  }
   void outcome(const Outcome& outcome) override {
     for (Sink* sink : sinks_) sink->outcome(outcome);
   }

@@ -41,11 +41,12 @@ struct PlanStep {
   std::vector<InstanceId> from;
   std::vector<std::size_t> to;  ///< shapes
   std::optional<NodeId> node;   ///< none: any
-  std::optional<PoolId> pool;   ///< none: the fleet has one
+  std::optional<PoolId> pool;   ///< none: the fleet has one; Reshard and Move: that of `from`
+  bool serves_on = false;       ///< Reshard: `from` serve until `to` do, memory permitting; else they leave first
   StepCost cost;
 };
 
-/// So many instances of a shape on a node in a pool.
+/// So many instances of a shape on a node in a pool; none: on any, in any.
 struct PlanTarget {
   std::size_t shape = 0;
   std::int32_t count = 0;
@@ -67,6 +68,17 @@ struct ClockRange {
   MegaHertz most;
 };
 
+/// One planner's part in a plan that several made, each under what the one above passed to it.
+struct PlanLevel {
+  const char* name = "";         ///< "cluster", "pool", "instance"
+  std::optional<PoolId> pool;    ///< none: the whole fleet
+  Instant made;                  ///< it holds from then on, until its next epoch
+  std::int64_t gpus = 0;         ///< that it plans; 0: it leaves them to those below
+  std::optional<Mandate> given;  ///< what it was made under
+  std::vector<Mandate> passed;   ///< to those below
+  const char* reason = "";
+};
+
 /// Steps that follow from the targets alone (start what is missing, drain what is too much) need not be stated; a
 /// stated Drain says which instance goes, a stated Start where one comes.
 struct Plan {
@@ -76,6 +88,7 @@ struct Plan {
   std::vector<PlanStep> steps;      ///< in this order, one after the other
   std::optional<Mandate> given;     ///< what it was made under
   std::vector<Mandate> passed;      ///< to those below
+  std::vector<PlanLevel> levels;    ///< of nested planners, topmost first; empty: one planner made all of it
   const char* reason = "";
 
   /// So many instances of each shape, anywhere.
@@ -101,6 +114,18 @@ struct FleetMember {
   std::size_t shape = 0;
   Phase phase = Phase::Spawning;
   Instant since;  ///< of the phase
+  PoolId pool{};
+  NodeId node{};
+  std::vector<std::int32_t> gpus = {};  ///< of the node, counted from 0; empty: nodes are not accounted for
+  bool changing = false;                ///< a step that has begun is about it: leave it alone
+};
+
+/// A node as planners see it.
+struct NodeView {
+  NodeId id;
+  std::int32_t gpus = 0;
+  std::int32_t free_gpus = 0;
+  bool up = true;
 };
 
 }  // namespace wattle

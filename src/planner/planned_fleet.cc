@@ -54,7 +54,7 @@ Instant PlannedFleet::now() const { return Instant() + (net::steady_now() - begi
 
 Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   const auto& scenario = loaded_.scenario;
-  control::AutoscalerOptions options;
+  control::PlanExecutorOptions options;
   options.period = options.retry = recipe.scaling_period;
   options.spawn_limit = scenario.spawn.load + scenario.spawn.warm + kStartLimit;
   for (const auto& pool : scenario.pools) {
@@ -63,7 +63,7 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   auto policy = systems::make_scaling_policy(recipe, options.shapes);
   if (!policy) return std::unexpected(policy.error());
   if (!*policy) return bad_input("--recipe " + recipe.name, "does not scale; it needs a [scaling] policy");
-  scaler_ = std::make_unique<control::Autoscaler>(std::move(*policy), recipe.scaling.mode, options, *this, *this);
+  scaler_ = std::make_unique<control::PlanExecutor>(std::move(*policy), recipe.scaling.mode, options, *this, *this);
 
   // Those the scenario begins with serve before anything is planned.
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
@@ -91,7 +91,9 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   return {};
 }
 
-InstanceId PlannedFleet::spawn(std::size_t shape, Instant) { return start(shape, loaded_.scenario.spawn.load); }
+InstanceId PlannedFleet::spawn(const control::StartOrder& order, Instant) {
+  return start(order.shape, order.load.value_or(loaded_.scenario.spawn.load));
+}
 
 InstanceId PlannedFleet::start(std::size_t shape, Span load) {
   const InstanceId id(next_++);
@@ -143,7 +145,7 @@ void PlannedFleet::announce(Engine& engine) {
 /// Called for one that has come up, which takes requests when it is warm, or called back from draining.
 void PlannedFleet::open(InstanceId instance, Instant) {
   const auto& members = scaler_->members();
-  const auto member = std::ranges::find(members, instance, &control::Autoscaler::Member::id);
+  const auto member = std::ranges::find(members, instance, &control::PlanExecutor::Member::id);
   if (member != members.end() && member->phase != journal::Phase::Warming) at(instance).offered = true;
 }
 
@@ -228,7 +230,7 @@ bool PlannedFleet::answers(Engine& engine) {
   return health && health->status == 200;
 }
 
-void PlannedFleet::look_at(const control::Autoscaler::Member& member) {
+void PlannedFleet::look_at(const control::PlanExecutor::Member& member) {
   using journal::Phase;
   Engine& engine = at(member.id);
   if (!engine.process || !engine.process->running()) {
@@ -262,7 +264,7 @@ void PlannedFleet::count_arrivals() {
   if (!arrived) return;
   const std::int64_t total = *arrived;
   // A gateway that has restarted counts from 0.
-  if (arrived_ >= 0) scaler_->arrived(total >= arrived_ ? total - arrived_ : total);
+  if (arrived_ >= 0) scaler_->arrived({}, total >= arrived_ ? total - arrived_ : total);
   arrived_ = total;
 }
 
@@ -270,8 +272,8 @@ void PlannedFleet::turn() {
   const auto members = scaler_->members();  // a copy: they change as they are looked at
   for (const auto& member : members) {
     const auto& still = scaler_->members();
-    const auto found = std::ranges::find(still, member.id, &control::Autoscaler::Member::id);
-    if (found != still.end()) look_at(control::Autoscaler::Member(*found));
+    const auto found = std::ranges::find(still, member.id, &control::PlanExecutor::Member::id);
+    if (found != still.end()) look_at(control::PlanExecutor::Member(*found));
   }
   if (now() >= scaler_->next_tick()) {
     count_arrivals();

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "config/load.h"
-#include "control/autoscaler.h"
+#include "control/plan_executor.h"
 #include "launch/child.h"
 #include "planner/gateway_admin.h"
 #include "systems/recipe.h"
@@ -47,7 +47,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     return shown_;
   }
 
-  InstanceId spawn(std::size_t shape, Instant now) override;
+  InstanceId spawn(const control::StartOrder& order, Instant now) override;
   void open(InstanceId instance, Instant now) override;
   void drain(InstanceId instance, Instant) override { at(instance).offered = false; }
   void stop(InstanceId instance, Instant) override;
@@ -74,7 +74,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   [[nodiscard]] Instant now() const;
   InstanceId start(std::size_t shape, Span load);
   [[nodiscard]] bool answers(Engine& engine);
-  void look_at(const control::Autoscaler::Member& member);
+  void look_at(const control::PlanExecutor::Member& member);
   void announce(Engine& engine);
   void tell_gateway(InstanceId id);
   void withdraw(Engine& engine);
@@ -92,7 +92,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   Instant begin_;
   std::int32_t next_ = 0;                   ///< instance id
   std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end
-  std::unique_ptr<control::Autoscaler> scaler_;
+  std::unique_ptr<control::PlanExecutor> scaler_;
   std::int64_t arrived_ = -1;  ///< what the gateway last said
   nlohmann::ordered_json phases_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json plan_;

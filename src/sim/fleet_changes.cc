@@ -33,10 +33,10 @@ void Simulation::apply_fault(const Event& event) {
   if (scaler_.enforced()) requests_.remove_instance(event.instance, event.at);
 }
 
-InstanceId Simulation::spawn(std::size_t shape, Instant now) {
+InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   const std::size_t i = engines_.size();
   const InstanceId id(static_cast<std::int32_t>(i));
-  setup_.instances.push_back(setup_.scaling.shapes[shape].make(id));
+  setup_.instances.push_back(setup_.scaling.shapes[order.shape].make(id));
   InstanceView view = view_of(setup_.instances.back());
   view.accepting = false;
   const InstanceId given = requests_.add_instance(view, now);
@@ -46,6 +46,7 @@ InstanceId Simulation::spawn(std::size_t shape, Instant now) {
   link_free_.emplace_back();
   set_up(i, now);
   throttles_[i].idle(now);
+  bound(i, now);
   engines_.wake(i);
   agenda_.push({now + setup_.scaling.load_time, EventClass::Loaded, 0, 0, 0, id, Span()});
   return id;
@@ -63,7 +64,7 @@ void Simulation::advance_start(const Event& event) {
 
 void Simulation::open(InstanceId instance, Instant now) {
   const auto& members = scaler_.members();
-  if (std::ranges::find(members, instance, &control::Autoscaler::Member::id)->phase == journal::Phase::Warming) {
+  if (std::ranges::find(members, instance, &control::PlanExecutor::Member::id)->phase == journal::Phase::Warming) {
     agenda_.push({now + setup_.scaling.warm_time, EventClass::Warm, 0, 0, 0, instance, Span()});
     return;
   }
@@ -78,6 +79,19 @@ void Simulation::drain(InstanceId instance, Instant now) {
 void Simulation::perhaps_drained(InstanceId instance, Instant now) {
   const auto& view = requests_.instances()[index(instance)];
   if (view.assigned_requests == 0 && !view.accepting) scaler_.drained(instance, now);
+}
+
+void Simulation::bound(std::size_t i, Instant now) {
+  const PoolId pool = setup_.instances[i].spec->pool;
+  const auto range = std::ranges::find(clock_ranges_, pool, &ClockRange::pool);
+  throttles_[i].bound(range == clock_ranges_.end() ? std::nullopt : std::optional(*range), now);
+}
+
+void Simulation::bound(std::span<const ClockRange> clocks, Instant now) {
+  clock_ranges_.assign(clocks.begin(), clocks.end());
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    if (!lives_.gone(i)) bound(i, now);
+  }
 }
 
 void Simulation::stop(InstanceId instance, Instant now) {

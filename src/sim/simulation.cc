@@ -24,8 +24,8 @@ std::vector<InstanceView> Simulation::views() const {
   return result;
 }
 
-control::AutoscalerOptions Simulation::scaler_options(const ScalingSetup& scaling) {
-  control::AutoscalerOptions options;
+control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scaling) {
+  control::PlanExecutorOptions options;
   options.period = scaling.period;
   for (const auto& shape : scaling.shapes) {
     options.shapes.push_back({shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time});
@@ -177,7 +177,7 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   flight.true_output_tokens = row.output_tokens;
   statistics_.add_arrivals();
   flight.served.prefill_start = Instant();
-  scaler_.arrived();
+  scaler_.arrived(request.request_class);
   requests_.arrive(request, tag, now);
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "carbon/ledger.h"
-#include "control/autoscaler.h"
 #include "control/fleet_loop.h"
+#include "control/plan_executor.h"
 #include "control/throttle.h"
 #include "engine/replica.h"
 #include "journal/record.h"

@@ -59,10 +59,12 @@ class Simulation final : public control::RequestPort,
                          Instant now) override;
   void refresh(InstanceId instance, Instant now) override;
   // control::FleetPort
-  InstanceId spawn(std::size_t shape, Instant now) override;
+  InstanceId spawn(const control::StartOrder& order, Instant now) override;
   void open(InstanceId instance, Instant now) override;
   void drain(InstanceId instance, Instant now) override;
   void stop(InstanceId instance, Instant now) override;
+  void reroute(std::span<const PoolWeight> weights, Instant now) override { requests_.reroute(weights, now); }
+  void bound(std::span<const ClockRange> clocks, Instant now) override;
   // control::ClockPort
   void command(InstanceId instance, MegaHertz clock, Instant now) override {
     engines_[index(instance)].command_clock(clock, now);
@@ -92,8 +94,10 @@ class Simulation final : public control::RequestPort,
   static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
   static InstanceView view_of(const InstanceSetup& instance);
   std::vector<InstanceView> views() const;
-  static control::AutoscalerOptions scaler_options(const ScalingSetup& scaling);
+  static control::PlanExecutorOptions scaler_options(const ScalingSetup& scaling);
   void set_up(std::size_t i, Instant now);
+  /// What the plan says of its clocks.
+  void bound(std::size_t i, Instant now);
   void perhaps_drained(InstanceId instance, Instant now);
 
   void step_ends(std::size_t i, Instant now);
@@ -123,9 +127,10 @@ class Simulation final : public control::RequestPort,
   Supervision supervision_;
   InFlightRequests flights_;
   std::vector<Instant> link_free_;
+  std::vector<ClockRange> clock_ranges_;
   std::uint64_t handed_over_ = 0;
   control::FleetLoop requests_;
-  control::Autoscaler scaler_;
+  control::PlanExecutor scaler_;
   std::vector<engine::Event> handled_;         ///< scratch
   std::vector<carbon::Ledger::Share> booked_;  ///< scratch
   std::int64_t arrivals_ = 0;

@@ -26,12 +26,15 @@ struct ShapeCount {
 /// What a scaling policy may see. Spans are valid during the call.
 struct ScalingView {
   Instant now;
-  /// Requests per second that arrived since it was last asked, by request class (throttLL'eM knows one class;
-  /// DynamoLLM's and FREESH's planners several).
+  /// Requests per second that arrived since it was last asked, by request class; at least one entry, and none for
+  /// classes above the highest that was ever seen.
   std::span<const double> rate_per_s;
   std::span<const ShapeCount> fleet;  ///< by shape
   std::span<const FleetMember> members = {};
-  const Mandate* given = nullptr;  ///< from above; null: none
+  const Mandate* given = nullptr;            ///< from above; null: none
+  std::span<const NodeView> nodes = {};      ///< empty: not accounted for
+  std::span<const PoolWeight> weights = {};  ///< in force
+  std::span<const ClockRange> clocks = {};   ///< in force
 };
 
 /// Asked periodically. One object per fleet. Wants at least one instance.

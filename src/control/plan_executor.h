@@ -11,7 +11,7 @@
 
 namespace wattle::control {
 
-struct AutoscalerOptions {
+struct PlanExecutorOptions {
   Span period = Span::s(10);
   std::vector<policy::Shape> shapes;
   Span retry = Span::s(10);        ///< after a failed start; doubles with each one after that, up to
@@ -24,17 +24,21 @@ struct AutoscalerOptions {
 /// is stopped. An instance that dies is replaced: at once when it served, after a pause when it was starting.
 ///
 /// Re-entrant: a port may call serving() from within open() and drained() from within drain().
-class Autoscaler {
+class PlanExecutor {
  public:
   /// `policy` may be null (nothing is ever asked), so may its mode be Off. `shadow` asks and journals only.
-  Autoscaler(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, AutoscalerOptions options, FleetPort& port,
-             journal::Sink& sink);
+  PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, PlanExecutorOptions options, FleetPort& port,
+               journal::Sink& sink);
 
   /// An instance that serves already.
   void adopt(InstanceId instance, std::size_t shape, Instant now);
 
   // What the driver observes. Unknown and gone instances are ignored.
-  void arrived(std::int64_t requests = 1) { arrivals_ += requests; }
+  void arrived(ClassId request_class = {}, std::int64_t requests = 1) {
+    const auto i = static_cast<std::size_t>(request_class.value());
+    if (i >= arrivals_.size()) arrivals_.resize(i + 1, 0);
+    arrivals_[i] += requests;
+  }
   void up(InstanceId instance, Instant now);       ///< it answers; open() follows
   void serving(InstanceId instance, Instant now);  ///< it is offered to the dispatcher
   void drained(InstanceId instance, Instant now);  ///< it holds no request any more; ignored unless it drains
@@ -72,7 +76,7 @@ class Autoscaler {
 
   std::shared_ptr<policy::ScalingPolicy> policy_;
   Mode mode_;
-  AutoscalerOptions options_;
+  PlanExecutorOptions options_;
   FleetPort& port_;
   journal::Sink& sink_;
   std::vector<Member> members_;
@@ -80,7 +84,7 @@ class Autoscaler {
   std::vector<std::int32_t> wanted_;        ///< by shape; empty before the first plan
   std::vector<policy::ShapeCount> counts_;  ///< scratch
   FleetBounds bounds_;
-  std::int64_t arrivals_ = 0;
+  std::vector<std::int64_t> arrivals_ = {0};  ///< by request class, since the last tick
   Instant last_tick_;
   Instant next_tick_;
   bool busy_ = false;   ///< in carry_out

@@ -1,4 +1,4 @@
-#include "control/autoscaler.h"
+#include "control/plan_executor.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -36,9 +36,9 @@ class Scripted final : public policy::ScalingPolicy {
 class Driver final : public FleetPort {
  public:
   enum class State : std::uint8_t { Starting, Open, Draining, Stopped, Dead };
-  InstanceId spawn(std::size_t shape, Instant) override {
+  InstanceId spawn(const StartOrder& order, Instant) override {
     states.push_back(State::Starting);
-    shapes.push_back(shape);
+    shapes.push_back(order.shape);
     return InstanceId(static_cast<std::int32_t>(states.size()) - 1);
   }
   void open(InstanceId id, Instant now) override {
@@ -65,7 +65,7 @@ class Driver final : public FleetPort {
 
   std::vector<State> states;
   std::vector<std::size_t> shapes;
-  Autoscaler* scaler = nullptr;
+  PlanExecutor* scaler = nullptr;
   bool serves_at_once = true;
   bool empty = false;  ///< what drains holds nothing
 };
@@ -86,12 +86,12 @@ class Journal final : public journal::Sink {
 /// Three shapes, one instance of the last serving.
 struct House {
   explicit House(Mode mode = Mode::Enforce, Span spawn_limit = Span::max()) {
-    AutoscalerOptions options;
+    PlanExecutorOptions options;
     options.shapes = {{1, 1.0, Span::s(30)}, {2, 4.0, Span::s(30)}, {4, 8.0, Span::s(30)}};
     options.spawn_limit = spawn_limit;
     auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{0, 0, 1});
     scripted = policy.get();
-    scaler = std::make_unique<Autoscaler>(std::move(policy), mode, options, driver, journal);
+    scaler = std::make_unique<PlanExecutor>(std::move(policy), mode, options, driver, journal);
     driver.scaler = scaler.get();
     driver.states.push_back(Driver::State::Open);
     driver.shapes.push_back(2);
@@ -106,11 +106,11 @@ struct House {
   Driver driver;
   Journal journal;
   Scripted* scripted = nullptr;
-  std::unique_ptr<Autoscaler> scaler;
+  std::unique_ptr<PlanExecutor> scaler;
   InstanceId first{0};
 };
 
-TEST(Autoscaler, ShadowInstancingKeepsTheOldOneUntilTheNewOneServes) {
+TEST(PlanExecutor, ShadowInstancingKeepsTheOldOneUntilTheNewOneServes) {
   House house;
   house.want({1, 0, 0}, 10);
   ASSERT_EQ(house.driver.states.size(), 2U);
@@ -125,7 +125,7 @@ TEST(Autoscaler, ShadowInstancingKeepsTheOldOneUntilTheNewOneServes) {
   EXPECT_EQ(house.scaler->members().size(), 1U);
 }
 
-TEST(Autoscaler, CountsArrivalsIntoARateAndJournalsThePlan) {
+TEST(PlanExecutor, CountsArrivalsIntoARateAndJournalsThePlan) {
   House house;
   for (int i = 0; i < 25; ++i) house.scaler->arrived();
   EXPECT_EQ(house.scaler->next_tick(), at(10));
@@ -138,7 +138,7 @@ TEST(Autoscaler, CountsArrivalsIntoARateAndJournalsThePlan) {
   EXPECT_STREQ(record.reason, "scripted");
 }
 
-TEST(Autoscaler, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {
+TEST(PlanExecutor, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {
   House house;
   house.want({0, 0, 0}, 10);
   EXPECT_EQ(house.state(0), Driver::State::Open);
@@ -159,7 +159,7 @@ TEST(Autoscaler, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {
   EXPECT_EQ(house.driver.states.size(), 1U);
 }
 
-TEST(Autoscaler, ShadowModeAndOffActOnNothing) {
+TEST(PlanExecutor, ShadowModeAndOffActOnNothing) {
   House shadow(Mode::Shadow);
   shadow.want({1, 0, 0}, 10);
   EXPECT_EQ(shadow.driver.states.size(), 1U);
@@ -170,7 +170,7 @@ TEST(Autoscaler, ShadowModeAndOffActOnNothing) {
   EXPECT_TRUE(off.journal.decisions.empty());
 }
 
-TEST(Autoscaler, CallsADrainingOneBackInsteadOfStartingAnother) {
+TEST(PlanExecutor, CallsADrainingOneBackInsteadOfStartingAnother) {
   House house;
   house.want({0, 1, 0}, 10);
   house.scaler->up(InstanceId(1), at(30));
@@ -181,7 +181,7 @@ TEST(Autoscaler, CallsADrainingOneBackInsteadOfStartingAnother) {
   EXPECT_EQ(house.driver.states.size(), 2U);
 }
 
-TEST(Autoscaler, GivesUpWhatIsNoLongerWantedBeforeItServes) {
+TEST(PlanExecutor, GivesUpWhatIsNoLongerWantedBeforeItServes) {
   House house;
   house.want({0, 1, 0}, 10);
   house.want({0, 0, 1}, 20);
@@ -191,7 +191,7 @@ TEST(Autoscaler, GivesUpWhatIsNoLongerWantedBeforeItServes) {
   EXPECT_EQ(house.state(1), Driver::State::Stopped);
 }
 
-TEST(Autoscaler, AStartThatFailsIsRetriedWithGrowingPauses) {
+TEST(PlanExecutor, AStartThatFailsIsRetriedWithGrowingPauses) {
   House house;
   house.want({1, 0, 0}, 10);
   std::vector<double> starts{10};
@@ -211,7 +211,7 @@ TEST(Autoscaler, AStartThatFailsIsRetriedWithGrowingPauses) {
   EXPECT_EQ(house.state(0), Driver::State::Open) << "the old one serves on";
 }
 
-TEST(Autoscaler, StopsWhatIsNotUpInTime) {
+TEST(PlanExecutor, StopsWhatIsNotUpInTime) {
   House house(Mode::Enforce, Span::s(60));
   house.want({1, 0, 0}, 10);
   house.want({1, 0, 0}, 60);
@@ -223,7 +223,7 @@ TEST(Autoscaler, StopsWhatIsNotUpInTime) {
   EXPECT_EQ(house.driver.states.size(), 3U);
 }
 
-TEST(Autoscaler, ReplacesADeadServingInstanceAtOnceAndDrainingOnesHelpOut) {
+TEST(PlanExecutor, ReplacesADeadServingInstanceAtOnceAndDrainingOnesHelpOut) {
   House house;
   house.want({0, 1, 0}, 10);
   house.scaler->up(InstanceId(1), at(30));
@@ -240,7 +240,7 @@ TEST(Autoscaler, ReplacesADeadServingInstanceAtOnceAndDrainingOnesHelpOut) {
   EXPECT_EQ(house.driver.states.size(), 3U) << "a draining one is not replaced";
 }
 
-TEST(Autoscaler, WarmingInstanceTakesNobodysPlace) {
+TEST(PlanExecutor, WarmingInstanceTakesNobodysPlace) {
   House house;
   house.driver.serves_at_once = false;
   house.want({1, 0, 0}, 10);
@@ -252,7 +252,7 @@ TEST(Autoscaler, WarmingInstanceTakesNobodysPlace) {
 
 // Any order of plans, deaths and progress: calls stay in order (the driver checks), the last serving instance is never
 // drained, nothing is lost sight of, and a fleet left alone comes to what was planned.
-RC_GTEST_PROP(AutoscalerProperty, ComesToThePlanWhateverHappens, (std::vector<std::uint8_t> draws, bool empty)) {
+RC_GTEST_PROP(PlanExecutorProperty, ComesToThePlanWhateverHappens, (std::vector<std::uint8_t> draws, bool empty)) {
   House house;
   house.driver.empty = empty;
   double now = 0;

@@ -1,8 +1,8 @@
-#include "control/autoscaler.h"
+#include "control/plan_executor.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <utility>
 
 #include "base/check.h"
 
@@ -25,8 +25,8 @@ bool is_draining(Phase phase) { return phase == Phase::Draining; }
 
 }  // namespace
 
-Autoscaler::Autoscaler(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, AutoscalerOptions options,
-                       FleetPort& port, journal::Sink& sink)
+PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, PlanExecutorOptions options,
+                           FleetPort& port, journal::Sink& sink)
     : policy_(std::move(policy)),
       mode_(mode),
       options_(std::move(options)),
@@ -38,31 +38,31 @@ Autoscaler::Autoscaler(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode,
   for (const auto& shape : options_.shapes) bounds_.gpus_of_shape.push_back(shape.gpus);
 }
 
-Autoscaler::Member* Autoscaler::find(InstanceId instance) {
+PlanExecutor::Member* PlanExecutor::find(InstanceId instance) {
   const auto found = std::ranges::find(members_, instance, &Member::id);
   return found == members_.end() ? nullptr : &*found;
 }
 
-Autoscaler::Member* Autoscaler::last_of(std::size_t shape, bool (*in)(Phase)) {
+PlanExecutor::Member* PlanExecutor::last_of(std::size_t shape, bool (*in)(Phase)) {
   const auto found = std::find_if(members_.rbegin(), members_.rend(),
                                   [&](const Member& m) { return m.shape == shape && in(m.phase); });
   return found == members_.rend() ? nullptr : &*found;
 }
 
-void Autoscaler::enter(Member& member, Phase phase, const char* reason, Instant now) {
+void PlanExecutor::enter(Member& member, Phase phase, const char* reason, Instant now) {
   member.phase = phase;
   member.since = now;
   sink_.decision(
       {now, journal::DecisionKind::Phase, mode_, RequestId{-1}, member.id, static_cast<std::int64_t>(phase), reason});
 }
 
-void Autoscaler::leave(InstanceId instance, const char* reason, Instant now) {
+void PlanExecutor::leave(InstanceId instance, const char* reason, Instant now) {
   Member* member = find(instance);
   enter(*member, Phase::Gone, reason, now);
   members_.erase(members_.begin() + (member - members_.data()));
 }
 
-const std::vector<policy::ShapeCount>& Autoscaler::count() {
+const std::vector<policy::ShapeCount>& PlanExecutor::count() {
   counts_.assign(options_.shapes.size(), {});
   for (const auto& m : members_) {
     auto& c = counts_[m.shape];
@@ -77,19 +77,19 @@ const std::vector<policy::ShapeCount>& Autoscaler::count() {
 
 // --- what is observed ---
 
-void Autoscaler::adopt(InstanceId instance, std::size_t shape, Instant now) {
+void PlanExecutor::adopt(InstanceId instance, std::size_t shape, Instant now) {
   WATTLE_CHECK(shape < options_.shapes.size(), "a known shape");
   members_.push_back({instance, shape, Phase::Serving, now});
 }
 
-void Autoscaler::up(InstanceId instance, Instant now) {
+void PlanExecutor::up(InstanceId instance, Instant now) {
   Member* member = find(instance);
   if (member == nullptr || member->phase != Phase::Spawning) return;
   enter(*member, Phase::Warming, "it answers", now);
   port_.open(instance, now);
 }
 
-void Autoscaler::serving(InstanceId instance, Instant now) {
+void PlanExecutor::serving(InstanceId instance, Instant now) {
   Member* member = find(instance);
   if (member == nullptr || !is_coming(member->phase)) return;
   attempts_[member->shape] = {};
@@ -97,14 +97,14 @@ void Autoscaler::serving(InstanceId instance, Instant now) {
   carry_out(now);
 }
 
-void Autoscaler::drained(InstanceId instance, Instant now) {
+void PlanExecutor::drained(InstanceId instance, Instant now) {
   Member* member = find(instance);
   if (member == nullptr || !is_draining(member->phase)) return;
   port_.stop(instance, now);
   leave(instance, "drained", now);
 }
 
-void Autoscaler::failed(std::size_t shape, Instant now) {
+void PlanExecutor::failed(std::size_t shape, Instant now) {
   auto& attempts = attempts_[shape];
   Span pause = options_.retry;
   for (std::int32_t i = 0; i < attempts.failed && pause < options_.retry_max; ++i) pause += pause;
@@ -112,7 +112,7 @@ void Autoscaler::failed(std::size_t shape, Instant now) {
   attempts.not_before = now + std::min(pause, options_.retry_max);
 }
 
-void Autoscaler::died(InstanceId instance, Instant now) {
+void PlanExecutor::died(InstanceId instance, Instant now) {
   const Member* member = find(instance);
   if (member == nullptr) return;
   if (is_coming(member->phase)) failed(member->shape, now);
@@ -122,15 +122,17 @@ void Autoscaler::died(InstanceId instance, Instant now) {
 
 // --- the plan ---
 
-void Autoscaler::tick(Instant now) {
+void PlanExecutor::tick(Instant now) {
   if (next_tick_ == Instant::never()) return;
   const double seconds = (now - last_tick_).seconds();
-  const std::array rate{seconds > 0.0 ? static_cast<double>(arrivals_) / seconds : 0.0};
-  arrivals_ = 0;
+  std::vector<double> rates;
+  for (std::int64_t& arrived : arrivals_) {
+    rates.push_back(seconds > 0.0 ? static_cast<double>(std::exchange(arrived, 0)) / seconds : 0.0);
+  }
   last_tick_ = now;
   next_tick_ = now + options_.period;
 
-  const Plan plan = policy_->plan({now, rate, count(), members_});
+  const Plan plan = policy_->plan({now, rates, count(), members_});
   const auto wanted = plan.wanted(options_.shapes.size());
   std::int64_t gpus = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) gpus += wanted[i] * options_.shapes[i].gpus;
@@ -152,7 +154,7 @@ void Autoscaler::tick(Instant now) {
   carry_out(now);
 }
 
-bool Autoscaler::wants_more() {
+bool PlanExecutor::wants_more() {
   if (!enforced()) return false;
   const auto& counts = count();
   for (std::size_t s = 0; s < wanted_.size(); ++s) {
@@ -161,7 +163,7 @@ bool Autoscaler::wants_more() {
   return wanted_.empty();
 }
 
-void Autoscaler::carry_out(Instant now) {
+void PlanExecutor::carry_out(Instant now) {
   if (wanted_.empty()) return;
   again_ = true;
   if (busy_) return;
@@ -174,7 +176,7 @@ void Autoscaler::carry_out(Instant now) {
   busy_ = false;
 }
 
-bool Autoscaler::start_or_call_back(Instant now) {
+bool PlanExecutor::start_or_call_back(Instant now) {
   const auto counts = count();
   const auto all = [&](auto field) {
     std::int32_t sum = 0;
@@ -194,7 +196,7 @@ bool Autoscaler::start_or_call_back(Instant now) {
   }
   for (std::size_t s = 0; s < counts.size(); ++s) {
     if (counts[s].serving + counts[s].coming >= wanted_[s] || now < attempts_[s].not_before) continue;
-    const InstanceId id = port_.spawn(s, now);
+    const InstanceId id = port_.spawn({.shape = s}, now);
     members_.push_back({id, s, Phase::Spawning, now});
     enter(members_.back(), Phase::Spawning, "the plan wants it", now);
     return true;
@@ -202,7 +204,7 @@ bool Autoscaler::start_or_call_back(Instant now) {
   return false;
 }
 
-bool Autoscaler::give_up_coming(Instant now) {
+bool PlanExecutor::give_up_coming(Instant now) {
   const auto& counts = count();
   for (std::size_t s = 0; s < counts.size(); ++s) {
     if (counts[s].coming == 0 || counts[s].serving + counts[s].coming <= wanted_[s]) continue;
@@ -214,7 +216,7 @@ bool Autoscaler::give_up_coming(Instant now) {
   return false;
 }
 
-bool Autoscaler::drain_surplus(Instant now) {
+bool PlanExecutor::drain_surplus(Instant now) {
   const auto& counts = count();
   std::int32_t serving = 0;
   for (std::size_t s = 0; s < counts.size(); ++s) {
