@@ -226,7 +226,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   const auto counts = (*gateway)->counts();
   if (!flags.json)
     fmt::print("wattle gateway: arrived {}, finished {}, rejected {}, failed {}, cancelled {}, in flight {}\n",
-               counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.inside());
+               counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.in_flight);
   if (fleet.extrapolations() > 0) {
     fmt::print(stderr, "wattle gateway: {} predictions were asked for outside what predictor_file was measured on\n",
                fleet.extrapolations());

@@ -252,7 +252,7 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
   model.asked = 0;
   for (auto _ : state) {
     dispatcher.leave(RequestId{leaves++}, Fate::Finished, "", {}, Instant());
-    views[0].step.shape.decode_requests = static_cast<std::int32_t>(dispatcher.counts().in_flight);
+    views[0].step.shape.decode_requests = static_cast<std::int32_t>(dispatcher.counts().dispatched());
     const auto chosen = policy->choose(views[0], Instant());
     benchmark::DoNotOptimize(chosen);
     state.PauseTiming();
@@ -262,7 +262,7 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
     model.asked = asked;
     state.ResumeTiming();
   }
-  state.counters["running"] = static_cast<double>(dispatcher.counts().in_flight);
+  state.counters["running"] = static_cast<double>(dispatcher.counts().dispatched());
   state.counters["clock_mhz"] = static_cast<double>(mhz) / static_cast<double>(leaves);
   const double asked = static_cast<double>(model.asked) / static_cast<double>(leaves);
   state.counters["asked"] = asked;

@@ -85,7 +85,8 @@ AdmissionDecision FleetLoop::ask_admission(const Request& request, std::int64_t 
   if (slot.policy->reads_steps()) {
     for (const auto& view : instances_) refresh(std::array{&view}, now);
   }
-  const auto decision = slot.policy->admit(request, FleetSnapshot{now, instances_, held_before, counts_.in_flight});
+  const auto decision =
+      slot.policy->admit(request, FleetSnapshot{now, instances_, held_before, counts_.in_flight - 1 - held_before});
   sink_.decision({now, journal::DecisionKind::Admission, slot.mode, request.id, kNoInstance,
                   static_cast<std::int64_t>(decision.verdict), decision.reason});
   return slot.mode == Mode::Enforce ? decision : AdmissionDecision{};
@@ -93,8 +94,8 @@ AdmissionDecision FleetLoop::ask_admission(const Request& request, std::int64_t 
 
 void FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
   ++round_;
-  ++counts_.arrived;
-  counts_.prompt_tokens += arrived.prompt_tokens;
+  counts_.arrive();
+  tokens_.prompt += arrived.prompt_tokens;
   const auto [place, fresh] = requests_.try_emplace(arrived.id.value());
   WATTLE_CHECK(fresh, "request ids are unique");
   Request& request = place->second.request;
@@ -102,7 +103,7 @@ void FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
   place->second.tag = tag;
   place->second.stated_output_tokens = arrived.predicted_output_tokens;
   if (options_.refuse_unready && !ready_) return refuse(request.id, Refusal::NotReady, "no instance is ready", now);
-  if (counts_.inside() >= options_.max_requests) {
+  if (counts_.in_flight > options_.max_requests) {
     return refuse(request.id, Refusal::Busy, "the gateway's queue is full", now);
   }
   if (policies_.length) {
@@ -167,7 +168,6 @@ bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
   assign(id, entry.request, +1);
   entry.dispatched = now;
   entry.prefill = id;
-  ++counts_.in_flight;
   if (!observers_.empty()) observe(event::Started{entry.request, at(id)}, now);
   port_.start(Request(entry.request), entry.tag, id, now);  // a copy: the port may call back and erase it
   if (options_.both_legs_at_once) bind(request, true, now);
@@ -239,7 +239,6 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   const InstanceId decode = pick(journal::DecisionKind::RouteDecode, entry.request, now);
   if (!prefilling || decode == kNoInstance) assign(entry.prefill, entry.request, -1);
   if (decode == kNoInstance) {
-    --counts_.in_flight;
     refuse(id, Refusal::NotReady, "no decode instance accepts requests", now);
     retry_held(now);
     return;
@@ -250,7 +249,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   port_.hand_over(Request(entry.request), entry.tag, entry.prefill, decode, now);
 }
 
-/// It no longer counts as held or in flight.
+/// It no longer counts as held.
 void FleetLoop::refuse(RequestId id, Refusal refusal, const char* reason, Instant now) {
   const auto node = requests_.extract(id.value());
   const Entry& entry = node.mapped();
@@ -277,11 +276,8 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   }
   static_cast<Charge&>(outcome) = served.charge;
   outcome.gaps_within_itl = served.gaps_within_itl;
-  counts_.output_tokens += served.output_tokens;
-  counts_.finished += fate == Fate::Finished ? 1 : 0;
-  counts_.rejected += fate == Fate::Rejected ? 1 : 0;
-  counts_.failed += fate == Fate::Failed ? 1 : 0;
-  counts_.cancelled += fate == Fate::Cancelled ? 1 : 0;
+  tokens_.output += served.output_tokens;
+  counts_.leave(fate);
   sink_.outcome(outcome);
   return outcome;
 }
@@ -301,7 +297,6 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
   }
   assign(entry.decode == kNoInstance ? entry.prefill : entry.decode, entry.request, -1);
   if (entry.prefilling) assign(entry.prefill, entry.request, -1);
-  --counts_.in_flight;
   const Outcome outcome = close(entry, fate, reason, served, now);
   if (!observers_.empty()) observe(event::Left{outcome}, now);
   if (policies_.length) policies_.length->observe(outcome);

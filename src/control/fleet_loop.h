@@ -9,6 +9,7 @@
 
 #include "control/ports.h"
 #include "journal/record.h"
+#include "journal/summary.h"
 #include "model/plan.h"
 #include "policy/admission/admission.h"
 #include "policy/queueing/queueing.h"
@@ -32,22 +33,6 @@ struct DispatchPolicies {
   Slot<policy::RoutingPolicy> route_decode;
   /// Fills in Request::predicted_output_tokens on arrival, learns from what leaves; null: requests stay as they came.
   std::shared_ptr<predict::LengthBelief> length;
-};
-
-/// arrived = finished + rejected + failed + cancelled + held + in_flight, always.
-struct RequestCounts {
-  std::int64_t arrived = 0;
-  std::int64_t finished = 0;
-  std::int64_t rejected = 0;
-  std::int64_t failed = 0;
-  std::int64_t cancelled = 0;
-  std::int64_t held = 0;
-  std::int64_t in_flight = 0;      ///< dispatched
-  std::int64_t prompt_tokens = 0;  ///< believed, of all that arrived
-  std::int64_t output_tokens = 0;  ///< of all that left
-  [[nodiscard]] std::int64_t inside() const { return held + in_flight; }
-  [[nodiscard]] std::int64_t left() const { return finished + rejected + failed + cancelled; }
-  bool operator==(const RequestCounts&) const = default;
 };
 
 struct FleetLoopOptions {
@@ -94,7 +79,8 @@ class FleetLoop {
   [[nodiscard]] std::span<const PoolWeight> weights() const { return weights_; }
 
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
-  [[nodiscard]] const RequestCounts& counts() const { return counts_; }
+  [[nodiscard]] const journal::RequestCounts& counts() const { return counts_; }
+  [[nodiscard]] const journal::TokenCounts& tokens() const { return tokens_; }
   [[nodiscard]] std::span<const InstanceView> instances() const { return instances_; }
   /// Some instance, or with P/D roles one of each, accepts requests.
   [[nodiscard]] bool ready() const { return ready_; }
@@ -160,7 +146,8 @@ class FleetLoop {
   bool retrying_ = false;
   bool retry_again_ = false;
   bool ready_ = false;
-  RequestCounts counts_;
+  journal::RequestCounts counts_;
+  journal::TokenCounts tokens_;
   std::vector<std::int64_t> refreshed_;  ///< by instance: the round in which its view was last brought up to date
   std::int64_t round_ = 0;               ///< counts what happened; views are refreshed at most once in each
 };

@@ -80,7 +80,7 @@ TEST_F(FleetLoopTest, BothLegsAtOnceAreCountedAtBothUntilPrefillEnds) {
   loop.arrive(request(2), 0, Instant{});
   EXPECT_EQ(driver.where.at(RequestId{2}).place, Driver::Place::Refused);
   EXPECT_EQ(assigned(0), 0);
-  EXPECT_EQ(loop.counts().in_flight, 0);
+  EXPECT_EQ(loop.counts().dispatched(), 0);
 }
 
 TEST_F(FleetLoopTest, HeldRequestsLeaveInThePolicysOrderAndTiesInArrivalOrder) {
@@ -140,7 +140,7 @@ TEST_F(FleetLoopTest, ShadowedQueueingJournalsKeysAndKeepsArrivalOrder) {
 TEST_F(FleetLoopTest, ShadowedAdmissionJournalsButAdmits) {
   auto loop = make(fleet({Role::Colocated}), bounded(1, 0, Mode::Shadow));
   for (int i = 0; i < 3; ++i) loop.arrive(request(i), 0, Instant{});
-  EXPECT_EQ(loop.counts().in_flight, 3);
+  EXPECT_EQ(loop.counts().dispatched(), 3);
   ASSERT_EQ(journal.count(journal::DecisionKind::Admission), 3);
   EXPECT_EQ(journal.decisions.back().value, static_cast<std::int64_t>(Admission::Reject));
   EXPECT_EQ(journal.decisions.back().mode, Mode::Shadow);
@@ -272,7 +272,7 @@ TEST_F(FleetLoopTest, APortMayReportFailureFromWithinItsOwnCall) {
   EXPECT_EQ(driver.started.size(), 50U);
   EXPECT_TRUE(std::ranges::is_sorted(driver.started));
   EXPECT_EQ(loop.counts().left(), 50);
-  EXPECT_EQ(loop.counts().in_flight, 0);
+  EXPECT_EQ(loop.counts().dispatched(), 0);
   for (const auto& view : loop.instances()) EXPECT_EQ(view.assigned_requests, 0);
 }
 
@@ -317,7 +317,7 @@ TEST(FleetLoopDeathTest, BrokenPoliciesAndDriversAreCaughtAtOnce) {
 /// The books, recomputed from what was asked of the driver.
 void check_books(const FleetLoop& loop, const Driver& driver, const std::set<std::int64_t>& gone) {
   const auto& counts = loop.counts();
-  RC_ASSERT(counts.arrived == counts.inside() + counts.left());
+  RC_ASSERT(counts.arrived == counts.in_flight + counts.left());
   std::map<InstanceId, std::int32_t> assigned;
   std::int64_t in_flight = 0;
   std::int64_t refused = 0;
@@ -329,7 +329,7 @@ void check_books(const FleetLoop& loop, const Driver& driver, const std::set<std
       ++in_flight;
     }
   }
-  RC_ASSERT(counts.in_flight == in_flight);
+  RC_ASSERT(counts.dispatched() == in_flight);
   RC_ASSERT(counts.rejected == refused);
   RC_ASSERT(counts.finished + counts.cancelled == static_cast<std::int64_t>(gone.size()));
   for (const auto& view : loop.instances()) {
@@ -414,7 +414,7 @@ RC_GTEST_PROP(FleetLoopProperty, BooksBalanceWhateverHappensInWhateverOrder, (st
   for (std::size_t i = 0; i < instances; ++i) {
     loop.set_accepting(InstanceId{static_cast<std::int32_t>(i)}, true, Instant{1'000});
   }
-  while (loop.counts().in_flight > 0) {
+  while (loop.counts().dispatched() > 0) {
     for (std::int64_t id = 0; id < arrived; ++id) {
       const auto at = driver.where.find(RequestId{id});
       if (at == driver.where.end() || at->second.place == Driver::Place::Refused || gone.contains(id)) continue;

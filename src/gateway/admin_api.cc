@@ -74,22 +74,25 @@ void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
 
 std::string AdminApi::metrics_text() {
   std::vector<GatewayMetrics::WorkerRow> rows;
-  control::RequestCounts counts;
+  journal::RequestCounts counts;
   Histogram report_to_command_ns;
   GatewayMetrics::Extras extras;
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     if (extrapolations_) extras.extrapolations = extrapolations_();
     if (const auto length = core.length()) extras.lengths = length->counts();
     counts = core.counts();
+    extras.tokens = core.tokens();
     report_to_command_ns = control_.report_to_command_ns();
+    extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
     for (const auto& state : workers_.states()) {
       const InstanceId id = state.worker->id;
       const auto& view = core.instances()[static_cast<std::size_t>(id.value())];
       if (state.removed && !state.starting && view.assigned_requests == 0) continue;  // series of the gone only pile up
-      rows.push_back({state.options.url, text_of(view.spec->role), view.accepting, view.assigned_requests,
+      rows.push_back({id, state.options.url, text_of(view.spec->role), view.accepting, view.assigned_requests,
                       control_.telemetry(id), control_.source(id, now), now - view.step.start});
     }
   });
+  if (!options_.models.empty()) extras.model = options_.models.front();
   extras.connections = connections_();
   if (options_.journal) {
     const auto state = options_.journal();

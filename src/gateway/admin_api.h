@@ -15,7 +15,7 @@ class AdminApi {
  public:
   /// References outlive this; agents may be null. `connections`: of clients, open now.
   AdminApi(const GatewayOptions& options, ControlStrand& control, WorkerRegistry& workers, ClientApi& clients,
-           const Tenants& tenants, const GatewayMetrics& metrics, AgentLinks* agents, LiveLedger& ledger,
+           const Tenants& tenants, GatewayMetrics& metrics, AgentLinks* agents, LiveLedger& ledger,
            std::function<std::int64_t()> connections)
       : options_(options),
         control_(control),
@@ -49,7 +49,7 @@ class AdminApi {
   WorkerRegistry& workers_;
   ClientApi& clients_;
   const Tenants& tenants_;
-  const GatewayMetrics& metrics_;
+  GatewayMetrics& metrics_;
   AgentLinks* agents_;
   LiveLedger& ledger_;
   std::function<std::int64_t()> connections_;

@@ -101,9 +101,9 @@ struct Rig {
     return "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(body.size()) +
            "\r\n\r\n" + body;
   }
-  control::RequestCounts settled() {
-    control::RequestCounts counts = gateway->counts();
-    while (counts.inside() > 0) {
+  journal::RequestCounts settled() {
+    journal::RequestCounts counts = gateway->counts();
+    while (counts.in_flight > 0) {
       std::this_thread::yield();
       counts = gateway->counts();
     }

@@ -142,8 +142,8 @@ Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, G
 std::uint16_t Gateway::port() const { return impl_->server->port(); }
 std::uint16_t Gateway::admin_port() const { return impl_->admin->port(); }
 
-control::RequestCounts Gateway::counts() const {
-  control::RequestCounts counts;
+journal::RequestCounts Gateway::counts() const {
+  journal::RequestCounts counts;
   impl_->control.run_and_wait([&](control::FleetLoop& core, Instant) { counts = core.counts(); });
   return counts;
 }

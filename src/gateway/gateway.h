@@ -20,7 +20,7 @@ class Gateway {
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::uint16_t admin_port() const;
-  [[nodiscard]] control::RequestCounts counts() const;
+  [[nodiscard]] journal::RequestCounts counts() const;
   /// Metered and booked so far; energy is unknown without agents. What waits for its reading is in once stop() has
   /// returned.
   [[nodiscard]] journal::Consumption consumption() const;

@@ -35,7 +35,7 @@ TEST(Gateway, AsksTheEngineForUsageAndKeepsItToItself) {
     EXPECT_NE(answer.find("t4"), std::string::npos) << answer;
     EXPECT_NE(answer.find("data: [DONE]\n\n"), std::string::npos) << answer;
   }
-  EXPECT_EQ(rig.settled().output_tokens, 14) << "seven each by the engine's count, five were seen";
+  EXPECT_EQ(rig.output_tokens(), 14) << "seven each by the engine's count, five were seen";
   const std::string asked =
       rig.ask(Rig::post(R"({"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}})"), true);
   EXPECT_NE(asked.find(R"("usage":{"prompt_tokens":9)"), std::string::npos) << "the client asked for it itself";
@@ -50,7 +50,7 @@ TEST(Gateway, RelaysAWholeAnswer) {
       rig.ask(Rig::post(R"({"model":"m","prompt":[1,2,3]})", "/v1/completions", "X-Request-Id: abc\r\n"));
   EXPECT_TRUE(answer.ends_with(R"("usage":{"completion_tokens":5}})")) << answer;
   EXPECT_NE(answer.find("X-Request-Id: abc"), std::string::npos);
-  EXPECT_EQ(rig.settled().output_tokens, 5);
+  EXPECT_EQ(rig.output_tokens(), 5);
   EXPECT_EQ(rig.sink.all.at(0).request.prompt_tokens, 3);
   EXPECT_EQ(rig.upstream.request_ids.at(0), "abc");
 }
@@ -184,6 +184,42 @@ TEST(Gateway, AdminPlaneListsAddsAndRemovesWorkers) {
   EXPECT_NE(metrics.find("wattle_gateway_output_sequence_tokens_sum 5\n"), std::string::npos);
   // The data plane does not serve it.
   EXPECT_EQ(rig.ask("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "404");
+}
+
+TEST(Gateway, WorkersThatCameAndWentLeaveNoSeriesBehind) {
+  Rig rig;
+  const auto admin = [&](const std::string& bytes) {
+    net::RawClient client(rig.gateway->admin_port());
+    client.send(bytes);
+    return client.response();
+  };
+  rig.ask(Rig::chat("die", false));
+  rig.settled();
+  const std::string before = Rig::body_of(rig.admin("/metrics"));
+  EXPECT_NE(before.find("worker_failures_total{worker=\"" + rig.upstream.url() + "\"} 1\n"), std::string::npos)
+      << before;
+  for (int i = 1; i <= 1500; ++i) {
+    const std::string url = "http://127.0.0.1:" + std::to_string(20'000 + i);
+    ASSERT_EQ(admin(Rig::post(R"({"url":")" + url + R"("})", "/workers")).substr(9, 3), "202");
+    ASSERT_EQ(admin("DELETE /workers/" + std::to_string(i) + " HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
+  }
+  const std::string after = Rig::body_of(rig.admin("/metrics"));
+  EXPECT_EQ(after.find(":20001"), std::string::npos) << after;
+  EXPECT_LT(after.size(), before.size() + 200) << "numbers may have more digits, series there are none more";
+  EXPECT_EQ(admin("DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
+  const std::string gone = Rig::body_of(rig.admin("/metrics"));
+  EXPECT_EQ(gone.find(rig.upstream.url()), std::string::npos) << gone;
+  EXPECT_NE(gone.find("worker_failures_total{worker=\"(gone)\"} 1\n"), std::string::npos) << "the sum does not fall";
+}
+
+TEST(Gateway, MetricsDoNotTakeUnmeteredEnergyForZero) {
+  Rig rig;
+  rig.ask(Rig::chat("", false));
+  rig.settled();
+  const std::string metrics = Rig::body_of(rig.admin("/metrics"));
+  EXPECT_NE(metrics.find("# HELP wattle_gateway_energy_joules_total "), std::string::npos);
+  EXPECT_EQ(metrics.find("joules_total{"), std::string::npos) << "no agent, no meter: unknown";
+  EXPECT_NE(metrics.find("\nwattle_gateway_unmetered_seconds_total "), std::string::npos);
 }
 
 TEST(Gateway, LooksAtStreamsWhereNoStepReportsCome) {
@@ -347,8 +383,8 @@ TEST(Gateway, BooksBalanceUnderConcurrency) {
   for (auto& thread : threads) thread.join();
   // A connection that was sent a request and closed may not have been read yet: wait for all the parked to be gone.
   rig.gateway->stop(Span::s(5));
-  const control::RequestCounts c = rig.gateway->counts();
-  EXPECT_EQ(c.inside(), 0);
+  const journal::RequestCounts c = rig.gateway->counts();
+  EXPECT_EQ(c.in_flight, 0);
   EXPECT_EQ(c.arrived, c.finished + c.rejected + c.failed + c.cancelled);
   EXPECT_EQ(c.arrived, static_cast<std::int64_t>(rig.sink.all.size()));
   EXPECT_GT(c.finished, 0);

@@ -6,6 +6,9 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+
+#include "gateway/usage_metrics.h"
 #include "net/faults.h"
 
 namespace wattle::gateway {
@@ -22,11 +25,6 @@ struct GatewayMetrics::Impl {
                                                            .Name("wattle_gateway_responses_total")
                                                            .Help("Answers on the API paths by HTTP status")
                                                            .Register(*registry);
-  prometheus::Family<prometheus::Counter>& failures =
-      prometheus::BuildCounter()
-          .Name("wattle_gateway_worker_failures_total")
-          .Help("Connections refused by a worker or answers cut off by it")
-          .Register(*registry);
   prometheus::Counter& missing = prometheus::BuildCounter()
                                      .Name("wattle_gateway_pd_missing_transfer_params_total")
                                      .Help("Prefill answers without kv_transfer_params: decode recomputed the prompt")
@@ -71,13 +69,37 @@ void GatewayMetrics::request_over(const Request& request, const TokenTally& tall
 }
 
 void GatewayMetrics::worker_failure(std::string_view worker) {
-  impl_->failures.Add({{"worker", std::string(worker)}}).Increment();
+  const std::lock_guard lock(mutex_);
+  const auto found = failures_.find(worker);
+  ++(found != failures_.end() ? found : failures_.emplace(worker, 0).first)->second;
+}
+
+void GatewayMetrics::write_failures(std::string& out, const std::vector<WorkerRow>& workers) {
+  constexpr const char* kName = "wattle_gateway_worker_failures_total";
+  fmt::format_to(
+      std::back_inserter(out),
+      "# HELP {0} Connections refused by a worker or answers cut off by it; of workers that are gone, the sum\n"
+      "# TYPE {0} counter\n",
+      kName);
+  const std::lock_guard lock(mutex_);
+  for (auto at = failures_.begin(); at != failures_.end();) {
+    if (std::ranges::find(workers, at->first, &WorkerRow::url) == workers.end()) {
+      failures_of_gone_ += at->second;
+      at = failures_.erase(at);
+    } else {
+      fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\"}} {}\n", kName, at->first, at->second);
+      ++at;
+    }
+  }
+  if (failures_of_gone_ > 0) {
+    fmt::format_to(std::back_inserter(out), "{}{{worker=\"(gone)\"}} {}\n", kName, failures_of_gone_);
+  }
 }
 
 void GatewayMetrics::missing_transfer_params() { impl_->missing.Increment(); }
 
-std::string GatewayMetrics::text(const control::RequestCounts& counts, const std::vector<WorkerRow>& workers,
-                                 const Extras& extras, const Histogram& report_to_command_ns) const {
+std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std::vector<WorkerRow>& workers,
+                                 const Extras& extras, const Histogram& report_to_command_ns) {
   std::string out = prometheus::TextSerializer().Serialize(impl_->registry->Collect());
   // The books live on the control strand; they are read there and written here as they are.
   const auto number = [&out](std::string_view name, std::string_view type, std::string_view help, std::int64_t value) {
@@ -94,11 +116,11 @@ std::string GatewayMetrics::text(const control::RequestCounts& counts, const std
   fate("rejected", counts.rejected);
   fate("failed", counts.failed);
   fate("cancelled", counts.cancelled);
-  number("wattle_gateway_inflight_requests", "gauge", "Requests held or at an engine", counts.inside());
+  number("wattle_gateway_inflight_requests", "gauge", "Requests held or at an engine", counts.in_flight);
   number("wattle_gateway_queued_requests", "gauge", "Requests held by admission", counts.held);
   number("wattle_gateway_prompt_tokens_total", "counter", "Believed prompt tokens of requests that entered",
-         counts.prompt_tokens);
-  number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", counts.output_tokens);
+         extras.tokens.prompt);
+  number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", extras.tokens.output);
   number("wattle_gateway_internal_errors_total", "counter", "Exceptions that ended one request, each a defect of ours",
          net::faults());
   if (extras.journal.kept) {
@@ -112,7 +134,8 @@ std::string GatewayMetrics::text(const control::RequestCounts& counts, const std
                               std::string_view type = "gauge") {
     fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
     for (const auto& w : workers) {
-      fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\",role=\"{}\"}} {}\n", name, w.url, w.role, value(w));
+      fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\",id=\"{}\",role=\"{}\"}} {}\n", name, w.url,
+                     w.id.value(), w.role, value(w));
     }
   };
   per_worker("wattle_gateway_worker_up", "1 while the worker accepts requests",
@@ -135,6 +158,7 @@ std::string GatewayMetrics::text(const control::RequestCounts& counts, const std
           [](const control::TelemetryCounts& c) { return c.duplicates; });
   reports("wattle_gateway_worker_reports_late_total", "Dropped: out of order",
           [](const control::TelemetryCounts& c) { return c.late; });
+  write_failures(out, workers);
   number("wattle_gateway_report_sources", "gauge", "Engines whose step reports are listened to", extras.report_sources);
   number("wattle_gateway_belief_extrapolations_total", "counter",
          "Predictions asked for outside the range that their belief was measured in", extras.extrapolations);
@@ -154,7 +178,7 @@ std::string GatewayMetrics::text(const control::RequestCounts& counts, const std
   fmt::format_to(std::back_inserter(out),
                  "wattle_gateway_report_to_command_seconds_sum {}\nwattle_gateway_report_to_command_seconds_count {}\n",
                  static_cast<double>(report_to_command_ns.sum()) * 1e-9, report_to_command_ns.count());
-  return out;
+  return out + usage_metrics(extras.used, extras.model);
 }
 
 }  // namespace wattle::gateway

@@ -1,11 +1,14 @@
 #pragma once
 // The gateway's numbers in Prometheus form. Names say their unit; label sets are bounded.
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "gateway/strand.h"
+#include "journal/summary.h"
 #include "predict/length_belief.h"
 #include "telemetry/fpm_socket.h"
 
@@ -20,10 +23,12 @@ class GatewayMetrics {
   void answered(int status);
   /// A request that reached an engine is over. Any thread.
   void request_over(const Request& request, const TokenTally& tally, Instant now);
-  void worker_failure(std::string_view worker);  ///< connection refused, or an answer cut off
-  void missing_transfer_params();                ///< a prefill answer without kv_transfer_params
+  /// A connection was refused, or an answer cut off. Any thread.
+  void worker_failure(std::string_view worker);
+  void missing_transfer_params();  ///< a prefill answer without kv_transfer_params
 
   struct WorkerRow {
+    InstanceId id;
     std::string url;
     std::string role;
     bool up = false;
@@ -38,19 +43,27 @@ class GatewayMetrics {
     std::int64_t report_sources = 0;  ///< engines whose step reports are listened to
     std::int64_t extrapolations = 0;  ///< predictions outside the range their belief was measured in
     predict::LengthCounts lengths;
+    journal::TokenCounts tokens;
+    std::string model;  ///< that clients ask for
+    journal::Consumption used;
     struct {
       bool kept = false;
       bool failing = false;
       std::int64_t dropped = 0;
     } journal;
   };
-  /// Text exposition format 0.0.4.
-  [[nodiscard]] std::string text(const control::RequestCounts& counts, const std::vector<WorkerRow>& workers,
-                                 const Extras& extras, const Histogram& report_to_command_ns) const;
+  /// Text exposition format 0.0.4. `workers`: the ones there are; what others have failed at is one sum from then on.
+  [[nodiscard]] std::string text(const journal::RequestCounts& counts, const std::vector<WorkerRow>& workers,
+                                 const Extras& extras, const Histogram& report_to_command_ns);
 
  private:
+  void write_failures(std::string& out, const std::vector<WorkerRow>& workers);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  std::mutex mutex_;                                           ///< failures
+  std::map<std::string, std::int64_t, std::less<>> failures_;  ///< by URL
+  std::int64_t failures_of_gone_ = 0;
 };
 
 }  // namespace wattle::gateway

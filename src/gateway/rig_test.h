@@ -174,10 +174,17 @@ struct Rig {
   }
   static std::string body_of(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
   nlohmann::json view() { return nlohmann::json::parse(body_of(admin("/workers/0"))).at("view"); }
+  /// Of all outcomes, once nothing is in flight.
+  std::int64_t output_tokens() {
+    settled();
+    std::int64_t sum = 0;
+    for (const Outcome& o : sink.all) sum += o.output_tokens;
+    return sum;
+  }
   /// Waits until nothing is in flight: outcomes are booked a moment after the last byte was sent.
-  control::RequestCounts settled() {
-    control::RequestCounts counts = gateway->counts();
-    while (counts.inside() > 0) {
+  journal::RequestCounts settled() {
+    journal::RequestCounts counts = gateway->counts();
+    while (counts.in_flight > 0) {
       std::this_thread::yield();
       counts = gateway->counts();
     }

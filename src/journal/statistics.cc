@@ -62,40 +62,28 @@ void RunStatistics::decision(const DecisionRecord& record) {
 }
 
 void RunStatistics::outcome(const Outcome& o) {
-  output_tokens_ += o.output_tokens;
-  preemptions_ += o.preemptions;
-  if (o.preemptions > 0) ++preempted_;
+  counts_.leave(o.fate);
+  tokens_.output += o.output_tokens;
+  counts_.preemptions += o.preemptions;
+  if (o.preemptions > 0) ++counts_.preempted;
   const bool produced = o.first_token != Instant::never();
-  if (produced) prompt_tokens_ += o.request.prompt_tokens;
+  if (produced) tokens_.prompt += o.request.prompt_tokens;
 
   bool attained = false;
-  switch (o.fate) {
-    case Fate::Finished: {
-      ++finished_;
-      e2e_.add(o.e2e().ns());
-      queue_.add((o.prefill_start - o.request.arrival).ns());
-      if (produced) ttft_.add(o.ttft().ns());
-      if (o.output_tokens >= 2) tbt_.add(o.tbt().ns());
-      const bool ttft_met = met(slo_.ttft, produced ? o.ttft() : Span::max());
-      const bool tbt_met = met(slo_.tbt, o.tbt());
-      const bool e2e_met = met(slo_.e2e, o.e2e());
-      const bool itl_met = met(slo_.itl, o.tbt());
-      ttft_met_ += ttft_met ? 1 : 0;
-      tbt_met_ += tbt_met ? 1 : 0;
-      e2e_met_ += e2e_met ? 1 : 0;
-      attained = ttft_met && tbt_met && e2e_met && itl_met;
-      all_met_ += attained ? 1 : 0;
-      break;
-    }
-    case Fate::Rejected:
-      ++rejected_;
-      break;
-    case Fate::Failed:
-      ++failed_;
-      break;
-    case Fate::Cancelled:
-      ++cancelled_;
-      break;
+  if (o.fate == Fate::Finished) {
+    e2e_.add(o.e2e().ns());
+    queue_.add((o.prefill_start - o.request.arrival).ns());
+    if (produced) ttft_.add(o.ttft().ns());
+    if (o.output_tokens >= 2) tbt_.add(o.tbt().ns());
+    const bool ttft_met = met(slo_.ttft, produced ? o.ttft() : Span::max());
+    const bool tbt_met = met(slo_.tbt, o.tbt());
+    const bool e2e_met = met(slo_.e2e, o.e2e());
+    const bool itl_met = met(slo_.itl, o.tbt());
+    ttft_met_ += ttft_met ? 1 : 0;
+    tbt_met_ += tbt_met ? 1 : 0;
+    e2e_met_ += e2e_met ? 1 : 0;
+    attained = ttft_met && tbt_met && e2e_met && itl_met;
+    all_met_ += attained ? 1 : 0;
   }
   count_for_fairness(o, attained);
 }
@@ -156,22 +144,15 @@ double RunStatistics::jain() const {
 }
 
 RunSummary RunStatistics::summary() const {
-  WATTLE_CHECK(arrived_ >= left(), "every arrival must be counted (add_arrivals) before its outcome");
+  WATTLE_CHECK(counts_.arrived >= left(), "every arrival must be counted (add_arrivals) before its outcome");
   RunSummary s;
-  s.requests = RequestCounts{.arrived = arrived_,
-                             .finished = finished_,
-                             .rejected = rejected_,
-                             .failed = failed_,
-                             .cancelled = cancelled_,
-                             .in_flight = arrived_ - left(),
-                             .preempted = preempted_,
-                             .preemptions = preemptions_};
-  s.tokens = TokenCounts{.prompt = prompt_tokens_, .output = output_tokens_};
-  s.slo = Attainment{.ttft = share_of(ttft_met_, arrived_),
+  s.requests = counts_;
+  s.tokens = tokens_;
+  s.slo = Attainment{.ttft = share_of(ttft_met_, counts_.arrived),
                      .itl = share_of(gaps_.within(), gaps_.count()),
-                     .tbt = share_of(tbt_met_, arrived_),
-                     .e2e = share_of(e2e_met_, arrived_),
-                     .all = share_of(all_met_, arrived_)};
+                     .tbt = share_of(tbt_met_, counts_.arrived),
+                     .e2e = share_of(e2e_met_, counts_.arrived),
+                     .all = share_of(all_met_, counts_.arrived)};
   s.ttft = describe(ttft_, ttft_.mean());
   s.itl = describe(gaps_.histogram(), gaps_.mean_ns());
   s.tbt = describe(tbt_, tbt_.mean());

@@ -24,7 +24,7 @@ class RunStatistics final : public Sink {
   explicit RunStatistics(const Slo& slo);
 
   /// Every request that reached the control plane, once, before its outcome.
-  void add_arrivals(std::int64_t count = 1) { arrived_ += count; }
+  void add_arrivals(std::int64_t count = 1) { counts_.arrive(count); }
   void decision(const DecisionRecord& record) override;
   /// No allocation in steady state.
   void outcome(const Outcome& outcome) override;
@@ -41,8 +41,8 @@ class RunStatistics final : public Sink {
   [[nodiscard]] RunSummary summary() const;
   [[nodiscard]] RunCurves curves() const;
 
-  [[nodiscard]] std::int64_t arrived() const { return arrived_; }
-  [[nodiscard]] std::int64_t left() const { return finished_ + rejected_ + failed_ + cancelled_; }
+  [[nodiscard]] std::int64_t arrived() const { return counts_.arrived; }
+  [[nodiscard]] std::int64_t left() const { return counts_.left(); }
 
  private:
   struct Group {
@@ -54,15 +54,8 @@ class RunStatistics final : public Sink {
   [[nodiscard]] double jain() const;
 
   Slo slo_;
-  std::int64_t arrived_ = 0;
-  std::int64_t finished_ = 0;
-  std::int64_t rejected_ = 0;
-  std::int64_t failed_ = 0;
-  std::int64_t cancelled_ = 0;
-  std::int64_t preempted_ = 0;
-  std::int64_t preemptions_ = 0;
-  std::int64_t prompt_tokens_ = 0;
-  std::int64_t output_tokens_ = 0;
+  RequestCounts counts_;
+  TokenCounts tokens_;
   std::int64_t ttft_met_ = 0;
   std::int64_t tbt_met_ = 0;
   std::int64_t e2e_met_ = 0;

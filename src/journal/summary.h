@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/outcome.h"
 #include "units/quantity.h"
 
 namespace wattle::journal {
@@ -20,20 +21,36 @@ struct Distribution {
   double max_ms = 0.0;
 };
 
-/// arrived = finished + rejected + failed + cancelled + in_flight. preempted: requests that were preempted at least
-/// once; preemptions: how often in all.
+/// The one count of requests: of the control loop, its metrics and a run's figures.
+/// arrived = finished + rejected + failed + cancelled + in_flight, always.
 struct RequestCounts {
   std::int64_t arrived = 0;
   std::int64_t finished = 0;
   std::int64_t rejected = 0;
   std::int64_t failed = 0;
   std::int64_t cancelled = 0;
-  std::int64_t in_flight = 0;
-  std::int64_t preempted = 0;
-  std::int64_t preemptions = 0;
+  std::int64_t in_flight = 0;    ///< held or dispatched
+  std::int64_t held = 0;         ///< of these: by admission; known to the control loop only, as is dispatched()
+  std::int64_t preempted = 0;    ///< at least once; known to a run's figures only
+  std::int64_t preemptions = 0;  ///< in all
+  [[nodiscard]] std::int64_t left() const { return finished + rejected + failed + cancelled; }
+  [[nodiscard]] std::int64_t dispatched() const { return in_flight - held; }
+  void arrive(std::int64_t count = 1) {
+    arrived += count;
+    in_flight += count;
+  }
+  void leave(Fate fate) {
+    --in_flight;
+    ++(fate == Fate::Finished   ? finished
+       : fate == Fate::Rejected ? rejected
+       : fate == Fate::Failed   ? failed
+                                : cancelled);
+  }
+  bool operator==(const RequestCounts&) const = default;
 };
 
-/// prompt: of requests that got a first token; output: delivered to clients, whatever the fate.
+/// prompt: of requests that got a first token (in the control loop: believed, of all that arrived); output: delivered
+/// to clients, whatever the fate.
 struct TokenCounts {
   std::int64_t prompt = 0;
   std::int64_t output = 0;

@@ -2,17 +2,83 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <string_view>
+#include <utility>
 
 namespace wattle::node {
 
 namespace {
 
-/// Collects the samples of one metric after its TYPE line.
+/// What each metric says, by its name without "wattle_agent_"; a metric without a line here has no HELP, which a test
+/// finds.
+constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
+    {"reports_total", "Step reports taken"},
+    {"reports_missed_total", "Sequence numbers skipped"},
+    {"reports_duplicate_total", "Step reports dropped: seen before"},
+    {"reports_late_total", "Step reports dropped: out of order"},
+    {"engine_restarts_total", "Times an engine began to count its steps from 0 again"},
+    {"telemetry_lost_total", "Times an engine fell silent in the middle of its work"},
+    {"telemetry_silent_total", "1: no report ever came, so the clock is that of lost telemetry"},
+    {"commanded_clock_mhz", "Newest clock commanded"},
+    {"decode_requests", "Requests in decode, as last reported"},
+    {"waiting_requests", "Requests that wait in the engine, as last reported"},
+    {"overruns_total", "Steps that outlasted their belief, after which the clock was raised"},
+    {"predictor_disbelieved_total", "Steps at which the predictor was left aside"},
+    {"predictor_samples_total", "Measured steps a learning predictor was given"},
+    {"predictor_samples_ignored_total", "Of these: mixed steps, or durations not to be believed"},
+    {"predictor_refits_total", "Fits begun"},
+    {"predictor_adopted_total", "Fits put into use"},
+    {"predictor_rejected_total", "Fits worse than the model in use on the newest window"},
+    {"predictor_failed_total", "Fits no model came of"},
+    {"predictor_rolled_back_total", "Fits adopted and then found worse than their predecessor"},
+    {"predictor_offline_mae_seconds", "Mean absolute error over the newest window, of the model fitted offline"},
+    {"predictor_mae_seconds", "Mean absolute error over the newest window, of the model in use"},
+    {"predictor_drift_ratio", "How far the newest window's error is off the one that the model was adopted with"},
+    {"reports_dropped_total", "Telemetry that could not be read or attributed, by reason"},
+    {"report_to_command_seconds", "From a step report to the clock it calls for"},
+    {"applied_clock_mhz", "Newest clock lock the driver has accepted; 0: none"},
+    {"gpu_controlled", "1 while the GPU's clock is under control"},
+    {"gpu_gone", "1 once the driver knows the GPU no more"},
+    {"commands_total", "Clock commands received"},
+    {"commands_same_total", "Of these: that clock was on its way or there already"},
+    {"commands_coalesced_total", "Of these: overtaken by a newer one before the driver was called"},
+    {"clock_sets_total", "Driver calls that lock clocks"},
+    {"clock_set_retries_total", "Driver calls made again after a transient failure"},
+    {"clock_sets_put_off_total", "Locks put off because their release could not be provided for"},
+    {"clock_set_failures_total", "Driver calls that failed, by class of failure"},
+    {"clock_clamped_total", "Commands outside the GPU's range, by direction"},
+    {"driver_call_seconds", "Duration of a driver call"},
+    {"command_to_applied_seconds", "From a command to the lock that the driver accepted"},
+    {"report_to_applied_seconds", "From what caused a command to the lock that the driver accepted"},
+    {"report_to_applied_own_over_1ms_total", "Of these: over 1 ms without the driver's call"},
+    {"report_to_applied_own_seconds", "The same without the driver's call"},
+    {"report_to_applied_cpu_over_1ms_total", "Of these: over 1 ms of our threads' CPU time"},
+    {"report_to_applied_cpu_seconds", "CPU time of our threads on that way"},
+    {"gpu_energy_joules_total", "Energy since the agent's start"},
+    {"gpu_power_watts", "Power at the newest reading"},
+    {"gpu_clock_mhz", "SM clock at the newest reading"},
+    {"gpu_read_failures_total", "Meter readings that failed"},
+    {"gpu_counter_resets_total", "Times the energy counter went backwards"},
+    {"restored_at_start_total", "GPUs whose clocks a dead predecessor had left locked, and that were released"},
+    {"left_busy_at_start_total",
+     "GPUs that a dead predecessor may have left locked, but that were working: not touched"},
+    {"state_write_failures_total", "Writes of the state file that failed"},
+    {"guardian_restarts_total", "Times the guardian was started again"},
+    {"clock_leases_total", "Clocks taken under a lease"},
+    {"clock_leases_expired_total", "Leases that ended without renewal: the fallback clock was commanded"},
+    {"ready", "1 while the agent hears its engines and controls its GPUs"},
+};
+
+/// Collects the samples of one metric after its HELP and TYPE lines.
 class Text {
  public:
   void metric(const char* name, const char* type) {
     name_ = name;
+    const auto help = std::ranges::find(kHelp, std::string_view(name).substr(std::string_view("wattle_agent_").size()),
+                                        &std::pair<std::string_view, std::string_view>::first);
+    if (help != std::end(kHelp)) fmt::format_to(std::back_inserter(out_), "# HELP {} {}\n", name, help->second);
     fmt::format_to(std::back_inserter(out_), "# TYPE {} {}\n", name, type);
   }
   template <typename T>

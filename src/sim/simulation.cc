@@ -65,7 +65,7 @@ SimulationResult Simulation::run() {
 
   for (;;) {
     const auto& counts = requests_.counts();
-    if (!row && counts.inside() == 0 && flights_.in_use() == 0) break;
+    if (!row && counts.in_flight == 0 && flights_.in_use() == 0) break;
 
     const Instant step = engines_.next_wake();
     const Instant rare = agenda_.next();
@@ -348,7 +348,7 @@ void Simulation::check(Instant now) const {
   }
   const auto& counts = requests_.counts();
   const std::int64_t live = flights_.in_use();
-  WATTLE_CHECK(live == counts.inside(), "INV-2: the control loop and the driver count the same requests");
+  WATTLE_CHECK(live == counts.in_flight, "INV-2: the control loop and the driver count the same requests");
   WATTLE_CHECK(arrivals_ == statistics_.left() + live, "INV-2: arrived = left + in flight");
   WATTLE_CHECK(held_by_engines <= live + static_cast<std::int64_t>(agenda_.size()),
                "INV-2: no engine holds a request nobody knows");

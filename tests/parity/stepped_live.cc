@@ -61,7 +61,7 @@ class SteppedLive final : public control::RequestPort, public control::ClockPort
       const Instant transfer = transfers_.empty() ? Instant::never() : transfers_.top().at;
       const Instant arrival = row ? row->arrival : Instant::never();
       const Instant now = std::min({step, transfer, arrival});
-      if (now == Instant::never() || (!row && core_.counts().inside() == 0)) break;
+      if (now == Instant::never() || (!row && core_.counts().in_flight == 0)) break;
       if (step == now) {
         step_ends(first, now);
       } else if (transfer == now) {

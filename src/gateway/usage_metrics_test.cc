@@ -1,0 +1,60 @@
+#include "gateway/usage_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace wattle::gateway {
+namespace {
+
+constexpr double kUnknown = NAN;
+
+journal::UsageRow row(std::string name, double joules, double grams, double dollars) {
+  journal::UsageRow made;
+  made.name = std::move(name);
+  made.energy = Joules(joules);
+  made.carbon = GramsCo2(grams);
+  made.cost = Usd(dollars);
+  return made;
+}
+
+TEST(UsageMetrics, HaveASampleForEachTenantAndClass) {
+  journal::Consumption used;
+  used.energy.prefill = Joules(3.0);
+  used.energy.decode = Joules(4.5);
+  used.carbon = GramsCo2(0.25);
+  used.cost = Usd(0.125);
+  used.by_tenant = {row("", 1.5, 0.5, kUnknown), row("a\"b\\c", 2.5, -0.5, 1.0)};
+  used.by_class = {row("0", 4.0, 0.0, 1.0)};
+  used.unmetered_s = 2.5;
+  const std::string text = usage_metrics(used, "m");
+  for (const char* line :
+       {"wattle_gateway_energy_joules_total{model=\"m\",part=\"prefill\"} 3\n",
+        "wattle_gateway_energy_joules_total{model=\"m\",part=\"decode\"} 4.5\n",
+        "wattle_gateway_carbon_grams{model=\"m\"} 0.25\n", "wattle_gateway_cost_usd{model=\"m\"} 0.125\n",
+        "wattle_gateway_tenant_energy_joules_total{model=\"m\",tenant=\"\"} 1.5\n",
+        "wattle_gateway_tenant_energy_joules_total{model=\"m\",tenant=\"a\\\"b\\\\c\"} 2.5\n",
+        "wattle_gateway_tenant_carbon_grams{model=\"m\",tenant=\"a\\\"b\\\\c\"} -0.5\n",
+        "wattle_gateway_tenant_cost_usd{model=\"m\",tenant=\"a\\\"b\\\\c\"} 1\n",
+        "wattle_gateway_class_energy_joules_total{model=\"m\",class=\"0\"} 4\n",
+        "wattle_gateway_unmetered_seconds_total 2.5\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  }
+  EXPECT_EQ(text.find("tenant_cost_usd{model=\"m\",tenant=\"\"}"), std::string::npos) << "unknown";
+}
+
+TEST(UsageMetrics, LeaveOutWhatNobodyMetered) {
+  journal::Consumption used;
+  used.energy = {Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown),
+                 Joules(kUnknown), Joules(kUnknown), Joules(kUnknown)};
+  used.carbon = GramsCo2(kUnknown);
+  used.cost = Usd(kUnknown);
+  used.by_tenant = {row("t", kUnknown, kUnknown, kUnknown)};
+  const std::string text = usage_metrics(used, "m");
+  EXPECT_EQ(text.find("{model="), std::string::npos) << text;
+  EXPECT_NE(text.find("# HELP wattle_gateway_energy_joules_total "), std::string::npos);
+  EXPECT_NE(text.find("# TYPE wattle_gateway_tenant_energy_joules_total counter\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace wattle::gateway
