@@ -80,6 +80,13 @@ Flag Command::add_option_function(const std::string& name, const std::function<v
   return Flag(app_->add_option_function<double>(name, take, help));
 }
 
+Flag Command::add_text_option(const std::string& name, const std::function<void(const std::string&)>& take,
+                              const std::function<std::string(const std::string&)>& problem, const std::string& help) {
+  CLI::Option* option = app_->add_option_function<std::string>(name, take, help);
+  option->check(CLI::Validator([problem](std::string& text) { return problem(text); }, ""));
+  return Flag(option);
+}
+
 Flag Command::add_flag(const std::string& name, bool& into, const std::string& help) {
   return Flag(app_->add_flag(name, into, help));
 }

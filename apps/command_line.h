@@ -60,6 +60,9 @@ class Command {
   template <typename T>
   Flag add_option(const std::string& name, T& into, const std::string& help = "");
   Flag add_option_function(const std::string& name, const std::function<void(double)>& take, const std::string& help);
+  /// `take` gets a value that `problem` (what is wrong with it; empty: nothing) has passed.
+  Flag add_text_option(const std::string& name, const std::function<void(const std::string&)>& take,
+                       const std::function<std::string(const std::string&)>& problem, const std::string& help);
   Flag add_flag(const std::string& name, bool& into, const std::string& help);
   [[nodiscard]] Flag get_option(const std::string& name) const;
   void require_subcommand();  ///< exactly one

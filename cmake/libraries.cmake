@@ -27,7 +27,7 @@ set(WATTLE_LIBRARIES
   "node|control,net,telemetry|nlohmann_json::nlohmann_json,spdlog::spdlog,dl"
   "gateway|control,net,telemetry|nlohmann_json::nlohmann_json,simdjson::simdjson,prometheus-cpp::core"
   "loadgen|journal,net|nlohmann_json::nlohmann_json"
-  "launch|engine,net|"
+  "launch|net|"
   "config|policy,predict,plan,carbon,engine,workload,control,report,sim|tomlplusplus::tomlplusplus"
   "calibrate|config,learn,node,loadgen|nlohmann_json::nlohmann_json"
   "systems|config,calibrate|"

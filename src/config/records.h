@@ -14,6 +14,8 @@ namespace wattle::config {
 [[nodiscard]] const std::vector<Option<PoolOptions>>& pool_options();
 /// Keys of one [[site]] element, as "site.name".
 [[nodiscard]] const std::vector<Option<SiteOptions>>& site_options();
+/// Keys of a scenario's [engine], as "block_size".
+[[nodiscard]] const std::vector<Option<engine::EngineOptions>>& engine_options();
 [[nodiscard]] const std::vector<Option<GpuSpec>>& gpu_options();
 [[nodiscard]] const std::vector<Option<LlmSpec>>& llm_options();
 

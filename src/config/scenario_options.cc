@@ -79,43 +79,6 @@ std::vector<Option<Slo>> slo_options() {
   };
 }
 
-std::vector<Option<engine::EngineOptions>> engine_options() {
-  using E = engine::EngineOptions;
-  return {
-      option("block_size", &E::block_size, "tokens", {1, 1024}, "KV tokens per block"),
-      option("gpu_memory_utilization", &E::gpu_memory_utilization, "", {0, 1, true},
-             "Share of device memory for weights, activations and KV"),
-      option("activation_gb_per_gpu", &E::activation_bytes_per_gpu, "GB", {0, 1000},
-             "Set aside on each GPU before KV blocks are counted"),
-      option("watermark", &E::watermark, "", {0, 0.5}, "Share of KV blocks kept free when admitting a prompt"),
-      option("max_num_seqs", &E::max_num_seqs, "requests", {1, 1'000'000}, "Requests running at once"),
-      option("max_num_batched_tokens", &E::max_num_batched_tokens, "tokens", {1, 10'000'000},
-             "Tokens computed per step (prefill budget)"),
-      option("chunked_prefill", &E::chunked_prefill,
-             "Colocated: prompts share steps with decodes; else a step has prompts or decodes, and prompts go first"),
-      option("whole_prompts", &E::whole_prompts,
-             "A prompt is computed in one step, alone if it is longer than the budget; else it is split where the "
-             "budget ends"),
-      option("reserve_output", &E::reserve_output,
-             "A request is admitted once the KV cache has room for its last token, and never preempted; else blocks "
-             "are taken as it grows"),
-      option("async_scheduling", &E::async_scheduling,
-             "A step is put together while its predecessor runs: who arrives then waits one step more"),
-      option("step_gap_ms", &E::step_gap, "ms", {0, 100},
-             "The serving framework's CPU time per step; none: what the GPU's profile was fitted with"),
-      option("request_gap_ms", &E::request_gap, "ms", {0, 1},
-             "Time per request of a step for logits and sampling, the GPU busy; none: the profile's"),
-      option(
-          "decode_attention_efficiency", &E::decode_attention_efficiency, "", {0.1, 1},
-          "Share of the memory bandwidth at which this engine's decode attention reads KV; none: that of the kernels "
-          "the GPU's profile was fitted on"),
-      option(
-          "graph_sizes", &E::graph_sizes, "requests", {1, 65'536},
-          "Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them "
-          "whole. Empty: vLLM's 1, 2, 4 and eights to 128"),
-  };
-}
-
 std::vector<Option<SpawnOptions>> spawn_options() {
   using S = SpawnOptions;
   return {
@@ -161,6 +124,44 @@ std::vector<Option<engine::ClockDelays>> clock_options() {
 }
 
 }  // namespace
+
+const std::vector<Option<engine::EngineOptions>>& engine_options() {
+  using E = engine::EngineOptions;
+  static const std::vector<Option<E>> all{
+      option("block_size", &E::block_size, "tokens", {1, 1024}, "KV tokens per block"),
+      option("gpu_memory_utilization", &E::gpu_memory_utilization, "", {0, 1, true},
+             "Share of device memory for weights, activations and KV"),
+      option("activation_gb_per_gpu", &E::activation_bytes_per_gpu, "GB", {0, 1000},
+             "Set aside on each GPU before KV blocks are counted"),
+      option("watermark", &E::watermark, "", {0, 0.5}, "Share of KV blocks kept free when admitting a prompt"),
+      option("max_num_seqs", &E::max_num_seqs, "requests", {1, 1'000'000}, "Requests running at once"),
+      option("max_num_batched_tokens", &E::max_num_batched_tokens, "tokens", {1, 10'000'000},
+             "Tokens computed per step (prefill budget)"),
+      option("chunked_prefill", &E::chunked_prefill,
+             "Colocated: prompts share steps with decodes; else a step has prompts or decodes, and prompts go first"),
+      option("whole_prompts", &E::whole_prompts,
+             "A prompt is computed in one step, alone if it is longer than the budget; else it is split where the "
+             "budget ends"),
+      option("reserve_output", &E::reserve_output,
+             "A request is admitted once the KV cache has room for its last token, and never preempted; else blocks "
+             "are taken as it grows"),
+      option("async_scheduling", &E::async_scheduling,
+             "A step is put together while its predecessor runs: who arrives then waits one step more"),
+      option("step_gap_ms", &E::step_gap, "ms", {0, 100},
+             "The serving framework's CPU time per step; none: what the GPU's profile was fitted with"),
+      option("request_gap_ms", &E::request_gap, "ms", {0, 1},
+             "Time per request of a step for logits and sampling, the GPU busy; none: the profile's"),
+      option(
+          "decode_attention_efficiency", &E::decode_attention_efficiency, "", {0.1, 1},
+          "Share of the memory bandwidth at which this engine's decode attention reads KV; none: that of the kernels "
+          "the GPU's profile was fitted on"),
+      option(
+          "graph_sizes", &E::graph_sizes, "requests", {1, 65'536},
+          "Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them "
+          "whole. Empty: vLLM's 1, 2, 4 and eights to 128"),
+  };
+  return all;
+}
 
 const std::vector<Option<Scenario>>& scenario_options() {
   static const std::vector<Option<Scenario>> options = [] {

@@ -10,7 +10,7 @@
 
 #include "config/make_step_model.h"
 #include "journal/names.h"
-#include "launch/engine_arguments.h"
+#include "config/engine_arguments.h"
 #include "net/clock.h"
 #include "systems/compose.h"
 
@@ -115,7 +115,7 @@ InstanceId PlannedFleet::start(std::size_t shape, Span load) {
                                  "--fpm",       free->fpm,
                                  "--id",        name,
                                  "--load-s",    fmt::format("{}", load.seconds())};
-  const auto options = launch::engine_arguments(config::engine_of(loaded_.scenario, pool));
+  const auto options = config::engine_arguments(config::engine_of(loaded_.scenario, pool));
   words.insert(words.end(), options.begin(), options.end());
   auto child = launch::Child::start(name, words, (std::filesystem::path(logs_) / (name + ".log")).string());
   if (child) {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "launch/engine_arguments.h"
+#include "config/engine_arguments.h"
 #include "virtual_gpu/virtual_gpu.h"
 
 namespace wattle::testbed {
@@ -176,7 +176,7 @@ Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::Po
                                 number(scenario.link.latency.millis()),
                                 "--handoff-steps",
                                 number(scenario.link.handoff_steps)};
-  const auto options = launch::engine_arguments(config::engine_of(scenario, pool));
+  const auto options = config::engine_arguments(config::engine_of(scenario, pool));
   mock.insert(mock.end(), options.begin(), options.end());
   const auto said = launch(name, mock);
   if (!said) return std::unexpected(said.error());
@@ -188,7 +188,7 @@ Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::Po
 Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
   const auto& scenario = plan.scenario.scenario;
   std::vector<std::string> fleet{"--recipe", plan.recipe, "--gpu", scenario.pools.front().gpu, "--llm", scenario.llm};
-  const auto options = launch::engine_arguments(scenario.engine);
+  const auto options = config::engine_arguments(scenario.engine);
   fleet.insert(fleet.end(), options.begin(), options.end());
   std::vector<std::string> agent{
       "agent", "--json", "--nvml", WATTLE_FAKE_NVML_LIBRARY, "--state", (folder_ / "agent-locks").string()};

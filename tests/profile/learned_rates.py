@@ -17,7 +17,7 @@ MEMORY = "0.055"  # leaves the four GPUs a cache of 21,648 tokens, so that batch
 
 def measure(flags: argparse.Namespace) -> None:
     with a_node(flags.wattle, gpus=4) as (node, folder):
-        _, at = node.start("mock-engine", "--tp", "4", "--gpu-memory-utilization", MEMORY, "--activation-bytes-per-gpu",
+        _, at = node.start("mock-engine", "--tp", "4", "--gpu-memory-utilization", MEMORY, "--activation-gb-per-gpu",
                            "0", "--die-with-parent")
         measured = os.path.join(folder, "measured.csv")
         subprocess.run([flags.wattle, "profile", "--url", at["url"], "--grid", "throttllem", "--gpu", "0,1,2,3", "--nvml",

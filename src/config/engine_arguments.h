@@ -1,0 +1,21 @@
+#pragma once
+// How an engine schedules and stores, as flags of a process: what plays it (`wattle mock-engine`) and who believes it
+// (agent, gateway). From the records of a scenario's [engine], so that no key can be left out.
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/option.h"
+#include "engine/options.h"
+
+namespace wattle::config {
+
+/// "max_num_seqs" -> "--max-num-seqs".
+[[nodiscard]] std::string engine_flag(const OptionSpec& option);
+/// Every option that has a value, as FLAG VALUE pairs.
+[[nodiscard]] std::vector<std::string> engine_arguments(const engine::EngineOptions& options);
+/// Sets it from a flag's value. Errors: another type, or out of bounds.
+[[nodiscard]] Result<void> set_from_flag(const Option<engine::EngineOptions>& option, const std::string& text,
+                                         engine::EngineOptions& to);
+
+}  // namespace wattle::config
