@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 namespace wattle::apps {
 
@@ -96,25 +97,45 @@ void Command::require_subcommand() { app_->require_subcommand(1); }
 void Command::hide() { app_->group(""); }
 void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
 
+namespace {
+
+/// 0, or 3 when what was printed could not all be written: a full disk, a closed pipe.
+int output_failure(const std::string& name) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  fmt::print(stderr, "{}: standard output: cannot be written\n", name);
+  return 3;
+}
+
+}  // namespace
+
 int run_program(const std::string& name, const std::string& help, std::span<char* const> arguments,
                 const std::function<void(Command, int& exit_code)>& declare) {
   CLI::App app{help};
   app.name(name);
+  app.set_version_flag("--version", name + " " + WATTLE_VERSION, "Print the version");
   app.require_subcommand(1);
   int exit_code = 0;
   declare(Command(app), exit_code);
   try {
     app.parse(static_cast<int>(arguments.size()), arguments.data());
-  } catch (const CLI::CallForHelp& asked) {
-    return app.exit(asked);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    const int code = app.exit(asked);
+    return code == 0 ? output_failure(name) : code;
+  } catch (const CLI::RequiredError& error) {
+    // What is missing is said before what is too much; but a flag nobody knows is the likelier mistake.
+    std::vector<std::string> unknown = app.remaining(true);
+    std::erase_if(unknown, [](const std::string& word) { return !word.starts_with("-"); });
+    unknown.empty() ? app.exit(error) : app.exit(CLI::ExtrasError(name, unknown));
+    return 2;
   } catch (const CLI::ParseError& error) {
     app.exit(error);
     return 2;
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return output_failure(name);  // fmt throws then
     fmt::print(stderr, "{}: {}\n", name, error.what());
     return 1;
   }
-  return exit_code;
+  return exit_code != 0 ? exit_code : output_failure(name);
 }
 
 }  // namespace wattle::apps

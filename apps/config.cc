@@ -29,7 +29,7 @@ struct CheckFlags {
 };
 
 struct ReferenceFlags {
-  std::string write;
+  std::string out;
 };
 
 using Kind = config::Project::Kind;
@@ -124,14 +124,14 @@ int run_check(const CheckFlags& flags) {
 
 int run_reference(const ReferenceFlags& flags) {
   for (const config::ReferencePage& page : systems::reference_pages()) {
-    if (flags.write.empty()) {
+    if (flags.out.empty()) {
       fmt::print("{}\n", page.text);
       continue;
     }
     std::error_code code;
-    std::filesystem::create_directories(flags.write, code);
-    if (code) return fail(Error{ErrorKind::External, flags.write, "cannot be created: " + code.message()});
-    const std::string path = (std::filesystem::path(flags.write) / (page.name + ".md")).string();
+    std::filesystem::create_directories(flags.out, code);
+    if (code) return fail(Error{ErrorKind::External, flags.out, "cannot be created: " + code.message()});
+    const std::string path = (std::filesystem::path(flags.out) / (page.name + ".md")).string();
     if (auto ok = write_file(path, page.text); !ok) return fail(ok.error());
     fmt::print("{}\n", path);
   }
@@ -154,7 +154,7 @@ void add_config(Command app, int& exit_code) {
 
   Command reference_command = command.add_subcommand("reference", "Print the reference of every key");
   auto reference_flags = std::make_shared<ReferenceFlags>();
-  reference_command.add_option("--write", reference_flags->write, "Write one page per kind of file into this folder");
+  reference_command.add_option("-o,--out", reference_flags->out, "Write one page per kind of file into this folder");
   reference_command.callback([reference_flags, &exit_code] { exit_code = run_reference(*reference_flags); });
 }
 

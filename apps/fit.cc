@@ -117,7 +117,7 @@ void add_fit(Command app, int& exit_code) {
   auto flags = std::make_shared<FitFlags>();
   command.add_option("PROFILE", flags->profile, "What `wattle profile` wrote; without it: the shipped profiles");
   command.add_option("--data", flags->data, "Folder of the data sets (default: WATTLE_DATA)");
-  command.add_option("--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
+  command.add_option("-o,--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
   command.add_option("--gpu", flags->gpus, "Write only these kinds (default: all)");
   command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
   command

@@ -162,7 +162,7 @@ void add_profile(Command app, int& exit_code) {
       .capture_default_str();
   list("--concurrency", flags->concurrency, "decode: streams at once");
   list("--prompt", flags->prompts, "decode: prompt lengths, tokens");
-  list("--output", flags->outputs, "decode: output lengths, tokens; long enough for a second of steps");
+  list("--output-tokens", flags->outputs, "decode: output lengths, tokens; long enough for a second of steps");
   list("--prefill", flags->prefill_prompts, "prefill: prompt lengths, tokens");
   list("--clocks", flags->clocks, "Clocks to lock, MHz; default: the grid's own, or none");
   command.add_option("--limit", flags->limit, "At most so many decode and so many prefill cells a clock; 0 = all");
@@ -192,7 +192,7 @@ void add_profile(Command app, int& exit_code) {
       .check(one_of({"chat", "text", "ids"}))
       .capture_default_str();
   command.add_option("--note", flags->note, "One line of provenance: what this engine is");
-  command.add_option("--out", flags->out, "The file to write").capture_default_str();
+  command.add_option("-o,--out", flags->out, "The file to write").capture_default_str();
   command.add_flag("--json", flags->json, "Print a summary as one JSON object");
   command.callback([flags, &exit_code] {
     const auto done = profile(*flags);

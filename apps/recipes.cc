@@ -15,7 +15,9 @@ namespace {
 int list_recipes(bool json) {
   const config::Project home = config::project();
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const std::string& name : home.names(config::Project::Kind::Recipe)) {
+  const auto names = home.some_names(config::Project::Kind::Recipe);
+  if (!names) return fail(names.error());
+  for (const std::string& name : *names) {
     const auto loaded = systems::load_recipe(name, {}, home);
     if (!loaded) return fail(loaded.error());
     const systems::Recipe& recipe = loaded->recipe;

@@ -39,28 +39,29 @@ nlohmann::ordered_json to_json(const journal::Distribution& d) {
 
 void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags) {
   const auto& s = report.summary;
-  nlohmann::ordered_json out{{"trace", flags.trace},
-                             {"url", flags.url},
-                             {"speed", flags.speed},
-                             {"requests",
-                              {{"arrived", s.requests.arrived},
-                               {"finished", s.requests.finished},
-                               {"rejected", s.requests.rejected},
-                               {"failed", s.requests.failed}}},
-                             {"failures", report.failures},
-                             {"tokens", {{"prompt", s.tokens.prompt}, {"output", s.tokens.output}}},
-                             {"slo",
-                              {{"ttft_attainment", s.slo.ttft},
-                               {"itl_attainment", s.slo.itl},
-                               {"tbt_attainment", s.slo.tbt},
-                               {"e2e_attainment", s.slo.e2e},
-                               {"attainment", s.slo.all}}},
-                             {"ttft_ms", to_json(s.ttft)},
-                             {"itl_ms", to_json(s.itl)},
-                             {"tbt_ms", to_json(s.tbt)},
-                             {"e2e_ms", to_json(s.e2e)},
-                             {"wall_s", report.wall_s},
-                             {"latest_start_ms", report.latest_start.millis()}};
+  nlohmann::ordered_json out{
+      {"trace", flags.trace},
+      {"url", flags.url},
+      {"speed", flags.speed},
+      {"requests",
+       {{"arrived", s.requests.arrived},
+        {"finished", s.requests.finished},
+        {"rejected", s.requests.rejected},
+        {"failed", s.requests.failed}}},
+      {"failures", report.failures},
+      {"tokens", {{"prompt", s.tokens.prompt}, {"output", s.tokens.output}}},
+      {"slo",
+       {{"ttft_attainment", s.slo.ttft},
+        {"itl_attainment", s.itl.count == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(s.slo.itl)},
+        {"tbt_attainment", s.slo.tbt},
+        {"e2e_attainment", s.slo.e2e},
+        {"attainment", s.slo.all}}},
+      {"ttft_ms", to_json(s.ttft)},
+      {"itl_ms", to_json(s.itl)},
+      {"tbt_ms", to_json(s.tbt)},
+      {"e2e_ms", to_json(s.e2e)},
+      {"wall_s", report.wall_s},
+      {"latest_start_ms", report.latest_start.millis()}};
   fmt::print("{}\n", out.dump());
 }
 
@@ -71,6 +72,10 @@ void print_table(const loadgen::ReplayReport& report) {
   for (const auto& [kind, count] : report.failures) fmt::print("  {:<12} {}\n", kind, count);
   fmt::print("{:<8}{:>10}{:>10}{:>10}{:>10}{:>14}\n", "ms", "mean", "p50", "p90", "p99", "attainment");
   const auto row = [](const char* name, const journal::Distribution& d, double attainment) {
+    if (d.count == 0) {
+      fmt::print("{:<8}{:>10}{:>10}{:>10}{:>10}{:>14}\n", name, "-", "-", "-", "-", "-");
+      return;
+    }
     fmt::print("{:<8}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.1f}{:>13.1f}%\n", name, d.mean_ms, d.p50_ms, d.p90_ms, d.p99_ms,
                100 * attainment);
   };
@@ -119,19 +124,25 @@ Result<int> run_replay(const ReplayFlags& flags) {
   if (::isatty(STDERR_FILENO) != 0) {
     progress = [](const loadgen::ReplayProgress& p) {
       fmt::print(stderr, "\r{:>8.1f} s   sent {:>7}   over {:>7}   in flight {:>6}   failed {:>5} ", p.now.seconds(),
-                 p.sent, p.over, p.sent - p.over, p.failed);
+                 p.summary.requests.arrived, p.summary.requests.left(), p.summary.requests.in_flight,
+                 p.summary.requests.left() - p.summary.requests.finished);
     };
   }
   const auto report = loadgen::replay(rows, options, progress);
   if (progress) fmt::print(stderr, "\n");
   if (!report) return std::unexpected(report.error());
   flags.json ? print_json(*report, flags) : print_table(*report);
-  // Nobody answered at all: the outside failed, not a request or two.
+  const auto& requests = report->summary.requests;
+  if (requests.arrived == 0 || requests.finished > 0) return 0;
+  // The outside failed, not a request or two.
   const auto connect = report->failures.find("connect");
-  if (connect != report->failures.end() && connect->second == report->summary.requests.arrived) {
+  if (connect != report->failures.end() && connect->second == requests.arrived) {
     return external_failure(flags.url, "no request could connect; is the endpoint running?");
   }
-  return 0;
+  std::string kinds;
+  for (const auto& [kind, count] : report->failures)
+    kinds += fmt::format("{}{} x {}", kinds.empty() ? "" : ", ", count, kind);
+  return external_failure(flags.url, fmt::format("not one of {} requests finished: {}", requests.arrived, kinds));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void add_report(Command app, int& exit_code) {
   Command command = app.add_subcommand("report", "One self-contained HTML page from runs on disk");
   command.add_option("runs", flags->runs, "Run directories, or directories of run directories (`wattle sim --out`)")
       .required();
-  command.add_option("-o,--output", flags->output, "The page to write (default report.html; none with --json)");
+  command.add_option("-o,--out", flags->output, "The page to write (default report.html; none with --json)");
   command.add_option("--baseline", flags->baseline,
                      "Recipe the others are compared with (default static-max, else the first)");
   command.add_flag("--json", flags->json, "Print the comparison as one JSON object");

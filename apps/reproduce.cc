@@ -86,7 +86,7 @@ void add_reproduce(Command app, int& exit_code) {
   Command command = app.add_subcommand("reproduce", "a paper's evaluation: published value, ours, difference");
   command.add_option("system", flags->system, names(evaluations(), &reproduce::Evaluation::system)).required();
   command.add_option("--section", flags->sections, sections_help());
-  command.add_option("-o,--output", flags->output, "write an HTML page with plots there, too");
+  command.add_option("-o,--out", flags->output, "write an HTML page with plots there, too");
   command
       .add_option("--seconds", flags->seconds,
                   "requests arrive for so long (voltanallm, greenserve: all sections but main and ecopred)")

@@ -135,7 +135,7 @@ void add_sim(Command app, int& exit_code) {
   command.add_option("--recipe", flags->recipes, "name or file of a recipe; repeat to compare (default static-max)");
   command.add_option("--seed", flags->seed, "instead of the scenario's");
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
-  command.add_option("--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
+  command.add_option("-o,--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
   command.add_option("--threads", flags->threads, "recipes run side by side").check(range(1U, 256U));
   command.add_flag("--json", flags->json, "one JSON object on stdout");
   command.add_flag("--step", flags->step, "run every iteration on its own; same result, slower");

@@ -192,7 +192,7 @@ class Watch {
     const auto readings = testbed::look(gpus_, fleet_);
     const double reference = plan_.baseline.energy_until(progress.now.seconds());
     const bool comparable = reference > 0.0 && !first_switch_.under_way();
-    fmt::print("{:>5}s {:>6} {:>6}", second, progress.sent, progress.over);
+    fmt::print("{:>5}s {:>6} {:>6}", second, progress.summary.requests.arrived, progress.summary.requests.left());
     for (const auto& o : objectives_) fmt::print(" {:>6.1f}%", met_so_far(o, progress.summary) * 100.0);
     fmt::print(" {:>7.0f} {:>6.1f} kJ {:>7}  {}\n", readings.power_w, booked_.energy_j / 1e3,
                comparable ? fmt::format("{:.1f}%", (1.0 - booked_.energy_j / reference) * 100.0) : "-",
@@ -362,7 +362,7 @@ void add_up(Command app, int& exit_code) {
   command.add_option("--for", flags->duration, "how long, such as 60s or 5m; default: to the trace's end or Ctrl-C");
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
   command.add_option(
-      "--out", flags->out,
+      "-o,--out", flags->out,
       "run directory for `wattle report`: decisions, requests with their energy, power and clocks over time");
   command.add_option("--pd-contract", flags->contract, "between prefill and decode engines")
       .check(one_of({"nixl", "sglang"}))

@@ -3,11 +3,12 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "base/file.h"
 #include "commands.h"
 #include "config/locate.h"
 #include "reproduce/catalog.h"
@@ -20,9 +21,7 @@ using nlohmann::ordered_json;
 
 struct ValidateFlags {
   std::string data;
-  std::string write;
-  std::string html;
-  std::string rows;
+  std::vector<std::string> out;
   bool json = false;
   unsigned threads = 2;
 };
@@ -63,15 +62,11 @@ ordered_json to_json(const reproduce::Validation& all) {
           {"infeasible", scores.infeasible}};
 }
 
-int write_text(const std::string& file, const std::string& text) {
-  std::ofstream out(file);
-  out << text;
-  out.close();
-  if (!out) return fail({ErrorKind::External, file, "cannot be written"});
-  return 0;
-}
-
 int validate(const ValidateFlags& flags) {
+  for (const std::string& file : flags.out) {
+    if (file.ends_with(".md") || file.ends_with(".html") || file.ends_with(".csv")) continue;
+    return fail({ErrorKind::BadInput, "--out " + file, "ends in .md, .html or .csv: that says what is written"});
+  }
   const Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());
   const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
@@ -80,15 +75,11 @@ int validate(const ValidateFlags& flags) {
   const auto all = reproduce::validation(data, *catalog, flags.threads);
   if (!all) return fail(all.error());
   const fidelity::Scores& scores = all->scores;
-  if (!flags.write.empty()) {
-    if (const int code = write_text(flags.write, fidelity::to_markdown(scores, all->absent, all->of_runs)); code != 0)
-      return code;
-  }
-  if (!flags.html.empty()) {
-    if (const int code = write_text(flags.html, fidelity::to_html(scores)); code != 0) return code;
-  }
-  if (!flags.rows.empty()) {
-    if (const int code = write_text(flags.rows, fidelity::to_csv(scores)); code != 0) return code;
+  for (const std::string& file : flags.out) {
+    const std::string text = file.ends_with(".md")     ? fidelity::to_markdown(scores, all->absent, all->of_runs)
+                             : file.ends_with(".html") ? fidelity::to_html(scores)
+                                                       : fidelity::to_csv(scores);
+    if (const auto written = write_file(file, text); !written) return fail(written.error());
   }
   if (flags.json) {
     fmt::print("{}\n", to_json(*all).dump());
@@ -117,9 +108,11 @@ void add_validate(Command app, int& exit_code) {
   Command command = app.add_subcommand("validate", "Compare the simulated hardware with every measurement we know");
   auto flags = std::make_shared<ValidateFlags>();
   command.add_option("--data", flags->data, "Folder of the data sets, any subset of them (default: WATTLE_DATA)");
-  command.add_option("--write", flags->write, "Write the page docs/validation.md here");
-  command.add_option("--html", flags->html, "Write a page with scatter plots here");
-  command.add_option("--rows", flags->rows, "Write every row here, as CSV");
+  command
+      .add_option("-o,--out", flags->out,
+                  "Write there, by the name's end: .md the page docs/validation.md, .html one with scatter plots, .csv "
+                  "every row; repeat for more")
+      .allow_extra_args(false);
   command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
   command.add_flag("--json", flags->json, "Print one JSON object");
   command.callback([flags, &exit_code] { exit_code = validate(*flags); });

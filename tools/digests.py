@@ -2,7 +2,7 @@
 """Journal digests of every recipe on every scenario, at reduced length: what a change that only moves code must keep.
 
     tools/digests.py build/dev/wattle                    prints them
-    tools/digests.py build/dev/wattle --write FILE       and keeps them
+    tools/digests.py build/dev/wattle --out FILE       and keeps them
     tools/digests.py build/dev/wattle --against OLD      OLD: another wattle, or a file written before; exit 1 on any
                                                          difference, combinations that only one of them can run too
 
@@ -55,7 +55,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wattle")
     parser.add_argument("--against", metavar="OLD")
-    parser.add_argument("--write", metavar="FILE")
+    parser.add_argument("--out", metavar="FILE")
     parser.add_argument("--scenario", action="append", help="only this one; may be repeated")
     parser.add_argument("--recipe", action="append", help="only this one; may be repeated")
     parser.add_argument("--set", action="append", default=[], help="key=value, as for wattle sim; may be repeated")

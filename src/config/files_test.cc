@@ -13,6 +13,14 @@ namespace {
 
 const Project kProject({WATTLE_SOURCE_DIR});
 
+TEST(Project, WithoutRecipesIsAnErrorThatSaysWhereTheyShouldBe) {
+  EXPECT_TRUE(kProject.some_names(Project::Kind::Recipe).has_value());
+  const auto none = Project({"/nowhere/at/all"}).some_names(Project::Kind::Recipe);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().where, "/nowhere/at/all/recipes");
+  EXPECT_NE(none.error().what.find("WATTLE_HOME"), std::string::npos) << none.error().message();
+}
+
 TEST(ShippedSpecs, EveryGpuLoads) {
   const auto names = kProject.names(Project::Kind::Gpu);
   EXPECT_GE(names.size(), 11U);

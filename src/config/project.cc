@@ -71,4 +71,15 @@ std::vector<std::string> Project::names(Kind kind) const {
   return {sorted.begin(), sorted.end()};
 }
 
+Result<std::vector<std::string>> Project::some_names(Kind kind) const {
+  std::vector<std::string> all = names(kind);
+  if (!all.empty()) return all;
+  std::vector<std::string> looked_at;
+  for (const std::filesystem::path& root : roots_) looked_at.push_back((root / place_of(kind).folder).string());
+  return bad_input(fmt::format("{}", fmt::join(looked_at, ", ")),
+                   fmt::format("holds no {}; set WATTLE_HOME to the folder with scenarios/, recipes/, specs/ and "
+                               "profiles/",
+                               place_of(kind).noun));
+}
+
 }  // namespace wattle::config

@@ -21,6 +21,8 @@ class Project {
 
   /// Every known name, sorted.
   [[nodiscard]] std::vector<std::string> names(Kind kind) const;
+  /// The same, where there should be some. Errors: there is none, naming the folders looked at.
+  [[nodiscard]] Result<std::vector<std::string>> some_names(Kind kind) const;
 
  private:
   std::vector<std::filesystem::path> roots_;

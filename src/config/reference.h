@@ -25,7 +25,7 @@ struct ReferencePage {
 
 /// First line of each page.
 inline constexpr const char* kGeneratedPage =
-    "<!-- Generated from the option records by `wattle config reference --write docs/reference`; do not edit. -->\n";
+    "<!-- Generated from the option records by `wattle config reference --out docs/reference`; do not edit. -->\n";
 
 /// One page per kind of file except recipes (systems/reference.h), every key with type, unit, bounds, default and
 /// description.

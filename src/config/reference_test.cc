@@ -16,7 +16,7 @@ TEST(Reference, CommittedPagesAreTheGeneratedOnes) {
   for (const ReferencePage& page : reference_pages()) {
     const auto committed = read_file(WATTLE_SOURCE_DIR "/docs/reference/" + page.name + ".md");
     ASSERT_TRUE(committed) << committed.error().message();
-    EXPECT_EQ(*committed, page.text) << "run `wattle config reference --write docs/reference`";
+    EXPECT_EQ(*committed, page.text) << "run `wattle config reference --out docs/reference`";
   }
 }
 

@@ -197,7 +197,7 @@ std::vector<const ScoredRow*> worst(const Scores& scores, std::size_t count, std
 
 std::string to_markdown(const Scores& scores, const std::vector<std::string>& absent,
                         const std::vector<RunTarget>& of_runs) {
-  std::string text = "# Validation\n\nWritten by `wattle validate --write docs/validation.md`; do not edit.\n\n";
+  std::string text = "# Validation\n\nWritten by `wattle validate --out docs/validation.md`; do not edit.\n\n";
   text += kHow;
   text += "\n## Targets, on rows never fitted\n\n| figure | target | reached | rows | |\n|---|---|---|---|---|\n";
   for (const Target& m : targets(scores)) {

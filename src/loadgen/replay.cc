@@ -80,7 +80,7 @@ class Run {
     });
     if (progress) {
       loop_.every(Span::ms(200), [this, &progress, begin] {
-        progress({sent_, over_, failed_, Instant((net::steady_now() - begin).ns()), statistics_.summary()});
+        progress({Instant((net::steady_now() - begin).ns()), statistics_.summary()});
       });
     }
     all_over.wait();
@@ -97,18 +97,14 @@ class Run {
     report.failures = failures_;
     report.wall_s = (net::steady_now() - begin).seconds();
     report.latest_start = latest_start_;
-    if (progress) progress({sent_, over_, failed_, Instant((net::steady_now() - begin).ns()), statistics_.summary()});
+    if (progress) progress({Instant((net::steady_now() - begin).ns()), statistics_.summary()});
     return report;
   }
 
   // Loop thread only from here.
   void record(const Outcome& outcome, const std::string& kind) {
     statistics_.outcome(outcome);
-    ++over_;
-    if (outcome.fate != Fate::Finished) {
-      ++failed_;
-      ++failures_[kind];
-    }
+    if (outcome.fate != Fate::Finished) ++failures_[kind];
     finish_if_done();
   }
   void gap(Span span) { statistics_.add_gap(span); }
@@ -130,8 +126,8 @@ class Run {
     finish_if_done();
   }
   void fire(Instant now) {
+    auto shot = std::make_shared<Shot>(*this, *next_, statistics_.arrived(), replay_body(*next_, options_), now);
     statistics_.add_arrivals();
-    auto shot = std::make_shared<Shot>(*this, *next_, sent_++, replay_body(*next_, options_), now);
     const std::string_view target = options_.form == PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
     std::string headers = "Content-Type: application/json\r\n";
     if (options_.max_tokens > 0) headers += fmt::format("X-Wattle-Output-Tokens: {}\r\n", next_->output_tokens);
@@ -141,7 +137,7 @@ class Run {
     client_->send(endpoint_, "POST", target, headers, shot->body, shot);
   }
   void finish_if_done() {
-    if (next_ || over_ < sent_ || done_) return;
+    if (next_ || statistics_.left() < statistics_.arrived() || done_) return;
     done_ = true;
     all_over_.set_value();
   }
@@ -154,9 +150,6 @@ class Run {
   std::optional<ReplayRow> next_;
   Instant begin_;
   Span latest_start_;
-  std::int64_t sent_ = 0;
-  std::int64_t over_ = 0;
-  std::int64_t failed_ = 0;
   bool done_ = false;
   std::promise<void> all_over_;
   std::unique_ptr<net::HttpClient> client_;

@@ -40,9 +40,6 @@ struct ReplayOptions {
 };
 
 struct ReplayProgress {
-  std::int64_t sent = 0;
-  std::int64_t over = 0;
-  std::int64_t failed = 0;
   Instant now;
   journal::RunSummary summary;  ///< so far; requests on their way count as not attained
 };

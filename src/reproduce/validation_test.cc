@@ -29,7 +29,7 @@ TEST(Validation, the_page_is_what_the_data_say) {
   std::stringstream page;
   page << std::ifstream(std::string(WATTLE_SOURCE_DIR) + "/docs/validation.md").rdbuf();
   EXPECT_EQ(page.str(), fidelity::to_markdown(all->scores, all->absent, all->of_runs))
-      << "run: wattle validate --write docs/validation.md";
+      << "run: wattle validate --out docs/validation.md";
 }
 
 /// Mean over the sets of the mean absolute logarithm of simulated over measured, on the GPU's fitted rows.

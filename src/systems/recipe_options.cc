@@ -5,6 +5,8 @@
 #include <set>
 #include <string_view>
 
+#include "systems/greenserve.h"
+
 namespace wattle::config {
 
 template <>
@@ -43,18 +45,15 @@ const char* purpose(SlotKind slot) {
 
 std::vector<Option<calibrate::PredictorOptions>> predictor_options() {
   using P = calibrate::PredictorOptions;
-  return {
+  std::vector<Option<P>> all{
       choice(
           "form", &P::form, {"linear", "linear-published", "gbdt", "gbdt-published", "gbdt-residual", "ips"},
           "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M; "
           "published: prefill by the papers' features and forms alone; residual: trees on what the lines leave over"),
-      option("online", &P::online, "Learn on from served steps; worse models are rolled back"),
-      option("refit", &P::refit, "online: off: measure how well steps are predicted, learn nothing"),
-      option("refit_every", &P::refit_every, "samples", {10, 10'000'000}, "online: new samples between two refits"),
-      option("ring", &P::ring, "samples", {10, 10'000'000}, "online: newest samples kept to learn from"),
-      option("window", &P::window, "samples", {4, 10'000'000},
-             "online: newest samples that judge a model; at most ring"),
   };
+  const auto learning = learning_options();
+  all.insert(all.end(), learning.begin(), learning.end());
+  return all;
 }
 
 std::vector<Option<LengthOptions>> length_options() {

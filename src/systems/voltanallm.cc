@@ -1,5 +1,4 @@
-// VoltanaLLM and GreenServe: EcoFreq on each node, EcoRoute (or the published implementation's tile-aware) for the
-// decode leg. They differ in what is believed of step times (`predictor`) and in case 2(b) of EcoRoute.
+// VoltanaLLM: EcoFreq on each node, EcoRoute (or the published implementation's tile-aware) for the decode leg.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,18 +8,10 @@
 #include "policy/frequency/eco_freq.h"
 #include "policy/routing/eco_route.h"
 #include "policy/routing/tile_aware.h"
+#include "systems/greenserve.h"
 #include "systems/registry.h"
 
 namespace wattle::config {
-
-template <>
-struct Codec<policy::BeyondSpread> : NamedCodec<policy::BeyondSpread, Codec<policy::BeyondSpread>> {
-  static constexpr auto names() {
-    return std::to_array<std::pair<std::string_view, policy::BeyondSpread>>(
-        {{"lowest-resulting", policy::BeyondSpread::LowestResulting},
-         {"lowest-current", policy::BeyondSpread::LowestCurrent}});
-  }
-};
 
 template <>
 struct Codec<policy::Borders> : NamedCodec<policy::Borders, Codec<policy::Borders>> {
@@ -55,7 +46,7 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "Shortest time from a raise to the next decrease"),
       option("overrun_ms", &F::overrun, "ms", {0, 600'000},
              "A step that outlasts its prediction by this much raises the clock at once; 0: never"),
-      option("window_ms", &F::window, "ms", {0, 3'600'000}, "Decide at most this often; 0: every iteration"),
+      decision_window(),
   };
 }
 
@@ -64,9 +55,7 @@ std::vector<config::Option<EcoRouteOptions>> eco_route_options() {
   return {
       option("max_spread_mhz", &R::max_spread, "MHz", {0, 10'000},
              "Delta; a request that would widen the spread of clocks further is placed by beyond_spread"),
-      option("beyond_spread", &R::beyond_spread,
-             "Case 2(b): the instance with the lowest clock after (GreenServe) or before (VoltanaLLM) it gets the "
-             "request"),
+      beyond_spread(),
       option("borders", &R::borders,
              "clocks: a request costs more where it raises a clock (paper); tiles: there, and where it begins a tile "
              "of the batch; fills tiles, and max_spread_mhz and beyond_spread play no part"),

@@ -68,6 +68,14 @@ def main() -> None:
             assert abs(sum(i["energy_j"] for i in said["instances"].values()) - energy["total"]) < 1e-6
             assert list(said["sites"].values())[0]["energy_j"] == energy["total"]
 
+            # Prometheus gets the same figures.
+            metrics = get(at["admin"] + "/metrics")
+            for name in tenants:
+                for family, key in (("energy_joules_total", "energy_j"), ("carbon_grams", "carbon_g")):
+                    line = f'wattle_gateway_tenant_{family}{{model="llama-3.1-8b",tenant="{name}"}} '
+                    assert abs(float(metrics.split(line)[1].split("\n")[0]) - tenants[name][key]) < 1e-9 * tenants[name][key]
+            assert "\nwattle_gateway_tenant_cost_usd{" not in metrics, "no price was stated: no sample"
+
             gateway.send_signal(signal.SIGTERM)
             assert gateway.wait(PATIENCE_S) == 0
             kinds = [json.loads(line)["kind"] for line in open(os.path.join(run, "decisions.jsonl"))]

@@ -30,7 +30,7 @@ def measure(flags: argparse.Namespace) -> None:
         command = [flags.wattle, "profile", "--url", at["url"], "--gpu", "1", "--nvml", flags.nvml, "--state",
                    os.path.join(folder, "state"), "--clocks", ",".join(map(str, CLOCKS)), "--note",
                    "mock engine, a simulated A100", "--json"]
-        grid = ["--concurrency", "1,16,64", "--prompt", "64,512", "--output", "128", "--prefill", "512,768,1024,2048,4096"]
+        grid = ["--concurrency", "1,16,64", "--prompt", "64,512", "--output-tokens", "128", "--prefill", "512,768,1024,2048,4096"]
         done = subprocess.run([*command, *grid, "--out", profile], env=node.env, stdout=subprocess.PIPE, text=True)
         assert done.returncode == 0, done
         summary = json.loads(done.stdout)
@@ -52,7 +52,7 @@ def measure(flags: argparse.Namespace) -> None:
         # The engine's own telemetry says the same as the streams did.
         reported = os.path.join(folder, "reported.csv")
         subprocess.run([flags.wattle, "profile", "--url", at["url"], "--clock-mhz", "1410", "--telemetry", at["fpm"],
-                        "--concurrency", "16", "--prompt", "64", "--output", "128", "--prefill", "1024", "--out", reported],
+                        "--concurrency", "16", "--prompt", "64", "--output-tokens", "128", "--prefill", "1024", "--out", reported],
                        env=node.env, check=True)
         for phase, requests in (("decode", "16"), ("prefill", "1")):
             streams, metrics = (mean_step_ms(f, phase, requests) for f in (profile, reported))
@@ -69,7 +69,7 @@ def measure(flags: argparse.Namespace) -> None:
 
         # Ctrl-C and kill -9 in the middle of the first clock.
         for number in (signal.SIGINT, signal.SIGKILL):
-            running = subprocess.Popen([*command, "--concurrency", "1", "--output", "20000", "--prompt", "64", "--prefill",
+            running = subprocess.Popen([*command, "--concurrency", "1", "--output-tokens", "20000", "--prompt", "64", "--prefill",
                                         "64", "--out", os.path.join(folder, "cut.csv")], env=node.env,
                                        stdout=subprocess.PIPE, text=True)
             node.running.append(running)
