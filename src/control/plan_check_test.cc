@@ -71,6 +71,57 @@ TEST(PlanCheck, ClocksAndWeightsMakeSense) {
   EXPECT_EQ(flaw(plan), "a clock range that is empty");
 }
 
+TEST(PlanCheck, RequestsGoToPoolsWithInstancesAndStepsLeaveThemOne) {
+  Plan plan;
+  plan.instances = {{2, 1, {}, PoolId(0)}};
+  plan.weights = {{ClassId(0), PoolId(1), 1.0}};
+  EXPECT_EQ(flaw(plan), "requests to a pool of no instance");
+  plan.instances.push_back({1, 1, {}, PoolId(1)});
+  EXPECT_EQ(flaw(plan), "");
+  auto members = serving({2, 1});
+  members[1].pool = PoolId(1);
+  plan.steps = {step(StepKind::Drain, {InstanceId(1)}, {})};
+  EXPECT_EQ(flaw(plan, members), "nothing would serve in a pool");
+  plan.steps = {step(StepKind::Reshard, {InstanceId(1)}, {0, 0})};
+  EXPECT_EQ(flaw(plan, members), "nothing would serve in a pool");
+  plan.steps.front().serves_on = true;
+  EXPECT_EQ(flaw(plan, members), "");
+  members[0].node = NodeId(1);
+  plan.steps = {step(StepKind::Reshard, {InstanceId(0), InstanceId(1)}, {2})};
+  plan.steps.front().serves_on = true;
+  EXPECT_EQ(flaw(plan, members), "a re-shard across nodes");
+}
+
+TEST(PlanCheck, EachLevelKeepsToWhatItWasGiven) {
+  Plan plan = Plan::of({0, 0, 2}, "");
+  PlanLevel pool{"pool", PoolId(0), {}, 8, Mandate{}, {}, ""};
+  pool.given->gpus = 8;
+  pool.given->most = MegaHertz(1410);
+  plan.levels = {pool};
+  EXPECT_EQ(flaw(plan), "");
+  plan.levels.front().gpus = 9;
+  EXPECT_EQ(flaw(plan), "more GPUs than were given");
+  plan.levels.front().gpus = 8;
+  plan.levels.front().passed.resize(2);
+  plan.levels.front().passed[0].gpus = plan.levels.front().passed[1].gpus = 5;
+  EXPECT_EQ(flaw(plan), "more GPUs are passed below than were given");
+  plan.levels.front().passed.resize(1);
+  plan.levels.front().passed[0].most = MegaHertz(1980);
+  EXPECT_EQ(flaw(plan), "clocks above those given");
+}
+
+TEST(PlanCheck, NodesHoldWhatIsPlannedOnThem) {
+  Plan plan;
+  plan.instances = {{1, 2, NodeId(0), {}}};
+  FleetBounds bounds = kBounds;
+  bounds.nodes = {{NodeId(0), 8, 8, true}};
+  EXPECT_EQ(flaw_of(plan, {}, bounds), nullptr);
+  plan.instances.front().count = 3;
+  EXPECT_STREQ(flaw_of(plan, {}, bounds), "more GPUs of a node than it has");
+  plan.instances.front().node = NodeId(1);
+  EXPECT_STREQ(flaw_of(plan, {}, bounds), "a target on a node that is not there");
+}
+
 TEST(PlanCheck, StepsTouchWhatServesOnceAndEnd) {
   Plan plan = Plan::of({0, 4, 0}, "");
   plan.steps = {step(StepKind::Reshard, {InstanceId(0)}, {1, 1}), step(StepKind::Reshard, {InstanceId(1)}, {1, 1})};

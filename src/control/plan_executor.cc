@@ -1,29 +1,15 @@
 #include "control/plan_executor.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 
 #include "base/check.h"
+#include "control/member_phase.h"
+#include "journal/decisions_jsonl.h"
 
 namespace wattle::control {
-
-namespace {
-
-using journal::Phase;
-
-/// Weights, clock ranges and other steps have nobody to carry them out here: such a plan is refused, not half done.
-bool starts_and_drains_only(const Plan& plan) {
-  return plan.weights.empty() && plan.clocks.empty() && std::ranges::all_of(plan.steps, [](const PlanStep& step) {
-           return step.kind == StepKind::Start || step.kind == StepKind::Drain;
-         });
-}
-
-bool is_coming(Phase phase) { return phase == Phase::Spawning || phase == Phase::Warming; }
-bool is_serving(Phase phase) { return phase == Phase::Serving; }
-bool is_draining(Phase phase) { return phase == Phase::Draining; }
-
-}  // namespace
 
 PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, PlanExecutorOptions options,
                            FleetPort& port, journal::Sink& sink)
@@ -32,21 +18,17 @@ PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode m
       options_(std::move(options)),
       port_(port),
       sink_(sink),
+      slots_(options_.nodes),
       attempts_(options_.shapes.size()),
       next_tick_(policy_ && mode_ != Mode::Off ? Instant() + options_.period : Instant::never()) {
-  WATTLE_CHECK(options_.period > Span(), "an autoscaler has a period");
+  WATTLE_CHECK(options_.period > Span(), "a plan executor has a period");
+  WATTLE_CHECK(options_.at_once > 0, "a plan executor may change something");
   for (const auto& shape : options_.shapes) bounds_.gpus_of_shape.push_back(shape.gpus);
 }
 
 PlanExecutor::Member* PlanExecutor::find(InstanceId instance) {
   const auto found = std::ranges::find(members_, instance, &Member::id);
   return found == members_.end() ? nullptr : &*found;
-}
-
-PlanExecutor::Member* PlanExecutor::last_of(std::size_t shape, bool (*in)(Phase)) {
-  const auto found = std::find_if(members_.rbegin(), members_.rend(),
-                                  [&](const Member& m) { return m.shape == shape && in(m.phase); });
-  return found == members_.rend() ? nullptr : &*found;
 }
 
 void PlanExecutor::enter(Member& member, Phase phase, const char* reason, Instant now) {
@@ -59,16 +41,21 @@ void PlanExecutor::enter(Member& member, Phase phase, const char* reason, Instan
 void PlanExecutor::leave(InstanceId instance, const char* reason, Instant now) {
   Member* member = find(instance);
   enter(*member, Phase::Gone, reason, now);
+  slots_.give(member->node, member->gpus);
   members_.erase(members_.begin() + (member - members_.data()));
+  for (Running& step : running_) {
+    std::erase(step.from, instance);
+    std::erase(step.to, instance);
+  }
 }
 
 const std::vector<policy::ShapeCount>& PlanExecutor::count() {
   counts_.assign(options_.shapes.size(), {});
   for (const auto& m : members_) {
     auto& c = counts_[m.shape];
-    if (is_coming(m.phase)) ++c.coming;
-    if (is_draining(m.phase)) ++c.draining;
-    if (!is_serving(m.phase)) continue;
+    if (is_coming(m)) ++c.coming;
+    if (is_draining(m)) ++c.draining;
+    if (!is_serving(m)) continue;
     ++c.serving;
     c.serving_since = std::max(c.serving_since, m.since);
   }
@@ -77,9 +64,17 @@ const std::vector<policy::ShapeCount>& PlanExecutor::count() {
 
 // --- what is observed ---
 
-void PlanExecutor::adopt(InstanceId instance, std::size_t shape, Instant now) {
-  WATTLE_CHECK(shape < options_.shapes.size(), "a known shape");
-  members_.push_back({instance, shape, Phase::Serving, now});
+bool PlanExecutor::adopt(FleetMember member, Instant) {
+  WATTLE_CHECK(member.shape < options_.shapes.size(), "a known shape");
+  if (member.gpus.empty() && slots_.accounts()) {
+    auto place = slots_.place(options_.shapes[member.shape].gpus, std::nullopt);
+    if (!place) return false;
+    member.node = place->node;
+    member.gpus = std::move(place->gpus);
+  }
+  slots_.take(member.node, member.gpus);
+  members_.push_back(std::move(member));
+  return true;
 }
 
 void PlanExecutor::up(InstanceId instance, Instant now) {
@@ -91,7 +86,7 @@ void PlanExecutor::up(InstanceId instance, Instant now) {
 
 void PlanExecutor::serving(InstanceId instance, Instant now) {
   Member* member = find(instance);
-  if (member == nullptr || !is_coming(member->phase)) return;
+  if (member == nullptr || !is_coming(*member)) return;
   attempts_[member->shape] = {};
   enter(*member, Phase::Serving, "it takes requests", now);
   carry_out(now);
@@ -99,9 +94,10 @@ void PlanExecutor::serving(InstanceId instance, Instant now) {
 
 void PlanExecutor::drained(InstanceId instance, Instant now) {
   Member* member = find(instance);
-  if (member == nullptr || !is_draining(member->phase)) return;
+  if (member == nullptr || !is_draining(*member)) return;
   port_.stop(instance, now);
   leave(instance, "drained", now);
+  carry_out(now);
 }
 
 void PlanExecutor::failed(std::size_t shape, Instant now) {
@@ -115,8 +111,13 @@ void PlanExecutor::failed(std::size_t shape, Instant now) {
 void PlanExecutor::died(InstanceId instance, Instant now) {
   const Member* member = find(instance);
   if (member == nullptr) return;
-  if (is_coming(member->phase)) failed(member->shape, now);
+  if (is_coming(*member)) failed(member->shape, now);
   leave(instance, "it died", now);
+  carry_out(now);
+}
+
+void PlanExecutor::node_is(NodeId node, bool up, Instant now) {
+  slots_.set_up(node, up);
   carry_out(now);
 }
 
@@ -124,6 +125,7 @@ void PlanExecutor::died(InstanceId instance, Instant now) {
 
 void PlanExecutor::tick(Instant now) {
   if (next_tick_ == Instant::never()) return;
+  now = std::max(now, last_tick_);
   const double seconds = (now - last_tick_).seconds();
   std::vector<double> rates;
   for (std::int64_t& arrived : arrivals_) {
@@ -131,105 +133,272 @@ void PlanExecutor::tick(Instant now) {
   }
   last_tick_ = now;
   next_tick_ = now + options_.period;
+  if (!planned_) resume_reshards();
+  set_changing();
+  bounds_.nodes = slots_.views();
 
-  const Plan plan = policy_->plan({now, rates, count(), members_});
-  const auto wanted = plan.wanted(options_.shapes.size());
+  Plan plan = policy_->plan({now, rates, count(), members_, nullptr, bounds_.nodes, weights_, clocks_});
+  // What is under way already needs not begin again.
+  std::erase_if(plan.steps, [&](const PlanStep& step) {
+    return std::ranges::any_of(step.from, [&](InstanceId id) { return claimed(id); });
+  });
   std::int64_t gpus = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) gpus += wanted[i] * options_.shapes[i].gpus;
+  for (const PlanTarget& target : plan.instances) {
+    if (target.shape < options_.shapes.size()) gpus += std::int64_t{target.count} * options_.shapes[target.shape].gpus;
+  }
   const char* flaw = flaw_of(plan, members_, bounds_);
-  if (flaw == nullptr && !starts_and_drains_only(plan)) flaw = "only starts and drains can be carried out yet";
   const char* reason = flaw == nullptr ? plan.reason : flaw;
   sink_.decision({now, journal::DecisionKind::Scaling, mode_, RequestId{-1}, kNoInstance, gpus, reason});
+  journal(plan, gpus, flaw, now);
   if (mode_ != Mode::Enforce) return;
-  if (flaw == nullptr) wanted_ = wanted;  // else what was wanted before stands
-  if (options_.spawn_limit != Span::max()) {
-    for (std::size_t i = members_.size(); i-- > 0;) {
-      const Member member = members_[i];
-      if (!is_coming(member.phase) || now - member.since < options_.spawn_limit) continue;
-      port_.stop(member.id, now);
-      failed(member.shape, now);
-      leave(member.id, "not up in time", now);
+  if (flaw == nullptr) accept(plan, now);  // else what was wanted before stands
+  stop_late_starts(now);
+  carry_out(now);
+}
+
+/// Counts alone are in the record of the decision; and a plan that says the same again is not written again.
+void PlanExecutor::journal(const Plan& plan, std::int64_t gpus, const char* flaw, Instant now) {
+  const bool counts_alone = plan.weights.empty() && plan.clocks.empty() && plan.steps.empty() && !plan.given &&
+                            plan.passed.empty() && plan.levels.empty() &&
+                            std::ranges::none_of(plan.instances, [](const PlanTarget& t) { return t.node || t.pool; });
+  if (counts_alone) return;
+  std::string line;
+  journal::append_plan_line(line, {Instant(), mode_, plan, gpus, flaw});
+  if (line == last_plan_) return;
+  last_plan_ = std::move(line);
+  sink_.plan({now, mode_, plan, gpus, flaw});
+}
+
+void PlanExecutor::accept(const Plan& plan, Instant now) {
+  planned_ = true;
+  needs_.clear();
+  for (const PlanTarget& target : plan.instances) {
+    const auto same = std::ranges::find_if(needs_, [&](const Need& need) {
+      return need.shape == target.shape && need.node == target.node && need.pool == target.pool;
+    });
+    if (same == needs_.end()) {
+      needs_.push_back({target.shape, target.node, target.pool, target.count});
+    } else {
+      same->count += target.count;
     }
   }
-  carry_out(now);
+  std::ranges::stable_sort(needs_, {}, &Need::shape);
+  const auto same_weight = [](const PoolWeight& a, const PoolWeight& b) {
+    return a.request_class == b.request_class && a.pool == b.pool && a.weight == b.weight;
+  };
+  next_weights_.reset();
+  if (!std::ranges::equal(plan.weights, weights_, same_weight)) next_weights_ = plan.weights;
+  const auto same_range = [](const ClockRange& a, const ClockRange& b) {
+    return a.pool == b.pool && a.least == b.least && a.most == b.most;
+  };
+  if (!std::ranges::equal(plan.clocks, clocks_, same_range)) {
+    clocks_ = plan.clocks;
+    port_.bound(clocks_, now);
+  }
+  pending_.assign(plan.steps.begin(), plan.steps.end());
+  supersede(now);
+}
+
+void PlanExecutor::stop_late_starts(Instant now) {
+  if (options_.spawn_limit == Span::max()) return;
+  for (std::size_t i = members_.size(); i-- > 0;) {
+    const Member member = members_[i];
+    if (!is_coming(member) || now - member.since < options_.spawn_limit) continue;
+    port_.stop(member.id, now);
+    failed(member.shape, now);
+    leave(member.id, "not up in time", now);
+  }
 }
 
 bool PlanExecutor::wants_more() {
   if (!enforced()) return false;
-  const auto& counts = count();
-  for (std::size_t s = 0; s < wanted_.size(); ++s) {
-    if (counts[s].serving < wanted_[s]) return true;
-  }
-  return wanted_.empty();
+  if (!planned_ || !running_.empty() || !pending_.empty()) return true;
+  take_stock();
+  return std::ranges::any_of(
+      needs_, [&](const Need& need) { return need.serving < need.count && (need.coming > 0 || placeable(need)); });
 }
 
 void PlanExecutor::carry_out(Instant now) {
-  if (wanted_.empty()) return;
+  if (!planned_) return;
   again_ = true;
   if (busy_) return;
   busy_ = true;
   while (again_) {
     again_ = false;
-    // One step at a time: a port that calls back changes the members.
-    again_ = start_or_call_back(now) || give_up_coming(now) || drain_surplus(now) || again_;
+    // One change at a time: a port that calls back changes the members.
+    again_ = act(now) || again_;
   }
   busy_ = false;
 }
 
-bool PlanExecutor::start_or_call_back(Instant now) {
-  const auto counts = count();
-  const auto all = [&](auto field) {
-    std::int32_t sum = 0;
-    for (const auto& c : counts) sum += c.*field;
-    return sum;
-  };
-  const bool dark = all(&policy::ShapeCount::serving) == 0;
-  for (std::size_t s = 0; s < counts.size(); ++s) {
-    // A draining one is the quickest to have; with nothing serving any is better than none.
-    const bool missing = counts[s].serving + counts[s].coming < wanted_[s];
-    Member* member = missing || dark ? last_of(s, is_draining) : nullptr;
-    if (member == nullptr) continue;
-    const InstanceId id = member->id;
-    enter(*member, Phase::Serving, "called back from draining", now);
-    port_.open(id, now);
-    return true;
+bool PlanExecutor::act(Instant now) {
+  take_stock();
+  return call_back(now) || advance_running(now) || begin_next(now) || put_weights_in_force(now) || start_missing(now) ||
+         give_up_coming(now) || drain_surplus(now);
+}
+
+/// Whose need each instance is: those that serve before those that come, older before younger, and what steps will
+/// bring last. A need that names node or pool takes before one that does not care.
+void PlanExecutor::take_stock() {
+  surplus_.clear();
+  for (Need& need : needs_) need.serving = need.coming = 0;
+  for (Member& m : members_) {
+    if (is_serving(m) && !about_to_leave(m.id)) count_in(&m, m.shape, m.node, m.pool, true);
   }
-  for (std::size_t s = 0; s < counts.size(); ++s) {
-    if (counts[s].serving + counts[s].coming >= wanted_[s] || now < attempts_[s].not_before) continue;
-    const InstanceId id = port_.spawn({.shape = s}, now);
-    members_.push_back({id, s, Phase::Spawning, now});
-    enter(members_.back(), Phase::Spawning, "the plan wants it", now);
+  for (Member& m : members_) {
+    if (is_coming(m)) count_in(&m, m.shape, m.node, m.pool, false);
+  }
+  for (const Running& step : running_) {
+    for (const StartOrder& order : step.waiting) count_in(nullptr, order.shape, order.node, order.pool, false);
+  }
+  for (const PlanStep& step : pending_) {
+    const Member* from = step.from.empty() ? nullptr : find(step.from.front());
+    const NodeId node = step.node.value_or(from != nullptr ? from->node : NodeId{});
+    const PoolId pool = step.pool.value_or(from != nullptr ? from->pool : PoolId{});
+    for (const std::size_t shape : step.to) count_in(nullptr, shape, node, pool, false);
+    if (step.kind == StepKind::Move && from != nullptr) count_in(nullptr, from->shape, node, pool, false);
+  }
+}
+
+void PlanExecutor::count_in(Member* member, std::size_t shape, NodeId node, PoolId pool, bool serves) {
+  Need* best = nullptr;
+  const auto care = [](const Need& need) { return (need.node ? 2 : 0) + (need.pool ? 1 : 0); };
+  for (Need& need : needs_) {
+    if (!need.fits(shape, node, pool) || need.missing() <= 0) continue;
+    if (best == nullptr || care(need) > care(*best)) best = &need;
+  }
+  if (best != nullptr) {
+    ++(serves ? best->serving : best->coming);
+  } else if (member != nullptr && !claimed(member->id)) {
+    surplus_.push_back(member->id);
+  }
+}
+
+InstanceId PlanExecutor::spawn(const StartOrder& order, const char* reason, Instant now) {
+  const InstanceId id = port_.spawn(order, now);
+  slots_.take(order.node, order.gpus);
+  members_.push_back({id, order.shape, Phase::Spawning, now, order.pool, order.node, order.gpus});
+  enter(members_.back(), Phase::Spawning, reason, now);
+  return id;
+}
+
+bool PlanExecutor::placeable(const Need& need) const {
+  return slots_.place(options_.shapes[need.shape].gpus, need.node).has_value();
+}
+
+bool PlanExecutor::room_for_a_change() const {
+  const auto free = [&](const Member& m) { return !is_serving(m) && !claimed(m.id); };
+  return std::ssize(running_) + std::ranges::count_if(members_, free) < options_.at_once;
+}
+
+/// In each pool of `weights` that gets requests somebody serves besides `without`.
+bool PlanExecutor::pools_serve(std::span<const PoolWeight> weights, std::span<const InstanceId> without) const {
+  return std::ranges::all_of(weights, [&](const PoolWeight& w) {
+    return w.weight <= 0.0 || std::ranges::any_of(members_, [&](const Member& m) {
+             return is_serving(m) && m.pool == w.pool && !contains(without, m.id);
+           });
+  });
+}
+
+/// Somebody serves without them: in the fleet, and in each pool of theirs that gets requests.
+bool PlanExecutor::may_leave(std::span<const InstanceId> ids) const {
+  const auto serves = [&](const Member& m) { return is_serving(m) && !contains(ids, m.id); };
+  if (std::ranges::none_of(members_, serves)) return false;
+  std::vector<PoolWeight> touched;
+  for (const PoolWeight& w : weights_) {
+    const auto theirs = [&](const Member& m) { return m.pool == w.pool && contains(ids, m.id); };
+    if (std::ranges::any_of(members_, theirs)) touched.push_back(w);
+  }
+  return pools_serve(touched, ids);
+}
+
+bool PlanExecutor::call_back(Instant now) {
+  const bool dark = std::ranges::none_of(members_, is_serving);
+  const auto dark_pool = [&](PoolId pool) {
+    const auto of = [&](const PoolWeight& w) { return w.pool == pool && w.weight > 0.0; };
+    return std::ranges::any_of(weights_, of) &&
+           std::ranges::none_of(members_, [&](const Member& m) { return is_serving(m) && m.pool == pool; });
+  };
+  // A draining one is the quickest to have; with nothing serving any is better than none.
+  for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
+    for (std::size_t i = members_.size(); i-- > 0;) {
+      Member& m = members_[i];
+      if (m.shape != shape || !is_draining(m)) continue;
+      const auto wants = [&](const Need& need) { return need.fits(m.shape, m.node, m.pool) && need.missing() > 0; };
+      const auto of = [&](const Running& r) { return r.kind == StepKind::Reshard && contains(r.from, m.id); };
+      const auto reshard = std::ranges::find_if(running_, of);
+      const bool needed = dark || dark_pool(m.pool);
+      if (reshard != running_.end()) {
+        if (!needed || reshard->waiting.empty()) continue;
+        roll_back(static_cast<std::size_t>(reshard - running_.begin()), "nothing else serves", now);
+        return true;
+      }
+      if (!needed && !std::ranges::any_of(needs_, wants)) continue;
+      const InstanceId id = m.id;
+      for (Running& step : running_) std::erase(step.from, id);
+      enter(m, Phase::Serving, "called back from draining", now);
+      port_.open(id, now);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool PlanExecutor::start_missing(Instant now) {
+  for (const Need& need : needs_) {
+    if (need.missing() <= 0 || now < attempts_[need.shape].not_before || !room_for_a_change()) continue;
+    auto place = slots_.place(options_.shapes[need.shape].gpus, need.node);
+    if (!place) continue;
+    const PoolId pool = need.pool.value_or(options_.shapes[need.shape].pool);
+    spawn({.shape = need.shape, .pool = pool, .node = place->node, .gpus = std::move(place->gpus)}, "the plan wants it",
+          now);
     return true;
   }
   return false;
 }
 
 bool PlanExecutor::give_up_coming(Instant now) {
-  const auto& counts = count();
-  for (std::size_t s = 0; s < counts.size(); ++s) {
-    if (counts[s].coming == 0 || counts[s].serving + counts[s].coming <= wanted_[s]) continue;
-    const InstanceId id = last_of(s, is_coming)->id;
-    port_.stop(id, now);
-    leave(id, "no longer wanted", now);
-    return true;
+  for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
+    for (std::size_t i = surplus_.size(); i-- > 0;) {
+      const Member* m = find(surplus_[i]);
+      if (m->shape != shape || !is_coming(*m)) continue;
+      const InstanceId id = m->id;
+      port_.stop(id, now);
+      leave(id, "no longer wanted", now);
+      return true;
+    }
   }
   return false;
 }
 
+bool PlanExecutor::put_weights_in_force(Instant now) {
+  if (!next_weights_ || !pools_serve(*next_weights_, {})) return false;
+  if (std::ranges::find(pending_, StepKind::Reroute, &PlanStep::kind) != pending_.end()) return false;
+  weights_ = std::move(*next_weights_);
+  next_weights_.reset();
+  port_.reroute(weights_, now);
+  return true;
+}
+
 bool PlanExecutor::drain_surplus(Instant now) {
-  const auto& counts = count();
-  std::int32_t serving = 0;
-  for (std::size_t s = 0; s < counts.size(); ++s) {
-    if (counts[s].serving < wanted_[s]) return false;
-    serving += counts[s].serving;
+  bool starved = false;  // for GPUs that those hold which are too much
+  for (const Need& need : needs_) {
+    if (need.serving >= need.count) continue;
+    if (need.coming > 0 || placeable(need)) return false;
+    starved = true;
   }
-  for (std::size_t s = 0; s < counts.size() && serving > 1; ++s) {
-    if (counts[s].serving <= wanted_[s]) continue;
-    Member& member = *last_of(s, is_serving);
-    const InstanceId id = member.id;
-    enter(member, Phase::Draining, "what the plan wants serves", now);
-    port_.drain(id, now);
-    return true;
+  if (starved && std::ranges::any_of(members_, is_draining)) return false;
+  if ((next_weights_ && !starved) || !room_for_a_change()) return false;
+  for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
+    for (std::size_t i = surplus_.size(); i-- > 0;) {
+      Member* m = find(surplus_[i]);
+      if (m->shape != shape || !is_serving(*m) || !may_leave(std::array{m->id})) continue;
+      const InstanceId id = m->id;
+      enter(*m, Phase::Draining, starved ? "it gives its GPUs to what the plan wants" : "what the plan wants serves",
+            now);
+      port_.drain(id, now);
+      return true;
+    }
   }
   return false;
 }

@@ -1,12 +1,17 @@
 #pragma once
-// The slow half of the control loop: asks a scaling policy and carries its plan out, one instance at a time, without
-// ever leaving the fleet without a serving instance by its own doing. Driver-neutral and single-threaded.
+// The slow half of the control loop: asks a planner and carries its plans out, without ever leaving the fleet, or a
+// pool that requests are sent to, without a serving instance by its own doing. Driver-neutral and single-threaded.
+#include <deque>
+#include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "control/gpu_slots.h"
 #include "control/plan_check.h"
 #include "control/ports.h"
 #include "journal/record.h"
+#include "plan/reshard.h"
 #include "policy/scaling/scaling.h"
 
 namespace wattle::control {
@@ -17,11 +22,21 @@ struct PlanExecutorOptions {
   Span retry = Span::s(10);        ///< after a failed start; doubles with each one after that, up to
   Span retry_max = Span::s(300);   ///< this, until one of the shape serves
   Span spawn_limit = Span::max();  ///< one that is not up after this is stopped, and counts as failed
+  std::int32_t at_once = std::numeric_limits<std::int32_t>::max();  ///< so many changes are under way at most
+  std::vector<Node> nodes;                                          ///< empty: GPUs are not accounted for
+  plan::ReshardProblem reshard;                                     ///< weights, links, memory; its layouts are ignored
 };
 
-/// A plan is carried out by shadow instancing: what is missing is called back from draining or started; what is too
-/// much goes on serving until all that is wanted serves, and then drains. One that is no longer wanted before it serves
-/// is stopped. An instance that dies is replaced: at once when it served, after a pause when it was starting.
+/// Counts are reached by shadow instancing: what is missing is called back from draining or started; what is too much
+/// goes on serving until all that is wanted serves, and then drains (earlier only if it holds the GPUs that are
+/// missing). One that is no longer wanted before it serves is stopped. An instance that dies is replaced: at once when
+/// it served, after a pause when it was starting.
+///
+/// Stated steps begin in their order, each as soon as nothing would go dark by it; what the counts want comes beside
+/// them, and takes them for done. A re-shard lets the old instances serve until the new ones do if memory holds both
+/// (plan::plan_reshard), else they leave first. A newer plan drops the steps that have not begun; a re-shard that has
+/// begun is finished if the newer plan still wants instances like its new ones, or one of them serves, else rolled
+/// back. Weights hold once every pool they name serves, clock ranges at once.
 ///
 /// Re-entrant: a port may call serving() from within open() and drained() from within drain().
 class PlanExecutor {
@@ -30,8 +45,13 @@ class PlanExecutor {
   PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, PlanExecutorOptions options, FleetPort& port,
                journal::Sink& sink);
 
-  /// An instance that serves already.
-  void adopt(InstanceId instance, std::size_t shape, Instant now);
+  /// An instance that is there already, in whatever phase: at the start, or when this executor takes over from one that
+  /// is gone. Without GPUs it is given some. Two on one GPU are a re-shard under way, the one adopted later its new
+  /// one. False: no node has room for it.
+  bool adopt(FleetMember member, Instant now);
+  bool adopt(InstanceId instance, std::size_t shape, Instant now) {
+    return adopt({instance, shape, Phase::Serving, now}, now);
+  }
 
   // What the driver observes. Unknown and gone instances are ignored.
   void arrived(ClassId request_class = {}, std::int64_t requests = 1) {
@@ -43,13 +63,15 @@ class PlanExecutor {
   void serving(InstanceId instance, Instant now);  ///< it is offered to the dispatcher
   void drained(InstanceId instance, Instant now);  ///< it holds no request any more; ignored unless it drains
   void died(InstanceId instance, Instant now);
+  /// Nothing is started there until it is up again. The driver says of each of its instances that it died.
+  void node_is(NodeId node, bool up, Instant now);
 
-  /// Call at next_tick().
+  /// Call at next_tick(). A `now` before the last one counts as that: clocks of controllers may differ.
   void tick(Instant now);
   [[nodiscard]] Instant next_tick() const { return next_tick_; }
   [[nodiscard]] bool enforced() const { return policy_ != nullptr && mode_ == Mode::Enforce; }
 
-  /// The plan is not carried out yet, so that a later tick may act. Before the first plan: enforced() alone.
+  /// The plan is not carried out yet, and a later tick may act. Before the first plan: enforced() alone.
   [[nodiscard]] bool wants_more();
 
   using Member = FleetMember;
@@ -57,31 +79,101 @@ class PlanExecutor {
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
   /// By shape.
   [[nodiscard]] const std::vector<policy::ShapeCount>& count();
+  [[nodiscard]] std::vector<NodeView> nodes() const { return slots_.views(); }
+  [[nodiscard]] const std::vector<PoolWeight>& weights() const { return weights_; }
+  /// Steps that have not begun, and those under way.
+  [[nodiscard]] std::size_t pending_steps() const { return pending_.size(); }
+  [[nodiscard]] std::size_t running_steps() const { return running_.size(); }
 
  private:
   struct Attempts {
     std::int32_t failed = 0;
     Instant not_before;
   };
+  /// A step that has begun.
+  struct Running {
+    StepKind kind;
+    std::vector<InstanceId> from = {};  ///< those that are still there
+    std::vector<InstanceId> to = {};
+    bool leaving_first = false;            ///< a re-shard whose old instances leave before new ones come
+    std::vector<StartOrder> waiting = {};  ///< its new instances, until they have
+    NodeId node{};
+    std::vector<std::int32_t> gpus = {};  ///< kept for them
+  };
+  /// So many of a shape are wanted at a place, and what there is of them.
+  struct Need {
+    std::size_t shape;
+    std::optional<NodeId> node;
+    std::optional<PoolId> pool;
+    std::int32_t count;
+    std::int32_t serving = 0;
+    std::int32_t coming = 0;
+    [[nodiscard]] bool fits(std::size_t of, NodeId at, PoolId in) const {
+      return of == shape && (!node || *node == at) && (!pool || *pool == in);
+    }
+    [[nodiscard]] std::int32_t missing() const { return count - serving - coming; }
+  };
 
+  // plan_executor.cc: what is observed, and what counts want
   [[nodiscard]] Member* find(InstanceId instance);
-  [[nodiscard]] Member* last_of(std::size_t shape, bool (*in)(journal::Phase));
   void enter(Member& member, journal::Phase phase, const char* reason, Instant now);
   void leave(InstanceId instance, const char* reason, Instant now);
   void failed(std::size_t shape, Instant now);
+  void accept(const Plan& plan, Instant now);
+  void journal(const Plan& plan, std::int64_t gpus, const char* flaw, Instant now);
+  void stop_late_starts(Instant now);
   void carry_out(Instant now);
-  bool start_or_call_back(Instant now);
+  bool act(Instant now);
+  void take_stock();
+  void count_in(Member* member, std::size_t shape, NodeId node, PoolId pool, bool serves);
+  InstanceId spawn(const StartOrder& order, const char* reason, Instant now);
+  bool call_back(Instant now);
+  bool start_missing(Instant now);
   bool give_up_coming(Instant now);
   bool drain_surplus(Instant now);
+  bool put_weights_in_force(Instant now);
+  [[nodiscard]] bool placeable(const Need& need) const;
+  [[nodiscard]] bool may_leave(std::span<const InstanceId> ids) const;
+  [[nodiscard]] bool pools_serve(std::span<const PoolWeight> weights, std::span<const InstanceId> without) const;
+  [[nodiscard]] bool room_for_a_change() const;
+
+  // plan_steps.cc: stated steps
+  enum class Begun : std::uint8_t { Yes, Wait, Never };
+  void step_record(StepKind kind, InstanceId about, const char* reason, Instant now);
+  bool begin_next(Instant now);
+  Begun begin(const PlanStep& step, const char*& why, Instant now);
+  Begun begin_start(const PlanStep& step, const char*& why, Instant now);
+  Begun begin_leaving(const PlanStep& step, const char*& why, Instant now);
+  Begun begin_reshard(const PlanStep& step, const char*& why, Instant now);
+  bool advance_running(Instant now);
+  /// Why it has ended; null: it has not.
+  const char* advance(Running& step, bool& acted, Instant now);
+  void end_step(std::size_t i, const char* reason, Instant now);
+  void supersede(Instant now);
+  [[nodiscard]] bool still_wanted(const Running& running) const;
+  void roll_back(std::size_t i, const char* reason, Instant now);
+  void resume_reshards();
+  void set_changing();
+  [[nodiscard]] bool claimed(InstanceId id) const;  ///< by a step that has begun
+  [[nodiscard]] bool about_to_leave(InstanceId id) const;
 
   std::shared_ptr<policy::ScalingPolicy> policy_;
   Mode mode_;
   PlanExecutorOptions options_;
   FleetPort& port_;
   journal::Sink& sink_;
+  GpuSlots slots_;
   std::vector<Member> members_;
-  std::vector<Attempts> attempts_;          ///< by shape
-  std::vector<std::int32_t> wanted_;        ///< by shape; empty before the first plan
+  std::vector<Attempts> attempts_;   ///< by shape
+  bool planned_ = false;             ///< some plan has been accepted
+  std::vector<Need> needs_;          ///< by shape
+  std::vector<InstanceId> surplus_;  ///< scratch: of nobody's need
+  std::deque<PlanStep> pending_;
+  std::vector<Running> running_;
+  std::vector<PoolWeight> weights_;                      ///< in force
+  std::optional<std::vector<PoolWeight>> next_weights_;  ///< of the plan, not in force yet
+  std::vector<ClockRange> clocks_;
+  std::string last_plan_;                   ///< as journalled
   std::vector<policy::ShapeCount> counts_;  ///< scratch
   FleetBounds bounds_;
   std::vector<std::int64_t> arrivals_ = {0};  ///< by request class, since the last tick

@@ -4,8 +4,6 @@
 
 #include <bit>
 
-#include "journal/decisions_jsonl.h"
-
 namespace wattle::journal {
 namespace {
 
@@ -28,10 +26,37 @@ void DigestSink::decision(const DecisionRecord& record) {
 }
 
 void DigestSink::plan(const PlanRecord& record) {
-  std::string line;
-  append_plan_line(line, record);
+  const Plan& plan = record.plan;
   digest_.add(kPlanTag);
-  digest_.add_text(line);
+  digest_.add(record.at.ns());
+  digest_.add(record.gpus);
+  digest_.add_text(record.flaw == nullptr ? plan.reason : record.flaw);
+  for (const PlanTarget& t : plan.instances) {
+    digest_.add(static_cast<std::int64_t>(t.shape));
+    digest_.add(t.count);
+    digest_.add(t.node.value_or(NodeId(-1)).value());
+    digest_.add(t.pool.value_or(PoolId(-1)).value());
+  }
+  for (const PoolWeight& w : plan.weights) {
+    digest_.add(w.request_class.value());
+    digest_.add(w.pool.value());
+    digest_.add(std::bit_cast<std::uint64_t>(w.weight));
+  }
+  for (const ClockRange& range : plan.clocks) {
+    digest_.add(range.pool.value());
+    digest_.add(range.least.value());
+    digest_.add(range.most.value());
+  }
+  for (const PlanStep& step : plan.steps) {
+    digest_.add(static_cast<int>(step.kind));
+    for (const InstanceId id : step.from) digest_.add(id.value());
+    for (const std::size_t shape : step.to) digest_.add(static_cast<std::int64_t>(shape));
+  }
+  for (const PlanLevel& level : plan.levels) {
+    digest_.add(level.pool.value_or(PoolId(-1)).value());
+    digest_.add(level.gpus);
+    digest_.add_text(level.reason);
+  }
 }
 
 void DigestSink::outcome(const Outcome& o) {

@@ -13,6 +13,7 @@ struct Shape {
   std::int32_t gpus = 1;
   double max_load_per_s = 0.0;  ///< requests per second one instance carries without long tail latencies
   Span spawn_time;              ///< from the command until it serves
+  PoolId pool{};                ///< where one goes whose pool no plan states
 };
 
 /// The instances of one shape now. Gone ones are not counted.

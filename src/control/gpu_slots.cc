@@ -1,0 +1,60 @@
+#include "control/gpu_slots.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace wattle::control {
+
+GpuSlots::GpuSlots(const std::vector<Node>& nodes) {
+  for (const Node& node : nodes) {
+    nodes_.push_back({node.id, true, std::vector<std::int32_t>(static_cast<std::size_t>(node.gpus), 0)});
+  }
+}
+
+std::int32_t GpuSlots::Slots::free() const { return static_cast<std::int32_t>(std::ranges::count(users, 0)); }
+
+std::optional<GpuSlots::Place> GpuSlots::place(std::int32_t gpus, std::optional<NodeId> node) const {
+  if (!accounts()) return Place{node.value_or(NodeId{}), {}};
+  const Slots* best = nullptr;
+  for (const Slots& slots : nodes_) {
+    if (!slots.up || (node && slots.id != *node) || slots.free() < gpus) continue;
+    if (best == nullptr || slots.free() < best->free()) best = &slots;
+  }
+  if (best == nullptr) return std::nullopt;
+  Place found{best->id, {}};
+  for (std::size_t g = 0; g < best->users.size() && std::ssize(found.gpus) < gpus; ++g) {
+    if (best->users[g] == 0) found.gpus.push_back(static_cast<std::int32_t>(g));
+  }
+  return found;
+}
+
+void GpuSlots::add(NodeId node, std::span<const std::int32_t> gpus, std::int32_t sign) {
+  const auto slots = std::ranges::find(nodes_, node, &Slots::id);
+  if (slots == nodes_.end()) return;
+  for (const std::int32_t gpu : gpus) {
+    auto& users = slots->users.at(static_cast<std::size_t>(gpu));
+    users += sign;
+    WATTLE_CHECK(users >= 0, "a GPU is given back once");
+  }
+}
+
+void GpuSlots::set_up(NodeId node, bool up) {
+  const auto slots = std::ranges::find(nodes_, node, &Slots::id);
+  if (slots != nodes_.end()) slots->up = up;
+}
+
+bool GpuSlots::is_up(NodeId node) const {
+  const auto slots = std::ranges::find(nodes_, node, &Slots::id);
+  return slots == nodes_.end() || slots->up;
+}
+
+std::vector<NodeView> GpuSlots::views() const {
+  std::vector<NodeView> views;
+  for (const Slots& slots : nodes_) {
+    views.push_back({slots.id, static_cast<std::int32_t>(slots.users.size()), slots.up ? slots.free() : 0, slots.up});
+  }
+  return views;
+}
+
+}  // namespace wattle::control

@@ -1,0 +1,45 @@
+#pragma once
+// Which GPUs of which node are taken: where an instance can be started.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/fleet.h"
+#include "model/plan.h"
+
+namespace wattle::control {
+
+class GpuSlots {
+ public:
+  struct Place {
+    NodeId node{};
+    std::vector<std::int32_t> gpus;
+  };
+
+  /// No nodes: GPUs are not accounted for, and there is room everywhere.
+  explicit GpuSlots(const std::vector<Node>& nodes);
+  [[nodiscard]] bool accounts() const { return !nodes_.empty(); }
+
+  /// The lowest free GPUs of the node that has the fewest free ones beyond these; within `node` where one is asked
+  /// for. None: no node that is up has room.
+  [[nodiscard]] std::optional<Place> place(std::int32_t gpus, std::optional<NodeId> node) const;
+  /// GPUs may be taken twice: a re-shard's old and new instance share some for a while.
+  void take(NodeId node, std::span<const std::int32_t> gpus) { add(node, gpus, +1); }
+  void give(NodeId node, std::span<const std::int32_t> gpus) { add(node, gpus, -1); }
+  void set_up(NodeId node, bool up);
+  [[nodiscard]] bool is_up(NodeId node) const;
+  [[nodiscard]] std::vector<NodeView> views() const;
+
+ private:
+  struct Slots {
+    NodeId id;
+    bool up = true;
+    std::vector<std::int32_t> users;  ///< by GPU
+    [[nodiscard]] std::int32_t free() const;
+  };
+  void add(NodeId node, std::span<const std::int32_t> gpus, std::int32_t sign);
+  std::vector<Slots> nodes_;
+};
+
+}  // namespace wattle::control

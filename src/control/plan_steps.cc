@@ -1,0 +1,306 @@
+// The plan executor's stated steps: from their beginning to their end.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "control/member_phase.h"
+#include "control/plan_executor.h"
+
+namespace wattle::control {
+
+void PlanExecutor::step_record(StepKind kind, InstanceId about, const char* reason, Instant now) {
+  sink_.decision(
+      {now, journal::DecisionKind::Step, mode_, RequestId{-1}, about, static_cast<std::int64_t>(kind), reason});
+}
+
+bool PlanExecutor::claimed(InstanceId id) const {
+  return std::ranges::any_of(running_, [id](const Running& r) { return contains(r.from, id) || contains(r.to, id); });
+}
+
+bool PlanExecutor::about_to_leave(InstanceId id) const {
+  return std::ranges::any_of(running_, [id](const Running& r) { return contains(r.from, id); }) ||
+         std::ranges::any_of(pending_, [id](const PlanStep& s) { return contains(s.from, id); });
+}
+
+void PlanExecutor::set_changing() {
+  for (Member& m : members_) m.changing = claimed(m.id);
+}
+
+// --- a step begins ---
+
+bool PlanExecutor::begin_next(Instant now) {
+  if (pending_.empty() || !room_for_a_change()) return false;
+  const PlanStep step = pending_.front();
+  const InstanceId about = step.from.empty() ? kNoInstance : step.from.front();
+  const char* why = "";
+  Begun begun = begin(step, why, now);
+  if (begun == Begun::Wait) {
+    const auto on_its_way = [](const Member& m) { return !is_serving(m); };
+    const auto can_come = [&](const Need& need) { return need.missing() > 0 && placeable(need); };
+    const bool hope =
+        !running_.empty() || std::ranges::any_of(members_, on_its_way) || std::ranges::any_of(needs_, can_come);
+    if (hope) return false;
+    begun = Begun::Never;
+  }
+  pending_.pop_front();
+  step_record(step.kind, about, begun == Begun::Yes ? "begun" : why, now);
+  return true;
+}
+
+PlanExecutor::Begun PlanExecutor::begin(const PlanStep& step, const char*& why, Instant now) {
+  switch (step.kind) {
+    case StepKind::Start:
+      return begin_start(step, why, now);
+    case StepKind::Drain:
+    case StepKind::Move:
+    case StepKind::Reshard:
+      return begin_leaving(step, why, now);
+    case StepKind::Reroute:
+      why = "a pool that it names does not serve";
+      if (!next_weights_) return Begun::Yes;
+      if (!pools_serve(*next_weights_, {})) return Begun::Wait;
+      weights_ = std::move(*next_weights_);
+      next_weights_.reset();
+      port_.reroute(weights_, now);
+      return Begun::Yes;
+  }
+  return Begun::Never;
+}
+
+PlanExecutor::Begun PlanExecutor::begin_start(const PlanStep& step, const char*& why, Instant now) {
+  const std::size_t shape = step.to.front();
+  const PoolId pool = step.pool.value_or(options_.shapes[shape].pool);
+  // The stock counts this very step as coming: a need that it fills is full with it, and short by one without.
+  const auto filled = [&](const Need& need) {
+    return need.shape == shape && (!need.pool || *need.pool == pool) &&
+           (!need.node || !step.node || *need.node == *step.node) && need.coming > 0;
+  };
+  const auto coming = std::ranges::count_if(
+      members_, [&](const Member& m) { return is_coming(m) && m.shape == shape && m.pool == pool; });
+  const auto need = std::ranges::find_if(needs_, filled);
+  if (need == needs_.end() || need->coming <= coming) {
+    why = "what the plan counts is there, or on its way";
+    return Begun::Never;
+  }
+  why = "no node has room";
+  auto place = slots_.place(options_.shapes[shape].gpus, step.node);
+  if (!place) return Begun::Wait;
+  const InstanceId id = spawn({.shape = shape, .pool = pool, .node = place->node, .gpus = std::move(place->gpus)},
+                              "a step of the plan", now);
+  running_.push_back({.kind = StepKind::Start, .from = {}, .to = {id}});
+  return Begun::Yes;
+}
+
+PlanExecutor::Begun PlanExecutor::begin_leaving(const PlanStep& step, const char*& why, Instant now) {
+  for (const InstanceId id : step.from) {
+    const Member* m = find(id);
+    why = "an instance it is from does not serve any more";
+    if (m == nullptr || !is_serving(*m) || claimed(id)) return Begun::Never;
+  }
+  if (step.kind == StepKind::Reshard) return begin_reshard(step, why, now);
+  Member& from = *find(step.from.front());
+  if (step.kind == StepKind::Move) {
+    why = "the node has no room";
+    auto place = slots_.place(options_.shapes[from.shape].gpus, step.node);
+    if (!place) return Begun::Wait;
+    const InstanceId left = from.id;
+    const StartOrder order{.shape = from.shape,
+                           .pool = step.pool.value_or(from.pool),
+                           .node = place->node,
+                           .gpus = std::move(place->gpus)};
+    const InstanceId id = spawn(order, "it takes another's place", now);
+    running_.push_back({.kind = StepKind::Move, .from = {left}, .to = {id}});
+    return Begun::Yes;
+  }
+  why = "nothing else serves";
+  if (!may_leave(step.from)) return Begun::Wait;
+  running_.push_back({.kind = StepKind::Drain, .from = step.from, .to = {}});
+  enter(from, Phase::Draining, "a step of the plan", now);
+  port_.drain(step.from.front(), now);
+  return Begun::Yes;
+}
+
+PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char*& why, Instant now) {
+  plan::ReshardProblem problem = options_.reshard;
+  problem.present.clear();
+  problem.next.clear();
+  const Member first = *find(step.from.front());
+  std::vector<std::int32_t> gpus;  // of the node, by the matching's number
+  for (const InstanceId id : step.from) {
+    const Member& m = *find(id);
+    plan::PlacedInstance placed;
+    for (std::int32_t g = 0; g < options_.shapes[m.shape].gpus; ++g) {
+      placed.gpus.push_back(static_cast<int>(gpus.size()));
+      gpus.push_back(m.gpus.empty() ? static_cast<std::int32_t>(gpus.size()) : m.gpus[static_cast<std::size_t>(g)]);
+    }
+    problem.present.push_back(std::move(placed));
+  }
+  for (const std::size_t shape : step.to) problem.next.push_back({options_.shapes[shape].gpus, 0});
+  problem.nodes = 1;
+  problem.gpus_per_node = static_cast<int>(gpus.size());
+  const auto layout = plan::plan_reshard(problem);
+  why = "the new layout does not fit the GPUs";
+  if (!layout) return Begun::Never;
+
+  Running running{.kind = StepKind::Reshard, .from = {}, .to = {}, .node = first.node, .gpus = {}};
+  bool serves_on = true;
+  for (std::size_t i = 0; i < step.from.size(); ++i) {
+    if (layout->old[i].unchanged) continue;  // stays as it is, and so does one of the new ones
+    running.from.push_back(step.from[i]);
+    serves_on = serves_on && layout->old[i].serves_on;
+    if (slots_.accounts()) std::ranges::copy(find(step.from[i])->gpus, std::back_inserter(running.gpus));
+  }
+  for (std::size_t k = 0; k < step.to.size(); ++k) {
+    const auto& placed = layout->placed[k];
+    if (std::ranges::find(problem.present, placed) != problem.present.end()) continue;
+    StartOrder order{.shape = step.to[k],
+                     .pool = step.pool.value_or(first.pool),
+                     .node = first.node,
+                     .gpus = {},
+                     .from = running.from,
+                     .load = layout->total_time};
+    if (slots_.accounts()) {
+      for (const int g : placed.gpus) order.gpus.push_back(gpus[static_cast<std::size_t>(g)]);
+    }
+    running.waiting.push_back(std::move(order));
+  }
+  why = "memory holds no second engine, and nothing else serves";
+  if (!serves_on && !may_leave(running.from)) return Begun::Wait;
+  running.leaving_first = !serves_on;
+  slots_.take(running.node, running.gpus);
+  running_.push_back(std::move(running));
+  const std::vector<InstanceId> from = running_.back().from;  // draining may end some of them at once
+  for (std::size_t i = 0; i < step.from.size(); ++i) {
+    if (!contains(from, step.from[i])) continue;
+    if (serves_on) {
+      port_.squeeze(step.from[i], layout->old[i].throughput_lost, now);
+    } else {
+      enter(*find(step.from[i]), Phase::Draining, "a re-shard takes its GPUs first", now);
+      port_.drain(step.from[i], now);
+    }
+  }
+  return Begun::Yes;
+}
+
+// --- it goes on ---
+
+bool PlanExecutor::advance_running(Instant now) {
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    bool acted = false;
+    const char* end = advance(running_[i], acted, now);
+    if (end != nullptr) end_step(i, end, now);
+    if (acted || end != nullptr) return true;
+  }
+  return false;
+}
+
+const char* PlanExecutor::advance(Running& step, bool& acted, Instant now) {
+  if (step.kind == StepKind::Drain) return step.from.empty() ? "done" : nullptr;
+  if (!step.waiting.empty()) {
+    if (!slots_.is_up(step.node)) return "its node died";
+    if (step.leaving_first && !step.from.empty()) return nullptr;
+    for (const StartOrder& order : std::exchange(step.waiting, {})) {
+      step.to.push_back(spawn(order, "its GPUs are re-sharded", now));
+    }
+    acted = true;
+    return nullptr;
+  }
+  if (step.to.empty()) return "what it started died";
+  for (const InstanceId id : step.to) {
+    if (!is_serving(*find(id))) return nullptr;
+  }
+  if (step.from.empty()) return "done";
+  for (const InstanceId id : std::vector(step.from)) {  // a copy: draining may end it at once
+    Member* m = find(id);
+    if (m == nullptr || !is_serving(*m)) continue;
+    acted = true;
+    enter(*m, Phase::Draining, "its successor serves", now);
+    port_.drain(id, now);
+  }
+  return nullptr;
+}
+
+void PlanExecutor::end_step(std::size_t i, const char* reason, Instant now) {
+  const Running step = std::move(running_[i]);
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+  slots_.give(step.node, step.gpus);
+  if (step.kind == StepKind::Reshard) {
+    for (const InstanceId id : step.from) port_.squeeze(id, 0.0, now);
+  }
+  const InstanceId about = !step.to.empty() ? step.to.front() : step.from.empty() ? kNoInstance : step.from.front();
+  step_record(step.kind, about, reason, now);
+}
+
+// --- it is called off ---
+
+/// Are as many instances like its new ones wanted?
+bool PlanExecutor::still_wanted(const Running& step) const {
+  std::vector<std::int32_t> brings(options_.shapes.size(), 0);
+  for (const StartOrder& order : step.waiting) ++brings[order.shape];
+  for (const Member& m : members_) {
+    if (contains(step.to, m.id)) ++brings[m.shape];
+  }
+  for (std::size_t s = 0; s < brings.size(); ++s) {
+    std::int32_t wanted = 0;
+    for (const Need& need : needs_) wanted += need.shape == s ? need.count : 0;
+    if (brings[s] > wanted) return false;
+  }
+  return true;
+}
+
+/// A newer plan: steps that are not re-shards go on as the counts want, whose instances they are from now on.
+void PlanExecutor::supersede(Instant now) {
+  for (std::size_t i = running_.size(); i-- > 0;) {
+    const Running& step = running_[i];
+    if (step.kind != StepKind::Reshard) {
+      if (step.kind != StepKind::Move || step.from.empty())
+        running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    const bool one_serves =
+        std::ranges::any_of(members_, [&](const Member& m) { return contains(step.to, m.id) && is_serving(m); });
+    if (!one_serves && !still_wanted(step)) roll_back(i, "a newer plan wants it otherwise", now);
+  }
+}
+
+void PlanExecutor::roll_back(std::size_t i, const char* reason, Instant now) {
+  const Running step = running_[i];
+  end_step(i, reason, now);
+  for (const InstanceId id : step.to) {
+    const Member* m = find(id);
+    if (m == nullptr || !is_coming(*m)) continue;
+    port_.stop(id, now);
+    leave(id, "rolled back", now);
+  }
+  for (const InstanceId id : step.from) {
+    Member* m = find(id);
+    if (m == nullptr || !is_draining(*m)) continue;
+    enter(*m, Phase::Serving, "rolled back", now);
+    port_.open(id, now);
+  }
+}
+
+/// An executor that takes over knows no steps: two instances on one GPU are a re-shard's, the younger of them its new
+/// one.
+void PlanExecutor::resume_reshards() {
+  const auto shares = [](const Member& a, const Member& b) {
+    return a.node == b.node &&
+           std::ranges::any_of(a.gpus, [&](std::int32_t g) { return std::ranges::find(b.gpus, g) != b.gpus.end(); });
+  };
+  for (std::size_t young = 0; young < members_.size(); ++young) {
+    for (std::size_t old = 0; old < young; ++old) {
+      if (!shares(members_[old], members_[young])) continue;
+      const InstanceId from = members_[old].id;
+      const InstanceId to = members_[young].id;
+      const auto theirs = [&](const Running& r) { return contains(r.from, from) || contains(r.to, to); };
+      auto step = std::ranges::find_if(running_, theirs);
+      if (step == running_.end()) {
+        step = running_.insert(running_.end(), {.kind = StepKind::Reshard, .node = members_[old].node});
+      }
+      if (!contains(step->from, from)) step->from.push_back(from);
+      if (!contains(step->to, to)) step->to.push_back(to);
+    }
+  }
+}
+
+}  // namespace wattle::control
