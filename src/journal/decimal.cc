@@ -92,4 +92,6 @@ std::optional<Int128> parse_decimal(std::string_view text, int decimals) {
   return negative ? -value : value;
 }
 
+std::string digest_text(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
 }  // namespace wattle::journal

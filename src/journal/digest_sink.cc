@@ -1,7 +1,5 @@
 #include "journal/digest_sink.h"
 
-#include <fmt/format.h>
-
 #include <bit>
 
 namespace wattle::journal {
@@ -84,7 +82,5 @@ void DigestSink::outcome(const Outcome& o) {
   if (!o.metered) digest_.add(0);  // cost follows from energy, time and the scenario's prices
   digest_.add(o.gaps_within_itl);
 }
-
-std::string digest_text(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 }  // namespace wattle::journal

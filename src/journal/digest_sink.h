@@ -21,7 +21,4 @@ class DigestSink final : public Sink {
   Digest digest_;
 };
 
-/// 16 lower-case hexadecimal digits, the form in which digests appear in JSON.
-[[nodiscard]] std::string digest_text(std::uint64_t value);
-
 }  // namespace wattle::journal

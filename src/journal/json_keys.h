@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "journal/digest_sink.h"
+#include "journal/decimal.h"
 #include "units/quantity.h"
 #include "units/time.h"
 

@@ -8,9 +8,9 @@
 #include <charconv>
 #include <filesystem>
 
+#include "config/engine_arguments.h"
 #include "config/make_step_model.h"
 #include "journal/names.h"
-#include "config/engine_arguments.h"
 #include "net/clock.h"
 #include "systems/compose.h"
 

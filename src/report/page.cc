@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "journal/digest_sink.h"
+#include "journal/decimal.h"
 #include "report/text.h"
 
 namespace wattle::report {
