@@ -65,8 +65,8 @@ def main():
 
     pairs = [(s, r) for s in names("scenarios", arguments.scenario) for r in names("recipes", arguments.recipe)]
     new = measure(arguments.wattle, pairs, arguments)
-    if arguments.write:
-        pathlib.Path(arguments.write).write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
+    if arguments.out:
+        pathlib.Path(arguments.out).write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
     if not arguments.against:
         for pair, value in new.items():
             print(pair, value)
