@@ -40,14 +40,7 @@ set(WATTLE_LIBRARIES
 # With -DCMAKE_UNITY_BUILD=ON (all presets but dev) eight files of a library are compiled as one, which halves the work: most
 # of it is the same headers and templates over and over. These stay on their own, as each gives one of its local names to
 # something else than a file beside it does. Rename, or add a line here, when a release build says "redefinition".
-set(WATTLE_NOT_UNITED
-  calibrate/live/hardware.cc calibrate/live/profiler.cc calibrate/live/rate_collector.cc
-  config/load_scenario.cc
-  fidelity/facts.cc fidelity/profile_sets.cc fidelity/run_sets.cc fidelity/score.cc fidelity/serving_sets.cc
-  net/client.cc
-  predict/gbdt/trees.cc predict/length_belief.cc predict/online/online_latency.cc predict/step_profile.cc
-  reproduce/voltanallm_routing.cc
-)
+set(WATTLE_NOT_UNITED predict/length_belief.cc predict/step_profile.cc reproduce/voltanallm_routing.cc)
 list(TRANSFORM WATTLE_NOT_UNITED PREPEND ${PROJECT_SOURCE_DIR}/src/)
 set_source_files_properties(${WATTLE_NOT_UNITED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
@@ -59,9 +52,6 @@ include(house)
 foreach(row IN LISTS WATTLE_LIBRARIES)
   wattle_add_library("${row}")
 endforeach()
-
-# A file per system, and each says its name as kName.
-set_target_properties(wattle_systems PROPERTIES UNITY_BUILD OFF)
 
 # g++ 12 takes LEMON's node arrays for uninitialised under the sanitizers.
 set_source_files_properties(src/plan/matching.cc PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized

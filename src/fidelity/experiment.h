@@ -2,6 +2,7 @@
 // One published or measured row and how to obtain our value for it.
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@
 #include "model/hardware.h"
 
 namespace wattle::fidelity {
+
+/// A quantity that a row does not state, or that the model cannot say.
+inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 /// How a published experiment was set up, as the scenario that repeats it says.
 struct Setup {

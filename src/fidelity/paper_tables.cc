@@ -17,7 +17,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // ---------------------------------------------------------------------------------------------- DynamoLLM
 

@@ -22,7 +22,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 bool missing(const std::string& file, const char* name, Collection& to) {
   if (std::filesystem::exists(file)) return false;

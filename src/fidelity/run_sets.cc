@@ -19,7 +19,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 /// Mean and coefficient of variation of prompt and output lengths (docs of the two data sets).
 struct Lengths {

@@ -9,10 +9,10 @@
 #include <thread>
 #include <tuple>
 
+#include "fidelity/samples.h"
+
 namespace wattle::fidelity {
 namespace {
-
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 bool is_power(const std::string& quantity) {
   return quantity == "power_w" || quantity == "energy_j" || quantity == "energy_per_token_j";
@@ -45,12 +45,6 @@ double quantile(std::vector<double> v, double p) {
   const auto low = static_cast<std::size_t>(at);
   const std::size_t high = std::min(low + 1, v.size() - 1);
   return v[low] + (at - static_cast<double>(low)) * (v[high] - v[low]);
-}
-
-double mean_of(const std::vector<double>& v) {
-  double sum = 0.0;
-  for (const double x : v) sum += x;
-  return v.empty() ? kNone : sum / static_cast<double>(v.size());
 }
 
 }  // namespace

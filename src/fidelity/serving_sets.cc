@@ -21,7 +21,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 struct Instance {
   GpuSpec gpu;

@@ -14,11 +14,11 @@ using config::option;
 using policy::RetailClockOptions;
 using policy::RetailOptions;
 
-constexpr const char* kName = "retail";
+constexpr const char* kRetail = "retail";
 
-RetailClockOptions clock_of(const Recipe& recipe) {
+RetailClockOptions retail_clock(const Recipe& recipe) {
   const PolicyChoice& f = recipe.decode_frequency;
-  return f.policy == kName ? options_of<RetailClockOptions>(f) : RetailClockOptions{};
+  return f.policy == kRetail ? options_of<RetailClockOptions>(f) : RetailClockOptions{};
 }
 
 Result<void> admits(const RetailOptions&, const Making& making) {
@@ -26,14 +26,14 @@ Result<void> admits(const RetailOptions&, const Making& making) {
     return making.refuse("policy", "retail looks at instances that prefill and decode; the scenario has others");
   }
   if (!making.spec->slo.e2e) return making.refuse("policy", "retail bounds slo.e2e_ms of each request; state it");
-  const auto clock = clock_of(making.recipe);
+  const auto clock = retail_clock(making.recipe);
   return check_clock_range(clock.clocks, clock.lowest_clock, making);
 }
 
 }  // namespace
 
 void register_retail(Registry& to) {
-  to.add<RetailOptions>(SlotKind::Admission, kName, "Everything enters; the queue is known to the clocks",
+  to.add<RetailOptions>(SlotKind::Admission, kRetail, "Everything enters; the queue is known to the clocks",
                         {option("margin", &RetailOptions::margin, "", {0, 0.95},
                                 "Share of slo.e2e_ms kept in reserve; reports use the stated SLO"),
                          option("length_inflation", &RetailOptions::inflation, "", {0, 100},
@@ -41,9 +41,9 @@ void register_retail(Registry& to) {
       .needs({.request_latency = true, .step_reports = true})
       .admits(admits)
       .makes([](const RetailOptions& o, const Making& making) -> Result<std::shared_ptr<policy::Retail>> {
-        return std::make_shared<policy::Retail>(o, clock_of(making.recipe));
+        return std::make_shared<policy::Retail>(o, retail_clock(making.recipe));
       });
-  to.add<RetailClockOptions>(SlotKind::Frequency, kName, "The lowest clock that suits every queued request",
+  to.add<RetailClockOptions>(SlotKind::Frequency, kRetail, "The lowest clock that suits every queued request",
                              {option("clocks_mhz", &RetailClockOptions::clocks, "MHz", config::kClockBounds,
                                      "The clocks to choose from, ascending; empty: every step of the GPU"),
                               option("lowest_clock_mhz", &RetailClockOptions::lowest_clock, "MHz", config::kClockBounds,

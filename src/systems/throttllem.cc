@@ -32,7 +32,7 @@ using policy::SmallestEngineOptions;
 using policy::ThrottllemClockOptions;
 using policy::ThrottllemOptions;
 
-constexpr const char* kName = "throttllem";
+constexpr const char* kThrottllem = "throttllem";
 
 std::vector<config::Option<ThrottllemOptions>> admission_options() {
   using A = ThrottllemOptions;
@@ -71,12 +71,12 @@ std::vector<config::Option<ThrottllemClockOptions>> clock_options() {
 }
 
 /// The clock's options, of a recipe whose clocks are this policy's; defaults for others.
-ThrottllemClockOptions clock_of(const Recipe& recipe) {
+ThrottllemClockOptions throttllem_clock(const Recipe& recipe) {
   const PolicyChoice& f = recipe.decode_frequency;
-  return f.policy == kName ? options_of<ThrottllemClockOptions>(f) : ThrottllemClockOptions{};
+  return f.policy == kThrottllem ? options_of<ThrottllemClockOptions>(f) : ThrottllemClockOptions{};
 }
 
-Result<void> admits(const ThrottllemOptions&, const Making& making) {
+Result<void> throttllem_admits(const ThrottllemOptions&, const Making& making) {
   const InstanceSpec& spec = *making.spec;
   if (spec.role != Role::Colocated) {
     return making.refuse("policy", "throttllem looks at instances that prefill and decode; the scenario has others");
@@ -85,7 +85,7 @@ Result<void> admits(const ThrottllemOptions&, const Making& making) {
     return making.refuse(
         "policy", "throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); state one of them");
   }
-  const auto clock = clock_of(making.recipe);
+  const auto clock = throttllem_clock(making.recipe);
   return check_clock_range(clock.clocks, clock.lowest_clock, making);
 }
 
@@ -117,16 +117,16 @@ Result<std::shared_ptr<policy::ScalingPolicy>> make_smallest_engine(const Smalle
 }  // namespace
 
 void register_throttllem(Registry& to) {
-  to.add<ThrottllemOptions>(SlotKind::Admission, kName,
+  to.add<ThrottllemOptions>(SlotKind::Admission, kThrottllem,
                             "Admits what a projection of batch and KV cache says keeps every objective",
                             admission_options())
       .needs({.latency = true, .step_reports = true})
-      .admits(admits)
+      .admits(throttllem_admits)
       .clocks([](const ThrottllemOptions&, const InstanceSpec&) { return std::vector<MegaHertz>(); })
       .makes([](const ThrottllemOptions& o, const Making& making) -> Result<std::shared_ptr<policy::Throttllem>> {
-        return std::make_shared<policy::Throttllem>(o, clock_of(making.recipe), making.length);
+        return std::make_shared<policy::Throttllem>(o, throttllem_clock(making.recipe), making.length);
       });
-  to.add<ThrottllemClockOptions>(SlotKind::Frequency, kName,
+  to.add<ThrottllemClockOptions>(SlotKind::Frequency, kThrottllem,
                                  "The lowest clock that keeps every objective by the same projection", clock_options())
       .needs({.latency = true})
       .hosted_by(Host::Admission)

@@ -12,7 +12,6 @@ namespace wattle::calibrate {
 
 namespace {
 constexpr Span kLockPatience = Span::s(10);
-constexpr Span kLook = Span::ms(5);
 }  // namespace
 
 void pause(Span span) { std::this_thread::sleep_for(std::chrono::nanoseconds(span.ns())); }

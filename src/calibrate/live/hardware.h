@@ -15,6 +15,9 @@
 
 namespace wattle::calibrate {
 
+/// Between two looks at what is to change.
+inline constexpr Span kLook = Span::ms(5);
+
 struct HardwareOptions {
   std::vector<std::string> gpus;  ///< by index or UUID; empty: no power is measured and no clock set
   node::KeeperOptions keeper;

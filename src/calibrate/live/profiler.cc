@@ -235,7 +235,7 @@ Result<void> visit_grid(const ProfileOptions& options, StreamLoad& load, Hardwar
 }
 
 /// Every cell once, at clocks drawn on the way.
-Result<void> collect_rates(const ProfileOptions& options, StreamLoad& load, Hardware& hardware, const TelemetryTap* tap,
+Result<void> visit_rates(const ProfileOptions& options, StreamLoad& load, Hardware& hardware, const TelemetryTap* tap,
                            const std::atomic<bool>& stop, const std::function<void(const std::string&)>& say,
                            ProfileOutcome& outcome) {
   const auto& cells = options.grid.cells;
@@ -310,7 +310,7 @@ Result<ProfileOutcome> profile_engine(const ProfileOptions& options, const std::
   outcome.profile.provenance.push_back(tap ? "steps: from the engine's forward-pass metrics"
                                            : "steps: from token streams, less the time of a refused request");
 
-  const auto visit = options.grid.draws_clocks ? collect_rates : visit_grid;
+  const auto visit = options.grid.draws_clocks ? visit_rates : visit_grid;
   const auto visited = visit(options, **load, **hardware, tap.get(), stop, say, outcome);
   outcome.stuck = (*hardware)->release();
   if (!visited) return std::unexpected(visited.error());

@@ -11,8 +11,7 @@
 namespace wattle::calibrate {
 
 namespace {
-constexpr std::int64_t kLeastSteps = 6;  ///< in a window
-constexpr Span kLook = Span::ms(5);
+constexpr std::int64_t kLeastWindowSteps = 6;  ///< in a window
 constexpr Span kLastMessages = Span::ms(60);
 
 bool over(const std::future<std::vector<StreamRecord>>& running) {
@@ -62,7 +61,7 @@ Result<std::string> RateCollector::visit(const Cell& cell) {
   if (!run) return fmt::format("no step had all {} streams in it", cell.concurrency);
   std::size_t found = 0;
   for (const auto& window : windows) {
-    const auto steps = steps_within(*run, window, kLeastSteps);
+    const auto steps = steps_within(*run, window, kLeastWindowSteps);
     if (!steps) continue;
     ++found;
     predict::ProfileRow row;
@@ -76,7 +75,7 @@ Result<std::string> RateCollector::visit(const Cell& cell) {
     row.reached = hardware_.power()->median_clock(steps->begin, steps->end);
     rows_.push_back(row);
   }
-  return found == 0 ? fmt::format("no clock was held for {} steps; shorten --window-s", kLeastSteps) : std::string();
+  return found == 0 ? fmt::format("no clock was held for {} steps; shorten --window-s", kLeastWindowSteps) : std::string();
 }
 
 }  // namespace wattle::calibrate

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 /// An array of numbers.
-struct Column {
+struct JsonColumn {
   std::vector<double> values;
   bool present = false;
   bool numbers = true;   ///< nothing else in it
@@ -22,14 +22,14 @@ struct Column {
 };
 
 struct RawTree {
-  Column left, right, feature, value, kinds;
+  JsonColumn left, right, feature, value, kinds;
 };
 
 /// What is used of a model, as it stands in the file.
 struct RawModel {
-  Column version;
+  JsonColumn version;
   std::string booster, objective, features, base_score;
-  Column weights;
+  JsonColumn weights;
   std::vector<RawTree> trees;
 };
 
@@ -112,7 +112,7 @@ class ModelReader final : public nlohmann::json_sax<json> {
     if (path_ == ".learner.learner_model_param.base_score") return &into_.base_score;
     return nullptr;
   }
-  [[nodiscard]] Column* column_at() {
+  [[nodiscard]] JsonColumn* column_at() {
     if (path_ == ".version") return &into_.version;
     if (path_ == ".learner.gradient_booster.model.weights") return &into_.weights;
     if (!path_.starts_with(kTrees) || into_.trees.empty()) return nullptr;
@@ -131,7 +131,7 @@ class ModelReader final : public nlohmann::json_sax<json> {
   std::vector<Outer> outer_;
   int depth_ = 0;  ///< arrays open within the innermost object
   std::string* text_ = nullptr;
-  Column* column_ = nullptr;
+  JsonColumn* column_ = nullptr;
 };
 
 /// UBJSON begins with a length where JSON has a quote or white space (XGBoost, Learner::LoadModel, tells them apart
@@ -148,7 +148,7 @@ Result<float> read_model(std::string_view text, std::string_view kind, std::size
   if (!json::sax_parse(text, &reader, format)) {
     return bad_input("model", "neither JSON nor UBJSON, or cut off; save it again with XGBoost");
   }
-  const Column& version = model.version;
+  const JsonColumn& version = model.version;
   if (!version.present || version.values.empty() || !version.integers) {
     return bad_input("version", "missing; this is no XGBoost model");
   }
@@ -176,7 +176,7 @@ Result<float> read_model(std::string_view text, std::string_view kind, std::size
 Result<Tree> make_tree(const RawTree& raw, std::size_t index, std::size_t features) {
   const auto where = [&](std::string_view key) { return fmt::format("trees.{}.{}", index, key); };
   const std::size_t count = raw.left.values.size();
-  for (const Column* column : {&raw.left, &raw.right, &raw.feature, &raw.value}) {
+  for (const JsonColumn* column : {&raw.left, &raw.right, &raw.feature, &raw.value}) {
     if (!column->numbers) return bad_input(where("split_conditions"), "a node is not numbers");
     if (!column->present || count == 0 || column->values.size() != count) {
       return bad_input(where("left_children"), "the columns of a tree are missing or differ in length");
@@ -274,7 +274,7 @@ Result<LinearBooster> LinearBooster::from_xgboost(std::string_view text, std::si
   RawModel model;
   const auto base_score = read_model(text, "gblinear", features, model);
   if (!base_score) return std::unexpected(base_score.error());
-  const Column& weights = model.weights;
+  const JsonColumn& weights = model.weights;
   const char* const key = "learner.gradient_booster.model.weights";
   if (!weights.present || weights.values.size() != features + 1) {
     return bad_input(key, fmt::format("{} weights and a bias are needed", features));

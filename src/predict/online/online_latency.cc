@@ -15,7 +15,7 @@ constexpr std::size_t kHeldOut = 4;           ///< one sample in so many judges 
 constexpr std::size_t kEnoughForMedian = 16;  ///< ratios
 constexpr double kNoise = 1.05;               ///< two models this close differ by chance
 constexpr double kNegligible = 0.005;         ///< share of a step's time, over both phases: no decision hangs on it
-constexpr Span kLongest = Span::s(600);       ///< no step takes this long
+constexpr Span kLongestStep = Span::s(600);       ///< no step takes this long
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -73,7 +73,7 @@ double OnlineLatency::badness(const LatencyModel& model, std::size_t newest, boo
 }
 
 bool OnlineLatency::add(const StepSample& s) {
-  if (s.clock.value() <= 0 || s.duration <= Span() || s.duration > kLongest || s.shape.decode_kv_tokens < 0 ||
+  if (s.clock.value() <= 0 || s.duration <= Span() || s.duration > kLongestStep || s.shape.decode_kv_tokens < 0 ||
       !(pure_prefill(s.shape) || pure_decode(s.shape))) {
     ++counts_.ignored;
     return false;
