@@ -15,7 +15,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-
 StepValue step(const StepModel& model, const StepShape& shape, std::int32_t mhz) {
   return step_value(model, shape, MegaHertz(mhz));
 }

@@ -17,7 +17,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-
 // ---------------------------------------------------------------------------------------------- DynamoLLM
 
 // Stojkovic et al., "DynamoLLM", HPCA 2025. Columns of its Tables I to III: TP 2, 4, 8, each at 0.8, 1.2, 1.6, 2.0 GHz.

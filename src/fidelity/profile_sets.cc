@@ -22,7 +22,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-
 bool missing(const std::string& file, const char* name, Collection& to) {
   if (std::filesystem::exists(file)) return false;
   to.absent.emplace_back(name);

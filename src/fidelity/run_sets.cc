@@ -19,7 +19,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-
 /// Mean and coefficient of variation of prompt and output lengths (docs of the two data sets).
 struct Lengths {
   double input, input_cv, output, output_cv;

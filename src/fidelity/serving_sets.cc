@@ -21,7 +21,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-
 struct Instance {
   GpuSpec gpu;
   LlmSpec llm;

@@ -13,7 +13,17 @@ namespace wattle::predict {
 
 namespace {
 
-enum ProfileColumn : std::size_t { kPhase, kClock, kRequests, kPromptTokens, kKvTokens, kSteps, kStep, kPower, kReached };
+enum ProfileColumn : std::size_t {
+  kPhase,
+  kClock,
+  kRequests,
+  kPromptTokens,
+  kKvTokens,
+  kSteps,
+  kStep,
+  kPower,
+  kReached
+};
 constexpr std::array<std::string_view, 9> kColumns = {"phase", "clock_mhz", "requests", "prompt_tokens", "kv_tokens",
                                                       "steps", "step_ms",   "power_w",  "reached_mhz"};
 constexpr std::int64_t kMostTokens = 1'000'000'000;

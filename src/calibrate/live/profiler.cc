@@ -236,8 +236,8 @@ Result<void> visit_grid(const ProfileOptions& options, StreamLoad& load, Hardwar
 
 /// Every cell once, at clocks drawn on the way.
 Result<void> visit_rates(const ProfileOptions& options, StreamLoad& load, Hardware& hardware, const TelemetryTap* tap,
-                           const std::atomic<bool>& stop, const std::function<void(const std::string&)>& say,
-                           ProfileOutcome& outcome) {
+                         const std::atomic<bool>& stop, const std::function<void(const std::string&)>& say,
+                         ProfileOutcome& outcome) {
   const auto& cells = options.grid.cells;
   auto clocks = options.grid.clocks.empty() ? hardware.offered() : options.grid.clocks;
   if (clocks.empty()) return bad_input("--clocks", "the driver does not tell what it offers; name some");

@@ -75,7 +75,8 @@ Result<std::string> RateCollector::visit(const Cell& cell) {
     row.reached = hardware_.power()->median_clock(steps->begin, steps->end);
     rows_.push_back(row);
   }
-  return found == 0 ? fmt::format("no clock was held for {} steps; shorten --window-s", kLeastWindowSteps) : std::string();
+  return found == 0 ? fmt::format("no clock was held for {} steps; shorten --window-s", kLeastWindowSteps)
+                    : std::string();
 }
 
 }  // namespace wattle::calibrate

@@ -15,7 +15,7 @@ constexpr std::size_t kHeldOut = 4;           ///< one sample in so many judges 
 constexpr std::size_t kEnoughForMedian = 16;  ///< ratios
 constexpr double kNoise = 1.05;               ///< two models this close differ by chance
 constexpr double kNegligible = 0.005;         ///< share of a step's time, over both phases: no decision hangs on it
-constexpr Span kLongestStep = Span::s(600);       ///< no step takes this long
+constexpr Span kLongestStep = Span::s(600);   ///< no step takes this long
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
