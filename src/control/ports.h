@@ -86,7 +86,7 @@ class FleetPort {
   virtual void squeeze(InstanceId instance, double lost, Instant now) { (void)instance, (void)lost, (void)now; }
   /// The plan's shares hold from now on: FleetLoop::reroute.
   virtual void reroute(std::span<const PoolWeight> weights, Instant now) { (void)weights, (void)now; }
-  /// The plan's clock ranges hold from now on, for instances that come later, too: Throttle::bound. A pool that is
+  /// The plan's clock ranges hold from now on, for instances that come later, too: InstanceLoop::bound. A pool that is
   /// not named has none.
   virtual void bound(std::span<const ClockRange> clocks, Instant now) { (void)clocks, (void)now; }
 };

@@ -18,7 +18,7 @@ ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t s
       sink_(sink),
       watch_options_(watch),
       ledger_(watch.ledger),
-      watch_({}, watch.telemetry, *this, sink) {}
+      watch_(watch.telemetry, *this, sink) {}
 
 void ControlStrand::arrive(const Request& request, std::shared_ptr<Stream> stream) {
   Event event;
@@ -174,7 +174,7 @@ void ControlStrand::handle(Event& event) {
 // ---- what the engines are doing ------------------------------------------------------------------------------------
 
 InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
-                                     std::optional<std::uint16_t> bootstrap_port, control::AgentInstance clock,
+                                     std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock,
                                      bool step_reports, Instant now) {
   const InstanceId id = requests_.add_instance(view, now);
   clock.view = view;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/histogram.h"
-#include "control/agent_core.h"
 #include "control/fleet_loop.h"
+#include "control/instance_loop.h"
 #include "gateway/agent_links.h"
 #include "gateway/live_ledger.h"
 #include "gateway/token_tally.h"
@@ -34,12 +34,12 @@ enum class ViewSource : std::uint8_t {
 };
 
 struct WatchOptions {
-  control::AgentCoreOptions telemetry;
+  control::InstanceLoopOptions telemetry;
   control::ClockPort* clocks = nullptr;  ///< of instances whose clock is decided here; null: none is
   LiveLedger* ledger = nullptr;          ///< null: energy is not booked
 };
 
-class ControlStrand final : private control::RequestPort, private control::ClockPort {
+class ControlStrand final : private control::RequestPort, private control::InstancePort {
  public:
   ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const control::FleetLoopOptions& options,
                 const WatchOptions& watch, journal::Sink& sink);
@@ -66,7 +66,7 @@ class ControlStrand final : private control::RequestPort, private control::Clock
   /// A further instance, whose id is the next position. `clock`: its policy where that runs here; its view is ignored.
   /// `step_reports`: some are expected. Within run() only.
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
-                        std::optional<std::uint16_t> bootstrap_port, control::AgentInstance clock, bool step_reports,
+                        std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock, bool step_reports,
                         Instant now);
   /// Where its requests go from now on. Within run() only.
   void move(InstanceId id, std::shared_ptr<const net::Endpoint> endpoint);
@@ -125,6 +125,7 @@ class ControlStrand final : private control::RequestPort, private control::Clock
                          Instant now) override;
   void refresh(InstanceId instance, Instant now) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
+  void refit(predict::OnlineLatency&, std::vector<predict::StepSample>, Instant) override {}  // agents do
 
   std::mutex mutex_;  ///< guards queue_ and busy_ only; never held while an event is handled
   std::vector<Event> queue_;
@@ -140,7 +141,7 @@ class ControlStrand final : private control::RequestPort, private control::Clock
   journal::Sink& sink_;
   WatchOptions watch_options_;
   LiveLedger* ledger_;
-  control::AgentCore watch_;        ///< sequence numbers, losses, clocks decided here; by instance id
+  control::InstanceLoop watch_;     ///< sequence numbers, losses, clocks decided here; by instance id
   std::vector<bool> step_reports_;  ///< expected
   std::vector<Instant> sampled_;
   Instant received_ = Instant::never();  ///< of the report being handled

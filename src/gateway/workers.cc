@@ -74,7 +74,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     InstanceView view;
     view.spec = described->spec.get();
     view.accepting = false;
-    control::AgentInstance clock;
+    control::LoopInstance clock;
     clock.spec = described->spec;
     clock.policy = std::move(described->clock.policy);
     clock.mode = described->clock.mode;

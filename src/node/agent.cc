@@ -26,15 +26,20 @@ namespace {
 constexpr Span kPeriod = Span::s(1);          ///< of everything that is not driven by reports
 constexpr Span kLongestWait = Span::ms(125);  ///< until a stop is noticed
 
-/// Times the way from a report's arrival to the command it causes.
-class TimedPort final : public control::ClockPort {
+/// Times the way from a report's arrival to the command it causes; models are fitted on a thread of their own.
+class AgentPort final : public control::InstancePort {
  public:
-  explicit TimedPort(Actuator& next) : next_(next) {}
+  explicit AgentPort(Actuator& next) : next_(next) {}
   void command(InstanceId instance, MegaHertz clock, Instant now) override {
     next_.command(instance, clock, now);
     report_to_command_ns.add((net::steady_now() - now).ns());
   }
+  void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant) override {
+    if (!refits) refits = std::make_unique<RefitThread>();
+    refits->post(learner, std::move(samples));
+  }
   Histogram report_to_command_ns;
+  std::unique_ptr<RefitThread> refits;  ///< null: nothing has been learnt yet
 
  private:
   Actuator& next_;
@@ -50,7 +55,7 @@ struct Agent::Impl {
   bool emulated = nvml->emulated();
   std::shared_ptr<LockKeeper> keeper;
   std::unique_ptr<Actuator> actuator;
-  std::unique_ptr<TimedPort> port;
+  std::unique_ptr<AgentPort> port;
   std::unique_ptr<LeaseTable> leases;
   DecisionRing decisions;
   journal::Tee sink{{&decisions}};
@@ -60,25 +65,19 @@ struct Agent::Impl {
     bool leased = false;
   };
   std::vector<Engine> engines;
-  std::unique_ptr<control::AgentCore> core;
+  std::unique_ptr<control::InstanceLoop> core;
   std::unique_ptr<telemetry::FpmSubscriber> subscriber;
 
   mutable std::mutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
   std::atomic<std::int64_t> last_cycle_ns{0};
 
-  std::unique_ptr<RefitThread> refits;  ///< null: nothing learns
   bool warned = false;
   bool warned_of_silence = false;
 
-  void learn() {
-    if (!refits) return;
-    for (auto& done : refits->take()) {
-      auto ended = done.learner->end_refit(std::move(done.model));
-      if (ended.changed) core->beliefs_changed(done.learner);
-      refits->discard(std::move(ended.discarded));
-    }
-    for (auto* learner : core->learners()) {
-      if (learner->refit_due()) refits->post(*learner, learner->begin_refit());
+  void learn(Instant now) {
+    if (!port->refits) return;
+    for (auto& done : port->refits->take()) {
+      port->refits->discard(core->refitted(*done.learner, std::move(done.model), now));
     }
   }
   /// The first time an engine turns out to say nothing.
@@ -205,18 +204,16 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   impl->keeper = std::move(*keeper);
   impl->subscriber = std::make_unique<telemetry::FpmSubscriber>(std::move(*subscriber));
   impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper);
-  impl->port = std::make_unique<TimedPort>(*impl->actuator);
-  std::vector<control::AgentInstance> instances;
+  impl->port = std::make_unique<AgentPort>(*impl->actuator);
+  impl->sink.add(&sink);
+  impl->core = std::make_unique<control::InstanceLoop>(options.core, *impl->port, impl->sink);
   impl->leases = std::make_unique<LeaseTable>(*impl->port);
   for (auto& engine : engines) {
     const InstanceId id = engine.instance.view.id;
     impl->engines.push_back({id, engine.endpoint, engine.leased.has_value()});
     if (engine.leased) impl->leases->add(id, *engine.leased, net::steady_now());
-    instances.push_back(std::move(engine.instance));
+    impl->core->add(std::move(engine.instance));
   }
-  impl->sink.add(&sink);
-  impl->core = std::make_unique<control::AgentCore>(std::move(instances), options.core, *impl->port, impl->sink);
-  if (!impl->core->learners().empty()) impl->refits = std::make_unique<RefitThread>();
   impl->last_cycle_ns = impl->last_meter_ns = net::steady_now().ns();
   impl->meter_thread = std::thread([raw = impl.get()] { raw->meter(); });
   return std::unique_ptr<Agent>(new Agent(std::move(impl)));
@@ -239,7 +236,7 @@ void Agent::run(const std::atomic<bool>& stop) {
       s.actuator->begins();
       s.core->tick(net::steady_now());
       s.leases->tick(net::steady_now());
-      s.learn();
+      s.learn(net::steady_now());
       s.warn_once();
       s.warn_of_silence_once();
     }

@@ -1,5 +1,5 @@
 #pragma once
-// The node agent as a running thing: telemetry in, AgentCore, actuator, keeper, meters; one thread decides.
+// The node agent as a running thing: telemetry in, the instance loop, actuator, keeper, meters; one thread decides.
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "control/agent_core.h"
+#include "control/instance_loop.h"
 #include "journal/record.h"
 #include "node/decision_ring.h"
 #include "node/keeper.h"
@@ -16,7 +16,7 @@ namespace wattle::node {
 
 struct AgentOptions {
   KeeperOptions keeper;
-  control::AgentCoreOptions core;
+  control::InstanceLoopOptions core;
   Span meter_period = Span::ms(5);  ///< while engines work; an idle machine is left asleep (MeterPace)
   /// Shorter than the grace a service manager gives, so that what hangs is left to the guardian in time.
   Span release_timeout = Span::s(5);
@@ -25,7 +25,7 @@ struct AgentOptions {
 struct AgentEngine {
   std::string endpoint;           ///< of its forward-pass metrics
   std::vector<std::string> gpus;  ///< indices or UUIDs: all of its tensor-parallel group, and opted in by being named
-  control::AgentInstance instance;
+  control::LoopInstance instance;
   /// Its clock is decided elsewhere and leased (LeaseTable); then `instance` has no policy, and this clock stands while
   /// nobody holds a lease.
   std::optional<MegaHertz> leased;

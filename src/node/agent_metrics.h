@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "control/agent_core.h"
+#include "control/instance_loop.h"
 #include "node/actuator.h"
 #include "node/lease_table.h"
 #include "telemetry/fpm_socket.h"

@@ -18,7 +18,8 @@ void Simulation::apply_fault(const Event& event) {
   }
   if (replica.dead()) return;
   requests_.set_accepting(event.instance, false, event.at);
-  supervision_.cut_off(i);
+  loop_.cut_off(i);
+  watchdog_.cut_off(i);
   const auto lost = replica.kill(event.at);
   engines_.wake(i);
   if (scaler_.enforced()) {
@@ -45,7 +46,7 @@ InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   engines_.grow();
   link_free_.emplace_back();
   set_up(i, now);
-  throttles_[i].idle(now);
+  loop_.idle(i, now);
   bound(i, now);
   engines_.wake(i);
   agenda_.push({now + setup_.scaling.load_time, EventClass::Loaded, 0, 0, 0, id, Span()});
@@ -84,7 +85,7 @@ void Simulation::perhaps_drained(InstanceId instance, Instant now) {
 void Simulation::bound(std::size_t i, Instant now) {
   const PoolId pool = setup_.instances[i].spec->pool;
   const auto range = std::ranges::find(clock_ranges_, pool, &ClockRange::pool);
-  throttles_[i].bound(range == clock_ranges_.end() ? std::nullopt : std::optional(*range), now);
+  loop_.bound(i, range == clock_ranges_.end() ? std::nullopt : std::optional(*range), now);
 }
 
 void Simulation::bound(std::span<const ClockRange> clocks, Instant now) {

@@ -16,14 +16,13 @@ class Lives {
   void end(std::size_t i, Instant now);
   [[nodiscard]] bool gone(std::size_t i) const { return lives_[i].gone != Instant::never(); }
 
-  /// True when that is another clock than it ran at.
-  bool clock_is(std::size_t i, MegaHertz clock, Instant at) {
+  /// It runs at this clock from now on.
+  void clock_is(std::size_t i, MegaHertz clock, Instant at) {
     Life& life = lives_[i];
-    if (clock == life.clock) return false;
+    if (clock == life.clock) return;
     life.mhz_seconds += life.clock.value() * (at - life.clock_since).seconds();
     life.clock = clock;
     life.clock_since = at;
-    return true;
   }
 
   [[nodiscard]] Span lived(std::size_t i, Instant end) const;

@@ -33,6 +33,13 @@ control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scal
   return options;
 }
 
+/// A command is in effect when its delays are over, neither sooner nor later.
+control::InstanceLoopOptions Simulation::loop_options(const SimulationSetup& setup) {
+  control::InstanceLoopOptions options;
+  options.settle = setup.clock_delays.call + setup.clock_delays.transition;
+  return options;
+}
+
 /// The simulated half of setup_.instances[i].
 void Simulation::set_up(std::size_t i, Instant now) {
   auto& instance = setup_.instances[i];
@@ -48,16 +55,16 @@ void Simulation::set_up(std::size_t i, Instant now) {
   lives_.add(now);
   ledger_.add_instance(now, instance.spec->tensor_parallel, instance.spec->site);
   stretches_.add();
-  supervision_.add(instance.id, instance.learner, instance.overrun_slack);
+  watchdog_.add();
   engines_.add(*instance.model, options, *this);
-  throttles_.emplace_back(view_of(instance), std::move(instance.frequency.policy), instance.frequency.mode, *this,
-                          sink_, instance.overrun_slack);
+  loop_.add({view_of(instance), instance.spec, std::move(instance.frequency.policy), instance.frequency.mode,
+             instance.overrun_slack, instance.learner});
 }
 
 // ---------------------------------------------------------------------------------------------- the loop
 
 SimulationResult Simulation::run() {
-  for (std::size_t i = 0; i < throttles_.size(); ++i) throttles_[i].idle(Instant());
+  for (std::size_t i = 0; i < loop_.size(); ++i) loop_.idle(i, Instant());
   auto row = setup_.source->next();
   const bool sampling = setup_.sample_period > Span();
   Instant next_sample = sampling ? Instant() + setup_.sample_period : Instant::never();
@@ -111,8 +118,8 @@ SimulationResult Simulation::run() {
     summary.mean_gpus =
         static_cast<double>(ledger_.fleet().total.gpu_time.ns()) / static_cast<double>((end - Instant()).ns());
   if (live_seconds > 0.0) summary.clock_mean_mhz = mhz_seconds / live_seconds;
-  for (const auto& throttle : throttles_) summary.overruns += throttle.overruns();
-  summary.prediction = supervision_.prediction();
+  for (std::size_t i = 0; i < loop_.size(); ++i) summary.overruns += loop_.overruns(i);
+  summary.prediction = loop_.prediction();
   summary.sim.virtual_s = seconds;
   summary.sim.events = events_;
   summary.journal_digest = digest_.value();
@@ -150,7 +157,7 @@ void Simulation::step_ends(std::size_t i, Instant now) {
 void Simulation::kick(std::size_t i, Instant now) {
   if (engines_[i].wants_start()) {
     engines_[i].start_step(now);
-    supervision_.run_begins(i);
+    watchdog_.run_begins(i);
     requests_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }
   engines_.wake(i);
@@ -159,7 +166,7 @@ void Simulation::kick(std::size_t i, Instant now) {
 void Simulation::refresh(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   StepReport report = engines_[i].report(now);
-  report.clock = throttles_[i].view().clock_commanded;
+  report.clock = loop_.view(i).clock_commanded;
   requests_.report(report);
 }
 
@@ -276,18 +283,36 @@ void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
 Hold Simulation::step_starts(const StepReport& report) {
   const std::size_t i = index(report.instance);
   if (setup_.stretches) stretches_.step(i, report, engines_[i].effective_clock());
-  return throttles_[i].step(report, report.start);
+  return loop_.step(i, report, report.start);
 }
 
 void Simulation::goes_idle(InstanceId instance, Instant at) {
-  stretches_.close(index(instance), at);
-  throttles_[index(instance)].idle(at);
+  const std::size_t i = index(instance);
+  stretches_.close(i, at);
+  loop_.step(i, engines_[i].report(at), at);
 }
 
 void Simulation::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
                                std::int64_t prefill_tokens, MegaHertz clock) {
   ledger_.power_changes(instance, at, power, decode_requests, prefill_tokens);
-  if (lives_.clock_is(index(instance), clock, at)) supervision_.clock_changed(index(instance), at);
+  lives_.clock_is(index(instance), clock, at);
+}
+
+void Simulation::refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) {
+  refitting_.push_back({&learner, learner.refitting()(samples)});
+  agenda_.push({now + setup_.refit_delay, EventClass::Refitted, 0, 0, 0, kNoInstance, Span()});
+}
+
+void Simulation::refitted(Instant now) {
+  Refitting done = std::move(refitting_.front());
+  refitting_.pop_front();
+  loop_.refitted(*done.learner, std::move(done.model), now);
+}
+
+Span Simulation::measured(Span duration) {
+  if (setup_.sample_noise <= 0.0) return duration;
+  const double factor = std::max(0.0, 1.0 + setup_.sample_noise * noise_.normal());
+  return Span::from_seconds(duration.seconds() * factor);
 }
 
 void Simulation::handle(const Event& event) {
@@ -300,11 +325,9 @@ void Simulation::handle(const Event& event) {
     case EventClass::Warm:
       return advance_start(event);
     case EventClass::Overrun:
-      return supervision_.overrun(event);
-    case EventClass::Measured:
-      return supervision_.measured(index(event.instance), event.at);
+      return watchdog_.overrun(event);
     case EventClass::Refitted:
-      return supervision_.refitted(event.at);
+      return refitted(event.at);
     default:
       return apply_fault(event);
   }

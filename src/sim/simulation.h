@@ -8,11 +8,12 @@
 
 #include "carbon/ledger.h"
 #include "control/fleet_loop.h"
+#include "control/instance_loop.h"
 #include "control/plan_executor.h"
-#include "control/throttle.h"
 #include "engine/replica.h"
 #include "journal/record.h"
 #include "journal/statistics.h"
+#include "policy/frequency/frequency.h"
 #include "predict/length_hint.h"
 #include "predict/online/online_latency.h"
 #include "workload/source.h"
@@ -25,7 +26,7 @@ struct InstanceSetup {
   const engine::StepModel* model = nullptr;  ///< truth; outlives the run
   MegaHertz initial_clock;
   control::Slot<policy::FrequencyPolicy> frequency;
-  Span overrun_slack = Span::max();           ///< see control::Throttle
+  Span overrun_slack = Span::max();           ///< see control::LoopInstance
   predict::OnlineLatency* learner = nullptr;  ///< spec->beliefs.latency where it learns; instances may share one
 };
 

@@ -1,10 +1,12 @@
 #pragma once
 // Private to simulate(): one run, from its first event to its last.
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "carbon/ledger.h"
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
@@ -14,14 +16,14 @@
 #include "sim/lives.h"
 #include "sim/simulation.h"
 #include "sim/stretch_log.h"
-#include "sim/supervision.h"
+#include "sim/watchdog.h"
 
 namespace wattle::sim {
 
 using engine::Tag;
 
 class Simulation final : public control::RequestPort,
-                         public control::ClockPort,
+                         public control::InstancePort,
                          public control::FleetPort,
                          public engine::ReplicaObserver {
  public:
@@ -31,14 +33,15 @@ class Simulation final : public control::RequestPort,
         sink_({&digest_, &statistics_}),
         ledger_(setup_.sites),
         engines_(setup_.instances.size()),
+        loop_(loop_options(setup_), *this, sink_),
         stretches_(sink_),
-        supervision_({setup_.refit_delay, setup_.sample_noise, setup_.seed}, engines_, throttles_, agenda_),
+        watchdog_(engines_, loop_, agenda_),
+        noise_(setup_.seed, "sim.sample_noise"),
         link_free_(setup_.instances.size()),
         requests_(views(), std::move(setup_.policies), setup_.seed, {}, *this, sink_),
         scaler_(std::move(setup_.scaling.policy.policy), setup_.scaling.policy.mode, scaler_options(setup_.scaling),
                 *this, sink_) {
     if (setup_.sink != nullptr) sink_.add(setup_.sink);
-    throttles_.reserve(setup_.instances.size());
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
       set_up(i, Instant());
       if (i < setup_.scaling.shape_of.size()) {
@@ -70,6 +73,10 @@ class Simulation final : public control::RequestPort,
     engines_[index(instance)].command_clock(clock, now);
     engines_.wake(index(instance));
   }
+  // control::InstancePort
+  void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) override;
+  void ask_again(InstanceId instance, Instant now) override { engines_.interrupt(index(instance), now); }
+  Span measured(Span duration) override;
   // engine::ReplicaObserver
   Hold step_starts(const StepReport& report) override;
   void goes_idle(InstanceId instance, Instant at) override;
@@ -95,6 +102,7 @@ class Simulation final : public control::RequestPort,
   static InstanceView view_of(const InstanceSetup& instance);
   std::vector<InstanceView> views() const;
   static control::PlanExecutorOptions scaler_options(const ScalingSetup& scaling);
+  static control::InstanceLoopOptions loop_options(const SimulationSetup& setup);
   void set_up(std::size_t i, Instant now);
   /// What the plan says of its clocks.
   void bound(std::size_t i, Instant now);
@@ -111,6 +119,7 @@ class Simulation final : public control::RequestPort,
   void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
   control::Served close(Tag tag, Instant now);
+  void refitted(Instant now);
   void handle(const Event& event);
   void check(Instant now) const;
 
@@ -121,10 +130,17 @@ class Simulation final : public control::RequestPort,
   carbon::Ledger ledger_;
   Agenda agenda_;
   Engines engines_;
-  std::vector<control::Throttle> throttles_;
+  control::InstanceLoop loop_;
   Lives lives_;
   StretchLog stretches_;
-  Supervision supervision_;
+  Watchdog watchdog_;
+  RandomStream noise_;
+  /// A model in the making.
+  struct Refitting {
+    predict::OnlineLatency* learner;
+    Result<std::shared_ptr<const LatencyModel>> model;
+  };
+  std::deque<Refitting> refitting_;  ///< all take equally long, so the first begun is the first done
   InFlightRequests flights_;
   std::vector<Instant> link_free_;
   std::vector<ClockRange> clock_ranges_;

@@ -1,12 +1,13 @@
 #include "stepped_live.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <queue>
 #include <tuple>
 
-#include "control/agent_core.h"
 #include "control/fleet_loop.h"
+#include "control/instance_loop.h"
 #include "gateway/token_tally.h"
 #include "telemetry/fpm.h"
 
@@ -29,14 +30,26 @@ struct Transfer {
   bool operator>(const Transfer& o) const { return std::tie(at, sequence) > std::tie(o.at, o.sequence); }
 };
 
-class SteppedLive final : public control::RequestPort, public control::ClockPort, public engine::ReplicaObserver {
+/// A model in the making.
+struct Refitting {
+  Instant done;
+  predict::OnlineLatency* learner;
+  Result<std::shared_ptr<const LatencyModel>> model;
+};
+
+class SteppedLive final : public control::RequestPort, public control::InstancePort, public engine::ReplicaObserver {
  public:
   explicit SteppedLive(experiment::PreparedRun& run)
       : run_(run),
         setup_(run.setup),
         link_free_(setup_.instances.size()),
         core_(views(), std::move(setup_.policies), setup_.seed, {}, *this, decisions_),
-        agent_(agents(), {}, *this, decisions_) {
+        agent_(agent_options(), *this, decisions_) {
+    for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
+      auto& instance = setup_.instances[i];
+      agent_.add({view(i), instance.spec, instance.frequency.policy, instance.frequency.mode, instance.overrun_slack,
+                  instance.learner});
+    }
     replicas_.reserve(setup_.instances.size());
     for (const auto& instance : setup_.instances) {
       engine::ReplicaOptions options;
@@ -59,8 +72,10 @@ class SteppedLive final : public control::RequestPort, public control::ClockPort
         if (replicas_[i].next_wake() < step) step = replicas_[i].next_wake(), first = i;
       }
       const Instant transfer = transfers_.empty() ? Instant::never() : transfers_.top().at;
+      const Instant refit = refits_.empty() ? Instant::never() : refits_.front().done;
+      const Instant tick = agent_.next_tick();
       const Instant arrival = row ? row->arrival : Instant::never();
-      const Instant now = std::min({step, transfer, arrival});
+      const Instant now = std::min({step, transfer, tick, refit, arrival});
       if (now == Instant::never() || (!row && core_.counts().in_flight == 0)) break;
       if (step == now) {
         step_ends(first, now);
@@ -70,6 +85,11 @@ class SteppedLive final : public control::RequestPort, public control::ClockPort
         at(done.prefill).release(static_cast<engine::Tag>(done.request), now);
         submit(done.request, done.decode, true, now);
         kick(index(done.prefill), now);
+      } else if (tick == now) {
+        agent_.tick(now);
+      } else if (refit == now) {
+        agent_.refitted(*refits_.front().learner, std::move(refits_.front().model), now);
+        refits_.pop_front();
       } else {
         Request request;
         request.id = RequestId(static_cast<std::int64_t>(jobs_.size()));
@@ -105,13 +125,11 @@ class SteppedLive final : public control::RequestPort, public control::ClockPort
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) result.push_back(view(i));
     return result;
   }
-  std::vector<control::AgentInstance> agents() {
-    std::vector<control::AgentInstance> result;
-    for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
-      auto& instance = setup_.instances[i];
-      result.push_back({view(i), instance.spec, instance.frequency.policy, instance.frequency.mode});
-    }
-    return result;
+  /// The engines' clocks follow with the simulator's delays, not with a GPU's.
+  control::InstanceLoopOptions agent_options() const {
+    control::InstanceLoopOptions options;
+    options.settle = setup_.clock_delays.call + setup_.clock_delays.transition;
+    return options;
   }
 
   /// Every report goes through the wire format, as bytes.
@@ -164,8 +182,11 @@ class SteppedLive final : public control::RequestPort, public control::ClockPort
     transfers_.push({free + setup_.link.latency, sequence_++, request.id.value(), prefill, decode});
   }
   control::Served refuse(const Request&, control::Tag, control::Refusal, const char*, Instant) override { return {}; }
-  // control::ClockPort
+  // control::InstancePort
   void command(InstanceId instance, MegaHertz clock, Instant now) override { at(instance).command_clock(clock, now); }
+  void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) override {
+    refits_.push_back({now + setup_.refit_delay, &learner, learner.refitting()(samples)});
+  }
   // engine::ReplicaObserver
   Hold step_starts(const StepReport& report) override {
     publish(report);
@@ -192,7 +213,8 @@ class SteppedLive final : public control::RequestPort, public control::ClockPort
   std::int64_t sequence_ = 0;
   std::vector<std::uint8_t> bytes_;
   control::FleetLoop core_;
-  control::AgentCore agent_;
+  control::InstanceLoop agent_;
+  std::deque<Refitting> refits_;
   std::vector<engine::Replica> replicas_;
 };
 

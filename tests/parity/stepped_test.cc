@@ -15,6 +15,7 @@ struct Variant {
   const char* scenario;
   const char* recipe;
   std::vector<std::string> set;
+  bool learns = false;
 };
 
 void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
@@ -43,6 +44,10 @@ TEST_P(Stepped, SimulatorAndLiveDecideAlike) {
 
   auto live = prepare(GetParam());
   const auto decisions = run_stepped_live(live);
+
+  if (GetParam().learns) {
+    EXPECT_GT(result.summary.prediction.adopted, 0) << "nothing was learnt";
+  }
 
   const auto n = std::min(decisions.size(), expected.records.size());
   for (std::size_t i = 0; i < n; ++i) {
@@ -94,6 +99,12 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"throttllem_sweet", "throttllem-llama2-13b-tp2", "throttllem-sweet", with({})},
         Variant{"throttllem_shadow", "throttllem-llama2-13b-tp2", "throttllem", with({"admission.mode=shadow"})},
         Variant{"retail", "throttllem-llama2-13b-tp2", "retail", with({"slo.e2e_ms=12000"})},
+        Variant{"overruns", "azure-conv-2p2d", "eco-freq", with({"slo.itl_ms=15", "frequency.overrun_ms=0.1"})},
+        Variant{"greenserve", "azure-conv-2p2d", "greenserve", with({"predictor.refit_every=400"}), true},
+        Variant{"greenserve_lines", "azure-conv-2p2d", "greenserve",
+                with({"predictor.form=linear", "predictor.refit_every=100", "measurement.profile_scale=1.3",
+                      "slo.itl_ms=15"}),
+                true},
         Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}),
     [](const auto& variant) { return std::string(variant.param.name); });
 

@@ -1,4 +1,4 @@
-#include "control/agent_core.h"
+#include "control/instance_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class Scripted final : public policy::FrequencyPolicy {
   }
 };
 
-struct Port final : control::ClockPort {
+struct Port final : InstancePort {
   void command(InstanceId id, MegaHertz clock, Instant now) override {
     commands.push_back({id.value(), clock.value(), now.ns()});
   }
@@ -35,20 +35,25 @@ struct Port final : control::ClockPort {
     bool operator==(const Command&) const = default;
   };
   std::vector<Command> commands;
+  void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant) override {
+    model = learner.refitting()(samples);
+    ++refits;
+  }
+  void ask_again(InstanceId, Instant) override { ++asked_again; }
+  Result<std::shared_ptr<const LatencyModel>> model;
+  int refits = 0;
+  int asked_again = 0;
 };
 
 struct Rig {
-  Rig() : core(make(), {Span::s(2)}, port, sink) {}
-  static std::vector<AgentInstance> make() {
-    std::vector<AgentInstance> instances;
+  Rig() : core({Span::s(2)}, port, sink) {
     for (const int id : {4, 7}) {
-      AgentInstance i;
+      LoopInstance i;
       i.view.id = InstanceId(id);
       i.view.clock_commanded = MegaHertz(1410);
       i.policy = std::make_unique<Scripted>();
-      instances.push_back(std::move(i));
+      core.add(std::move(i));
     }
-    return instances;
   }
   void report(int id, std::int64_t sequence, int decoding, std::int64_t at_ms, int waiting = 0) {
     StepReport r;
@@ -62,10 +67,10 @@ struct Rig {
   }
   Port port;
   journal::Sink sink;
-  AgentCore core;
+  InstanceLoop core;
 };
 
-TEST(AgentCore, CommandsFollowReports) {
+TEST(InstanceLoop, CommandsFollowReports) {
   Rig rig;
   rig.report(4, 1, 3, 10);
   rig.report(4, 2, 3, 20);
@@ -75,7 +80,7 @@ TEST(AgentCore, CommandsFollowReports) {
   EXPECT_EQ(rig.port.commands, expected) << "instance 7 stays where it was commanded before: no command";
 }
 
-TEST(AgentCore, LostAndIdleAreDifferent) {
+TEST(InstanceLoop, LostAndIdleAreDifferent) {
   Rig rig;
   rig.report(4, 1, 3, 0);
   rig.report(7, 1, 0, 0);
@@ -92,7 +97,7 @@ TEST(AgentCore, LostAndIdleAreDifferent) {
   EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 10'000'000'000})) << "and a report ends it";
 }
 
-TEST(AgentCore, AnEngineWithoutReportsGetsTheClockOfLostTelemetryOnce) {
+TEST(InstanceLoop, AnEngineWithoutReportsGetsTheClockOfLostTelemetryOnce) {
   Rig rig;
   rig.core.tick(Instant() + Span::s(100));
   EXPECT_EQ(rig.core.next_tick(), Instant() + Span::s(110)) << "it has that long to say something";
@@ -110,29 +115,28 @@ TEST(AgentCore, AnEngineWithoutReportsGetsTheClockOfLostTelemetryOnce) {
   EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 301'000'000'000})) << "and a report ends it";
 }
 
-TEST(AgentCore, AnInstanceThatIsDecidedElsewhereIsNotSilent) {
+TEST(InstanceLoop, AnInstanceThatIsDecidedElsewhereIsNotSilent) {
   Port port;
   journal::Sink sink;
-  AgentInstance leased;
+  LoopInstance leased;
   leased.view.id = InstanceId(1);
   leased.mode = Mode::Off;
-  std::vector<AgentInstance> one;
-  one.push_back(std::move(leased));
-  AgentCore core(std::move(one), {}, port, sink);
+  InstanceLoop core({}, port, sink);
+  core.add(std::move(leased));
   core.tick(Instant() + Span::s(1));
   core.tick(Instant() + Span::s(60));
   EXPECT_EQ(core.counts(0).silent, 0);
   EXPECT_TRUE(port.commands.empty());
 }
 
-TEST(AgentCore, QueuedWorkWithoutAStepCountsAsInFlight) {
+TEST(InstanceLoop, QueuedWorkWithoutAStepCountsAsInFlight) {
   Rig rig;
   rig.report(4, 1, 0, 0, 5);
   rig.core.tick(Instant() + Span::s(2));
   EXPECT_EQ(rig.core.counts(0).losses, 1);
 }
 
-TEST(AgentCore, GapsDuplicatesStragglersAndRestartsAreDistinguished) {
+TEST(InstanceLoop, GapsDuplicatesStragglersAndRestartsAreDistinguished) {
   Rig rig;
   for (const std::int64_t sequence : {100, 101, 105, 105, 103, 106}) rig.report(4, sequence, 1, sequence);
   auto c = rig.core.counts(0);
@@ -162,13 +166,13 @@ class Constant final : public LatencyModel {
 };
 
 struct EcoRig {
-  explicit EcoRig(const LatencyModel* latency, predict::OnlineLatency* learner = nullptr) : core({}, {}, port, sink) {
+  explicit EcoRig(const LatencyModel* latency, predict::OnlineLatency* learner = nullptr) : core({}, port, sink) {
     policy::EcoFreqOptions o;
     o.clocks = {MegaHertz{1005}, MegaHertz{1410}};
     InstanceSpec spec;
     spec.slo.itl = Span::ms(60);
     spec.beliefs.latency = latency;
-    AgentInstance i;
+    LoopInstance i;
     i.spec = std::make_shared<const InstanceSpec>(spec);
     i.view.spec = i.spec.get();
     i.view.id = InstanceId(1);
@@ -188,10 +192,10 @@ struct EcoRig {
   }
   Port port;
   journal::Sink sink;
-  AgentCore core;
+  InstanceLoop core;
 };
 
-TEST(AgentCore, AStepThatOverrunsRaisesTheClockAtOnce) {
+TEST(InstanceLoop, AStepThatOverrunsRaisesTheClockAtOnce) {
   const Constant latency(Span::ms(20));
   EcoRig rig(&latency);
   rig.report(1, 0);
@@ -209,7 +213,7 @@ TEST(AgentCore, AStepThatOverrunsRaisesTheClockAtOnce) {
   EXPECT_EQ(rig.core.next_tick(), Instant::never()) << "an idle engine overruns nothing";
 }
 
-TEST(AgentCore, ServedStepsReachTheLearnerAndDisorderDoesNot) {
+TEST(InstanceLoop, ServedStepsReachTheLearnerAndDisorderDoesNot) {
   predict::OnlineLatency learner(
       std::make_shared<const Constant>(Span::ms(20)),
       [](std::span<const predict::StepSample>) -> Result<std::shared_ptr<const LatencyModel>> {
@@ -232,13 +236,14 @@ TEST(AgentCore, ServedStepsReachTheLearnerAndDisorderDoesNot) {
   rig.report(15, at += 30);
   EXPECT_EQ(learner.counts().samples, 8) << "from 14 to 15, whatever came between";
   ASSERT_EQ(rig.core.learners().size(), 1U);
-  ASSERT_TRUE(learner.refit_due());
-  EXPECT_TRUE(learner.end_refit(learner.refitting()(learner.begin_refit())).changed);
-  rig.core.beliefs_changed(&learner);
+  ASSERT_EQ(rig.port.refits, 1) << "one at a time";
+  EXPECT_EQ(rig.port.asked_again, 0);
+  rig.core.refitted(learner, rig.port.model, Instant() + Span::ms(at));
+  EXPECT_EQ(rig.port.asked_again, 1);
   EXPECT_EQ(learner.step_time({}, MegaHertz{1005}), Span::ms(30));
 }
 
-TEST(AgentCore, APredictorThatAnswersNonsenseIsCountedAndTheClockIsTheHighest) {
+TEST(InstanceLoop, APredictorThatAnswersNonsenseIsCountedAndTheClockIsTheHighest) {
   for (const Span nonsense : {Span(), Span::ms(-1), Span::max()}) {
     const Constant latency(nonsense);
     EcoRig rig(&latency);

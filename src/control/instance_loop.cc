@@ -1,0 +1,248 @@
+#include "control/instance_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace wattle::control {
+
+namespace {
+
+/// ZeroMQ keeps the order of one publisher, so a number this far back is an engine that counts from 0 again, not a
+/// straggler.
+constexpr std::int64_t kStragglerDepth = 64;
+
+}  // namespace
+
+InstanceLoop::InstanceLoop(InstanceLoopOptions options, InstancePort& port, journal::Sink& sink)
+    : options_(options), port_(port), sink_(sink) {}
+
+std::size_t InstanceLoop::add(LoopInstance i) {
+  const bool decides = i.policy != nullptr && i.mode != Mode::Off;
+  Throttle throttle(i.view, std::move(i.policy), i.mode, port_, sink_, i.overrun_slack);
+  Entry entry{.spec = std::move(i.spec),
+              .throttle = std::move(throttle),
+              .learner = i.learner,
+              .watched = i.overrun_slack != Span::max(),
+              .decides = decides,
+              .before = i.view.clock_commanded};
+  entries_.push_back(std::move(entry));
+  if (i.learner != nullptr && std::ranges::find(learners_, i.learner) == learners_.end()) {
+    learners_.push_back(i.learner);
+  }
+  return entries_.size() - 1;
+}
+
+std::optional<std::size_t> InstanceLoop::find(InstanceId id) const {
+  const auto dense = static_cast<std::size_t>(id.value());  // as most drivers number theirs
+  if (dense < entries_.size() && view(dense).id == id) return dense;
+  const auto found = std::ranges::find_if(entries_, [id](const Entry& e) { return e.throttle.view().id == id; });
+  if (found == entries_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - entries_.begin());
+}
+
+bool InstanceLoop::report(const StepReport& report, Instant now) {
+  const auto i = find(report.instance);
+  if (!i) {
+    ++unknown_;
+    return false;
+  }
+  if (!in_order(entries_[*i], report.sequence)) return false;
+  step(*i, report, now);
+  return true;
+}
+
+/// Counts it.
+bool InstanceLoop::in_order(Entry& entry, std::int64_t sequence) {
+  TelemetryCounts& counts = entry.counts;
+  if (entry.sequence >= 0) {
+    const std::int64_t ahead = sequence - entry.sequence;
+    if (ahead == 0) {
+      ++counts.duplicates;
+      return false;
+    }
+    if (ahead < 0 && ahead >= -kStragglerDepth && sequence > 1) {
+      ++counts.late;
+      return false;
+    }
+    if (ahead < 0) {
+      ++counts.restarts;
+    } else {
+      counts.missed += ahead - 1;
+    }
+  }
+  ++counts.accepted;
+  return true;
+}
+
+Hold InstanceLoop::step(std::size_t i, const StepReport& report, Instant now) {
+  Entry& entry = entries_[i];
+  measured(entry, report, now);
+  entry.sequence = report.sequence;
+  entry.last = now;
+  entry.lost = false;
+  entry.in_flight = !report.shape.idle() || report.waiting_requests > 0;
+  const MegaHertz before = entry.throttle.view().clock_commanded;
+  Hold hold;
+  if (entry.in_flight) {
+    hold = entry.throttle.step(report, now);
+  } else {
+    entry.throttle.idle(now);
+    hold = Hold::forever();
+  }
+  commanded(entry, before, now);
+  begun(i, now);
+  // Only the report of its successor says how long it took.
+  if (entry.measures) hold = Hold{};
+  if (entry.learner != nullptr && entry.learner->refit_due()) {
+    port_.refit(*entry.learner, entry.learner->begin_refit(), now);
+  }
+  return hold;
+}
+
+void InstanceLoop::idle(std::size_t i, Instant now) {
+  Entry& entry = entries_[i];
+  const MegaHertz before = entry.throttle.view().clock_commanded;
+  cut_off(i);
+  entry.throttle.idle(now);
+  commanded(entry, before, now);
+}
+
+void InstanceLoop::cut_off(std::size_t i) {
+  entries_[i].measures = false;
+  entries_[i].overrun_at = Instant::never();
+}
+
+void InstanceLoop::bound(std::size_t i, const std::optional<ClockRange>& range, Instant now) {
+  Entry& entry = entries_[i];
+  const MegaHertz before = entry.throttle.view().clock_commanded;
+  entry.throttle.bound(range, now);
+  commanded(entry, before, now);
+  port_.ask_again(entry.throttle.view().id, now);
+}
+
+/// The step before has ended where this report begins.
+void InstanceLoop::measured(Entry& entry, const StepReport& next, Instant now) {
+  const StepReport& step = entry.measuring;
+  if (!std::exchange(entry.measures, false) || next.sequence != step.sequence + 1) return;
+  if (entry.learner->add({step.clock, step.shape, port_.measured(next.start - step.start)})) {
+    beliefs_changed(entry.learner, now);
+  }
+}
+
+/// `before`: the clock commanded until now.
+void InstanceLoop::commanded(Entry& entry, MegaHertz before, Instant now) {
+  if (entry.throttle.view().clock_commanded == before) return;
+  entry.before = now >= entry.settled_from ? before : std::min(entry.before, before);
+  entry.settled_from = now + options_.settle;
+  entry.measures = false;
+}
+
+void InstanceLoop::begun(std::size_t i, Instant now) {
+  Entry& entry = entries_[i];
+  if (entry.learner == nullptr && !entry.watched) return;
+  const InstanceView& view = entry.throttle.view();
+  const Span allowed = entry.in_flight ? this->allowed(i, view.step.shape, now) : Span::max();
+  entry.overrun_at = allowed == Span::max() ? Instant::never() : now + allowed;
+  // Before the first command the clock may be anyone's guess.
+  entry.measures = entry.learner != nullptr && entry.in_flight && now >= entry.settled_from &&
+                   view.clock_commanded.value() > 0 && entry.throttle.asked();
+  if (!entry.measures) return;
+  entry.measuring = view.step;
+  entry.measuring.clock = view.clock_commanded;
+}
+
+Span InstanceLoop::allowed(std::size_t i, const StepShape& shape, Instant at) const {
+  const Entry& entry = entries_[i];
+  const MegaHertz commanded = entry.throttle.view().clock_commanded;
+  const MegaHertz slowest = at >= entry.settled_from ? commanded : std::min(commanded, entry.before);
+  return slowest.value() > 0 ? entry.throttle.allowed(shape, slowest) : Span::max();
+}
+
+bool InstanceLoop::overrun(std::size_t i, Instant now) {
+  Entry& entry = entries_[i];
+  entry.overrun_at = Instant::never();
+  const MegaHertz before = entry.throttle.view().clock_commanded;
+  const bool raised = entry.throttle.overrun(now);
+  commanded(entry, before, now);
+  return raised;
+}
+
+std::shared_ptr<const LatencyModel> InstanceLoop::refitted(predict::OnlineLatency& learner,
+                                                           Result<std::shared_ptr<const LatencyModel>> model,
+                                                           Instant now) {
+  auto ended = learner.end_refit(std::move(model));
+  if (ended.changed) beliefs_changed(&learner, now);
+  return std::move(ended.discarded);
+}
+
+/// No decision made with it holds any longer.
+void InstanceLoop::beliefs_changed(const predict::OnlineLatency* learner, Instant now) {
+  for (Entry& entry : entries_) {
+    if (entry.learner != learner) continue;
+    entry.throttle.forget_hold();
+    port_.ask_again(entry.throttle.view().id, now);
+  }
+}
+
+void InstanceLoop::lose(Entry& entry, Instant now) {
+  const MegaHertz before = entry.throttle.view().clock_commanded;
+  entry.lost = true;
+  entry.measures = false;
+  entry.throttle.lost(now);
+  commanded(entry, before, now);
+}
+
+void InstanceLoop::tick(Instant now) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    entry.since = std::min(entry.since, now);
+    if (unheard(entry) && now - entry.since >= options_.silent_after) {
+      ++entry.counts.silent;
+      lose(entry, now);
+    }
+    if (entry.overrun_at <= now) overrun(i, now);
+    if (!entry.in_flight || entry.lost || now - entry.last < options_.lost_after) continue;
+    ++entry.counts.losses;
+    lose(entry, now);
+  }
+}
+
+Instant InstanceLoop::next_tick() const {
+  Instant next = Instant::never();
+  for (const Entry& entry : entries_) {
+    next = std::min(next, entry.overrun_at);
+    if (unheard(entry) && entry.since != Instant::never()) {
+      next = std::min(next, entry.since + options_.silent_after);
+    }
+    if (entry.in_flight && !entry.lost) next = std::min(next, entry.last + options_.lost_after);
+  }
+  return next;
+}
+
+journal::Prediction InstanceLoop::prediction() const {
+  journal::Prediction all;
+  const auto merge = [](journal::PredictionError& into, const predict::OnlineError& e) {
+    if (e.samples == 0) return;
+    const auto a = static_cast<double>(into.samples);
+    const auto b = static_cast<double>(e.samples);
+    into.offline_ms = (a * into.offline_ms + b * e.offline_ms) / (a + b);
+    into.active_ms = (a * into.active_ms + b * e.active_ms) / (a + b);
+    into.samples += e.samples;
+  };
+  for (const auto* learner : learners_) {
+    merge(all.prefill, learner->since_start(true));
+    merge(all.decode, learner->since_start(false));
+    // A mean would hide what drift is there to show.
+    if (const auto e = learner->newest(true); e.samples > 0) all.prefill.drift = e.drift;
+    if (const auto e = learner->newest(false); e.samples > 0) all.decode.drift = e.drift;
+    const auto& counts = learner->counts();
+    all.refits += counts.refits;
+    all.adopted += counts.adopted;
+    all.rejected += counts.rejected;
+    all.failed += counts.failed;
+    all.rolled_back += counts.rolled_back;
+  }
+  return all;
+}
+
+}  // namespace wattle::control

@@ -1,0 +1,155 @@
+#pragma once
+// The per-iteration half of the control loop, for all instances of a driver: steps, clocks, the watchdog over steps
+// that overrun their prediction, and what predictors learn from ("which step is measured, when is it overrun"). Time is
+// an argument and nothing here locks. The same object runs in the simulator, the agent, the gateway and the parity
+// test.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "control/throttle.h"
+#include "journal/summary.h"
+#include "predict/online/online_latency.h"
+
+namespace wattle::control {
+
+/// What the instance loop asks of its driver.
+class InstancePort : public ClockPort {
+ public:
+  /// A model is to be fitted: learner.refitting() over `samples`, wherever and whenever; then InstanceLoop::refitted(),
+  /// not from within this call.
+  virtual void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) = 0;
+  /// The hold last given for this instance is void: a driver that skips steps must not skip the next one.
+  virtual void ask_again(InstanceId instance, Instant now) {
+    (void)instance;
+    (void)now;
+  }
+  /// How long a step is said to have taken that took so long; a simulated measurement may err.
+  virtual Span measured(Span duration) { return duration; }
+};
+
+struct InstanceLoopOptions {
+  /// Work is in flight and nothing has been heard for this long: telemetry is lost.
+  Span lost_after = Span::s(2);
+  /// An engine that has never said anything for this long may be one that does not report at all.
+  Span silent_after = Span::s(10);
+  /// A clock command may take this long to come into effect; steps that begin meanwhile are not measured, and are
+  /// allowed the time of the slower clock.
+  Span settle = Span::ms(100);
+};
+
+struct LoopInstance {
+  InstanceView view;                                   ///< id, spec and clock_commanded count; 0 MHz: not known
+  std::shared_ptr<const InstanceSpec> spec = nullptr;  ///< what keeps view.spec alive; may be null
+  std::shared_ptr<policy::FrequencyPolicy> policy;
+  Mode mode = Mode::Enforce;
+  Span overrun_slack = Span::max();           ///< see Throttle
+  predict::OnlineLatency* learner = nullptr;  ///< view.spec->beliefs.latency where it learns; instances may share one
+};
+
+/// Of one instance. Each report lands in exactly one of accepted, duplicates, late.
+struct TelemetryCounts {
+  std::int64_t accepted = 0;
+  std::int64_t missed = 0;      ///< sequence numbers skipped
+  std::int64_t duplicates = 0;  ///< same number again: dropped
+  std::int64_t late = 0;        ///< an older number: dropped
+  std::int64_t restarts = 0;    ///< the engine began to count from 0 again
+  std::int64_t losses = 0;      ///< times telemetry was declared lost
+  std::int64_t silent = 0;      ///< 1: nothing ever came, so the clock is that of lost telemetry
+};
+
+/// A step is measured when its decision was asked for, not held, when the clock it began at had come into effect and no
+/// command was given before it ended, and when the report of its successor (or of going idle) follows it without a gap.
+/// What it taught is believed by that successor's decision: a report ends one step and begins the next, in this order
+/// (docs/decisions/0013).
+class InstanceLoop {
+ public:
+  InstanceLoop(InstanceLoopOptions options, InstancePort& port, journal::Sink& sink);
+
+  /// The fleet grew. The id must be new; ids need not be dense. Its position: 0, 1, 2 and so on.
+  std::size_t add(LoopInstance instance);
+  [[nodiscard]] std::optional<std::size_t> find(InstanceId id) const;
+
+  /// A report has come over a wire: dropped and counted (false) when its instance is unknown, its number seen before or
+  /// late; else step().
+  bool report(const StepReport& report, Instant now);
+  /// An iteration starts, or there is nothing to do. How long the decision stands: a driver that skips steps must not
+  /// skip past it.
+  Hold step(std::size_t i, const StepReport& report, Instant now);
+  /// The instance has nothing to do, and no report says so.
+  void idle(std::size_t i, Instant now);
+  /// What ran there has come to nothing.
+  void cut_off(std::size_t i);
+  /// See Throttle::bound.
+  void bound(std::size_t i, const std::optional<ClockRange>& range, Instant now);
+
+  /// Declares telemetry lost and steps overrun where it is due. An instance that was never heard of is treated as one
+  /// whose telemetry is lost (its engine may run without reports) from silent_after past the first tick, once. For
+  /// drivers that hear by wire.
+  void tick(Instant now);
+  /// When tick() next has something to do; never() = nothing is in flight.
+  [[nodiscard]] Instant next_tick() const;
+
+  /// How long a step of this shape that begins at `at` may take before it has overrun; Span::max(): any time.
+  [[nodiscard]] Span allowed(std::size_t i, const StepShape& shape, Instant at) const;
+  [[nodiscard]] bool watched(std::size_t i) const { return entries_[i].watched; }
+  /// The clock commanded last is in effect from then on.
+  [[nodiscard]] Instant settled_from(std::size_t i) const { return entries_[i].settled_from; }
+  /// The step in progress has taken longer than allowed. True when that raised the clock; then the last hold is void.
+  bool overrun(std::size_t i, Instant now);
+
+  /// The fit that InstancePort::refit() asked for has ended. What is to be freed where time does not matter; may be
+  /// null.
+  std::shared_ptr<const LatencyModel> refitted(predict::OnlineLatency& learner,
+                                               Result<std::shared_ptr<const LatencyModel>> model, Instant now);
+
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] const InstanceView& view(std::size_t i) const { return entries_[i].throttle.view(); }
+  [[nodiscard]] const TelemetryCounts& counts(std::size_t i) const { return entries_[i].counts; }
+  /// When the newest report came; Instant{} = none yet.
+  [[nodiscard]] Instant last_report(std::size_t i) const { return entries_[i].last; }
+  [[nodiscard]] std::int64_t overruns(std::size_t i) const { return entries_[i].throttle.overruns(); }
+  [[nodiscard]] std::int64_t disbelieved(std::size_t i) const { return entries_[i].throttle.disbelieved(); }
+  [[nodiscard]] std::int64_t unknown_instance() const { return unknown_; }
+  /// Each learner once.
+  [[nodiscard]] const std::vector<predict::OnlineLatency*>& learners() const { return learners_; }
+  /// How well all of them predicted, weighted by samples; drift is that of the last.
+  [[nodiscard]] journal::Prediction prediction() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<const InstanceSpec> spec;
+    Throttle throttle;
+    predict::OnlineLatency* learner = nullptr;
+    bool watched = false;
+    bool decides = false;  ///< has a policy that is asked
+    TelemetryCounts counts{};
+    std::int64_t sequence = -1;
+    Instant last{};
+    bool in_flight = false;
+    bool lost = false;
+    Instant since = Instant::never();       ///< of the first tick
+    Instant settled_from{};                 ///< the commanded clock is in effect from then on
+    MegaHertz before{};                     ///< the slowest that may be in effect until then
+    Instant overrun_at = Instant::never();  ///< of the step in progress
+    StepReport measuring{};                 ///< the step in progress, when its duration is worth knowing
+    bool measures = false;
+  };
+  [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost; }
+  bool in_order(Entry& entry, std::int64_t sequence);
+  void measured(Entry& entry, const StepReport& next, Instant now);
+  void commanded(Entry& entry, MegaHertz before, Instant now);
+  void begun(std::size_t i, Instant now);
+  void lose(Entry& entry, Instant now);
+  void beliefs_changed(const predict::OnlineLatency* learner, Instant now);
+
+  InstanceLoopOptions options_;
+  InstancePort& port_;
+  journal::Sink& sink_;
+  std::vector<Entry> entries_;
+  std::vector<predict::OnlineLatency*> learners_;
+  std::int64_t unknown_ = 0;
+};
+
+}  // namespace wattle::control

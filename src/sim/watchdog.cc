@@ -1,0 +1,66 @@
+#include "sim/watchdog.h"
+
+#include <algorithm>
+
+namespace wattle::sim {
+
+void Watchdog::run_begins(std::size_t i) {
+  if (!loop_.watched(i)) return;
+  Watched& w = watched_[i];
+  ++w.generation;
+  w.run = engines_[i].run();
+  if (w.run.steps == 0) return;
+  const StepReport& report = engines_[i].report(w.run.begin_of(0));
+  w.shape = report.shape;
+  w.sequence = report.sequence;
+  expect(i, 0);
+}
+
+/// The first step of the run, at or after `from`, that will overrun, and when. What is allowed never falls as the KV
+/// cache grows, so a step with time to spare vouches for as many successors as that time feeds.
+std::optional<Watchdog::Overrun> Watchdog::next(std::size_t i, std::int64_t from) const {
+  constexpr std::int64_t kRounding = 2;  // ns
+  const Watched& w = watched_[i];
+  // A change of clock that is under way will stretch the step in which it takes effect, which is the last of the run.
+  const Instant change = loop_.settled_from(i);
+  const std::int64_t changed = change > w.run.begin_of(0) ? w.run.done_by(change) : w.run.steps;
+  StepShape grown = w.shape;
+  for (std::int64_t step = from; step < w.run.steps;) {
+    grown.decode_kv_tokens = w.shape.decode_kv_tokens + step * w.shape.decode_requests;
+    // A change of clock that is under way ends the run, so that what held at its first step holds.
+    const Span allowed = loop_.allowed(i, grown, w.run.begin_of(0));
+    if (allowed == Span::max()) return std::nullopt;
+    const Instant due = w.run.begin_of(step) + allowed;
+    const Instant end = w.run.begin_of(step + 1);
+    if (due < end || step == changed) return Overrun{step, due};
+    const std::int64_t spare = (due - end).ns() - kRounding;
+    const std::int64_t growth = (w.run.increment >> engine::kTimeFractionBits) + 1;  // ns a step, rounded up
+    const std::int64_t vouched = w.run.increment == 0 && spare >= 0 ? w.run.steps : spare / growth;
+    const std::int64_t following = step + std::max<std::int64_t>(1, vouched);
+    step = step < changed ? std::min(following, changed) : following;
+  }
+  return std::nullopt;
+}
+
+void Watchdog::expect(std::size_t i, std::int64_t from) {
+  const auto found = next(i, from);
+  if (!found) return;
+  Event event{found->due, EventClass::Overrun, 0, 0, watched_[i].generation, loop_.view(i).id, Span()};
+  event.step = found->step;
+  agenda_.push(event);
+}
+
+void Watchdog::overrun(const Event& event) {
+  const auto i = static_cast<std::size_t>(event.instance.value());
+  // The run may have been cut short since and another begun, or a slower clock have come into effect in a step before.
+  const Watched& w = watched_[i];
+  if (event.life != w.generation || engines_[i].run().steps == 0) return;
+  if (engines_[i].report(event.at).sequence != w.sequence + event.step) return;
+  if (loop_.overrun(i, event.at)) {
+    engines_.interrupt(i, event.at);
+  } else {
+    expect(i, event.step + 1);
+  }
+}
+
+}  // namespace wattle::sim

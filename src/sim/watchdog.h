@@ -1,0 +1,49 @@
+#pragma once
+// When, in runs of steps that are simulated at once, a step overruns. Which step has overrun is the
+// loop's rule (control::InstanceLoop::allowed); here it is only sought among steps nobody reports.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "control/instance_loop.h"
+#include "engine/replica.h"
+#include "sim/agenda.h"
+#include "sim/engines.h"
+
+namespace wattle::sim {
+
+class Watchdog {
+ public:
+  /// All outlive this.
+  Watchdog(Engines& engines, control::InstanceLoop& loop, Agenda& agenda)
+      : engines_(engines), loop_(loop), agenda_(agenda) {}
+
+  void add() { watched_.emplace_back(); }
+  /// The engine has begun a run of steps.
+  void run_begins(std::size_t i);
+  /// What ran there has come to nothing.
+  void cut_off(std::size_t i) { ++watched_[i].generation; }
+  /// What was put on the agenda has come.
+  void overrun(const Event& event);
+
+ private:
+  struct Watched {
+    engine::Replica::Run run;
+    StepShape shape;
+    std::int64_t sequence = 0;     ///< of the run's first step
+    std::uint32_t generation = 0;  ///< counts runs: events of an older one are stale
+  };
+  struct Overrun {
+    std::int64_t step;
+    Instant due;
+  };
+  [[nodiscard]] std::optional<Overrun> next(std::size_t i, std::int64_t from) const;
+  void expect(std::size_t i, std::int64_t from);
+
+  Engines& engines_;
+  control::InstanceLoop& loop_;
+  Agenda& agenda_;
+  std::vector<Watched> watched_;  ///< by instance
+};
+
+}  // namespace wattle::sim
