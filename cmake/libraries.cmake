@@ -48,6 +48,9 @@ if(NOT WATTLE_TORCH)  # the one row that may be left out: only the module apps/n
   list(FILTER WATTLE_LIBRARIES EXCLUDE REGEX "^neural[|]")
 endif()
 
+# Runs once a process, not once a request or step: -O1 in a release, where compiling at -O3 would be most of `make build`.
+set(WATTLE_COLD calibrate config experiment feeds launch loadgen planner report reproduce systems)
+
 include(house)
 foreach(row IN LISTS WATTLE_LIBRARIES)
   wattle_add_library("${row}")

@@ -1,6 +1,6 @@
 #pragma once
 // What the virtual GPUs of a fleet do just now, by their own readings. What they have drawn is for the gateway's ledger
-// to say (EmulatedFleet::usage).
+// to say (EmulatedFleet::booked).
 #include <vector>
 
 #include "node/gpu/nvml.h"
