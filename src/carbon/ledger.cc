@@ -54,6 +54,12 @@ void Ledger::add_instance(Instant since, std::int32_t gpus, SiteId site) {
   meters_.push_back(meter);
 }
 
+void Ledger::set_gpus(InstanceId instance, std::int32_t gpus, Instant at) {
+  Meter& meter = meters_[index(instance)];
+  close(meter, at);
+  meter.gpus = gpus;
+}
+
 void Ledger::instance_gone(InstanceId instance, Instant at) {
   Meter& meter = meters_[index(instance)];
   close(meter, at);

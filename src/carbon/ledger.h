@@ -117,6 +117,8 @@ class Ledger {
 
   /// The next instance, with the next id; it has drawn nothing and taken no GPU before `since`.
   void add_instance(Instant since, std::int32_t gpus, SiteId site = SiteId{0});
+  /// It has so many GPUs of its own from now on.
+  void set_gpus(InstanceId instance, std::int32_t gpus, Instant at);
   /// Its GPUs are somebody else's from now on. Its power must be 0, or unknown.
   void instance_gone(InstanceId instance, Instant at);
 

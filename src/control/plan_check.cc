@@ -71,6 +71,11 @@ const char* flaw_of_levels(const Plan& plan) {
       if (level.given->least && below.least && *below.least < *level.given->least) return "clocks below those given";
       if (level.given->most && below.most && *below.most > *level.given->most) return "clocks above those given";
     }
+    for (const ClockRange& range : plan.clocks) {
+      if (!level.given || !level.pool || range.pool != *level.pool) continue;
+      if (level.given->least && range.least < *level.given->least) return "clocks below those given";
+      if (level.given->most && range.most > *level.given->most) return "clocks above those given";
+    }
     if (!level.given || level.given->gpus == 0) continue;
     if (level.gpus > level.given->gpus) return "more GPUs than were given";
     if (passed > level.given->gpus) return "more GPUs are passed below than were given";

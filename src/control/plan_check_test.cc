@@ -106,6 +106,10 @@ TEST(PlanCheck, EachLevelKeepsToWhatItWasGiven) {
   plan.levels.front().passed[0].gpus = plan.levels.front().passed[1].gpus = 5;
   EXPECT_EQ(flaw(plan), "more GPUs are passed below than were given");
   plan.levels.front().passed.resize(1);
+  plan.clocks = {{PoolId(0), MegaHertz(210), MegaHertz(1500)}};
+  EXPECT_EQ(flaw(plan), "clocks above those given");
+  plan.clocks.clear();
+  EXPECT_EQ(flaw(plan), "");
   plan.levels.front().passed[0].most = MegaHertz(1980);
   EXPECT_EQ(flaw(plan), "clocks above those given");
 }

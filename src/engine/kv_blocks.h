@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 namespace wattle::engine {
@@ -21,8 +22,16 @@ class KvBlocks {
   [[nodiscard]] std::int64_t capacity_tokens() const { return total_ * block_size_; }
 
   /// Whether, beside what running requests have been promised, so many more can be.
-  [[nodiscard]] bool can_promise(std::int64_t blocks) const { return promised_ + blocks <= total_; }
+  [[nodiscard]] bool can_promise(std::int64_t blocks) const { return promised_ + blocks <= total_ - aside_; }
   void promise(std::int64_t blocks) { promised_ += blocks; }
+
+  /// Sets so many blocks aside, as far as they are free and not promised, instead of those that were.
+  void set_aside(std::int64_t blocks) {
+    free_ += aside_;
+    aside_ = std::min({blocks, free_, total_ - promised_});
+    free_ -= aside_;
+  }
+  [[nodiscard]] std::int64_t aside() const { return aside_; }
 
   void take(std::int64_t blocks) { free_ -= blocks; }
   void give(std::int64_t blocks) { free_ += blocks; }
@@ -32,6 +41,7 @@ class KvBlocks {
   std::int64_t free_;
   std::int64_t watermark_;
   std::int64_t promised_ = 0;
+  std::int64_t aside_ = 0;
   std::int64_t block_size_;
 };
 

@@ -69,7 +69,7 @@ bool Replica::fits_now(const Slot& slot) const {
     return kv_.can_promise(final_blocks(slot.job.prompt_tokens, slot.job.output_tokens));
   // The KV of a hand-over arrives whole and decodes at once, so it also needs room for its next token.
   const std::int64_t needed = kv_.holding(slot.target_tokens + (slot.job.kv_ready ? 1 : 0));
-  const bool alone = running() == 0 && kv_.free() == kv_.total();
+  const bool alone = running() == 0 && kv_.free() + kv_.aside() == kv_.total();
   return kv_.free() - needed >= (alone ? 0 : kv_.watermark() + decode_.blocks_needed(1));
 }
 
@@ -451,7 +451,7 @@ void Replica::check_invariants() const {
   WATTLE_CHECK(decoding == decode_.size() && kv == decode_.kv_tokens(),
                "INV-4: decode totals equal the sum over requests");
   WATTLE_CHECK(prefill_kv == kv_tokens_prefill_, "INV-4: prefill KV equals the sum over requests");
-  WATTLE_CHECK(kv_.free() >= 0 && blocks + kv_.free() == kv_.total(), "INV-3: KV blocks are conserved");
+  WATTLE_CHECK(kv_.free() >= 0 && blocks + kv_.free() + kv_.aside() == kv_.total(), "INV-3: KV blocks are conserved");
 }
 
 }  // namespace wattle::engine

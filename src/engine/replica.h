@@ -54,6 +54,8 @@ class Replica {
   /// Everything in it is lost; returns the tags of all requests it held. Draws nothing until revived.
   std::vector<Tag> kill(Instant now);
   void revive(Instant now);
+  /// Requests get this share less of the KV cache from now on, as far as it is free: another engine loads beside it.
+  void squeeze(double share, Instant now);
   [[nodiscard]] bool dead() const { return dead_; }
 
   /// Lock the clock: effective after the call and the transition. Commands take effect in order.

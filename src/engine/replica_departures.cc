@@ -75,6 +75,12 @@ std::vector<Tag> Replica::kill(Instant now) {
   return tags;
 }
 
+void Replica::squeeze(double share, Instant now) {
+  interrupt_run(now);
+  kv_.set_aside(static_cast<std::int64_t>(share * static_cast<double>(kv_.total())));
+  if (!dead_) update_admission();
+}
+
 void Replica::revive(Instant now) {
   WATTLE_CHECK(dead_, "only a dead instance comes back");
   dead_ = false;

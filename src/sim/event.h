@@ -11,7 +11,19 @@ namespace wattle::sim {
 /// Things that happen at one instant happen in this order. Steps end first, so that an arrival sees the batch without
 /// those that just left; a fault hits what the steps left; then what the control plane notices; then the fleet is
 /// planned, requests arrive, and samples look last.
-enum class EventClass : std::uint8_t { StepEnd, Transfer, Handed, Fault, Recovery, Loaded, Warm, Overrun, Refitted };
+enum class EventClass : std::uint8_t {
+  StepEnd,
+  Transfer,
+  Handed,
+  Fault,
+  Recovery,
+  NodeFault,
+  NodeRecovery,
+  Loaded,
+  Warm,
+  Overrun,
+  Refitted
+};
 
 /// Everything but steps, plans, arrivals and samples: rare, so a heap.
 struct Event {
@@ -23,6 +35,7 @@ struct Event {
   InstanceId instance;
   Span down;
   std::int64_t step = 0;  ///< Overrun: which of the run
+  NodeId node{};          ///< NodeFault and NodeRecovery
   bool operator>(const Event& o) const {
     if (at != o.at) return at > o.at;
     if (event_class != o.event_class) return event_class > o.event_class;

@@ -26,6 +26,7 @@ void Simulation::apply_fault(const Event& event) {
     stretches_.close(i, event.at);
     lives_.end(i, event.at);
     ledger_.instance_gone(event.instance, event.at);
+    end_loans(event.instance, event.at);
     scaler_.died(event.instance, event.at);  // the fleet may grow: `replica` is no more
   } else if (event.down != Span::max()) {
     agenda_.push({event.at + event.down, EventClass::Recovery, 0, 0, 0, event.instance, Span()});
@@ -38,6 +39,14 @@ InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   const std::size_t i = engines_.size();
   const InstanceId id(static_cast<std::int32_t>(i));
   setup_.instances.push_back(setup_.scaling.shapes[order.shape].make(id));
+  auto& made = setup_.instances.back();
+  if (made.spec->pool != order.pool || made.spec->node != order.node) {
+    auto spec = std::make_shared<InstanceSpec>(*made.spec);
+    spec->pool = order.pool;
+    spec->node = order.node;
+    made.spec = std::move(spec);
+  }
+  borrow(order, id);
   InstanceView view = view_of(setup_.instances.back());
   view.accepting = false;
   const InstanceId given = requests_.add_instance(view, now);
@@ -49,7 +58,8 @@ InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   loop_.idle(i, now);
   bound(i, now);
   engines_.wake(i);
-  agenda_.push({now + setup_.scaling.load_time, EventClass::Loaded, 0, 0, 0, id, Span()});
+  if (order.load) resharded_.insert(i);
+  agenda_.push({now + order.load.value_or(setup_.scaling.load_time), EventClass::Loaded, 0, 0, 0, id, Span()});
   return id;
 }
 
@@ -66,6 +76,10 @@ void Simulation::advance_start(const Event& event) {
 void Simulation::open(InstanceId instance, Instant now) {
   const auto& members = scaler_.members();
   if (std::ranges::find(members, instance, &control::PlanExecutor::Member::id)->phase == journal::Phase::Warming) {
+    if (resharded_.contains(index(instance))) {
+      requests_.set_accepting(instance, true, now);
+      return scaler_.serving(instance, now);
+    }
     agenda_.push({now + setup_.scaling.warm_time, EventClass::Warm, 0, 0, 0, instance, Span()});
     return;
   }
@@ -86,6 +100,7 @@ void Simulation::bound(std::size_t i, Instant now) {
   const PoolId pool = setup_.instances[i].spec->pool;
   const auto range = std::ranges::find(clock_ranges_, pool, &ClockRange::pool);
   loop_.bound(i, range == clock_ranges_.end() ? std::nullopt : std::optional(*range), now);
+  engines_.interrupt(i, now);  // its policy is asked again
 }
 
 void Simulation::bound(std::span<const ClockRange> clocks, Instant now) {
@@ -101,8 +116,80 @@ void Simulation::stop(InstanceId instance, Instant now) {
   stretches_.close(i, now);
   lives_.end(i, now);
   ledger_.instance_gone(instance, now);
+  end_loans(instance, now);
   requests_.remove_instance(instance, now);
   engines_.wake(i);
+}
+
+// --- nodes, and GPUs on loan ---
+
+NodeId Simulation::node_of(std::size_t i) const {
+  const auto& members = scaler_.members();
+  const auto found = std::ranges::find(members, setup_.instances[i].id, &control::PlanExecutor::Member::id);
+  return found == members.end() ? setup_.instances[i].spec->node : found->node;
+}
+
+void Simulation::apply_node_fault(const Event& event) {
+  const bool up = event.event_class == EventClass::NodeRecovery;
+  scaler_.node_is(event.node, up, event.at);
+  if (up) return;
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    if (lives_.gone(i) || engines_[i].dead() || node_of(i) != event.node) continue;
+    Event one = event;
+    one.event_class = EventClass::Fault;
+    one.instance = setup_.instances[i].id;
+    apply_fault(one);
+  }
+  if (event.down == Span::max()) return;
+  Event back = event;
+  back.event_class = EventClass::NodeRecovery;
+  back.at = event.at + event.down;
+  agenda_.push(back);
+}
+
+/// Before the instance is set up: it draws nothing for GPUs that others still hold.
+void Simulation::borrow(const control::StartOrder& order, InstanceId borrower) {
+  const std::int32_t gpus = setup_.instances[index(borrower)].spec->tensor_parallel;
+  std::int32_t all = 0;
+  for (const InstanceId id : order.from) all += setup_.instances[index(id)].spec->tensor_parallel;
+  for (const auto& member : scaler_.members()) {
+    if (std::ranges::find(order.from, member.id) == order.from.end()) continue;
+    const auto shared = std::ranges::count_if(
+        order.gpus, [&](std::int32_t g) { return std::ranges::find(member.gpus, g) != member.gpus.end(); });
+    // Where GPUs are not accounted for, each lends in proportion.
+    const std::int32_t lent = order.gpus.empty() ? gpus * setup_.instances[index(member.id)].spec->tensor_parallel / all
+                                                 : static_cast<std::int32_t>(shared);
+    if (lent > 0) loans_.add(borrower, member.id, lent);
+  }
+}
+
+void Simulation::end_loans(InstanceId gone, Instant now) {
+  if (!loans_.any()) return;
+  for (const InstanceId id : loans_.end(gone)) {
+    const std::size_t i = index(id);
+    ledger_.set_gpus(id, setup_.instances[i].spec->tensor_parallel - loans_.of(id), now);
+    const Drawn& drawn = drawn_[i];
+    ledger_.power_changes(id, now, own_power(id), drawn.decode_requests, drawn.prefill_tokens);
+  }
+  if (!loans_.any()) drawn_.clear();
+}
+
+Milliwatts Simulation::own_power(InstanceId instance) const {
+  const std::size_t i = index(instance);
+  const Drawn& drawn = drawn_.at(i);
+  const std::int32_t borrowed = loans_.of(instance);
+  if (borrowed == 0) return drawn.power;
+  const auto& setup = setup_.instances[i];
+  const Milliwatts idle = setup.model->idle_power(drawn.clock);
+  const Milliwatts lent(idle.value() * borrowed / setup.spec->tensor_parallel);
+  return Milliwatts(drawn.power.value() - std::min(drawn.power, lent).value());
+}
+
+void Simulation::squeeze(InstanceId instance, double lost, Instant now) {
+  const std::size_t i = index(instance);
+  if (engines_[i].dead()) return;
+  engines_[i].squeeze(lost, now);
+  kick(i, now);
 }
 
 }  // namespace wattle::sim

@@ -28,8 +28,11 @@ control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scal
   control::PlanExecutorOptions options;
   options.period = scaling.period;
   for (const auto& shape : scaling.shapes) {
-    options.shapes.push_back({shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time});
+    options.shapes.push_back({shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time, shape.pool});
   }
+  options.nodes = scaling.nodes;
+  options.reshard = scaling.reshard;
+  options.at_once = scaling.at_once;
   return options;
 }
 
@@ -53,7 +56,7 @@ void Simulation::set_up(std::size_t i, Instant now) {
   options.itl_slo = setup_.slo.itl.value_or(Span::max());
   options.fast_forward = setup_.fast_forward;
   lives_.add(now);
-  ledger_.add_instance(now, instance.spec->tensor_parallel, instance.spec->site);
+  ledger_.add_instance(now, instance.spec->tensor_parallel - loans_.of(instance.id), instance.spec->site);
   stretches_.add();
   watchdog_.add();
   engines_.add(*instance.model, options, *this);
@@ -294,6 +297,10 @@ void Simulation::goes_idle(InstanceId instance, Instant at) {
 
 void Simulation::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
                                std::int64_t prefill_tokens, MegaHertz clock) {
+  if (loans_.any()) {
+    drawn_[index(instance)] = {power, decode_requests, prefill_tokens, clock};
+    power = own_power(instance);
+  }
   ledger_.power_changes(instance, at, power, decode_requests, prefill_tokens);
   lives_.clock_is(index(instance), clock, at);
 }
@@ -328,6 +335,9 @@ void Simulation::handle(const Event& event) {
       return watchdog_.overrun(event);
     case EventClass::Refitted:
       return refitted(event.at);
+    case EventClass::NodeFault:
+    case EventClass::NodeRecovery:
+      return apply_node_fault(event);
     default:
       return apply_fault(event);
   }
@@ -344,8 +354,8 @@ void Simulation::sample(Instant now) {
     if (lives_.gone(i)) continue;
     auto& replica = engines_[i];
     const StepReport report = replica.report(now);
-    sink_.sample({now, report.instance, replica.power(), replica.effective_clock(), report.shape.decode_requests,
-                  report.shape.prefill_tokens, report.waiting_requests, report.kv_tokens,
+    sink_.sample({now, report.instance, ledger_.power(report.instance), replica.effective_clock(),
+                  report.shape.decode_requests, report.shape.prefill_tokens, report.waiting_requests, report.kv_tokens,
                   ledger_.energy_until(report.instance, now)});
   }
 }
@@ -368,6 +378,12 @@ void Simulation::check(Instant now) const {
     const bool accepts = requests_.instances()[index(member.id)].accepting;
     WATTLE_CHECK(accepts == (member.phase == journal::Phase::Serving),
                  "INV-9: exactly the serving instances accept requests");
+    for (const auto& other : scaler_.members()) {
+      if (other.id == member.id || other.node != member.node || member.gpus.empty()) continue;
+      WATTLE_CHECK(std::ranges::find_first_of(member.gpus, other.gpus) == member.gpus.end() ||
+                       loans_.between(member.id, other.id) || loans_.between(other.id, member.id),
+                   "INV-10: a GPU is one instance's, but for what a re-shard lends");
+    }
   }
   const auto& counts = requests_.counts();
   const std::int64_t live = flights_.in_use();

@@ -2,6 +2,7 @@
 // Driver 1: a deterministic simulation. A run is a function of its setup: equal setups give equal journals.
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -36,6 +37,7 @@ struct ShapeSetup {
   double max_load_per_s = 0.0;
   /// Makes one with this id. Its GPUs draw their idle power from the start on, before it can serve as well.
   std::function<InstanceSetup(InstanceId)> make;
+  PoolId pool{};  ///< where one goes whose pool no plan states
 };
 
 /// Instances that come and go. Only colocated fleets; an empty list of shapes is a fleet that stays as it is.
@@ -45,15 +47,20 @@ struct ScalingSetup {
   std::vector<ShapeSetup> shapes;
   std::vector<std::size_t> shape_of;  ///< of the instances the run begins with
   Span load_time = Span::s(20);       ///< from the command to an engine that answers
-  Span warm_time;                     ///< from then to one that takes requests
+  Span warm_time;                     ///< from then to one that takes requests; not after a re-shard
+  std::vector<Node> nodes;            ///< empty: GPUs are not accounted for; else all the instances have room there
+  plan::ReshardProblem reshard;       ///< weights, links, memory; see control::PlanExecutorOptions
+  std::int32_t at_once = std::numeric_limits<std::int32_t>::max();
 };
 
-/// An instance loses everything in it, and comes back empty after `down` (never() never). Under an enforced scaling
-/// policy it is gone for good, and replaced.
+/// An instance, or a node with all of its instances, loses everything in it. An instance comes back empty after `down`
+/// (max() never); under an enforced scaling policy it is gone for good, and replaced. A node takes instances again
+/// after `down`.
 struct Fault {
   Instant at;
   InstanceId instance;
   Span down = Span::max();
+  std::optional<NodeId> node = {};  ///< then `instance` says nothing
 };
 
 struct SimulationSetup {

@@ -2,16 +2,20 @@
 // Private to simulate(): one run, from its first event to its last.
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/random.h"
 #include "carbon/ledger.h"
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
 #include "sim/agenda.h"
 #include "sim/engines.h"
+#include "sim/gpu_loans.h"
 #include "sim/in_flight.h"
 #include "sim/lives.h"
 #include "sim/simulation.h"
@@ -45,11 +49,19 @@ class Simulation final : public control::RequestPort,
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
       set_up(i, Instant());
       if (i < setup_.scaling.shape_of.size()) {
-        scaler_.adopt(setup_.instances[i].id, setup_.scaling.shape_of[i], Instant());
+        const bool fits = scaler_.adopt({setup_.instances[i].id, setup_.scaling.shape_of[i], Phase::Serving, Instant(),
+                                         setup_.instances[i].spec->pool},
+                                        Instant());
+        WATTLE_CHECK(fits, "the nodes have room for the instances that a run begins with");
       }
     }
     for (const auto& fault : setup_.faults) {
-      agenda_.push({fault.at, EventClass::Fault, 0, 0, 0, fault.instance, fault.down});
+      Event event{fault.at, EventClass::Fault, 0, 0, 0, fault.instance, fault.down};
+      if (fault.node) {
+        event.event_class = EventClass::NodeFault;
+        event.node = *fault.node;
+      }
+      agenda_.push(event);
     }
   }
 
@@ -66,6 +78,7 @@ class Simulation final : public control::RequestPort,
   void open(InstanceId instance, Instant now) override;
   void drain(InstanceId instance, Instant now) override;
   void stop(InstanceId instance, Instant now) override;
+  void squeeze(InstanceId instance, double lost, Instant now) override;
   void reroute(std::span<const PoolWeight> weights, Instant now) override { requests_.reroute(weights, now); }
   void bound(std::span<const ClockRange> clocks, Instant now) override;
   // control::ClockPort
@@ -114,6 +127,13 @@ class Simulation final : public control::RequestPort,
   void transfer_done(const Event& event);
   void handed(const Event& event);
   void apply_fault(const Event& event);
+  void apply_node_fault(const Event& event);
+  [[nodiscard]] NodeId node_of(std::size_t i) const;
+  void borrow(const control::StartOrder& order, InstanceId borrower);
+  /// The instance is gone: those that had GPUs of its on loan have them for their own.
+  void end_loans(InstanceId gone, Instant now);
+  /// What it draws beyond what its lenders draw anyway.
+  [[nodiscard]] Milliwatts own_power(InstanceId instance) const;
   void advance_start(const Event& event);
   void sample(Instant now);
   void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
@@ -128,6 +148,7 @@ class Simulation final : public control::RequestPort,
   journal::RunStatistics statistics_;
   journal::Tee sink_;
   carbon::Ledger ledger_;
+  GpuLoans loans_;
   Agenda agenda_;
   Engines engines_;
   control::InstanceLoop loop_;
@@ -144,6 +165,14 @@ class Simulation final : public control::RequestPort,
   InFlightRequests flights_;
   std::vector<Instant> link_free_;
   std::vector<ClockRange> clock_ranges_;
+  struct Drawn {
+    Milliwatts power;
+    std::int32_t decode_requests = 0;
+    std::int64_t prefill_tokens = 0;
+    MegaHertz clock;
+  };
+  std::map<std::size_t, Drawn> drawn_;  ///< as engines said it while there were loans
+  std::set<std::size_t> resharded_;     ///< instances that come up warm
   std::uint64_t handed_over_ = 0;
   control::FleetLoop requests_;
   control::PlanExecutor scaler_;
