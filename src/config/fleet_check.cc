@@ -6,6 +6,9 @@
 #include <cmath>
 #include <string_view>
 
+#include "config/nodes.h"
+#include "control/gpu_slots.h"
+
 namespace wattle::config {
 namespace {
 
@@ -121,6 +124,37 @@ Result<void> check_roles(const LoadedScenario& loaded) {
   return {};
 }
 
+/// Nodes have room for what the run begins with, placed as the plan executor does; a fault says what dies.
+Result<void> check_nodes(const LoadedScenario& loaded) {
+  const Scenario& scenario = loaded.scenario;
+  for (std::size_t f = 0; f < scenario.faults.size(); ++f) {
+    const FaultOptions& fault = scenario.faults[f];
+    const auto where = loaded.origins.of(fmt::format("fault.{}", f));
+    if (fault.node.has_value() == fault.instance.has_value()) {
+      return bad_input(where, "a fault is of a node or of an instance; state one of the two");
+    }
+    const auto nodes = nodes_of(scenario);
+    if (fault.node && static_cast<std::size_t>(*fault.node) >= nodes.size()) {
+      return bad_input(
+          where, fmt::format("there is no node {}; the scenario has {}, counted from 0", *fault.node, nodes.size()));
+    }
+  }
+  control::GpuSlots slots(nodes_of(scenario));
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    for (std::int32_t i = 0; i < scenario.pools[p].count; ++i) {
+      const auto place = slots.place(scenario.pools[p].tensor_parallel, std::nullopt);
+      if (!place) {
+        return bad_input(
+            loaded.origins.of(pool_key(p, "count")),
+            fmt::format("no [[node]] has {} free GPUs for instance {} of this pool; add nodes, or lower count",
+                        scenario.pools[p].tensor_parallel, i));
+      }
+      slots.take(place->node, place->gpus);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_fleet(const LoadedScenario& loaded) {
@@ -131,7 +165,8 @@ Result<void> check_fleet(const LoadedScenario& loaded) {
   for (std::size_t i = 0; i < loaded.scenario.pools.size(); ++i) {
     if (auto ok = check_pool(loaded, i); !ok) return ok;
   }
-  return check_roles(loaded);
+  if (auto ok = check_roles(loaded); !ok) return ok;
+  return check_nodes(loaded);
 }
 
 }  // namespace wattle::config

@@ -104,6 +104,16 @@ Result<S> element(const List& list, std::size_t i, const std::vector<Option<S>>&
   return record;
 }
 
+template <typename S>
+Result<void> fill_all(const List& list, const std::vector<Option<S>>& options, std::vector<S>& records) {
+  for (std::size_t i = 0; i < list.parts.size(); ++i) {
+    auto record = element(list, i, options);
+    if (!record) return std::unexpected(std::move(record.error()));
+    records.push_back(std::move(*record));
+  }
+  return {};
+}
+
 Result<void> check_sites(const LoadedScenario& loaded) {
   const auto& sites = loaded.scenario.sites;
   for (std::size_t i = 0; i < sites.size(); ++i) {
@@ -136,7 +146,10 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   LoadedScenario loaded;
   loaded.origins = Origins(document);
   Part outside;
-  List lists[] = {{"fleet", "pool", specs_of(pool_options())}, {"site", "site", specs_of(site_options())}};
+  List lists[] = {{"fleet", "pool", specs_of(pool_options())},
+                  {"site", "site", specs_of(site_options())},
+                  {"node", "node", specs_of(node_options())},
+                  {"fault", "fault", specs_of(fault_options())}};
   split(document, outside, lists);
   const List& fleet = lists[0];
 
@@ -156,9 +169,11 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   for (const Entry& entry : outside.entries) {
     const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(entry.key); });
     if (list != std::end(lists)) {
-      return bad_input(entry.where,
-                       fmt::format("{0} takes one or more [[{0}]] sections, each a {1}", list->name,
-                                   list->name == "fleet" ? "pool of equal instances" : "place with its electricity"));
+      return bad_input(entry.where, fmt::format("{0} takes one or more [[{0}]] sections, each a {1}", list->name,
+                                                list->name == "fleet"  ? "pool of equal instances"
+                                                : list->name == "site" ? "place with its electricity"
+                                                : list->name == "node" ? "kind of machine"
+                                                                       : "thing that dies"));
     }
   }
   if (auto ok = check_keys(main_specs, outside.entries, outside.tables, outside.where); !ok) {
@@ -171,15 +186,11 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   if (fleet.parts.empty()) {
     return bad_input(loaded.origins.of("fleet"), "no pool; add a [[fleet]] section with gpu = \"...\"");
   }
-  for (std::size_t i = 0; i < fleet.parts.size(); ++i) {
-    auto pool = element(fleet, i, pool_options());
-    if (!pool) return std::unexpected(std::move(pool.error()));
-    scenario.pools.push_back(std::move(*pool));
-  }
-  for (std::size_t i = 0; i < lists[1].parts.size(); ++i) {
-    auto site = element(lists[1], i, site_options());
-    if (!site) return std::unexpected(std::move(site.error()));
-    scenario.sites.push_back(std::move(*site));
+  if (auto ok = fill_all(fleet, pool_options(), scenario.pools); !ok) return std::unexpected(std::move(ok.error()));
+  if (auto ok = fill_all(lists[1], site_options(), scenario.sites); !ok) return std::unexpected(std::move(ok.error()));
+  if (auto ok = fill_all(lists[2], node_options(), scenario.nodes); !ok) return std::unexpected(std::move(ok.error()));
+  if (auto ok = fill_all(lists[3], fault_options(), scenario.faults); !ok) {
+    return std::unexpected(std::move(ok.error()));
   }
   if (auto ok = check_sites(loaded); !ok) return std::unexpected(std::move(ok.error()));
   scenario.file = document.file;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "config/load.h"
@@ -31,14 +32,16 @@ Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& ar
 
 std::vector<const OptionSpec*> scenario_keys() {
   std::vector<const OptionSpec*> all = specs_of(scenario_options());
-  for (const auto& element : {specs_of(pool_options()), specs_of(site_options())}) {
+  for (const auto& element :
+       {specs_of(pool_options()), specs_of(site_options()), specs_of(node_options()), specs_of(fault_options())}) {
     all.insert(all.end(), element.begin(), element.end());
   }
   return all;
 }
 
 bool is_scenario_key(std::string_view key) {
-  return element_index(key, "fleet") >= 0 || element_index(key, "site") >= 0 ||
+  const auto of = [key](const char* list) { return element_index(key, list) >= 0; };
+  return std::ranges::any_of(std::array{"fleet", "site", "node", "fault"}, of) ||
          std::ranges::any_of(scenario_keys(), [&](const OptionSpec* spec) { return spec->key == key; });
 }
 

@@ -45,6 +45,30 @@ struct SpawnOptions {
   Span warm = Span::s(5);   ///< from then to one that takes requests
 };
 
+/// Equal machines; instances of a fleet that scales are placed on them.
+struct NodeOptions {
+  std::string name;
+  std::int32_t count = 1;
+  std::int32_t gpus = 8;
+};
+
+/// Something dies: a node with all that is on it, or an instance.
+struct FaultOptions {
+  Span at;
+  std::optional<std::int32_t> node;      ///< by its number, in the order of [[node]]
+  std::optional<std::int32_t> instance;  ///< by its id
+  std::optional<Span> down;              ///< until it is there again; absent: never
+};
+
+/// What a re-shard takes. Weights, memory and the engine's own share of it come from model, GPU and engine.
+struct ReshardOptions {
+  double link_bytes_per_s = 300e9;  ///< between two GPUs of a node
+  double host_bytes_per_s = 25e9;   ///< for weights that no GPU of the node holds
+  Span sync = Span::s(1);           ///< the engine's start once the weights are in place
+  double kv_in_use_bytes = 0.0;     ///< that an old instance needs on each GPU to serve on
+  double kv_at_start_bytes = 0.0;   ///< that a new one needs on each GPU to begin
+};
+
 /// How measuring steps goes wrong, and how long learning from them takes: of experiments, not of policies.
 struct MeasurementOptions {
   double profile_scale = 1.0;     ///< the offline profile's durations are multiplied by this
@@ -59,6 +83,9 @@ struct Scenario {
   std::uint64_t seed = 1;
   std::string llm;  ///< name of a file in specs/llms, without .toml
   std::vector<PoolOptions> pools;
+  std::vector<NodeOptions> nodes;    ///< none: GPUs are not accounted for
+  std::vector<FaultOptions> faults;  ///< simulated runs only
+  ReshardOptions reshard;
   std::vector<SiteOptions> sites;  ///< none: one, of carbon_intensity and gpu_price
   engine::EngineOptions engine;
   engine::LinkOptions link;

@@ -88,6 +88,23 @@ std::vector<Option<SpawnOptions>> spawn_options() {
   };
 }
 
+std::vector<Option<ReshardOptions>> reshard_options() {
+  using R = ReshardOptions;
+  return {
+      option("link_gb_per_s", &R::link_bytes_per_s, "GB/s", {0, 1e6, true},
+             "Re-sharding: weights from GPU to GPU, each pair by a link of its own"),
+      option("host_gb_per_s", &R::host_bytes_per_s, "GB/s", {0, 1e6, true},
+             "Re-sharding: weights that no GPU of the node holds"),
+      option("sync_s", &R::sync, "s", {0, 86'400}, "Re-sharding: the engine's start once its weights are in place"),
+      option(
+          "kv_in_use_gb", &R::kv_in_use_bytes, "GB", {0, 1000},
+          "Re-sharding: KV cache that an old instance needs on each GPU to serve until the new ones do; with less it "
+          "leaves first"),
+      option("kv_at_start_gb", &R::kv_at_start_bytes, "GB", {0, 1000},
+             "Re-sharding: KV cache that a new instance needs on each GPU to begin"),
+  };
+}
+
 std::vector<Option<MeasurementOptions>> measurement_options() {
   using M = MeasurementOptions;
   return {
@@ -182,6 +199,7 @@ const std::vector<Option<Scenario>>& scenario_options() {
                          "Whose lengths a [[fleet]]'s maximum load is measured with: a name as for synthetic; empty: "
                          "this workload's own"));
     append<Scenario>(all, "spawn.", {&Scenario::spawn}, spawn_options());
+    append<Scenario>(all, "reshard.", {&Scenario::reshard}, reshard_options());
     append<Scenario>(all, "measurement.", {&Scenario::measurement}, measurement_options());
     append<Scenario>(all, "slo.", {&Scenario::slo}, slo_options());
     append<Scenario>(all, "engine.", {&Scenario::engine}, engine_options());
@@ -218,6 +236,30 @@ const std::vector<Option<SiteOptions>>& site_options() {
       option("site.electricity_usd_per_mwh", &S::electricity, "USD/MWh", {-10'000, 100'000},
              "Price of electricity where no file says it; 0: it is within the GPUs' price"),
       option("site.gpu_usd_per_h", &S::gpu, "USD/h", {0, 10'000}, "Price of one GPU, from its instance's start on"),
+  };
+  return options;
+}
+
+const std::vector<Option<NodeOptions>>& node_options() {
+  using N = NodeOptions;
+  static const std::vector<Option<NodeOptions>> options{
+      option("node.name", &N::name, "What it is called"),
+      option("node.count", &N::count, "nodes", {1, 100'000}, "Equal machines"),
+      option("node.gpus", &N::gpus, "GPUs", {1, 1024}, "GPUs of one"),
+  };
+  return options;
+}
+
+const std::vector<Option<FaultOptions>>& fault_options() {
+  using F = FaultOptions;
+  static const std::vector<Option<FaultOptions>> options{
+      option("fault.at_s", &F::at, "s", {0, kYear_s}, "When it happens").must(),
+      option("fault.node", &F::node, "", {0, 1e6},
+             "This node with all that is on it, counted from 0; none: an instance"),
+      option("fault.instance", &F::instance, "", {0, 1e6}, "This instance, also one that comes later; none: a node"),
+      option("fault.down_s", &F::down, "s", {0, kYear_s},
+             "Until it is there again; none: never. A fleet that scales "
+             "replaces instances, which do not come back"),
   };
   return options;
 }

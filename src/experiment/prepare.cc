@@ -7,6 +7,7 @@
 #include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
+#include "config/nodes.h"
 #include "config/sites.h"
 #include "systems/compose.h"
 
@@ -96,7 +97,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
       WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
       return std::move(*instance);
     };
-    made.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, make});
+    made.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, make, pools[p]->spec->pool});
     made.shape_of.insert(made.shape_of.end(), static_cast<std::size_t>(pool.count), p);
   }
   auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes));
@@ -105,6 +106,9 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   made.period = recipe.recipe.scaling_period;
   made.load_time = spawn.load;
   made.warm_time = spawn.warm;
+  made.nodes = config::nodes_of(loaded.scenario);
+  made.reshard = config::reshard_problem(loaded);
+  made.at_once = recipe.recipe.scaling_at_once;
   return made;
 }
 
@@ -172,6 +176,11 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   if (!scaling) return std::unexpected(scaling.error());
   setup.scaling = std::move(*scaling);
 
+  for (const auto& fault : scenario.faults) {
+    sim::Fault made{Instant() + fault.at, InstanceId(fault.instance.value_or(0)), fault.down.value_or(Span::max()), {}};
+    if (fault.node) made.node = NodeId(*fault.node);
+    setup.faults.push_back(made);
+  }
   auto sites = config::make_sites(scenario, data_dir);
   if (!sites) return std::unexpected(sites.error());
   setup.sites = std::move(*sites);

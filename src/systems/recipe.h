@@ -51,6 +51,7 @@ struct Recipe {
   LengthOptions length;
   PolicyChoice scaling{"none"};
   Span scaling_period = Span::s(10);
+  std::int32_t scaling_at_once = 1'000'000;
 
   [[nodiscard]] bool scales() const { return scaling.policy != "none" && scaling.mode != Mode::Off; }
 };

@@ -161,6 +161,8 @@ std::vector<Option<Recipe>> head_options(const Section& section) {
   }
   if (section.slot == SlotKind::Scaling) {
     all.push_back(option("scaling.period_s", &Recipe::scaling_period, "s", {0.001, 86'400}, "How often it plans"));
+    all.push_back(option("scaling.at_once", &Recipe::scaling_at_once, "changes", {1, 1e6},
+                         "So many starts, drains, re-shards and moves are under way at most"));
   }
   return all;
 }

@@ -1,0 +1,37 @@
+#include "config/nodes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace wattle::config {
+
+std::vector<Node> nodes_of(const Scenario& scenario) {
+  std::vector<Node> nodes;
+  for (const NodeOptions& kind : scenario.nodes) {
+    for (std::int32_t i = 0; i < kind.count; ++i) {
+      nodes.push_back({NodeId(static_cast<std::int32_t>(nodes.size())), kind.name, "", kind.gpus, {}});
+    }
+  }
+  return nodes;
+}
+
+plan::ReshardProblem reshard_problem(const LoadedScenario& loaded) {
+  const ReshardOptions& said = loaded.scenario.reshard;
+  const auto bytes = [](double value) { return static_cast<std::int64_t>(std::llround(value)); };
+  plan::ReshardProblem problem;
+  problem.weight_bytes = bytes(loaded.llm.weight_bytes());
+  problem.link_bytes_per_s = said.link_bytes_per_s;
+  problem.host_bytes_per_s = said.host_bytes_per_s;
+  problem.sync = said.sync;
+  problem.kv_in_use = bytes(said.kv_in_use_bytes);
+  problem.kv_at_start = bytes(said.kv_at_start_bytes);
+  for (std::size_t p = 0; p < loaded.gpus.size(); ++p) {
+    const auto engine = engine_of(loaded.scenario, loaded.scenario.pools[p]);
+    const std::int64_t memory = bytes(loaded.gpus[p].memory_bytes * engine.gpu_memory_utilization);
+    problem.gpu_bytes = p == 0 ? memory : std::min(problem.gpu_bytes, memory);
+    problem.runtime_bytes = std::max(problem.runtime_bytes, bytes(engine.activation_bytes_per_gpu));
+  }
+  return problem;
+}
+
+}  // namespace wattle::config

@@ -1,0 +1,17 @@
+#pragma once
+// What a scenario says of machines, as the plan executor takes it.
+#include <vector>
+
+#include "config/load.h"
+#include "model/fleet.h"
+#include "plan/reshard.h"
+
+namespace wattle::config {
+
+/// All of them, numbered in the order of [[node]].
+[[nodiscard]] std::vector<Node> nodes_of(const Scenario& scenario);
+
+/// Weights, links and memory of a re-shard; without layouts. Memory is that of the fleet's smallest GPU.
+[[nodiscard]] plan::ReshardProblem reshard_problem(const LoadedScenario& loaded);
+
+}  // namespace wattle::config
