@@ -119,6 +119,7 @@ class CbcRun {
     set("ratioGap", fmt::format("{:.17g}", options_.relative_gap));
     if (options_.nodes) set("maxNodes", fmt::format("{}", *options_.nodes));
     if (options_.cutoff < kNoLimit) set("cutoff", fmt::format("{:.17g}", options_.cutoff * scale_));
+    if (!options_.preprocess) set("preprocess", "off");
     if (options_.time) set("seconds", fmt::format("{:.9f}", options_.time->seconds()));
     Cbc_solve(model());
     return answer();

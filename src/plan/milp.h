@@ -73,6 +73,9 @@ struct MilpOptions {
   double cutoff = kNoLimit;
   /// Solve the linear relaxation: every variable continuous.
   bool relaxed = false;
+  /// CBC may shrink the program first. Off where it costs little: on rows that are tight by construction, undoing it
+  /// has aborted in Clp (bounds crossed by less than its tolerance).
+  bool preprocess = true;
 };
 
 enum class MilpStatus : std::uint8_t {

@@ -186,6 +186,7 @@ class Planner {
 
   /// Only a plan whose objective is below `cutoff` is of interest.
   Found plan_partition(std::size_t partition, double alpha, bool shedding, double cutoff) {
+    shedding_ = shedding;
     PoolsModel model(problem_, options_, weights_, partition, previous_, alpha, shedding);
     Found found;
     std::vector<double> start;
@@ -221,7 +222,10 @@ class Planner {
   }
 
   [[nodiscard]] MilpOptions milp_options() const {
-    return {.relative_gap = options_.relative_gap, .nodes = options_.nodes, .time = options_.time};
+    return {.relative_gap = options_.relative_gap,
+            .nodes = options_.nodes,
+            .time = options_.time,
+            .preprocess = !shedding_};
   }
 
   /// Small programs at once. Large ones in two steps. First only the totals of each type and mode are whole: that
@@ -266,7 +270,8 @@ class Planner {
       if (whole.found() && (!best.found() || whole.cost < best.cost)) best = std::move(whole);
       const bool closed = best.found() && best.cost - totals.bound <= options_.relative_gap * std::abs(best.cost);
       if (best.found()) best.status = closed ? MilpStatus::Optimal : MilpStatus::Feasible;
-      if (closed || mended == order.size() || (best.found() && count >= kMostMended)) break;
+      // More sites never gave a better plan than these in programs of twenty and more; of few, all are freed.
+      if (closed || mended == order.size() || (best.found() && order.size() > kFewSites)) break;
     }
     model.hold_sites(nullptr, {});
     best.bound = best.found() ? std::min(totals.bound, best.cost) : totals.bound;
@@ -355,13 +360,14 @@ class Planner {
   static constexpr double kWhole = 1e-6;
   /// Of each program of a large problem; more do not pay.
   static constexpr int kTotalsNodes = 100, kMendNodes = 100;
-  static constexpr std::size_t kFirstMended = 8, kMostMended = 32;  // sites
+  static constexpr std::size_t kFirstMended = 8, kFewSites = 12;
   const PoolsProblem& problem_;
   const PoolsOptions& options_;
   const PoolsPlan* previous_;
   JouleWeights weights_;
   PoolsPlan plan_;
-  bool proven_ = true;  ///< every partition without a plan was proven to have none
+  bool shedding_ = false;  ///< the program at hand gives up as little demand as can be
+  bool proven_ = true;     ///< every partition without a plan was proven to have none
 };
 
 }  // namespace

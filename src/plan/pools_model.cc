@@ -378,8 +378,9 @@ void PoolsModel::hold_sites(const std::vector<double>* values, std::span<const s
 
 void PoolsModel::price_after_shedding(double shed_in_all) {
   for (std::size_t i = 0; i < costs_.size(); ++i) program_.set_cost(static_cast<int>(i), costs_[i]);
-  constexpr double kSlack = 1e-7;  // of the solver's own tolerance
-  program_.set_row_bounds(shed_row_, -kNoLimit, shed_in_all + kSlack);
+  // Above the solver's own tolerance, which grows with the numbers: bounds tightened to less cross, and Clp aborts.
+  constexpr double kSlack = 1e-6;
+  program_.set_row_bounds(shed_row_, -kNoLimit, shed_in_all + kSlack * std::max(1.0, shed_in_all));
 }
 
 double PoolsModel::shed(std::size_t type, const std::vector<double>& values) const {

@@ -328,5 +328,16 @@ TEST(PoolsCheck, FindsPlantedFaults) {
   EXPECT_FALSE(check_pools(slower, {}, good).empty());
 }
 
+TEST(Pools, any_demand_above_what_sites_carry_is_shed_not_died_of) {
+  for (const double demand : {18.5, 23.3, 60.0, 99.5, 100.0, 1000.0, 1e5}) {
+    auto problem = small_problem({{{1}, 400, 120, 2.0}, {{2}, 900, 270, 4.5}}, demand, {{{8}, 100}, {{8}, 500}});
+    problem.partitions[0].types.push_back(problem.partitions[0].types[0]);
+    const auto plan = plan_pools(problem, {});
+    ASSERT_TRUE(plan.has_value());
+    EXPECT_EQ(plan->status, PoolsStatus::Shed) << demand;
+    EXPECT_NEAR(plan->shed_per_s[0] + plan->shed_per_s[1], 2.0 * demand - 36.0, 1e-5 * demand) << demand;
+  }
+}
+
 }  // namespace
 }  // namespace wattle::plan
