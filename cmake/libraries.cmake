@@ -18,6 +18,7 @@ set(WATTLE_LIBRARIES
   "telemetry|model|nlohmann_json::nlohmann_json,PkgConfig::ZMQ"
   "virtual_gpu|units|Threads::Threads"
   "control|policy,predict,plan,carbon,journal|"
+  "managers|policy,predict,plan|"
   "report|journal,carbon|nlohmann_json::nlohmann_json"
   "learn|predict|xgboost::c_api"
   "feeds|carbon|nlohmann_json::nlohmann_json"

@@ -1,0 +1,195 @@
+#include "managers/site_pools.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace wattle::managers {
+
+namespace {
+
+/// The steps ahead: the forecaster's where it has learned enough, else the last known value of each series.
+predict::Rows ahead(predict::Forecaster* forecaster, const std::vector<std::vector<double>>& past, std::size_t horizon,
+                    std::size_t least) {
+  predict::Panel panel;
+  for (const auto& one : past) panel.series.emplace_back(one);
+  predict::Rows rows;
+  if (forecaster != nullptr && panel.steps() >= std::max(least, forecaster->context())) {
+    if (forecaster->fit(panel)) rows = forecaster->forecast(panel.last(forecaster->context()), horizon);
+  }
+  if (rows.size() == past.size()) return rows;
+  rows.clear();
+  for (const auto& one : past) {
+    const std::vector<double> known = predict::filled(one);
+    rows.emplace_back(horizon, known.empty() ? predict::kUnknown : known.back());
+  }
+  return rows;
+}
+
+const char* reason_of(plan::PoolsStatus status) {
+  switch (status) {
+    case plan::PoolsStatus::Planned:
+      return "pools of least carbon for the next epoch";
+    case plan::PoolsStatus::Relaxed:
+      return "margin relaxed: the sites cannot keep it";
+    case plan::PoolsStatus::Shed:
+      return "the sites cannot carry the demand: as much as they can";
+    case plan::PoolsStatus::Infeasible:
+    case plan::PoolsStatus::Unsolved:
+      break;
+  }
+  return "no plan found: the one before stays";
+}
+
+}  // namespace
+
+SitePools::SitePools(SitePoolsSetup setup, const SitePoolsOptions& options)
+    : setup_(std::move(setup)), options_(options) {
+  WATTLE_CHECK(setup_.problem.partitions.size() == 1, "one partition: request classes are fixed in a run");
+  WATTLE_CHECK(options_.slot > Span() && options_.epoch >= options_.slot, "an epoch has at least one slot");
+  setup_.problem.slot = options_.slot;
+  for (const auto& site : setup_.problem.sites) gpus_.push_back(site.gpus);
+  const std::size_t classes = setup_.problem.partitions[0].types.size();
+  peaks_.resize(classes);
+  rising_.resize(classes, 0.0);
+  grams_.resize(setup_.problem.sites.size());
+  // Modes that no shape stands for at any site are not used; sites without one of them are told apart by their GPUs.
+  for (auto& type : setup_.problem.partitions[0].types) {
+    for (std::size_t m = 0; m < type.ratings.size(); ++m) {
+      const bool anywhere = std::ranges::any_of(setup_.shapes, [&](const auto& of) { return of[m].has_value(); });
+      if (!anywhere) type.ratings[m].reset();
+    }
+  }
+}
+
+void SitePools::hear(const policy::ScalingView& view) {
+  if (!begun_) {
+    begun_ = true;
+    slot_end_ = view.now + options_.slot;
+    next_ = view.now;
+    for (std::size_t c = 0; c < peaks_.size(); ++c) {
+      if (c < setup_.demand_at_start.size()) peaks_[c].push_back(setup_.demand_at_start[c]);
+    }
+    for (std::size_t n = 0; n < grams_.size(); ++n) {
+      const auto known = setup_.intensity ? setup_.intensity(n, view.now) : std::nullopt;
+      grams_[n].push_back(known ? known->value() : predict::kUnknown);
+    }
+    return;  // the rate is of a time before anything was asked
+  }
+  for (std::size_t c = 0; c < std::min(rising_.size(), view.rate_per_s.size()); ++c) {
+    rising_[c] = std::max(rising_[c], view.rate_per_s[c]);
+  }
+  while (view.now >= slot_end_) end_slot(slot_end_);
+}
+
+void SitePools::end_slot(Instant at) {
+  for (std::size_t c = 0; c < peaks_.size(); ++c) {
+    peaks_[c].push_back(rising_[c]);
+    rising_[c] = 0.0;
+  }
+  for (std::size_t n = 0; n < grams_.size(); ++n) {
+    const auto known = setup_.intensity ? setup_.intensity(n, at) : std::nullopt;
+    grams_[n].push_back(known ? known->value() : predict::kUnknown);
+  }
+  slot_end_ = at + options_.slot;
+}
+
+bool SitePools::sites_changed(const policy::ScalingView& view) {
+  if (setup_.nodes.empty() || view.nodes.empty()) return false;
+  auto now = gpus_;
+  for (const NodeView& node : view.nodes) {
+    const auto id = static_cast<std::size_t>(node.id.value());
+    if (node.up || id >= setup_.nodes.size()) continue;
+    int& left = now[setup_.nodes[id].site][setup_.nodes[id].kind];
+    left = std::max(0, left - node.gpus);
+  }
+  bool changed = false;
+  for (std::size_t n = 0; n < now.size(); ++n) {
+    changed = changed || setup_.problem.sites[n].gpus != now[n];
+    setup_.problem.sites[n].gpus = now[n];
+  }
+  return changed;
+}
+
+void SitePools::fill_demand(std::size_t slots) {
+  auto& types = setup_.problem.partitions[0].types;
+  const auto rows = ahead(setup_.traffic.get(), peaks_, slots, options_.least_history);
+  for (std::size_t c = 0; c < types.size(); ++c) {
+    types[c].demand_per_s.clear();
+    for (const double peak : rows[c]) {
+      types[c].demand_per_s.push_back(std::isfinite(peak) ? std::max(0.0, peak / options_.beta) : 0.0);
+    }
+  }
+}
+
+bool SitePools::fill_intensity(std::size_t slots, Instant now) {
+  bool known = true;
+  for (std::size_t n = 0; n < grams_.size(); ++n) {
+    // What is not known now is not known for the half hour to come, whatever was known before.
+    known = known && setup_.intensity && setup_.intensity(n, now).has_value();
+  }
+  const auto rows = ahead(setup_.emissions.get(), grams_, slots, options_.least_history);
+  for (std::size_t n = 0; n < grams_.size(); ++n) {
+    known = known && std::ranges::all_of(rows[n], [](double g) { return std::isfinite(g); });
+  }
+  for (std::size_t n = 0; n < grams_.size(); ++n) {
+    auto& intensity = setup_.problem.sites[n].intensity;
+    intensity.clear();
+    // The planner wants a number, which counts for nothing where carbon is left out.
+    for (const double g : rows[n]) intensity.emplace_back(known ? g : 0.0);
+  }
+  return known;
+}
+
+void SitePools::make(Instant now) {
+  const auto slots = static_cast<std::size_t>(options_.epoch.ns() / options_.slot.ns());
+  fill_demand(slots);
+  plan::PoolsOptions planning = options_.planning;
+  const bool known = fill_intensity(slots, now);
+  const bool blind = !known && planning.objective.carbon > 0.0;
+  if (blind) {
+    planning.objective.carbon = 0.0;
+    if (planning.objective.energy + planning.objective.cost <= 0.0) planning.objective.energy = 1.0;
+  }
+  auto made = plan::plan_pools(setup_.problem, planning, plans_ > 0 ? &newest_ : nullptr);
+  if (!made || !made->found()) {
+    reason_ = reason_of(plan::PoolsStatus::Unsolved);
+    return;
+  }
+  newest_ = std::move(*made);
+  ++plans_;
+  reason_ = blind ? "an intensity is unknown: planned without carbon" : reason_of(newest_.status);
+  current_ = translated();
+}
+
+Plan SitePools::translated() const {
+  Plan plan;
+  for (const auto& pool : newest_.pools) {
+    const auto shape = setup_.shapes[pool.site][pool.mode];
+    if (!shape) continue;
+    plan.instances.push_back({*shape, pool.workers, {}, PoolId(static_cast<std::int32_t>(pool.type))});
+  }
+  for (std::size_t c = 0; c < peaks_.size(); ++c) {
+    const bool served = std::ranges::any_of(newest_.pools, [&](const auto& pool) { return pool.type == c; });
+    if (!served) continue;
+    const auto id = static_cast<std::int32_t>(c);
+    plan.weights.push_back({ClassId(id), PoolId(id), 1.0});
+  }
+  return plan;
+}
+
+Plan SitePools::plan(const policy::ScalingView& view) {
+  hear(view);
+  const bool changed = sites_changed(view);
+  if (changed || view.now >= next_) {
+    make(view.now);
+    if (view.now >= next_) next_ = view.now + options_.epoch;
+  }
+  Plan plan = current_;
+  plan.reason = reason_;
+  if (view.given != nullptr) plan.given = *view.given;
+  return plan;
+}
+
+}  // namespace wattle::managers

@@ -1,0 +1,82 @@
+#pragma once
+// FREESH's slow half as a scaling policy (section 3.1): every half hour, which workers run at which site for which
+// class of requests, from forecasts of traffic and emissions, with the plan in force as its start.
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/pools.h"
+#include "policy/scaling/scaling.h"
+#include "predict/forecast/forecaster.h"
+
+namespace wattle::managers {
+
+struct SitePoolsOptions {
+  plan::PoolsOptions planning;
+  Span epoch = Span::s(1800);      ///< between two plans; whole slots
+  Span slot = Span::s(300);        ///< of forecasts
+  double beta = 1.0;               ///< peaks are divided by this before they are planned for
+  std::size_t least_history = 24;  ///< slots; with fewer the last ones are carried on
+};
+
+/// What is planned over, and how the planner's nouns are the fleet's.
+struct SitePoolsSetup {
+  /// Kinds, modes, sites with their GPUs and one partition whose types are the request classes in order, with their
+  /// ratings. Demands and intensities are the policy's to fill in.
+  plan::PoolsProblem problem;
+  /// The fleet's shape of a mode at a site; none: it cannot be started there. By site, then mode.
+  std::vector<std::vector<std::optional<std::size_t>>> shapes;
+  struct Machine {
+    std::size_t site = 0, kind = 0;
+  };
+  std::vector<Machine> nodes;  ///< by NodeId; empty: sites are not cut off
+  /// Marginal intensity at a site, as it is known at that time; none: unknown.
+  std::function<std::optional<GramsPerKwh>(std::size_t site, Instant now)> intensity;
+  std::unique_ptr<predict::Forecaster> traffic;    ///< of each class's peak per slot; null: the last is carried on
+  std::unique_ptr<predict::Forecaster> emissions;  ///< of each site's intensity per slot; null: likewise
+  std::vector<double> demand_at_start;             ///< requests per second by class, before anything was seen
+};
+
+/// Asked every few seconds: a slot's peak is the highest rate between two calls in it. Each class has a pool of its
+/// number. A site whose nodes are down has no GPUs: the next call plans anew without them. Where an intensity is
+/// unknown carbon is left out of the objective, and the reason says so; it is never taken for zero. What no plan can
+/// carry is left to admission.
+class SitePools final : public policy::ScalingPolicy {
+ public:
+  SitePools(SitePoolsSetup setup, const SitePoolsOptions& options);
+
+  Plan plan(const policy::ScalingView& view) override;
+
+  /// The newest plan as the planner has it, and what it was made for; null before the first.
+  [[nodiscard]] const plan::PoolsPlan* newest() const { return plans_ > 0 ? &newest_ : nullptr; }
+  [[nodiscard]] const plan::PoolsProblem& problem() const { return setup_.problem; }
+  [[nodiscard]] std::int64_t plans() const { return plans_; }
+
+ private:
+  void hear(const policy::ScalingView& view);
+  void end_slot(Instant at);
+  [[nodiscard]] bool sites_changed(const policy::ScalingView& view);
+  void make(Instant now);
+  [[nodiscard]] bool fill_intensity(std::size_t slots, Instant now);
+  void fill_demand(std::size_t slots);
+  [[nodiscard]] Plan translated() const;
+
+  SitePoolsSetup setup_;
+  SitePoolsOptions options_;
+  std::vector<std::vector<int>> gpus_;      ///< of the sites when all is up
+  std::vector<std::vector<double>> peaks_;  ///< by class and slot
+  std::vector<std::vector<double>> grams_;  ///< by site and slot; NaN: unknown
+  std::vector<double> rising_;              ///< of the present slot, by class
+  Instant slot_end_;
+  Instant next_;
+  bool begun_ = false;
+  std::int64_t plans_ = 0;
+  plan::PoolsPlan newest_;
+  Plan current_;
+  const char* reason_ = "";
+};
+
+}  // namespace wattle::managers

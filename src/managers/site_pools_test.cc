@@ -1,0 +1,152 @@
+#include "managers/site_pools.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <map>
+#include <numeric>
+
+namespace wattle::managers {
+namespace {
+
+/// Two sites, one kind, workers of one and two GPUs, two classes.
+SitePoolsSetup two_sites(std::map<std::size_t, std::optional<double>>& grams) {
+  SitePoolsSetup setup;
+  setup.problem.kinds = {"A100"};
+  setup.problem.modes = {{"TP1", {1}}, {"TP2", {2}}};
+  for (int n = 0; n < 2; ++n) setup.problem.sites.push_back({std::to_string(n), {8}, {}, {}});
+  plan::RequestPartition partition{"classes", {}};
+  for (const char* name : {"S", "L"}) {
+    plan::PoolType type;
+    type.name = name;
+    for (const double per_s : {2.0, 4.5}) {
+      plan::WorkerRating rating;
+      rating.peak = Watts(per_s * 200.0);
+      rating.idle = Watts(per_s * 60.0);
+      rating.max_per_s = per_s;
+      type.ratings.emplace_back(rating);
+    }
+    partition.types.push_back(type);
+  }
+  setup.problem.partitions.push_back(partition);
+  setup.shapes = {{0, 1}, {2, 3}};
+  setup.nodes = {{0, 0}, {1, 0}};
+  setup.intensity = [&grams](std::size_t site, Instant) -> std::optional<GramsPerKwh> {
+    const auto known = grams.at(site);
+    return known ? std::optional(GramsPerKwh(*known)) : std::nullopt;
+  };
+  setup.demand_at_start = {3.0, 3.0};
+  return setup;
+}
+
+struct Driver {
+  explicit Driver(SitePoolsSetup setup, SitePoolsOptions options = {}) : policy(std::move(setup), options) {}
+  Plan ask(Instant now, std::vector<double> rates, std::vector<NodeView> nodes = {}) {
+    policy::ScalingView view{now, rates, {}};
+    view.nodes = nodes;
+    return policy.plan(view);
+  }
+  /// Instances wanted of site n's shapes.
+  static int at_site(const Plan& plan, std::size_t n) {
+    int count = 0;
+    for (const auto& target : plan.instances) count += target.shape / 2 == n ? target.count : 0;
+    return count;
+  }
+  SitePools policy;
+};
+
+constexpr Span kTick = Span::s(5);
+
+TEST(SitePools, LoadFollowsCleanElectricityAtTheNextEpochAndNotBefore) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  Driver driver(two_sites(grams));
+  Instant now;
+  Plan plan = driver.ask(now, {0.0, 0.0});
+  EXPECT_GT(Driver::at_site(plan, 0), 0);
+  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  ASSERT_EQ(plan.weights.size(), 2U);
+  EXPECT_EQ(plan.weights[1].pool, PoolId(1));
+  grams = {{0, 500.0}, {1, 100.0}};
+  for (; now < Instant() + Span::s(1795); now = now + kTick) plan = driver.ask(now, {3.0, 3.0});
+  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(driver.policy.plans(), 1);
+  for (; now <= Instant() + Span::s(1800); now = now + kTick) plan = driver.ask(now, {3.0, 3.0});
+  EXPECT_EQ(driver.policy.plans(), 2);
+  EXPECT_EQ(Driver::at_site(plan, 0), 0);
+  EXPECT_GT(Driver::at_site(plan, 1), 0);
+}
+
+TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  Driver driver(two_sites(grams));
+  Instant now;
+  Plan plan;
+  for (; now <= Instant() + Span::s(1800); now = now + kTick) {
+    const bool burst = now == Instant() + Span::s(1400);
+    plan = driver.ask(now, {burst ? 12.0 : 1.0, 1.0});
+  }
+  const auto& types = driver.policy.problem().partitions[0].types;
+  EXPECT_DOUBLE_EQ(types[0].demand_per_s.back(), 1.0) << "the last slot had no burst, and is carried on";
+  Driver again(two_sites(grams));
+  for (now = Instant(); now <= Instant() + Span::s(1800); now = now + kTick) {
+    const bool burst = now == Instant() + Span::s(1705);
+    plan = again.ask(now, {burst ? 12.0 : 1.0, 1.0});
+  }
+  EXPECT_DOUBLE_EQ(again.policy.problem().partitions[0].types[0].demand_per_s.front(), 12.0);
+}
+
+TEST(SitePools, UnknownIntensityLeavesCarbonOutAndSaysSo) {
+  std::map<std::size_t, std::optional<double>> grams{{0, std::nullopt}, {1, 900.0}};
+  Driver driver(two_sites(grams));
+  const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+  EXPECT_STREQ(plan.reason, "an intensity is unknown: planned without carbon");
+  EXPECT_FALSE(plan.instances.empty());
+  // Taken for zero, the first site would have had all of it, and the objective would be nothing.
+  ASSERT_NE(driver.policy.newest(), nullptr);
+  EXPECT_GT(driver.policy.newest()->objective, 0.0);
+}
+
+TEST(SitePools, ASiteThatIsCutOffIsPlannedAroundAtOnce) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  Driver driver(two_sites(grams));
+  Plan plan = driver.ask(Instant(), {0.0, 0.0}, {{NodeId(0), 8, 0, true}, {NodeId(1), 8, 8, true}});
+  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  plan = driver.ask(Instant() + kTick, {3.0, 3.0}, {{NodeId(0), 8, 0, false}, {NodeId(1), 8, 8, true}});
+  EXPECT_EQ(Driver::at_site(plan, 0), 0);
+  EXPECT_GT(Driver::at_site(plan, 1), 0);
+}
+
+TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  auto setup = two_sites(grams);
+  setup.demand_at_start = {100.0, 100.0};
+  Driver driver(std::move(setup));
+  const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+  EXPECT_STREQ(plan.reason, "the sites cannot carry the demand: as much as they can");
+  EXPECT_EQ(driver.policy.newest()->status, plan::PoolsStatus::Shed);
+}
+
+RC_GTEST_PROP(SitePools, NegativeIntensityStartsNobodyForCredit, ()) {
+  std::map<std::size_t, std::optional<double>> grams;
+  for (std::size_t n = 0; n < 2; ++n) grams[n] = *rc::gen::inRange(-8000, 1000);
+  auto setup = two_sites(grams);
+  setup.demand_at_start = {*rc::gen::inRange(0, 120) / 10.0, *rc::gen::inRange(0, 120) / 10.0};
+  Driver driver(std::move(setup));
+  static_cast<void>(driver.ask(Instant(), {0.0, 0.0}));
+  const plan::PoolsPlan* made = driver.policy.newest();
+  RC_ASSERT(made != nullptr);
+  if (made->status != plan::PoolsStatus::Planned) return;
+  // Without any one of its workers the plan would not carry the peak with its margin.
+  const auto& types = driver.policy.problem().partitions[0].types;
+  for (const auto& pool : made->pools) {
+    double capacity = 0.0;
+    for (const auto& other : made->pools) {
+      if (other.type == pool.type) capacity += other.workers * types[other.type].ratings[other.mode]->max_per_s;
+    }
+    const double without = capacity - types[pool.type].ratings[pool.mode]->max_per_s;
+    RC_ASSERT(without < 1.1 * types[pool.type].demand_per_s.front() + 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace wattle::managers
