@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "commands.h"
 #include "reproduce/evaluation.h"
+#include "reproduce/freesh.h"
 
 namespace wattle::apps {
 
@@ -22,7 +23,8 @@ struct ReproduceFlags {
 };
 
 std::vector<reproduce::Evaluation> evaluations() {
-  return {reproduce::voltanallm(), reproduce::greenserve(), reproduce::throttllem_evaluation()};
+  return {reproduce::voltanallm(), reproduce::greenserve(), reproduce::throttllem_evaluation(),
+          reproduce::freesh_evaluation()};
 }
 
 template <typename Range, typename Name>
