@@ -121,6 +121,7 @@ class CbcRun {
     if (options_.cutoff < kNoLimit) set("cutoff", fmt::format("{:.17g}", options_.cutoff * scale_));
     if (!options_.preprocess) set("preprocess", "off");
     if (options_.time) set("seconds", fmt::format("{:.9f}", options_.time->seconds()));
+    if (options_.plain_pricing) set("primalPivot", "dantzig");
     Cbc_solve(model());
     return answer();
   }

@@ -76,6 +76,9 @@ struct MilpOptions {
   /// CBC may shrink the program first. Off where it costs little: on rows that are tight by construction, undoing it
   /// has aborted in Clp (bounds crossed by less than its tolerance).
   bool preprocess = true;
+  /// CLP prices by Dantzig's rule: its steepest-edge rule ends the process (an assertion of
+  /// ClpPrimalColumnSteepest) on some degenerate programs, such as pools of classes with hardly any load.
+  bool plain_pricing = false;
 };
 
 enum class MilpStatus : std::uint8_t {

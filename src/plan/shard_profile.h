@@ -15,6 +15,7 @@ struct LoadPoint {
   double load_per_s = 0.0;  ///< requests per second on one instance
   Watts power;              ///< of the whole instance
   Span ttft, tbt;
+  bool operator==(const LoadPoint&) const = default;
 };
 
 /// One instance of a TP degree at a clock. Loads ascend; the first is 0. Nothing is known beyond the last.
@@ -22,11 +23,13 @@ struct ShardProfile {
   int tp = 1;
   MegaHertz clock;
   std::vector<LoadPoint> points;
+  bool operator==(const ShardProfile&) const = default;
 };
 
 struct ShardLimits {
   Span ttft = Span::max();
   Span tbt = Span::max();
+  bool operator==(const ShardLimits&) const = default;
 };
 
 /// The profile at a load; none beyond its last point.

@@ -64,7 +64,7 @@ class ShardingModel {
   }
 
   [[nodiscard]] MilpSolution optimise(const ShardingOptions& options) {
-    const MilpOptions milp{.relative_gap = options.relative_gap, .nodes = options.nodes, .time = options.time};
+    const MilpOptions milp{.relative_gap = options.relative_gap, .nodes = options.nodes, .time = options.time, .plain_pricing = true};
     MilpSolution solution = solve(program_, milp);
     if (solution.status != MilpStatus::Infeasible) return solution;
     return shed_least(milp);
@@ -165,31 +165,30 @@ std::string shed_reason(const ShardingProblem& problem, const std::vector<double
   return reason;
 }
 
+constexpr double kRound = 1e-9;
+
+/// With its instances at the largest TP that fits and the highest clock.
+double node_carries(const ShardClass& one, int gpus_per_node) {
+  const ShardProfile* best = nullptr;
+  for (const ShardProfile& profile : one.profiles) {
+    if (profile.tp > gpus_per_node) continue;
+    if (best == nullptr || std::pair(profile.tp, profile.clock) > std::pair(best->tp, best->clock)) best = &profile;
+  }
+  if (best == nullptr) return 0.0;
+  return most_load(*best, one.limits).value_or(0.0) * std::floor(static_cast<double>(gpus_per_node) / best->tp);
+}
+
 /// The hierarchy, level by level.
 class Levels {
  public:
-  Levels(const ShardingProblem& problem, int gpus_per_node, const ShardingOptions& options)
-      : problem_(problem), gpus_per_node_(gpus_per_node), options_(options) {
-    options_.top_clock_only = true;
-  }
+  Levels(const ShardingProblem& problem, const LevelOptions& levels, const ShardingOptions& options)
+      : problem_(problem), levels_(levels), options_(options) {}
 
   Result<ShardingPlan> run() {
-    int nodes_left = problem_.gpus / gpus_per_node_;
-    double arriving = 0.0;
-    for (std::size_t c = 0; c < problem_.classes.size(); ++c) {
-      const ShardClass& one = problem_.classes[c];
-      const bool last = c + 1 == problem_.classes.size();
-      const double load = one.load_per_s + arriving;
-      const double carries = node_carries(one);
-      double nodes =
-          carries > 0.0 ? (last ? std::ceil(load / carries - kRound) : std::floor(load / carries + kRound)) : 0.0;
-      nodes = std::min(nodes, static_cast<double>(nodes_left));
-      nodes_left -= static_cast<int>(nodes);
-      const double kept = std::min(load, nodes * carries);
-      plan_.forwarded_per_s.push_back(last ? 0.0 : load - kept);
-      plan_.shed_per_s.push_back(last && load - kept > kRound * std::max(1.0, load) ? load - kept : 0.0);
-      arriving = (load - kept) * one.load_in_next;
-      if (auto ok = pool(c, kept, static_cast<int>(nodes) * gpus_per_node_); !ok) return std::unexpected(ok.error());
+    auto orders = levels_.cluster_solves_whole ? by_whole() : by_nodes();
+    if (!orders) return std::unexpected(orders.error());
+    for (std::size_t c = 0; c < orders->size(); ++c) {
+      if (auto ok = pool(c, (*orders)[c].load, (*orders)[c].gpus); !ok) return std::unexpected(ok.error());
     }
     plan_.power = total_power(problem_, plan_.groups);
     plan_.status = sum(plan_.shed_per_s) > 0.0 ? ShardingStatus::Shed : ShardingStatus::Planned;
@@ -199,17 +198,37 @@ class Levels {
   }
 
  private:
-  static constexpr double kRound = 1e-9;
+  /// What the cluster manager passes to a pool's.
+  struct Order {
+    double load = 0.0;
+    int gpus = 0;
+  };
 
-  /// With its instances at the largest TP that fits and the highest clock.
-  [[nodiscard]] double node_carries(const ShardClass& one) const {
-    const ShardProfile* best = nullptr;
-    for (const ShardProfile& profile : one.profiles) {
-      if (profile.tp > gpus_per_node_) continue;
-      if (best == nullptr || std::pair(profile.tp, profile.clock) > std::pair(best->tp, best->clock)) best = &profile;
+  Result<std::vector<Order>> by_nodes() {
+    std::vector<Order> orders;
+    for (const NodeShare& share : share_nodes(problem_, levels_.gpus_per_node)) {
+      plan_.forwarded_per_s.push_back(share.forwarded_per_s);
+      plan_.shed_per_s.push_back(share.shed_per_s);
+      orders.push_back(
+          {share.arriving_per_s - share.forwarded_per_s - share.shed_per_s, share.nodes * levels_.gpus_per_node});
     }
-    if (best == nullptr) return 0.0;
-    return most_load(*best, one.limits).value_or(0.0) * std::floor(static_cast<double>(gpus_per_node_) / best->tp);
+    return orders;
+  }
+
+  Result<std::vector<Order>> by_whole() {
+    const auto whole = plan_sharding(problem_, options_);
+    if (!whole) return std::unexpected(whole.error());
+    plan_.nodes += whole->nodes;
+    std::vector<Order> orders(problem_.classes.size());
+    plan_.forwarded_per_s = whole->forwarded_per_s;
+    plan_.shed_per_s = whole->shed_per_s;
+    plan_.forwarded_per_s.resize(orders.size());
+    plan_.shed_per_s.resize(orders.size());
+    for (const InstanceGroup& group : whole->groups) {
+      orders[group.pool].load += group.load_per_s * group.instances;
+      orders[group.pool].gpus += group.tp * group.instances;
+    }
+    return orders;
   }
 
   Result<void> pool(std::size_t c, double load, int gpus) {
@@ -219,7 +238,9 @@ class Levels {
     own.classes[0].load_per_s = load;
     own.gpus = gpus;
     own.unused_gpu = problem_.unused_gpu;
-    const auto split = plan_sharding(own, options_);
+    ShardingOptions options = options_;
+    options.top_clock_only = levels_.pools_at_top_clock;
+    const auto split = plan_sharding(own, options);
     if (!split) return std::unexpected(split.error());
     plan_.nodes += split->nodes;
     for (InstanceGroup group : split->groups) {
@@ -245,7 +266,7 @@ class Levels {
   }
 
   const ShardingProblem& problem_;
-  int gpus_per_node_;
+  LevelOptions levels_;
   ShardingOptions options_;
   ShardingPlan plan_;
 };
@@ -298,10 +319,32 @@ Result<ShardingPlan> plan_sharding(const ShardingProblem& problem, const Shardin
   return plan;
 }
 
-Result<ShardingPlan> plan_by_levels(const ShardingProblem& problem, int gpus_per_node, const ShardingOptions& options) {
+std::vector<NodeShare> share_nodes(const ShardingProblem& problem, int gpus_per_node, NodeRounding rounding) {
+  std::vector<NodeShare> shares;
+  int nodes_left = problem.gpus / gpus_per_node;
+  double sent_on = 0.0;
+  for (std::size_t c = 0; c < problem.classes.size(); ++c) {
+    const ShardClass& one = problem.classes[c];
+    const bool last = c + 1 == problem.classes.size();
+    const double load = one.load_per_s + sent_on;
+    const double carries = node_carries(one, gpus_per_node);
+    const bool up = last || rounding == NodeRounding::Up;
+    double nodes = carries > 0.0 ? load / carries : 0.0;
+    nodes = std::min(up ? std::ceil(nodes - kRound) : std::floor(nodes + kRound), static_cast<double>(nodes_left));
+    nodes_left -= static_cast<int>(nodes);
+    double rest = std::max(0.0, load - nodes * carries);
+    if (rest <= kRound * std::max(1.0, load)) rest = 0.0;
+    shares.push_back({static_cast<int>(nodes), load, last ? 0.0 : rest, last ? rest : 0.0});
+    sent_on = last ? 0.0 : rest * one.load_in_next;
+  }
+  return shares;
+}
+
+Result<ShardingPlan> plan_by_levels(const ShardingProblem& problem, const LevelOptions& levels,
+                                    const ShardingOptions& options) {
   if (auto ok = check(problem); !ok) return std::unexpected(ok.error());
-  if (gpus_per_node < 1) return bad_input("gpus_per_node", "must be at least 1");
-  return Levels(problem, gpus_per_node, options).run();
+  if (levels.gpus_per_node < 1) return bad_input("gpus_per_node", "must be at least 1");
+  return Levels(problem, levels, options).run();
 }
 
 }  // namespace wattle::plan

@@ -69,10 +69,36 @@ struct ShardingPlan {
 /// Equation 1 over all classes; with a single class, one pool. Errors: profiles or numbers that make no sense.
 [[nodiscard]] Result<ShardingPlan> plan_sharding(const ShardingProblem& problem, const ShardingOptions& options = {});
 
-/// The hierarchy's answer to the same problem. Cluster: each class gets floor(load / what a node carries at the largest
-/// TP and clock) nodes, what is left over goes to the next larger pool, and only the largest rounds up. Pool: equation
-/// 1 on those GPUs at the highest clock. Instance: of the clocks within limits, the one that draws least.
-[[nodiscard]] Result<ShardingPlan> plan_by_levels(const ShardingProblem& problem, int gpus_per_node,
+/// What the cluster manager gives a class's pool, loads in the class's requests per second.
+struct NodeShare {
+  int nodes = 0;
+  double arriving_per_s = 0.0;  ///< its own and what the smaller pool sends on
+  double forwarded_per_s = 0.0;
+  double shed_per_s = 0.0;
+};
+
+enum class NodeRounding : std::uint8_t {
+  Down,  ///< floor(load / what a node carries), what is left over goes to the next larger pool; the largest rounds up
+  Up,    ///< every pool carries all of its own load
+};
+
+/// Section IV-B's rule: what a node carries is taken at the largest TP degree that fits on it and the highest clock. A
+/// class that no configuration serves sends all on. Where nodes run out, the smallest classes are served first.
+[[nodiscard]] std::vector<NodeShare> share_nodes(const ShardingProblem& problem, int gpus_per_node,
+                                                 NodeRounding rounding = NodeRounding::Down);
+
+/// Who decides what in the hierarchy.
+struct LevelOptions {
+  int gpus_per_node = 8;
+  /// The cluster manager gives pools what equation 1 over all classes gives them, in GPUs; else nodes by share_nodes.
+  bool cluster_solves_whole = false;
+  /// The pool managers take it that instances run at their highest clock.
+  bool pools_at_top_clock = true;
+};
+
+/// The hierarchy's answer to the same problem. Cluster: as above; the defaults are the paper's. Pool: equation 1 on the
+/// GPUs it was given. Instance: of the clocks within limits, the one that draws least.
+[[nodiscard]] Result<ShardingPlan> plan_by_levels(const ShardingProblem& problem, const LevelOptions& levels = {},
                                                   const ShardingOptions& options = {});
 
 }  // namespace wattle::plan

@@ -36,7 +36,7 @@ void BM_ShardByLevels(benchmark::State& state) {
   options.relative_gap = 5e-3;
   const auto whole = plan_sharding(problem, options);
   for (auto _ : state) {
-    const auto plan = plan_by_levels(problem, 8);
+    const auto plan = plan_by_levels(problem, {.gpus_per_node = 8});
     state.counters["loss"] = plan->power / whole->power - 1.0;
   }
 }

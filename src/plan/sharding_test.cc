@@ -158,7 +158,7 @@ TEST(Levels, RoundDownAndForwardTheRest) {
   const double carries = *most_load(problem.classes[0].profiles.back(), problem.classes[0].limits);
   problem.classes[0].load_per_s = 2.5 * carries;
   problem.classes[1].load_per_s = 1.2 * carries;
-  const auto plan = plan_by_levels(problem, 8);
+  const auto plan = plan_by_levels(problem, {.gpus_per_node = 8});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(check_sharding(problem, *plan), std::vector<std::string>());
   EXPECT_NEAR(plan->forwarded_per_s[0], 0.5 * carries, 1e-6);
@@ -172,7 +172,7 @@ TEST(Levels, RoundDownAndForwardTheRest) {
 
 TEST(Levels, LoseLittleAndNeverGain) {
   const ShardingProblem problem = formula_cluster(64, 4.0, 3);
-  const auto levels = plan_by_levels(problem, 8);
+  const auto levels = plan_by_levels(problem, {.gpus_per_node = 8});
   ASSERT_TRUE(levels.has_value());
   EXPECT_EQ(check_sharding(problem, *levels), std::vector<std::string>());
   ShardingOptions options;

@@ -1,0 +1,78 @@
+#pragma once
+// Requests by size: the classes that planners count by and pools are for. DynamoLLM's nine (SS ... LL) and FREESH's
+// partitions are this with different borders.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/request.h"
+#include "units/quantity.h"
+
+namespace wattle {
+
+/// Classes are numbered by prompt, then by output, from short to long: SS is 0, and the last is of the largest
+/// requests. "Larger" means a higher number (DynamoLLM, section IV-B).
+class Classifier {
+ public:
+  /// One class for all.
+  Classifier() = default;
+  /// Borders in tokens, ascending, each above 0: a size belongs to the first border it is below, else to the class
+  /// beyond the last. None: that size does not matter.
+  Classifier(std::vector<std::int32_t> prompt_below, std::vector<std::int32_t> output_below)
+      : prompt_below_(std::move(prompt_below)), output_below_(std::move(output_below)) {}
+
+  [[nodiscard]] ClassId of(std::int32_t prompt_tokens, std::int32_t output_tokens) const {
+    return ClassId(rank(prompt_below_, prompt_tokens) * outputs() + rank(output_below_, output_tokens));
+  }
+  /// By the prediction of its output; a request without one counts as long as it may become, which is the safe side.
+  [[nodiscard]] ClassId of(const Request& request) const { return of(request.prompt_tokens, believed_output(request)); }
+  [[nodiscard]] static std::int32_t believed_output(const Request& request) {
+    return request.predicted_output_tokens > 0 ? request.predicted_output_tokens : request.max_tokens;
+  }
+
+  [[nodiscard]] std::int32_t size() const { return prompts() * outputs(); }
+  [[nodiscard]] std::int32_t prompts() const { return static_cast<std::int32_t>(prompt_below_.size()) + 1; }
+  [[nodiscard]] std::int32_t outputs() const { return static_cast<std::int32_t>(output_below_.size()) + 1; }
+  [[nodiscard]] const std::vector<std::int32_t>& prompt_below() const { return prompt_below_; }
+  [[nodiscard]] const std::vector<std::int32_t>& output_below() const { return output_below_; }
+
+  /// "SS" to "LL"; of more than four sizes "1-1" and so on, of one size its letter alone, "all" where there is one
+  /// class.
+  [[nodiscard]] std::string name(ClassId id) const {
+    if (size() == 1) return "all";
+    const std::string prompt = letter(id.value() / outputs(), prompts());
+    const std::string output = letter(id.value() % outputs(), outputs());
+    const bool numbers = std::max(prompts(), outputs()) > kLetters && !prompt.empty() && !output.empty();
+    return prompt + (numbers ? "-" : "") + output;
+  }
+  [[nodiscard]] std::optional<ClassId> find(std::string_view wanted) const {
+    for (std::int32_t c = 0; c < size(); ++c) {
+      if (name(ClassId(c)) == wanted) return ClassId(c);
+    }
+    return std::nullopt;
+  }
+  bool operator==(const Classifier&) const = default;
+
+ private:
+  static constexpr std::int32_t kLetters = 4;
+
+  static std::int32_t rank(const std::vector<std::int32_t>& below, std::int32_t tokens) {
+    return static_cast<std::int32_t>(std::ranges::upper_bound(below, tokens) - below.begin());
+  }
+  [[nodiscard]] std::string letter(std::int32_t i, std::int32_t of) const {
+    if (of == 1) return "";
+    if (std::max(prompts(), outputs()) > kLetters) return std::to_string(i + 1);
+    constexpr std::string_view kNames[] = {"SL", "SML", "SMLX"};
+    return std::string(1, kNames[of - 2][static_cast<std::size_t>(i)]);
+  }
+
+  std::vector<std::int32_t> prompt_below_;
+  std::vector<std::int32_t> output_below_;
+};
+
+}  // namespace wattle
