@@ -1,0 +1,251 @@
+#include "calibrate/load_profiler.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/random.h"
+#include "config/make_step_model.h"
+#include "sim/simulation.h"
+
+namespace wattle::calibrate {
+
+namespace {
+
+constexpr double kLone = 1e-3;  ///< requests per second that have the instance to themselves
+constexpr std::int64_t kLoneRequests = 40;
+constexpr double kTolerance = 1.03;  ///< of the most load
+
+class Arrivals final : public workload::RequestSource {
+ public:
+  Arrivals(const ClassRequests& of, std::int64_t requests, double rate_per_s)
+      : of_(of), requests_(requests), rate_per_s_(rate_per_s), random_(1, "load_profile.arrivals") {}
+  std::optional<workload::TraceRow> next() override {
+    if (given_ == requests_) return std::nullopt;
+    now_ += Span::from_seconds(random_.exponential() / rate_per_s_);
+    // Spread over all lengths there are, as they may come in some order.
+    const auto total = static_cast<std::int64_t>(of_.lengths.size());
+    const auto at = total > requests_ ? given_ * total / requests_ : given_ % total;
+    const auto& [prompt, output] = of_.lengths[static_cast<std::size_t>(at)];
+    ++given_;
+    return workload::TraceRow{now_, prompt, output};
+  }
+  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
+
+ private:
+  const ClassRequests& of_;
+  std::int64_t requests_;
+  double rate_per_s_;
+  RandomStream random_;
+  std::int64_t given_ = 0;
+  Instant now_;
+};
+
+/// Latencies of what arrives after the first fifth, and mean power from then until the last arrival.
+class Watcher final : public journal::Sink {
+ public:
+  explicit Watcher(Instant from, Instant until) : from_(from), until_(until) {}
+  void outcome(const Outcome& o) override {
+    if (o.fate != Fate::Finished) unfinished_ = true;
+    if (o.request.arrival < from_ || o.fate != Fate::Finished) return;
+    ttft_.push_back(o.ttft());
+    tbt_.push_back(o.tbt());
+  }
+  void sample(const journal::Sample& s) override {
+    if (s.at < from_ || s.at > until_) return;
+    if (!first_) first_ = s;
+    last_ = s;
+  }
+  [[nodiscard]] bool unfinished() const { return unfinished_; }
+  [[nodiscard]] std::optional<Watts> power() const {
+    if (!first_ || last_.at <= first_->at) return std::nullopt;
+    return Watts((last_.energy - first_->energy).joules().value() / (last_.at - first_->at).seconds());
+  }
+  [[nodiscard]] Span ttft(double quantile) { return nearest_rank(ttft_, quantile); }
+  [[nodiscard]] Span tbt(double quantile) { return nearest_rank(tbt_, quantile); }
+
+ private:
+  static Span nearest_rank(std::vector<Span>& all, double quantile) {
+    if (all.empty()) return Span::max();
+    const auto rank = static_cast<std::size_t>(std::ceil(quantile * static_cast<double>(all.size())));
+    const auto at = all.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);
+    std::ranges::nth_element(all, at);
+    return *at;
+  }
+  Instant from_, until_;
+  bool unfinished_ = false;
+  std::vector<Span> ttft_, tbt_;
+  std::optional<journal::Sample> first_;
+  journal::Sample last_;
+};
+
+/// One instance of a TP degree; measures it at clocks and loads.
+class Bench {
+ public:
+  Bench(const ProfiledEngine& engine, int tp, const engine::StepModel& model, const LoadProfilerOptions& options)
+      : engine_(engine), model_(model), options_(options) {
+    auto spec = std::make_shared<InstanceSpec>();
+    spec->gpu = engine.gpu;
+    spec->llm = engine.llm;
+    spec->tensor_parallel = tp;
+    spec_ = std::move(spec);
+  }
+
+  [[nodiscard]] plan::ShardProfile profile(const ClassRequests& of, MegaHertz clock, double guess) const {
+    plan::ShardProfile made{spec_->tensor_parallel, clock, {}};
+    plan::LoadPoint idle = *measure(of, clock, kLone, kLoneRequests);
+    idle.load_per_s = 0.0;
+    idle.power = to_watts(model_.idle_power(clock));
+    made.points.push_back(idle);
+    const auto within = [&](const std::optional<plan::LoadPoint>& p) {
+      return p && p->ttft <= of.limits.ttft && p->tbt <= of.limits.tbt;
+    };
+    std::map<double, plan::LoadPoint> measured;
+    const auto at = [&](double load) -> const plan::LoadPoint* {
+      auto found = measured.find(load);
+      if (found == measured.end()) {
+        const auto point = measure(of, clock, load, options_.requests);
+        if (!point) return nullptr;
+        found = measured.emplace(load, *point).first;
+      }
+      return &found->second;
+    };
+    if (!within(idle)) {
+      idle.load_per_s = kLone;
+      made.points.push_back(idle);
+      return made;
+    }
+    // Between a load within the limits and one beyond.
+    double low = 0.0, high = 0.0;
+    for (double load = guess; low == 0.0 || high == 0.0;) {
+      const auto* point = at(load);
+      const bool good = point != nullptr && within(*point);
+      (good ? low : high) = load;
+      if (load < kLone) break;
+      load = good ? load * 1.5 : load / 1.5;
+    }
+    while (low > 0.0 && high > low * kTolerance) {
+      const double load = std::sqrt(low * high);
+      const auto* point = at(load);
+      (point != nullptr && within(*point) ? low : high) = load;
+    }
+    if (low == 0.0) {  // lone requests are within, two at once not
+      idle.load_per_s = kLone;
+      made.points.push_back(idle);
+      return made;
+    }
+    std::vector<double> loads = {0.0};
+    for (const double share : options_.shares) loads.push_back(share * low);
+    loads.back() = low;
+    for (std::size_t i = 1; i < loads.size(); ++i) at(loads[i]);
+    const auto power_at = [&](double load) { return load == 0.0 ? made.points[0].power : at(load)->power; };
+    const double rise = std::max(1.0, (power_at(low) - power_at(0.0)).value());
+    for (int halving = 0; halving < options_.halvings; ++halving) {
+      for (std::size_t i = 0; i + 1 < loads.size(); ++i) {
+        if ((power_at(loads[i + 1]) - power_at(loads[i])).value() <= options_.bend * rise) continue;
+        const double middle = (loads[i] + loads[i + 1]) / 2.0;
+        if (at(middle) != nullptr) loads.insert(loads.begin() + static_cast<std::ptrdiff_t>(++i), middle);
+      }
+    }
+    for (std::size_t i = 1; i < loads.size(); ++i) {
+      plan::LoadPoint point = *at(loads[i]);
+      // The same arrivals denser: what falls with the load is noise of the quantile.
+      point.ttft = std::max(point.ttft, made.points.back().ttft);
+      point.tbt = std::max(point.tbt, made.points.back().tbt);
+      made.points.push_back(point);
+    }
+    return made;
+  }
+
+ private:
+  /// None: not all of them could be served.
+  [[nodiscard]] std::optional<plan::LoadPoint> measure(const ClassRequests& of, MegaHertz clock, double load_per_s,
+                                                       std::int64_t requests) const {
+    Arrivals arrivals(of, requests, load_per_s);
+    Instant from, until;
+    for (std::int64_t i = 0; const auto row = arrivals.next(); ++i) {
+      if (i == requests / 5) from = row->arrival;
+      until = row->arrival;
+    }
+    Arrivals again(of, requests, load_per_s);
+    Watcher watcher(from, until);
+    sim::SimulationSetup setup;
+    setup.engine = engine_.engine;
+    for (const auto& [prompt, output] : of.lengths) setup.max_tokens = std::max(setup.max_tokens, output);
+    setup.source = &again;
+    setup.sink = &watcher;
+    setup.sample_period = std::max(Span::ms(100), (until - from) / 200);
+    sim::InstanceSetup instance;
+    instance.id = InstanceId(0);
+    instance.spec = spec_;
+    instance.model = &model_;
+    instance.initial_clock = clock;
+    setup.instances.push_back(std::move(instance));
+    (void)sim::simulate(std::move(setup));
+    const auto power = watcher.power();
+    if (watcher.unfinished() || !power) return std::nullopt;
+    return plan::LoadPoint{load_per_s, *power, watcher.ttft(options_.quantile), watcher.tbt(options_.quantile)};
+  }
+
+  const ProfiledEngine& engine_;
+  const engine::StepModel& model_;
+  const LoadProfilerOptions& options_;
+  std::shared_ptr<const InstanceSpec> spec_;
+};
+
+plan::ProfiledClass head_of(const ClassRequests& of) {
+  plan::ProfiledClass made;
+  made.name = of.name;
+  made.limits = of.limits;
+  for (const auto& [prompt, output] : of.lengths) {
+    made.prompt_tokens += prompt;
+    made.output_tokens += output;
+  }
+  made.prompt_tokens /= static_cast<double>(of.lengths.size());
+  made.output_tokens /= static_cast<double>(of.lengths.size());
+  return made;
+}
+
+}  // namespace
+
+Result<plan::LoadTable> profile_loads(const ProfiledEngine& engine, const std::vector<ClassRequests>& classes,
+                                      const LoadProfilerOptions& options,
+                                      const std::function<void(const std::string&)>& progress) {
+  plan::LoadTable table;
+  table.llm = engine.llm.name;
+  table.gpu = engine.gpu.name;
+  table.provenance = {"made by: wattle profile, simulated",
+                      fmt::format("latencies: p{:g} of {} requests a load", options.quantile * 100, options.requests)};
+  for (const ClassRequests& of : classes) {
+    if (of.lengths.empty()) return bad_input(of.name, "has no requests to profile it with");
+    table.classes.push_back(head_of(of));
+  }
+  bool any = false;
+  for (const int tp : options.tps) {
+    const auto model = config::make_step_model(engine.gpu, engine.llm, tp, engine.engine);
+    if (!model) {
+      table.provenance.push_back(fmt::format("left out: TP{}, {}", tp, model.error().what));
+      if (tp == options.tps.back() && !any) return std::unexpected(model.error());
+      continue;
+    }
+    any = true;
+    const Bench bench(engine, tp, *model, options);
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      double guess = 1.0;
+      for (const MegaHertz clock : options.clocks) {
+        table.classes[c].profiles.push_back(bench.profile(classes[c], clock, guess));
+        const double most = table.classes[c].profiles.back().points.back().load_per_s;
+        if (most > kLone) guess = most;
+      }
+      if (progress) progress(fmt::format("{} at TP{}: up to {:.3g} requests/s", classes[c].name, tp, guess));
+    }
+  }
+  return table;
+}
+
+}  // namespace wattle::calibrate

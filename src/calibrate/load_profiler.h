@@ -1,0 +1,51 @@
+#pragma once
+// DynamoLLM's profile of a model (HPCA 2025, section IV-A) on simulated instances: class x TP degree x clock x load ->
+// power, TTFT, TBT.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/options.h"
+#include "model/hardware.h"
+#include "plan/load_table.h"
+
+namespace wattle::calibrate {
+
+/// A class of requests, as it is profiled.
+struct ClassRequests {
+  std::string name;
+  plan::ShardLimits limits;
+  std::vector<std::pair<std::int32_t, std::int32_t>> lengths;  ///< prompt and output tokens, drawn in turn; not empty
+};
+
+struct LoadProfilerOptions {
+  std::vector<int> tps = {2, 4, 8};
+  std::vector<MegaHertz> clocks = {MegaHertz(810),  MegaHertz(1005), MegaHertz(1200), MegaHertz(1395),
+                                   MegaHertz(1605), MegaHertz(1800), MegaHertz(1980)};
+  std::int64_t requests = 1500;                       ///< of a measurement, after as many as its first fifth
+  double quantile = 0.99;                             ///< of latencies
+  std::vector<double> shares = {0.25, 0.5, 0.75, 1};  ///< measured loads, of the most within limits
+  double bend = 0.2;  ///< a rise of power between two loads above this share of the whole rise is measured in between
+  int halvings = 2;   ///< as often as that
+};
+
+/// What is profiled. The engine's options hold for all TP degrees.
+struct ProfiledEngine {
+  GpuSpec gpu;
+  LlmSpec llm;
+  engine::EngineOptions engine;
+};
+
+/// Poisson arrivals on one instance at a fixed clock, the same pattern at every rate. The most load within limits is
+/// searched to 3 %; a clock that misses them even for lone requests gets the lone requests' latencies at two loads.
+/// `progress` hears of each class and TP degree. A TP degree whose memory cannot hold the model is left out and noted
+/// in the provenance. Deterministic. Errors: no TP degree holds the model; a class without requests.
+[[nodiscard]] Result<plan::LoadTable> profile_loads(const ProfiledEngine& engine,
+                                                    const std::vector<ClassRequests>& classes,
+                                                    const LoadProfilerOptions& options,
+                                                    const std::function<void(const std::string&)>& progress = {});
+
+}  // namespace wattle::calibrate

@@ -1,0 +1,82 @@
+#include "calibrate/load_profiler.h"
+
+#include <gtest/gtest.h>
+
+#include "config/load.h"
+#include "config/locate.h"
+
+namespace wattle::calibrate {
+namespace {
+
+ProfiledEngine engine_of(const char* llm) {
+  const auto& project = config::project();
+  ProfiledEngine engine;
+  engine.gpu = config::load_gpu(*project.find(config::Project::Kind::Gpu, "h100", "gpu")).value();
+  engine.llm = config::load_llm(*project.find(config::Project::Kind::Llm, llm, "llm")).value();
+  return engine;
+}
+
+ClassRequests medium() { return {"MM", {Span::ms(400), Span::ms(100)}, {{400, 60}, {600, 100}, {500, 80}}}; }
+
+LoadProfilerOptions quick() {
+  LoadProfilerOptions options;
+  options.tps = {1, 2};
+  options.clocks = {MegaHertz(1200), MegaHertz(1980)};
+  options.requests = 120;
+  return options;
+}
+
+TEST(LoadProfiler, MeasuresUpToTheMostLoadWithinTheObjectives) {
+  const auto table = profile_loads(engine_of("llama-2-13b"), {medium()}, quick());
+  ASSERT_TRUE(table.has_value()) << table.error().message();
+  ASSERT_TRUE(plan::check_load_table(*table, "here"));
+  const auto& one = table->classes.at(0);
+  EXPECT_NEAR(one.prompt_tokens, 500.0, 1e-9);
+  ASSERT_EQ(one.profiles.size(), 4U);
+  for (const auto& profile : one.profiles) {
+    const auto& points = profile.points;
+    EXPECT_GE(points.size(), 5U);
+    for (std::size_t i = 1; i < points.size(); ++i) {
+      EXPECT_GE(points[i].power, points[i - 1].power * 0.98) << profile.tp << " " << i;
+      EXPECT_GE(points[i].ttft, points[i - 1].ttft);
+    }
+    EXPECT_LE(points.back().ttft, one.limits.ttft);
+    EXPECT_LE(points.back().tbt, one.limits.tbt);
+    EXPECT_EQ(plan::most_load(profile, one.limits).value(), points.back().load_per_s);
+  }
+  // More clock carries more and draws more; so do more GPUs.
+  EXPECT_LT(one.profiles[0].points.back().load_per_s, one.profiles[1].points.back().load_per_s);
+  EXPECT_LT(one.profiles[0].points[0].power, one.profiles[1].points[0].power);
+  EXPECT_LT(one.profiles[1].points.back().load_per_s, one.profiles[3].points.back().load_per_s);
+}
+
+TEST(LoadProfiler, MeasuresInBetweenWherePowerBends) {
+  auto options = quick();
+  options.tps = {1};
+  options.halvings = 0;
+  const auto plain = profile_loads(engine_of("llama-2-13b"), {medium()}, options);
+  options.halvings = 2;
+  options.bend = 0.15;
+  const auto finer = profile_loads(engine_of("llama-2-13b"), {medium()}, options);
+  EXPECT_GT(finer->classes[0].profiles[0].points.size(), plain->classes[0].profiles[0].points.size());
+  // Between two loads measured no rise is above the bend, unless it was halved as often as allowed.
+  EXPECT_EQ(*profile_loads(engine_of("llama-2-13b"), {medium()}, options), *finer);
+}
+
+TEST(LoadProfiler, AModelThatDoesNotFitAndObjectivesThatCannotBeMet) {
+  auto options = quick();
+  options.tps = {1, 8};
+  options.clocks = {MegaHertz(1980)};
+  auto impossible = medium();
+  impossible.limits.ttft = Span::ms(1);
+  const auto table = profile_loads(engine_of("llama-2-70b"), {impossible}, options);
+  ASSERT_TRUE(table.has_value()) << table.error().message();
+  ASSERT_EQ(table->classes[0].profiles.size(), 1U);
+  EXPECT_EQ(table->classes[0].profiles[0].tp, 8);
+  EXPECT_FALSE(plan::most_load(table->classes[0].profiles[0], impossible.limits).has_value());
+  EXPECT_NE(table->provenance.back().find("left out: TP1"), std::string::npos);
+  EXPECT_FALSE(profile_loads(engine_of("llama-2-70b"), {{"LL", {}, {}}}, options).has_value());
+}
+
+}  // namespace
+}  // namespace wattle::calibrate

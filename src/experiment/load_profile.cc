@@ -1,0 +1,115 @@
+#include "experiment/load_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "calibrate/profile_repository.h"
+#include "config/cache_dir.h"
+#include "config/locate.h"
+#include "config/profile.h"
+#include "workload/source.h"
+
+namespace wattle::experiment {
+
+namespace {
+
+constexpr std::size_t kRowsRead = 200'000;  ///< synthetic workloads may be endless
+constexpr std::size_t kLengths = 2'000;     ///< of a class
+
+/// All that a measurement depends on.
+std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<calibrate::ClassRequests>& classes,
+                     const calibrate::LoadProfilerOptions& options) {
+  Digest digest;
+  digest.add_text(engine.gpu.name);
+  digest.add_text(engine.llm.name);
+  const auto real = [&](double value) { digest.add_text(fmt::format("{}", value)); };
+  const auto& e = engine.engine;
+  for (const double value : {e.gpu_memory_utilization, e.activation_bytes_per_gpu, e.watermark}) real(value);
+  for (const int value : {e.block_size, e.max_num_seqs, e.max_num_batched_tokens}) digest.add(value);
+  for (const bool value : {e.chunked_prefill, e.whole_prompts, e.reserve_output, e.async_scheduling}) digest.add(value);
+  if (const auto factors = config::profile_of(engine.gpu.name, config::project())) {
+    digest.add_text(config::to_text({*factors, ""}, {}));
+  }
+  for (const auto& one : classes) {
+    digest.add_text(one.name);
+    digest.add(one.limits.ttft.ns());
+    digest.add(one.limits.tbt.ns());
+    for (const auto& [prompt, output] : one.lengths) {
+      digest.add(prompt);
+      digest.add(output);
+    }
+  }
+  for (const int tp : options.tps) digest.add(tp);
+  for (const MegaHertz clock : options.clocks) digest.add(clock.value());
+  digest.add(options.requests);
+  real(options.quantile);
+  real(options.bend);
+  digest.add(options.halvings);
+  for (const double share : options.shares) real(share);
+  return digest.value();
+}
+
+}  // namespace
+
+Result<std::vector<calibrate::ClassRequests>> class_requests(const config::LoadedScenario& loaded,
+                                                             const std::string& data_dir, const Classifier& classes,
+                                                             std::span<const plan::ShardLimits> limits) {
+  auto workload = config::locate_workload(loaded.scenario, data_dir);
+  if (!workload) return std::unexpected(workload.error());
+  workload->start = Span();
+  workload->duration = Span::max();
+  const auto source =
+      workload::make_source(*workload, data_dir, config::base_dir(loaded.scenario), loaded.scenario.seed);
+  if (!source) return std::unexpected(source.error());
+  std::vector<calibrate::ClassRequests> made(static_cast<std::size_t>(classes.size()));
+  for (std::size_t read = 0; read < kRowsRead; ++read) {
+    const auto row = (*source)->next();
+    if (!row) break;
+    const ClassId id = classes.of(row->prompt_tokens, row->output_tokens);
+    made[static_cast<std::size_t>(id.value())].lengths.emplace_back(row->prompt_tokens, row->output_tokens);
+  }
+  for (std::size_t c = 0; c < made.size(); ++c) {
+    auto& one = made[c];
+    one.name = classes.name(ClassId(static_cast<std::int32_t>(c)));
+    one.limits = limits[c];
+    if (one.lengths.empty()) {
+      return bad_input(loaded.scenario.file, fmt::format("its workload has no request of class {}", one.name));
+    }
+    if (one.lengths.size() <= kLengths) continue;
+    std::vector<std::pair<std::int32_t, std::int32_t>> some;
+    for (std::size_t i = 0; i < kLengths; ++i) some.push_back(one.lengths[i * one.lengths.size() / kLengths]);
+    one.lengths = std::move(some);
+  }
+  return made;
+}
+
+Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::LoadedScenario& loaded,
+                                                            const std::vector<calibrate::ClassRequests>& classes,
+                                                            const LoadProfileRequest& request) {
+  const calibrate::ProfiledEngine engine{loaded.gpus.front(), loaded.llm, loaded.scenario.engine};
+  auto options = request.options;
+  options.tps.clear();
+  for (const auto& pool : loaded.scenario.pools) options.tps.push_back(pool.tensor_parallel);
+  std::ranges::sort(options.tps);
+  options.tps.erase(std::ranges::unique(options.tps).begin(), options.tps.end());
+  const std::string name =
+      fmt::format("{}@{}-{:016x}", engine.llm.name, engine.gpu.name, key_of(engine, classes, options));
+  const std::string cache = config::cache_dir();
+  const calibrate::ProfileRepository repository(request.repository, cache.empty() ? "" : cache + "/profiles");
+  if (!request.again) {
+    auto found = repository.find(name);
+    if (!found) return std::unexpected(found.error());
+    if (*found) return std::make_shared<const plan::LoadTable>(std::move((*found)->table));
+  }
+  auto table = calibrate::profile_loads(engine, classes, options, request.progress);
+  if (!table) return std::unexpected(table.error());
+  table->provenance.push_back(fmt::format("requests: of {}", loaded.scenario.name));
+  if (auto published = repository.publish(name, *table); !published) return std::unexpected(published.error());
+  return std::make_shared<const plan::LoadTable>(std::move(*table));
+}
+
+}  // namespace wattle::experiment
