@@ -35,7 +35,7 @@ set(WATTLE_LIBRARIES
   "experiment|systems,sim|"
   "planner|launch,systems|nlohmann_json::nlohmann_json,spdlog::spdlog"
   "testbed|launch,config,node,virtual_gpu|nlohmann_json::nlohmann_json"
-  "reproduce|experiment,fidelity|nlohmann_json::nlohmann_json"
+  "reproduce|experiment,managers,fidelity|nlohmann_json::nlohmann_json"
 )
 
 # With -DCMAKE_UNITY_BUILD=ON (all presets but dev) eight files of a library are compiled as one, which halves the work: most

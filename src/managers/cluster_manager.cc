@@ -1,0 +1,84 @@
+#include "managers/cluster_manager.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/sharding.h"
+
+namespace wattle::managers {
+
+ClusterManager::ClusterManager(const plan::LoadTable& table, const PoolMap& pools, const ClusterOptions& options,
+                               Span start)
+    : pools_(pools), options_(options), start_(start), history_(table.classes.size(), options.load) {}
+
+std::optional<ClusterOrder> ClusterManager::order(Instant now) {
+  if (!next_) {
+    // The present epoch, as far as anything is known of it.
+    const Instant begin = Instant(now.ns() / options_.epoch.ns() * options_.epoch.ns());
+    next_ = options_.scales ? begin + options_.epoch : Instant::never();
+    ClusterOrder made = make(history_.peak(begin, begin + options_.epoch));
+    made.from = now;
+    made.until = *next_;
+    return made;
+  }
+  if (*next_ == Instant::never() || now + start_ < *next_) return std::nullopt;
+  const Instant from = *next_;
+  next_ = from + options_.epoch;
+  auto peak = history_.peak(from, *next_);
+  ClusterOrder made = make(peak);
+  made.from = from;
+  made.until = *next_;
+  return made;
+}
+
+ClusterOrder ClusterManager::make(const std::vector<double>& peak_per_s) const {
+  auto load = pools_.by_pool(peak_per_s);
+  for (double& one : load) one /= 1.0 - options_.margin;
+  const int gpus = options_.nodes * options_.gpus_per_node;
+  const auto problem = pools_.problem(load, gpus, Watts());
+  ClusterOrder order;
+  order.gpus.assign(load.size(), 0);
+  order.load_per_s.assign(load.size(), 0.0);
+  order.forwarded.assign(load.size(), 0.0);
+  order.shed_per_s.assign(load.size(), 0.0);
+  std::vector<double> sent_on(load.size(), 0.0);
+  if (options_.rule == NodeRule::Whole) {
+    const auto whole = plan::plan_sharding(problem, {.relative_gap = 1e-2, .time = Span::s(5)});
+    if (whole && whole->found()) {
+      for (const auto& group : whole->groups) {
+        order.gpus[group.pool] += group.tp * group.instances;
+        order.load_per_s[group.pool] += group.load_per_s * group.instances;
+      }
+      sent_on = whole->forwarded_per_s;
+      order.shed_per_s = whole->shed_per_s;
+    }
+  }
+  if (std::ranges::all_of(order.gpus, [](int n) { return n == 0; })) {
+    const auto rounding = options_.rule == NodeRule::Up ? plan::NodeRounding::Up : plan::NodeRounding::Down;
+    const auto shares = plan::share_nodes(problem, options_.gpus_per_node, rounding);
+    for (std::size_t p = 0; p < shares.size(); ++p) {
+      order.gpus[p] = shares[p].nodes * options_.gpus_per_node;
+      order.load_per_s[p] = shares[p].arriving_per_s - shares[p].forwarded_per_s - shares[p].shed_per_s;
+      sent_on[p] = shares[p].forwarded_per_s;
+      order.shed_per_s[p] = shares[p].shed_per_s;
+    }
+  }
+  for (std::size_t p = 0; p < load.size(); ++p) {
+    const double arriving = order.load_per_s[p] + sent_on[p] + order.shed_per_s[p];
+    order.forwarded[p] =
+        arriving > 0.0 ? std::clamp(sent_on[p] / arriving, 0.0, 1.0) : (order.gpus[p] == 0 ? 1.0 : 0.0);
+    if (order.shed_per_s[p] <= 0.0) continue;
+    const auto& one = problem.classes[p];
+    const bool served = !plan::least_power(one.profiles, one.limits, false).empty();
+    order.problem += fmt::format(
+        "{}{:.3g}/s of {} are not carried: {}", order.problem.empty() ? "" : "; ", order.shed_per_s[p], one.name,
+        served ? fmt::format("{} nodes are too few", options_.nodes)
+               : "no configuration meets its objectives, " + plan::nearest_profile(one.profiles, one.limits));
+  }
+  order.forwarded.back() = 0.0;
+  return order;
+}
+
+}  // namespace wattle::managers

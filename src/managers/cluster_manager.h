@@ -1,0 +1,65 @@
+#pragma once
+// DynamoLLM's cluster manager (HPCA 2025, section IV-B): every half hour, how many nodes each pool gets, and which
+// share of its load goes to the next larger pool.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "managers/load_history.h"
+#include "managers/pool_map.h"
+#include "model/plan.h"
+
+namespace wattle::managers {
+
+enum class NodeRule : std::uint8_t {
+  Down,   ///< floor(PL / ML), what is left over to the next larger pool (paper)
+  Up,     ///< each pool for itself
+  Whole,  ///< equation 1 over all pools at once, in GPUs (ours: CBC solves it in the time that the epoch allows)
+};
+
+struct ClusterOptions {
+  Span epoch = Span::s(1800);
+  int gpus_per_node = 8;
+  int nodes = 12;  ///< the cluster has no more
+  NodeRule rule = NodeRule::Down;
+  bool scales = true;   ///< false: sized once, for the peak of what is known when it begins
+  double margin = 0.0;  ///< share of what a node carries that is kept free
+  LoadForecastOptions load;
+};
+
+/// What it passes to the pools' managers, by pool.
+struct ClusterOrder {
+  std::vector<int> gpus;
+  std::vector<double> load_per_s;  ///< expected at the peak, in the pool's heaviest requests
+  std::vector<double> forwarded;   ///< share of what comes to the pool that goes to the next
+  std::vector<double> shed_per_s;  ///< nothing carries it
+  Instant from, until;
+  std::string problem;  ///< why something is shed: which objective, what comes nearest; else empty
+};
+
+class ClusterManager {
+ public:
+  /// `start`: what a new node takes (Overheads::start): orders are made so long before their epoch. `table` outlives
+  /// it.
+  ClusterManager(const plan::LoadTable& table, const PoolMap& pools, const ClusterOptions& options, Span start);
+
+  [[nodiscard]] LoadHistory& history() { return history_; }
+  [[nodiscard]] const LoadHistory& history() const { return history_; }
+
+  /// The order for the next epoch, once it is due; at the first call that for the present one. Demand above the
+  /// cluster: as much as it carries, the rest by pool in shed_per_s.
+  [[nodiscard]] std::optional<ClusterOrder> order(Instant now);
+
+ private:
+  [[nodiscard]] ClusterOrder make(const std::vector<double>& peak_per_s) const;
+
+  const PoolMap& pools_;
+  ClusterOptions options_;
+  Span start_;
+  LoadHistory history_;
+  std::optional<Instant> next_;  ///< epoch not ordered yet
+};
+
+}  // namespace wattle::managers

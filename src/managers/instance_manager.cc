@@ -1,0 +1,99 @@
+#include "managers/instance_manager.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "managers/pool_map.h"
+
+namespace wattle::managers {
+
+namespace {
+
+const plan::ProfiledClass& class_of(const plan::LoadTable& table, const InstanceManagerOptions& options,
+                                    const InstanceSpec& spec) {
+  const PoolMap map(table, static_cast<std::size_t>(options.pools));
+  return map.profile(std::min(static_cast<std::size_t>(std::max(spec.pool.value(), 0)), map.pools() - 1));
+}
+
+}  // namespace
+
+InstanceManager::InstanceManager(const InstanceManagerOptions& options, std::shared_ptr<const plan::LoadTable> table,
+                                 const InstanceSpec& spec)
+    : options_(options), table_(std::move(table)), class_(class_of(*table_, options, spec)) {
+  for (const auto& profile : class_.profiles) {
+    if (profile.tp == spec.tensor_parallel) profiles_.push_back(&profile);
+  }
+  std::ranges::sort(profiles_, {}, &plan::ShardProfile::clock);
+  top_ = clock_ = profiles_.empty() ? spec.gpu.clock_max : profiles_.back()->clock;
+}
+
+void InstanceManager::hear(const StepReport& step) {
+  if (step.sequence == last_.sequence && step.start == last_.start) return;
+  if (!last_.shape.idle()) {
+    // Steps between two reports were of the earlier one's batch.
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, step.sequence - last_.sequence));
+    prompt_tokens_ += static_cast<double>(last_.shape.prefill_tokens);
+    output_tokens_ += steps * last_.shape.decode_requests + last_.shape.prefill_requests;
+  }
+  if (step.waiting_requests > 0) waited_ = true;
+  if (step.shape.prefill_tokens > 0) admitted_ = true;
+  last_ = step;
+}
+
+void InstanceManager::judge(Instant now) {
+  const double seconds = (now - begun_).seconds();
+  if (seconds <= 0.0) return;
+  const double by_prompts = class_.prompt_tokens > 0.0 ? prompt_tokens_ / class_.prompt_tokens : 0.0;
+  const double by_outputs = class_.output_tokens > 0.0 ? output_tokens_ / class_.output_tokens : 0.0;
+  const double now_per_s = std::max(by_prompts, by_outputs) / seconds;
+  const double kept = std::exp(-seconds / options_.memory.seconds());
+  mean_per_s_ = kept * mean_per_s_ + (1.0 - kept) * now_per_s;
+  load_per_s_ = std::max(now_per_s, mean_per_s_);
+}
+
+void InstanceManager::decide() {
+  if (options_.queue && waited_ && !admitted_) {
+    clock_ = top_;
+    reason_ = "requests wait and none is taken in: highest clock";
+    return;
+  }
+  const plan::ShardProfile* best = nullptr;
+  Watts least;
+  for (const auto* profile : profiles_) {
+    const auto most = plan::most_load(*profile, class_.limits);
+    if (!most || load_per_s_ > *most * (1.0 - options_.margin)) continue;
+    const auto point = plan::at_load(*profile, load_per_s_);
+    if (!point || (best != nullptr && point->power >= least)) continue;
+    best = profile;
+    least = point->power;
+  }
+  clock_ = best == nullptr ? top_ : best->clock;
+  reason_ = best == nullptr ? "no clock is known to carry the load: the highest"
+                            : "least energy of the clocks that keep the objectives at this load";
+}
+
+ClockDecision InstanceManager::choose(const InstanceView& view, Instant now) {
+  if (!started_) {
+    started_ = true;
+    begun_ = now;
+    last_ = view.step;
+  } else if (view.telemetry != Telemetry::Lost) {
+    hear(view.step);
+    if (now - begun_ >= options_.epoch) {
+      judge(now);
+      decide();
+      begun_ = now;
+      prompt_tokens_ = output_tokens_ = 0.0;
+      admitted_ = waited_ = false;
+    }
+  } else {
+    clock_ = top_;
+    reason_ = "telemetry lost: highest clock";
+  }
+  // Asked at every step with prompt tokens, which are counted; pure decodes are known ahead.
+  const std::int64_t kv = view.step.shape.prefill_tokens > 0 ? -1 : std::numeric_limits<std::int64_t>::max();
+  return {clock_, reason_, Hold{kv, begun_ + options_.epoch}};
+}
+
+}  // namespace wattle::managers

@@ -1,0 +1,305 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "managers/hierarchy.h"
+#include "managers/instance_manager.h"
+#include "managers/tiers.h"
+#include "plan/test_sharding.h"
+
+namespace wattle::managers {
+namespace {
+
+plan::LoadTable formula_table() {
+  plan::LoadTable table;
+  table.llm = "some-70b";
+  table.gpu = "h100";
+  const char* names[] = {"S", "M", "L"};
+  for (int c = 0; c < 3; ++c) {
+    const auto one = plan::testing::formula_class(names[c], 0.4 + 0.6 * c, 1.0);
+    table.classes.push_back({names[c], 200.0 * (c + 1), 100.0, one.limits, one.profiles});
+  }
+  return table;
+}
+
+std::vector<policy::Shape> shapes() { return {{8, 0.0, Span::s(60)}, {4, 0.0, Span::s(60)}, {2, 0.0, Span::s(60)}}; }
+
+double node_carries(const plan::LoadTable& table, std::size_t c) {
+  return plan::most_load(table.classes[c], 8, MegaHertz(1980));
+}
+
+TEST(LoadHistory, RecentPeakUntilASeasonIsKnownThenTheTemplate) {
+  LoadForecastOptions options;
+  options.slot = Span::s(300);
+  options.season = Span::s(1200);
+  LoadHistory history(1, options);
+  EXPECT_EQ(history.peak(Instant(), Instant() + Span::s(600)), std::vector<double>{0.0});
+  const double season[] = {1.0, 5.0, 2.0, 3.0};
+  for (int i = 0; i < 3; ++i) {
+    history.add(std::vector<double>{season[i] / 2}, Instant() + Span::s(300 * i + 60));
+    history.add(std::vector<double>{season[i]}, Instant() + Span::s(300 * i + 300));
+  }
+  // Three slots of four: the highest of the last two.
+  EXPECT_EQ(history.peak(Instant() + Span::s(900), Instant() + Span::s(1500))[0], 5.0);
+  EXPECT_EQ(history.present()[0], 5.0);
+  history.add(std::vector<double>{season[3]}, Instant() + Span::s(1200));
+  EXPECT_EQ(history.present()[0], 3.0);
+  // The next season's slots 0 and 1 with a neighbour each side.
+  options.quantile = 1.0;
+  EXPECT_EQ(history.peak(Instant() + Span::s(1500), Instant() + Span::s(1800))[0], 5.0);
+}
+
+TEST(ClusterManager, FloorRuleSendsTheRestOnAndRoundsUpTheLargest) {
+  const auto table = formula_table();
+  const PoolMap map(table, 0);
+  ClusterOptions options;
+  options.nodes = 40;
+  ClusterManager manager(table, map, options, Span::s(105));
+  const double a = node_carries(table, 0), b = node_carries(table, 1), c = node_carries(table, 2);
+  manager.history().begin_with({{2.5 * a}, {1.75 * b}, {0.5 * c}});
+  const auto order = manager.order(Instant());
+  ASSERT_TRUE(order.has_value());
+  // Half a node of S is half a node of M: 2.25 of them, the quarter to L.
+  EXPECT_EQ(order->gpus, (std::vector<int>{16, 16, 8}));
+  EXPECT_NEAR(order->forwarded[0], 0.5 / 2.5, 1e-9);
+  EXPECT_NEAR(order->forwarded[1], 0.25 / 2.25, 1e-9);
+  EXPECT_EQ(order->forwarded[2], 0.0);
+  EXPECT_NEAR(order->load_per_s[2], 0.75 * c, 1e-9);
+  EXPECT_TRUE(order->problem.empty());
+  // The next order comes so long before its epoch as a node takes to start.
+  EXPECT_FALSE(manager.order(Instant() + Span::s(1800 - 106)).has_value());
+  const auto next = manager.order(Instant() + Span::s(1800 - 105));
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->from, Instant() + Span::s(1800));
+  EXPECT_EQ(next->until, Instant() + Span::s(3600));
+}
+
+TEST(ClusterManager, DemandAboveTheClusterServesWhatFitsAndSaysSo) {
+  const auto table = formula_table();
+  const PoolMap map(table, 0);
+  ClusterOptions options;
+  options.nodes = 3;
+  ClusterManager manager(table, map, options, Span());
+  manager.history().begin_with({{}, {}, {10 * node_carries(table, 2)}});
+  const auto order = manager.order(Instant());
+  EXPECT_EQ(order->gpus, (std::vector<int>{0, 0, 24}));
+  EXPECT_NEAR(order->shed_per_s[2], 7 * node_carries(table, 2), 1e-9);
+  EXPECT_NE(order->problem.find("3 nodes are too few"), std::string::npos) << order->problem;
+}
+
+TEST(ClusterManager, AClassWithoutConfigurationSaysWhichObjectiveAndWhatComesNearest) {
+  auto table = formula_table();
+  table.classes[2].limits.ttft = Span::ms(1);
+  const PoolMap map(table, 0);
+  ClusterManager manager(table, map, {}, Span());
+  manager.history().begin_with({{}, {}, {1.0}});
+  const auto order = manager.order(Instant());
+  EXPECT_EQ(order->shed_per_s[2], 1.0);
+  EXPECT_NE(order->problem.find("no configuration meets its objectives, nearest is TP8 at 1980 MHz with TTFT"),
+            std::string::npos)
+      << order->problem;
+}
+
+FleetMember member(int id, std::size_t shape, int node, int pool) {
+  FleetMember made;
+  made.id = InstanceId(id);
+  made.shape = shape;
+  made.phase = Phase::Serving;
+  made.pool = PoolId(pool);
+  made.node = NodeId(node);
+  made.gpus = {0};
+  return made;
+}
+
+TEST(PoolManager, ReshardsWhereItPaysTheLargestSavingFirst) {
+  const auto table = formula_table();
+  const PoolMap map(table, 0);
+  PoolOptions options;
+  options.unused_gpu = Watts(70);
+  const auto all_shapes = shapes();
+  const PoolManager manager(PoolId(0), all_shapes, options);
+  // A calm pool on two TP8 nodes: smaller shards save; half of them at once.
+  const auto load = map.problem({1.4 * node_carries(table, 0), 0, 0}, 0, Watts()).classes[0];
+  const std::vector<FleetMember> members = {member(0, 0, 0, 0), member(1, 0, 1, 0)};
+  const auto best = manager.best(load, 16).value();
+  EXPECT_LT(manager.power(load, best, 16)->value(), manager.power(load, {{8, 2}}, 16)->value());
+  const auto decision = manager.decide(load, 16, members);
+  ASSERT_EQ(decision.steps.size(), 1U);
+  EXPECT_EQ(decision.steps[0].kind, StepKind::Reshard);
+  EXPECT_EQ(decision.steps[0].from.size(), 1U);
+  EXPECT_GT(decision.steps[0].cost.time, options.sync);
+  EXPECT_EQ(decision.wanted.at(8), 1);  // the other one waits for the next epoch
+  int gpus = 0;
+  for (const auto& [tp, count] : decision.wanted) gpus += tp * count;
+  EXPECT_LE(gpus, 16);
+  // A change that costs more than it saves in an epoch is left.
+  PoolOptions expensive = options;
+  expensive.sync = Span::s(100'000);
+  EXPECT_TRUE(PoolManager(PoolId(0), all_shapes, expensive).decide(load, 16, members).steps.empty());
+  options.reshards = false;
+  EXPECT_TRUE(PoolManager(PoolId(0), all_shapes, options).decide(load, 16, members).steps.empty());
+}
+
+TEST(PoolManager, MergesShardsWhenTheyNoLongerCarryTheLoad) {
+  const auto table = formula_table();
+  const PoolMap map(table, 0);
+  PoolOptions options;
+  options.subset = 1.0;
+  const PoolManager manager(PoolId(0), shapes(), options);
+  const double most = std::max(2 * plan::most_load(table.classes[2], 4, MegaHertz(1980)),
+                               4 * plan::most_load(table.classes[2], 2, MegaHertz(1980)));
+  std::vector<FleetMember> members;
+  for (int i = 0; i < 4; ++i) members.push_back(member(i, 2, 0, 0));
+  auto load = map.problem({0, 0, most}, 0, Watts()).classes[2];
+  const double carried = 4 * plan::most_load(table.classes[2], 2, MegaHertz(1980));
+  if (carried >= most) load.load_per_s = carried * 1.001;
+  const auto decision = manager.decide(load, 8, members);
+  if (!decision.steps.empty()) {
+    EXPECT_STREQ(decision.reason, "the present layout does not carry the load");
+  }
+}
+
+TEST(Hierarchy, StatesWhatEachLevelGotAndPassesAndWhereRequestsGo) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  HierarchyOptions options;
+  options.cluster.nodes = 40;
+  options.past = {{2.5 * node_carries(*table, 0)}, {1.75 * node_carries(*table, 1)}, {0.5 * node_carries(*table, 2)}};
+  Hierarchy hierarchy(table, shapes(), options);
+  policy::ScalingView view;
+  const std::vector<double> rates = {0.0};
+  view.rate_per_s = rates;
+  Plan plan = hierarchy.plan(view);
+  EXPECT_EQ(plan.wanted(3), (std::vector<std::int32_t>{5, 0, 0}));
+  ASSERT_EQ(plan.levels.size(), 4U);
+  EXPECT_STREQ(plan.levels[0].name, "cluster");
+  ASSERT_EQ(plan.levels[0].passed.size(), 3U);
+  EXPECT_EQ(plan.levels[0].passed[1].gpus, 16);
+  EXPECT_EQ(plan.levels[2].given->gpus, 16);
+  EXPECT_EQ(plan.levels[2].given->until, Instant() + Span::s(1800));
+  double sum = 0.0;
+  for (const auto& weight : plan.weights) {
+    if (weight.request_class == ClassId(0)) sum += weight.weight;
+    if (weight.request_class == ClassId(0) && weight.pool == PoolId(0)) {
+      EXPECT_NEAR(weight.weight, 0.8, 1e-9);
+    }
+  }
+  EXPECT_NEAR(sum, 1.0, 1e-12);
+  // Only the largest pool serves yet: all go there.
+  const std::vector<FleetMember> members = {member(0, 0, 0, 2)};
+  view.members = members;
+  view.now = Instant() + Span::s(60);
+  plan = hierarchy.plan(view);
+  ASSERT_EQ(plan.weights.size(), 3U);
+  for (const auto& weight : plan.weights) EXPECT_EQ(weight.pool, PoolId(2));
+}
+
+TEST(Hierarchy, ACalmEpochTakesFewerNodesAndPoolsMerge) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  HierarchyOptions options;
+  options.cluster.nodes = 40;
+  options.past = {{2.5 * node_carries(*table, 0)}, {1.75 * node_carries(*table, 1)}, {0.5 * node_carries(*table, 2)}};
+  Hierarchy hierarchy(table, shapes(), options);
+  policy::ScalingView view;
+  std::vector<double> rates = {0.0};
+  view.rate_per_s = rates;
+  (void)hierarchy.plan(view);
+  rates = {0.3 * node_carries(*table, 0), 0.1 * node_carries(*table, 1), 0.1 * node_carries(*table, 2)};
+  Plan plan;
+  for (int minute = 1; minute <= 30; ++minute) {
+    view.now = Instant() + Span::s(60 * minute);
+    view.rate_per_s = rates;
+    plan = hierarchy.plan(view);
+    if (minute < 30) {
+      EXPECT_EQ(plan.wanted(3)[0], 5) << minute;
+    }
+  }
+  EXPECT_EQ(plan.wanted(3), (std::vector<std::int32_t>{1, 0, 0}));
+  EXPECT_EQ(plan.instances.at(0).pool, PoolId(2));
+}
+
+StepReport report(std::int64_t sequence, Instant start, std::int64_t prefill, std::int32_t prompts,
+                  std::int32_t decodes) {
+  StepReport step;
+  step.sequence = sequence;
+  step.start = start;
+  step.shape.prefill_tokens = prefill;
+  step.shape.prefill_requests = prompts;
+  step.shape.decode_requests = decodes;
+  return step;
+}
+
+TEST(InstanceManager, TakesTheLeastEnergyOfTheClocksThatCarryTheLoad) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  const auto& one = table->classes[0];
+  InstanceSpec spec;
+  spec.tensor_parallel = 4;
+  spec.gpu.clock_max = MegaHertz(1980);
+  const auto clock_at = [&](double load, double margin) {
+    InstanceManagerOptions options;
+    options.margin = margin;
+    InstanceManager manager(options, table, spec);
+    InstanceView view;
+    view.spec = &spec;
+    view.telemetry = Telemetry::Fresh;
+    // Prompts arrive at the load; a step each.
+    ClockDecision decision;
+    const double gap = 1.0 / load;
+    for (int i = 0; i < static_cast<int>(300.0 * load); ++i) {
+      const Instant now = Instant() + Span::from_seconds(gap * i);
+      view.step = report(i, now, static_cast<std::int64_t>(one.prompt_tokens), 1, 0);
+      decision = manager.choose(view, now);
+    }
+    EXPECT_NEAR(manager.load_per_s(), load, 0.25 * load);
+    return decision.clock;
+  };
+  const double most = plan::most_load(one, 4, MegaHertz(1980));
+  EXPECT_EQ(clock_at(0.98 * most, 0.1), MegaHertz(1980));
+  const MegaHertz calm = clock_at(0.2 * most, 0.1);
+  EXPECT_LT(calm, MegaHertz(1980));
+  // No clock of less power at that load keeps the limits.
+  for (const auto& profile : one.profiles) {
+    if (profile.tp != 4) continue;
+    const auto most_here = plan::most_load(profile, one.limits);
+    const auto point = plan::at_load(profile, 0.2 * most);
+    if (!most_here || *most_here * 0.9 < 0.25 * most || !point) continue;
+    const auto chosen = std::ranges::find_if(one.profiles, [&](const auto& p) { return p.tp == 4 && p.clock == calm; });
+    EXPECT_GE(point->power.value() * 1.02, plan::at_load(*chosen, 0.2 * most)->power.value());
+  }
+}
+
+TEST(InstanceManager, DecidesOncePerEpochAndFearsSilence) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  InstanceSpec spec;
+  spec.tensor_parallel = 8;
+  spec.pool = PoolId(2);
+  InstanceManager manager({}, table, spec);
+  InstanceView view;
+  view.spec = &spec;
+  EXPECT_EQ(manager.choose(view, Instant()).clock, MegaHertz(1980));
+  view.telemetry = Telemetry::Fresh;
+  EXPECT_EQ(manager.choose(view, Instant() + Span::s(4)).clock, MegaHertz(1980));
+  const auto later = manager.choose(view, Instant() + Span::s(5));
+  EXPECT_LT(later.clock, MegaHertz(1980));  // no load at all
+  EXPECT_EQ(later.hold.until, Instant() + Span::s(10));
+  view.telemetry = Telemetry::Lost;
+  EXPECT_EQ(manager.choose(view, Instant() + Span::s(6)).clock, MegaHertz(1980));
+}
+
+TEST(Tiers, ShareAPoolUnlessApartIsCheaper) {
+  auto table = formula_table();
+  const auto& one = table.classes[2];
+  const plan::ShardLimits same = one.limits;
+  const auto alike = split_tiers(one, {{2.0, same}, {1.0, same}}, 64, Watts());
+  ASSERT_TRUE(alike.has_value());
+  EXPECT_LE(alike->split.value(), alike->one_pool.value() + 1e-9);
+  // A strict tier of few requests: the many need not pay for it.
+  const plan::ShardLimits strict{same.ttft, Span::from_seconds(same.tbt.seconds() * 0.45)};
+  const auto apart = split_tiers(one, {{8.0, same}, {0.1, strict}}, 64, Watts());
+  ASSERT_TRUE(apart.has_value());
+  EXPECT_NE(apart->pool_of[0], apart->pool_of[1]);
+  EXPECT_LT(apart->split, apart->one_pool);
+  EXPECT_FALSE(split_tiers(one, {}, 8, Watts()).has_value());
+}
+
+}  // namespace
+}  // namespace wattle::managers

@@ -1,0 +1,234 @@
+#include "managers/pool_manager.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "plan/reshard.h"
+
+namespace wattle::managers {
+
+namespace {
+
+/// Of one TP degree: the most an instance carries, and the least it draws at a load.
+class Degree {
+ public:
+  Degree(const plan::ShardClass& of, int tp, bool top_clock, double margin) : of_(of) {
+    MegaHertz top;
+    for (const auto& profile : of.profiles) {
+      if (profile.tp == tp) top = std::max(top, profile.clock);
+    }
+    for (const auto& profile : of.profiles) {
+      if (profile.tp != tp || (top_clock && profile.clock != top)) continue;
+      profiles_.push_back(&profile);
+      most_ = std::max(most_, plan::most_load(profile, of.limits).value_or(0.0) * (1.0 - margin));
+    }
+  }
+  [[nodiscard]] double most() const { return most_; }
+  [[nodiscard]] Watts power(double load) const {
+    std::optional<Watts> least;
+    for (const auto* profile : profiles_) {
+      const auto point = plan::at_load(*profile, load);
+      if (!point || point->ttft > of_.limits.ttft || point->tbt > of_.limits.tbt) continue;
+      if (!least || point->power < *least) least = point->power;
+    }
+    return least.value_or(Watts());
+  }
+
+ private:
+  const plan::ShardClass& of_;
+  std::vector<const plan::ShardProfile*> profiles_;
+  double most_ = 0.0;
+};
+
+int gpus_of(const std::vector<int>& tps) { return std::accumulate(tps.begin(), tps.end(), 0); }
+
+}  // namespace
+
+std::optional<Watts> PoolManager::power(const plan::ShardClass& load, const Layout& layout, int gpus) const {
+  double most = 0.0;
+  std::vector<std::pair<Degree, int>> degrees;
+  for (const auto& [tp, count] : layout) {
+    if (count == 0) continue;
+    degrees.emplace_back(Degree(load, tp, options_.top_clock, options_.margin), count);
+    most += degrees.back().first.most() * count;
+  }
+  if (most < load.load_per_s) return std::nullopt;
+  const double share = most > 0.0 ? load.load_per_s / most : 0.0;
+  int used = 0;
+  for (const auto& [tp, count] : layout) used += tp * count;
+  Watts sum = options_.unused_gpu * std::max(0, gpus - used);
+  for (const auto& [degree, count] : degrees) sum += degree.power(share * degree.most()) * count;
+  return sum;
+}
+
+Result<Layout> PoolManager::best(const plan::ShardClass& load, int gpus) const {
+  plan::ShardingProblem problem;
+  problem.gpus = gpus;
+  problem.unused_gpu = options_.unused_gpu;
+  problem.classes = {load};
+  problem.classes[0].load_per_s /= 1.0 - options_.margin;
+  std::erase_if(problem.classes[0].profiles, [&](const auto& p) { return !shape_of(p.tp); });
+  const plan::ShardingOptions options{.top_clock_only = options_.top_clock, .relative_gap = 1e-3, .time = Span::s(2)};
+  const auto plan = plan::plan_sharding(problem, options);
+  if (!plan) return std::unexpected(plan.error());
+  Layout layout;
+  for (const auto& group : plan->groups) layout[group.tp] += group.instances;
+  return layout;
+}
+
+PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members) const {
+  PoolDecision decision;
+  Layout have;
+  int used = 0;
+  for (const FleetMember& member : members) {
+    ++have[tp_of(member)];
+    used += tp_of(member);
+  }
+  decision.wanted = have;
+  decision.reason = "layout kept";
+  if (!options_.reshards || members.empty()) return decision;
+  const int all_gpus = std::max(gpus, used);
+  const auto best_layout = best(load, all_gpus);
+  if (!best_layout || best_layout->empty() || *best_layout == have) return decision;
+  const auto now = power(load, have, all_gpus);
+  const auto then = power(load, *best_layout, all_gpus);
+  if (now && (!then || *then >= *now)) return decision;
+  auto steps = way(load, members, have, *best_layout);
+  Joules cost;
+  for (const Step& one : steps) cost += one.step.cost.energy;
+  const Watts saving = now && then ? *now - *then : Watts();
+  if (now && saving.value() * options_.epoch.seconds() <= cost.value()) {
+    decision.reason = "a better layout does not save what changing costs";
+    return decision;
+  }
+  std::ranges::stable_sort(steps, std::ranges::greater{}, &Step::saving);
+  int changing = 0;
+  bool all = true;
+  for (Step& one : steps) {
+    int gpus_of_step = 0;
+    for (const InstanceId id : one.step.from) {
+      const auto found = std::ranges::find(members, id, &FleetMember::id);
+      --decision.wanted[tp_of(*found)];
+      gpus_of_step += tp_of(*found);
+    }
+    if (changing > 0 && changing + gpus_of_step > options_.subset * used) {
+      for (const InstanceId id : one.step.from)
+        ++decision.wanted[tp_of(*std::ranges::find(members, id, &FleetMember::id))];
+      all = false;
+      continue;
+    }
+    changing += gpus_of_step;
+    for (const std::size_t shape : one.step.to) ++decision.wanted[shapes_[shape].gpus];
+    decision.saving += one.saving;
+    decision.steps.push_back(std::move(one.step));
+  }
+  if (all) decision.wanted = *best_layout;
+  decision.reason =
+      now ? "a better layout saves more than changing costs" : "the present layout does not carry the load";
+  return decision;
+}
+
+std::optional<std::size_t> PoolManager::shape_of(int tp) const {
+  const auto found = std::ranges::find(shapes_, tp, &policy::Shape::gpus);
+  if (found == shapes_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - shapes_.begin());
+}
+
+/// Node by node: surplus instances of one node become missing ones, larger ones first.
+std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, std::span<const FleetMember> members,
+                                                Layout have, const Layout& wanted) const {
+  std::map<int, int> missing;  // by TP; negative: too many
+  for (const auto& [tp, count] : wanted) missing[tp] += count;
+  for (const auto& [tp, count] : have) missing[tp] -= count;
+  // Where nodes are not accounted for, an instance has its GPUs to itself.
+  std::map<std::pair<NodeId, InstanceId>, std::vector<const FleetMember*>> nodes;
+  for (const FleetMember& member : members) {
+    nodes[{member.node, member.gpus.empty() ? member.id : kNoInstance}].push_back(&member);
+  }
+  std::vector<Step> steps;
+  for (auto& [node, there] : nodes) {
+    std::ranges::stable_sort(there, std::ranges::greater{}, [&](const FleetMember* m) { return tp_of(*m); });
+    for (;;) {
+      // What this node can give away, and the largest missing instances that its GPUs then hold.
+      std::vector<const FleetMember*> from;
+      std::map<int, int> too_many;
+      for (const FleetMember* member : there) {
+        const int tp = tp_of(*member);
+        if (missing[tp] + too_many[tp] >= 0) continue;
+        ++too_many[tp];
+        from.push_back(member);
+      }
+      int room = 0;
+      for (const FleetMember* member : from) room += tp_of(*member);
+      std::vector<int> to;
+      for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+        for (int count = at->second; count > 0 && at->first <= room; --count, room -= at->first)
+          to.push_back(at->first);
+      }
+      if (to.empty()) break;
+      // No more of them than are needed, the smallest that do.
+      int needed = gpus_of(to);
+      std::ranges::reverse(from);
+      std::vector<const FleetMember*> taken;
+      for (const FleetMember* member : from) {
+        if (needed <= 0) break;
+        taken.push_back(member);
+        needed -= tp_of(*member);
+      }
+      Step made;
+      std::vector<int> from_tps;
+      Layout after = have;
+      for (const FleetMember* member : taken) {
+        made.step.from.push_back(member->id);
+        from_tps.push_back(tp_of(*member));
+        ++missing[tp_of(*member)];
+        --after[tp_of(*member)];
+        std::erase(there, member);
+      }
+      for (const int tp : to) {
+        made.step.to.push_back(*shape_of(tp));
+        --missing[tp];
+        ++after[tp];
+      }
+      made.step.kind = StepKind::Reshard;
+      if (node.second == kNoInstance) made.step.node = node.first;
+      made.step.pool = pool_;
+      made.step.serves_on = *std::ranges::max_element(to) >= *std::ranges::max_element(from_tps);
+      made.step.cost = cost(load, from_tps, to);
+      const auto before = power(load, have, gpus_of(from_tps));
+      const auto later = power(load, after, gpus_of(from_tps));
+      if (before && later) made.saving = *before - *later;
+      have = std::move(after);
+      steps.push_back(std::move(made));
+    }
+  }
+  return steps;
+}
+
+StepCost PoolManager::cost(const plan::ShardClass& load, const std::vector<int>& from,
+                           const std::vector<int>& to) const {
+  plan::ReshardProblem problem;
+  problem.gpus_per_node = std::max(gpus_of(from), gpus_of(to));
+  int next = 0;
+  for (const int tp : from) {
+    plan::PlacedInstance placed;
+    for (int g = 0; g < tp; ++g) placed.gpus.push_back(next++);
+    problem.present.push_back(std::move(placed));
+  }
+  for (const int tp : to) problem.next.push_back({tp, 0});
+  problem.weight_bytes = static_cast<std::int64_t>(options_.weight_bytes);
+  problem.link_bytes_per_s = options_.link_bytes_per_s;
+  problem.sync = options_.sync;
+  StepCost made;
+  const auto plan = plan::plan_reshard(problem);
+  if (!plan) return made;
+  made.time = plan->total_time;
+  // Meanwhile the new instances draw beside the old ones.
+  Watts draw;
+  for (const int tp : to) draw += Degree(load, tp, true, 0.0).power(0.0);
+  made.energy = Joules(draw.value() * made.time.seconds());
+  for (const int tp : from) made.lost_load_per_s += Degree(load, tp, true, 0.0).most();
+  return made;
+}
+
+}  // namespace wattle::managers

@@ -1,0 +1,75 @@
+#pragma once
+// DynamoLLM's pool manager (HPCA 2025, section IV-B): every five minutes, how a pool's GPUs are split into instances.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "model/plan.h"
+#include "plan/sharding.h"
+#include "policy/scaling/scaling.h"
+
+namespace wattle::managers {
+
+struct PoolOptions {
+  Span epoch = Span::s(300);
+  bool reshards = true;   ///< false: instances stay as they were started
+  bool top_clock = true;  ///< instances are taken to run at their highest clock (paper); else at the best
+  double subset = 0.5;    ///< share of the pool's GPUs that change at once; one step at least
+  double margin = 0.0;    ///< share of what instances carry that is kept free
+  Watts unused_gpu;       ///< draw of a GPU of the pool\'s nodes without an instance
+  // Of a re-shard (plan/reshard.h).
+  double weight_bytes = 138e9;
+  double link_bytes_per_s = 300e9;
+  Span sync = Span::s(1);
+};
+
+/// Instances of a pool by TP degree.
+using Layout = std::map<int, int>;
+
+struct PoolDecision {
+  Layout wanted;                ///< after the steps
+  std::vector<PlanStep> steps;  ///< re-shards, the largest saving first
+  Watts saving;                 ///< of all of them
+  const char* reason = "";
+};
+
+class PoolManager {
+ public:
+  /// `shapes` by position, as the fleet's; the pool's GPUs come in instances of these.
+  PoolManager(PoolId pool, std::span<const policy::Shape> shapes, const PoolOptions& options)
+      : pool_(pool), shapes_(shapes.begin(), shapes.end()), options_(options) {}
+
+  /// What the pool's GPUs draw when its load is shared out in proportion to what instances carry; none: it is more than
+  /// they carry within the class's limits.
+  [[nodiscard]] std::optional<Watts> power(const plan::ShardClass& load, const Layout& layout, int gpus) const;
+
+  /// The best layout of so many GPUs: equation 1. Demand above it: what carries most.
+  [[nodiscard]] Result<Layout> best(const plan::ShardClass& load, int gpus) const;
+
+  /// `members`: the pool's, serving and not changing; instances on one node re-shard into others on its GPUs. A change
+  /// is taken when what it saves within the epoch outweighs what the steps cost, or when the present layout does not
+  /// carry the load.
+  [[nodiscard]] PoolDecision decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members) const;
+
+ private:
+  struct Step {
+    PlanStep step;
+    Watts saving;
+  };
+  [[nodiscard]] int tp_of(const FleetMember& member) const { return shapes_[member.shape].gpus; }
+  [[nodiscard]] std::optional<std::size_t> shape_of(int tp) const;
+  [[nodiscard]] std::vector<Step> way(const plan::ShardClass& load, std::span<const FleetMember> members, Layout have,
+                                      const Layout& wanted) const;
+  [[nodiscard]] StepCost cost(const plan::ShardClass& load, const std::vector<int>& from,
+                              const std::vector<int>& to) const;
+
+  PoolId pool_;
+  std::vector<policy::Shape> shapes_;
+  PoolOptions options_;
+};
+
+}  // namespace wattle::managers

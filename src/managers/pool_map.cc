@@ -1,0 +1,41 @@
+#include "managers/pool_map.h"
+
+#include "base/check.h"
+
+namespace wattle::managers {
+
+PoolMap::PoolMap(const plan::LoadTable& table, std::size_t pools) : table_(table) {
+  const std::size_t classes = table.classes.size();
+  const std::size_t count = pools == 0 ? classes : pools;
+  WATTLE_CHECK(count >= 1 && count <= classes, "as many pools as classes at most");
+  heaviest_.resize(count);
+  for (std::size_t c = 0; c < classes; ++c) {
+    pool_of_.push_back(c * count / classes);
+    heaviest_[pool_of_.back()] = c;
+  }
+}
+
+std::vector<double> PoolMap::by_pool(const std::vector<double>& rate_per_s) const {
+  std::vector<double> load(pools(), 0.0);
+  for (std::size_t c = 0; c < classes() && c < rate_per_s.size(); ++c) {
+    const std::size_t heaviest = heaviest_[pool_of_[c]];
+    const double each = c == heaviest ? 1.0 : plan::load_in(table_.classes[c], table_.classes[heaviest]);
+    load[pool_of_[c]] += rate_per_s[c] * each;
+  }
+  return load;
+}
+
+plan::ShardingProblem PoolMap::problem(const std::vector<double>& load_per_s, int gpus, Watts unused_gpu) const {
+  plan::ShardingProblem problem;
+  problem.gpus = gpus;
+  problem.unused_gpu = unused_gpu;
+  for (std::size_t p = 0; p < pools(); ++p) {
+    const plan::ProfiledClass& one = profile(p);
+    plan::ShardClass made{one.name, load_per_s[p], one.limits, one.profiles, 1.0};
+    if (p + 1 < pools()) made.load_in_next = plan::load_in(one, profile(p + 1));
+    problem.classes.push_back(std::move(made));
+  }
+  return problem;
+}
+
+}  // namespace wattle::managers
