@@ -24,7 +24,7 @@ struct ReproduceFlags {
 
 std::vector<reproduce::Evaluation> evaluations() {
   return {reproduce::voltanallm(), reproduce::greenserve(), reproduce::throttllem_evaluation(),
-          reproduce::freesh_evaluation()};
+          reproduce::freesh_evaluation(), reproduce::dynamollm_evaluation()};
 }
 
 template <typename Range, typename Name>

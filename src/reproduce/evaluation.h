@@ -76,6 +76,7 @@ struct Evaluation {
 [[nodiscard]] Evaluation voltanallm();
 [[nodiscard]] Evaluation throttllem_evaluation();
 [[nodiscard]] Evaluation greenserve();
+[[nodiscard]] Evaluation dynamollm_evaluation();
 
 /// The file of published values, whole. Errors: WATTLE_DATA not set, no such file.
 struct PublishedFile {
