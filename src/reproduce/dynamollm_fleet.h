@@ -78,6 +78,9 @@ struct FleetRun {
 /// The hour's requests, each so many times. Errors: bad input of the scenario and its trace.
 /// `accuracy`: of the output classes predicted (section IV-E: 81 %); the rest are neighbours.
 [[nodiscard]] Result<Service> make_service(double copies, const Classifier& classes, double accuracy = 0.81);
+/// Requests per second by minute and class.
+[[nodiscard]] std::vector<std::vector<double>> rates_by_minute(const Service& service,
+                                                               const std::vector<ClassId>& believed);
 [[nodiscard]] Result<FleetRun> run_system(const Service& service, const System& system);
 
 }  // namespace wattle::reproduce::dynamollm

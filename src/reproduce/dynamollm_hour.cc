@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kMethod =
     "Simulated: Llama-2-70B on servers of eight H100, pool by pool; the Azure 2023 conversation trace, each request as "
-    "often, within a minute, as it takes for the busiest one to be what twelve servers carry at TP8 and the highest clock; output "
+    "often, within a minute, as it takes for the busiest one to be what twelve servers carry at TP8 and the highest "
+    "clock; output "
     "classes predicted with 81 % accuracy; fixed fleets are sized for the busiest minute (of each class, with pools by "
     "class). Energy: GPUs, idle ones of servers in use and starting servers included.";
 
@@ -143,6 +144,36 @@ const Fixed* best_of(const std::vector<Fixed>& all, const FleetRun& base, std::o
   return best;
 }
 
+/// Honest baselines: nothing but a fixed clock, or a fixed TP degree with it, of the same GPUs.
+Result<void> add_fixed(Section& section, const Service& service, const std::map<std::string, FleetRun>& runs) {
+  const FleetRun& base = runs.at("single-pool");
+  const FleetRun& dynamo = runs.at("dynamollm");
+  const auto all = fixed_clocks(service, {8, 4, 2});
+  if (!all) return std::unexpected(all.error());
+  for (const Fixed& one : *all) {
+    const auto name = fmt::format("fixed/tp{}/{}mhz", one.tp, one.mhz);
+    section.rows.push_back(
+        {name + "/energy_against_single_pool", "%", {}, percent(one.run.energy.value(), base.energy.value())});
+    section.rows.push_back({name + "/objectives_met", "%", {}, 100.0 * one.run.attainment()});
+  }
+  const auto report = [&](const char* name, const Fixed* best) {
+    if (best == nullptr) return;
+    const auto row = [&](const char* what, const char* unit, double value) {
+      section.rows.push_back({fmt::format("{}/{}", name, what), unit, {}, value});
+    };
+    row("tp", "GPUs", best->tp);
+    row("clock", "MHz", best->mhz);
+    row("saving_over_single_pool", "%", -percent(best->run.energy.value(), base.energy.value()));
+    row("objectives_met", "%", 100.0 * best->run.attainment());
+    row("dynamollm_saves_over_it", "%", -percent(dynamo.energy.value(), best->run.energy.value()));
+    row("dynamollm-ours_saves_over_it", "%",
+        -percent(runs.at("dynamollm-ours").energy.value(), best->run.energy.value()));
+  };
+  report("best_fixed_clock_at_tp8", best_of(*all, base, 8));
+  report("best_fixed_clock_and_tp", best_of(*all, base, {}));
+  return {};
+}
+
 }  // namespace
 
 Result<Section> hour() {
@@ -195,30 +226,7 @@ Result<Section> hour() {
   change("tbt_p99", -11.0, percent(ms_at(dynamo.tbt_us, 0.99), ms_at(base.tbt_us, 0.99)));
   change("power_p50", -43.0, percent(dynamo.power_w_at(0.5), base.power_w_at(0.5)));
   change("power_p99", -9.0, percent(dynamo.power_w_at(0.99), base.power_w_at(0.99)));
-  // Honest baselines: nothing but a fixed clock, or a fixed TP degree with it, of the same GPUs.
-  const auto all = fixed_clocks(*service, {8, 4, 2});
-  if (!all) return std::unexpected(all.error());
-  for (const Fixed& one : *all) {
-    const auto name = fmt::format("fixed/tp{}/{}mhz", one.tp, one.mhz);
-    section.rows.push_back(
-        {name + "/energy_against_single_pool", "%", {}, percent(one.run.energy.value(), base.energy.value())});
-    section.rows.push_back({name + "/objectives_met", "%", {}, 100.0 * one.run.attainment()});
-  }
-  const auto report = [&](const char* name, const Fixed* best) {
-    if (best == nullptr) return;
-    const auto row = [&](const char* what, const char* unit, double value) {
-      section.rows.push_back({fmt::format("{}/{}", name, what), unit, {}, value});
-    };
-    row("tp", "GPUs", best->tp);
-    row("clock", "MHz", best->mhz);
-    row("saving_over_single_pool", "%", -percent(best->run.energy.value(), base.energy.value()));
-    row("objectives_met", "%", 100.0 * best->run.attainment());
-    row("dynamollm_saves_over_it", "%", -percent(dynamo.energy.value(), best->run.energy.value()));
-    row("dynamollm-ours_saves_over_it", "%",
-        -percent(runs.at("dynamollm-ours").energy.value(), best->run.energy.value()));
-  };
-  report("best_fixed_clock_at_tp8", best_of(*all, base, 8));
-  report("best_fixed_clock_and_tp", best_of(*all, base, {}));
+  if (auto ok = add_fixed(section, *service, runs); !ok) return std::unexpected(ok.error());
   // What was chosen beside the paper, at half and twice.
   const auto variant = [&](const char* name, const System& system) -> Result<void> {
     const auto run = run_system(*service, system);
