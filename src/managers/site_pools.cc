@@ -54,7 +54,8 @@ SitePools::SitePools(SitePoolsSetup setup, const SitePoolsOptions& options)
   peaks_.resize(classes);
   rising_.resize(classes, 0.0);
   grams_.resize(setup_.problem.sites.size());
-  // Modes that no shape stands for at any site are not used; sites without one of them are told apart by their GPUs.
+  // Modes that no shape stands for at any site are not used; a site that lacks one of them has no use for its GPUs
+  // there.
   for (auto& type : setup_.problem.partitions[0].types) {
     for (std::size_t m = 0; m < type.ratings.size(); ++m) {
       const bool anywhere = std::ranges::any_of(setup_.shapes, [&](const auto& of) { return of[m].has_value(); });

@@ -41,7 +41,7 @@ struct SitePoolsSetup {
 };
 
 /// Asked every few seconds: a slot's peak is the highest rate between two calls in it. Each class has a pool of its
-/// number. A site whose nodes are down has no GPUs: the next call plans anew without them. Where an intensity is
+/// number. A site whose nodes are down has no GPUs: the next call plans again without them. Where an intensity is
 /// unknown carbon is left out of the objective, and the reason says so; it is never taken for zero. What no plan can
 /// carry is left to admission.
 class SitePools final : public policy::ScalingPolicy {

@@ -1,6 +1,7 @@
 // FREESH's Table 10: MIAD's parameters on one A100 with 40 GB; snapshots of its clock; what deciding costs.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <queue>
@@ -15,9 +16,15 @@ namespace wattle::reproduce::freesh {
 namespace {
 
 constexpr double kMinutes20 = 1200.0;
-constexpr const char* kScenario =
-    "name = \"freesh-miad\"\nllm = \"llama-3-8b\"\n[workload]\nrequests = 1\n[slo]\nttft_ms = 300\ntbt_ms = 150\n"
-    "e2e_ms = 7000\n[[fleet]]\ngpu = \"a100-40g\"\ntensor_parallel = 1\n";
+constexpr double kE2e_ms = 7000.0;  ///< Table 7, SS
+constexpr double kMedianAnswer = 73.0, kSpread = 0.214, kLongestAnswer = 120.0;
+/// `gap_ms`: the serving framework's time per step.
+std::string scenario(double gap_ms) {
+  return fmt::format(
+      "name = \"freesh-miad\"\nllm = \"llama-3-8b\"\n[workload]\nrequests = 1\n[engine]\nstep_gap_ms = {}\n[slo]\n"
+      "ttft_ms = 300\ntbt_ms = 150\ne2e_ms = 7000\n[[fleet]]\ngpu = \"a100-40g\"\ntensor_parallel = 1\n",
+      gap_ms);
+}
 
 struct Setting {
   const char* name;
@@ -27,7 +34,8 @@ struct Setting {
 
 std::vector<Setting> settings() {
   const auto miad = [](double factor, int step) {
-    return Service{{fmt::format("frequency.factor={:.1f}", factor), fmt::format("frequency.decrease_mhz={}", step)},
+    return Service{{fmt::format("frequency.factor={:.1f}", factor), fmt::format("frequency.decrease_mhz={}", step),
+                    fmt::format("frequency.tbt_ms={:.1f}", kE2e_ms / kLongestAnswer)},
                    "miad"};
   };
   return {{"fixed", {{}, "static-max"}, 83.917, 0.11, 20.62, 44.52, 1.52067},
@@ -37,37 +45,46 @@ std::vector<Setting> settings() {
           {"M2.0_d100", miad(2.0, 100), 40.401, 0.34, 46.89, 197.39, 3.42421}};
 }
 
-/// Short prompts and answers (SS, partition 1) with Poisson arrivals.
-Result<std::vector<workload::TraceRow>> short_requests(double per_s, double seconds) {
-  plan::RequestPartition one{"1", {}};
-  plan::PoolType type;
-  type.name = "SS";
-  type.demand_per_s = {per_s};
-  one.types.push_back(type);
-  auto load = draw_load(one, {seconds, 1.0, 1.0, 1});
-  if (!load) return std::unexpected(load.error());
-  return std::move(load->front().rows);
+/// Poisson arrivals; answers as the fixed clock's E2E quantiles say: 1.52, 1.99 and 2.41 s at 20.6 ms a token.
+std::vector<workload::TraceRow> short_requests(double per_s) {
+  RandomStream random(1, "freesh.miad");
+  std::vector<workload::TraceRow> rows;
+  for (double at = random.exponential() / per_s; at < kMinutes20; at += random.exponential() / per_s) {
+    const auto answer = static_cast<std::int32_t>(std::lround(kMedianAnswer * std::exp(kSpread * random.normal())));
+    rows.push_back({Instant() + Span::from_seconds(at), 20, std::max(answer, 1)});
+  }
+  return rows;
 }
 
-Result<journal::RunSummary> run(const Setting& setting, double per_s) {
-  auto rows = short_requests(per_s, kMinutes20);
-  if (!rows) return std::unexpected(rows.error());
-  return run_rows(kScenario, setting.how, std::move(*rows), {}, kMinutes20);
+/// What the paper does not print: how fast its engine steps, and how often requests come.
+struct Fitted {
+  double gap_ms = 5.0;
+  double per_s = 1.0;
+};
+
+Result<journal::RunSummary> run(const Setting& setting, const Fitted& fitted) {
+  return run_rows(scenario(fitted.gap_ms), setting.how, short_requests(fitted.per_s), {}, kMinutes20);
 }
 
 double watt_hours(const journal::RunSummary& run) { return run.energy.total.value() / 3600.0; }
 
-/// The rate at which the fixed clock takes the published energy: the paper does not print it.
-Result<double> matching_rate(const Setting& fixed) {
-  double low = 0.1;
-  double high = 40.0;
-  for (int i = 0; i < 9; ++i) {
-    const double middle = std::sqrt(low * high);
-    const auto at = run(fixed, middle);
-    if (!at) return std::unexpected(at.error());
-    (watt_hours(*at) < fixed.energy_wh ? low : high) = middle;
+/// The rate and the framework's time per step at which the fixed clock takes the published energy and token gap.
+Result<Fitted> match(const Setting& fixed) {
+  Fitted fitted;
+  for (int round = 0; round < 4; ++round) {
+    double low = 0.1;
+    double high = 40.0;
+    double tbt_ms = 0.0;
+    for (int i = 0; i < 9; ++i) {
+      fitted.per_s = std::sqrt(low * high);
+      const auto at = run(fixed, fitted);
+      if (!at) return std::unexpected(at.error());
+      (watt_hours(*at) < fixed.energy_wh ? low : high) = fitted.per_s;
+      tbt_ms = at->tbt.p50_ms;
+    }
+    if (round < 3) fitted.gap_ms = std::clamp(fitted.gap_ms + fixed.tbt_p50 - tbt_ms, 0.0, 50.0);
   }
-  return std::sqrt(low * high);
+  return fitted;
 }
 
 }  // namespace
@@ -76,17 +93,22 @@ Result<Section> miad() {
   Section section;
   section.source = "Table 10, Figures 16 and 20";
   section.note =
-      "Simulated: Llama3-8B on one A100-40G for 20 minutes, short prompts and answers (LMSYS). The paper does not "
-      "print "
-      "its rate: it is set so that the fixed clock takes the published energy; MIAD's rows follow. Violations: share "
-      "of "
-      "requests beyond an objective of Table 7.";
+      "Simulated: Llama3-8B on one A100-40G for 20 minutes, short prompts and answers. The paper prints neither its "
+      "rate "
+      "nor its engine's speed: rate, time per step and lengths are set so that the fixed clock has the published "
+      "energy, "
+      "token gap and E2E quantiles; MIAD's rows follow. Our MIAD hears step reports alone: the E2E limit of 7 s stands "
+      "as "
+      "a limit on gaps, 7 s over the longest answer. Violations: share of requests beyond an objective of Table 7. "
+      "Below "
+      "1005 MHz nothing of the A100 is measured.";
   const auto all = settings();
-  const auto rate = matching_rate(all[0]);
-  if (!rate) return std::unexpected(rate.error());
-  add(section, "table10/rate", "1/s", std::nullopt, *rate);
+  const auto fitted = match(all[0]);
+  if (!fitted) return std::unexpected(fitted.error());
+  add(section, "table10/rate", "1/s", std::nullopt, fitted->per_s);
+  add(section, "table10/step_gap", "ms", std::nullopt, fitted->gap_ms);
   for (const Setting& setting : all) {
-    const auto of = run(setting, *rate);
+    const auto of = run(setting, *fitted);
     if (!of) return std::unexpected(of.error());
     const std::string base = fmt::format("table10/{}", setting.name);
     add(section, base + "/energy", "Wh", setting.energy_wh, watt_hours(*of));
@@ -145,7 +167,7 @@ Result<Section> overheads() {
     push(kQueued + i);
     queue.pop();
   });
-  add(section, "overhead/least_laxity_push_and_pop_at_100000", "ms", 5.0, llf_us / 1e3);
+  add(section, "overhead/least_laxity_push_and_pop_at_100000", "us", 5000.0, llf_us);
   policy::Miad miad{policy::MiadOptions{}};
   InstanceSpec spec;
   for (int mhz = 210; mhz <= 1410; mhz += 15) spec.clocks.emplace_back(mhz);
@@ -160,7 +182,7 @@ Result<Section> overheads() {
     view.step.start = Instant() + Span::ms(30) * std::int64_t{i};
     (void)miad.choose(view, view.step.start);
   });
-  add(section, "overhead/miad_step", "ms", 20.0, miad_us / 1e3);
+  add(section, "overhead/miad_step", "us", 20'000.0, miad_us);
   return section;
 }
 

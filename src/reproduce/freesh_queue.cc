@@ -53,7 +53,7 @@ std::int64_t rank(std::size_t discipline, const policy::ServiceOptions& options,
     case 1:
       return (policy::service_latency(options, w.request, produced) - w.worked).ns();
     case 2:
-      // Not preempted: whoever runs goes on.
+      // Not preempted: what runs goes on.
       return w.running ? std::numeric_limits<std::int64_t>::min() : w.request.arrival.ns();
     default:
       return (policy::laxity(options, w.request, produced, now) + w.worked).ns();
