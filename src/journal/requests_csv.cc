@@ -13,7 +13,7 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-enum Column : std::size_t {
+enum RequestColumn : std::size_t {
   kRequest,
   kTenant,
   kFate,
@@ -86,12 +86,12 @@ class Row {
   explicit Row(const CsvReader& csv) : csv_(csv) {}
 
   template <typename T>
-  void whole(Column column, T& into, std::int64_t low = 0) {
+  void whole(RequestColumn column, T& into, std::int64_t low = 0) {
     if (error_) return;
     auto v = csv_.whole(column, low, std::numeric_limits<T>::max());
     v ? static_cast<void>(into = static_cast<T>(*v)) : static_cast<void>(error_ = v.error());
   }
-  void time(Column column, Instant& into) {
+  void time(RequestColumn column, Instant& into) {
     if (error_) return;
     const auto field = csv_.field(column);
     if (field.empty()) return static_cast<void>(into = Instant::never());
@@ -101,16 +101,16 @@ class Row {
     }
     into = Instant(static_cast<std::int64_t>(*ns));
   }
-  void instance(Column column, InstanceId& into) {
+  void instance(RequestColumn column, InstanceId& into) {
     std::int32_t id = kNoInstance.value();
     if (!csv_.field(column).empty()) whole(column, id);
     into = InstanceId(id);
   }
-  void decimal(Column column, Int128& into, int places, std::string_view remedy) {
+  void decimal(RequestColumn column, Int128& into, int places, std::string_view remedy) {
     const auto v = parse_decimal(csv_.field(column), places);
     v ? static_cast<void>(into = *v) : fail(column, remedy);
   }
-  void fail(Column column, std::string_view remedy) {
+  void fail(RequestColumn column, std::string_view remedy) {
     if (!error_) error_ = csv_.bad_field(column, remedy).error();
   }
   [[nodiscard]] const CsvReader& csv() const { return csv_; }

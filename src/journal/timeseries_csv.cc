@@ -11,8 +11,8 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-enum Column : std::size_t { kTime, kInstance, kPower, kClock, kDecode, kPrefill, kWaiting, kKv, kColumns };
-constexpr std::array<std::string_view, kColumns> kNames = {
+enum TimeColumn : std::size_t { kTime, kInstance, kPower, kClock, kDecode, kPrefill, kWaiting, kKv, kTimeColumns };
+constexpr std::array<std::string_view, kTimeColumns> kTimeNames = {
     "time_s"sv,          "instance_id"sv,    "power_w"sv,          "clock_mhz"sv,
     "decode_requests"sv, "prefill_tokens"sv, "waiting_requests"sv, "kv_tokens"sv};
 
@@ -37,7 +37,7 @@ void append_sample_row(std::string& out, const Sample& s) {
 
 Result<void> parse_timeseries(std::string_view text, const std::string& name,
                               const std::function<void(const Sample&)>& f) {
-  auto csv = CsvReader::open(text, name, kNames);
+  auto csv = CsvReader::open(text, name, kTimeNames);
   if (!csv) return std::unexpected(csv.error());
   constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
@@ -52,8 +52,8 @@ Result<void> parse_timeseries(std::string_view text, const std::string& name,
     const auto power = parse_decimal(csv->field(kPower), 3);
     if (!power || *power < 0 || *power > Int128{kInt64Max})
       return csv->bad_field(kPower, "give watts >= 0 such as 312.5");
-    std::array<std::int64_t, kColumns> wholes{};
-    for (const Column column : {kInstance, kClock, kDecode, kPrefill, kWaiting, kKv}) {
+    std::array<std::int64_t, kTimeColumns> wholes{};
+    for (const TimeColumn column : {kInstance, kClock, kDecode, kPrefill, kWaiting, kKv}) {
       const auto v = csv->whole(column, 0, column == kPrefill || column == kKv ? kInt64Max : kInt32Max);
       if (!v) return std::unexpected(v.error());
       wholes[column] = *v;
