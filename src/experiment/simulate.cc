@@ -2,9 +2,13 @@
 
 #include <sys/resource.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
+#include "base/file.h"
 #include "calibrate/beliefs.h"
 #include "experiment/request_profile.h"
 #include "experiment/saturation.h"
@@ -18,6 +22,23 @@ std::int64_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss * 1024;
+}
+
+/// sites.csv: every site's carbon intensity over the run, for the report; by site in the order of the summary's.
+/// Nothing of a run at one site.
+Result<void> write_sites(const std::string& directory, const std::vector<carbon::SiteRates>& sites, double end_s) {
+  if (sites.size() < 2) return {};
+  constexpr double kLeastStep_s = 1.0, kMostRows = 1440.0;
+  std::string text = "time_s";
+  for (std::size_t n = 0; n < sites.size(); ++n) text += fmt::format(",g_per_kwh_{}", n);
+  const double step = std::max(kLeastStep_s, end_s / kMostRows);
+  for (double at = 0.0; at <= end_s; at += step) {
+    text += fmt::format("\n{:.3f}", at);
+    for (const auto& site : sites)
+      text += fmt::format(",{}", site.intensity.at(Instant() + Span::from_seconds(at)).value());
+  }
+  text += "\n";
+  return write_file((std::filesystem::path(directory) / "sites.csv").string(), text);
 }
 
 }  // namespace
@@ -54,6 +75,7 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
     setup.stretches = true;
   }
 
+  const auto sites = setup.sites;
   for (const auto& model : run->models) model->forget_asked();  // fitting beliefs asked about every shape
   auto result = sim::simulate(std::move(setup));
   for (const auto& model : run->models) {
@@ -68,6 +90,9 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
   result.summary.sim.peak_rss_bytes = peak_rss_bytes();
   if (writer) {
     if (auto closed = writer->close(result.summary, result.curves); !closed) return std::unexpected(closed.error());
+    if (auto ok = write_sites(options.out_dir, sites, result.summary.sim.virtual_s); !ok) {
+      return std::unexpected(ok.error());
+    }
   }
   return std::move(result.summary);
 }

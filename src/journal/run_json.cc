@@ -35,7 +35,8 @@ Json instances_json(const std::vector<InstanceFacts>& instances) {
                        {"gpu", i.gpu},
                        {"llm", i.llm},
                        {"tensor_parallel", i.tensor_parallel},
-                       {"clock_max_mhz", i.clock_max.value()}});
+                       {"clock_max_mhz", i.clock_max.value()},
+                       {"site", i.site.value()}});
   }
   return all;
 }
@@ -52,6 +53,7 @@ Result<std::vector<InstanceFacts>> instances_from(const Json& facts, const std::
     std::int64_t id = 0;
     std::int64_t tensor_parallel = 0;
     std::int64_t clock = 0;
+    std::int64_t site = 0;
     InstanceFacts i;
     JsonReader reader(json, path, problem);
     reader.count("id", id);
@@ -60,9 +62,10 @@ Result<std::vector<InstanceFacts>> instances_from(const Json& facts, const std::
     reader.text("llm", i.llm);
     reader.count("tensor_parallel", tensor_parallel);
     reader.count("clock_max_mhz", clock);
+    reader.added_count("site", site);
     const auto known = role_from(role);
     if (problem.empty() && !known) problem = fmt::format("key {}role must be colocated, prefill or decode", path);
-    if (problem.empty() && std::max({id, tensor_parallel, clock}) > INT32_MAX) {
+    if (problem.empty() && std::max({id, tensor_parallel, clock, site}) > INT32_MAX) {
       problem = fmt::format("key {}: numbers must be below 2^31", path);
     }
     if (!problem.empty()) return bad_input(name, problem);
@@ -70,6 +73,7 @@ Result<std::vector<InstanceFacts>> instances_from(const Json& facts, const std::
     i.role = *known;
     i.tensor_parallel = static_cast<std::int32_t>(tensor_parallel);
     i.clock_max = MegaHertz(static_cast<std::int32_t>(clock));
+    i.site = SiteId(static_cast<std::int32_t>(site));
     all.push_back(std::move(i));
   }
   return all;

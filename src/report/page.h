@@ -17,6 +17,8 @@ namespace wattle::report {
 [[nodiscard]] std::string service_table(const Comparison& comparison);
 [[nodiscard]] std::string energy_plots(const Comparison& comparison);
 [[nodiscard]] std::string latency_plots(const Comparison& comparison);
+/// Nothing where no run had several sites.
+[[nodiscard]] std::string site_plots(const Comparison& comparison);
 [[nodiscard]] std::string time_plots(const Comparison& comparison);
 [[nodiscard]] std::string style();
 [[nodiscard]] std::string_view script();

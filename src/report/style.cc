@@ -55,6 +55,7 @@ td.text{text-align:left;white-space:normal;overflow-wrap:anywhere}
 .meter{display:block;height:3px;margin-top:3px;background:var(--rule);border-radius:2px;overflow:hidden}
 .meter span{display:block;height:3px;background:var(--less)}
 .note{color:var(--soft);font-size:13px;margin:4px 0 10px;max-width:85ch}
+.sites{display:flex;flex-wrap:wrap;gap:4px 22px;margin:6px 0}
 .pair,.triple,.wide{display:grid;gap:18px 28px;margin-top:10px}
 .pair{grid-template-columns:repeat(auto-fit,minmax(min(460px,100%),1fr))}
 .triple{grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:6px 22px}

@@ -41,7 +41,10 @@ void add_order(Registry& to, const char* name, const char* description) {
         {option("ttft_ms", &S::ttft, "ms", kTime, "T_TTFT: to the first token where nobody waits"),
          option("tbt_ms", &S::tbt, "ms", kTime, "T_TBT: between tokens"),
          option("window", &S::window, "", {0.01, 1000},
-                "alpha: a request is to be done within this many times what it takes where nobody waits")})
+                "alpha: a request is to be done within this many times what it takes where nobody waits"),
+         option("congested_ms", &S::congested, "ms", kTime,
+                "llf: only while requests wait longer than this to be dispatched, else first come first served; 0: "
+                "always")})
       .makes([](const ServiceOptions& o, const Making&) -> Result<std::shared_ptr<Order>> {
         return std::make_shared<Order>(o);
       });

@@ -1,6 +1,7 @@
 #include "policy/queueing/laxity.h"
 
 #include <algorithm>
+#include <variant>
 
 namespace wattle::policy {
 
@@ -17,6 +18,15 @@ Instant service_deadline(const ServiceOptions& options, const Request& request) 
 
 Span laxity(const ServiceOptions& options, const Request& request, std::int32_t produced, Instant now) {
   return service_deadline(options, request) - now - service_latency(options, request, produced);
+}
+
+void LeastLaxityFirst::observe(const Event& event, Instant now) {
+  const auto* started = std::get_if<event::Started>(&event);
+  if (started == nullptr) return;
+  constexpr double kWeight = 1.0 / 32.0;  // of the newest
+  waited_s_ += kWeight * ((now - started->request.arrival).seconds() - waited_s_);
+  const double limit = options_.congested.seconds();
+  congested_ = waited_s_ > (congested_ ? limit / 2.0 : limit);
 }
 
 }  // namespace wattle::policy

@@ -16,6 +16,7 @@ struct ServiceOptions {
   Span ttft = Span::ms(140);  ///< T_TTFT
   Span tbt = Span::ms(30);    ///< T_TBT
   double window = 1.4;        ///< alpha_LLF: W = window x Lat, in which a request is to be done; > 0
+  Span congested;             ///< least laxity only while requests wait longer than this; 0: always
 };
 
 /// Lat = T_TTFT + tokens x T_TBT, with the tokens predicted (max_tokens where nothing is) less those that came already.
@@ -47,16 +48,27 @@ class ShortestRemainingFirst final : public QueuePolicy {
   ServiceOptions options_;
 };
 
+/// With options.congested above zero only while requests wait longer than that on their way to an instance (moving
+/// mean; until half of it again): FREESH finds that least laxity costs a little in normal load and wins under
+/// congestion. Else first come, first served.
 class LeastLaxityFirst final : public QueuePolicy {
  public:
   explicit LeastLaxityFirst(ServiceOptions options) : options_(std::move(options)) {}
-  /// The laxity it would have at the beginning of time: orders as the laxity at any instant does.
-  [[nodiscard]] std::int64_t key(const Request& request, Instant) override {
-    return laxity(options_, request, 0, Instant()).ns();
+  [[nodiscard]] EventKinds observes() const override {
+    return options_.congested > Span() ? EventKinds::of<event::Started>() : EventKinds();
   }
+  void observe(const Event& event, Instant now) override;
+  /// The laxity it would have at the beginning of time: orders as the laxity at any instant does. Not congested: the
+  /// arrival, which is smaller than that by (window - 1) x Lat, so that those that came in calm times stay in front.
+  [[nodiscard]] std::int64_t key(const Request& request, Instant) override {
+    return active() ? laxity(options_, request, 0, Instant()).ns() : request.arrival.ns();
+  }
+  [[nodiscard]] bool active() const { return options_.congested == Span() || congested_; }
 
  private:
   ServiceOptions options_;
+  double waited_s_ = 0.0;  ///< moving mean
+  bool congested_ = false;
 };
 
 }  // namespace wattle::policy

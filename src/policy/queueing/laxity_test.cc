@@ -42,7 +42,14 @@ std::vector<int> serve(const std::vector<Request>& all,
   return done;
 }
 
-const ServiceOptions kToy{Span(), Span::s(1), 1.4};
+ServiceOptions alone(Span ttft, Span tbt) {
+  ServiceOptions options;
+  options.ttft = ttft;
+  options.tbt = tbt;
+  return options;
+}
+
+const ServiceOptions kToy = alone(Span(), Span::s(1));
 const std::vector<Request> kThree{request(0, Span::s(0), 10), request(1, Span::s(1), 2), request(2, Span::s(2), 1)};
 
 TEST(Laxity, the_papers_toy_example) {
@@ -61,7 +68,7 @@ TEST(Laxity, the_papers_toy_example) {
 }
 
 TEST(Laxity, windows) {
-  const ServiceOptions options{Span::ms(100), Span::ms(10), 1.4};
+  const ServiceOptions options = alone(Span::ms(100), Span::ms(10));
   const Request known = request(1, Span::s(2), 90);
   EXPECT_EQ(service_latency(options, known), Span::s(1));
   EXPECT_EQ(service_latency(options, known, 40), Span::ms(500)) << "its first token came";
@@ -73,6 +80,38 @@ TEST(Laxity, windows) {
   EXPECT_EQ(service_latency(options, unknown), Span::s(2)) << "nothing predicted: the client's cap";
 }
 
+TEST(Laxity, on_congestion_only) {
+  ServiceOptions options;
+  options.congested = Span::ms(500);
+  LeastLaxityFirst queue(options);
+  const Request urgent = request(0, Span::s(1), 10);
+  const Request patient = request(1, Span::ms(900), 1000);
+  EXPECT_LT(queue.key(patient, Instant()), queue.key(urgent, Instant())) << "calm: first come, first served";
+  const InstanceView view;
+  const auto start_after = [&](Span wait) {
+    for (int i = 0; i < 200; ++i) queue.observe(event::Started{urgent, view}, urgent.arrival + wait);
+  };
+  start_after(Span::s(1));
+  EXPECT_TRUE(queue.active());
+  EXPECT_LT(queue.key(urgent, Instant()), queue.key(patient, Instant()));
+  start_after(Span::ms(300));
+  EXPECT_TRUE(queue.active()) << "until half of that";
+  start_after(Span::ms(200));
+  EXPECT_FALSE(queue.active());
+}
+
+TEST(Laxity, the_alpha_and_beta_windows) {
+  // Of 100 tokens at 10 ms after 100 ms: Lat 1.1 s. The client's window is 1.4 x, the operator's objective 5 x that.
+  ServiceOptions client = alone(Span::ms(100), Span::ms(10));
+  ServiceOptions operators = client;
+  operators.window = 5.0;
+  const Request of = request(1, Span::s(2), 100);
+  EXPECT_EQ(service_deadline(client, of), Instant() + Span::ms(2000 + 1540));
+  EXPECT_EQ(service_deadline(operators, of), Instant() + Span::ms(2000 + 5500));
+  EXPECT_EQ(laxity(client, of, 0, of.arrival), Span::ms(440));
+  EXPECT_EQ(laxity(operators, of, 0, of.arrival), Span::ms(4400));
+}
+
 RC_GTEST_PROP(Laxity, the_order_of_those_who_wait_never_changes, ()) {
   const auto any = [](std::int64_t id) {
     return request(id, Span::ms(*rc::gen::inRange(0, 10'000)), *rc::gen::inRange(1, 2'000));
@@ -80,7 +119,7 @@ RC_GTEST_PROP(Laxity, the_order_of_those_who_wait_never_changes, ()) {
   const Request a = any(1);
   const Request b = any(2);
   const Instant now = Instant() + Span::ms(*rc::gen::inRange(10'000, 100'000));
-  LeastLaxityFirst queue({});
+  LeastLaxityFirst queue{ServiceOptions()};
   RC_ASSERT((queue.key(a, a.arrival) < queue.key(b, b.arrival)) == (laxity({}, a, 0, now) < laxity({}, b, 0, now)));
 }
 
