@@ -41,7 +41,12 @@ set(WATTLE_LIBRARIES
 # With -DCMAKE_UNITY_BUILD=ON (all presets but dev) eight files of a library are compiled as one, which halves the work: most
 # of it is the same headers and templates over and over. These stay on their own, as each gives one of its local names to
 # something else than a file beside it does. Rename, or add a line here, when a release build says "redefinition".
-set(WATTLE_NOT_UNITED predict/length_belief.cc predict/step_profile.cc reproduce/voltanallm_routing.cc)
+set(WATTLE_NOT_UNITED
+  experiment/load_profile.cc
+  plan/load_table.cc
+  predict/length_belief.cc predict/step_profile.cc
+  reproduce/dynamollm_service.cc reproduce/dynamollm_tables.cc reproduce/throttllem_scaling.cc reproduce/voltanallm_routing.cc
+)
 list(TRANSFORM WATTLE_NOT_UNITED PREPEND ${PROJECT_SOURCE_DIR}/src/)
 set_source_files_properties(${WATTLE_NOT_UNITED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
