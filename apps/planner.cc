@@ -35,6 +35,7 @@ struct Flags {
   std::vector<std::string> slots;
   std::string admin = "127.0.0.1:0";
   std::string logs;
+  std::string state;
   bool json = false;
 };
 
@@ -64,7 +65,7 @@ Result<int> run(const Flags& flags) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 
-  planner::PlannedFleet planner(*loaded, std::move(slots), flags.gateway, flags.logs);
+  planner::PlannedFleet planner(*loaded, std::move(slots), flags.gateway, flags.logs, flags.state);
   if (auto begun = planner.begin(recipe->recipe); !begun) {
     planner.end();
     return std::unexpected(begun.error());
@@ -76,8 +77,12 @@ Result<int> run(const Flags& flags) {
   auto server = net::HttpServer::listen(pool, where, [&planner](std::shared_ptr<net::Exchange> e) {
     if (e->path() == "/fleet") {
       e->respond(200, "application/json", planner.fleet_json());
+    } else if (e->path() == "/plan" && e->method() == "POST") {
+      const auto taken = planner.give(std::string(e->body()));
+      const nlohmann::ordered_json said{{"status", taken ? "accepted" : taken.error().message()}};
+      e->respond(taken ? 202 : 400, "application/json", said.dump());
     } else {
-      e->respond(404, "text/plain", "GET /fleet\n");
+      e->respond(404, "text/plain", "GET /fleet, POST /plan\n");
     }
   });
   if (!server) {
@@ -108,7 +113,7 @@ void add_planner(Command app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   flags->logs = std::filesystem::temp_directory_path().string();
   command.add_option("scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be").required();
-  command.add_option("--recipe", flags->recipe, "With a [scaling] policy").required();
+  command.add_option("--recipe", flags->recipe, "Without a [scaling] policy, plans come by POST /plan").required();
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
   command.add_option("--gateway", flags->gateway, "URL of the gateway's admin plane").required();
   command
@@ -116,8 +121,13 @@ void add_planner(Command app, int& exit_code) {
                   "POOL=GPU[,GPU...]@ENDPOINT: where an engine of the POOL-th [[fleet]] (from 0) may run, and publish "
                   "forward-pass metrics; repeatable")
       .required();
-  command.add_option("--admin", flags->admin, "host:port of /fleet; port 0 takes any free one").capture_default_str();
+  command.add_option("--admin", flags->admin, "host:port of /fleet and /plan; port 0 takes any free one")
+      .capture_default_str();
   command.add_option("--logs", flags->logs, "Folder for what engines write on stderr").capture_default_str();
+  command.add_option(
+      "--state", flags->state,
+      "Folder in which the next planner finds the engines that this one leaves if it dies; without one they "
+      "end with it");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command.callback([flags, &exit_code] {
     const auto done = run(*flags);

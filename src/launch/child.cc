@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 namespace wattle::launch {
@@ -28,52 +29,99 @@ std::string last_line(const std::string& file) {
   return last;
 }
 
+/// The arguments of a process, each with a 0 behind it; empty: there is none, or it has ended and nobody has asked why.
+std::string command_of(pid_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// After fork: calls that are safe there alone.
+void write_pid(int file) {
+  char digits[20];
+  std::size_t n = sizeof(digits);
+  digits[--n] = '\n';
+  for (pid_t rest = getpid(); rest > 0; rest /= 10) digits[--n] = static_cast<char>('0' + rest % 10);
+  if (write(file, digits + n, sizeof(digits) - n) < 0) _exit(127);
+}
+
+/// A descriptor that is closed with it.
+struct File {
+  explicit File(int descriptor) : fd(descriptor) {}
+  ~File() {
+    if (fd >= 0) close(fd);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int fd;
+};
+
+int create(const std::string& path) { return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); }
+
 }  // namespace
 
 Result<Child> Child::start(const std::string& name, const std::vector<std::string>& arguments,
-                           const std::string& log_file) {
+                           const std::string& log_file, const std::optional<Trace>& trace) {
   std::vector<std::string> owned{"wattle"};
   owned.insert(owned.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (auto& argument : owned) argv.push_back(argument.data());
   argv.push_back(nullptr);
 
-  int pipe_ends[2];
-  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return external_failure(name, std::strerror(errno));
-  const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (log < 0) {
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
-    return external_failure(log_file, std::strerror(errno));
-  }
+  const File log(create(log_file));
+  if (log.fd < 0) return external_failure(log_file, std::strerror(errno));
+  int pipe_ends[2] = {-1, -1};
+  if (!trace && pipe2(pipe_ends, O_CLOEXEC) != 0) return external_failure(name, std::strerror(errno));
+  File from(pipe_ends[0]);
+  const File into(trace ? create(trace->output_file) : pipe_ends[1]);
+  const File pid_file(trace ? create(trace->pid_file) : -1);
+  if (into.fd < 0 || (trace && pid_file.fd < 0)) return external_failure(trace->pid_file, std::strerror(errno));
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(127);
+    if (trace) {
+      setsid();
+      write_pid(pid_file.fd);
+    } else {
+      setpgid(0, 0);
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (getppid() != parent) _exit(127);
+    }
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    dup2(pipe_ends[1], STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
+    dup2(into.fd, STDOUT_FILENO);
+    dup2(log.fd, STDERR_FILENO);
     execv("/proc/self/exe", argv.data());
     _exit(127);
   }
-  close(pipe_ends[1]);
-  close(log);
-  if (pid < 0) {
-    close(pipe_ends[0]);
-    return external_failure(name, std::strerror(errno));
+  if (pid < 0) return external_failure(name, std::strerror(errno));
+  Child child(name, log_file, pid, std::exchange(from.fd, -1));
+  if (trace) child.output_file_ = trace->output_file;
+  return child;
+}
+
+std::optional<Child> Child::adopt(const std::string& name, const std::vector<std::string>& arguments,
+                                  const std::string& log_file, const Trace& trace) {
+  pid_t pid = -1;
+  std::ifstream(trace.pid_file) >> pid;
+  if (pid <= 0) return std::nullopt;
+  std::string command = command_of(pid);
+  for (const std::string& argument : arguments) {
+    if (('\0' + command).find('\0' + argument + '\0') == std::string::npos) return std::nullopt;
   }
-  return Child(name, log_file, pid, pipe_ends[0]);
+  Child child(name, log_file, pid, -1);
+  child.output_file_ = trace.output_file;
+  child.command_ = std::move(command);
+  return child;
 }
 
 Child::Child(Child&& other) noexcept
     : name_(std::move(other.name_)),
       log_(std::move(other.log_)),
       pid_(std::exchange(other.pid_, -1)),
-      output_(std::exchange(other.output_, -1)) {}
+      output_(std::exchange(other.output_, -1)),
+      output_file_(std::move(other.output_file_)),
+      command_(std::move(other.command_)) {}
 
 Child::~Child() {
   stop(Span::s(2));
@@ -82,6 +130,15 @@ Child::~Child() {
 
 Result<std::string> Child::first_line(Span timeout) {
   std::string line;
+  for (std::int64_t waited_ms = 0; output_ < 0; waited_ms += 10) {
+    std::ifstream in(output_file_);
+    if (std::getline(in, line) && !in.eof()) return line;  // whole: its end of line is there
+    if (!running()) return external_failure(name_, "ended at once: " + last_line(log_));
+    if (waited_ms * 1'000'000 >= timeout.ns()) {
+      return external_failure(name_, fmt::format("said nothing for {:.0f} s; see {}", timeout.seconds(), log_));
+    }
+    usleep(10'000);
+  }
   for (std::int64_t waited_ms = 0; waited_ms * 1'000'000 < timeout.ns(); waited_ms += 50) {
     pollfd poller{output_, POLLIN, 0};
     if (poll(&poller, 1, 50) <= 0) continue;
@@ -96,18 +153,22 @@ Result<std::string> Child::first_line(Span timeout) {
 
 bool Child::running() {
   if (pid_ < 0) return false;
-  if (waitpid(pid_, nullptr, WNOHANG) == 0) return true;
-  pid_ = -1;
-  return false;
+  const bool runs = command_.empty() ? waitpid(pid_, nullptr, WNOHANG) == 0 : command_of(pid_) == command_;
+  if (!runs) pid_ = -1;
+  return runs;
+}
+
+void Child::wait_for_end(Span grace) {
+  for (std::int64_t waited = 0; waited < grace.ns() && running(); waited += 20'000'000) usleep(20'000);
 }
 
 void Child::stop(Span grace) {
   if (!running()) return;
   kill(pid_, SIGTERM);
-  for (std::int64_t waited = 0; waited < grace.ns() && running(); waited += 20'000'000) usleep(20'000);
+  wait_for_end(grace);
   if (!running()) return;
   kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  wait_for_end(Span::s(10));
   pid_ = -1;
 }
 

@@ -10,6 +10,7 @@
 
 #include "config/engine_arguments.h"
 #include "config/make_step_model.h"
+#include "config/nodes.h"
 #include "journal/names.h"
 #include "net/clock.h"
 #include "systems/compose.h"
@@ -47,8 +48,13 @@ Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& s
 }
 
 PlannedFleet::PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots,
-                           const std::string& gateway, std::string logs)
-    : loaded_(loaded), slots_(std::move(slots)), gateway_(gateway), logs_(std::move(logs)), begin_(net::steady_now()) {}
+                           const std::string& gateway, std::string logs, std::string state)
+    : loaded_(loaded),
+      slots_(std::move(slots)),
+      gateway_(gateway),
+      logs_(std::move(logs)),
+      state_(std::move(state)),
+      begin_(net::steady_now()) {}
 
 Instant PlannedFleet::now() const { return Instant() + (net::steady_now() - begin_); }
 
@@ -62,13 +68,26 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   }
   auto policy = systems::make_scaling_policy(recipe, options.shapes);
   if (!policy) return std::unexpected(policy.error());
-  if (!*policy) return bad_input("--recipe " + recipe.name, "does not scale; it needs a [scaling] policy");
-  scaler_ = std::make_unique<control::PlanExecutor>(std::move(*policy), recipe.scaling.mode, options, *this, *this);
+  if (!*policy) *policy = given_;
+  options.reshard = config::reshard_problem(loaded_);
+  options.reshard.gpu_bytes = 0;  // virtual GPUs hold no weights
+  options.at_once = recipe.scaling_at_once;
+  const Mode mode = *policy == given_ ? Mode::Enforce : recipe.scaling.mode;
+  scaler_ = std::make_unique<control::PlanExecutor>(std::move(*policy), mode, options, *this, *this);
+  if (!state_.empty()) adopt_left(mode);
+  if (scaler_->members().empty()) {
+    if (auto begun = begin_first(mode); !begun) return begun;
+  }
+  tell();
+  return {};
+}
 
-  // Those the scenario begins with serve before anything is planned.
+/// Those the scenario begins with serve before anything is planned.
+Result<void> PlannedFleet::begin_first(Mode mode) {
+  const auto& scenario = loaded_.scenario;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     for (std::int32_t i = 0; i < scenario.pools[p].count; ++i) {
-      const InstanceId id = start(p, Span());
+      const InstanceId id = start({.shape = p, .load = Span()});
       Engine& engine = at(id);
       if (!engine.process) return external_failure("engine", "the first engines could not be started");
       const auto line = engine.process->first_line(Span::s(20));
@@ -83,28 +102,49 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
         if (!ready) usleep(50'000);
       }
       scaler_->adopt(id, p, now());
-      decision({now(), journal::DecisionKind::Phase, recipe.scaling.mode, RequestId{-1}, id,
+      decision({now(), journal::DecisionKind::Phase, mode, RequestId{-1}, id,
                 static_cast<std::int64_t>(journal::Phase::Serving), "the scenario begins with it"});
     }
   }
-  tell();
   return {};
 }
 
-InstanceId PlannedFleet::spawn(const control::StartOrder& order, Instant) {
-  return start(order.shape, order.load.value_or(loaded_.scenario.spawn.load));
+InstanceId PlannedFleet::spawn(const control::StartOrder& order, Instant) { return start(order); }
+
+/// One of the shape on GPUs that no engine has, but for those whose weights it takes over.
+std::optional<std::size_t> PlannedFleet::slot_for(const control::StartOrder& order) const {
+  const auto meet = [](const EngineSlot& a, const EngineSlot& b) {
+    return std::ranges::find_first_of(a.gpus, b.gpus) != a.gpus.end();
+  };
+  for (std::size_t s = 0; s < slots_.size(); ++s) {
+    const EngineSlot& slot = slots_[s];
+    if (slot.pool != order.shape || slot.taken) continue;
+    bool meets_other = false;
+    bool meets_from = order.from.empty();
+    for (const auto& [id, engine] : engines_) {
+      if (!engine.process || !meet(slot, slots_[engine.slot])) continue;
+      const bool lends = std::ranges::find(order.from, InstanceId(id)) != order.from.end();
+      (lends ? meets_from : meets_other) = true;
+    }
+    if (!meets_other && meets_from) return s;
+  }
+  return std::nullopt;
 }
 
-InstanceId PlannedFleet::start(std::size_t shape, Span load) {
+InstanceId PlannedFleet::start(const control::StartOrder& order) {
+  const std::size_t shape = order.shape;
+  const Span load = order.load.value_or(loaded_.scenario.spawn.load);
   const InstanceId id(next_++);
+  const auto place = slot_for(order);
   Engine& engine = engines_[id.value()];
-  const auto free = std::ranges::find_if(slots_, [&](const EngineSlot& s) { return s.pool == shape && !s.taken; });
-  if (free == slots_.end()) {
+  engine.warms = !order.load.has_value();
+  if (!place) {
     spdlog::warn("no free slot for an engine of [[fleet]] {}", shape);
     return id;
   }
+  EngineSlot* const free = &slots_[*place];
   free->taken = true;
-  engine.slot = static_cast<std::size_t>(free - slots_.begin());
+  engine.slot = *place;
   const auto& pool = loaded_.scenario.pools[shape];
   const auto name = fmt::format("engine-{}", id.value());
   std::vector<std::string> words{"mock-engine", "--json",
@@ -117,7 +157,9 @@ InstanceId PlannedFleet::start(std::size_t shape, Span load) {
                                  "--load-s",    fmt::format("{}", load.seconds())};
   const auto options = config::engine_arguments(config::engine_of(loaded_.scenario, pool));
   words.insert(words.end(), options.begin(), options.end());
-  auto child = launch::Child::start(name, words, (std::filesystem::path(logs_) / (name + ".log")).string());
+  const auto log = (std::filesystem::path(logs_) / (name + ".log")).string();
+  const auto trace = state_.empty() ? std::nullopt : std::optional(trace_of(name));
+  auto child = launch::Child::start(name, words, log, trace);
   if (child) {
     engine.process.emplace(std::move(*child));
   } else {
@@ -126,6 +168,7 @@ InstanceId PlannedFleet::start(std::size_t shape, Span load) {
     return id;
   }
   announce(engine);
+  note(id.value(), engine);
   return id;
 }
 
@@ -169,6 +212,7 @@ void PlannedFleet::tell_gateway(InstanceId id) {
   }
   const auto answer = engine.offered ? gateway_.offer(engine.worker, engine.url) : gateway_.withdraw(engine.worker);
   if (answer == GatewayAdmin::Answer::Done) engine.accepted = engine.offered;
+  engine.served = engine.served || engine.accepted;
   if (answer == GatewayAdmin::Answer::Unknown) engine.forget_gateway();
 }
 
@@ -249,7 +293,7 @@ void PlannedFleet::look_at(const control::PlanExecutor::Member& member) {
     }
   } else if (member.phase == Phase::Warming) {
     // Requests come to it from now on, and not before; the gateway finds out for itself that it is healthy.
-    if (now() >= engine.up_since + spawn.warm) engine.offered = true;
+    if (!engine.warms || now() >= engine.up_since + spawn.warm) engine.offered = true;
     tell_gateway(member.id);
     if (engine.offered && look(engine).status == "ready") scaler_->serving(member.id, now());
   } else if (member.phase == Phase::Draining && !engine.accepted) {
@@ -275,7 +319,7 @@ void PlannedFleet::turn() {
     const auto found = std::ranges::find(still, member.id, &control::PlanExecutor::Member::id);
     if (found != still.end()) look_at(control::PlanExecutor::Member(*found));
   }
-  if (now() >= scaler_->next_tick()) {
+  if (now() >= scaler_->next_tick() || given_->fresh()) {
     count_arrivals();
     for (const auto& member : members) {
       const auto found = engines_.find(member.id.value());
@@ -284,6 +328,7 @@ void PlannedFleet::turn() {
     scaler_->tick(now());
   }
   for (const auto& member : scaler_->members()) tell_gateway(member.id);
+  for (auto& [id, engine] : engines_) note(id, engine);
   tell_journal();
   forget_past();
   tell();
@@ -297,6 +342,16 @@ void PlannedFleet::end() {
 }
 
 void PlannedFleet::decision(const journal::DecisionRecord& record) {
+  if (record.kind == journal::DecisionKind::Step) {
+    const auto kind = journal::name_of(static_cast<StepKind>(record.value));
+    spdlog::info("{} about engine {}: {}", kind, record.instance.value(), record.reason);
+    steps_.push_back({{"at_s", record.at.seconds()},
+                      {"kind", kind},
+                      {"engine", record.instance.value()},
+                      {"reason", record.reason}});
+    if (steps_.size() > kRemembered) steps_.erase(steps_.begin());
+    return;
+  }
   if (unsent_.size() == kMostUnsent) unsent_.pop_front();
   unsent_.push_back(record);
   if (record.kind == journal::DecisionKind::Scaling) {
@@ -328,6 +383,7 @@ void PlannedFleet::tell() {
                               {"gpus", slot.gpus}});
   }
   all["phases"] = phases_;
+  all["steps"] = steps_;
   const std::lock_guard lock(mutex_);
   shown_ = all.dump();
 }

@@ -15,6 +15,7 @@
 #include "control/plan_executor.h"
 #include "launch/child.h"
 #include "planner/gateway_admin.h"
+#include "planner/given_plan.h"
 #include "systems/recipe.h"
 
 namespace wattle::planner {
@@ -32,15 +33,20 @@ struct EngineSlot {
 
 class PlannedFleet final : public control::FleetPort, public journal::Sink {
  public:
-  /// `logs`: folder of what engines write on stderr. `loaded` outlives this.
+  /// `logs`: folder of what engines write on stderr. `state`: folder in which a successor finds what this one started;
+  /// empty: engines end with it. `loaded` outlives this.
   PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, const std::string& gateway,
-               std::string logs);
+               std::string logs, std::string state);
 
-  /// Starts what the scenario begins with. Errors: a recipe that does not scale, engines that do not come up.
+  /// Adopts what a predecessor left; where that is nothing, starts what the scenario begins with. A recipe that does
+  /// not scale is carried out as given() is. Errors: engines that do not come up.
   [[nodiscard]] Result<void> begin(const systems::Recipe& recipe);
   /// One look at everything.
   void turn();
   void end();
+  /// From any thread.
+  /// See plan_from_json. A successor has it, too. From any thread.
+  [[nodiscard]] Result<void> give(const std::string& json);
   /// From any thread.
   [[nodiscard]] std::string fleet_json() const {
     const std::lock_guard lock(mutex_);
@@ -61,7 +67,10 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     std::string url;                       ///< empty until it has said where it listens
     Instant up_since = Instant::never();
     std::string worker;     ///< the gateway's id of it; empty: it has not heard of it yet
+    std::string noted;      ///< what its successor reads of it
+    bool warms = true;      ///< it takes requests spawn.warm after it answers; false: at once, its weights were there
     bool over = false;      ///< it has ended
+    bool served = false;    ///< it has been offered once
     bool offered = false;   ///< it should have requests
     bool accepted = false;  ///< the gateway has heard so
     void forget_gateway() {
@@ -72,7 +81,13 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
 
   Engine& at(InstanceId id) { return engines_.at(id.value()); }
   [[nodiscard]] Instant now() const;
-  InstanceId start(std::size_t shape, Span load);
+  InstanceId start(const control::StartOrder& order);
+  [[nodiscard]] std::optional<std::size_t> slot_for(const control::StartOrder& order) const;
+  [[nodiscard]] launch::Child::Trace trace_of(const std::string& name) const;
+  Result<void> begin_first(Mode mode);
+  void adopt_left(Mode mode);
+  [[nodiscard]] std::optional<control::PlanExecutor::Member> adopt(std::int32_t id);
+  void note(std::int32_t id, Engine& engine);
   [[nodiscard]] bool answers(Engine& engine);
   void look_at(const control::PlanExecutor::Member& member);
   void announce(Engine& engine);
@@ -89,12 +104,15 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   GatewayAdmin gateway_;
   launch::AdminCaller engine_;  ///< asks engines whether they have loaded
   std::string logs_;
+  std::string state_;
+  std::shared_ptr<GivenPlan> given_ = std::make_shared<GivenPlan>();
   Instant begin_;
   std::int32_t next_ = 0;                   ///< instance id
   std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end
   std::unique_ptr<control::PlanExecutor> scaler_;
   std::int64_t arrived_ = -1;  ///< what the gateway last said
   nlohmann::ordered_json phases_ = nlohmann::ordered_json::array();
+  nlohmann::ordered_json steps_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json plan_;
   std::deque<journal::DecisionRecord> unsent_;  ///< what the gateway's journal does not have yet, oldest first
   mutable std::mutex mutex_;                    ///< shown_

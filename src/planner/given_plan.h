@@ -1,0 +1,34 @@
+#pragma once
+// Plans that are handed in over HTTP: the plan of another controller, or a person's.
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "policy/scaling/scaling.h"
+
+namespace wattle::planner {
+
+/// What decisions.jsonl says of a plan under "plan": instances (shape, count, pool, node), steps (kind, from, to, pool,
+/// node, serves_on), weights (class, pool, weight), clocks (pool, least_mhz, most_mhz); none of them but the first is
+/// needed. Errors: bad input, with the key.
+[[nodiscard]] Result<Plan> plan_from_json(std::string_view text);
+
+/// Wants what it was given last; before that, what there is. Steps are restated until they have begun.
+class GivenPlan final : public policy::ScalingPolicy {
+ public:
+  Plan plan(const policy::ScalingView& view) override;
+  /// From any thread.
+  void give(Plan plan);
+  /// A plan was given since this was last asked.
+  [[nodiscard]] bool fresh();
+
+ private:
+  std::mutex mutex_;
+  Plan given_;
+  bool any_ = false;
+  bool fresh_ = false;
+};
+
+}  // namespace wattle::planner
