@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "config/locate.h"
+#include "config/service.h"
 #include "config/sites.h"
 #include "engine_flags.h"
 #include "experiment/live_fleet.h"
@@ -91,7 +92,8 @@ Result<gateway::GatewayPolicies> make_policies(experiment::LiveFleet& fleet, con
   auto dispatch = systems::make_dispatch_policies(recipe);
   if (!dispatch) return std::unexpected(dispatch.error());
   made.dispatch = std::move(*dispatch);
-  made.describe = [&fleet, slo = options.slo, admission = made.dispatch.admission.policy, hosted = made.hosts_clocks](
+  made.describe = [&fleet, slo = options.service.judged(options.slo).strictest(),
+                   admission = made.dispatch.admission.policy, hosted = made.hosts_clocks](
                       gateway::WorkerOptions& worker) { return describe(fleet, worker, slo, admission, hosted); };
   made.extrapolations = [&fleet] { return fleet.extrapolations(); };
   return made;
@@ -105,11 +107,46 @@ journal::RunFacts facts_of(const GatewayFlags& flags, const experiment::LiveFlee
   facts.driver = "live";
   facts.seed = flags.seed;
   facts.slo = options.slo;
+  facts.service = options.service;
+  facts.service.tenants.clear();
   for (const auto& worker : options.workers) {
     facts.instances.push_back({InstanceId(static_cast<std::int32_t>(facts.instances.size())), worker.role,
                                flags.fleet.gpu, flags.fleet.llm, worker.tensor_parallel, fleet.gpu().clock_max});
   }
   return facts;
+}
+
+Slo slo_of(const GatewayFlags& flags) {
+  const auto objective = [](double ms) { return ms > 0 ? std::optional(Span::from_seconds(ms * 1e-3)) : std::nullopt; };
+  return {objective(flags.ttft_slo_ms), objective(flags.itl_slo_ms), objective(flags.tbt_slo_ms),
+          objective(flags.e2e_slo_ms)};
+}
+
+Result<config::Scenario> scenario_of(const GatewayFlags& flags, const std::string& file) {
+  const auto overrides = config::parse_overrides(flags.fleet.overrides);
+  if (!overrides) return std::unexpected(overrides.error());
+  const auto split = systems::split_overrides(*overrides);
+  if (!split) return std::unexpected(split.error());
+  auto loaded = config::load_scenario(file, split->scenario, config::project());
+  if (!loaded) return std::unexpected(loaded.error());
+  return std::move(loaded->scenario);
+}
+
+/// Classes, tiers, tenants and pools: the scenario's, sorted as the recipe says. Without a scenario there are none.
+Result<void> read_service(const GatewayFlags& flags, const systems::Recipe& recipe, gateway::GatewayOptions& options) {
+  config::Scenario scenario;
+  if (!flags.fleet.scenario.empty()) {
+    auto loaded = scenario_of(flags, flags.fleet.scenario);
+    if (!loaded) return std::unexpected(loaded.error());
+    scenario = std::move(*loaded);
+  }
+  // What a flag states holds instead of the scenario's [slo].
+  const bool stated = options.slo.ttft || options.slo.itl || options.slo.tbt || options.slo.e2e;
+  if (stated) scenario.slo = options.slo;
+  options.service = config::make_service(scenario, recipe.classes);
+  options.emergency = recipe.emergency;
+  if (options.service.objectives) options.slo = scenario.slo;
+  return {};
 }
 
 /// Carbon and prices: of --sites; else by the flags; else the scenario's.
@@ -123,13 +160,9 @@ Result<std::vector<carbon::SiteRates>> sites_of(const GatewayFlags& flags) {
   if (flags.carbon_g_per_kwh >= 0) scenario.carbon_intensity = GramsPerKwh(flags.carbon_g_per_kwh);
   const auto& file = flags.sites.empty() ? flags.fleet.scenario : flags.sites;
   if (!said && !file.empty()) {
-    const auto overrides = config::parse_overrides(flags.fleet.overrides);
-    if (!overrides) return std::unexpected(overrides.error());
-    const auto split = systems::split_overrides(*overrides);
-    if (!split) return std::unexpected(split.error());
-    auto loaded = config::load_scenario(file, split->scenario, config::project());
+    auto loaded = scenario_of(flags, file);
     if (!loaded) return std::unexpected(loaded.error());
-    scenario = std::move(loaded->scenario);
+    scenario = std::move(*loaded);
   }
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   return config::make_sites(scenario, config::data_dir(), {net::steady_now(), std::chrono::nanoseconds(wall).count()});
@@ -161,13 +194,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.client.head_timeout = Span::from_seconds(flags.first_byte_timeout_s);
   options.client.body_timeout = Span::from_seconds(flags.gap_timeout_s);
   options.listen.limits.body_bytes = flags.max_body_bytes;
-  const auto objective = [](double ms, std::optional<Span>& out) {
-    if (ms > 0) out = Span::from_seconds(ms * 1e-3);
-  };
-  objective(flags.ttft_slo_ms, options.slo.ttft);
-  objective(flags.itl_slo_ms, options.slo.itl);
-  objective(flags.tbt_slo_ms, options.slo.tbt);
-  objective(flags.e2e_slo_ms, options.slo.e2e);
+  options.slo = slo_of(flags);
   options.agents.urls = flags.agents;
   auto sites = sites_of(flags);
   if (!sites) return std::unexpected(sites.error());
@@ -181,6 +208,9 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     auto loaded = experiment::LiveFleet::load(flags.fleet);
     if (!loaded) return std::unexpected(loaded.error());
     fleet = std::move(*loaded);
+  }
+  if (auto ok = read_service(flags, fleet.recipe(), options); !ok) return ok;
+  if (!flags.fleet.recipe.empty()) {
     auto made = make_policies(fleet, options);
     if (!made) return std::unexpected(made.error());
     policies = std::move(*made);
@@ -245,7 +275,8 @@ void add_gateway(Command app, int& exit_code) {
       .capture_default_str();
   command.add_option(
       "--worker", flags->workers,
-      "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT]; repeatable. fpm: where it "
+      "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME]; "
+      "repeatable. fpm: where it "
       "publishes forward-pass metrics; without, its load is inferred from the streams relayed");
   command.add_option("--model", flags->models, "a model name clients may ask for; repeatable").required();
   command
@@ -258,7 +289,7 @@ void add_gateway(Command app, int& exit_code) {
   command.get_option("--recipe").description("Policies by recipe name or file; without it: least assigned");
   command.add_option("--scenario", flags->fleet.scenario,
                      "A load of the kind to be served: what a recipe learns from that believes in whole requests; "
-                     "--set takes its keys, too");
+                     "its classes, tiers, tenants and pools are the service's; --set takes its keys, too");
   command
       .add_option("--default-max-tokens", flags->default_max_tokens,
                   "what policies take as the most output tokens of a request that does not say")

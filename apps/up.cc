@@ -12,6 +12,7 @@
 
 #include "commands.h"
 #include "config/locate.h"
+#include "config/service.h"
 #include "experiment/reference_run.h"
 #include "experiment/saturation.h"
 #include "loadgen/clients_view.h"
@@ -326,7 +327,10 @@ Result<int> up(const UpFlags& flags) {
   replay.model = scenario.llm;
   replay.slo = scenario.slo;
   replay.max_tokens = scenario.workload.max_output_tokens;
-  const auto hint = systems::make_length_hint(plan->recipe.recipe, scenario.seed);
+  const auto classes = config::make_service(scenario, plan->recipe.recipe.classes).classes;
+  const auto made_hint = systems::make_length_hint(plan->recipe.recipe, classes, scenario.seed);
+  if (!made_hint) return std::unexpected(made_hint.error());
+  const auto& hint = *made_hint;
   const auto rows = [&]() -> std::optional<loadgen::ReplayRow> {
     if (drain_wanted) return std::nullopt;
     const auto row = plan->source->next();

@@ -88,7 +88,7 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
   for (std::size_t other = 0; other < index; ++other) {
     const PoolOptions& o = scenario.pools[other];
     if (o.role == pool.role && o.gpu == pool.gpu && o.tensor_parallel == pool.tensor_parallel &&
-        o.weight == pool.weight && o.site == pool.site) {
+        o.weight == pool.weight && o.site == pool.site && o.pool == pool.pool) {
       return bad_input(loaded.origins.of(fmt::format("fleet.{}", index)),
                        fmt::format("duplicate pool: the same role, gpu, tensor_parallel and weight as the one at {}; "
                                    "raise that one's count instead",

@@ -7,6 +7,7 @@
 
 #include "config/fleet_check.h"
 #include "config/load.h"
+#include "config/names_check.h"
 #include "config/records.h"
 
 namespace wattle::config {
@@ -104,38 +105,6 @@ Result<S> element(const List& list, std::size_t i, const std::vector<Option<S>>&
   return record;
 }
 
-template <typename S>
-Result<void> fill_all(const List& list, const std::vector<Option<S>>& options, std::vector<S>& records) {
-  for (std::size_t i = 0; i < list.parts.size(); ++i) {
-    auto record = element(list, i, options);
-    if (!record) return std::unexpected(std::move(record.error()));
-    records.push_back(std::move(*record));
-  }
-  return {};
-}
-
-Result<void> check_sites(const LoadedScenario& loaded) {
-  const auto& sites = loaded.scenario.sites;
-  for (std::size_t i = 0; i < sites.size(); ++i) {
-    const auto same = std::ranges::find(sites, sites[i].name, &SiteOptions::name) - sites.begin();
-    if (static_cast<std::size_t>(same) != i) {
-      return bad_input(loaded.origins.of(fmt::format("site.{}.name", i)), "there is a site of that name already");
-    }
-  }
-  for (const char* key : {"carbon.intensity_g_per_kwh", "cost.price_usd_per_h"}) {
-    if (!sites.empty() && loaded.origins.has(key)) {
-      return bad_input(loaded.origins.of(key), fmt::format("{} says nothing beside [[site]]; say it there", key));
-    }
-  }
-  for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
-    const auto& wanted = loaded.scenario.pools[p].site;
-    if (wanted.empty() || std::ranges::find(sites, wanted, &SiteOptions::name) != sites.end()) continue;
-    return bad_input(loaded.origins.of(fmt::format("fleet.{}.site", p)),
-                     fmt::format("there is no [[site]] of the name \"{}\"", wanted));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<LoadedScenario> scenario_from_text(std::string_view text, const std::string& file,
@@ -146,17 +115,17 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   LoadedScenario loaded;
   loaded.origins = Origins(document);
   Part outside;
-  List lists[] = {{"fleet", "pool", specs_of(pool_options())},
-                  {"site", "site", specs_of(site_options())},
-                  {"node", "node", specs_of(node_options())},
-                  {"fault", "fault", specs_of(fault_options())}};
+  std::vector<List> lists;
+  for_each_list([&](const char* name, const char* noun, const auto& options, auto) {
+    lists.push_back({name, noun, specs_of(options)});
+  });
   split(document, outside, lists);
   const List& fleet = lists[0];
 
   std::vector<Override> main;
   for (const Override& override_ : overrides) {
     const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(override_.key); });
-    if (list == std::end(lists)) {
+    if (list == lists.end()) {
       main.push_back(override_);
     } else if (auto ok = override_elements(override_, *list, loaded.origins); !ok) {
       return std::unexpected(std::move(ok.error()));
@@ -168,12 +137,14 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   }
   for (const Entry& entry : outside.entries) {
     const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(entry.key); });
-    if (list != std::end(lists)) {
-      return bad_input(entry.where, fmt::format("{0} takes one or more [[{0}]] sections, each a {1}", list->name,
-                                                list->name == "fleet"  ? "pool of equal instances"
-                                                : list->name == "site" ? "place with its electricity"
-                                                : list->name == "node" ? "kind of machine"
-                                                                       : "thing that dies"));
+    if (list != lists.end()) {
+      const std::string each = list->name == "fleet"   ? "pool of equal instances"
+                               : list->name == "site"  ? "place with its electricity"
+                               : list->name == "node"  ? "kind of machine"
+                               : list->name == "fault" ? "thing that dies"
+                                                       : list->element;
+      return bad_input(entry.where,
+                       fmt::format("{0} takes one or more [[{0}]] sections, each a {1}", list->name, each));
     }
   }
   if (auto ok = check_keys(main_specs, outside.entries, outside.tables, outside.where); !ok) {
@@ -186,13 +157,21 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   if (fleet.parts.empty()) {
     return bad_input(loaded.origins.of("fleet"), "no pool; add a [[fleet]] section with gpu = \"...\"");
   }
-  if (auto ok = fill_all(fleet, pool_options(), scenario.pools); !ok) return std::unexpected(std::move(ok.error()));
-  if (auto ok = fill_all(lists[1], site_options(), scenario.sites); !ok) return std::unexpected(std::move(ok.error()));
-  if (auto ok = fill_all(lists[2], node_options(), scenario.nodes); !ok) return std::unexpected(std::move(ok.error()));
-  if (auto ok = fill_all(lists[3], fault_options(), scenario.faults); !ok) {
-    return std::unexpected(std::move(ok.error()));
-  }
-  if (auto ok = check_sites(loaded); !ok) return std::unexpected(std::move(ok.error()));
+  Result<void> read;
+  std::size_t l = 0;
+  for_each_list([&](const char*, const char*, const auto& options, auto member) {
+    const List& list = lists[l++];
+    for (std::size_t i = 0; read && i < list.parts.size(); ++i) {
+      auto one = element(list, i, options);
+      if (!one) {
+        read = std::unexpected(std::move(one.error()));
+      } else {
+        (scenario.*member).push_back(std::move(*one));
+      }
+    }
+  });
+  if (!read) return std::unexpected(std::move(read.error()));
+  if (auto ok = check_names(loaded); !ok) return std::unexpected(std::move(ok.error()));
   scenario.file = document.file;
   if (scenario.name.empty()) scenario.name = std::filesystem::path(document.file).stem().string();
 

@@ -32,17 +32,18 @@ Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& ar
 
 std::vector<const OptionSpec*> scenario_keys() {
   std::vector<const OptionSpec*> all = specs_of(scenario_options());
-  for (const auto& element :
-       {specs_of(pool_options()), specs_of(site_options()), specs_of(node_options()), specs_of(fault_options())}) {
+  for_each_list([&](const char*, const char*, const auto& options, auto) {
+    const auto element = specs_of(options);
     all.insert(all.end(), element.begin(), element.end());
-  }
+  });
   return all;
 }
 
 bool is_scenario_key(std::string_view key) {
-  const auto of = [key](const char* list) { return element_index(key, list) >= 0; };
-  return std::ranges::any_of(std::array{"fleet", "site", "node", "fault"}, of) ||
-         std::ranges::any_of(scenario_keys(), [&](const OptionSpec* spec) { return spec->key == key; });
+  bool in_list = false;
+  for_each_list(
+      [&](const char* name, const char*, const auto&, auto) { in_list = in_list || element_index(key, name) >= 0; });
+  return in_list || std::ranges::any_of(scenario_keys(), [&](const OptionSpec* spec) { return spec->key == key; });
 }
 
 }  // namespace wattle::config

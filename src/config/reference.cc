@@ -36,11 +36,11 @@ int matching_keys(std::span<const OptionSpec> specs, const Document& document) {
 Result<FileKind> kind_of(std::string_view text, const std::string& file, std::span<const OptionSpec> recipe_keys) {
   const Result<Document> document = parse_toml(text, file);
   if (!document) return std::unexpected(document.error());
+  int in_scenario = matching_keys(scenario_options(), *document);
+  for_each_list(
+      [&](const char*, const char*, const auto& options, auto) { in_scenario += matching_keys(options, *document); });
   const std::array<std::pair<int, FileKind>, 4> scores{{
-      {matching_keys(scenario_options(), *document) + matching_keys(pool_options(), *document) +
-           matching_keys(site_options(), *document) + matching_keys(node_options(), *document) +
-           matching_keys(fault_options(), *document),
-       FileKind::Scenario},
+      {in_scenario, FileKind::Scenario},
       {matching_keys(recipe_keys, *document), FileKind::Recipe},
       {matching_keys(gpu_options(), *document), FileKind::Gpu},
       {matching_keys(llm_options(), *document), FileKind::Llm},
@@ -54,19 +54,22 @@ Result<FileKind> kind_of(std::string_view text, const std::string& file, std::sp
 
 std::vector<ReferencePage> reference_pages() {
   std::vector<ReferencePage> pages;
-  pages.push_back(
-      {"scenario", std::string(kGeneratedPage) +
-                       "# Scenario files\n\n"
-                       "`scenarios/NAME.toml`: hardware, workload and objectives. Each `[[fleet]]` is a "
-                       "pool of equal instances; a scenario needs at least one.\n"
-                       "Each `[[site]]` is a place with its own electricity; without one, `[carbon]` and "
-                       "`[cost]` say what the only place's is. Each `[[node]]` is a kind of machine on whose GPUs the "
-                       "instances of a fleet that scales are placed; each `[[fault]]` something that dies in "
-                       "a simulated run.\n"
-                       "`--set SECTION.KEY=VALUE` overrides a key; `fleet.KEY` means every pool, "
-                       "`fleet.N.KEY` the N-th, from 0; likewise `site`, `node`, `fault`.\n" +
-                       tables(scenario_options(), false) + tables(pool_options(), true) + tables(site_options(), true) +
-                       tables(node_options(), true) + tables(fault_options(), true)});
+  std::string lists;
+  for_each_list([&](const char*, const char*, const auto& options, auto) { lists += tables(options, true); });
+  pages.push_back({"scenario", std::string(kGeneratedPage) +
+                                   "# Scenario files\n\n"
+                                   "`scenarios/NAME.toml`: hardware, workload and objectives. Each `[[fleet]]` is a "
+                                   "pool of equal instances; a scenario needs at least one.\n"
+                                   "Each `[[site]]` is a place with its own electricity; without one, `[carbon]` and "
+                                   "`[cost]` say what the only place's is. Each `[[node]]` is a kind of machine on "
+                                   "whose GPUs the instances of a fleet that scales are placed; each `[[fault]]` "
+                                   "something that dies in a simulated run.\n"
+                                   "`--set SECTION.KEY=VALUE` overrides a key; `fleet.KEY` means every pool, "
+                                   "`fleet.N.KEY` the N-th, from 0; likewise `site` and the others.\n"
+                                   "`[classes]` sorts requests by size; a `[[class]]` and a `[[tier]]` state "
+                                   "objectives beside `[slo]`, a `[[tenant]]` says whose requests they are, a "
+                                   "`[[pool]]` which requests some instances are for ([the words](../glossary.md)).\n" +
+                                   tables(scenario_options(), false) + lists});
   pages.push_back({"gpu", std::string(kGeneratedPage) +
                               "# GPU files\n\n`specs/gpus/NAME.toml`: one GPU as its data sheet has it. The file's "
                               "name is the GPU's name. Bandwidths are per direction.\n" +
@@ -84,25 +87,19 @@ std::vector<ReferencePage> reference_pages() {
   return pages;
 }
 
-template <typename S>
-static void append_list(std::string& text, const LoadedScenario& loaded, const std::vector<Option<S>>& options,
-                        const std::vector<S>& records, const std::string& name) {
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    text += fmt::format("\n[[{}]]\n", name);
-    append_values(text, options, records[i], name, [&](const std::string& key) {
-      return loaded.origins.has(fmt::format("{}.{}.{}", name, i, leaf_of(key)));
-    });
-  }
-}
-
 std::string effective_text(const LoadedScenario& loaded) {
   std::string text;
   append_values(text, scenario_options(), loaded.scenario, "",
                 [&](const std::string& key) { return loaded.origins.has(key); });
-  append_list(text, loaded, pool_options(), loaded.scenario.pools, "fleet");
-  append_list(text, loaded, site_options(), loaded.scenario.sites, "site");
-  append_list(text, loaded, node_options(), loaded.scenario.nodes, "node");
-  append_list(text, loaded, fault_options(), loaded.scenario.faults, "fault");
+  for_each_list([&](const char* name, const char*, const auto& options, auto member) {
+    const auto& elements = loaded.scenario.*member;
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      text += fmt::format("\n[[{}]]\n", name);
+      append_values(text, options, elements[i], name, [&](const std::string& key) {
+        return loaded.origins.has(fmt::format("{}.{}.{}", name, i, leaf_of(key)));
+      });
+    }
+  });
   return text;
 }
 

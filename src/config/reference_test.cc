@@ -53,7 +53,7 @@ void check_records(const std::vector<Option<S>>& options) {
 
 TEST(Records, EveryKeyIsUniqueDescribedNamesItsUnitAndHasALegalDefault) {
   check_records(scenario_options());
-  check_records(pool_options());
+  for_each_list([](const char*, const char*, const auto& options, auto) { check_records(options); });
   check_records(gpu_options());
   check_records(llm_options());
 }
@@ -71,7 +71,7 @@ void check_set_then_get(const std::vector<Option<S>>& options) {
 
 TEST(Records, GettersReadWhatSettersWrote) {
   check_set_then_get(scenario_options());
-  check_set_then_get(pool_options());
+  for_each_list([](const char*, const char*, const auto& options, auto) { check_set_then_get(options); });
   check_set_then_get(gpu_options());
   check_set_then_get(llm_options());
 }

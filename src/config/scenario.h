@@ -19,11 +19,46 @@ struct PoolOptions {
   std::int32_t count = 1;
   std::string gpu;   ///< name of a file in specs/gpus, without .toml
   std::string site;  ///< name of a [[site]]; empty: the first
+  std::string pool;  ///< name of a [[pool]]; empty: the first
   std::int32_t tensor_parallel = 1;
   double weight = 1.0;
   double activation_bytes_per_gpu = 0.0;  ///< instead of the engine's; 0 = the engine's
   double max_load_per_s = 0.0;            ///< what one instance carries (apps/saturation.h); 0 = measured
   std::optional<Span> max_load_e2e;       ///< p99 of E2E latency it is measured against; absent = slo.e2e
+};
+
+/// Borders between sizes of requests, tokens, ascending; a size below the first is the smallest. Empty: it does not
+/// matter.
+struct ClassOptions {
+  std::vector<std::int32_t> prompt_below;
+  std::vector<std::int32_t> output_below;
+  [[nodiscard]] bool stated() const { return !prompt_below.empty() || !output_below.empty(); }
+};
+
+/// Objectives of one class.
+struct ClassSloOptions {
+  std::string name;  ///< "SS" to "LL"
+  Slo slo;
+};
+
+struct TierOptions {
+  std::string name;
+  double factor = 1.0;
+  Slo slo;
+};
+
+struct TenantOptions {
+  std::string name;
+  double share = 1.0;
+  std::string tier;    ///< name of a [[tier]]; empty: the first
+  std::string origin;  ///< name of a [[site]]; empty: the first
+  std::int32_t priority = 0;
+};
+
+/// Instances that serve some classes; which ones it has, [[fleet]] says.
+struct ServingPoolOptions {
+  std::string name;
+  std::string classes;  ///< names with blanks between them; empty: all
 };
 
 /// Where instances stand. A file's series is looked up like a trace (WATTLE_DATA, then beside the scenario).
@@ -87,6 +122,11 @@ struct Scenario {
   std::vector<FaultOptions> faults;  ///< simulated runs only
   ReshardOptions reshard;
   std::vector<SiteOptions> sites;  ///< none: one, of carbon_intensity and gpu_price
+  ClassOptions classes;
+  std::vector<ClassSloOptions> class_slos;
+  std::vector<TierOptions> tiers;
+  std::vector<TenantOptions> tenants;
+  std::vector<ServingPoolOptions> serving_pools;
   engine::EngineOptions engine;
   engine::LinkOptions link;
   engine::ClockDelays clock_delays;

@@ -202,6 +202,7 @@ const std::vector<Option<Scenario>>& scenario_options() {
     append<Scenario>(all, "reshard.", {&Scenario::reshard}, reshard_options());
     append<Scenario>(all, "measurement.", {&Scenario::measurement}, measurement_options());
     append<Scenario>(all, "slo.", {&Scenario::slo}, slo_options());
+    append<Scenario>(all, "classes.", {&Scenario::classes}, class_options());
     append<Scenario>(all, "engine.", {&Scenario::engine}, engine_options());
     append<Scenario>(all, "link.", {&Scenario::link}, link_options());
     append<Scenario>(all, "clock.", {&Scenario::clock_delays}, clock_options());
@@ -271,6 +272,7 @@ const std::vector<Option<PoolOptions>>& pool_options() {
              "Equal instances in the pool at the start; 0: a shape that a scaling policy may start"),
       option("fleet.gpu", &PoolOptions::gpu, "GPU: a file in specs/gpus, without .toml").must(),
       option("fleet.site", &PoolOptions::site, "Where it stands: the name of a [[site]]; empty: the first"),
+      option("fleet.pool", &PoolOptions::pool, "Which requests it serves: the name of a [[pool]]; empty: the first"),
       option("fleet.tensor_parallel", &PoolOptions::tensor_parallel, "GPUs", {1, 1024},
              "GPUs of one instance; must divide the model's heads"),
       option("fleet.weight", &PoolOptions::weight, "", {0, 1e6, true}, "Share in weighted round-robin"),
@@ -280,6 +282,61 @@ const std::vector<Option<PoolOptions>>& pool_options() {
              "Requests per second one instance carries without long tail latencies; 0: measured in the simulator"),
       option("fleet.max_load_e2e_ms", &PoolOptions::max_load_e2e, "ms", {0.001, 86'400'000},
              "p99 of E2E latency up to which a load counts as carried when it is measured; none: slo.e2e_ms"),
+  };
+  return options;
+}
+
+const std::vector<Option<ClassOptions>>& class_options() {
+  constexpr Bounds kBorder{1, 10'000'000};
+  static const std::vector<Option<ClassOptions>> options{
+      option("prompt_below", &ClassOptions::prompt_below, "tokens", kBorder,
+             "Borders between sizes of prompts, ascending; [256, 1024] makes S, M and L. Empty: prompts are one size"),
+      option("output_below", &ClassOptions::output_below, "tokens", kBorder,
+             "Borders between sizes of answers as predicted, likewise. A class is a pair of sizes, such as SL"),
+  };
+  return options;
+}
+
+const std::vector<Option<ClassSloOptions>>& class_slo_options() {
+  static const std::vector<Option<ClassSloOptions>> options = [] {
+    std::vector<Option<ClassSloOptions>> all{
+        option("class.name", &ClassSloOptions::name, "The class whose objectives these are: SS to LL").must()};
+    append<ClassSloOptions>(all, "class.", {&ClassSloOptions::slo}, slo_options());
+    return all;
+  }();
+  return options;
+}
+
+const std::vector<Option<TierOptions>>& tier_options() {
+  static const std::vector<Option<TierOptions>> options = [] {
+    std::vector<Option<TierOptions>> all{
+        option("tier.name", &TierOptions::name, "What tenants, X-Wattle-Tier and the report call it").must(),
+        option("tier.factor", &TierOptions::factor, "", {0.001, 1000},
+               "Objectives it does not state are the class's, else [slo]'s, times this")};
+    append<TierOptions>(all, "tier.", {&TierOptions::slo}, slo_options());
+    return all;
+  }();
+  return options;
+}
+
+const std::vector<Option<TenantOptions>>& tenant_options() {
+  using T = TenantOptions;
+  static const std::vector<Option<TenantOptions>> options{
+      option("tenant.name", &T::name, "What X-Wattle-Tenant, the journal and the report call it").must(),
+      option("tenant.share", &T::share, "", {0, 1e6}, "Of the simulated requests, against the other tenants'"),
+      option("tenant.tier", &T::tier, "Its requests' tier: the name of a [[tier]]; empty: the first"),
+      option("tenant.origin", &T::origin, "Where its clients are: the name of a [[site]]; empty: the first"),
+      option("tenant.priority", &T::priority, "", {-1'000'000, 1'000'000},
+             "Of its requests; higher first where a policy asks"),
+  };
+  return options;
+}
+
+const std::vector<Option<ServingPoolOptions>>& serving_pool_options() {
+  static const std::vector<Option<ServingPoolOptions>> options{
+      option("pool.name", &ServingPoolOptions::name, "What fleet.pool and the report call it").must(),
+      option("pool.classes", &ServingPoolOptions::classes,
+             "The classes it is for, with blanks between them, such as \"SS SM\"; empty: all"),
   };
   return options;
 }

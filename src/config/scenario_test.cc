@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/load.h"
+#include "config/service.h"
 #include "config/sites.h"
 #include "config/test_texts.h"
 
@@ -259,6 +260,70 @@ TEST(ScenarioFiles, AMissingFileSaysSo) {
   const auto by_name = load_scenario("azure-conv-9", {}, testing::project());
   ASSERT_FALSE(by_name);
   EXPECT_NE(by_name.error().what.find("did you mean \"azure-conv-"), std::string::npos) << by_name.error().message();
+}
+
+TEST(Scenario, ClassesTiersTenantsAndPools) {
+  const std::string service = std::string(kScenario) + R"(
+[classes]
+prompt_below = [256, 1024]
+output_below = [100, 350]
+[[class]]
+name = "SS"
+ttft_ms = 250
+[[tier]]
+name = "gold"
+[[tier]]
+name = "bronze"
+factor = 2
+e2e_ms = 9000
+[[tenant]]
+name = "shop"
+share = 3
+tier = "bronze"
+priority = 4
+[[tenant]]
+name = "lab"
+[[pool]]
+name = "small"
+classes = "SS SM"
+[[pool]]
+name = "rest"
+classes = "SL MS MM ML LS LM LL"
+)";
+  const auto loaded = load(service, {"tier.1.factor=4", "fleet.0.pool=rest"});
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  const Service made = make_service(loaded->scenario);
+  EXPECT_EQ(made.classes.size(), 9);
+  ASSERT_TRUE(made.objectives);
+  Request request;
+  request.prompt_tokens = 10;
+  EXPECT_EQ(made.objectives->of(request, 10).ttft, Span::ms(250));
+  EXPECT_EQ(made.objectives->of(request, 200).ttft, Span::ms(600)) << "[slo]";
+  ASSERT_EQ(made.tenants.size(), 2U);
+  made.tenants[0].apply_to(request);
+  EXPECT_EQ(request.tier, TierId(1));
+  EXPECT_EQ(request.priority, 4);
+  EXPECT_EQ(made.objectives->of(request, 10).ttft, Span::ms(1000));
+  EXPECT_EQ(made.objectives->of(request, 10).e2e, Span::ms(9000));
+  ASSERT_EQ(made.pools.size(), 2U);
+  EXPECT_EQ(made.pools[0].classes.size(), 2U);
+  EXPECT_EQ(pool_named(loaded->scenario, loaded->scenario.pools[0].pool), PoolId(1));
+  EXPECT_EQ(make_service(loaded->scenario, {{184}, {444}}).classes.size(), 4) << "a recipe sorts otherwise";
+
+  const auto problem = [](const std::string& text, const std::vector<std::string>& set) {
+    const auto bad = load(text, set);
+    return bad ? std::string("accepted") : bad.error().message();
+  };
+  EXPECT_EQ(problem(service, {"tenant.0.tier=silver"}),
+            "--set tenant.0.tier: there is no [[tier]] of the name \"silver\"");
+  EXPECT_EQ(problem(service, {"class.0.name=XX"}),
+            "--set class.0.name: there is no class \"XX\"; [classes] makes SS SM SL MS MM ML LS LM LL");
+  EXPECT_EQ(problem(service, {"pool.1.classes=SS"}),
+            "--set pool.1.classes: class SS has a pool already; a plan may share it out among several");
+  EXPECT_EQ(problem(service, {"tier.1.name=gold"}), "--set tier.1.name: there is a tier of that name already");
+  EXPECT_NE(problem(service, {"classes.prompt_below=[1024, 256]"}).find("must ascend, each border once"),
+            std::string::npos);
+  EXPECT_EQ(problem(service, {"tenant.share=0"}), "--set tenant.0.share: some tenant needs a share above 0");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/timestamp.h"
 #include "config/locate.h"
+#include "config/service.h"
 #include "workload/source.h"
 
 namespace wattle::config {
@@ -64,9 +65,6 @@ Result<std::vector<carbon::SiteRates>> make_sites(const Scenario& scenario, cons
   return made;
 }
 
-SiteId site_of(const Scenario& scenario, const PoolOptions& pool) {
-  const auto found = std::ranges::find(scenario.sites, pool.site, &SiteOptions::name);
-  return SiteId(pool.site.empty() ? 0 : static_cast<std::int32_t>(found - scenario.sites.begin()));
-}
+SiteId site_of(const Scenario& scenario, const PoolOptions& pool) { return site_named(scenario, pool.site); }
 
 }  // namespace wattle::config

@@ -45,7 +45,7 @@ bool metered(const carbon::Totals& totals) { return totals.metered > Span() || t
 
 }  // namespace
 
-journal::Consumption consumption(const carbon::Ledger& ledger, std::string meters,
+journal::Consumption consumption(const carbon::Ledger& ledger, std::string meters, const Service& service,
                                  const std::function<std::string(TenantId)>& tenant_name) {
   journal::Consumption made;
   made.meters = std::move(meters);
@@ -66,11 +66,20 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
     const auto& totals = ledger.totals(id);
     made.by_instance.push_back(row(std::to_string(i), totals.total, metered(totals), pricing_of(rates)));
   }
+  const auto name_of_tenant = [&](TenantId id) {
+    if (id.value() < 0) return number(id.value());
+    if (tenant_name) return tenant_name(id);
+    const auto i = static_cast<std::size_t>(id.value());
+    return i < service.tenants.size() ? service.tenants[i].name : number(id.value());
+  };
   for (const auto& [id, usage] : ledger.by_tenant()) {
-    made.by_tenant.push_back(
-        row(tenant_name && id.value() >= 0 ? tenant_name(id) : number(id.value()), usage, pricing));
+    made.by_tenant.push_back(row(name_of_tenant(id), usage, pricing));
   }
-  for (const auto& [id, usage] : ledger.by_class()) made.by_class.push_back(row(number(id.value()), usage, pricing));
+  const bool classified = service.classes.size() > 1;
+  for (const auto& [id, usage] : ledger.by_class()) {
+    const bool named = classified && id.value() >= 0 && id.value() < service.classes.size();
+    made.by_class.push_back(row(named ? service.classes.name(id) : number(id.value()), usage, pricing));
+  }
   made.all_requests = row("all", ledger.usage(), pricing);
 
   const auto totals = ledger.fleet();

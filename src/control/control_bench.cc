@@ -10,6 +10,7 @@
 #include "policy/frequency/eco_freq.h"
 #include "policy/queueing/fcfs.h"
 #include "policy/routing/eco_route.h"
+#include "policy/routing/least_energy.h"
 #include "policy/routing/least_loaded.h"
 #include "policy/throttllem/throttllem.h"
 #include "predict/linear_latency.h"
@@ -185,6 +186,52 @@ void dispatcher_cycle(benchmark::State& state) {
   }
 }
 BENCHMARK(dispatcher_cycle)->Args({16, 0})->Args({16, 1})->Args({256, 0});
+
+/// Carries 50 requests a second, whatever class and clock.
+class FlatProfile final : public LoadProfile {
+ public:
+  [[nodiscard]] double max_load_per_s(ClassId, MegaHertz) const override { return 50.0; }
+  [[nodiscard]] LoadPoint at(ClassId, double load_per_s, MegaHertz clock) const override {
+    return {Watts(300.0 + clock.value() * 1e-3 * load_per_s), Span(), Span()};
+  }
+};
+
+/// The same over nine classes and as many pools of n / 9 instances, the least added energy in each.
+void pool_cycle(benchmark::State& state) {
+  const FlatProfile profile;
+  std::vector<InstanceSpec> specs(9);
+  FleetLoopOptions options;
+  options.service.classes = Classifier({256, 1024}, {100, 350});
+  for (std::int32_t p = 0; p < 9; ++p) {
+    options.service.pools.push_back({PoolId(p), "", {ClassId(p)}});
+    specs[static_cast<std::size_t>(p)].pool = PoolId(p);
+    specs[static_cast<std::size_t>(p)].beliefs.load = &profile;
+  }
+  std::vector<InstanceView> views(static_cast<std::size_t>(state.range(0)));
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    views[i].id = InstanceId{static_cast<std::int32_t>(i)};
+    views[i].spec = &specs[i % 9];
+  }
+  DispatchPolicies policies;
+  policies.route_prefill.policy = std::make_unique<policy::LeastEnergy>();
+  NoEngines port;
+  journal::Sink sink;
+  FleetLoop dispatcher(std::move(views), std::move(policies), 1, options, port, sink);
+  std::int64_t id = 0;
+  const auto arrive = [&] {
+    Request request;
+    request.id = RequestId{id++};
+    request.prompt_tokens = static_cast<std::int32_t>(100 + 500 * (id % 3));
+    request.predicted_output_tokens = static_cast<std::int32_t>(50 + 200 * (id / 3 % 3));
+    dispatcher.arrive(request, 0, Instant() + Span::ms(2) * id);
+  };
+  while (id < 1'000) arrive();
+  for (auto _ : state) {
+    arrive();
+    dispatcher.leave(RequestId{id - 1'001}, Fate::Finished, "", {}, Instant() + Span::ms(2) * id);
+  }
+}
+BENCHMARK(pool_cycle)->Arg(18)->Arg(288);
 
 /// KV tokens of capacity per running request: about what they take when they all are at their longest.
 constexpr std::int64_t kTokensEach = 900;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "policy/routing/least_energy.h"
 
 namespace wattle::control {
 
@@ -22,17 +23,24 @@ InstanceId least_assigned(std::span<const InstanceView* const> candidates) {
 FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies policies, std::uint64_t seed,
                      const FleetLoopOptions& options, RequestPort& port, journal::Sink& sink)
     : instances_(std::move(instances)),
-      gone_(instances_.size(), false),
       policies_(std::move(policies)),
       prefill_random_(seed, "routing.prefill"),
       decode_random_(seed, "routing.decode"),
       options_(options),
+      classes_(options.service.classes),
+      objectives_(options.service.judged(options.slo)),
+      pools_(options.service.pools, classes_.size()),
       port_(port),
       sink_(sink) {
   for (std::size_t i = 0; i < instances_.size(); ++i) {
     WATTLE_CHECK(instances_[i].id.value() == static_cast<std::int32_t>(i), "instance ids are their positions");
   }
+  next_id_ = static_cast<std::int32_t>(instances_.size());
+  refreshed_.assign(instances_.size(), -1);
+  unbegun_.resize(instances_.size());
+  boosted_.resize(instances_.size());
   rebuild_candidates();
+  line_up();
   const auto listen = [this](const auto& slot) {
     policy::Policy* policy = slot.policy.get();
     if (policy == nullptr || slot.mode == Mode::Off) return;
@@ -47,22 +55,47 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
 }
 
+const InstanceView* FleetLoop::find(InstanceId id) const {
+  // Where none has gone, ids are positions.
+  const auto position = static_cast<std::size_t>(id.value());
+  if (position < instances_.size() && instances_[position].id == id) return &instances_[position];
+  const auto found = std::ranges::lower_bound(instances_, id, {}, &InstanceView::id);
+  return found != instances_.end() && found->id == id ? &*found : nullptr;
+}
+
+const InstanceView& FleetLoop::shown(InstanceId id) const {
+  static const InstanceView kNothing = [] {
+    InstanceView view;
+    view.accepting = false;
+    return view;
+  }();
+  const InstanceView* const known = find(id);
+  return known == nullptr ? kNothing : *known;
+}
+
+InstanceView* FleetLoop::view(InstanceId id) { return const_cast<InstanceView*>(find(id)); }
+
 InstanceView& FleetLoop::at(InstanceId id) {
-  WATTLE_CHECK(id.value() >= 0 && static_cast<std::size_t>(id.value()) < instances_.size(), "a known instance");
-  return instances_[static_cast<std::size_t>(id.value())];
+  InstanceView* const known = view(id);
+  WATTLE_CHECK(known != nullptr, "a known instance");
+  return *known;
 }
 
 void FleetLoop::rebuild_candidates() {
-  prefill_candidates_.clear();
-  decode_candidates_.clear();
+  candidates_ = {};
+  by_pool_.assign(pools_.several() ? static_cast<std::size_t>(pools_.pools()) : 0, {});
   for (const auto& view : instances_) {
     if (!view.accepting) continue;
-    (view.spec->role == Role::Decode ? decode_candidates_ : prefill_candidates_).push_back(&view);
+    const auto add = [&](Candidates& to) {
+      (view.spec->role == Role::Decode ? to.decode : to.prefill).push_back(&view);
+    };
+    add(candidates_);
+    const auto pool = static_cast<std::size_t>(view.spec->pool.value());
+    if (pool < by_pool_.size()) add(by_pool_[pool]);
   }
-  refreshed_.resize(instances_.size(), -1);
   const auto colocated = [](const InstanceView* view) { return view->spec->role == Role::Colocated; };
-  ready_ = std::ranges::any_of(prefill_candidates_, colocated) ||
-           (!prefill_candidates_.empty() && !decode_candidates_.empty());
+  ready_ = std::ranges::any_of(candidates_.prefill, colocated) ||
+           (!candidates_.prefill.empty() && !candidates_.decode.empty());
 }
 
 void FleetLoop::observe(const Event& event, Instant now) {
@@ -74,7 +107,7 @@ void FleetLoop::observe(const Event& event, Instant now) {
 /// Brings those up to date that have not been looked at since something happened: nobody pays for a view nobody reads.
 void FleetLoop::refresh(std::span<const InstanceView* const> views, Instant now) {
   for (const InstanceView* view : views) {
-    auto& refreshed = refreshed_[static_cast<std::size_t>(view->id.value())];
+    auto& refreshed = refreshed_[static_cast<std::size_t>(view - instances_.data())];
     if (std::exchange(refreshed, round_) != round_) port_.refresh(view->id, now);
   }
 }
@@ -92,7 +125,7 @@ AdmissionDecision FleetLoop::ask_admission(const Request& request, std::int64_t 
   return slot.mode == Mode::Enforce ? decision : AdmissionDecision{};
 }
 
-void FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
+ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
   ++round_;
   counts_.arrive();
   tokens_.prompt += arrived.prompt_tokens;
@@ -102,9 +135,12 @@ void FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
   request = arrived;
   place->second.tag = tag;
   place->second.stated_output_tokens = arrived.predicted_output_tokens;
-  if (options_.refuse_unready && !ready_) return refuse(request.id, Refusal::NotReady, "no instance is ready", now);
+  request.request_class = classes_.of(request);  // of those that are refused at once, by what they came with
+  if (options_.refuse_unready && !ready_) {
+    return turn_away(request, Refusal::NotReady, "no instance is ready", now);
+  }
   if (counts_.in_flight > options_.max_requests) {
-    return refuse(request.id, Refusal::Busy, "the gateway's queue is full", now);
+    return turn_away(request, Refusal::Busy, "the gateway's queue is full", now);
   }
   if (policies_.length) {
     const auto said = policies_.length->answer(arrived);
@@ -114,32 +150,69 @@ void FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
           {now, journal::DecisionKind::Length, Mode::Enforce, request.id, kNoInstance, said.tokens, said.fallback});
     }
   }
+  request.request_class = classes_.of(request);
+  if (pools_.sheds(request.request_class)) {
+    sink_.decision({now, journal::DecisionKind::Emergency, Mode::Enforce, request.id, kNoInstance,
+                    static_cast<std::int64_t>(journal::Rung::Shed), "the plan serves a share of its class"});
+    return turn_away(request, Refusal::Squashed, "shed: the fleet cannot carry its class, try again later", now);
+  }
   if (!observers_.empty()) observe(event::Arrived{request}, now);
   const auto decision = ask_admission(request, counts_.held, now);
-  if (decision.verdict == Admission::Reject) return refuse(request.id, Refusal::Busy, decision.reason, now);
-  const bool others_wait = !held_.empty();
-  if (decision.verdict == Admission::Admit && !others_wait && try_start(arrived.id, decision.instance, now)) return;
+  if (decision.verdict == Admission::Reject) return turn_away(request, Refusal::Busy, decision.reason, now);
+  const ClassId into = request.request_class;
+  drop_left(line_of(request));
+  const bool others_wait = !line_of(request).empty();
+  if (decision.verdict == Admission::Admit && !others_wait && try_start(arrived.id, decision.instance, now)) {
+    return into;
+  }
   hold(request, now);
   // Nobody overtakes the queue's order: an admitted newcomer lets those before it try first.
   if (decision.verdict == Admission::Admit && others_wait) retry_held(now);
+  return into;
 }
 
-void FleetLoop::hold(const Request& request, Instant now) {
-  auto& slot = policies_.queueing;
-  std::int64_t key = 0;
-  if (slot.policy && slot.mode != Mode::Off) {
-    key = slot.policy->key(request, now);
-    sink_.decision({now, journal::DecisionKind::Queueing, slot.mode, request.id, kNoInstance, key, ""});
-    if (slot.mode != Mode::Enforce) key = 0;
+ClassId FleetLoop::turn_away(const Request& request, Refusal refusal, const char* reason, Instant now) {
+  const ClassId into = request.request_class;
+  refuse(request.id, refusal, reason, now);
+  return into;
+}
+
+const std::vector<const InstanceView*>& FleetLoop::of(const Candidates& from, journal::DecisionKind kind) {
+  return kind == journal::DecisionKind::RouteDecode ? from.decode : from.prefill;
+}
+
+InstanceId FleetLoop::pick(journal::DecisionKind kind, Request& request, Instant now) {
+  if (!pools_.several()) return pick_among(of(candidates_, kind), kind, request, now);
+  if (kind == journal::DecisionKind::RoutePrefill) return pick_pool(request, now);
+  const auto& own = by_pool_[static_cast<std::size_t>(request.pool.value())].decode;
+  return pick_among(own.empty() ? candidates_.decode : own, kind, request, now);
+}
+
+InstanceId FleetLoop::pick_pool(Request& request, Instant now) {
+  const PoolRouter::Order order = pools_.next(request.request_class);
+  bool any_stands = false;
+  for (std::size_t i = 0; i < order.pools.size(); ++i) {
+    if (i >= order.fit && any_stands) break;  // a smaller pool is for want of any other
+    const PoolId pool = order.pools[i];
+    const auto& candidates = by_pool_[static_cast<std::size_t>(pool.value())].prefill;
+    if (candidates.empty()) continue;
+    any_stands = true;
+    if (std::ranges::all_of(candidates, [&](const auto* view) { return policy::overfull(*view, request, now); })) {
+      continue;
+    }
+    request.pool = pool;
+    const InstanceId id = pick_among(candidates, journal::DecisionKind::RoutePrefill, request, now);
+    if (id == kNoInstance) continue;
+    const char* reason = i == 0 ? "its class's share" : i < order.fit ? "overflow" : "no pool of its own or larger";
+    sink_.decision({now, journal::DecisionKind::Pool, Mode::Enforce, request.id, id, pool.value(), reason});
+    return id;
   }
-  held_.push_back({key, held_sequence_++, request.id});
-  std::ranges::push_heap(held_, LeavesLater{});
-  counts_.held = static_cast<std::int64_t>(held_.size());
+  return kNoInstance;
 }
 
-InstanceId FleetLoop::pick(journal::DecisionKind kind, const Request& request, Instant now) {
+InstanceId FleetLoop::pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
+                                 const Request& request, Instant now) {
   const bool decode = kind == journal::DecisionKind::RouteDecode;
-  const auto& candidates = decode ? decode_candidates_ : prefill_candidates_;
   auto& slot = decode ? policies_.route_decode : policies_.route_prefill;
   if (candidates.empty()) return kNoInstance;
   if (!slot.policy || slot.mode == Mode::Off) return least_assigned(candidates);
@@ -154,67 +227,44 @@ InstanceId FleetLoop::pick(journal::DecisionKind kind, const Request& request, I
 }
 
 void FleetLoop::assign(InstanceId id, const Request& request, int sign) {
-  auto& view = at(id);
-  view.assigned_requests += sign;
-  view.assigned_prompt_tokens += sign * request.prompt_tokens;
+  InstanceView* const of = view(id);
+  if (of == nullptr) return;  // it is gone, and its books with it
+  of->assigned_requests += sign;
+  of->assigned_prompt_tokens += sign * request.prompt_tokens;
 }
 
 bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
-  WATTLE_CHECK(bound == kNoInstance || std::ranges::binary_search(prefill_candidates_, bound, {}, &InstanceView::id),
+  WATTLE_CHECK(bound == kNoInstance || std::ranges::binary_search(candidates_.prefill, bound, {}, &InstanceView::id),
                "admission binds to an instance that accepts first legs");
   Entry& entry = requests_.at(request.value());
   const InstanceId id = bound != kNoInstance ? bound : pick(journal::DecisionKind::RoutePrefill, entry.request, now);
   if (id == kNoInstance) return false;
   assign(id, entry.request, +1);
+  InstanceView& chosen = at(id);
+  if (const LoadProfile* profile = chosen.spec->beliefs.load) {
+    const double most = profile->max_load_per_s(entry.request.request_class, chosen.spec->gpu.clock_max);
+    chosen.load.add(most > 0.0 ? LoadShare::of_one(most) : 1.0, now);
+  }
   entry.dispatched = now;
   entry.prefill = id;
-  if (!observers_.empty()) observe(event::Started{entry.request, at(id)}, now);
+  entry.prefill_role = chosen.spec->role;
+  waits(now);
+  if (watches()) unbegun_[static_cast<std::size_t>(&chosen - instances_.data())].push_back(request);
+  if (!observers_.empty()) observe(event::Started{entry.request, chosen}, now);
   port_.start(Request(entry.request), entry.tag, id, now);  // a copy: the port may call back and erase it
   if (options_.both_legs_at_once) bind(request, true, now);
   return true;
-}
-
-void FleetLoop::retry_held(Instant now) {
-  // A port that calls back from start or refuse must not start a second round inside this one.
-  if (retrying_) {
-    retry_again_ = true;
-    return;
-  }
-  retrying_ = true;
-  do {
-    retry_again_ = false;
-    while (!held_.empty() && release_first(now)) {
-    }
-  } while (retry_again_);
-  retrying_ = false;
-}
-
-bool FleetLoop::release_first(Instant now) {
-  const Held first = held_.front();
-  const Request& request = requests_.at(first.id.value()).request;
-  const auto decision = ask_admission(request, counts_.held - 1, now);
-  if (decision.verdict == Admission::Hold) return false;
-  if (decision.verdict == Admission::Admit && prefill_candidates_.empty()) return false;
-  std::ranges::pop_heap(held_, LeavesLater{});
-  held_.pop_back();
-  counts_.held = static_cast<std::int64_t>(held_.size());
-  if (decision.verdict == Admission::Reject) {
-    refuse(first.id, Refusal::Busy, decision.reason, now);
-    return true;
-  }
-  if (try_start(first.id, decision.instance, now)) return true;
-  held_.push_back(first);  // routing declined: back to its old place
-  std::ranges::push_heap(held_, LeavesLater{});
-  counts_.held = static_cast<std::int64_t>(held_.size());
-  return false;
 }
 
 void FleetLoop::first_token(RequestId id, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end() || found->second.prefill == kNoInstance) return;
   const Entry& entry = found->second;
+  begun(entry);
   const InstanceId instance = entry.decode == kNoInstance ? entry.prefill : entry.decode;
-  const event::FirstToken token{entry.request, at(instance)};
+  const InstanceView* const known = find(instance);
+  if (known == nullptr) return;
+  const event::FirstToken token{entry.request, *known};
   const auto reads = [&](const Observer& o) { return o.kinds.has(token) && o.policy->reads_steps(); };
   if (std::ranges::any_of(observers_, reads)) port_.refresh(instance, now);
   observe(token, now);
@@ -224,6 +274,7 @@ void FleetLoop::prefill_done(RequestId id, Instant now) {
   ++round_;
   const auto found = requests_.find(id.value());
   if (found == requests_.end() || found->second.prefill == kNoInstance) return;  // cancelled meanwhile
+  begun(found->second);
   if (std::exchange(found->second.prefilling, false)) {
     return assign(found->second.prefill, found->second.request, -1);
   }
@@ -234,8 +285,8 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end()) return;  // left from within start()
   Entry& entry = found->second;
-  if (entry.decode != kNoInstance) return;                    // said twice
-  if (at(entry.prefill).spec->role != Role::Prefill) return;  // colocated: there is no second leg
+  if (entry.decode != kNoInstance) return;          // said twice
+  if (entry.prefill_role != Role::Prefill) return;  // colocated: there is no second leg
   const InstanceId decode = pick(journal::DecisionKind::RouteDecode, entry.request, now);
   if (!prefilling || decode == kNoInstance) assign(entry.prefill, entry.request, -1);
   if (decode == kNoInstance) {
@@ -271,7 +322,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   outcome.preemptions = served.preemptions;
   outcome.prefill_instance = entry.prefill;
   outcome.decode_instance = entry.decode;
-  if (entry.decode == kNoInstance && entry.prefill != kNoInstance && at(entry.prefill).spec->role == Role::Colocated) {
+  if (entry.decode == kNoInstance && entry.prefill != kNoInstance && entry.prefill_role == Role::Colocated) {
     outcome.decode_instance = entry.prefill;
   }
   static_cast<Charge&>(outcome) = served.charge;
@@ -288,13 +339,13 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
   if (node.empty()) return std::nullopt;
   const Entry& entry = node.mapped();
   if (entry.prefill == kNoInstance) {
-    std::erase_if(held_, [id](const Held& h) { return h.id == id; });
-    std::ranges::make_heap(held_, LeavesLater{});
-    counts_.held = static_cast<std::int64_t>(held_.size());
+    --counts_.held;                                       // its place in the line goes when its turn comes,
+    if (++left_in_lines_ > counts_.held + 64) line_up();  // or here
     close(entry, fate, reason, served, now);
     retry_held(now);  // it may have been the one that blocked those behind it
     return entry.tag;
   }
+  begun(entry);
   assign(entry.decode == kNoInstance ? entry.prefill : entry.decode, entry.request, -1);
   if (entry.prefilling) assign(entry.prefill, entry.request, -1);
   const Outcome outcome = close(entry, fate, reason, served, now);
@@ -305,45 +356,75 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
 }
 
 void FleetLoop::report(const StepReport& report) {
-  auto& view = at(report.instance);
-  view.step = report;
-  if (report.clock != MegaHertz{0}) view.clock_commanded = report.clock;
-  view.telemetry = report.shape.idle() ? Telemetry::Idle : Telemetry::Fresh;
+  InstanceView* const of = view(report.instance);
+  if (of == nullptr) return;
+  of->step = report;
+  if (report.clock != MegaHertz{0}) of->clock_commanded = report.clock;
+  of->telemetry = report.shape.idle() ? Telemetry::Idle : Telemetry::Fresh;
+}
+
+void FleetLoop::changed(InstanceId id) {
+  if (const InstanceView* of = find(id)) refreshed_[static_cast<std::size_t>(of - instances_.data())] = -1;
+}
+
+void FleetLoop::lost(InstanceId id) {
+  if (InstanceView* const of = view(id)) of->telemetry = Telemetry::Lost;
 }
 
 void FleetLoop::set_accepting(InstanceId id, bool accepting, Instant now) {
+  WATTLE_CHECK(id.value() >= 0 && id.value() < next_id_, "a known instance");
   ++round_;
-  const bool changes = std::exchange(at(id).accepting, accepting) != accepting;
-  const auto i = static_cast<std::size_t>(id.value());
-  if (accepting && gone_[i]) {
-    gone_[i] = false;
-    observe(event::Joined{at(id)}, now);
-  }
-  if (changes) rebuild_candidates();
+  InstanceView* const of = view(id);
+  if (of == nullptr) return;
+  if (std::exchange(of->accepting, accepting) != accepting) rebuild_candidates();
   if (accepting) retry_held(now);
 }
 
 void FleetLoop::reroute(std::span<const PoolWeight> weights, Instant now) {
   ++round_;
   weights_.assign(weights.begin(), weights.end());
+  std::int32_t pools = static_cast<std::int32_t>(options_.service.pools.size());
+  for (const InstanceView& view : instances_) {
+    if (!weights.empty()) pools = std::max(pools, view.spec->pool.value() + 1);
+  }
+  pools_.reroute(weights, classes_.size(), pools);
+  rebuild_candidates();
+  line_up();
   retry_held(now);
 }
 
+void FleetLoop::sort_by(const Classifier& classes, Instant now) {
+  classes_ = classes;
+  reroute(std::vector<PoolWeight>(weights_), now);
+}
+
 InstanceId FleetLoop::add_instance(InstanceView view, Instant now) {
-  view.id = InstanceId(static_cast<std::int32_t>(instances_.size()));
+  const InstanceId id = view.id = InstanceId(next_id_++);
   const bool accepting = view.accepting;
   instances_.push_back(view);
-  gone_.push_back(false);
+  refreshed_.push_back(-1);
+  const bool stranger = pools_.several() && view.spec->pool.value() >= pools_.pools();
+  if (stranger) reroute(std::vector<PoolWeight>(weights_), now);
+  unbegun_.emplace_back();
+  boosted_.emplace_back();
   rebuild_candidates();  // the vector may have moved
   observe(event::Joined{instances_.back()}, now);
   if (accepting) retry_held(now);
-  return InstanceId(static_cast<std::int32_t>(instances_.size()) - 1);
+  return id;
 }
 
 void FleetLoop::remove_instance(InstanceId id, Instant now) {
   set_accepting(id, false, now);
-  gone_[static_cast<std::size_t>(id.value())] = true;
-  observe(event::Gone{at(id)}, now);
+  const InstanceView* const of = find(id);
+  if (of == nullptr) return;
+  const InstanceView last = *of;
+  const auto i = of - instances_.data();
+  instances_.erase(instances_.begin() + i);
+  refreshed_.erase(refreshed_.begin() + i);
+  unbegun_.erase(unbegun_.begin() + i);
+  boosted_.erase(boosted_.begin() + i);
+  rebuild_candidates();
+  observe(event::Gone{last}, now);
 }
 
 }  // namespace wattle::control

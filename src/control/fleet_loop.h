@@ -7,9 +7,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "control/emergency.h"
+#include "control/pool_router.h"
 #include "control/ports.h"
 #include "journal/record.h"
 #include "journal/summary.h"
+#include "model/objectives.h"
 #include "model/plan.h"
 #include "policy/admission/admission.h"
 #include "policy/queueing/queueing.h"
@@ -41,6 +44,10 @@ struct FleetLoopOptions {
   bool both_legs_at_once = false;
   /// Refuse what arrives while no instance, or with P/D roles not one of each, accepts requests; else it is held.
   bool refuse_unready = false;
+  /// Whose requests, what they are promised, what sorts them and which pools there are.
+  Service service;
+  Slo slo;  ///< the fleet's
+  EmergencyOptions emergency;
 };
 
 /// The life of every request, from its arrival to its one fate, and what the control plane knows of each instance.
@@ -51,8 +58,8 @@ class FleetLoop {
   FleetLoop(std::vector<InstanceView> instances, DispatchPolicies policies, std::uint64_t seed,
             const FleetLoopOptions& options, RequestPort& port, journal::Sink& sink);
 
-  /// request.id must be new, request.arrival is its time of arrival.
-  void arrive(const Request& request, Tag tag, Instant now);
+  /// request.id must be new, request.arrival is its time of arrival. The class it was put into.
+  ClassId arrive(const Request& request, Tag tag, Instant now);
   /// Its first token came out of the step last reported of its instance. For policies alone. Ignored when unknown.
   void first_token(RequestId id, Instant now);
   /// The prefill leg has produced its first token (P/D only): binds the decode instance now, unless both legs were
@@ -63,29 +70,56 @@ class FleetLoop {
   /// retried. Its tag; none: unknown, which is ignored, as a cancel may cross a finish.
   std::optional<Tag> leave(RequestId id, Fate fate, const char* reason, const Served& served, Instant now);
 
+  // Of an instance that is gone nothing is known: what is said of it is ignored.
   void report(const StepReport& report);
   /// It does something else since its view was brought up to date, within what happens now.
-  void changed(InstanceId id) { refreshed_[static_cast<std::size_t>(id.value())] = -1; }
+  void changed(InstanceId id);
   /// Reports stopped although work is in flight.
-  void lost(InstanceId id) { at(id).telemetry = Telemetry::Lost; }
+  void lost(InstanceId id);
   void set_accepting(InstanceId id, bool accepting, Instant now);
-  /// The fleet grew. The id is the next position, whatever view.id says; ids are never reused.
+  /// The fleet grew. Ids count up from 0, whatever view.id says, and never come back.
   InstanceId add_instance(InstanceView view, Instant now);
-  /// It is no part of the fleet any more, until it should accept requests again.
+  /// It is no part of the fleet any more, for good. Requests in it may still leave.
   void remove_instance(InstanceId id, Instant now);
 
-  /// The plan in force wants requests shared out over pools like this; empty: any pool is for all.
+  /// Requests are shared out over pools like this from now on: weights of a plan that was checked. Empty: what
+  /// FleetLoopOptions::service says of pools, and where that says nothing, instances are all alike.
   void reroute(std::span<const PoolWeight> weights, Instant now);
   [[nodiscard]] std::span<const PoolWeight> weights() const { return weights_; }
+
+  /// From now on requests that arrive are sorted so: a plan may change the borders.
+  void sort_by(const Classifier& classes, Instant now);
+  [[nodiscard]] const Classifier& classes() const { return classes_; }
+  /// What requests are held to.
+  [[nodiscard]] const Objectives& objectives() const { return objectives_; }
+
+  /// Call at next_tick(): predicted misses are looked for, and met.
+  void tick(Instant now);
+  /// never(): nothing waits, or nobody looks.
+  [[nodiscard]] Instant next_tick() const;
+  /// Some request that is held will be squashed, if nothing else happens.
+  [[nodiscard]] bool will_squash() const;
+  /// What became of RequestPort::withdraw: the request is out of the instance, which had not begun it; or not.
+  void withdrawn(RequestId id, bool taken, Instant now);
 
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const journal::RequestCounts& counts() const { return counts_; }
   [[nodiscard]] const journal::TokenCounts& tokens() const { return tokens_; }
+  /// Those that are not gone, ascending by id.
   [[nodiscard]] std::span<const InstanceView> instances() const { return instances_; }
+  /// Null: it is gone, or never was.
+  [[nodiscard]] const InstanceView* find(InstanceId id) const;
+  /// The same for those who only show it: of one that is gone, a view of nothing.
+  [[nodiscard]] const InstanceView& shown(InstanceId id) const;
   /// Some instance, or with P/D roles one of each, accepts requests.
   [[nodiscard]] bool ready() const { return ready_; }
 
  private:
+  /// Why a request is being taken back from its instance.
+  struct Withdrawal {
+    enum What : std::uint8_t { None, Again, Squash } what = None;
+    InstanceId to = kNoInstance;  ///< it starts again there; kNoInstance: where routing says
+  };
   struct Entry {
     Request request;  ///< with our prediction of its length
     Tag tag = 0;
@@ -94,9 +128,13 @@ class FleetLoop {
     InstanceId prefill = kNoInstance;  ///< none: held
     InstanceId decode = kNoInstance;   ///< of a second leg
     bool prefilling = false;           ///< the prefill instance counts it, too: both legs were bound at once
+    Role prefill_role = Role::Colocated;
+    std::int64_t held = -1;  ///< its Held::sequence; none: it is not held
+    std::int64_t key = 0;    ///< its queue policy's
+    Withdrawal withdrawal = {};
   };
   struct Held {
-    std::int64_t key;
+    std::int64_t key;  ///< the queue policy's, or the deadline
     std::int64_t sequence;
     RequestId id;
   };
@@ -107,16 +145,50 @@ class FleetLoop {
     }
   };
 
-  InstanceId pick(journal::DecisionKind kind, const Request& request, Instant now);
+  /// Instances that take first legs, and second ones.
+  struct Candidates {
+    std::vector<const InstanceView*> prefill;
+    std::vector<const InstanceView*> decode;
+  };
+  [[nodiscard]] static const std::vector<const InstanceView*>& of(const Candidates& from, journal::DecisionKind kind);
+  /// The pool and the instance in it; says in `request` which pool.
+  InstanceId pick(journal::DecisionKind kind, Request& request, Instant now);
+  InstanceId pick_pool(Request& request, Instant now);
+  InstanceId pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
+                        const Request& request, Instant now);
   /// `prefilling`: the prefill instance goes on counting it.
   void bind(RequestId id, bool prefilling, Instant now);
   void hold(const Request& request, Instant now);
   /// `bound`: where admission wants it; kNoInstance: routing chooses.
   bool try_start(RequestId id, InstanceId bound, Instant now);
   void retry_held(Instant now);
-  bool release_first(Instant now);
+  /// Requests held for the same pools: those of one class, or all.
+  using Line = std::vector<Held>;  ///< a heap by LeavesLater
+  [[nodiscard]] Line& line_of(const Request& request);
+  /// The line whose first is to be tried next, of those that did not stop in this round; null: none.
+  Line* next_line();
+  /// Takes from the front of a line those that have left.
+  void drop_left(Line& line);
+  [[nodiscard]] std::int64_t key_of(const Entry& entry) const;
+  /// Sorts held requests into lines again.
+  void line_up();
+  bool release_first(Line& line, Instant now);
+  ClassId turn_away(const Request& request, Refusal refusal, const char* reason, Instant now);
   void refuse(RequestId id, Refusal refusal, const char* reason, Instant now);
   Outcome close(const Entry& entry, Fate fate, const char* reason, const Served& served, Instant now);
+  // Emergencies.
+  [[nodiscard]] bool watches() const { return options_.emergency.mode != Mode::Off; }
+  void waits(Instant now) { next_look_ = now > next_look_ ? now + options_.emergency.period : next_look_; }
+  void begun(const Entry& entry);
+  [[nodiscard]] std::vector<RequestId> waiting_at(const InstanceView& at) const;
+  [[nodiscard]] std::vector<RequestId> late(const InstanceView& at, const std::vector<RequestId>& ids, MegaHertz clock,
+                                            Instant now) const;
+  void look_at(const InstanceView& at, Instant now);
+  void look_at_held(Instant now);
+  InstanceId in_time(const Request& request, InstanceId but, Instant now);
+  void withdraw(RequestId id, Withdrawal withdrawal, Instant now);
+
+  [[nodiscard]] InstanceView* view(InstanceId id);
   [[nodiscard]] InstanceView& at(InstanceId id);
   void assign(InstanceId id, const Request& request, int sign);
   void rebuild_candidates();
@@ -124,12 +196,11 @@ class FleetLoop {
   void observe(const Event& event, Instant now);
   AdmissionDecision ask_admission(const Request& request, std::int64_t held_before, Instant now);
 
-  std::vector<InstanceView> instances_;
-  std::vector<bool> gone_;  ///< by instance
-  std::vector<const InstanceView*> prefill_candidates_;
-  std::vector<const InstanceView*> decode_candidates_;
+  std::vector<InstanceView> instances_;  ///< ascending by id
+  std::int32_t next_id_ = 0;
+  Candidates candidates_;
+  std::vector<Candidates> by_pool_;  ///< where there are several
   DispatchPolicies policies_;
-  std::vector<PoolWeight> weights_;
   struct Observer {
     policy::Policy* policy;
     EventKinds kinds;
@@ -138,17 +209,27 @@ class FleetLoop {
   RandomStream prefill_random_;      ///< one stream per slot: shadowing one never shifts the other
   RandomStream decode_random_;
   FleetLoopOptions options_;
+  Classifier classes_;
+  Objectives objectives_;
+  PoolRouter pools_;
+  std::vector<PoolWeight> weights_;
   RequestPort& port_;
   journal::Sink& sink_;
   std::unordered_map<std::int64_t, Entry> requests_;
-  std::vector<Held> held_;  ///< a heap by LeavesLater
+  std::vector<Line> lines_{1};        ///< with requests that have left, until their turn comes
+  std::vector<bool> stopped_{false};  ///< by line, in this round of retries
+  std::int64_t left_in_lines_ = 0;    ///< at most: held requests that have left, and whose places in lines have not
   std::int64_t held_sequence_ = 0;
+  std::vector<std::vector<RequestId>> unbegun_;  ///< as instances_: without a first token, in order of dispatch
+  std::vector<Instant> boosted_;                 ///< as instances_: until then
+  Instant next_look_;
+  bool by_deadline_ = false;  ///< lines are in order of deadlines
   bool retrying_ = false;
   bool retry_again_ = false;
   bool ready_ = false;
   journal::RequestCounts counts_;
   journal::TokenCounts tokens_;
-  std::vector<std::int64_t> refreshed_;  ///< by instance: the round in which its view was last brought up to date
+  std::vector<std::int64_t> refreshed_;  ///< as instances_: the round in which its view was last brought up to date
   std::int64_t round_ = 0;               ///< counts what happened; views are refreshed at most once in each
 };
 

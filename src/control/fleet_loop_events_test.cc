@@ -71,12 +71,13 @@ TEST(FleetLoop, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
     loop.first_token(RequestId{5}, Instant());
     loop.leave(RequestId{5}, Fate::Finished, "", {}, Instant());
     loop.remove_instance(loop.add_instance({}, Instant()), Instant());
-    loop.set_accepting(InstanceId{2}, true, Instant());  // it is back
+    loop.set_accepting(InstanceId{2}, true, Instant());  // gone is gone
     const InstanceId at = driver.started_at;
     EXPECT_EQ(at, InstanceId{mode == Mode::Enforce ? 1 : 0});
     const std::string where = std::to_string(at.value());
-    const std::vector<std::string> all{"joined 0 0", "joined 0 1", "started 5 " + where, "first token 5 " + where,
-                                       "left 5 -1",  "joined 0 2", "gone 0 2",           "joined 0 2"};
+    const std::vector<std::string> all{
+        "joined 0 0", "joined 0 1", "started 5 " + where, "first token 5 " + where, "left 5 -1",
+        "joined 0 2", "gone 0 2"};
     EXPECT_EQ(seen, mode == Mode::Off ? std::vector<std::string>{} : all);
   }
 }

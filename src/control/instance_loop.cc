@@ -120,6 +120,14 @@ void InstanceLoop::bound(std::size_t i, const std::optional<ClockRange>& range, 
   port_.ask_again(entry.throttle.view().id, now);
 }
 
+void InstanceLoop::boost(std::size_t i, Instant until, Instant now) {
+  Entry& entry = entries_[i];
+  const MegaHertz before = entry.throttle.view().clock_commanded;
+  entry.throttle.boost(until, now);
+  commanded(entry, before, now);
+  port_.ask_again(entry.throttle.view().id, now);
+}
+
 /// The step before has ended where this report begins.
 void InstanceLoop::measured(Entry& entry, const StepReport& next, Instant now) {
   const StepReport& step = entry.measuring;

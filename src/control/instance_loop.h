@@ -83,6 +83,8 @@ class InstanceLoop {
   void cut_off(std::size_t i);
   /// See Throttle::bound.
   void bound(std::size_t i, const std::optional<ClockRange>& range, Instant now);
+  /// See Throttle::boost.
+  void boost(std::size_t i, Instant until, Instant now);
 
   /// Declares telemetry lost and steps overrun where it is due. An instance that was never heard of is treated as one
   /// whose telemetry is lost (its engine may run without reports) from silent_after past the first tick, once. For

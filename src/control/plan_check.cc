@@ -56,7 +56,7 @@ const char* flaw_of_ranges(const Plan& plan) {
     for (const PoolWeight& other : plan.weights) {
       if (other.request_class == weight.request_class) sum += other.weight;
     }
-    if (std::abs(sum - 1.0) > 1e-6) return "the weights of a class do not add up to 1";
+    if (sum > 1.0 + 1e-6) return "the weights of a class add up to more than 1";
   }
   return nullptr;
 }

@@ -61,7 +61,9 @@ TEST(PlanCheck, ClocksAndWeightsMakeSense) {
   plan.weights = {{ClassId(0), PoolId(0), 0.25}, {ClassId(0), PoolId(1), 0.75}};
   EXPECT_EQ(flaw(plan), "");
   plan.weights[1].weight = 0.5;
-  EXPECT_EQ(flaw(plan), "the weights of a class do not add up to 1");
+  EXPECT_EQ(flaw(plan), "") << "the rest is shed";
+  plan.weights[1].weight = 1.0;
+  EXPECT_EQ(flaw(plan), "the weights of a class add up to more than 1");
   plan.weights[1].weight = std::nan("");
   EXPECT_EQ(flaw(plan), "a weight that is no share");
   plan.weights.clear();

@@ -22,6 +22,7 @@ using Tag = std::uint32_t;
 enum class Refusal : std::uint8_t {
   Busy,      ///< admission or a full queue said no
   NotReady,  ///< no instance of the role it needs accepts requests
+  Squashed,  ///< it waited for too long, or its class is being shed; it may be tried again elsewhere or later
 };
 
 /// What the data plane saw of a request by the time it left.
@@ -44,6 +45,20 @@ class RequestPort {
   virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) = 0;
   /// Tell the client no, and say what it has had so far. The loop has forgotten the request.
   virtual Served refuse(const Request& request, Tag tag, Refusal refusal, const char* reason, Instant now) = 0;
+  /// Take it back from this instance if that has not begun it. FleetLoop::withdrawn follows, maybe at once; never where
+  /// nothing can be taken back.
+  virtual void withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) {
+    (void)request;
+    (void)tag;
+    (void)instance;
+    (void)now;
+  }
+  /// Run this instance at its highest clock until then, whatever its policy says.
+  virtual void boost(InstanceId instance, Instant until, Instant now) {
+    (void)instance;
+    (void)until;
+    (void)now;
+  }
   /// A policy is about to read InstanceView::step, telemetry or clock of this instance: report() what is newest, unless
   /// reports come by themselves as steps begin.
   virtual void refresh(InstanceId instance, Instant now) {

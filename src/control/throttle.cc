@@ -19,7 +19,8 @@ Throttle::Throttle(InstanceView view, std::shared_ptr<policy::FrequencyPolicy> p
 
 Hold Throttle::decide(Instant now) {
   if (!policy_ || mode_ == Mode::Off) return Hold::forever();
-  const ClockDecision decision = policy_->choose(view_, now);
+  ClockDecision decision = policy_->choose(view_, now);
+  if (now < boosted_) decision.hold.until = std::min(decision.hold.until, boosted_);
   act(decision, now);
   return decision.hold;
 }
@@ -51,8 +52,20 @@ void Throttle::bound(const std::optional<ClockRange>& range, Instant now) {
   port_.command(view_.id, kept.clock, now);
 }
 
+void Throttle::boost(Instant until, Instant now) {
+  if (!policy_ || mode_ != Mode::Enforce) return;
+  boosted_ = until;
+  forget_hold();
+  act({view_.clock_commanded, "", {}}, now);
+}
+
 void Throttle::act(ClockDecision decision, Instant now) {
   decision = within(decision);
+  if (now < boosted_) {
+    const auto& clocks = view_.spec->clocks;
+    decision.clock = clocks.empty() ? view_.spec->gpu.clock_max : clocks.back();
+    decision.reason = "an emergency: the highest";
+  }
   if (decision.clock != last_decided_) {
     last_decided_ = decision.clock;
     sink_.decision(
@@ -104,6 +117,7 @@ Hold Throttle::step(const StepReport& report, Instant now) {
 }
 
 void Throttle::idle(Instant now) {
+  boosted_ = now;  // nobody waits
   asked_now_ = false;
   view_.step.shape = StepShape{};
   view_.step.waiting_requests = 0;

@@ -27,6 +27,9 @@ class Throttle {
   /// Every clock stays within the range from now on, those of a policy and the one that is set; none: unbounded.
   void bound(const std::optional<ClockRange>& range, Instant now);
 
+  /// An emergency: the highest clock until then where a policy's decisions are acted upon, whatever it says.
+  void boost(Instant until, Instant now);
+
   /// How long a step of this shape may take before it has overrun: its prediction plus the slack. `in_effect`: the
   /// clock it begins at; when a change is under way the slower of that and the commanded one counts. Span::max(): no
   /// watchdog, or no prediction worth believing.
@@ -57,6 +60,7 @@ class Throttle {
   journal::Sink& sink_;
   Span overrun_slack_;
   std::optional<ClockRange> range_;
+  Instant boosted_;  ///< until then
   std::int64_t overruns_ = 0;
   bool asked_now_ = false;
   MegaHertz last_decided_{-1};

@@ -49,6 +49,8 @@ class Replica {
   void submit(const Job& job, Instant now);
   /// The KV of a request whose prefill ended here has been taken over (or is not wanted).
   void release(Tag tag, Instant now);
+  /// Take back a request that waits and of which nothing was computed. False: it is none. No event follows.
+  bool withdraw(Tag tag, Instant now);
   /// Drop a request wherever it is; a Cancelled event follows. False when unknown or already cancelled.
   bool cancel(Tag tag, Instant now);
   /// Everything in it is lost; returns the tags of all requests it held. Draws nothing until revived.

@@ -37,6 +37,17 @@ void Replica::release(Tag tag, Instant now) {
   update_admission();
 }
 
+bool Replica::withdraw(Tag tag, Instant now) {
+  const SlotIndex index = slots_.find(tag);
+  if (index == kNoSlot) return false;
+  const Slot& slot = slots_[index];
+  if (slot.state != SlotState::Waiting || slot.cancelled || slot.generated > 0) return false;
+  interrupt_run(now);
+  drop(index, now);
+  update_admission();
+  return true;
+}
+
 bool Replica::cancel(Tag tag, Instant now) {
   const SlotIndex index = slots_.find(tag);
   if (index == kNoSlot) return false;

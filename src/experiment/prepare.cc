@@ -8,6 +8,7 @@
 #include "config/locate.h"
 #include "config/make_step_model.h"
 #include "config/nodes.h"
+#include "config/service.h"
 #include "config/sites.h"
 #include "systems/compose.h"
 
@@ -25,16 +26,18 @@ InstanceSpec spec_of(const config::LoadedScenario& loaded, std::size_t p) {
   spec.weight = pool.weight;
   spec.clocks = supported_clocks(loaded.gpus[p]);
   spec.kv_block_tokens = loaded.scenario.engine.block_size;
-  spec.slo = loaded.scenario.slo;
-  spec.pool = PoolId(static_cast<std::int32_t>(p));
+  spec.slo = config::make_service(loaded.scenario).judged(loaded.scenario.slo).strictest();
+  // Without [[pool]]s each [[fleet]] entry is one.
+  spec.pool = loaded.scenario.serving_pools.empty() ? PoolId(static_cast<std::int32_t>(p))
+                                                    : config::pool_named(loaded.scenario, pool.pool);
   spec.site = config::site_of(loaded.scenario, pool);
   return spec;
 }
 
 }  // namespace
 
-journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::string& recipe,
-                            const std::string& driver) {
+journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::string& recipe, const std::string& driver,
+                            const config::ClassOptions& classes) {
   const auto& scenario = loaded.scenario;
   journal::RunFacts facts;
   facts.scenario = scenario.name;
@@ -42,6 +45,8 @@ journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::str
   facts.driver = driver;
   facts.seed = scenario.seed;
   facts.slo = scenario.slo;
+  facts.service = config::make_service(scenario, classes);
+  facts.service.tenants.clear();
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
     for (std::int32_t i = 0; i < pool.count; ++i) {
@@ -118,7 +123,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
                             const std::string& data_dir, std::span<const RequestLatency> requests) {
   const auto& scenario = loaded.scenario;
   PreparedRun run;
-  run.facts = run_facts(loaded, recipe.recipe.name, "sim");
+  run.facts = run_facts(loaded, recipe.recipe.name, "sim", recipe.recipe.classes);
   auto& setup = run.setup;
   setup.engine = scenario.engine;
   setup.link = scenario.link;
@@ -129,7 +134,11 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   setup.refit_delay = scenario.measurement.refit_delay;
   setup.sample_noise = scenario.measurement.sample_noise;
 
-  setup.length_hint = systems::make_length_hint(recipe.recipe, scenario.seed);
+  setup.service = config::make_service(scenario, recipe.recipe.classes);
+  setup.emergency = recipe.recipe.emergency;
+  auto hint = systems::make_length_hint(recipe.recipe, setup.service.classes, scenario.seed);
+  if (!hint) return std::unexpected(hint.error());
+  setup.length_hint = std::move(*hint);
   auto policies = systems::make_dispatch_policies(recipe.recipe);
   if (!policies) return std::unexpected(policies.error());
   setup.policies = std::move(*policies);

@@ -32,6 +32,6 @@ struct PreparedRun {
 /// Facts of the scenario's fleet, ids in the pools' order; both drivers use it, so that journals name the same
 /// instances.
 [[nodiscard]] journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::string& recipe,
-                                          const std::string& driver);
+                                          const std::string& driver, const config::ClassOptions& classes = {});
 
 }  // namespace wattle::experiment

@@ -86,9 +86,9 @@ std::string AdminApi::metrics_text() {
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
     for (const auto& state : workers_.states()) {
       const InstanceId id = state.worker->id;
-      const auto& view = core.instances()[static_cast<std::size_t>(id.value())];
+      const auto& view = core.shown(id);
       if (state.removed && !state.starting && view.assigned_requests == 0) continue;  // series of the gone only pile up
-      rows.push_back({id, state.options.url, text_of(view.spec->role), view.accepting, view.assigned_requests,
+      rows.push_back({id, state.options.url, text_of(state.worker->role), view.accepting, view.assigned_requests,
                       control_.telemetry(id), control_.source(id, now), now - view.step.start});
     }
   });
@@ -150,17 +150,17 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
     for (const auto& state : workers_.states()) {
       const std::int32_t id = state.worker->id.value();
       if (only_id ? id != *only_id : state.removed && !state.starting) continue;
-      const auto& view = core.instances()[static_cast<std::size_t>(id)];
+      const auto& view = core.shown(state.worker->id);
       list.push_back({{"id", std::to_string(id)},
                       {"url", state.options.url},
                       {"models", options_.models},
-                      {"worker_type", view.spec->role == Role::Colocated ? "regular" : text_of(view.spec->role)},
+                      {"worker_type", state.worker->role == Role::Colocated ? "regular" : text_of(state.worker->role)},
                       {"connection_mode", "http"},
                       {"is_healthy", state.up},
                       {"status", status_of(state)},
                       {"active_requests", view.assigned_requests},
                       {"view",
-                       {{"source", text_of(control_.source(view.id, now))},
+                       {{"source", text_of(control_.source(state.worker->id, now))},
                         {"age_ms", std::max(Span(), now - view.step.start).millis()},
                         {"telemetry", text_of(view.telemetry)},
                         {"decode_requests", view.step.shape.decode_requests},

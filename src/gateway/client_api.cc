@@ -15,6 +15,31 @@ namespace {
 nlohmann::ordered_json model_json(const std::string& name) {
   return {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "wattle"}};
 }
+/// What a request says of itself beside its tenant. What is wrong with it; empty: nothing.
+std::string read_service_headers(const net::Exchange& exchange, const GatewayOptions& options, Request& request) {
+  const auto position = [](const auto& list, std::string_view name) -> std::optional<std::int32_t> {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (list[i].name == name) return static_cast<std::int32_t>(i);
+    }
+    return std::nullopt;
+  };
+  if (const auto name = exchange.headers().get("X-Wattle-Tier"); !name.empty()) {
+    const auto found = options.service.objectives ? position(options.service.objectives->tiers(), name) : std::nullopt;
+    if (!found) return "X-Wattle-Tier must be the name of a tier of this service";
+    request.tier = TierId(*found);
+  }
+  if (const auto name = exchange.headers().get("X-Wattle-Origin"); !name.empty()) {
+    const auto found = position(options.sites, name);
+    if (!found) return "X-Wattle-Origin must be the name of a site of this service";
+    request.origin = SiteId(*found);
+  }
+  if (const auto text = exchange.headers().get("X-Wattle-Priority"); !text.empty()) {
+    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), request.priority);
+    if (ec != std::errc() || end != text.data() + text.size()) return "X-Wattle-Priority must be a whole number";
+  }
+  return "";
+}
+
 }  // namespace
 
 void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context) {
@@ -82,6 +107,10 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   const auto tenant = tenants_.id_of(exchange->headers().get("X-Wattle-Tenant"));
   if (!tenant) return refuse({400, tenant.error(), "invalid_request_error", "X-Wattle-Tenant", ""});
   request.tenant = *tenant;
+  if (const Tenant* known = tenants_.known(*tenant)) known->apply_to(request);
+  if (const std::string problem = read_service_headers(*exchange, options_, request); !problem.empty()) {
+    return refuse({400, problem, "invalid_request_error", "", ""});
+  }
   if (!hint("X-Wattle-Predicted-Output-Tokens", request.predicted_output_tokens)) return;
   std::make_shared<Relay>(context, exchange, *asked, request)->start();
 }

@@ -28,14 +28,15 @@ struct Gateway::Impl {
   bool stopped = false;
 
   static control::FleetLoopOptions request_options(const GatewayOptions& o) {
-    return {o.max_requests, o.contract == PdContract::Bootstrap, true};
+    return {o.max_requests, o.contract == PdContract::Bootstrap, true, o.service, o.slo, o.emergency};
   }
 
   Impl(const GatewayOptions& o, GatewayPolicies policies, std::unique_ptr<AgentLinks> links, journal::Sink& sink)
       : options(o),
         pool(std::max(1, o.threads)),
         agents(std::move(links)),
-        ledger(o.sites, sink),
+        ledger(o.sites, sink, o.service),
+        tenants(o.service.tenants),
         control(std::move(policies.dispatch), o.seed, request_options(o),
                 {{o.lost_after}, policies.hosts_clocks ? agents.get() : nullptr, &ledger}, ledger),
         workers(options, control, agents.get(), ledger, std::move(policies.describe),
@@ -99,6 +100,9 @@ struct Gateway::Impl {
     if (agents) {
       agents->start({[this](const EngineReading& reading) { control.reading(reading); },
                      [this](const journal::DecisionRecord& record) { control.decided(record); }});
+    }
+    if (options.emergency.mode != Mode::Off) {
+      admin_pool.at(0).every(options.emergency.period, [this] { control.tick(); });
     }
     if (options.probe_health) workers.start_probing(admin_pool.at(0));
     return {};

@@ -58,6 +58,13 @@ void LiveLedger::started(const Request& request, InstanceId instance, Instant at
   prompts_under_way(instance, request.prompt_tokens, at);
 }
 
+void LiveLedger::withdrawn(RequestId id, Instant at) {
+  const Billed* r = unfinished(id);
+  if (r == nullptr || r->prefilled || r->decoding) return;
+  prompts_under_way(r->prefill, -r->request.prompt_tokens, at);
+  billed_.erase(id.value());
+}
+
 void LiveLedger::handed_over(RequestId id, InstanceId decode) {
   if (Billed* r = unfinished(id); r != nullptr && !r->decoding) r->decode = decode;
 }

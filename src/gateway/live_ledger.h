@@ -31,11 +31,14 @@ namespace wattle::gateway {
 class LiveLedger final : public journal::Sink {
  public:
   /// `next` gets every record; outcomes with their energy. Both outlive this.
-  LiveLedger(std::vector<carbon::SiteRates> sites, journal::Sink& next) : ledger_(std::move(sites)), next_(next) {}
+  LiveLedger(std::vector<carbon::SiteRates> sites, journal::Sink& next, Service service = {})
+      : ledger_(std::move(sites)), next_(next), service_(std::move(service)) {}
 
   /// The next instance, with the next id; its GPUs are taken from `now` on.
   void add_instance(std::int32_t gpus, SiteId site, Instant now);
   void started(const Request& request, InstanceId instance, Instant at);
+  /// It is taken back from the instance before it began: as if it had not been there.
+  void withdrawn(RequestId id, Instant at);
   void handed_over(RequestId id, InstanceId decode);
   void prefilled(RequestId id, Instant at);    ///< its prefill instance is through with it
   void first_token(RequestId id, Instant at);  ///< and from now on it decodes
@@ -64,7 +67,7 @@ class LiveLedger final : public journal::Sink {
   [[nodiscard]] const carbon::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] carbon::Totals totals() const { return ledger_.fleet(); }
   [[nodiscard]] journal::Consumption consumption(const std::function<std::string(TenantId)>& tenant_name) const {
-    return control::consumption(ledger_, meters(), tenant_name);
+    return control::consumption(ledger_, meters(), service_, tenant_name);
   }
   /// "emulated" when any reading came from virtual GPUs, "measured", or "none" before the first.
   [[nodiscard]] const char* meters() const { return emulated_ ? "emulated" : read_ ? "measured" : "none"; }
@@ -116,6 +119,7 @@ class LiveLedger final : public journal::Sink {
 
   carbon::Ledger ledger_;
   journal::Sink& next_;
+  Service service_;
   std::vector<Meter> meters_;  ///< by instance id
   std::unordered_map<std::int64_t, Billed> billed_;
   std::vector<carbon::Ledger::Share> shares_;  ///< scratch

@@ -45,7 +45,9 @@ struct GatewayOptions {
   std::vector<std::string> models;  ///< names clients may ask for
   std::vector<WorkerOptions> workers;
   PdContract contract = PdContract::Nixl;
-  Slo slo;
+  Slo slo;  ///< the fleet's
+  Service service;
+  control::EmergencyOptions emergency;
   std::int64_t max_requests = 4096;  ///< held and in flight together; beyond, 429
   Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none

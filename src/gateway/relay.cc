@@ -250,7 +250,9 @@ void Relay::on_refuse(control::Refusal refusal, const char* reason) {
   net::ApiError error;
   error.status = refusal == control::Refusal::Busy ? 429 : 503;
   error.type = refusal == control::Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
-  error.code = refusal == control::Refusal::Busy ? "queue_full" : "not_ready";
+  error.code = refusal == control::Refusal::Busy       ? "queue_full"
+               : refusal == control::Refusal::NotReady ? "not_ready"
+                                                       : "overloaded";
   error.message = reason;
   context_.metrics.answered(error.status);
   exchange_->respond(error.status, "application/json", net::error_json(error),
@@ -272,10 +274,37 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
     extra.append("Retry-After: ").append(retry).append("\r\n");
   }
+  if (events_) {
+    stream_type_ = type;
+    stream_head_ = std::move(extra);
+    head_waits_ = true;
+    return;
+  }
   std::optional<std::uint64_t> length;
   if (content_length >= 0 && !events_) length = static_cast<std::uint64_t>(content_length);
   exchange_->begin(status, type, extra, length);
   begun_ = true;
+}
+
+void Relay::begin_stream() {
+  if (!std::exchange(head_waits_, false)) return;
+  exchange_->begin(status_, stream_type_, stream_head_, std::nullopt);
+  begun_ = true;
+}
+
+/// No byte of an answer has come: the request waits in the engine, or its prompt is being computed.
+void Relay::on_withdraw() {
+  const bool taken = !over_ && call_ && stream_ && leg_ == Leg::Final && !begun_ && !prefill_leg_ &&
+                     worker_->role == Role::Colocated && (status_ == 0 || status_ == 200);
+  if (taken) {
+    call_->cancel();
+    call_.reset();
+    context_.relays.erase(this);
+    seat_.leave();
+    head_waits_ = false;
+    leg_ = Leg::None;
+  }
+  context_.control.withdrawn(request_.id, taken);
 }
 
 void Relay::on_body(std::string_view bytes) {
@@ -289,7 +318,10 @@ void Relay::on_body(std::string_view bytes) {
     answer_.append(bytes);
     return;
   }
-  if (events_) return relay_events(bytes);
+  if (events_) {
+    begin_stream();
+    return relay_events(bytes);
+  }
   exchange_->write(bytes);
   if (status_ != 200) return;
   if (bytes.size() >= kCarry) {

@@ -67,6 +67,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void on_start(const std::shared_ptr<const Worker>& worker) override;
   void on_hand_over(const std::shared_ptr<const Worker>& decode) override;
   void on_refuse(control::Refusal refusal, const char* reason) override;
+  void on_withdraw() override;
 
   void on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) override;
   void on_body(std::string_view bytes) override;
@@ -88,6 +89,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   [[nodiscard]] std::string_view target() const;
   void send(const std::string& body);
   [[nodiscard]] net::Body asking_for_usage(const std::string& body) const;
+  void begin_stream();
   void relay_events(std::string_view bytes);
   void relay(std::string_view bytes);
   void take_usage(std::int32_t prompt_tokens, std::int32_t completion_tokens);
@@ -118,11 +120,14 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::int64_t unbooked_tokens_ = 0;  ///< relayed and not yet in seat_
   std::shared_ptr<net::Call> call_;
   Leg leg_ = Leg::None;
-  std::string leg_body_;  ///< when it is not the client's own
-  std::string answer_;    ///< of the prefill leg
-  int status_ = 0;        ///< of the current leg's answer
-  bool begun_ = false;    ///< the client has our header
-  bool events_ = false;   ///< the answer is an event stream
+  std::string leg_body_;     ///< when it is not the client's own
+  std::string answer_;       ///< of the prefill leg
+  int status_ = 0;           ///< of the current leg's answer
+  bool begun_ = false;       ///< the client has our header
+  bool head_waits_ = false;  ///< of a stream, for its first bytes: until then another engine may take the request
+  std::string stream_type_;
+  std::string stream_head_;
+  bool events_ = false;  ///< the answer is an event stream
   bool done_seen_ = false;
   bool error_seen_ = false;  ///< the engine said in its stream that it failed
   bool over_ = false;

@@ -2,6 +2,7 @@
 // Tests only: a gateway between a raw client and an engine that misbehaves on request.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -65,7 +66,9 @@ struct Upstream {
     const std::string mode = body.value("user", "");
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (mode == "die") return e->drop();
-    if (mode == "silent") {
+    const auto same = [&](const std::string& id) { return id == e->headers().get("X-Request-Id"); };
+    const bool again = std::ranges::count_if(request_ids, same) > 1;
+    if (mode == "silent" || (mode == "silent-at-first" && !again)) {
       e->on_gone([this] { ++gone; });
       return parked.push_back(e);
     }

@@ -74,6 +74,13 @@ void ControlStrand::prefill_done(RequestId id) {
   post(std::move(event));
 }
 
+void ControlStrand::withdrawn(RequestId id, bool taken) {
+  run([this, id, taken](control::FleetLoop& core, Instant now) {
+    if (taken && ledger_ != nullptr) ledger_->withdrawn(id, now);
+    core.withdrawn(id, taken, now);
+  });
+}
+
 void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally) {
   Event event;
   event.kind = Kind::Leave;
@@ -160,6 +167,7 @@ void ControlStrand::handle(Event& event) {
       break;
     case Kind::Tick:
       watch(now);
+      requests_.tick(now);
       if (ledger_ != nullptr) ledger_->tick(now);
       break;
     case Kind::Leave:
@@ -219,7 +227,7 @@ void ControlStrand::take(const EngineReading& reading, Instant now) {
   const auto i = static_cast<std::size_t>(reading.instance.value());
   if (now < sampled_[i] + kSamplePeriod) return;
   sampled_[i] = now;
-  const StepReport& step = requests_.instances()[i].step;
+  const StepReport& step = requests_.shown(reading.instance).step;
   sink_.sample({reading.at, reading.instance, reading.power, reading.clock, step.shape.decode_requests,
                 step.shape.prefill_tokens, step.waiting_requests, step.kv_tokens,
                 ledger_->ledger().totals(reading.instance).total.energy});
@@ -236,7 +244,7 @@ void ControlStrand::watch(Instant now) {
     const InstanceId id = workers_[i]->id;
     if (!step_reports_[i] || watch_.last_report(i) == Instant() || source(id, now) == ViewSource::StepReports) continue;
     // An engine that still owes us tokens is not idle, whatever it said last.
-    const InstanceView& view = requests_.instances()[i];
+    const InstanceView& view = requests_.shown(id);
     if (view.assigned_requests > 0) requests_.lost(id);
   }
 }
@@ -247,7 +255,7 @@ void ControlStrand::refresh(InstanceId instance, Instant now) {
 
 void ControlStrand::infer(std::size_t i, Instant now) {
   const StreamCounts& streams = *workers_[i]->streams;
-  const InstanceView& view = requests_.instances()[i];
+  const InstanceView& view = requests_.shown(workers_[i]->id);
   const bool lost = view.telemetry == Telemetry::Lost;
   StepReport report = view.step;
   report.instance = workers_[i]->id;
@@ -302,6 +310,15 @@ void ControlStrand::hand_over(const Request& request, control::Tag tag, Instance
   if (ledger_ != nullptr) ledger_->handed_over(request.id, decode);
   say(Word::HandOver, tag, decode, control::Refusal::Busy, "");
 }
+void ControlStrand::withdraw(const Request&, control::Tag tag, InstanceId, Instant) {
+  say(Word::Withdraw, tag, kNoInstance, control::Refusal::Busy, "");
+}
+
+/// Where clocks are decided here; agents with recipes of their own keep to those.
+void ControlStrand::boost(InstanceId instance, Instant until, Instant now) {
+  watch_.boost(static_cast<std::size_t>(instance.value()), until, now);
+}
+
 control::Served ControlStrand::refuse(const Request&, control::Tag tag, control::Refusal refusal, const char* reason,
                                       Instant) {
   say(Word::Refuse, tag, kNoInstance, refusal, reason);
@@ -320,6 +337,9 @@ void ControlStrand::deliver(const Delivery& delivery) {
         break;
       case Word::Refuse:
         d.stream->on_refuse(d.refusal, d.reason);
+        break;
+      case Word::Withdraw:
+        d.stream->on_withdraw();
         break;
     }
   };

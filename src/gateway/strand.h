@@ -25,6 +25,8 @@ class Stream {
   virtual void on_start(const std::shared_ptr<const Worker>& worker) = 0;
   virtual void on_hand_over(const std::shared_ptr<const Worker>& decode) = 0;
   virtual void on_refuse(control::Refusal refusal, const char* reason) = 0;
+  /// Take it back from its engine where no answer has begun; ControlStrand::withdrawn says what became of it.
+  virtual void on_withdraw() = 0;
 };
 
 /// Where the control plane's view of an engine comes from.
@@ -49,6 +51,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// Its answer comes as a whole: no token of it will be seen.
   void unseen(RequestId id);
   void prefill_done(RequestId id);
+  void withdrawn(RequestId id, bool taken);
   /// A step report that came at `received`.
   void report(const StepReport& report, Instant received);
   /// What an agent says of an engine, and what it has decided. Any thread.
@@ -98,7 +101,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
     EngineReading reading;
     std::function<void(control::FleetLoop&, Instant)> task;
   };
-  enum class Word : std::uint8_t { Start, HandOver, Refuse };
+  enum class Word : std::uint8_t { Start, HandOver, Refuse, Withdraw };
   struct Delivery {
     Word word = Word::Start;
     std::shared_ptr<Stream> stream;
@@ -124,6 +127,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   control::Served refuse(const Request& request, control::Tag tag, control::Refusal refusal, const char* reason,
                          Instant now) override;
   void refresh(InstanceId instance, Instant now) override;
+  void withdraw(const Request& request, control::Tag tag, InstanceId instance, Instant now) override;
+  void boost(InstanceId instance, Instant until, Instant now) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
   void refit(predict::OnlineLatency&, std::vector<predict::StepSample>, Instant) override {}  // agents do
 

@@ -5,15 +5,29 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "model/request.h"
 #include "units/quantity.h"
 
 namespace wattle::gateway {
 
-/// Thread-safe. Tenant 0 are all that give no name, tenant 1 all beyond the bound.
+/// Thread-safe. Tenant 0 are all that give no name, tenant 1 all beyond the bound; those that are known from the start
+/// come next.
 class Tenants {
  public:
+  explicit Tenants(std::vector<Tenant> known = {}) : known_(std::move(known)) {
+    for (const Tenant& tenant : known_) {
+      ids_.emplace(tenant.name, TenantId(static_cast<std::int32_t>(names_.size())));
+      names_.push_back(tenant.name);
+    }
+  }
+  /// What is known of it; null: nothing.
+  [[nodiscard]] const Tenant* known(TenantId id) const {
+    const auto i = static_cast<std::size_t>(id.value());
+    return i >= kUnnamed && i - kUnnamed < known_.size() ? &known_[i - kUnnamed] : nullptr;
+  }
   static constexpr std::size_t kMax = 1024;
   static constexpr std::size_t kNameMax = 128;
 
@@ -25,6 +39,8 @@ class Tenants {
   }
 
  private:
+  static constexpr std::size_t kUnnamed = 2;
+  std::vector<Tenant> known_;
   mutable std::mutex mutex_;
   std::vector<std::string> names_{"", "(others)"};
   std::map<std::string, TenantId, std::less<>> ids_;

@@ -40,6 +40,8 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
       out.step_reports = value;
     } else if (part.starts_with("site=") && !value.empty()) {
       out.site = value;
+    } else if (part.starts_with("pool=") && !value.empty()) {
+      out.pool = value;
     } else if (part.starts_with("tp=") || part.starts_with("bootstrap=")) {
       const bool tp = part.front() == 't';
       std::int32_t number = 0;
@@ -53,7 +55,7 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
         out.bootstrap_port = static_cast<std::uint16_t>(number);
       }
     } else {
-      return wrong(part, "after the role come fpm=ENDPOINT, tp=N, bootstrap=PORT and site=NAME");
+      return wrong(part, "after the role come fpm=ENDPOINT, tp=N, bootstrap=PORT, site=NAME and pool=NAME");
     }
   }
   return out;
@@ -95,6 +97,10 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
   if (const auto* site = given("site")) {
     if (!site->is_string()) return wrong("site", "site must be the name of a site");
     out.site = site->get<std::string>();
+  }
+  if (const auto* pool = given("pool")) {
+    if (!pool->is_string()) return wrong("pool", "pool must be the name of a pool");
+    out.pool = pool->get<std::string>();
   }
   // Above nothing and up to `most`; `out` stays as it is when the key is not there.
   const auto count = [&](const char* key, std::uint64_t most, auto& number) {

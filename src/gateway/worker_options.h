@@ -17,17 +17,18 @@ struct WorkerOptions {
   Role role = Role::Colocated;
   std::int32_t tensor_parallel = 1;
   std::string site;  ///< name; empty: the first
+  std::string pool;  ///< name; empty: the first
   double weight = 1.0;
   std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
   std::int64_t kv_capacity_tokens = 0;          ///< believed; 0 = not known
   std::optional<std::uint16_t> bootstrap_port;  ///< prefill under PdContract::Bootstrap; none: the engines' default
 };
 
-/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME].
+/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME].
 [[nodiscard]] Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
-/// {"url", "worker_type", "step_reports", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port", "site"}. Other
-/// keys are other gateways' and ignored.
+/// {"url", "worker_type", "step_reports", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port", "site", "pool"}.
+/// Other keys are other gateways' and ignored.
 [[nodiscard]] std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view body);
 
 }  // namespace wattle::gateway

@@ -44,7 +44,7 @@ Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker
   spec.tensor_parallel = worker.tensor_parallel;
   spec.weight = worker.weight;
   spec.kv_capacity_tokens = worker.kv_capacity_tokens;
-  spec.slo = options_.slo;
+  spec.slo = options_.service.judged(options_.slo).strictest();
   return GatewayPolicies::Instance{std::make_shared<const InstanceSpec>(std::move(spec)), {}};
 }
 
@@ -63,9 +63,16 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     return bad_input(std::string(where), "there is no site \"" + wanted.site + "\"");
   }
   const SiteId site(wanted.site.empty() ? 0 : static_cast<std::int32_t>(place - options_.sites.begin()));
-  if (site != described->spec->site) {
+  const auto& pools = options_.service.pools;
+  const auto of = std::ranges::find(pools, wanted.pool, &Pool::name);
+  if (!wanted.pool.empty() && of == pools.end()) {
+    return bad_input(std::string(where), "there is no pool \"" + wanted.pool + "\"");
+  }
+  const PoolId pool = wanted.pool.empty() ? PoolId() : of->id;
+  if (site != described->spec->site || pool != described->spec->pool) {
     auto spec = std::make_shared<InstanceSpec>(*described->spec);
     spec->site = site;
+    spec->pool = pool;
     described->spec = std::move(spec);
   }
   if (wanted.role == Role::Prefill) disaggregated_ = true;
@@ -124,7 +131,7 @@ void WorkerRegistry::set_up(control::FleetLoop& core, InstanceId id, bool up, In
   WorkerState& state = states_[static_cast<std::size_t>(id.value())];
   if (state.removed && up) return;
   state.up = up;
-  if (core.instances()[static_cast<std::size_t>(id.value())].accepting != up) core.set_accepting(id, up, now);
+  if (core.shown(id).accepting != up) core.set_accepting(id, up, now);
 }
 
 void WorkerRegistry::remove(InstanceId id) {
@@ -180,7 +187,7 @@ void WorkerRegistry::probe_all() {
     for (auto& state : states_) {
       if (!state.removed) all.push_back(state.worker);
       if (!state.removed && !state.up && state.misses >= options_.health_misses) lost.push_back(state.worker->id);
-      const auto& view = core.instances()[static_cast<std::size_t>(state.worker->id.value())];
+      const auto& view = core.shown(state.worker->id);
       // A removed one is listened to for as long as it has requests.
       if (!state.removed || !state.listening || view.assigned_requests > 0) continue;
       state.listening = false;

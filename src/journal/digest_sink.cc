@@ -1,6 +1,7 @@
 #include "journal/digest_sink.h"
 
 #include <bit>
+#include <iterator>
 
 namespace wattle::journal {
 namespace {
@@ -81,6 +82,13 @@ void DigestSink::outcome(const Outcome& o) {
   digest_.add(std::bit_cast<std::uint64_t>(o.carbon.value()));
   if (!o.metered) digest_.add(0);  // cost follows from energy, time and the scenario's prices
   digest_.add(o.gaps_within_itl);
+  const Request& r = o.request;  // said only where something is: digests of unclassified runs stay what they were
+  const std::int64_t nouns[] = {r.request_class.value(), r.tier.value(), r.origin.value(), r.priority};
+  for (std::size_t i = 0; i < std::size(nouns); ++i) {
+    if (nouns[i] == 0) continue;
+    digest_.add(static_cast<int>(i) + 1);
+    digest_.add(nouns[i]);
+  }
 }
 
 }  // namespace wattle::journal

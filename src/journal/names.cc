@@ -8,16 +8,19 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 // In the enumerators' own order.
-constexpr std::array kDecisionKinds = {"admission"sv, "route-prefill"sv, "route-decode"sv, "clock"sv, "queueing"sv,
-                                       "scaling"sv,   "phase"sv,         "length"sv,       "plan"sv,  "step"sv};
+constexpr std::array kDecisionKinds = {"admission"sv, "route-prefill"sv, "route-decode"sv, "clock"sv,
+                                       "queueing"sv,  "scaling"sv,       "phase"sv,        "length"sv,
+                                       "plan"sv,      "step"sv,          "pool"sv,         "emergency"sv};
 constexpr std::array kStepKinds = {"start"sv, "drain"sv, "reshard"sv, "move"sv, "reroute"sv};
+constexpr std::array kRungNames = {"reorder"sv, "boost"sv, "resteer"sv, "squash"sv, "shed"sv};
 constexpr std::array kPhases = {"spawning"sv, "warming"sv, "serving"sv, "draining"sv, "gone"sv};
 constexpr std::array kModes = {"enforce"sv, "shadow"sv, "off"sv};
 constexpr std::array kFates = {"finished"sv, "rejected"sv, "failed"sv, "cancelled"sv};
 constexpr std::array kRoles = {"colocated"sv, "prefill"sv, "decode"sv};
 
-static_assert(kDecisionKinds.size() == static_cast<std::size_t>(DecisionKind::Step) + 1);
+static_assert(kDecisionKinds.size() == static_cast<std::size_t>(DecisionKind::Emergency) + 1);
 static_assert(kStepKinds.size() == static_cast<std::size_t>(StepKind::Reroute) + 1);
+static_assert(kRungNames.size() == kRungs);
 static_assert(kPhases.size() == static_cast<std::size_t>(Phase::Gone) + 1);
 static_assert(kModes.size() == static_cast<std::size_t>(Mode::Off) + 1);
 static_assert(kFates.size() == static_cast<std::size_t>(Fate::Cancelled) + 1);
@@ -38,6 +41,7 @@ std::string_view name_of(StepKind kind) { return kStepKinds[static_cast<std::siz
 std::string_view name_of(Phase phase) { return kPhases[static_cast<std::size_t>(phase)]; }
 std::string_view name_of(Mode mode) { return kModes[static_cast<std::size_t>(mode)]; }
 std::string_view name_of(Fate fate) { return kFates[static_cast<std::size_t>(fate)]; }
+std::string_view name_of(Rung rung) { return kRungNames[static_cast<std::size_t>(rung)]; }
 std::string_view name_of(Role role) { return kRoles[static_cast<std::size_t>(role)]; }
 
 std::optional<DecisionKind> decision_kind_from(std::string_view name) {

@@ -12,6 +12,7 @@ namespace wattle::journal {
 [[nodiscard]] std::string_view name_of(Phase phase);
 [[nodiscard]] std::string_view name_of(Mode mode);
 [[nodiscard]] std::string_view name_of(Fate fate);
+[[nodiscard]] std::string_view name_of(Rung rung);
 [[nodiscard]] std::string_view name_of(Role role);
 
 /// Nothing for a word that names no enumerator.

@@ -1,11 +1,13 @@
 #pragma once
 // What a run writes down, whichever driver ran it. Append-only; reports read nothing else.
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "model/decision.h"
 #include "model/instance.h"
+#include "model/objectives.h"
 #include "model/outcome.h"
 #include "model/plan.h"
 
@@ -21,15 +23,28 @@ enum class DecisionKind : std::uint8_t {
   Phase,
   Length,
   Plan,  ///< a line of its own, journal::PlanRecord
-  Step   ///< of a plan: it began, is done, or came to nothing
+  Step,  ///< of a plan: it began, is done, or came to nothing
+  Pool,
+  Emergency,
 };
 
 using wattle::Phase;
 
+/// The steps of the emergency ladder (DynamoLLM, section IV-D), in the order in which they are taken.
+enum class Rung : std::uint8_t {
+  Reorder,  ///< what waits is served by deadline
+  Boost,    ///< an instance runs at its highest clock
+  Resteer,  ///< a request that had not begun goes to another instance
+  Squash,   ///< a request is given back to its client, who may try again
+  Shed,     ///< a request of a class that the fleet cannot carry is turned away
+};
+inline constexpr std::size_t kRungs = 5;
+
 /// One decision, enforced or shadowed. `value` is the verdict, the instance id, the clock in MHz or the
 /// queue key (asked only for requests that are held); for Scaling the GPUs of all instances wanted, for Phase the
 /// instance's new Phase as a number, for Step the StepKind, beside the first instance it is about; for Length the
-/// tokens a constant answered in the predictor's place. Clock decisions are recorded when they differ from the
+/// tokens a constant answered in the predictor's place; for Pool the pool a request is sent to, where there are
+/// several; for Emergency the step taken, as a Rung. Clock decisions are recorded when they differ from the
 /// instance's newest one; all others always.
 struct DecisionRecord {
   Instant at;
@@ -106,7 +121,8 @@ struct RunFacts {
   std::string recipe;
   std::string driver;  ///< "sim" or "live"
   std::uint64_t seed = 0;
-  Slo slo;
+  Slo slo;          ///< the fleet's
+  Service service;  ///< without its tenants
   std::vector<InstanceFacts> instances;
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/csv.h"
 #include "journal/decimal.h"
@@ -34,6 +35,10 @@ enum RequestColumn : std::size_t {
   kEnergy,
   kCarbon,
   kCost,
+  kClass,
+  kTier,
+  kOrigin,
+  kPriority,
   kColumns
 };
 
@@ -57,7 +62,11 @@ constexpr std::array<std::string_view, kColumns> kNames = {"request_id"sv,
                                                            "gaps_within_itl"sv,
                                                            "energy_j"sv,
                                                            "carbon_g"sv,
-                                                           "cost_usd"sv};
+                                                           "cost_usd"sv,
+                                                           "class_id"sv,
+                                                           "tier_id"sv,
+                                                           "origin_site"sv,
+                                                           "priority"sv};
 
 void append_time(std::string& out, Instant t) {
   if (t != Instant::never()) append_decimal(out, t.ns(), 9);
@@ -105,6 +114,13 @@ class Row {
     std::int32_t id = kNoInstance.value();
     if (!csv_.field(column).empty()) whole(column, id);
     into = InstanceId(id);
+  }
+  void nouns(Request& request) {
+    std::int32_t id = 0;
+    whole(kClass, id), request.request_class = ClassId(id);
+    whole(kTier, id), request.tier = TierId(id);
+    whole(kOrigin, id), request.origin = SiteId(id);
+    whole(kPriority, request.priority, std::numeric_limits<std::int32_t>::min());
   }
   void decimal(RequestColumn column, Int128& into, int places, std::string_view remedy) {
     const auto v = parse_decimal(csv_.field(column), places);
@@ -158,6 +174,10 @@ void append_request_row(std::string& out, const Outcome& o) {
   comma();
   if (o.metered) append_decimal(out, static_cast<Int128>(std::llround(o.cost.value() * 1e12)), 12);
   comma();
+  append_whole(out, o.request.request_class.value()), comma();
+  append_whole(out, o.request.tier.value()), comma();
+  append_whole(out, o.request.origin.value()), comma();
+  append_whole(out, o.request.priority), comma();
   if (o.first_token != Instant::never()) append_decimal(out, o.ttft().ns(), 6);
   comma();
   if (o.first_token != Instant::never() && o.output_tokens >= 2) append_decimal(out, o.tbt().ns(), 6);
@@ -168,7 +188,9 @@ void append_request_row(std::string& out, const Outcome& o) {
 
 Result<void> parse_requests(std::string_view text, const std::string& name,
                             const std::function<void(const Outcome&)>& f) {
-  auto csv = CsvReader::open(text, name, kNames);
+  // Files of before requests had classes lack the last columns.
+  const bool classified = text.substr(0, text.find('\n')).find(kNames[kClass]) != std::string_view::npos;
+  auto csv = CsvReader::open(text, name, std::span(kNames).first(classified ? kColumns : kClass));
   if (!csv) return std::unexpected(csv.error());
   std::string reason;
   while (true) {
@@ -200,6 +222,7 @@ Result<void> parse_requests(std::string_view text, const std::string& name,
     row.instance(kPrefillInstance, o.prefill_instance);
     row.instance(kDecodeInstance, o.decode_instance);
     row.whole(kGapsWithin, o.gaps_within_itl);
+    if (classified) row.nouns(o.request);
     o.metered = !csv->field(kEnergy).empty();
     if (o.metered) {
       Int128 energy = 0;

@@ -13,18 +13,81 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 
+template <typename V, typename S>
+void visit_slo(V& v, S& slo) {
+  v.objective("ttft_ms", slo.ttft);
+  v.objective("itl_ms", slo.itl);
+  v.objective("tbt_ms", slo.tbt);
+  v.objective("e2e_ms", slo.e2e);
+}
+
 template <typename V, typename F>
 void visit_facts(V& v, F& facts) {
   v.text("scenario", facts.scenario);
   v.text("recipe", facts.recipe);
   v.text("driver", facts.driver);
   v.seed("seed", facts.seed);
-  v.group("slo", [&](auto& g) {
-    g.objective("ttft_ms", facts.slo.ttft);
-    g.objective("itl_ms", facts.slo.itl);
-    g.objective("tbt_ms", facts.slo.tbt);
-    g.objective("e2e_ms", facts.slo.e2e);
-  });
+  v.group("slo", [&](auto& g) { visit_slo(g, facts.slo); });
+}
+
+Json sizes_json(const Classifier& sizes) {
+  return Json{{"prompt_below", sizes.prompt_below()}, {"output_below", sizes.output_below()}};
+}
+
+Json slo_json(const Slo& slo) {
+  Json json = Json::object();
+  JsonWriter writer(json);
+  visit_slo(writer, slo);
+  return json;
+}
+
+/// Nothing where there is one class and all are held to the same.
+void add_service(Json& facts, const Service& service) {
+  if (service.classes.size() > 1) facts["classes"] = sizes_json(service.classes);
+  if (!service.objectives) return;
+  const Objectives& o = *service.objectives;
+  Json sizes = Json::array();
+  for (const Slo& slo : o.by_size()) sizes.push_back(slo_json(slo));
+  Json tiers = Json::array();
+  for (const Tier& tier : o.tiers()) {
+    tiers.push_back(Json{{"name", tier.name}, {"factor", tier.factor}, {"slo", slo_json(tier.slo)}});
+  }
+  facts["objectives"] = Json{{"sizes", sizes_json(o.sizes())}, {"by_size", sizes}, {"tiers", tiers}};
+}
+
+/// Throws what nlohmann says is wrong.
+Classifier sizes_from(const Json& json) {
+  return {json.at("prompt_below").get<std::vector<std::int32_t>>(),
+          json.at("output_below").get<std::vector<std::int32_t>>()};
+}
+
+Slo slo_from(const Json& json, std::string& problem) {
+  Slo slo;
+  JsonReader reader(json, "facts.objectives.", problem);
+  visit_slo(reader, slo);
+  return slo;
+}
+
+Result<Service> service_from(const Json& facts, const Slo& fleet, const std::string& name) {
+  Service service;
+  std::string problem;
+  try {
+    if (const auto classes = facts.find("classes"); classes != facts.end()) service.classes = sizes_from(*classes);
+    const auto said = facts.find("objectives");
+    if (said == facts.end()) return service;
+    std::vector<Slo> by_size;
+    for (const Json& slo : said->at("by_size")) by_size.push_back(slo_from(slo, problem));
+    std::vector<Tier> tiers;
+    for (const Json& tier : said->at("tiers")) {
+      tiers.push_back(
+          {tier.at("name").get<std::string>(), slo_from(tier.at("slo"), problem), tier.at("factor").get<double>()});
+    }
+    service.objectives = Objectives(fleet, sizes_from(said->at("sizes")), std::move(by_size), std::move(tiers));
+  } catch (const Json::exception& error) {
+    return bad_input(name, fmt::format("key facts.classes or facts.objectives: {}", error.what()));
+  }
+  if (!problem.empty()) return bad_input(name, problem);
+  return service;
 }
 
 Json instances_json(const std::vector<InstanceFacts>& instances) {
@@ -88,6 +151,7 @@ std::string run_json(const RunFile& run) {
   Json facts = Json::object();
   JsonWriter writer(facts);
   visit_facts(writer, run.facts);
+  add_service(facts, run.facts.service);
   facts["instances"] = instances_json(run.facts.instances);
   json["facts"] = std::move(facts);
   json["files"] = Json{{"decisions", run.files.decisions},
@@ -133,6 +197,9 @@ Result<RunFile> parse_run(std::string_view text, const std::string& name) {
   auto instances = instances_from(json["facts"], name);
   if (!instances) return std::unexpected(instances.error());
   run.facts.instances = std::move(*instances);
+  auto service = service_from(json["facts"], run.facts.slo, name);
+  if (!service) return std::unexpected(service.error());
+  run.facts.service = std::move(*service);
   for (const char* key : {"summary", "curves"}) {
     if (!json.contains(key)) return bad_input(name, fmt::format("key {} is missing", key));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -55,10 +56,47 @@ void RunSummary::derive() {
   mean_power = Watts(sim.virtual_s > 0.0 ? energy.total.value() / sim.virtual_s : 0.0);
 }
 
-RunStatistics::RunStatistics(const Slo& slo) : slo_(slo), gaps_(slo.itl) {}
+RunStatistics::RunStatistics(Objectives objectives, Classifier classes)
+    : objectives_(std::move(objectives)), classes_(std::move(classes)), gaps_(objectives_.fleet().itl) {
+  for (std::int32_t c = 0; classes_.size() > 1 && c < classes_.size(); ++c) {
+    by_class_.emplace_back().counts.name = classes_.name(ClassId(c));
+  }
+  for (const Tier& tier : objectives_.tiers()) by_tier_.emplace_back().counts.name = tier.name;
+}
 
 void RunStatistics::decision(const DecisionRecord& record) {
-  if (record.kind == DecisionKind::Clock && record.mode == Mode::Enforce) ++clock_changes_;
+  if (record.mode != Mode::Enforce) return;
+  if (record.kind == DecisionKind::Clock) ++clock_changes_;
+  if (record.kind != DecisionKind::Emergency) return;
+  std::int64_t* const counts[kRungs] = {&emergency_.reordered, &emergency_.boosted, &emergency_.resteered,
+                                        &emergency_.squashed, &emergency_.shed};
+  if (record.value >= 0 && record.value < static_cast<std::int64_t>(kRungs)) ++*counts[record.value];
+}
+
+void RunStatistics::add(Served& served, const Outcome& o, bool attained) {
+  ServiceRow& row = served.counts;
+  ++row.left;
+  row.finished += o.fate == Fate::Finished ? 1 : 0;
+  row.rejected += o.fate == Fate::Rejected ? 1 : 0;
+  row.failed += o.fate == Fate::Failed ? 1 : 0;
+  row.cancelled += o.fate == Fate::Cancelled ? 1 : 0;
+  served.attained += attained ? 1 : 0;
+  if (o.fate != Fate::Finished) return;
+  served.e2e.add(o.e2e().ns());
+  if (o.first_token != Instant::never()) served.ttft.add(o.ttft().ns());
+  if (o.output_tokens >= 2) served.tbt.add(o.tbt().ns());
+}
+
+std::vector<ServiceRow> RunStatistics::rows(const std::vector<Served>& all) {
+  std::vector<ServiceRow> made;
+  for (const Served& served : all) {
+    ServiceRow& row = made.emplace_back(served.counts);
+    row.attainment = share_of(served.attained, row.left);
+    row.ttft = describe(served.ttft, served.ttft.mean());
+    row.tbt = describe(served.tbt, served.tbt.mean());
+    row.e2e = describe(served.e2e, served.e2e.mean());
+  }
+  return made;
 }
 
 void RunStatistics::outcome(const Outcome& o) {
@@ -75,10 +113,11 @@ void RunStatistics::outcome(const Outcome& o) {
     queue_.add((o.prefill_start - o.request.arrival).ns());
     if (produced) ttft_.add(o.ttft().ns());
     if (o.output_tokens >= 2) tbt_.add(o.tbt().ns());
-    const bool ttft_met = met(slo_.ttft, produced ? o.ttft() : Span::max());
-    const bool tbt_met = met(slo_.tbt, o.tbt());
-    const bool e2e_met = met(slo_.e2e, o.e2e());
-    const bool itl_met = met(slo_.itl, o.tbt());
+    const Slo& slo = objectives_.of(o.request, o.output_tokens);
+    const bool ttft_met = met(slo.ttft, produced ? o.ttft() : Span::max());
+    const bool tbt_met = met(slo.tbt, o.tbt());
+    const bool e2e_met = met(slo.e2e, o.e2e());
+    const bool itl_met = met(slo.itl, o.tbt());
     ttft_met_ += ttft_met ? 1 : 0;
     tbt_met_ += tbt_met ? 1 : 0;
     e2e_met_ += e2e_met ? 1 : 0;
@@ -86,6 +125,15 @@ void RunStatistics::outcome(const Outcome& o) {
     all_met_ += attained ? 1 : 0;
   }
   count_for_fairness(o, attained);
+  const auto c = static_cast<std::size_t>(o.request.request_class.value());
+  if (c < by_class_.size()) {
+    add(by_class_[c], o, attained);
+    const bool finished = o.fate == Fate::Finished;
+    const ClassId answered = classes_.of(o.request.prompt_tokens, o.output_tokens);
+    misclassified_ += finished && answered != o.request.request_class ? 1 : 0;
+  }
+  const auto t = static_cast<std::size_t>(o.request.tier.value());
+  if (t < by_tier_.size()) add(by_tier_[t], o, attained);
 }
 
 void RunStatistics::count_for_fairness(const Outcome& o, bool attained) {
@@ -160,6 +208,10 @@ RunSummary RunStatistics::summary() const {
   s.queue = describe(queue_, queue_.mean());
   s.clock_changes = clock_changes_;
   s.fairness_jain = jain();
+  s.service_by_class = rows(by_class_);
+  s.service_by_tier = rows(by_tier_);
+  s.misclassified = misclassified_;
+  s.emergency = emergency_;
   return s;
 }
 

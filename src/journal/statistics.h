@@ -2,6 +2,7 @@
 // The running totals of one run, in bounded memory whatever the number of requests.
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "base/histogram.h"
 #include "journal/gap_histogram.h"
@@ -12,6 +13,8 @@ namespace wattle::journal {
 
 /// Feed it every arrival, decision, outcome and token gap; ask for the summary at the end.
 ///
+/// A request is held to the objectives of its tier and size (model/objectives.h).
+///
 /// Attainment (all over ARRIVED requests, so one that is rejected, failed, cancelled or still in flight misses):
 ///  ttft/tbt/e2e: finished within the SLO; itl: share of all token gaps within the SLO (1 when there were none);
 ///  all: finished and every stated SLO met, ITL by the request's mean gap (docs/decisions/0005).
@@ -21,7 +24,8 @@ namespace wattle::journal {
 ///  produced tokens). 1 when there is nothing to compare or nobody met anything.
 class RunStatistics final : public Sink {
  public:
-  explicit RunStatistics(const Slo& slo);
+  /// `classes`: what requests are counted by. One class and one tier are the whole, and have no rows.
+  explicit RunStatistics(Objectives objectives, Classifier classes = {});
 
   /// Every request that reached the control plane, once, before its outcome.
   void add_arrivals(std::int64_t count = 1) { counts_.arrive(count); }
@@ -50,10 +54,25 @@ class RunStatistics final : public Sink {
     std::int64_t attained = 0;
   };
 
+  /// Of one class or tier.
+  struct Served {
+    ServiceRow counts;
+    std::int64_t attained = 0;
+    Histogram ttft;
+    Histogram tbt;
+    Histogram e2e;
+  };
+  static void add(Served& served, const Outcome& outcome, bool attained);
+  static std::vector<ServiceRow> rows(const std::vector<Served>& served);
   void count_for_fairness(const Outcome& outcome, bool attained);
   [[nodiscard]] double jain() const;
 
-  Slo slo_;
+  Objectives objectives_;
+  Classifier classes_;
+  std::vector<Served> by_class_;  ///< empty: there is one
+  std::vector<Served> by_tier_;
+  std::int64_t misclassified_ = 0;
+  EmergencyCounts emergency_;
   RequestCounts counts_;
   TokenCounts tokens_;
   std::int64_t ttft_met_ = 0;

@@ -110,6 +110,29 @@ struct Attainment {
   double all = 0.0;   ///< of arrived requests: finished, with every stated SLO met (ITL: by its mean gap)
 };
 
+/// How requests of one class or tier were served, of those that left; shares in [0, 1].
+struct ServiceRow {
+  std::string name;
+  std::int64_t left = 0;
+  std::int64_t finished = 0;
+  std::int64_t rejected = 0;  ///< shed and squashed ones, too
+  std::int64_t failed = 0;
+  std::int64_t cancelled = 0;
+  double attainment = 0.0;  ///< finished, with every stated SLO met
+  Distribution ttft;
+  Distribution tbt;
+  Distribution e2e;
+};
+
+/// Steps taken where requests were about to miss their deadlines (journal::Rung).
+struct EmergencyCounts {
+  std::int64_t reordered = 0;
+  std::int64_t boosted = 0;
+  std::int64_t resteered = 0;
+  std::int64_t squashed = 0;
+  std::int64_t shed = 0;
+};
+
 /// What running it took.
 struct Effort {
   double virtual_s = 0.0;  ///< length of the run in its own time
@@ -155,6 +178,10 @@ struct RunSummary : Consumption {
   std::int64_t overruns = 0;  ///< steps that outlasted their prediction by more than the watchdog's slack
   Prediction prediction;
   double fairness_jain = 1.0;
+  std::vector<ServiceRow> service_by_class;  ///< by the class they were served as; empty: there is one
+  std::vector<ServiceRow> service_by_tier;   ///< empty: there is one
+  std::int64_t misclassified = 0;            ///< finished requests whose answer was of another class
+  EmergencyCounts emergency;
   std::int64_t extrapolations = 0;  ///< predictions asked for outside the range their belief was measured in
   Effort sim;
   std::uint64_t journal_digest = 0;

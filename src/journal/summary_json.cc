@@ -47,6 +47,26 @@ void visit_usage(V& v, R& row, bool of_requests) {
   v.added_quantity("cost_usd", row.cost);
 }
 
+template <typename V, typename R>
+void visit_service(V& v, R& row) {
+  v.count("left", row.left);
+  v.count("finished", row.finished);
+  v.count("rejected", row.rejected);
+  v.count("failed", row.failed);
+  v.count("cancelled", row.cancelled);
+  v.number("attainment", row.attainment);
+  visit_distribution(v, "ttft_ms", row.ttft);
+  visit_distribution(v, "tbt_ms", row.tbt);
+  visit_distribution(v, "e2e_ms", row.e2e);
+}
+
+struct ServiceTable {
+  const char* key;
+  std::vector<ServiceRow> RunSummary::*rows;
+};
+constexpr ServiceTable kService[] = {{"service_by_class", &RunSummary::service_by_class},
+                                     {"service_by_tier", &RunSummary::service_by_tier}};
+
 struct UsageTable {
   const char* key;
   std::vector<UsageRow> Consumption::*rows;
@@ -123,6 +143,14 @@ void visit(V& v, S& s) {
   });
   v.number("fairness_jain", s.fairness_jain);
   v.added_count("extrapolations", s.extrapolations);
+  v.added_count("misclassified", s.misclassified);
+  v.added_group("emergency", [&](auto& g) {
+    g.added_count("reordered", s.emergency.reordered);
+    g.added_count("boosted", s.emergency.boosted);
+    g.added_count("resteered", s.emergency.resteered);
+    g.added_count("squashed", s.emergency.squashed);
+    g.added_count("shed", s.emergency.shed);
+  });
   v.group("sim", [&](auto& g) {
     g.number("virtual_s", s.sim.virtual_s);
     g.number("wall_s", s.sim.wall_s);
@@ -183,6 +211,17 @@ Json to_json(const RunSummary& summary) {
     }
     json[key] = std::move(table);
   }
+  for (const auto& [key, rows] : kService) {
+    if ((summary.*rows).empty()) continue;
+    Json table = Json::object();
+    for (const ServiceRow& row : summary.*rows) {
+      Json one = Json::object();
+      JsonWriter to(one);
+      visit_service(to, row);
+      table[row.name] = std::move(one);
+    }
+    json[key] = std::move(table);
+  }
   if (!summary.extrapolated.empty()) json["extrapolated"] = summary.extrapolated;
   return json;
 }
@@ -203,6 +242,19 @@ Result<RunSummary> summary_from_json(const Json& json, const std::string& where)
       row.name = name;
       JsonReader from(one, fmt::format("{}.{}.", key, name), problem);
       visit_usage(from, row, of_requests);
+      (summary.*rows).push_back(std::move(row));
+    }
+  }
+  for (const auto& [key, rows] : kService) {
+    const auto table = json.find(key);
+    if (table == json.end()) continue;
+    if (!table->is_object()) return bad_input(where, fmt::format("key {} must be an object", key));
+    for (const auto& [name, one] : table->items()) {
+      if (!one.is_object()) return bad_input(where, fmt::format("key {}.{} must be an object", key, name));
+      ServiceRow row;
+      row.name = name;
+      JsonReader from(one, fmt::format("{}.{}.", key, name), problem);
+      visit_service(from, row);
       (summary.*rows).push_back(std::move(row));
     }
   }

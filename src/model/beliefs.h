@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "model/load_profile.h"
 #include "model/step.h"
 #include "units/quantity.h"
 #include "units/time.h"
@@ -64,6 +65,7 @@ struct Beliefs {
   const LatencyModel* latency = nullptr;
   const PowerModel* power = nullptr;
   const RequestLatency* request = nullptr;
+  const LoadProfile* load = nullptr;
 };
 
 }  // namespace wattle

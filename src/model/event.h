@@ -17,7 +17,7 @@ namespace event {
 struct Joined {
   const InstanceView& instance;
 };
-/// It will never be heard of again; its id may come back for another.
+/// It will never be heard of again, and its id never comes back.
 struct Gone {
   const InstanceView& instance;
 };

@@ -54,7 +54,7 @@ struct PlanTarget {
   std::optional<PoolId> pool;
 };
 
-/// This share of a class's requests goes to this pool.
+/// This share of a class's requests goes to this pool. What a class's weights lack of 1 is shed: it is not served.
 struct PoolWeight {
   ClassId request_class;
   PoolId pool;

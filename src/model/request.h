@@ -18,11 +18,11 @@ struct Slo {
   std::optional<Span> e2e;
 };
 
-/// A grade of service with objectives of its own. Without tiers everything is tier 0, the fleet's.
+/// A grade of service with objectives of its own (model/objectives.h). Without tiers everything is tier 0, the fleet's.
 struct Tier {
-  TierId id;
   std::string name;
   Slo slo;
+  double factor = 1.0;  ///< an objective that it does not state is the class's or the fleet's times this
 };
 
 struct Request {
@@ -33,9 +33,25 @@ struct Request {
   std::int32_t predicted_output_tokens = 0;  ///< belief; 0 = no prediction
   TenantId tenant;
   ClassId request_class;      ///< what planners count by (lengths, say); 0 where requests are not classified
+  PoolId pool;                ///< it was last sent to; 0 where instances are all alike
   TierId tier;                ///< whose objectives it is held to
   SiteId origin;              ///< where the client is
   std::int32_t priority = 0;  ///< higher first, among equals of a queue discipline that asks
+};
+
+/// Who sends requests, and what holds for them unless they say otherwise.
+struct Tenant {
+  std::string name;
+  TierId tier;
+  SiteId origin;
+  std::int32_t priority = 0;
+  double share = 1.0;  ///< of the simulated requests, against the others'
+
+  void apply_to(Request& request) const {
+    request.tier = tier;
+    request.origin = origin;
+    request.priority = priority;
+  }
 };
 
 }  // namespace wattle

@@ -172,7 +172,7 @@ std::string html(const Comparison& c) {
   out += "<span class=\"hint\">click to hide or show a run</span></nav>";
   out +=
       "<section><h2>Energy, carbon and cost</h2>" + energy_table(c) + energy_plots(c) + usage_tables(c) + "</section>";
-  out += "<section><h2>Service</h2>" + service_table(c) + latency_plots(c) + "</section>";
+  out += "<section><h2>Service</h2>" + service_table(c) + group_tables(c) + latency_plots(c) + "</section>";
   out += site_plots(c);
   out += time_plots(c);
   out += provenance(c);

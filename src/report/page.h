@@ -15,6 +15,8 @@ namespace wattle::report {
 /// By tenant, class, instance and site, of those there are several of.
 [[nodiscard]] std::string usage_tables(const Comparison& comparison);
 [[nodiscard]] std::string service_table(const Comparison& comparison);
+/// By class and tier, of those there are several of.
+[[nodiscard]] std::string group_tables(const Comparison& comparison);
 [[nodiscard]] std::string energy_plots(const Comparison& comparison);
 [[nodiscard]] std::string latency_plots(const Comparison& comparison);
 /// Nothing where no run had several sites.

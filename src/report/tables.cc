@@ -102,6 +102,36 @@ std::string usage_tables(const Comparison& c) {
   return out;
 }
 
+std::string group_tables(const Comparison& c) {
+  struct Kind {
+    const char* name;
+    std::vector<journal::ServiceRow> journal::RunSummary::*rows;
+  };
+  constexpr Kind kKinds[] = {{"Class", &journal::RunSummary::service_by_class},
+                             {"Tier", &journal::RunSummary::service_by_tier}};
+  std::string out;
+  for (const auto& [name, rows] : kKinds) {
+    std::string body;
+    for (std::size_t i = 0; i < c.runs.size(); ++i) {
+      for (const auto& row : c.runs[i].file.summary.*rows) {
+        body += row_start(c, i) + cell(escape(row.name)) + share_cell(row.attainment) + latency_cells(row.ttft) +
+                latency_cells(row.tbt) + latency_cells(row.e2e) + cell(whole(row.left)) + cell(whole(row.finished)) +
+                cell(whole(row.rejected)) + "</tr>";
+      }
+    }
+    if (body.empty()) continue;
+    out += fmt::format(
+        "<div class=\"scroll\"><table class=\"grouped\"><thead><tr><th rowspan=\"2\">Recipe</th>"
+        "<th rowspan=\"2\">{}</th><th rowspan=\"2\">every SLO</th><th colspan=\"3\">TTFT</th>"
+        "<th colspan=\"3\">TBT</th><th colspan=\"3\">E2E</th><th colspan=\"3\">Requests</th></tr><tr>",
+        name);
+    for (int i = 0; i < 3; ++i) out += "<th class=\"first\">p50</th><th>p90</th><th>p99</th>";
+    out += "<th class=\"first\">left</th><th>finished</th><th>rejected</th></tr></thead><tbody>" + body +
+           "</tbody></table></div>";
+  }
+  return out;
+}
+
 std::string service_table(const Comparison& c) {
   const auto any = [&](auto&& f) { return std::any_of(c.runs.begin(), c.runs.end(), f); };
   const bool ttft = any([](const Run& r) { return r.file.facts.slo.ttft.has_value(); });

@@ -92,7 +92,7 @@ void Simulation::drain(InstanceId instance, Instant now) {
 }
 
 void Simulation::perhaps_drained(InstanceId instance, Instant now) {
-  const auto& view = requests_.instances()[index(instance)];
+  const auto& view = requests_.shown(instance);
   if (view.assigned_requests == 0 && !view.accepting) scaler_.drained(instance, now);
 }
 

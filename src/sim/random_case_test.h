@@ -128,6 +128,8 @@ struct Case {
   double belief = 0.0;                                             ///< what the predictor is off by; 0: there is none
   Span overrun_slack = Span::max();
   bool learns = false;
+  control::EmergencyOptions emergency;
+  Service service;
 };
 
 inline Case draw(std::uint64_t seed) {
@@ -159,6 +161,19 @@ inline Case draw(std::uint64_t seed) {
     c.belief = 0.5 + beliefs.uniform();
     if (beliefs.below(3) != 0) c.overrun_slack = Span::us(static_cast<std::int64_t>(beliefs.below(6'000)));
     c.learns = beliefs.below(3) != 0;
+  }
+  RandomStream emergencies(seed, "emergencies");
+  if (emergencies.below(2) == 0) {
+    const auto ms = [&](std::uint64_t most) {
+      return Span::ms(1 + static_cast<std::int64_t>(emergencies.below(most)));
+    };
+    c.emergency = {Mode::Enforce, ms(200), ms(2000), emergencies.below(4) == 0 ? Span::max() : ms(3000)};
+    c.service.classes = Classifier({100}, {30, 100});
+    Slo fleet;
+    fleet.ttft = ms(1000);
+    fleet.itl = Span::ms(20);
+    c.service.objectives = Objectives(fleet, {}, {}, {{"strict", {}, 1.0}, {"loose", {}, 5.0}});
+    c.service.tenants = {{"a", TierId(0), SiteId(), 0, 2.0}, {"b", TierId(1), SiteId(), 1, 1.0}};
   }
   double t = 0.0;
   const double rate = 0.5 + 30.0 * random.uniform();
@@ -223,6 +238,8 @@ inline Played play(const Case& c, bool fast_forward, bool sampled = false) {
   setup.clock_delays = c.delays;
   setup.slo.ttft = Span::ms(600);
   setup.slo.itl = Span::ms(20);
+  setup.service = c.service;
+  setup.emergency = c.emergency;
   setup.source = &source;
   setup.faults = c.faults;
   setup.fast_forward = fast_forward;

@@ -43,6 +43,14 @@ control::InstanceLoopOptions Simulation::loop_options(const SimulationSetup& set
   return options;
 }
 
+control::FleetLoopOptions Simulation::fleet_options(const SimulationSetup& setup) {
+  control::FleetLoopOptions options;
+  options.service = setup.service;
+  options.slo = setup.slo;
+  options.emergency = setup.emergency;
+  return options;
+}
+
 /// The simulated half of setup_.instances[i].
 void Simulation::set_up(std::size_t i, Instant now) {
   auto& instance = setup_.instances[i];
@@ -81,9 +89,10 @@ SimulationResult Simulation::run() {
     const Instant rare = agenda_.next();
     const Instant arrival = row ? row->arrival : Instant::never();
     const Instant plan = scaler_.next_tick();
-    const Instant next = std::min({step, rare, plan, arrival, next_sample});
+    const Instant look = requests_.next_tick();
+    const Instant next = std::min({step, rare, plan, look, arrival, next_sample});
     // INV-7: whatever is unfinished has a future wake-up; only a fleet that is dead for good leaves requests behind.
-    if (std::min({step, rare, arrival}) == Instant::never() && !scaler_.wants_more()) break;
+    if (std::min({step, rare, arrival}) == Instant::never() && !scaler_.wants_more() && !requests_.will_squash()) break;
     WATTLE_CHECK(next >= now, "INV-1: time never runs backwards");
     now = next;
     ++events_;
@@ -93,6 +102,8 @@ SimulationResult Simulation::run() {
       handle(agenda_.pop());
     } else if (plan == now) {
       scaler_.tick(now);
+    } else if (look == now) {
+      requests_.tick(now);
     } else if (arrival == now) {
       arrive(*row, now);
       row = setup_.source->next();
@@ -108,7 +119,7 @@ SimulationResult Simulation::run() {
 
   SimulationResult result{statistics_.summary(), statistics_.curves(), requests_.length()};
   auto& summary = result.summary;
-  static_cast<journal::Consumption&>(summary) = control::consumption(ledger_, "simulated");
+  static_cast<journal::Consumption&>(summary) = control::consumption(ledger_, "simulated", setup_.service);
   const double seconds = end.seconds();
   double mhz_seconds = 0.0;
   double live_seconds = 0.0;
@@ -166,6 +177,19 @@ void Simulation::kick(std::size_t i, Instant now) {
   engines_.wake(i);
 }
 
+void Simulation::withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) {
+  const RequestId id = request.id;  // the request may be gone before this returns
+  const bool taken = engines_[index(instance)].withdraw(tag, now);
+  if (taken) {
+    flights_[tag].prefill = flights_[tag].decode = kNoInstance;
+    kick(index(instance), now);
+  }
+  requests_.withdrawn(id, taken, now);
+  if (taken) perhaps_drained(instance, now);
+}
+
+void Simulation::boost(InstanceId instance, Instant until, Instant now) { loop_.boost(index(instance), until, now); }
+
 void Simulation::refresh(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   StepReport report = engines_[i].report(now);
@@ -183,12 +207,12 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   if (setup_.length_hint) {
     request.predicted_output_tokens = setup_.length_hint->predict(row.output_tokens, request.max_tokens);
   }
+  clients_.sign(request);
   flight.request = request;
   flight.true_output_tokens = row.output_tokens;
   statistics_.add_arrivals();
   flight.served.prefill_start = Instant();
-  scaler_.arrived(request.request_class);
-  requests_.arrive(request, tag, now);
+  scaler_.arrived(requests_.arrive(request, tag, now));
 }
 
 void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now) {
@@ -210,8 +234,9 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
   kick(index(instance), now);
 }
 
-void Simulation::start(const Request&, Tag tag, InstanceId instance, Instant now) {
+void Simulation::start(const Request& request, Tag tag, InstanceId instance, Instant now) {
   auto& flight = flights_[tag];
+  flight.request.request_class = request.request_class;
   flight.prefill = instance;
   flight.decode = setup_.instances[index(instance)].spec->role == Role::Prefill ? kNoInstance : instance;
   submit(tag, instance, false, now);
@@ -259,8 +284,9 @@ void Simulation::handed(const Event& event) {
   }
 }
 
-control::Served Simulation::refuse(const Request&, Tag tag, control::Refusal, const char*, Instant now) {
-  const auto& flight = flights_[tag];
+control::Served Simulation::refuse(const Request& request, Tag tag, control::Refusal, const char*, Instant now) {
+  auto& flight = flights_[tag];
+  flight.request.request_class = request.request_class;
   if (flight.served.first_token != Instant::never()) engines_[index(flight.prefill)].release(tag, now);
   return close(tag, now);
 }
@@ -375,7 +401,7 @@ void Simulation::check(Instant now) const {
   }
   for (const auto& member : scaler_.members()) {
     if (!scaler_.enforced()) break;
-    const bool accepts = requests_.instances()[index(member.id)].accepting;
+    const bool accepts = requests_.shown(member.id).accepting;
     WATTLE_CHECK(accepts == (member.phase == journal::Phase::Serving),
                  "INV-9: exactly the serving instances accept requests");
     for (const auto& other : scaler_.members()) {

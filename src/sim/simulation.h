@@ -14,6 +14,7 @@
 #include "engine/replica.h"
 #include "journal/record.h"
 #include "journal/statistics.h"
+#include "model/objectives.h"
 #include "policy/frequency/frequency.h"
 #include "predict/length_hint.h"
 #include "predict/online/online_latency.h"
@@ -70,7 +71,9 @@ struct SimulationSetup {
   engine::EngineOptions engine;
   engine::LinkOptions link;
   engine::ClockDelays clock_delays;
-  Slo slo;
+  Slo slo;  ///< the fleet's
+  Service service;
+  control::EmergencyOptions emergency;
   std::uint64_t seed = 1;
   std::int32_t max_tokens = 4096;  ///< what clients state as their cap
   /// The one way from a request's true length to what the control plane believes; null: no hint.

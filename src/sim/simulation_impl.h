@@ -14,6 +14,7 @@
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
 #include "sim/agenda.h"
+#include "sim/clients.h"
 #include "sim/engines.h"
 #include "sim/gpu_loans.h"
 #include "sim/in_flight.h"
@@ -33,7 +34,7 @@ class Simulation final : public control::RequestPort,
  public:
   explicit Simulation(SimulationSetup setup)
       : setup_(std::move(setup)),
-        statistics_(setup_.slo),
+        statistics_(setup_.service.judged(setup_.slo), setup_.service.classes),
         sink_({&digest_, &statistics_}),
         ledger_(setup_.sites),
         engines_(setup_.instances.size()),
@@ -42,7 +43,8 @@ class Simulation final : public control::RequestPort,
         watchdog_(engines_, loop_, agenda_),
         noise_(setup_.seed, "sim.sample_noise"),
         link_free_(setup_.instances.size()),
-        requests_(views(), std::move(setup_.policies), setup_.seed, {}, *this, sink_),
+        requests_(views(), std::move(setup_.policies), setup_.seed, fleet_options(setup_), *this, sink_),
+        clients_(setup_.service.tenants, setup_.seed),
         scaler_(std::move(setup_.scaling.policy.policy), setup_.scaling.policy.mode, scaler_options(setup_.scaling),
                 *this, sink_) {
     if (setup_.sink != nullptr) sink_.add(setup_.sink);
@@ -73,6 +75,8 @@ class Simulation final : public control::RequestPort,
   control::Served refuse(const Request& request, Tag tag, control::Refusal refusal, const char* reason,
                          Instant now) override;
   void refresh(InstanceId instance, Instant now) override;
+  void withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) override;
+  void boost(InstanceId instance, Instant until, Instant now) override;
   // control::FleetPort
   InstanceId spawn(const control::StartOrder& order, Instant now) override;
   void open(InstanceId instance, Instant now) override;
@@ -116,6 +120,7 @@ class Simulation final : public control::RequestPort,
   std::vector<InstanceView> views() const;
   static control::PlanExecutorOptions scaler_options(const ScalingSetup& scaling);
   static control::InstanceLoopOptions loop_options(const SimulationSetup& setup);
+  static control::FleetLoopOptions fleet_options(const SimulationSetup& setup);
   void set_up(std::size_t i, Instant now);
   /// What the plan says of its clocks.
   void bound(std::size_t i, Instant now);
@@ -175,6 +180,7 @@ class Simulation final : public control::RequestPort,
   std::set<std::size_t> resharded_;     ///< instances that come up warm
   std::uint64_t handed_over_ = 0;
   control::FleetLoop requests_;
+  Clients clients_;
   control::PlanExecutor scaler_;
   std::vector<engine::Event> handled_;         ///< scratch
   std::vector<carbon::Ledger::Share> booked_;  ///< scratch

@@ -63,6 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Random, FastForward, testing::Range<std::uint64_t>(1, 1
 TEST(Simulation, RandomCasesReachTheRareBranches) {
   std::map<std::string_view, int> reasons;
   std::int64_t preemptions = 0, changes = 0, rejected = 0, failed = 0, overruns = 0, adopted = 0;
+  journal::EmergencyCounts steps;
   for (std::uint64_t seed = 1; seed < 121; ++seed) {
     const Played played = play(draw(seed), true);
     const auto& summary = played.result.summary;
@@ -73,7 +74,15 @@ TEST(Simulation, RandomCasesReachTheRareBranches) {
     failed += summary.requests.failed;
     overruns += summary.overruns;
     adopted += summary.prediction.adopted;
+    steps.reordered += summary.emergency.reordered;
+    steps.boosted += summary.emergency.boosted;
+    steps.resteered += summary.emergency.resteered;
+    steps.squashed += summary.emergency.squashed;
   }
+  EXPECT_GT(steps.reordered, 10);
+  EXPECT_GT(steps.boosted, 10);
+  EXPECT_GT(steps.resteered, 10);
+  EXPECT_GT(steps.squashed, 10);
   EXPECT_GT(overruns, 1000);
   EXPECT_GT(adopted, 30);
   EXPECT_GT(preemptions, 100);

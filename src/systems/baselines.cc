@@ -6,6 +6,7 @@
 #include "policy/frequency/idle_parking.h"
 #include "policy/frequency/static_clock.h"
 #include "policy/queueing/fcfs.h"
+#include "policy/routing/least_energy.h"
 #include "policy/routing/least_loaded.h"
 #include "policy/routing/power_of_two.h"
 #include "policy/routing/random.h"
@@ -31,6 +32,9 @@ void add_routing(Registry& to) {
   to.add(SlotKind::Routing, "random", "Any").makes(plain<policy::Random>);
   to.add(SlotKind::Routing, "weighted-round-robin", "In turn, by fleet.weight")
       .makes(plain<policy::WeightedRoundRobin>);
+  to.add(SlotKind::Routing, "least-energy",
+         "DynamoLLM: the instance to which the request adds the least energy, within what each carries")
+      .makes(plain<policy::LeastEnergy>);
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "config/service.h"
 #include "model/clock_setting.h"
+#include "predict/class_hint.h"
 #include "systems/registry.h"
 
 namespace wattle::systems {
@@ -72,12 +74,26 @@ Result<std::shared_ptr<predict::LengthBelief>> make_length_belief(const Recipe& 
     return making(recipe, "length").refuse("quantile", "a share of requests: above 0, below 1");
   }
   using Source = predict::LengthBeliefOptions::Source;
+  const bool fall_back = o.fall_back && o.source != "confusion";
   return std::make_shared<predict::LengthBelief>(
-      predict::LengthBeliefOptions{o.source == "learned" ? Source::Learned : Source::Hint, o.quantile, o.fall_back});
+      predict::LengthBeliefOptions{o.source == "learned" ? Source::Learned : Source::Hint, o.quantile, fall_back});
 }
 
-std::unique_ptr<predict::LengthHint> make_length_hint(const Recipe& recipe, std::uint64_t seed) {
+Result<std::unique_ptr<predict::LengthHint>> make_length_hint(const Recipe& recipe, const Classifier& classes,
+                                                              std::uint64_t seed) {
   const auto& o = recipe.length;
+  if (const char* flaw = config::flaw_of(recipe.classes))
+    return making(recipe, "classify").refuse("prompt_below", flaw);
+  if (o.source == "confusion") {
+    const auto sizes = static_cast<std::size_t>(classes.outputs());
+    if (o.errors == "measured" && sizes != 3) {
+      return making(recipe, "length")
+          .refuse("errors", "were measured of three output sizes, not of " + std::to_string(sizes));
+    }
+    auto confusion = o.errors == "measured" ? predict::Confusion::as_measured(o.accuracy)
+                                            : predict::Confusion::to_neighbours(sizes, o.accuracy);
+    return std::make_unique<predict::ConfusedClasses>(classes.output_below(), std::move(confusion), seed);
+  }
   if (o.source == "oracle") return std::make_unique<predict::LengthOracle>(o.error_p95, seed);
   if (o.source == "classes") return std::make_unique<predict::LengthClasses>(o.quantile, seed);
   return nullptr;

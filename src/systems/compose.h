@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "config/load.h"
 #include "control/fleet_loop.h"
+#include "model/classifier.h"
 #include "model/instance.h"
 #include "policy/frequency/frequency.h"
 #include "policy/scaling/scaling.h"
@@ -17,8 +18,11 @@ namespace wattle::systems {
 
 /// What the recipe believes of output lengths; null for `none`. Errors: a quantile outside (0, 1).
 [[nodiscard]] Result<std::shared_ptr<predict::LengthBelief>> make_length_belief(const Recipe& recipe);
-/// What a driver that knows true lengths feeds it; null where nothing is fed.
-[[nodiscard]] std::unique_ptr<predict::LengthHint> make_length_hint(const Recipe& recipe, std::uint64_t seed);
+/// What a driver that knows true lengths feeds it; null where nothing is fed. `classes`: what requests are sorted by.
+/// Errors: measured errors of other than three output classes.
+[[nodiscard]] Result<std::unique_ptr<predict::LengthHint>> make_length_hint(const Recipe& recipe,
+                                                                            const Classifier& classes,
+                                                                            std::uint64_t seed);
 
 /// May such an instance be part of the fleet? Errors: an objective that a policy needs and the spec lacks; a role it
 /// does not know; a clock that the GPU cannot lock, clocks that do not ascend, a sweet spot that nobody knows.

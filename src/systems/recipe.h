@@ -10,6 +10,8 @@
 #include "calibrate/beliefs.h"
 #include "config/fill.h"
 #include "config/project.h"
+#include "config/scenario.h"
+#include "control/emergency.h"
 #include "model/decision.h"
 #include "units/time.h"
 
@@ -31,10 +33,12 @@ template <typename Record>
 
 /// What is believed about how long a request's answer will be.
 struct LengthOptions {
-  std::string source = "none";  ///< none | oracle | classes | learned
-  double error_p95 = 0.0;       ///< oracle: 95 % of predictions are off by at most this share
-  double quantile = 0.5;        ///< classes, learned: share of answers that are to be no longer than predicted
-  bool fall_back = true;        ///< a constant answers while it predicts no worse
+  std::string source = "none";        ///< none | oracle | classes | confusion | learned
+  double error_p95 = 0.0;             ///< oracle: 95 % of predictions are off by at most this share
+  double quantile = 0.5;              ///< classes, learned: share of answers that are to be no longer than predicted
+  bool fall_back = true;              ///< a constant answers while it predicts no worse
+  double accuracy = 0.81;             ///< confusion: share of answers whose class is predicted rightly
+  std::string errors = "neighbours";  ///< confusion: neighbours | measured
 };
 
 struct Recipe {
@@ -49,6 +53,8 @@ struct Recipe {
   PolicyChoice queueing{"fcfs"};
   PolicyChoice admission{"always"};
   LengthOptions length;
+  config::ClassOptions classes;  ///< [classify]: sort requests instead of the scenario's; empty: those
+  control::EmergencyOptions emergency;
   PolicyChoice scaling{"none"};
   Span scaling_period = Span::s(10);
   std::int32_t scaling_at_once = 1'000'000;

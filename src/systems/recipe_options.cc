@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "config/records.h"
 #include "systems/greenserve.h"
 
 namespace wattle::config {
@@ -58,17 +59,40 @@ std::vector<Option<calibrate::PredictorOptions>> predictor_options() {
 
 std::vector<Option<LengthOptions>> length_options() {
   return {
-      choice("source", &LengthOptions::source, {"none", "oracle", "classes", "learned"},
+      choice("source", &LengthOptions::source, {"none", "oracle", "classes", "confusion", "learned"},
              "What predicts output lengths; oracle: the simulator's truth, with an error of error_p95; classes: a "
-             "five-class classifier as good as the measured BERT proxy model (simulator); learned: online, by tenant "
-             "and prompt length"),
+             "five-class classifier as good as the measured BERT proxy model (simulator); confusion: a classifier into "
+             "the output sizes of [classes] (or [classify]) that is right in `accuracy` of all cases (simulator); "
+             "learned: online, by "
+             "tenant and prompt length"),
       option("error_p95", &LengthOptions::error_p95, "", {0, 10},
              "oracle: Gaussian error; 95 % of predictions are off by at most this share of the true length"),
       option("quantile", &LengthOptions::quantile, "", {0.001, 0.999},
              "learned: share of answers that are to be no longer than predicted; classes: likewise, 0.5 or, above it, "
              "0.9"),
       option("fall_back", &LengthOptions::fall_back,
-             "The quantile of all lengths seen answers while it predicts no worse, and where there is no prediction"),
+             "The quantile of all lengths seen answers while it predicts no worse, and where there is no prediction; "
+             "confusion: never, it predicts classes"),
+      option("accuracy", &LengthOptions::accuracy, "", {0, 1}, "confusion: share of answers put into their own class"),
+      choice("errors", &LengthOptions::errors, {"neighbours", "measured"},
+             "confusion: neighbours: a class next to the right one; measured: in the proportions in which the BERT "
+             "proxy model erred, of three classes"),
+  };
+}
+
+std::vector<Option<control::EmergencyOptions>> emergency_options() {
+  using E = control::EmergencyOptions;
+  return {
+      option(
+          "mode", &E::mode,
+          "enforce: where requests are predicted to miss their deadlines, what waits is served by deadline, then "
+          "clocks rise, then requests that have not begun go elsewhere, then they are given back to clients; shadow: "
+          "journal only"),
+      option("period_ms", &E::period, "ms", {1, 3'600'000}, "Between two looks at what waits"),
+      option("boost_s", &E::boost, "s", {0, 86'400}, "How long a clock stays at the highest after a predicted miss"),
+      option("squash_after_s", &E::squash_after, "s", {0, 86'400},
+             "A request that is predicted to miss, has not begun and has waited for so long since its arrival is given "
+             "back: 503 with Retry-After; none: never"),
   };
 }
 
@@ -137,6 +161,8 @@ const std::vector<Option<Recipe>>& general_options() {
     all.push_back(predictor_file());
     config::append<Recipe>(all, "predictor.", {&Recipe::predictor}, predictor_options());
     config::append<Recipe>(all, "length.", {&Recipe::length}, length_options());
+    config::append<Recipe>(all, "emergency.", {&Recipe::emergency}, emergency_options());
+    config::append<Recipe>(all, "classify.", {&Recipe::classes}, config::class_options());
     return all;
   }();
   return options;

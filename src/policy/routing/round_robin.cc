@@ -4,12 +4,14 @@
 
 namespace wattle::policy {
 
-RouteDecision RoundRobin::route(const Request&, std::span<const InstanceView* const> candidates, Instant,
+RouteDecision RoundRobin::route(const Request& request, std::span<const InstanceView* const> candidates, Instant,
                                 RandomStream&) {
-  auto turn = std::ranges::lower_bound(candidates, next_, {}, &InstanceView::id);
+  const auto pool = static_cast<std::size_t>(request.pool.value());
+  if (pool >= next_.size()) next_.resize(pool + 1);
+  auto turn = std::ranges::lower_bound(candidates, next_[pool], {}, &InstanceView::id);
   if (turn == candidates.end()) turn = candidates.begin();
   const InstanceId chosen = (*turn)->id;
-  next_ = InstanceId{chosen.value() + 1};
+  next_[pool] = InstanceId{chosen.value() + 1};
   return {chosen, "its turn"};
 }
 

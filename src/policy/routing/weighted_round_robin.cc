@@ -1,31 +1,44 @@
 #include "policy/routing/weighted_round_robin.h"
 
 #include <cmath>
+#include <cstddef>
 
 namespace wattle::policy {
 
 RouteDecision WeightedRoundRobin::route(const Request&, std::span<const InstanceView* const> candidates, Instant,
                                         RandomStream&) {
-  const auto slots = static_cast<std::size_t>(candidates.back()->id.value()) + 1;
-  if (credit_.size() < slots) credit_.resize(slots, 0.0);
   double total = 0.0;
   const InstanceView* best = nullptr;
   double best_credit = 0.0;
+  std::size_t best_at = 0;
+  std::size_t at = 0;
   for (const InstanceView* candidate : candidates) {
     const double stated = candidate->spec->weight;
     const double weight = std::isfinite(stated) && stated > 0.0 ? stated : 0.0;
     if (weight == 0.0) continue;
-    double& credit = credit_[static_cast<std::size_t>(candidate->id.value())];
+    // Both ascend by id.
+    while (at < credit_.size() && credit_[at].id < candidate->id) ++at;
+    if (at == credit_.size() || credit_[at].id != candidate->id) {
+      credit_.insert(credit_.begin() + static_cast<std::ptrdiff_t>(at), Credit{candidate->id, 0.0});
+    }
+    double& credit = credit_[at].value;
     credit += weight;
     total += weight;
     if (best == nullptr || credit > best_credit) {
       best = candidate;
       best_credit = credit;
+      best_at = at;
     }
   }
   if (best == nullptr) return {candidates.front()->id, "no candidate has weight"};
-  credit_[static_cast<std::size_t>(best->id.value())] -= total;
+  credit_[best_at].value -= total;
   return {best->id, "its weighted turn"};
+}
+
+void WeightedRoundRobin::observe(const Event& event, Instant) {
+  if (const auto* gone = std::get_if<event::Gone>(&event)) {
+    std::erase_if(credit_, [&](const Credit& credit) { return credit.id == gone->instance.id; });
+  }
 }
 
 }  // namespace wattle::policy

@@ -13,9 +13,15 @@ class WeightedRoundRobin final : public RoutingPolicy {
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                       RandomStream& random) override;
   [[nodiscard]] bool reads_steps() const override { return false; }
+  [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Gone>(); }
+  void observe(const Event& event, Instant now) override;
 
  private:
-  std::vector<double> credit_;  ///< by instance id
+  struct Credit {
+    InstanceId id;
+    double value = 0.0;
+  };
+  std::vector<Credit> credit_;  ///< ascending by id
 };
 
 }  // namespace wattle::policy

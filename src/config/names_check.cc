@@ -1,0 +1,110 @@
+#include "config/names_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/service.h"
+
+namespace wattle::config {
+namespace {
+
+template <typename E>
+Result<void> names_are_unique(const LoadedScenario& loaded, const char* list, const std::vector<E>& elements) {
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const auto same = std::ranges::find(elements, elements[i].name, &E::name) - elements.begin();
+    if (static_cast<std::size_t>(same) == i) continue;
+    return bad_input(loaded.origins.of(fmt::format("{}.{}.name", list, i)),
+                     fmt::format("there is a {} of that name already", list));
+  }
+  return {};
+}
+
+/// What `from` mentions in `mention` is one of `named`, or nothing.
+template <typename From, typename To>
+Result<void> is_named(const LoadedScenario& loaded, const char* list, const std::vector<From>& from,
+                      std::string From::*mention, const char* key, const char* of, const std::vector<To>& named) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const std::string& wanted = from[i].*mention;
+    if (wanted.empty() || std::ranges::find(named, wanted, &To::name) != named.end()) continue;
+    return bad_input(loaded.origins.of(fmt::format("{}.{}.{}", list, i, key)),
+                     fmt::format("there is no [[{}]] of the name \"{}\"", of, wanted));
+  }
+  return {};
+}
+
+Result<void> check_borders(const LoadedScenario& loaded) {
+  const ClassOptions& classes = loaded.scenario.classes;
+  if (const char* flaw = flaw_of(classes)) {
+    return bad_input(loaded.origins.of("classes"), flaw);
+  }
+  return {};
+}
+
+Result<void> check_classes(const LoadedScenario& loaded) {
+  const Scenario& scenario = loaded.scenario;
+  const Classifier classes = classifier_of(scenario.classes);
+  const auto known = [&] {
+    std::string all;
+    for (std::int32_t c = 0; c < classes.size(); ++c) all += (c > 0 ? " " : "") + classes.name(ClassId(c));
+    return all;
+  };
+  for (std::size_t i = 0; i < scenario.class_slos.size(); ++i) {
+    if (classes.find(scenario.class_slos[i].name)) continue;
+    return bad_input(loaded.origins.of(fmt::format("class.{}.name", i)),
+                     fmt::format("there is no class \"{}\"; [classes] makes {}", scenario.class_slos[i].name, known()));
+  }
+  std::set<std::string> taken;
+  for (std::size_t i = 0; i < scenario.serving_pools.size(); ++i) {
+    const auto where = loaded.origins.of(fmt::format("pool.{}.classes", i));
+    for (const std::string& name : words_of(scenario.serving_pools[i].classes)) {
+      if (!classes.find(name)) {
+        return bad_input(where, fmt::format("there is no class \"{}\"; [classes] makes {}", name, known()));
+      }
+      if (!taken.insert(name).second) {
+        return bad_input(where,
+                         fmt::format("class {} has a pool already; a plan may share it out among several", name));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_names(const LoadedScenario& loaded) {
+  const Scenario& s = loaded.scenario;
+  const std::function<Result<void>()> checks[] = {
+      [&] { return names_are_unique(loaded, "site", s.sites); },
+      [&] { return names_are_unique(loaded, "class", s.class_slos); },
+      [&] { return names_are_unique(loaded, "tier", s.tiers); },
+      [&] { return names_are_unique(loaded, "tenant", s.tenants); },
+      [&] { return names_are_unique(loaded, "pool", s.serving_pools); },
+      [&] { return is_named(loaded, "fleet", s.pools, &PoolOptions::site, "site", "site", s.sites); },
+      [&] { return is_named(loaded, "fleet", s.pools, &PoolOptions::pool, "pool", "pool", s.serving_pools); },
+      [&] { return is_named(loaded, "tenant", s.tenants, &TenantOptions::tier, "tier", "tier", s.tiers); },
+      [&] { return is_named(loaded, "tenant", s.tenants, &TenantOptions::origin, "origin", "site", s.sites); },
+      [&] { return check_borders(loaded); },
+      [&] { return check_classes(loaded); },
+  };
+  for (const auto& check : checks) {
+    if (auto ok = check(); !ok) return ok;
+  }
+  for (const char* key : {"carbon.intensity_g_per_kwh", "cost.price_usd_per_h"}) {
+    if (!s.sites.empty() && loaded.origins.has(key)) {
+      return bad_input(loaded.origins.of(key), fmt::format("{} says nothing beside [[site]]; say it there", key));
+    }
+  }
+  double shares = 0.0;
+  for (const TenantOptions& tenant : s.tenants) shares += tenant.share;
+  if (!s.tenants.empty() && shares <= 0.0) {
+    return bad_input(loaded.origins.of("tenant.0.share"), "some tenant needs a share above 0");
+  }
+  return {};
+}
+
+}  // namespace wattle::config

@@ -1,0 +1,121 @@
+// Requests that are held: in which order, and what releases them.
+#include <algorithm>
+#include <utility>
+
+#include "control/fleet_loop.h"
+
+namespace wattle::control {
+
+void FleetLoop::hold(const Request& request, Instant now) {
+  auto& slot = policies_.queueing;
+  std::int64_t key = 0;
+  if (slot.policy && slot.mode != Mode::Off) {
+    key = slot.policy->key(request, now);
+    sink_.decision({now, journal::DecisionKind::Queueing, slot.mode, request.id, kNoInstance, key, ""});
+    if (slot.mode != Mode::Enforce) key = 0;
+  }
+  waits(now);
+  if (counts_.held == 0) by_deadline_ = false;
+  Entry& entry = requests_.at(request.id.value());
+  entry.held = held_sequence_;
+  entry.key = key;
+  Line& line = line_of(request);
+  line.push_back({key_of(entry), held_sequence_++, request.id});
+  std::ranges::push_heap(line, LeavesLater{});
+  ++counts_.held;
+}
+
+/// In an emergency deadlines come before whatever the queue policy says.
+std::int64_t FleetLoop::key_of(const Entry& entry) const {
+  if (!by_deadline_) return entry.key;
+  const InstanceView& any = candidates_.prefill.empty() ? shown(kNoInstance) : *candidates_.prefill.front();
+  return first_token_due(entry.request, objectives_, any, any.spec->gpu.clock_max).ns();
+}
+
+void FleetLoop::retry_held(Instant now) {
+  // A port that calls back from start or refuse must not start a second round inside this one.
+  if (retrying_) {
+    retry_again_ = true;
+    return;
+  }
+  retrying_ = true;
+  do {
+    retry_again_ = false;
+    stopped_.assign(lines_.size(), false);
+    while (Line* line = next_line()) {
+      const auto i = static_cast<std::size_t>(line - lines_.data());
+      if (!release_first(*line, now) && i < stopped_.size()) stopped_[i] = true;
+    }
+  } while (retry_again_);
+  retrying_ = false;
+}
+
+FleetLoop::Line& FleetLoop::line_of(const Request& request) {
+  if (!pools_.several()) return lines_.front();
+  const auto i = static_cast<std::size_t>(std::max(request.request_class.value(), 0));
+  return lines_[std::min(i, lines_.size() - 1)];
+}
+
+void FleetLoop::drop_left(Line& line) {
+  const auto left = [this](const Held& h) {
+    const auto found = requests_.find(h.id.value());
+    return found == requests_.end() || found->second.held != h.sequence;
+  };
+  while (!line.empty() && left(line.front())) {
+    std::ranges::pop_heap(line, LeavesLater{});
+    line.pop_back();
+  }
+}
+
+FleetLoop::Line* FleetLoop::next_line() {
+  Line* next = nullptr;
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    if (stopped_[i]) continue;
+    drop_left(lines_[i]);
+    if (lines_[i].empty()) continue;
+    if (next == nullptr || LeavesLater{}(next->front(), lines_[i].front())) next = &lines_[i];
+  }
+  return next;
+}
+
+void FleetLoop::line_up() {
+  std::vector<Line> before(pools_.several() ? static_cast<std::size_t>(classes_.size()) : 1);
+  before.swap(lines_);
+  for (Line& line : before) {
+    drop_left(line);
+    for (const Held& held : line) {
+      const auto found = requests_.find(held.id.value());
+      if (found != requests_.end() && found->second.held == held.sequence) {
+        line_of(found->second.request).push_back({key_of(found->second), held.sequence, held.id});
+      }
+    }
+  }
+  for (Line& line : lines_) std::ranges::make_heap(line, LeavesLater{});
+  left_in_lines_ = 0;
+  stopped_.assign(lines_.size(), false);
+}
+
+bool FleetLoop::release_first(Line& line, Instant now) {
+  const Held first = line.front();
+  const Request& request = requests_.at(first.id.value()).request;
+  const auto decision = ask_admission(request, counts_.held - 1, now);
+  if (decision.verdict == Admission::Hold) return false;
+  if (decision.verdict == Admission::Admit && candidates_.prefill.empty()) return false;
+  std::ranges::pop_heap(line, LeavesLater{});
+  line.pop_back();
+  --counts_.held;
+  requests_.at(first.id.value()).held = -1;
+  if (decision.verdict == Admission::Reject) {
+    refuse(first.id, Refusal::Busy, decision.reason, now);
+    return true;
+  }
+  if (try_start(first.id, decision.instance, now)) return true;
+  Line& again = line_of(request);
+  again.push_back(first);  // routing declined: back to its old place
+  std::ranges::push_heap(again, LeavesLater{});
+  requests_.at(first.id.value()).held = first.sequence;
+  ++counts_.held;
+  return false;
+}
+
+}  // namespace wattle::control

@@ -1,0 +1,225 @@
+// Classes, pools and what happens where a pool is full.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+
+#include "control/fleet_driver_test.h"
+#include "control/pool_router.h"
+#include "policy/routing/least_energy.h"
+#include "policy/routing/round_robin.h"
+
+namespace wattle::control {
+namespace {
+
+/// Carries so many requests of any class a second, whatever the clock, at 100 W and `slope` W per request a second.
+class Flat final : public LoadProfile {
+ public:
+  Flat(double most, double slope) : most_(most), slope_(slope) {}
+  [[nodiscard]] double max_load_per_s(ClassId, MegaHertz) const override { return most_; }
+  [[nodiscard]] LoadPoint at(ClassId, double load_per_s, MegaHertz) const override {
+    return {Watts(100.0 + slope_ * load_per_s), Span(), Span()};
+  }
+
+ private:
+  double most_;
+  double slope_;
+};
+
+struct Fleet {
+  std::deque<InstanceSpec> specs;
+  std::vector<InstanceView> views;
+
+  void add(std::int32_t pool, const LoadProfile* profile = nullptr) {
+    InstanceSpec& spec = specs.emplace_back();
+    spec.pool = PoolId(pool);
+    spec.beliefs.load = profile;
+    InstanceView view;
+    view.id = InstanceId(static_cast<std::int32_t>(views.size()));
+    view.spec = &spec;
+    views.push_back(view);
+  }
+};
+
+/// Nine classes; short answers are predicted.
+FleetLoopOptions nine_classes(std::vector<Pool> pools) {
+  FleetLoopOptions options;
+  options.service.classes = Classifier({256, 1024}, {100, 350});
+  options.service.pools = std::move(pools);
+  return options;
+}
+
+Request sized(std::int64_t id, std::int32_t prompt, std::int32_t output) {
+  Request r = request(id, prompt);
+  r.predicted_output_tokens = output;
+  r.max_tokens = 4096;
+  return r;
+}
+
+const std::vector<Pool> kThree{{PoolId(0), "short", {ClassId(0), ClassId(1), ClassId(2)}},
+                               {PoolId(1), "medium", {ClassId(3), ClassId(4), ClassId(5)}},
+                               {PoolId(2), "long", {ClassId(6), ClassId(7), ClassId(8)}}};
+
+TEST(PoolRouter, SharesAClassOutByWeightEvenlyInTime) {
+  PoolRouter router({}, 2);
+  const std::vector<PoolWeight> weights{
+      {ClassId(0), PoolId(0), 0.75}, {ClassId(0), PoolId(1), 0.25}, {ClassId(1), PoolId(1), 1.0}};
+  router.reroute(weights, 2, 2);
+  std::map<std::int32_t, int> first;
+  for (int i = 0; i < 400; ++i) {
+    ++first[router.next(ClassId(0)).pools.front().value()];
+    EXPECT_NEAR(first[1], 0.25 * (i + 1), 1.0);
+    EXPECT_EQ(router.next(ClassId(1)).pools.front(), PoolId(1));
+  }
+  EXPECT_EQ(first[0], 300);
+}
+
+TEST(PoolRouter, TheNextLargerPoolsFollowAndSmallerOnesForWantOfAnyOther) {
+  PoolRouter router(kThree, 9);
+  const auto order = [&](std::int32_t c) {
+    const auto next = router.next(ClassId(c));
+    std::vector<std::int32_t> pools;
+    for (const PoolId p : next.pools) pools.push_back(p.value());
+    return std::pair(pools, next.fit);
+  };
+  EXPECT_EQ(order(0), std::pair(std::vector<std::int32_t>({0, 1, 2}), std::size_t{3}));
+  EXPECT_EQ(order(4), std::pair(std::vector<std::int32_t>({1, 2, 0}), std::size_t{2}));
+  EXPECT_EQ(order(8), std::pair(std::vector<std::int32_t>({2, 1, 0}), std::size_t{1}));
+  EXPECT_EQ(order(99), order(8)) << "a class that nobody has heard of is large";
+}
+
+TEST(FleetLoop, ARequestIsClassifiedAndGoesToItsClassesPool) {
+  Fleet fleet;
+  for (const std::int32_t pool : {0, 0, 1, 2}) fleet.add(pool);
+  Journal journal;
+  Driver driver;
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_shared<policy::RoundRobin>(), Mode::Enforce};
+  FleetLoop loop(fleet.views, std::move(policies), 1, nine_classes(kThree), driver, journal);
+  std::int64_t id = 0;
+  const auto goes_to = [&](std::int32_t prompt, std::int32_t output) {
+    ++id;
+    loop.arrive(sized(id, prompt, output), 0, Instant(id));
+    return driver.where.at(RequestId(id)).instance.value();
+  };
+  EXPECT_EQ(goes_to(10, 10), 0);
+  EXPECT_EQ(goes_to(500, 10), 2);
+  EXPECT_EQ(goes_to(10, 400), 1) << "in turn, each pool by itself";
+  EXPECT_EQ(goes_to(5000, 400), 3);
+  EXPECT_EQ(goes_to(10, 10), 0);
+  EXPECT_EQ(goes_to(10, 0), 1) << "no prediction: SL";
+  EXPECT_EQ(journal.count(journal::DecisionKind::Pool), 6);
+
+  // Its pool is gone: the larger one serves it; the largest's requests go to what there is.
+  loop.remove_instance(InstanceId(0), Instant(10));
+  loop.remove_instance(InstanceId(1), Instant(10));
+  loop.remove_instance(InstanceId(3), Instant(10));
+  EXPECT_EQ(goes_to(10, 10), 2);
+  EXPECT_EQ(goes_to(5000, 400), 2);
+  EXPECT_STREQ(journal.decisions.back().reason, "no pool of its own or larger");
+
+  // A plan merges the pools.
+  std::vector<PoolWeight> weights;
+  for (std::int32_t c = 0; c < 9; ++c) weights.push_back({ClassId(c), PoolId(1), 1.0});
+  loop.reroute(weights, Instant(11));
+  EXPECT_EQ(goes_to(10, 10), 2);
+  EXPECT_STREQ(journal.decisions.back().reason, "its class's share");
+}
+
+TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenRequestsWait) {
+  const Flat profile(0.5, 10.0);  // full beyond 5 requests in the last ten seconds
+  Fleet fleet;
+  for (const std::int32_t pool : {0, 1, 2}) fleet.add(pool, &profile);
+  Journal journal;
+  Driver driver;
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_shared<policy::LeastEnergy>(), Mode::Enforce};
+  FleetLoop loop(fleet.views, std::move(policies), 1, nine_classes(kThree), driver, journal);
+  for (std::int64_t id = 1; id <= 16; ++id) loop.arrive(sized(id, 10, 10), 0, Instant());
+  const auto at = [&](std::int32_t i) { return loop.shown(InstanceId(i)).assigned_requests; };
+  EXPECT_EQ(at(0), 5);
+  EXPECT_EQ(at(1), 5);
+  EXPECT_EQ(at(2), 5);
+  EXPECT_EQ(loop.counts().held, 1);
+  // Requests of the largest class wait by themselves; those of others are not behind them.
+  loop.arrive(sized(17, 5000, 400), 0, Instant());
+  EXPECT_EQ(loop.counts().held, 2);
+  const Instant later = Instant() + Span::s(100);
+  loop.leave(RequestId(1), Fate::Finished, "", {}, later);  // what was is forgotten by now
+  EXPECT_EQ(loop.counts().held, 0);
+  EXPECT_EQ(driver.where.at(RequestId(16)).instance, InstanceId(0));
+  EXPECT_EQ(driver.where.at(RequestId(17)).instance, InstanceId(2));
+}
+
+TEST(FleetLoop, AnInstanceWithoutRequestsTakesOneWhateverItsProfile) {
+  const Flat profile(0.0, 10.0);
+  Fleet fleet;
+  fleet.add(0, &profile);
+  Journal journal;
+  Driver driver;
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_shared<policy::LeastEnergy>(), Mode::Enforce};
+  FleetLoop loop(fleet.views, std::move(policies), 1, {}, driver, journal);
+  for (std::int64_t id = 1; id <= 3; ++id) loop.arrive(request(id), 0, Instant());
+  EXPECT_EQ(loop.counts().held, 2);
+  for (std::int64_t id = 1; id <= 3; ++id) loop.leave(RequestId(id), Fate::Finished, "", {}, Instant());
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{1, 2, 3}));
+}
+
+TEST(FleetLoop, LeastEnergyFillsTheCheaperInstanceToWhatItCarries) {
+  const Flat cheap(1.0, 10.0);
+  const Flat costly(1.0, 20.0);
+  Fleet fleet;
+  fleet.add(0, &costly);
+  fleet.add(0, &cheap);
+  Journal journal;
+  Driver driver;
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_shared<policy::LeastEnergy>(), Mode::Enforce};
+  FleetLoop loop(fleet.views, std::move(policies), 1, {}, driver, journal);
+  for (std::int64_t id = 1; id <= 15; ++id) loop.arrive(request(id), 0, Instant());
+  EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 10);
+  EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 5);
+}
+
+TEST(FleetLoop, WhatIsGoneIsTouchedNoMore) {
+  Journal journal;
+  Driver driver;
+  FleetLoop loop(fleet({Role::Colocated, Role::Colocated}), {}, 1, {}, driver, journal);
+  loop.arrive(request(1), 0, Instant());
+  loop.arrive(request(2), 0, Instant());
+  loop.remove_instance(InstanceId(0), Instant());
+  EXPECT_EQ(loop.instances().size(), 1U);
+  EXPECT_EQ(loop.find(InstanceId(0)), nullptr);
+  StepReport report;
+  report.instance = InstanceId(0);
+  report.shape.decode_requests = 7;
+  loop.report(report);
+  loop.lost(InstanceId(0));
+  loop.changed(InstanceId(0));
+  loop.set_accepting(InstanceId(0), true, Instant());
+  loop.first_token(RequestId(1), Instant());
+  loop.leave(RequestId(1), Fate::Failed, "the instance died", {}, Instant());
+  EXPECT_EQ(loop.counts().failed, 1);
+  InstanceView next;
+  EXPECT_EQ(loop.add_instance(next, Instant()), InstanceId(2)) << "ids do not come back";
+  EXPECT_EQ(loop.shown(InstanceId(0)).step.shape.decode_requests, 0);
+}
+
+TEST(FleetLoop, HeldRequestsThatLeaveTakeNobodysTurnAndNoRoom) {
+  Journal journal;
+  Driver driver;
+  auto views = fleet({Role::Colocated});
+  views[0].accepting = false;
+  FleetLoop loop(std::move(views), {}, 1, {}, driver, journal);
+  for (std::int64_t id = 1; id <= 1000; ++id) loop.arrive(request(id), 0, Instant());
+  for (std::int64_t id = 1; id < 1000; ++id) {
+    if (id != 500) loop.leave(RequestId(id), Fate::Cancelled, "", {}, Instant());
+  }
+  EXPECT_EQ(loop.counts().held, 2);
+  loop.set_accepting(InstanceId(0), true, Instant());
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{500, 1000}));
+}
+
+}  // namespace
+}  // namespace wattle::control

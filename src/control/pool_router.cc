@@ -1,0 +1,105 @@
+#include "control/pool_router.h"
+
+#include <algorithm>
+
+namespace wattle::control {
+
+PoolRouter::PoolRouter(const std::vector<Pool>& pools, std::int32_t classes) : stated_(pools) {
+  reroute({}, classes, static_cast<std::int32_t>(pools.size()));
+}
+
+void PoolRouter::add_share(std::int32_t request_class, PoolId pool, double weight) {
+  if (request_class < 0 || pool.value() < 0 || weight <= 0.0) return;
+  const auto c = static_cast<std::size_t>(request_class);
+  if (c >= shares_.size()) shares_.resize(c + 1);
+  shares_[c].push_back({pool, weight, 0.0});
+}
+
+void PoolRouter::reroute(std::span<const PoolWeight> weights, std::int32_t classes, std::int32_t pools) {
+  shares_.assign(static_cast<std::size_t>(std::max(classes, 1)), {});
+  for (const PoolWeight& w : weights) {
+    pools = std::max(pools, w.pool.value() + 1);
+    add_share(w.request_class.value(), w.pool, w.weight);
+  }
+  lacks_.assign(shares_.size(), {});
+  for (std::size_t c = 0; c < shares_.size(); ++c) {
+    double sum = 0.0;
+    for (const Share& share : shares_[c]) sum += share.weight;
+    const bool said = std::ranges::any_of(
+        weights, [c](const PoolWeight& w) { return w.request_class == ClassId(static_cast<std::int32_t>(c)); });
+    constexpr double kRounding = 1e-6;
+    if (said && sum < 1.0 - kRounding) lacks_[c].share = 1.0 - sum;
+  }
+  const auto last = static_cast<std::int32_t>(shares_.size()) - 1;
+  const auto for_all = [](const Pool& pool) { return pool.classes.empty(); };
+  for (std::int32_t c = 0; c <= last; ++c) {
+    auto& shares = shares_[static_cast<std::size_t>(c)];
+    if (!shares.empty()) continue;
+    for (const Pool& pool : stated_) {
+      if (std::ranges::find(pool.classes, ClassId(c)) != pool.classes.end()) add_share(c, pool.id, 1.0);
+    }
+    for (const Pool& pool : stated_) {
+      if (shares.empty() && for_all(pool)) add_share(c, pool.id, 1.0);
+    }
+  }
+  // A pool that nothing is said of is for all, and so for the largest.
+  sizes_.assign(static_cast<std::size_t>(std::max(pools, 1)), -1);
+  for (std::int32_t c = 0; c <= last; ++c) {
+    for (const Share& share : shares_[static_cast<std::size_t>(c)]) {
+      auto& size = sizes_[static_cast<std::size_t>(share.pool.value())];
+      size = std::max(size, c);
+    }
+  }
+  for (auto& size : sizes_) size = size < 0 ? last : size;
+  by_size_.clear();
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(sizes_.size()); ++p) by_size_.emplace_back(p);
+  std::ranges::stable_sort(by_size_, {}, [this](PoolId p) { return sizes_[static_cast<std::size_t>(p.value())]; });
+  order_.reserve(by_size_.size());
+}
+
+bool PoolRouter::sheds(ClassId request_class) {
+  Lack& lack = lacks_[std::min(static_cast<std::size_t>(std::max(request_class.value(), 0)), lacks_.size() - 1)];
+  lack.credit += lack.share;
+  if (lack.credit < 1.0) return false;
+  lack.credit -= 1.0;
+  return true;
+}
+
+PoolRouter::Order PoolRouter::next(ClassId request_class) {
+  const std::size_t c = std::min(static_cast<std::size_t>(std::max(request_class.value(), 0)), shares_.size() - 1);
+  auto& shares = shares_[c];
+  order_.clear();
+  const auto take = [this](PoolId pool) {
+    if (std::ranges::find(order_, pool) == order_.end()) order_.push_back(pool);
+  };
+  Share* first = nullptr;
+  double total = 0.0;
+  for (Share& share : shares) {
+    share.credit += share.weight;
+    total += share.weight;
+    if (first == nullptr || share.credit > first->credit) first = &share;
+  }
+  if (first != nullptr) {
+    first->credit -= total;
+    take(first->pool);
+    for (const Share& share : shares) take(share.pool);
+  }
+  const auto size_of = [this](PoolId p) { return sizes_[static_cast<std::size_t>(p.value())]; };
+  for (const PoolId pool : by_size_) {
+    if (size_of(pool) >= static_cast<std::int32_t>(c)) take(pool);
+  }
+  const std::size_t fit = order_.size();
+  for (auto pool = by_size_.rbegin(); pool != by_size_.rend(); ++pool) take(*pool);
+  return {order_, fit};
+}
+
+std::span<const PoolId> PoolRouter::larger(PoolId than) {
+  const auto size_of = [this](PoolId p) { return sizes_[static_cast<std::size_t>(p.value())]; };
+  order_.assign(1, than);
+  for (const PoolId pool : by_size_) {
+    if (pool != than && size_of(pool) >= size_of(than)) order_.push_back(pool);
+  }
+  return order_;
+}
+
+}  // namespace wattle::control

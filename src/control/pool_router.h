@@ -1,0 +1,60 @@
+#pragma once
+// Which pools a request may go to, and in which order: by the weights of the plan in force, then larger pools.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/fleet.h"
+#include "model/plan.h"
+
+namespace wattle::control {
+
+/// A class's requests are shared out over its pools by weight, evenly in time (smooth weighted round-robin, without
+/// chance). Where its own pool cannot take a request, another of its own or the next larger pool may (DynamoLLM,
+/// section IV-D); a pool is as large as the largest class it is for. Without weights a class's pools are those that
+/// name it, else those for all.
+class PoolRouter {
+ public:
+  /// `classes`: how many there are.
+  PoolRouter(const std::vector<Pool>& pools, std::int32_t classes);
+
+  /// Weights of a plan that has been checked; empty: what pools are for. `pools`: at least so many are known.
+  void reroute(std::span<const PoolWeight> weights, std::int32_t classes, std::int32_t pools);
+
+  /// False: instances are all alike.
+  [[nodiscard]] bool several() const { return sizes_.size() > 1; }
+  [[nodiscard]] std::int32_t pools() const { return static_cast<std::int32_t>(sizes_.size()); }
+
+  /// Of a class whose weights add up to less than 1 the rest is not served, evenly in time. Takes the class's turn.
+  [[nodiscard]] bool sheds(ClassId request_class);
+
+  struct Order {
+    std::span<const PoolId> pools;
+    std::size_t fit = 0;  ///< the first so many are meant for it or larger; the rest is for want of any other
+  };
+  /// Takes the class's turn. Valid until the next call. Some pool comes first always, and each once.
+  [[nodiscard]] Order next(ClassId request_class);
+  /// This pool and those that are at least as large, from the smallest up. Valid until the next call.
+  [[nodiscard]] std::span<const PoolId> larger(PoolId than);
+
+ private:
+  struct Share {
+    PoolId pool;
+    double weight = 0.0;
+    double credit = 0.0;
+  };
+  void add_share(std::int32_t request_class, PoolId pool, double weight);
+
+  std::vector<Pool> stated_;
+  std::vector<std::vector<Share>> shares_;  ///< by class
+  struct Lack {
+    double share = 0.0;
+    double credit = 0.0;
+  };
+  std::vector<Lack> lacks_;          ///< by class: what the weights lack of 1
+  std::vector<std::int32_t> sizes_;  ///< by pool: the largest class it is for
+  std::vector<PoolId> by_size_;      ///< ascending
+  std::vector<PoolId> order_;        ///< scratch
+};
+
+}  // namespace wattle::control

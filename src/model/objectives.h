@@ -1,0 +1,102 @@
+#pragma once
+// Which objectives a request is held to.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "model/classifier.h"
+#include "model/fleet.h"
+#include "model/request.h"
+
+namespace wattle {
+
+/// A request is held to its tier's objectives; to those of its size where the tier states none (times the tier's
+/// factor), else to the fleet's (likewise). By the size it turned out to have, so that nobody gains by predicting
+/// wrongly.
+class Objectives {
+ public:
+  Objectives() : Objectives(Slo{}) {}
+  /// One for all.
+  Objectives(const Slo& fleet) : Objectives(fleet, {}, {}, {}) {}  // NOLINT(google-explicit-constructor)
+  /// `by_size`: of sizes' classes, or empty. Tiers' ids are their positions; none is one without wishes.
+  Objectives(const Slo& fleet, Classifier sizes, std::vector<Slo> by_size, std::vector<Tier> tiers)
+      : fleet_(fleet), sizes_(std::move(sizes)), by_size_(std::move(by_size)), tiers_(std::move(tiers)) {
+    by_size_.resize(static_cast<std::size_t>(sizes_.size()));
+    const Tier plain;
+    for (std::size_t t = 0; t < std::max<std::size_t>(tiers_.size(), 1); ++t) {
+      const Tier& tier = tiers_.empty() ? plain : tiers_[t];
+      for (const Slo& size : by_size_) table_.push_back(merged(tier, size, fleet_));
+    }
+  }
+
+  [[nodiscard]] const Slo& of(TierId tier, ClassId size) const {
+    const auto row = static_cast<std::size_t>(std::max(tier.value(), 0));
+    const auto rows = table_.size() / by_size_.size();
+    return table_[std::min(row, rows - 1) * by_size_.size() + static_cast<std::size_t>(size.value())];
+  }
+  /// As believed of its output.
+  [[nodiscard]] const Slo& of(const Request& request) const { return of(request.tier, sizes_.of(request)); }
+  /// As it turned out.
+  [[nodiscard]] const Slo& of(const Request& request, std::int32_t output_tokens) const {
+    return of(request.tier, sizes_.of(request.prompt_tokens, output_tokens));
+  }
+
+  [[nodiscard]] const Slo& fleet() const { return fleet_; }
+  [[nodiscard]] const Classifier& sizes() const { return sizes_; }
+  [[nodiscard]] const std::vector<Slo>& by_size() const { return by_size_; }
+  [[nodiscard]] const std::vector<Tier>& tiers() const { return tiers_; }
+  /// All requests are held to the same.
+  [[nodiscard]] bool uniform() const { return table_.size() == 1; }
+  /// What satisfies every request.
+  [[nodiscard]] Slo strictest() const {
+    Slo all = table_.front();
+    for (const Slo& one : table_) {
+      for (const auto objective : kAll) {
+        auto& least = all.*objective;
+        const auto& stated = one.*objective;
+        if (stated && (!least || *stated < *least)) least = stated;
+      }
+    }
+    return all;
+  }
+
+ private:
+  static constexpr std::optional<Span> Slo::*kAll[] = {&Slo::ttft, &Slo::itl, &Slo::tbt, &Slo::e2e};
+
+  static Slo merged(const Tier& tier, const Slo& size, const Slo& fleet) {
+    Slo merged;
+    for (const auto objective : kAll) {
+      const auto& inherited = size.*objective ? size.*objective : fleet.*objective;
+      if (tier.slo.*objective) {
+        merged.*objective = tier.slo.*objective;
+      } else if (inherited) {
+        merged.*objective = Span(std::llround(static_cast<double>((*inherited).ns()) * tier.factor));
+      }
+    }
+    return merged;
+  }
+
+  Slo fleet_;
+  Classifier sizes_;
+  std::vector<Slo> by_size_;
+  std::vector<Tier> tiers_;
+  std::vector<Slo> table_;  ///< by tier, then by size
+};
+
+/// What a service is to its clients: how their requests are sorted, what they are promised, who they are.
+/// The same in both drivers, journal and report. An empty one: one class, one pool, the fleet's objectives for all.
+struct Service {
+  Classifier classes;                    ///< what requests are counted and routed by
+  std::optional<Objectives> objectives;  ///< none: the fleet's
+  std::vector<Tenant> tenants;
+  std::vector<Pool> pools;  ///< ids are their positions; empty: instances are all alike
+
+  /// What requests are held to where the fleet's objectives are `fleet`.
+  [[nodiscard]] Objectives judged(const Slo& fleet) const { return objectives ? *objectives : Objectives(fleet); }
+};
+
+}  // namespace wattle
