@@ -159,6 +159,7 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
                       {"is_healthy", state.up},
                       {"status", status_of(state)},
                       {"active_requests", view.assigned_requests},
+                      {"weight", state.options.weight},
                       {"view",
                        {{"source", text_of(control_.source(state.worker->id, now))},
                         {"age_ms", std::max(Span(), now - view.step.start).millis()},

@@ -287,7 +287,13 @@ TEST(Gateway, AWorkerThatStartsHasItsIdBeforeItsAddress) {
     std::string bytes = Rig::post(body, "/workers/1");
     return admin(bytes.replace(0, 4, "PUT")).substr(9, 3);
   };
-  EXPECT_NE(admin(Rig::post(R"({"url":null,"tensor_parallel":2})", "/workers")).find(R"("id":"1")"), std::string::npos);
+  for (const char* wrong : {"0", "-1", "1e7", "\"much\""}) {
+    const std::string body = std::string(R"({"url":null,"weight":)") + wrong + "}";
+    EXPECT_EQ(admin(Rig::post(body, "/workers")).substr(9, 3), "400") << wrong;
+  }
+  EXPECT_NE(admin(Rig::post(R"({"url":null,"tensor_parallel":2,"weight":2.5})", "/workers")).find(R"("id":"1")"),
+            std::string::npos);
+  EXPECT_NE(admin("GET /workers/1 HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("weight":2.5)"), std::string::npos);
   EXPECT_EQ(rig.sink.joined_instance, InstanceId(1));
   EXPECT_NE(admin("GET /workers/1 HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("status":"starting")"), std::string::npos);
   admin("DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n");

@@ -61,6 +61,10 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
   return out;
 }
 
+namespace {
+constexpr double kMostWeight = 1e6;
+}
+
 std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
   const auto wrong = [](const char* param, std::string message) {
     return std::unexpected(net::ApiError{400, std::move(message), "invalid_request_error", param, ""});
@@ -118,6 +122,11 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
   }
   if (!count("kv_capacity_tokens", kMost, out.kv_capacity_tokens)) {
     return wrong("kv_capacity_tokens", "kv_capacity_tokens must be a positive integer");
+  }
+  if (const auto* weight = given("weight")) {
+    const double share = weight->is_number() ? weight->get<double>() : 0.0;
+    if (!(share > 0.0 && share <= kMostWeight)) return wrong("weight", "weight must be a number above 0, at most 1e6");
+    out.weight = share;
   }
   std::uint16_t port = 0;
   if (!count("bootstrap_port", 65535, port)) return wrong("bootstrap_port", "bootstrap_port must be a port");
