@@ -147,9 +147,9 @@ const char* flaw_of(const Plan& plan, std::span<const FleetMember> members, cons
       if (member->phase != Phase::Serving) return "a step from an instance that does not serve";
       if (step.kind == StepKind::Reshard && node && *node != member->node) return "a re-shard across nodes";
       node = member->node;
-      pool = member->pool;
+      if (leaving.empty()) pool = member->pool;  // the first's, where the step says nothing of it
       gpus_before += bounds.gpus_of_shape.at(member->shape);
-      ++leaving[pool];
+      ++leaving[member->pool];
     }
     for (const std::size_t shape : step.to) gpus_after += bounds.gpus_of_shape[shape];
     if (step.kind == StepKind::Reshard && gpus_after > gpus_before) return "a re-shard to more GPUs than it is from";
@@ -157,10 +157,11 @@ const char* flaw_of(const Plan& plan, std::span<const FleetMember> members, cons
     const bool after = step.kind == StepKind::Move || (step.kind == StepKind::Reshard && step.serves_on);
     const auto left = static_cast<std::int64_t>(step.from.size());
     if (left > 0 && !after && servers.all <= left) return "nothing would serve";
-    if (!after && servers.empties(leaving)) return "nothing would serve in a pool";
-    for (const auto& [of, n] : leaving) servers.add(of, -n);
     const auto come = static_cast<std::int64_t>(step.kind == StepKind::Move ? 1 : step.to.size());
-    servers.add(step.pool.value_or(pool), come);
+    if (after) servers.add(step.pool.value_or(pool), come);
+    if (servers.empties(leaving)) return "nothing would serve in a pool";
+    for (const auto& [of, n] : leaving) servers.add(of, -n);
+    if (!after) servers.add(step.pool.value_or(pool), come);
   }
   return nullptr;
 }

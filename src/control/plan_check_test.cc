@@ -150,18 +150,19 @@ TEST(PlanCheck, StepsTouchWhatServesOnceAndEnd) {
   EXPECT_EQ(flaw(plan, serving({2})), "") << "the new one serves first";
 }
 
-// A plan that passes, carried out step by step by the letter, leaves something serving at every instant; no instance is
-// both started and drained, or drained twice. Members that died or have not come up yet count for nothing.
-RC_GTEST_PROP(PlanCheckProperty, WhatPassesNeverGoesDark, (std::uint64_t seed)) {
-  RandomStream random(seed, "plans");
-  auto members = serving({0, 1, 2, 2});
-  for (auto& member : members) {
-    constexpr Phase kPhases[] = {Phase::Serving, Phase::Serving, Phase::Serving, Phase::Spawning, Phase::Draining};
-    member.phase = kPhases[random.below(5)];
+/// Four instances in two pools, in random phases, and a plan of random steps for them.
+struct RandomPlan {
+  explicit RandomPlan(std::uint64_t seed) : random(seed, "plans"), members(serving({0, 1, 2, 2})) {
+    for (auto& member : members) {
+      constexpr Phase kPhases[] = {Phase::Serving, Phase::Serving, Phase::Serving, Phase::Spawning, Phase::Draining};
+      member.phase = kPhases[random.below(5)];
+      member.pool = PoolId(static_cast<std::int32_t>(random.below(2)));
+    }
+    plan = Plan::of({1, 1, 1}, "");
+    if (random.below(2) == 0) plan.weights = {{ClassId(0), PoolId(0), 0.5}, {ClassId(0), PoolId(1), 0.5}};
+    for (std::uint64_t i = random.below(5); i > 0; --i) plan.steps.push_back(random_step());
   }
-  Plan plan = Plan::of({1, 1, 1}, "");
-  const auto count = random.below(5);
-  for (std::uint64_t i = 0; i < count; ++i) {
+  PlanStep random_step() {
     PlanStep s = step(static_cast<StepKind>(random.below(5)), {}, {});
     const bool leaves = s.kind == StepKind::Drain || s.kind == StepKind::Reshard || s.kind == StepKind::Move;
     for (std::uint64_t n = leaves ? 1 + random.below(2) : 0; n > 0; --n) {
@@ -169,23 +170,50 @@ RC_GTEST_PROP(PlanCheckProperty, WhatPassesNeverGoesDark, (std::uint64_t seed)) 
     }
     if (s.kind == StepKind::Start || s.kind == StepKind::Reshard) s.to.push_back(random.below(4));
     if (s.kind == StepKind::Move) s.node = NodeId(0);
-    plan.steps.push_back(std::move(s));
+    if (random.below(4) == 0) s.pool = PoolId(static_cast<std::int32_t>(random.below(2)));
+    s.serves_on = random.below(2) == 0;
+    return s;
   }
-  const bool sound = flaw_of(plan, members, kBounds) == nullptr;
-  RC_CLASSIFY(sound && count > 0);
+  RandomStream random;
+  std::vector<FleetMember> members;
+  Plan plan;
+};
+
+// A plan that passes, carried out step by step by the letter, leaves something serving at every instant, in the fleet
+// and in each pool that it sends requests to and that served before; no instance is both started and drained, or
+// drained twice. Members that died or have not come up yet count for nothing.
+RC_GTEST_PROP(PlanCheckProperty, WhatPassesNeverGoesDark, (std::uint64_t seed)) {
+  const RandomPlan made(seed);
+  const Plan& plan = made.plan;
+  const bool sound = flaw_of(plan, made.members, kBounds) == nullptr;
+  RC_CLASSIFY(sound && !plan.steps.empty());
+  RC_CLASSIFY(sound && !plan.steps.empty() && !plan.weights.empty());
   if (!sound) return;
   std::map<InstanceId, bool> serves;
-  std::int64_t up = 0;
-  for (const auto& member : members) up += (serves[member.id] = member.phase == Phase::Serving) ? 1 : 0;
+  std::map<PoolId, std::int64_t> up;
+  for (const auto& member : made.members) {
+    up[member.pool] += (serves[member.id] = member.phase == Phase::Serving) ? 1 : 0;
+  }
   for (const PlanStep& s : plan.steps) {
-    if (s.kind == StepKind::Move) ++up;
+    const auto before = up;
+    const PoolId of =
+        s.from.empty() ? PoolId{} : made.members.at(static_cast<std::size_t>(s.from.front().value())).pool;
+    const auto come = [&] {
+      up[s.pool.value_or(of)] += s.kind == StepKind::Move ? 1 : static_cast<std::int64_t>(s.to.size());
+    };
+    const bool first = s.kind == StepKind::Move || (s.kind == StepKind::Reshard && s.serves_on);
+    if (first) come();
     for (const InstanceId id : s.from) {
       RC_ASSERT(serves.at(id));
       serves[id] = false;
-      --up;
+      --up[made.members[static_cast<std::size_t>(id.value())].pool];
     }
-    RC_ASSERT(up > 0 || s.from.empty());
-    if (s.kind != StepKind::Move) up += static_cast<std::int64_t>(s.to.size());
+    RC_ASSERT(s.from.empty() || up[PoolId(0)] + up[PoolId(1)] > 0);
+    for (const PoolWeight& w : plan.weights) {
+      const auto had = before.find(w.pool);
+      RC_ASSERT(had == before.end() || had->second == 0 || up[w.pool] > 0);
+    }
+    if (!first) come();
   }
 }
 

@@ -1,5 +1,6 @@
 // The plan executor's stated steps: from their beginning to their end.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -212,7 +213,8 @@ const char* PlanExecutor::advance(Running& step, bool& acted, Instant now) {
   if (step.from.empty()) return "done";
   for (const InstanceId id : std::vector(step.from)) {  // a copy: draining may end it at once
     Member* m = find(id);
-    if (m == nullptr || !is_serving(*m)) continue;
+    // Its successor may be in another pool: then it stays until its own has another, or gets no requests any more.
+    if (m == nullptr || !is_serving(*m) || !may_leave(std::array{id})) continue;
     acted = true;
     enter(*m, Phase::Draining, "its successor serves", now);
     port_.drain(id, now);

@@ -262,6 +262,30 @@ TEST(PlanSteps, AMoveServesThereBeforeItDrainsHere) {
   EXPECT_EQ(fleet.journal.steps.back(), "done");
 }
 
+TEST(PlanSteps, AMoveToAnotherPoolDoesNotEmptyItsOwn) {
+  Fleet fleet(3, {2});
+  Plan plan;
+  plan.reason = "two pools";
+  plan.instances = {{2, 1, {}, PoolId(0)}, {2, 1, {}, PoolId(1)}};
+  plan.weights = {{ClassId(0), PoolId(0), 1.0}, {ClassId(1), PoolId(1), 1.0}};
+  fleet.plan(plan, 10);
+  fleet.up(1, 40);
+  ASSERT_EQ(fleet.driver.weights.size(), 2U);
+  plan.reason = "nothing would serve in a pool";
+  plan.steps = {step(StepKind::Move, {1}, {})};
+  plan.steps.front().node = NodeId(2);
+  plan.steps.front().pool = PoolId(0);
+  fleet.plan(plan, 50);
+  // Sound by its own weights, which are not in force while pool 2 does not serve.
+  plan.reason = "sound";
+  plan.instances = {{2, 2, {}, PoolId(0)}, {2, 1, {}, PoolId(2)}};
+  plan.weights = {{ClassId(0), PoolId(0), 1.0}, {ClassId(1), PoolId(2), 1.0}};
+  fleet.plan(plan, 60);
+  ASSERT_EQ(fleet.driver.fleet.size(), 3U);
+  fleet.up(2, 90);
+  EXPECT_EQ(fleet.state(1), State::Open) << "requests still go to its pool";
+}
+
 TEST(PlanSteps, StepsAreStaggered) {
   Fleet fleet(3, {2, 2, 2}, 0, 1);
   Plan plan = Plan::of({0, 4, 1}, "two of three");
