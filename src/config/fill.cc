@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "config/records.h"
+
 namespace wattle::config {
 namespace {
 
@@ -351,7 +353,11 @@ Result<void> apply_overrides(const std::vector<const OptionSpec*>& specs, const 
   for (const Override& override_ : overrides) {
     const std::string plain = without_indices(override_.key);
     const auto spec = std::ranges::find_if(specs, [&](const OptionSpec* s) { return s->key == plain; });
-    const bool indexed = plain != override_.key && !plain.starts_with("fleet.") && !plain.starts_with("site.");
+    bool in_list = false;
+    for_each_list([&](const char* name, const char*, const auto&, auto) {
+      in_list = in_list || plain.starts_with(std::string(name) + ".");
+    });
+    const bool indexed = plain != override_.key && !in_list;
     if (spec == specs.end() || indexed) return std::unexpected(unknown_key(override_.key, override_.where(), specs));
     Result<Entry> entry = entry_from_text(**spec, override_);
     if (!entry) return std::unexpected(std::move(entry.error()));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/service.h"
@@ -94,8 +95,13 @@ Result<void> check_names(const LoadedScenario& loaded) {
   for (const auto& check : checks) {
     if (auto ok = check(); !ok) return ok;
   }
-  for (const char* key : {"carbon.intensity_g_per_kwh", "cost.price_usd_per_h"}) {
-    if (!s.sites.empty() && loaded.origins.has(key)) {
+  // The defaults, written out, say nothing either: `wattle config check` prints them.
+  const Scenario standard;
+  const std::pair<const char*, bool> others[] = {
+      {"carbon.intensity_g_per_kwh", s.carbon_intensity != standard.carbon_intensity},
+      {"cost.price_usd_per_h", s.gpu_price != standard.gpu_price}};
+  for (const auto& [key, differs] : others) {
+    if (!s.sites.empty() && differs && loaded.origins.has(key)) {
       return bad_input(loaded.origins.of(key), fmt::format("{} says nothing beside [[site]]; say it there", key));
     }
   }

@@ -1,0 +1,103 @@
+// Classes and tiers through the journal: judged, counted, written and read back.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "journal/requests_csv.h"
+#include "journal/run_directory.h"
+#include "journal/statistics.h"
+#include "journal/summary_json.h"
+
+namespace wattle::journal {
+namespace {
+
+Service service() {
+  Service made;
+  made.classes = Classifier({100}, {});
+  Slo fleet;
+  fleet.ttft = Span::ms(100);
+  made.objectives = Objectives(fleet, {}, {}, {{"strict", {}, 1.0}, {"loose", {}, 3.0}});
+  return made;
+}
+
+Outcome outcome(std::int64_t id, std::int32_t prompt, std::int32_t tier, Span ttft) {
+  Outcome o;
+  o.request.id = RequestId(id);
+  o.request.prompt_tokens = prompt;
+  o.request.request_class = service().classes.of(prompt, 1);
+  o.request.tier = TierId(tier);
+  o.request.origin = SiteId(2);
+  o.request.priority = -1;
+  o.first_token = Instant() + ttft;
+  o.left = o.first_token;
+  o.output_tokens = 1;
+  return o;
+}
+
+TEST(ServiceRows, EachRequestIsJudgedByItsTierAndCountedByItsClass) {
+  const Service s = service();
+  RunStatistics statistics(*s.objectives, s.classes);
+  statistics.add_arrivals(3);
+  statistics.outcome(outcome(1, 10, 0, Span::ms(200)));
+  statistics.outcome(outcome(2, 10, 1, Span::ms(200)));
+  statistics.outcome(outcome(3, 500, 1, Span::ms(400)));
+  statistics.decision({Instant(), DecisionKind::Emergency, Mode::Enforce, RequestId(1), InstanceId(0),
+                       static_cast<std::int64_t>(Rung::Resteer), ""});
+  statistics.decision({Instant(), DecisionKind::Emergency, Mode::Shadow, RequestId(1), InstanceId(0),
+                       static_cast<std::int64_t>(Rung::Squash), ""});
+  const RunSummary summary = statistics.summary();
+  EXPECT_DOUBLE_EQ(summary.slo.all, 1.0 / 3);
+  const auto read = summary_from_json(to_json(summary), "run");
+  ASSERT_TRUE(read) << read.error().message();
+  for (const RunSummary& one : {summary, *read}) {
+    ASSERT_EQ(one.service_by_class.size(), 2U);
+    EXPECT_EQ(one.service_by_class[0].name, "S");
+    EXPECT_EQ(one.service_by_class[0].left, 2);
+    EXPECT_DOUBLE_EQ(one.service_by_class[0].attainment, 0.5);
+    ASSERT_EQ(one.service_by_tier.size(), 2U);
+    EXPECT_DOUBLE_EQ(one.service_by_tier[0].attainment, 0.0);
+    EXPECT_DOUBLE_EQ(one.service_by_tier[1].attainment, 0.5);
+    EXPECT_EQ(one.emergency.resteered, 1);
+    EXPECT_EQ(one.emergency.squashed, 0) << "shadow is no step";
+  }
+}
+
+TEST(ServiceRows, ARequestsNounsAreWrittenAndReadAndMayBeAbsent) {
+  std::string text(requests_csv_header());
+  append_request_row(text, outcome(7, 500, 1, Span::ms(1)));
+  const auto check = [](const std::string& csv, bool there) {
+    int rows = 0;
+    const auto read = parse_requests(csv, "r", [&](const Outcome& o) {
+      ++rows;
+      EXPECT_EQ(o.request.request_class, ClassId(there ? 1 : 0));
+      EXPECT_EQ(o.request.tier, TierId(there ? 1 : 0));
+      EXPECT_EQ(o.request.origin, SiteId(there ? 2 : 0));
+      EXPECT_EQ(o.request.priority, there ? -1 : 0);
+    });
+    EXPECT_TRUE(read) << read.error().message();
+    EXPECT_EQ(rows, 1);
+  };
+  check(text, true);
+  // A file of before there were classes has other names there, or none.
+  for (const std::string name : {"class_id", "tier_id", "origin_site", "priority"}) {
+    text.replace(text.find(name), name.size(), "old_" + name.substr(0, 1));
+  }
+  check(text, false);
+}
+
+TEST(ServiceRows, FactsKeepWhatRequestsAreHeldTo) {
+  RunFile run;
+  run.facts.driver = "sim";
+  run.facts.slo.ttft = Span::ms(100);
+  run.facts.service = service();
+  const auto read = parse_run(run_json(run), "run.json");
+  ASSERT_TRUE(read) << read.error().message();
+  const Service& s = read->facts.service;
+  EXPECT_EQ(s.classes, service().classes);
+  ASSERT_TRUE(s.objectives);
+  EXPECT_EQ(s.objectives->of(TierId(1), ClassId(0)).ttft, Span::ms(300));
+  EXPECT_EQ(s.objectives->tiers()[1].name, "loose");
+}
+
+}  // namespace
+}  // namespace wattle::journal
