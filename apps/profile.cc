@@ -15,6 +15,9 @@
 #include "base/file.h"
 #include "calibrate/live/profiler.h"
 #include "commands.h"
+#include "config/load.h"
+#include "config/locate.h"
+#include "experiment/load_profile.h"
 
 namespace wattle::apps {
 namespace {
@@ -39,6 +42,9 @@ struct Flags {
   std::int64_t kv_tokens = 0;
   std::string note;
   std::string out = "profile.csv";
+  std::string simulated;   ///< a scenario: loads of its simulated engines, instead of steps of a live one
+  std::string repository;  ///< of load profiles
+  bool again = false;
   bool json = false;
 };
 
@@ -76,6 +82,31 @@ void allow_many_sockets() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// DynamoLLM's profile of a scenario's engines, by class, TP degree, clock and load.
+Result<int> profile_loads(const Flags& flags) {
+  const auto scenario = config::load_scenario(flags.simulated, {}, config::project());
+  if (!scenario) return std::unexpected(scenario.error());
+  experiment::LoadProfileRequest request;
+  request.repository = flags.repository;
+  request.again = flags.again;
+  request.progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const auto table = experiment::scenario_profile(*scenario, {}, config::data_dir(), request);
+  if (!table) return std::unexpected(table.error());
+  if (auto ok = write_file(flags.out, plan::to_text(**table)); !ok) return std::unexpected(ok.error());
+  std::size_t points = 0;
+  for (const auto& one : (*table)->classes) {
+    for (const auto& p : one.profiles) points += p.points.size();
+  }
+  if (flags.json) {
+    fmt::print(
+        "{}\n",
+        nlohmann::ordered_json{{"file", flags.out}, {"classes", (*table)->classes.size()}, {"loads", points}}.dump());
+  } else {
+    fmt::print("{}: {} classes, {} loads\n", flags.out, (*table)->classes.size(), points);
+  }
+  return 0;
 }
 
 Result<int> profile(Flags flags) {
@@ -151,7 +182,7 @@ void add_profile(Command app, int& exit_code) {
   const auto list = [&](const char* name, std::vector<std::int32_t>& into, const char* text) {
     command.add_option(name, into, text).delimiter(',').check(positive()).capture_default_str();
   };
-  command.add_option("--url", flags->options.url, "The engine, like http://127.0.0.1:8000").required();
+  command.add_option("--url", flags->options.url, "The engine, like http://127.0.0.1:8000");
   command.add_option("--model", flags->options.model, "The model to ask for; default: the first it serves");
   command
       .add_option(
@@ -160,6 +191,12 @@ void add_profile(Command app, int& exit_code) {
           "of --concurrency that fill the cache, at a clock drawn for each measurement")
       .check(one_of({"product", "voltanallm", "throttllem"}))
       .capture_default_str();
+  command.add_option("--simulated", flags->simulated,
+                     "Instead of a live engine: a scenario whose simulated engines are profiled by class, TP degree, "
+                     "clock and load (DynamoLLM)");
+  command.add_option("--repository", flags->repository,
+                     "simulated: shared directory where such profiles are looked up and published");
+  command.add_flag("--again", flags->again, "simulated: measure although there is one; it becomes the next version");
   list("--concurrency", flags->concurrency, "decode: streams at once");
   list("--prompt", flags->prompts, "decode: prompt lengths, tokens");
   list("--output-tokens", flags->outputs, "decode: output lengths, tokens; long enough for a second of steps");
@@ -195,7 +232,11 @@ void add_profile(Command app, int& exit_code) {
   command.add_option("-o,--out", flags->out, "The file to write").capture_default_str();
   command.add_flag("--json", flags->json, "Print a summary as one JSON object");
   command.callback([flags, &exit_code] {
-    const auto done = profile(*flags);
+    if (flags->simulated.empty() == flags->options.url.empty()) {
+      exit_code = fail({ErrorKind::BadInput, "--url", "name a live engine here, or a scenario with --simulated"});
+      return;
+    }
+    const auto done = flags->simulated.empty() ? profile(*flags) : profile_loads(*flags);
     exit_code = done ? *done : fail(done.error());
   });
 }

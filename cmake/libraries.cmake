@@ -31,7 +31,7 @@ set(WATTLE_LIBRARIES
   "launch|net|"
   "config|policy,predict,plan,carbon,engine,workload,control,report,sim|tomlplusplus::tomlplusplus"
   "calibrate|config,learn,node,loadgen|nlohmann_json::nlohmann_json"
-  "systems|config,calibrate|"
+  "systems|config,calibrate,managers|"
   "experiment|systems,sim|"
   "planner|launch,systems|nlohmann_json::nlohmann_json,spdlog::spdlog"
   "testbed|launch,config,node,virtual_gpu|nlohmann_json::nlohmann_json"

@@ -11,6 +11,7 @@
 #include "config/cache_dir.h"
 #include "config/locate.h"
 #include "config/profile.h"
+#include "config/service.h"
 #include "workload/source.h"
 
 namespace wattle::experiment {
@@ -110,6 +111,52 @@ Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::Loaded
   table->provenance.push_back(fmt::format("requests: of {}", loaded.scenario.name));
   if (auto published = repository.publish(name, *table); !published) return std::unexpected(published.error());
   return std::make_shared<const plan::LoadTable>(std::move(*table));
+}
+
+Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
+                                                                const config::ClassOptions& classes,
+                                                                const std::string& data_dir,
+                                                                const LoadProfileRequest& request) {
+  const Service service = config::make_service(loaded.scenario, classes);
+  const Objectives objectives = service.judged(loaded.scenario.slo);
+  std::vector<plan::ShardLimits> limits;
+  for (std::int32_t c = 0; c < service.classes.size(); ++c) {
+    // Objectives are of the scenario's classes, whose borders may be others: those of a class's smallest request.
+    const auto below = [](const std::vector<std::int32_t>& borders, std::int32_t i) {
+      return i == 0 ? 1 : borders[static_cast<std::size_t>(i - 1)];
+    };
+    const std::int32_t prompt = below(service.classes.prompt_below(), c / service.classes.outputs());
+    const std::int32_t output = below(service.classes.output_below(), c % service.classes.outputs());
+    const Slo& slo = objectives.of(TierId(0), objectives.sizes().of(prompt, output));
+    limits.push_back({slo.ttft.value_or(Span::max()), slo.tbt.value_or(Span::max())});
+  }
+  const auto requests = class_requests(loaded, data_dir, service.classes, limits);
+  if (!requests) return std::unexpected(requests.error());
+  return load_profile(loaded, *requests, request);
+}
+
+Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded, const config::ClassOptions& classes,
+                                          const std::string& data_dir) {
+  const Classifier sorter = config::make_service(loaded.scenario, classes).classes;
+  const auto workload = config::locate_workload(loaded.scenario, data_dir);
+  if (!workload) return std::unexpected(workload.error());
+  const auto source =
+      workload::make_source(*workload, data_dir, config::base_dir(loaded.scenario), loaded.scenario.seed);
+  if (!source) return std::unexpected(source.error());
+  constexpr Span kMinute = Span::s(60);
+  std::vector<double> most(static_cast<std::size_t>(sorter.size()), 0.0), now = most;
+  std::int64_t minute = 0;
+  const auto close = [&] {
+    for (std::size_t c = 0; c < most.size(); ++c) most[c] = std::max(most[c], now[c]);
+    std::ranges::fill(now, 0.0);
+  };
+  while (const auto row = (*source)->next()) {
+    if (row->arrival.ns() / kMinute.ns() != minute) close();
+    minute = row->arrival.ns() / kMinute.ns();
+    now[static_cast<std::size_t>(sorter.of(row->prompt_tokens, row->output_tokens).value())] += 1.0 / 60.0;
+  }
+  close();
+  return most;
 }
 
 }  // namespace wattle::experiment

@@ -34,4 +34,16 @@ struct LoadProfileRequest {
     const config::LoadedScenario& loaded, const std::vector<calibrate::ClassRequests>& classes,
     const LoadProfileRequest& request = {});
 
+/// Of a scenario's classes, with their objectives (of its first tier), or of a recipe's where that states borders.
+[[nodiscard]] Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
+                                                                              const config::ClassOptions& classes,
+                                                                              const std::string& data_dir,
+                                                                              const LoadProfileRequest& request = {});
+
+/// Requests per second of each class of the scenario's workload in its busiest minute, as predictions without error
+/// would sort them: what fixed fleets are sized for. Errors: those of the workload.
+[[nodiscard]] Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded,
+                                                        const config::ClassOptions& classes,
+                                                        const std::string& data_dir);
+
 }  // namespace wattle::experiment

@@ -10,6 +10,7 @@
 #include "config/nodes.h"
 #include "config/service.h"
 #include "config/sites.h"
+#include "experiment/load_profile.h"
 #include "systems/compose.h"
 
 namespace wattle::experiment {
@@ -66,9 +67,10 @@ struct PoolMaker {
   const engine::StepModel* model = nullptr;
   predict::OnlineLatency* learner = nullptr;
   std::shared_ptr<policy::AdmissionPolicy> admission;
+  std::shared_ptr<const plan::LoadTable> loads;
 
   [[nodiscard]] Result<sim::InstanceSetup> make(InstanceId id) const {
-    auto clock = systems::make_clock_policy(recipe, *spec, admission);
+    auto clock = systems::make_clock_policy(recipe, *spec, admission, loads);
     if (!clock) return std::unexpected(clock.error());
     sim::InstanceSetup instance;
     instance.id = id;
@@ -84,7 +86,8 @@ struct PoolMaker {
 
 /// Every pool a shape that may be started; nothing for a recipe that does not scale.
 Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
-                                       const std::vector<std::shared_ptr<const PoolMaker>>& pools) {
+                                       const std::vector<std::shared_ptr<const PoolMaker>>& pools,
+                                       std::vector<std::vector<double>> past) {
   sim::ScalingSetup made;
   const auto& scaling = recipe.recipe.scaling;
   if (!recipe.recipe.scales()) return made;
@@ -105,7 +108,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
     made.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, make, pools[p]->spec->pool});
     made.shape_of.insert(made.shape_of.end(), static_cast<std::size_t>(pool.count), p);
   }
-  auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes));
+  auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes), pools.front()->loads, std::move(past));
   if (!policy) return std::unexpected(policy.error());
   made.policy = {std::move(*policy), scaling.mode};
   made.period = recipe.recipe.scaling_period;
@@ -115,6 +118,31 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   made.reshard = config::reshard_problem(loaded);
   made.at_once = recipe.recipe.scaling_at_once;
   return made;
+}
+
+/// A fleet that a planner sizes by classes begins as its first plan says, whatever the scenario's counts.
+void begin_as_planned(PreparedRun& run, const std::vector<std::shared_ptr<const PoolMaker>>& makers) {
+  auto& setup = run.setup;
+  const std::vector<double> none = {0.0};
+  policy::ScalingView view;
+  view.rate_per_s = none;
+  const Plan plan = setup.scaling.policy.policy->plan(view);
+  setup.instances.clear();
+  setup.scaling.shape_of.clear();
+  run.facts.instances.clear();
+  for (const PlanTarget& target : plan.instances) {
+    for (std::int32_t i = 0; i < target.count; ++i) {
+      const InstanceId id(static_cast<std::int32_t>(setup.instances.size()));
+      auto instance = makers[target.shape]->make(id);
+      WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
+      InstanceSpec spec = *instance->spec;
+      spec.pool = target.pool.value_or(spec.pool);
+      instance->spec = std::make_shared<const InstanceSpec>(std::move(spec));
+      run.facts.instances.push_back(journal::facts_of(id, *instance->spec));
+      setup.instances.push_back(std::move(*instance));
+      setup.scaling.shape_of.push_back(target.shape);
+    }
+  }
 }
 
 }  // namespace
@@ -143,6 +171,11 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   if (!policies) return std::unexpected(policies.error());
   setup.policies = std::move(*policies);
   run.requests.assign(requests.begin(), requests.end());
+  if (systems::needs_load_profile(recipe.recipe)) {
+    const auto loads = scenario_profile(loaded, recipe.recipe.classes, data_dir);
+    if (!loads) return std::unexpected(loads.error());
+    run.loads = *loads;
+  }
   std::vector<std::shared_ptr<const PoolMaker>> makers;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
@@ -154,6 +187,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
     maker->recipe = recipe.recipe;
     maker->model = run.models.back().get();
     maker->admission = setup.policies.admission.policy;
+    maker->loads = run.loads;
     InstanceSpec spec = spec_of(loaded, p);
     spec.kv_capacity_tokens = maker->model->kv_blocks() * scenario.engine.block_size;
     if (systems::needs_sweet_clock(recipe.recipe)) {
@@ -161,6 +195,10 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
     }
     // Before anything is fitted: an instance that the policies refuse.
     if (auto ok = systems::check_instance(recipe.recipe, spec); !ok) return std::unexpected(ok.error());
+    if (run.loads != nullptr) {
+      run.load_profiles.push_back(std::make_unique<plan::TableProfile>(*run.loads, pool.tensor_parallel));
+      spec.beliefs.load = run.load_profiles.back().get();
+    }
     if (p < run.requests.size()) spec.beliefs.request = &run.requests[p];
     if (systems::needs_latency(recipe.recipe, pool.role)) {
       const auto clocks = systems::clocks_to_predict(recipe.recipe, spec);
@@ -181,9 +219,16 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
       if (i < pool.count) setup.instances.push_back(std::move(*instance));
     }
   }
-  auto scaling = make_scaling(loaded, recipe, makers);
+  std::vector<std::vector<double>> past;
+  if (run.loads != nullptr) {
+    const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir);
+    if (!busiest) return std::unexpected(busiest.error());
+    for (const double rate : *busiest) past.push_back({rate});
+  }
+  auto scaling = make_scaling(loaded, recipe, makers, std::move(past));
   if (!scaling) return std::unexpected(scaling.error());
   setup.scaling = std::move(*scaling);
+  if (run.loads != nullptr && setup.scaling.policy.policy != nullptr) begin_as_planned(run, makers);
 
   for (const auto& fault : scenario.faults) {
     sim::Fault made{Instant() + fault.at, InstanceId(fault.instance.value_or(0)), fault.down.value_or(Span::max()), {}};

@@ -9,6 +9,7 @@
 #include "config/load.h"
 #include "engine/step_model.h"
 #include "journal/record.h"
+#include "plan/load_table.h"
 #include "sim/simulation.h"
 #include "systems/recipe.h"
 
@@ -19,7 +20,9 @@ struct PreparedRun {
   journal::RunFacts facts;
   std::vector<std::unique_ptr<engine::StepModel>> models;  ///< by pool
   std::vector<std::shared_ptr<const LatencyModel>> beliefs;
-  std::vector<RequestLatency> requests;  ///< by pool; empty: nothing believes any
+  std::shared_ptr<const plan::LoadTable> loads;                    ///< null: no policy needs it
+  std::vector<std::unique_ptr<plan::TableProfile>> load_profiles;  ///< by pool
+  std::vector<RequestLatency> requests;                            ///< by pool; empty: nothing believes any
   std::unique_ptr<workload::RequestSource> source;
   sim::SimulationSetup setup;
 };

@@ -20,12 +20,19 @@ const plan::ProfiledClass& class_of(const plan::LoadTable& table, const Instance
 
 InstanceManager::InstanceManager(const InstanceManagerOptions& options, std::shared_ptr<const plan::LoadTable> table,
                                  const InstanceSpec& spec)
-    : options_(options), table_(std::move(table)), class_(class_of(*table_, options, spec)) {
-  for (const auto& profile : class_.profiles) {
+    : options_(options), table_(std::move(table)) {
+  join(spec);
+  clock_ = top_;
+}
+
+void InstanceManager::join(const InstanceSpec& spec) {
+  class_ = &class_of(*table_, options_, spec);
+  profiles_.clear();
+  for (const auto& profile : class_->profiles) {
     if (profile.tp == spec.tensor_parallel) profiles_.push_back(&profile);
   }
   std::ranges::sort(profiles_, {}, &plan::ShardProfile::clock);
-  top_ = clock_ = profiles_.empty() ? spec.gpu.clock_max : profiles_.back()->clock;
+  top_ = profiles_.empty() ? spec.gpu.clock_max : profiles_.back()->clock;
 }
 
 void InstanceManager::hear(const StepReport& step) {
@@ -44,8 +51,8 @@ void InstanceManager::hear(const StepReport& step) {
 void InstanceManager::judge(Instant now) {
   const double seconds = (now - begun_).seconds();
   if (seconds <= 0.0) return;
-  const double by_prompts = class_.prompt_tokens > 0.0 ? prompt_tokens_ / class_.prompt_tokens : 0.0;
-  const double by_outputs = class_.output_tokens > 0.0 ? output_tokens_ / class_.output_tokens : 0.0;
+  const double by_prompts = class_->prompt_tokens > 0.0 ? prompt_tokens_ / class_->prompt_tokens : 0.0;
+  const double by_outputs = class_->output_tokens > 0.0 ? output_tokens_ / class_->output_tokens : 0.0;
   const double now_per_s = std::max(by_prompts, by_outputs) / seconds;
   const double kept = std::exp(-seconds / options_.memory.seconds());
   mean_per_s_ = kept * mean_per_s_ + (1.0 - kept) * now_per_s;
@@ -61,7 +68,7 @@ void InstanceManager::decide() {
   const plan::ShardProfile* best = nullptr;
   Watts least;
   for (const auto* profile : profiles_) {
-    const auto most = plan::most_load(*profile, class_.limits);
+    const auto most = plan::most_load(*profile, class_->limits);
     if (!most || load_per_s_ > *most * (1.0 - options_.margin)) continue;
     const auto point = plan::at_load(*profile, load_per_s_);
     if (!point || (best != nullptr && point->power >= least)) continue;
@@ -76,6 +83,7 @@ void InstanceManager::decide() {
 ClockDecision InstanceManager::choose(const InstanceView& view, Instant now) {
   if (!started_) {
     started_ = true;
+    join(*view.spec);  // it may have been made before its pool was known
     begun_ = now;
     last_ = view.step;
   } else if (view.telemetry != Telemetry::Lost) {

@@ -35,13 +35,14 @@ class InstanceManager final : public policy::FrequencyPolicy {
   [[nodiscard]] double load_per_s() const { return load_per_s_; }
 
  private:
+  void join(const InstanceSpec& spec);
   void hear(const StepReport& step);
   void judge(Instant now);
   void decide();
 
   InstanceManagerOptions options_;
   std::shared_ptr<const plan::LoadTable> table_;
-  const plan::ProfiledClass& class_;
+  const plan::ProfiledClass* class_ = nullptr;       ///< of the pool it serves in
   std::vector<const plan::ShardProfile*> profiles_;  ///< by clock
   MegaHertz top_;
   MegaHertz clock_;

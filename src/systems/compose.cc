@@ -18,7 +18,7 @@ namespace wattle::systems {
 namespace {
 
 Making making(const Recipe& recipe, std::string section) {
-  Making made{recipe, std::move(section), nullptr, nullptr, nullptr, {}};
+  Making made{recipe, std::move(section), nullptr, nullptr, nullptr, {}, nullptr, {}};
   return made;
 }
 
@@ -167,18 +167,24 @@ Result<control::DispatchPolicies> make_dispatch_policies(const Recipe& recipe) {
 }
 
 Result<control::Slot<policy::FrequencyPolicy>> make_clock_policy(
-    const Recipe& recipe, const InstanceSpec& spec, const std::shared_ptr<policy::AdmissionPolicy>& admission) {
+    const Recipe& recipe, const InstanceSpec& spec, const std::shared_ptr<policy::AdmissionPolicy>& admission,
+    const std::shared_ptr<const plan::LoadTable>& loads) {
   if (auto ok = check_instance(recipe, spec); !ok) return std::unexpected(ok.error());
   Making from = making(recipe, section_of(spec.role));
   from.spec = &spec;
   from.admission = admission;
+  from.loads = loads;
   return fill<policy::FrequencyPolicy>(SlotKind::Frequency, frequency_of(recipe, spec.role), from);
 }
 
 Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(const Recipe& recipe,
-                                                                   std::vector<policy::Shape> shapes) {
+                                                                   std::vector<policy::Shape> shapes,
+                                                                   std::shared_ptr<const plan::LoadTable> loads,
+                                                                   std::vector<std::vector<double>> past) {
   Making from = making(recipe, "scaling");
   from.shapes = std::move(shapes);
+  from.loads = std::move(loads);
+  from.past_loads = std::move(past);
   auto filled = fill<policy::ScalingPolicy>(SlotKind::Scaling, recipe.scaling, from);
   if (!filled) return std::unexpected(filled.error());
   return std::move(filled->policy);
@@ -213,6 +219,14 @@ bool needs_latency(const Recipe& recipe, Role role) {
 bool needs_request_latency(const Recipe& recipe) { return needs_of_admission(recipe).request_latency; }
 
 bool needs_step_reports(const Recipe& recipe) { return needs_of_admission(recipe).step_reports; }
+
+bool needs_load_profile(const Recipe& recipe) {
+  const auto needs = [](SlotKind slot, const PolicyChoice& choice) {
+    return choice.mode != Mode::Off && entry_of(slot, choice).needs.load_profile;
+  };
+  return needs(SlotKind::Frequency, recipe.decode_frequency) || needs(SlotKind::Scaling, recipe.scaling) ||
+         needs(SlotKind::Routing, recipe.route_prefill);
+}
 
 bool needs_sweet_clock(const Recipe& recipe) {
   bool sweet = false;

@@ -8,6 +8,7 @@
 #include "control/fleet_loop.h"
 #include "model/classifier.h"
 #include "model/instance.h"
+#include "plan/load_table.h"
 #include "policy/frequency/frequency.h"
 #include "policy/scaling/scaling.h"
 #include "predict/length_belief.h"
@@ -40,13 +41,15 @@ namespace wattle::systems {
 /// What chooses the clock of such an instance: a fresh policy, or `admission` itself where that fills both slots.
 /// Errors: as check_instance; a policy that needs the fleet's admission and is not it.
 [[nodiscard]] Result<control::Slot<policy::FrequencyPolicy>> make_clock_policy(
-    const Recipe& recipe, const InstanceSpec& spec,
-    const std::shared_ptr<policy::AdmissionPolicy>& admission = nullptr);
+    const Recipe& recipe, const InstanceSpec& spec, const std::shared_ptr<policy::AdmissionPolicy>& admission = nullptr,
+    const std::shared_ptr<const plan::LoadTable>& loads = nullptr);
 
 /// The recipe's scaling policy over these shapes; null when it has none. Errors: shapes whose GPUs and maximum loads do
 /// not both ascend.
-[[nodiscard]] Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(const Recipe& recipe,
-                                                                                 std::vector<policy::Shape> shapes);
+/// `loads` and `past`: where needs_load_profile.
+[[nodiscard]] Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(
+    const Recipe& recipe, std::vector<policy::Shape> shapes, std::shared_ptr<const plan::LoadTable> loads = nullptr,
+    std::vector<std::vector<double>> past = {});
 
 /// The choice that applies to an instance of this role.
 [[nodiscard]] const PolicyChoice& frequency_of(const Recipe& recipe, Role role);
@@ -54,6 +57,8 @@ namespace wattle::systems {
 [[nodiscard]] bool clock_shares_admission(const Recipe& recipe, Role role);
 /// Does an instance of this role need Beliefs::latency (calibrate/beliefs.h)?
 [[nodiscard]] bool needs_latency(const Recipe& recipe, Role role);
+/// Does some policy need the profile of the fleet's engines by load (Beliefs::load)?
+[[nodiscard]] bool needs_load_profile(const Recipe& recipe);
 /// Do instances need Beliefs::request?
 [[nodiscard]] bool needs_request_latency(const Recipe& recipe);
 /// Does a policy of the fleet look at iterations, so that every instance has to report them?

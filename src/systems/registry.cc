@@ -13,6 +13,7 @@ void register_voltanallm(Registry& to);
 void register_throttllem(Registry& to);
 void register_retail(Registry& to);
 void register_freesh(Registry& to);
+void register_dynamollm(Registry& to);
 
 const Registry& registry() {
   static const Registry all = [] {
@@ -22,6 +23,7 @@ const Registry& registry() {
     register_throttllem(made);
     register_retail(made);
     register_freesh(made);
+    register_dynamollm(made);
     return made;
   }();
   return all;

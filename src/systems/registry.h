@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "config/option.h"
 #include "model/length.h"
+#include "plan/load_table.h"
 #include "policy/admission/admission.h"
 #include "policy/frequency/frequency.h"
 #include "policy/queueing/queueing.h"
@@ -33,6 +34,9 @@ struct Making {
   const InstanceSpec* spec = nullptr;                  ///< frequency: whose clock it will choose
   std::shared_ptr<policy::AdmissionPolicy> admission;  ///< frequency: what admits to the fleet; null: not in here
   std::vector<policy::Shape> shapes;                   ///< scaling
+  /// The profile of the fleet's engines; null unless Needs::load_profile.
+  std::shared_ptr<const plan::LoadTable> loads = nullptr;
+  std::vector<std::vector<double>> past_loads = {};  ///< scaling: requests per second by class and slot before the run
 
   /// An error at a key of this section.
   [[nodiscard]] std::unexpected<Error> refuse(std::string_view key, const std::string& problem) const;
@@ -43,6 +47,7 @@ struct Needs {
   bool latency = false;          ///< Beliefs::latency
   bool request_latency = false;  ///< Beliefs::request
   bool step_reports = false;     ///< of every instance
+  bool load_profile = false;     ///< plan::LoadTable
 };
 
 /// Where an instance's clock is decided.

@@ -1,0 +1,164 @@
+// DynamoLLM: cluster and pool managers plan the fleet, an instance manager beside each engine chooses its clock; all by
+// one profile of the model.
+#include <array>
+#include <memory>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "managers/hierarchy.h"
+#include "managers/instance_manager.h"
+#include "systems/registry.h"
+
+namespace wattle::config {
+
+template <>
+struct Codec<managers::NodeRule> : NamedCodec<managers::NodeRule, Codec<managers::NodeRule>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, managers::NodeRule>>(
+        {{"down", managers::NodeRule::Down}, {"up", managers::NodeRule::Up}, {"whole", managers::NodeRule::Whole}});
+  }
+};
+
+}  // namespace wattle::config
+
+namespace wattle::systems {
+
+namespace {
+
+using config::option;
+using managers::InstanceManagerOptions;
+using managers::NodeRule;
+
+constexpr const char* kName = "dynamollm";
+constexpr config::Bounds kShare{0, 0.95};
+constexpr config::Bounds kTime{0, 86'400};
+
+/// managers::HierarchyOptions with its parts side by side, as a recipe writes them.
+struct PlannerOptions {
+  std::int32_t pools = 0;
+  Span epoch = Span::s(1800);
+  Span pool_epoch = Span::s(300);
+  std::int32_t nodes = 40;
+  NodeRule rule = NodeRule::Down;
+  bool scales = true;
+  bool reshards = true;
+  bool top_clock = true;
+  bool proactive = true;
+  double subset = 0.5;
+  double margin = 0.0;
+  double pool_margin = 0.0;
+  double headroom = 0.0;
+  Span season = Span::s(604'800);
+  Watts unused_gpu{68.75};
+  managers::Overheads overheads;
+};
+
+std::vector<config::Option<PlannerOptions>> planner_options() {
+  using P = PlannerOptions;
+  std::vector<config::Option<PlannerOptions>> all{
+      option("pools", &P::pools, "pools", {0, 256}, "Neighbouring classes share one; 0: a pool for each class"),
+      option("epoch_s", &P::epoch, "s", {1, 604'800},
+             "Cluster manager: between two decisions on nodes (paper: 30 min)"),
+      option("pool_epoch_s", &P::pool_epoch, "s", {1, 86'400},
+             "Pool managers: between two decisions on TP degrees (paper: 5 min)"),
+      option("nodes", &P::nodes, "nodes", {1, 100'000}, "The cluster has so many"),
+      option("rule", &P::rule,
+             "Nodes of a pool. down: floor(load / what a node carries), the rest to the next larger pool (paper); up: "
+             "each pool for itself; whole: the optimisation over all pools at once, in GPUs (ours)"),
+      option("scales", &P::scales,
+             "Nodes follow the load; off: sized once, for the peak of what is known at the start"),
+      option("reshards", &P::reshards, "TP degrees follow the load; off: instances stay as they were started"),
+      option("top_clock", &P::top_clock,
+             "Pool managers take it that instances run at their highest clock (paper); off: at the best for the load"),
+      option("proactive", &P::proactive, "Nodes are started before their epoch; off: when it begins"),
+      option("subset", &P::subset, "", {0, 1}, "Share of a pool's GPUs that change at once"),
+      option("margin", &P::margin, "", kShare, "Share of what a node carries that is kept free; paper: 0"),
+      option("pool_margin", &P::pool_margin, "", kShare, "Share of what instances carry that is kept free; paper: 0"),
+      option("headroom", &P::headroom, "", {0, 10}, "Share added to the load expected"),
+      option("season_s", &P::season, "s", {0, 31'536'000},
+             "Period of the load template (paper: a week); until one is known the recent peak is expected"),
+      option("unused_gpu_w", &P::unused_gpu, "W", {0, 10'000},
+             "Draw of a GPU of a pool's nodes without an instance (section III-C: 550 W of eight)"),
+  };
+  using O = managers::Overheads;
+  config::append<PlannerOptions>(
+      all, "", {&P::overheads},
+      {option("vm_s", &O::vm, "s", kTime, "Table V: a new VM"),
+       option("gpu_init_s", &O::gpus, "s", kTime, "Table V: the multi-GPU environment"),
+       option("weights_s", &O::weights, "s", kTime, "Table V: download of the weights"),
+       option("engine_s", &O::engine, "s", kTime, "Table V: setting up the engine"),
+       option("install_s", &O::install, "s", kTime, "Table V: weights and KV cache onto the GPUs"),
+       option("snapshot", &O::snapshot, "VMs start from a snapshot: no gpu_init_s, no engine_s"),
+       option("local_cache", &O::local_cache, "Weights lie in the cluster: no weights_s")});
+  return all;
+}
+
+Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& o, const Making& making) {
+  if (making.loads == nullptr) return making.refuse("policy", "dynamollm plans by a load profile; none is given here");
+  const std::size_t classes = making.loads->classes.size();
+  if (static_cast<std::size_t>(o.pools) > classes) {
+    return making.refuse("pools", fmt::format("is {}; the scenario has {} classes", o.pools, classes));
+  }
+  managers::HierarchyOptions made;
+  made.pools = static_cast<std::size_t>(o.pools);
+  made.cluster = {.epoch = o.epoch,
+                  .gpus_per_node = 0,
+                  .nodes = o.nodes,
+                  .rule = o.rule,
+                  .scales = o.scales,
+                  .margin = o.margin,
+                  .load = {}};
+  for (const policy::Shape& shape : making.shapes) {
+    made.cluster.gpus_per_node = std::max(made.cluster.gpus_per_node, shape.gpus);
+  }
+  made.cluster.load.season = o.season;
+  made.cluster.load.headroom = o.headroom;
+  made.pool.epoch = o.pool_epoch;
+  made.pool.reshards = o.reshards;
+  made.pool.top_clock = o.top_clock;
+  made.pool.subset = o.subset;
+  made.pool.margin = o.pool_margin;
+  made.pool.unused_gpu = o.unused_gpu;
+  made.overheads = o.overheads;
+  made.proactive = o.proactive;
+  made.past = making.past_loads;
+  return std::make_shared<managers::Hierarchy>(making.loads, making.shapes, std::move(made));
+}
+
+std::vector<config::Option<InstanceManagerOptions>> clock_options() {
+  using I = InstanceManagerOptions;
+  return {
+      option("epoch_s", &I::epoch, "s", {0.1, 3600}, "Between two decisions (paper: 5 s)"),
+      option("memory_s", &I::memory, "s", {0.1, 3600},
+             "The load is the higher of the last epoch's and the mean over about so long; paper: the epoch's"),
+      option("margin", &I::margin, "", kShare, "Share of what a clock carries that is kept free; paper: 0"),
+      option("queue", &I::queue, "Highest clock while requests wait that no step takes in"),
+      option("pools", &I::pools, "pools", {0, 256}, "As in [scaling]"),
+  };
+}
+
+}  // namespace
+
+void register_dynamollm(Registry& to) {
+  to.add<PlannerOptions>(SlotKind::Scaling, kName,
+                         "DynamoLLM: nodes by class every half hour, TP degrees by pool every five minutes",
+                         planner_options())
+      .needs({.load_profile = true})
+      .makes(make_planner);
+  to.add<InstanceManagerOptions>(SlotKind::Frequency, kName,
+                                 "DynamoLLM: of the clocks that keep the objectives at the present load, the one of "
+                                 "least energy",
+                                 clock_options())
+      .needs({.load_profile = true})
+      .makes([](const InstanceManagerOptions& o,
+                const Making& making) -> Result<std::shared_ptr<policy::FrequencyPolicy>> {
+        if (making.loads == nullptr)
+          return making.refuse("policy", "dynamollm needs a load profile; live, name none yet");
+        return std::make_shared<managers::InstanceManager>(o, making.loads, *making.spec);
+      });
+}
+
+}  // namespace wattle::systems
