@@ -6,11 +6,6 @@
 namespace wattle::config {
 
 template <>
-struct Codec<engine::Framework> : NamedCodec<engine::Framework, Codec<engine::Framework>> {
-  static constexpr const auto& names() { return engine::kFrameworks; }
-};
-
-template <>
 struct Codec<Role> : NamedCodec<Role, Codec<Role>> {
   static constexpr auto names() {
     return std::to_array<std::pair<std::string_view, Role>>(
@@ -174,11 +169,9 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
       option("request_gap_ms", &E::request_gap, "ms", {0, 1},
              "Time per request of a step for logits and sampling, the GPU busy; none: the profile's"),
       option(
-          "framework", &E::framework,
-          "Whose CPU times hold where step_gap_ms is none (src/engine/framework.h); profile: those the GPU's profile "
-          "was fitted with"),
-      option("power_limit_w", &E::power_limit, "W", {0, 100'000, true},
-             "Power limit of each GPU, at most its TDP; none: TDP"),
+          "decode_attention_efficiency", &E::decode_attention_efficiency, "", {0.1, 1},
+          "Share of the memory bandwidth at which this engine's decode attention reads KV; none: that of the kernels "
+          "the GPU's profile was fitted on"),
       option(
           "graph_sizes", &E::graph_sizes, "requests", {1, 65'536},
           "Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them "

@@ -3,7 +3,6 @@
 #include <optional>
 #include <vector>
 
-#include "engine/framework.h"
 #include "units/quantity.h"
 #include "units/time.h"
 
@@ -32,10 +31,10 @@ struct EngineOptions {
   // Time at no clock's pace; absent: what the GPU's profile was fitted with.
   std::optional<Span> step_gap;     ///< of the serving framework on the CPU, per step
   std::optional<Span> request_gap;  ///< of logits and sampling, the GPU busy, per request of a step
-  /// Whose CPU times hold where the two above are absent.
-  Framework framework = Framework::Profile;
-  /// Each GPU's power limit (nvidia-smi -pl), at most its TDP; absent: TDP.
-  std::optional<Watts> power_limit;
+  /// Share of the memory bandwidth, at the highest clock, at which this engine's decode attention reads KV, in (0, 1];
+  /// absent: that of the kernels the GPU's profile was fitted on. What a byte takes through L2 stays about the
+  /// profile's.
+  std::optional<double> decode_attention_efficiency;
   /// Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them whole.
   /// Larger batches, and all when empty, are padded as vLLM pads (1, 2, 4, then eights to 128) or not at all.
   std::vector<std::int32_t> graph_sizes;

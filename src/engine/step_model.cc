@@ -112,8 +112,6 @@ struct StepModel::Impl {
   LlmSpec llm;
   std::int32_t tp = 1;
   HardwareProfile profile;
-  bool overlapped = false;  ///< the CPU's time per step hides behind the GPU's
-  double limit_w = 0.0;     ///< per GPU, where it lowers its clock
   std::int64_t blocks = 0;
   std::int64_t bucket_tokens = 1;
   std::vector<std::int32_t> graph_sizes;
@@ -169,7 +167,7 @@ struct StepModel::Impl {
     const double tokens = requests + shape.prefill_requests;
     work += at.sampling * tokens;
     work += Work{profile.request_gap_s * tokens, 0.0, 0.0, profile.request_gap_s * tokens};
-    return {work, overlapped ? std::max(0.0, profile.step_gap_s - work.seconds) : profile.step_gap_s};
+    return {work, profile.step_gap_s};
   }
   [[nodiscard]] double watts(std::size_t index, const StepShape& shape) const {
     const ClockTable& at = table(index);
@@ -178,7 +176,7 @@ struct StepModel::Impl {
   }
   /// The highest clock up to the lock at which this step stays within TDP.
   [[nodiscard]] Operating operate(std::size_t locked, const StepShape& shape) const {
-    const double limit = limit_w;
+    const double limit = gpu.tdp.value() * profile.clip_share;
     const double top = watts(locked, shape);
     if (top <= limit) return {locked, 0.0, top, 1.0};
     // Steps that follow each other settle at about the same clock; power rises with the clock, so any bracket will do.
@@ -262,8 +260,8 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   if (llm.dtype == Dtype::Fp8 && gpu.fp8_flops_per_s <= 0.0) {
     return bad_input(where, "the GPU has no fp8 units; use a bf16 model");
   }
-  if (const auto& limit = options.power_limit; limit && !(*limit > Watts() && *limit <= gpu.tdp)) {
-    return bad_input(where, fmt::format("a power limit is above 0 and at most the GPU's TDP of {} W", gpu.tdp.value()));
+  if (const auto& share = options.decode_attention_efficiency; share && !(*share > 0.0 && *share <= 1.0)) {
+    return bad_input(where, "decode_attention_efficiency is a share: above 0, at most 1");
   }
   if (gpu.clock_step.value() < 1 || gpu.clock_min.value() < 1 || gpu.clock_max < gpu.clock_min) {
     return bad_input(where, "the GPU's clock range is empty");
@@ -286,15 +284,15 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   impl->llm = llm;
   impl->tp = tensor_parallel;
   impl->profile = profile;
-  const FrameworkTimes times = times_of(options.framework);
-  if (times.step) impl->profile.step_gap_s = times.step->seconds();
-  if (!times.sorts_vocabulary) impl->profile.sampling_ns_per_logit = 0.0;
-  impl->overlapped = times.overlapped;
-  impl->limit_w = options.power_limit.value_or(gpu.tdp).value() * profile.clip_share;
   if (options.step_gap) impl->profile.step_gap_s = options.step_gap->seconds();
   if (options.request_gap) {  // sampling included
     impl->profile.request_gap_s = options.request_gap->seconds();
     impl->profile.sampling_ns_per_logit = 0.0;
+  }
+  if (options.decode_attention_efficiency) {
+    const double faster = *options.decode_attention_efficiency / impl->profile.decode_attention_efficiency;
+    impl->profile.decode_attention_efficiency *= faster;
+    impl->profile.decode_attention_clock_share *= faster;  // over a byte's time from memory
   }
   impl->graph_sizes = options.graph_sizes;
   impl->blocks = blocks;

@@ -43,7 +43,6 @@ fidelity::ScoredRow scored(const reproduce::Row& row, const WholeRuns& of) {
   made.row = row.id.substr(0, slash);
   made.gpu = of.gpu;
   made.quantity = fmt::format("{} [{}]", row.id.substr(slash + 1), row.unit);
-  // Of VoltanaLLM's panels one model's was fitted; a hand saw the others'.
   made.fitted = of.in_view;
   made.measured = *row.published;
   made.simulated = row.ours;

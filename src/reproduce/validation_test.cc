@@ -32,7 +32,28 @@ TEST(Validation, the_page_is_what_the_data_say) {
       << "run: wattle validate --out docs/validation.md";
 }
 
-TEST(Validation, a_new_fit_of_the_a100_is_the_shipped_profile) {
+/// Mean over the sets of the mean absolute logarithm of simulated over measured, on the GPU's fitted rows.
+double mean_log_error(const std::vector<fidelity::Experiment>& experiments, std::string_view gpu,
+                      const engine::HardwareProfile& profile) {
+  std::map<std::string, std::pair<double, double>> sets;  // sum, count
+  for (const fidelity::Experiment& e : experiments) {
+    if (e.gpu != gpu || !e.fitted) continue;
+    const auto ours = e.simulate(profile, fidelity::Rival{}).values;
+    for (std::size_t q = 0; q < ours.size(); ++q) {
+      if (!(ours[q] > 0.0) || !(e.quantities[q].measured > 0.0)) continue;
+      auto& [sum, count] = sets[e.set];
+      sum += std::abs(std::log(ours[q] / e.quantities[q].measured));
+      count += 1.0;
+    }
+  }
+  double total = 0.0;
+  for (const auto& [set, mean] : sets) total += mean.first / mean.second;
+  return total / static_cast<double>(sets.size());
+}
+
+/// The cost has a flat valley (power of an active SM against that of a busy one), in which a fit stops here or there as
+/// the engine's rounding has it. So what is held is the error, not the constants: a new fit must not be much better.
+TEST(Validation, a_new_fit_of_the_a100_is_no_better_than_the_shipped_profile) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   auto catalog = load_catalog(config::project());
   ASSERT_TRUE(catalog) << catalog.error().message();
@@ -41,12 +62,8 @@ TEST(Validation, a_new_fit_of_the_a100_is_the_shipped_profile) {
   const auto all = fidelity::collect(config::data_dir(), *catalog);
   ASSERT_TRUE(all) << all.error().message();
   const auto outcome = fidelity::fit_gpu("a100-80g", *catalog, all->experiments, 2);
-  const auto rounded =
-      config::profile_from_text(config::to_text({outcome.profile, outcome.provenance}, outcome.notes), "a new fit");
-  ASSERT_TRUE(rounded) << rounded.error().message();
-  for (const engine::ProfileField& field : engine::profile_fields()) {
-    EXPECT_EQ(rounded->factors.*(field.member), shipped.*(field.member)) << field.key << ": run wattle fit";
-  }
+  const double refitted = mean_log_error(all->experiments, "a100-80g", outcome.profile);
+  EXPECT_LT(mean_log_error(all->experiments, "a100-80g", shipped), refitted * 1.03);
 }
 
 /// The fit sees the experiment that `wattle reproduce` and `wattle sim` run: the same engines, the same lengths.
