@@ -34,7 +34,7 @@ using managers::NodeRule;
 
 constexpr const char* kName = "dynamollm";
 constexpr config::Bounds kShare{0, 0.95};
-constexpr config::Bounds kTime{0, 86'400};
+constexpr config::Bounds kStarting{0, 86'400};
 
 /// managers::HierarchyOptions with its parts side by side, as a recipe writes them.
 struct PlannerOptions {
@@ -86,11 +86,11 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
   using O = managers::Overheads;
   config::append<PlannerOptions>(
       all, "", {&P::overheads},
-      {option("vm_s", &O::vm, "s", kTime, "Table V: a new VM"),
-       option("gpu_init_s", &O::gpus, "s", kTime, "Table V: the multi-GPU environment"),
-       option("weights_s", &O::weights, "s", kTime, "Table V: download of the weights"),
-       option("engine_s", &O::engine, "s", kTime, "Table V: setting up the engine"),
-       option("install_s", &O::install, "s", kTime, "Table V: weights and KV cache onto the GPUs"),
+      {option("vm_s", &O::vm, "s", kStarting, "Table V: a new VM"),
+       option("gpu_init_s", &O::gpus, "s", kStarting, "Table V: the multi-GPU environment"),
+       option("weights_s", &O::weights, "s", kStarting, "Table V: download of the weights"),
+       option("engine_s", &O::engine, "s", kStarting, "Table V: setting up the engine"),
+       option("install_s", &O::install, "s", kStarting, "Table V: weights and KV cache onto the GPUs"),
        option("snapshot", &O::snapshot, "VMs start from a snapshot: no gpu_init_s, no engine_s"),
        option("local_cache", &O::local_cache, "Weights lie in the cluster: no weights_s")});
   return all;
