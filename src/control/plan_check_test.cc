@@ -211,7 +211,8 @@ RC_GTEST_PROP(PlanCheckProperty, WhatPassesNeverGoesDark, (std::uint64_t seed)) 
     RC_ASSERT(s.from.empty() || up[PoolId(0)] + up[PoolId(1)] > 0);
     for (const PoolWeight& w : plan.weights) {
       const auto had = before.find(w.pool);
-      RC_ASSERT(had == before.end() || had->second == 0 || up[w.pool] > 0);
+      const bool had_none = had == before.end() || had->second == 0;  // RC_ASSERT evaluates both sides of ||
+      RC_ASSERT(had_none || up[w.pool] > 0);
     }
     if (!first) come();
   }
