@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "config/make_step_model.h"
 #include "sim/simulation.h"
+#include "workload/poisson_rows.h"
 
 namespace wattle::calibrate {
 
@@ -21,30 +22,14 @@ constexpr double kLone = 1e-3;  ///< requests per second that have the instance 
 constexpr std::int64_t kLoneRequests = 40;
 constexpr double kTolerance = 1.03;  ///< of the most load
 
-class Arrivals final : public workload::RequestSource {
- public:
-  Arrivals(const ClassRequests& of, std::int64_t requests, double rate_per_s)
-      : of_(of), requests_(requests), rate_per_s_(rate_per_s), random_(1, "load_profile.arrivals") {}
-  std::optional<workload::TraceRow> next() override {
-    if (given_ == requests_) return std::nullopt;
-    now_ += Span::from_seconds(random_.exponential() / rate_per_s_);
-    // Spread over all lengths there are, as they may come in some order.
-    const auto total = static_cast<std::int64_t>(of_.lengths.size());
-    const auto at = total > requests_ ? given_ * total / requests_ : given_ % total;
-    const auto& [prompt, output] = of_.lengths[static_cast<std::size_t>(at)];
-    ++given_;
-    return workload::TraceRow{now_, prompt, output};
-  }
-  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
-
- private:
-  const ClassRequests& of_;
-  std::int64_t requests_;
-  double rate_per_s_;
-  RandomStream random_;
-  std::int64_t given_ = 0;
-  Instant now_;
-};
+std::vector<workload::TraceRow> arrivals_of(const ClassRequests& of, std::int64_t requests, double rate_per_s) {
+  std::vector<workload::TraceRow> lengths;
+  for (const auto& [prompt, output] : of.lengths) lengths.push_back({Instant(), prompt, output});
+  workload::PoissonRows arrivals(lengths, requests, rate_per_s, 1, "load_profile.arrivals");
+  std::vector<workload::TraceRow> rows;
+  while (const auto row = arrivals.next()) rows.push_back(*row);
+  return rows;
+}
 
 /// Latencies of what arrives after the first fifth, and mean power from then until the last arrival.
 class Watcher final : public journal::Sink {
@@ -166,18 +151,15 @@ class Bench {
   /// None: not all of them could be served.
   [[nodiscard]] std::optional<plan::LoadPoint> measure(const ClassRequests& of, MegaHertz clock, double load_per_s,
                                                        std::int64_t requests) const {
-    Arrivals arrivals(of, requests, load_per_s);
-    Instant from, until;
-    for (std::int64_t i = 0; const auto row = arrivals.next(); ++i) {
-      if (i == requests / 5) from = row->arrival;
-      until = row->arrival;
-    }
-    Arrivals again(of, requests, load_per_s);
+    auto rows = arrivals_of(of, requests, load_per_s);
+    const Instant from = rows[rows.size() / 5].arrival;
+    const Instant until = rows.back().arrival;
+    workload::ListSource source(std::move(rows));
     Watcher watcher(from, until);
     sim::SimulationSetup setup;
     setup.engine = engine_.engine;
     for (const auto& [prompt, output] : of.lengths) setup.max_tokens = std::max(setup.max_tokens, output);
-    setup.source = &again;
+    setup.source = &source;
     setup.sink = &watcher;
     setup.sample_period = std::max(Span::ms(100), (until - from) / 200);
     sim::InstanceSetup instance;

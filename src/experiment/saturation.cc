@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "experiment/prepare.h"
+#include "workload/poisson_rows.h"
 
 namespace wattle::experiment {
 
@@ -20,33 +21,6 @@ constexpr double kMostRate = 1e6;
 /// Requests this far apart have the engine to themselves.
 constexpr double kLoneRate = 1e-4;
 
-/// The same lengths and the same pattern of arrivals at every rate, so that latency grows with the rate.
-class Poisson final : public workload::RequestSource {
- public:
-  Poisson(const std::vector<workload::TraceRow>& rows, std::int64_t requests, double rate_per_s, std::uint64_t seed)
-      : rows_(rows), requests_(requests), rate_per_s_(rate_per_s), gaps_(seed, "saturation.arrivals") {}
-  std::optional<workload::TraceRow> next() override {
-    if (given_ == requests_) return std::nullopt;
-    // Spread over the whole workload, as lengths drift with the time of day; a short one comes again and again.
-    const auto total = static_cast<std::int64_t>(rows_.size());
-    const std::int64_t at = total > requests_ ? given_ * total / requests_ : given_ % total;
-    workload::TraceRow row = rows_[static_cast<std::size_t>(at)];
-    now_ += Span::from_seconds(gaps_.exponential() / rate_per_s_);
-    row.arrival = now_;
-    ++given_;
-    return row;
-  }
-  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
-
- private:
-  const std::vector<workload::TraceRow>& rows_;
-  std::int64_t requests_;
-  double rate_per_s_;
-  RandomStream gaps_;
-  std::int64_t given_ = 0;
-  Instant now_;
-};
-
 class Prober {
  public:
   Prober(config::LoadedScenario loaded, std::vector<workload::TraceRow> rows, std::int64_t requests,
@@ -57,7 +31,8 @@ class Prober {
   Result<Span> e2e_p99(double rate_per_s) const {
     auto run = prepare(loaded_, systems::LoadedRecipe{}, data_dir_);
     if (!run) return std::unexpected(run.error());
-    run->source = std::make_unique<Poisson>(rows_, requests_, rate_per_s, loaded_.scenario.seed);
+    run->source = std::make_unique<workload::PoissonRows>(rows_, requests_, rate_per_s, loaded_.scenario.seed,
+                                                          "saturation.arrivals");
     run->setup.source = run->source.get();
     const auto summary = sim::simulate(std::move(run->setup)).summary;
     if (summary.requests.finished < summary.requests.arrived) return Span::max();

@@ -159,12 +159,17 @@ TEST(PoolManager, MergesShardsWhenTheyNoLongerCarryTheLoad) {
   }
 }
 
-TEST(Hierarchy, StatesWhatEachLevelGotAndPassesAndWhereRequestsGo) {
-  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+/// Forty nodes; the classes' past peaks are what 2.5, 1.75 and half a node carry.
+HierarchyOptions three_classes(const plan::LoadTable& table) {
   HierarchyOptions options;
   options.cluster.nodes = 40;
-  options.past = {{2.5 * node_carries(*table, 0)}, {1.75 * node_carries(*table, 1)}, {0.5 * node_carries(*table, 2)}};
-  Hierarchy hierarchy(table, shapes(), options);
+  options.past = {{2.5 * node_carries(table, 0)}, {1.75 * node_carries(table, 1)}, {0.5 * node_carries(table, 2)}};
+  return options;
+}
+
+TEST(Hierarchy, StatesWhatEachLevelGotAndPassesAndWhereRequestsGo) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  Hierarchy hierarchy(table, shapes(), three_classes(*table));
   policy::ScalingView view;
   const std::vector<double> rates = {0.0};
   view.rate_per_s = rates;
@@ -195,10 +200,7 @@ TEST(Hierarchy, StatesWhatEachLevelGotAndPassesAndWhereRequestsGo) {
 
 TEST(Hierarchy, ACalmEpochTakesFewerNodesAndPoolsMerge) {
   auto table = std::make_shared<const plan::LoadTable>(formula_table());
-  HierarchyOptions options;
-  options.cluster.nodes = 40;
-  options.past = {{2.5 * node_carries(*table, 0)}, {1.75 * node_carries(*table, 1)}, {0.5 * node_carries(*table, 2)}};
-  Hierarchy hierarchy(table, shapes(), options);
+  Hierarchy hierarchy(table, shapes(), three_classes(*table));
   policy::ScalingView view;
   std::vector<double> rates = {0.0};
   view.rate_per_s = rates;

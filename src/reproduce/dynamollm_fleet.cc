@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "policy/routing/routing.h"
 #include "sim/simulation.h"
+#include "workload/source.h"
 
 namespace wattle::reproduce::dynamollm {
 
@@ -179,19 +180,6 @@ class ByCapacity final : public policy::RoutingPolicy {
   [[nodiscard]] bool reads_steps() const override { return false; }
 };
 
-class Rows final : public workload::RequestSource {
- public:
-  explicit Rows(std::vector<workload::TraceRow> rows) : rows_(std::move(rows)) {}
-  std::optional<workload::TraceRow> next() override {
-    return next_ == rows_.size() ? std::nullopt : std::optional(rows_[next_++]);
-  }
-  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
-
- private:
-  std::vector<workload::TraceRow> rows_;
-  std::size_t next_ = 0;
-};
-
 workload::TraceRow closing(std::size_t minutes) { return {at_minute(minutes) - Span::ms(1), 1, 1}; }
 
 /// Adds a pool's stretch to the run.
@@ -308,7 +296,7 @@ void run_stretch(const Service& service, const System& system, std::size_t pool,
   setup.scaling.policy = {std::make_shared<Replay>(layouts), Mode::Enforce};
   setup.scaling.period = kMinute;
   setup.scaling.load_time = kReshardTime;
-  Rows source(std::move(rows));
+  workload::ListSource source(std::move(rows));
   setup.source = &source;
   Account account(run, service, pool, first, minutes);
   account.know(facts);

@@ -13,26 +13,11 @@
 #include "experiment/simulate.h"
 #include "sim/simulation.h"
 #include "systems/recipe.h"
+#include "workload/source.h"
 
 namespace wattle::reproduce::freesh {
 
 namespace {
-
-class Rows final : public workload::RequestSource {
- public:
-  explicit Rows(std::vector<workload::TraceRow> rows) : rows_(std::move(rows)) {}
-  std::optional<workload::TraceRow> next() override {
-    if (at_ == rows_.size()) return std::nullopt;
-    ++stats_.rows_yielded;
-    return rows_[at_++];
-  }
-  workload::WorkloadStats stats() const override { return stats_; }
-
- private:
-  std::vector<workload::TraceRow> rows_;
-  std::size_t at_ = 0;
-  workload::WorkloadStats stats_;
-};
 
 /// Where the partition cuts (Table 4).
 struct Cut {
@@ -142,7 +127,7 @@ Result<journal::RunSummary> run_rows(const std::string& scenario, const Service&
   auto run = experiment::prepare_run(*loaded, *recipe, config::data_dir());
   if (!run) return std::unexpected(run.error());
   if (outcomes != nullptr) run->setup.sink = outcomes;
-  Rows source(std::move(rows));
+  workload::ListSource source(std::move(rows));
   run->setup.source = &source;
   for (std::size_t n = 0; n < sites.size() && n < run->setup.sites.size(); ++n) {
     std::vector<carbon::IntensitySeries::Point> points;

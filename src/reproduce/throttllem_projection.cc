@@ -9,6 +9,7 @@
 #include "experiment/simulate.h"
 #include "policy/throttllem/throttllem.h"
 #include "reproduce/throttllem.h"
+#include "workload/source.h"
 
 namespace wattle::reproduce::throttllem {
 
@@ -17,23 +18,14 @@ namespace {
 constexpr int kTraces = 20;
 
 /// Queries spawned at once, lengths uniform.
-class MicroTrace final : public workload::RequestSource {
- public:
-  MicroTrace(std::size_t requests, RandomStream& random) {
-    for (std::size_t i = 0; i < requests; ++i) {
-      rows_.push_back({Instant(), 16 + static_cast<std::int32_t>(random.below(1000)),
-                       16 + static_cast<std::int32_t>(random.below(600))});
-    }
+std::vector<workload::TraceRow> micro_trace(std::size_t requests, RandomStream& random) {
+  std::vector<workload::TraceRow> rows;
+  for (std::size_t i = 0; i < requests; ++i) {
+    rows.push_back({Instant(), 16 + static_cast<std::int32_t>(random.below(1000)),
+                    16 + static_cast<std::int32_t>(random.below(600))});
   }
-  std::optional<workload::TraceRow> next() override {
-    return given_ < rows_.size() ? std::optional(rows_[given_++]) : std::nullopt;
-  }
-  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
-
- private:
-  std::vector<workload::TraceRow> rows_;
-  std::size_t given_ = 0;
-};
+  return rows;
+}
 
 struct Iteration {
   Instant start;
@@ -135,7 +127,7 @@ Result<Errors> measure(const Engine& engine, double error_p95) {
     const MegaHertz clock = clocks[random.below(clocks.size())];
     auto run = experiment::prepare_run(scenario, *recipe, config::data_dir());
     if (!run) return std::unexpected(run.error());
-    run->source = std::make_unique<MicroTrace>(requests, random);
+    run->source = std::make_unique<workload::ListSource>(micro_trace(requests, random));
     run->setup.source = run->source.get();
     auto& instance = run->setup.instances.front();
     if (!trained) {

@@ -86,6 +86,24 @@ struct Ran {
   Watch watch;
 };
 
+/// Instances of each size in kGpus, with clocks by thresholds or none decided.
+void add_shapes(ScalingSetup& scaling, const Truth& truth, bool clocks) {
+  for (std::size_t s = 0; s < std::size(kGpus); ++s) {
+    const auto make = [&truth, s, clocks](InstanceId id) {
+      InstanceSetup instance;
+      instance.id = id;
+      InstanceSpec spec;
+      spec.tensor_parallel = kGpus[s];
+      instance.spec = std::make_shared<const InstanceSpec>(spec);
+      instance.model = truth.models[s].get();
+      instance.initial_clock = MegaHertz(1410);
+      if (clocks) instance.frequency.policy = std::make_unique<ThresholdPolicy>(4, 3'000, false);
+      return instance;
+    };
+    scaling.shapes.push_back({kGpus[s], 1.0, make});
+  }
+}
+
 Ran run(std::uint64_t seed, const Truth& truth, bool fast_forward = true) {
   RandomStream random(seed, "fleet");
   std::vector<workload::TraceRow> rows;
@@ -95,27 +113,14 @@ Ran run(std::uint64_t seed, const Truth& truth, bool fast_forward = true) {
     rows.push_back({Instant(Span::from_seconds(t).ns()), 1 + static_cast<std::int32_t>(random.below(800)),
                     1 + static_cast<std::int32_t>(random.below(300))});
   }
-  ListSource source(rows);
+  workload::ListSource source(rows);
   SimulationSetup setup;
   setup.seed = seed;
   setup.source = &source;
   setup.fast_forward = fast_forward;
   setup.check_invariants = true;
   auto& scaling = setup.scaling;
-  for (std::size_t s = 0; s < std::size(kGpus); ++s) {
-    const auto make = [&truth, s](InstanceId id) {
-      InstanceSetup instance;
-      instance.id = id;
-      InstanceSpec spec;
-      spec.tensor_parallel = kGpus[s];
-      instance.spec = std::make_shared<const InstanceSpec>(spec);
-      instance.model = truth.models[s].get();
-      instance.initial_clock = MegaHertz(1410);
-      instance.frequency.policy = std::make_unique<ThresholdPolicy>(4, 3'000, false);
-      return instance;
-    };
-    scaling.shapes.push_back({kGpus[s], 1.0, make});
-  }
+  add_shapes(scaling, truth, true);
   for (const std::size_t shape : {2U, 1U, 1U}) {
     setup.instances.push_back(
         scaling.shapes[shape].make(InstanceId(static_cast<std::int32_t>(setup.instances.size()))));
@@ -192,25 +197,13 @@ TEST(FleetFaults, AReshardedNodeDrawsAndCostsWhatItsGpusDoOnce) {
   const Truth truth;
   std::vector<workload::TraceRow> rows;
   for (int i = 0; i < 40; ++i) rows.push_back({Instant(Span::ms(100 * i).ns()), 200, 400});
-  ListSource source(rows);
+  workload::ListSource source(rows);
   SimulationSetup setup;
   setup.source = &source;
   setup.check_invariants = true;
   setup.sample_period = Span::ms(10);
   auto& scaling = setup.scaling;
-  for (std::size_t s = 0; s < std::size(kGpus); ++s) {
-    const auto make = [&truth, s](InstanceId id) {
-      InstanceSetup instance;
-      instance.id = id;
-      InstanceSpec spec;
-      spec.tensor_parallel = kGpus[s];
-      instance.spec = std::make_shared<const InstanceSpec>(spec);
-      instance.model = truth.models[s].get();
-      instance.initial_clock = MegaHertz(1410);
-      return instance;
-    };
-    scaling.shapes.push_back({kGpus[s], 1.0, make});
-  }
+  add_shapes(scaling, truth, false);
   setup.instances.push_back(scaling.shapes[2].make(InstanceId(0)));
   scaling.shape_of = {2};
   scaling.nodes = {{NodeId(0), "", "", 4, {}}};

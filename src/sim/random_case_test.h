@@ -16,22 +16,9 @@
 #include "base/random.h"
 #include "engine/hardware_profile.h"
 #include "sim/simulation.h"
+#include "workload/source.h"
 
 namespace wattle::sim {
-
-class ListSource final : public workload::RequestSource {
- public:
-  explicit ListSource(std::vector<workload::TraceRow> rows) : rows_(std::move(rows)) {}
-  std::optional<workload::TraceRow> next() override {
-    if (next_ == rows_.size()) return std::nullopt;
-    return rows_[next_++];
-  }
-  [[nodiscard]] workload::WorkloadStats stats() const override { return {}; }
-
- private:
-  std::vector<workload::TraceRow> rows_;
-  std::size_t next_ = 0;
-};
 
 /// Clock by batch and KV thresholds, with the longest hold that is still exact: what a real policy does, without
 /// belief.
@@ -231,7 +218,7 @@ inline Played play(const Case& c, bool fast_forward, bool sampled = false) {
   const auto model = engine::StepModel::make(gpu, LlmSpec{}, 1, engine::HardwareProfile{}, c.engine);
   EXPECT_TRUE(model.has_value()) << model.error().message();
   const auto larger = engine::StepModel::make(gpu, LlmSpec{}, 2, engine::HardwareProfile{}, c.engine);
-  ListSource source(c.rows);
+  workload::ListSource source(c.rows);
   SimulationSetup setup;
   setup.engine = c.engine;
   setup.link = c.link;

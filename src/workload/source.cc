@@ -244,26 +244,6 @@ Result<std::string> find_file(const std::string& path, const std::string& data_d
 
 namespace {
 
-/// Rows made ready beforehand.
-class ReadySource final : public RequestSource {
- public:
-  ReadySource(std::vector<TraceRow> rows, const WorkloadStats& stats) : rows_(std::move(rows)), stats_(stats) {
-    stats_.thinned = stats_.rows_yielded - static_cast<std::int64_t>(rows_.size());
-    stats_.rows_yielded = 0;
-  }
-  std::optional<TraceRow> next() override {
-    const auto at = static_cast<std::size_t>(stats_.rows_yielded);
-    if (at == rows_.size()) return std::nullopt;
-    ++stats_.rows_yielded;
-    return rows_[at];
-  }
-  [[nodiscard]] WorkloadStats stats() const override { return stats_; }
-
- private:
-  std::vector<TraceRow> rows_;
-  WorkloadStats stats_;
-};
-
 Result<void> check_reshaping(const WorkloadOptions& o) {
   if (!positive(o.peak_rate_per_s)) return bad_option("peak_rate_per_s", o.peak_rate_per_s, "it must be above 0");
   if (!not_negative(o.trough_rate_per_s) || o.trough_rate_per_s > o.peak_rate_per_s) {
@@ -321,7 +301,9 @@ Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& option
   while (const auto row = (*source)->next()) rows.push_back(*row);
   auto shaped = reshape(std::move(rows), options);
   if (!shaped) return std::unexpected(shaped.error());
-  return std::make_unique<ReadySource>(std::move(*shaped), (*source)->stats());
+  WorkloadStats stats = (*source)->stats();
+  stats.thinned = stats.rows_yielded - static_cast<std::int64_t>(shaped->size());
+  return std::make_unique<ListSource>(std::move(*shaped), stats);
 }
 
 }  // namespace wattle::workload

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "workload/options.h"
@@ -31,6 +33,27 @@ class RequestSource {
   [[nodiscard]] virtual std::optional<TraceRow> next() = 0;
   /// Counts so far; complete once next() has returned nothing.
   [[nodiscard]] virtual WorkloadStats stats() const = 0;
+};
+
+/// Yields the rows given, which are in order of arrival.
+class ListSource final : public RequestSource {
+ public:
+  /// `stats`: counts from where the rows come from.
+  explicit ListSource(std::vector<TraceRow> rows, const WorkloadStats& stats = {})
+      : rows_(std::move(rows)), stats_(stats) {
+    stats_.rows_yielded = 0;
+  }
+  std::optional<TraceRow> next() override {
+    const auto at = static_cast<std::size_t>(stats_.rows_yielded);
+    if (at == rows_.size()) return std::nullopt;
+    ++stats_.rows_yielded;
+    return rows_[at];
+  }
+  [[nodiscard]] WorkloadStats stats() const override { return stats_; }
+
+ private:
+  std::vector<TraceRow> rows_;
+  WorkloadStats stats_;
 };
 
 /// Builds the source the options name. A trace is read and checked whole (16 bytes a row are kept); a synthetic source
