@@ -2,12 +2,19 @@
 
 #include <algorithm>
 
+#include "model/believed_load.h"
+
 namespace wattle::control {
 
 namespace {
 
 /// A chunk of prompts beside decodes, as engines compute them.
 constexpr std::int64_t kChunk = 2048;
+
+/// By Beliefs::load, at the load it has.
+LoadPoint profiled(const InstanceView& at, ClassId of, MegaHertz clock, Instant now) {
+  return at.spec->beliefs.load->at(of, present_load_per_s(at, most_load_per_s(at, of), now), clock);
+}
 
 Span token_time(const InstanceView& at, const Request& request, MegaHertz clock, Instant now) {
   const Beliefs& beliefs = at.spec->beliefs;
@@ -18,8 +25,7 @@ Span token_time(const InstanceView& at, const Request& request, MegaHertz clock,
     return beliefs.latency->step_time(shape, clock);
   }
   if (beliefs.load == nullptr) return Span();
-  const double most = beliefs.load->max_load_per_s(request.request_class, at.spec->gpu.clock_max);
-  return beliefs.load->at(request.request_class, at.load.at(now) * most, clock).tbt;
+  return profiled(at, request.request_class, clock, now).tbt;
 }
 
 }  // namespace
@@ -46,8 +52,7 @@ Span prompt_time(const InstanceView& at, std::int64_t prompt_tokens, const Reque
     return Span::from_seconds(std::clamp(chunk.seconds() * chunks, 0.0, 1e6));
   }
   if (beliefs.load == nullptr) return Span();
-  const double most = beliefs.load->max_load_per_s(request.request_class, at.spec->gpu.clock_max);
-  return beliefs.load->at(request.request_class, at.load.at(now) * most, clock).ttft;
+  return profiled(at, request.request_class, clock, now).ttft;
 }
 
 }  // namespace wattle::control

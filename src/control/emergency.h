@@ -32,9 +32,4 @@ struct EmergencyOptions {
 [[nodiscard]] Span prompt_time(const InstanceView& at, std::int64_t prompt_tokens, const Request& request,
                                MegaHertz clock, Instant now);
 
-/// The clock an instance is set to, or its highest where that is not known.
-[[nodiscard]] inline MegaHertz set_clock(const InstanceView& view) {
-  return view.clock_commanded > MegaHertz{0} ? view.clock_commanded : view.spec->gpu.clock_max;
-}
-
 }  // namespace wattle::control

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/believed_load.h"
 #include "policy/routing/least_energy.h"
 
 namespace wattle::control {
@@ -241,8 +242,8 @@ bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
   if (id == kNoInstance) return false;
   assign(id, entry.request, +1);
   InstanceView& chosen = at(id);
-  if (const LoadProfile* profile = chosen.spec->beliefs.load) {
-    const double most = profile->max_load_per_s(entry.request.request_class, chosen.spec->gpu.clock_max);
+  if (chosen.spec->beliefs.load != nullptr) {
+    const double most = most_load_per_s(chosen, entry.request.request_class);
     chosen.load.add(most > 0.0 ? LoadShare::of_one(most) : 1.0, now);
   }
   entry.dispatched = now;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "control/fleet_loop.h"
+#include "model/believed_load.h"
 #include "policy/routing/least_energy.h"
 
 namespace wattle::control {

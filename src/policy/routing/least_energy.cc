@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/believed_load.h"
 #include "model/classifier.h"
 #include "policy/routing/least_loaded.h"
 
@@ -14,7 +15,7 @@ namespace {
 double by_steps(const InstanceView& view, const Request& request) {
   const LatencyModel& latency = *view.spec->beliefs.latency;
   const PowerModel& power = *view.spec->beliefs.power;
-  const MegaHertz clock = view.clock_commanded > MegaHertz{0} ? view.clock_commanded : view.spec->gpu.clock_max;
+  const MegaHertz clock = set_clock(view);
   const auto cost = [&](const StepShape& shape) {
     return static_cast<double>(power.step_power(shape, clock).value()) * latency.step_time(shape, clock).seconds();
   };
@@ -37,23 +38,22 @@ double by_steps(const InstanceView& view, const Request& request) {
 }  // namespace
 
 bool overfull(const InstanceView& view, const Request& request, Instant now) {
-  const LoadProfile* profile = view.spec->beliefs.load;
-  if (profile == nullptr || view.assigned_requests == 0) return false;
-  const double most = profile->max_load_per_s(request.request_class, view.spec->gpu.clock_max);
+  if (view.spec->beliefs.load == nullptr || view.assigned_requests == 0) return false;
+  const double most = most_load_per_s(view, request.request_class);
   return !(most > 0.0) || view.load.at(now) + LoadShare::of_one(most) > 1.0;
 }
 
 double added_energy(const InstanceView& view, const Request& request, Instant now) {
   const Beliefs& beliefs = view.spec->beliefs;
   if (beliefs.load != nullptr) {
-    // Its load in requests of this class: what it has takes as much of the instance as so many of them would.
-    const double most = beliefs.load->max_load_per_s(request.request_class, view.spec->gpu.clock_max);
+    const ClassId of = request.request_class;
+    const double most = most_load_per_s(view, of);
     if (!(most > 0.0)) return 0.0;
-    const MegaHertz clock = view.clock_commanded > MegaHertz{0} ? view.clock_commanded : view.spec->gpu.clock_max;
+    const MegaHertz clock = set_clock(view);
     const double one = 1.0 / LoadShare::kMemory.seconds();
-    const double load = view.load.at(now) * most;
-    const Watts more = beliefs.load->at(request.request_class, load + one, clock).power;
-    return (more - beliefs.load->at(request.request_class, load, clock).power).value() / one;
+    const double load = present_load_per_s(view, most, now);
+    const Watts more = beliefs.load->at(of, load + one, clock).power;
+    return (more - beliefs.load->at(of, load, clock).power).value() / one;
   }
   return beliefs.power != nullptr && beliefs.latency != nullptr ? by_steps(view, request) : 0.0;
 }
