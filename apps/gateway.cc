@@ -99,7 +99,7 @@ Result<gateway::GatewayPolicies> make_policies(experiment::LiveFleet& fleet, con
   return made;
 }
 
-journal::RunFacts facts_of(const GatewayFlags& flags, const experiment::LiveFleet& fleet,
+journal::RunFacts facts_of(const GatewayFlags& flags, experiment::LiveFleet& fleet,
                            const gateway::GatewayOptions& options) {
   journal::RunFacts facts;
   facts.scenario = flags.name;
@@ -109,6 +109,10 @@ journal::RunFacts facts_of(const GatewayFlags& flags, const experiment::LiveFlee
   facts.slo = options.slo;
   facts.service = options.service;
   facts.service.tenants.clear();
+  if (!options.workers.empty() && !fleet.recipe().name.empty()) {
+    const auto alone = fleet.service_time(options.workers.front().tensor_parallel);
+    if (alone) facts.fairness = FairnessBasis{.service = *alone};
+  }
   for (const auto& worker : options.workers) {
     facts.instances.push_back({InstanceId(static_cast<std::int32_t>(facts.instances.size())), worker.role,
                                flags.fleet.gpu, flags.fleet.llm, worker.tensor_parallel, fleet.gpu().clock_max});

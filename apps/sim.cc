@@ -52,9 +52,18 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
                run.slo.ttft * 100.0, run.slo.itl * 100.0, run.ttft.p99_ms, run.itl.p99_ms, run.clock_mean_mhz);
     fmt::print(" {:>9.3f} {:>8.3f}\n", run.tokens_per_joule, run.sim.wall_s);
   }
+  fmt::print("\n{:<20} {:>6} {:>11} {:>13} {:>13}\n", "fairness", "Jain", "violations", "max wait mean",
+             "max wait p99");
+  for (const auto& run : runs) {
+    fmt::print("{:<20} {:>6.3f} {:>10.1f}% {:>10.0f} ms {:>10.0f} ms\n", run.recipe, run.fairness.jain,
+               run.fairness.violation_rate * 100.0, run.fairness.waiting.mean_ms, run.fairness.waiting.p99_ms);
+  }
   const auto& first = runs.front();
-  fmt::print("{} requests, {:.0f} s simulated; saved: energy against {}; TTFT, ITL: attainment\n",
-             first.requests.arrived, first.sim.virtual_s, first.recipe);
+  fmt::print(
+      "{} requests, {:.0f} s simulated; saved: energy against {}; TTFT, ITL: attainment\n"
+      "Jain: over quartiles of output tokens, tokens delivered within [fairness] window x Lat; violations: not "
+      "done within limit x Lat; max wait: the larger of TTFT and the longest gap\n",
+      first.requests.arrived, first.sim.virtual_s, first.recipe);
   for (const auto& run : runs) {
     if (run.extrapolations > 0) {
       fmt::print("{}: {} predictions were asked for outside what predictor_file was measured on\n", run.recipe,

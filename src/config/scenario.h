@@ -72,6 +72,7 @@ struct SiteOptions {
   std::string electricity_column;  ///< empty: as CAISO writes it
   UsdPerMwh electricity;
   UsdPerHour gpu{2.0};
+  std::string zone;  ///< in the file of round trips; empty: no trip takes time
 };
 
 /// What it takes to start an instance while others serve.
@@ -111,6 +112,14 @@ struct MeasurementOptions {
   Span refit_delay = Span::s(1);  ///< how long a refit takes
 };
 
+/// What fairness is judged by (model/service.h).
+struct FairnessOptions {
+  Span ttft;  ///< 0: of one prompt alone on the first instance that takes prompts, at its highest clock
+  Span tbt;   ///< 0: likewise of one that decodes
+  double window = 1.4;
+  double limit = 5.0;
+};
+
 struct Scenario {
   std::string name;
   std::string description;
@@ -139,6 +148,7 @@ struct Scenario {
   SpawnOptions spawn;
   MeasurementOptions measurement;
   Slo slo;
+  FairnessOptions fairness;
   GramsPerKwh carbon_intensity{400.0};
   UsdPerHour gpu_price{2.0};
   Span sample_period = Span::s(1);

@@ -79,6 +79,21 @@ std::vector<Option<Slo>> slo_options() {
   };
 }
 
+std::vector<Option<FairnessOptions>> fairness_options() {
+  using F = FairnessOptions;
+  constexpr Bounds kTime{0, 3'600'000};
+  return {
+      option("ttft_ms", &F::ttft, "ms", kTime,
+             "T_TTFT: to the first token where nobody waits; 0: of a prompt of 512 tokens alone at the highest clock"),
+      option("tbt_ms", &F::tbt, "ms", kTime, "T_TBT: between tokens where nobody waits; 0: of one request alone"),
+      option(
+          "window", &F::window, "", {0.01, 1000},
+          "alpha: tokens within so many times Lat = T_TTFT + tokens x T_TBT of the arrival are in time (Jain index)"),
+      option("limit", &F::limit, "", {0.01, 1000},
+             "beta: a request that takes more than so many times Lat is a violation"),
+  };
+}
+
 std::vector<Option<SpawnOptions>> spawn_options() {
   using S = SpawnOptions;
   return {
@@ -203,6 +218,7 @@ const std::vector<Option<Scenario>>& scenario_options() {
     append<Scenario>(all, "measurement.", {&Scenario::measurement}, measurement_options());
     append<Scenario>(all, "slo.", {&Scenario::slo}, slo_options());
     append<Scenario>(all, "classes.", {&Scenario::classes}, class_options());
+    append<Scenario>(all, "fairness.", {&Scenario::fairness}, fairness_options());
     append<Scenario>(all, "engine.", {&Scenario::engine}, engine_options());
     append<Scenario>(all, "link.", {&Scenario::link}, link_options());
     append<Scenario>(all, "clock.", {&Scenario::clock_delays}, clock_options());
@@ -236,6 +252,9 @@ const std::vector<Option<SiteOptions>>& site_options() {
       option("site.electricity_column", &S::electricity_column, "Its column of USD/MWh. Empty: VALUE, as CAISO has it"),
       option("site.electricity_usd_per_mwh", &S::electricity, "USD/MWh", {-10'000, 100'000},
              "Price of electricity where no file says it; 0: it is within the GPUs' price"),
+      option("site.zone", &S::zone,
+             "Its column in the table of round trips, cloud-regions/gcp_latency_matrix.csv in WATTLE_DATA, such as "
+             "US-MIDA-PJM: a request then takes the trip from its tenant's site. All sites or none"),
       option("site.gpu_usd_per_h", &S::gpu, "USD/h", {0, 10'000}, "Price of one GPU, from its instance's start on"),
   };
   return options;

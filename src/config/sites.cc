@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/csv.h"
+#include "base/file.h"
 #include "base/timestamp.h"
 #include "config/locate.h"
 #include "config/service.h"
@@ -63,6 +65,40 @@ Result<std::vector<carbon::SiteRates>> make_sites(const Scenario& scenario, cons
     made.push_back({site.name, std::move(*intensity), std::move(*electricity), site.gpu});
   }
   return made;
+}
+
+Result<std::vector<std::vector<Span>>> make_round_trips(const Scenario& scenario, const std::string& data_dir) {
+  const auto zoned = std::ranges::count_if(scenario.sites, [](const auto& site) { return !site.zone.empty(); });
+  if (zoned == 0) return {};
+  if (static_cast<std::size_t>(zoned) != scenario.sites.size()) {
+    return bad_input(scenario.file, "some sites have a zone and some have none; round trips need one for each");
+  }
+  const auto path = workload::find_file("cloud-regions/gcp_latency_matrix.csv", data_dir, base_dir(scenario));
+  if (!path) return std::unexpected(path.error());
+  const auto text = read_file(*path);
+  if (!text) return std::unexpected(text.error());
+  std::vector<std::string_view> columns{"origin"};
+  for (const auto& site : scenario.sites) columns.push_back(site.zone);
+  auto csv = CsvReader::open(*text, *path, columns);
+  if (!csv) return std::unexpected(csv.error());
+  std::vector<std::vector<Span>> trips(scenario.sites.size());
+  for (;;) {
+    const auto more = csv->next();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) break;
+    for (std::size_t from = 0; from < trips.size(); ++from) {
+      if (csv->field(0) != scenario.sites[from].zone || !trips[from].empty()) continue;
+      for (std::size_t to = 0; to < trips.size(); ++to) {
+        const auto ms = csv->number(to + 1, 0.0, 60'000.0);
+        if (!ms) return std::unexpected(ms.error());
+        trips[from].push_back(Span::from_seconds(*ms * 1e-3));
+      }
+    }
+  }
+  for (std::size_t from = 0; from < trips.size(); ++from) {
+    if (trips[from].empty()) return bad_input(*path, "there is no row for zone \"" + scenario.sites[from].zone + "\"");
+  }
+  return trips;
 }
 
 SiteId site_of(const Scenario& scenario, const PoolOptions& pool) { return site_named(scenario, pool.site); }

@@ -21,6 +21,11 @@ struct RunStart {
 [[nodiscard]] Result<std::vector<carbon::SiteRates>> make_sites(const Scenario& scenario, const std::string& data_dir,
                                                                 const RunStart& start = {});
 
+/// From site to site, by SiteId; empty where no site has a zone. Errors: the table is missing or malformed, a zone is
+/// not in it, only some sites have one.
+[[nodiscard]] Result<std::vector<std::vector<Span>>> make_round_trips(const Scenario& scenario,
+                                                                      const std::string& data_dir);
+
 /// Where a pool stands.
 [[nodiscard]] SiteId site_of(const Scenario& scenario, const PoolOptions& pool);
 

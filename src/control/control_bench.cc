@@ -1,5 +1,7 @@
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "policy/admission/bounded.h"
 #include "policy/frequency/eco_freq.h"
 #include "policy/queueing/fcfs.h"
+#include "policy/queueing/laxity.h"
 #include "policy/routing/eco_route.h"
 #include "policy/routing/least_energy.h"
 #include "policy/routing/least_loaded.h"
@@ -321,6 +324,58 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
   }
 }
 BENCHMARK(throttllem_leave_admit_throttle)->Args({kSmaller, 30})->Args({512, 40});
+
+/// Least laxity with so many held: one leaves from the front, which lets nobody in, and one more comes.
+void least_laxity_held(benchmark::State& state) {
+  struct Full final : policy::AdmissionPolicy {
+    AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {Admission::Hold, "full"}; }
+    [[nodiscard]] bool reads_steps() const override { return false; }
+  };
+  DispatchPolicies policies;
+  policies.admission = {std::make_shared<Full>(), Mode::Enforce};
+  policies.queueing = {std::make_shared<policy::LeastLaxityFirst>(policy::ServiceOptions{}), Mode::Enforce};
+  NoEngines port;
+  journal::Sink sink;
+  FleetLoop loop({InstanceView{}}, std::move(policies), 1, {}, port, sink);
+  Request request;
+  std::int64_t next = 0;
+  const auto arrive = [&] {
+    request.id = RequestId(next);
+    request.arrival = Instant(next * 100'000);
+    request.predicted_output_tokens = static_cast<std::int32_t>(1 + next * 7919 % 1000);
+    ++next;
+    loop.arrive(request, 0, request.arrival);
+  };
+  while (loop.counts().held < state.range(0)) arrive();
+  std::int64_t leaves = 0;
+  for (auto _ : state) {
+    arrive();
+    loop.leave(RequestId{leaves++}, Fate::Cancelled, "", {}, request.arrival);
+  }
+}
+BENCHMARK(least_laxity_held)->Arg(1'000)->Arg(100'000);
+
+/// The heap alone.
+void least_laxity_push_pop(benchmark::State& state) {
+  policy::LeastLaxityFirst order{policy::ServiceOptions{}};
+  std::vector<std::pair<std::int64_t, std::int64_t>> heap;
+  Request request;
+  std::int64_t next = 0;
+  const auto push = [&] {
+    request.arrival = Instant(next * 100'000);
+    request.predicted_output_tokens = static_cast<std::int32_t>(1 + next * 7919 % 1000);
+    heap.emplace_back(order.key(request, request.arrival), next++);
+    std::ranges::push_heap(heap, std::greater<>());
+  };
+  while (static_cast<std::int64_t>(heap.size()) < state.range(0)) push();
+  for (auto _ : state) {
+    push();
+    std::ranges::pop_heap(heap, std::greater<>());
+    benchmark::DoNotOptimize(heap.back());
+    heap.pop_back();
+  }
+}
+BENCHMARK(least_laxity_push_pop)->Arg(100'000);
 
 }  // namespace
 }  // namespace wattle::control

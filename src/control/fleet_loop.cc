@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -53,6 +54,8 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   listen(policies_.queueing);
   listen(policies_.route_prefill);
   listen(policies_.route_decode);
+  const auto& queueing = policies_.queueing;
+  preemptive_ = queueing.policy && queueing.mode == Mode::Enforce && queueing.policy->preemptive();
   for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
 }
 
@@ -166,9 +169,10 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
   if (decision.verdict == Admission::Admit && !others_wait && try_start(arrived.id, decision.instance, now)) {
     return into;
   }
-  hold(request, now);
+  hold(place->second, now);
   // Nobody overtakes the queue's order: an admitted newcomer lets those before it try first.
   if (decision.verdict == Admission::Admit && others_wait) retry_held(now);
+  perhaps_preempt(now);
   return into;
 }
 
@@ -249,6 +253,7 @@ bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
   entry.dispatched = now;
   entry.prefill = id;
   entry.prefill_role = chosen.spec->role;
+  runs(entry, now);
   waits(now);
   if (watches()) unbegun_[static_cast<std::size_t>(&chosen - instances_.data())].push_back(request);
   if (!observers_.empty()) observe(event::Started{entry.request, chosen}, now);
@@ -305,6 +310,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
 void FleetLoop::refuse(RequestId id, Refusal refusal, const char* reason, Instant now) {
   const auto node = requests_.extract(id.value());
   const Entry& entry = node.mapped();
+  runs_no_more(entry);
   const Served served = port_.refuse(entry.request, entry.tag, refusal, reason, now);
   close(entry, served.first_token == Instant::never() ? Fate::Rejected : Fate::Failed, reason, served, now);
 }
@@ -328,6 +334,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   }
   static_cast<Charge&>(outcome) = served.charge;
   outcome.gaps_within_itl = served.gaps_within_itl;
+  outcome.longest_gap = served.longest_gap;
   tokens_.output += served.output_tokens;
   counts_.leave(fate);
   sink_.outcome(outcome);
@@ -347,6 +354,7 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
     return entry.tag;
   }
   begun(entry);
+  runs_no_more(entry);
   assign(entry.decode == kNoInstance ? entry.prefill : entry.decode, entry.request, -1);
   if (entry.prefilling) assign(entry.prefill, entry.request, -1);
   const Outcome outcome = close(entry, fate, reason, served, now);

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "control/emergency.h"
@@ -70,6 +72,9 @@ class FleetLoop {
   /// retried. Its tag; none: unknown, which is ignored, as a cancel may cross a finish.
   std::optional<Tag> leave(RequestId id, Fate fate, const char* reason, const Served& served, Instant now);
 
+  /// What RequestPort::preempt() has announced: the instance has given it up after `produced` tokens. It is held again.
+  void displaced(RequestId id, std::int32_t produced, Instant now);
+
   // Of an instance that is gone nothing is known: what is said of it is ignored.
   void report(const StepReport& report);
   /// It does something else since its view was brought up to date, within what happens now.
@@ -127,6 +132,9 @@ class FleetLoop {
     Instant dispatched;
     InstanceId prefill = kNoInstance;  ///< none: held
     InstanceId decode = kNoInstance;   ///< of a second leg
+    std::int32_t produced = 0;         ///< tokens, before it was last displaced
+    std::int64_t rank = 0;             ///< in running_, while it is there
+    bool may_displace = true;          ///< once, and not after it was displaced: no two can take turns
     bool prefilling = false;           ///< the prefill instance counts it, too: both legs were bound at once
     Role prefill_role = Role::Colocated;
     std::int64_t held = -1;  ///< its Held::sequence; none: it is not held
@@ -158,7 +166,16 @@ class FleetLoop {
                         const Request& request, Instant now);
   /// `prefilling`: the prefill instance goes on counting it.
   void bind(RequestId id, bool prefilling, Instant now);
-  void hold(const Request& request, Instant now);
+  void hold(Entry& entry, Instant now);
+  std::int64_t policy_key(const Entry& entry, Instant now);
+  /// It has been dispatched, or is not any more.
+  void runs(Entry& entry, Instant now);
+  void runs_no_more(const Entry& entry);
+  /// Its instance does not have it any more, and it is not over.
+  void taken_back(Entry& entry, const char* reason, Instant now);
+  [[nodiscard]] RequestId least_urgent(ClassId request_class, std::int64_t than) const;
+  /// The first of the held displaces a running one that is less urgent; one at a time.
+  void perhaps_preempt(Instant now);
   /// `bound`: where admission wants it; kNoInstance: routing chooses.
   bool try_start(RequestId id, InstanceId bound, Instant now);
   void retry_held(Instant now);
@@ -223,7 +240,10 @@ class FleetLoop {
   std::vector<std::vector<RequestId>> unbegun_;  ///< as instances_: without a first token, in order of dispatch
   std::vector<Instant> boosted_;                 ///< as instances_: until then
   Instant next_look_;
-  bool by_deadline_ = false;  ///< lines are in order of deadlines
+  bool by_deadline_ = false;                                 ///< lines are in order of deadlines
+  bool preemptive_ = false;                                  ///< the queue policy is, and enforced
+  std::set<std::pair<std::int64_t, std::int64_t>> running_;  ///< (rank, request), if preemptive_
+  RequestId displacing_{-1};                                 ///< announced, not yet given up
   bool retrying_ = false;
   bool retry_again_ = false;
   bool ready_ = false;

@@ -193,6 +193,21 @@ void FleetLoop::withdraw(RequestId id, Withdrawal withdrawal, Instant now) {
   port_.withdraw(entry.request, entry.tag, entry.prefill, now);
 }
 
+void FleetLoop::taken_back(Entry& entry, const char* reason, Instant now) {
+  begun(entry);
+  const InstanceId from = std::exchange(entry.prefill, kNoInstance);
+  assign(from, entry.request, -1);
+  if (observers_.empty()) return;
+  Outcome back;  // to policies it has left its instance, and may start again
+  back.request = entry.request;
+  back.fate = Fate::Cancelled;
+  back.reason = reason;
+  back.dispatched = entry.dispatched;
+  back.left = now;
+  back.prefill_instance = from;
+  observe(event::Left{back}, now);
+}
+
 void FleetLoop::withdrawn(RequestId id, bool taken, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end()) return;
@@ -200,26 +215,15 @@ void FleetLoop::withdrawn(RequestId id, bool taken, Instant now) {
   const Withdrawal withdrawal = std::exchange(entry.withdrawal, {});
   if (!taken || withdrawal.what == Withdrawal::None) return;
   ++round_;
-  begun(entry);
-  const InstanceId from = std::exchange(entry.prefill, kNoInstance);
-  assign(from, entry.request, -1);
-  if (!observers_.empty()) {  // to policies it has left its instance, and may start again
-    Outcome back;
-    back.request = entry.request;
-    back.fate = Fate::Cancelled;
-    back.reason = "taken back before it began";
-    back.dispatched = entry.dispatched;
-    back.left = now;
-    back.prefill_instance = from;
-    observe(event::Left{back}, now);
-  }
+  runs_no_more(entry);
+  taken_back(entry, "taken back before it began", now);
   if (withdrawal.what == Withdrawal::Squash) {
     refuse(id, Refusal::Squashed, "squashed: the service is overloaded, try again", now);
     return retry_held(now);
   }
   const InstanceView* to = find(withdrawal.to);
   const bool stands = to != nullptr && to->accepting;
-  if (!try_start(id, stands ? withdrawal.to : kNoInstance, now)) hold(entry.request, now);
+  if (!try_start(id, stands ? withdrawal.to : kNoInstance, now)) hold(entry, now);
   retry_held(now);
 }
 

@@ -2,21 +2,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "control/fleet_loop.h"
 
 namespace wattle::control {
 
-void FleetLoop::hold(const Request& request, Instant now) {
+void FleetLoop::hold(Entry& entry, Instant now) {
   auto& slot = policies_.queueing;
+  const Request& request = entry.request;
   std::int64_t key = 0;
   if (slot.policy && slot.mode != Mode::Off) {
-    key = slot.policy->key(request, now);
+    key = policy_key(entry, now);
     sink_.decision({now, journal::DecisionKind::Queueing, slot.mode, request.id, kNoInstance, key, ""});
     if (slot.mode != Mode::Enforce) key = 0;
   }
   waits(now);
   if (counts_.held == 0) by_deadline_ = false;
-  Entry& entry = requests_.at(request.id.value());
   entry.held = held_sequence_;
   entry.key = key;
   Line& line = line_of(request);
@@ -48,6 +49,7 @@ void FleetLoop::retry_held(Instant now) {
     }
   } while (retry_again_);
   retrying_ = false;
+  perhaps_preempt(now);
 }
 
 FleetLoop::Line& FleetLoop::line_of(const Request& request) {
@@ -116,6 +118,77 @@ bool FleetLoop::release_first(Line& line, Instant now) {
   requests_.at(first.id.value()).held = first.sequence;
   ++counts_.held;
   return false;
+}
+
+// --- preemption: one more urgent takes the place of one that runs ---
+
+std::int64_t FleetLoop::policy_key(const Entry& entry, Instant now) {
+  return policies_.queueing.policy->key_again(entry.request, entry.produced, now);
+}
+
+void FleetLoop::runs(Entry& entry, Instant now) {
+  if (!preemptive_) return;
+  entry.rank = policies_.queueing.policy->running_rank(policy_key(entry, now), now);
+  running_.emplace(entry.rank, entry.request.id.value());
+}
+
+void FleetLoop::runs_no_more(const Entry& entry) {
+  if (!preemptive_) return;
+  running_.erase({entry.rank, entry.request.id.value()});
+  if (displacing_ == entry.request.id) displacing_ = RequestId(-1);
+}
+
+/// The one to displace for a request of this class: of the largest rank, of those looked at; none: no rank is larger.
+RequestId FleetLoop::least_urgent(ClassId request_class, std::int64_t than) const {
+  constexpr int kMostOthers = 32;  // of other classes, whose place would be of no use where pools are several
+  int others = 0;
+  for (auto it = running_.rbegin(); it != running_.rend() && it->first > than && others < kMostOthers; ++it, ++others) {
+    const Entry& entry = requests_.at(it->second);
+    if (entry.decode != kNoInstance) continue;
+    if (!pools_.several() || entry.request.request_class == request_class) return RequestId(it->second);
+  }
+  return RequestId(-1);
+}
+
+void FleetLoop::perhaps_preempt(Instant now) {
+  if (!preemptive_ || counts_.held == 0 || displacing_ != RequestId(-1)) return;
+  auto& policy = *policies_.queueing.policy;
+  if (!policy.preempts()) return;
+  const Held* first = nullptr;
+  for (Line& line : lines_) {
+    drop_left(line);
+    if (!line.empty() && (first == nullptr || LeavesLater{}(*first, line.front()))) first = &line.front();
+  }
+  if (first == nullptr) return;
+  const RequestId urgent = first->id;
+  const std::int64_t rank = policy.waiting_rank(first->key, now);
+  Entry& first_entry = requests_.at(urgent.value());
+  if (!first_entry.may_displace) return;
+  const ClassId of = first_entry.request.request_class;
+  for (RequestId id = least_urgent(of, rank); id != RequestId(-1); id = least_urgent(of, rank)) {
+    const Entry& entry = requests_.at(id.value());
+    running_.erase({entry.rank, id.value()});  // asked once, whatever the port says
+    displacing_ = id;
+    if (port_.preempt(Request(entry.request), entry.tag, entry.prefill, now)) {
+      first_entry.may_displace = false;
+      sink_.decision({now, journal::DecisionKind::Queueing, Mode::Enforce, id, entry.prefill, urgent.value(),
+                      "displaced by one more urgent"});
+      return;
+    }
+    displacing_ = RequestId(-1);
+  }
+}
+
+void FleetLoop::displaced(RequestId id, std::int32_t produced, Instant now) {
+  ++round_;
+  Entry& entry = requests_.at(id.value());
+  WATTLE_CHECK(displacing_ == id && entry.prefill != kNoInstance, "only what was asked for is given up");
+  displacing_ = RequestId(-1);
+  taken_back(entry, "displaced by one more urgent", now);
+  entry.produced = produced;
+  entry.may_displace = false;
+  hold(entry, now);
+  retry_held(now);
 }
 
 }  // namespace wattle::control

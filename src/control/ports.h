@@ -32,6 +32,7 @@ struct Served {
   std::optional<Instant> prefill_start;    ///< none: not known; the dispatch is the earliest it can have been
   std::int32_t preemptions = 0;
   std::int64_t gaps_within_itl = 0;
+  Span longest_gap;
   Charge charge;  ///< booked by the ledger
 };
 
@@ -43,6 +44,12 @@ class RequestPort {
   virtual void start(const Request& request, Tag tag, InstanceId instance, Instant now) = 0;
   /// Prefill has ended; move the KV cache and go on at `decode`.
   virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) = 0;
+  /// Take it back from the instance it runs at, for one more urgent; FleetLoop::displaced() follows, later, unless it
+  /// is over before. False: it cannot be taken back.
+  virtual bool preempt(const Request& request, Tag tag, InstanceId instance, Instant now) {
+    (void)request, (void)tag, (void)instance, (void)now;
+    return false;
+  }
   /// Tell the client no, and say what it has had so far. The loop has forgotten the request.
   virtual Served refuse(const Request& request, Tag tag, Refusal refusal, const char* reason, Instant now) = 0;
   /// Take it back from this instance if that has not begun it. FleetLoop::withdrawn follows, maybe at once; never where

@@ -36,6 +36,9 @@ void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
   if (steps > 0) {
     slot.good_gaps += good_steps_ - slot.good_before;
     slot.last_token = last_token_;
+    // Of its first step here the gap is its own, and known; those of the steps after it are the set's.
+    const auto longest = std::ranges::upper_bound(long_gaps_, slot.joined + 1, {}, &LongGap::step);
+    if (longest != long_gaps_.end()) slot.longest_gap = std::max(slot.longest_gap, longest->gap);
   } else {
     std::erase(fresh_, index);
   }
@@ -43,7 +46,7 @@ void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
   slot.prefilled += static_cast<std::int32_t>(steps);
   slot.blocks = kv.holding(slot.prefilled);
   kv_tokens_ -= slot.prefilled;
-  --size_;
+  if (--size_ == 0) long_gaps_.clear();
   ++slot.epoch;
   (slot.previous == kNoSlot ? oldest_ : slots[slot.previous].next) = slot.next;
   (slot.next == kNoSlot ? newest_ : slots[slot.next].previous) = slot.previous;
@@ -88,23 +91,38 @@ SlotIndex DecodeSet::pop_finished(const Slots& slots) {
   return kNoSlot;
 }
 
+void DecodeSet::note_gap(std::int64_t step, std::int64_t gap, const Slots& slots) {
+  constexpr std::size_t kMany = 1024;
+  while (!long_gaps_.empty() && long_gaps_.back().gap <= gap) long_gaps_.pop_back();
+  if (long_gaps_.size() >= kMany && oldest_ != kNoSlot) {  // nobody asks for those before the oldest joined
+    const auto asked = std::ranges::upper_bound(long_gaps_, slots[oldest_].joined + 1, {}, &LongGap::step);
+    long_gaps_.erase(long_gaps_.begin(), asked);
+  }
+  long_gaps_.push_back({step, gap});
+}
+
 void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, ReplicaObserver& observer) {
   const Int128 first_end = run.after(1);
   const Int128 first_gap = first_end - last_token_;
   const auto established = size_ - static_cast<std::int32_t>(fresh_.size());
   good_steps_ += good(first_gap) ? 1 : 0;
-  if (established > 0) observer.gaps(static_cast<std::int64_t>(first_gap), 0, 1, established);
+  if (established > 0) {
+    observer.gaps(static_cast<std::int64_t>(first_gap), 0, 1, established);
+    note_gap(steps_ + 1, static_cast<std::int64_t>(first_gap), slots);
+  }
   for (const SlotIndex index : fresh_) {
     Slot& slot = slots[index];
     const Int128 gap = first_end - slot.last_token;
     observer.gaps(static_cast<std::int64_t>(gap), 0, 1, 1);
     slot.good_gaps += good(gap) ? 1 : 0;
     slot.good_before = good_steps_;
+    slot.longest_gap = std::max(slot.longest_gap, static_cast<std::int64_t>(gap));
   }
   fresh_.clear();
   if (steps > 1) {
     const std::int64_t second = run.first + run.increment;
     observer.gaps(second, run.increment, steps - 1, size_);
+    note_gap(steps_ + steps, std::max(second, run.first + run.increment * (steps - 1)), slots);
     if (second <= slo_) {
       const Int128 within = run.increment == 0 ? steps - 1 : (slo_ - second) / run.increment + 1;
       good_steps_ += static_cast<std::int64_t>(std::min<Int128>(within, steps - 1));

@@ -49,7 +49,13 @@ class DecodeSet {
     std::uint32_t epoch;
     static bool later(const Finish& a, const Finish& b) { return a.step != b.step ? a.step > b.step : a.slot > b.slot; }
   };
+  /// A gap that is longer than any in a later step.
+  struct LongGap {
+    std::int64_t step;
+    std::int64_t gap;
+  };
   [[nodiscard]] std::size_t phase_of(const Slot& slot) const;
+  void note_gap(std::int64_t step, std::int64_t gap, const Slots& slots);
   void pop_finish();
 
   Int128 slo_;  ///< fixed point
@@ -61,6 +67,7 @@ class DecodeSet {
   std::vector<std::int32_t> phase_;  ///< requests by the step (mod block size) that needs a new block
   std::vector<Finish> finishes_;     ///< a heap, next first
   std::vector<SlotIndex> fresh_;     ///< joined since the last applied step
+  std::vector<LongGap> long_gaps_;  ///< steps ascending, gaps descending: the longest since any step is found by search
   SlotIndex oldest_ = kNoSlot;
   SlotIndex newest_ = kNoSlot;
 };

@@ -18,6 +18,8 @@ struct Job {
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 1;          ///< truth, >= 1
   bool kv_ready = false;                   ///< decode leg: the prompt's KV and the first token exist already
+  std::int32_t produced = 0;               ///< output tokens of an earlier life here or elsewhere, computed again
+  Instant last_token;                      ///< of those
   Instant first_token = Instant::never();  ///< with kv_ready: when the client got the first token; never: on joining
 };
 
@@ -35,6 +37,8 @@ struct Event {
   std::int32_t output_tokens = 0;
   std::int32_t preemptions = 0;
   std::int64_t gaps_within_itl = 0;  ///< of the gaps produced at this instance
+  Span longest_gap;                  ///< likewise
+  Instant last_token;                ///< meaningless before the first
 };
 
 /// Part of one step's prompt tokens.

@@ -41,7 +41,8 @@ void Replica::free_slot(SlotIndex index) {
 }
 
 void Replica::emit(EventKind kind, const Slot& slot, Instant at) {
-  events_.push_back({kind, slot.job.tag, at, slot.prefill_start, slot.generated, slot.preemptions, slot.good_gaps});
+  events_.push_back({kind, slot.job.tag, at, slot.prefill_start, slot.generated, slot.preemptions, slot.good_gaps,
+                     Span(slot.longest_gap >> kTimeFractionBits), to_instant(slot.last_token)});
 }
 
 // ---------------------------------------------------------------------------------------------- admission
@@ -53,7 +54,9 @@ void Replica::submit(const Job& job, Instant now) {
   Slot& slot = slots_[index];
   slot.job = job;
   slot.state = SlotState::Waiting;
-  slot.target_tokens = job.prompt_tokens;
+  slot.target_tokens = job.prompt_tokens + job.produced;
+  slot.generated = job.produced;
+  if (job.produced > 0) slot.last_token = to_fixed(job.last_token);
   if (job.kv_ready) {
     slot.generated = 1;
     if (job.first_token != Instant::never()) slot.last_token = to_fixed(job.first_token);
@@ -319,6 +322,7 @@ void Replica::end_prompt(SlotIndex index, Instant at) {
     const Int128 gap = run_.start - slot.last_token;
     observer_.gaps(static_cast<std::int64_t>(gap), 0, 1, 1);
     slot.good_gaps += decode_.good(gap) ? 1 : 0;
+    slot.longest_gap = std::max(slot.longest_gap, static_cast<std::int64_t>(gap));
     if (options_.per_token) observer_.token(slot.job.tag, at);
   }
   slot.last_token = run_.start;

@@ -27,7 +27,8 @@ struct Slot {
   std::int64_t joined = 0;       ///< DecodeSet::steps() when it joined
   std::int64_t good_before = 0;  ///< steps with a good gap when its own gaps began to count
   std::int64_t good_gaps = 0;
-  Int128 last_token = 0;  ///< fixed-point instant
+  std::int64_t longest_gap = 0;  ///< between two of its tokens, fixed point; as of joining decode
+  Int128 last_token = 0;         ///< fixed-point instant
   Instant prefill_start = Instant::never();
   std::int32_t preemptions = 0;
   SlotIndex previous = kNoSlot;  ///< decoding requests, oldest joined first

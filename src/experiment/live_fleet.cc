@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "calibrate/service_time.h"
 #include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
@@ -123,6 +124,12 @@ std::int64_t LiveFleet::extrapolations() const {
   std::int64_t sum = 0;
   for (const auto& [tensor_parallel, belief] : latency_) sum += calibrate::extrapolations({&belief.model, 1});
   return sum;
+}
+
+Result<ServiceTime> LiveFleet::service_time(std::int32_t tensor_parallel) {
+  const auto truth = model(tensor_parallel);
+  if (!truth) return std::unexpected(truth.error());
+  return calibrate::service_time(**truth, **truth, gpu_.clock_max);
 }
 
 Result<std::int64_t> LiveFleet::kv_capacity_tokens(std::int32_t tensor_parallel) {

@@ -15,6 +15,7 @@
 #include "model/beliefs.h"
 #include "model/hardware.h"
 #include "model/instance.h"
+#include "model/service.h"
 #include "systems/recipe.h"
 
 namespace wattle::experiment {
@@ -48,6 +49,8 @@ class LiveFleet {
   [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;
   /// KV tokens such an instance can hold. Errors: a model that does not fit.
   [[nodiscard]] Result<std::int64_t> kv_capacity_tokens(std::int32_t tensor_parallel);
+  /// How long a request takes alone on such an instance. Errors: as above.
+  [[nodiscard]] Result<ServiceTime> service_time(std::int32_t tensor_parallel);
   /// Predictions asked for outside what a belief file was measured on.
   [[nodiscard]] std::int64_t extrapolations() const;
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "calibrate/beliefs.h"
+#include "calibrate/service_time.h"
 #include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
@@ -84,6 +85,23 @@ struct PoolMaker {
   }
 };
 
+/// As the scenario states it; what it leaves open is how long a request takes alone.
+FairnessBasis fairness_of(const config::LoadedScenario& loaded,
+                          const std::vector<std::unique_ptr<engine::StepModel>>& models) {
+  const auto& stated = loaded.scenario.fairness;
+  const auto first = [&](Role other) {
+    const auto found =
+        std::ranges::find_if(loaded.scenario.pools, [&](const auto& pool) { return pool.role != other; });
+    return static_cast<std::size_t>(found - loaded.scenario.pools.begin()) % models.size();
+  };
+  const std::size_t prefill = first(Role::Decode);
+  const auto alone =
+      calibrate::service_time(*models[prefill], *models[first(Role::Prefill)], loaded.gpus[prefill].clock_max);
+  return {{stated.ttft > Span() ? stated.ttft : alone.ttft, stated.tbt > Span() ? stated.tbt : alone.tbt},
+          stated.window,
+          stated.limit};
+}
+
 /// Every pool a shape that may be started; nothing for a recipe that does not scale.
 Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                        const std::vector<std::shared_ptr<const PoolMaker>>& pools,
@@ -143,6 +161,22 @@ void begin_as_planned(PreparedRun& run, const std::vector<std::shared_ptr<const 
       setup.scaling.shape_of.push_back(target.shape);
     }
   }
+}
+
+/// Where things stand and what happens there.
+Result<void> set_places(sim::SimulationSetup& setup, const config::Scenario& scenario, const std::string& data_dir) {
+  for (const auto& fault : scenario.faults) {
+    sim::Fault made{Instant() + fault.at, InstanceId(fault.instance.value_or(0)), fault.down.value_or(Span::max()), {}};
+    if (fault.node) made.node = NodeId(*fault.node);
+    setup.faults.push_back(made);
+  }
+  auto sites = config::make_sites(scenario, data_dir);
+  if (!sites) return std::unexpected(sites.error());
+  setup.sites = std::move(*sites);
+  auto trips = config::make_round_trips(scenario, data_dir);
+  if (!trips) return std::unexpected(trips.error());
+  setup.round_trips = std::move(*trips);
+  return {};
 }
 
 }  // namespace
@@ -219,6 +253,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
       if (i < pool.count) setup.instances.push_back(std::move(*instance));
     }
   }
+  run.facts.fairness = setup.fairness = fairness_of(loaded, run.models);
   std::vector<std::vector<double>> past;
   if (run.loads != nullptr) {
     const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir);
@@ -230,14 +265,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   setup.scaling = std::move(*scaling);
   if (run.loads != nullptr && setup.scaling.policy.policy != nullptr) begin_as_planned(run, makers);
 
-  for (const auto& fault : scenario.faults) {
-    sim::Fault made{Instant() + fault.at, InstanceId(fault.instance.value_or(0)), fault.down.value_or(Span::max()), {}};
-    if (fault.node) made.node = NodeId(*fault.node);
-    setup.faults.push_back(made);
-  }
-  auto sites = config::make_sites(scenario, data_dir);
-  if (!sites) return std::unexpected(sites.error());
-  setup.sites = std::move(*sites);
+  if (auto ok = set_places(setup, scenario, data_dir); !ok) return std::unexpected(ok.error());
   const auto workload = config::locate_workload(scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
   auto source = workload::make_source(*workload, data_dir, config::base_dir(scenario), scenario.seed);

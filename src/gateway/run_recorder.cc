@@ -21,7 +21,7 @@ RunRecorder::RunRecorder(std::unique_ptr<journal::RunWriter> writer, const journ
       writer_(std::move(writer)),
       origin_(net::steady_now()),
       recipe_(facts.recipe),
-      statistics_(facts.service.judged(facts.slo), facts.service.classes) {
+      statistics_(facts.service.judged(facts.slo), facts.service.classes, facts.fairness) {
   thread_ = std::thread([this] { run(); });
 }
 

@@ -27,6 +27,7 @@ class TokenTally {
       const auto bucket = std::ranges::lower_bound(kGapBounds, gap.seconds()) - kGapBounds.begin();
       ++gap_counts_[static_cast<std::size_t>(bucket)];
       gap_sum_ += gap;
+      longest_gap_ = std::max(longest_gap_, gap);
     }
     last_ = now;
     ++count_;
@@ -54,6 +55,7 @@ class TokenTally {
     served.output_tokens = count_;
     served.first_token = first_;
     served.gaps_within_itl = gaps_within_;
+    served.longest_gap = longest_gap_;
     return served;
   }
   [[nodiscard]] std::int32_t count() const { return count_; }
@@ -72,6 +74,7 @@ class TokenTally {
   Instant first_ = Instant::never();
   Instant last_;
   Span gap_sum_;
+  Span longest_gap_;
   std::array<std::int32_t, kGapBounds.size() + 1> gap_counts_{};
 };
 

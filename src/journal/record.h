@@ -2,6 +2,7 @@
 // What a run writes down, whichever driver ran it. Append-only; reports read nothing else.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "model/objectives.h"
 #include "model/outcome.h"
 #include "model/plan.h"
+#include "model/service.h"
 
 namespace wattle::journal {
 
@@ -121,8 +123,9 @@ struct RunFacts {
   std::string recipe;
   std::string driver;  ///< "sim" or "live"
   std::uint64_t seed = 0;
-  Slo slo;          ///< the fleet's
-  Service service;  ///< without its tenants
+  Slo slo;                                ///< the fleet's
+  Service service;                        ///< without its tenants
+  std::optional<FairnessBasis> fairness;  ///< none: nothing is known of how long requests take alone
   std::vector<InstanceFacts> instances;
 };
 

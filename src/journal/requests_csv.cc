@@ -42,7 +42,7 @@ enum RequestColumn : std::size_t {
   kColumns
 };
 
-// ttft_ms, tbt_ms and e2e_ms follow from the others: written for people, not read back.
+// ttft_ms, tbt_ms and e2e_ms follow from the others; with longest_gap_ms, they are written for people, not read back.
 constexpr std::array<std::string_view, kColumns> kNames = {"request_id"sv,
                                                            "tenant_id"sv,
                                                            "fate"sv,
@@ -143,7 +143,7 @@ std::string_view requests_csv_header() {
   static const std::string header = [] {
     std::string h;
     for (const auto name : kNames) h.append(name).push_back(',');
-    return h + "ttft_ms,tbt_ms,e2e_ms\n";
+    return h + "ttft_ms,tbt_ms,e2e_ms,longest_gap_ms\n";
   }();
   return header;
 }
@@ -182,7 +182,8 @@ void append_request_row(std::string& out, const Outcome& o) {
   comma();
   if (o.first_token != Instant::never() && o.output_tokens >= 2) append_decimal(out, o.tbt().ns(), 6);
   comma();
-  append_decimal(out, o.e2e().ns(), 6);
+  append_decimal(out, o.e2e().ns(), 6), comma();
+  if (o.output_tokens >= 2) append_decimal(out, o.longest_gap.ns(), 6);
   out.push_back('\n');
 }
 

@@ -1,5 +1,6 @@
 // run.json, both ways.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
@@ -90,6 +91,33 @@ Result<Service> service_from(const Json& facts, const Slo& fleet, const std::str
   return service;
 }
 
+/// Absent where nothing is known; an older file says nothing either.
+Json fairness_json(const FairnessBasis& basis) {
+  return Json{{"ttft_ms", basis.service.ttft.millis()},
+              {"tbt_ms", basis.service.tbt.millis()},
+              {"window", basis.window},
+              {"limit", basis.limit}};
+}
+
+std::optional<FairnessBasis> fairness_from(const Json& facts, std::string& problem) {
+  const auto said = facts.find("fairness");
+  if (said == facts.end()) return std::nullopt;
+  if (!said->is_object()) {
+    problem = "key facts.fairness must be an object";
+    return std::nullopt;
+  }
+  FairnessBasis basis;
+  double ttft = 0.0;
+  double tbt = 0.0;
+  JsonReader reader(*said, "facts.fairness.", problem);
+  reader.number("ttft_ms", ttft);
+  reader.number("tbt_ms", tbt);
+  reader.number("window", basis.window);
+  reader.number("limit", basis.limit);
+  basis.service = {Span::from_seconds(ttft * 1e-3), Span::from_seconds(tbt * 1e-3)};
+  return basis;
+}
+
 Json instances_json(const std::vector<InstanceFacts>& instances) {
   Json all = Json::array();
   for (const InstanceFacts& i : instances) {
@@ -152,6 +180,7 @@ std::string run_json(const RunFile& run) {
   JsonWriter writer(facts);
   visit_facts(writer, run.facts);
   add_service(facts, run.facts.service);
+  if (run.facts.fairness) facts["fairness"] = fairness_json(*run.facts.fairness);
   facts["instances"] = instances_json(run.facts.instances);
   json["facts"] = std::move(facts);
   json["files"] = Json{{"decisions", run.files.decisions},
@@ -200,6 +229,8 @@ Result<RunFile> parse_run(std::string_view text, const std::string& name) {
   auto service = service_from(json["facts"], run.facts.slo, name);
   if (!service) return std::unexpected(service.error());
   run.facts.service = std::move(*service);
+  run.facts.fairness = fairness_from(json["facts"], problem);
+  if (!problem.empty()) return bad_input(name, problem);
   for (const char* key : {"summary", "curves"}) {
     if (!json.contains(key)) return bad_input(name, fmt::format("key {} is missing", key));
   }

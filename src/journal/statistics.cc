@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -48,6 +49,28 @@ double share_of(std::int64_t part, std::int64_t whole) {
 
 bool met(const std::optional<Span>& limit, Span value) { return !limit || value <= *limit; }
 
+Span times(Span span, double factor) { return Span::from_seconds(span.seconds() * factor); }
+
+double jain_of(std::span<const double> shares) {
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const double x : shares) {
+    sum += x;
+    squares += x * x;
+  }
+  return squares == 0.0 ? 1.0 : sum * sum / (static_cast<double>(shares.size()) * squares);
+}
+
+/// Of its tokens, evenly between the first and the last, those that came no later than `limit` after its arrival.
+std::int64_t tokens_within(const Outcome& o, Span limit) {
+  if (o.output_tokens == 0 || o.ttft() > limit) return 0;
+  const std::int64_t gaps = o.output_tokens - 1;
+  const std::int64_t took = (o.left - o.first_token).ns();
+  if (took <= 0) return o.output_tokens;
+  const Int128 whole = Int128{(limit - o.ttft()).ns()} * gaps / took;
+  return 1 + static_cast<std::int64_t>(std::min(whole, Int128{gaps}));
+}
+
 }  // namespace
 
 void RunSummary::derive() {
@@ -56,8 +79,11 @@ void RunSummary::derive() {
   mean_power = Watts(sim.virtual_s > 0.0 ? energy.total.value() / sim.virtual_s : 0.0);
 }
 
-RunStatistics::RunStatistics(Objectives objectives, Classifier classes)
-    : objectives_(std::move(objectives)), classes_(std::move(classes)), gaps_(objectives_.fleet().itl) {
+RunStatistics::RunStatistics(Objectives objectives, Classifier classes, const std::optional<FairnessBasis>& fairness)
+    : objectives_(std::move(objectives)),
+      classes_(std::move(classes)),
+      basis_(fairness),
+      gaps_(objectives_.fleet().itl) {
   for (std::int32_t c = 0; classes_.size() > 1 && c < classes_.size(); ++c) {
     by_class_.emplace_back().counts.name = classes_.name(ClassId(c));
   }
@@ -112,6 +138,8 @@ void RunStatistics::outcome(const Outcome& o) {
     e2e_.add(o.e2e().ns());
     queue_.add((o.prefill_start - o.request.arrival).ns());
     if (produced) ttft_.add(o.ttft().ns());
+    if (produced) waiting_.add(std::max(o.ttft(), o.longest_gap).ns());
+    if (basis_ && o.e2e() <= times(basis_->service.latency(o.output_tokens), basis_->limit)) ++in_limit_;
     if (o.output_tokens >= 2) tbt_.add(o.tbt().ns());
     const Slo& slo = objectives_.of(o.request, o.output_tokens);
     const bool ttft_met = met(slo.ttft, produced ? o.ttft() : Span::max());
@@ -140,6 +168,9 @@ void RunStatistics::count_for_fairness(const Outcome& o, bool attained) {
   if (o.output_tokens > 0) {
     lengths_.add(o.output_tokens);
     if (attained) attained_lengths_.add(o.output_tokens);
+    if (basis_) {
+      timely_.add(o.output_tokens, tokens_within(o, times(basis_->service.latency(o.output_tokens), basis_->window)));
+    }
   }
   std::int32_t tenant = o.request.tenant.value();
   if (tenants_.size() >= kMaxTenants && !tenants_.contains(tenant)) tenant = kOtherTenants;
@@ -148,47 +179,53 @@ void RunStatistics::count_for_fairness(const Outcome& o, bool attained) {
   if (attained) ++group.attained;
 }
 
+std::array<std::int64_t, 4> RunStatistics::by_quartile(const Histogram& of) const {
+  // A length bucket belongs to the quartile its cumulative count falls into; buckets are never split.
+  std::vector<std::pair<std::int64_t, std::size_t>> bounds;  // bucket's upper length -> quartile
+  lengths_.for_each_cumulative([&](std::int64_t upper, std::int64_t seen) {
+    bounds.emplace_back(upper, static_cast<std::size_t>(std::min<std::int64_t>(3, (seen - 1) * 4 / lengths_.count())));
+  });
+  std::array<std::int64_t, 4> counts{};
+  std::int64_t before = 0;
+  auto bound = bounds.begin();
+  of.for_each_cumulative([&](std::int64_t upper, std::int64_t seen) {
+    while (bound->first < upper) ++bound;
+    counts[bound->second] += seen - before;
+    before = seen;
+  });
+  return counts;
+}
+
 double RunStatistics::jain() const {
-  double sum = 0.0;
-  double squares = 0.0;
-  std::int64_t groups = 0;
-  const auto add = [&](double x) {
-    sum += x;
-    squares += x * x;
-    ++groups;
-  };
+  std::vector<double> shares;
   if (tenants_.size() > 1) {
     // In id order: a hash map's own order would make the sum's rounding depend on the library.
     std::vector<std::pair<std::int32_t, Group>> ordered(tenants_.begin(), tenants_.end());
     std::sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [id, group] : ordered) add(share_of(group.attained, group.left));
+    for (const auto& [id, group] : ordered) shares.push_back(share_of(group.attained, group.left));
   } else {
-    // A length bucket belongs to the quartile its cumulative count falls into; buckets are never split.
-    std::array<Group, 4> quartiles{};
-    const auto quartile = [&](std::int64_t seen) {
-      return static_cast<std::size_t>(
-          std::min<std::int64_t>(3, (seen - 1) * 4 / std::max<std::int64_t>(1, lengths_.count())));
-    };
-    std::vector<std::pair<std::int64_t, std::size_t>> bounds;  // bucket's upper length -> quartile
-    std::int64_t before = 0;
-    lengths_.for_each_cumulative([&](std::int64_t upper, std::int64_t seen) {
-      const std::size_t q = quartile(seen);
-      bounds.emplace_back(upper, q);
-      quartiles[q].left += seen - before;
-      before = seen;
-    });
-    before = 0;
-    auto bound = bounds.begin();
-    attained_lengths_.for_each_cumulative([&](std::int64_t upper, std::int64_t seen) {
-      while (bound->first < upper) ++bound;
-      quartiles[bound->second].attained += seen - before;
-      before = seen;
-    });
-    for (const Group& group : quartiles) {
-      if (group.left > 0) add(share_of(group.attained, group.left));
+    const auto all = by_quartile(lengths_);
+    const auto attained = by_quartile(attained_lengths_);
+    for (std::size_t q = 0; q < all.size(); ++q) {
+      if (all[q] > 0) shares.push_back(share_of(attained[q], all[q]));
     }
   }
-  return squares == 0.0 ? 1.0 : sum * sum / (static_cast<double>(groups) * squares);
+  return jain_of(shares);
+}
+
+Fairness RunStatistics::fairness() const {
+  Fairness f;
+  f.waiting = describe(waiting_, waiting_.mean());
+  if (!basis_) return f;
+  std::vector<double> clients;
+  const auto all = by_quartile(lengths_);
+  const auto timely = by_quartile(timely_);
+  for (std::size_t q = 0; q < all.size(); ++q) {
+    if (all[q] > 0) clients.push_back(static_cast<double>(timely[q]));
+  }
+  f.jain = jain_of(clients);
+  f.violation_rate = 1.0 - share_of(in_limit_, counts_.arrived);
+  return f;
 }
 
 RunSummary RunStatistics::summary() const {
@@ -212,6 +249,7 @@ RunSummary RunStatistics::summary() const {
   s.service_by_tier = rows(by_tier_);
   s.misclassified = misclassified_;
   s.emergency = emergency_;
+  s.fairness = fairness();
   return s;
 }
 

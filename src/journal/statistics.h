@@ -1,6 +1,8 @@
 #pragma once
 // The running totals of one run, in bounded memory whatever the number of requests.
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "journal/gap_histogram.h"
 #include "journal/record.h"
 #include "journal/summary.h"
+#include "model/service.h"
 
 namespace wattle::journal {
 
@@ -22,10 +25,14 @@ namespace wattle::journal {
 /// fairness_jain = (sum x)^2 / (n sum x^2) over groups, x = share of the group's requests that met every stated SLO.
 ///  Groups are the tenants when more than one was seen, else the four quartiles of output length (requests that
 ///  produced tokens). 1 when there is nothing to compare or nobody met anything.
+///
+/// Fairness::jain is over the same quartiles, x = their tokens delivered in time. A request's tokens are taken to come
+///  evenly between its first and its last.
 class RunStatistics final : public Sink {
  public:
   /// `classes`: what requests are counted by. One class and one tier are the whole, and have no rows.
-  explicit RunStatistics(Objectives objectives, Classifier classes = {});
+  explicit RunStatistics(Objectives objectives, Classifier classes = {},
+                         const std::optional<FairnessBasis>& fairness = std::nullopt);
 
   /// Every request that reached the control plane, once, before its outcome.
   void add_arrivals(std::int64_t count = 1) { counts_.arrive(count); }
@@ -66,6 +73,9 @@ class RunStatistics final : public Sink {
   static std::vector<ServiceRow> rows(const std::vector<Served>& served);
   void count_for_fairness(const Outcome& outcome, bool attained);
   [[nodiscard]] double jain() const;
+  /// Counts of a histogram over output tokens, by quartile of lengths_.
+  [[nodiscard]] std::array<std::int64_t, 4> by_quartile(const Histogram& of) const;
+  [[nodiscard]] Fairness fairness() const;
 
   Objectives objectives_;
   Classifier classes_;
@@ -75,6 +85,7 @@ class RunStatistics final : public Sink {
   EmergencyCounts emergency_;
   RequestCounts counts_;
   TokenCounts tokens_;
+  std::optional<FairnessBasis> basis_;
   std::int64_t ttft_met_ = 0;
   std::int64_t tbt_met_ = 0;
   std::int64_t e2e_met_ = 0;
@@ -84,9 +95,12 @@ class RunStatistics final : public Sink {
   Histogram tbt_;
   Histogram e2e_;
   Histogram queue_;
+  Histogram waiting_;
   GapHistogram gaps_;
   Histogram lengths_;           ///< output tokens of requests that produced any
   Histogram attained_lengths_;  ///< of those that met every stated SLO
+  Histogram timely_;            ///< tokens delivered in time, by the output tokens of their request
+  std::int64_t in_limit_ = 0;   ///< finished within FairnessBasis::limit
   std::unordered_map<std::int32_t, Group> tenants_;
 };
 

@@ -92,6 +92,26 @@ Outcome finished(std::int64_t id, Span ttft, Span e2e, std::int32_t tokens, std:
   return o;
 }
 
+TEST(RunStatistics, FairnessAsFreeshDefinesIt) {
+  // Lat = 100 ms + 10 ms x tokens. Of 4 and 8 tokens: 140 and 180 ms, in time within 196 and 252 ms, violated beyond
+  // 700 and 900 ms.
+  RunStatistics stats({}, {}, FairnessBasis{{Span::ms(100), Span::ms(10)}, 1.4, 5.0});
+  stats.add_arrivals(5);
+  stats.outcome(finished(1, Span::ms(100), Span::ms(160), 4, 0));     // all in time
+  stats.outcome(finished(2, Span::ms(100), Span::ms(400), 4, 0));     // at 100, 200, 300, 400: one
+  Outcome longest = finished(3, Span::ms(100), Span::ms(800), 8, 0);  // at 100, 200, ... 800: two
+  longest.longest_gap = Span::ms(300);
+  stats.outcome(longest);
+  stats.outcome(finished(4, Span::ms(300), Span::ms(1000), 8, 0));  // none, and a violation
+  const Fairness f = stats.summary().fairness;
+  // Quartiles of lengths 4, 4, 8, 8: buckets are not split, so two clients with 5 and 2 tokens in time.
+  EXPECT_DOUBLE_EQ(f.jain, 49.0 / (2.0 * 29.0));
+  EXPECT_DOUBLE_EQ(f.violation_rate, 0.4) << "one late, one still there, of five";
+  EXPECT_EQ(f.waiting.count, 4);
+  EXPECT_NEAR(f.waiting.mean_ms, (100 + 100 + 300 + 300) / 4.0, 1e-9);
+  EXPECT_TRUE(std::isnan(RunStatistics({}).summary().fairness.jain)) << "nothing is known of how long requests take";
+}
+
 TEST(RunStatistics, JudgesArrivedRequestsByEverySloStated) {
   RunStatistics stats(slo_all());
   stats.add_arrivals(8);

@@ -1,6 +1,7 @@
 #pragma once
 // The figures of one run: what `wattle sim --json` prints per recipe and what run.json keeps.
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -133,6 +134,16 @@ struct EmergencyCounts {
   std::int64_t shed = 0;
 };
 
+/// FREESH's promises to clients (appendix C; FairnessBasis). NaN, null in JSON: nothing is known of how long requests
+/// take alone.
+struct Fairness {
+  /// Jain's index over K = 4 clients, the quartiles of output tokens; of each, the tokens delivered within alpha x Lat.
+  double jain = std::numeric_limits<double>::quiet_NaN();
+  /// Share of arrived requests not finished within beta x Lat.
+  double violation_rate = std::numeric_limits<double>::quiet_NaN();
+  Distribution waiting;  ///< the larger of TTFT and the longest gap between tokens, finished requests
+};
+
 /// What running it took.
 struct Effort {
   double virtual_s = 0.0;  ///< length of the run in its own time
@@ -182,6 +193,7 @@ struct RunSummary : Consumption {
   std::vector<ServiceRow> service_by_tier;   ///< empty: there is one
   std::int64_t misclassified = 0;            ///< finished requests whose answer was of another class
   EmergencyCounts emergency;
+  Fairness fairness;
   std::int64_t extrapolations = 0;  ///< predictions asked for outside the range their belief was measured in
   Effort sim;
   std::uint64_t journal_digest = 0;

@@ -142,6 +142,11 @@ void visit(V& v, S& s) {
     g.added_count("rolled_back", s.prediction.rolled_back);
   });
   v.number("fairness_jain", s.fairness_jain);
+  v.added_group("fairness", [&](auto& g) {
+    g.ratio("jain", s.fairness.jain);
+    g.ratio("violation_rate", s.fairness.violation_rate);
+    visit_distribution(g, "max_waiting_ms", s.fairness.waiting);
+  });
   v.added_count("extrapolations", s.extrapolations);
   v.added_count("misclassified", s.misclassified);
   v.added_group("emergency", [&](auto& g) {

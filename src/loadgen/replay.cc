@@ -180,6 +180,7 @@ void Shot::on_body(std::string_view bytes) {
     } else {
       const Span gap = now - last_;
       run_.gap(gap);
+      outcome_.longest_gap = std::max(outcome_.longest_gap, gap);
       if (!run_.options().slo.itl || gap <= *run_.options().slo.itl) ++outcome_.gaps_within_itl;
     }
     last_ = now;

@@ -35,6 +35,7 @@ struct Outcome : Charge {
   std::int32_t preemptions = 0;
   InstanceId prefill_instance = kNoInstance;
   InstanceId decode_instance = kNoInstance;  ///< same as prefill_instance when colocated
+  Span longest_gap;                          ///< between two of its tokens
   std::int64_t gaps_within_itl = 0;          ///< token gaps within the ITL SLO (output_tokens - 1 gaps in all)
 
   [[nodiscard]] Span ttft() const { return first_token - request.arrival; }

@@ -150,7 +150,8 @@ std::string service_table(const Comparison& c) {
       "<div class=\"scroll\"><table class=\"grouped\"><thead><tr><th rowspan=\"2\">Recipe</th><th "
       "colspan=\"{}\">Attainment</th>"
       "<th colspan=\"3\">TTFT</th><th colspan=\"3\">{}</th><th colspan=\"3\">E2E</th><th colspan=\"{}\">Requests</th>"
-      "<th rowspan=\"2\">Fairness<small>Jain</small></th></tr><tr><th>every SLO</th>",
+      "<th rowspan=\"2\">Fairness<small>Jain, SLO met</small></th><th colspan=\"4\">FREESH's "
+      "fairness</th></tr><tr><th>every SLO</th>",
       attainments, gaps ? "ITL" : "TBT", counts);
   for (const auto& [wanted, name] : {std::pair{ttft, "TTFT"}, {itl, "ITL"}, {tbt, "TBT"}, {e2e, "E2E"}}) {
     if (wanted) out += fmt::format("<th>{}</th>", name);
@@ -158,9 +159,13 @@ std::string service_table(const Comparison& c) {
   for (int i = 0; i < 3; ++i) out += "<th class=\"first\">p50</th><th>p90</th><th>p99</th>";
   out += "<th class=\"first\">arrived</th><th>finished</th>";
   if (lost) out += "<th>rejected</th><th>failed</th><th>cancelled</th><th>not left</th>";
-  out += "</tr></thead><tbody>";
+  out +=
+      "<th class=\"first\">Jain<small>tokens in time</small></th><th>violations</th><th>longest "
+      "wait<small>mean</small></th>"
+      "<th><small>p99</small></th></tr></thead><tbody>";
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
     const auto& s = c.runs[i].file.summary;
+    const auto& f = s.fairness;
     const auto count = [](std::int64_t n) { return cell(whole(n)); };
     out += row_start(c, i) + share_cell(s.slo.all);
     if (ttft) out += share_cell(s.slo.ttft);
@@ -173,7 +178,12 @@ std::string service_table(const Comparison& c) {
       out += count(s.requests.rejected) + count(s.requests.failed) + count(s.requests.cancelled) +
              count(s.requests.in_flight);
     }
-    out += cell(number(s.fairness_jain, 3)) + "</tr>";
+    out += cell(number(s.fairness_jain, 3));
+    const std::string unknown = "<td class=\"dim\">–</td>";
+    out += std::isnan(f.jain) ? unknown + unknown : cell(number(f.jain, 3)) + cell(percent(f.violation_rate));
+    out += f.waiting.count == 0 ? unknown + unknown
+                                : cell(duration_ms(f.waiting.mean_ms)) + cell(duration_ms(f.waiting.p99_ms));
+    out += "</tr>";
   }
   return out + "</tbody></table></div>";
 }

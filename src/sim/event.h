@@ -13,6 +13,7 @@ namespace wattle::sim {
 /// planned, requests arrive, and samples look last.
 enum class EventClass : std::uint8_t {
   StepEnd,
+  Travelled,
   Transfer,
   Handed,
   Fault,

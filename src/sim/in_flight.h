@@ -18,7 +18,10 @@ struct InFlightRequest {
   std::int32_t true_output_tokens = 0;
   std::uint32_t life = 0;  ///< counts reuses of the slab place, so that a late transfer finds its own request or none
   bool alive = false;
-  bool handing = false;  ///< the decode engine is to send the first token, and has not
+  std::int32_t produced = 0;  ///< tokens before it was last displaced
+  Instant last_token;         ///< of those
+  bool displaced = false;     ///< its engine is to give it up, and has not
+  bool handing = false;       ///< the decode engine is to send the first token, and has not
 };
 
 class InFlightRequests {

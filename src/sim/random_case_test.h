@@ -15,6 +15,8 @@
 
 #include "base/random.h"
 #include "engine/hardware_profile.h"
+#include "policy/admission/bounded.h"
+#include "policy/queueing/laxity.h"
 #include "sim/simulation.h"
 #include "workload/source.h"
 
@@ -117,6 +119,10 @@ struct Case {
   bool learns = false;
   control::EmergencyOptions emergency;
   Service service;
+  std::vector<std::vector<Span>> round_trips;
+  std::int64_t in_flight = 3;
+  Span margin = Span::ms(20);
+  bool displacing = false;  ///< few run at once, and one more urgent takes the place of another
 };
 
 inline Case draw(std::uint64_t seed) {
@@ -143,6 +149,8 @@ inline Case draw(std::uint64_t seed) {
   c.dwells = random.below(2) == 0;
   RandomStream handing(seed, "handing");
   if (handing.below(2) == 0) c.link.handoff_steps = 8.0 * handing.uniform();
+  RandomStream queue(seed, "queue");
+  c.displacing = queue.below(3) == 0;
   RandomStream beliefs(seed, "beliefs");
   if (beliefs.below(2) == 0) {
     c.belief = 0.5 + beliefs.uniform();
@@ -232,6 +240,19 @@ inline Played play(const Case& c, bool fast_forward, bool sampled = false) {
   setup.fast_forward = fast_forward;
   setup.check_invariants = true;
   setup.sample_period = sampled ? Span::ms(37) : Span();
+  setup.round_trips = c.round_trips;
+  setup.fairness = FairnessBasis{{Span::ms(50), Span::ms(10)}, 1.4, 5.0};
+  if (c.displacing) {
+    policy::ServiceOptions urgency;
+    urgency.ttft = Span::ms(50);
+    urgency.tbt = Span::ms(10);
+    urgency.preemptive = true;
+    urgency.margin = c.margin;
+    setup.length_hint = std::make_unique<predict::LengthOracle>(0.0, c.seed);
+    setup.policies.queueing.policy = std::make_shared<policy::LeastLaxityFirst>(urgency);
+    setup.policies.admission.policy =
+        std::make_shared<policy::BoundedAdmission>(policy::BoundedAdmissionOptions{c.in_flight, 100'000});
+  }
   const auto guess = std::make_shared<const Guess>(*model, c.belief);
   predict::OnlineOptions online;
   online.refit_every = 30;
@@ -313,6 +334,7 @@ inline void expect_equal(const Played& a, const Played& b) {
     EXPECT_EQ(o.left, p.left) << "request " << id;
     EXPECT_EQ(o.first_token, p.first_token) << "request " << id;
     EXPECT_EQ(o.gaps_within_itl, p.gaps_within_itl) << "request " << id;
+    EXPECT_EQ(o.longest_gap, p.longest_gap) << "request " << id;
     EXPECT_EQ(o.output_tokens, p.output_tokens) << "request " << id;
     EXPECT_TRUE(o.energy == p.energy) << "request " << id;
   }

@@ -142,30 +142,37 @@ SimulationResult Simulation::run() {
 }
 
 void Simulation::step_ends(std::size_t i, Instant now) {
-  auto& replica = engines_[i];
-  replica.advance(now);
-  // Handlers may submit to this or another replica, which adds no events; a hand-over frees nothing until it is done.
-  handled_.swap(replica.events());
-  for (const auto& event : handled_) {
-    auto& flight = flights_[event.tag];
-    auto& served = flight.served;
-    if (event.kind == engine::EventKind::FirstToken) {
-      served.first_token = event.at;
-      served.prefill_start = event.prefill_start;
-      requests_.first_token(flight.request.id, now);
-      if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
-        served.output_tokens = 1;
-        requests_.prefill_done(flight.request.id, now);
-      }
-      continue;
-    }
-    served.output_tokens = event.output_tokens;
-    served.preemptions += event.preemptions;
-    served.gaps_within_itl += event.gaps_within_itl;
-    leave(event.tag, event.kind == engine::EventKind::Finished ? Fate::Finished : Fate::Cancelled, "", now);
+  engines_[i].advance(now);
+  // Handlers may submit to this or another replica, which adds no events, and take a request back from its waiting
+  // line, which adds one; a hand-over frees nothing until it is done.
+  while (!engines_[i].events().empty()) {
+    handled_.swap(engines_[i].events());
+    for (const auto& event : handled_) handle(event, i, now);
+    handled_.clear();
   }
-  handled_.clear();
   kick(i, now);
+}
+
+void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) {
+  auto& flight = flights_[event.tag];
+  auto& served = flight.served;
+  if (event.kind == engine::EventKind::FirstToken) {
+    served.first_token = event.at;
+    served.prefill_start = event.prefill_start;
+    requests_.first_token(flight.request.id, now);
+    if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
+      served.output_tokens = 1;
+      requests_.prefill_done(flight.request.id, now);
+    }
+    return;
+  }
+  served.output_tokens = event.output_tokens;
+  served.preemptions += event.preemptions;
+  served.gaps_within_itl += event.gaps_within_itl;
+  served.longest_gap = std::max(served.longest_gap, event.longest_gap);
+  if (flight.displaced && given_up(event, now)) return;
+  const bool whole = event.output_tokens >= flight.true_output_tokens;
+  leave(event.tag, whole || event.kind == engine::EventKind::Finished ? Fate::Finished : Fate::Cancelled, "", now);
 }
 
 void Simulation::kick(std::size_t i, Instant now) {
@@ -229,6 +236,8 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
   job.prompt_tokens = flight.request.prompt_tokens;
   job.output_tokens = flight.true_output_tokens;
   job.kv_ready = kv_ready;
+  job.produced = flight.produced;
+  job.last_token = flight.last_token;
   if (!flight.handing) job.first_token = flight.served.first_token;
   replica.submit(job, now);
   kick(index(instance), now);
@@ -239,7 +248,49 @@ void Simulation::start(const Request& request, Tag tag, InstanceId instance, Ins
   flight.request.request_class = request.request_class;
   flight.prefill = instance;
   flight.decode = setup_.instances[index(instance)].spec->role == Role::Prefill ? kNoInstance : instance;
-  submit(tag, instance, false, now);
+  const auto& trips = setup_.round_trips;
+  const auto origin = static_cast<std::size_t>(flight.request.origin.value());
+  const Span trip = origin < trips.size()
+                        ? trips[origin][static_cast<std::size_t>(setup_.instances[index(instance)].spec->site.value())]
+                        : Span();
+  if (trip == Span()) return submit(tag, instance, false, now);
+  agenda_.push({now + trip, EventClass::Travelled, 0, tag, flight.life, instance, Span()});
+}
+
+/// There and back at once: what the engine then does, it does by the client's clock, as if the first half were still to
+/// come. Every time of the request is the client's.
+void Simulation::travelled(const Event& event) {
+  const auto& flight = flights_[event.tag];
+  if (!flight.alive || flight.life != event.life) return;
+  if (engines_[index(event.instance)].dead()) {
+    leave(event.tag, Fate::Failed, "the instance died", event.at);
+  } else {
+    submit(event.tag, event.instance, false, event.at);
+  }
+}
+
+bool Simulation::preempt(const Request&, Tag tag, InstanceId instance, Instant now) {
+  auto& flight = flights_[tag];
+  if (setup_.instances[index(instance)].spec->role != Role::Colocated) return false;
+  if (!engines_[index(instance)].cancel(tag, now)) return false;  // on its way, or finished
+  flight.displaced = true;
+  engines_.wake(index(instance));
+  return true;
+}
+
+/// A request that was to be displaced is out of its engine: it is held again, to be computed again. False: it was its
+/// last token that the engine had in hand.
+bool Simulation::given_up(const engine::Event& event, Instant now) {
+  auto& flight = flights_[event.tag];
+  flight.displaced = false;
+  if (event.output_tokens >= flight.true_output_tokens) return false;
+  flight.produced = event.output_tokens;
+  flight.last_token = event.last_token;
+  ++flight.served.preemptions;
+  const InstanceId instance = flight.decode;
+  requests_.displaced(flight.request.id, event.output_tokens, now);
+  perhaps_drained(instance, now);
+  return true;
 }
 
 void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) {
@@ -350,6 +401,8 @@ Span Simulation::measured(Span duration) {
 
 void Simulation::handle(const Event& event) {
   switch (event.event_class) {
+    case EventClass::Travelled:
+      return travelled(event);
     case EventClass::Transfer:
       return transfer_done(event);
     case EventClass::Handed:

@@ -74,10 +74,12 @@ struct SimulationSetup {
   Slo slo;  ///< the fleet's
   Service service;
   control::EmergencyOptions emergency;
+  std::optional<FairnessBasis> fairness;
   std::uint64_t seed = 1;
   std::int32_t max_tokens = 4096;  ///< what clients state as their cap
   /// The one way from a request's true length to what the control plane believes; null: no hint.
   std::unique_ptr<predict::LengthHint> length_hint;
+  std::vector<std::vector<Span>> round_trips;  ///< from a request's origin to a site; empty: none takes time
   std::vector<carbon::SiteRates> sites = std::vector<carbon::SiteRates>(1);  ///< by the instances' facts.site
   workload::RequestSource* source = nullptr;
   Span refit_delay = Span::s(1);  ///< from the sample that made a refit due to the new model

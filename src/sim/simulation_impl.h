@@ -34,7 +34,7 @@ class Simulation final : public control::RequestPort,
  public:
   explicit Simulation(SimulationSetup setup)
       : setup_(std::move(setup)),
-        statistics_(setup_.service.judged(setup_.slo), setup_.service.classes),
+        statistics_(setup_.service.judged(setup_.slo), setup_.service.classes, setup_.fairness),
         sink_({&digest_, &statistics_}),
         ledger_(setup_.sites),
         engines_(setup_.instances.size()),
@@ -71,6 +71,7 @@ class Simulation final : public control::RequestPort,
 
   // control::RequestPort
   void start(const Request& request, Tag tag, InstanceId instance, Instant now) override;
+  bool preempt(const Request& request, Tag tag, InstanceId instance, Instant now) override;
   void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) override;
   control::Served refuse(const Request& request, Tag tag, control::Refusal refusal, const char* reason,
                          Instant now) override;
@@ -127,8 +128,11 @@ class Simulation final : public control::RequestPort,
   void perhaps_drained(InstanceId instance, Instant now);
 
   void step_ends(std::size_t i, Instant now);
+  void handle(const engine::Event& event, std::size_t i, Instant now);
   void kick(std::size_t i, Instant now);
   void arrive(const workload::TraceRow& row, Instant now);
+  void travelled(const Event& event);
+  bool given_up(const engine::Event& event, Instant now);
   void transfer_done(const Event& event);
   void handed(const Event& event);
   void apply_fault(const Event& event);

@@ -46,6 +46,8 @@ TEST_P(FastForward, RequestsAndEnergyAreConserved) {
       EXPECT_GE(o.first_token, o.request.arrival);
       EXPECT_GE(o.left, o.first_token);
       EXPECT_LE(o.gaps_within_itl, o.output_tokens - 1);
+      EXPECT_GE(o.longest_gap + Span::ns(1), o.tbt()) << "but for rounding";
+      EXPECT_LE(o.longest_gap, o.left - o.first_token);
     }
   }
   EXPECT_EQ(tokens, s.tokens.output);
@@ -251,6 +253,46 @@ TEST(Simulation, RequestThatCanNeverFitIsRejectedAndTheRestGoesOn) {
   const auto r = play(c, true);
   EXPECT_EQ(r.outcomes.at(0).fate, Fate::Rejected);
   EXPECT_EQ(r.outcomes.at(1).fate, Fate::Finished);
+}
+
+Case one_at_a_time() {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.displacing = true;
+  c.in_flight = 1;
+  c.rows = {{Instant(), 100, 1000}, {Instant() + Span::s(1), 100, 10}};
+  return c;
+}
+
+TEST(Simulation, OneMoreUrgentDisplacesARunningOneWhichIsComputedAgain) {
+  Case c = one_at_a_time();
+  const auto r = play(c, true);
+  const auto& held = r.outcomes.at(0);
+  const auto& urgent = r.outcomes.at(1);
+  EXPECT_LT(urgent.left, held.left);
+  EXPECT_EQ(held.preemptions, 1);
+  EXPECT_EQ(held.output_tokens, 1000);
+  EXPECT_LT(held.first_token, Instant() + Span::s(1)) << "its first token is not given twice";
+  EXPECT_GE(held.longest_gap, urgent.left - urgent.prefill_start) << "the gap spans its absence";
+  c.margin = Span::s(1000);
+  const auto kept = play(c, true);
+  EXPECT_EQ(kept.outcomes.at(0).preemptions, 0);
+  EXPECT_GT(kept.outcomes.at(1).left, kept.outcomes.at(0).left);
+  EXPECT_LT(kept.result.summary.energy.prefill.value(), r.result.summary.energy.prefill.value())
+      << "what was displaced is computed again, and paid for";
+}
+
+TEST(Simulation, TheTripToTheSiteIsPartOfWhatTheUserWaits) {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.rows = {{Instant() + Span::s(1), 100, 20}, {Instant() + Span::s(5), 200, 20}};
+  const auto near = play(c, true);
+  c.round_trips = {{Span::ms(80)}};
+  const auto far = play(c, true);
+  for (std::int64_t id : {0, 1}) {
+    EXPECT_EQ(far.outcomes.at(id).ttft(), near.outcomes.at(id).ttft() + Span::ms(80));
+    EXPECT_EQ(far.outcomes.at(id).tbt(), near.outcomes.at(id).tbt());
+  }
 }
 
 TEST(Simulation, DeadFleetLeavesNobodyWaitingForever) {

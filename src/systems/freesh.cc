@@ -42,6 +42,9 @@ void add_order(Registry& to, const char* name, const char* description) {
          option("tbt_ms", &S::tbt, "ms", kTime, "T_TBT: between tokens"),
          option("window", &S::window, "", {0.01, 1000},
                 "alpha: a request is to be done within this many times what it takes where nobody waits"),
+         option("preemptive", &S::preemptive,
+                "A held request may displace a running one, which comes back and is computed again (simulated)"),
+         option("margin_ms", &S::margin, "ms", kTime, "preemptive: by so much more urgent it has to be"),
          option("congested_ms", &S::congested, "ms", kTime,
                 "llf: only while requests wait longer than this to be dispatched, else first come first served; 0: "
                 "always")})

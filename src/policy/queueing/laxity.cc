@@ -8,8 +8,8 @@ namespace wattle::policy {
 Span service_latency(const ServiceOptions& options, const Request& request, std::int32_t produced) {
   const std::int32_t tokens =
       request.predicted_output_tokens > 0 ? request.predicted_output_tokens : request.max_tokens;
-  const Span decode = options.tbt * std::max(tokens - produced, 0);
-  return produced == 0 ? options.ttft + decode : decode;
+  const std::int32_t left = std::max(tokens - produced, 0);
+  return produced == 0 ? options.service().latency(left) : options.tbt * left;
 }
 
 Instant service_deadline(const ServiceOptions& options, const Request& request) {

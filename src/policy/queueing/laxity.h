@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "model/request.h"
+#include "model/service.h"
 #include "policy/queueing/queueing.h"
 #include "units/time.h"
 
@@ -13,10 +14,13 @@ namespace wattle::policy {
 /// How long requests take where nobody waits. The defaults are of the release's profile of Llama3-70B (FREESH, Table
 /// 5).
 struct ServiceOptions {
-  Span ttft = Span::ms(140);  ///< T_TTFT
-  Span tbt = Span::ms(30);    ///< T_TBT
-  double window = 1.4;        ///< alpha_LLF: W = window x Lat, in which a request is to be done; > 0
-  Span congested;             ///< least laxity only while requests wait longer than this; 0: always
+  Span ttft = Span::ms(140);    ///< T_TTFT
+  Span tbt = Span::ms(30);      ///< T_TBT
+  double window = 1.4;          ///< alpha_LLF: W = window x Lat, in which a request is to be done; > 0
+  bool preemptive = false;      ///< a held request may displace a running one
+  Span margin = Span::ms(500);  ///< of the ranks; at least so much smaller the held one's must be
+  Span congested;               ///< least laxity only while requests wait longer than this; 0: always
+  [[nodiscard]] ServiceTime service() const { return {ttft, tbt}; }
 };
 
 /// Lat = T_TTFT + tokens x T_TBT, with the tokens predicted (max_tokens where nothing is) less those that came already.
@@ -26,47 +30,72 @@ struct ServiceOptions {
 /// l = (arrival + W) - now - T_remain; negative: it cannot be done in time any more.
 [[nodiscard]] Span laxity(const ServiceOptions& options, const Request& request, std::int32_t produced, Instant now);
 
-class EarliestDeadlineFirst final : public QueuePolicy {
+/// What the three orders share. Preemptive, a held request displaces a running one whose rank is larger by more than
+/// the margin, which stands for what displacing costs: the prompt and the tokens so far are computed again.
+class ServiceOrder : public QueuePolicy {
  public:
-  explicit EarliestDeadlineFirst(ServiceOptions options) : options_(std::move(options)) {}
-  [[nodiscard]] std::int64_t key(const Request& request, Instant) override {
-    return service_deadline(options_, request).ns();
+  explicit ServiceOrder(ServiceOptions options) : options_(options) {}
+  [[nodiscard]] std::int64_t key(const Request& request, Instant now) override { return key_again(request, 0, now); }
+  [[nodiscard]] bool preemptive() const override { return options_.preemptive; }
+  [[nodiscard]] bool reads_steps() const override { return false; }
+  [[nodiscard]] std::int64_t waiting_rank(std::int64_t key, Instant) const override {
+    return key + options_.margin.ns();
   }
 
- private:
+ protected:
   ServiceOptions options_;
 };
 
-class ShortestRemainingFirst final : public QueuePolicy {
+class EarliestDeadlineFirst final : public ServiceOrder {
  public:
-  explicit ShortestRemainingFirst(ServiceOptions options) : options_(std::move(options)) {}
-  [[nodiscard]] std::int64_t key(const Request& request, Instant) override {
-    return service_latency(options_, request).ns();
+  using ServiceOrder::ServiceOrder;
+  [[nodiscard]] std::int64_t key_again(const Request& request, std::int32_t, Instant) override {
+    return service_deadline(options_, request).ns();
   }
+};
 
- private:
-  ServiceOptions options_;
+class ShortestRemainingFirst final : public ServiceOrder {
+ public:
+  using ServiceOrder::ServiceOrder;
+  [[nodiscard]] std::int64_t key_again(const Request& request, std::int32_t produced, Instant) override {
+    return service_latency(options_, request, produced).ns();
+  }
+  /// What is left of a running one falls as time goes on: both are ranked by when they would be done.
+  [[nodiscard]] std::int64_t waiting_rank(std::int64_t key, Instant now) const override {
+    return key + now.ns() + options_.margin.ns();
+  }
+  [[nodiscard]] std::int64_t running_rank(std::int64_t key, Instant dispatched) const override {
+    return key + dispatched.ns();
+  }
 };
 
 /// With options.congested above zero only while requests wait longer than that on their way to an instance (moving
-/// mean; until half of it again): FREESH finds that least laxity costs a little in normal load and wins under
-/// congestion. Else first come, first served.
-class LeastLaxityFirst final : public QueuePolicy {
+/// mean; until the half again): FREESH finds that least laxity costs a little in normal load and wins under congestion.
+/// Else first come, first served.
+class LeastLaxityFirst final : public ServiceOrder {
  public:
-  explicit LeastLaxityFirst(ServiceOptions options) : options_(std::move(options)) {}
+  using ServiceOrder::ServiceOrder;
   [[nodiscard]] EventKinds observes() const override {
     return options_.congested > Span() ? EventKinds::of<event::Started>() : EventKinds();
   }
   void observe(const Event& event, Instant now) override;
   /// The laxity it would have at the beginning of time: orders as the laxity at any instant does. Not congested: the
-  /// arrival, which is smaller than that by (window - 1) x Lat, so that those that came in calm times stay in front.
-  [[nodiscard]] std::int64_t key(const Request& request, Instant) override {
-    return active() ? laxity(options_, request, 0, Instant()).ns() : request.arrival.ns();
+  /// arrival, which is smaller than that by (window - 1) x Lat, so that those who came in calm times stay in front.
+  [[nodiscard]] std::int64_t key_again(const Request& request, std::int32_t produced, Instant) override {
+    if (!active()) return request.arrival.ns();
+    return laxity(options_, request, produced, Instant()).ns();
+  }
+  [[nodiscard]] bool preempts() const override { return options_.preemptive && active(); }
+  /// The laxity of those who wait falls; of those who run it stays what it was.
+  [[nodiscard]] std::int64_t waiting_rank(std::int64_t key, Instant now) const override {
+    return key - now.ns() + options_.margin.ns();
+  }
+  [[nodiscard]] std::int64_t running_rank(std::int64_t key, Instant dispatched) const override {
+    return key - dispatched.ns();
   }
   [[nodiscard]] bool active() const { return options_.congested == Span() || congested_; }
 
  private:
-  ServiceOptions options_;
   double waited_s_ = 0.0;  ///< moving mean
   bool congested_ = false;
 };

@@ -80,19 +80,52 @@ TEST(Laxity, windows) {
   EXPECT_EQ(service_latency(options, unknown), Span::s(2)) << "nothing predicted: the client's cap";
 }
 
+TEST(Laxity, who_may_displace_whom) {
+  ServiceOptions options;
+  options.ttft = Span();
+  options.tbt = Span::s(1);
+  options.preemptive = true;
+  options.margin = Span();
+  const Request longer = request(0, Span(), 10);      // W 14 s: laxity 4 s as it is dispatched
+  const Request shorter = request(1, Span::s(1), 2);  // W 2.8 s: laxity 0.8 s as it arrives
+  const auto displaces = [](QueuePolicy& q, const Request& waiting, const Request& running, Instant now) {
+    return q.waiting_rank(q.key(waiting, now), now) < q.running_rank(q.key(running, Instant()), Instant());
+  };
+  LeastLaxityFirst llf(options);
+  EXPECT_TRUE(llf.preempts());
+  EXPECT_TRUE(displaces(llf, shorter, longer, Instant() + Span::s(1)));
+  EXPECT_FALSE(displaces(llf, longer, longer, Instant())) << "strictly smaller";
+  EXPECT_TRUE(displaces(llf, longer, longer, Instant() + Span::ms(1)))
+      << "who waits grows more urgent, who runs does not";
+  options.margin = Span::s(5);
+  LeastLaxityFirst reluctant(options);
+  EXPECT_FALSE(displaces(reluctant, shorter, longer, Instant() + Span::s(1)));
+  options.margin = Span();
+  ShortestRemainingFirst srtf(options);
+  EXPECT_TRUE(displaces(srtf, shorter, longer, Instant() + Span::s(1)));
+  EXPECT_FALSE(displaces(srtf, shorter, longer, Instant() + Span::s(8)))
+      << "2 s of it are left, as many as of the other";
+  EarliestDeadlineFirst edf(options);
+  EXPECT_TRUE(displaces(edf, shorter, longer, Instant() + Span::s(1)));
+  options.preemptive = false;
+  EXPECT_FALSE(LeastLaxityFirst(options).preempts());
+}
+
 TEST(Laxity, on_congestion_only) {
   ServiceOptions options;
+  options.preemptive = true;
   options.congested = Span::ms(500);
   LeastLaxityFirst queue(options);
   const Request urgent = request(0, Span::s(1), 10);
   const Request patient = request(1, Span::ms(900), 1000);
   EXPECT_LT(queue.key(patient, Instant()), queue.key(urgent, Instant())) << "calm: first come, first served";
+  EXPECT_FALSE(queue.preempts());
   const InstanceView view;
   const auto start_after = [&](Span wait) {
     for (int i = 0; i < 200; ++i) queue.observe(event::Started{urgent, view}, urgent.arrival + wait);
   };
   start_after(Span::s(1));
-  EXPECT_TRUE(queue.active());
+  EXPECT_TRUE(queue.preempts());
   EXPECT_LT(queue.key(urgent, Instant()), queue.key(patient, Instant()));
   start_after(Span::ms(300));
   EXPECT_TRUE(queue.active()) << "until half of that";
