@@ -20,6 +20,7 @@ struct ReproduceFlags {
   std::string output;
   double seconds = reproduce::kRunSeconds;
   bool json = false;
+  bool check = false;
 };
 
 std::vector<reproduce::Evaluation> evaluations() {
@@ -56,9 +57,13 @@ int run(const ReproduceFlags& flags) {
   nlohmann::ordered_json object{
       {"system", flags.system}, {"rows", nlohmann::json::array()}, {"marks", nlohmann::json::array()}};
   std::vector<reproduce::Section> made;
+  std::vector<std::string> missed;
   for (const auto* maker : chosen) {
     auto section = maker->make(flags.seconds);
     if (!section) return fail(section.error());
+    for (const auto& target : section->targets) {
+      if (!target.met) missed.push_back(fmt::format("{}/{}", maker->name, target.name));
+    }
     if (flags.json) {
       append(*section, object);
     } else {
@@ -70,7 +75,9 @@ int run(const ReproduceFlags& flags) {
     if (const auto ok = write_file(flags.output, reproduce::html(flags.system, made)); !ok) return fail(ok.error());
   }
   if (flags.json) fmt::print("{}\n", object.dump(2));
-  return 0;
+  if (!flags.check || missed.empty()) return 0;
+  fmt::print(stderr, "wattle: {} of the targets missed: {}\n", missed.size(), fmt::join(missed, ", "));
+  return 1;
 }
 
 std::string sections_help() {
@@ -95,6 +102,7 @@ void add_reproduce(Command app, int& exit_code) {
       .check(range(1.0, 3600.0))
       .capture_default_str();
   command.add_flag("--json", flags->json, "one JSON object on stdout");
+  command.add_flag("--check", flags->check, "exit with 1 when a target is missed, and name it");
   command.callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 

@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "config/locate.h"
+#include "experiment/match_attainment.h"
 #include "experiment/saturation.h"
 #include "experiment/simulate.h"
 #include "journal/summary_json.h"
@@ -26,19 +27,35 @@ struct SimFlags {
   std::string out;
   unsigned threads = 1;
   bool json = false;
+  bool only = false;
+  bool match = false;
   bool step = false;
   bool check = false;
 };
 
-/// One recipe's run, with its own copy of everything, so that runs may go side by side.
-Result<journal::RunSummary> run_one(const SimFlags& flags, const config::LoadedScenario& scenario,
-                                    const systems::LoadedRecipe& recipe) {
+/// The simplest controls there are: any comparison has them beside what it compares.
+constexpr const char* kFixedClock = "static-sweet";
+constexpr const char* kFixedClockScaled = "static-sweet-autoscale";
+
+experiment::SimulateOptions options_for(const SimFlags& flags, const std::string& recipe) {
   experiment::SimulateOptions options;
   options.fast_forward = !flags.step;
   options.check_invariants = flags.check;
   options.data_dir = config::data_dir();
-  if (!flags.out.empty()) options.out_dir = (std::filesystem::path(flags.out) / recipe.recipe.name).string();
-  return experiment::run_simulation(scenario, recipe, options);
+  if (!flags.out.empty()) options.out_dir = (std::filesystem::path(flags.out) / recipe).string();
+  return options;
+}
+
+/// Calls work(i) for each i below `count`, on so many threads.
+template <typename Work>
+void side_by_side(unsigned threads, std::size_t count, Work&& work) {
+  std::atomic<std::size_t> next{0};
+  const auto all = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  std::vector<std::jthread> others;
+  for (unsigned t = 1; t < std::min<std::size_t>(threads, count); ++t) others.emplace_back(all);
+  all();
 }
 
 void print_table(const std::vector<journal::RunSummary>& runs) {
@@ -78,6 +95,113 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
   }
 }
 
+void print_matched(const std::vector<experiment::Matched>& all) {
+  const auto& baseline = all.front().second_half;
+  fmt::print("{:<22} {:>10} {:>7} {:>7} {:>7} {:>7} {:>7}  {}\n", "recipe (simulated)", "energy kJ", "saved", "TTFT",
+             "ITL", "TBT", "E2E", "reserve");
+  for (const auto& one : all) {
+    const auto& run = one.second_half;
+    std::string reserve;
+    for (const auto& [key, value] : one.reserve) reserve += fmt::format("{}={} ", key, value);
+    if (!one.kept) reserve += one.settable ? "NOT KEPT at any" : "NOT KEPT, and none to set";
+    fmt::print("{:<22} {:>10.1f} {:>6.1f}% {:>6.2f}% {:>6.2f}% {:>6.2f}% {:>6.2f}%  {}\n", run.recipe,
+               run.energy.total.value() / 1e3, 100.0 * (1.0 - run.energy.total.value() / baseline.energy.total.value()),
+               100.0 * run.slo.ttft, 100.0 * run.slo.itl, 100.0 * run.slo.tbt, 100.0 * run.slo.e2e, reserve);
+  }
+  fmt::print(
+      "second half: {} requests, {:.0f} s simulated; saved: energy against {}; TTFT to E2E: attainment\n"
+      "reserve: that with which the first half keeps {}'s attainment, to {:.1f} points, at least energy\n",
+      baseline.requests.arrived, baseline.sim.virtual_s, baseline.recipe, baseline.recipe,
+      100.0 * experiment::kAttainmentSlack);
+}
+
+nlohmann::ordered_json to_json(const experiment::Matched& one) {
+  auto run = journal::to_json(one.second_half);
+  nlohmann::ordered_json reserve = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : one.reserve) reserve[key] = value;
+  const auto& first = one.first_half;
+  run["match"] = {{"reserve", reserve},
+                  {"kept_on_first_half", one.kept},
+                  {"first_half",
+                   {{"ttft_attainment", first.ttft},
+                    {"itl_attainment", first.itl},
+                    {"tbt_attainment", first.tbt},
+                    {"e2e_attainment", first.e2e},
+                    {"attainment", first.all}}}};
+  return run;
+}
+
+struct Named {
+  std::string name;
+  systems::LoadedRecipe recipe;
+};
+
+/// The recipes asked for and, beside several, the fixed clocks; every --set key has to suit one of those asked for.
+Result<std::vector<Named>> load_recipes(const SimFlags& flags, const std::vector<config::Override>& set) {
+  const auto names = flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes;
+  const auto unfit = names.size() > 1 || flags.match ? systems::Unfit::Ignored : systems::Unfit::Refused;
+  std::vector<Named> all;
+  for (const auto& name : names) {
+    auto recipe = systems::load_recipe(name, set, config::project(), unfit);
+    if (!recipe) return std::unexpected(recipe.error());
+    all.push_back({name, std::move(*recipe)});
+  }
+  for (const auto& o : set) {
+    if (std::ranges::none_of(all, [&](const auto& one) { return systems::took(one.recipe, o); })) {
+      return bad_input(o.where(), "is an option of policies that none of these recipes chooses");
+    }
+  }
+  if (flags.only || (all.size() < 2 && !flags.match)) return all;
+  // What they share is the scenario's; a clock set for a recipe beside them is not.
+  for (const char* name : {kFixedClock, kFixedClockScaled}) {
+    auto recipe = systems::load_recipe(name, {}, config::project());
+    if (!recipe) return std::unexpected(recipe.error());
+    const auto& fixed = recipe->recipe;
+    if (std::ranges::any_of(all, [&](const auto& one) { return one.recipe.recipe.name == fixed.name; })) continue;
+    const bool scaled_alike = std::ranges::any_of(
+        all, [&](const auto& one) { return one.recipe.recipe.scaling.policy == fixed.scaling.policy; });
+    if (fixed.scales() && !scaled_alike) continue;
+    all.push_back({name, std::move(*recipe)});
+  }
+  return all;
+}
+
+Result<std::vector<experiment::Matched>> match(const SimFlags& flags, const config::LoadedScenario& scenario,
+                                               const std::vector<Named>& recipes,
+                                               const std::vector<config::Override>& set) {
+  const auto& baseline = recipes.front();
+  const auto first = experiment::run_half(scenario, baseline.recipe, workload::Half::First, options_for({}, ""));
+  if (!first) return std::unexpected(first.error());
+  std::vector<std::optional<Result<experiment::Matched>>> found(recipes.size());
+  side_by_side(flags.threads, recipes.size(), [&](std::size_t i) {
+    const auto& [name, recipe] = recipes[i];
+    found[i] = experiment::match_attainment(scenario, name,
+                                            i < std::max<std::size_t>(flags.recipes.size(), 1) ? set : decltype(set){},
+                                            first->slo, options_for(flags, recipe.recipe.name));
+  });
+  std::vector<experiment::Matched> all;
+  for (auto& one : found) {
+    if (!*one) return std::unexpected(one->error());
+    all.push_back(std::move(**one));
+  }
+  return all;
+}
+
+Result<std::vector<journal::RunSummary>> run_all(const SimFlags& flags, const config::LoadedScenario& scenario,
+                                                 const std::vector<Named>& recipes) {
+  std::vector<std::optional<Result<journal::RunSummary>>> results(recipes.size());
+  side_by_side(flags.threads, recipes.size(), [&](std::size_t i) {
+    const auto& recipe = recipes[i].recipe;
+    results[i] = experiment::run_simulation(scenario, recipe, options_for(flags, recipe.recipe.name));
+  });
+  std::vector<journal::RunSummary> runs;
+  for (auto& result : results) {
+    if (!*result) return std::unexpected(result->error());
+    runs.push_back(std::move(**result));
+  }
+  return runs;
+}
+
 int run(const SimFlags& flags) {
   const auto set = config::parse_overrides(flags.set);
   if (!set) return fail(set.error());
@@ -86,52 +210,30 @@ int run(const SimFlags& flags) {
   auto stated = config::load_scenario(flags.scenario, overrides->scenario, config::project());
   if (!stated) return fail(stated.error());
   if (flags.seed) stated->scenario.seed = *flags.seed;
-  std::vector<systems::LoadedRecipe> recipes;
-  bool scales = false;
-  const auto names = flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes;
-  const auto unfit = names.size() > 1 ? systems::Unfit::Ignored : systems::Unfit::Refused;
-  for (const auto& name : names) {
-    auto recipe = systems::load_recipe(name, overrides->recipe, config::project(), unfit);
-    if (!recipe) return fail(recipe.error());
-    scales = scales || recipe->recipe.scales();
-    recipes.push_back(std::move(*recipe));
-  }
-  for (const auto& o : overrides->recipe) {
-    if (std::ranges::none_of(recipes, [&](const auto& recipe) { return systems::took(recipe, o); })) {
-      return fail(bad_input(o.where(), "is an option of policies that none of these recipes chooses").error());
-    }
-  }
+  const auto recipes = load_recipes(flags, overrides->recipe);
+  if (!recipes) return fail(recipes.error());
+  const bool scales = std::ranges::any_of(*recipes, [](const auto& one) { return one.recipe.recipe.scales(); });
   // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.
   const auto scenario = experiment::with_loads(*stated, scales, config::data_dir());
   if (!scenario) return fail(scenario.error());
 
-  std::vector<std::optional<Result<journal::RunSummary>>> results(recipes.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < recipes.size(); i = next++) results[i] = run_one(flags, *scenario, recipes[i]);
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned t = 1; t < std::min<std::size_t>(flags.threads, recipes.size()); ++t) threads.emplace_back(work);
-    work();
-  }
-  std::vector<journal::RunSummary> runs;
-  for (auto& result : results) {
-    if (!*result) return fail(result->error());
-    runs.push_back(std::move(**result));
-  }
-
-  if (!flags.json) {
-    print_table(runs);
-    return 0;
-  }
   nlohmann::ordered_json object;
   object["scenario"] = scenario->scenario.name;
   object["seed"] = scenario->scenario.seed;
   object["simulated"] = true;
   object["runs"] = nlohmann::ordered_json::array();
-  for (const auto& summary : runs) object["runs"].push_back(journal::to_json(summary));
-  fmt::print("{}\n", object.dump(1));
+  if (flags.match) {
+    const auto matched = match(flags, *scenario, *recipes, overrides->recipe);
+    if (!matched) return fail(matched.error());
+    for (const auto& one : *matched) object["runs"].push_back(to_json(one));
+    if (!flags.json) print_matched(*matched);
+  } else {
+    const auto runs = run_all(flags, *scenario, *recipes);
+    if (!runs) return fail(runs.error());
+    for (const auto& summary : *runs) object["runs"].push_back(journal::to_json(summary));
+    if (!flags.json) print_table(*runs);
+  }
+  if (flags.json) fmt::print("{}\n", object.dump(1));
   return 0;
 }
 
@@ -146,6 +248,11 @@ void add_sim(Command app, int& exit_code) {
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
   command.add_option("-o,--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
   command.add_option("--threads", flags->threads, "recipes run side by side").check(range(1U, 256U));
+  command.add_flag("--only", flags->only,
+                   "only the recipes named; otherwise a comparison has the fixed energy-optimal clock beside them");
+  command.add_flag("--match-attainment", flags->match,
+                   "give each recipe the reserve (margin, or a fixed clock's height) with which the first half of the "
+                   "workload keeps the attainment of the first recipe at least energy, and report the second half");
   command.add_flag("--json", flags->json, "one JSON object on stdout");
   command.add_flag("--step", flags->step, "run every iteration on its own; same result, slower");
   command.add_flag("--check", flags->check, "check every invariant after every event (slow)");

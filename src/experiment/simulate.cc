@@ -64,6 +64,10 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
   auto& setup = run->setup;
   setup.fast_forward = options.fast_forward;
   setup.check_invariants = options.check_invariants;
+  if (options.half) {
+    run->source = workload::half_of(*run->source, *options.half);
+    setup.source = run->source.get();
+  }
 
   std::unique_ptr<journal::RunWriter> writer;
   if (!options.out_dir.empty()) {

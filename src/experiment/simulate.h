@@ -1,11 +1,13 @@
 #pragma once
 // One scenario under one recipe in the simulator: names become objects, then sim::simulate.
+#include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "config/load.h"
 #include "experiment/prepare.h"
 #include "journal/run_directory.h"
+#include "workload/halves.h"
 
 namespace wattle::experiment {
 
@@ -16,6 +18,8 @@ struct SimulateOptions {
   std::string out_dir;
   /// WATTLE_DATA; may be empty.
   std::string data_dir;
+  /// Only what arrives in this half of the workload's time.
+  std::optional<workload::Half> half;
 };
 
 /// As prepare(), with what the scenario leaves to be measured (loads) and what the recipe needs believed of requests.

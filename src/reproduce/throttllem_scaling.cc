@@ -41,6 +41,8 @@ const std::vector<Variant>& variants() {
       {"throttllem-sweet", "throttllem-sweet", {}, {}, {}},
       {"throttllem-sweet-autoscale", "throttllem-sweet-autoscale", {}, {}, {}},
       {"throttllem-sweet-autoscale-30", "throttllem-sweet-autoscale", with_error(0.30), {}, {}},
+      {"static-sweet", "static-sweet", {}, {}, {}},
+      {"static-sweet-autoscale", "static-sweet-autoscale", {}, {}, {}},
   };
   return all;
 }
@@ -68,7 +70,8 @@ Result<Section> autoscaling() {
       "prompts that wait, and step times are believed by lines, not by M (within 0.1 points of the saving). Not "
       "modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "
       "against triton-autoscale over the whole run (the paper: geometric mean over engines). Beside it, ours: no clock "
-      "below the energy-optimal one (recipes throttllem-sweet*).";
+      "below the energy-optimal one (recipes throttllem-sweet*); and the strongest simple baseline: that clock, fixed "
+      "(static-sweet*).";
   const auto scenario = scaled_scenario();
   if (!scenario) return std::unexpected(scenario.error());
   std::map<std::string_view, journal::RunSummary> runs;
@@ -124,7 +127,8 @@ Result<Section> load_sweep() {
                                            fmt::format("workload.trough_load={}", percent / 1000.0)});
     if (!scenario) return std::unexpected(scenario.error());
     std::size_t line = 0;
-    for (const char* recipe : {"triton", "triton-autoscale", "throttllem", "throttllem-autoscale"}) {
+    for (const char* recipe : {"triton", "triton-autoscale", "throttllem", "throttllem-autoscale", "static-sweet",
+                               "static-sweet-autoscale"}) {
       const auto got = run(*scenario, recipe);
       if (!got) return std::unexpected(got.error());
       for (auto& [plot, value] :

@@ -29,11 +29,12 @@ Result<Section> ablation(const System& system, double seconds) {
   for (const std::int64_t rate : system.rates) {
     const auto scenario = analysed_scenario(rate, seconds);
     if (!scenario) return std::unexpected(scenario.error());
-    journal::RunSummary runs[3];
-    const Controlled how[3]{{"static-max"}, {system.recipe, {"routing.decode.policy=round-robin"}}, {system.recipe}};
-    constexpr const char* kNames[3]{"1410", "ecofreq", "full"};
+    journal::RunSummary runs[4];
+    const Controlled how[4]{
+        {"static-max"}, {system.recipe, {"routing.decode.policy=round-robin"}}, {system.recipe}, {"static-sweet"}};
+    constexpr const char* kNames[4]{"1410", "ecofreq", "full", "1005"};
     const auto x = static_cast<double>(rate);
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 4; ++i) {
       auto run = serve(*scenario, how[i]);
       if (!run) return std::unexpected(run.error());
       add_phases(made, fmt::format("fig14/rps{}/{}/", rate, kNames[i]), *run);

@@ -22,6 +22,7 @@ Result<Section> gh200(const System& system, double seconds) {
                                       "routing.decode.max_spread_mhz=600"};
   const std::vector<std::string> full5l{"frequency.prefill.clocks_mhz=1095,1305,1515,1740,1980",
                                         "frequency.decode.clocks_mhz=1395,1545,1695,1830,1980"};
+  const std::vector<std::string> fixed{"frequency.prefill.clock_mhz=1095", "frequency.decode.clock_mhz=1395"};
   const auto five = std::string(system.recipe) + "-5l";
   PlotMaker energy("energy", "requests/s", "kJ");
   PlotMaker itl("ITL attainment", "requests/s", "%");
@@ -38,6 +39,7 @@ Result<Section> gh200(const System& system, double seconds) {
     journal::RunSummary highest;
     const std::vector<std::string> ecofreq{full[0], full[1], "routing.decode.policy=round-robin"};
     const std::pair<const char*, Controlled> systems[]{{"max", {"static-max"}},
+                                                       {"fixed", {"static-sweet", fixed}},
                                                        {"ecofreq", {system.recipe, ecofreq}},
                                                        {"full", {system.recipe, full}},
                                                        {"full5l", {five.c_str(), full5l}}};

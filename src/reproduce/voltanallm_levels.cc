@@ -31,6 +31,9 @@ Result<Section> levels(const System& system, double seconds) {
     const auto base = fmt::format("fig18/rps{}/", rate);
     add_phases(made, base + "2l/", *two);
     add_phases(made, base + "5l/", *five);
+    const auto fixed = serve(*scenario, {"static-sweet"});
+    if (!fixed) return std::unexpected(fixed.error());
+    add_phases(made, base + "1005/", *fixed);
     const double prefill = saved_percent(five->energy.prefill.value(), two->energy.prefill.value());
     const double decode = saved_percent(five->energy.decode.value(), two->energy.decode.value());
     add_row(made, base + "five_save_in_prefill", "%", prefill);

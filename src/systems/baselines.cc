@@ -49,6 +49,7 @@ void register_baselines(Registry& to) {
          option("park_idle", &StaticClockOptions::park_idle, "Lock idle_clock_mhz while there is no work"),
          option("idle_clock_mhz", &StaticClockOptions::idle_clock, "MHz", config::kClockBounds,
                 "Clock of an instance without work")})
+      .reserve("clock_mhz")
       .makes([](const StaticClockOptions& o, const Making& making) -> Result<std::shared_ptr<policy::StaticClock>> {
         return std::make_shared<policy::StaticClock>(o, *making.spec);
       });
@@ -57,6 +58,7 @@ void register_baselines(Registry& to) {
         {option("clock_mhz", &IdleParkingOptions::clock, "MHz", config::kClockBounds, "The clock while there is work"),
          option("idle_clock_mhz", &IdleParkingOptions::idle_clock, "MHz", config::kClockBounds,
                 "Clock of an instance without work")})
+      .reserve("clock_mhz")
       .makes([](const IdleParkingOptions& o, const Making& making) -> Result<std::shared_ptr<policy::IdleParking>> {
         return std::make_shared<policy::IdleParking>(o, *making.spec);
       });

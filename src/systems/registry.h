@@ -73,6 +73,9 @@ struct PolicyEntry {
   std::function<std::vector<MegaHertz>(const std::any&, const InstanceSpec&)> clocks;
   /// How far a step may outlast its prediction (control::Throttle).
   std::function<Span(const std::any&)> overrun_slack;
+  /// The option that keeps attainment at the cost of energy as it grows: a share in [0, 0.95] or a clock; empty: none
+  /// (reserve.h).
+  std::string reserve;
 };
 
 /// An entry whose options are a Record, for a system's file to complete.
@@ -102,6 +105,7 @@ class Registration {
     return *this;
   }
   Registration& needs(const Needs& needs) { return entry_.needs = needs, *this; }
+  Registration& reserve(std::string key) { return entry_.reserve = std::move(key), *this; }
   Registration& hosted_by(Host host) { return entry_.host = host, *this; }
   template <typename F>
   Registration& problem(F f) {

@@ -39,6 +39,7 @@ void register_retail(Registry& to) {
                          option("length_inflation", &RetailOptions::inflation, "", {0, 100},
                                 "Predicted lengths are taken this share longer")})
       .needs({.request_latency = true, .step_reports = true})
+      .reserve("margin")
       .admits(admits)
       .makes([](const RetailOptions& o, const Making& making) -> Result<std::shared_ptr<policy::Retail>> {
         return std::make_shared<policy::Retail>(o, retail_clock(making.recipe));

@@ -121,6 +121,7 @@ void register_throttllem(Registry& to) {
                             "Admits what a projection of batch and KV cache says keeps every objective",
                             admission_options())
       .needs({.latency = true, .step_reports = true})
+      .reserve("margin")
       .admits(throttllem_admits)
       .clocks([](const ThrottllemOptions&, const InstanceSpec&) { return std::vector<MegaHertz>(); })
       .makes([](const ThrottllemOptions& o, const Making& making) -> Result<std::shared_ptr<policy::Throttllem>> {
@@ -136,6 +137,7 @@ void register_throttllem(Registry& to) {
       .makes(share_admission<policy::Throttllem, ThrottllemClockOptions>);
   to.add<SmallestEngineOptions>(SlotKind::Scaling, "smallest-engine",
                                 "One instance, the smallest [[fleet]] that carries the rate", scaling_options())
+      .reserve("margin")
       .makes(make_smallest_engine);
 }
 

@@ -115,6 +115,7 @@ void register_voltanallm(Registry& to) {
   to.add<EcoFreqOptions>(SlotKind::Frequency, "eco-freq",
                          "EcoFreq: the lowest clock whose predicted step time meets the objective", eco_freq_options())
       .needs({.latency = true})
+      .reserve("margin")
       .problem(ascending)
       .admits(suits)
       .clocks([](const EcoFreqOptions& o, const InstanceSpec& spec) {

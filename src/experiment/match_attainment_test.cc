@@ -1,0 +1,118 @@
+#include "experiment/match_attainment.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "config/locate.h"
+#include "systems/reserve.h"
+
+namespace wattle::experiment {
+namespace {
+
+config::LoadedScenario busy(std::vector<std::string> set = {}) {
+  set.insert(set.begin(), {"workload.requests=2000", "workload.rate_per_s=9", "slo.itl_ms=20"});
+  const auto loaded =
+      config::load_scenario("synthetic-poisson", config::parse_overrides(set).value(), config::project());
+  EXPECT_TRUE(loaded) << loaded.error().message();
+  return *loaded;
+}
+
+systems::LoadedRecipe recipe(const std::string& name) {
+  return systems::load_recipe(name, {}, config::project()).value();
+}
+
+TEST(MatchAttainment, HalvesPartTheWorkload) {
+  const auto scenario = busy();
+  const auto whole = run_simulation(scenario, recipe("static-max"), {});
+  const auto first = run_half(scenario, recipe("static-max"), workload::Half::First, {});
+  const auto second = run_half(scenario, recipe("static-max"), workload::Half::Second, {});
+  ASSERT_TRUE(whole && first && second);
+  EXPECT_EQ(first->requests.arrived + second->requests.arrived, whole->requests.arrived);
+  EXPECT_EQ(first->tokens.output + second->tokens.output, whole->tokens.output);
+  EXPECT_NEAR(static_cast<double>(first->requests.arrived), static_cast<double>(second->requests.arrived), 150.0);
+  EXPECT_NEAR(second->sim.virtual_s, whole->sim.virtual_s / 2.0, 0.15 * whole->sim.virtual_s)
+      << "the second half begins when it begins";
+}
+
+TEST(MatchAttainment, TheReserveFoundKeepsTheBaselineWithLeastEnergy) {
+  const auto scenario = busy();
+  const auto baseline = run_half(scenario, recipe("static-max"), workload::Half::First, {});
+  ASSERT_TRUE(baseline);
+  for (const char* name : {"eco-freq", "static-sweet"}) {
+    const auto as_it_is = run_half(scenario, recipe(name), workload::Half::First, {});
+    ASSERT_TRUE(as_it_is);
+    ASSERT_GT(short_of(as_it_is->slo, baseline->slo), kAttainmentSlack) << "or there is nothing to find";
+    const auto matched = match_attainment(scenario, name, {}, baseline->slo, {});
+    ASSERT_TRUE(matched) << matched.error().message();
+    EXPECT_TRUE(matched->kept && matched->settable);
+    EXPECT_LE(short_of(matched->first_half, baseline->slo), kAttainmentSlack);
+    ASSERT_EQ(matched->reserve.size(), 1U);
+    const auto energy_with = [&](const std::string& value) {
+      const auto set = systems::load_recipe(name, {{matched->reserve.front().first, value}}, config::project());
+      const auto run = run_half(scenario, set.value(), workload::Half::First, {});
+      const bool kept = short_of(run->slo, baseline->slo) <= kAttainmentSlack;
+      return kept ? run->energy.total.value() : std::numeric_limits<double>::infinity();
+    };
+    const double found = energy_with(matched->reserve.front().second);
+    const bool clock = name == std::string("static-sweet");
+    for (int i = 0; i < 18; ++i) {
+      const auto other = clock ? std::to_string(1035 + 15 * i) : std::to_string(0.05 * i);
+      EXPECT_GT(energy_with(other), 0.995 * found) << matched->reserve.front().first << "=" << other;
+    }
+  }
+}
+
+TEST(MatchAttainment, ARecipeThatKeepsTheBaselineNeedsNone) {
+  const auto scenario = busy({"slo.itl_ms=500", "slo.ttft_ms=60000"});
+  const auto baseline = run_half(scenario, recipe("static-max"), workload::Half::First, {});
+  const auto matched = match_attainment(scenario, "static-sweet", {}, baseline->slo, {});
+  ASSERT_TRUE(baseline && matched);
+  EXPECT_TRUE(matched->kept);
+  EXPECT_TRUE(matched->reserve.empty());
+  const auto plain = run_half(scenario, recipe("static-sweet"), workload::Half::Second, {});
+  EXPECT_EQ(matched->second_half.journal_digest, plain->journal_digest);
+}
+
+TEST(MatchAttainment, WhatCannotKeepItSaysSo) {
+  const auto scenario = busy();
+  const auto matched = match_attainment(scenario, "eco-freq", {}, {1.1, 1.1, 1.1, 1.1, 1.1}, {});
+  ASSERT_TRUE(matched);
+  EXPECT_FALSE(matched->kept);
+  const auto fixed = match_attainment(scenario, "static-max", {}, {1.1, 1.1, 1.1, 1.1, 1.1}, {});
+  ASSERT_TRUE(fixed);
+  EXPECT_FALSE(fixed->settable) << "there is nothing above the highest clock";
+}
+
+TEST(Reserves, AreTheAdmissionsOrEachPhasesClocks) {
+  InstanceSpec prefill;
+  prefill.role = Role::Prefill;
+  prefill.gpu.clock_min = MegaHertz(210);
+  prefill.gpu.clock_max = MegaHertz(1410);
+  prefill.gpu.clock_step = MegaHertz(15);
+  prefill.clocks = supported_clocks(prefill.gpu);
+  prefill.sweet_clock = MegaHertz(1005);
+  InstanceSpec decode = prefill;
+  decode.role = Role::Decode;
+  const std::vector<std::shared_ptr<const InstanceSpec>> fleet{std::make_shared<InstanceSpec>(prefill),
+                                                               std::make_shared<InstanceSpec>(decode)};
+  const auto eco = systems::reserves_of(recipe("eco-freq").recipe, fleet);
+  ASSERT_EQ(eco.size(), 2U);
+  EXPECT_EQ(eco[0].key, "frequency.prefill.margin");
+  EXPECT_EQ(eco[1].key, "frequency.decode.margin");
+  EXPECT_EQ(eco[1].values.front(), "0");
+  EXPECT_EQ(eco[1].values.back(), "0.95");
+  const auto fixed = systems::reserves_of(recipe("static-sweet").recipe, fleet);
+  ASSERT_EQ(fixed.size(), 2U);
+  EXPECT_EQ(fixed[0].values.front(), "") << "1005 MHz, as the recipe says";
+  EXPECT_EQ(fixed[0].values[1], "1020");
+  EXPECT_EQ(fixed[0].values.back(), "1410");
+  EXPECT_TRUE(systems::reserves_of(recipe("static-max").recipe, fleet).empty());
+  const auto throttled = systems::reserves_of(recipe("throttllem-autoscale").recipe, fleet);
+  ASSERT_EQ(throttled.size(), 2U);
+  EXPECT_EQ(throttled[0].key, "scaling.margin");
+  EXPECT_EQ(throttled[1].key, "admission.margin");
+}
+
+}  // namespace
+}  // namespace wattle::experiment

@@ -1,0 +1,30 @@
+#pragma once
+// A workload cut in two: one half to set something by, the other to score it on.
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "workload/source.h"
+
+namespace wattle::workload {
+
+enum class Half : std::uint8_t { First, Second };
+
+/// What arrives in one half of the time from Instant 0 to the last arrival, which belongs to the second; the second
+/// begins at Instant 0, too. Drains `whole`, so it has to end.
+[[nodiscard]] inline std::unique_ptr<RequestSource> half_of(RequestSource& whole, Half half) {
+  std::vector<TraceRow> rows;
+  while (const auto row = whole.next()) rows.push_back(*row);
+  const Span middle = rows.empty() ? Span() : (rows.back().arrival - Instant()) / 2;
+  std::vector<TraceRow> kept;
+  for (TraceRow row : rows) {
+    const bool first = row.arrival - Instant() < middle;
+    if (first != (half == Half::First)) continue;
+    if (!first) row.arrival = row.arrival - middle;
+    kept.push_back(row);
+  }
+  return std::make_unique<ListSource>(std::move(kept), whole.stats());
+}
+
+}  // namespace wattle::workload
