@@ -110,7 +110,9 @@ EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& requ
   ++shape.decode_requests;
   shape.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
   const ClockChoice then = clock_for(rule, shape, waiting, rule.itl, latency);
-  const bool over = then.predicted && !then.within && latency->step_time(shape, top) > instance->itl_limit;
+  // Whatever EcoFreq's own margin: with none, a batch that just meets the objective at the top outgrows it by its
+  // context.
+  const bool over = options_.spare_overloaded && then.predicted && latency->step_time(shape, top) > instance->itl_limit;
   return {now, then.clock, over, requests};
 }
 
@@ -131,7 +133,10 @@ RouteDecision EcoRoute::by_tiles(std::span<const InstanceView* const> candidates
     const WhatIf& f = futures_[i];
     const Known* instance = known(candidates[i]->id);
     const TilePlace tile = instance != nullptr ? place(instance->tile_ends, f.requests) : TilePlace{false, f.requests};
-    return std::tuple(clocks_count && f.rises(), tile.at_end, tile.begun, -f.requests);
+    // No tile is worth a batch that no clock can serve: once one is near that, such ones come last, and the smallest
+    // batch takes the request.
+    if (!clocks_count) return std::tuple(f.over, false, false, f.requests, 0);
+    return std::tuple(false, f.rises(), tile.at_end, tile.begun, -f.requests);
   };
   std::size_t best = 0;
   auto least = order(0);
@@ -139,9 +144,9 @@ RouteDecision EcoRoute::by_tiles(std::span<const InstanceView* const> candidates
     if (const auto other = order(i); other < least) std::tie(best, least) = std::pair(i, other);
   }
   const InstanceId id = candidates[best]->id;
-  if (!clocks_count) return {id, "tiles: some beyond their objective: fullest of the fewest tiles"};
-  if (std::get<0>(least)) return {id, "tiles: all rise: fullest of the fewest tiles"};
-  return {id, std::get<1>(least) ? "tiles: begins one, no clock rises" : "tiles: fills one, no clock rises"};
+  if (!clocks_count) return {id, "tiles: some beyond their objective: fewest requests of the others"};
+  if (std::get<1>(least)) return {id, "tiles: all rise: fullest of the fewest tiles"};
+  return {id, std::get<2>(least) ? "tiles: begins one, no clock rises" : "tiles: fills one, no clock rises"};
 }
 
 RouteDecision EcoRoute::by_cases(std::span<const InstanceView* const> candidates, std::size_t over) {

@@ -27,8 +27,8 @@ struct EcoRouteOptions {
   BeyondSpread beyond_spread = BeyondSpread::LowestResulting;
   Borders borders = Borders::Clocks;
   /// Ours: an instance that the request would push beyond what even max(F) can do within its slo.itl less
-  /// overload_margin is no candidate while another is. By the papers' rules such an instance no longer rises, so it
-  /// attracts everything.
+  /// overload_margin, whatever EcoFreq's margin, is no candidate while another is. By the papers' rules such an
+  /// instance no longer rises, so it attracts everything.
   bool spare_overloaded = true;
   double overload_margin = 0.2;  ///< share, in [0, 1)
 };
@@ -55,9 +55,9 @@ struct EcoRouteClocks {
 /// With Borders::Tiles: first those whose clock does not rise, of these those that do not stand at a tile's end, then
 /// the fewest tiles begun, then the most requests, then the lowest id. So the lower tile is kept full while the rest
 /// gathers where it costs a clock already, and of two equal ones one empties into the next lower tile. Where, sparing
-/// the overloaded, any candidate is beyond its limit, clocks do not count: the fleet needs its fast ones. In the
-/// first tile, beyond the last, and where none is known, the fewest requests win. The cases, max_spread and
-/// beyond_spread play no part.
+/// the overloaded, any candidate is beyond its limit, it comes last and neither clocks nor tiles count: the fleet
+/// needs its fast ones, and the fewest requests win. In the first tile, beyond the last, and where none is known, the
+/// fewest requests win. The cases, max_spread and beyond_spread play no part.
 ///
 /// An instance's state is its reported batch and KV tokens plus the requests the
 /// dispatcher has bound to it that have not arrived there yet (at the mean prompt length of what is bound to it), so a

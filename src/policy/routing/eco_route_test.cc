@@ -420,7 +420,7 @@ TEST_F(Tiles, BeyondAnObjectiveClocksDoNotCount) {
   EXPECT_EQ(two.route_once().to, 1) << "the other would rise";
   two.options.spare_overloaded = true;
   two.options.overload_margin = 0.0;
-  EXPECT_EQ(two.route_once(), (Routed{0, "tiles: some beyond their objective: fullest of the fewest tiles"}));
+  EXPECT_EQ(two.route_once(), (Routed{0, "tiles: some beyond their objective: fewest requests of the others"}));
 }
 
 TEST_F(Tiles, BeyondTheLastEndTheFewestRequestsWin) {
