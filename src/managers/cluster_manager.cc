@@ -21,6 +21,7 @@ std::optional<ClusterOrder> ClusterManager::order(Instant now) {
     ClusterOrder made = make(history_.peak(begin, begin + options_.epoch));
     made.from = now;
     made.until = *next_;
+    made.number = begin.ns() / options_.epoch.ns();
     return made;
   }
   if (*next_ == Instant::never() || now + start_ < *next_) return std::nullopt;
@@ -30,6 +31,7 @@ std::optional<ClusterOrder> ClusterManager::order(Instant now) {
   ClusterOrder made = make(peak);
   made.from = from;
   made.until = *next_;
+  made.number = from.ns() / options_.epoch.ns();
   return made;
 }
 

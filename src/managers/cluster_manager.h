@@ -36,7 +36,8 @@ struct ClusterOrder {
   std::vector<double> forwarded;   ///< share of what comes to the pool that goes to the next
   std::vector<double> shed_per_s;  ///< nothing carries it
   Instant from, until;
-  std::string problem;  ///< why something is shed: which objective, what comes nearest; else empty
+  std::int64_t number = 0;  ///< of its epoch, by the manager's clock: another order has another, or says else
+  std::string problem;      ///< why something is shed: which objective, what comes nearest; else empty
 };
 
 class ClusterManager {

@@ -94,6 +94,12 @@ PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::sp
   const auto then = power(load, *best_layout, all_gpus);
   if (now && (!then || *then >= *now)) return decision;
   auto steps = way(load, members, have, *best_layout);
+  if (steps.empty() && !now) {  // no GPUs of its instances make it: new ones start elsewhere, and these end
+    decision.wanted = *best_layout;
+    decision.replaces = true;
+    decision.reason = "the present layout does not carry the load";
+    return decision;
+  }
   Joules cost;
   for (const Step& one : steps) cost += one.step.cost.energy;
   const Watts saving = now && then ? *now - *then : Watts();

@@ -52,6 +52,7 @@ struct PlannerOptions {
   double pool_margin = 0.0;
   double headroom = 0.0;
   Span season = Span::s(604'800);
+  Span slot = Span::s(300);
   Watts unused_gpu{68.75};
   managers::Overheads overheads;
 };
@@ -80,6 +81,7 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
       option("headroom", &P::headroom, "", {0, 10}, "Share added to the load expected"),
       option("season_s", &P::season, "s", {0, 31'536'000},
              "Period of the load template (paper: a week); until one is known the recent peak is expected"),
+      option("slot_s", &P::slot, "s", {1, 86'400}, "The load is known by its highest rate in each such slot"),
       option("unused_gpu_w", &P::unused_gpu, "W", {0, 10'000},
              "Draw of a GPU of a pool's nodes without an instance (section III-C: 550 W of eight)"),
   };
@@ -115,6 +117,7 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
     made.cluster.gpus_per_node = std::max(made.cluster.gpus_per_node, shape.gpus);
   }
   made.cluster.load.season = o.season;
+  made.cluster.load.slot = o.slot;
   made.cluster.load.headroom = o.headroom;
   made.pool.epoch = o.pool_epoch;
   made.pool.reshards = o.reshards;
@@ -156,7 +159,7 @@ void register_dynamollm(Registry& to) {
       .makes([](const InstanceManagerOptions& o,
                 const Making& making) -> Result<std::shared_ptr<policy::FrequencyPolicy>> {
         if (making.loads == nullptr)
-          return making.refuse("policy", "dynamollm needs a load profile; live, name none yet");
+          return making.refuse("policy", "dynamollm needs a load profile; none is given here");
         return std::make_shared<managers::InstanceManager>(o, making.loads, *making.spec);
       });
 }

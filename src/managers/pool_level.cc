@@ -1,6 +1,7 @@
-#include "managers/hierarchy.h"
+#include "managers/pool_level.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -8,25 +9,34 @@
 namespace wattle::managers {
 
 namespace {
-PoolId pool_id(std::size_t pool) { return PoolId(static_cast<std::int32_t>(pool)); }
-}  // namespace
 
-Hierarchy::Hierarchy(std::shared_ptr<const plan::LoadTable> table, std::vector<policy::Shape> shapes,
-                     HierarchyOptions options)
-    : table_(std::move(table)),
-      shapes_(std::move(shapes)),
-      options_(std::move(options)),
-      map_(*table_, options_.pools),
-      cluster_(*table_, map_, options_.cluster, options_.proactive ? options_.overheads.start() : Span()),
-      pools_(map_.pools()) {
-  WATTLE_CHECK(!shapes_.empty(), "a fleet has at least one shape");
-  for (std::size_t p = 0; p < pools_.size(); ++p) managers_.emplace_back(pool_id(p), shapes_, options_.pool);
-  cluster_.history().begin_with(options_.past);
+PoolId pool_id(std::size_t pool) { return PoolId(static_cast<std::int32_t>(pool)); }
+
+/// Whatever their times: those come over a wire, from another clock.
+bool same(const std::optional<ClusterOrder>& a, const ClusterOrder& b) {
+  return a && a->number == b.number && a->gpus == b.gpus && a->forwarded == b.forwarded;
 }
 
-int Hierarchy::largest() const { return std::ranges::max_element(shapes_, {}, &policy::Shape::gpus)->gpus; }
+}  // namespace
 
-std::vector<FleetMember> Hierarchy::members_of(std::size_t pool, const policy::ScalingView& view) const {
+PoolLevel::PoolLevel(std::shared_ptr<const plan::LoadTable> table, std::vector<policy::Shape> shapes,
+                     const HierarchyOptions& options)
+    : table_(std::move(table)),
+      shapes_(std::move(shapes)),
+      options_(options),
+      map_(*table_, options_.pools),
+      history_(table_->classes.size(), options_.cluster.load),
+      pools_(map_.pools()),
+      mine_(map_.pools()) {
+  WATTLE_CHECK(!shapes_.empty(), "a fleet has at least one shape");
+  for (std::size_t p = 0; p < pools_.size(); ++p) managers_.emplace_back(pool_id(p), shapes_, options_.pool);
+  std::iota(mine_.begin(), mine_.end(), std::size_t{0});
+  history_.begin_with(options_.past);
+}
+
+int PoolLevel::largest() const { return std::ranges::max_element(shapes_, {}, &policy::Shape::gpus)->gpus; }
+
+std::vector<FleetMember> PoolLevel::members_of(std::size_t pool, const policy::ScalingView& view) const {
   std::vector<FleetMember> members;
   for (const FleetMember& member : view.members) {
     if (member.pool == pool_id(pool) && member.phase == Phase::Serving && !member.changing) members.push_back(member);
@@ -36,7 +46,7 @@ std::vector<FleetMember> Hierarchy::members_of(std::size_t pool, const policy::S
 
 /// The pool's instances so that they take so many GPUs: nodes more as instances of the largest shape; fewer by leaving
 /// out the largest that are too much, then the smallest.
-void Hierarchy::resize(std::size_t pool, int gpus) {
+void PoolLevel::resize(std::size_t pool, int gpus) {
   Layout& wanted = pools_[pool].wanted;
   const auto used = [&] {
     int sum = 0;
@@ -58,8 +68,8 @@ void Hierarchy::resize(std::size_t pool, int gpus) {
   }
 }
 
-void Hierarchy::follow(const ClusterOrder& order, const policy::ScalingView& view) {
-  for (std::size_t p = 0; p < pools_.size(); ++p) {
+void PoolLevel::follow(const ClusterOrder& order) {
+  for (const std::size_t p : mine_) {
     resize(p, order.gpus[p]);
     pools_[p].given = {.pool = pool_id(p),
                        .gpus = order.gpus[p],
@@ -68,10 +78,18 @@ void Hierarchy::follow(const ClusterOrder& order, const policy::ScalingView& vie
                        .most = {},
                        .until = order.until};
   }
-  cluster_made_ = view.now;
 }
 
-void Hierarchy::manage(std::size_t p, const policy::ScalingView& view, const std::vector<double>& load_per_s) {
+/// Somebody planned before: the pools are to stay as they are.
+void PoolLevel::take_over(const policy::ScalingView& view) {
+  for (const std::size_t p : mine_) {
+    for (const FleetMember& member : view.members) {
+      if (member.pool == pool_id(p) && member.phase != Phase::Draining) ++pools_[p].wanted[shapes_[member.shape].gpus];
+    }
+  }
+}
+
+void PoolLevel::manage(std::size_t p, const policy::ScalingView& view, const std::vector<double>& load_per_s) {
   PoolState& pool = pools_[p];
   pool.steps.clear();
   if (view.now < pool.next) return;
@@ -84,29 +102,30 @@ void Hierarchy::manage(std::size_t p, const policy::ScalingView& view, const std
   auto load = map_.problem(load_per_s, 0, Watts()).classes[p];
   PoolDecision decision = managers_[p].decide(load, std::max(pool.given.gpus, serving), members);
   pool.reason = decision.reason;
-  if (decision.steps.empty()) return;
+  if (decision.steps.empty() && !decision.replaces) return;
   pool.wanted = std::move(decision.wanted);
   pool.steps = std::move(decision.steps);
 }
 
-std::vector<PoolWeight> Hierarchy::weights(const policy::ScalingView& view) const {
+std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, const ClusterOrder& order) const {
   std::vector<bool> serves(pools_.size(), false);
   for (const FleetMember& member : view.members) {
     const auto p = static_cast<std::size_t>(member.pool.value());
     if (p < serves.size() && member.phase == Phase::Serving) serves[p] = true;
   }
   if (std::ranges::none_of(serves, [](bool s) { return s; })) {
-    for (std::size_t p = 0; p < pools_.size(); ++p) serves[p] = order_ && order_->gpus[p] > 0;
+    for (std::size_t p = 0; p < pools_.size(); ++p) serves[p] = order.gpus[p] > 0;
   }
   std::vector<PoolWeight> made;
   for (std::size_t c = 0; c < map_.classes(); ++c) {
+    if (std::ranges::find(mine_, map_.pool_of(c)) == mine_.end()) continue;
     double left = 1.0;
     std::optional<std::size_t> last;
     for (std::size_t p = map_.pool_of(c); p < pools_.size() && left > 0.0; ++p) {
       if (!serves[p]) continue;
       const bool larger =
           std::any_of(serves.begin() + static_cast<std::ptrdiff_t>(p) + 1, serves.end(), [](bool s) { return s; });
-      const double on = larger && order_ ? order_->forwarded[p] : 0.0;
+      const double on = larger ? order.forwarded[p] : 0.0;
       if (left * (1.0 - on) > 0.0) {
         made.push_back({ClassId(static_cast<std::int32_t>(c)), pool_id(p), left * (1.0 - on)});
       }
@@ -124,42 +143,44 @@ std::vector<PoolWeight> Hierarchy::weights(const policy::ScalingView& view) cons
   return made;
 }
 
-Plan Hierarchy::plan(const policy::ScalingView& view) {
-  const bool first = !order_.has_value();
-  if (!first) cluster_.history().add(view.rate_per_s, view.now);
-  if (auto order = cluster_.order(view.now)) {
-    if (first) {
-      order_ = std::move(*order);
-      follow(*order_, view);
-    } else {
-      waiting_ = std::move(*order);
-      // What grows is started now; what shrinks waits for the epoch.
-      for (std::size_t p = 0; p < pools_.size(); ++p) {
-        if (waiting_->gpus[p] > pools_[p].given.gpus) resize(p, waiting_->gpus[p]);
-      }
+Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mandate) {
+  const ClusterOrder& order = mandate.present;
+  const bool first = !followed_;
+  if (first) {
+    take_over(view);
+  } else {
+    history_.add(view.rate_per_s, view.now);
+  }
+  if (!same(followed_, order)) {
+    followed_ = order;
+    grown_.reset();
+    made_ = view.now;
+    follow(order);
+  }
+  if (mandate.next && !same(grown_, *mandate.next)) {
+    grown_ = mandate.next;
+    // What grows is started now; what shrinks waits for the epoch.
+    for (const std::size_t p : mine_) {
+      if (grown_->gpus[p] > pools_[p].given.gpus) resize(p, grown_->gpus[p]);
     }
   }
-  if (waiting_ && view.now >= waiting_->from) {
-    order_ = std::exchange(waiting_, std::nullopt);
-    follow(*order_, view);
-  }
-  auto load = map_.by_pool(cluster_.history().present());
+  auto load = map_.by_pool(history_.present());
   // What the cluster manager sends on comes on top of the larger pool's own.
   const auto problem = map_.problem(load, 0, Watts());
   for (std::size_t p = 0; p + 1 < load.size(); ++p) {
-    const double on = load[p] * order_->forwarded[p];
+    const double on = load[p] * order.forwarded[p];
     load[p] -= on;
     load[p + 1] += on * problem.classes[p].load_in_next;
   }
   Plan made;
   PlanLevel cluster{.name = "cluster",
                     .pool = {},
-                    .made = cluster_made_,
+                    .made = made_,
                     .gpus = 0,
                     .given = {},
                     .passed = {},
                     .reason = "nodes by the peak expected of each class"};
-  for (std::size_t p = 0; p < pools_.size(); ++p) {
+  for (const std::size_t p : mine_) {
     if (!first) manage(p, view, load);
     PoolState& pool = pools_[p];
     int gpus = 0;
@@ -181,10 +202,9 @@ Plan Hierarchy::plan(const policy::ScalingView& view) {
                            .passed = {},
                            .reason = pool.reason});
   }
-  made.passed = cluster.passed;
   made.levels.insert(made.levels.begin(), std::move(cluster));
-  made.weights = weights(view);
-  made.reason = order_->problem.empty() ? "cluster and pool managers" : "demand above what the cluster carries";
+  made.weights = weights(view, order);
+  made.reason = order.problem.empty() ? "cluster and pool managers" : "demand above what the cluster carries";
   return made;
 }
 

@@ -1,0 +1,22 @@
+#pragma once
+// What DynamoLLM's cluster and pool managers are made with, in one process or in several.
+#include <cstddef>
+#include <vector>
+
+#include "managers/cluster_manager.h"
+#include "managers/overheads.h"
+#include "managers/pool_manager.h"
+
+namespace wattle::managers {
+
+struct HierarchyOptions {
+  std::size_t pools = 0;  ///< 0: one for each class
+  ClusterOptions cluster;
+  PoolOptions pool;
+  Overheads overheads;
+  bool proactive = true;  ///< nodes are started before their epoch; else when it begins
+  /// Requests per second by class and slot before the run; the fleet is sized for the last season or what is known.
+  std::vector<std::vector<double>> past;
+};
+
+}  // namespace wattle::managers
