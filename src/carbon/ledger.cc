@@ -14,10 +14,10 @@ namespace {
 constexpr std::size_t kMaxRows = 32768;
 
 template <typename Id>
-Usage& row(std::map<Id, Usage>& rows, Id id) {
-  const auto found = rows.find(id);
+Usage& row(std::map<std::pair<ModelId, Id>, Usage>& rows, ModelId model, Id id) {
+  const auto found = rows.find({model, id});
   if (found != rows.end()) return found->second;
-  return rows[rows.size() < kMaxRows ? id : Id{-1}];
+  return rows[{model, rows.size() < kMaxRows ? id : Id{-1}}];
 }
 
 std::int64_t millionths(double value) { return static_cast<std::int64_t>(std::llround(value * 1e6)); }
@@ -173,8 +173,8 @@ void Ledger::settle_prefill(InstanceId instance, Instant at, std::span<const Sha
   meter.open_unmetered = false;
 }
 
-Charge Ledger::request_left(const Request& request, std::int32_t output_tokens, const Account& account) {
-  for (Usage* usage : {&usage_, &row(tenants_, request.tenant), &row(classes_, request.request_class)}) {
+Charge Ledger::request_left(const Request& request, std::int32_t output_tokens, const Account& account, ModelId model) {
+  for (Usage* usage : {&usage_, &row(tenants_, model, request.tenant), &row(classes_, model, request.request_class)}) {
     ++usage->requests;
     usage->unmetered_requests += account.unmetered ? 1 : 0;
     usage->prompt_tokens += request.prompt_tokens;
@@ -183,6 +183,12 @@ Charge Ledger::request_left(const Request& request, std::int32_t output_tokens, 
   }
   const Booking total = account.total();
   return {total.energy, total.carbon.grams(), total.cost.usd(), !account.unmetered};
+}
+
+Usage Ledger::usage(ModelId model) const {
+  Usage sum;
+  for (const auto& [id, usage] : by_class(model)) sum += usage;
+  return sum;
 }
 
 void Ledger::close(Instant at) {

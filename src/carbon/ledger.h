@@ -7,12 +7,13 @@
 // interval is closed only when power, work or a site's rates change. So totals do not depend on how often a driver
 // calls, and parts sum to the whole exactly (INV-5):
 //   total = prefill + decode + idle + residue, per instance, site and over the fleet;
-//   prefill + decode = sum over requests = sum over tenants = sum over classes.
+//   prefill + decode = sum over requests = sum over models and tenants = sum over models and classes.
 // Power that nobody measured is unknown, not zero: such time is counted, and a request that was served then is marked.
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/wide.h"
@@ -101,8 +102,19 @@ struct Totals {
   Totals& operator+=(const Totals& o);
 };
 
+/// A model that clients ask for, where a fleet serves several by name; 0 where it serves one.
+using ModelId = Count<struct ModelIdTag, std::int32_t>;
+
 /// What the requests of one tenant or class, or all, have used.
 struct Usage {
+  Usage& operator+=(const Usage& o) {
+    requests += o.requests;
+    unmetered_requests += o.unmetered_requests;
+    prompt_tokens += o.prompt_tokens;
+    output_tokens += o.output_tokens;
+    booked += o.booked;
+    return *this;
+  }
   std::int64_t requests = 0;
   std::int64_t unmetered_requests = 0;  ///< of these: with energy that nobody measured, which is not in `booked`
   std::int64_t prompt_tokens = 0;
@@ -143,8 +155,9 @@ class Ledger {
   };
   void settle_prefill(InstanceId instance, Instant at, std::span<const Share> shares);
 
-  /// The request has left: what it used, which is booked to its tenant and its class.
-  [[nodiscard]] Charge request_left(const Request& request, std::int32_t output_tokens, const Account& account);
+  /// The request has left: what it used, which is booked to its tenant and its class, each by the model asked for.
+  [[nodiscard]] Charge request_left(const Request& request, std::int32_t output_tokens, const Account& account,
+                                    ModelId model = {});
 
   /// Bring every instance's integral, or one's, up to `at`.
   void close(Instant at);
@@ -160,8 +173,12 @@ class Ledger {
   [[nodiscard]] SiteId site_of(InstanceId instance) const { return meters_[index(instance)].site; }
   [[nodiscard]] const std::vector<SiteRates>& sites() const { return sites_; }
   [[nodiscard]] const Usage& usage() const { return usage_; }
-  [[nodiscard]] const std::map<TenantId, Usage>& by_tenant() const { return tenants_; }
-  [[nodiscard]] const std::map<ClassId, Usage>& by_class() const { return classes_; }
+  /// Over all models, and of one.
+  [[nodiscard]] std::map<TenantId, Usage> by_tenant() const { return summed(tenants_); }
+  [[nodiscard]] std::map<ClassId, Usage> by_class() const { return summed(classes_); }
+  [[nodiscard]] std::map<TenantId, Usage> by_tenant(ModelId model) const { return of(tenants_, model); }
+  [[nodiscard]] std::map<ClassId, Usage> by_class(ModelId model) const { return of(classes_, model); }
+  [[nodiscard]] Usage usage(ModelId model) const;
 
  private:
   /// A site's rates as integers, and how long they hold.
@@ -196,8 +213,24 @@ class Ledger {
   std::vector<SiteRates> sites_;
   std::vector<Meter> meters_;
   Usage usage_;
-  std::map<TenantId, Usage> tenants_;
-  std::map<ClassId, Usage> classes_;
+  template <typename Id>
+  using Rows = std::map<std::pair<ModelId, Id>, Usage>;
+  template <typename Id>
+  static std::map<Id, Usage> summed(const Rows<Id>& rows) {
+    std::map<Id, Usage> sums;
+    for (const auto& [key, usage] : rows) sums[key.second] += usage;
+    return sums;
+  }
+  template <typename Id>
+  static std::map<Id, Usage> of(const Rows<Id>& rows, ModelId model) {
+    std::map<Id, Usage> some;
+    for (const auto& [key, usage] : rows) {
+      if (key.first == model) some[key.second] = usage;
+    }
+    return some;
+  }
+  Rows<TenantId> tenants_;
+  Rows<ClassId> classes_;
 };
 
 }  // namespace wattle::carbon

@@ -204,11 +204,16 @@ RC_GTEST_PROP(Ledger, PartsSumToTheWholeHoweverOftenItIsCalled, ()) {
     Request request;
     request.tenant = TenantId(i);
     request.request_class = ClassId(7);
-    RC_ASSERT(sparse.request_left(request, 1, a[i]).energy == a[i].total().energy);
+    RC_ASSERT(sparse.request_left(request, 1, a[i], ModelId(i)).energy == a[i].total().energy);
   }
   RC_ASSERT(sparse.by_tenant().at(TenantId(0)).booked + sparse.by_tenant().at(TenantId(1)).booked ==
             totals.prefill + totals.decode);
   RC_ASSERT(sparse.by_class().at(ClassId(7)).booked == totals.prefill + totals.decode);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const ModelId model(static_cast<std::int32_t>(i));
+    RC_ASSERT(sparse.usage(model).booked == a[i].total());
+    RC_ASSERT(sparse.by_tenant(model).size() == 1U && sparse.by_class(model).at(ClassId(7)).booked == a[i].total());
+  }
   RC_ASSERT(sparse.site(SiteId(0)).total == totals.total);
 }
 

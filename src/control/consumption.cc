@@ -1,6 +1,7 @@
 #include "control/consumption.h"
 
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -43,20 +44,52 @@ journal::UsageRow row(std::string name, const carbon::Usage& usage, const Pricin
 /// False: nobody has measured any of it.
 bool metered(const carbon::Totals& totals) { return totals.metered > Span() || totals.unmetered == Span(); }
 
+/// Names of tenants and classes, for rows.
+struct Names {
+  const Service& service;
+  const std::function<std::string(TenantId)>& tenant_name;
+
+  [[nodiscard]] std::string of(TenantId id) const {
+    if (id.value() < 0) return number(id.value());
+    if (tenant_name) return tenant_name(id);
+    const auto i = static_cast<std::size_t>(id.value());
+    return i < service.tenants.size() ? service.tenants[i].name : number(id.value());
+  }
+  [[nodiscard]] std::string of(ClassId id) const {
+    const bool named = service.classes.size() > 1 && id.value() >= 0 && id.value() < service.classes.size();
+    return named ? service.classes.name(id) : number(id.value());
+  }
+  template <typename Id>
+  [[nodiscard]] std::vector<journal::UsageRow> rows(const std::map<Id, carbon::Usage>& used,
+                                                    const Pricing& pricing) const {
+    std::vector<journal::UsageRow> made;
+    for (const auto& [id, usage] : used) made.push_back(row(of(id), usage, pricing));
+    return made;
+  }
+};
+
+/// Of requests, which may run at any site.
+Pricing pricing_of(const carbon::Ledger& ledger) {
+  Pricing pricing;
+  for (const auto& rates : ledger.sites()) {
+    pricing.priced = pricing.priced && rates.priced();
+    pricing.pays_for_energy = pricing.pays_for_energy || rates.pays_for_energy();
+  }
+  return pricing;
+}
+
 }  // namespace
 
 journal::Consumption consumption(const carbon::Ledger& ledger, std::string meters, const Service& service,
                                  const std::function<std::string(TenantId)>& tenant_name) {
   journal::Consumption made;
   made.meters = std::move(meters);
-  Pricing pricing;
+  const Pricing pricing = pricing_of(ledger);
   carbon::CostUnits gpus;
   for (std::size_t i = 0; i < ledger.sites().size(); ++i) {
     const auto& rates = ledger.sites()[i];
     const auto totals = ledger.site(SiteId(static_cast<std::int32_t>(i)));
     gpus += rates.gpu_cost(totals.total.gpu_time);
-    pricing.priced = pricing.priced && rates.priced();
-    pricing.pays_for_energy = pricing.pays_for_energy || rates.pays_for_energy();
     made.by_site.push_back(
         row(rates.name.empty() ? std::to_string(i) : rates.name, totals.total, metered(totals), pricing_of(rates)));
   }
@@ -66,20 +99,9 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
     const auto& totals = ledger.totals(id);
     made.by_instance.push_back(row(std::to_string(i), totals.total, metered(totals), pricing_of(rates)));
   }
-  const auto name_of_tenant = [&](TenantId id) {
-    if (id.value() < 0) return number(id.value());
-    if (tenant_name) return tenant_name(id);
-    const auto i = static_cast<std::size_t>(id.value());
-    return i < service.tenants.size() ? service.tenants[i].name : number(id.value());
-  };
-  for (const auto& [id, usage] : ledger.by_tenant()) {
-    made.by_tenant.push_back(row(name_of_tenant(id), usage, pricing));
-  }
-  const bool classified = service.classes.size() > 1;
-  for (const auto& [id, usage] : ledger.by_class()) {
-    const bool named = classified && id.value() >= 0 && id.value() < service.classes.size();
-    made.by_class.push_back(row(named ? service.classes.name(id) : number(id.value()), usage, pricing));
-  }
+  const Names names{service, tenant_name};
+  made.by_tenant = names.rows(ledger.by_tenant(), pricing);
+  made.by_class = names.rows(ledger.by_class(), pricing);
   made.all_requests = row("all", ledger.usage(), pricing);
 
   const auto totals = ledger.fleet();
@@ -99,6 +121,20 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
   made.cost_split.electricity = dollars(totals.total.cost - gpus, pricing.known(known));
   made.gpu_s = totals.total.gpu_time.seconds();
   made.unmetered_s = totals.unmetered.seconds();
+  return made;
+}
+
+std::vector<ModelUsage> usage_by_model(const carbon::Ledger& ledger, std::span<const std::string> names,
+                                       const Service& service,
+                                       const std::function<std::string(TenantId)>& tenant_name) {
+  const Pricing pricing = pricing_of(ledger);
+  const Names others{service, tenant_name};
+  std::vector<ModelUsage> made;
+  for (const std::string& name : names) {
+    const carbon::ModelId id(static_cast<std::int32_t>(made.size()));
+    made.push_back({row(name, ledger.usage(id), pricing), others.rows(ledger.by_tenant(id), pricing),
+                    others.rows(ledger.by_class(id), pricing)});
+  }
   return made;
 }
 

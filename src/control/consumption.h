@@ -1,7 +1,9 @@
 #pragma once
 // What the ledger holds, as a run's summary says it: the same in both drivers.
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "carbon/ledger.h"
 #include "journal/summary.h"
@@ -14,5 +16,16 @@ namespace wattle::control {
 [[nodiscard]] journal::Consumption consumption(const carbon::Ledger& ledger, std::string meters,
                                                const Service& service = {},
                                                const std::function<std::string(TenantId)>& tenant_name = nullptr);
+
+/// What the requests for one model have used; energy that is nobody's is no model's.
+struct ModelUsage {
+  journal::UsageRow all;
+  std::vector<journal::UsageRow> by_tenant;
+  std::vector<journal::UsageRow> by_class;
+};
+/// Of each model, by its id; `names` are theirs.
+[[nodiscard]] std::vector<ModelUsage> usage_by_model(const carbon::Ledger& ledger, std::span<const std::string> names,
+                                                     const Service& service = {},
+                                                     const std::function<std::string(TenantId)>& tenant_name = nullptr);
 
 }  // namespace wattle::control
