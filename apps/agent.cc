@@ -95,8 +95,18 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
     if (leased) {
       engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
     } else {
-      auto clock = systems::make_clock_policy(fleet.recipe(), *instance.spec);
+      auto clock = systems::make_clock_policy(fleet.recipe(), *instance.spec, nullptr, fleet.loads());
       if (!clock) return std::unexpected(clock.error());
+      // What decides by a load profile has one for each pool's classes.
+      if (fleet.loads() != nullptr) {
+        engine.in_pool = [&fleet, base = instance.spec](PoolId pool) -> Result<node::AgentEngine::InPool> {
+          auto moved = std::make_shared<InstanceSpec>(*base);
+          moved->pool = pool;
+          auto made = systems::make_clock_policy(fleet.recipe(), *moved, nullptr, fleet.loads());
+          if (!made) return std::unexpected(made.error());
+          return node::AgentEngine::InPool{std::move(moved), std::move(made->policy)};
+        };
+      }
       instance.policy = std::move(clock->policy);
       instance.learner = fleet.learner(instance.spec->tensor_parallel);
       instance.overrun_slack = systems::overrun_slack(fleet.recipe(), parsed->role);
@@ -171,6 +181,8 @@ void add_agent(Command app, int& exit_code) {
           "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics, and its GPUs by index or UUID")
       .required();
   add_fleet_flags(command, flags->fleet);
+  command.add_option("--scenario", flags->fleet.scenario,
+                     "Whose load profile a recipe plans by (dynamollm); --set takes its keys, too");
   command.add_option("--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
       .check(non_negative());
   command.add_option("--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none").check(non_negative());
@@ -181,7 +193,7 @@ void add_agent(Command app, int& exit_code) {
   command.add_option("--state", flags->state, "Where to remember which GPUs are locked").capture_default_str();
   command
       .add_option("--admin", flags->admin,
-                  "host:port of /metrics, /health, /engines and /clocks; port 0 takes any free one")
+                  "host:port of /metrics, /health, /engines, /clocks and /plan; port 0 takes any free one")
       .capture_default_str();
   command.add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");

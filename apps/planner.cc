@@ -1,21 +1,29 @@
 // `wattle planner`: carries a recipe's scaling policy out with real processes. It starts and ends engines, and tells
-// the gateway of them over its admin plane; requests never pass here.
+// the gateway of them over its admin plane; requests never pass here. Or one of the managers that plan for it.
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "config/load.h"
 #include "config/locate.h"
+#include "experiment/load_profile.h"
 #include "experiment/saturation.h"
+#include "managers/hierarchy.h"
+#include "net/clock.h"
 #include "net/server.h"
+#include "planner/manager_service.h"
 #include "planner/planned_fleet.h"
+#include "systems/compose.h"
 #include "systems/recipe.h"
 
 namespace wattle::apps {
@@ -28,82 +36,184 @@ void on_signal(int) { stop_wanted = true; }
 constexpr Span kTurn = Span::ms(100);  ///< between two looks at the engines
 
 struct Flags {
+  std::string level = "fleet";
   std::string scenario;
   std::string recipe;
   std::vector<std::string> set;
   std::string gateway;
   std::vector<std::string> slots;
+  std::vector<std::string> managers;
+  std::string above;
+  std::vector<std::int32_t> pools;
   std::string admin = "127.0.0.1:0";
   std::string logs;
   std::string state;
+  double clock_lease_s = 60.0;
   bool json = false;
 };
 
-Result<int> run(const Flags& flags) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("planner"));  // stdout is for results
+/// A flag that only some levels know.
+Result<void> check_level(const Flags& flags) {
+  const bool fleet = flags.level == "fleet";
+  if (fleet && flags.gateway.empty()) return bad_input("--gateway", "is needed: the URL of its admin plane");
+  if (fleet && flags.slots.empty()) return bad_input("--slot", "is needed at least once");
+  if (!fleet && !(flags.gateway.empty() && flags.slots.empty() && flags.managers.empty())) {
+    return bad_input("--level " + flags.level,
+                     "starts no engine: --gateway, --slot and --manager are for --level fleet");
+  }
+  if (flags.level == "pool" && flags.above.empty()) return bad_input("--above", "is needed: the cluster manager's URL");
+  if (flags.level != "pool" && !(flags.above.empty() && flags.pools.empty())) {
+    return bad_input("--level " + flags.level, "--above and --pools are for --level pool");
+  }
+  return {};
+}
+
+struct Inputs {
+  config::LoadedScenario scenario;
+  systems::Recipe recipe;
+  std::shared_ptr<const plan::LoadTable> loads;  ///< where the recipe plans by them
+  std::vector<std::vector<double>> past;
+};
+
+Result<Inputs> read_inputs(const Flags& flags) {
   const auto set = config::parse_overrides(flags.set);
   if (!set) return std::unexpected(set.error());
   const auto overrides = systems::split_overrides(*set);
   if (!overrides) return std::unexpected(overrides.error());
   const auto stated = config::load_scenario(flags.scenario, overrides->scenario, config::project());
   if (!stated) return std::unexpected(stated.error());
-  const auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
+  auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
-  const auto loaded = experiment::with_loads(*stated, true, config::data_dir());
+  // Load profiles say what instances carry, and by class.
+  const bool by_profile = recipe->recipe.scales() && systems::needs_load_profile(recipe->recipe);
+  auto loaded = experiment::with_loads(*stated, !by_profile && flags.managers.empty(), config::data_dir());
   if (!loaded) return std::unexpected(loaded.error());
-  std::vector<planner::EngineSlot> slots;
-  for (const auto& text : flags.slots) {
-    auto slot = planner::parse_slot(text, loaded->scenario);
-    if (!slot) return std::unexpected(slot.error());
-    slots.push_back(std::move(*slot));
-  }
+  Inputs inputs{std::move(*loaded), std::move(recipe->recipe), nullptr, {}};
+  if (!by_profile || !flags.managers.empty()) return inputs;
+  auto loads = experiment::scenario_profile(inputs.scenario, inputs.recipe.classes, config::data_dir());
+  if (!loads) return std::unexpected(loads.error());
+  inputs.loads = std::move(*loads);
+  const auto busiest = experiment::busiest_rates(inputs.scenario, inputs.recipe.classes, config::data_dir());
+  if (!busiest) return std::unexpected(busiest.error());
+  for (const double rate : *busiest) inputs.past.push_back({rate});
+  return inputs;
+}
+
+/// A server until a signal comes; `turn` is called all the while.
+Result<void> serve(const Flags& flags, const std::string& what, net::RequestHandler handler,
+                   const std::function<void()>& turn) {
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
-
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-
-  planner::PlannedFleet planner(*loaded, std::move(slots), flags.gateway, flags.logs, flags.state);
-  if (auto begun = planner.begin(recipe->recipe); !begun) {
-    planner.end();
-    return std::unexpected(begun.error());
-  }
   net::LoopPool pool(1);
   net::ServerOptions where;
   where.host = address->host;
   where.port = address->port;
-  auto server = net::HttpServer::listen(pool, where, [&planner](std::shared_ptr<net::Exchange> e) {
-    if (e->path() == "/fleet") {
-      e->respond(200, "application/json", planner.fleet_json());
-    } else if (e->path() == "/plan" && e->method() == "POST") {
-      const auto taken = planner.give(std::string(e->body()));
-      const nlohmann::ordered_json said{{"status", taken ? "accepted" : taken.error().message()}};
-      e->respond(taken ? 202 : 400, "application/json", said.dump());
-    } else {
-      e->respond(404, "text/plain", "GET /fleet, POST /plan\n");
-    }
-  });
-  if (!server) {
-    planner.end();
-    return std::unexpected(server.error());
-  }
+  auto server = net::HttpServer::listen(pool, where, std::move(handler));
+  if (!server) return std::unexpected(server.error());
   const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"admin", url}}.dump());
   } else {
-    fmt::print("planner for {}, recipe {}, fleet on {}/fleet\n", flags.gateway, flags.recipe, url);
+    fmt::print("{}, recipe {}, on {}\n", what, flags.recipe, url);
   }
   std::fflush(stdout);
   while (!stop_wanted) {
-    planner.turn();
+    turn();
     usleep(static_cast<useconds_t>(kTurn.ns() / 1000));
   }
   (*server)->stop(Span::ms(100));
   pool.stop();
+  return {};
+}
+
+/// So that a manager that restarts has the epochs of the one before: time since midnight, UTC, by the steady clock.
+std::function<Instant()> clock_of_day() {
+  constexpr std::int64_t kDay_ns = 86'400'000'000'000;
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const std::int64_t of_day = std::chrono::nanoseconds(wall).count() % kDay_ns;
+  return [since = net::steady_now(), of_day] { return Instant(of_day) + (net::steady_now() - since); };
+}
+
+Result<void> run_managers(const Flags& flags, const Inputs& inputs) {
+  std::vector<policy::Shape> shapes;
+  for (const auto& pool : inputs.scenario.scenario.pools) {
+    shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, {}});
+  }
+  auto policy = systems::make_scaling_policy(inputs.recipe, std::move(shapes), inputs.loads, inputs.past);
+  if (!policy) return std::unexpected(policy.error());
+  auto levels = std::dynamic_pointer_cast<managers::Hierarchy>(*policy);
+  if (!levels)
+    return bad_input("--level " + flags.level, "the recipe's [scaling] policy has no managers at several levels");
+  std::vector<std::size_t> mine;
+  for (const std::int32_t pool : flags.pools) {
+    if (pool < 0 || static_cast<std::size_t>(pool) >= levels->pools().pools()) {
+      return bad_input("--pools", fmt::format("the recipe makes pools 0 to {}", levels->pools().pools() - 1));
+    }
+    mine.push_back(static_cast<std::size_t>(pool));
+  }
+  std::ranges::sort(mine);
+  mine.erase(std::ranges::unique(mine).begin(), mine.end());
+  if (!mine.empty()) levels->pool_level().only(std::move(mine));
+  planner::ClusterService cluster(levels);
+  planner::PoolService pools(levels, flags.above);
+  const auto now = clock_of_day();
+  const bool above = flags.level == "cluster";
+  return serve(
+      flags, above ? "cluster manager" : "pool managers",
+      [&, above](std::shared_ptr<net::Exchange> e) {
+        if (e->path() == "/health") return e->respond(200, "text/plain", "ready\n");
+        if (e->path() != "/observe" || e->method() != "POST") {
+          return e->respond(e->path() == "/observe" ? 405 : 404, "text/plain", "POST /observe, GET /health\n");
+        }
+        const std::string body(e->body());
+        const auto said = above ? cluster.observe(body, now()) : pools.observe(body, now());
+        e->respond(said.status, "application/json", said.body);
+      },
+      [] {});
+}
+
+Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
+  std::vector<planner::EngineSlot> slots;
+  for (const auto& text : flags.slots) {
+    auto slot = planner::parse_slot(text, inputs.scenario.scenario);
+    if (!slot) return std::unexpected(slot.error());
+    slots.push_back(std::move(*slot));
+  }
+  planner::PlannedFleet planner(inputs.scenario, std::move(slots),
+                                {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s),
+                                 flags.managers, inputs.loads, inputs.past});
+  if (auto begun = planner.begin(inputs.recipe); !begun) {
+    planner.end();
+    return begun;
+  }
+  auto served = serve(
+      flags, "planner for " + flags.gateway,
+      [&planner](std::shared_ptr<net::Exchange> e) {
+        if (e->path() == "/fleet") {
+          e->respond(200, "application/json", planner.fleet_json());
+        } else if (e->path() == "/plan" && e->method() == "POST") {
+          const auto taken = planner.give(std::string(e->body()));
+          const nlohmann::ordered_json said{{"status", taken ? "accepted" : taken.error().message()}};
+          e->respond(taken ? 202 : 400, "application/json", said.dump());
+        } else {
+          e->respond(404, "text/plain", "GET /fleet, POST /plan\n");
+        }
+      },
+      [&planner] { planner.turn(); });
   planner.end();
-  return 0;
+  return served;
+}
+
+Result<void> run(const Flags& flags) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt(flags.level == "fleet" ? "planner" : flags.level + " manager"));
+  if (auto ok = check_level(flags); !ok) return ok;
+  const auto inputs = read_inputs(flags);
+  if (!inputs) return std::unexpected(inputs.error());
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  return flags.level == "fleet" ? run_fleet(flags, *inputs) : run_managers(flags, *inputs);
 }
 
 }  // namespace
@@ -115,23 +225,39 @@ void add_planner(Command app, int& exit_code) {
   command.add_option("scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be").required();
   command.add_option("--recipe", flags->recipe, "Without a [scaling] policy, plans come by POST /plan").required();
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
-  command.add_option("--gateway", flags->gateway, "URL of the gateway's admin plane").required();
   command
-      .add_option("--slot", flags->slots,
-                  "POOL=GPU[,GPU...]@ENDPOINT: where an engine of the POOL-th [[fleet]] (from 0) may run, and publish "
-                  "forward-pass metrics; repeatable")
-      .required();
-  command.add_option("--admin", flags->admin, "host:port of /fleet and /plan; port 0 takes any free one")
+      .add_option(
+          "--level", flags->level,
+          "fleet: starts and ends engines, with all of the recipe's managers in this process, or with those that "
+          "--manager names; pool, cluster: a manager of DynamoLLM in a process of its own "
+          "(docs/plan-protocol.md)")
+      .check(one_of({"fleet", "pool", "cluster"}))
+      .capture_default_str();
+  command.add_option("--manager", flags->managers, "fleet: URL of a pool manager; repeatable");
+  command.add_option("--above", flags->above, "pool: URL of the cluster manager");
+  command.add_option("--pools", flags->pools, "pool: the pools it plans, from 0; default all").delimiter(',');
+  command.add_option("--gateway", flags->gateway, "fleet: URL of the gateway's admin plane");
+  command.add_option(
+      "--slot", flags->slots,
+      "POOL=GPU[,GPU...]@ENDPOINT[,node=N]: where an engine of the POOL-th [[fleet]] (from 0) may run, "
+      "and publish forward-pass metrics; N: the node that plans know its GPUs by (default 0); repeatable");
+  command
+      .add_option("--admin", flags->admin,
+                  "host:port of /fleet and /plan, or of a manager's /observe; port 0 takes any free one")
       .capture_default_str();
   command.add_option("--logs", flags->logs, "Folder for what engines write on stderr").capture_default_str();
   command.add_option(
       "--state", flags->state,
       "Folder in which the next planner finds the engines that this one leaves if it dies; without one they "
       "end with it");
+  command
+      .add_option("--clock-lease-s", flags->clock_lease_s,
+                  "For so long clock ranges of a plan hold once this planner is gone")
+      .check(range(0.1, 3600.0))
+      .capture_default_str();
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command.callback([flags, &exit_code] {
-    const auto done = run(*flags);
-    exit_code = done ? *done : fail(done.error());
+    if (const auto done = run(*flags); !done) exit_code = fail(done.error());
   });
 }
 

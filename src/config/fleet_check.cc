@@ -142,7 +142,7 @@ Result<void> check_nodes(const LoadedScenario& loaded) {
   control::GpuSlots slots(nodes_of(scenario));
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     for (std::int32_t i = 0; i < scenario.pools[p].count; ++i) {
-      const auto place = slots.place(scenario.pools[p].tensor_parallel, std::nullopt);
+      const auto place = slots.place(p, scenario.pools[p].tensor_parallel, std::nullopt);
       if (!place) {
         return bad_input(
             loaded.origins.of(pool_key(p, "count")),

@@ -1,5 +1,6 @@
 #pragma once
 // Which GPUs of which node are taken: where an instance can be started.
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +11,13 @@
 
 namespace wattle::control {
 
+/// GPUs of one node that an instance of a shape may be put on together.
+struct GpuPlace {
+  std::size_t shape = 0;
+  NodeId node{};
+  std::vector<std::int32_t> gpus = {};
+};
+
 class GpuSlots {
  public:
   struct Place {
@@ -17,13 +25,19 @@ class GpuSlots {
     std::vector<std::int32_t> gpus;
   };
 
-  /// No nodes: GPUs are not accounted for, and there is room everywhere.
-  explicit GpuSlots(const std::vector<Node>& nodes);
+  /// No nodes: GPUs are not accounted for, and there is room everywhere. `places`: where instances may stand; empty:
+  /// on any GPUs of a node.
+  explicit GpuSlots(const std::vector<Node>& nodes, std::vector<GpuPlace> places = {});
   [[nodiscard]] bool accounts() const { return !nodes_.empty(); }
 
   /// The lowest free GPUs of the node that has the fewest free ones beyond these; within `node` where one is asked
   /// for. None: no node that is up has room.
-  [[nodiscard]] std::optional<Place> place(std::int32_t gpus, std::optional<NodeId> node) const;
+  [[nodiscard]] std::optional<Place> place(std::size_t shape, std::int32_t gpus, std::optional<NodeId> node) const;
+  /// Instances of these shapes side by side on these GPUs of the node, where only certain places are allowed. None: no
+  /// such places.
+  [[nodiscard]] std::optional<std::vector<std::vector<std::int32_t>>> side_by_side(
+      const std::vector<std::size_t>& shapes, NodeId node, std::span<const std::int32_t> gpus) const;
+  [[nodiscard]] bool only_certain() const { return !places_.empty(); }
   /// GPUs may be taken twice: a re-shard's old and new instance share some for a while.
   void take(NodeId node, std::span<const std::int32_t> gpus) { add(node, gpus, +1); }
   void give(NodeId node, std::span<const std::int32_t> gpus) { add(node, gpus, -1); }
@@ -40,6 +54,7 @@ class GpuSlots {
   };
   void add(NodeId node, std::span<const std::int32_t> gpus, std::int32_t sign);
   std::vector<Slots> nodes_;
+  std::vector<GpuPlace> places_;
 };
 
 }  // namespace wattle::control

@@ -120,6 +120,14 @@ void InstanceLoop::bound(std::size_t i, const std::optional<ClockRange>& range, 
   port_.ask_again(entry.throttle.view().id, now);
 }
 
+void InstanceLoop::become(std::size_t i, std::shared_ptr<const InstanceSpec> spec,
+                          std::shared_ptr<policy::FrequencyPolicy> policy, Instant now) {
+  Entry& entry = entries_[i];
+  entry.throttle.become(*spec, std::move(policy));
+  entry.spec = std::move(spec);  // the view has let go of the one before
+  port_.ask_again(entry.throttle.view().id, now);
+}
+
 void InstanceLoop::boost(std::size_t i, Instant until, Instant now) {
   Entry& entry = entries_[i];
   const MegaHertz before = entry.throttle.view().clock_commanded;

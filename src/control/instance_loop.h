@@ -83,6 +83,9 @@ class InstanceLoop {
   void cut_off(std::size_t i);
   /// See Throttle::bound.
   void bound(std::size_t i, const std::optional<ClockRange>& range, Instant now);
+  /// See Throttle::become. Not where predictors learn.
+  void become(std::size_t i, std::shared_ptr<const InstanceSpec> spec, std::shared_ptr<policy::FrequencyPolicy> policy,
+              Instant now);
   /// See Throttle::boost.
   void boost(std::size_t i, Instant until, Instant now);
 

@@ -18,7 +18,7 @@ PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode m
       options_(std::move(options)),
       port_(port),
       sink_(sink),
-      slots_(options_.nodes),
+      slots_(options_.nodes, options_.places),
       attempts_(options_.shapes.size()),
       next_tick_(policy_ && mode_ != Mode::Off ? Instant() + options_.period : Instant::never()) {
   WATTLE_CHECK(options_.period > Span(), "a plan executor has a period");
@@ -67,7 +67,7 @@ const std::vector<policy::ShapeCount>& PlanExecutor::count() {
 bool PlanExecutor::adopt(FleetMember member, Instant) {
   WATTLE_CHECK(member.shape < options_.shapes.size(), "a known shape");
   if (member.gpus.empty() && slots_.accounts()) {
-    auto place = slots_.place(options_.shapes[member.shape].gpus, std::nullopt);
+    auto place = slots_.place(member.shape, options_.shapes[member.shape].gpus, std::nullopt);
     if (!place) return false;
     member.node = place->node;
     member.gpus = std::move(place->gpus);
@@ -283,7 +283,7 @@ InstanceId PlanExecutor::spawn(const StartOrder& order, const char* reason, Inst
 }
 
 bool PlanExecutor::placeable(const Need& need) const {
-  return slots_.place(options_.shapes[need.shape].gpus, need.node).has_value();
+  return slots_.place(need.shape, options_.shapes[need.shape].gpus, need.node).has_value();
 }
 
 bool PlanExecutor::room_for_a_change() const {
@@ -347,7 +347,7 @@ bool PlanExecutor::call_back(Instant now) {
 bool PlanExecutor::start_missing(Instant now) {
   for (const Need& need : needs_) {
     if (need.missing() <= 0 || now < attempts_[need.shape].not_before || !room_for_a_change()) continue;
-    auto place = slots_.place(options_.shapes[need.shape].gpus, need.node);
+    auto place = slots_.place(need.shape, options_.shapes[need.shape].gpus, need.node);
     if (!place) continue;
     const PoolId pool = need.pool.value_or(options_.shapes[need.shape].pool);
     spawn({.shape = need.shape, .pool = pool, .node = place->node, .gpus = std::move(place->gpus)}, "the plan wants it",

@@ -24,6 +24,7 @@ struct PlanExecutorOptions {
   Span spawn_limit = Span::max();  ///< one that is not up after this is stopped, and counts as failed
   std::int32_t at_once = std::numeric_limits<std::int32_t>::max();  ///< so many changes are under way at most
   std::vector<Node> nodes;                                          ///< empty: GPUs are not accounted for
+  std::vector<GpuPlace> places;  ///< where instances may stand; empty: on any GPUs of a node
   plan::ReshardProblem reshard;                                     ///< weights, links, memory; its layouts are ignored
 };
 
@@ -51,6 +52,12 @@ class PlanExecutor {
   bool adopt(FleetMember member, Instant now);
   bool adopt(InstanceId instance, std::size_t shape, Instant now) {
     return adopt({instance, shape, Phase::Serving, now}, now);
+  }
+
+  /// Weights and clock ranges that a predecessor put in force.
+  void adopt(std::vector<PoolWeight> weights, std::vector<ClockRange> clocks) {
+    weights_ = std::move(weights);
+    clocks_ = std::move(clocks);
   }
 
   // What the driver observes. Unknown and gone instances are ignored.
@@ -81,6 +88,7 @@ class PlanExecutor {
   [[nodiscard]] const std::vector<policy::ShapeCount>& count();
   [[nodiscard]] std::vector<NodeView> nodes() const { return slots_.views(); }
   [[nodiscard]] const std::vector<PoolWeight>& weights() const { return weights_; }
+  [[nodiscard]] const std::vector<ClockRange>& clocks() const { return clocks_; }
   /// Steps that have not begun, and those under way.
   [[nodiscard]] std::size_t pending_steps() const { return pending_.size(); }
   [[nodiscard]] std::size_t running_steps() const { return running_.size(); }

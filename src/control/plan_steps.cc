@@ -84,7 +84,7 @@ PlanExecutor::Begun PlanExecutor::begin_start(const PlanStep& step, const char*&
     return Begun::Never;
   }
   why = "no node has room";
-  auto place = slots_.place(options_.shapes[shape].gpus, step.node);
+  auto place = slots_.place(shape, options_.shapes[shape].gpus, step.node);
   if (!place) return Begun::Wait;
   const InstanceId id = spawn({.shape = shape, .pool = pool, .node = place->node, .gpus = std::move(place->gpus)},
                               "a step of the plan", now);
@@ -102,7 +102,7 @@ PlanExecutor::Begun PlanExecutor::begin_leaving(const PlanStep& step, const char
   Member& from = *find(step.from.front());
   if (step.kind == StepKind::Move) {
     why = "the node has no room";
-    auto place = slots_.place(options_.shapes[from.shape].gpus, step.node);
+    auto place = slots_.place(from.shape, options_.shapes[from.shape].gpus, step.node);
     if (!place) return Begun::Wait;
     const InstanceId left = from.id;
     const StartOrder order{.shape = from.shape,
@@ -164,6 +164,14 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
       for (const int g : placed.gpus) order.gpus.push_back(gpus[static_cast<std::size_t>(g)]);
     }
     running.waiting.push_back(std::move(order));
+  }
+  if (slots_.only_certain()) {  // what moves where is then a little more than the matching says
+    std::vector<std::size_t> shapes;
+    for (const StartOrder& order : running.waiting) shapes.push_back(order.shape);
+    auto places = slots_.side_by_side(shapes, running.node, running.gpus);
+    why = "no places on its GPUs for the new layout";
+    if (!places) return Begun::Never;
+    for (std::size_t k = 0; k < shapes.size(); ++k) running.waiting[k].gpus = std::move((*places)[k]);
   }
   why = "memory holds no second engine, and nothing else serves";
   if (!serves_on && !may_leave(running.from)) return Begun::Wait;

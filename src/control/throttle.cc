@@ -17,6 +17,13 @@ Throttle::Throttle(InstanceView view, std::shared_ptr<policy::FrequencyPolicy> p
       sink_(sink),
       overrun_slack_(overrun_slack) {}
 
+void Throttle::become(const InstanceSpec& spec, std::shared_ptr<policy::FrequencyPolicy> policy) {
+  view_.spec = &spec;
+  policy_ = std::move(policy);
+  hears_steps_ = policy_ && mode_ != Mode::Off && policy_->observes().has(event::Step{view_});
+  forget_hold();
+}
+
 Hold Throttle::decide(Instant now) {
   if (!policy_ || mode_ == Mode::Off) return Hold::forever();
   ClockDecision decision = policy_->choose(view_, now);
@@ -44,8 +51,10 @@ ClockDecision Throttle::within(ClockDecision decision) const {
 void Throttle::bound(const std::optional<ClockRange>& range, Instant now) {
   range_ = range;
   forget_hold();
-  const ClockDecision kept = within({view_.clock_commanded, "", {}});
-  if (kept.clock == view_.clock_commanded) return;
+  // One that nobody has set runs as fast as it can.
+  const MegaHertz before = view_.clock_commanded == MegaHertz(0) ? view_.spec->gpu.clock_max : view_.clock_commanded;
+  const ClockDecision kept = within({before, "", {}});
+  if (kept.clock == before) return;
   view_.clock_commanded = last_decided_ = kept.clock;
   sink_.decision(
       {now, journal::DecisionKind::Clock, Mode::Enforce, RequestId{-1}, view_.id, kept.clock.value(), kept.reason});

@@ -27,6 +27,10 @@ class Throttle {
   /// Every clock stays within the range from now on, those of a policy and the one that is set; none: unbounded.
   void bound(const std::optional<ClockRange>& range, Instant now);
 
+  /// The instance serves something else from now on, by another spec (outlives this) and policy; its clock stays until
+  /// that decides.
+  void become(const InstanceSpec& spec, std::shared_ptr<policy::FrequencyPolicy> policy);
+
   /// An emergency: the highest clock until then where a policy's decisions are acted upon, whatever it says.
   void boost(Instant until, Instant now);
 

@@ -8,6 +8,7 @@
 #include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
+#include "experiment/load_profile.h"
 #include "experiment/saturation.h"
 #include "systems/compose.h"
 
@@ -87,12 +88,29 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
     }
     spec.beliefs.latency = latency.model.get();
   }
+  if (systems::needs_load_profile(recipe_)) {
+    const auto profile = load_profile_of(tensor_parallel);
+    if (!profile) return std::unexpected(profile.error());
+    spec.beliefs.load = *profile;
+  }
   if (systems::needs_request_latency(recipe_)) {
     const auto fit = request_latency(tensor_parallel);
     if (!fit) return std::unexpected(fit.error());
     spec.beliefs.request = *fit;
   }
   return spec;
+}
+
+Result<const LoadProfile*> LiveFleet::load_profile_of(std::int32_t tensor_parallel) {
+  if (loads_ == nullptr) {
+    if (!scenario_) return bad_input("--scenario", recipe_.name + " needs the load profile of a scenario's engines");
+    auto loads = scenario_profile(*scenario_, recipe_.classes, config::data_dir());
+    if (!loads) return std::unexpected(loads.error());
+    loads_ = std::move(*loads);
+  }
+  auto& profile = load_profiles_[tensor_parallel];
+  if (!profile) profile = std::make_unique<plan::TableProfile>(*loads_, tensor_parallel);
+  return profile.get();
 }
 
 predict::OnlineLatency* LiveFleet::learner(std::int32_t tensor_parallel) const {

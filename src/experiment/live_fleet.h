@@ -16,6 +16,7 @@
 #include "model/hardware.h"
 #include "model/instance.h"
 #include "model/service.h"
+#include "plan/load_table.h"
 #include "systems/recipe.h"
 
 namespace wattle::experiment {
@@ -47,6 +48,8 @@ class LiveFleet {
   [[nodiscard]] Result<InstanceSpec> describe(Role role, std::int32_t tensor_parallel, const Slo& slo);
   /// Its latency belief where that learns, else null. Call after describe().
   [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;
+  /// Load profile of the scenario's engines, where the recipe needs one; after describe(), else null.
+  [[nodiscard]] const std::shared_ptr<const plan::LoadTable>& loads() const { return loads_; }
   /// KV tokens such an instance can hold. Errors: a model that does not fit.
   [[nodiscard]] Result<std::int64_t> kv_capacity_tokens(std::int32_t tensor_parallel);
   /// How long a request takes alone on such an instance. Errors: as above.
@@ -58,6 +61,7 @@ class LiveFleet {
   /// Fitted on the scenario's own kind of load, simulated.
   Result<const RequestLatency*> request_latency(std::int32_t tensor_parallel);
   Result<const engine::StepModel*> model(std::int32_t tensor_parallel);
+  Result<const LoadProfile*> load_profile_of(std::int32_t tensor_parallel);
 
   engine::EngineOptions engine_;
   systems::Recipe recipe_;
@@ -68,6 +72,8 @@ class LiveFleet {
   std::optional<config::LoadedScenario> scenario_;
   std::string gpu_name_;  ///< as the scenario names it
   std::map<std::int32_t, RequestLatency> requests_;
+  std::shared_ptr<const plan::LoadTable> loads_;
+  std::map<std::int32_t, std::unique_ptr<plan::TableProfile>> load_profiles_;  ///< by tensor parallelism
 };
 
 }  // namespace wattle::experiment

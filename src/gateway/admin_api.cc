@@ -68,6 +68,7 @@ void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
     static_cast<void>(only(*exchange, "GET"));
     return;
   }
+  if (path == "/plan") return plan(*exchange);
   if (path.starts_with("/workers/")) return one_worker(*exchange, path.substr(9));
   answer_not_found(*exchange);
 }
@@ -84,6 +85,7 @@ std::string AdminApi::metrics_text() {
     extras.tokens = core.tokens();
     report_to_command_ns = control_.report_to_command_ns();
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
+    extras.by_model = ledger_.by_model(options_.models, [this](TenantId tenant) { return tenants_.name_of(tenant); });
     for (const auto& state : workers_.states()) {
       const InstanceId id = state.worker->id;
       const auto& view = core.shown(id);
@@ -92,7 +94,6 @@ std::string AdminApi::metrics_text() {
                       control_.telemetry(id), control_.source(id, now), now - view.step.start});
     }
   });
-  if (!options_.models.empty()) extras.model = options_.models.front();
   extras.connections = connections_();
   if (options_.journal) {
     const auto state = options_.journal();
@@ -126,6 +127,10 @@ nlohmann::ordered_json AdminApi::usage() {
     body["requests"] = journal::to_json(used.all_requests);
     body["tenants"] = table_of(used.by_tenant);
     body["classes"] = table_of(used.by_class);
+    auto& models = body["models"] = nlohmann::ordered_json::object();
+    for (const auto& model : ledger_.by_model(options_.models, nullptr)) {
+      models[model.all.name] = journal::to_json(model.all);
+    }
     body["instances"] = table_of(used.by_instance);
     body["sites"] = table_of(used.by_site);
     auto& recent = body["recent"] = nlohmann::ordered_json::array();
@@ -160,6 +165,8 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
                       {"status", status_of(state)},
                       {"active_requests", view.assigned_requests},
                       {"weight", state.options.weight},
+                      {"pool", view.spec->pool.value()},
+                      {"node", view.spec->node.value()},
                       {"view",
                        {{"source", text_of(control_.source(state.worker->id, now))},
                         {"age_ms", std::max(Span(), now - view.step.start).millis()},
@@ -188,6 +195,36 @@ void AdminApi::post_worker(net::Exchange& exchange) {
     }
   }
   answer_json(exchange, 202, {{"id", std::to_string(id->value())}, {"status", "accepted"}});
+}
+
+void AdminApi::plan(net::Exchange& exchange) {
+  if (exchange.method() == "PUT") {
+    std::int32_t classes = 1;
+    control_.run_and_wait([&](control::FleetLoop& core, Instant) { classes = core.classes().size(); });
+    const auto wanted = read_plan(exchange.body(), classes);
+    if (!wanted) return answer_error(exchange, wanted.error());
+    control_.run_and_wait([&](control::FleetLoop&, Instant now) { control_.follow(*wanted, now); });
+    return answer_json(exchange, 200, {{"status", "in force"}});
+  }
+  if (!only(exchange, "GET")) return;
+  nlohmann::ordered_json body{{"weights", nlohmann::ordered_json::array()},
+                              {"clocks", nlohmann::ordered_json::array()}};
+  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
+    for (const PoolWeight& w : core.weights()) {
+      body["weights"].push_back({{"class", w.request_class.value()}, {"pool", w.pool.value()}, {"weight", w.weight}});
+    }
+    for (const ClockRange& range : control_.ranges()) {
+      body["clocks"].push_back(
+          {{"pool", range.pool.value()}, {"least_mhz", range.least.value()}, {"most_mhz", range.most.value()}});
+    }
+    if (!control_.ranges().empty()) {
+      body["lease_left_ms"] = std::max(Span(), control_.ranges_until() - now).ns() / 1'000'000;
+    }
+    auto arrived = control_.arrived();
+    arrived.resize(std::max(arrived.size(), static_cast<std::size_t>(core.classes().size())));
+    body["arrived"] = arrived;
+  });
+  answer_json(exchange, 200, body);
 }
 
 void AdminApi::post_records(net::Exchange& exchange) {

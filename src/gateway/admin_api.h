@@ -1,5 +1,5 @@
 #pragma once
-// The admin plane: /metrics, /usage, /workers, /journal, /health. On the admin loop.
+// The admin plane: /metrics, /usage, /workers, /plan, /journal, /health. On the admin loop.
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -43,6 +43,8 @@ class AdminApi {
   /// What a planner has decided, for the journal.
   void post_records(net::Exchange& exchange);
   void one_worker(net::Exchange& exchange, std::string_view text);
+  /// The part of a planner's plan that is carried out here.
+  void plan(net::Exchange& exchange);
 
   const GatewayOptions& options_;
   ControlStrand& control_;

@@ -24,6 +24,8 @@ struct AgentLinks::Link {
   bool polling = false;
   bool sending = false;
   std::string body;  ///< of the commands on their way
+  bool sending_places = false;
+  std::string places;  ///< on their way
 };
 
 class AgentLinks::Poll final : public net::ResponseHandler {
@@ -64,6 +66,27 @@ class AgentLinks::Send final : public net::ResponseHandler {
   /// The next renewal tries again; until then the old lease holds, or the agent's fallback.
   void on_failure(net::CallFailure) override {
     link_.sending = false;
+    ++links_.command_failures_;
+  }
+
+ private:
+  AgentLinks& links_;
+  Link& link_;
+  int status_ = 0;
+};
+
+class AgentLinks::SendPlaces final : public net::ResponseHandler {
+ public:
+  SendPlaces(AgentLinks& links, Link& link) : links_(links), link_(link) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view) override {}
+  void on_end() override {
+    if (status_ != 200) return on_failure(net::CallFailure::Response);
+    link_.sending_places = false;
+    links_.flush_places();
+  }
+  void on_failure(net::CallFailure) override {
+    link_.sending_places = false;
     ++links_.command_failures_;
   }
 
@@ -118,6 +141,7 @@ InstanceId AgentLinks::know(const std::string& engine, InstanceId instance) {
   if (fresh) return kNoInstance;
   const InstanceId before = std::exchange(place->second, instance);
   wanted_.erase(before);
+  placed_.erase(before);
   return before;
 }
 
@@ -125,6 +149,7 @@ void AgentLinks::forget(InstanceId instance) {
   const std::lock_guard lock(mutex_);
   std::erase_if(engines_, [instance](const auto& engine) { return engine.second == instance; });
   wanted_.erase(instance);
+  placed_.erase(instance);
 }
 
 InstanceId AgentLinks::instance_of(const std::string& engine) const {
@@ -139,6 +164,14 @@ void AgentLinks::command(InstanceId instance, MegaHertz clock, Instant) {
     wanted_[instance] = {clock, true};
   }
   loop_.post([this] { flush(); });
+}
+
+void AgentLinks::place(InstanceId instance, PoolId pool, const std::optional<ClockRange>& range) {
+  {
+    const std::lock_guard lock(mutex_);
+    placed_[instance] = {pool, range, true};
+  }
+  loop_.post([this] { flush_places(); });
 }
 
 AgentLinks::Counts AgentLinks::counts() const { return {polls_, poll_failures_, commands_, command_failures_}; }
@@ -180,15 +213,19 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
     record.reason = kept_reason(d.reason);
     if (record.instance != kNoInstance) listener_.decision(record);
   }
-  if (link.engines.size() != before) flush();  // commands may have waited for it
+  if (link.engines.size() == before) return;
+  flush();  // commands may have waited for it
+  flush_places();
 }
 
 void AgentLinks::renew() {
   {
     const std::lock_guard lock(mutex_);
     for (auto& [instance, wanted] : wanted_) wanted.dirty = true;
+    for (auto& [instance, placed] : placed_) placed.dirty = true;
   }
   flush();
+  flush_places();
 }
 
 void AgentLinks::flush() {
@@ -212,6 +249,34 @@ void AgentLinks::flush() {
     link->body = nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}}.dump();
     client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
                   std::make_shared<Send>(*this, *link));
+  }
+}
+
+void AgentLinks::flush_places() {
+  if (!client_) return;
+  for (const auto& link : links_) {
+    if (link->sending_places) continue;
+    auto engines = nlohmann::ordered_json::array();
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& engine : link->engines) {
+        const auto instance = engines_.find(engine);
+        if (instance == engines_.end()) continue;
+        const auto placed = placed_.find(instance->second);
+        if (placed == placed_.end() || !std::exchange(placed->second.dirty, false)) continue;
+        nlohmann::ordered_json one{{"engine", engine}, {"pool", placed->second.pool.value()}};
+        if (const auto& range = placed->second.range) {
+          one["least_mhz"] = range->least.value();
+          one["most_mhz"] = range->most.value();
+        }
+        engines.push_back(std::move(one));
+      }
+    }
+    if (engines.empty()) continue;
+    link->sending_places = true;
+    link->places = nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"engines", engines}}.dump();
+    client_->send(link->endpoint, "POST", "/plan", "Content-Type: application/json\r\n", link->places,
+                  std::make_shared<SendPlaces>(*this, *link));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,6 +54,9 @@ class AgentLinks final : public control::ClockPort {
   InstanceId know(const std::string& engine, InstanceId instance);
   void forget(InstanceId instance);
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
+  /// The pool that it serves in, and the clocks that a plan lets it have; none: any. Sent at once, and again and again
+  /// under a lease. From any thread.
+  void place(InstanceId instance, PoolId pool, const std::optional<ClockRange>& range);
   /// No listener is called afterwards.
   void stop();
 
@@ -68,11 +72,13 @@ class AgentLinks final : public control::ClockPort {
   struct Link;
   class Poll;
   class Send;
+  class SendPlaces;
   AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links);
   void poll_all();
   void polled(Link& link, const std::string& answer, Instant sent);
   void renew();
   void flush();
+  void flush_places();
   [[nodiscard]] InstanceId instance_of(const std::string& engine) const;
 
   AgentLinksOptions options_;
@@ -85,6 +91,12 @@ class AgentLinks final : public control::ClockPort {
     bool dirty = true;
   };
   std::map<InstanceId, Wanted> wanted_;
+  struct Placed {
+    PoolId pool;
+    std::optional<ClockRange> range;
+    bool dirty = true;
+  };
+  std::map<InstanceId, Placed> placed_;
   std::atomic<std::int64_t> polls_{0};
   std::atomic<std::int64_t> poll_failures_{0};
   std::atomic<std::int64_t> commands_{0};

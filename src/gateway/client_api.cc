@@ -76,7 +76,8 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   };
   auto asked = net::read_completion(path, exchange->body());
   if (!asked) return refuse(asked.error());
-  if (std::ranges::find(options_.models, asked->model) == options_.models.end()) {
+  const auto model = std::ranges::find(options_.models, asked->model);
+  if (model == options_.models.end()) {
     return refuse({404, fmt::format("the model `{}` does not exist", asked->model), "invalid_request_error", "model",
                    "model_not_found"});
   }
@@ -112,7 +113,8 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
     return refuse({400, problem, "invalid_request_error", "", ""});
   }
   if (!hint("X-Wattle-Predicted-Output-Tokens", request.predicted_output_tokens)) return;
-  std::make_shared<Relay>(context, exchange, *asked, request)->start();
+  const carbon::ModelId model_id(static_cast<std::int32_t>(model - options_.models.begin()));
+  std::make_shared<Relay>(context, exchange, *asked, request, model_id)->start();
 }
 
 void ClientApi::models(net::Exchange& exchange) {

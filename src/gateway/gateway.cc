@@ -9,6 +9,10 @@
 
 namespace wattle::gateway {
 
+namespace {
+constexpr Span kRangesLookedAt = Span::ms(200);  ///< whether their lease is over
+}
+
 struct Gateway::Impl {
   GatewayOptions options;
   net::LoopPool pool;
@@ -38,13 +42,23 @@ struct Gateway::Impl {
         ledger(o.sites, sink, o.service),
         tenants(o.service.tenants),
         control(std::move(policies.dispatch), o.seed, request_options(o),
-                {{o.lost_after}, policies.hosts_clocks ? agents.get() : nullptr, &ledger}, ledger),
+                watch_options(o.lost_after, policies.hosts_clocks), ledger),
         workers(options, control, agents.get(), ledger, std::move(policies.describe),
                 [this](InstanceId id) { engine_lost(id); }),
         clients_api(options, control, workers, tenants, metrics),
         admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger,
                   [this] { return server ? server->connections() : 0; }) {
     admin_api.set_extrapolations(std::move(policies.extrapolations));
+  }
+
+  WatchOptions watch_options(Span lost_after, bool hosts_clocks) {
+    WatchOptions watch{{lost_after}, hosts_clocks ? agents.get() : nullptr, &ledger};
+    if (agents && !hosts_clocks) {
+      watch.placed = [this](InstanceId id, PoolId serves_in, const std::optional<ClockRange>& range) {
+        agents->place(id, serves_in, range);
+      };
+    }
+    return watch;
   }
 
   static void run_on(net::Loop& loop, const std::function<void()>& task) {
@@ -104,6 +118,9 @@ struct Gateway::Impl {
     if (options.emergency.mode != Mode::Off) {
       admin_pool.at(0).every(options.emergency.period, [this] { control.tick(); });
     }
+    admin_pool.at(0).every(kRangesLookedAt, [this] {
+      control.run([this](control::FleetLoop&, Instant now) { control.end_ranges(now); });
+    });
     if (options.probe_health) workers.start_probing(admin_pool.at(0));
     return {};
   }

@@ -202,7 +202,9 @@ void LiveLedger::paid(RequestId id) {
 void LiveLedger::let_go(Billed& r) {
   if (r.open > 0 || !r.outcome) return;
   Outcome outcome = *r.outcome;
-  static_cast<Charge&>(outcome) = ledger_.request_left(outcome.request, outcome.output_tokens, r.account);
+  const auto model = models_.extract(outcome.request.id.value());
+  static_cast<Charge&>(outcome) = ledger_.request_left(outcome.request, outcome.output_tokens, r.account,
+                                                       model ? model.mapped() : carbon::ModelId());
   billed_.erase(outcome.request.id.value());
   recent_.push_back(outcome);
   if (recent_.size() > kRecentMax) recent_.pop_front();

@@ -37,6 +37,8 @@ class LiveLedger final : public journal::Sink {
   /// The next instance, with the next id; its GPUs are taken from `now` on.
   void add_instance(std::int32_t gpus, SiteId site, Instant now);
   void started(const Request& request, InstanceId instance, Instant at);
+  /// It asks for a model other than the first. Before anything else of it.
+  void asked_for(RequestId id, carbon::ModelId model) { models_[id.value()] = model; }
   /// It is taken back from the instance before it began: as if it had not been there.
   void withdrawn(RequestId id, Instant at);
   void handed_over(RequestId id, InstanceId decode);
@@ -68,6 +70,10 @@ class LiveLedger final : public journal::Sink {
   [[nodiscard]] carbon::Totals totals() const { return ledger_.fleet(); }
   [[nodiscard]] journal::Consumption consumption(const std::function<std::string(TenantId)>& tenant_name) const {
     return control::consumption(ledger_, meters(), service_, tenant_name);
+  }
+  [[nodiscard]] std::vector<control::ModelUsage> by_model(
+      std::span<const std::string> names, const std::function<std::string(TenantId)>& tenant_name) const {
+    return control::usage_by_model(ledger_, names, service_, tenant_name);
   }
   /// "emulated" when any reading came from virtual GPUs, "measured", or "none" before the first.
   [[nodiscard]] const char* meters() const { return emulated_ ? "emulated" : read_ ? "measured" : "none"; }
@@ -122,7 +128,8 @@ class LiveLedger final : public journal::Sink {
   Service service_;
   std::vector<Meter> meters_;  ///< by instance id
   std::unordered_map<std::int64_t, Billed> billed_;
-  std::vector<carbon::Ledger::Share> shares_;  ///< scratch
+  std::unordered_map<std::int64_t, carbon::ModelId> models_;  ///< of requests that have not left the ledger
+  std::vector<carbon::Ledger::Share> shares_;                 ///< scratch
   Counts counts_;
   std::deque<Outcome> recent_;
   bool read_ = false;

@@ -130,6 +130,29 @@ TEST(LiveLedger, WithoutAMeterEnergyIsUnknownAndCostIsTheGpus) {
   EXPECT_EQ(used.by_tenant.at(0).unmetered_requests, 1);
 }
 
+TEST(LiveLedger, RequestsForTwoModelsAreApart) {
+  Books books;
+  books.meter(kA, 0, 0);
+  books.ledger.asked_for(RequestId(1), carbon::ModelId(1));
+  for (const int id : {1, 2}) books.start(id, kA, 0);
+  for (const int id : {1, 2}) books.ledger.first_token(RequestId(id), at(10));
+  books.leave(1, 55);
+  books.leave(2, 100);
+  books.meter(kA, 10'000, 100);
+  const std::vector<std::string> names = {"m", "n"};
+  const auto used = books.ledger.consumption(nullptr);
+  const auto models = books.ledger.by_model(names, nullptr);
+  ASSERT_EQ(models.size(), 2U);
+  EXPECT_EQ(models[0].all.name, "m");
+  EXPECT_NEAR(models[0].all.energy.value(), books.joules(2), 1e-9);
+  EXPECT_NEAR(models[1].all.energy.value(), books.joules(1), 1e-9);
+  EXPECT_GT(books.joules(2), 2.0 * books.joules(1)) << "twice as long, and half of that alone";
+  EXPECT_NEAR(models[0].all.energy.value() + models[1].all.energy.value(), used.all_requests.energy.value(), 1e-9);
+  EXPECT_EQ(models[1].by_tenant.at(0).requests, 1) << "the same tenant";
+  EXPECT_EQ(models[1].by_class.at(0).requests, 1);
+  EXPECT_EQ(used.by_tenant.at(0).requests, 2) << "over both";
+}
+
 TEST(LiveLedger, SaysWhenTheMetersAreEmulated) {
   Books books;
   books.meter(kA, 0, 0);

@@ -178,7 +178,7 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   fmt::format_to(std::back_inserter(out),
                  "wattle_gateway_report_to_command_seconds_sum {}\nwattle_gateway_report_to_command_seconds_count {}\n",
                  static_cast<double>(report_to_command_ns.sum()) * 1e-9, report_to_command_ns.count());
-  return out + usage_metrics(extras.used, extras.model);
+  return out + usage_metrics(extras.used, extras.by_model);
 }
 
 }  // namespace wattle::gateway

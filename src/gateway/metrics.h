@@ -44,8 +44,8 @@ class GatewayMetrics {
     std::int64_t extrapolations = 0;  ///< predictions outside the range their belief was measured in
     predict::LengthCounts lengths;
     journal::TokenCounts tokens;
-    std::string model;  ///< that clients ask for
     journal::Consumption used;
+    std::vector<control::ModelUsage> by_model;  ///< that clients ask for
     struct {
       bool kept = false;
       bool failing = false;

@@ -51,11 +51,12 @@ bool travels(std::string_view name) {
 std::string request_name(RequestId id) { return fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(id.value())); }
 
 Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-             const Request& request)
+             const Request& request, carbon::ModelId model)
     : context_(context),
       loop_(exchange->loop()),
       exchange_(std::move(exchange)),
       request_(request),
+      model_(model),
       path_(asked.path),
       stream_(asked.stream),
       usage_asked_(asked.stream && !asked.stream_options),
@@ -91,7 +92,7 @@ void Relay::start() {
     self->now_fresh_ = false;
     self->end(Fate::Cancelled, "the client went away");
   });
-  context_.control.arrive(request_, self);
+  context_.control.arrive(request_, self, model_);
 }
 
 std::string_view Relay::target() const {

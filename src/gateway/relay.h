@@ -59,7 +59,7 @@ class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_
 class Relay final : public Stream, public net::ResponseHandler, public std::enable_shared_from_this<Relay> {
  public:
   Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-        const Request& request);
+        const Request& request, carbon::ModelId model = {});
 
   void start();  ///< hands the request to the control strand
 
@@ -105,6 +105,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   net::Loop& loop_;
   std::shared_ptr<net::Exchange> exchange_;
   Request request_;
+  carbon::ModelId model_;
   net::ApiPath path_;
   bool stream_;
   bool usage_asked_;     ///< by us: what the engine says of it is not for the client

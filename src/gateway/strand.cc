@@ -20,10 +20,11 @@ ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t s
       ledger_(watch.ledger),
       watch_(watch.telemetry, *this, sink) {}
 
-void ControlStrand::arrive(const Request& request, std::shared_ptr<Stream> stream) {
+void ControlStrand::arrive(const Request& request, std::shared_ptr<Stream> stream, carbon::ModelId model) {
   Event event;
   event.kind = Kind::Arrive;
   event.request = request;
+  event.model = model;
   event.stream = std::move(stream);
   post(std::move(event));
 }
@@ -146,7 +147,8 @@ void ControlStrand::handle(Event& event) {
   const Instant now = last_now_ = std::max(last_now_, net::steady_now());
   switch (event.kind) {
     case Kind::Arrive:
-      requests_.arrive(event.request, seat(std::move(event.stream)), now);
+      if (ledger_ != nullptr && event.model != carbon::ModelId()) ledger_->asked_for(event.request.id, event.model);
+      count(requests_.arrive(event.request, seat(std::move(event.stream)), now));
       break;
     case Kind::FirstToken:
       if (ledger_ != nullptr) ledger_->first_token(event.id, now);
@@ -179,6 +181,12 @@ void ControlStrand::handle(Event& event) {
   }
 }
 
+void ControlStrand::count(ClassId arrived) {
+  const auto c = static_cast<std::size_t>(std::max(arrived.value(), 0));
+  if (c >= arrived_.size()) arrived_.resize(c + 1);
+  ++arrived_[c];
+}
+
 // ---- what the engines are doing ------------------------------------------------------------------------------------
 
 InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
@@ -192,6 +200,7 @@ InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<c
   sampled_.emplace_back();
   if (ledger_ != nullptr) ledger_->add_instance(view.spec->tensor_parallel, view.spec->site, now);
   workers_.push_back(std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port}));
+  bound(requests_.shown(id), now);
   return id;
 }
 

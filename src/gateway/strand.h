@@ -12,6 +12,7 @@
 #include "control/instance_loop.h"
 #include "gateway/agent_links.h"
 #include "gateway/live_ledger.h"
+#include "gateway/plan_api.h"
 #include "gateway/token_tally.h"
 #include "gateway/worker.h"
 
@@ -39,6 +40,9 @@ struct WatchOptions {
   control::InstanceLoopOptions telemetry;
   control::ClockPort* clocks = nullptr;  ///< of instances whose clock is decided here; null: none is
   LiveLedger* ledger = nullptr;          ///< null: energy is not booked
+  /// Which pool an instance serves in, and which clocks a plan lets it have, for the one that decides its clock
+  /// elsewhere; none: any. Null: nobody.
+  std::function<void(InstanceId, PoolId, const std::optional<ClockRange>&)> placed = {};
 };
 
 class ControlStrand final : private control::RequestPort, private control::InstancePort {
@@ -46,7 +50,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const control::FleetLoopOptions& options,
                 const WatchOptions& watch, journal::Sink& sink);
 
-  void arrive(const Request& request, std::shared_ptr<Stream> stream);
+  /// `model`: that it asks for, by its place among GatewayOptions::models.
+  void arrive(const Request& request, std::shared_ptr<Stream> stream, carbon::ModelId model = {});
   void first_token(RequestId id);
   /// Its answer comes as a whole: no token of it will be seen.
   void unseen(RequestId id);
@@ -71,6 +76,15 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                         std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock, bool step_reports,
                         Instant now);
+  /// A plan's weights hold from now on, and its clock ranges for as long as their lease. Within run() only, as the next
+  /// three.
+  void follow(const PutPlan& plan, Instant now);
+  /// Takes off clock ranges whose lease is over: their planner is gone.
+  void end_ranges(Instant now);
+  [[nodiscard]] const std::vector<ClockRange>& ranges() const { return ranges_; }
+  [[nodiscard]] Instant ranges_until() const { return ranges_until_; }
+  /// By class, since the start.
+  [[nodiscard]] const std::vector<std::int64_t>& arrived() const { return arrived_; }
   /// Where its requests go from now on. Within run() only.
   void move(InstanceId id, std::shared_ptr<const net::Endpoint> endpoint);
   [[nodiscard]] const std::shared_ptr<const Worker>& worker(InstanceId id) const {
@@ -92,6 +106,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
     Kind kind = Kind::Run;
     RequestId id{-1};
     Request request;
+    carbon::ModelId model;
     std::shared_ptr<Stream> stream;
     Fate fate = Fate::Finished;
     const char* reason = "";
@@ -118,7 +133,10 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void watch(Instant now);
   void infer(std::size_t i, Instant now);
   void take(const EngineReading& reading, Instant now);
+  void bound_all(const std::vector<ClockRange>& ranges, Instant now);
+  void bound(const InstanceView& view, Instant now);
 
+  void count(ClassId arrived);
   control::Tag seat(std::shared_ptr<Stream> stream);
   void unseat(control::Tag tag);
 
@@ -149,6 +167,9 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   control::InstanceLoop watch_;     ///< sequence numbers, losses, clocks decided here; by instance id
   std::vector<bool> step_reports_;  ///< expected
   std::vector<Instant> sampled_;
+  std::vector<ClockRange> ranges_;           ///< of the plan in force
+  Instant ranges_until_ = Instant::never();  ///< never: there are none
+  std::vector<std::int64_t> arrived_;
   Instant received_ = Instant::never();  ///< of the report being handled
   Histogram report_to_command_ns_;
   std::vector<Delivery> outgoing_;

@@ -3,18 +3,20 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace wattle::gateway {
 
 namespace {
 
+using Label = std::pair<const char*, std::string_view>;
+
 /// One family after the other; unknown values leave no sample.
 class Families {
  public:
-  explicit Families(std::string_view model) : model_(escaped_label(model)) {}
-
   /// `help` goes on with what holds for all of them.
   void family(const char* name, const char* type, const char* help) {
     name_ = name;
@@ -22,19 +24,43 @@ class Families {
                    name, help, type);
   }
   template <typename Quantity>
-  void sample(const char* label, std::string_view of, Quantity quantity) {
+  void sample(std::initializer_list<Label> labels, Quantity quantity) {
     if (std::isnan(quantity.value())) return;
-    fmt::format_to(std::back_inserter(out_), "{}{{model=\"{}\"", name_, model_);
-    if (label != nullptr) fmt::format_to(std::back_inserter(out_), ",{}=\"{}\"", label, escaped_label(of));
-    fmt::format_to(std::back_inserter(out_), "}} {}\n", quantity.value());
+    out_ += name_;
+    char before = '{';
+    for (const auto& [label, of] : labels) {
+      fmt::format_to(std::back_inserter(out_), "{}{}=\"{}\"", before, label, escaped_label(of));
+      before = ',';
+    }
+    fmt::format_to(std::back_inserter(out_), "{} {}\n", labels.size() == 0 ? "" : "}", quantity.value());
   }
   [[nodiscard]] std::string take() { return std::move(out_); }
 
  private:
-  std::string model_;
   std::string out_;
   const char* name_ = "";
 };
+
+/// Families of rows of each model: energy, carbon and cost.
+struct Table {
+  const char* label;  ///< beside the model's; null: none
+  std::vector<journal::UsageRow> control::ModelUsage::*rows;
+  const char *energy, *carbon, *cost;
+};
+
+template <typename Quantity>
+void samples(Families& out, std::span<const control::ModelUsage> models, const Table& table,
+             Quantity journal::UsageRow::*value) {
+  for (const control::ModelUsage& model : models) {
+    if (table.label == nullptr) {
+      out.sample({{"model", model.all.name}}, model.all.*value);
+      continue;
+    }
+    for (const auto& row : model.*table.rows) {
+      out.sample({{"model", model.all.name}, {table.label, row.name}}, row.*value);
+    }
+  }
+}
 
 }  // namespace
 
@@ -51,34 +77,33 @@ std::string escaped_label(std::string_view value) {
   return out;
 }
 
-std::string usage_metrics(const journal::Consumption& used, std::string_view model) {
-  Families out(model);
+std::string usage_metrics(const journal::Consumption& used, std::span<const control::ModelUsage> models) {
+  Families out;
+  // An engine serves all models that clients may ask for: only requests' shares are a model's.
   out.family("wattle_gateway_energy_joules_total", "counter", "Energy booked, by what the GPUs did meanwhile");
-  out.sample("part", "prefill", used.energy.prefill);
-  out.sample("part", "decode", used.energy.decode);
-  out.sample("part", "idle", used.energy.idle);
-  out.sample("part", "residue", used.energy.residue);
+  out.sample({{"part", "prefill"}}, used.energy.prefill);
+  out.sample({{"part", "decode"}}, used.energy.decode);
+  out.sample({{"part", "idle"}}, used.energy.idle);
+  out.sample({{"part", "residue"}}, used.energy.residue);
   // Gauges: a marginal intensity, or a price, may be negative, and then these fall.
   out.family("wattle_gateway_carbon_grams", "gauge", "CO2 equivalent of that energy, by its site's intensity");
-  out.sample(nullptr, "", used.carbon);
+  out.sample({}, used.carbon);
   out.family("wattle_gateway_cost_usd", "gauge", "Cost of that energy and of the GPUs' time, where prices are stated");
-  out.sample(nullptr, "", used.cost);
+  out.sample({}, used.cost);
 
-  struct Table {
-    const char* label;
-    const std::vector<journal::UsageRow>& rows;
-    const char *energy, *carbon, *cost;
-  };
-  for (const Table& table : {Table{"tenant", used.by_tenant, "wattle_gateway_tenant_energy_joules_total",
-                                   "wattle_gateway_tenant_carbon_grams", "wattle_gateway_tenant_cost_usd"},
-                             Table{"class", used.by_class, "wattle_gateway_class_energy_joules_total",
-                                   "wattle_gateway_class_carbon_grams", "wattle_gateway_class_cost_usd"}}) {
+  for (const Table& table :
+       {Table{nullptr, nullptr, "wattle_gateway_model_energy_joules_total", "wattle_gateway_model_carbon_grams",
+              "wattle_gateway_model_cost_usd"},
+        Table{"tenant", &control::ModelUsage::by_tenant, "wattle_gateway_tenant_energy_joules_total",
+              "wattle_gateway_tenant_carbon_grams", "wattle_gateway_tenant_cost_usd"},
+        Table{"class", &control::ModelUsage::by_class, "wattle_gateway_class_energy_joules_total",
+              "wattle_gateway_class_carbon_grams", "wattle_gateway_class_cost_usd"}}) {
     out.family(table.energy, "counter", "Energy of requests that are over");
-    for (const auto& row : table.rows) out.sample(table.label, row.name, row.energy);
+    samples(out, models, table, &journal::UsageRow::energy);
     out.family(table.carbon, "gauge", "CO2 equivalent of requests that are over");
-    for (const auto& row : table.rows) out.sample(table.label, row.name, row.carbon);
+    samples(out, models, table, &journal::UsageRow::carbon);
     out.family(table.cost, "gauge", "Cost of requests that are over, where prices are stated");
-    for (const auto& row : table.rows) out.sample(table.label, row.name, row.cost);
+    samples(out, models, table, &journal::UsageRow::cost);
   }
   return out.take() + fmt::format(
                           "# HELP wattle_gateway_unmetered_seconds_total Instance time that nobody metered\n"

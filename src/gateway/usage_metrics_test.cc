@@ -18,20 +18,24 @@ journal::UsageRow row(std::string name, double joules, double grams, double doll
   return made;
 }
 
-TEST(UsageMetrics, HaveASampleForEachTenantAndClass) {
+TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
   journal::Consumption used;
   used.energy.prefill = Joules(3.0);
   used.energy.decode = Joules(4.5);
   used.carbon = GramsCo2(0.25);
   used.cost = Usd(0.125);
-  used.by_tenant = {row("", 1.5, 0.5, kUnknown), row("a\"b\\c", 2.5, -0.5, 1.0)};
-  used.by_class = {row("0", 4.0, 0.0, 1.0)};
+  const std::vector<control::ModelUsage> models = {{row("m", 4.0, 0.0, kUnknown),
+                                                    {row("", 1.5, 0.5, kUnknown), row("a\"b\\c", 2.5, -0.5, 1.0)},
+                                                    {row("0", 4.0, 0.0, 1.0)}},
+                                                   {row("n", 0.5, 0.25, 2.0), {row("", 0.5, 0.25, 2.0)}, {}}};
   used.unmetered_s = 2.5;
-  const std::string text = usage_metrics(used, "m");
+  const std::string text = usage_metrics(used, models);
   for (const char* line :
-       {"wattle_gateway_energy_joules_total{model=\"m\",part=\"prefill\"} 3\n",
-        "wattle_gateway_energy_joules_total{model=\"m\",part=\"decode\"} 4.5\n",
-        "wattle_gateway_carbon_grams{model=\"m\"} 0.25\n", "wattle_gateway_cost_usd{model=\"m\"} 0.125\n",
+       {"wattle_gateway_energy_joules_total{part=\"prefill\"} 3\n",
+        "wattle_gateway_energy_joules_total{part=\"decode\"} 4.5\n", "wattle_gateway_carbon_grams 0.25\n",
+        "wattle_gateway_cost_usd 0.125\n", "wattle_gateway_model_energy_joules_total{model=\"m\"} 4\n",
+        "wattle_gateway_model_cost_usd{model=\"n\"} 2\n",
+        "wattle_gateway_tenant_energy_joules_total{model=\"n\",tenant=\"\"} 0.5\n",
         "wattle_gateway_tenant_energy_joules_total{model=\"m\",tenant=\"\"} 1.5\n",
         "wattle_gateway_tenant_energy_joules_total{model=\"m\",tenant=\"a\\\"b\\\\c\"} 2.5\n",
         "wattle_gateway_tenant_carbon_grams{model=\"m\",tenant=\"a\\\"b\\\\c\"} -0.5\n",
@@ -49,8 +53,9 @@ TEST(UsageMetrics, LeaveOutWhatNobodyMetered) {
                  Joules(kUnknown), Joules(kUnknown), Joules(kUnknown)};
   used.carbon = GramsCo2(kUnknown);
   used.cost = Usd(kUnknown);
-  used.by_tenant = {row("t", kUnknown, kUnknown, kUnknown)};
-  const std::string text = usage_metrics(used, "m");
+  const std::vector<control::ModelUsage> models = {
+      {row("m", kUnknown, kUnknown, kUnknown), {row("t", kUnknown, kUnknown, kUnknown)}, {}}};
+  const std::string text = usage_metrics(used, models);
   EXPECT_EQ(text.find("{model="), std::string::npos) << text;
   EXPECT_NE(text.find("# HELP wattle_gateway_energy_joules_total "), std::string::npos);
   EXPECT_NE(text.find("# TYPE wattle_gateway_tenant_energy_joules_total counter\n"), std::string::npos);

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "gateway/plan_api.h"
+
 namespace wattle::gateway {
 
 Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where) {
@@ -63,7 +65,14 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
 
 namespace {
 constexpr double kMostWeight = 1e6;
+
+std::optional<std::int32_t> id_of(const nlohmann::json& value) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= static_cast<std::uint64_t>(kMostPools)) {
+    return std::nullopt;
+  }
+  return value.get<std::int32_t>();
 }
+}  // namespace
 
 std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
   const auto wrong = [](const char* param, std::string message) {
@@ -103,8 +112,18 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
     out.site = site->get<std::string>();
   }
   if (const auto* pool = given("pool")) {
-    if (!pool->is_string()) return wrong("pool", "pool must be the name of a pool");
-    out.pool = pool->get<std::string>();
+    const auto id = id_of(*pool);
+    if (!pool->is_string() && !id) return wrong("pool", "pool must be the name of a pool, or its id, from 0");
+    if (id) {
+      out.pool_id = PoolId(*id);
+    } else {
+      out.pool = pool->get<std::string>();
+    }
+  }
+  if (const auto* node = given("node")) {
+    const auto id = id_of(*node);
+    if (!id) return wrong("node", "node must be the id of a node, from 0");
+    out.node = NodeId(*id);
   }
   // Above nothing and up to `most`; `out` stays as it is when the key is not there.
   const auto count = [&](const char* key, std::uint64_t most, auto& number) {

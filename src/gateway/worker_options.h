@@ -17,7 +17,9 @@ struct WorkerOptions {
   Role role = Role::Colocated;
   std::int32_t tensor_parallel = 1;
   std::string site;  ///< name; empty: the first
-  std::string pool;  ///< name; empty: the first
+  std::string pool;  ///< name; empty: pool_id's
+  PoolId pool_id{};  ///< where no name is given: pools of a plan have none
+  NodeId node{};
   double weight = 1.0;
   std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
   std::int64_t kv_capacity_tokens = 0;          ///< believed; 0 = not known
@@ -27,7 +29,8 @@ struct WorkerOptions {
 /// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME].
 [[nodiscard]] Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
-/// {"url", "worker_type", "step_reports", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port", "site", "pool"}.
+/// {"url", "worker_type", "step_reports", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port", "site", "pool",
+/// "node"}, the pool by name or id.
 /// Other keys are other gateways' and ignored.
 [[nodiscard]] std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view body);
 

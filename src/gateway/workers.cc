@@ -68,11 +68,12 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
   if (!wanted.pool.empty() && of == pools.end()) {
     return bad_input(std::string(where), "there is no pool \"" + wanted.pool + "\"");
   }
-  const PoolId pool = wanted.pool.empty() ? PoolId() : of->id;
-  if (site != described->spec->site || pool != described->spec->pool) {
+  const PoolId pool = wanted.pool.empty() ? wanted.pool_id : of->id;
+  if (site != described->spec->site || pool != described->spec->pool || wanted.node != described->spec->node) {
     auto spec = std::make_shared<InstanceSpec>(*described->spec);
     spec->site = site;
     spec->pool = pool;
+    spec->node = wanted.node;
     described->spec = std::move(spec);
   }
   if (wanted.role == Role::Prefill) disaggregated_ = true;

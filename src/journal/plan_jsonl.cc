@@ -64,7 +64,9 @@ Json json_of(const PlanLevel& level) {
   return json;
 }
 
-Json json_of(const Plan& plan) {
+}  // namespace
+
+nlohmann::ordered_json plan_json(const Plan& plan) {
   Json json = Json::object();
   put_all(json, "instances", plan.instances, [](const PlanTarget& target) { return json_of(target); });
   put_all(json, "weights", plan.weights, [](const PoolWeight& w) {
@@ -79,14 +81,12 @@ Json json_of(const Plan& plan) {
   return json;
 }
 
-}  // namespace
-
 void append_plan_line(std::string& out, const PlanRecord& record) {
   const char* reason = record.flaw == nullptr ? record.plan.reason : record.flaw;
   append_decision_line(
       out, {record.at, DecisionKind::Plan, record.mode, RequestId{-1}, InstanceId{-1}, record.gpus, reason});
   out.resize(out.size() - 2);  // the brace and the end of the line
-  Json plan = json_of(record.plan);
+  Json plan = plan_json(record.plan);
   plan["sound"] = record.flaw == nullptr;
   out += ",\"plan\":" + plan.dump() + "}\n";
 }

@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 
 #include "journal/tee.h"
 #include "net/clock.h"
 #include "node/actuator.h"
 #include "node/agent_metrics.h"
+#include "node/gpu_shares.h"
 #include "node/lease_table.h"
 #include "node/meter.h"
 #include "node/meter_pace.h"
@@ -31,17 +32,22 @@ class AgentPort final : public control::InstancePort {
  public:
   explicit AgentPort(Actuator& next) : next_(next) {}
   void command(InstanceId instance, MegaHertz clock, Instant now) override {
-    next_.command(instance, clock, now);
+    pass_on(shares.command(instance, clock), now);
     report_to_command_ns.add((net::steady_now() - now).ns());
   }
+  void place(InstanceId instance, bool placed, Instant now) { pass_on(shares.place(instance, placed), now); }
   void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant) override {
     if (!refits) refits = std::make_unique<RefitThread>();
     refits->post(learner, std::move(samples));
   }
   Histogram report_to_command_ns;
   std::unique_ptr<RefitThread> refits;  ///< null: nothing has been learnt yet
+  GpuShares shares;                     ///< GPUs by their number, which is their instance at the actuator
 
  private:
+  void pass_on(const std::vector<GpuShares::Command>& commands, Instant now) {
+    for (const auto& c : commands) next_.command(InstanceId(static_cast<std::int32_t>(c.gpu)), c.clock, now);
+  }
   Actuator& next_;
 };
 
@@ -63,6 +69,12 @@ struct Agent::Impl {
     InstanceId instance;
     std::string endpoint;
     bool leased = false;
+    std::function<Result<AgentEngine::InPool>(PoolId)> in_pool = {};
+    std::optional<PoolId> pool = {};
+    std::optional<ClockRange> bounds = {};
+    Instant placed_until = Instant::never();  ///< never: the gateway does not place it
+    std::vector<std::size_t> gpus = {};       ///< by number
+    Picojoules energy = {};                   ///< under meter_mutex
   };
   std::vector<Engine> engines;
   std::unique_ptr<control::InstanceLoop> core;
@@ -73,6 +85,38 @@ struct Agent::Impl {
 
   bool warned = false;
   bool warned_of_silence = false;
+
+  void bound(Engine& engine, const std::optional<ClockRange>& bounds, Instant now) {
+    const auto same = [](const ClockRange& a, const ClockRange& b) { return a.least == b.least && a.most == b.most; };
+    if (engine.bounds.has_value() == bounds.has_value() && (!bounds || same(*bounds, *engine.bounds))) return;
+    engine.bounds = bounds;
+    if (const auto i = core->find(engine.instance)) core->bound(*i, bounds, now);
+  }
+  /// It serves in this pool from now on.
+  void move_to(Engine& engine, PoolId pool, Instant now) {
+    if (engine.pool == pool) return;
+    engine.pool = pool;
+    if (!engine.in_pool) return;
+    auto made = engine.in_pool(pool);
+    const auto i = core->find(engine.instance);
+    if (!made) spdlog::error("{} in pool {}: {}", engine.endpoint, pool.value(), made.error().message());
+    if (made && i) core->become(*i, std::move(made->spec), std::move(made->policy), now);
+  }
+  void place(Engine& engine, Instant until, Instant now) {
+    const bool placed = until != Instant::never();
+    engine.placed_until = until;
+    port->place(engine.instance, placed, now);
+    const std::lock_guard guard(meter_mutex);
+    for (const std::size_t gpu : engine.gpus) metered[gpu].holder = port->shares.holder(gpu);
+  }
+  /// Of those whose lease is over: the gateway is gone, which is to cost energy, not latency.
+  void end_places(Instant now) {
+    for (Engine& engine : engines) {
+      if (now < engine.placed_until) continue;
+      bound(engine, std::nullopt, now);
+      place(engine, Instant::never(), now);
+    }
+  }
 
   void learn(Instant now) {
     if (!port->refits) return;
@@ -108,11 +152,12 @@ struct Agent::Impl {
 
   struct Metered {
     Gpu gpu;
-    InstanceId instance;
+    InstanceId holder;  ///< whose energy it is
     EnergyMeter meter;
     MegaHertz clock;
     std::int64_t failures = 0;
   };
+  [[nodiscard]] Engine& engine_of(InstanceId id) { return *std::ranges::find(engines, id, &Engine::instance); }
   std::vector<Metered> metered;
   mutable std::mutex meter_mutex;
   std::condition_variable meter_wake;  ///< with meter_mutex
@@ -136,7 +181,9 @@ struct Agent::Impl {
           continue;
         }
         pace.read(m.meter.power(), power.value, now);
+        const Picojoules before = m.meter.total();
         m.meter.sample(counter.ok() ? std::optional(counter.value) : std::nullopt, power.value, now);
+        engine_of(m.holder).energy += m.meter.total() - before;
         if (clock.ok()) m.clock = clock.value;
       }
       last_meter_ns = net::steady_now().ns();
@@ -178,22 +225,25 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   auto nvml = Nvml::open(options.keeper.library);
   if (!nvml) return std::unexpected(nvml.error());
   auto impl = std::make_unique<Impl>(options, *nvml);
-  std::vector<Actuator::Target> targets;
+  std::vector<Actuator::Target> targets;  // by GPU
   std::vector<telemetry::FpmSubscriber::Source> sources;
-  std::set<std::string> taken;
+  std::map<std::string, std::size_t> numbers;
+  std::vector<std::vector<std::size_t>> gpus_of;
   for (const auto& engine : engines) {
-    Actuator::Target target{engine.instance.view.id, {}};
+    auto& gpus = gpus_of.emplace_back();
     for (const auto& name : engine.gpus) {
       auto gpu = (*nvml)->find(name);
       if (!gpu) return std::unexpected(gpu.error());
-      if (!taken.insert(gpu->uuid()).second) {
-        return bad_input("--engine " + engine.endpoint, "GPU " + name + " already belongs to another engine");
+      const auto [number, fresh] = numbers.try_emplace(gpu->uuid(), numbers.size());
+      if (std::ranges::find(gpus, number->second) != gpus.end()) {
+        return bad_input("--engine " + engine.endpoint, "names GPU " + name + " twice");
       }
-      impl->metered.push_back({*gpu, target.instance, EnergyMeter(gpu->power_reading()), {}, 0});
-      target.gpus.push_back(std::move(*gpu));
+      gpus.push_back(number->second);
+      if (!fresh) continue;
+      impl->metered.push_back({*gpu, engine.instance.view.id, EnergyMeter(gpu->power_reading()), {}, 0});
+      targets.push_back({InstanceId(static_cast<std::int32_t>(number->second)), {std::move(*gpu)}});
     }
-    if (target.gpus.empty()) return bad_input("--engine " + engine.endpoint, "needs at least one GPU");
-    targets.push_back(std::move(target));
+    if (gpus.empty()) return bad_input("--engine " + engine.endpoint, "needs at least one GPU");
     sources.push_back({engine.endpoint, engine.instance.view.id});
   }
   auto subscriber = telemetry::FpmSubscriber::connect(sources);
@@ -208,9 +258,15 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   impl->sink.add(&sink);
   impl->core = std::make_unique<control::InstanceLoop>(options.core, *impl->port, impl->sink);
   impl->leases = std::make_unique<LeaseTable>(*impl->port);
-  for (auto& engine : engines) {
+  for (std::size_t e = 0; e < engines.size(); ++e) impl->port->shares.add(engines[e].instance.view.id, gpus_of[e]);
+  for (std::size_t e = 0; e < engines.size(); ++e) {
+    auto& engine = engines[e];
     const InstanceId id = engine.instance.view.id;
-    impl->engines.push_back({id, engine.endpoint, engine.leased.has_value()});
+    impl->engines.push_back({.instance = id,
+                             .endpoint = engine.endpoint,
+                             .leased = engine.leased.has_value(),
+                             .in_pool = std::move(engine.in_pool),
+                             .gpus = std::move(gpus_of[e])});
     if (engine.leased) impl->leases->add(id, *engine.leased, net::steady_now());
     impl->core->add(std::move(engine.instance));
   }
@@ -236,6 +292,7 @@ void Agent::run(const std::atomic<bool>& stop) {
       s.actuator->begins();
       s.core->tick(net::steady_now());
       s.leases->tick(net::steady_now());
+      s.end_places(net::steady_now());
       s.learn(net::steady_now());
       s.warn_once();
       s.warn_of_silence_once();
@@ -267,16 +324,19 @@ std::vector<Agent::EngineStatus> Agent::engines() const {
     for (std::size_t i = 0; i < s.engines.size(); ++i) {
       const auto& e = s.engines[i];
       const MegaHertz commanded = e.leased ? s.leases->commanded(e.instance) : s.core->view(i).clock_commanded;
-      all.push_back({e.instance, e.endpoint, {}, {}, {}, {}, commanded, e.leased, s.emulated});
+      all.push_back({e.instance, e.endpoint, {}, {}, {}, {}, commanded, e.leased, s.emulated, e.pool, e.bounds});
     }
   }
   const std::lock_guard guard(s.meter_mutex);
-  for (const auto& m : s.metered) {
-    auto& status = *std::ranges::find(all, m.instance, &EngineStatus::instance);
-    status.clock = status.gpus.empty() ? m.clock : std::min(status.clock, m.clock);
-    status.gpus.push_back(m.gpu.uuid());
-    status.energy += m.meter.total();
-    status.power = Milliwatts(status.power.value() + m.meter.power().value());
+  for (std::size_t i = 0; i < s.engines.size(); ++i) {
+    EngineStatus& status = all[i];
+    status.energy = s.engines[i].energy;
+    for (const std::size_t gpu : s.engines[i].gpus) {
+      const auto& m = s.metered[gpu];
+      status.clock = status.gpus.empty() ? m.clock : std::min(status.clock, m.clock);
+      status.gpus.push_back(m.gpu.uuid());
+      if (m.holder == status.instance) status.power = Milliwatts(status.power.value() + m.meter.power().value());
+    }
   }
   return all;
 }
@@ -296,6 +356,26 @@ std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& 
   const Instant now = net::steady_now();
   s.actuator->begins();
   for (std::size_t i = 0; i < ids.size(); ++i) (void)s.leases->grant(ids[i], clocks[i].clock, lease, now);
+  return std::nullopt;
+}
+
+std::optional<Agent::LeaseRefusal> Agent::place(const std::vector<Placed>& placed, Span lease) {
+  Impl& s = *impl_;
+  std::vector<Impl::Engine*> ours;
+  for (const Placed& wanted : placed) {
+    const auto engine = std::ranges::find(s.engines, wanted.engine, &Impl::Engine::endpoint);
+    if (engine == s.engines.end()) return LeaseRefusal{wanted.engine, false};
+    if (engine->leased) return LeaseRefusal{wanted.engine, true};
+    ours.push_back(&*engine);
+  }
+  const std::lock_guard guard(s.mutex);
+  const Instant now = net::steady_now();
+  s.actuator->begins();
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    s.move_to(*ours[i], placed[i].pool, now);
+    s.bound(*ours[i], placed[i].bounds, now);
+    s.place(*ours[i], now + lease, now);
+  }
   return std::nullopt;
 }
 
@@ -321,11 +401,12 @@ std::string Agent::metrics() const {
   {
     const std::lock_guard guard(s.meter_mutex);
     for (const auto& gpu : s.metered) {
-      m.gpus.push_back({gpu.gpu.uuid(), gpu.instance, gpu.meter.total().joules(), gpu.meter.power(), gpu.clock,
+      m.gpus.push_back({gpu.gpu.uuid(), gpu.holder, gpu.meter.total().joules(), gpu.meter.power(), gpu.clock,
                         gpu.failures, gpu.meter.resets()});
     }
   }
   m.actuators = s.actuator->stats();
+  for (std::size_t gpu = 0; gpu < m.actuators.size(); ++gpu) m.actuators[gpu].instance = m.gpus[gpu].instance;
   m.keeper = s.keeper->counts();
   m.ready = ready();
   return m.text();

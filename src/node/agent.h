@@ -1,6 +1,7 @@
 #pragma once
 // The node agent as a running thing: telemetry in, the instance loop, actuator, keeper, meters; one thread decides.
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,12 +30,19 @@ struct AgentEngine {
   /// Its clock is decided elsewhere and leased (LeaseTable); then `instance` has no policy, and this clock stands while
   /// nobody holds a lease.
   std::optional<MegaHertz> leased;
+  /// What decides its clock when it serves in this pool; null: pools make no difference. Called with the agent's lock
+  /// held. Errors are logged, and leave it as it is.
+  struct InPool {
+    std::shared_ptr<const InstanceSpec> spec;
+    std::shared_ptr<policy::FrequencyPolicy> policy;
+  };
+  std::function<Result<InPool>(PoolId)> in_pool = {};
 };
 
 class Agent {
  public:
-  /// Opens NVML, finds the GPUs, cleans up after a predecessor, starts the guardian. Errors: any of that; a GPU named
-  /// twice.
+  /// Opens NVML, finds the GPUs, cleans up after a predecessor, starts the guardian. Engines that never run at the same
+  /// time, but for a re-shard, may have the same GPUs (GpuShares). Errors: any of that; a GPU that an engine has twice.
   [[nodiscard]] static Result<std::unique_ptr<Agent>> start(const AgentOptions& options,
                                                             std::vector<AgentEngine> engines, journal::Sink& sink);
   ~Agent();
@@ -53,7 +61,9 @@ class Agent {
     MegaHertz clock;  ///< of its slowest GPU, now
     MegaHertz commanded;
     bool leased = false;
-    bool emulated = false;  ///< its GPUs are virtual: what they say is made up by an engine's model
+    bool emulated = false;             ///< its GPUs are virtual: what they say is made up by an engine's model
+    std::optional<PoolId> pool;        ///< none: nobody has said
+    std::optional<ClockRange> bounds;  ///< of a plan, while their lease lasts
   };
   /// From any thread.
   [[nodiscard]] std::vector<EngineStatus> engines() const;
@@ -69,6 +79,15 @@ class Agent {
   };
   /// All or, with the first that cannot be had, none. From any thread.
   [[nodiscard]] std::optional<LeaseRefusal> lease(const std::vector<LeasedClock>& clocks, Span lease);
+
+  /// What a plan says of an engine.
+  struct Placed {
+    std::string engine;  ///< endpoint
+    PoolId pool;
+    std::optional<ClockRange> bounds;  ///< none: any clock
+  };
+  /// All or, with the first that cannot be had, none; bounds for as long as `lease`. From any thread.
+  [[nodiscard]] std::optional<LeaseRefusal> place(const std::vector<Placed>& engines, Span lease);
 
   /// From any thread: Prometheus text, and whether every part has been alive within three periods.
   [[nodiscard]] std::string metrics() const;

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "journal/names.h"
 #include "net/clock.h"
@@ -33,6 +34,11 @@ std::string engines_json(const Agent& agent, std::int64_t after) {
                     {"commanded_mhz", e.commanded.value()},
                     {"leased", e.leased},
                     {"emulated", e.emulated}});
+    if (e.pool) list.back()["pool"] = e.pool->value();
+    if (e.bounds) {
+      list.back()["least_mhz"] = e.bounds->least.value();
+      list.back()["most_mhz"] = e.bounds->most.value();
+    }
   }
   const auto batch = agent.decisions(after);
   body["next"] = batch.next;
@@ -51,15 +57,60 @@ std::string engines_json(const Agent& agent, std::int64_t after) {
   return body.dump();
 }
 
+/// A whole number within the bounds.
+std::optional<std::int64_t> whole(const nlohmann::json& body, const char* key, std::int64_t least, std::int64_t most) {
+  const auto found = body.is_object() ? body.find(key) : body.end();
+  if (found == body.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<std::int64_t>();
+  return value < least || value > most ? std::nullopt : std::optional(value);
+}
+
+std::optional<Span> lease_of(const nlohmann::json& body, net::Exchange& exchange) {
+  const auto lease = whole(body, "lease_ms", 1, kLongestLease.ns() / 1'000'000);
+  if (lease) return Span::ms(*lease);
+  refuse(exchange, 400, fmt::format("lease_ms must be a whole number from 1 to {:.0f}", kLongestLease.millis()));
+  return std::nullopt;
+}
+
+/// Pools of engines, and the bounds of their clocks.
+void take_plan(Agent& agent, net::Exchange& exchange) {
+  const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
+  if (!body.is_object()) return refuse(exchange, 400, "the body must be a JSON object");
+  const auto lease = lease_of(body, exchange);
+  if (!lease) return;
+  const auto engines = body.find("engines");
+  if (engines == body.end() || !engines->is_array()) return refuse(exchange, 400, "engines must be an array");
+  std::vector<Agent::Placed> wanted;
+  for (const auto& item : *engines) {
+    const auto engine = item.is_object() ? item.find("engine") : item.end();
+    const auto pool = whole(item, "pool", 0, 1'000'000);
+    const bool bounded = item.is_object() && (item.contains("least_mhz") || item.contains("most_mhz"));
+    const auto least = whole(item, "least_mhz", 1, 100'000);
+    const auto most = whole(item, "most_mhz", 1, 100'000);
+    if (engine == item.end() || !engine->is_string() || !pool || (bounded && (!least || !most || *least > *most))) {
+      return refuse(exchange, 400,
+                    R"(each of engines must be {"engine": ENDPOINT, "pool": ID}, with "least_mhz" <= "most_mhz" where )"
+                    "its clocks are bounded");
+    }
+    Agent::Placed placed{engine->get<std::string>(), PoolId(static_cast<std::int32_t>(*pool)), {}};
+    if (bounded) {
+      placed.bounds = ClockRange{placed.pool, MegaHertz(static_cast<std::int32_t>(*least)),
+                                 MegaHertz(static_cast<std::int32_t>(*most))};
+    }
+    wanted.push_back(std::move(placed));
+  }
+  const auto refused = agent.place(wanted, *lease);
+  if (!refused) return exchange.respond(200, kJson, "{}");
+  if (refused->known)
+    return refuse(exchange, 409, refused->engine + "'s clock is leased: bound it where it is decided");
+  refuse(exchange, 404, "no engine here reports at " + refused->engine);
+}
+
 void take_clocks(Agent& agent, net::Exchange& exchange) {
   const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
   if (!body.is_object()) return refuse(exchange, 400, "the body must be a JSON object");
-  const auto lease = body.find("lease_ms");
-  if (lease == body.end() || !lease->is_number_integer() || lease->get<std::int64_t>() < 1 ||
-      lease->get<std::int64_t>() > kLongestLease.ns() / 1'000'000) {
-    return refuse(exchange, 400,
-                  fmt::format("lease_ms must be a whole number from 1 to {:.0f}", kLongestLease.millis()));
-  }
+  const auto lease = lease_of(body, exchange);
+  if (!lease) return;
   const auto clocks = body.find("clocks");
   if (clocks == body.end() || !clocks->is_array()) return refuse(exchange, 400, "clocks must be an array");
   std::vector<Agent::LeasedClock> wanted;
@@ -72,7 +123,7 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
     }
     wanted.push_back({engine->get<std::string>(), MegaHertz(clock->get<std::int32_t>())});
   }
-  const auto refused = agent.lease(wanted, Span::ms(lease->get<std::int64_t>()));
+  const auto refused = agent.lease(wanted, *lease);
   if (!refused) return exchange.respond(200, kJson, "{}");
   if (refused->known) {
     return refuse(exchange, 409, refused->engine + " follows this agent's own recipe; its clock is not leased");
@@ -102,8 +153,10 @@ void answer(Agent& agent, net::Exchange& exchange) {
     exchange.respond(200, kJson, engines_json(agent, after));
   } else if (path == "/clocks") {
     if (only(exchange.method() == "POST", "POST")) take_clocks(agent, exchange);
+  } else if (path == "/plan") {
+    if (only(exchange.method() == "POST", "POST")) take_plan(agent, exchange);
   } else {
-    exchange.respond(404, "text/plain", "GET /metrics, /health or /engines; POST /clocks\n");
+    exchange.respond(404, "text/plain", "GET /metrics, /health or /engines; POST /clocks or /plan\n");
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <charconv>
+#include "planner/given_plan.h"
 
 namespace wattle::planner {
 
@@ -41,16 +41,31 @@ GatewayAdmin::Answer GatewayAdmin::record(const nlohmann::ordered_json& records)
                    caller_.call(url_, "POST", "/journal", nlohmann::ordered_json{{"records", records}}.dump()));
 }
 
-std::optional<std::int64_t> GatewayAdmin::arrived() {
-  const auto answer = caller_.call(url_, "GET", "/metrics");
+GatewayAdmin::Answer GatewayAdmin::put_plan(std::span<const PoolWeight> weights, std::span<const ClockRange> clocks,
+                                            Span lease) {
+  nlohmann::json body{
+      {"weights", nlohmann::json::array()}, {"clocks", nlohmann::json::array()}, {"lease_ms", lease.ns() / 1'000'000}};
+  for (const PoolWeight& w : weights) {
+    body["weights"].push_back({{"class", w.request_class.value()}, {"pool", w.pool.value()}, {"weight", w.weight}});
+  }
+  for (const ClockRange& range : clocks) {
+    body["clocks"].push_back(
+        {{"pool", range.pool.value()}, {"least_mhz", range.least.value()}, {"most_mhz", range.most.value()}});
+  }
+  return answer_to("a plan", caller_.call(url_, "PUT", "/plan", body.dump()));
+}
+
+std::optional<GatewayAdmin::InForce> GatewayAdmin::in_force() {
+  const auto answer = caller_.call(url_, "GET", "/plan");
   if (!answer || answer->status != 200) return std::nullopt;
-  constexpr std::string_view kName = "\nwattle_gateway_requests_arrived_total ";
-  const std::size_t place = answer->body.find(kName);
-  if (place == std::string::npos) return std::nullopt;
-  const char* first = answer->body.data() + place + kName.size();
-  std::int64_t total = 0;
-  std::from_chars(first, answer->body.data() + answer->body.size(), total);
-  return total;
+  const auto plan = plan_from_json(answer->body);
+  const auto json = nlohmann::json::parse(answer->body, nullptr, false);
+  if (!plan || !json.is_object()) return std::nullopt;
+  InForce found{plan->weights, plan->clocks, {}};
+  for (const auto& count : json.value("arrived", nlohmann::json::array())) {
+    if (count.is_number_integer()) found.arrived.push_back(count.get<std::int64_t>());
+  }
+  return found;
 }
 
 }  // namespace wattle::planner

@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "launch/admin_call.h"
+#include "model/plan.h"
 
 namespace wattle::planner {
 
@@ -33,8 +36,14 @@ class GatewayAdmin {
   [[nodiscard]] Seen look(const std::string& worker);
   /// Decisions for its journal, oldest first.
   Answer record(const nlohmann::ordered_json& records);
-  /// Requests that have arrived since it started.
-  [[nodiscard]] std::optional<std::int64_t> arrived();
+  /// What it carries out of a plan; it holds until the next, clock ranges for as long as `lease`.
+  Answer put_plan(std::span<const PoolWeight> weights, std::span<const ClockRange> clocks, Span lease);
+  struct InForce {
+    std::vector<PoolWeight> weights;
+    std::vector<ClockRange> clocks;
+    std::vector<std::int64_t> arrived;  ///< requests by class, since it started
+  };
+  [[nodiscard]] std::optional<InForce> in_force();
 
  private:
   Answer answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer);

@@ -78,21 +78,28 @@ Result<Plan> plan_from_json(std::string_view text) {
   return plan;
 }
 
+Plan as_it_is(const policy::ScalingView& view, const std::function<bool(PoolId)>& of) {
+  Plan plan;
+  for (std::size_t i = 0; i < view.members.size(); ++i) {
+    const FleetMember& m = view.members[i];
+    const auto replaces = [&](const FleetMember& younger) {
+      return younger.node == m.node && std::ranges::find_first_of(younger.gpus, m.gpus) != younger.gpus.end();
+    };
+    if ((of && !of(m.pool)) || std::ranges::any_of(view.members.subspan(i + 1), replaces)) continue;
+    plan.instances.push_back({m.shape, 1, {}, m.pool});
+  }
+  plan.weights.assign(view.weights.begin(), view.weights.end());
+  plan.clocks.assign(view.clocks.begin(), view.clocks.end());
+  return plan;
+}
+
 Plan GivenPlan::plan(const policy::ScalingView& view) {
   const std::lock_guard lock(mutex_);
   fresh_ = false;
   if (!any_) {
-    Plan as_it_is;
-    as_it_is.reason = "no plan was given yet: as it is";
-    for (std::size_t i = 0; i < view.members.size(); ++i) {
-      const FleetMember& m = view.members[i];
-      const auto replaces = [&](const FleetMember& younger) {
-        return std::ranges::find_first_of(younger.gpus, m.gpus) != younger.gpus.end();
-      };
-      if (std::ranges::none_of(view.members.subspan(i + 1), replaces))
-        as_it_is.instances.push_back({m.shape, 1, {}, m.pool});
-    }
-    return as_it_is;
+    Plan plan = as_it_is(view);
+    plan.reason = "no plan was given yet: as it is";
+    return plan;
   }
   Plan plan = given_;
   std::erase_if(plan.steps, [&](const PlanStep& step) {

@@ -1,5 +1,6 @@
 #pragma once
 // Plans that are handed in over HTTP: the plan of another controller, or a person's.
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +15,10 @@ namespace wattle::planner {
 /// node, serves_on), weights (class, pool, weight), clocks (pool, least_mhz, most_mhz); none of them but the first is
 /// needed. Errors: bad input, with the key.
 [[nodiscard]] Result<Plan> plan_from_json(std::string_view text);
+
+/// What there is, as a plan: every instance where it is (of a re-shard the new ones), weights and clock ranges in
+/// force. `of`: instances in these pools only.
+[[nodiscard]] Plan as_it_is(const policy::ScalingView& view, const std::function<bool(PoolId)>& of = nullptr);
 
 /// Wants what it was given last; before that, what there is. Steps are restated until they have begun.
 class GivenPlan final : public policy::ScalingPolicy {

@@ -30,15 +30,15 @@ void write_whole(const fs::path& file, const std::string& text) {
 }  // namespace
 
 launch::Child::Trace PlannedFleet::trace_of(const std::string& name) const {
-  const fs::path folder(state_);
+  const fs::path folder(options_.state);
   return {(folder / (name + ".pid")).string(), (folder / (name + ".out")).string()};
 }
 
 /// What cannot be seen from outside: which slot it is on, what the gateway calls it, and whether it was to have
 /// requests. The process itself wrote who it is before it began.
 void PlannedFleet::note(std::int32_t id, Engine& engine) {
-  if (state_.empty()) return;
-  const fs::path file = fs::path(state_) / fmt::format("engine-{}.json", id);
+  if (options_.state.empty()) return;
+  const fs::path file = fs::path(options_.state) / fmt::format("engine-{}.json", id);
   if (engine.over) {
     std::error_code ignored;
     const auto trace = trace_of(fmt::format("engine-{}", id));
@@ -48,11 +48,9 @@ void PlannedFleet::note(std::int32_t id, Engine& engine) {
     return;
   }
   if (!engine.process) return;
-  const nlohmann::ordered_json said{{"endpoint", slots_[engine.slot].fpm},
-                                    {"worker", engine.worker},
-                                    {"offered", engine.offered},
-                                    {"warms", engine.warms},
-                                    {"draining", !engine.offered && engine.served}};
+  const nlohmann::ordered_json said{
+      {"endpoint", slots_[engine.slot].fpm}, {"worker", engine.worker}, {"pool", engine.pool.value()},
+      {"offered", engine.offered},           {"warms", engine.warms},   {"draining", !engine.offered && engine.served}};
   std::string text = said.dump();
   if (text == engine.noted) return;
   engine.noted = std::move(text);
@@ -62,9 +60,9 @@ void PlannedFleet::note(std::int32_t id, Engine& engine) {
 /// One whose process still runs, as the executor is to see it.
 std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id) {
   const auto name = fmt::format("engine-{}", id);
-  const auto log = (fs::path(logs_) / (name + ".log")).string();
+  const auto log = (fs::path(options_.logs) / (name + ".log")).string();
   auto process = launch::Child::adopt(name, {"mock-engine", "--id", name}, log, trace_of(name));
-  const auto text = read_file((fs::path(state_) / (name + ".json")).string());
+  const auto text = read_file((fs::path(options_.state) / (name + ".json")).string());
   const auto noted = nlohmann::json::parse(text ? *text : "", nullptr, false);
   const std::string endpoint = noted.is_object() ? noted.value("endpoint", "") : "";
   auto slot = std::ranges::find(slots_, endpoint, &EngineSlot::fpm);
@@ -81,10 +79,10 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
     engines_.erase(id);
     return std::nullopt;
   }
-  slot->taken = true;
   engine.slot = static_cast<std::size_t>(slot - slots_.begin());
   engine.process.emplace(std::move(*process));
   engine.worker = noted.value("worker", "");
+  engine.pool = PoolId(noted.value("pool", home_[slot->pool].value()));
   engine.warms = noted.value("warms", true);
   engine.offered = noted.value("offered", false);
   engine.served = engine.offered || noted.value("draining", false);
@@ -92,36 +90,31 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
   const bool healthy = answers(engine);
   const auto seen = look(engine);  // forgets the gateway's name of it if that has restarted
   engine.accepted = seen.answer == GatewayAdmin::Answer::Done && seen.status == "ready";
-  control::PlanExecutor::Member member{InstanceId(id), slot->pool, Phase::Spawning, now()};
+  control::PlanExecutor::Member member{InstanceId(id), slot->pool, Phase::Spawning, now(),
+                                       engine.pool,    slot->node, slot->places};
   if (engine.offered && engine.accepted) member.phase = Phase::Serving;
   if (!engine.offered && engine.served) member.phase = Phase::Draining;
   // It was to serve, and the gateway has forgotten it: it comes up again where it stands.
   if (engine.offered && !engine.accepted && healthy) engine.warms = false;
   if (member.phase == Phase::Spawning) engine.offered = false;
-  // GPUs by their place in the command line, so that two engines on one GPU are seen to be a re-shard's.
-  std::vector<std::string> all;
-  for (const EngineSlot& s : slots_) all.insert(all.end(), s.gpus.begin(), s.gpus.end());
-  for (const std::string& gpu : slot->gpus) {
-    member.gpus.push_back(static_cast<std::int32_t>(std::ranges::find(all, gpu) - all.begin()));
-  }
   return member;
 }
 
 Result<void> PlannedFleet::give(const std::string& json) {
   auto plan = plan_from_json(json);
   if (!plan) return std::unexpected(plan.error());
-  if (!state_.empty()) write_whole(fs::path(state_) / kPlanFile, json);
+  if (!options_.state.empty()) write_whole(fs::path(options_.state) / kPlanFile, json);
   given_->give(std::move(*plan));
   return {};
 }
 
 void PlannedFleet::adopt_left(Mode mode) {
-  if (const auto text = read_file((fs::path(state_) / kPlanFile).string())) {
+  if (const auto text = read_file((fs::path(options_.state) / kPlanFile).string())) {
     if (auto plan = plan_from_json(*text)) given_->give(std::move(*plan));
   }
   std::vector<std::int32_t> ids;
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(state_, failed)) {
+  for (const auto& entry : fs::directory_iterator(options_.state, failed)) {
     const std::string file = entry.path().filename().string();
     if (!file.starts_with("engine-") || !file.ends_with(".pid")) continue;
     std::int32_t id = 0;

@@ -11,6 +11,8 @@
 #include "config/engine_arguments.h"
 #include "config/make_step_model.h"
 #include "config/nodes.h"
+#include "config/service.h"
+#include "journal/decisions_jsonl.h"
 #include "journal/names.h"
 #include "net/clock.h"
 #include "systems/compose.h"
@@ -20,12 +22,14 @@ namespace {
 
 constexpr Span kStartLimit = Span::s(120);   ///< on top of spawn.load_s
 constexpr std::size_t kRemembered = 1000;    ///< phase changes shown at /fleet
+constexpr std::int32_t kMostNode = 4095;     ///< as the gateway takes them
 constexpr std::size_t kMostUnsent = 10'000;  ///< records kept for a gateway that does not answer
 
 }  // namespace
 
 Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& scenario) {
-  const auto wrong = bad_input("--slot " + text, "is POOL=GPU[,GPU...]@ENDPOINT, as in 0=0,1@tcp://127.0.0.1:5557");
+  const auto wrong =
+      bad_input("--slot " + text, "is POOL=GPU[,GPU...]@ENDPOINT[,node=N], as in 0=0,1@tcp://127.0.0.1:5557,node=1");
   EngineSlot slot;
   const std::size_t equals = text.find('=');
   const std::size_t at = text.find('@');
@@ -44,17 +48,50 @@ Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& s
     return bad_input("--slot " + text, fmt::format("names {} GPUs; that [[fleet]] takes {}", slot.gpus.size(), wanted));
   }
   slot.fpm = text.substr(at + 1);
+  if (const std::size_t comma = slot.fpm.find(','); comma != std::string::npos) {
+    const std::string more = slot.fpm.substr(comma + 1);
+    slot.fpm.resize(comma);
+    constexpr std::string_view kNode = "node=";
+    std::int32_t node = 0;
+    const char* const last = more.data() + more.size();
+    if (!more.starts_with(kNode)) return wrong;
+    const auto [stop, bad] = std::from_chars(more.data() + kNode.size(), last, node);
+    if (bad != std::errc() || stop != last || node < 0 || node > kMostNode) return wrong;
+    slot.node = NodeId(node);
+  }
   return slot;
 }
 
-PlannedFleet::PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots,
-                           const std::string& gateway, std::string logs, std::string state)
+PlannedFleet::PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options)
     : loaded_(loaded),
       slots_(std::move(slots)),
-      gateway_(gateway),
-      logs_(std::move(logs)),
-      state_(std::move(state)),
-      begin_(net::steady_now()) {}
+      gateway_(options.gateway),
+      options_(std::move(options)),
+      managers_(options_.managers),
+      begin_(net::steady_now()) {
+  const auto& scenario = loaded_.scenario;
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    home_.push_back(scenario.serving_pools.empty() ? PoolId(static_cast<std::int32_t>(p))
+                                                   : config::pool_named(scenario, scenario.pools[p].pool));
+  }
+}
+
+/// A node has the GPUs that its slots name, in their order.
+std::vector<Node> PlannedFleet::number_gpus() {
+  std::map<NodeId, std::vector<std::string>> names;
+  for (EngineSlot& slot : slots_) {
+    auto& of_node = names[slot.node];
+    slot.places.clear();
+    for (const std::string& gpu : slot.gpus) {
+      auto found = std::ranges::find(of_node, gpu);
+      if (found == of_node.end()) found = of_node.insert(of_node.end(), gpu);
+      slot.places.push_back(static_cast<std::int32_t>(found - of_node.begin()));
+    }
+  }
+  std::vector<Node> nodes;
+  for (const auto& [id, gpus] : names) nodes.push_back({id, "", "", static_cast<std::int32_t>(gpus.size()), {}});
+  return nodes;
+}
 
 Instant PlannedFleet::now() const { return Instant() + (net::steady_now() - begin_); }
 
@@ -64,71 +101,48 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   options.period = options.retry = recipe.scaling_period;
   options.spawn_limit = scenario.spawn.load + scenario.spawn.warm + kStartLimit;
   for (const auto& pool : scenario.pools) {
-    options.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, scenario.spawn.load + scenario.spawn.warm});
+    options.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, scenario.spawn.load + scenario.spawn.warm,
+                              home_[options.shapes.size()]});
   }
-  auto policy = systems::make_scaling_policy(recipe, options.shapes);
-  if (!policy) return std::unexpected(policy.error());
-  if (!*policy) *policy = given_;
+  options.nodes = number_gpus();
+  for (const EngineSlot& slot : slots_) options.places.push_back({slot.pool, slot.node, slot.places});
+  std::shared_ptr<policy::ScalingPolicy> policy = given_;
+  if (!managers_.any()) {
+    auto made = systems::make_scaling_policy(recipe, options.shapes, options_.loads, options_.past);
+    if (!made) return std::unexpected(made.error());
+    if (*made) policy = std::move(*made);
+  }
   options.reshard = config::reshard_problem(loaded_);
   options.reshard.gpu_bytes = 0;  // virtual GPUs hold no weights
   options.at_once = recipe.scaling_at_once;
-  const Mode mode = *policy == given_ ? Mode::Enforce : recipe.scaling.mode;
-  scaler_ = std::make_unique<control::PlanExecutor>(std::move(*policy), mode, options, *this, *this);
-  if (!state_.empty()) adopt_left(mode);
-  if (scaler_->members().empty()) {
-    if (auto begun = begin_first(mode); !begun) return begun;
+  const Mode mode = policy == given_ ? Mode::Enforce : recipe.scaling.mode;
+  scaler_ = std::make_unique<control::PlanExecutor>(policy, mode, options, *this, *this);
+  if (!options_.state.empty()) adopt_left(mode);
+  if (!scaler_->members().empty()) {
+    take_over_plan();
+  } else {
+    const auto first = first_engines(recipe, *policy);
+    if (!first) return std::unexpected(first.error());
+    if (auto begun = begin_first(*first, mode); !begun) return begun;
   }
+  asked_ = now();
   tell();
-  return {};
-}
-
-/// Those the scenario begins with serve before anything is planned.
-Result<void> PlannedFleet::begin_first(Mode mode) {
-  const auto& scenario = loaded_.scenario;
-  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
-    for (std::int32_t i = 0; i < scenario.pools[p].count; ++i) {
-      const InstanceId id = start({.shape = p, .load = Span()});
-      Engine& engine = at(id);
-      if (!engine.process) return external_failure("engine", "the first engines could not be started");
-      const auto line = engine.process->first_line(Span::s(20));
-      if (!line) return std::unexpected(line.error());
-      engine.url = nlohmann::json::parse(*line, nullptr, false).value("url", "");
-      engine.offered = true;
-      const Instant limit = now() + Span::s(20);
-      for (bool ready = false; !ready;) {
-        tell_gateway(id);
-        ready = look(engine).status == "ready";
-        if (!ready && now() > limit) return external_failure("gateway", "does not take the first engine as ready");
-        if (!ready) usleep(50'000);
-      }
-      scaler_->adopt(id, p, now());
-      decision({now(), journal::DecisionKind::Phase, mode, RequestId{-1}, id,
-                static_cast<std::int64_t>(journal::Phase::Serving), "the scenario begins with it"});
-    }
-  }
   return {};
 }
 
 InstanceId PlannedFleet::spawn(const control::StartOrder& order, Instant) { return start(order); }
 
-/// One of the shape on GPUs that no engine has, but for those whose weights it takes over.
+/// That of the shape on these GPUs.
 std::optional<std::size_t> PlannedFleet::slot_for(const control::StartOrder& order) const {
-  const auto meet = [](const EngineSlot& a, const EngineSlot& b) {
-    return std::ranges::find_first_of(a.gpus, b.gpus) != a.gpus.end();
-  };
-  for (std::size_t s = 0; s < slots_.size(); ++s) {
-    const EngineSlot& slot = slots_[s];
-    if (slot.pool != order.shape || slot.taken) continue;
-    bool meets_other = false;
-    bool meets_from = order.from.empty();
-    for (const auto& [id, engine] : engines_) {
-      if (!engine.process || !meet(slot, slots_[engine.slot])) continue;
-      const bool lends = std::ranges::find(order.from, InstanceId(id)) != order.from.end();
-      (lends ? meets_from : meets_other) = true;
-    }
-    if (!meets_other && meets_from) return s;
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find_if(slots_, [&](const EngineSlot& slot) {
+    return slot.pool == order.shape && slot.node == order.node && slot.places == order.gpus;
+  });
+  if (found == slots_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - slots_.begin());
+}
+
+bool PlannedFleet::meet(const EngineSlot& a, const EngineSlot& b) const {
+  return a.node == b.node && std::ranges::find_first_of(a.gpus, b.gpus) != a.gpus.end();
 }
 
 InstanceId PlannedFleet::start(const control::StartOrder& order) {
@@ -138,12 +152,12 @@ InstanceId PlannedFleet::start(const control::StartOrder& order) {
   const auto place = slot_for(order);
   Engine& engine = engines_[id.value()];
   engine.warms = !order.load.has_value();
+  engine.pool = order.pool;
   if (!place) {
-    spdlog::warn("no free slot for an engine of [[fleet]] {}", shape);
+    spdlog::warn("no slot for an engine of [[fleet]] {} on node {}", shape, order.node.value());
     return id;
   }
-  EngineSlot* const free = &slots_[*place];
-  free->taken = true;
+  const EngineSlot* const free = &slots_[*place];
   engine.slot = *place;
   const auto& pool = loaded_.scenario.pools[shape];
   const auto name = fmt::format("engine-{}", id.value());
@@ -157,14 +171,13 @@ InstanceId PlannedFleet::start(const control::StartOrder& order) {
                                  "--load-s",    fmt::format("{}", load.seconds())};
   const auto options = config::engine_arguments(config::engine_of(loaded_.scenario, pool));
   words.insert(words.end(), options.begin(), options.end());
-  const auto log = (std::filesystem::path(logs_) / (name + ".log")).string();
-  const auto trace = state_.empty() ? std::nullopt : std::optional(trace_of(name));
+  const auto log = (std::filesystem::path(options_.logs) / (name + ".log")).string();
+  const auto trace = options_.state.empty() ? std::nullopt : std::optional(trace_of(name));
   auto child = launch::Child::start(name, words, log, trace);
   if (child) {
     engine.process.emplace(std::move(*child));
   } else {
     spdlog::error("{}", child.error().message());
-    free->taken = false;
     return id;
   }
   announce(engine);
@@ -179,6 +192,8 @@ void PlannedFleet::announce(Engine& engine) {
   nlohmann::json body{{"url", nullptr}, {"tensor_parallel", pool.tensor_parallel}, {"step_reports", slot.fpm}};
   if (!engine.url.empty()) body["url"] = engine.url;
   if (!pool.site.empty()) body["site"] = pool.site;
+  body["pool"] = engine.pool.value();
+  body["node"] = slot.node.value();
   const auto model = config::make_step_model(loaded_.gpus[slot.pool], loaded_.llm, pool.tensor_parallel,
                                              config::engine_of(loaded_.scenario, pool));
   if (model) body["kv_capacity_tokens"] = model->kv_blocks() * loaded_.scenario.engine.block_size;
@@ -195,10 +210,7 @@ void PlannedFleet::open(InstanceId instance, Instant) {
 void PlannedFleet::stop(InstanceId instance, Instant) {
   Engine& engine = at(instance);
   withdraw(engine);
-  if (engine.process) {
-    engine.process->stop(Span::s(2));
-    slots_[engine.slot].taken = false;
-  }
+  if (engine.process) engine.process->stop(Span::s(2));
   engine.process.reset();
 }
 
@@ -254,7 +266,10 @@ void PlannedFleet::tell_journal() {
 GatewayAdmin::Seen PlannedFleet::look(Engine& engine) {
   if (engine.worker.empty()) return {};
   auto seen = gateway_.look(engine.worker);
-  if (seen.answer == GatewayAdmin::Answer::Unknown) engine.forget_gateway();
+  if (seen.answer == GatewayAdmin::Answer::Unknown) {
+    engine.forget_gateway();
+    at_gateway_.next_put = now();  // nor the plan
+  }
   return seen;
 }
 
@@ -278,7 +293,6 @@ void PlannedFleet::look_at(const control::PlanExecutor::Member& member) {
   using journal::Phase;
   Engine& engine = at(member.id);
   if (!engine.process || !engine.process->running()) {
-    if (engine.process) slots_[engine.slot].taken = false;
     engine.process.reset();
     withdraw(engine);  // its health probes would find out, later
     scaler_->died(member.id, now());
@@ -304,12 +318,18 @@ void PlannedFleet::look_at(const control::PlanExecutor::Member& member) {
 }
 
 void PlannedFleet::count_arrivals() {
-  const auto arrived = gateway_.arrived();
-  if (!arrived) return;
-  const std::int64_t total = *arrived;
-  // A gateway that has restarted counts from 0.
-  if (arrived_ >= 0) scaler_->arrived({}, total >= arrived_ ? total - arrived_ : total);
-  arrived_ = total;
+  const auto said = gateway_.in_force();
+  if (!said) return;
+  for (std::size_t c = 0; arrived_ && c < said->arrived.size(); ++c) {
+    const std::int64_t total = said->arrived[c];
+    const std::int64_t before = c < arrived_->size() ? (*arrived_)[c] : 0;
+    // A gateway that has restarted counts from 0.
+    const std::int64_t fresh = total >= before ? total - before : total;
+    scaler_->arrived(ClassId(static_cast<std::int32_t>(c)), fresh);
+    if (c >= since_asked_.size()) since_asked_.resize(c + 1);
+    since_asked_[c] += fresh;
+  }
+  arrived_ = said->arrived;
 }
 
 void PlannedFleet::turn() {
@@ -325,10 +345,14 @@ void PlannedFleet::turn() {
       const auto found = engines_.find(member.id.value());
       if (found != engines_.end() && found->second.accepted) look(found->second);
     }
+    if (managers_.any()) {
+      if (auto plan = managers_.plan(observed())) given_->give(std::move(*plan));
+    }
     scaler_->tick(now());
   }
   for (const auto& member : scaler_->members()) tell_gateway(member.id);
   for (auto& [id, engine] : engines_) note(id, engine);
+  assert_plan();
   tell_journal();
   forget_past();
   tell();
@@ -339,6 +363,12 @@ void PlannedFleet::end() {
   for (auto& [id, engine] : engines_) {
     if (engine.process) stop(InstanceId(id), now());
   }
+}
+
+void PlannedFleet::plan(const journal::PlanRecord& record) {
+  std::string line;
+  journal::append_plan_line(line, record);
+  levels_ = nlohmann::ordered_json::parse(line, nullptr, false);
 }
 
 void PlannedFleet::decision(const journal::DecisionRecord& record) {
@@ -363,6 +393,7 @@ void PlannedFleet::decision(const journal::DecisionRecord& record) {
   phases_.push_back({{"at_s", record.at.seconds()},
                      {"engine", record.instance.value()},
                      {"fleet", slots_[engine.slot].pool},
+                     {"pool", engine.pool.value()},
                      {"phase", phase},
                      {"reason", record.reason}});
   if (phases_.size() > kRemembered) phases_.erase(phases_.begin());
@@ -376,12 +407,15 @@ void PlannedFleet::tell() {
     const auto& slot = slots_[engine.slot];
     all["engines"].push_back({{"engine", member.id.value()},
                               {"fleet", slot.pool},
+                              {"pool", engine.pool.value()},
+                              {"node", slot.node.value()},
                               {"phase", journal::name_of(member.phase)},
                               {"url", engine.url},
                               {"worker", engine.worker},
                               {"pid", engine.process ? engine.process->pid() : -1},
                               {"gpus", slot.gpus}});
   }
+  if (!levels_.empty()) all["newest_plan"] = levels_;
   all["phases"] = phases_;
   all["steps"] = steps_;
   const std::lock_guard lock(mutex_);

@@ -16,6 +16,7 @@
 #include "launch/child.h"
 #include "planner/gateway_admin.h"
 #include "planner/given_plan.h"
+#include "planner/manager_links.h"
 #include "systems/recipe.h"
 
 namespace wattle::planner {
@@ -25,18 +26,30 @@ struct EngineSlot {
   std::size_t pool = 0;
   std::vector<std::string> gpus;
   std::string fpm;  ///< where it publishes forward-pass metrics: agents know their engines by that
-  bool taken = false;
+  NodeId node{};
+  std::vector<std::int32_t> places = {};  ///< its GPUs' positions among those of the node; PlannedFleet says them
 };
 
-/// POOL=GPU[,GPU...]@ENDPOINT; POOL counts the scenario's [[fleet]] entries from 0. Errors name --slot.
+/// POOL=GPU[,GPU...]@ENDPOINT[,node=N]; POOL counts the scenario's [[fleet]] entries from 0. Errors name --slot.
 [[nodiscard]] Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& scenario);
 
 class PlannedFleet final : public control::FleetPort, public journal::Sink {
  public:
-  /// `logs`: folder of what engines write on stderr. `state`: folder in which a successor finds what this one started;
-  /// empty: engines end with it. `loaded` outlives this.
-  PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, const std::string& gateway,
-               std::string logs, std::string state);
+  struct Options {
+    std::string gateway;  ///< URL of its admin plane
+    std::string logs;     ///< folder of what engines write on stderr
+    std::string state;    ///< folder in which a successor finds what this one started; empty: engines end with it
+    /// For so long clock ranges of a plan hold without this planner; renewed four times as often. Weights have no end:
+    /// requests sent by an old plan are served, those sent to anybody miss their objectives.
+    Span clock_lease = Span::s(60);
+    /// URLs of pool managers that are processes of their own and plan in the recipe's policy's stead.
+    std::vector<std::string> managers = {};
+    // What a recipe's policy plans by, where it needs one (systems::make_scaling_policy).
+    std::shared_ptr<const plan::LoadTable> loads = nullptr;
+    std::vector<std::vector<double>> past = {};
+  };
+  /// `loaded` outlives this.
+  PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options);
 
   /// Adopts what a predecessor left; where that is nothing, starts what the scenario begins with. A recipe that does
   /// not scale is carried out as given() is. Errors: engines that do not come up.
@@ -57,12 +70,16 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   void open(InstanceId instance, Instant now) override;
   void drain(InstanceId instance, Instant) override { at(instance).offered = false; }
   void stop(InstanceId instance, Instant) override;
+  void reroute(std::span<const PoolWeight> weights, Instant now) override;
+  void bound(std::span<const ClockRange> clocks, Instant now) override;
+  void plan(const journal::PlanRecord& record) override;
   void decision(const journal::DecisionRecord& record) override;
 
  private:
   /// One engine, from its start to its end.
   struct Engine {
     std::size_t slot = 0;
+    PoolId pool{};
     std::optional<launch::Child> process;  ///< none: it could not be started
     std::string url;                       ///< empty until it has said where it listens
     Instant up_since = Instant::never();
@@ -83,8 +100,19 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   [[nodiscard]] Instant now() const;
   InstanceId start(const control::StartOrder& order);
   [[nodiscard]] std::optional<std::size_t> slot_for(const control::StartOrder& order) const;
+  [[nodiscard]] std::vector<Node> number_gpus();
+  [[nodiscard]] bool meet(const EngineSlot& a, const EngineSlot& b) const;
+  void take_over_plan();
+  void assert_plan();
   [[nodiscard]] launch::Child::Trace trace_of(const std::string& name) const;
-  Result<void> begin_first(Mode mode);
+  struct First {
+    std::size_t shape;
+    PoolId pool;
+  };
+  [[nodiscard]] Result<std::vector<First>> first_engines(const systems::Recipe& recipe, policy::ScalingPolicy& policy);
+  Result<void> begin_first(const std::vector<First>& engines, Mode mode);
+  Result<void> await_ready(InstanceId id);
+  [[nodiscard]] Observation observed();
   void adopt_left(Mode mode);
   [[nodiscard]] std::optional<control::PlanExecutor::Member> adopt(std::int32_t id);
   void note(std::int32_t id, Engine& engine);
@@ -103,17 +131,27 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   std::vector<EngineSlot> slots_;
   GatewayAdmin gateway_;
   launch::AdminCaller engine_;  ///< asks engines whether they have loaded
-  std::string logs_;
-  std::string state_;
+  Options options_;
+  std::vector<PoolId> home_;  ///< by shape: where one goes whose pool no plan states
+  ManagerLinks managers_;
   std::shared_ptr<GivenPlan> given_ = std::make_shared<GivenPlan>();
   Instant begin_;
   std::int32_t next_ = 0;                   ///< instance id
   std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end
   std::unique_ptr<control::PlanExecutor> scaler_;
-  std::int64_t arrived_ = -1;  ///< what the gateway last said
+  std::optional<std::vector<std::int64_t>> arrived_;  ///< by class, as the gateway last said
+  std::vector<std::int64_t> since_asked_;             ///< by class: what has arrived since managers were last asked
+  Instant asked_;
+  struct AtGateway {
+    std::vector<PoolWeight> weights;
+    std::vector<ClockRange> clocks;
+    bool any = false;  ///< a plan has said something: the gateway has to have it
+    Instant next_put;  ///< when it is said again
+  } at_gateway_;
   nlohmann::ordered_json phases_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json steps_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json plan_;
+  nlohmann::ordered_json levels_ = nlohmann::ordered_json::object();  ///< the newest plan beyond counts, as journalled
   std::deque<journal::DecisionRecord> unsent_;  ///< what the gateway's journal does not have yet, oldest first
   mutable std::mutex mutex_;                    ///< shown_
   std::string shown_ = "{}";

@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 
-PATIENCE_S = 60  # how long something that must happen may take on a busy machine; nothing waits longer than it needs
+PATIENCE_S = 25  # how long something that must happen may take on a busy machine; nothing waits longer than it needs
 
 
 def get(url: str) -> str:

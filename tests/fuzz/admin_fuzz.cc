@@ -1,6 +1,7 @@
 // What other processes tell the gateway: agents' answers, planners' records, workers in text and in JSON.
 #include "fuzz.h"
 #include "gateway/agent_answer.h"
+#include "gateway/plan_api.h"
 #include "gateway/planner_records.h"
 #include "gateway/worker_options.h"
 
@@ -48,6 +49,18 @@ std::string broken_rule(const std::vector<journal::DecisionRecord>& records) {
   return "";
 }
 
+std::string broken_rule(const gateway::PutPlan& plan) {
+  for (const PoolWeight& w : plan.weights) {
+    if (!(w.weight >= 0.0 && w.weight <= 1.0 + 1e-6)) return "a weight that is no share was accepted";
+    if (w.request_class.value() < 0 || w.pool.value() < 0) return "a negative id was accepted";
+  }
+  for (const ClockRange& range : plan.clocks) {
+    if (range.least > range.most || range.least < MegaHertz(1)) return "an empty clock range was accepted";
+    if (plan.lease <= Span()) return "a clock range without an end was accepted";
+  }
+  return "";
+}
+
 /// A refusal in the API's form.
 template <typename T>
 Verdict judged(const std::expected<T, net::ApiError>& result, std::string rule) {
@@ -72,6 +85,8 @@ std::vector<std::string> seeds() {
       "http://h:1=prefill,bootstrap=8998",
       R"({"records":[{"kind":"scaling","age_ms":12.5,"mode":"shadow","gpus":4,"reason":"the rate"},)"
       R"({"kind":"phase","age_ms":0,"mode":"enforce","worker":"3","phase":"draining","reason":"r"}]})",
+      R"({"weights":[{"class":0,"pool":3,"weight":0.5}],"clocks":[{"pool":3,"least_mhz":210,"most_mhz":900}],)"
+      R"("lease_ms":1000})",
   };
 }
 
@@ -86,6 +101,8 @@ Verdict parse(std::string_view input) {
   take(judged(posted, posted ? broken_rule(*posted, true) : ""));
   const auto records = gateway::read_planner_records(input, kNow);
   take(judged(records, records ? broken_rule(*records) : ""));
+  const auto plan = gateway::read_plan(input, 2);
+  take(judged(plan, plan ? broken_rule(*plan) : ""));
   const auto text = gateway::parse_worker(input, "fuzz");
   take(text ? Verdict{true, broken_rule(*text, false)} : rejected(text.error(), "fuzz"));
   return all;

@@ -28,15 +28,17 @@ def free_endpoint() -> str:
 class Clients:
     """Requests at a rate until stopped; what became of each."""
 
-    def __init__(self, url: str):
+    def __init__(self, url: str, model: str = MODEL):
         self.url = url
+        self.model = model
         self.lock = threading.Lock()
         self.sent = 0
         self.answers: list[int] = []
         self.threads: list[threading.Thread] = []
 
-    def one(self, tokens: int) -> None:
-        body = json.dumps({"model": MODEL, "prompt": "count", "max_tokens": tokens, "ignore_eos": True}).encode()
+    def one(self, tokens: int, prompt_tokens: int) -> None:
+        body = json.dumps({"model": self.model, "prompt": [7] * prompt_tokens, "max_tokens": tokens,
+                           "ignore_eos": True}).encode()
         request = urllib.request.Request(self.url + "/v1/completions", body, {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
@@ -47,9 +49,9 @@ class Clients:
         with self.lock:
             self.answers.append(status)
 
-    def send(self, tokens: int = 20) -> None:
+    def send(self, tokens: int = 20, prompt_tokens: int = 2) -> None:
         self.sent += 1
-        self.threads.append(threading.Thread(target=self.one, args=(tokens,)))
+        self.threads.append(threading.Thread(target=self.one, args=(tokens, prompt_tokens)))
         self.threads[-1].start()
 
     def until(self, what: str, holds, rate: float) -> None:

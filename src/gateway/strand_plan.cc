@@ -1,0 +1,44 @@
+// A plan's weights and clock ranges, as the gateway carries them out.
+#include <algorithm>
+
+#include "gateway/strand.h"
+
+namespace wattle::gateway {
+
+void ControlStrand::follow(const PutPlan& plan, Instant now) {
+  const auto same = [](const PoolWeight& a, const PoolWeight& b) {
+    return a.request_class == b.request_class && a.pool == b.pool && a.weight == b.weight;
+  };
+  // Said again and again: the turns of a class's pools are not to begin again each time.
+  if (!std::ranges::equal(plan.weights, requests_.weights(), same)) requests_.reroute(plan.weights, now);
+  ranges_until_ = plan.clocks.empty() ? Instant::never() : now + plan.lease;
+  bound_all(plan.clocks, now);
+}
+
+void ControlStrand::end_ranges(Instant now) {
+  if (now < ranges_until_) return;
+  ranges_until_ = Instant::never();
+  bound_all({}, now);
+}
+
+void ControlStrand::bound_all(const std::vector<ClockRange>& ranges, Instant now) {
+  const auto same = [](const ClockRange& a, const ClockRange& b) {
+    return a.pool == b.pool && a.least == b.least && a.most == b.most;
+  };
+  if (std::ranges::equal(ranges, ranges_, same)) return;
+  ranges_ = ranges;
+  for (const InstanceView& view : requests_.instances()) bound(view, now);
+}
+
+/// Where its clock is decided: here, or beside its GPUs.
+void ControlStrand::bound(const InstanceView& view, Instant now) {
+  const auto found = std::ranges::find(ranges_, view.spec->pool, &ClockRange::pool);
+  const auto range = found == ranges_.end() ? std::nullopt : std::optional(*found);
+  if (watch_options_.clocks != nullptr) {
+    watch_.bound(static_cast<std::size_t>(view.id.value()), range, now);
+  } else if (watch_options_.placed) {
+    watch_options_.placed(view.id, view.spec->pool, range);
+  }
+}
+
+}  // namespace wattle::gateway

@@ -1,0 +1,268 @@
+#include "planner/managers_wire.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "journal/decisions_jsonl.h"
+#include "journal/names.h"
+#include "planner/given_plan.h"
+
+namespace wattle::planner {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Those below throw what is wrong, and parsed() makes an error of it.
+[[noreturn]] void wrong(const std::string& what) { throw std::invalid_argument(what); }
+
+const Json& at(const Json& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  if (found == json.end()) wrong(std::string(key) + " is missing");
+  return *found;
+}
+
+std::int64_t whole(const Json& json, const char* key, std::int64_t least, std::int64_t most) {
+  const Json& value = at(json, key);
+  if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
+    wrong(fmt::format("{} must be a whole number from {} to {}", key, least, most));
+  }
+  return value.get<std::int64_t>();
+}
+
+constexpr std::int64_t kMostId = 1'000'000'000;
+constexpr std::int64_t kMostNs = std::int64_t{1} << 60;
+
+double share(const Json& value, const char* key) {
+  if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0.0) {
+    wrong(std::string(key) + " must be numbers from 0");
+  }
+  return value.get<double>();
+}
+
+std::vector<double> numbers(const Json& json, const char* key) {
+  const Json& list = at(json, key);
+  if (!list.is_array()) wrong(std::string(key) + " must be a list");
+  std::vector<double> made;
+  for (const Json& value : list) made.push_back(share(value, key));
+  return made;
+}
+
+std::vector<std::int32_t> counts(const Json& json, const char* key) {
+  const Json& list = at(json, key);
+  if (!list.is_array()) wrong(std::string(key) + " must be a list");
+  std::vector<std::int32_t> made;
+  for (const Json& value : list) {
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kMostId) {
+      wrong(std::string(key) + " must be whole numbers from 0");
+    }
+    made.push_back(value.get<std::int32_t>());
+  }
+  return made;
+}
+
+template <typename Made, typename Read>
+Result<Made> parsed(const char* what, std::string_view text, Read read) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return bad_input(what, "is one JSON object");
+  try {
+    return read(json);
+  } catch (const std::exception& problem) {  // ours, and JSON's own
+    return bad_input(what, problem.what());
+  }
+}
+
+/// Of levels and plans: as long as the process. They come from our own managers, which have few.
+const char* kept(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> all;
+  const std::lock_guard lock(mutex);
+  constexpr std::size_t kMost = 256;
+  const auto found = all.find(text);
+  if (found != all.end()) return found->c_str();
+  return all.size() < kMost ? all.insert(text).first->c_str() : "said by another manager";
+}
+
+/// From the sender's clock to ours.
+Instant shifted(std::int64_t at_ns, std::int64_t sent_ns, Instant now) { return now + Span(at_ns - sent_ns); }
+
+Phase phase_of(const std::string& name) {
+  for (int p = 0; p <= static_cast<int>(Phase::Gone); ++p) {
+    if (journal::name_of(static_cast<Phase>(p)) == name) return static_cast<Phase>(p);
+  }
+  wrong("phase is '" + name + "'; use spawning, warming, serving or draining");
+}
+
+}  // namespace
+
+std::string to_json(const Observation& seen) {
+  Json json{{"now_ns", seen.now.ns()}, {"rate_per_s", seen.rate_per_s}, {"members", Json::array()}};
+  for (const FleetMember& m : seen.members) {
+    json["members"].push_back({{"engine", m.id.value()},
+                               {"shape", m.shape},
+                               {"phase", journal::name_of(m.phase)},
+                               {"since_ns", m.since.ns()},
+                               {"pool", m.pool.value()},
+                               {"node", m.node.value()},
+                               {"gpus", m.gpus},
+                               {"changing", m.changing}});
+  }
+  Plan in_force;
+  in_force.weights = seen.weights;
+  in_force.clocks = seen.clocks;
+  json.update(journal::plan_json(in_force));
+  return json.dump();
+}
+
+Result<Observation> observation_from_json(std::string_view text, std::size_t shapes, Instant now) {
+  return parsed<Observation>("observation", text, [&](const Json& json) {
+    Observation seen;
+    seen.now = now;
+    const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
+    seen.rate_per_s = numbers(json, "rate_per_s");
+    if (seen.rate_per_s.empty()) seen.rate_per_s.push_back(0.0);
+    if (!at(json, "members").is_array()) wrong("members must be a list");
+    seen.counts.resize(shapes);
+    for (const Json& item : at(json, "members")) {
+      FleetMember m;
+      m.id = InstanceId(static_cast<std::int32_t>(whole(item, "engine", 0, kMostId)));
+      m.shape = static_cast<std::size_t>(whole(item, "shape", 0, static_cast<std::int64_t>(shapes) - 1));
+      m.phase = phase_of(at(item, "phase").get<std::string>());
+      m.since = shifted(whole(item, "since_ns", -kMostNs, kMostNs), sent, now);
+      m.pool = PoolId(static_cast<std::int32_t>(whole(item, "pool", 0, kMostId)));
+      m.node = NodeId(static_cast<std::int32_t>(whole(item, "node", 0, kMostId)));
+      m.gpus = counts(item, "gpus");
+      m.changing = at(item, "changing").get<bool>();
+      auto& count = seen.counts[m.shape];
+      ++(m.phase == Phase::Serving ? count.serving : m.phase == Phase::Draining ? count.draining : count.coming);
+      seen.members.push_back(std::move(m));
+    }
+    auto in_force = plan_from_json(text);
+    if (!in_force) wrong(in_force.error().message());
+    seen.weights = std::move(in_force->weights);
+    seen.clocks = std::move(in_force->clocks);
+    return seen;
+  });
+}
+
+std::string to_json(const Plan& plan, Instant now) {
+  Json json = journal::plan_json(plan);
+  json["now_ns"] = now.ns();
+  json["reason"] = plan.reason;
+  return json.dump();
+}
+
+namespace {
+
+Mandate mandate_of(const Json& json, std::int64_t sent, Instant now) {
+  Mandate mandate;
+  if (json.contains("pool")) mandate.pool = PoolId(static_cast<std::int32_t>(whole(json, "pool", 0, kMostId)));
+  if (json.contains("gpus")) mandate.gpus = static_cast<std::int32_t>(whole(json, "gpus", 0, kMostId));
+  if (json.contains("load_per_s")) mandate.load_per_s = share(json["load_per_s"], "load_per_s");
+  if (json.contains("least_mhz"))
+    mandate.least = MegaHertz(static_cast<std::int32_t>(whole(json, "least_mhz", 1, kMostId)));
+  if (json.contains("most_mhz"))
+    mandate.most = MegaHertz(static_cast<std::int32_t>(whole(json, "most_mhz", 1, kMostId)));
+  if (json.contains("until_ns")) mandate.until = shifted(whole(json, "until_ns", -kMostNs, kMostNs), sent, now);
+  return mandate;
+}
+
+PlanLevel level_of(const Json& json, std::int64_t sent, Instant now) {
+  PlanLevel level;
+  level.name = kept(at(json, "name").get<std::string>());
+  if (json.contains("pool")) level.pool = PoolId(static_cast<std::int32_t>(whole(json, "pool", 0, kMostId)));
+  level.made = shifted(whole(json, "made_ns", -kMostNs, kMostNs), sent, now);
+  if (json.contains("gpus")) level.gpus = whole(json, "gpus", 0, kMostId);
+  if (json.contains("given")) level.given = mandate_of(json["given"], sent, now);
+  if (json.contains("passed")) {
+    for (const Json& below : json["passed"]) level.passed.push_back(mandate_of(below, sent, now));
+  }
+  level.reason = kept(at(json, "reason").get<std::string>());
+  return level;
+}
+
+}  // namespace
+
+Result<Plan> part_from_json(std::string_view text, Instant now) {
+  return parsed<Plan>("plan", text, [&](const Json& json) {
+    auto plan = plan_from_json(text);
+    if (!plan) wrong(plan.error().message());
+    const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
+    plan->reason = kept(at(json, "reason").get<std::string>());
+    for (const Json& level : at(json, "levels")) plan->levels.push_back(level_of(level, sent, now));
+    if (json.contains("passed")) {
+      for (const Json& below : json["passed"]) plan->passed.push_back(mandate_of(below, sent, now));
+    }
+    return std::move(*plan);
+  });
+}
+
+std::string to_json(const managers::ClusterObservation& seen) {
+  return Json{{"rate_per_s", seen.rate_per_s}, {"gpus", seen.gpus}, {"forwarded", seen.forwarded}}.dump();
+}
+
+Result<managers::ClusterObservation> cluster_observation_from_json(std::string_view text, std::size_t pools) {
+  return parsed<managers::ClusterObservation>("observation", text, [&](const Json& json) {
+    managers::ClusterObservation seen;
+    seen.rate_per_s = numbers(json, "rate_per_s");
+    seen.gpus = counts(json, "gpus");
+    seen.forwarded = numbers(json, "forwarded");
+    for (const std::size_t size : {seen.gpus.size(), seen.forwarded.size()}) {
+      if (size != 0 && size != pools)
+        wrong(fmt::format("gpus and forwarded must have an entry for each of {} pools", pools));
+    }
+    return seen;
+  });
+}
+
+namespace {
+
+Json order_json(const managers::ClusterOrder& order) {
+  return Json{{"number", order.number},         {"from_ns", order.from.ns()},
+              {"until_ns", order.until.ns()},   {"gpus", order.gpus},
+              {"load_per_s", order.load_per_s}, {"forwarded", order.forwarded},
+              {"shed_per_s", order.shed_per_s}, {"problem", order.problem}};
+}
+
+managers::ClusterOrder order_of(const Json& json, std::size_t pools, std::int64_t sent, Instant now) {
+  managers::ClusterOrder order;
+  order.number = whole(json, "number", -kMostNs, kMostNs);
+  order.from = shifted(whole(json, "from_ns", -kMostNs, kMostNs), sent, now);
+  const std::int64_t until = at(json, "until_ns").get<std::int64_t>();
+  order.until = until > kMostNs ? Instant::never() : shifted(until, sent, now);
+  order.gpus = counts(json, "gpus");
+  order.load_per_s = numbers(json, "load_per_s");
+  order.forwarded = numbers(json, "forwarded");
+  order.shed_per_s = numbers(json, "shed_per_s");
+  for (const std::size_t size :
+       {order.gpus.size(), order.load_per_s.size(), order.forwarded.size(), order.shed_per_s.size()}) {
+    if (size != pools) wrong(fmt::format("an order must have an entry for each of {} pools", pools));
+  }
+  order.problem = at(json, "problem").get<std::string>();
+  return order;
+}
+
+}  // namespace
+
+std::string to_json(const managers::ClusterMandate& mandate, Instant now) {
+  Json json{{"now_ns", now.ns()}, {"present", order_json(mandate.present)}};
+  if (mandate.next) json["next"] = order_json(*mandate.next);
+  return json.dump();
+}
+
+Result<managers::ClusterMandate> mandate_from_json(std::string_view text, std::size_t pools, Instant now) {
+  return parsed<managers::ClusterMandate>("mandate", text, [&](const Json& json) {
+    const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
+    managers::ClusterMandate mandate{order_of(at(json, "present"), pools, sent, now), {}};
+    if (json.contains("next")) mandate.next = order_of(json["next"], pools, sent, now);
+    return mandate;
+  });
+}
+
+}  // namespace wattle::planner

@@ -1,0 +1,44 @@
+#pragma once
+// What a fleet's executor, its pool managers and its cluster manager say to each other, as JSON
+// (docs/plan-protocol.md). Times are on the sender's clock, which each message says ("now_ns"), and are put on the
+// receiver's as it arrives: clocks of controllers may differ by anything.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "managers/cluster_level.h"
+#include "policy/scaling/scaling.h"
+
+namespace wattle::planner {
+
+/// What an executor observes, with what its spans point to.
+struct Observation {
+  Instant now;
+  std::vector<double> rate_per_s;  ///< by class
+  std::vector<FleetMember> members;
+  std::vector<PoolWeight> weights;
+  std::vector<ClockRange> clocks;
+  std::vector<policy::ShapeCount> counts;
+  /// Valid as long as this is.
+  [[nodiscard]] policy::ScalingView view() const {
+    return {now, rate_per_s, counts, members, nullptr, {}, weights, clocks};
+  }
+};
+
+[[nodiscard]] std::string to_json(const Observation& seen);
+/// `shapes`: so many there are. Errors, as of all of these: bad input, with the key.
+[[nodiscard]] Result<Observation> observation_from_json(std::string_view text, std::size_t shapes, Instant now);
+
+/// A plan, or one manager's part of it, with its levels.
+[[nodiscard]] std::string to_json(const Plan& plan, Instant now);
+[[nodiscard]] Result<Plan> part_from_json(std::string_view text, Instant now);
+
+[[nodiscard]] std::string to_json(const managers::ClusterObservation& seen);
+[[nodiscard]] Result<managers::ClusterObservation> cluster_observation_from_json(std::string_view text,
+                                                                                 std::size_t pools);
+
+[[nodiscard]] std::string to_json(const managers::ClusterMandate& mandate, Instant now);
+[[nodiscard]] Result<managers::ClusterMandate> mandate_from_json(std::string_view text, std::size_t pools, Instant now);
+
+}  // namespace wattle::planner

@@ -1,0 +1,134 @@
+#include "planner/managers_wire.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/manager_links.h"
+
+namespace wattle::planner {
+namespace {
+
+constexpr Span kSkew = Span::s(-7000);  ///< the receiver's clock against the sender's
+const Instant kSent{9'000'000'000'000};
+
+Observation two_members() {
+  Observation seen;
+  seen.now = kSent;
+  seen.rate_per_s = {1.5, 0.0};
+  FleetMember m;
+  m.id = InstanceId(4);
+  m.shape = 1;
+  m.phase = Phase::Serving;
+  m.since = kSent - Span::s(30);
+  m.pool = PoolId(1);
+  m.node = NodeId(2);
+  m.gpus = {0, 1};
+  m.changing = true;
+  seen.members = {m, {InstanceId(5), 0, Phase::Warming, kSent}};
+  seen.weights = {{ClassId(0), PoolId(1), 0.75}};
+  seen.clocks = {{PoolId(1), MegaHertz(210), MegaHertz(900)}};
+  return seen;
+}
+
+TEST(ManagersWire, AnObservationArrivesOnTheReceiversClock) {
+  const Instant now = kSent + kSkew;
+  const auto read = observation_from_json(to_json(two_members()), 2, now);
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->now, now);
+  EXPECT_EQ(read->rate_per_s, (std::vector{1.5, 0.0}));
+  ASSERT_EQ(read->members.size(), 2U);
+  const FleetMember& m = read->members[0];
+  EXPECT_EQ(now - m.since, Span::s(30)) << "as long as it has been, whatever the clocks say";
+  EXPECT_TRUE(m.id == InstanceId(4) && m.shape == 1 && m.pool == PoolId(1) && m.node == NodeId(2) && m.changing);
+  EXPECT_EQ(m.gpus, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(read->members[1].phase, Phase::Warming);
+  EXPECT_EQ(read->counts[1].serving, 1);
+  EXPECT_EQ(read->weights.front().weight, 0.75);
+  EXPECT_EQ(read->clocks.front().most, MegaHertz(900));
+}
+
+TEST(ManagersWire, BadMessagesSayWhatIsWrong) {
+  const auto problem = [](std::string_view text) {
+    const auto read = observation_from_json(text, 1, Instant());
+    return read ? std::string("accepted") : read.error().message();
+  };
+  EXPECT_EQ(problem("3"), "observation: is one JSON object");
+  EXPECT_EQ(problem("{}"), "observation: now_ns is missing");
+  EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[-1],"members":[]})"),
+            "observation: rate_per_s must be numbers from 0");
+  EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"members":[{"engine":0,"shape":1}]})"),
+            "observation: shape must be a whole number from 0 to 0");
+  EXPECT_NE(problem(R"({"now_ns":0,"rate_per_s":[],"members":[{"engine":0,"shape":0,"phase":"asleep"}]})"), "accepted");
+  EXPECT_FALSE(mandate_from_json(R"({"now_ns":0})", 2, Instant()));
+  EXPECT_FALSE(cluster_observation_from_json(R"({"rate_per_s":[1],"gpus":[1],"forwarded":[0]})", 2));
+  EXPECT_FALSE(part_from_json("[]", Instant()));
+}
+
+TEST(ManagersWire, AMandateKeepsItsEpochsAcrossClocks) {
+  managers::ClusterMandate mandate;
+  mandate.present = {{8, 16}, {1.0, 2.0}, {0.25, 0.0}, {0.0, 0.0}, kSent - Span::s(10), kSent + Span::s(20), 7, "p"};
+  mandate.next = mandate.present;
+  mandate.next->from = kSent + Span::s(20);
+  mandate.next->until = Instant::never();
+  const Instant now = kSent + kSkew;
+  const auto read = mandate_from_json(to_json(mandate, kSent), 2, now);
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->present.gpus, (std::vector{8, 16}));
+  EXPECT_EQ(read->present.forwarded, (std::vector{0.25, 0.0}));
+  EXPECT_EQ(read->present.number, 7);
+  EXPECT_EQ(read->present.until, now + Span::s(20));
+  ASSERT_TRUE(read->next.has_value());
+  EXPECT_EQ(read->next->from, now + Span::s(20));
+  EXPECT_EQ(read->next->until, Instant::never());
+  EXPECT_FALSE(mandate_from_json(to_json(mandate, kSent), 3, now)) << "of another number of pools";
+}
+
+Plan part(std::int32_t pool, std::int32_t count) {
+  Plan plan;
+  plan.instances = {{0, count, {}, PoolId(pool)}};
+  plan.weights = {{ClassId(pool), PoolId(pool), 0.5}, {ClassId(pool), PoolId(1), 0.5}};
+  PlanLevel level{
+      .name = "pool", .pool = PoolId(pool), .made = kSent, .gpus = count, .given = {}, .passed = {}, .reason = "r"};
+  level.given =
+      Mandate{.pool = PoolId(pool), .gpus = 8, .load_per_s = 1.5, .least = {}, .most = {}, .until = kSent + Span::s(5)};
+  plan.levels = {level};
+  plan.reason = "part";
+  return plan;
+}
+
+TEST(ManagersWire, APartArrivesWithItsLevels) {
+  const auto read = part_from_json(to_json(part(3, 2), kSent), kSent + kSkew);
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->instances.front().pool, PoolId(3));
+  ASSERT_EQ(read->levels.size(), 1U);
+  EXPECT_STREQ(read->levels.front().name, "pool");
+  EXPECT_EQ(read->levels.front().given->gpus, 8);
+  EXPECT_EQ(read->levels.front().given->until, kSent + kSkew + Span::s(5));
+  EXPECT_STREQ(read->reason, "part");
+}
+
+TEST(ManagerLinks, PoolsThatNobodyPlansStayAndNothingIsShed) {
+  Observation seen = two_members();
+  seen.members[1].pool = PoolId(0);
+  seen.weights.push_back({ClassId(5), PoolId(1), 1.0});
+  const Plan planned = part(0, 1);
+  const Plan plan = merged({&planned}, seen.view());
+  ASSERT_EQ(plan.instances.size(), 2U);
+  EXPECT_EQ(plan.instances[0].pool, PoolId(1)) << "as it is";
+  EXPECT_EQ(plan.instances[1].pool, PoolId(0)) << "as planned";
+  const auto goes = [&](std::int32_t request_class) {
+    double sum = 0.0;
+    for (const PoolWeight& w : plan.weights) sum += w.request_class == ClassId(request_class) ? w.weight : 0.0;
+    return sum;
+  };
+  EXPECT_DOUBLE_EQ(goes(0), 1.0);
+  EXPECT_DOUBLE_EQ(goes(5), 1.0) << "nobody routes it: as it is";
+  // Nobody staffs pool 1 any more: the other one gets all of class 0.
+  seen.members.clear();
+  const Plan alone = merged({&planned}, seen.view());
+  ASSERT_EQ(alone.weights.size(), 1U);
+  EXPECT_EQ(alone.weights.front().pool, PoolId(0));
+  EXPECT_DOUBLE_EQ(alone.weights.front().weight, 1.0);
+}
+
+}  // namespace
+}  // namespace wattle::planner

@@ -1,0 +1,140 @@
+// Where a planned fleet's plans come from, what it begins with, and what the gateway carries out of them.
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/planned_fleet.h"
+
+namespace wattle::planner {
+
+namespace {
+
+constexpr Span kFirstPlanLimit = Span::s(20);
+constexpr Span kPutAgain = Span::s(1);  ///< what the gateway would not have
+
+}  // namespace
+
+/// What the scenario says; of a fleet that managers size by classes, what their first plan says.
+Result<std::vector<PlannedFleet::First>> PlannedFleet::first_engines(const systems::Recipe& recipe,
+                                                                     policy::ScalingPolicy& policy) {
+  const auto& pools = loaded_.scenario.pools;
+  std::vector<First> engines;
+  Plan plan;
+  if (managers_.any()) {
+    const Instant limit = now() + kFirstPlanLimit;
+    auto made = managers_.plan(observed());
+    for (; !made && now() < limit; made = managers_.plan(observed())) usleep(200'000);
+    if (!made) return external_failure("--manager", "none has said what to begin with");
+    plan = std::move(*made);
+  } else if (recipe.scales() && options_.loads != nullptr) {
+    const std::vector<double> none = {0.0};
+    const std::vector<policy::ShapeCount> counts(pools.size());
+    policy::ScalingView view;
+    view.now = now();
+    view.rate_per_s = none;
+    view.fleet = counts;
+    plan = policy.plan(view);
+  } else {
+    for (std::size_t p = 0; p < pools.size(); ++p) plan.instances.push_back({p, pools[p].count, {}, home_[p]});
+  }
+  for (const PlanTarget& target : plan.instances) {
+    if (target.shape >= pools.size()) return bad_input("plan", "has a shape that the scenario has no [[fleet]] for");
+    engines.insert(engines.end(), static_cast<std::size_t>(std::max(target.count, 0)),
+                   {target.shape, target.pool.value_or(home_[target.shape])});
+  }
+  return engines;
+}
+
+/// They serve before anything else is planned.
+Result<void> PlannedFleet::begin_first(const std::vector<First>& engines, Mode mode) {
+  std::vector<InstanceId> begun;
+  for (const auto& [shape, pool] : engines) {
+    const auto overlaps = [&](const EngineSlot& slot) {
+      return std::ranges::any_of(engines_, [&](const auto& e) { return meet(slot, slots_[e.second.slot]); });
+    };
+    const auto slot =
+        std::ranges::find_if(slots_, [&](const EngineSlot& s) { return s.pool == shape && !overlaps(s); });
+    if (slot == slots_.end()) return bad_input("--slot", "there are too few for what the fleet begins with");
+    begun.push_back(start({.shape = shape, .pool = pool, .node = slot->node, .gpus = slot->places, .load = Span()}));
+    if (!at(begun.back()).process) return external_failure("engine", "the first engines could not be started");
+  }
+  for (std::size_t i = 0; i < begun.size(); ++i) {
+    const InstanceId id = begun[i];
+    if (auto ready = await_ready(id); !ready) return ready;
+    const EngineSlot& slot = slots_[at(id).slot];
+    scaler_->adopt({id, engines[i].shape, Phase::Serving, now(), engines[i].pool, slot.node, slot.places}, now());
+    decision({now(), journal::DecisionKind::Phase, mode, RequestId{-1}, id,
+              static_cast<std::int64_t>(journal::Phase::Serving), "the scenario begins with it"});
+  }
+  return {};
+}
+
+Result<void> PlannedFleet::await_ready(InstanceId id) {
+  Engine& engine = at(id);
+  const auto line = engine.process->first_line(Span::s(20));
+  if (!line) return std::unexpected(line.error());
+  engine.url = nlohmann::json::parse(*line, nullptr, false).value("url", "");
+  engine.offered = true;
+  const Instant limit = now() + Span::s(20);
+  for (bool ready = false; !ready;) {
+    tell_gateway(id);
+    ready = look(engine).status == "ready";
+    if (!ready && now() > limit) return external_failure("gateway", "does not take the first engine as ready");
+    if (!ready) usleep(50'000);
+  }
+  return {};
+}
+
+/// For managers in processes of their own.
+Observation PlannedFleet::observed() {
+  Observation seen;
+  seen.now = now();
+  const double seconds = (seen.now - asked_).seconds();
+  for (std::int64_t& arrived : since_asked_) {
+    seen.rate_per_s.push_back(seconds > 0.0 ? static_cast<double>(std::exchange(arrived, 0)) / seconds : 0.0);
+  }
+  if (seen.rate_per_s.empty()) seen.rate_per_s.push_back(0.0);
+  asked_ = seen.now;
+  seen.members = scaler_->members();
+  seen.weights = scaler_->weights();
+  seen.clocks = scaler_->clocks();
+  seen.counts = scaler_->count();
+  return seen;
+}
+
+// --- what the gateway carries out of a plan ---
+
+/// Pools stay as they are until the first plan says otherwise.
+void PlannedFleet::take_over_plan() {
+  auto found = gateway_.in_force();
+  if (!found) return;
+  at_gateway_.any = !found->weights.empty() || !found->clocks.empty();
+  at_gateway_.weights = found->weights;
+  at_gateway_.clocks = found->clocks;
+  scaler_->adopt(std::move(found->weights), std::move(found->clocks));
+}
+
+void PlannedFleet::reroute(std::span<const PoolWeight> weights, Instant now) {
+  at_gateway_.weights.assign(weights.begin(), weights.end());
+  at_gateway_.any = true;
+  at_gateway_.next_put = now;
+  assert_plan();
+}
+
+void PlannedFleet::bound(std::span<const ClockRange> clocks, Instant now) {
+  at_gateway_.clocks.assign(clocks.begin(), clocks.end());
+  at_gateway_.any = true;
+  at_gateway_.next_put = now;
+  assert_plan();
+}
+
+/// Again and again: leases end, and gateways restart.
+void PlannedFleet::assert_plan() {
+  if (!at_gateway_.any || now() < at_gateway_.next_put) return;
+  const auto answer = gateway_.put_plan(at_gateway_.weights, at_gateway_.clocks, options_.clock_lease);
+  const bool done = answer == GatewayAdmin::Answer::Done;
+  at_gateway_.next_put = now() + (done ? options_.clock_lease / 4 : std::min(options_.clock_lease / 4, kPutAgain));
+}
+
+}  // namespace wattle::planner
