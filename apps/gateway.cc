@@ -114,8 +114,10 @@ journal::RunFacts facts_of(const GatewayFlags& flags, experiment::LiveFleet& fle
     if (alone) facts.fairness = FairnessBasis{.service = *alone};
   }
   for (const auto& worker : options.workers) {
-    facts.instances.push_back({InstanceId(static_cast<std::int32_t>(facts.instances.size())), worker.role,
-                               flags.fleet.gpu, flags.fleet.llm, worker.tensor_parallel, fleet.gpu().clock_max});
+    journal::Instance instance{InstanceId(static_cast<std::int32_t>(facts.instances.size())), options.kind};
+    instance.spec.role = worker.role;
+    instance.spec.tensor_parallel = worker.tensor_parallel;
+    facts.instances.push_back(std::move(instance));
   }
   return facts;
 }
@@ -203,8 +205,8 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   auto sites = sites_of(flags);
   if (!sites) return std::unexpected(sites.error());
   options.sites = std::move(*sites);
-  options.kind.gpu = flags.fleet.gpu;
-  options.kind.llm = flags.fleet.llm;
+  options.kind.gpu.name = flags.fleet.gpu;
+  options.kind.llm.name = flags.fleet.llm;
 
   experiment::LiveFleet fleet;
   gateway::GatewayPolicies policies;
@@ -218,7 +220,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     auto made = make_policies(fleet, options);
     if (!made) return std::unexpected(made.error());
     policies = std::move(*made);
-    options.kind.clock_max = fleet.gpu().clock_max;
+    options.kind.gpu = fleet.gpu();
   }
 
   // Before any thread starts, so that all of them inherit the mask and only this one hears the signal.

@@ -106,6 +106,9 @@ class FleetLoop {
   [[nodiscard]] bool will_squash() const;
   /// What became of RequestPort::withdraw: the request is out of the instance, which had not begun it; or not.
   void withdrawn(RequestId id, bool taken, Instant now);
+  /// Its instance could not be reached, and has not seen it: it starts again where routing says now. Ignored when
+  /// unknown, or bound to a decode instance already.
+  void bounced(RequestId id, Instant now);
 
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const journal::RequestCounts& counts() const { return counts_; }

@@ -221,10 +221,23 @@ void FleetLoop::withdrawn(RequestId id, bool taken, Instant now) {
     refuse(id, Refusal::Squashed, "squashed: the service is overloaded, try again", now);
     return retry_held(now);
   }
+  if (options_.refuse_unready && !ready_) {
+    refuse(id, Refusal::NotReady, "no instance is ready", now);
+    return retry_held(now);
+  }
   const InstanceView* to = find(withdrawal.to);
   const bool stands = to != nullptr && to->accepting;
   if (!try_start(id, stands ? withdrawal.to : kNoInstance, now)) hold(entry, now);
   retry_held(now);
+}
+
+void FleetLoop::bounced(RequestId id, Instant now) {
+  const auto found = requests_.find(id.value());
+  if (found == requests_.end()) return;
+  Entry& entry = found->second;
+  if (entry.prefill == kNoInstance || entry.decode != kNoInstance) return;
+  if (entry.withdrawal.what == Withdrawal::None) entry.withdrawal = {Withdrawal::Again, kNoInstance};
+  withdrawn(id, true, now);
 }
 
 }  // namespace wattle::control

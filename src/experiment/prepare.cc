@@ -53,7 +53,7 @@ journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::str
     const auto& pool = scenario.pools[p];
     for (std::int32_t i = 0; i < pool.count; ++i) {
       const InstanceId id(static_cast<std::int32_t>(facts.instances.size()));
-      facts.instances.push_back(journal::facts_of(id, spec_of(loaded, p)));
+      facts.instances.push_back({id, spec_of(loaded, p)});
     }
   }
   return facts;
@@ -156,7 +156,7 @@ void begin_as_planned(PreparedRun& run, const std::vector<std::shared_ptr<const 
       InstanceSpec spec = *instance->spec;
       spec.pool = target.pool.value_or(spec.pool);
       instance->spec = std::make_shared<const InstanceSpec>(std::move(spec));
-      run.facts.instances.push_back(journal::facts_of(id, *instance->spec));
+      run.facts.instances.push_back({id, *instance->spec});
       setup.instances.push_back(std::move(*instance));
       setup.scaling.shape_of.push_back(target.shape);
     }

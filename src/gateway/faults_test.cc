@@ -52,6 +52,37 @@ TEST(Faults, AnEngineThatSaysItFailedHasFailedOnce) {
   EXPECT_EQ(counts.finished, 0);
 }
 
+/// The first of two engines is down, and nobody has noticed.
+void one_is_down(GatewayOptions& options, GatewayPolicies&) {
+  options.workers.push_back(options.workers.front());
+  options.workers.front().url = "http://127.0.0.1:1";
+}
+
+TEST(Faults, AnEngineThatRefusesConnectionsCostsNoRequest) {
+  for (const bool stream : {false, true}) {
+    Rig rig({Role::Colocated}, 64, "", one_is_down);
+    EXPECT_EQ(rig.ask(Rig::chat("", stream)).substr(9, 3), "200");
+    EXPECT_EQ(rig.ask(Rig::chat("", stream)).substr(9, 3), "200") << "the first is known to be down";
+    const auto counts = rig.settled();
+    EXPECT_EQ(counts.arrived, 2);
+    EXPECT_EQ(counts.finished, 2);
+    EXPECT_EQ(rig.upstream.seen.size(), 2U);
+    EXPECT_EQ(rig.sink.all.at(0).decode_instance, InstanceId(1));
+    const std::string metrics = rig.admin("/metrics");
+    EXPECT_NE(metrics.find("wattle_gateway_retries_total 1\n"), std::string::npos) << metrics;
+    EXPECT_NE(metrics.find("worker_failures_total{worker=\"http://127.0.0.1:1\"} 1\n"), std::string::npos) << metrics;
+  }
+}
+
+TEST(Faults, WithNoOtherEngineARefusedConnectionIsA503) {
+  Rig rig({Role::Colocated}, 64, "",
+          [](GatewayOptions& options, GatewayPolicies&) { options.workers.front().url = "http://127.0.0.1:1"; });
+  const std::string answer = rig.ask(Rig::chat("", true));
+  EXPECT_EQ(answer.substr(9, 3), "503") << answer;
+  EXPECT_NE(answer.find("Retry-After"), std::string::npos) << answer;
+  EXPECT_EQ(rig.settled().rejected, 1);
+}
+
 TEST(Faults, TimeOutsAreSaidAndStopTheEngine) {
   Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
     options.client.head_timeout = Span::ms(50);
@@ -83,6 +114,20 @@ TEST(Faults, StreamsOfAnEngineThatHangsEnd) {
   EXPECT_NE(rest.find(R"("message":"the engine stopped answering")"), std::string::npos) << rest;
   EXPECT_EQ(rig.settled().failed, 1);
   while (rig.upstream.gone == 0) std::this_thread::yield();  // the engine, should it come back, has been asked to stop
+}
+
+TEST(Faults, AStreamThatIsCutOffByStoppingSaysSo) {
+  Rig rig;
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("park", true));
+  client.until("t0");
+  std::thread stopping([&] { rig.gateway->stop(Span::ms(50)); });
+  const std::string rest = client.until("0\r\n\r\n");
+  stopping.join();
+  EXPECT_NE(rest.find(R"(data: {"error":{"message":"the gateway is stopping)"), std::string::npos) << rest;
+  while (rig.upstream.gone == 0) std::this_thread::yield();
+  ASSERT_EQ(rig.sink.all.size(), 1U);
+  EXPECT_EQ(rig.sink.all.at(0).fate, Fate::Failed);
 }
 
 TEST(Faults, AFailingJournalIsSaidAndRequestsGoOn) {

@@ -70,17 +70,22 @@ struct Gateway::Impl {
     done.get_future().wait();
   }
 
-  void engine_lost(InstanceId id) {
+  /// Each relay that is at an engine now, on its own loop.
+  void each_relay(const std::function<void(Relay&)>& act) {
     for (int i = 0; i < pool.size(); ++i) {
-      pool.at(i).post([this, id, context = contexts[static_cast<std::size_t>(i)].get()] {
+      pool.at(i).post([act, context = contexts[static_cast<std::size_t>(i)].get()] {
         // Kept alive while they end: ending takes them out of the set.
         std::vector<std::shared_ptr<Relay>> there;
         for (const auto& [key, relay] : context->relays) there.push_back(relay.lock());
         for (const auto& relay : there) {
-          if (relay) relay->worker_lost(id, options.lost_after);
+          if (relay) act(*relay);
         }
       });
     }
+  }
+
+  void engine_lost(InstanceId id) {
+    each_relay([id, silence = options.lost_after](Relay& relay) { relay.worker_lost(id, silence); });
   }
 
   void make_decks() {
@@ -129,7 +134,7 @@ struct Gateway::Impl {
     if (stopped) return;
     stopped = true;
     clients_api.stopping();
-    if (server) server->stop(grace);
+    if (server) server->stop(grace, [this] { each_relay([](Relay& relay) { relay.cut_off(); }); });
     if (admin) admin->stop(Span());
     workers.stop_feed();
     if (agents) agents->stop();

@@ -56,7 +56,7 @@ class LiveLedger final : public journal::Sink {
   /// The end: whatever waits for a reading goes without.
   void close(Instant now);
 
-  void joined(const journal::InstanceFacts& facts) override { next_.joined(facts); }
+  void joined(const journal::Instance& facts) override { next_.joined(facts); }
   void decision(const journal::DecisionRecord& record) override { next_.decision(record); }
   void outcome(const Outcome& outcome) override;
   void sample(const journal::Sample& sample) override { next_.sample(sample); }

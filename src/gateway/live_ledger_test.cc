@@ -16,7 +16,7 @@ constexpr InstanceId kB{1};
 Instant at(std::int64_t ms) { return Instant() + Span::ms(ms); }
 
 struct Outcomes final : journal::Sink {
-  void joined(const journal::InstanceFacts& facts) override { newcomer = facts.id; }
+  void joined(const journal::Instance& facts) override { newcomer = facts.id; }
   InstanceId newcomer = kNoInstance;
   void outcome(const Outcome& o) override { all[o.request.id.value()] = o; }
   std::map<std::int64_t, Outcome> all;
@@ -72,7 +72,7 @@ struct Books {
 
 TEST(LiveLedger, AnInstanceThatIsGoneOwesNothingMore) {
   Books books;
-  books.ledger.joined({kB, Role::Colocated, "g", "l", 1, MegaHertz(1410)});
+  books.ledger.joined({kB, {}});
   EXPECT_EQ(books.sink.newcomer, kB) << "handed on";
   books.meter(kA, 0, 0);
   books.start(1, kA, 10);

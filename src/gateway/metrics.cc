@@ -30,6 +30,11 @@ struct GatewayMetrics::Impl {
                                      .Help("Prefill answers without kv_transfer_params: decode recomputed the prompt")
                                      .Register(*registry)
                                      .Add({});
+  prometheus::Counter& retried = prometheus::BuildCounter()
+                                     .Name("wattle_gateway_retries_total")
+                                     .Help("Requests sent to another engine because the first refused the connection")
+                                     .Register(*registry)
+                                     .Add({});
   prometheus::Histogram& duration = histogram("wattle_gateway_request_duration_seconds",
                                               "Arrival to last byte, of requests that reached an engine", kSeconds);
   prometheus::Histogram& ttft =
@@ -97,6 +102,8 @@ void GatewayMetrics::write_failures(std::string& out, const std::vector<WorkerRo
 }
 
 void GatewayMetrics::missing_transfer_params() { impl_->missing.Increment(); }
+
+void GatewayMetrics::retried() { impl_->retried.Increment(); }
 
 std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std::vector<WorkerRow>& workers,
                                  const Extras& extras, const Histogram& report_to_command_ns) {

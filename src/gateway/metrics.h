@@ -25,6 +25,7 @@ class GatewayMetrics {
   void request_over(const Request& request, const TokenTally& tally, Instant now);
   /// A connection was refused, or an answer cut off. Any thread.
   void worker_failure(std::string_view worker);
+  void retried();                  ///< sent to another engine, because the first refused the connection
   void missing_transfer_params();  ///< a prefill answer without kv_transfer_params
 
   struct WorkerRow {

@@ -113,6 +113,11 @@ void Relay::send(const std::string& body) {
   call_ = context_.client.send(worker_->endpoint, "POST", target(), headers_, whole, shared_from_this());
 }
 
+void Relay::on_sent() {
+  if (over_ || leg_ != Leg::Final || stream_ || std::exchange(unseen_, true)) return;
+  context_.control.unseen(request_.id);
+}
+
 void Relay::worker_lost(InstanceId worker, Span silence) {
   if (over_ || !call_ || !worker_ || worker_->id != worker || net::steady_now() - heard_ < silence) return;
   now_fresh_ = false;
@@ -122,13 +127,21 @@ void Relay::worker_lost(InstanceId worker, Span silence) {
   fail(504, "the engine stopped answering", "the engine stopped answering");
 }
 
+void Relay::cut_off() {
+  if (over_) return;
+  now_fresh_ = false;
+  if (call_) call_->cancel();
+  call_.reset();
+  drop_prefill_leg();
+  fail(503, "the gateway stopped", "the gateway is stopping, try again elsewhere");
+}
+
 void Relay::on_start(const std::shared_ptr<const Worker>& worker) {
   if (over_) return;
   worker_ = worker;
   seat_.wait_at(worker, request_.prompt_tokens);
   if (worker->role != Role::Prefill) {
     leg_ = Leg::Final;
-    if (!stream_) context_.control.unseen(request_.id);
     return send(exchange_->body());
   }
   leg_ = Leg::Prefill;
@@ -147,7 +160,6 @@ void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode) {
   worker_ = decode;
   if (prefill_worker_) prefill_seat_.wait_at(prefill_worker_, request_.prompt_tokens);
   seat_.wait_at(decode, 0);
-  if (!stream_) context_.control.unseen(request_.id);
   leg_ = Leg::Final;
   if (prefill_worker_) return send_both();
   const std::string params = nixl::transfer_params(std::move(answer_));
@@ -299,13 +311,17 @@ void Relay::on_withdraw() {
                      worker_->role == Role::Colocated && (status_ == 0 || status_ == 200);
   if (taken) {
     call_->cancel();
-    call_.reset();
-    context_.relays.erase(this);
-    seat_.leave();
-    head_waits_ = false;
-    leg_ = Leg::None;
+    take_back();
   }
   context_.control.withdrawn(request_.id, taken);
+}
+
+void Relay::take_back() {
+  call_.reset();
+  context_.relays.erase(this);
+  seat_.leave();
+  head_waits_ = false;
+  leg_ = Leg::None;
 }
 
 void Relay::on_body(std::string_view bytes) {
@@ -431,8 +447,15 @@ void Relay::on_failure(net::CallFailure failure) {
   now_fresh_ = false;
   call_.reset();
   context_.metrics.worker_failure(worker_->endpoint->url);
-  if (failure == net::CallFailure::Connect) context_.worker_down(worker_->id);
-  // No second try elsewhere: an engine may have seen the request.
+  if (failure == net::CallFailure::Connect) {
+    context_.worker_down(worker_->id);
+    if (worker_->role != Role::Decode && !unseen_ && !std::exchange(bounced_, true)) {
+      context_.metrics.retried();
+      take_back();
+      return context_.control.bounced(request_.id);
+    }
+  }
+  // Else no second try elsewhere: an engine may have seen the request, and it may be what the engine died of.
   const bool slow = failure == net::CallFailure::Timeout;
   fail(slow ? 504 : 502, slow ? "the engine timed out" : "the engine failed",
        fmt::format("the engine failed: {}", net::text_of(failure)));
@@ -442,7 +465,7 @@ void Relay::fail(int status, const char* reason, std::string_view message) {
   net::ApiError error;
   error.status = status;
   error.type = status < 500 ? "invalid_request_error" : "upstream_error";
-  error.code = status < 500 ? "" : "engine_failed";
+  error.code = status < 500 ? "" : status == 503 ? "stopping" : "engine_failed";
   error.message = message;
   status_ = status;
   if (!begun_) {

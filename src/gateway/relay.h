@@ -69,6 +69,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void on_refuse(control::Refusal refusal, const char* reason) override;
   void on_withdraw() override;
 
+  void on_sent() override;
   void on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) override;
   void on_body(std::string_view bytes) override;
   void on_turn() override;
@@ -77,6 +78,9 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
 
   /// Its engine answers nobody any more: a stream that has been silent for that long, too, ends with an error.
   void worker_lost(InstanceId worker, Span silence);
+
+  /// The gateway stops, and has waited long enough.
+  void cut_off();
 
   // What became of the prefill leg beside us.
   void prefill_leg_done();
@@ -94,6 +98,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void relay(std::string_view bytes);
   void take_usage(std::int32_t prompt_tokens, std::int32_t completion_tokens);
   void send_both();
+  void take_back();  ///< as if it had never been sent
   void prefill_over();
   void drop_prefill_leg();
   void token_came();
@@ -131,6 +136,8 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   bool events_ = false;  ///< the answer is an event stream
   bool done_seen_ = false;
   bool error_seen_ = false;  ///< the engine said in its stream that it failed
+  bool unseen_ = false;      ///< the ledger knows that no token of it will be seen
+  bool bounced_ = false;     ///< an engine refused the connection: once, another one is tried
   bool over_ = false;
   net::SseParser parser_;
   std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary

@@ -115,7 +115,7 @@ struct Outcomes : journal::Sink {
   std::vector<Outcome> all;
   std::vector<journal::DecisionRecord> planned;
   InstanceId joined_instance = kNoInstance;
-  void joined(const journal::InstanceFacts& facts) override { joined_instance = facts.id; }
+  void joined(const journal::Instance& facts) override { joined_instance = facts.id; }
   void decision(const journal::DecisionRecord& record) override {
     using enum journal::DecisionKind;
     if (record.kind == Scaling || record.kind == Phase) planned.push_back(record);

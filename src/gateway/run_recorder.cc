@@ -36,7 +36,7 @@ Result<std::unique_ptr<RunRecorder>> RunRecorder::open(const std::string& direct
 
 RunRecorder::~RunRecorder() { stop(); }
 
-void RunRecorder::joined(const journal::InstanceFacts& facts) { put(joined_, facts); }
+void RunRecorder::joined(const journal::Instance& facts) { put(joined_, facts); }
 
 void RunRecorder::stop() {
   {
@@ -65,7 +65,7 @@ void RunRecorder::run() {
 }
 
 void RunRecorder::write(bool all) {
-  std::vector<journal::InstanceFacts> joined;
+  std::vector<journal::Instance> joined;
   std::vector<journal::DecisionRecord> decisions;
   std::vector<Outcome> outcomes;
   std::vector<journal::Sample> samples;

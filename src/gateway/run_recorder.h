@@ -36,7 +36,7 @@ class RunRecorder final : public journal::Sink {
   ~RunRecorder() override;  ///< without close(): what was recorded is written, run.json is not
 
   // From any thread, one at a time or not. Never wait for the disk.
-  void joined(const journal::InstanceFacts& facts) override;
+  void joined(const journal::Instance& facts) override;
   void decision(const journal::DecisionRecord& record) override { put(decisions_, record); }
   void outcome(const Outcome& outcome) override { put(outcomes_, outcome); }
   void sample(const journal::Sample& sample) override { put(samples_, sample); }
@@ -76,7 +76,7 @@ class RunRecorder final : public journal::Sink {
   Instant origin_;
   std::string recipe_;
   mutable std::mutex mutex_;  ///< the four queues, stop_, problem_, consumption_
-  std::vector<journal::InstanceFacts> joined_;
+  std::vector<journal::Instance> joined_;
   std::vector<journal::DecisionRecord> decisions_;
   std::vector<Outcome> outcomes_;
   std::vector<journal::Sample> samples_;

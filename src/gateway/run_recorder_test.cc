@@ -27,7 +27,7 @@ journal::RunFacts facts() {
   f.scenario = "s";
   f.recipe = "r";
   f.driver = "live";
-  f.instances.push_back({InstanceId(0), Role::Colocated, "g", "l", 2, MegaHertz(1410)});
+  f.instances.push_back({InstanceId(0), {}});
   return f;
 }
 
@@ -75,11 +75,13 @@ TEST(RunRecorder, WritesASimulatorsFilesInOrderOfTime) {
 TEST(RunRecorder, InstancesThatJoinAreInItsFacts) {
   const Folder folder;
   auto recorder = RunRecorder::open(folder.path.string(), facts()).value();
-  recorder->joined({InstanceId(1), Role::Colocated, "g", "l", 4, MegaHertz(1410)});
+  InstanceSpec spec;
+  spec.tensor_parallel = 4;
+  recorder->joined({InstanceId(1), spec});
   ASSERT_TRUE(recorder->close({}));
   const auto run = journal::read_run(folder.path.string()).value();
   ASSERT_EQ(run.facts.instances.size(), 2U);
-  EXPECT_EQ(run.facts.instances[1].tensor_parallel, 4);
+  EXPECT_EQ(run.facts.instances[1].spec.tensor_parallel, 4);
 }
 
 TEST(RunRecorder, WhatWasRecordedCanBeReadWithoutAnEnd) {

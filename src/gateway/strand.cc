@@ -82,6 +82,13 @@ void ControlStrand::withdrawn(RequestId id, bool taken) {
   });
 }
 
+void ControlStrand::bounced(RequestId id) {
+  run([this, id](control::FleetLoop& core, Instant now) {
+    if (ledger_ != nullptr) ledger_->withdrawn(id, now);
+    core.bounced(id, now);
+  });
+}
+
 void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally) {
   Event event;
   event.kind = Kind::Leave;

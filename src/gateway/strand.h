@@ -57,13 +57,15 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void unseen(RequestId id);
   void prefill_done(RequestId id);
   void withdrawn(RequestId id, bool taken);
+  /// Its engine refused the connection: the request goes to another.
+  void bounced(RequestId id);
   /// A step report that came at `received`.
   void report(const StepReport& report, Instant received);
   /// What an agent says of an engine, and what it has decided. Any thread.
   void reading(const EngineReading& reading);
   void decided(const journal::DecisionRecord& record);
   /// An instance that was not there at the start. Within run() only.
-  void joined(const journal::InstanceFacts& facts) { sink_.joined(facts); }
+  void joined(const journal::Instance& facts) { sink_.joined(facts); }
   /// Several times a second: notices engines that have fallen silent.
   void tick();
   void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally);

@@ -38,9 +38,8 @@ Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker
   if (describe_) return describe_(worker);
   InstanceSpec spec;
   spec.role = worker.role;
-  spec.gpu.name = options_.kind.gpu;
-  spec.gpu.clock_max = options_.kind.clock_max;
-  spec.llm.name = options_.kind.llm;
+  spec.gpu = options_.kind.gpu;
+  spec.llm = options_.kind.llm;
   spec.tensor_parallel = worker.tensor_parallel;
   spec.weight = worker.weight;
   spec.kv_capacity_tokens = worker.kv_capacity_tokens;
@@ -90,7 +89,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     const bool starting = shared == nullptr;
     states_.push_back({control_.worker(id), wanted, 0, false, starting, starting, false});
     if (states_.size() > options_.workers.size()) {
-      control_.joined(journal::facts_of(id, *described->spec));
+      control_.joined({id, *described->spec});
     }
     if (!options_.probe_health && !starting) set_up(core, id, true, now);
   });

@@ -35,11 +35,11 @@ void append_counter(std::string& out, const Sample& s, std::string_view name, st
 
 }  // namespace
 
-void append_trace_instance(std::string& out, const InstanceFacts& instance) {
+void append_trace_instance(std::string& out, const Instance& instance) {
   append_key(out, ",\n{\"ph\":\"M\",\"pid\":", instance.id.value());
   out += ",\"name\":\"process_name\",\"args\":{\"name\":";
-  append_json_text(out, fmt::format("{} {} ({} x {}, {})", name_of(instance.role), instance.id.value(),
-                                    instance.tensor_parallel, instance.gpu, instance.llm));
+  append_json_text(out, fmt::format("{} {} ({} x {}, {})", name_of(instance.spec.role), instance.id.value(),
+                                    instance.spec.tensor_parallel, instance.spec.gpu.name, instance.spec.llm.name));
   append_key(out, "}},\n{\"ph\":\"M\",\"pid\":", instance.id.value());
   append_key(out, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":", instance.id.value());
   out += "}}";
@@ -56,7 +56,7 @@ void append_trace_begin(std::string& out, const RunFacts& facts) {
   out += "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_labels\",\"args\":{\"labels\":";
   append_json_text(out, facts.recipe);
   out += "}}";
-  for (const InstanceFacts& instance : facts.instances) append_trace_instance(out, instance);
+  for (const Instance& instance : facts.instances) append_trace_instance(out, instance);
 }
 
 void append_trace_stretch(std::string& out, const Stretch& s) {

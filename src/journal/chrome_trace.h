@@ -14,7 +14,7 @@ namespace wattle::journal {
 /// is still readable by the viewers (they accept a missing "]").
 void append_trace_begin(std::string& out, const RunFacts& facts);
 /// Names the track of an instance that joined later.
-void append_trace_instance(std::string& out, const InstanceFacts& instance);
+void append_trace_instance(std::string& out, const Instance& instance);
 void append_trace_stretch(std::string& out, const Stretch& stretch);
 void append_trace_sample(std::string& out, const Sample& sample);
 void append_trace_end(std::string& out);

@@ -81,20 +81,12 @@ struct Stretch {
   MegaHertz clock;
 };
 
-/// An InstanceSpec as reports keep it: what a run directory says of an instance.
-struct InstanceFacts {
+/// An instance that a run had. Read from a run directory, the spec has what `run.json` keeps: role, names of GPU and
+/// model, TP, highest clock, site, pool and node.
+struct Instance {
   InstanceId id;
-  Role role = Role::Colocated;
-  std::string gpu;
-  std::string llm;
-  std::int32_t tensor_parallel = 1;
-  MegaHertz clock_max;
-  SiteId site{};
+  InstanceSpec spec;
 };
-
-[[nodiscard]] inline InstanceFacts facts_of(InstanceId id, const InstanceSpec& spec) {
-  return {id, spec.role, spec.gpu.name, spec.llm.name, spec.tensor_parallel, spec.gpu.clock_max, spec.site};
-}
 
 /// A plan beyond counts of instances: weights, clock ranges, steps, mandates, or one that was refused.
 struct PlanRecord {
@@ -109,7 +101,7 @@ class Sink {
  public:
   virtual ~Sink() = default;
   /// An instance that was not there when the run began.
-  virtual void joined(const InstanceFacts& facts) { (void)facts; }
+  virtual void joined(const Instance& instance) { (void)instance; }
   virtual void decision(const DecisionRecord& record) { (void)record; }
   virtual void plan(const PlanRecord& record) { (void)record; }
   virtual void outcome(const Outcome& outcome) { (void)outcome; }
@@ -126,7 +118,7 @@ struct RunFacts {
   Slo slo;                                ///< the fleet's
   Service service;                        ///< without its tenants
   std::optional<FairnessBasis> fairness;  ///< none: nothing is known of how long requests take alone
-  std::vector<InstanceFacts> instances;
+  std::vector<Instance> instances;
 };
 
 }  // namespace wattle::journal

@@ -73,7 +73,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory,
   return std::unique_ptr<RunWriter>(new RunWriter(std::move(impl)));
 }
 
-void RunWriter::joined(const InstanceFacts& facts) {
+void RunWriter::joined(const Instance& facts) {
   impl_->facts.instances.push_back(facts);
   if (!impl_->trace) return;
   append_trace_instance(impl_->trace->buffer(), facts);

@@ -28,7 +28,7 @@ class RunWriter final : public Sink {
                                                                RunFiles files = {});
   ~RunWriter() override;
 
-  void joined(const InstanceFacts& facts) override;
+  void joined(const Instance& facts) override;
   void decision(const DecisionRecord& record) override;
   void plan(const PlanRecord& record) override;
   void outcome(const Outcome& outcome) override;

@@ -49,8 +49,16 @@ RunFacts facts() {
   f.seed = 0xffff'ffff'ffff'fff1;
   f.slo.ttft = Span::ms(600);
   f.slo.itl = Span(60'000'001);
-  f.instances.push_back({InstanceId(0), Role::Prefill, "a100-80g", "llama-3.1-8b", 1, MegaHertz(1410)});
-  f.instances.push_back({InstanceId(1), Role::Decode, "a100-80g", "llama-3.1-8b", 2, MegaHertz(1410)});
+  InstanceSpec spec;
+  spec.gpu.name = "a100-80g";
+  spec.gpu.clock_max = MegaHertz(1410);
+  spec.llm.name = "llama-3.1-8b";
+  spec.role = Role::Prefill;
+  f.instances.push_back({InstanceId(0), spec});
+  spec.role = Role::Decode;
+  spec.tensor_parallel = 2;
+  spec.pool = PoolId(3);
+  f.instances.push_back({InstanceId(1), spec});
   return f;
 }
 
@@ -159,8 +167,9 @@ TEST_F(RunDirectory, EverythingWrittenIsReadBack) {
   EXPECT_EQ(run->facts.slo.itl, facts().slo.itl);
   EXPECT_FALSE(run->facts.slo.e2e);
   ASSERT_EQ(run->facts.instances.size(), 2U);
-  EXPECT_EQ(run->facts.instances[1].role, Role::Decode);
-  EXPECT_EQ(run->facts.instances[1].tensor_parallel, 2);
+  EXPECT_EQ(run->facts.instances[1].spec.role, Role::Decode);
+  EXPECT_EQ(run->facts.instances[1].spec.tensor_parallel, 2);
+  EXPECT_EQ(run->facts.instances[1].spec.pool, PoolId(3));
   EXPECT_EQ(run->curves.itl, curves.itl);
   EXPECT_EQ(to_json(run->summary), to_json(a_summary()));
   EXPECT_TRUE(run->files.trace);

@@ -118,24 +118,26 @@ std::optional<FairnessBasis> fairness_from(const Json& facts, std::string& probl
   return basis;
 }
 
-Json instances_json(const std::vector<InstanceFacts>& instances) {
+Json instances_json(const std::vector<Instance>& instances) {
   Json all = Json::array();
-  for (const InstanceFacts& i : instances) {
+  for (const Instance& i : instances) {
     all.push_back(Json{{"id", i.id.value()},
-                       {"role", name_of(i.role)},
-                       {"gpu", i.gpu},
-                       {"llm", i.llm},
-                       {"tensor_parallel", i.tensor_parallel},
-                       {"clock_max_mhz", i.clock_max.value()},
-                       {"site", i.site.value()}});
+                       {"role", name_of(i.spec.role)},
+                       {"gpu", i.spec.gpu.name},
+                       {"llm", i.spec.llm.name},
+                       {"tensor_parallel", i.spec.tensor_parallel},
+                       {"clock_max_mhz", i.spec.gpu.clock_max.value()},
+                       {"site", i.spec.site.value()},
+                       {"pool", i.spec.pool.value()},
+                       {"node", i.spec.node.value()}});
   }
   return all;
 }
 
-Result<std::vector<InstanceFacts>> instances_from(const Json& facts, const std::string& name) {
+Result<std::vector<Instance>> instances_from(const Json& facts, const std::string& name) {
   const auto list = facts.find("instances");
   if (list == facts.end() || !list->is_array()) return bad_input(name, "key facts.instances must be an array");
-  std::vector<InstanceFacts> all;
+  std::vector<Instance> all;
   for (const Json& json : *list) {
     const std::string path = fmt::format("facts.instances[{}].", all.size());
     if (!json.is_object()) return bad_input(name, fmt::format("key {} must be an object", path));
@@ -145,26 +147,32 @@ Result<std::vector<InstanceFacts>> instances_from(const Json& facts, const std::
     std::int64_t tensor_parallel = 0;
     std::int64_t clock = 0;
     std::int64_t site = 0;
-    InstanceFacts i;
+    std::int64_t pool = 0;
+    std::int64_t node = 0;
+    Instance i;
     JsonReader reader(json, path, problem);
     reader.count("id", id);
     reader.text("role", role);
-    reader.text("gpu", i.gpu);
-    reader.text("llm", i.llm);
+    reader.text("gpu", i.spec.gpu.name);
+    reader.text("llm", i.spec.llm.name);
     reader.count("tensor_parallel", tensor_parallel);
     reader.count("clock_max_mhz", clock);
     reader.added_count("site", site);
+    reader.added_count("pool", pool);
+    reader.added_count("node", node);
     const auto known = role_from(role);
     if (problem.empty() && !known) problem = fmt::format("key {}role must be colocated, prefill or decode", path);
-    if (problem.empty() && std::max({id, tensor_parallel, clock, site}) > INT32_MAX) {
+    if (problem.empty() && std::max({id, tensor_parallel, clock, site, pool, node}) > INT32_MAX) {
       problem = fmt::format("key {}: numbers must be below 2^31", path);
     }
     if (!problem.empty()) return bad_input(name, problem);
     i.id = InstanceId(static_cast<std::int32_t>(id));
-    i.role = *known;
-    i.tensor_parallel = static_cast<std::int32_t>(tensor_parallel);
-    i.clock_max = MegaHertz(static_cast<std::int32_t>(clock));
-    i.site = SiteId(static_cast<std::int32_t>(site));
+    i.spec.role = *known;
+    i.spec.tensor_parallel = static_cast<std::int32_t>(tensor_parallel);
+    i.spec.gpu.clock_max = MegaHertz(static_cast<std::int32_t>(clock));
+    i.spec.site = SiteId(static_cast<std::int32_t>(site));
+    i.spec.pool = PoolId(static_cast<std::int32_t>(pool));
+    i.spec.node = NodeId(static_cast<std::int32_t>(node));
     all.push_back(std::move(i));
   }
   return all;

@@ -13,7 +13,7 @@ class Tee final : public Sink {
   explicit Tee(std::vector<Sink*> sinks) : sinks_(std::move(sinks)) {}
   void add(Sink* sink) { sinks_.push_back(sink); }
 
-  void joined(const InstanceFacts& facts) override {
+  void joined(const Instance& facts) override {
     for (Sink* sink : sinks_) sink->joined(facts);
   }
   void decision(const DecisionRecord& record) override {

@@ -131,6 +131,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
       return;
     }
     if (sent < asio::buffer_size(all)) send_rest(all, sent);
+    if (handler_) handler_->on_sent();
     read();
   }
   void send_rest(const std::array<asio::const_buffer, 3>& all, std::size_t sent) {

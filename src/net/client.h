@@ -37,6 +37,9 @@ enum class CallFailure : std::uint8_t {
 class ResponseHandler {
  public:
   virtual ~ResponseHandler() = default;
+  /// A connection stands and the request goes out on it: the peer may see it from now on. Again on a second connection,
+  /// where the first was one kept idle that the peer had closed.
+  virtual void on_sent() {}
   virtual void on_head(int status, const HeaderFields& headers, std::int64_t content_length) = 0;
   virtual void on_body(std::string_view bytes) = 0;
   /// All on_body() calls that came of one read are over: a good moment to act on them together.

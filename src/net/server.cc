@@ -14,6 +14,8 @@
 namespace wattle::net {
 
 namespace {
+/// For answers cut short to leave: a client that does not read has had its time.
+constexpr Span kLastWords = Span::ms(250);
 
 using Shared = std::shared_ptr<ServerState>;
 
@@ -97,7 +99,7 @@ std::uint16_t HttpServer::port() const { return state_->port; }
 
 std::int64_t HttpServer::connections() const { return state_->connections.load(std::memory_order_relaxed); }
 
-void HttpServer::stop(Span grace) {
+void HttpServer::stop(Span grace, const std::function<void()>& last_words) {
   if (state_->closed.load()) return;
   state_->stopping.store(true);
   const Shared server = state_;
@@ -109,8 +111,15 @@ void HttpServer::stop(Span grace) {
     if (i == 0) server->acceptor.reset();
     each(i, [](Connection& c) { c.drain(); });
   });
-  const Instant end = steady_now() + grace;
-  while (connections() > 0 && steady_now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto wait = [this](Span most) {
+    const Instant end = steady_now() + most;
+    while (connections() > 0 && steady_now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  wait(grace);
+  if (last_words && connections() > 0) {
+    last_words();
+    wait(kLastWords);
+  }
   server->closed.store(true);
   on_every_loop(server, [each](std::size_t i) { each(i, [](Connection& c) { c.gone(); }); });
 }

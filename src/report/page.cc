@@ -41,14 +41,14 @@ std::string fleet_text(const Run& run) {
   std::set<std::string> llms;
   constexpr const char* kRoles[] = {"colocated", "prefill", "decode"};
   for (const auto& i : facts.instances) {
-    gpus[i.gpu] += i.tensor_parallel;
-    roles[kRoles[static_cast<std::size_t>(i.role)]] += 1;
-    llms.insert(i.llm);
+    gpus[i.spec.gpu.name] += i.spec.tensor_parallel;
+    roles[kRoles[static_cast<std::size_t>(i.spec.role)]] += 1;
+    llms.insert(i.spec.llm.name);
   }
   std::string out;
   if (!run.phases.empty()) {
     std::set<std::string> sizes;
-    for (const auto& i : facts.instances) sizes.insert(fmt::format("{} × {}", i.tensor_parallel, i.gpu));
+    for (const auto& i : facts.instances) sizes.insert(fmt::format("{} × {}", i.spec.tensor_parallel, i.spec.gpu.name));
     out = fmt::format("{} engines that came and went ({})", facts.instances.size(), fmt::join(sizes, ", "));
     for (const auto& llm : llms) out += ", " + llm;
     return out;

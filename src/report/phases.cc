@@ -16,7 +16,7 @@ namespace wattle::report {
 using journal::Phase;
 
 std::vector<PhaseSpan> phase_spans(std::vector<journal::DecisionRecord> changes,
-                                   const std::vector<journal::InstanceFacts>& facts, double end_s) {
+                                   const std::vector<journal::Instance>& facts, double end_s) {
   if (changes.empty()) return {};
   std::ranges::stable_sort(changes, {}, &journal::DecisionRecord::at);
   std::map<InstanceId, std::vector<PhaseSpan>> by_instance;
@@ -60,7 +60,7 @@ Result<std::vector<journal::DecisionRecord>> read_phases(const std::string& path
 }
 
 std::map<InstanceId, std::size_t> lanes(const std::vector<PhaseSpan>& spans,
-                                        const std::vector<journal::InstanceFacts>& facts) {
+                                        const std::vector<journal::Instance>& facts) {
   struct Stay {
     std::int32_t gpus = 0;
     double from_s = 0.0;
@@ -74,7 +74,7 @@ std::map<InstanceId, std::size_t> lanes(const std::vector<PhaseSpan>& spans,
     stay.to_s = std::max(stay.to_s, s.to_s);
   }
   for (const auto& i : facts) {
-    if (const auto found = stays.find(i.id); found != stays.end()) found->second.gpus = i.tensor_parallel;
+    if (const auto found = stays.find(i.id); found != stays.end()) found->second.gpus = i.spec.tensor_parallel;
   }
   std::set<Stay> order;
   for (const auto& [id, stay] : stays) order.insert(stay);

@@ -21,7 +21,7 @@ struct PhaseSpan {
 /// record ends its service has served from the start, and so has one of `facts` without any. Empty when no engine ever
 /// changed.
 [[nodiscard]] std::vector<PhaseSpan> phase_spans(std::vector<journal::DecisionRecord> changes,
-                                                 const std::vector<journal::InstanceFacts>& facts, double end_s);
+                                                 const std::vector<journal::Instance>& facts, double end_s);
 
 /// The phase records of decisions.jsonl, read line by line: such files are large. Errors: file and line.
 [[nodiscard]] Result<std::vector<journal::DecisionRecord>> read_phases(const std::string& path, bool ended = true);
@@ -29,6 +29,6 @@ struct PhaseSpan {
 /// Engines of one size that were never there together share a row, so that a plot is no longer than the fleet was wide.
 /// Rows by instance, from 0, smaller engines first.
 [[nodiscard]] std::map<InstanceId, std::size_t> lanes(const std::vector<PhaseSpan>& spans,
-                                                      const std::vector<journal::InstanceFacts>& facts);
+                                                      const std::vector<journal::Instance>& facts);
 
 }  // namespace wattle::report

@@ -173,10 +173,10 @@ std::string over_time(const Comparison& c, const SignalLook& look, const std::st
   return svg(chart);
 }
 
-std::string instance_name(const journal::InstanceFacts& i) {
+std::string instance_name(const journal::Instance& i) {
   constexpr const char* kRoles[] = {"colocated", "prefill", "decode"};
-  return fmt::format("{} {}: {} × {}", kRoles[static_cast<std::size_t>(i.role)], i.id.value(), i.tensor_parallel,
-                     i.gpu);
+  return fmt::format("{} {}: {} × {}", kRoles[static_cast<std::size_t>(i.spec.role)], i.id.value(),
+                     i.spec.tensor_parallel, i.spec.gpu.name);
 }
 
 /// Who was there when: one plot per run whose engines came and went.
@@ -194,7 +194,7 @@ std::string phase_plots(const Comparison& c) {
     for (const auto& [id, row] : rows) {
       chart.rows.resize(std::max(chart.rows.size(), row + 1));
       for (const auto& f : run.file.facts.instances) {
-        if (f.id == id) chart.rows[row] = fmt::format("{} × {}", f.tensor_parallel, f.gpu);
+        if (f.id == id) chart.rows[row] = fmt::format("{} × {}", f.spec.tensor_parallel, f.spec.gpu.name);
       }
     }
     for (const PhaseSpan& span : run.phases) {

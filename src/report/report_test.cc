@@ -295,9 +295,11 @@ TEST(Phases, SpansReachFromOneRecordToTheNext) {
     r.value = static_cast<std::int64_t>(phase);
     return r;
   };
-  std::vector<journal::InstanceFacts> facts;
+  std::vector<journal::Instance> facts;
   for (const int gpus : {4, 2, 4, 1}) {
-    facts.push_back({InstanceId(static_cast<std::int32_t>(facts.size())), Role::Colocated, "g", "l", gpus, {}});
+    InstanceSpec spec;
+    spec.tensor_parallel = gpus;
+    facts.push_back({InstanceId(static_cast<std::int32_t>(facts.size())), spec});
   }
   EXPECT_TRUE(phase_spans({}, facts, 100.0).empty()) << "nobody came or went";
   const auto spans =

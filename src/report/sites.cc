@@ -66,7 +66,7 @@ SiteSeries series_of(const Run& run, std::size_t site) {
   SiteSeries sum{Series(n, kNone), Series(n, kNone)};
   std::vector<int> clocks(n, 0);
   for (const auto& facts : run.file.facts.instances) {
-    if (static_cast<std::size_t>(facts.site.value()) != site) continue;
+    if (static_cast<std::size_t>(facts.spec.site.value()) != site) continue;
     const Series power = run.timeline->series(facts.id, Signal::Power);
     const Series clock = run.timeline->series(facts.id, Signal::Clock);
     for (std::size_t k = 0; k < std::min(n, power.size()); ++k) {

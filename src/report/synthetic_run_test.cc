@@ -21,8 +21,12 @@ journal::RunFacts facts_of(const SyntheticRun& run) {
   facts.slo.ttft = Span::ms(600);
   facts.slo.itl = Span::ms(60);
   for (int i = 0; i < run.instances; ++i) {
-    facts.instances.push_back({InstanceId(i), i < run.instances / 2 ? Role::Prefill : Role::Decode, "a100-80g",
-                               "llama-3.1-8b", 1, MegaHertz(1410)});
+    InstanceSpec spec;
+    spec.role = i < run.instances / 2 ? Role::Prefill : Role::Decode;
+    spec.gpu.name = "a100-80g";
+    spec.gpu.clock_max = MegaHertz(1410);
+    spec.llm.name = "llama-3.1-8b";
+    facts.instances.push_back({InstanceId(i), spec});
   }
   return facts;
 }

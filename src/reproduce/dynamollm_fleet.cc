@@ -193,10 +193,10 @@ class Account final : public journal::Sink {
         begin_(kMinute * static_cast<std::int64_t>(first_minute)),
         until_(at_minute(minutes)) {}
 
-  void know(const std::vector<journal::InstanceFacts>& facts) {
+  void know(const std::vector<journal::Instance>& facts) {
     for (const auto& f : facts) joined(f);
   }
-  void joined(const journal::InstanceFacts& facts) override { tp_[facts.id] = facts.tensor_parallel; }
+  void joined(const journal::Instance& facts) override { tp_[facts.id] = facts.spec.tensor_parallel; }
   void outcome(const Outcome& o) override {
     if (o.request.arrival == until_ - Span::ms(1) && o.request.prompt_tokens == 1) return;  // the closing one
     ++run_.arrived;
@@ -279,7 +279,7 @@ void run_stretch(const Service& service, const System& system, std::size_t pool,
   setup.clock_delays = service.scenario.scenario.clock_delays;
   setup.max_tokens = service.scenario.scenario.workload.max_output_tokens;
   setup.policies.route_prefill = {std::make_shared<ByCapacity>(), Mode::Enforce};
-  std::vector<journal::InstanceFacts> facts;
+  std::vector<journal::Instance> facts;
   for (std::size_t shape = 0; shape < kDegrees.size(); ++shape) {
     const int tp = kDegrees[shape];
     const auto make = [&service, &system, tp, pool](InstanceId id) {
@@ -290,7 +290,7 @@ void run_stretch(const Service& service, const System& system, std::size_t pool,
       const InstanceId id(static_cast<std::int32_t>(setup.instances.size()));
       setup.instances.push_back(make(id));
       setup.scaling.shape_of.push_back(shape);
-      facts.push_back(journal::facts_of(id, *setup.instances.back().spec));
+      facts.push_back({id, *setup.instances.back().spec});
     }
   }
   setup.scaling.policy = {std::make_shared<Replay>(layouts), Mode::Enforce};

@@ -162,10 +162,10 @@ class Timeline final : public journal::Sink {
     std::map<std::int32_t, double> engine_seconds;  ///< by TP
   };
 
-  explicit Timeline(const std::vector<journal::InstanceFacts>& facts) {
+  explicit Timeline(const std::vector<journal::Instance>& facts) {
     for (const auto& f : facts) joined(f);
   }
-  void joined(const journal::InstanceFacts& facts) override { size_[facts.id] = facts.tensor_parallel; }
+  void joined(const journal::Instance& facts) override { size_[facts.id] = facts.spec.tensor_parallel; }
   void outcome(const Outcome& o) override {
     Bin& bin = at(o.request.arrival);
     ++bin.arrivals;

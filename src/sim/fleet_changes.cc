@@ -51,7 +51,7 @@ InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   view.accepting = false;
   const InstanceId given = requests_.add_instance(view, now);
   WATTLE_CHECK(given == id && setup_.instances.back().id == id, "driver and loop number instances alike");
-  sink_.joined(journal::facts_of(id, *setup_.instances.back().spec));
+  sink_.joined({id, *setup_.instances.back().spec});
   engines_.grow();
   link_free_.emplace_back();
   set_up(i, now);
