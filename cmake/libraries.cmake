@@ -45,7 +45,7 @@ set(WATTLE_NOT_UNITED
   experiment/load_profile.cc
   plan/load_table.cc
   predict/length_belief.cc predict/step_profile.cc
-  reproduce/dynamollm_service.cc reproduce/dynamollm_tables.cc reproduce/throttllem_scaling.cc reproduce/voltanallm_routing.cc
+  reproduce/dynamollm_tables.cc reproduce/throttllem_scaling.cc reproduce/voltanallm_routing.cc
 )
 list(TRANSFORM WATTLE_NOT_UNITED PREPEND ${PROJECT_SOURCE_DIR}/src/)
 set_source_files_properties(${WATTLE_NOT_UNITED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

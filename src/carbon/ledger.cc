@@ -60,6 +60,21 @@ void Ledger::set_gpus(InstanceId instance, std::int32_t gpus, Instant at) {
   meter.gpus = gpus;
 }
 
+void Ledger::spare_gpus(SiteId site, std::int32_t gpus, Milliwatts power, Instant at) {
+  auto found = std::ranges::find(spare_, site, &Meter::site);
+  if (found == spare_.end()) {
+    WATTLE_CHECK(site.value() >= 0 && static_cast<std::size_t>(site.value()) < sites_.size(), "a site of the ledger's");
+    Meter meter;
+    meter.since = at;
+    meter.site = site;
+    meter.rates = rates_at(site, at);
+    found = spare_.insert(spare_.end(), meter);
+  }
+  close(*found, at);
+  found->gpus = gpus;
+  found->power = power;
+}
+
 void Ledger::instance_gone(InstanceId instance, Instant at) {
   Meter& meter = meters_[index(instance)];
   close(meter, at);
@@ -193,6 +208,7 @@ Usage Ledger::usage(ModelId model) const {
 
 void Ledger::close(Instant at) {
   for (auto& meter : meters_) close(meter, at);
+  for (auto& meter : spare_) close(meter, at);
 }
 
 Picojoules Ledger::energy_until(InstanceId instance, Instant at) const {
@@ -208,6 +224,15 @@ Totals Ledger::site(SiteId site) const {
     sum += meter.totals;
     sum.residue += meter.open_prefill;
   }
+  for (const auto& meter : spare_) {
+    if (meter.site == site) sum += meter.totals;
+  }
+  return sum;
+}
+
+Totals Ledger::spare() const {
+  Totals sum;
+  for (const auto& meter : spare_) sum += meter.totals;
   return sum;
 }
 

@@ -131,6 +131,9 @@ class Ledger {
   void add_instance(Instant since, std::int32_t gpus, SiteId site = SiteId{0});
   /// It has so many GPUs of its own from now on.
   void set_gpus(InstanceId instance, std::int32_t gpus, Instant at);
+  /// From now on so many of the site's GPUs are paid for while no instance has them, and draw `power` together; idle
+  /// energy of the site and the fleet, of no instance.
+  void spare_gpus(SiteId site, std::int32_t gpus, Milliwatts power, Instant at);
   /// Its GPUs are somebody else's from now on. Its power must be 0, or unknown.
   void instance_gone(InstanceId instance, Instant at);
 
@@ -165,6 +168,8 @@ class Ledger {
 
   [[nodiscard]] const Totals& totals(InstanceId instance) const { return meters_[index(instance)].totals; }
   [[nodiscard]] Totals site(SiteId site) const;
+  /// Of all sites' spare GPUs.
+  [[nodiscard]] Totals spare() const;
   [[nodiscard]] Totals fleet() const;
   [[nodiscard]] Milliwatts power(InstanceId instance) const { return meters_[index(instance)].power; }
   /// Drawn up to `at`, which is not before the instance's last call. Closes nothing.
@@ -212,6 +217,7 @@ class Ledger {
 
   std::vector<SiteRates> sites_;
   std::vector<Meter> meters_;
+  std::vector<Meter> spare_;  ///< of sites that have said something of theirs
   Usage usage_;
   template <typename Id>
   using Rows = std::map<std::pair<ModelId, Id>, Usage>;

@@ -34,6 +34,21 @@ TEST(Ledger, EnergyIsPowerTimesTime) {
   EXPECT_NEAR(totals.total.carbon.grams().value(), 3000.0 / 3.6e6 * 360.0, 1e-12);
 }
 
+TEST(Ledger, SpareGpusAreIdleEnergyOfTheirSiteAndOfNoInstance) {
+  auto ledger = ledger_of(360.0);
+  ledger.power_changes(kOne, at_s(0), Milliwatts(100'000), 0, 0);
+  ledger.spare_gpus(SiteId(0), 3, Milliwatts(200'000), at_s(10));
+  ledger.spare_gpus(SiteId(0), 1, Milliwatts(60'000), at_s(20));
+  ledger.close(at_s(30));
+  EXPECT_DOUBLE_EQ(joules(ledger.spare().total), 2000.0 + 600.0);
+  EXPECT_EQ(ledger.spare().total.gpu_time, Span::s(40));
+  EXPECT_DOUBLE_EQ(joules(ledger.totals(kOne).total), 3000.0);
+  const auto fleet = ledger.fleet();
+  EXPECT_DOUBLE_EQ(joules(fleet.total), 5600.0);
+  EXPECT_EQ(fleet.total, fleet.idle);
+  EXPECT_NEAR(fleet.total.carbon.grams().value(), 5600.0 / 3.6e6 * 360.0, 1e-12);
+}
+
 TEST(Ledger, DecodeEnergyIsSharedByWhoIsThere) {
   auto ledger = ledger_of(1.0);
   Account first, second;

@@ -15,6 +15,14 @@ std::vector<Node> nodes_of(const Scenario& scenario) {
   return nodes;
 }
 
+std::vector<Milliwatts> idle_gpus_of(const Scenario& scenario) {
+  std::vector<Milliwatts> watts;
+  for (const NodeOptions& kind : scenario.nodes) {
+    watts.insert(watts.end(), static_cast<std::size_t>(kind.count), to_milliwatts(kind.idle_gpu));
+  }
+  return watts;
+}
+
 plan::ReshardProblem reshard_problem(const LoadedScenario& loaded) {
   const ReshardOptions& said = loaded.scenario.reshard;
   const auto bytes = [](double value) { return static_cast<std::int64_t>(std::llround(value)); };

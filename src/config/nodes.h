@@ -11,6 +11,9 @@ namespace wattle::config {
 /// All of them, numbered in the order of [[node]].
 [[nodiscard]] std::vector<Node> nodes_of(const Scenario& scenario);
 
+/// NodeOptions::idle_gpu of each of them.
+[[nodiscard]] std::vector<Milliwatts> idle_gpus_of(const Scenario& scenario);
+
 /// Weights, links and memory of a re-shard; without layouts. Memory is that of the fleet's smallest GPU.
 [[nodiscard]] plan::ReshardProblem reshard_problem(const LoadedScenario& loaded);
 

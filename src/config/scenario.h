@@ -86,6 +86,7 @@ struct NodeOptions {
   std::string name;
   std::int32_t count = 1;
   std::int32_t gpus = 8;
+  Watts idle_gpu;  ///< draw of one without an instance, while others of the node have some; 0: not accounted for
 };
 
 /// Something dies: a node with all that is on it, or an instance.

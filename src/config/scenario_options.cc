@@ -21,7 +21,8 @@ struct Codec<workload::TraceFormat> : NamedCodec<workload::TraceFormat, Codec<wo
                                                                     {"vidur", TraceFormat::Vidur},
                                                                     {"splitwise", TraceFormat::Splitwise},
                                                                     {"mooncake", TraceFormat::Mooncake},
-                                                                    {"burstgpt", TraceFormat::BurstGpt}});
+                                                                    {"burstgpt", TraceFormat::BurstGpt},
+                                                                    {"counts", TraceFormat::Counts}});
   }
 };
 
@@ -38,7 +39,9 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
       option("trace", &W::trace,
              "Trace file to replay; a relative path is looked up in WATTLE_DATA, then beside the scenario. Empty: "
              "synthetic arrivals"),
-      option("format", &W::format, "What wrote the trace file"),
+      option("format", &W::format,
+             "What wrote the trace file. counts: rows Time,TIMESTAMP of a bin's time and its number of requests, whose "
+             "lengths are drawn from the histograms in lengths"),
       option("rate_scale", &W::rate_scale, "", {1e-6, 1e6},
              "Arrival rate against the trace's own: 2 sends the same requests in half the time"),
       option("peak_rate_per_s", &W::peak_rate_per_s, "1/s", {0, 1e6},
@@ -46,6 +49,10 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
       option("trough_rate_per_s", &W::trough_rate_per_s, "1/s", {0, 1e6},
              "Leaves out requests, the more the calmer it is, until the calmest window has this rate; 0: none"),
       option("rate_window_s", &W::rate_window, "s", {1, 86'400}, "Window of peak_rate_per_s and trough_rate_per_s"),
+      option("copies", &W::copies, "", {0, 1e4, true},
+             "Every request comes so often on average, below 1 some are left out: a service so many times as busy in "
+             "the same time"),
+      option("copies_spread_s", &W::copies_spread, "s", {0, 86'400}, "A copy comes up to this much later"),
       option("start_s", &W::start, "s", {0, kYear_s}, "Where the replayed slice begins, in the trace's own time"),
       option("duration_s", &W::duration, "s", {1e-6, kYear_s},
              "Length of the replayed slice, in the trace's own time; none: to the end"),
@@ -61,7 +68,9 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
              "Synthetic: coefficient of variation between arrivals; 0 is even spacing, 1 Poisson, else Gamma"),
       option("requests", &W::requests, "", {1, 1e10}, "Synthetic: number of requests"),
       option("lengths", &W::lengths,
-             "Synthetic: CSV of (prompt, output) token pairs to draw from; empty: lognormal lengths"),
+             "Synthetic: CSV of (prompt, output) token pairs to draw from; empty: lognormal lengths. Counts: CSV of "
+             "service,field,bin_lo,bin_hi,share"),
+      option("service", &W::service, "Counts: whose lengths of that file"),
       option("prompt_mean", &W::prompt_mean, "tokens", kMean, "Synthetic lognormal: mean prompt length"),
       option("prompt_std", &W::prompt_std, "tokens", kDeviation, "Synthetic lognormal: deviation of prompt length"),
       option("output_mean", &W::output_mean, "tokens", kMean, "Synthetic lognormal: mean output length"),
@@ -266,6 +275,10 @@ const std::vector<Option<NodeOptions>>& node_options() {
       option("node.name", &N::name, "What it is called"),
       option("node.count", &N::count, "nodes", {1, 100'000}, "Equal machines"),
       option("node.gpus", &N::gpus, "GPUs", {1, 1024}, "GPUs of one"),
+      option(
+          "node.idle_gpu_w", &N::idle_gpu, "W", {0, 10'000},
+          "Draw of a GPU without an instance while others of its node have some; the node is then in use, and all of "
+          "its GPUs cost. 0: such GPUs are not accounted for"),
   };
   return options;
 }

@@ -274,7 +274,14 @@ void PlanExecutor::count_in(Member* member, std::size_t shape, NodeId node, Pool
   }
 }
 
-InstanceId PlanExecutor::spawn(const StartOrder& order, const char* reason, Instant now) {
+/// Beside an instance that serves, the weights come from its GPUs.
+InstanceId PlanExecutor::spawn(StartOrder order, const char* reason, Instant now) {
+  const auto& links = options_.reshard;
+  const auto beside = [&](const Member& m) { return is_serving(m) && m.node == order.node; };
+  if (!order.load && links.weight_bytes > 0 && slots_.accounts() && std::ranges::any_of(members_, beside)) {
+    const double shard = static_cast<double>(links.weight_bytes) / options_.shapes[order.shape].gpus;
+    order.load = Span::from_seconds(shard / links.link_bytes_per_s) + links.sync;
+  }
   const InstanceId id = port_.spawn(order, now);
   slots_.take(order.node, order.gpus);
   members_.push_back({id, order.shape, Phase::Spawning, now, order.pool, order.node, order.gpus});

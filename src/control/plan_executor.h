@@ -28,6 +28,9 @@ struct PlanExecutorOptions {
   plan::ReshardProblem reshard;                                     ///< weights, links, memory; its layouts are ignored
 };
 
+/// An instance that starts on a node where another serves gets its weights from that one's GPUs, and is up as soon as a
+/// re-shard's would be.
+///
 /// Counts are reached by shadow instancing: what is missing is called back from draining or started; what is too much
 /// goes on serving until all that is wanted serves, and then drains (earlier only if it holds the GPUs that are
 /// missing). One that is no longer wanted before it serves is stopped. An instance that dies is replaced: at once when
@@ -134,7 +137,7 @@ class PlanExecutor {
   bool act(Instant now);
   void take_stock();
   void count_in(Member* member, std::size_t shape, NodeId node, PoolId pool, bool serves);
-  InstanceId spawn(const StartOrder& order, const char* reason, Instant now);
+  InstanceId spawn(StartOrder order, const char* reason, Instant now);
   bool call_back(Instant now);
   bool start_missing(Instant now);
   bool give_up_coming(Instant now);

@@ -54,15 +54,20 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   return digest.value();
 }
 
-}  // namespace
+ClassId as_predicted(const Classifier& classes, const workload::TraceRow& row, predict::LengthHint* hint,
+                     std::int32_t most) {
+  return classes.of(row.prompt_tokens, hint == nullptr ? row.output_tokens : hint->predict(row.output_tokens, most));
+}
 
 Result<std::vector<calibrate::ClassRequests>> class_requests(const config::LoadedScenario& loaded,
                                                              const std::string& data_dir, const Classifier& classes,
-                                                             std::span<const plan::ShardLimits> limits) {
+                                                             std::span<const plan::ShardLimits> limits,
+                                                             predict::LengthHint* hint) {
   auto workload = config::locate_workload(loaded.scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
   workload->start = Span();
   workload->duration = Span::max();
+  workload->copies = 1.0;
   const auto source =
       workload::make_source(*workload, data_dir, config::base_dir(loaded.scenario), loaded.scenario.seed);
   if (!source) return std::unexpected(source.error());
@@ -70,7 +75,7 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
   for (std::size_t read = 0; read < kRowsRead; ++read) {
     const auto row = (*source)->next();
     if (!row) break;
-    const ClassId id = classes.of(row->prompt_tokens, row->output_tokens);
+    const ClassId id = as_predicted(classes, *row, hint, workload->max_output_tokens);
     made[static_cast<std::size_t>(id.value())].lengths.emplace_back(row->prompt_tokens, row->output_tokens);
   }
   for (std::size_t c = 0; c < made.size(); ++c) {
@@ -87,6 +92,8 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
   }
   return made;
 }
+
+}  // namespace
 
 Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::LoadedScenario& loaded,
                                                             const std::vector<calibrate::ClassRequests>& classes,
@@ -113,10 +120,10 @@ Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::Loaded
   return std::make_shared<const plan::LoadTable>(std::move(*table));
 }
 
-Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
+Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::LoadedScenario& loaded,
                                                                 const config::ClassOptions& classes,
                                                                 const std::string& data_dir,
-                                                                const LoadProfileRequest& request) {
+                                                                predict::LengthHint* hint) {
   const Service service = config::make_service(loaded.scenario, classes);
   const Objectives objectives = service.judged(loaded.scenario.slo);
   std::vector<plan::ShardLimits> limits;
@@ -130,13 +137,22 @@ Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::Lo
     const Slo& slo = objectives.of(TierId(0), objectives.sizes().of(prompt, output));
     limits.push_back({slo.ttft.value_or(Span::max()), slo.tbt.value_or(Span::max())});
   }
-  const auto requests = class_requests(loaded, data_dir, service.classes, limits);
+  return class_requests(loaded, data_dir, service.classes, limits, hint);
+}
+
+Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
+                                                                const config::ClassOptions& classes,
+                                                                const std::string& data_dir,
+                                                                const LoadProfileRequest& request,
+                                                                predict::LengthHint* hint) {
+  const auto requests = scenario_requests(loaded, classes, data_dir, hint);
   if (!requests) return std::unexpected(requests.error());
   return load_profile(loaded, *requests, request);
 }
 
-Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded, const config::ClassOptions& classes,
-                                          const std::string& data_dir) {
+Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,
+                                                         const config::ClassOptions& classes,
+                                                         const std::string& data_dir, predict::LengthHint* hint) {
   const Classifier sorter = config::make_service(loaded.scenario, classes).classes;
   const auto workload = config::locate_workload(loaded.scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
@@ -144,18 +160,27 @@ Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded, 
       workload::make_source(*workload, data_dir, config::base_dir(loaded.scenario), loaded.scenario.seed);
   if (!source) return std::unexpected(source.error());
   constexpr Span kMinute = Span::s(60);
-  std::vector<double> most(static_cast<std::size_t>(sorter.size()), 0.0), now = most;
-  std::int64_t minute = 0;
-  const auto close = [&] {
-    for (std::size_t c = 0; c < most.size(); ++c) most[c] = std::max(most[c], now[c]);
-    std::ranges::fill(now, 0.0);
-  };
+  std::vector<std::vector<double>> minutes;
   while (const auto row = (*source)->next()) {
-    if (row->arrival.ns() / kMinute.ns() != minute) close();
-    minute = row->arrival.ns() / kMinute.ns();
-    now[static_cast<std::size_t>(sorter.of(row->prompt_tokens, row->output_tokens).value())] += 1.0 / 60.0;
+    const auto minute = static_cast<std::size_t>(row->arrival.ns() / kMinute.ns());
+    if (minute >= minutes.size()) {
+      minutes.resize(minute + 1, std::vector<double>(static_cast<std::size_t>(sorter.size()), 0.0));
+    }
+    const ClassId id = as_predicted(sorter, *row, hint, workload->max_output_tokens);
+    minutes[minute][static_cast<std::size_t>(id.value())] += 1.0 / kMinute.seconds();
   }
-  close();
+  return minutes;
+}
+
+Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded, const config::ClassOptions& classes,
+                                          const std::string& data_dir, predict::LengthHint* hint) {
+  const auto minutes = rates_by_minute(loaded, classes, data_dir, hint);
+  if (!minutes) return std::unexpected(minutes.error());
+  std::vector<double> most;
+  for (const auto& minute : *minutes) {
+    most.resize(minute.size(), 0.0);
+    for (std::size_t c = 0; c < most.size(); ++c) most[c] = std::max(most[c], minute[c]);
+  }
   return most;
 }
 

@@ -11,15 +11,20 @@
 #include "config/load.h"
 #include "model/classifier.h"
 #include "plan/load_table.h"
+#include "predict/length_hint.h"
 
 namespace wattle::experiment {
 
-/// The scenario's workload by class, prompts and outputs clamped as it clamps them. Limits by class. Errors: those of
-/// the workload; a class that it has no request of.
-[[nodiscard]] Result<std::vector<calibrate::ClassRequests>> class_requests(const config::LoadedScenario& loaded,
-                                                                           const std::string& data_dir,
-                                                                           const Classifier& classes,
-                                                                           std::span<const plan::ShardLimits> limits);
+// `hint`: classes are what it takes requests for, so that a pool is profiled with those that come to it; null: what
+// they are.
+
+/// The workload of a scenario by its classes, or by a recipe's where that states borders, with their objectives (of the
+/// first tier); prompts and outputs clamped as it clamps them, each once whatever its copies. Errors: those of the
+/// workload; a class that it has no request of.
+[[nodiscard]] Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::LoadedScenario& loaded,
+                                                                              const config::ClassOptions& classes,
+                                                                              const std::string& data_dir,
+                                                                              predict::LengthHint* hint = nullptr);
 
 struct LoadProfileRequest {
   std::string repository;  ///< shared directory; empty: the local cache alone
@@ -34,16 +39,24 @@ struct LoadProfileRequest {
     const config::LoadedScenario& loaded, const std::vector<calibrate::ClassRequests>& classes,
     const LoadProfileRequest& request = {});
 
-/// Of a scenario's classes, with their objectives (of its first tier), or of a recipe's where that states borders.
+/// Of scenario_requests().
 [[nodiscard]] Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
                                                                               const config::ClassOptions& classes,
                                                                               const std::string& data_dir,
-                                                                              const LoadProfileRequest& request = {});
+                                                                              const LoadProfileRequest& request = {},
+                                                                              predict::LengthHint* hint = nullptr);
 
-/// Requests per second of each class of the scenario's workload in its busiest minute, as predictions without error
-/// would sort them: what fixed fleets are sized for. Errors: those of the workload.
+/// Requests per second of each class of the scenario's workload, minute by minute. Errors: those of the workload.
+[[nodiscard]] Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,
+                                                                       const config::ClassOptions& classes,
+                                                                       const std::string& data_dir,
+                                                                       predict::LengthHint* hint = nullptr);
+
+/// Requests per second of each class of the scenario's workload in its busiest minute: what fixed fleets are sized for.
+/// Errors: those of the workload.
 [[nodiscard]] Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded,
                                                         const config::ClassOptions& classes,
-                                                        const std::string& data_dir);
+                                                        const std::string& data_dir,
+                                                        predict::LengthHint* hint = nullptr);
 
 }  // namespace wattle::experiment

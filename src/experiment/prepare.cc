@@ -1,5 +1,7 @@
 #include "experiment/prepare.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -133,6 +135,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   made.load_time = spawn.load;
   made.warm_time = spawn.warm;
   made.nodes = config::nodes_of(loaded.scenario);
+  made.idle_gpu = config::idle_gpus_of(loaded.scenario);
   made.reshard = config::reshard_problem(loaded);
   made.at_once = recipe.recipe.scaling_at_once;
   return made;
@@ -206,7 +209,10 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   setup.policies = std::move(*policies);
   run.requests.assign(requests.begin(), requests.end());
   if (systems::needs_load_profile(recipe.recipe)) {
-    const auto loads = scenario_profile(loaded, recipe.recipe.classes, data_dir);
+    const auto hint_again = systems::make_length_hint(recipe.recipe, setup.service.classes, scenario.seed);
+    LoadProfileRequest request;
+    request.progress = [](const std::string& line) { fmt::print(stderr, "load profile: {}\n", line); };
+    const auto loads = scenario_profile(loaded, recipe.recipe.classes, data_dir, request, hint_again->get());
     if (!loads) return std::unexpected(loads.error());
     run.loads = *loads;
   }
@@ -256,7 +262,8 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   run.facts.fairness = setup.fairness = fairness_of(loaded, run.models);
   std::vector<std::vector<double>> past;
   if (run.loads != nullptr) {
-    const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir);
+    const auto hint_again = systems::make_length_hint(recipe.recipe, setup.service.classes, scenario.seed);
+    const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir, hint_again->get());
     if (!busiest) return std::unexpected(busiest.error());
     for (const double rate : *busiest) past.push_back({rate});
   }

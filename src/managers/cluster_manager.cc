@@ -39,7 +39,12 @@ ClusterOrder ClusterManager::make(const std::vector<double>& peak_per_s) const {
   auto load = pools_.by_pool(peak_per_s);
   for (double& one : load) one /= 1.0 - options_.margin;
   const int gpus = options_.nodes * options_.gpus_per_node;
-  const auto problem = pools_.problem(load, gpus, Watts());
+  auto problem = pools_.problem(load, gpus, Watts());
+  for (std::size_t p = 0; options_.within_limits && p + 1 < problem.classes.size(); ++p) {
+    const auto& own = problem.classes[p].limits;
+    const auto& next = problem.classes[p + 1].limits;
+    problem.classes[p].forwards = next.ttft <= own.ttft && next.tbt <= own.tbt;
+  }
   ClusterOrder order;
   order.gpus.assign(load.size(), 0);
   order.load_per_s.assign(load.size(), 0.0);

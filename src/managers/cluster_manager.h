@@ -24,8 +24,9 @@ struct ClusterOptions {
   int gpus_per_node = 8;
   int nodes = 12;  ///< the cluster has no more
   NodeRule rule = NodeRule::Down;
-  bool scales = true;   ///< false: sized once, for the peak of what is known when it begins
-  double margin = 0.0;  ///< share of what a node carries that is kept free
+  bool scales = true;          ///< false: sized once, for the peak of what is known when it begins
+  double margin = 0.0;         ///< share of what a node carries that is kept free
+  bool within_limits = false;  ///< no load is planned into a pool of looser objectives (ours; paper: into any larger)
   LoadForecastOptions load;
 };
 

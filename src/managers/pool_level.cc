@@ -97,12 +97,12 @@ void PoolLevel::manage(std::size_t p, const policy::ScalingView& view, const std
   int serving = 0, wanted = 0;
   for (const FleetMember& member : members) serving += shapes_[member.shape].gpus;
   for (const auto& [tp, count] : pool.wanted) wanted += tp * count;
-  if (serving < wanted || members.empty()) return;  // something is still on its way: look again at the next tick
+  // Something is still on its way, or leaving: look again at the next tick.
+  if (serving < wanted || serving > pool.given.gpus || members.empty()) return;
   pool.next = Instant((view.now.ns() / options_.pool.epoch.ns() + 1) * options_.pool.epoch.ns());
   auto load = map_.problem(load_per_s, 0, Watts()).classes[p];
-  PoolDecision decision = managers_[p].decide(load, std::max(pool.given.gpus, serving), members);
+  PoolDecision decision = managers_[p].decide(load, pool.given.gpus, members);
   pool.reason = decision.reason;
-  if (decision.steps.empty() && !decision.replaces) return;
   pool.wanted = std::move(decision.wanted);
   pool.steps = std::move(decision.steps);
 }
@@ -161,7 +161,9 @@ Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mand
     grown_ = mandate.next;
     // What grows is started now; what shrinks waits for the epoch.
     for (const std::size_t p : mine_) {
-      if (grown_->gpus[p] > pools_[p].given.gpus) resize(p, grown_->gpus[p]);
+      if (grown_->gpus[p] <= pools_[p].given.gpus) continue;
+      resize(p, grown_->gpus[p]);
+      pools_[p].given.gpus = grown_->gpus[p];
     }
   }
   auto load = map_.by_pool(history_.present());

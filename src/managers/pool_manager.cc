@@ -94,12 +94,6 @@ PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::sp
   const auto then = power(load, *best_layout, all_gpus);
   if (now && (!then || *then >= *now)) return decision;
   auto steps = way(load, members, have, *best_layout);
-  if (steps.empty() && !now) {  // no GPUs of its instances make it: new ones start elsewhere, and these end
-    decision.wanted = *best_layout;
-    decision.replaces = true;
-    decision.reason = "the present layout does not carry the load";
-    return decision;
-  }
   Joules cost;
   for (const Step& one : steps) cost += one.step.cost.energy;
   const Watts saving = now && then ? *now - *then : Watts();
@@ -199,7 +193,7 @@ std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, st
       made.step.kind = StepKind::Reshard;
       if (node.second == kNoInstance) made.step.node = node.first;
       made.step.pool = pool_;
-      made.step.serves_on = *std::ranges::max_element(to) >= *std::ranges::max_element(from_tps);
+      made.step.serves_on = true;  // memory permitting, if with less of it (section IV-C)
       made.step.cost = cost(load, from_tps, to);
       const auto before = power(load, have, gpus_of(from_tps));
       const auto later = power(load, after, gpus_of(from_tps));

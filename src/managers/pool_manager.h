@@ -34,7 +34,6 @@ struct PoolDecision {
   Layout wanted;                ///< after the steps
   std::vector<PlanStep> steps;  ///< re-shards, the largest saving first
   Watts saving;                 ///< of all of them
-  bool replaces = false;        ///< `wanted` is reached by starting and ending instances, without a step
   const char* reason = "";
 };
 

@@ -56,8 +56,8 @@ class ShardingModel {
     }
     program_.row(-kNoLimit, problem.gpus, gpus);
     for (std::size_t c = 0; c < problem.classes.size(); ++c) {
-      const bool last = c + 1 == problem.classes.size();
-      forwarded_.push_back(program_.variable(0, last ? 0.0 : kNoLimit, 0.0));
+      const bool keeps = c + 1 == problem.classes.size() || !problem.classes[c].forwards;
+      forwarded_.push_back(program_.variable(0, keeps ? 0.0 : kNoLimit, 0.0));
       shed_.push_back(program_.variable(0, 0.0, 0.0));
     }
     for (std::size_t c = 0; c < problem.classes.size(); ++c) add_balance(c);
@@ -326,7 +326,7 @@ std::vector<NodeShare> share_nodes(const ShardingProblem& problem, int gpus_per_
   double sent_on = 0.0;
   for (std::size_t c = 0; c < problem.classes.size(); ++c) {
     const ShardClass& one = problem.classes[c];
-    const bool last = c + 1 == problem.classes.size();
+    const bool last = c + 1 == problem.classes.size() || !one.forwards;
     const double load = one.load_per_s + sent_on;
     const double carries = node_carries(one, gpus_per_node);
     const bool up = last || rounding == NodeRounding::Up;

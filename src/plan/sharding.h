@@ -21,6 +21,7 @@ struct ShardClass {
   ShardLimits limits;
   std::vector<ShardProfile> profiles;
   double load_in_next = 1.0;  ///< load that one of its requests is to the next larger pool, in that pool's requests
+  bool forwards = true;       ///< its requests may be planned into the next larger pool
 };
 
 struct ShardingProblem {
@@ -78,7 +79,8 @@ struct NodeShare {
 };
 
 enum class NodeRounding : std::uint8_t {
-  Down,  ///< floor(load / what a node carries), what is left over goes to the next larger pool; the largest rounds up
+  Down,  ///< floor(load / what a node carries), what is left over goes to the next larger pool; the largest, and one
+         ///< that does not forward, rounds up
   Up,    ///< every pool carries all of its own load
 };
 

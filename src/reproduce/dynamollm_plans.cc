@@ -58,9 +58,11 @@ Result<Section> resharding() {
 }
 
 Result<Section> hierarchy() {
-  const auto table = hour_profile();
+  const auto scenario = hour_scenario();
+  if (!scenario) return std::unexpected(scenario.error());
+  const auto table = profile_of(*scenario);
   if (!table) return std::unexpected(table.error());
-  const auto rates = hour_load();
+  const auto rates = load_of(*scenario);
   if (!rates) return std::unexpected(rates.error());
   Section section{
       "Section IV-B, ours",

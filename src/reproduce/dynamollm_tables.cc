@@ -129,6 +129,12 @@ constexpr const char* kNote =
     "the model loaded take 880 W there, 7.3 Wh in 30 s), so positions are compared, not values. Its 0.8, 1.6 and 2.0 "
     "GHz are 810, 1605 and 1980 MHz here.";
 
+Result<std::shared_ptr<const plan::LoadTable>> hour_profile() {
+  const auto scenario = hour_scenario();
+  if (!scenario) return std::unexpected(scenario.error());
+  return profile_of(*scenario);
+}
+
 }  // namespace
 
 Result<Section> by_class() {
@@ -161,8 +167,7 @@ Result<Section> by_model() {
   for (const Line& line : kByModel) {
     const auto scenario = hour_scenario({fmt::format("llm={}", line.name)});
     if (!scenario) return std::unexpected(scenario.error());
-    const Classifier classes = nine_classes();
-    const auto requests = experiment::class_requests(*scenario, config::data_dir(), classes, limits_of(classes));
+    const auto requests = experiment::scenario_requests(*scenario, {}, config::data_dir());
     if (!requests) return std::unexpected(requests.error());
     experiment::LoadProfileRequest request;
     request.options.clocks.clear();

@@ -22,6 +22,7 @@ void Simulation::apply_fault(const Event& event) {
   watchdog_.cut_off(i);
   const auto lost = replica.kill(event.at);
   engines_.wake(i);
+  fleet_changed_ = true;
   if (scaler_.enforced()) {
     stretches_.close(i, event.at);
     lives_.end(i, event.at);
@@ -38,6 +39,7 @@ void Simulation::apply_fault(const Event& event) {
 InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   const std::size_t i = engines_.size();
   const InstanceId id(static_cast<std::int32_t>(i));
+  fleet_changed_ = true;
   setup_.instances.push_back(setup_.scaling.shapes[order.shape].make(id));
   auto& made = setup_.instances.back();
   if (made.spec->pool != order.pool || made.spec->node != order.node) {
@@ -113,6 +115,7 @@ void Simulation::bound(std::span<const ClockRange> clocks, Instant now) {
 void Simulation::stop(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   WATTLE_CHECK(engines_[i].kill(now).empty(), "only an empty instance is stopped");
+  fleet_changed_ = true;
   stretches_.close(i, now);
   lives_.end(i, now);
   ledger_.instance_gone(instance, now);
@@ -145,6 +148,24 @@ void Simulation::apply_node_fault(const Event& event) {
   back.event_class = EventClass::NodeRecovery;
   back.at = event.at + event.down;
   agenda_.push(back);
+}
+
+void Simulation::book_spare_gpus(Instant now) {
+  fleet_changed_ = false;
+  const auto& idle = setup_.scaling.idle_gpu;
+  if (std::ranges::none_of(idle, [](Milliwatts power) { return power > Milliwatts(0); })) return;
+  const auto& nodes = setup_.scaling.nodes;
+  const auto views = scaler_.nodes();
+  std::vector<std::pair<std::int32_t, Milliwatts>> spare(setup_.sites.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (!views[n].up || views[n].free_gpus == views[n].gpus || idle[n] == Milliwatts(0)) continue;
+    auto& [gpus, power] = spare[static_cast<std::size_t>(nodes[n].site.value())];
+    gpus += views[n].free_gpus;
+    power = Milliwatts(power.value() + idle[n].value() * views[n].free_gpus);
+  }
+  for (std::size_t s = 0; s < spare.size(); ++s) {
+    ledger_.spare_gpus(SiteId(static_cast<std::int32_t>(s)), spare[s].first, spare[s].second, now);
+  }
 }
 
 /// Before the instance is set up: it draws nothing for GPUs that others still hold.

@@ -127,6 +127,7 @@ Ran run(std::uint64_t seed, const Truth& truth, bool fast_forward = true) {
     scaling.shape_of.push_back(shape);
   }
   for (std::int32_t n = 0; n < kNodes; ++n) scaling.nodes.push_back({NodeId(n), "", "", kGpusPerNode, {}});
+  if (seed % 2 == 0) scaling.idle_gpu.assign(kNodes, Milliwatts(60'000));
   scaling.policy.policy = std::make_shared<RandomPlanner>(seed);
   scaling.period = Span::ms(200 + static_cast<std::int64_t>(random.below(1500)));
   scaling.load_time = Span::ms(static_cast<std::int64_t>(random.below(1500)));
@@ -241,6 +242,27 @@ TEST(FleetFaults, AReshardedNodeDrawsAndCostsWhatItsGpusDoOnce) {
     const bool beside = at >= seen.serving.front() && at <= seen.gone;
     EXPECT_TRUE(beside || power <= most) << "at " << at.seconds();
   }
+}
+
+TEST(FleetFaults, GpusOfANodeInUseThatNobodyHasDrawAndCost) {
+  const Truth truth;
+  workload::ListSource source({{Instant(), 200, 400}});
+  SimulationSetup setup;
+  setup.source = &source;
+  setup.check_invariants = true;
+  auto& scaling = setup.scaling;
+  add_shapes(scaling, truth, false);
+  setup.instances.push_back(scaling.shapes[2].make(InstanceId(0)));
+  scaling.shape_of = {2};
+  scaling.nodes = {{NodeId(0), "", "", 6, {}}, {NodeId(1), "", "", 8, {}}};
+  scaling.idle_gpu = {Milliwatts(50'000), Milliwatts(50'000)};
+  scaling.policy.policy = std::make_shared<Splitter>();
+  scaling.period = Span::s(1);
+  const auto summary = simulate(std::move(setup)).summary;
+  EXPECT_DOUBLE_EQ(summary.mean_gpus, 6.0) << "the node in use, whole; the other not at all";
+  double of_instances = 0.0;
+  for (const auto& row : summary.by_instance) of_instances += row.energy.value();
+  EXPECT_NEAR(summary.energy.total.value() - of_instances, 2 * 50.0 * summary.sim.virtual_s, 1e-3);
 }
 
 TEST(FleetFaults, FastForwardEqualsStepByStepWhileAFleetIsResharded) {

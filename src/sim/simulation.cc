@@ -76,6 +76,7 @@ void Simulation::set_up(std::size_t i, Instant now) {
 
 SimulationResult Simulation::run() {
   for (std::size_t i = 0; i < loop_.size(); ++i) loop_.idle(i, Instant());
+  book_spare_gpus(Instant());
   auto row = setup_.source->next();
   const bool sampling = setup_.sample_period > Span();
   Instant next_sample = sampling ? Instant() + setup_.sample_period : Instant::never();
@@ -111,6 +112,7 @@ SimulationResult Simulation::run() {
       sample(now);
       next_sample = next_sample + setup_.sample_period;
     }
+    if (fleet_changed_) book_spare_gpus(now);
     if (setup_.check_invariants) check(now);
   }
   const Instant end = std::max(last_left_, now);

@@ -141,6 +141,8 @@ class Simulation final : public control::RequestPort,
   void borrow(const control::StartOrder& order, InstanceId borrower);
   /// The instance is gone: those that had GPUs of its on loan have them for their own.
   void end_loans(InstanceId gone, Instant now);
+  /// GPUs of nodes in use that no instance has.
+  void book_spare_gpus(Instant now);
   /// What it draws beyond what its lenders draw anyway.
   [[nodiscard]] Milliwatts own_power(InstanceId instance) const;
   void advance_start(const Event& event);
@@ -182,6 +184,7 @@ class Simulation final : public control::RequestPort,
   };
   std::map<std::size_t, Drawn> drawn_;  ///< as engines said it while there were loans
   std::set<std::size_t> resharded_;     ///< instances that come up warm
+  bool fleet_changed_ = true;           ///< since spare GPUs were counted
   std::uint64_t handed_over_ = 0;
   control::FleetLoop requests_;
   Clients clients_;

@@ -49,6 +49,7 @@ struct PlannerOptions {
   bool proactive = true;
   double subset = 0.5;
   double margin = 0.0;
+  bool within_limits = false;
   double pool_margin = 0.0;
   double headroom = 0.0;
   Span season = Span::s(604'800);
@@ -77,6 +78,8 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
       option("proactive", &P::proactive, "Nodes are started before their epoch; off: when it begins"),
       option("subset", &P::subset, "", {0, 1}, "Share of a pool's GPUs that change at once"),
       option("margin", &P::margin, "", kShare, "Share of what a node carries that is kept free; paper: 0"),
+      option("within_limits", &P::within_limits,
+             "No load is planned into a pool of looser objectives than its own; off: into any larger one (paper)"),
       option("pool_margin", &P::pool_margin, "", kShare, "Share of what instances carry that is kept free; paper: 0"),
       option("headroom", &P::headroom, "", {0, 10}, "Share added to the load expected"),
       option("season_s", &P::season, "s", {0, 31'536'000},
@@ -112,6 +115,7 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
                   .rule = o.rule,
                   .scales = o.scales,
                   .margin = o.margin,
+                  .within_limits = o.within_limits,
                   .load = {}};
   for (const policy::Shape& shape : making.shapes) {
     made.cluster.gpus_per_node = std::max(made.cluster.gpus_per_node, shape.gpus);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/file.h"
 #include "workload/copies.h"
+#include "workload/source.h"
 
 namespace wattle::workload {
 namespace {
@@ -85,6 +87,43 @@ TEST(Counts, LengthsFollowTheServicesHistogram) {
   EXPECT_NEAR(small, 1000, 110);
   EXPECT_NE(histogram_lengths(text, "h", "mail", 1).error().message().find("it has chat, code"), std::string::npos);
   EXPECT_FALSE(histogram_lengths(text, "h", "code", 1).has_value());
+}
+
+TEST(Counts, ASourceYieldsEveryRequestOfItsBinsInOrder) {
+  const std::string folder = ::testing::TempDir();
+  ASSERT_TRUE(write_file(folder + "/counts.csv",
+                         "Time,TIMESTAMP\n2024-05-12 00:00:00,30\n2024-05-12 00:00:10,0\n2024-05-12 00:00:20,50\n"));
+  ASSERT_TRUE(
+      write_file(folder + "/lengths.csv",
+                 "service,field,bin_lo,bin_hi,share\nchat,ContextTokens,5,6,1\nchat,GeneratedTokens,10,900,1\n"));
+  WorkloadOptions options;
+  options.trace = folder + "/counts.csv";
+  options.format = TraceFormat::Counts;
+  options.lengths = folder + "/lengths.csv";
+  options.service = "chat";
+  options.max_output_tokens = 400;
+  const auto count = [&](const WorkloadOptions& of) {
+    auto source = make_source(of, "", "", 1);
+    EXPECT_TRUE(source.has_value()) << source.error().message();
+    std::vector<std::int64_t> by_bin(3, 0);
+    Instant last;
+    while (const auto row = (*source)->next()) {
+      EXPECT_GE(row->arrival, last);
+      EXPECT_LE(row->output_tokens, 400);
+      last = row->arrival;
+      ++by_bin.at(static_cast<std::size_t>(last.ns() / Span::s(10).ns()));
+    }
+    EXPECT_GT((*source)->stats().clamped_outputs, 0);
+    return by_bin;
+  };
+  EXPECT_EQ(count(options), (std::vector<std::int64_t>{30, 0, 50}));
+  options.start = Span::s(20);  // the slice's start is 0
+  EXPECT_EQ(count(options), (std::vector<std::int64_t>{50, 0, 0}));
+  options.copies = 3.0;
+  options.copies_spread = Span();
+  EXPECT_EQ(count(options), (std::vector<std::int64_t>{150, 0, 0}));
+  options.lengths.clear();
+  EXPECT_NE(make_source(options, "", "", 1).error().message().find("workload.lengths"), std::string::npos);
 }
 
 }  // namespace

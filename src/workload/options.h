@@ -6,7 +6,8 @@
 
 namespace wattle::workload {
 
-enum class TraceFormat : std::uint8_t { Azure, Vidur, Splitwise, Mooncake, BurstGpt };
+/// Counts: how many requests came in each bin (counts.h); their lengths come from `lengths`, those of `service`.
+enum class TraceFormat : std::uint8_t { Azure, Vidur, Splitwise, Mooncake, BurstGpt, Counts };
 
 /// Where requests come from: a trace file, or (empty path) a synthetic process.
 struct WorkloadOptions {
@@ -20,6 +21,10 @@ struct WorkloadOptions {
   /// calmer it is, so that the rate keeps its shape but swings between the two; 0 = as it comes.
   double trough_rate_per_s = 0.0;
   Span rate_window = Span::s(60);
+  /// Every request comes so often on average (copies.h), each copy up to copies_spread later: a service so many times
+  /// as busy in the same time. After the slice and the clamps.
+  double copies = 1.0;
+  Span copies_spread = Span::s(60);
   Span start;  ///< slice, in the trace's own time (before scaling)
   Span duration = Span::max();
   std::int32_t max_prompt_tokens = 8192;  ///< longer prompts are clamped, and counted
@@ -33,7 +38,8 @@ struct WorkloadOptions {
   double rate_per_s = 1.0;
   double arrival_cv = 1.0;  ///< 1 = Poisson; else Gamma inter-arrivals with this coefficient of variation
   std::int64_t requests = 1000;
-  std::string lengths;  ///< CSV of (prompt, output) pairs to draw from; empty = lognormal
+  std::string lengths;  ///< CSV of (prompt, output) pairs to draw from; empty = lognormal. Counts: histograms
+  std::string service;  ///< of the histograms
   double prompt_mean = 1000.0, prompt_std = 1000.0;
   double output_mean = 200.0, output_std = 200.0;
 };

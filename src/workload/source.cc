@@ -9,6 +9,8 @@
 
 #include "base/file.h"
 #include "workload/azure_like.h"
+#include "workload/copies.h"
+#include "workload/counts.h"
 #include "workload/lengths.h"
 #include "workload/mlperf_openorca.h"
 #include "workload/reshape.h"
@@ -85,6 +87,15 @@ class TraceSource final : public RequestSource {
   std::size_t end_ = 0;
 };
 
+std::int32_t tokens(double drawn, WorkloadStats& stats) {
+  const double rounded = std::round(drawn);
+  if (rounded < 1.0) {
+    ++stats.raised_to_one;
+    return 1;
+  }
+  return static_cast<std::int32_t>(std::min(rounded, static_cast<double>(kMaxTokens)));  // shape() counts the clamp
+}
+
 /// Gamma inter-arrivals: shape 1/cv^2, mean 1/rate. A cv of 1 is a Poisson process, of 0 an even spacing.
 class SyntheticSource final : public RequestSource {
  public:
@@ -111,7 +122,7 @@ class SyntheticSource final : public RequestSource {
         left_ = 0;
         break;
       }
-      return shaper_.shape({now_, tokens(pair.prompt), tokens(pair.output)});
+      return shaper_.shape({now_, tokens(pair.prompt, shaper_.stats), tokens(pair.output, shaper_.stats)});
     }
     return std::nullopt;
   }
@@ -124,14 +135,6 @@ class SyntheticSource final : public RequestSource {
     const double variance = cv_ * cv_;
     return arrivals_.gamma(1.0 / variance) * variance;
   }
-  std::int32_t tokens(double drawn) {
-    const double rounded = std::round(drawn);
-    if (rounded < 1.0) {
-      ++shaper_.stats.raised_to_one;
-      return 1;
-    }
-    return static_cast<std::int32_t>(std::min(rounded, static_cast<double>(kMaxTokens)));  // shape() counts the clamp
-  }
 
   std::int64_t left_;
   double mean_gap_ns_;
@@ -140,6 +143,46 @@ class SyntheticSource final : public RequestSource {
   RandomStream arrivals_;
   Instant now_;
   Shaper shaper_;
+};
+
+/// The requests of each bin arrive at any time within it, one as likely as another. Keeps one bin's arrivals.
+class CountsSource final : public RequestSource {
+ public:
+  CountsSource(BinCounts bins, std::unique_ptr<LengthSource> lengths, const WorkloadOptions& options,
+               std::uint64_t seed)
+      : bins_(std::move(bins)), lengths_(std::move(lengths)), arrivals_(seed, "workload.arrivals"), shaper_(options) {}
+  std::optional<TraceRow> next() override {
+    while (at_ == waiting_.size()) {
+      if (bin_ == bins_.counts.size()) return std::nullopt;
+      fill();
+    }
+    const LengthPair pair = lengths_->draw();
+    return shaper_.shape({waiting_[at_++], tokens(pair.prompt, shaper_.stats), tokens(pair.output, shaper_.stats)});
+  }
+  WorkloadStats stats() const override { return shaper_.stats; }
+
+ private:
+  void fill() {
+    const Instant begin = Instant() + bins_.width * static_cast<std::int64_t>(bin_);
+    const std::int32_t count = bins_.counts[bin_++];
+    waiting_.clear();
+    at_ = 0;
+    shaper_.stats.rows_read += count;
+    const bool outside = shaper_.before_slice(begin + bins_.width - Span(1)) || shaper_.after_slice(begin);
+    for (std::int32_t i = 0; !outside && i < count; ++i) {
+      const Instant at = begin + Span::from_seconds(arrivals_.uniform() * bins_.width.seconds());
+      if (!shaper_.before_slice(at) && !shaper_.after_slice(at)) waiting_.push_back(at);
+    }
+    shaper_.stats.outside_slice += count - std::ssize(waiting_);
+    std::ranges::sort(waiting_);
+  }
+
+  BinCounts bins_;
+  std::unique_ptr<LengthSource> lengths_;
+  RandomStream arrivals_;
+  Shaper shaper_;
+  std::vector<Instant> waiting_;
+  std::size_t bin_ = 0, at_ = 0;
 };
 
 std::unexpected<Error> bad_option(const char* key, double value, const char* remedy) {
@@ -208,6 +251,32 @@ Result<std::unique_ptr<RequestSource>> make_trace_source(const WorkloadOptions& 
   return source;
 }
 
+Result<std::unique_ptr<RequestSource>> make_counts_source(const WorkloadOptions& options, const std::string& data_dir,
+                                                          const std::string& base_dir, std::uint64_t seed) {
+  const auto text_of = [&](const std::string& file) -> Result<std::pair<std::string, std::string>> {
+    auto path = find_file(file, data_dir, base_dir);
+    if (!path) return std::unexpected(path.error());
+    auto text = read_file(*path);
+    if (!text) return std::unexpected(text.error());
+    return std::pair(std::move(*path), std::move(*text));
+  };
+  if (options.lengths.empty()) {
+    return bad_input("workload.lengths", "is missing; counts of requests need a file of length histograms");
+  }
+  const auto counts = text_of(options.trace);
+  if (!counts) return std::unexpected(counts.error());
+  auto bins = parse_counts(counts->second, counts->first);
+  if (!bins) return std::unexpected(bins.error());
+  const auto histograms = text_of(options.lengths);
+  if (!histograms) return std::unexpected(histograms.error());
+  auto lengths = histogram_lengths(histograms->second, histograms->first, options.service, seed);
+  if (!lengths) return std::unexpected(lengths.error());
+  if (options.start >= bins->width * std::ssize(bins->counts)) {
+    return bad_option("start", options.start.seconds(), "the counts end before");
+  }
+  return std::make_unique<CountsSource>(std::move(*bins), std::move(*lengths), options, seed);
+}
+
 Result<std::unique_ptr<LengthSource>> make_lengths(const WorkloadOptions& options, const std::string& data_dir,
                                                    const std::string& base_dir, std::uint64_t seed) {
   if (options.lengths.empty()) return lognormal_lengths(options, seed);
@@ -263,6 +332,7 @@ static Result<std::unique_ptr<RequestSource>> make_plain_source(const WorkloadOp
     if (!options.synthetic.empty()) {
       return bad_input("workload.synthetic", "is set beside workload.trace; keep one of the two");
     }
+    if (options.format == TraceFormat::Counts) return make_counts_source(options, data_dir, base_dir, seed);
     return make_trace_source(options, data_dir, base_dir);
   }
   std::unique_ptr<LengthSource> lengths;
@@ -292,8 +362,9 @@ static Result<std::unique_ptr<RequestSource>> make_plain_source(const WorkloadOp
   return std::make_unique<SyntheticSource>(requests, rate, cv, std::move(lengths), options, seed);
 }
 
-Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& options, const std::string& data_dir,
-                                                   const std::string& base_dir, std::uint64_t seed) {
+static Result<std::unique_ptr<RequestSource>> make_shaped_source(const WorkloadOptions& options,
+                                                                 const std::string& data_dir,
+                                                                 const std::string& base_dir, std::uint64_t seed) {
   auto source = make_plain_source(options, data_dir, base_dir, seed);
   if (!source || (options.peak_rate_per_s == 0.0 && options.trough_rate_per_s == 0.0)) return source;
   if (auto ok = check_reshaping(options); !ok) return std::unexpected(ok.error());
@@ -304,6 +375,14 @@ Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& option
   WorkloadStats stats = (*source)->stats();
   stats.thinned = stats.rows_yielded - static_cast<std::int64_t>(shaped->size());
   return std::make_unique<ListSource>(std::move(*shaped), stats);
+}
+
+Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& options, const std::string& data_dir,
+                                                   const std::string& base_dir, std::uint64_t seed) {
+  if (!positive(options.copies)) return bad_option("copies", options.copies, "it must be above 0");
+  auto source = make_shaped_source(options, data_dir, base_dir, seed);
+  if (!source || options.copies == 1.0) return source;
+  return with_copies(std::move(*source), options.copies, options.copies_spread, seed);
 }
 
 }  // namespace wattle::workload

@@ -36,6 +36,7 @@ const CsvForm& form_of(TraceFormat format) {
       return kBurstGpt;
     case TraceFormat::Azure:
     case TraceFormat::Mooncake:
+    case TraceFormat::Counts:
       break;
   }
   return kAzure;

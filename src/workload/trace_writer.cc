@@ -27,6 +27,7 @@ std::string trace_header(TraceFormat format) {
     case TraceFormat::BurstGpt:
       return "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
     case TraceFormat::Mooncake:
+    case TraceFormat::Counts:
       break;
   }
   return "";
@@ -61,6 +62,8 @@ void append_row(TraceFormat format, std::int64_t index, const TraceRow& row, std
       fmt::format_to(to, ", \"input_length\": {}, \"output_length\": {}, \"hash_ids\": []}}\n", row.prompt_tokens,
                      row.output_tokens);
       return;
+    case TraceFormat::Counts:
+      return;  // rows have no place there
   }
 }
 
