@@ -98,8 +98,9 @@ void add_reproduce(Command app, int& exit_code) {
   command.add_option("-o,--out", flags->output, "write an HTML page with plots there, too");
   command
       .add_option("--seconds", flags->seconds,
-                  "requests arrive for so long (voltanallm, greenserve: all sections but main and ecopred)")
-      .check(range(1.0, 3600.0))
+                  "requests arrive for so long (voltanallm, greenserve: all sections but main and ecopred; dynamollm: "
+                  "week, which else is whole)")
+      .check(range(1.0, 604800.0))
       .capture_default_str();
   command.add_flag("--json", flags->json, "one JSON object on stdout");
   command.add_flag("--check", flags->check, "exit with 1 when a target is missed, and name it");

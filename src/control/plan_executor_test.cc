@@ -39,6 +39,7 @@ class Driver final : public FleetPort {
   InstanceId spawn(const StartOrder& order, Instant) override {
     states.push_back(State::Starting);
     shapes.push_back(order.shape);
+    loads.push_back(order.load);
     return InstanceId(static_cast<std::int32_t>(states.size()) - 1);
   }
   void open(InstanceId id, Instant now) override {
@@ -65,6 +66,7 @@ class Driver final : public FleetPort {
 
   std::vector<State> states;
   std::vector<std::size_t> shapes;
+  std::vector<std::optional<Span>> loads;  ///< of the orders
   PlanExecutor* scaler = nullptr;
   bool serves_at_once = true;
   bool empty = false;  ///< what drains holds nothing
@@ -109,6 +111,28 @@ struct House {
   std::unique_ptr<PlanExecutor> scaler;
   InstanceId first{0};
 };
+
+TEST(PlanExecutor, AStartBesideOneThatServesTakesItsWeights) {
+  PlanExecutorOptions options;
+  options.shapes = {{2, 1.0, Span::s(30)}};
+  options.nodes = {{NodeId(0), "", "", 4, {}}, {NodeId(1), "", "", 4, {}}};
+  options.reshard.weight_bytes = 140'000'000'000;
+  options.reshard.link_bytes_per_s = 280e9;
+  options.reshard.sync = Span::s(1);
+  Driver driver;
+  Journal journal;
+  auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{4});
+  PlanExecutor scaler(std::move(policy), Mode::Enforce, options, driver, journal);
+  driver.scaler = &scaler;
+  driver.states.push_back(Driver::State::Open);
+  driver.shapes.push_back(0);
+  ASSERT_TRUE(scaler.adopt(InstanceId(0), 0, Instant()));
+  scaler.tick(at(10.0));
+  ASSERT_EQ(driver.loads.size(), 3U);
+  EXPECT_EQ(driver.loads[0], Span::ms(1250)) << "70 GB of a shard at 280 GB/s, and the engine's start";
+  EXPECT_FALSE(driver.loads[1].has_value()) << "nothing serves on the other node";
+  EXPECT_FALSE(driver.loads[2].has_value());
+}
 
 TEST(PlanExecutor, ShadowInstancingKeepsTheOldOneUntilTheNewOneServes) {
   House house;

@@ -219,6 +219,76 @@ TEST(Hierarchy, ACalmEpochTakesFewerNodesAndPoolsMerge) {
   EXPECT_EQ(plan.instances.at(0).pool, PoolId(2));
 }
 
+/// What the plan checker holds against a hierarchy: no level exceeds what it was given.
+void expect_within_mandates(const Plan& plan) {
+  for (const PlanLevel& level : plan.levels) {
+    if (level.given) {
+      EXPECT_LE(level.gpus, level.given->gpus) << level.name;
+    }
+  }
+  std::int64_t planned = 0, passed = 0;
+  for (const PlanTarget& target : plan.instances) planned += std::int64_t{shapes()[target.shape].gpus} * target.count;
+  for (const Mandate& mandate : plan.passed) passed += mandate.gpus;
+  EXPECT_LE(passed, planned);
+}
+
+TEST(Hierarchy, NodesThatComeBeforeTheirEpochAreWithinTheMandate) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  auto options = three_classes(*table);
+  options.past.back() = {2.5 * node_carries(*table, 2)};
+  Hierarchy hierarchy(table, shapes(), options);
+  policy::ScalingView view;
+  std::vector<double> rates = {0.0};
+  view.rate_per_s = rates;
+  expect_within_mandates(hierarchy.plan(view));
+  rates = {0.0, 0.0, 9.5 * node_carries(*table, 2)};
+  std::int32_t before = 0, after = 0;
+  for (int minute = 1; minute <= 31; ++minute) {
+    view.now = Instant() + Span::s(60 * minute);
+    view.rate_per_s = rates;
+    const Plan plan = hierarchy.plan(view);
+    expect_within_mandates(plan);
+    (minute < 28 ? before : after) = plan.wanted(3)[0];
+  }
+  EXPECT_GT(after, before);
+}
+
+TEST(Hierarchy, APoolLeavesGpusOutAndTakesThemBack) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  auto options = three_classes(*table);
+  options.past = {{0.0}, {0.0}, {0.9 * node_carries(*table, 2)}};
+  Hierarchy hierarchy(table, shapes(), options);
+  policy::ScalingView view;
+  std::vector<double> rates = {0.0};
+  view.rate_per_s = rates;
+  EXPECT_EQ(hierarchy.plan(view).wanted(3), (std::vector<std::int32_t>{1, 0, 0}));
+  std::vector<FleetMember> members = {member(0, 0, 0, 2)};
+  const auto gpus_after = [&](int minutes, double share) {
+    rates = {0.0, 0.0, share * node_carries(*table, 2)};
+    Plan plan;
+    for (int i = 0; i < minutes; ++i) {
+      view.now = view.now + Span::s(60);
+      view.members = members;
+      view.rate_per_s = rates;
+      plan = hierarchy.plan(view);
+      expect_within_mandates(plan);
+      // Done at once, whether by a re-shard or by counts alone.
+      members.clear();
+      for (const PlanTarget& target : plan.instances) {
+        for (std::int32_t n = 0; n < target.count; ++n) {
+          members.push_back(member(static_cast<int>(members.size()) + 100 * (i + 1), target.shape, 0, 2));
+        }
+      }
+    }
+    int gpus = 0;
+    for (const FleetMember& m : members) gpus += shapes()[m.shape].gpus;
+    return gpus;
+  };
+  const int calm = gpus_after(12, 0.05);
+  EXPECT_LT(calm, 8);
+  EXPECT_GT(gpus_after(12, 0.8), calm);
+}
+
 StepReport report(std::int64_t sequence, Instant start, std::int64_t prefill, std::int32_t prompts,
                   std::int32_t decodes) {
   StepReport step;

@@ -50,6 +50,19 @@ constexpr std::array<TableRow, 15> kOneLoad = {{
     {"Falcon-180B", {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone, 9.56, 7.94, 8.57, 10.34}, 8, 1200},
 }};
 
+TEST(Sharding, AClassThatDoesNotForwardCarriesItsOwn) {
+  auto problem = testing::formula_cluster(96, 2.0, 3);
+  problem.classes[1].forwards = false;
+  const auto shares = share_nodes(problem, 8);
+  EXPECT_GT(shares[0].forwarded_per_s, 0.0);
+  EXPECT_EQ(shares[1].forwarded_per_s, 0.0);
+  EXPECT_EQ(shares[1].shed_per_s, 0.0);
+  const auto whole = plan_sharding(problem, {.relative_gap = 1e-2});
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_EQ(whole->status, ShardingStatus::Planned);
+  EXPECT_NEAR(whole->forwarded_per_s[1], 0.0, 1e-9);
+}
+
 TEST(Sharding, FindsThePrintedMinimaAtOneLoad) {
   for (const TableRow& row : kOneLoad) {
     ShardingProblem problem;

@@ -30,6 +30,7 @@ struct HourLoad {
   std::vector<double> peak_per_s;     ///< by class, in its own busiest minute
   double busiest_servers = 0.0, mean_servers = 0.0;
   double servers_of_peaks = 0.0;  ///< all classes at their own busiest minute at once
+  std::size_t busiest_minute = 0;
 };
 [[nodiscard]] Result<HourLoad> load_of(const config::LoadedScenario& scenario);
 
@@ -70,6 +71,13 @@ struct FleetRun {
 };
 /// The recipe as it ships, in the simulator. Errors: bad input of any file.
 [[nodiscard]] Result<FleetRun> run(const Run& what);
+
+/// The busiest ten minutes of a scenario, as overrides of it.
+[[nodiscard]] std::vector<std::string> peak_of(const HourLoad& load);
+/// What a common pool of so many servers at TP8 and the highest clock keeps of objectives at the peak, of the class
+/// that keeps least. It "handles the peak load" with a p99 within its objective in every class.
+[[nodiscard]] Result<double> kept_at_the_peak(const std::string& scenario, const HourLoad& load, int servers);
+inline constexpr double kHandled = 0.99;
 
 /// One pool of `gpus` GPUs in instances of one TP degree at one clock.
 [[nodiscard]] Run fixed_fleet(int tp, int mhz, int gpus = 96);

@@ -173,6 +173,7 @@ Result<HourLoad> load_of(const config::LoadedScenario& scenario) {
     for (std::size_t c = 0; c < minute.size(); ++c) load.peak_per_s[c] = std::max(load.peak_per_s[c], minute[c]);
     if (servers <= load.busiest_servers) continue;
     load.busiest_servers = servers;
+    load.busiest_minute = static_cast<std::size_t>(&minute - minutes->data());
     load.busiest_per_s = minute;
   }
   load.servers_of_peaks = servers_for(load.peak_per_s);
@@ -204,6 +205,23 @@ Result<FleetRun> run(const Run& what) {
   fmt::print(stderr, "dynamollm: {} {}: {:.1f} kWh, {:.1f} % of objectives, {:.1f} servers\n", what.recipe,
              fmt::join(what.set, " "), made.kwh(), 100.0 * made.summary.slo.all, made.mean_servers());
   return made;
+}
+
+std::vector<std::string> peak_of(const HourLoad& load) {
+  const double begin = std::max(0.0, static_cast<double>(load.busiest_minute) * kMinute.seconds() - 270.0);
+  return {fmt::format("workload.start_s={}", begin), "workload.duration_s=600"};
+}
+
+Result<double> kept_at_the_peak(const std::string& scenario, const HourLoad& load, int servers) {
+  auto slice = peak_of(load);
+  slice.push_back(fmt::format("fleet.0.count={}", servers));
+  const auto made = run({"single-pool", {}, scenario, slice});
+  if (!made) return std::unexpected(made.error());
+  double least = 1.0;
+  for (const auto& one : made->summary.service_by_class) {
+    if (one.left > 0) least = std::min(least, one.attainment);
+  }
+  return least;
 }
 
 Run fixed_fleet(int tp, int mhz, int gpus) {
