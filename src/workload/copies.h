@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "workload/source.h"
+#include "units/time.h"
 
 namespace wattle::workload {
+
+class RequestSource;  // source.h, which makes copies, too
 
 /// Every request of `from` comes `copies` times on average (below 1: some are left out, WorkloadStats::thinned), each
 /// copy after the first up to `spread` later, so that the rate keeps its shape over longer times and arrivals their
