@@ -22,18 +22,16 @@ constexpr Span kSample = Span::s(2);
 constexpr Span kDay = Span::s(86'400);
 constexpr int kGpusPerServer = 8;
 
-/// Adds up samples by minute and by pool. An instance is in the pool that requests are sent to it for.
+/// Adds up samples by minute and by pool.
 class Watcher final : public journal::Sink {
  public:
   /// `name` is of its lines of progress, one a day.
   explicit Watcher(std::string name) : name_(std::move(name)) {}
-  void begin_with(const std::vector<journal::InstanceFacts>& facts) {
-    for (const auto& one : facts) joined(one);
+  void begin_with(const std::vector<journal::Instance>& instances) {
+    for (const auto& one : instances) joined(one);
   }
-  void joined(const journal::InstanceFacts& facts) override { of(facts.id).tp = facts.tensor_parallel; }
-  void decision(const journal::DecisionRecord& record) override {
-    if (record.kind != journal::DecisionKind::Pool || record.instance == kNoInstance) return;
-    of(record.instance).pool = static_cast<std::size_t>(record.value);
+  void joined(const journal::Instance& one) override {
+    of(one.id) = {one.spec.tensor_parallel, static_cast<std::size_t>(std::max(one.spec.pool.value(), 0))};
   }
   void outcome(const Outcome&) override { ++left_; }
   void sample(const journal::Sample& s) override {
@@ -85,7 +83,7 @@ class Watcher final : public journal::Sink {
  private:
   struct Instance {
     int tp = 1;
-    std::size_t pool = 0;  ///< the first as long as it has had no request
+    std::size_t pool = 0;
   };
   Instance& of(InstanceId id) {
     const auto i = static_cast<std::size_t>(id.value());
