@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -91,6 +92,8 @@ Result<Child> Child::start(const std::string& name, const std::vector<std::strin
     sigprocmask(SIG_SETMASK, &none, nullptr);
     dup2(into.fd, STDOUT_FILENO);
     dup2(log.fd, STDERR_FILENO);
+    // A child may outlive us: what we listen on is not to stay open with it.
+    close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     execv("/proc/self/exe", argv.data());
     _exit(127);
   }
