@@ -234,6 +234,12 @@ void scatter(std::vector<predict::StepSample>& samples, double noise) {
   }
 }
 
+/// A profile as the engine these lines were measured on would have given it, as far as they say.
+void time_by(const predict::LinearLatency& lines, std::vector<predict::StepSample>& samples) {
+  for (auto& s : samples) s.duration = lines.step_time(s.shape, s.clock);
+  std::erase_if(samples, [](const auto& s) { return s.duration <= Span() || s.duration > Span::s(600); });
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
@@ -268,16 +274,19 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
         "predictor.window",
         fmt::format("{} judge of the {} samples of predictor.ring; at most all of them", o.window, o.ring));
   }
+  std::shared_ptr<const predict::LinearLatency> measured;  // null: the simulated engine is profiled
   if (!o.file.empty()) {
-    if (o.form != "linear" || o.online) {
-      return bad_input(context.recipe + ": predictor_file",
-                       "holds lines; it goes with predictor.form = \"linear\", not online");
+    if (o.form == "ips") {
+      return bad_input(context.recipe + ": predictor_file", "holds lines, of which throttLL'eM's M is not made");
     }
     const auto file = load_belief(o.file, context.recipe_file);
     if (!file) return std::unexpected(file.error());
     auto lines = predict::LinearLatency::make(file->time);
     if (!lines) return std::unexpected(lines.error());
-    return LatencyBelief{std::make_shared<const predict::WatchedLatency>(std::move(*lines)), nullptr};
+    if (o.form == "linear" && !o.online) {
+      return LatencyBelief{std::make_shared<const predict::WatchedLatency>(std::move(*lines)), nullptr};
+    }
+    measured = std::make_shared<const predict::LinearLatency>(std::move(*lines));
   }
   if (o.form == "ips") {
     if (o.online) return bad_input("predictor.online", "throttLL'eM's M does not learn on; linear and gbdt do");
@@ -290,12 +299,15 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
   auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks);
   scale(samples, context.measurement.profile_scale);
   scatter(samples, context.measurement.sample_noise);
+  if (measured) time_by(*measured, samples);
   LatencyBelief belief;
   predict::LatencyRefit refit;
   if (boosted) {
     learn::GbdtTraining training;
     training.prefill_trees = !published;
-    if (o.form == "gbdt-residual") {
+    if (o.form == "gbdt-residual" && measured) {
+      training.lines = measured;
+    } else if (o.form == "gbdt-residual") {
       auto profile = profile_engine(model, options, clocks);
       scale(profile, context.measurement.profile_scale);
       scatter(profile, context.measurement.sample_noise);
@@ -308,9 +320,12 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
     belief.model = (*trained)->latency;
     refit = learn::gbdt_refit((*trained)->models, (*trained)->latency, std::move(samples), training);
   } else {
-    const auto fit = fit_samples(samples, published);
-    if (!fit) return std::unexpected(fit.error());
-    const std::shared_ptr<const predict::LinearLatency> line(*fit, &(*fit)->model);
+    auto line = measured;
+    if (!line) {
+      const auto fit = fit_samples(samples, published);
+      if (!fit) return std::unexpected(fit.error());
+      line = std::shared_ptr<const predict::LinearLatency>(*fit, &(*fit)->model);
+    }
     belief.model = line;
     refit = predict::linear_refit(std::move(samples), line, published);
   }

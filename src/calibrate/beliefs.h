@@ -69,8 +69,9 @@ struct PredictorContext {
 /// The latency belief that `predictor` names, for the instances this model simulates; a
 /// predict::OnlineLatency where it is to learn on (each call makes a fresh one), else immutable and shared by all calls
 /// with equal profiles in this process. Linear: milliseconds the first time; boosted: seconds. Callable from any thread
-/// (the StepModel must be the caller's own). With a file, what that file says of every instance. Errors: of
-/// the file, with line and column; a file for a predictor that is not linear or is online; no clock; a window larger
+/// (the StepModel must be the caller's own). With a file, what its lines say of every instance: as they are, or as
+/// the profile that the other forms and online refits begin with. Errors: of
+/// the file, with line and column; a file for throttLL'eM's M; no clock; a window larger
 /// than the ring; what XGBoost says.
 struct LatencyBelief {
   std::shared_ptr<const LatencyModel> model;

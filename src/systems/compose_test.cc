@@ -153,9 +153,15 @@ TEST(BeliefsTest, AFileTakesThePlaceOfProfilingTheSimulatedEngineAndCountsWhatLi
   (void)beliefs[0]->step_time(shape, MegaHertz{1005});
   EXPECT_EQ(calibrate::extrapolations(beliefs), 1);
 
-  predictor.form = "gbdt";
+  predictor.form = "ips";
   EXPECT_NE(ask().error().message().find("predictor_file"), std::string::npos);
   predictor.form = "linear";
+  predictor.online = true;
+  const auto learning = ask().value();
+  ASSERT_NE(learning.learner, nullptr);
+  shape.decode_requests = 10;
+  EXPECT_EQ(learning.model->step_time(shape, MegaHertz{1005}), Span::us(7'600)) << "it begins with what was measured";
+  predictor.online = false;
   ASSERT_TRUE(write_file((folder / "belief.csv").string(), text + "decode,1410,1,x,100000,6000,10,50,,,,\n"));
   EXPECT_NE(ask().error().message().find("belief.csv:4: to is 'x'"), std::string::npos) << ask().error().message();
   predictor.file = "absent.csv";

@@ -98,7 +98,7 @@ std::vector<Option<control::EmergencyOptions>> emergency_options() {
 
 Option<Recipe> predictor_file() {
   auto file = option("file", &calibrate::PredictorOptions::file,
-                     "linear: a belief file of `wattle fit PROFILE`, by its path or beside the recipe, to believe "
+                     "A belief file of `wattle fit PROFILE`, by its path or beside the recipe, to believe "
                      "instead of profiling the simulated engine");
   std::vector<Option<Recipe>> one;
   config::append<Recipe>(one, "predictor_", {&Recipe::predictor}, {file});
