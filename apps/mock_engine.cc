@@ -27,6 +27,7 @@ struct Flags {
   std::string role = "colocated";
   std::string fpm = "tcp://127.0.0.1:*";
   std::string id = "mock-0";
+  std::string step_reports = "ended";
   std::vector<std::int32_t> gpus;
   std::int32_t tensor_parallel = 1;
   std::uint64_t seed = 1;
@@ -103,7 +104,8 @@ Result<int> serve(Flags flags) {
   net::LoopPool pool(1);
   net::Loop& loop = pool.at(0);
   testbed::MockApi api(loop, options);
-  testbed::RealTimeEngine engine(loop, *step_model, {options.role, flags.engine, flags.gpus}, board->get(),
+  const StepMoment reports = flags.step_reports == "start" ? StepMoment::Starts : StepMoment::Ended;
+  testbed::RealTimeEngine engine(loop, *step_model, {options.role, flags.engine, flags.gpus, reports}, board->get(),
                                  publisher.get(), api);
   api.set_engine(&engine);
   net::ServerOptions where;
@@ -154,6 +156,13 @@ void add_mock_engine(Command app, int& exit_code) {
                   "Indices of its virtual GPUs on the board WATTLE_FAKE_NVML names; default 0,1,…")
       .delimiter(',');
   command.add_option("--fpm", flags->fpm, "ZeroMQ endpoint for forward-pass metrics, or off").capture_default_str();
+  command
+      .add_option(
+          "--step-reports", flags->step_reports,
+          "ended: metrics of a step come when it has ended, as SGLang and vLLM send them; start: as it starts, as "
+          "with a scheduler plugin")
+      .check(one_of({"ended", "start"}))
+      .capture_default_str();
   command.add_option("--id", flags->id, "Worker and engine id").capture_default_str();
   command.add_option("--seed", flags->seed, "Of the output lengths nobody asked for").capture_default_str();
   add_engine_flags(command, flags->engine);

@@ -99,7 +99,10 @@ struct Plan {
 };
 
 Result<Plan> make_plan(const UpFlags& flags) {
-  const auto set = config::parse_overrides(flags.set);
+  // As real engines report; the simulation it is compared with, too.
+  std::vector<std::string> given{"measurement.ended_reports=true"};
+  given.insert(given.end(), flags.set.begin(), flags.set.end());
+  const auto set = config::parse_overrides(given);
   if (!set) return std::unexpected(set.error());
   const auto overrides = systems::split_overrides(*set);
   if (!overrides) return std::unexpected(overrides.error());
@@ -116,7 +119,7 @@ Result<Plan> make_plan(const UpFlags& flags) {
   auto scenario = experiment::with_loads(*loaded, recipe->recipe.scales(), config::data_dir());
   if (!scenario) return std::unexpected(scenario.error());
   // Maximum loads are measured once, here.
-  std::vector<std::string> children = flags.set;
+  std::vector<std::string> children = given;
   for (std::size_t p = 0; p < loaded->scenario.pools.size(); ++p) {
     const double measured = scenario->scenario.pools[p].max_load_per_s;
     if (loaded->scenario.pools[p].max_load_per_s == measured) continue;

@@ -111,6 +111,7 @@ struct MeasurementOptions {
   double profile_scale = 1.0;     ///< the offline profile's durations are multiplied by this
   double sample_noise = 0.0;      ///< measured durations scatter by this share, offline and served
   Span refit_delay = Span::s(1);  ///< how long a refit takes
+  bool ended_reports = false;     ///< engines report steps as they end, as real ones do; else as they start
 };
 
 /// What fairness is judged by (model/service.h).

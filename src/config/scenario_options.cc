@@ -139,6 +139,10 @@ std::vector<Option<MeasurementOptions>> measurement_options() {
              "real engine's do; the simulated steps themselves do not"),
       option("refit_delay_ms", &M::refit_delay, "ms", {0, 3'600'000},
              "Predictors that learn on: from the refit's last sample to the new model"),
+      option(
+          "ended_reports", &M::ended_reports,
+          "Engines report a step when it has ended, as SGLang and vLLM do, with a heartbeat when they have been idle "
+          "for a second; else when it starts, as with a scheduler plugin"),
   };
 }
 

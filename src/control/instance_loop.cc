@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "control/next_step.h"
+
 namespace wattle::control {
 
 namespace {
@@ -24,6 +26,7 @@ std::size_t InstanceLoop::add(LoopInstance i) {
               .learner = i.learner,
               .watched = i.overrun_slack != Span::max(),
               .decides = decides,
+              .ends = i.reports == StepMoment::Ended,
               .before = i.view.clock_commanded};
   entries_.push_back(std::move(entry));
   if (i.learner != nullptr && std::ranges::find(learners_, i.learner) == learners_.end()) {
@@ -80,31 +83,85 @@ Hold InstanceLoop::step(std::size_t i, const StepReport& report, Instant now) {
   entry.sequence = report.sequence;
   entry.last = now;
   entry.lost = false;
-  entry.in_flight = !report.shape.idle() || report.waiting_requests > 0;
-  const MegaHertz before = entry.throttle.view().clock_commanded;
-  Hold hold;
-  if (entry.in_flight) {
-    hold = entry.throttle.step(report, now);
-  } else {
-    entry.throttle.idle(now);
-    hold = Hold::forever();
-  }
-  commanded(entry, before, now);
-  begun(i, now);
-  // Only the report of its successor says how long it took.
-  if (entry.measures) hold = Hold{};
+  entry.ends = report.moment == StepMoment::Ended;
+  if (!std::exchange(entry.work_is_new, false)) entry.work.reset();
+  const Role role = entry.throttle.view().spec->role;
+  const StepReport next = next_step(report, *entry.throttle.view().spec, entry.work);
+  // A heartbeat from before what has just been sent there.
+  const bool crossed = entry.ends && next.shape.idle() && entry.in_flight && report.shape.idle() && entry.work &&
+                       entry.work->prompts > 0 && role != Role::Decode;
+  if (crossed) return entry.hold;
+  const Hold hold = decide(i, next, !entry.ends || !report.shape.idle(), now);
   if (entry.learner != nullptr && entry.learner->refit_due()) {
     port_.refit(*entry.learner, entry.learner->begin_refit(), now);
   }
   return hold;
 }
 
+template <typename Action>
+void InstanceLoop::act(Entry& entry, Instant now, Action&& action) {
+  const MegaHertz before = entry.throttle.view().clock_commanded;
+  action(entry.throttle);
+  if (entry.throttle.view().clock_commanded == before) return;
+  entry.before = now >= entry.settled_from ? before : std::min(entry.before, before);
+  entry.settled_from = now + options_.settle;
+  entry.measures = false;
+}
+
+/// `measurable`: the step starts now.
+Hold InstanceLoop::decide(std::size_t i, const StepReport& next, bool measurable, Instant now) {
+  Entry& entry = entries_[i];
+  entry.in_flight = !next.shape.idle() || next.waiting_requests > 0;
+  act(entry, now, [&](Throttle& throttle) {
+    if (entry.in_flight) {
+      entry.hold = throttle.step(next, now);
+    } else {
+      if (entry.ends) throttle.see(next);  // reports that the simulator skips have said what it is by now
+      throttle.idle(now);
+      entry.hold = Hold::forever();
+    }
+  });
+  begun(i, measurable, now);
+  // Only the report of its successor says how long it took.
+  if (entry.measures) entry.hold = Hold{};
+  return entry.hold;
+}
+
+bool InstanceLoop::work(std::size_t i, const InstanceWork& work, Instant now) {
+  note(i, work);
+  Entry& entry = entries_[i];
+  if (!entry.ends) return false;
+  const InstanceView& view = entry.throttle.view();
+  const bool begins = view.spec->role == Role::Decode ? work.requests > 0 : work.prompts > 0;
+  const bool stops = entry.in_flight && work.requests == 0;
+  if (!stops && (entry.in_flight || !begins)) return false;
+  entry.last = now;
+  StepReport first = first_step(view.step, view.spec->role, work, now);
+  first.instance = view.id;
+  first.sequence = entry.sequence + 1;
+  decide(i, first, false, now);
+  return true;
+}
+
+void InstanceLoop::see(std::size_t i, const StepReport& ended) {
+  Entry& entry = entries_[i];
+  if (entry.in_flight && ended.sequence > entry.sequence)
+    entry.throttle.see(next_step(ended, *entry.throttle.view().spec, entry.work));
+}
+
+Hold InstanceLoop::ahead(std::size_t i, const StepReport& starts) const {
+  const Entry& entry = entries_[i];
+  const StepReport& next = entry.throttle.view().step;
+  const bool expected = entry.in_flight && next.shape == starts.shape &&
+                        next.waiting_requests == starts.waiting_requests &&
+                        next.waiting_prompt_tokens == starts.waiting_prompt_tokens;
+  return expected ? entry.hold : Hold{};
+}
+
 void InstanceLoop::idle(std::size_t i, Instant now) {
   Entry& entry = entries_[i];
-  const MegaHertz before = entry.throttle.view().clock_commanded;
   cut_off(i);
-  entry.throttle.idle(now);
-  commanded(entry, before, now);
+  act(entry, now, [now](Throttle& throttle) { throttle.idle(now); });
 }
 
 void InstanceLoop::cut_off(std::size_t i) {
@@ -114,9 +171,8 @@ void InstanceLoop::cut_off(std::size_t i) {
 
 void InstanceLoop::bound(std::size_t i, const std::optional<ClockRange>& range, Instant now) {
   Entry& entry = entries_[i];
-  const MegaHertz before = entry.throttle.view().clock_commanded;
-  entry.throttle.bound(range, now);
-  commanded(entry, before, now);
+  act(entry, now, [&](Throttle& throttle) { throttle.bound(range, now); });
+  entry.hold = Hold{};
   port_.ask_again(entry.throttle.view().id, now);
 }
 
@@ -130,37 +186,42 @@ void InstanceLoop::become(std::size_t i, std::shared_ptr<const InstanceSpec> spe
 
 void InstanceLoop::boost(std::size_t i, Instant until, Instant now) {
   Entry& entry = entries_[i];
-  const MegaHertz before = entry.throttle.view().clock_commanded;
-  entry.throttle.boost(until, now);
-  commanded(entry, before, now);
+  act(entry, now, [&](Throttle& throttle) { throttle.boost(until, now); });
+  entry.hold = Hold{};
   port_.ask_again(entry.throttle.view().id, now);
 }
 
-/// The step before has ended where this report begins.
+/// The step before has ended when this report was made; what was decided upon as a successor was perhaps another.
 void InstanceLoop::measured(Entry& entry, const StepReport& next, Instant now) {
   const StepReport& step = entry.measuring;
-  if (!std::exchange(entry.measures, false) || next.sequence != step.sequence + 1) return;
-  if (entry.learner->add({step.clock, step.shape, port_.measured(next.start - step.start)})) {
+  const bool ended = next.moment == StepMoment::Ended;
+  if (!std::exchange(entry.measures, false) || next.sequence != step.sequence + (ended ? 0 : 1)) return;
+  const StepShape& shape = ended ? next.shape : step.shape;
+  if (shape.idle()) return;
+  if (entry.learner->add({step.clock, shape, port_.measured(next.start - step.start)})) {
     beliefs_changed(entry.learner, now);
   }
 }
 
-/// `before`: the clock commanded until now.
-void InstanceLoop::commanded(Entry& entry, MegaHertz before, Instant now) {
-  if (entry.throttle.view().clock_commanded == before) return;
-  entry.before = now >= entry.settled_from ? before : std::min(entry.before, before);
-  entry.settled_from = now + options_.settle;
-  entry.measures = false;
+/// Whether a step has started, when the report of its predecessor's end is all there is to go by: the last may have
+/// left with that, or what was sent may be on its way.
+bool InstanceLoop::surely_busy(const Entry& entry) {
+  if (!entry.ends) return entry.in_flight;
+  const InstanceView& view = entry.throttle.view();
+  const StepShape& shape = view.step.shape;
+  if (entry.work && view.spec->role != Role::Decode) return entry.in_flight && entry.work->requests > 0;
+  return entry.in_flight && (shape.prefill_requests > 0 || shape.decode_requests > 1);
 }
 
-void InstanceLoop::begun(std::size_t i, Instant now) {
+void InstanceLoop::begun(std::size_t i, bool measurable, Instant now) {
   Entry& entry = entries_[i];
   if (entry.learner == nullptr && !entry.watched) return;
   const InstanceView& view = entry.throttle.view();
-  const Span allowed = entry.in_flight ? this->allowed(i, view.step.shape, now) : Span::max();
+  const bool watches = surely_busy(entry) && (measurable || view.spec->role != Role::Decode);
+  const Span allowed = watches ? this->allowed(i, view.step.shape, now) : Span::max();
   entry.overrun_at = allowed == Span::max() ? Instant::never() : now + allowed;
   // Before the first command the clock may be anyone's guess.
-  entry.measures = entry.learner != nullptr && entry.in_flight && now >= entry.settled_from &&
+  entry.measures = entry.learner != nullptr && entry.in_flight && measurable && now >= entry.settled_from &&
                    view.clock_commanded.value() > 0 && entry.throttle.asked();
   if (!entry.measures) return;
   entry.measuring = view.step;
@@ -177,9 +238,9 @@ Span InstanceLoop::allowed(std::size_t i, const StepShape& shape, Instant at) co
 bool InstanceLoop::overrun(std::size_t i, Instant now) {
   Entry& entry = entries_[i];
   entry.overrun_at = Instant::never();
-  const MegaHertz before = entry.throttle.view().clock_commanded;
-  const bool raised = entry.throttle.overrun(now);
-  commanded(entry, before, now);
+  bool raised = false;
+  act(entry, now, [&](Throttle& throttle) { raised = throttle.overrun(now); });
+  if (raised) entry.hold = Hold{};
   return raised;
 }
 
@@ -196,16 +257,15 @@ void InstanceLoop::beliefs_changed(const predict::OnlineLatency* learner, Instan
   for (Entry& entry : entries_) {
     if (entry.learner != learner) continue;
     entry.throttle.forget_hold();
+    entry.hold = Hold{};
     port_.ask_again(entry.throttle.view().id, now);
   }
 }
 
 void InstanceLoop::lose(Entry& entry, Instant now) {
-  const MegaHertz before = entry.throttle.view().clock_commanded;
   entry.lost = true;
   entry.measures = false;
-  entry.throttle.lost(now);
-  commanded(entry, before, now);
+  act(entry, now, [now](Throttle& throttle) { throttle.lost(now); });
 }
 
 void InstanceLoop::tick(Instant now) {

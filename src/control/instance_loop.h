@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "control/instance_work.h"
 #include "control/throttle.h"
 #include "journal/summary.h"
 #include "predict/online/online_latency.h"
@@ -46,6 +47,7 @@ struct LoopInstance {
   Mode mode = Mode::Enforce;
   Span overrun_slack = Span::max();           ///< see Throttle
   predict::OnlineLatency* learner = nullptr;  ///< view.spec->beliefs.latency where it learns; instances may share one
+  StepMoment reports = StepMoment::Starts;    ///< what to expect until the first says
 };
 
 /// Of one instance. Each report lands in exactly one of accepted, duplicates, late.
@@ -59,6 +61,12 @@ struct TelemetryCounts {
   std::int64_t silent = 0;      ///< 1: nothing ever came, so the clock is that of lost telemetry
 };
 
+/// Reports of steps that start are decided upon as they are. One of a step that has ended is decided upon for its
+/// successor, as far as that can be known (next_step); then it is the ended step that is measured, from the end of its
+/// predecessor, and its successor that is watched, from there on. Between such reports an idle engine says nothing of a
+/// step that begins: what the gateway has sent it (work()) is decided upon at once, and an engine with nothing left to
+/// do is idle at once.
+///
 /// A step is measured when its decision was asked for, not held, when the clock it began at had come into effect and no
 /// command was given before it ended, and when the report of its successor (or of going idle) follows it without a gap.
 /// What it taught is believed by that successor's decision: a report ends one step and begins the next, in this order
@@ -74,9 +82,18 @@ class InstanceLoop {
   /// A report has come over a wire: dropped and counted (false) when its instance is unknown, its number seen before or
   /// late; else step().
   bool report(const StepReport& report, Instant now);
-  /// An iteration starts, or there is nothing to do. How long the decision stands: a driver that skips steps must not
-  /// skip past it.
+  /// An iteration starts or has ended, or there is nothing to do. How long the decision stands: a driver that skips
+  /// steps must not skip past it.
   Hold step(std::size_t i, const StepReport& report, Instant now);
+  /// What the gateway has sent there and has not seen leave: noted for the next report alone, ...
+  void note(std::size_t i, const InstanceWork& work) { entries_[i].work = work, entries_[i].work_is_new = true; }
+  /// ... and decided upon (true), where reports of ended steps leave that open.
+  bool work(std::size_t i, const InstanceWork& work, Instant now);
+  /// A report of a step that has ended, for view() alone, if it is newer: nothing is decided.
+  void see(std::size_t i, const StepReport& ended);
+  /// How long the newest decision stands, for a driver that skips steps, when this step starts: not at all unless it is
+  /// the one decided upon.
+  [[nodiscard]] Hold ahead(std::size_t i, const StepReport& starts) const;
   /// The instance has nothing to do, and no report says so.
   void idle(std::size_t i, Instant now);
   /// What ran there has come to nothing.
@@ -98,7 +115,7 @@ class InstanceLoop {
 
   /// How long a step of this shape that begins at `at` may take before it has overrun; Span::max(): any time.
   [[nodiscard]] Span allowed(std::size_t i, const StepShape& shape, Instant at) const;
-  [[nodiscard]] bool watched(std::size_t i) const { return entries_[i].watched; }
+  [[nodiscard]] bool watched(std::size_t i) const { return entries_[i].overrun_at != Instant::never(); }
   /// The clock commanded last is in effect from then on.
   [[nodiscard]] Instant settled_from(std::size_t i) const { return entries_[i].settled_from; }
   /// The step in progress has taken longer than allowed. True when that raised the clock; then the last hold is void.
@@ -114,6 +131,8 @@ class InstanceLoop {
   [[nodiscard]] const TelemetryCounts& counts(std::size_t i) const { return entries_[i].counts; }
   /// When the newest report came; Instant{} = none yet.
   [[nodiscard]] Instant last_report(std::size_t i) const { return entries_[i].last; }
+  /// Its newest report was of a step that had ended.
+  [[nodiscard]] bool ends(std::size_t i) const { return entries_[i].ends; }
   [[nodiscard]] std::int64_t overruns(std::size_t i) const { return entries_[i].throttle.overruns(); }
   [[nodiscard]] std::int64_t disbelieved(std::size_t i) const { return entries_[i].throttle.disbelieved(); }
   [[nodiscard]] std::int64_t unknown_instance() const { return unknown_; }
@@ -134,6 +153,10 @@ class InstanceLoop {
     Instant last{};
     bool in_flight = false;
     bool lost = false;
+    bool ends = false;                      ///< reports are of steps that have ended
+    std::optional<InstanceWork> work = {};  ///< none: nobody says, or has said since the report before the newest
+    bool work_is_new = false;               ///< no report has come since
+    Hold hold{};                            ///< of the newest decision
     Instant since = Instant::never();       ///< of the first tick
     Instant settled_from{};                 ///< the commanded clock is in effect from then on
     MegaHertz before{};                     ///< the slowest that may be in effect until then
@@ -144,8 +167,12 @@ class InstanceLoop {
   [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost; }
   bool in_order(Entry& entry, std::int64_t sequence);
   void measured(Entry& entry, const StepReport& next, Instant now);
-  void commanded(Entry& entry, MegaHertz before, Instant now);
-  void begun(std::size_t i, Instant now);
+  /// Has its throttle do that, and notes what clock that commands.
+  template <typename Action>
+  void act(Entry& entry, Instant now, Action&& action);
+  Hold decide(std::size_t i, const StepReport& next, bool measurable, Instant now);
+  [[nodiscard]] static bool surely_busy(const Entry& entry);
+  void begun(std::size_t i, bool measurable, Instant now);
   void lose(Entry& entry, Instant now);
   void beliefs_changed(const predict::OnlineLatency* learner, Instant now);
 

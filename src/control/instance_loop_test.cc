@@ -243,6 +243,81 @@ TEST(InstanceLoop, ServedStepsReachTheLearnerAndDisorderDoesNot) {
   EXPECT_EQ(learner.step_time({}, MegaHertz{1005}), Span::ms(30));
 }
 
+/// EcoRig on reports of steps that have ended.
+struct EndedRig : EcoRig {
+  using EcoRig::EcoRig;
+  void ended(std::int64_t sequence, std::int64_t at_ms, int decoding, int waiting = 0) {
+    StepReport r;
+    r.moment = StepMoment::Ended;
+    r.instance = InstanceId(1);
+    r.sequence = sequence;
+    r.start = Instant() + Span::ms(at_ms);
+    r.shape.decode_requests = decoding;
+    r.shape.decode_kv_tokens = 100 * decoding;
+    r.waiting_requests = waiting;
+    r.waiting_prompt_tokens = 50 * waiting;
+    core.report(r, r.start);
+  }
+  bool work(std::int64_t at_ms, int requests, int prompts) {
+    return core.work(0, {requests, 100 * requests, prompts, 100 * prompts, Instant() + Span::ms(at_ms)},
+                     Instant() + Span::ms(at_ms));
+  }
+};
+
+TEST(InstanceLoop, EndedStepsAreDecidedUponForTheNextAndWatchedFromTheirEnd) {
+  const Constant latency(Span::ms(20));
+  EndedRig rig(&latency);
+  rig.ended(1, 0, 3);
+  EXPECT_EQ(rig.core.view(0).step.shape.decode_kv_tokens, 303) << "of the step that starts now";
+  rig.ended(2, 200, 3);
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::ms(225));
+  rig.ended(3, 210, 1);
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::ms(2'210))
+      << "the last may have left: nothing overruns, but silence";
+  rig.ended(4, 1'210, 0);
+  EXPECT_EQ(rig.core.next_tick(), Instant::never()) << "a heartbeat";
+}
+
+TEST(InstanceLoop, WhatIsSentToAnIdleEngineIsDecidedUponAtOnce) {
+  const Constant latency(Span::ms(20));
+  EndedRig rig(&latency);
+  EXPECT_FALSE(rig.work(0, 1, 1)) << "an engine that reports its starts says so itself";
+  rig.work(1, 0, 0);
+  rig.ended(1, 1'000, 0);
+  EXPECT_TRUE(rig.work(1'500, 1, 1));
+  EXPECT_EQ(rig.core.view(0).step.shape.prefill_tokens, 100);
+  EXPECT_EQ(rig.core.next_tick(), Instant() + Span::ms(1'525)) << "it has begun";
+  rig.ended(2, 1'501, 0);
+  EXPECT_EQ(rig.core.view(0).step.shape.prefill_tokens, 100) << "a heartbeat from before";
+  EXPECT_FALSE(rig.work(1'505, 2, 2)) << "it is at work";
+  EXPECT_TRUE(rig.work(1'510, 0, 0)) << "and done";
+  EXPECT_EQ(rig.core.view(0).telemetry, Telemetry::Idle);
+  EXPECT_EQ(rig.core.next_tick(), Instant::never());
+}
+
+TEST(InstanceLoop, AnEndedStepIsWhatItWasAndTookFromTheEndBefore) {
+  std::vector<predict::StepSample> seen;
+  predict::OnlineLatency learner(
+      std::make_shared<const Constant>(Span::ms(20)),
+      [&](std::span<const predict::StepSample> samples) -> Result<std::shared_ptr<const LatencyModel>> {
+        seen.assign(samples.begin(), samples.end());
+        return std::make_shared<const Constant>(Span::ms(30));
+      },
+      {.refit_every = 2, .ring = 100, .window = 4});
+  EndedRig rig(&learner, &learner);
+  rig.ended(1, 0, 3);
+  rig.ended(2, 200, 4);    // the command had not settled when it began
+  rig.ended(3, 230, 5);    // 30 ms
+  rig.ended(4, 300, 6);    // 70 ms
+  rig.ended(5, 1'300, 0);  // a heartbeat ends nothing
+  rig.ended(6, 1'400, 3);  // nobody knows when it began
+  ASSERT_EQ(learner.counts().samples, 2);
+  ASSERT_FALSE(seen.empty());
+  for (const auto& sample : seen) {
+    EXPECT_EQ(sample.duration, sample.shape.decode_requests == 5 ? Span::ms(30) : Span::ms(70));
+  }
+}
+
 TEST(InstanceLoop, APredictorThatAnswersNonsenseIsCountedAndTheClockIsTheHighest) {
   for (const Span nonsense : {Span(), Span::ms(-1), Span::max()}) {
     const Constant latency(nonsense);

@@ -21,6 +21,8 @@ class Throttle {
   Hold step(const StepReport& report, Instant now);
   /// The instance has no work (known, not guessed).
   void idle(Instant now);
+  /// What step() would be asked about, seen without being asked: nothing is decided.
+  void see(const StepReport& report) { view_.step = report; }
   /// Reports stopped although work is in flight.
   void lost(Instant now);
 

@@ -1,6 +1,7 @@
 #include "engine/replica.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -17,6 +18,7 @@ Replica::Replica(const StepModel& model, const ReplicaOptions& options, ReplicaO
       power_(model.idle_power(options.initial_clock)) {
   if (options_.per_token) options_.fast_forward = false;
   report_.instance = options_.id;
+  ended_step_.sequence = -1;
   report_.start = options_.started;
   observer_.power_changes(options_.id, options_.started, power_, 0, 0, clock_);
   power_decode_ = 0;
@@ -192,6 +194,11 @@ void Replica::start_step(Instant now) {
   if (dead_) return;
   if (to_instant(boundary_) != now) boundary_ = to_fixed(now);
   const bool was_decoding = decode_.size() > 0;
+  if (std::exchange(ended_unsaid_, false)) {
+    // What came meanwhile is in the queue that the next step finds.
+    note_ended(next_ended_, next_ended_.start);
+    observer_.step_ended(ended_step_);
+  }
 
   make_room();
   report_.shape = StepShape{};
@@ -277,11 +284,13 @@ void Replica::apply_steps(std::int64_t steps) {
 
 void Replica::catch_up(Instant now) {
   if (!busy_ || run_.steps <= 1) return;
-  apply_steps(std::min(run_.done_by(now), run_.steps - 1));
+  const std::int64_t done = std::min(run_.done_by(now), run_.steps - 1);
+  apply_steps(done);
   report_.shape.decode_kv_tokens = decode_.kv_tokens();
   report_.kv_tokens = decode_.kv_tokens() + kv_tokens_prefill_;
   report_.start = to_instant(run_.start);
   report_.sequence = iterations_ + idle_notices_;
+  if (done > 0) note_before_last();
 }
 
 void Replica::interrupt_run(Instant now) {
@@ -292,6 +301,29 @@ void Replica::interrupt_run(Instant now) {
 const StepReport& Replica::report(Instant now) {
   catch_up(now);
   return report_;
+}
+
+const StepReport& Replica::last_ended(Instant now) {
+  catch_up(now);
+  return ended_step_;
+}
+
+/// The predecessor, in its run, of the step that report_ is of.
+void Replica::note_before_last() {
+  StepReport before = report_;
+  before.shape.decode_kv_tokens -= before.shape.decode_requests;
+  --before.sequence;
+  note_ended(before, report_.start);
+}
+
+/// The queue is as it has been since then: what changes it catches up first.
+void Replica::note_ended(const StepReport& step, Instant at) {
+  ended_step_ = step;
+  ended_step_.moment = StepMoment::Ended;
+  ended_step_.start = at;
+  ended_step_.waiting_requests = prompts_.waiting();
+  ended_step_.waiting_prompt_tokens = prompts_.waiting_tokens();
+  ended_step_.oldest_scheduled_arrival = Instant::never();
 }
 
 void Replica::settle_shares(Instant at) {
@@ -351,6 +383,9 @@ void Replica::pop_finished(Instant at) {
 void Replica::finish_run(Instant at) {
   busy_ = false;
   boundary_ = run_.start;
+  next_ended_ = report_;
+  next_ended_.start = at;
+  ended_unsaid_ = true;
   // Finished requests leave before new ones join, so that a request never decodes past its last token.
   pop_finished(at);
   end_prefill_part(at);
@@ -377,6 +412,7 @@ void Replica::advance(Instant now) {
         report_.kv_tokens = report_.shape.decode_kv_tokens + kv_tokens_prefill_;
         report_.start = run_.begin_of(before);
         report_.sequence = iterations_ + before + idle_notices_;
+        note_before_last();
       }
       apply_steps(run_.steps);
       finish_run(end);

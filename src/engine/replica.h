@@ -86,6 +86,9 @@ class Replica {
 
   /// The report of the step in progress at `now` (or of going idle): what a live engine has reported by then, no more.
   [[nodiscard]] const StepReport& report(Instant now);
+  /// Of the newest step that has ended by `now` and was reported, or would have been were its run not skipped; sequence
+  /// -1: none since it was started or revived.
+  [[nodiscard]] const StepReport& last_ended(Instant now);
 
   [[nodiscard]] Milliwatts power() const { return power_; }
   [[nodiscard]] MegaHertz locked_clock() const { return clock_; }
@@ -135,6 +138,8 @@ class Replica {
   [[nodiscard]] std::int64_t steps_ahead(const Cost& of, const Hold& hold);
   void apply_steps(std::int64_t steps);
   void finish_run(Instant at);
+  void note_ended(const StepReport& step, Instant at);
+  void note_before_last();
   void end_prefill_part(Instant at);
   /// A prompt is computed: its request's token, and where it goes.
   void end_prompt(SlotIndex index, Instant at);
@@ -169,6 +174,9 @@ class Replica {
   std::int64_t step_full_ = 0;  ///< whole duration of the current step at the current clock, ns x 2^20
   Int128 boundary_ = 0;         ///< fixed-point end of the last run: the next one starts there
   StepReport report_;
+  StepReport ended_step_;      ///< the newest report of a step that has ended
+  StepReport next_ended_;      ///< the next one, where the run has ended and its successor has not started
+  bool ended_unsaid_ = false;  ///< there is a next one
 
   struct PendingClock {
     Instant at;

@@ -77,6 +77,8 @@ std::vector<Tag> Replica::kill(Instant now) {
     drop(i, now);
   }
   busy_ = false;
+  ended_step_.sequence = -1;
+  ended_unsaid_ = false;
   dead_ = true;
   can_admit_ = false;
   pending_.clear();

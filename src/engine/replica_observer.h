@@ -12,6 +12,9 @@ namespace wattle::engine {
 class ReplicaObserver {
  public:
   virtual ~ReplicaObserver() = default;
+  /// A step has ended; its successor, if there is one, has not been put together. Before step_starts and goes_idle; of
+  /// a run of steps only the last is reported.
+  virtual void step_ended(const StepReport& report) { (void)report; }
   /// A step is about to run; the answer says how far its successors may be run without asking again.
   virtual Hold step_starts(const StepReport& report) = 0;
   /// Nothing to run any more.

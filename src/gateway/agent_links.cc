@@ -142,6 +142,7 @@ InstanceId AgentLinks::know(const std::string& engine, InstanceId instance) {
   const InstanceId before = std::exchange(place->second, instance);
   wanted_.erase(before);
   placed_.erase(before);
+  work_.erase(before);
   return before;
 }
 
@@ -150,6 +151,7 @@ void AgentLinks::forget(InstanceId instance) {
   std::erase_if(engines_, [instance](const auto& engine) { return engine.second == instance; });
   wanted_.erase(instance);
   placed_.erase(instance);
+  work_.erase(instance);
 }
 
 InstanceId AgentLinks::instance_of(const std::string& engine) const {
@@ -174,10 +176,22 @@ void AgentLinks::place(InstanceId instance, PoolId pool, const std::optional<Clo
   loop_.post([this] { flush_places(); });
 }
 
+void AgentLinks::work(InstanceId instance, const control::InstanceWork& work) {
+  bool urgent = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Work& known = work_[instance];
+    urgent = (known.now.requests == 0) != (work.requests == 0) || (known.now.prompts == 0 && work.prompts > 0);
+    known = {work, true};
+  }
+  if (urgent) loop_.post([this] { flush(); });
+}
+
 AgentLinks::Counts AgentLinks::counts() const { return {polls_, poll_failures_, commands_, command_failures_}; }
 
 void AgentLinks::poll_all() {
   if (!client_) return;
+  flush();
   for (const auto& link : links_) {
     if (std::exchange(link->polling, true)) continue;
     ++polls_;
@@ -223,6 +237,7 @@ void AgentLinks::renew() {
     const std::lock_guard lock(mutex_);
     for (auto& [instance, wanted] : wanted_) wanted.dirty = true;
     for (auto& [instance, placed] : placed_) placed.dirty = true;
+    for (auto& [instance, work] : work_) work.dirty = true;
   }
   flush();
   flush_places();
@@ -233,20 +248,35 @@ void AgentLinks::flush() {
   for (const auto& link : links_) {
     if (link->sending) continue;
     auto clocks = nlohmann::ordered_json::array();
+    auto work = nlohmann::ordered_json::array();
+    const Instant now = net::steady_now();
     {
       const std::lock_guard lock(mutex_);
       for (const auto& engine : link->engines) {
         const auto instance = engines_.find(engine);
         if (instance == engines_.end()) continue;
         const auto wanted = wanted_.find(instance->second);
-        if (wanted == wanted_.end() || !std::exchange(wanted->second.dirty, false)) continue;
-        clocks.push_back({{"engine", engine}, {"clock_mhz", wanted->second.clock.value()}});
+        if (wanted != wanted_.end() && std::exchange(wanted->second.dirty, false)) {
+          clocks.push_back({{"engine", engine}, {"clock_mhz", wanted->second.clock.value()}});
+        }
+        const auto known = work_.find(instance->second);
+        if (known == work_.end() || !std::exchange(known->second.dirty, false)) continue;
+        const auto& w = known->second.now;
+        const Span waited = w.prompts > 0 ? now - w.oldest : Span();
+        work.push_back({{"engine", engine},
+                        {"requests", w.requests},
+                        {"context_tokens", w.context_tokens},
+                        {"prompts", w.prompts},
+                        {"prompt_tokens", w.prompt_tokens},
+                        {"oldest_us", waited.ns() / 1'000}});
       }
     }
-    if (clocks.empty()) continue;
+    if (clocks.empty() && work.empty()) continue;
     link->sending = true;
-    ++commands_;
-    link->body = nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}}.dump();
+    if (!clocks.empty()) ++commands_;
+    link->body =
+        nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}, {"work", work}}
+            .dump();
     client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
                   std::make_shared<Send>(*this, *link));
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "control/instance_work.h"
 #include "control/ports.h"
 #include "journal/record.h"
 #include "net/client.h"
@@ -57,6 +58,9 @@ class AgentLinks final : public control::ClockPort {
   /// The pool that it serves in, and the clocks that a plan lets it have; none: any. Sent at once, and again and again
   /// under a lease. From any thread.
   void place(InstanceId instance, PoolId pool, const std::optional<ClockRange>& range);
+  /// What it has of requests, for an agent that decides its clock by reports of ended steps. Sent at once when work
+  /// begins or ends there, else with the next message. Any thread.
+  void work(InstanceId instance, const control::InstanceWork& work);
   /// No listener is called afterwards.
   void stop();
 
@@ -97,6 +101,11 @@ class AgentLinks final : public control::ClockPort {
     bool dirty = true;
   };
   std::map<InstanceId, Placed> placed_;
+  struct Work {
+    control::InstanceWork now;
+    bool dirty = true;
+  };
+  std::map<InstanceId, Work> work_;
   std::atomic<std::int64_t> polls_{0};
   std::atomic<std::int64_t> poll_failures_{0};
   std::atomic<std::int64_t> commands_{0};

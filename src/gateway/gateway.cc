@@ -58,6 +58,9 @@ struct Gateway::Impl {
         agents->place(id, serves_in, range);
       };
     }
+    if (agents) {
+      watch.work = [this](InstanceId id, const control::InstanceWork& work) { agents->work(id, work); };
+    }
     return watch;
   }
 

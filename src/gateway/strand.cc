@@ -77,6 +77,7 @@ void ControlStrand::prefill_done(RequestId id) {
 
 void ControlStrand::withdrawn(RequestId id, bool taken) {
   run([this, id, taken](control::FleetLoop& core, Instant now) {
+    if (taken) book_.leave(id);
     if (taken && ledger_ != nullptr) ledger_->withdrawn(id, now);
     core.withdrawn(id, taken, now);
   });
@@ -159,6 +160,7 @@ void ControlStrand::handle(Event& event) {
       break;
     case Kind::FirstToken:
       if (ledger_ != nullptr) ledger_->first_token(event.id, now);
+      book_.prompt_done(event.id);
       requests_.first_token(event.id, now);
       break;
     case Kind::Unseen:
@@ -166,6 +168,7 @@ void ControlStrand::handle(Event& event) {
       break;
     case Kind::PrefillDone:
       if (ledger_ != nullptr) ledger_->prefilled(event.id, now);
+      book_.prompt_done(event.id);
       requests_.prefill_done(event.id, now);
       break;
     case Kind::Report:
@@ -180,12 +183,14 @@ void ControlStrand::handle(Event& event) {
       if (ledger_ != nullptr) ledger_->tick(now);
       break;
     case Kind::Leave:
+      book_.leave(event.id);
       if (const auto tag = requests_.leave(event.id, event.fate, event.reason, event.tally.served(), now)) unseat(*tag);
       break;
     case Kind::Run:
       event.task(requests_, now);
       break;
   }
+  if (book_.changed()) tell_work(now);
 }
 
 void ControlStrand::count(ClassId arrived) {
@@ -205,6 +210,7 @@ InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<c
   watch_.add(std::move(clock));
   step_reports_.push_back(step_reports);
   sampled_.emplace_back();
+  engine_clocks_.emplace_back();
   if (ledger_ != nullptr) ledger_->add_instance(view.spec->tensor_parallel, view.spec->site, now);
   workers_.push_back(std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port}));
   bound(requests_.shown(id), now);
@@ -225,16 +231,32 @@ ViewSource ControlStrand::source(InstanceId id, Instant now) const {
 
 void ControlStrand::take(const StepReport& report, Instant received, Instant now) {
   received_ = received;
+  const auto i = static_cast<std::size_t>(report.instance.value());
+  if (i < watch_.size()) watch_.note(i, book_.of(report.instance));
   if (watch_.report(report, now)) {
-    StepReport accepted = report;
-    // Commands that are on their way count: what was decided here is newer than what the engine tells.
-    if (watch_options_.clocks != nullptr) {
-      accepted.clock = watch_.view(static_cast<std::size_t>(report.instance.value())).clock_commanded;
-    }
-    requests_.report(accepted);
-    if (ledger_ != nullptr) ledger_->step(report.instance, report.shape.prefill_tokens, now);
+    engine_clocks_[i] = report.clock;
+    show(i, watch_.ends(i) ? watch_.view(i).step : report, now);
   }
   received_ = Instant::never();
+}
+
+/// What an instance does by its own reports, to those who read it. Of ended steps: what is to be expected after them.
+void ControlStrand::show(std::size_t i, StepReport shown, Instant now) {
+  shown.instance = workers_[i]->id;
+  shown.start = now;
+  // Commands that are on their way count: what was decided here is newer than what the engine reports.
+  shown.clock = watch_options_.clocks != nullptr ? watch_.view(i).clock_commanded : engine_clocks_[i];
+  requests_.report(shown);
+  if (ledger_ != nullptr) ledger_->step(shown.instance, shown.shape.prefill_tokens, now);
+}
+
+void ControlStrand::tell_work(Instant now) {
+  for (const InstanceId instance : book_.take_changed()) {
+    const auto i = static_cast<std::size_t>(instance.value());
+    const control::InstanceWork work = book_.of(instance);
+    if (watch_.work(i, work, now)) show(i, watch_.view(i).step, now);
+    if (watch_options_.work && watch_.ends(i)) watch_options_.work(instance, work);
+  }
 }
 
 void ControlStrand::take(const EngineReading& reading, Instant now) {
@@ -319,10 +341,12 @@ void ControlStrand::say(Word word, control::Tag tag, InstanceId instance, contro
 }
 
 void ControlStrand::start(const Request& request, control::Tag tag, InstanceId instance, Instant now) {
+  book_.start(request, instance, workers_[static_cast<std::size_t>(instance.value())]->role == Role::Prefill);
   if (ledger_ != nullptr) ledger_->started(request, instance, now);
   say(Word::Start, tag, instance, control::Refusal::Busy, "");
 }
 void ControlStrand::hand_over(const Request& request, control::Tag tag, InstanceId, InstanceId decode, Instant) {
+  book_.hand_over(request, decode);
   if (ledger_ != nullptr) ledger_->handed_over(request.id, decode);
   say(Word::HandOver, tag, decode, control::Refusal::Busy, "");
 }
@@ -335,8 +359,9 @@ void ControlStrand::boost(InstanceId instance, Instant until, Instant now) {
   watch_.boost(static_cast<std::size_t>(instance.value()), until, now);
 }
 
-control::Served ControlStrand::refuse(const Request&, control::Tag tag, control::Refusal refusal, const char* reason,
-                                      Instant) {
+control::Served ControlStrand::refuse(const Request& request, control::Tag tag, control::Refusal refusal,
+                                      const char* reason, Instant) {
+  book_.leave(request.id);
   say(Word::Refuse, tag, kNoInstance, refusal, reason);
   unseat(tag);
   return {};

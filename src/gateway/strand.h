@@ -43,6 +43,9 @@ struct WatchOptions {
   /// Which pool an instance serves in, and which clocks a plan lets it have, for the one that decides its clock
   /// elsewhere; none: any. Null: nobody.
   std::function<void(InstanceId, PoolId, const std::optional<ClockRange>&)> placed = {};
+  /// What an instance has of requests has changed, and its engine reports steps when they have ended: for the one that
+  /// decides its clock elsewhere. Null: nobody.
+  std::function<void(InstanceId, const control::InstanceWork&)> work = {};
 };
 
 class ControlStrand final : private control::RequestPort, private control::InstancePort {
@@ -134,6 +137,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void take(const StepReport& report, Instant received, Instant now);
   void watch(Instant now);
   void infer(std::size_t i, Instant now);
+  void tell_work(Instant now);
+  void show(std::size_t i, StepReport shown, Instant now);
   void take(const EngineReading& reading, Instant now);
   void bound_all(const std::vector<ClockRange>& ranges, Instant now);
   void bound(const InstanceView& view, Instant now);
@@ -166,9 +171,11 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   journal::Sink& sink_;
   WatchOptions watch_options_;
   LiveLedger* ledger_;
+  control::WorkBook book_;
   control::InstanceLoop watch_;     ///< sequence numbers, losses, clocks decided here; by instance id
   std::vector<bool> step_reports_;  ///< expected
   std::vector<Instant> sampled_;
+  std::vector<MegaHertz> engine_clocks_;  ///< as last reported; 0: not
   std::vector<ClockRange> ranges_;           ///< of the plan in force
   Instant ranges_until_ = Instant::never();  ///< never: there are none
   std::vector<std::int64_t> arrived_;

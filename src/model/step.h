@@ -1,5 +1,5 @@
 #pragma once
-// One engine iteration: its shape, and what is reported when it starts.
+// One engine iteration: its shape, and what is reported of it.
 #include <cstdint>
 
 #include "units/quantity.h"
@@ -19,9 +19,15 @@ struct StepShape {
   bool operator==(const StepShape&) const = default;
 };
 
-/// Emitted by an instance as an iteration starts (SGLang forward-pass metrics carry the same facts).
+/// What a report is of. Engines as they come (SGLang's and vLLM's forward-pass metrics) report a step when it has
+/// ended.
+enum class StepMoment : std::uint8_t { Starts, Ended };
+
+/// Of one iteration. Starts: emitted as it starts. Ended: of one that has just ended; `start` is then, which is when
+/// its successor starts, if there is one, and the queue is what that one finds.
 struct StepReport {
   InstanceId instance;
+  StepMoment moment = StepMoment::Starts;
   std::int64_t sequence = 0;  ///< counts iterations of this instance; gaps mean lost reports
   Instant start;
   StepShape shape;

@@ -379,6 +379,18 @@ std::optional<Agent::LeaseRefusal> Agent::place(const std::vector<Placed>& place
   return std::nullopt;
 }
 
+void Agent::work(const std::vector<Work>& work) {
+  Impl& s = *impl_;
+  const std::lock_guard guard(s.mutex);
+  const Instant now = net::steady_now();
+  s.actuator->begins();
+  for (const Work& item : work) {
+    const auto engine = std::ranges::find(s.engines, item.engine, &Impl::Engine::endpoint);
+    if (engine == s.engines.end()) continue;
+    if (const auto i = s.core->find(engine->instance)) s.core->work(*i, item.now, now);
+  }
+}
+
 std::string Agent::metrics() const {
   const Impl& s = *impl_;
   AgentMetrics m;

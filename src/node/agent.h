@@ -88,6 +88,13 @@ class Agent {
   };
   /// All or, with the first that cannot be had, none; bounds for as long as `lease`. From any thread.
   [[nodiscard]] std::optional<LeaseRefusal> place(const std::vector<Placed>& engines, Span lease);
+  struct Work {
+    std::string engine;  ///< endpoint
+    control::InstanceWork now;
+  };
+  /// What the gateway has sent to engines whose clocks are decided here (InstanceLoop::work); unknown ones are ignored:
+  /// another node's. From any thread.
+  void work(const std::vector<Work>& work);
 
   /// From any thread: Prometheus text, and whether every part has been alive within three periods.
   [[nodiscard]] std::string metrics() const;

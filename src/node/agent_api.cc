@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -106,6 +108,33 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
   refuse(exchange, 404, "no engine here reports at " + refused->engine);
 }
 
+/// What a gateway says of the requests it has sent here; none when it is not in that form.
+std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
+  if (!items.is_array()) return std::nullopt;
+  const Instant now = net::steady_now();
+  std::vector<Agent::Work> all;
+  for (const auto& item : items) {
+    if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
+    std::array<std::int64_t, 5> n{};
+    constexpr std::array kKeys{"requests", "context_tokens", "prompts", "prompt_tokens", "oldest_us"};
+    for (std::size_t k = 0; k < n.size(); ++k) {
+      const auto found = item.find(kKeys[k]);
+      if (found == item.end() || !found->is_number_integer()) return std::nullopt;
+      n[k] = found->get<std::int64_t>();
+      if (n[k] < 0 || n[k] > 1'000'000'000'000) return std::nullopt;
+    }
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    control::InstanceWork work;
+    work.requests = static_cast<std::int32_t>(std::min(n[0], kMost));
+    work.context_tokens = n[1];
+    work.prompts = static_cast<std::int32_t>(std::min(n[2], kMost));
+    work.prompt_tokens = n[3];
+    if (work.prompts > 0) work.oldest = now - Span::us(n[4]);
+    all.push_back({item["engine"].get<std::string>(), work});
+  }
+  return all;
+}
+
 void take_clocks(Agent& agent, net::Exchange& exchange) {
   const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
   if (!body.is_object()) return refuse(exchange, 400, "the body must be a JSON object");
@@ -123,6 +152,14 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
     }
     wanted.push_back({engine->get<std::string>(), MegaHertz(clock->get<std::int32_t>())});
   }
+  const auto work = read_work(body.value("work", nlohmann::json::array()));
+  if (!work) {
+    return refuse(
+        exchange, 400,
+        R"(each of work must be {"engine": ENDPOINT} with requests, context_tokens, prompts, prompt_tokens and )"
+        "oldest_us, whole numbers from 0");
+  }
+  agent.work(*work);
   const auto refused = agent.lease(wanted, *lease);
   if (!refused) return exchange.respond(200, kJson, "{}");
   if (refused->known) {

@@ -57,7 +57,7 @@ InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   engines_.grow();
   link_free_.emplace_back();
   set_up(i, now);
-  loop_.idle(i, now);
+  says_idle(i, now);
   bound(i, now);
   engines_.wake(i);
   if (order.load) resharded_.insert(i);

@@ -10,6 +10,11 @@
 
 namespace wattle::sim {
 
+namespace {
+/// Engines that report ended steps say that they have been idle for so long.
+constexpr Span kHeartbeat = Span::s(1);
+}  // namespace
+
 InstanceView Simulation::view_of(const InstanceSetup& instance) {
   InstanceView view;
   view.id = instance.id;
@@ -69,13 +74,13 @@ void Simulation::set_up(std::size_t i, Instant now) {
   watchdog_.add();
   engines_.add(*instance.model, options, *this);
   loop_.add({view_of(instance), instance.spec, std::move(instance.frequency.policy), instance.frequency.mode,
-             instance.overrun_slack, instance.learner});
+             instance.overrun_slack, instance.learner, setup_.step_reports});
 }
 
 // ---------------------------------------------------------------------------------------------- the loop
 
 SimulationResult Simulation::run() {
-  for (std::size_t i = 0; i < loop_.size(); ++i) loop_.idle(i, Instant());
+  for (std::size_t i = 0; i < loop_.size(); ++i) says_idle(i, Instant());
   book_spare_gpus(Instant());
   auto row = setup_.source->next();
   const bool sampling = setup_.sample_period > Span();
@@ -113,6 +118,7 @@ SimulationResult Simulation::run() {
       next_sample = next_sample + setup_.sample_period;
     }
     if (fleet_changed_) book_spare_gpus(now);
+    if (book_.changed()) tell_work(now);
     if (setup_.check_invariants) check(now);
   }
   const Instant end = std::max(last_left_, now);
@@ -161,6 +167,7 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
   if (event.kind == engine::EventKind::FirstToken) {
     served.first_token = event.at;
     served.prefill_start = event.prefill_start;
+    if (ended_reports()) book_.prompt_done(flight.request.id);
     requests_.first_token(flight.request.id, now);
     if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
       served.output_tokens = 1;
@@ -191,6 +198,7 @@ void Simulation::withdraw(const Request& request, Tag tag, InstanceId instance, 
   const bool taken = engines_[index(instance)].withdraw(tag, now);
   if (taken) {
     flights_[tag].prefill = flights_[tag].decode = kNoInstance;
+    if (ended_reports()) book_.leave(id);
     kick(index(instance), now);
   }
   requests_.withdrawn(id, taken, now);
@@ -201,7 +209,9 @@ void Simulation::boost(InstanceId instance, Instant until, Instant now) { loop_.
 
 void Simulation::refresh(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
-  StepReport report = engines_[i].report(now);
+  if (ended_reports()) loop_.see(i, engines_[i].last_ended(now));
+  StepReport report = ended_reports() ? loop_.view(i).step : engines_[i].report(now);
+  report.instance = instance;
   report.clock = loop_.view(i).clock_commanded;
   requests_.report(report);
 }
@@ -230,6 +240,10 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
   if (!replica.can_ever_fit(flight.request.prompt_tokens, flight.true_output_tokens)) {
     leave(tag, kv_ready ? Fate::Failed : Fate::Rejected, "prompt and output can never fit in the KV cache", now);
     return;
+  }
+  if (ended_reports() && !kv_ready) {
+    book_.start(flight.request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill);
+    if (flight.produced > 0) book_.prompt_done(flight.request.id);  // nobody will say that of it again
   }
   engine::Job job;
   job.tag = tag;
@@ -290,6 +304,7 @@ bool Simulation::given_up(const engine::Event& event, Instant now) {
   flight.last_token = event.last_token;
   ++flight.served.preemptions;
   const InstanceId instance = flight.decode;
+  if (ended_reports()) book_.leave(flight.request.id);
   requests_.displaced(flight.request.id, event.output_tokens, now);
   perhaps_drained(instance, now);
   return true;
@@ -297,6 +312,7 @@ bool Simulation::given_up(const engine::Event& event, Instant now) {
 
 void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) {
   flights_[tag].decode = decode;
+  if (ended_reports()) book_.hand_over(request, decode);
   Instant arrived = now;
   if (setup_.link.bandwidth_bytes_per_s > 0.0) {
     const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
@@ -347,6 +363,7 @@ control::Served Simulation::refuse(const Request& request, Tag tag, control::Ref
 /// What it has had. Its place may be used again from now on.
 control::Served Simulation::close(Tag tag, Instant now) {
   auto& flight = flights_[tag];
+  if (ended_reports()) book_.leave(flight.request.id);
   flight.served.charge = ledger_.request_left(flight.request, flight.served.output_tokens, flight.account);
   last_left_ = now;
   flights_.close(tag);
@@ -365,13 +382,51 @@ void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
 Hold Simulation::step_starts(const StepReport& report) {
   const std::size_t i = index(report.instance);
   if (setup_.stretches) stretches_.step(i, report, engines_[i].effective_clock());
-  return loop_.step(i, report, report.start);
+  return ended_reports() ? loop_.ahead(i, report) : loop_.step(i, report, report.start);
 }
 
 void Simulation::goes_idle(InstanceId instance, Instant at) {
   const std::size_t i = index(instance);
   stretches_.close(i, at);
-  loop_.step(i, engines_[i].report(at), at);
+  if (!ended_reports()) {
+    loop_.step(i, engines_[i].report(at), at);
+    return;
+  }
+  Event event{at + kHeartbeat, EventClass::Heartbeat, 0, 0, 0, instance, Span()};
+  event.step = engines_[i].report(at).sequence;
+  agenda_.push(event);
+}
+
+void Simulation::step_ended(const StepReport& report) {
+  if (!ended_reports()) return;
+  const std::size_t i = index(report.instance);
+  loop_.note(i, book_.of(report.instance));
+  loop_.step(i, report, report.start);
+}
+
+/// Of an engine that has had nothing to do since.
+void Simulation::heartbeat(const Event& event) {
+  const std::size_t i = index(event.instance);
+  const StepReport& report = engines_[i].report(event.at);
+  if (engines_[i].dead() || report.sequence != event.step || !report.shape.idle()) return;
+  says_idle(i, event.at);
+}
+
+/// What an engine says first, too.
+void Simulation::says_idle(std::size_t i, Instant now) {
+  if (!ended_reports()) return loop_.idle(i, now);
+  StepReport report = engines_[i].report(now);
+  report.moment = StepMoment::Ended;
+  report.start = now;
+  loop_.note(i, book_.of(report.instance));
+  loop_.step(i, report, now);
+}
+
+void Simulation::tell_work(Instant now) {
+  for (const InstanceId instance : book_.take_changed()) {
+    const std::size_t i = index(instance);
+    if (loop_.work(i, book_.of(instance), now)) watchdog_.run_begins(i);
+  }
 }
 
 void Simulation::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
@@ -414,6 +469,8 @@ void Simulation::handle(const Event& event) {
       return advance_start(event);
     case EventClass::Overrun:
       return watchdog_.overrun(event);
+    case EventClass::Heartbeat:
+      return heartbeat(event);
     case EventClass::Refitted:
       return refitted(event.at);
     case EventClass::NodeFault:

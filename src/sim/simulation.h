@@ -85,6 +85,9 @@ struct SimulationSetup {
   workload::RequestSource* source = nullptr;
   Span refit_delay = Span::s(1);  ///< from the sample that made a refit due to the new model
   double sample_noise = 0.0;      ///< standard deviation, as a share, of what predictors learn of a step's time
+  /// What engines report. Starts: nothing is known late, the reports of an engine with our scheduler plugin. Ended: as
+  /// engines come, with a heartbeat when one has been idle for a second.
+  StepMoment step_reports = StepMoment::Starts;
   std::vector<Fault> faults;
   bool fast_forward = true;
   bool check_invariants = false;  ///< run every checker after every event (slow)

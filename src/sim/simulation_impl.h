@@ -96,6 +96,7 @@ class Simulation final : public control::RequestPort,
   void ask_again(InstanceId instance, Instant now) override { engines_.interrupt(index(instance), now); }
   Span measured(Span duration) override;
   // engine::ReplicaObserver
+  void step_ended(const StepReport& report) override;
   Hold step_starts(const StepReport& report) override;
   void goes_idle(InstanceId instance, Instant at) override;
   void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
@@ -151,6 +152,10 @@ class Simulation final : public control::RequestPort,
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
   control::Served close(Tag tag, Instant now);
   void refitted(Instant now);
+  [[nodiscard]] bool ended_reports() const { return setup_.step_reports == StepMoment::Ended; }
+  void heartbeat(const Event& event);
+  void says_idle(std::size_t i, Instant now);
+  void tell_work(Instant now);
   void handle(const Event& event);
   void check(Instant now) const;
 
@@ -166,6 +171,7 @@ class Simulation final : public control::RequestPort,
   Lives lives_;
   StretchLog stretches_;
   Watchdog watchdog_;
+  control::WorkBook book_;  ///< where reports are of ended steps
   RandomStream noise_;
   /// A model in the making.
   struct Refitting {

@@ -11,7 +11,7 @@ void Watchdog::run_begins(std::size_t i) {
   w.run = engines_[i].run();
   if (w.run.steps == 0) return;
   const StepReport& report = engines_[i].report(w.run.begin_of(0));
-  w.shape = report.shape;
+  w.shape = loop_.view(i).step.shape;  // as it was decided upon
   w.sequence = report.sequence;
   expect(i, 0);
 }

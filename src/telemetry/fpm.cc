@@ -281,6 +281,8 @@ StepReport to_step_report(const FpmMessage& m, InstanceId instance, Instant now)
   report.instance = instance;
   report.sequence = m.counter_id;
   report.start = now;
+  // An engine that says nothing of it reports what is over: it knows the wall time.
+  report.moment = m.extra.at_start.value_or(false) ? StepMoment::Starts : StepMoment::Ended;
   StepShape& shape = report.shape;
   shape.decode_requests = static_cast<std::int32_t>(m.scheduled.num_decode_requests);
   shape.decode_kv_tokens = m.scheduled.sum_decode_kv_tokens;
@@ -324,7 +326,7 @@ FpmMessage to_fpm(const StepReport& report, std::string_view worker_id, Instant 
   m.extra.kv_tokens = report.kv_tokens;
   if (report.shape.prefill_context_tokens != 0) m.extra.prefill_context_tokens = report.shape.prefill_context_tokens;
   if (report.clock != MegaHertz{0}) m.extra.clock = report.clock;
-  m.extra.at_start = true;
+  if (report.moment == StepMoment::Starts) m.extra.at_start = true;
   return m;
 }
 

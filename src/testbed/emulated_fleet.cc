@@ -175,7 +175,9 @@ Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::Po
                                 "--link-latency-ms",
                                 number(scenario.link.latency.millis()),
                                 "--handoff-steps",
-                                number(scenario.link.handoff_steps)};
+                                number(scenario.link.handoff_steps),
+                                "--step-reports",
+                                scenario.measurement.ended_reports ? "ended" : "start"};
   const auto options = config::engine_arguments(config::engine_of(scenario, pool));
   mock.insert(mock.end(), options.begin(), options.end());
   const auto said = launch(name, mock);

@@ -155,27 +155,43 @@ void RealTimeEngine::leave() {
   for (const std::int32_t gpu : options_.gpus) board_->release(gpu);
 }
 
+void RealTimeEngine::step_ended(const StepReport& report) {
+  if (options_.reports == StepMoment::Ended) publish(report);
+}
+
 Hold RealTimeEngine::step_starts(const StepReport& report) {
   busy_ = true;
-  if (publisher_ != nullptr) {
-    last_report_ = net::steady_now();
-    StepReport stamped = report;
-    stamped.clock = replica_.locked_clock();
-    publisher_->publish(stamped, std::max(last_report_, report.start));
-  }
+  if (options_.reports == StepMoment::Starts) publish(report);
   return Hold{};
+}
+
+void RealTimeEngine::publish(const StepReport& report) {
+  if (publisher_ == nullptr) return;
+  last_report_ = net::steady_now();
+  StepReport stamped = report;
+  stamped.clock = replica_.locked_clock();
+  publisher_->publish(stamped, std::max(last_report_, report.start));
 }
 
 void RealTimeEngine::goes_idle(InstanceId, Instant at) {
   busy_ = false;
-  last_report_ = at - kHeartbeat;  // at once
-  heartbeat();
+  if (options_.reports == StepMoment::Starts) {
+    last_report_ = at - kHeartbeat;  // at once
+    heartbeat();
+    return;
+  }
+  loop_.after(kHeartbeat, [this, alive = alive_] {
+    if (*alive && !left_) heartbeat();
+  });
 }
 
+/// Unless something was reported within the last period.
 void RealTimeEngine::heartbeat() {
-  if (publisher_ == nullptr || busy_) return;
-  last_report_ = net::steady_now();
+  const Instant now = net::steady_now();
+  if (publisher_ == nullptr || busy_ || now - last_report_ < kHeartbeat * 9 / 10) return;
+  last_report_ = now;
   StepReport idle;
+  idle.moment = options_.reports;
   idle.start = last_report_;
   idle.clock = replica_.locked_clock();
   publisher_->publish(idle, last_report_);

@@ -18,6 +18,9 @@ struct RealTimeEngineOptions {
   Role role = Role::Colocated;
   engine::EngineOptions engine;
   std::vector<std::int32_t> gpus = {0};  ///< indices on the board: the tensor-parallel group
+  /// Ended: as engines come, with a heartbeat every second of being idle; Starts: as with a scheduler plugin, which
+  /// also says at once that it is idle.
+  StepMoment reports = StepMoment::Ended;
 };
 
 /// Everything on one loop's thread. Steps follow each other at their exact instants: a loop that wakes late delivers
@@ -61,6 +64,7 @@ class RealTimeEngine final : public engine::ReplicaObserver {
   void leave();
 
  private:
+  void step_ended(const StepReport& report) override;
   Hold step_starts(const StepReport& report) override;
   void goes_idle(InstanceId instance, Instant at) override;
   void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
@@ -77,6 +81,7 @@ class RealTimeEngine final : public engine::ReplicaObserver {
   void follow_clock();
   void write_activity();
   void heartbeat();
+  void publish(const StepReport& report);
 
   net::Loop& loop_;
   RealTimeEngineOptions options_;

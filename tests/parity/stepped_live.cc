@@ -8,6 +8,7 @@
 
 #include "control/fleet_loop.h"
 #include "control/instance_loop.h"
+#include "control/plan_executor.h"
 #include "gateway/token_tally.h"
 #include "telemetry/fpm.h"
 
@@ -30,6 +31,13 @@ struct Transfer {
   bool operator>(const Transfer& o) const { return std::tie(at, sequence) > std::tie(o.at, o.sequence); }
 };
 
+/// An instance on its way: loaded, then warm.
+struct Start {
+  Instant at;
+  InstanceId instance;
+  bool warm = false;
+};
+
 /// A model in the making.
 struct Refitting {
   Instant done;
@@ -37,33 +45,29 @@ struct Refitting {
   Result<std::shared_ptr<const LatencyModel>> model;
 };
 
-class SteppedLive final : public control::RequestPort, public control::InstancePort, public engine::ReplicaObserver {
+class SteppedLive final : public control::RequestPort,
+                          public control::InstancePort,
+                          public control::FleetPort,
+                          public engine::ReplicaObserver {
  public:
   explicit SteppedLive(experiment::PreparedRun& run)
       : run_(run),
         setup_(run.setup),
         link_free_(setup_.instances.size()),
         core_(views(), std::move(setup_.policies), setup_.seed, {}, *this, decisions_),
-        agent_(agent_options(), *this, decisions_) {
+        agent_(agent_options(), *this, decisions_),
+        planner_(std::move(setup_.scaling.policy.policy), setup_.scaling.policy.mode, planner_options(), *this,
+                 decisions_) {
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
-      auto& instance = setup_.instances[i];
-      agent_.add({view(i), instance.spec, instance.frequency.policy, instance.frequency.mode, instance.overrun_slack,
-                  instance.learner});
-    }
-    replicas_.reserve(setup_.instances.size());
-    for (const auto& instance : setup_.instances) {
-      engine::ReplicaOptions options;
-      options.id = instance.id;
-      options.role = instance.spec->role;
-      options.engine = setup_.engine;
-      options.delays = setup_.clock_delays;
-      options.initial_clock = instance.initial_clock;
-      replicas_.emplace_back(*instance.model, options, *this);
+      join(i, Instant());
+      if (i < setup_.scaling.shape_of.size()) {
+        planner_.adopt(setup_.instances[i].id, setup_.scaling.shape_of[i], Instant());
+      }
     }
   }
 
   std::vector<journal::DecisionRecord> run() {
-    for (const auto& instance : setup_.instances) goes_idle(instance.id, Instant());
+    for (std::size_t i = 0; i < replicas_.size(); ++i) publish_idle(i, Instant());
     auto row = setup_.source->next();
     for (;;) {
       Instant step = Instant::never();
@@ -72,10 +76,13 @@ class SteppedLive final : public control::RequestPort, public control::InstanceP
         if (replicas_[i].next_wake() < step) step = replicas_[i].next_wake(), first = i;
       }
       const Instant transfer = transfers_.empty() ? Instant::never() : transfers_.top().at;
+      const Instant heartbeat = heartbeats_.empty() ? Instant::never() : heartbeats_.front().start;
       const Instant refit = refits_.empty() ? Instant::never() : refits_.front().done;
       const Instant tick = agent_.next_tick();
+      const Instant start = starts_.empty() ? Instant::never() : starts_.front().at;
+      const Instant plan = planner_.next_tick();
       const Instant arrival = row ? row->arrival : Instant::never();
-      const Instant now = std::min({step, transfer, tick, refit, arrival});
+      const Instant now = std::min({step, transfer, start, tick, heartbeat, refit, plan, arrival});
       if (now == Instant::never() || (!row && core_.counts().in_flight == 0)) break;
       if (step == now) {
         step_ends(first, now);
@@ -85,11 +92,22 @@ class SteppedLive final : public control::RequestPort, public control::InstanceP
         at(done.prefill).release(static_cast<engine::Tag>(done.request), now);
         submit(done.request, done.decode, true, now);
         kick(index(done.prefill), now);
+      } else if (start == now) {
+        const Start done = starts_.front();
+        starts_.pop_front();
+        advance(done, now);
       } else if (tick == now) {
         agent_.tick(now);
+      } else if (heartbeat == now) {
+        const StepReport idle = heartbeats_.front();
+        heartbeats_.pop_front();
+        const StepReport& is = at(idle.instance).report(now);
+        if (!at(idle.instance).dead() && is.sequence == idle.sequence && is.shape.idle()) publish(idle);
       } else if (refit == now) {
         agent_.refitted(*refits_.front().learner, std::move(refits_.front().model), now);
         refits_.pop_front();
+      } else if (plan == now) {
+        planner_.tick(now);
       } else {
         Request request;
         request.id = RequestId(static_cast<std::int64_t>(jobs_.size()));
@@ -99,11 +117,17 @@ class SteppedLive final : public control::RequestPort, public control::InstanceP
         if (setup_.length_hint) {
           request.predicted_output_tokens = setup_.length_hint->predict(row->output_tokens, request.max_tokens);
         }
-        jobs_.push_back({static_cast<engine::Tag>(request.id.value()), request.id, now, row->prompt_tokens,
-                         row->output_tokens, false, Instant::never()});
+        engine::Job& job = jobs_.emplace_back();
+        job.tag = static_cast<engine::Tag>(request.id.value());
+        job.id = request.id;
+        job.arrival = now;
+        job.prompt_tokens = row->prompt_tokens;
+        job.output_tokens = row->output_tokens;
+        planner_.arrived(request.request_class);
         core_.arrive(request, static_cast<control::Tag>(request.id.value()), now);
         row = setup_.source->next();
       }
+      for (const InstanceId instance : book_.take_changed()) agent_.work(index(instance), book_.of(instance), now);
     }
     return std::move(decisions_.records);
   }
@@ -132,19 +156,96 @@ class SteppedLive final : public control::RequestPort, public control::InstanceP
     return options;
   }
 
+  control::PlanExecutorOptions planner_options() const {
+    control::PlanExecutorOptions options;
+    options.period = setup_.scaling.period;
+    for (const auto& shape : setup_.scaling.shapes) {
+      options.shapes.push_back({shape.gpus, shape.max_load_per_s, setup_.scaling.load_time + setup_.scaling.warm_time});
+    }
+    return options;
+  }
+  /// The engine and the agent's half of setup_.instances[i].
+  void join(std::size_t i, Instant now) {
+    auto& instance = setup_.instances[i];
+    agent_.add({view(i), instance.spec, instance.frequency.policy, instance.frequency.mode, instance.overrun_slack,
+                instance.learner, setup_.step_reports});
+    engine::ReplicaOptions options;
+    options.id = instance.id;
+    options.role = instance.spec->role;
+    options.engine = setup_.engine;
+    options.delays = setup_.clock_delays;
+    options.initial_clock = instance.initial_clock;
+    options.started = now;
+    replicas_.emplace_back(*instance.model, options, *this);
+  }
+  void advance(const Start& done, Instant now) {
+    if (!done.warm) return planner_.up(done.instance, now);
+    core_.set_accepting(done.instance, true, now);
+    planner_.serving(done.instance, now);
+  }
+  void perhaps_drained(InstanceId instance, Instant now) {
+    const auto& view = core_.instances()[index(instance)];
+    if (view.assigned_requests == 0 && !view.accepting) planner_.drained(instance, now);
+  }
+  // control::FleetPort
+  InstanceId spawn(const control::StartOrder& order, Instant now) override {
+    const InstanceId id(static_cast<std::int32_t>(replicas_.size()));
+    setup_.instances.push_back(setup_.scaling.shapes[order.shape].make(id));
+    InstanceView joining = view(index(id));
+    joining.accepting = false;
+    core_.add_instance(joining, now);
+    link_free_.emplace_back();
+    join(index(id), now);
+    publish_idle(index(id), now);
+    starts_.push_back({now + setup_.scaling.load_time, id});
+    return id;
+  }
+  void open(InstanceId instance, Instant now) override {
+    const auto member = std::ranges::find(planner_.members(), instance, &control::PlanExecutor::Member::id);
+    if (member->phase == journal::Phase::Warming) {
+      starts_.push_back({now + setup_.scaling.warm_time, instance, true});
+      std::ranges::stable_sort(starts_, {}, &Start::at);
+      return;
+    }
+    core_.set_accepting(instance, true, now);
+  }
+  void drain(InstanceId instance, Instant now) override {
+    core_.set_accepting(instance, false, now);
+    perhaps_drained(instance, now);
+  }
+  void stop(InstanceId instance, Instant now) override {
+    at(instance).kill(now);
+    std::erase_if(starts_, [instance](const Start& s) { return s.instance == instance; });
+    core_.remove_instance(instance, now);
+  }
+
+  /// What an engine says first.
+  void publish_idle(std::size_t i, Instant now) {
+    StepReport idle = replicas_[i].report(now);
+    idle.moment = setup_.step_reports;
+    idle.start = now;
+    publish(idle);
+  }
+
   /// Every report goes through the wire format, as bytes.
   void publish(const StepReport& report) {
     bytes_.clear();
     telemetry::encode_fpm(telemetry::to_fpm(report, "engine", report.start), bytes_);
     const auto message = telemetry::decode_fpm(bytes_);
     StepReport received = telemetry::to_step_report(message.value(), report.instance, report.start);
+    const std::size_t i = index(report.instance);
+    if (ended()) agent_.note(i, book_.of(report.instance));
     agent_.report(received, report.start);
+    if (ended()) return;                                                   // shown when somebody looks
     received.clock = agent_.view(index(report.instance)).clock_commanded;  // what the agent answers with
     core_.report(received);
   }
 
+  [[nodiscard]] bool ended() const { return setup_.step_reports == StepMoment::Ended; }
   void kick(std::size_t i, Instant now) {
-    if (replicas_[i].wants_start()) replicas_[i].start_step(now);
+    if (!replicas_[i].wants_start()) return;
+    replicas_[i].start_step(now);
+    core_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }
   void submit(std::int64_t request, InstanceId instance, bool kv_ready, Instant now) {
     auto job = jobs_[static_cast<std::size_t>(request)];
@@ -160,12 +261,15 @@ class SteppedLive final : public control::RequestPort, public control::InstanceP
       auto& job = jobs_[event.tag];
       if (event.kind == engine::EventKind::FirstToken) {
         job.first_token = event.at;
+        if (ended()) book_.prompt_done(job.id);
         core_.first_token(job.id, now);
         if (setup_.instances[i].spec->role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
       } else {
+        book_.leave(job.id);
         gateway::TokenTally tally;
         tally.whole(event.output_tokens, job.first_token, now);
         core_.leave(job.id, Fate::Finished, "", tally.served(), now);
+        perhaps_drained(setup_.instances[i].id, now);
       }
     }
     kick(i, now);
@@ -173,12 +277,21 @@ class SteppedLive final : public control::RequestPort, public control::InstanceP
 
   // control::RequestPort
   void start(const Request& request, control::Tag, InstanceId instance, Instant now) override {
+    if (ended()) book_.start(request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill);
     submit(request.id.value(), instance, false, now);
+  }
+  void refresh(InstanceId instance, Instant) override {
+    if (!ended()) return;
+    StepReport shown = agent_.view(index(instance)).step;
+    shown.instance = instance;
+    shown.clock = agent_.view(index(instance)).clock_commanded;
+    core_.report(shown);
   }
   void hand_over(const Request& request, control::Tag, InstanceId prefill, InstanceId decode, Instant now) override {
     const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
     auto& free = link_free_[index(prefill)];
     free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
+    if (ended()) book_.hand_over(request, decode);
     transfers_.push({free + setup_.link.latency, sequence_++, request.id.value(), prefill, decode});
   }
   control::Served refuse(const Request&, control::Tag, control::Refusal, const char*, Instant) override { return {}; }
@@ -188,15 +301,19 @@ class SteppedLive final : public control::RequestPort, public control::InstanceP
     refits_.push_back({now + setup_.refit_delay, &learner, learner.refitting()(samples)});
   }
   // engine::ReplicaObserver
+  void step_ended(const StepReport& report) override {
+    if (ended()) publish(report);
+  }
   Hold step_starts(const StepReport& report) override {
-    publish(report);
+    if (!ended()) publish(report);
     return {};  // a real engine knows no holds: it reports every step
   }
   void goes_idle(InstanceId instance, Instant when) override {
-    StepReport report = replicas_.empty() ? StepReport{} : at(instance).report(when);
-    report.instance = instance;
-    report.start = when;
-    publish(report);
+    StepReport report = at(instance).report(when);
+    if (!ended()) return publish(report);
+    report.moment = StepMoment::Ended;
+    report.start = when + Span::s(1);
+    heartbeats_.push_back(report);
   }
   void power_changes(InstanceId, Instant, Milliwatts, std::int32_t, std::int64_t, MegaHertz) override {}
   void decode_joined(InstanceId, engine::Tag, Instant) override {}
@@ -214,7 +331,11 @@ class SteppedLive final : public control::RequestPort, public control::InstanceP
   std::vector<std::uint8_t> bytes_;
   control::FleetLoop core_;
   control::InstanceLoop agent_;
+  control::PlanExecutor planner_;
+  std::deque<Start> starts_;
   std::deque<Refitting> refits_;
+  std::deque<StepReport> heartbeats_;  ///< due when they start
+  control::WorkBook book_;
   std::vector<engine::Replica> replicas_;
 };
 

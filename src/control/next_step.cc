@@ -1,0 +1,93 @@
+#include "control/next_step.h"
+
+#include <algorithm>
+
+namespace wattle::control {
+
+namespace {
+
+/// Prompts computed whole, equally long.
+void put_prompts(StepReport& next, std::int32_t requests, std::int64_t tokens, Instant oldest) {
+  StepShape& shape = next.shape;
+  shape.prefill_requests = requests;
+  shape.prefill_tokens = tokens;
+  shape.prefill_context_tokens = requests > 0 ? tokens * tokens / (2 * requests) : 0;
+  next.oldest_scheduled_arrival = requests > 0 ? std::min(oldest, next.start) : Instant::never();
+}
+
+struct Queue {
+  std::int32_t requests = 0;
+  std::int64_t tokens = 0;
+};
+
+/// What the engine takes from its queue, of prompts that are equally long: what the KV cache has room for; one at least
+/// when it is `idle` else.
+Queue fitting(const StepReport& ended, const InstanceSpec& spec, std::int64_t kv_tokens, bool idle) {
+  const Queue all{ended.waiting_requests, ended.waiting_prompt_tokens};
+  if (spec.kv_capacity_tokens == 0 || all.requests == 0) return all;
+  const std::int64_t room = std::max<std::int64_t>(spec.kv_capacity_tokens - kv_tokens, 0);
+  if (all.tokens <= room) return all;
+  const auto requests = static_cast<std::int32_t>(all.requests * room / all.tokens);
+  const std::int32_t taken = std::max(requests, idle ? 1 : 0);
+  return {taken, all.tokens * taken / all.requests};
+}
+
+}  // namespace
+
+StepReport next_step(const StepReport& ended, const InstanceSpec& spec, const std::optional<InstanceWork>& work) {
+  if (ended.moment == StepMoment::Starts) return ended;
+  StepReport next = ended;
+  ++next.sequence;
+  const StepShape& was = ended.shape;
+  StepShape& shape = next.shape;
+  shape = {};
+  next.kv_tokens = ended.kv_tokens + was.prefill_tokens + was.decode_requests;
+  // Prompts that are neither queued nor answered are split over several steps.
+  const bool computes = spec.role != Role::Decode;
+  const std::int32_t split =
+      work && computes ? std::clamp(work->prompts - ended.waiting_requests, 0, was.prefill_requests) : 0;
+  if (spec.role != Role::Prefill) {
+    shape.decode_requests = was.decode_requests + (was.prefill_requests - split);
+    shape.decode_kv_tokens = was.decode_kv_tokens + was.decode_requests + was.prefill_tokens;
+    const std::int32_t others = split + ended.waiting_requests;
+    const std::int32_t left = work ? std::max(0, work->requests - others) : shape.decode_requests;
+    if (left < shape.decode_requests) {
+      const std::int64_t stays = shape.decode_kv_tokens * left / shape.decode_requests;
+      next.kv_tokens = std::max<std::int64_t>(next.kv_tokens - (shape.decode_kv_tokens - stays), 0);
+      shape.decode_kv_tokens = stays;
+      shape.decode_requests = left;
+    }
+  }
+  const Queue taken = fitting(ended, spec, next.kv_tokens, split == 0 && shape.decode_requests == 0);
+  next.waiting_requests -= taken.requests;
+  next.waiting_prompt_tokens -= taken.tokens;
+  if (computes) {
+    const std::int64_t rest =
+        split > 0 ? std::clamp<std::int64_t>(work->prompt_tokens - ended.waiting_prompt_tokens, 1, was.prefill_tokens)
+                  : 0;
+    put_prompts(next, taken.requests + split, taken.tokens + rest, work ? work->oldest : next.start);
+  } else {  // where a queue of prompts cannot be, those who wait bring their KV cache along
+    shape.decode_requests += taken.requests;
+    shape.decode_kv_tokens += taken.tokens;
+    next.oldest_scheduled_arrival = Instant::never();
+  }
+  return next;
+}
+
+StepReport first_step(const StepReport& idle, Role role, const InstanceWork& work, Instant now) {
+  StepReport next = idle;
+  next.start = now;
+  next.shape = {};
+  next.waiting_requests = 0;
+  next.waiting_prompt_tokens = 0;
+  if (role == Role::Decode) {
+    next.shape.decode_requests = work.requests;
+    next.shape.decode_kv_tokens = work.context_tokens;
+    next.oldest_scheduled_arrival = Instant::never();
+  } else {
+    put_prompts(next, work.prompts, work.prompt_tokens, work.oldest);
+  }
+  return next;
+}
+
+}  // namespace wattle::control

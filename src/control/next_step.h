@@ -1,0 +1,21 @@
+#pragma once
+// Engines report a step when it has ended (SGLang's and vLLM's forward-pass metrics); a clock is wanted for the next
+// one.
+#include <optional>
+
+#include "control/instance_work.h"
+#include "model/instance.h"
+
+namespace wattle::control {
+
+/// The step that follows `ended`, as far as the report and, where there is a gateway to say so, the instance's requests
+/// tell: decodes go on and grow by a token each, prompts that are computed decode where both happen, the engine's queue
+/// is computed next as far as the KV cache has room. What left with the step that ended shows in `work` alone; without
+/// it everything is taken to go on. `ended` of a step that starts is returned as it is.
+[[nodiscard]] StepReport next_step(const StepReport& ended, const InstanceSpec& spec,
+                                   const std::optional<InstanceWork>& work);
+
+/// The first step of an instance that had nothing to do and has been sent this.
+[[nodiscard]] StepReport first_step(const StepReport& idle, Role role, const InstanceWork& work, Instant now);
+
+}  // namespace wattle::control

@@ -1,0 +1,136 @@
+#include "control/next_step.h"
+
+#include <gtest/gtest.h>
+
+namespace wattle::control {
+namespace {
+
+StepReport ended(std::int32_t decodes, std::int64_t kv, std::int32_t prompts = 0, std::int64_t tokens = 0) {
+  StepReport r;
+  r.moment = StepMoment::Ended;
+  r.sequence = 7;
+  r.start = Instant(1'000'000);
+  r.shape.decode_requests = decodes;
+  r.shape.decode_kv_tokens = kv;
+  r.shape.prefill_requests = prompts;
+  r.shape.prefill_tokens = tokens;
+  return r;
+}
+
+InstanceSpec of(Role role, std::int64_t kv_capacity_tokens = 0) {
+  InstanceSpec spec;
+  spec.role = role;
+  spec.kv_capacity_tokens = kv_capacity_tokens;
+  return spec;
+}
+
+InstanceWork work(std::int32_t requests, std::int32_t prompts = 0, std::int64_t tokens = 0,
+                  Instant oldest = Instant(5)) {
+  return {requests, 100 * requests, prompts, tokens, prompts > 0 ? oldest : Instant::never()};
+}
+
+TEST(NextStep, OfAStepThatStartsIsItself) {
+  StepReport starts = ended(3, 300);
+  starts.moment = StepMoment::Starts;
+  starts.waiting_requests = 2;
+  EXPECT_EQ(next_step(starts, of(Role::Colocated), work(9)).shape, starts.shape);
+  EXPECT_EQ(next_step(starts, of(Role::Colocated), work(9)).waiting_requests, 2);
+}
+
+TEST(NextStep, DecodesGoOnAndGrow) {
+  const auto next = next_step(ended(4, 1'000), of(Role::Decode), std::nullopt);
+  EXPECT_EQ(next.shape.decode_requests, 4);
+  EXPECT_EQ(next.shape.decode_kv_tokens, 1'004);
+  EXPECT_EQ(next.shape.prefill_tokens, 0);
+  EXPECT_EQ(next.start, Instant(1'000'000));
+}
+
+TEST(NextStep, WhoLeftWithItIsNotInTheNext) {
+  EXPECT_EQ(next_step(ended(4, 1'000), of(Role::Decode), work(1)).shape.decode_requests, 1);
+  EXPECT_EQ(next_step(ended(4, 1'000), of(Role::Decode), work(1)).shape.decode_kv_tokens, 251);
+  EXPECT_TRUE(next_step(ended(4, 1'000), of(Role::Colocated), work(0)).shape.idle());
+  EXPECT_EQ(next_step(ended(4, 1'000), of(Role::Decode), work(6)).shape.decode_requests, 4) << "two are on their way";
+}
+
+TEST(NextStep, PromptsThatWaitedAreComputedAndTheirAgeIsTheGateways) {
+  StepReport r = ended(0, 0, 1, 500);
+  r.waiting_requests = 2;
+  r.waiting_prompt_tokens = 900;
+  const auto next = next_step(r, of(Role::Prefill), work(2, 2, 900, Instant(40)));
+  EXPECT_EQ(next.shape.prefill_requests, 2);
+  EXPECT_EQ(next.shape.prefill_tokens, 900);
+  EXPECT_EQ(next.shape.decode_requests, 0) << "what is computed moves on";
+  EXPECT_EQ(next.waiting_requests, 0);
+  EXPECT_EQ(next.oldest_scheduled_arrival, Instant(40));
+  EXPECT_EQ(next_step(r, of(Role::Prefill), std::nullopt).oldest_scheduled_arrival, r.start) << "not known";
+}
+
+TEST(NextStep, WhatTheCacheHasNoRoomForGoesOnWaiting) {
+  StepReport r = ended(4, 7'000);
+  r.kv_tokens = 7'000;
+  r.waiting_requests = 3;
+  r.waiting_prompt_tokens = 1'800;
+  const auto next = next_step(r, of(Role::Colocated, 8'300), work(7, 3, 1'800, Instant(40)));
+  EXPECT_EQ(next.sequence, 8);
+  EXPECT_EQ(next.kv_tokens, 7'004);
+  EXPECT_EQ(next.shape.decode_requests, 4);
+  EXPECT_EQ(next.shape.prefill_requests, 2);
+  EXPECT_EQ(next.shape.prefill_tokens, 1'200);
+  EXPECT_EQ(next.waiting_requests, 1);
+  EXPECT_EQ(next.waiting_prompt_tokens, 600);
+  r.kv_tokens = 8'299;
+  EXPECT_EQ(next_step(r, of(Role::Colocated, 8'300), work(7, 3, 1'800)).shape.prefill_requests, 0);
+  EXPECT_EQ(next_step(r, of(Role::Decode, 8'300), work(7)).shape.decode_requests, 4);
+  EXPECT_EQ(next_step(r, of(Role::Decode), work(7)).shape.decode_requests, 7) << "nobody knows of a limit";
+  r.shape = {};
+  EXPECT_EQ(next_step(r, of(Role::Colocated, 8'300), work(3, 3, 1'800)).shape.prefill_requests, 1) << "alone it runs";
+}
+
+TEST(NextStep, ComputedPromptsDecodeWhereBothHappen) {
+  const auto next = next_step(ended(3, 300, 2, 700), of(Role::Colocated), work(5));
+  EXPECT_EQ(next.shape.decode_requests, 5);
+  EXPECT_EQ(next.shape.decode_kv_tokens, 1'003);
+  EXPECT_EQ(next.shape.prefill_requests, 0);
+}
+
+TEST(NextStep, ASplitPromptGoesOn) {
+  const auto next = next_step(ended(3, 300, 1, 2'000), of(Role::Colocated), work(4, 1, 9'000));
+  EXPECT_EQ(next.shape.prefill_requests, 1);
+  EXPECT_EQ(next.shape.prefill_tokens, 2'000);
+  EXPECT_EQ(next.shape.decode_requests, 3);
+}
+
+TEST(NextStep, TheFirstOfAnIdleEngineIsWhatItWasSent) {
+  const auto prefill = first_step(ended(0, 0), Role::Prefill, work(1, 1, 800, Instant(30)), Instant(60));
+  EXPECT_EQ(prefill.shape.prefill_tokens, 800);
+  EXPECT_EQ(prefill.oldest_scheduled_arrival, Instant(30));
+  const auto decode = first_step(ended(0, 0), Role::Decode, work(2), Instant(60));
+  EXPECT_EQ(decode.shape.decode_requests, 2);
+  EXPECT_EQ(decode.shape.decode_kv_tokens, 200);
+}
+
+TEST(WorkBook, ARequestIsWhereItsLegIs) {
+  WorkBook book;
+  Request r;
+  r.id = RequestId(1);
+  r.arrival = Instant(9);
+  r.prompt_tokens = 50;
+  book.start(r, InstanceId(0), true);
+  EXPECT_EQ(book.of(InstanceId(0)), (InstanceWork{1, 50, 1, 50, Instant(9)}));
+  EXPECT_EQ(book.take_changed(), std::vector<InstanceId>{InstanceId(0)});
+  book.hand_over(r, InstanceId(2));
+  EXPECT_EQ(book.of(InstanceId(0)).prompts, 1) << "both legs at once: its prompt is still computed there";
+  book.prompt_done(r.id);
+  EXPECT_EQ(book.of(InstanceId(0)), InstanceWork{});
+  EXPECT_EQ(book.of(InstanceId(2)), (InstanceWork{1, 50, 0, 0, Instant::never()}));
+  book.leave(r.id);
+  book.leave(r.id);
+  EXPECT_EQ(book.of(InstanceId(2)), InstanceWork{});
+  r.id = RequestId(2);
+  book.start(r, InstanceId(1), false);
+  book.prompt_done(r.id);
+  EXPECT_EQ(book.of(InstanceId(1)), (InstanceWork{1, 50, 0, 0, Instant::never()}));
+}
+
+}  // namespace
+}  // namespace wattle::control
