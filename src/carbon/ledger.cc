@@ -12,6 +12,8 @@ namespace {
 
 /// Beyond this share one row: bounded memory against hostile tenant ids.
 constexpr std::size_t kMaxRows = 32768;
+/// Instances that are gone and have rows of their own.
+constexpr std::size_t kGoneRows = 256;
 
 template <typename Id>
 Usage& row(std::map<std::pair<ModelId, Id>, Usage>& rows, ModelId model, Id id) {
@@ -40,7 +42,7 @@ Totals& Totals::operator+=(const Totals& o) {
   return *this;
 }
 
-Ledger::Ledger(std::vector<SiteRates> sites) : sites_(std::move(sites)) {
+Ledger::Ledger(std::vector<SiteRates> sites) : sites_(std::move(sites)), departed_(sites_.size()) {
   WATTLE_CHECK(!sites_.empty(), "a ledger has at least one site");
 }
 
@@ -51,11 +53,12 @@ void Ledger::add_instance(Instant since, std::int32_t gpus, SiteId site) {
   meter.gpus = gpus;
   meter.site = site;
   meter.rates = rates_at(site, since);
+  index_.add(InstanceId(index_.newest().value() + 1));
   meters_.push_back(meter);
 }
 
 void Ledger::set_gpus(InstanceId instance, std::int32_t gpus, Instant at) {
-  Meter& meter = meters_[index(instance)];
+  Meter& meter = meter_of(instance);
   close(meter, at);
   meter.gpus = gpus;
 }
@@ -76,10 +79,18 @@ void Ledger::spare_gpus(SiteId site, std::int32_t gpus, Milliwatts power, Instan
 }
 
 void Ledger::instance_gone(InstanceId instance, Instant at) {
-  Meter& meter = meters_[index(instance)];
+  Meter& meter = meter_of(instance);
   close(meter, at);
   WATTLE_CHECK(meter.power == Milliwatts(0), "INV-9: an instance that is gone draws nothing");
-  meter.gone = true;
+  meter.totals.residue += meter.open_prefill;
+  departed_[static_cast<std::size_t>(meter.site.value())] += meter.totals;
+  newest_gone_.push_back({instance, meter.site, meter.totals});
+  if (newest_gone_.size() > kGoneRows) {
+    others_ += newest_gone_.front().totals;
+    ++other_instances_;
+    newest_gone_.pop_front();
+  }
+  erase_at(meters_, index_.remove(instance));
 }
 
 Ledger::Rates Ledger::rates_at(SiteId site, Instant at) const {
@@ -127,7 +138,6 @@ void Ledger::book(Meter& meter, Span span) {
 
 void Ledger::close(Meter& meter, Instant at) {
   WATTLE_CHECK(at >= meter.since, "INV-1: a meter never runs backwards");
-  if (meter.gone) return;
   while (meter.since < at) {
     if (meter.since >= meter.rates.until) meter.rates = rates_at(meter.site, meter.since);
     const Instant until = std::min(at, meter.rates.until);
@@ -150,14 +160,14 @@ void Ledger::changes(Meter& meter, Instant at, Milliwatts power, bool metered, s
 }
 
 void Ledger::decode_joined(InstanceId instance, Account& account, Instant at) {
-  Meter& meter = meters_[index(instance)];
+  Meter& meter = meter_of(instance);
   close(meter, at);
   account.joined_at = meter.decode_share;
   account.unmetered_at = meter.totals.unmetered;
 }
 
 void Ledger::decode_left(InstanceId instance, Account& account, Instant at) {
-  Meter& meter = meters_[index(instance)];
+  Meter& meter = meter_of(instance);
   close(meter, at);
   account.decode += meter.decode_share - account.joined_at;
   account.joined_at = meter.decode_share;
@@ -166,7 +176,7 @@ void Ledger::decode_left(InstanceId instance, Account& account, Instant at) {
 }
 
 void Ledger::settle_prefill(InstanceId instance, Instant at, std::span<const Share> shares) {
-  Meter& meter = meters_[index(instance)];
+  Meter& meter = meter_of(instance);
   close(meter, at);
   std::int64_t tokens = 0;
   for (const auto& share : shares) tokens += share.tokens;
@@ -212,13 +222,26 @@ void Ledger::close(Instant at) {
 }
 
 Picojoules Ledger::energy_until(InstanceId instance, Instant at) const {
-  const Meter& meter = meters_[index(instance)];
+  const Meter& meter = meter_of(instance);
   const Picojoules booked = meter.totals.total.energy;
   return at > meter.since ? booked + energy_over(meter.power, at - meter.since) : booked;
 }
 
+Totals Ledger::totals(InstanceId instance) const {
+  if (const auto i = index_.find(instance)) return meters_[*i].totals;
+  const auto gone = std::ranges::find(newest_gone_, instance, &InstanceTotals::id);
+  return gone == newest_gone_.end() ? Totals{} : gone->totals;
+}
+
+std::vector<InstanceTotals> Ledger::by_instance() const {
+  std::vector<InstanceTotals> all(newest_gone_.begin(), newest_gone_.end());
+  for (std::size_t i = 0; i < meters_.size(); ++i) all.push_back({index_[i], meters_[i].site, meters_[i].totals});
+  std::ranges::sort(all, {}, &InstanceTotals::id);
+  return all;
+}
+
 Totals Ledger::site(SiteId site) const {
-  Totals sum;
+  Totals sum = departed_[static_cast<std::size_t>(site.value())];
   for (const auto& meter : meters_) {
     if (meter.site != site) continue;
     sum += meter.totals;

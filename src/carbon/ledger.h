@@ -10,6 +10,7 @@
 //   prefill + decode = sum over requests = sum over models and tenants = sum over models and classes.
 // Power that nobody measured is unknown, not zero: such time is counted, and a request that was served then is marked.
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 
 #include "base/wide.h"
 #include "carbon/series.h"
+#include "model/instance_index.h"
 #include "model/outcome.h"
 #include "units/quantity.h"
 
@@ -105,6 +107,13 @@ struct Totals {
 /// A model that clients ask for, where a fleet serves several by name; 0 where it serves one.
 using ModelId = Count<struct ModelIdTag, std::int32_t>;
 
+/// Those of an instance.
+struct InstanceTotals {
+  InstanceId id;
+  SiteId site;
+  Totals totals;
+};
+
 /// What the requests of one tenant or class, or all, have used.
 struct Usage {
   Usage& operator+=(const Usage& o) {
@@ -127,25 +136,27 @@ class Ledger {
   /// At least one site; a ledger has room for 32768 tenants' and classes' usage and adds further ones up as id -1.
   explicit Ledger(std::vector<SiteRates> sites);
 
-  /// The next instance, with the next id; it has drawn nothing and taken no GPU before `since`.
+  /// The next instance, with the next id, which counts up and never comes back; it has drawn nothing and taken no GPU
+  /// before `since`.
   void add_instance(Instant since, std::int32_t gpus, SiteId site = SiteId{0});
   /// It has so many GPUs of its own from now on.
   void set_gpus(InstanceId instance, std::int32_t gpus, Instant at);
   /// From now on so many of the site's GPUs are paid for while no instance has them, and draw `power` together; idle
   /// energy of the site and the fleet, of no instance.
   void spare_gpus(SiteId site, std::int32_t gpus, Milliwatts power, Instant at);
-  /// Its GPUs are somebody else's from now on. Its power must be 0, or unknown.
+  /// Its GPUs are somebody else's from now on, and no call may name it any more but totals(). Its power must be 0, or
+  /// unknown.
   void instance_gone(InstanceId instance, Instant at);
 
   /// From `at` on the instance draws `power` for this much work. Energy of a mixed step is split by tokens: one per
   /// decoding request, prefill_tokens for the prompts. Calls come in time order per instance.
   void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
                      std::int64_t prefill_tokens) {
-    changes(meters_[index(instance)], at, power, true, decode_requests, prefill_tokens);
+    changes(meter_of(instance), at, power, true, decode_requests, prefill_tokens);
   }
   /// The same where nobody measures what it draws.
   void power_unknown(InstanceId instance, Instant at, std::int32_t decode_requests, std::int64_t prefill_tokens) {
-    changes(meters_[index(instance)], at, Milliwatts(0), false, decode_requests, prefill_tokens);
+    changes(meter_of(instance), at, Milliwatts(0), false, decode_requests, prefill_tokens);
   }
   /// Membership of the decode set, which shares decode energy equally.
   void decode_joined(InstanceId instance, Account& account, Instant at);
@@ -164,18 +175,24 @@ class Ledger {
 
   /// Bring every instance's integral, or one's, up to `at`.
   void close(Instant at);
-  void close(InstanceId instance, Instant at) { close(meters_[index(instance)], at); }
+  void close(InstanceId instance, Instant at) { close(meter_of(instance), at); }
 
-  [[nodiscard]] const Totals& totals(InstanceId instance) const { return meters_[index(instance)].totals; }
+  /// Of one that has been gone for long: nothing.
+  [[nodiscard]] Totals totals(InstanceId instance) const;
+  /// Of those that are there and the newest that are gone, ascending by id.
+  [[nodiscard]] std::vector<InstanceTotals> by_instance() const;
+  /// Of all others, and how many they are.
+  [[nodiscard]] const Totals& others() const { return others_; }
+  [[nodiscard]] std::int64_t other_instances() const { return other_instances_; }
   [[nodiscard]] Totals site(SiteId site) const;
   /// Of all sites' spare GPUs.
   [[nodiscard]] Totals spare() const;
   [[nodiscard]] Totals fleet() const;
-  [[nodiscard]] Milliwatts power(InstanceId instance) const { return meters_[index(instance)].power; }
+  [[nodiscard]] Milliwatts power(InstanceId instance) const { return meter_of(instance).power; }
   /// Drawn up to `at`, which is not before the instance's last call. Closes nothing.
   [[nodiscard]] Picojoules energy_until(InstanceId instance, Instant at) const;
+  /// That are there.
   [[nodiscard]] std::size_t instances() const { return meters_.size(); }
-  [[nodiscard]] SiteId site_of(InstanceId instance) const { return meters_[index(instance)].site; }
   [[nodiscard]] const std::vector<SiteRates>& sites() const { return sites_; }
   [[nodiscard]] const Usage& usage() const { return usage_; }
   /// Over all models, and of one.
@@ -196,7 +213,6 @@ class Ledger {
   struct Meter {
     Milliwatts power;
     bool metered = true;
-    bool gone = false;
     std::int32_t gpus = 1;
     std::int32_t decode_requests = 0;
     std::int64_t prefill_tokens = 0;
@@ -208,7 +224,8 @@ class Ledger {
     bool open_unmetered = false;  ///< some of open_prefill was not measured
     Totals totals;
   };
-  [[nodiscard]] static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
+  [[nodiscard]] Meter& meter_of(InstanceId id) { return meters_[index_.at(id)]; }
+  [[nodiscard]] const Meter& meter_of(InstanceId id) const { return meters_[index_.at(id)]; }
   void changes(Meter& meter, Instant at, Milliwatts power, bool metered, std::int32_t decode_requests,
                std::int64_t prefill_tokens);
   void close(Meter& meter, Instant at);
@@ -216,8 +233,13 @@ class Ledger {
   static void book(Meter& meter, Span span);
 
   std::vector<SiteRates> sites_;
+  InstanceIndex index_;
   std::vector<Meter> meters_;
-  std::vector<Meter> spare_;  ///< of sites that have said something of theirs
+  std::vector<Meter> spare_;      ///< of sites that have said something of theirs
+  std::vector<Totals> departed_;  ///< by site: of all instances that are gone
+  std::deque<InstanceTotals> newest_gone_;
+  Totals others_;  ///< of those gone before
+  std::int64_t other_instances_ = 0;
   Usage usage_;
   template <typename Id>
   using Rows = std::map<std::pair<ModelId, Id>, Usage>;

@@ -232,5 +232,28 @@ RC_GTEST_PROP(Ledger, PartsSumToTheWholeHoweverOftenItIsCalled, ()) {
   RC_ASSERT(sparse.site(SiteId(0)).total == totals.total);
 }
 
+TEST(Ledger, WhatIsKeptIsBoundedByTheInstancesThatAreThere) {
+  constexpr std::int32_t kAll = 5'000;
+  auto ledger = ledger_of(360.0);  // number 0 stays
+  for (std::int32_t i = 1; i <= kAll; ++i) {
+    const InstanceId id(i);
+    ledger.add_instance(at_s(i), 2);
+    ledger.power_changes(id, at_s(i), Milliwatts(100'000), 0, 0);
+    ledger.power_changes(id, at_s(i + 1), Milliwatts(0), 0, 0);
+    ledger.instance_gone(id, at_s(i + 1));
+  }
+  EXPECT_EQ(ledger.instances(), 1U);
+  const auto rows = ledger.by_instance();
+  EXPECT_LT(rows.size(), 1'000U);
+  EXPECT_EQ(rows.front().id, kOne);
+  EXPECT_EQ(rows.back().id, InstanceId(kAll));
+  EXPECT_EQ(std::ssize(rows) + ledger.other_instances(), kAll + 1);
+  Totals sum = ledger.others();
+  for (const auto& row : rows) sum += row.totals;
+  EXPECT_EQ(sum.total, ledger.fleet().total);
+  EXPECT_DOUBLE_EQ(joules(ledger.fleet().total), 100.0 * kAll) << "and nothing is lost";
+  EXPECT_EQ(ledger.fleet().total.gpu_time, Span::s(2) * kAll);
+}
+
 }  // namespace
 }  // namespace wattle::carbon

@@ -93,11 +93,13 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
     made.by_site.push_back(
         row(rates.name.empty() ? std::to_string(i) : rates.name, totals.total, metered(totals), pricing_of(rates)));
   }
-  for (std::size_t i = 0; i < ledger.instances(); ++i) {
-    const InstanceId id(static_cast<std::int32_t>(i));
-    const auto& rates = ledger.sites()[static_cast<std::size_t>(ledger.site_of(id).value())];
-    const auto& totals = ledger.totals(id);
-    made.by_instance.push_back(row(std::to_string(i), totals.total, metered(totals), pricing_of(rates)));
+  for (const auto& [id, site, totals] : ledger.by_instance()) {
+    const auto& rates = ledger.sites()[static_cast<std::size_t>(site.value())];
+    made.by_instance.push_back(row(number(id.value()), totals.total, metered(totals), pricing_of(rates)));
+  }
+  if (ledger.other_instances() > 0) {
+    const auto& totals = ledger.others();
+    made.by_instance.push_back(row(number(-1), totals.total, metered(totals), pricing));
   }
   const Names names{service, tenant_name};
   made.by_tenant = names.rows(ledger.by_tenant(), pricing);

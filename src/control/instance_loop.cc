@@ -19,6 +19,7 @@ InstanceLoop::InstanceLoop(InstanceLoopOptions options, InstancePort& port, jour
     : options_(options), port_(port), sink_(sink) {}
 
 std::size_t InstanceLoop::add(LoopInstance i) {
+  const InstanceId id = i.view.id;
   const bool decides = i.policy != nullptr && i.mode != Mode::Off;
   Throttle throttle(i.view, std::move(i.policy), i.mode, port_, sink_, i.overrun_slack);
   Entry entry{.spec = std::move(i.spec),
@@ -29,18 +30,23 @@ std::size_t InstanceLoop::add(LoopInstance i) {
               .ends = i.reports == StepMoment::Ended,
               .before = i.view.clock_commanded};
   entries_.push_back(std::move(entry));
+  const std::size_t position = index_.add(id);
   if (i.learner != nullptr && std::ranges::find(learners_, i.learner) == learners_.end()) {
     learners_.push_back(i.learner);
   }
-  return entries_.size() - 1;
+  return position;
 }
 
-std::optional<std::size_t> InstanceLoop::find(InstanceId id) const {
-  const auto dense = static_cast<std::size_t>(id.value());  // as most drivers number theirs
-  if (dense < entries_.size() && view(dense).id == id) return dense;
-  const auto found = std::ranges::find_if(entries_, [id](const Entry& e) { return e.throttle.view().id == id; });
-  if (found == entries_.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - entries_.begin());
+void InstanceLoop::remove(InstanceId id) {
+  const std::size_t i = index_.remove(id);
+  overruns_of_gone_ += entries_[i].throttle.overruns();
+  erase_at(entries_, i);
+}
+
+std::int64_t InstanceLoop::overruns() const {
+  std::int64_t all = overruns_of_gone_;
+  for (const Entry& entry : entries_) all += entry.throttle.overruns();
+  return all;
 }
 
 bool InstanceLoop::report(const StepReport& report, Instant now) {

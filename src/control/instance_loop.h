@@ -11,6 +11,7 @@
 #include "control/instance_work.h"
 #include "control/throttle.h"
 #include "journal/summary.h"
+#include "model/instance_index.h"
 #include "predict/online/online_latency.h"
 
 namespace wattle::control {
@@ -75,9 +76,13 @@ class InstanceLoop {
  public:
   InstanceLoop(InstanceLoopOptions options, InstancePort& port, journal::Sink& sink);
 
-  /// The fleet grew. The id must be new; ids need not be dense. Its position: 0, 1, 2 and so on.
+  /// The fleet grew. The id must be higher than any before; ids need not be dense. Its position: behind the last.
   std::size_t add(LoopInstance instance);
-  [[nodiscard]] std::optional<std::size_t> find(InstanceId id) const;
+  /// It is no part of the fleet any more: what is said of it is ignored, and those behind it move up a position. What
+  /// was learnt there stays.
+  void remove(InstanceId id);
+  /// Its position; none: it is gone, or never was.
+  [[nodiscard]] std::optional<std::size_t> find(InstanceId id) const { return index_.find(id); }
 
   /// A report has come over a wire: dropped and counted (false) when its instance is unknown, its number seen before or
   /// late; else step().
@@ -134,6 +139,8 @@ class InstanceLoop {
   /// Its newest report was of a step that had ended.
   [[nodiscard]] bool ends(std::size_t i) const { return entries_[i].ends; }
   [[nodiscard]] std::int64_t overruns(std::size_t i) const { return entries_[i].throttle.overruns(); }
+  /// Of all, those that are gone too.
+  [[nodiscard]] std::int64_t overruns() const;
   [[nodiscard]] std::int64_t disbelieved(std::size_t i) const { return entries_[i].throttle.disbelieved(); }
   [[nodiscard]] std::int64_t unknown_instance() const { return unknown_; }
   /// Each learner once.
@@ -179,7 +186,9 @@ class InstanceLoop {
   InstanceLoopOptions options_;
   InstancePort& port_;
   journal::Sink& sink_;
+  InstanceIndex index_;
   std::vector<Entry> entries_;
+  std::int64_t overruns_of_gone_ = 0;
   std::vector<predict::OnlineLatency*> learners_;
   std::int64_t unknown_ = 0;
 };

@@ -330,5 +330,26 @@ TEST(InstanceLoop, APredictorThatAnswersNonsenseIsCountedAndTheClockIsTheHighest
   }
 }
 
+TEST(InstanceLoop, WhatIsKeptIsBoundedByTheInstancesThatAreThere) {
+  Rig rig;
+  for (int id = 8; id < 3'008; ++id) {
+    LoopInstance i;
+    i.view.id = InstanceId(id);
+    i.view.clock_commanded = MegaHertz(1410);
+    i.policy = std::make_unique<Scripted>();
+    EXPECT_EQ(rig.core.add(std::move(i)), 2U);
+    rig.report(id, 1, 3, id);
+    EXPECT_EQ(rig.port.commands.back(), (Port::Command{id, 1005, std::int64_t{id} * 1'000'000}));
+    rig.core.remove(InstanceId(id));
+    EXPECT_FALSE(rig.core.find(InstanceId(id)));
+    rig.report(id, 2, 0, id);
+    ASSERT_EQ(rig.core.size(), 2U);
+  }
+  EXPECT_EQ(rig.core.unknown_instance(), 3'000) << "what is said of those that are gone is ignored, and counted";
+  rig.core.remove(InstanceId(4));
+  rig.report(7, 1, 3, 4'000);
+  EXPECT_EQ(rig.port.commands.back().instance, 7) << "found where it has moved to";
+}
+
 }  // namespace
 }  // namespace wattle::control

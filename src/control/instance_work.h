@@ -62,9 +62,9 @@ class WorkBook {
 
   [[nodiscard]] InstanceWork of(InstanceId instance) const {
     InstanceWork work;
-    const auto i = static_cast<std::size_t>(instance.value());
-    if (i >= entries_.size()) return work;
-    for (const Entry& entry : entries_[i]) {
+    const auto there = entries_.find(instance.value());
+    if (there == entries_.end()) return work;
+    for (const Entry& entry : there->second) {
       ++work.requests;
       work.context_tokens += entry.prompt_tokens;
       if (!entry.prompt) continue;
@@ -74,6 +74,22 @@ class WorkBook {
     }
     return work;
   }
+  /// Nothing more will be sent there; what is left in it goes uncounted.
+  void forget(InstanceId instance) {
+    const auto there = entries_.find(instance.value());
+    if (there == entries_.end()) return;
+    for (const Entry& entry : std::exchange(there->second, {})) {
+      Places& places = places_[entry.id.value()];
+      if (places.first == instance) places.first = kNoInstance;
+      if (places.second == instance) places.second = kNoInstance;
+      if (places.first == kNoInstance && places.second == kNoInstance) places_.erase(entry.id.value());
+    }
+    entries_.erase(instance.value());
+    std::erase(touched_, instance);
+  }
+  /// Instances that anything is kept of.
+  [[nodiscard]] std::size_t instances() const { return entries_.size(); }
+
   [[nodiscard]] bool changed() const { return !touched_.empty(); }
   /// Those whose books have changed since the last call, in that order, each once.
   [[nodiscard]] std::vector<InstanceId> take_changed() { return std::exchange(touched_, {}); }
@@ -86,11 +102,7 @@ class WorkBook {
     bool prompt = false;
     bool moves = false;
   };
-  std::vector<Entry>& at(InstanceId instance) {
-    const auto i = static_cast<std::size_t>(instance.value());
-    if (i >= entries_.size()) entries_.resize(i + 1);
-    return entries_[i];
-  }
+  std::vector<Entry>& at(InstanceId instance) { return entries_[instance.value()]; }
   void add(InstanceId instance, const Entry& entry) {
     at(instance).push_back(entry);
     touch(instance);
@@ -98,7 +110,7 @@ class WorkBook {
   void touch(InstanceId instance) {
     if (std::ranges::find(touched_, instance) == touched_.end()) touched_.push_back(instance);
   }
-  std::vector<std::vector<Entry>> entries_;  ///< by instance
+  std::unordered_map<std::int32_t, std::vector<Entry>> entries_;  ///< by instance
   struct Places {
     InstanceId first = kNoInstance;
     InstanceId second = kNoInstance;  ///< of the second leg

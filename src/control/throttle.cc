@@ -13,8 +13,8 @@ Throttle::Throttle(InstanceView view, std::shared_ptr<policy::FrequencyPolicy> p
       policy_(std::move(policy)),
       hears_steps_(policy_ && mode != Mode::Off && policy_->observes().has(event::Step{view_})),
       mode_(mode),
-      port_(port),
-      sink_(sink),
+      port_(&port),
+      sink_(&sink),
       overrun_slack_(overrun_slack) {}
 
 void Throttle::become(const InstanceSpec& spec, std::shared_ptr<policy::FrequencyPolicy> policy) {
@@ -56,9 +56,9 @@ void Throttle::bound(const std::optional<ClockRange>& range, Instant now) {
   const ClockDecision kept = within({before, "", {}});
   if (kept.clock == before) return;
   view_.clock_commanded = last_decided_ = kept.clock;
-  sink_.decision(
+  sink_->decision(
       {now, journal::DecisionKind::Clock, Mode::Enforce, RequestId{-1}, view_.id, kept.clock.value(), kept.reason});
-  port_.command(view_.id, kept.clock, now);
+  port_->command(view_.id, kept.clock, now);
 }
 
 void Throttle::boost(Instant until, Instant now) {
@@ -77,12 +77,12 @@ void Throttle::act(ClockDecision decision, Instant now) {
   }
   if (decision.clock != last_decided_) {
     last_decided_ = decision.clock;
-    sink_.decision(
+    sink_->decision(
         {now, journal::DecisionKind::Clock, mode_, RequestId{-1}, view_.id, decision.clock.value(), decision.reason});
   }
   if (mode_ == Mode::Enforce && decision.clock != view_.clock_commanded) {
     view_.clock_commanded = decision.clock;
-    port_.command(view_.id, decision.clock, now);
+    port_->command(view_.id, decision.clock, now);
   }
 }
 

@@ -62,8 +62,8 @@ class Throttle {
   std::shared_ptr<policy::FrequencyPolicy> policy_;
   bool hears_steps_;
   Mode mode_;
-  ClockPort& port_;
-  journal::Sink& sink_;
+  ClockPort* port_;      ///< outlives this
+  journal::Sink* sink_;  ///< outlives this
   Span overrun_slack_;
   std::optional<ClockRange> range_;
   Instant boosted_;  ///< until then

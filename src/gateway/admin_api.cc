@@ -231,19 +231,16 @@ void AdminApi::post_records(net::Exchange& exchange) {
   const auto records = read_planner_records(exchange.body(), net::steady_now());
   if (!records) return answer_error(exchange, records.error());
   InstanceId unknown = kNoInstance;
-  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
-    const auto count = static_cast<std::int32_t>(workers_.states().size());
+  control_.run_and_wait([&](control::FleetLoop&, Instant now) {
     for (const auto& r : *records) {
-      if (r.instance.value() >= count) unknown = r.instance;
+      if (r.instance > workers_.newest()) unknown = r.instance;
     }
     if (unknown != kNoInstance) return;
     for (const auto& r : *records) {
       control_.decided(r);
       const bool gone = r.kind == journal::DecisionKind::Phase && r.value == static_cast<int>(journal::Phase::Gone);
       if (!gone) continue;
-      core.remove_instance(r.instance, now);
-      if (agents_ != nullptr) agents_->forget(r.instance);
-      ledger_.gone(r.instance, now);
+      workers_.forget(r.instance, now);
     }
   });
   if (unknown != kNoInstance) {

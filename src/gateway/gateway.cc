@@ -43,7 +43,7 @@ struct Gateway::Impl {
         tenants(o.service.tenants),
         control(std::move(policies.dispatch), o.seed, request_options(o),
                 watch_options(o.lost_after, policies.hosts_clocks), ledger),
-        workers(options, control, agents.get(), ledger, std::move(policies.describe),
+        workers(options, control, agents.get(), std::move(policies.describe),
                 [this](InstanceId id) { engine_lost(id); }),
         clients_api(options, control, workers, tenants, metrics),
         admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger,

@@ -14,15 +14,15 @@ constexpr std::size_t kRecentMax = 256;
 /// Prompt tokens of a step where nobody tells: an engine's usual budget.
 constexpr std::int64_t kStepTokens = 8192;
 
-std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
-
 }  // namespace
 
 void LiveLedger::add_instance(std::int32_t gpus, SiteId site, Instant now) {
+  const InstanceId id(index_.newest().value() + 1);
+  index_.add(id);
   meters_.emplace_back();
   meters_.back().since = now;
   ledger_.add_instance(now, gpus, site);
-  ledger_.power_unknown(InstanceId(static_cast<std::int32_t>(meters_.size() - 1)), now, 0, 0);
+  ledger_.power_unknown(id, now, 0, 0);
 }
 
 LiveLedger::Billed* LiveLedger::find(RequestId id) {
@@ -38,15 +38,19 @@ LiveLedger::Billed* LiveLedger::unfinished(RequestId id) {
 // ---- what happens --------------------------------------------------------------------------------------------------
 
 void LiveLedger::put(InstanceId instance, const Event& event) {
-  Meter& meter = meters_[index(instance)];
-  if (meter.events.size() >= kEventsMax) unmetered(index(instance), event.at);
+  const auto i = index_.find(instance);
+  if (!i) return;  // gone: nobody pays
+  Meter& meter = meters_[*i];
+  if (meter.events.size() >= kEventsMax) unmetered(*i, event.at);
   meter.events.push_back(event);
   if (Billed* r = find(event.request)) ++r->open;
-  if (!meter.anchored) unmetered(index(instance), event.at);
+  if (!meter.anchored) unmetered(*i, event.at);
 }
 
 void LiveLedger::prompts_under_way(InstanceId instance, std::int64_t tokens, Instant at) {
-  Meter& meter = meters_[index(instance)];
+  const auto i = index_.find(instance);
+  if (!i) return;
+  Meter& meter = meters_[*i];
   meter.asked_tokens += tokens;
   if (!meter.reports_steps) put(instance, {at, Kind::Step, RequestId{-1}, std::min(meter.asked_tokens, kStepTokens)});
 }
@@ -84,7 +88,7 @@ void LiveLedger::first_token(RequestId id, Instant at) {
 }
 
 void LiveLedger::step(InstanceId instance, std::int64_t prefill_tokens, Instant at) {
-  meters_[index(instance)].reports_steps = true;
+  if (const auto i = index_.find(instance)) meters_[*i].reports_steps = true;
   put(instance, {at, Kind::Step, RequestId{-1}, prefill_tokens});
 }
 
@@ -104,8 +108,9 @@ void LiveLedger::outcome(const Outcome& outcome) {
 // ---- what it cost --------------------------------------------------------------------------------------------------
 
 void LiveLedger::reading(const EngineReading& reading) {
-  const std::size_t i = index(reading.instance);
-  if (i >= meters_.size()) return;
+  const auto there = index_.find(reading.instance);
+  if (!there) return;
+  const std::size_t i = *there;
   Meter& meter = meters_[i];
   read_ = true;
   emulated_ = emulated_ || reading.emulated;
@@ -132,7 +137,7 @@ void LiveLedger::reading(const EngineReading& reading) {
 
 void LiveLedger::book(std::size_t i, std::optional<Milliwatts> power, Instant until) {
   Meter& meter = meters_[i];
-  const InstanceId id(static_cast<std::int32_t>(i));
+  const InstanceId id = index_[i];
   const auto draws = [&](Instant at, std::optional<Milliwatts> watts) {
     watts ? ledger_.power_changes(id, at, *watts, meter.decoding, meter.prefill_tokens)
           : ledger_.power_unknown(id, at, meter.decoding, meter.prefill_tokens);
@@ -153,7 +158,7 @@ void LiveLedger::book(std::size_t i, std::optional<Milliwatts> power, Instant un
 
 void LiveLedger::apply(std::size_t i, const Event& event, Instant at) {
   Meter& meter = meters_[i];
-  const InstanceId id(static_cast<std::int32_t>(i));
+  const InstanceId id = index_[i];
   switch (event.kind) {
     case Kind::Step:
       settle(i, at);
@@ -189,7 +194,7 @@ void LiveLedger::settle(std::size_t i, Instant at) {
     Billed& r = *find(id);
     shares_.push_back({&r.account, std::max(r.request.prompt_tokens, 1)});
   }
-  ledger_.settle_prefill(InstanceId(static_cast<std::int32_t>(i)), at, shares_);
+  ledger_.settle_prefill(index_[i], at, shares_);
   for (const RequestId id : std::exchange(meter.paying, {})) paid(id);
 }
 
@@ -220,11 +225,17 @@ void LiveLedger::tick(Instant now) {
 }
 
 void LiveLedger::gone(InstanceId instance, Instant now) {
-  const std::size_t i = index(instance);
-  if (i >= meters_.size()) return;
-  unmetered(i, now);
-  meters_[i].anchored = false;
-  ledger_.instance_gone(instance, meters_[i].since);
+  const auto i = index_.find(instance);
+  if (!i) return;
+  unmetered(*i, now);
+  const Instant at = meters_[*i].since;
+  for (auto& [id, r] : billed_) {
+    if (r.decode != instance || !std::exchange(r.sharing, false)) continue;
+    ledger_.decode_left(instance, r.account, at);
+    r.account.unmetered = true;
+  }
+  ledger_.instance_gone(instance, at);
+  erase_at(meters_, index_.remove(instance));
 }
 
 void LiveLedger::close(Instant now) {

@@ -13,6 +13,7 @@
 //
 // What nobody meters (no agent, before an instance's first reading, a meter that fell silent) is unknown, never 0: that
 // time is counted, and requests served in it say so (Outcome::metered).
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -25,6 +26,7 @@
 #include "control/consumption.h"
 #include "gateway/agent_links.h"
 #include "journal/record.h"
+#include "model/instance_index.h"
 
 namespace wattle::gateway {
 
@@ -34,7 +36,7 @@ class LiveLedger final : public journal::Sink {
   LiveLedger(std::vector<carbon::SiteRates> sites, journal::Sink& next, Service service = {})
       : ledger_(std::move(sites)), next_(next), service_(std::move(service)) {}
 
-  /// The next instance, with the next id; its GPUs are taken from `now` on.
+  /// The next instance, with the next id, which counts up and never comes back; its GPUs are taken from `now` on.
   void add_instance(std::int32_t gpus, SiteId site, Instant now);
   void started(const Request& request, InstanceId instance, Instant at);
   /// It asks for a model other than the first. Before anything else of it.
@@ -51,7 +53,8 @@ class LiveLedger final : public journal::Sink {
   void reading(const EngineReading& reading);
   /// Gives up on meters that have been silent for long: what they owe is unknown, and their time is counted.
   void tick(Instant now);
-  /// No reading of this instance will come any more: what it owes is unknown, and its GPUs are somebody else's.
+  /// No reading of this instance will come any more: what it owes is unknown, what its requests use from now on nobody
+  /// pays for, and its GPUs are somebody else's.
   void gone(InstanceId instance, Instant now);
   /// The end: whatever waits for a reading goes without.
   void close(Instant now);
@@ -65,6 +68,8 @@ class LiveLedger final : public journal::Sink {
     Picojoules metered;             ///< by the meters, since each one's first reading
     std::int64_t meter_resets = 0;  ///< an agent began to count from 0
   };
+  /// That anything is kept of.
+  [[nodiscard]] std::size_t instances_kept() const { return std::max(meters_.size(), ledger_.instances()); }
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] const carbon::Ledger& ledger() const { return ledger_; }
   [[nodiscard]] carbon::Totals totals() const { return ledger_.fleet(); }
@@ -126,7 +131,8 @@ class LiveLedger final : public journal::Sink {
   carbon::Ledger ledger_;
   journal::Sink& next_;
   Service service_;
-  std::vector<Meter> meters_;  ///< by instance id
+  InstanceIndex index_;
+  std::vector<Meter> meters_;  ///< of the instances that are there
   std::unordered_map<std::int64_t, Billed> billed_;
   std::unordered_map<std::int64_t, carbon::ModelId> models_;  ///< of requests that have not left the ledger
   std::vector<carbon::Ledger::Share> shares_;                 ///< scratch

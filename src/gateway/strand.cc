@@ -208,51 +208,64 @@ InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<c
   clock.view = view;
   clock.view.id = id;
   watch_.add(std::move(clock));
-  step_reports_.push_back(step_reports);
-  sampled_.emplace_back();
-  engine_clocks_.emplace_back();
   if (ledger_ != nullptr) ledger_->add_instance(view.spec->tensor_parallel, view.spec->site, now);
-  workers_.push_back(std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port}));
+  index_.add(id);
+  auto worker = std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port});
+  places_.push_back({std::move(worker), step_reports, {}, {}});
   bound(requests_.shown(id), now);
   return id;
 }
 
+bool ControlStrand::remove_worker(InstanceId id, Instant now) {
+  if (!index_.find(id)) return false;
+  requests_.remove_instance(id, now);
+  if (ledger_ != nullptr) ledger_->gone(id, now);
+  watch_.remove(id);
+  book_.forget(id);
+  erase_at(places_, index_.remove(id));
+  return true;
+}
+
+std::size_t ControlStrand::instances_kept() const {
+  return std::max({index_.size(), places_.size(), watch_.size(), book_.instances(), requests_.instances().size(),
+                   ledger_ == nullptr ? 0 : ledger_->instances_kept()});
+}
+
 void ControlStrand::move(InstanceId id, std::shared_ptr<const net::Endpoint> endpoint) {
-  auto& worker = workers_[static_cast<std::size_t>(id.value())];
+  auto& worker = places_[index_.at(id)].worker;
   worker = std::make_shared<const Worker>(Worker{id, worker->role, std::move(endpoint), worker->bootstrap_port});
 }
 
-ViewSource ControlStrand::source(InstanceId id, Instant now) const {
-  const auto i = static_cast<std::size_t>(id.value());
+ViewSource ControlStrand::source_at(std::size_t i, Instant now) const {
   const Instant last = watch_.last_report(i);
   const bool fresh = last != Instant() && now - last < watch_options_.telemetry.lost_after;
-  return step_reports_[i] && fresh ? ViewSource::StepReports : ViewSource::Streams;
+  return places_[i].step_reports && fresh ? ViewSource::StepReports : ViewSource::Streams;
 }
 
 void ControlStrand::take(const StepReport& report, Instant received, Instant now) {
   received_ = received;
-  const auto i = static_cast<std::size_t>(report.instance.value());
-  if (i < watch_.size()) watch_.note(i, book_.of(report.instance));
+  const auto i = index_.find(report.instance);
+  if (i) watch_.note(*i, book_.of(report.instance));
   if (watch_.report(report, now)) {
-    engine_clocks_[i] = report.clock;
-    show(i, watch_.ends(i) ? watch_.view(i).step : report, now);
+    places_[*i].engine_clock = report.clock;
+    show(*i, watch_.ends(*i) ? watch_.view(*i).step : report, now);
   }
   received_ = Instant::never();
 }
 
 /// What an instance does by its own reports, to those who read it. Of ended steps: what is to be expected after them.
 void ControlStrand::show(std::size_t i, StepReport shown, Instant now) {
-  shown.instance = workers_[i]->id;
+  shown.instance = index_[i];
   shown.start = now;
   // Commands that are on their way count: what was decided here is newer than what the engine reports.
-  shown.clock = watch_options_.clocks != nullptr ? watch_.view(i).clock_commanded : engine_clocks_[i];
+  shown.clock = watch_options_.clocks != nullptr ? watch_.view(i).clock_commanded : places_[i].engine_clock;
   requests_.report(shown);
   if (ledger_ != nullptr) ledger_->step(shown.instance, shown.shape.prefill_tokens, now);
 }
 
 void ControlStrand::tell_work(Instant now) {
   for (const InstanceId instance : book_.take_changed()) {
-    const auto i = static_cast<std::size_t>(instance.value());
+    const std::size_t i = index_.at(instance);
     const control::InstanceWork work = book_.of(instance);
     if (watch_.work(i, work, now)) show(i, watch_.view(i).step, now);
     if (watch_options_.work && watch_.ends(i)) watch_options_.work(instance, work);
@@ -262,9 +275,9 @@ void ControlStrand::tell_work(Instant now) {
 void ControlStrand::take(const EngineReading& reading, Instant now) {
   if (ledger_ == nullptr) return;
   ledger_->reading(reading);
-  const auto i = static_cast<std::size_t>(reading.instance.value());
-  if (now < sampled_[i] + kSamplePeriod) return;
-  sampled_[i] = now;
+  const auto i = index_.find(reading.instance);
+  if (!i || now < places_[*i].sampled + kSamplePeriod) return;
+  places_[*i].sampled = now;
   const StepReport& step = requests_.shown(reading.instance).step;
   sink_.sample({reading.at, reading.instance, reading.power, reading.clock, step.shape.decode_requests,
                 step.shape.prefill_tokens, step.waiting_requests, step.kv_tokens,
@@ -272,15 +285,16 @@ void ControlStrand::take(const EngineReading& reading, Instant now) {
 }
 
 void ControlStrand::look(Instant now) {
-  for (const auto& worker : workers_) refresh(worker->id, now);
+  for (std::size_t i = 0; i < index_.size(); ++i) refresh(index_[i], now);
 }
 
 void ControlStrand::watch(Instant now) {
   watch_.tick(now);
   look(now);
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    const InstanceId id = workers_[i]->id;
-    if (!step_reports_[i] || watch_.last_report(i) == Instant() || source(id, now) == ViewSource::StepReports) continue;
+  for (std::size_t i = 0; i < index_.size(); ++i) {
+    const InstanceId id = index_[i];
+    if (!places_[i].step_reports || watch_.last_report(i) == Instant() || source(id, now) == ViewSource::StepReports)
+      continue;
     // An engine that still owes us tokens is not idle, whatever it said last.
     const InstanceView& view = requests_.shown(id);
     if (view.assigned_requests > 0) requests_.lost(id);
@@ -288,15 +302,16 @@ void ControlStrand::watch(Instant now) {
 }
 
 void ControlStrand::refresh(InstanceId instance, Instant now) {
-  if (source(instance, now) == ViewSource::Streams) infer(static_cast<std::size_t>(instance.value()), now);
+  const std::size_t i = index_.at(instance);
+  if (source_at(i, now) == ViewSource::Streams) infer(i, now);
 }
 
 void ControlStrand::infer(std::size_t i, Instant now) {
-  const StreamCounts& streams = *workers_[i]->streams;
-  const InstanceView& view = requests_.shown(workers_[i]->id);
+  const StreamCounts& streams = *places_[i].worker->streams;
+  const InstanceView& view = requests_.shown(index_[i]);
   const bool lost = view.telemetry == Telemetry::Lost;
   StepReport report = view.step;
-  report.instance = workers_[i]->id;
+  report.instance = index_[i];
   report.start = now;
   report.shape = {};
   report.shape.decode_requests = std::max(0, streams.decoding.load(std::memory_order_relaxed));
@@ -335,13 +350,11 @@ void ControlStrand::unseat(control::Tag tag) {
 
 void ControlStrand::say(Word word, control::Tag tag, InstanceId instance, control::Refusal refusal,
                         const char* reason) {
-  outgoing_.push_back({word, streams_[tag],
-                       instance == kNoInstance ? nullptr : workers_[static_cast<std::size_t>(instance.value())],
-                       refusal, reason});
+  outgoing_.push_back({word, streams_[tag], instance == kNoInstance ? nullptr : worker(instance), refusal, reason});
 }
 
 void ControlStrand::start(const Request& request, control::Tag tag, InstanceId instance, Instant now) {
-  book_.start(request, instance, workers_[static_cast<std::size_t>(instance.value())]->role == Role::Prefill);
+  book_.start(request, instance, worker(instance)->role == Role::Prefill);
   if (ledger_ != nullptr) ledger_->started(request, instance, now);
   say(Word::Start, tag, instance, control::Refusal::Busy, "");
 }
@@ -356,7 +369,7 @@ void ControlStrand::withdraw(const Request&, control::Tag tag, InstanceId, Insta
 
 /// Where clocks are decided here; agents with recipes of their own keep to those.
 void ControlStrand::boost(InstanceId instance, Instant until, Instant now) {
-  watch_.boost(static_cast<std::size_t>(instance.value()), until, now);
+  watch_.boost(index_.at(instance), until, now);
 }
 
 control::Served ControlStrand::refuse(const Request& request, control::Tag tag, control::Refusal refusal,

@@ -15,6 +15,7 @@
 #include "gateway/plan_api.h"
 #include "gateway/token_tally.h"
 #include "gateway/worker.h"
+#include "model/instance_index.h"
 
 namespace wattle::gateway {
 
@@ -76,8 +77,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void run(std::function<void(control::FleetLoop&, Instant)> task);
   /// As run(), but waits until it has run. Not from within the strand.
   void run_and_wait(std::function<void(control::FleetLoop&, Instant)> task);
-  /// A further instance, whose id is the next position. `clock`: its policy where that runs here; its view is ignored.
-  /// `step_reports`: some are expected. Within run() only.
+  /// A further instance, whose id is the next and never comes back. `clock`: its policy where that runs here; its view
+  /// is ignored. `step_reports`: some are expected. Within run() only.
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                         std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock, bool step_reports,
                         Instant now);
@@ -90,19 +91,22 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   [[nodiscard]] Instant ranges_until() const { return ranges_until_; }
   /// By class, since the start.
   [[nodiscard]] const std::vector<std::int64_t>& arrived() const { return arrived_; }
+  /// It is no part of the fleet any more, for good; false: it was not. Requests in it may still leave. Within run()
+  /// only.
+  bool remove_worker(InstanceId id, Instant now);
   /// Where its requests go from now on. Within run() only.
   void move(InstanceId id, std::shared_ptr<const net::Endpoint> endpoint);
   [[nodiscard]] const std::shared_ptr<const Worker>& worker(InstanceId id) const {
-    return workers_[static_cast<std::size_t>(id.value())];
+    return places_[index_.at(id)].worker;
   }
   /// Of the step reports and, in nanoseconds, of the way from a report's arrival to the clock command it causes. Within
   /// run() only.
-  [[nodiscard]] const control::TelemetryCounts& telemetry(InstanceId id) const {
-    return watch_.counts(static_cast<std::size_t>(id.value()));
-  }
+  [[nodiscard]] const control::TelemetryCounts& telemetry(InstanceId id) const { return watch_.counts(index_.at(id)); }
   /// Brings every view up to date, for an observer; policies have it done as they read. Within run() only.
   void look(Instant now);
-  [[nodiscard]] ViewSource source(InstanceId id, Instant now) const;
+  [[nodiscard]] ViewSource source(InstanceId id, Instant now) const { return source_at(index_.at(id), now); }
+  /// That anything is kept of. Within run() only.
+  [[nodiscard]] std::size_t instances_kept() const;
   [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
 
  private:
@@ -137,6 +141,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void take(const StepReport& report, Instant received, Instant now);
   void watch(Instant now);
   void infer(std::size_t i, Instant now);
+  [[nodiscard]] ViewSource source_at(std::size_t i, Instant now) const;
   void tell_work(Instant now);
   void show(std::size_t i, StepReport shown, Instant now);
   void take(const EngineReading& reading, Instant now);
@@ -167,15 +172,19 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   control::FleetLoop requests_;
   std::vector<std::shared_ptr<Stream>> streams_;  ///< by tag
   std::vector<control::Tag> free_tags_;
-  std::vector<std::shared_ptr<const Worker>> workers_;  ///< by instance id
+  struct Place {
+    std::shared_ptr<const Worker> worker;
+    bool step_reports = false;  ///< expected
+    Instant sampled;
+    MegaHertz engine_clock;  ///< as last reported; 0: not
+  };
+  InstanceIndex index_;  ///< of places_ and watch_
+  std::vector<Place> places_;
   journal::Sink& sink_;
   WatchOptions watch_options_;
   LiveLedger* ledger_;
   control::WorkBook book_;
-  control::InstanceLoop watch_;     ///< sequence numbers, losses, clocks decided here; by instance id
-  std::vector<bool> step_reports_;  ///< expected
-  std::vector<Instant> sampled_;
-  std::vector<MegaHertz> engine_clocks_;  ///< as last reported; 0: not
+  control::InstanceLoop watch_;              ///< sequence numbers, losses, clocks decided here
   std::vector<ClockRange> ranges_;           ///< of the plan in force
   Instant ranges_until_ = Instant::never();  ///< never: there are none
   std::vector<std::int64_t> arrived_;

@@ -1,5 +1,6 @@
 #include "gateway/workers.h"
 
+#include <algorithm>
 #include <future>
 #include <optional>
 #include <utility>
@@ -7,6 +8,9 @@
 namespace wattle::gateway {
 
 namespace {
+
+/// Removed ones, through with their requests, that may be taken back.
+constexpr std::ptrdiff_t kRemembered = 256;
 
 class HealthProbe final : public net::ResponseHandler {
  public:
@@ -25,14 +29,8 @@ class HealthProbe final : public net::ResponseHandler {
 }  // namespace
 
 WorkerRegistry::WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
-                               LiveLedger& ledger, GatewayPolicies::Describe describe,
-                               std::function<void(InstanceId)> lost)
-    : options_(options),
-      control_(control),
-      agents_(agents),
-      ledger_(ledger),
-      describe_(std::move(describe)),
-      lost_(std::move(lost)) {}
+                               GatewayPolicies::Describe describe, std::function<void(InstanceId)> lost)
+    : options_(options), control_(control), agents_(agents), describe_(std::move(describe)), lost_(std::move(lost)) {}
 
 Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker) const {
   if (describe_) return describe_(worker);
@@ -87,8 +85,9 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     clock.mode = described->clock.mode;
     id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), now);
     const bool starting = shared == nullptr;
+    index_.add(id);
     states_.push_back({control_.worker(id), wanted, 0, false, starting, starting, false});
-    if (states_.size() > options_.workers.size()) {
+    if (static_cast<std::size_t>(id.value()) >= options_.workers.size()) {
       control_.joined({id, *described->spec});
     }
     if (!options_.probe_health && !starting) set_up(core, id, true, now);
@@ -97,10 +96,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     // The engine that published there before is gone.
     const InstanceId before = agents_->know(wanted.step_reports, id);
     if (before != kNoInstance) {
-      control_.run([this, before](control::FleetLoop& core, Instant now) {
-        core.remove_instance(before, now);
-        ledger_.gone(before, now);
-      });
+      control_.run([this, before](control::FleetLoop&, Instant now) { forget(before, now); });
     }
   }
   return id;
@@ -109,8 +105,8 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
 Result<void> WorkerRegistry::listen_to(InstanceId id) {
   std::string endpoint;
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
-    WorkerState& state = states_[static_cast<std::size_t>(id.value())];
-    if (!std::exchange(state.listening, true)) endpoint = state.options.step_reports;
+    WorkerState* const state = find(id);
+    if (state != nullptr && !std::exchange(state->listening, true)) endpoint = state->options.step_reports;
   });
   if (endpoint.empty()) return {};
   const telemetry::FpmSubscriber::Source source{endpoint, id};
@@ -128,54 +124,80 @@ Result<void> WorkerRegistry::start_feed(const std::vector<telemetry::FpmSubscrib
 }
 
 void WorkerRegistry::set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now) {
-  WorkerState& state = states_[static_cast<std::size_t>(id.value())];
-  if (state.removed && up) return;
-  state.up = up;
+  WorkerState* const state = find(id);
+  if (state == nullptr || (state->removed && up)) return;
+  state->up = up;
   if (core.shown(id).accepting != up) core.set_accepting(id, up, now);
+}
+
+WorkerState* WorkerRegistry::find(InstanceId id) {
+  const auto i = index_.find(id);
+  return i ? &states_[*i] : nullptr;
 }
 
 void WorkerRegistry::remove(InstanceId id) {
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
-    WorkerState& state = states_[static_cast<std::size_t>(id.value())];
-    state.removed = true;
-    state.starting = false;
+    WorkerState* const state = find(id);
+    if (state == nullptr) return;
+    state->removed = true;
+    state->starting = false;
     set_up(core, id, false, now);
+    const auto over = [&](const WorkerState& s) {
+      return s.removed && !s.starting && core.shown(s.worker->id).assigned_requests == 0;
+    };
+    if (std::ranges::count_if(states_, over) > kRemembered) {
+      forget(std::ranges::find_if(states_, over)->worker->id, now);
+    }
   });
+}
+
+void WorkerRegistry::forget(InstanceId id, Instant now) {
+  if (!control_.remove_worker(id, now)) return;
+  const std::size_t i = index_.remove(id);
+  if (states_[i].listening) unheard_.push_back(id);
+  erase_at(states_, i);
+  if (agents_ != nullptr) agents_->forget(id);
 }
 
 Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
   std::shared_ptr<const net::Endpoint> moved;
   bool nowhere = false;
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
-    nowhere = url.empty() && states_[static_cast<std::size_t>(id.value())].options.url.empty();
+    const WorkerState* const state = find(id);
+    nowhere = state == nullptr || (url.empty() && state->options.url.empty());
   });
-  if (nowhere) return bad_input("url", "must say where the worker listens: it is not known yet");
+  if (nowhere) return bad_input("url", "must say where the worker listens: it is not known yet, or no more");
   if (!url.empty()) {
     auto endpoint = net::resolve_endpoint(url, "url");
     if (!endpoint) return std::unexpected(endpoint.error());
     moved = std::make_shared<const net::Endpoint>(std::move(*endpoint));
   }
   if (auto listening = listen_to(id); !listening) return listening;
+  bool gone = false;
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
-    WorkerState& state = states_[static_cast<std::size_t>(id.value())];
-    if (moved && url != state.options.url) {
+    WorkerState* const state = find(id);
+    gone = state == nullptr;
+    if (gone) return;
+    if (moved && url != state->options.url) {
       control_.move(id, moved);
-      state.worker = control_.worker(id);
-      state.options.url = url;
+      state->worker = control_.worker(id);
+      state->options.url = url;
     }
-    state.starting = false;
-    state.removed = false;
-    state.misses = 0;
+    state->starting = false;
+    state->removed = false;
+    state->misses = 0;
     set_up(core, id, true, now);
   });
+  if (gone) return bad_input("", "the worker is gone for good");
   return {};
 }
 
 void WorkerRegistry::probed(InstanceId id, bool healthy) {
   control_.run([this, id, healthy](control::FleetLoop& core, Instant now) {
-    WorkerState& state = states_[static_cast<std::size_t>(id.value())];
-    state.misses = healthy ? 0 : state.misses + 1;
-    if (healthy != state.up && (healthy || state.misses >= options_.health_misses)) set_up(core, id, healthy, now);
+    WorkerState* const state = find(id);
+    if (state == nullptr) return;
+    state->misses = healthy ? 0 : state->misses + 1;
+    if (healthy != state->up && (healthy || state->misses >= options_.health_misses)) set_up(core, id, healthy, now);
   });
 }
 
@@ -184,6 +206,7 @@ void WorkerRegistry::probe_all() {
   std::vector<InstanceId> over;
   std::vector<InstanceId> lost;
   control_.run_and_wait([&](control::FleetLoop& core, Instant) {
+    over = std::exchange(unheard_, {});
     for (auto& state : states_) {
       if (!state.removed) all.push_back(state.worker);
       if (!state.removed && !state.up && state.misses >= options_.health_misses) lost.push_back(state.worker->id);
@@ -211,8 +234,7 @@ Result<void> WorkerRegistry::start() {
     if (!added) return std::unexpected(added.error());
     if (worker.step_reports.empty()) continue;
     sources.push_back({worker.step_reports, *added});
-    control_.run_and_wait(
-        [&](control::FleetLoop&, Instant) { states_[static_cast<std::size_t>(added->value())].listening = true; });
+    control_.run_and_wait([&](control::FleetLoop&, Instant) { find(*added)->listening = true; });
   }
   if (sources.empty()) return {};
   const std::lock_guard lock(feed_mutex_);

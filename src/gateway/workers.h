@@ -29,7 +29,7 @@ class WorkerRegistry {
  public:
   /// `describe` may be null. All references outlive this; agents may be null.
   /// `lost`: an engine answers no probe; said again with each probe until it does. On the probing loop.
-  WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents, LiveLedger& ledger,
+  WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
                  GatewayPolicies::Describe describe, std::function<void(InstanceId)> lost);
 
   /// Adds those of the options and listens to their step reports.
@@ -37,8 +37,10 @@ class WorkerRegistry {
   Result<InstanceId> add(const WorkerOptions& stated, std::string_view where);
   /// The step reports of a worker added after the start, unless they are listened to.
   Result<void> listen_to(InstanceId id);
-  /// What runs there goes on to its end.
+  /// What runs there goes on to its end. It may be taken back, unless many were removed since.
   void remove(InstanceId id);
+  /// It is no part of the fleet any more, for good; ignored when it was not. On the control strand only.
+  void forget(InstanceId id, Instant now);
   /// Takes a removed one back, or one that has started: the caller has seen it alive, and the next probes judge.
   /// Without `url` where it was before. Errors: a URL that does not resolve, or none so far.
   Result<void> take_back(InstanceId id, const std::string& url);
@@ -51,8 +53,10 @@ class WorkerRegistry {
 
   /// Some worker has the prefill role, or had.
   [[nodiscard]] bool disaggregated() const { return disaggregated_.load(std::memory_order_relaxed); }
-  /// By instance id; on the control strand only.
+  /// Ascending by instance id; on the control strand only.
   [[nodiscard]] const std::vector<WorkerState>& states() const { return states_; }
+  /// The highest there ever was; below 0: none. On the control strand only.
+  [[nodiscard]] InstanceId newest() const { return index_.newest(); }
   /// Null until some worker sends step reports.
   [[nodiscard]] const TelemetryFeed* feed() const { return feed_.get(); }
   void stop_feed() { feed_.reset(); }
@@ -66,10 +70,12 @@ class WorkerRegistry {
   const GatewayOptions& options_;
   ControlStrand& control_;
   AgentLinks* agents_;
-  LiveLedger& ledger_;
   GatewayPolicies::Describe describe_;
   std::function<void(InstanceId)> lost_;
-  std::vector<WorkerState> states_;  ///< on the control strand only
+  [[nodiscard]] WorkerState* find(InstanceId id);
+  std::vector<WorkerState> states_;  ///< on the control strand only, as the next
+  InstanceIndex index_;              ///< of states_
+  std::vector<InstanceId> unheard_;  ///< forgotten, but their reports are listened to yet
   std::unique_ptr<net::HttpClient> prober_;
   std::unique_ptr<TelemetryFeed> feed_;
   std::mutex feed_mutex_;  ///< its creation

@@ -1,10 +1,13 @@
 #pragma once
 // The simulated engines and when each wants to be looked at.
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "engine/replica.h"
+#include "model/instance_index.h"
 #include "sim/wake_tree.h"
 
 namespace wattle::sim {
@@ -15,29 +18,42 @@ class Engines {
 
   template <typename... Arguments>
   void add(Arguments&&... arguments) {
-    replicas_.emplace_back(std::forward<Arguments>(arguments)...);
+    replicas_.push_back(std::make_unique<engine::Replica>(std::forward<Arguments>(arguments)...));
+  }
+  /// It is dead for good; those behind it move up a position.
+  void remove(std::size_t i) {
+    iterations_of_gone_ += replicas_[i]->iterations();
+    erase_at(replicas_, i);
+    wakes_.remove(i);
+  }
+  /// Of all there ever were.
+  [[nodiscard]] std::int64_t iterations() const {
+    std::int64_t all = iterations_of_gone_;
+    for (const auto& replica : replicas_) all += replica->iterations();
+    return all;
   }
   /// Room for one more than was expected; before add().
   void grow() { wakes_.grow(replicas_.size() + 1); }
 
-  [[nodiscard]] engine::Replica& operator[](std::size_t i) { return replicas_[i]; }
-  [[nodiscard]] const engine::Replica& operator[](std::size_t i) const { return replicas_[i]; }
+  [[nodiscard]] engine::Replica& operator[](std::size_t i) { return *replicas_[i]; }
+  [[nodiscard]] const engine::Replica& operator[](std::size_t i) const { return *replicas_[i]; }
   [[nodiscard]] std::size_t size() const { return replicas_.size(); }
 
   /// After anything that may have changed when it next wants to be looked at. Not there yet: nothing to do.
   void wake(std::size_t i) {
-    if (i < replicas_.size()) wakes_.set(i, replicas_[i].next_wake());
+    if (i < replicas_.size()) wakes_.set(i, replicas_[i]->next_wake());
   }
   /// Breaks off its run: the policy is asked again.
   void interrupt(std::size_t i, Instant now) {
-    replicas_[i].interrupt(now);
+    replicas_[i]->interrupt(now);
     wake(i);
   }
   [[nodiscard]] Instant next_wake() const { return wakes_.at(); }
   [[nodiscard]] std::size_t first() const { return wakes_.first(); }
 
  private:
-  std::vector<engine::Replica> replicas_;
+  std::vector<std::unique_ptr<engine::Replica>> replicas_;
+  std::int64_t iterations_of_gone_ = 0;
   WakeTree wakes_;
 };
 

@@ -7,8 +7,9 @@
 namespace wattle::sim {
 
 void Simulation::apply_fault(const Event& event) {
-  const std::size_t i = index(event.instance);
-  if (i >= engines_.size()) return;  // nothing of this id was ever started
+  const auto there = index_.find(event.instance);
+  if (!there) return;  // gone, or nothing of this id was ever started
+  const std::size_t i = *there;
   auto& replica = engines_[i];
   if (event.event_class == EventClass::Recovery) {
     replica.revive(event.at);
@@ -24,11 +25,8 @@ void Simulation::apply_fault(const Event& event) {
   engines_.wake(i);
   fleet_changed_ = true;
   if (scaler_.enforced()) {
-    stretches_.close(i, event.at);
-    lives_.end(i, event.at);
-    ledger_.instance_gone(event.instance, event.at);
-    end_loans(event.instance, event.at);
-    scaler_.died(event.instance, event.at);  // the fleet may grow: `replica` is no more
+    gone(event.instance, event.at);
+    scaler_.died(event.instance, event.at);
   } else if (event.down != Span::max()) {
     agenda_.push({event.at + event.down, EventClass::Recovery, 0, 0, 0, event.instance, Span()});
   }
@@ -38,7 +36,7 @@ void Simulation::apply_fault(const Event& event) {
 
 InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   const std::size_t i = engines_.size();
-  const InstanceId id(static_cast<std::int32_t>(i));
+  const InstanceId id(index_.newest().value() + 1);
   fleet_changed_ = true;
   setup_.instances.push_back(setup_.scaling.shapes[order.shape].make(id));
   auto& made = setup_.instances.back();
@@ -48,7 +46,7 @@ InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
     spec->node = order.node;
     made.spec = std::move(spec);
   }
-  borrow(order, id);
+  borrow(order, made);
   InstanceView view = view_of(setup_.instances.back());
   view.accepting = false;
   const InstanceId given = requests_.add_instance(view, now);
@@ -60,13 +58,13 @@ InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   says_idle(i, now);
   bound(i, now);
   engines_.wake(i);
-  if (order.load) resharded_.insert(i);
+  if (order.load) resharded_.insert(id);
   agenda_.push({now + order.load.value_or(setup_.scaling.load_time), EventClass::Loaded, 0, 0, 0, id, Span()});
   return id;
 }
 
 void Simulation::advance_start(const Event& event) {
-  if (lives_.gone(index(event.instance))) return;  // given up, or dead
+  if (!index_.find(event.instance)) return;  // given up, or dead
   if (event.event_class == EventClass::Loaded) {
     scaler_.up(event.instance, event.at);
     return;
@@ -78,7 +76,7 @@ void Simulation::advance_start(const Event& event) {
 void Simulation::open(InstanceId instance, Instant now) {
   const auto& members = scaler_.members();
   if (std::ranges::find(members, instance, &control::PlanExecutor::Member::id)->phase == journal::Phase::Warming) {
-    if (resharded_.contains(index(instance))) {
+    if (resharded_.contains(instance)) {
       requests_.set_accepting(instance, true, now);
       return scaler_.serving(instance, now);
     }
@@ -115,13 +113,43 @@ void Simulation::bound(std::span<const ClockRange> clocks, Instant now) {
 void Simulation::stop(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   WATTLE_CHECK(engines_[i].kill(now).empty(), "only an empty instance is stopped");
-  fleet_changed_ = true;
+  gone(instance, now);
+  requests_.remove_instance(instance, now);
+  engines_.wake(i);
+}
+
+/// Its engine is dead, and its GPUs are somebody else's.
+void Simulation::gone(InstanceId instance, Instant now) {
+  const std::size_t i = index(instance);
   stretches_.close(i, now);
   lives_.end(i, now);
   ledger_.instance_gone(instance, now);
   end_loans(instance, now);
-  requests_.remove_instance(instance, now);
-  engines_.wake(i);
+  gone_.push_back(instance);
+  fleet_changed_ = true;
+}
+
+void Simulation::forget_gone() {
+  for (const InstanceId instance : gone_) {
+    const std::size_t i = index_.remove(instance);
+    erase_at(setup_.instances, i);
+    erase_at(link_free_, i);
+    engines_.remove(i);
+    loop_.remove(instance);
+    lives_.remove(i);
+    stretches_.remove(i);
+    watchdog_.remove(i);
+    book_.forget(instance);
+    drawn_.erase(instance);
+    resharded_.erase(instance);
+  }
+  gone_.clear();
+}
+
+std::size_t Simulation::instances_kept() const {
+  return std::max({index_.size(), setup_.instances.size(), link_free_.size(), engines_.size(), loop_.size(),
+                   lives_.size(), stretches_.size(), watchdog_.size(), book_.instances(), drawn_.size(),
+                   resharded_.size(), ledger_.instances(), requests_.instances().size(), scaler_.members().size()});
 }
 
 // --- nodes, and GPUs on loan ---
@@ -169,8 +197,8 @@ void Simulation::book_spare_gpus(Instant now) {
 }
 
 /// Before the instance is set up: it draws nothing for GPUs that others still hold.
-void Simulation::borrow(const control::StartOrder& order, InstanceId borrower) {
-  const std::int32_t gpus = setup_.instances[index(borrower)].spec->tensor_parallel;
+void Simulation::borrow(const control::StartOrder& order, const InstanceSetup& borrower) {
+  const std::int32_t gpus = borrower.spec->tensor_parallel;
   std::int32_t all = 0;
   for (const InstanceId id : order.from) all += setup_.instances[index(id)].spec->tensor_parallel;
   for (const auto& member : scaler_.members()) {
@@ -180,7 +208,7 @@ void Simulation::borrow(const control::StartOrder& order, InstanceId borrower) {
     // Where GPUs are not accounted for, each lends in proportion.
     const std::int32_t lent = order.gpus.empty() ? gpus * setup_.instances[index(member.id)].spec->tensor_parallel / all
                                                  : static_cast<std::int32_t>(shared);
-    if (lent > 0) loans_.add(borrower, member.id, lent);
+    if (lent > 0) loans_.add(borrower.id, member.id, lent);
   }
 }
 
@@ -189,18 +217,17 @@ void Simulation::end_loans(InstanceId gone, Instant now) {
   for (const InstanceId id : loans_.end(gone)) {
     const std::size_t i = index(id);
     ledger_.set_gpus(id, setup_.instances[i].spec->tensor_parallel - loans_.of(id), now);
-    const Drawn& drawn = drawn_[i];
+    const Drawn& drawn = drawn_[id];
     ledger_.power_changes(id, now, own_power(id), drawn.decode_requests, drawn.prefill_tokens);
   }
   if (!loans_.any()) drawn_.clear();
 }
 
 Milliwatts Simulation::own_power(InstanceId instance) const {
-  const std::size_t i = index(instance);
-  const Drawn& drawn = drawn_.at(i);
+  const Drawn& drawn = drawn_.at(instance);
   const std::int32_t borrowed = loans_.of(instance);
   if (borrowed == 0) return drawn.power;
-  const auto& setup = setup_.instances[i];
+  const auto& setup = setup_.instances[index(instance)];
   const Milliwatts idle = setup.model->idle_power(drawn.clock);
   const Milliwatts lent(idle.value() * borrowed / setup.spec->tensor_parallel);
   return Milliwatts(drawn.power.value() - std::min(drawn.power, lent).value());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/instance_index.h"
+
 namespace wattle::sim {
 
 void Lives::end(std::size_t i, Instant now) {
@@ -11,12 +13,21 @@ void Lives::end(std::size_t i, Instant now) {
   life.gone = now;
 }
 
-Span Lives::lived(std::size_t i, Instant end) const { return std::min(lives_[i].gone, end) - lives_[i].begun; }
+void Lives::add(const Life& life, Instant end, Sum& sum) {
+  sum.seconds += (std::min(life.gone, end) - life.begun).seconds();
+  sum.mhz_seconds += life.mhz_seconds;
+  if (life.gone == Instant::never()) sum.mhz_seconds += life.clock.value() * (end - life.clock_since).seconds();
+}
 
-void Lives::add_mhz_seconds(std::size_t i, Instant end, double& sum) const {
-  const Life& life = lives_[i];
-  sum += life.mhz_seconds;
-  if (!gone(i)) sum += life.clock.value() * (end - life.clock_since).seconds();
+void Lives::remove(std::size_t i) {
+  add(lives_[i], lives_[i].gone, gone_);
+  erase_at(lives_, i);
+}
+
+Lives::Sum Lives::sum(Instant end) const {
+  Sum all = gone_;
+  for (const Life& life : lives_) add(life, end, all);
+  return all;
 }
 
 }  // namespace wattle::sim

@@ -25,8 +25,17 @@ class Lives {
     life.clock_since = at;
   }
 
-  [[nodiscard]] Span lived(std::size_t i, Instant end) const;
-  void add_mhz_seconds(std::size_t i, Instant end, double& sum) const;
+  /// It has ended; those behind it move up a position.
+  void remove(std::size_t i);
+
+  /// Of all there ever were, until then: how long they lived, and the integral of their clocks.
+  struct Sum {
+    double seconds = 0.0;
+    double mhz_seconds = 0.0;
+  };
+  [[nodiscard]] Sum sum(Instant end) const;
+
+  [[nodiscard]] std::size_t size() const { return lives_.size(); }
 
  private:
   struct Life {
@@ -36,7 +45,10 @@ class Lives {
     Instant clock_since;
     double mhz_seconds = 0.0;
   };
+  static void add(const Life& life, Instant end, Sum& sum);
+
   std::vector<Life> lives_;
+  Sum gone_;
 };
 
 }  // namespace wattle::sim

@@ -68,6 +68,7 @@ void Simulation::set_up(std::size_t i, Instant now) {
   options.started = now;
   options.itl_slo = setup_.slo.itl.value_or(Span::max());
   options.fast_forward = setup_.fast_forward;
+  WATTLE_CHECK(index_.add(instance.id) == i, "instances are numbered as they come");
   lives_.add(now);
   ledger_.add_instance(now, instance.spec->tensor_parallel - loans_.of(instance.id), instance.spec->site);
   stretches_.add();
@@ -119,6 +120,7 @@ SimulationResult Simulation::run() {
     }
     if (fleet_changed_) book_spare_gpus(now);
     if (book_.changed()) tell_work(now);
+    if (!gone_.empty()) forget_gone();
     if (setup_.check_invariants) check(now);
   }
   const Instant end = std::max(last_left_, now);
@@ -129,18 +131,13 @@ SimulationResult Simulation::run() {
   auto& summary = result.summary;
   static_cast<journal::Consumption&>(summary) = control::consumption(ledger_, "simulated", setup_.service);
   const double seconds = end.seconds();
-  double mhz_seconds = 0.0;
-  double live_seconds = 0.0;
-  for (std::size_t i = 0; i < engines_.size(); ++i) {
-    live_seconds += lives_.lived(i, end).seconds();
-    lives_.add_mhz_seconds(i, end, mhz_seconds);
-    summary.sim.iterations += engines_[i].iterations();
-  }
+  const Lives::Sum lives = lives_.sum(end);
+  summary.sim.iterations = engines_.iterations();
   if (seconds > 0.0)
     summary.mean_gpus =
         static_cast<double>(ledger_.fleet().total.gpu_time.ns()) / static_cast<double>((end - Instant()).ns());
-  if (live_seconds > 0.0) summary.clock_mean_mhz = mhz_seconds / live_seconds;
-  for (std::size_t i = 0; i < loop_.size(); ++i) summary.overruns += loop_.overruns(i);
+  if (lives.seconds > 0.0) summary.clock_mean_mhz = lives.mhz_seconds / lives.seconds;
+  summary.overruns = loop_.overruns();
   summary.prediction = loop_.prediction();
   summary.sim.virtual_s = seconds;
   summary.sim.events = events_;
@@ -278,7 +275,8 @@ void Simulation::start(const Request& request, Tag tag, InstanceId instance, Ins
 void Simulation::travelled(const Event& event) {
   const auto& flight = flights_[event.tag];
   if (!flight.alive || flight.life != event.life) return;
-  if (engines_[index(event.instance)].dead()) {
+  const auto there = index_.find(event.instance);
+  if (!there || engines_[*there].dead()) {
     leave(event.tag, Fate::Failed, "the instance died", event.at);
   } else {
     submit(event.tag, event.instance, false, event.at);
@@ -356,7 +354,9 @@ void Simulation::handed(const Event& event) {
 control::Served Simulation::refuse(const Request& request, Tag tag, control::Refusal, const char*, Instant now) {
   auto& flight = flights_[tag];
   flight.request.request_class = request.request_class;
-  if (flight.served.first_token != Instant::never()) engines_[index(flight.prefill)].release(tag, now);
+  if (flight.served.first_token != Instant::never()) {  // one that was displaced may outlive its instance
+    if (const auto i = index_.find(flight.prefill)) engines_[*i].release(tag, now);
+  }
   return close(tag, now);
 }
 
@@ -406,7 +406,9 @@ void Simulation::step_ended(const StepReport& report) {
 
 /// Of an engine that has had nothing to do since.
 void Simulation::heartbeat(const Event& event) {
-  const std::size_t i = index(event.instance);
+  const auto there = index_.find(event.instance);
+  if (!there) return;
+  const std::size_t i = *there;
   const StepReport& report = engines_[i].report(event.at);
   if (engines_[i].dead() || report.sequence != event.step || !report.shape.idle()) return;
   says_idle(i, event.at);
@@ -424,7 +426,7 @@ void Simulation::says_idle(std::size_t i, Instant now) {
 
 void Simulation::tell_work(Instant now) {
   for (const InstanceId instance : book_.take_changed()) {
-    const std::size_t i = index(instance);
+    const std::size_t i = index(instance);  // one that has just gone is still there
     if (loop_.work(i, book_.of(instance), now)) watchdog_.run_begins(i);
   }
 }
@@ -432,7 +434,7 @@ void Simulation::tell_work(Instant now) {
 void Simulation::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
                                std::int64_t prefill_tokens, MegaHertz clock) {
   if (loans_.any()) {
-    drawn_[index(instance)] = {power, decode_requests, prefill_tokens, clock};
+    drawn_[instance] = {power, decode_requests, prefill_tokens, clock};
     power = own_power(instance);
   }
   ledger_.power_changes(instance, at, power, decode_requests, prefill_tokens);
@@ -489,7 +491,6 @@ void Simulation::prefill_settled(InstanceId instance, Instant at, std::span<cons
 
 void Simulation::sample(Instant now) {
   for (std::size_t i = 0; i < engines_.size(); ++i) {
-    if (lives_.gone(i)) continue;
     auto& replica = engines_[i];
     const StepReport report = replica.report(now);
     sink_.sample({now, report.instance, ledger_.power(report.instance), replica.effective_clock(),
@@ -506,11 +507,10 @@ void Simulation::check(Instant now) const {
     const auto& replica = engines_[i];
     replica.check_invariants();
     held_by_engines += replica.requests_held();
-    if (!lives_.gone(i)) continue;
-    WATTLE_CHECK(replica.requests_held() == 0 && replica.power() == Milliwatts(0) &&
-                     ledger_.power(InstanceId(static_cast<std::int32_t>(i))) == Milliwatts(0),
-                 "INV-9: an instance that is gone holds nothing and draws nothing");
+    WATTLE_CHECK(!lives_.gone(i) && setup_.instances[i].id == index_[i] && loop_.view(i).id == index_[i],
+                 "INV-9: of an instance that is gone nothing is kept");
   }
+  WATTLE_CHECK(instances_kept() == engines_.size(), "INV-9: whatever is kept of instances is of those that are there");
   for (const auto& member : scaler_.members()) {
     if (!scaler_.enforced()) break;
     const bool accepts = requests_.shown(member.id).accepting;

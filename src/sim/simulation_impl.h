@@ -13,6 +13,7 @@
 #include "carbon/ledger.h"
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
+#include "model/instance_index.h"
 #include "sim/agenda.h"
 #include "sim/clients.h"
 #include "sim/engines.h"
@@ -68,6 +69,8 @@ class Simulation final : public control::RequestPort,
   }
 
   SimulationResult run();
+  /// That anything is kept of.
+  [[nodiscard]] std::size_t instances_kept() const;
 
   // control::RequestPort
   void start(const Request& request, Tag tag, InstanceId instance, Instant now) override;
@@ -117,7 +120,10 @@ class Simulation final : public control::RequestPort,
   }
 
  private:
-  static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
+  /// Positions hold within an event: an instance that goes is forgotten after it.
+  [[nodiscard]] std::size_t index(InstanceId id) const { return index_.at(id); }
+  void gone(InstanceId instance, Instant now);
+  void forget_gone();
   static InstanceView view_of(const InstanceSetup& instance);
   std::vector<InstanceView> views() const;
   static control::PlanExecutorOptions scaler_options(const ScalingSetup& scaling);
@@ -139,7 +145,7 @@ class Simulation final : public control::RequestPort,
   void apply_fault(const Event& event);
   void apply_node_fault(const Event& event);
   [[nodiscard]] NodeId node_of(std::size_t i) const;
-  void borrow(const control::StartOrder& order, InstanceId borrower);
+  void borrow(const control::StartOrder& order, const InstanceSetup& borrower);
   /// The instance is gone: those that had GPUs of its on loan have them for their own.
   void end_loans(InstanceId gone, Instant now);
   /// GPUs of nodes in use that no instance has.
@@ -165,6 +171,7 @@ class Simulation final : public control::RequestPort,
   journal::Tee sink_;
   carbon::Ledger ledger_;
   GpuLoans loans_;
+  InstanceIndex index_;  ///< of setup_.instances, engines_, loop_, lives_, stretches_, watchdog_, link_free_
   Agenda agenda_;
   Engines engines_;
   control::InstanceLoop loop_;
@@ -188,9 +195,10 @@ class Simulation final : public control::RequestPort,
     std::int64_t prefill_tokens = 0;
     MegaHertz clock;
   };
-  std::map<std::size_t, Drawn> drawn_;  ///< as engines said it while there were loans
-  std::set<std::size_t> resharded_;     ///< instances that come up warm
-  bool fleet_changed_ = true;           ///< since spare GPUs were counted
+  std::map<InstanceId, Drawn> drawn_;  ///< as engines said it while there were loans
+  std::set<InstanceId> resharded_;     ///< instances that come up warm
+  std::vector<InstanceId> gone_;       ///< in the present event
+  bool fleet_changed_ = true;          ///< since spare GPUs were counted
   std::uint64_t handed_over_ = 0;
   control::FleetLoop requests_;
   Clients clients_;

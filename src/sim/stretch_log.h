@@ -5,6 +5,7 @@
 
 #include "journal/record.h"
 #include "model/instance.h"
+#include "model/instance_index.h"
 
 namespace wattle::sim {
 
@@ -18,6 +19,10 @@ class StretchLog {
   /// It works no longer.
   void close(std::size_t i, Instant at);
   void close_all(Instant at);
+  /// It works no longer, for good; those behind it move up a position.
+  void remove(std::size_t i) { erase_at(stretches_, i); }
+
+  [[nodiscard]] std::size_t size() const { return stretches_.size(); }
 
  private:
   journal::Sink& sink_;

@@ -21,6 +21,13 @@ class WakeTree {
     for (std::size_t node = leaves_ - 1; node >= 1; --node) play(node);
   }
 
+  /// Those behind it move up.
+  void remove(std::size_t leaf) {
+    times_.erase(times_.begin() + static_cast<std::ptrdiff_t>(leaf));
+    times_.push_back(Instant::never());
+    for (std::size_t node = leaves_ - 1; node >= 1; --node) play(node);
+  }
+
   void set(std::size_t leaf, Instant at) {
     if (times_[leaf] == at) return;
     times_[leaf] = at;

@@ -51,7 +51,9 @@ void Watchdog::expect(std::size_t i, std::int64_t from) {
 }
 
 void Watchdog::overrun(const Event& event) {
-  const auto i = static_cast<std::size_t>(event.instance.value());
+  const auto there = loop_.find(event.instance);
+  if (!there) return;
+  const std::size_t i = *there;
   // The run may have been cut short since and another begun, or a slower clock have come into effect in a step before.
   const Watched& w = watched_[i];
   if (event.life != w.generation || engines_[i].run().steps == 0) return;

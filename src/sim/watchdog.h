@@ -19,12 +19,16 @@ class Watchdog {
       : engines_(engines), loop_(loop), agenda_(agenda) {}
 
   void add() { watched_.emplace_back(); }
+  /// It is gone; those behind it move up a position.
+  void remove(std::size_t i) { erase_at(watched_, i); }
   /// The engine has begun a run of steps.
   void run_begins(std::size_t i);
   /// What ran there has come to nothing.
   void cut_off(std::size_t i) { ++watched_[i].generation; }
   /// What was put on the agenda has come.
   void overrun(const Event& event);
+
+  [[nodiscard]] std::size_t size() const { return watched_.size(); }
 
  private:
   struct Watched {
@@ -43,7 +47,7 @@ class Watchdog {
   Engines& engines_;
   control::InstanceLoop& loop_;
   Agenda& agenda_;
-  std::vector<Watched> watched_;  ///< by instance
+  std::vector<Watched> watched_;  ///< by position
 };
 
 }  // namespace wattle::sim

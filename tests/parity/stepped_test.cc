@@ -25,7 +25,7 @@ void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
 class Decisions final : public journal::Sink {
  public:
   void decision(const journal::DecisionRecord& record) override { records.push_back(record); }
-  void joined(const journal::InstanceFacts&) override { ++joins; }
+  void joined(const journal::Instance&) override { ++joins; }
   std::vector<journal::DecisionRecord> records;
   int joins = 0;
 };
