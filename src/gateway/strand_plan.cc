@@ -35,7 +35,7 @@ void ControlStrand::bound(const InstanceView& view, Instant now) {
   const auto found = std::ranges::find(ranges_, view.spec->pool, &ClockRange::pool);
   const auto range = found == ranges_.end() ? std::nullopt : std::optional(*found);
   if (watch_options_.clocks != nullptr) {
-    watch_.bound(static_cast<std::size_t>(view.id.value()), range, now);
+    watch_.bound(index_.at(view.id), range, now);
   } else if (watch_options_.placed) {
     watch_options_.placed(view.id, view.spec->pool, range);
   }
