@@ -73,7 +73,8 @@ Result<gateway::GatewayPolicies::Instance> describe(experiment::LiveFleet& fleet
   if (!described) return std::unexpected(described.error());
   described->weight = worker.weight;
   described->kv_capacity_tokens = worker.kv_capacity_tokens;
-  gateway::GatewayPolicies::Instance made{std::make_shared<const InstanceSpec>(std::move(*described)), {}};
+  gateway::GatewayPolicies::Instance made{
+      std::make_shared<const InstanceSpec>(std::move(*described)), {}, fleet.learner(worker.tensor_parallel)};
   if (!hosted) return made;
   auto clock = systems::make_clock_policy(recipe, *made.spec, admission);
   if (!clock) return std::unexpected(clock.error());

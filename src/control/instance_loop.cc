@@ -98,10 +98,20 @@ Hold InstanceLoop::step(std::size_t i, const StepReport& report, Instant now) {
                        entry.work->prompts > 0 && role != Role::Decode;
   if (crossed) return entry.hold;
   const Hold hold = decide(i, next, !entry.ends || !report.shape.idle(), now);
-  if (entry.learner != nullptr && entry.learner->refit_due()) {
-    port_.refit(*entry.learner, entry.learner->begin_refit(), now);
-  }
+  refit_if_due(entry, now);
   return hold;
+}
+
+void InstanceLoop::refit_if_due(Entry& entry, Instant now) {
+  if (entry.learner == nullptr || !entry.learner->refit_due()) return;
+  port_.refit(*entry.learner, entry.learner->begin_refit(), now);
+}
+
+void InstanceLoop::learn(std::size_t i, const predict::StepSample& sample, Instant now) {
+  Entry& entry = entries_[i];
+  if (entry.learner == nullptr) return;
+  if (entry.learner->add(sample)) beliefs_changed(entry.learner, now);
+  refit_if_due(entry, now);
 }
 
 template <typename Action>
@@ -204,9 +214,9 @@ void InstanceLoop::measured(Entry& entry, const StepReport& next, Instant now) {
   if (!std::exchange(entry.measures, false) || next.sequence != step.sequence + (ended ? 0 : 1)) return;
   const StepShape& shape = ended ? next.shape : step.shape;
   if (shape.idle()) return;
-  if (entry.learner->add({step.clock, shape, port_.measured(next.start - step.start)})) {
-    beliefs_changed(entry.learner, now);
-  }
+  const predict::StepSample sample{step.clock, shape, port_.measured(next.start - step.start)};
+  port_.learns(entry.throttle.view().id, sample);
+  if (entry.learner->add(sample)) beliefs_changed(entry.learner, now);
 }
 
 /// Whether a step has started, when the report of its predecessor's end is all there is to go by: the last may have

@@ -29,6 +29,11 @@ class InstancePort : public ClockPort {
   }
   /// How long a step is said to have taken that took so long; a simulated measurement may err.
   virtual Span measured(Span duration) { return duration; }
+  /// Its learner is given that, measured here: for others who believe the same.
+  virtual void learns(InstanceId instance, const predict::StepSample& sample) {
+    (void)instance;
+    (void)sample;
+  }
 };
 
 struct InstanceLoopOptions {
@@ -99,6 +104,9 @@ class InstanceLoop {
   /// How long the newest decision stands, for a driver that skips steps, when this step starts: not at all unless it is
   /// the one decided upon.
   [[nodiscard]] Hold ahead(std::size_t i, const StepReport& starts) const;
+  /// A step there that another loop has measured: what is believed of it here learns the same. Ignored where nothing
+  /// learns.
+  void learn(std::size_t i, const predict::StepSample& sample, Instant now);
   /// The instance has nothing to do, and no report says so.
   void idle(std::size_t i, Instant now);
   /// What ran there has come to nothing.
@@ -174,6 +182,7 @@ class InstanceLoop {
   [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost; }
   bool in_order(Entry& entry, std::int64_t sequence);
   void measured(Entry& entry, const StepReport& next, Instant now);
+  void refit_if_due(Entry& entry, Instant now);
   /// Has its throttle do that, and notes what clock that commands.
   template <typename Action>
   void act(Entry& entry, Instant now, Action&& action);

@@ -40,6 +40,10 @@ struct Port final : InstancePort {
     ++refits;
   }
   void ask_again(InstanceId, Instant) override { ++asked_again; }
+  void learns(InstanceId instance, const predict::StepSample& sample) override {
+    learnt.emplace_back(instance, sample);
+  }
+  std::vector<std::pair<InstanceId, predict::StepSample>> learnt;
   Result<std::shared_ptr<const LatencyModel>> model;
   int refits = 0;
   int asked_again = 0;
@@ -349,6 +353,39 @@ TEST(InstanceLoop, WhatIsKeptIsBoundedByTheInstancesThatAreThere) {
   rig.core.remove(InstanceId(4));
   rig.report(7, 1, 3, 4'000);
   EXPECT_EQ(rig.port.commands.back().instance, 7) << "found where it has moved to";
+}
+
+TEST(InstanceLoop, WhatOneLoopHasMeasuredAnotherLearns) {
+  const auto learner = [] {
+    return predict::OnlineLatency(
+        std::make_shared<const Constant>(Span::ms(20)),
+        [](std::span<const predict::StepSample> served) -> Result<std::shared_ptr<const LatencyModel>> {
+          return std::make_shared<const Constant>(served.back().duration);
+        },
+        {.refit_every = 5, .ring = 100, .window = 4});
+  };
+  predict::OnlineLatency here = learner();
+  predict::OnlineLatency there = learner();
+  EcoRig measures(&here, &here);
+  EcoRig hears(&there, &there);
+  std::int64_t at = 0;
+  for (std::int64_t sequence = 1; sequence <= 12; ++sequence) {
+    measures.report(sequence, at += 30, 3 + static_cast<int>(sequence));
+  }
+  ASSERT_EQ(measures.port.learnt.size(), 7U);
+  for (const auto& [instance, sample] : measures.port.learnt) {
+    EXPECT_EQ(instance, InstanceId(1));
+    hears.core.learn(0, sample, Instant() + Span::ms(at));
+  }
+  EXPECT_EQ(there.counts().samples, here.counts().samples);
+  ASSERT_EQ(hears.port.refits, 1) << "it is due in both";
+  measures.core.refitted(here, measures.port.model, Instant() + Span::ms(at));
+  hears.core.refitted(there, hears.port.model, Instant() + Span::ms(at));
+  EXPECT_EQ(there.step_time({}, MegaHertz{1005}), Span::ms(30));
+  EXPECT_EQ(there.step_time({}, MegaHertz{1005}), here.step_time({}, MegaHertz{1005}));
+  Rig plain;
+  plain.core.learn(0, {}, Instant());  // nothing learns there
+  EXPECT_TRUE(hears.port.learnt.empty()) << "what was heard is not said again";
 }
 
 }  // namespace

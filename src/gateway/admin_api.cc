@@ -82,6 +82,7 @@ std::string AdminApi::metrics_text() {
     if (extrapolations_) extras.extrapolations = extrapolations_();
     if (const auto length = core.length()) extras.lengths = length->counts();
     counts = core.counts();
+    extras.learnt = control_.learnt();
     extras.tokens = core.tokens();
     report_to_command_ns = control_.report_to_command_ns();
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });

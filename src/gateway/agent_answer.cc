@@ -34,6 +34,23 @@ MegaHertz clock(const nlohmann::json& object, const char* key) {
   return MegaHertz(static_cast<std::int32_t>(whole(object, key, 0, kInt32Max).value_or(0)));
 }
 
+std::optional<AgentAnswer::Measured> measured(const nlohmann::json& s) {
+  const auto duration = whole(s, "duration_ns", 1, kTimeMax);
+  const auto decodes = whole(s, "decode_requests", 0, kInt32Max);
+  const auto kv = whole(s, "decode_kv_tokens", 0, kTimeMax);
+  const auto prompts = whole(s, "prefill_requests", 0, kInt32Max);
+  const auto tokens = whole(s, "prefill_tokens", 0, kTimeMax);
+  const auto context = whole(s, "prefill_context_tokens", 0, kTimeMax);
+  if (!duration || !decodes || !kv || !prompts || !tokens || !context) return std::nullopt;
+  StepShape shape;
+  shape.decode_requests = static_cast<std::int32_t>(*decodes);
+  shape.decode_kv_tokens = *kv;
+  shape.prefill_requests = static_cast<std::int32_t>(*prompts);
+  shape.prefill_tokens = *tokens;
+  shape.prefill_context_tokens = *context;
+  return AgentAnswer::Measured{text(s, "engine"), {clock(s, "clock_mhz"), shape, Span(*duration)}};
+}
+
 }  // namespace
 
 std::optional<AgentAnswer> read_agent_answer(std::string_view answer) {
@@ -49,6 +66,12 @@ std::optional<AgentAnswer> read_agent_answer(std::string_view answer) {
   }
   if (const auto now = whole(body, "now_ns", -kTimeMax, kTimeMax)) out.now = Instant(*now);
   out.next_decision = whole(body, "next", 0, kTimeMax).value_or(0);
+  out.next_step = whole(body, "next_step", 0, kTimeMax).value_or(0);
+  if (const auto steps = body.find("steps"); steps != body.end() && steps->is_array()) {
+    for (const auto& s : *steps) {
+      if (auto read = s.is_object() ? measured(s) : std::nullopt) out.steps.push_back(std::move(*read));
+    }
+  }
   const auto decisions = body.find("decisions");
   if (!out.now || decisions == body.end() || !decisions->is_array()) return out;
   for (const auto& d : *decisions) {

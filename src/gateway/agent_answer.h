@@ -1,5 +1,5 @@
 #pragma once
-// What an agent answers to GET /engines?after=N. Pure.
+// What an agent answers to GET /engines?after=N, or ?after=N&steps=M. Pure.
 #include <cstdint>
 #include <expected>
 #include <optional>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/decision.h"
+#include "predict/step_sample.h"
 #include "units/quantity.h"
 #include "units/time.h"
 
@@ -29,10 +30,17 @@ struct AgentAnswer {
     MegaHertz clock;
     std::string reason;
   };
+  /// That its predictor learns from.
+  struct Measured {
+    std::string engine;
+    predict::StepSample step;
+  };
   std::vector<Engine> engines;
   std::vector<Decision> decisions;  ///< empty without `now`: their times could not be read
   std::optional<Instant> now;       ///< on the agent's clock
   std::int64_t next_decision = 0;
+  std::vector<Measured> steps;
+  std::int64_t next_step = 0;
 };
 
 /// Entries that cannot be used are left out: an agent of another version is still metered. Nothing: no answer of an

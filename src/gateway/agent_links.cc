@@ -21,6 +21,7 @@ struct AgentLinks::Link {
   std::shared_ptr<const net::Endpoint> endpoint;
   std::set<std::string> engines;  ///< here, as far as it has said
   std::int64_t next_decision = 0;
+  std::int64_t next_step = 0;
   bool polling = false;
   bool sending = false;
   std::string body;  ///< of the commands on their way
@@ -195,7 +196,8 @@ void AgentLinks::poll_all() {
   for (const auto& link : links_) {
     if (std::exchange(link->polling, true)) continue;
     ++polls_;
-    client_->send(link->endpoint, "GET", fmt::format("/engines?after={}", link->next_decision), {}, {},
+    const std::string steps = listener_.steps ? fmt::format("&steps={}", link->next_step) : "";
+    client_->send(link->endpoint, "GET", fmt::format("/engines?after={}{}", link->next_decision, steps), {}, {},
                   std::make_shared<Poll>(*this, *link));
   }
 }
@@ -227,6 +229,13 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
     record.reason = kept_reason(d.reason);
     if (record.instance != kNoInstance) listener_.decision(record);
   }
+  link.next_step = report->next_step;
+  std::vector<MeasuredStep> steps;
+  for (const auto& m : report->steps) {
+    const InstanceId instance = instance_of(m.engine);
+    if (instance != kNoInstance) steps.push_back({instance, m.step});
+  }
+  if (!steps.empty() && listener_.steps) listener_.steps(std::move(steps));
   if (link.engines.size() == before) return;
   flush();  // commands may have waited for it
   flush_places();

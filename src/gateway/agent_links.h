@@ -18,6 +18,7 @@
 #include "journal/record.h"
 #include "net/client.h"
 #include "net/loop.h"
+#include "predict/step_sample.h"
 
 namespace wattle::gateway {
 
@@ -38,11 +39,18 @@ struct EngineReading {
   bool emulated = false;  ///< by virtual GPUs
 };
 
+/// A step of an engine that its agent has measured.
+struct MeasuredStep {
+  InstanceId instance;
+  predict::StepSample step;
+};
+
 class AgentLinks final : public control::ClockPort {
  public:
   struct Listener {
     std::function<void(const EngineReading&)> reading;
     std::function<void(const journal::DecisionRecord&)> decision;
+    std::function<void(std::vector<MeasuredStep>)> steps = {};  ///< null: they are not asked for
   };
   /// Errors: a URL that does not resolve.
   [[nodiscard]] static Result<std::unique_ptr<AgentLinks>> make(const AgentLinksOptions& options);

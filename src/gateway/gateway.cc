@@ -121,7 +121,8 @@ struct Gateway::Impl {
     if (auto started = workers.start(); !started) return started;
     if (agents) {
       agents->start({[this](const EngineReading& reading) { control.reading(reading); },
-                     [this](const journal::DecisionRecord& record) { control.decided(record); }});
+                     [this](const journal::DecisionRecord& record) { control.decided(record); },
+                     [this](std::vector<MeasuredStep> steps) { control.learn(std::move(steps)); }});
     }
     if (options.emergency.mode != Mode::Off) {
       admin_pool.at(0).every(options.emergency.period, [this] { control.tick(); });

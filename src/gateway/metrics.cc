@@ -169,6 +169,10 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   number("wattle_gateway_report_sources", "gauge", "Engines whose step reports are listened to", extras.report_sources);
   number("wattle_gateway_belief_extrapolations_total", "counter",
          "Predictions asked for outside the range that their belief was measured in", extras.extrapolations);
+  number("wattle_gateway_predictor_samples_total", "counter",
+         "Measured steps that latency predictors here were given, by agents or by clocks decided here",
+         extras.learnt.samples);
+  number("wattle_gateway_predictor_adopted_total", "counter", "Fits of them put into use", extras.learnt.adopted);
   number("wattle_gateway_length_predictions_total", "counter", "Output lengths asked for", extras.lengths.predicted);
   number("wattle_gateway_length_fallbacks_total", "counter",
          "Output lengths answered by a constant, because the predictor was no better", extras.lengths.fallen_back);

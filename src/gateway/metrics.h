@@ -42,6 +42,7 @@ class GatewayMetrics {
     std::int64_t connections = 0;
     telemetry::FpmDrops drops;
     std::int64_t report_sources = 0;  ///< engines whose step reports are listened to
+    ControlStrand::Learnt learnt;
     std::int64_t extrapolations = 0;  ///< predictions outside the range their belief was measured in
     predict::LengthCounts lengths;
     journal::TokenCounts tokens;

@@ -15,6 +15,7 @@
 #include "gateway/worker_options.h"
 #include "net/client.h"
 #include "net/exchange.h"
+#include "predict/online/online_latency.h"
 
 namespace wattle::gateway {
 
@@ -25,6 +26,7 @@ struct GatewayPolicies {
   struct Instance {
     std::shared_ptr<const InstanceSpec> spec;      ///< its beliefs outlive the gateway
     control::Slot<policy::FrequencyPolicy> clock;  ///< where it is decided here; else null
+    predict::OnlineLatency* learner = nullptr;     ///< spec->beliefs.latency where it learns; outlives the gateway
   };
   /// Clocks are decided here, because the policy that chooses them fills a slot of the fleet, too; else the agents
   /// decide.

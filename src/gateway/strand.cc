@@ -62,6 +62,34 @@ void ControlStrand::decided(const journal::DecisionRecord& record) {
   run([this, record](control::FleetLoop&, Instant) { sink_.decision(record); });
 }
 
+void ControlStrand::learn(std::vector<MeasuredStep> steps) {
+  run([this, taken = std::move(steps)](control::FleetLoop&, Instant now) {
+    for (const MeasuredStep& m : taken) {
+      if (const auto i = index_.find(m.instance)) watch_.learn(*i, m.step, now);
+    }
+    put_refits_to_use(now);
+  });
+}
+
+void ControlStrand::refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant) {
+  if (!refits_) refits_ = std::make_unique<control::RefitThread>();
+  refits_->post(learner, std::move(samples));
+}
+
+void ControlStrand::put_refits_to_use(Instant now) {
+  if (!refits_) return;
+  for (auto& done : refits_->take()) refits_->discard(watch_.refitted(*done.learner, std::move(done.model), now));
+}
+
+ControlStrand::Learnt ControlStrand::learnt() const {
+  Learnt all;
+  for (const auto* learner : watch_.learners()) {
+    all.samples += learner->counts().samples;
+    all.adopted += learner->counts().adopted;
+  }
+  return all;
+}
+
 void ControlStrand::tick() {
   Event event;
   event.kind = Kind::Tick;
@@ -179,6 +207,7 @@ void ControlStrand::handle(Event& event) {
       break;
     case Kind::Tick:
       watch(now);
+      put_refits_to_use(now);
       requests_.tick(now);
       if (ledger_ != nullptr) ledger_->tick(now);
       break;

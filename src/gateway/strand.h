@@ -10,6 +10,7 @@
 #include "base/histogram.h"
 #include "control/fleet_loop.h"
 #include "control/instance_loop.h"
+#include "control/refit_thread.h"
 #include "gateway/agent_links.h"
 #include "gateway/live_ledger.h"
 #include "gateway/plan_api.h"
@@ -68,6 +69,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// What an agent says of an engine, and what it has decided. Any thread.
   void reading(const EngineReading& reading);
   void decided(const journal::DecisionRecord& record);
+  /// What is believed of their engines here learns what agents have measured. Any thread.
+  void learn(std::vector<MeasuredStep> steps);
   /// An instance that was not there at the start. Within run() only.
   void joined(const journal::Instance& facts) { sink_.joined(facts); }
   /// Several times a second: notices engines that have fallen silent.
@@ -107,6 +110,12 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   [[nodiscard]] ViewSource source(InstanceId id, Instant now) const { return source_at(index_.at(id), now); }
   /// That anything is kept of. Within run() only.
   [[nodiscard]] std::size_t instances_kept() const;
+  /// Of what is believed here and learns: samples it was given, models that were put to use. Within run() only.
+  struct Learnt {
+    std::int64_t samples = 0;
+    std::int64_t adopted = 0;
+  };
+  [[nodiscard]] Learnt learnt() const;
   [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
 
  private:
@@ -160,7 +169,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void withdraw(const Request& request, control::Tag tag, InstanceId instance, Instant now) override;
   void boost(InstanceId instance, Instant until, Instant now) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
-  void refit(predict::OnlineLatency&, std::vector<predict::StepSample>, Instant) override {}  // agents do
+  void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) override;
+  void put_refits_to_use(Instant now);
 
   std::mutex mutex_;  ///< guards queue_ and busy_ only; never held while an event is handled
   std::vector<Event> queue_;
@@ -190,6 +200,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   std::vector<std::int64_t> arrived_;
   Instant received_ = Instant::never();  ///< of the report being handled
   Histogram report_to_command_ns_;
+  std::unique_ptr<control::RefitThread> refits_;  ///< null: nothing has been learnt yet
   std::vector<Delivery> outgoing_;
 };
 

@@ -83,6 +83,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     clock.spec = described->spec;
     clock.policy = std::move(described->clock.policy);
     clock.mode = described->clock.mode;
+    clock.learner = described->learner;
     id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), now);
     const bool starting = shared == nullptr;
     index_.add(id);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "control/refit_thread.h"
 #include "journal/tee.h"
 #include "net/clock.h"
 #include "node/actuator.h"
@@ -17,7 +18,6 @@
 #include "node/lease_table.h"
 #include "node/meter.h"
 #include "node/meter_pace.h"
-#include "node/refit_thread.h"
 #include "telemetry/fpm_socket.h"
 
 namespace wattle::node {
@@ -37,12 +37,14 @@ class AgentPort final : public control::InstancePort {
   }
   void place(InstanceId instance, bool placed, Instant now) { pass_on(shares.place(instance, placed), now); }
   void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant) override {
-    if (!refits) refits = std::make_unique<RefitThread>();
+    if (!refits) refits = std::make_unique<control::RefitThread>();
     refits->post(learner, std::move(samples));
   }
+  void learns(InstanceId instance, const predict::StepSample& sample) override { measured.add({instance, sample}); }
   Histogram report_to_command_ns;
-  std::unique_ptr<RefitThread> refits;  ///< null: nothing has been learnt yet
-  GpuShares shares;                     ///< GPUs by their number, which is their instance at the actuator
+  std::unique_ptr<control::RefitThread> refits;  ///< null: nothing has been learnt yet
+  Newest<Agent::Measured> measured;
+  GpuShares shares;  ///< GPUs by their number, which is their instance at the actuator
 
  private:
   void pass_on(const std::vector<GpuShares::Command>& commands, Instant now) {
@@ -342,6 +344,8 @@ std::vector<Agent::EngineStatus> Agent::engines() const {
 }
 
 DecisionRing::Batch Agent::decisions(std::int64_t from) const { return impl_->decisions.since(from); }
+
+Newest<Agent::Measured>::Batch Agent::measured(std::int64_t from) const { return impl_->port->measured.since(from); }
 
 std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& clocks, Span lease) {
   Impl& s = *impl_;

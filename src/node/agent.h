@@ -68,6 +68,12 @@ class Agent {
   /// From any thread.
   [[nodiscard]] std::vector<EngineStatus> engines() const;
   [[nodiscard]] DecisionRing::Batch decisions(std::int64_t from) const;
+  /// A step that a predictor which learns was given.
+  struct Measured {
+    InstanceId instance;
+    predict::StepSample step;
+  };
+  [[nodiscard]] Newest<Measured>::Batch measured(std::int64_t from) const;
 
   struct LeasedClock {
     std::string engine;  ///< endpoint

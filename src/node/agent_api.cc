@@ -23,7 +23,21 @@ void refuse(net::Exchange& exchange, int status, const std::string& what) {
   exchange.respond(status, kJson, nlohmann::json{{"error", {{"message", what}}}}.dump());
 }
 
-std::string engines_json(const Agent& agent, std::int64_t after) {
+/// The number after `key` in a query; none: it is not there.
+std::optional<std::int64_t> number_in(std::string_view query, std::string_view key) {
+  for (std::size_t at = 0; at <= query.size();) {
+    const std::string_view part = query.substr(at, query.find('&', at) - at);
+    at += part.size() + 1;
+    std::int64_t value = 0;
+    if (part.starts_with(key) &&
+        std::from_chars(part.data() + key.size(), part.data() + part.size(), value).ec == std::errc()) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string engines_json(const Agent& agent, std::int64_t after, std::optional<std::int64_t> steps) {
   nlohmann::ordered_json body;
   const auto engines = agent.engines();
   auto& list = body["engines"] = nlohmann::ordered_json::array();
@@ -46,7 +60,7 @@ std::string engines_json(const Agent& agent, std::int64_t after) {
   body["next"] = batch.next;
   body["now_ns"] = net::steady_now().ns();
   auto& decisions = body["decisions"] = nlohmann::ordered_json::array();
-  for (const auto& record : batch.records) {
+  for (const auto& record : batch.items) {
     if (record.kind != journal::DecisionKind::Clock) continue;
     const auto engine = std::ranges::find(engines, record.instance, &Agent::EngineStatus::instance);
     if (engine == engines.end()) continue;
@@ -55,6 +69,23 @@ std::string engines_json(const Agent& agent, std::int64_t after) {
                          {"mode", journal::name_of(record.mode)},
                          {"clock_mhz", record.value},
                          {"reason", record.reason}});
+  }
+  if (!steps) return body.dump();
+  const auto measured = agent.measured(*steps);
+  body["next_step"] = measured.next;
+  auto& list_of_steps = body["steps"] = nlohmann::ordered_json::array();
+  for (const auto& m : measured.items) {
+    const auto engine = std::ranges::find(engines, m.instance, &Agent::EngineStatus::instance);
+    if (engine == engines.end()) continue;
+    const StepShape& shape = m.step.shape;
+    list_of_steps.push_back({{"engine", engine->endpoint},
+                             {"clock_mhz", m.step.clock.value()},
+                             {"duration_ns", m.step.duration.ns()},
+                             {"decode_requests", shape.decode_requests},
+                             {"decode_kv_tokens", shape.decode_kv_tokens},
+                             {"prefill_requests", shape.prefill_requests},
+                             {"prefill_tokens", shape.prefill_tokens},
+                             {"prefill_context_tokens", shape.prefill_context_tokens}});
   }
   return body.dump();
 }
@@ -184,10 +215,9 @@ void answer(Agent& agent, net::Exchange& exchange) {
     exchange.respond(ready ? 200 : 503, "text/plain", ready ? "ready\n" : "stale\n");
   } else if (path == "/engines") {
     if (!only(get, "GET")) return;
-    std::int64_t after = 0;
     const std::string_view query = exchange.target().substr(std::min(path.size() + 1, exchange.target().size()));
-    if (query.starts_with("after=")) std::from_chars(query.data() + 6, query.data() + query.size(), after);
-    exchange.respond(200, kJson, engines_json(agent, after));
+    exchange.respond(200, kJson,
+                     engines_json(agent, number_in(query, "after=").value_or(0), number_in(query, "steps=")));
   } else if (path == "/clocks") {
     if (only(exchange.method() == "POST", "POST")) take_clocks(agent, exchange);
   } else if (path == "/plan") {

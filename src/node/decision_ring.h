@@ -1,44 +1,20 @@
 #pragma once
-// The newest decisions of a process, numbered, for callers that ask now and then. Thread-safe.
-#include <algorithm>
-#include <cstdint>
-#include <mutex>
-#include <utility>
-#include <vector>
-
+// The newest decisions of a process. Thread-safe.
 #include "journal/record.h"
+#include "node/newest.h"
 
 namespace wattle::node {
 
 class DecisionRing final : public journal::Sink {
  public:
-  explicit DecisionRing(std::size_t capacity = 4096) : ring_(capacity) {}
+  using Batch = Newest<journal::DecisionRecord>::Batch;
+  explicit DecisionRing(std::size_t capacity = 4096) : newest_(capacity) {}
 
-  void decision(const journal::DecisionRecord& record) override {
-    const std::lock_guard lock(mutex_);
-    ring_[static_cast<std::size_t>(next_) % ring_.size()] = record;
-    ++next_;
-  }
-  struct Batch {
-    std::vector<journal::DecisionRecord> records;  ///< number `next - records.size()` and on
-    std::int64_t next = 0;                         ///< ask for this one next
-  };
-  /// From number `from` on, as far as they are still here; all there are for a `from` that is still to come (one who
-  /// asks knew another process).
-  [[nodiscard]] Batch since(std::int64_t from) const {
-    const std::lock_guard lock(mutex_);
-    const auto size = static_cast<std::int64_t>(ring_.size());
-    std::int64_t i = std::max<std::int64_t>(from < 0 || from > next_ ? 0 : from, next_ - size);
-    Batch batch;
-    for (; i < next_; ++i) batch.records.push_back(ring_[static_cast<std::size_t>(i % size)]);
-    batch.next = next_;
-    return batch;
-  }
+  void decision(const journal::DecisionRecord& record) override { newest_.add(record); }
+  [[nodiscard]] Batch since(std::int64_t from) const { return newest_.since(from); }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<journal::DecisionRecord> ring_;
-  std::int64_t next_ = 0;
+  Newest<journal::DecisionRecord> newest_;
 };
 
 }  // namespace wattle::node

@@ -1,8 +1,8 @@
-#include "node/refit_thread.h"
+#include "control/refit_thread.h"
 
 #include <exception>
 
-namespace wattle::node {
+namespace wattle::control {
 
 namespace {
 
@@ -69,4 +69,4 @@ void RefitThread::run() {
   }
 }
 
-}  // namespace wattle::node
+}  // namespace wattle::control

@@ -10,7 +10,7 @@
 
 #include "predict/online/online_latency.h"
 
-namespace wattle::node {
+namespace wattle::control {
 
 /// One thread, one fit at a time, first come first served. post() and take() are the deciding thread's and return at
 /// once; what take() hands back it gives to OnlineLatency::end_refit. Exceptions end in an error value here.
@@ -49,4 +49,4 @@ class RefitThread {
   std::thread thread_;
 };
 
-}  // namespace wattle::node
+}  // namespace wattle::control
