@@ -1,0 +1,187 @@
+// The life of a simulated request: it arrives, is put into engines and taken out of them, and leaves.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/handoff.h"
+#include "sim/simulation_impl.h"
+
+namespace wattle::sim {
+
+void Simulation::arrive(const workload::TraceRow& row, Instant now) {
+  const Tag tag = flights_.open(RequestId(arrivals_++));
+  auto& flight = flights_[tag];
+  Request request = flight.request;
+  request.arrival = now;
+  request.prompt_tokens = row.prompt_tokens;
+  request.max_tokens = setup_.max_tokens;
+  if (setup_.length_hint) {
+    request.predicted_output_tokens = setup_.length_hint->predict(row.output_tokens, request.max_tokens);
+  }
+  clients_.sign(request);
+  flight.request = request;
+  flight.true_output_tokens = row.output_tokens;
+  statistics_.add_arrivals();
+  flight.served.prefill_start = Instant();
+  scaler_.arrived(requests_.arrive(request, tag, now));
+}
+
+void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now) {
+  const auto& flight = flights_[tag];
+  auto& replica = engines_[index(instance)];
+  if (!replica.can_ever_fit(flight.request.prompt_tokens, flight.true_output_tokens)) {
+    leave(tag, kv_ready ? Fate::Failed : Fate::Rejected, "prompt and output can never fit in the KV cache", now);
+    return;
+  }
+  if (ended_reports() && !kv_ready) {
+    book_.start(flight.request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill);
+    if (flight.produced > 0) book_.prompt_done(flight.request.id);  // nobody will say that of it again
+  }
+  engine::Job job;
+  job.tag = tag;
+  job.id = flight.request.id;
+  job.arrival = flight.request.arrival;
+  job.prompt_tokens = flight.request.prompt_tokens;
+  job.output_tokens = flight.true_output_tokens;
+  job.kv_ready = kv_ready;
+  job.produced = flight.produced;
+  job.last_token = flight.last_token;
+  if (!flight.handing) job.first_token = flight.served.first_token;
+  replica.submit(job, now);
+  kick(index(instance), now);
+}
+
+void Simulation::start(const Request& request, Tag tag, InstanceId instance, Instant now) {
+  auto& flight = flights_[tag];
+  flight.request.request_class = request.request_class;
+  flight.prefill = instance;
+  flight.decode = setup_.instances[index(instance)].spec->role == Role::Prefill ? kNoInstance : instance;
+  const auto& trips = setup_.round_trips;
+  const auto origin = static_cast<std::size_t>(flight.request.origin.value());
+  const Span trip = origin < trips.size()
+                        ? trips[origin][static_cast<std::size_t>(setup_.instances[index(instance)].spec->site.value())]
+                        : Span();
+  if (trip == Span()) return submit(tag, instance, false, now);
+  agenda_.push({now + trip, EventClass::Travelled, 0, tag, flight.life, instance, Span()});
+}
+
+/// There and back at once: what the engine then does, it does by the client's clock, as if the first half were still to
+/// come. Every time of the request is the client's.
+void Simulation::travelled(const Event& event) {
+  const auto& flight = flights_[event.tag];
+  if (!flight.alive || flight.life != event.life) return;
+  const auto there = index_.find(event.instance);
+  if (!there || engines_[*there].dead()) {
+    leave(event.tag, Fate::Failed, "the instance died", event.at);
+  } else {
+    submit(event.tag, event.instance, false, event.at);
+  }
+}
+
+bool Simulation::preempt(const Request&, Tag tag, InstanceId instance, Instant now) {
+  auto& flight = flights_[tag];
+  if (setup_.instances[index(instance)].spec->role != Role::Colocated) return false;
+  if (!engines_[index(instance)].cancel(tag, now)) return false;  // on its way, or finished
+  flight.displaced = true;
+  engines_.wake(index(instance));
+  return true;
+}
+
+/// A request that was to be displaced is out of its engine: it is held again, to be computed again. False: it was its
+/// last token that the engine had in hand.
+bool Simulation::given_up(const engine::Event& event, Instant now) {
+  auto& flight = flights_[event.tag];
+  flight.displaced = false;
+  if (event.output_tokens >= flight.true_output_tokens) return false;
+  flight.produced = event.output_tokens;
+  flight.last_token = event.last_token;
+  ++flight.served.preemptions;
+  const InstanceId instance = flight.decode;
+  if (ended_reports()) book_.leave(flight.request.id);
+  requests_.displaced(flight.request.id, event.output_tokens, now);
+  perhaps_drained(instance, now);
+  return true;
+}
+
+void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) {
+  flights_[tag].decode = decode;
+  if (ended_reports()) book_.hand_over(request, decode);
+  Instant arrived = now;
+  if (setup_.link.bandwidth_bytes_per_s > 0.0) {
+    const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
+    auto& free = link_free_[index(prefill)];
+    free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
+    arrived = free + setup_.link.latency;
+  }
+  agenda_.push({arrived, EventClass::Transfer, 0, tag, flights_[tag].life, decode, Span()});
+}
+
+void Simulation::transfer_done(const Event& event) {
+  auto& flight = flights_[event.tag];
+  if (!flight.alive || flight.life != event.life) return;  // its prefill instance died on the way
+  const InstanceId prefill = flight.prefill;
+  engines_[index(prefill)].release(event.tag, event.at);
+  if (setup_.link.handoff_steps > 0.0) {
+    flight.handing = true;
+    Event then = event;
+    then.event_class = EventClass::Handed;
+    const Span step = engines_[index(event.instance)].step_length(event.at);
+    then.at = event.at +
+              Span::from_seconds(step.seconds() * setup_.link.handoff_steps * engine::handoff_wait(handed_over_++));
+    agenda_.push(then);
+  } else {
+    handed(event);
+  }
+  kick(index(prefill), event.at);
+}
+
+/// The decode engine takes a request whose KV it has.
+void Simulation::handed(const Event& event) {
+  auto& flight = flights_[event.tag];
+  if (!flight.alive || flight.life != event.life) return;
+  if (engines_[index(event.instance)].dead()) {
+    leave(event.tag, Fate::Failed, "the decode instance died", event.at);
+  } else {
+    submit(event.tag, event.instance, true, event.at);
+  }
+}
+
+control::Served Simulation::refuse(const Request& request, Tag tag, control::Refusal, const char*, Instant now) {
+  auto& flight = flights_[tag];
+  flight.request.request_class = request.request_class;
+  if (flight.served.first_token != Instant::never()) {  // one that was displaced may outlive its instance
+    if (const auto i = index_.find(flight.prefill)) engines_[*i].release(tag, now);
+  }
+  return close(tag, now);
+}
+
+/// What it has had. Its place may be used again from now on.
+control::Served Simulation::close(Tag tag, Instant now) {
+  auto& flight = flights_[tag];
+  if (ended_reports()) book_.leave(flight.request.id);
+  flight.served.charge = ledger_.request_left(flight.request, flight.served.output_tokens, flight.account);
+  last_left_ = now;
+  flights_.close(tag);
+  return flight.served;
+}
+
+void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
+  const RequestId id = flights_[tag].request.id;
+  const InstanceId decode = flights_[tag].decode;
+  requests_.leave(id, fate, reason, close(tag, now), now);
+  if (decode != kNoInstance) perhaps_drained(decode, now);
+}
+
+void Simulation::withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) {
+  const RequestId id = request.id;  // the request may be gone before this returns
+  const bool taken = engines_[index(instance)].withdraw(tag, now);
+  if (taken) {
+    flights_[tag].prefill = flights_[tag].decode = kNoInstance;
+    if (ended_reports()) book_.leave(id);
+    kick(index(instance), now);
+  }
+  requests_.withdrawn(id, taken, now);
+  if (taken) perhaps_drained(instance, now);
+}
+
+}  // namespace wattle::sim
