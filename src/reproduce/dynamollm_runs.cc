@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -70,8 +71,12 @@ class Watcher final : public journal::Sink {
       use.clock_mhz /= std::max(1.0, use.gpus);
       use.gpus /= ticks;
     }
-    for (std::size_t i = 0; i < energy.size() && i < instances_.size(); ++i) {
-      if (instances_[i].pool < pools.size()) pools[instances_[i].pool].energy_kwh += energy[i].energy.value() / 3.6e6;
+    for (const auto& row : energy) {  // a name is an id; of instances long gone there is one row for all
+      std::size_t id = instances_.size();
+      std::from_chars(row.name.data(), row.name.data() + row.name.size(), id);
+      if (id < instances_.size() && instances_[id].pool < pools.size()) {
+        pools[instances_[id].pool].energy_kwh += row.energy.value() / 3.6e6;
+      }
     }
   }
 
