@@ -19,6 +19,13 @@ bool ClusterLevel::knows_load(Instant now) const {
          (heard_since_ != Instant::never() && now - heard_since_ >= options_.cluster.load.slot);
 }
 
+/// Somebody serves, whatever is known: a node of the largest pool.
+void ClusterLevel::staff(ClusterOrder& order) const {
+  if (std::ranges::any_of(order.gpus, [](int gpus) { return gpus > 0; })) return;
+  order.gpus.back() = options_.cluster.gpus_per_node;
+  std::fill(order.forwarded.begin(), order.forwarded.end() - 1, 1.0);
+}
+
 const ClusterMandate& ClusterLevel::mandate(const ClusterObservation& seen, Instant now) {
   now = now_ = std::max(now, now_);
   const bool first = !mandate_.has_value();
@@ -39,6 +46,7 @@ const ClusterMandate& ClusterLevel::mandate(const ClusterObservation& seen, Inst
       present.shed_per_s.assign(map_.pools(), 0.0);
       present.problem.clear();
     }
+    staff(mandate_->present);
     return *mandate_;
   }
   if (order && !knows_load(now)) {
@@ -48,7 +56,10 @@ const ClusterMandate& ClusterLevel::mandate(const ClusterObservation& seen, Inst
     same.number = order->number;
     order = std::move(same);
   }
-  if (order) mandate_->next = std::move(*order);
+  if (order) {
+    staff(*order);
+    mandate_->next = std::move(*order);
+  }
   if (mandate_->next && now >= mandate_->next->from) {
     mandate_->present = std::move(*std::exchange(mandate_->next, std::nullopt));
   }

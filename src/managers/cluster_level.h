@@ -33,6 +33,7 @@ class ClusterLevel {
 
  private:
   [[nodiscard]] bool knows_load(Instant now) const;
+  void staff(ClusterOrder& order) const;
 
   std::shared_ptr<const plan::LoadTable> table_;
   HierarchyOptions options_;
