@@ -23,7 +23,7 @@ std::unexpected<net::ApiError> wrong(const char* param, std::string message) {
 }
 
 /// A whole number in [least, most].
-std::optional<std::int32_t> whole(const Json& item, const char* key, std::int64_t least, std::int64_t most) {
+std::optional<std::int32_t> number_in(const Json& item, const char* key, std::int64_t least, std::int64_t most) {
   const auto found = item.is_object() ? item.find(key) : item.end();
   if (found == item.end() || !found->is_number_integer()) return std::nullopt;
   if (found->is_number_unsigned() && found->get<std::uint64_t>() > static_cast<std::uint64_t>(most)) {
@@ -38,8 +38,8 @@ std::expected<std::vector<PoolWeight>, net::ApiError> read_weights(const Json& l
   std::vector<PoolWeight> weights;
   std::map<std::int32_t, double> sums;
   for (const Json& item : list) {
-    const auto request_class = whole(item, "class", 0, kMostPools - 1);
-    const auto pool = whole(item, "pool", 0, kMostPools - 1);
+    const auto request_class = number_in(item, "class", 0, kMostPools - 1);
+    const auto pool = number_in(item, "pool", 0, kMostPools - 1);
     const auto share = item.is_object() ? item.find("weight") : item.end();
     if (!request_class || !pool || share == item.end() || !share->is_number()) {
       return wrong("weights", R"(each of weights must be {"class": ID, "pool": ID, "weight": SHARE}, ids from 0)");
@@ -64,9 +64,9 @@ std::expected<std::vector<ClockRange>, net::ApiError> read_ranges(const Json& li
   std::vector<ClockRange> ranges;
   std::set<std::int32_t> seen;
   for (const Json& item : list) {
-    const auto pool = whole(item, "pool", 0, kMostPools - 1);
-    const auto least = whole(item, "least_mhz", 1, kHighestMhz);
-    const auto most = whole(item, "most_mhz", 1, kHighestMhz);
+    const auto pool = number_in(item, "pool", 0, kMostPools - 1);
+    const auto least = number_in(item, "least_mhz", 1, kHighestMhz);
+    const auto most = number_in(item, "most_mhz", 1, kHighestMhz);
     if (!pool || !least || !most || *least > *most) {
       return wrong("clocks",
                    R"(each of clocks must be {"pool": ID, "least_mhz": MHZ, "most_mhz": MHZ}, least <= most)");
@@ -98,7 +98,7 @@ std::expected<PutPlan, net::ApiError> read_plan(std::string_view body, std::int3
   auto ranges = read_ranges(*clocks);
   if (!ranges) return std::unexpected(ranges.error());
   plan.clocks = std::move(*ranges);
-  const auto lease = whole(json, "lease_ms", 1, kLongestPlanLease.ns() / 1'000'000);
+  const auto lease = number_in(json, "lease_ms", 1, kLongestPlanLease.ns() / 1'000'000);
   if (!lease && (json.contains("lease_ms") || !plan.clocks.empty())) {
     return wrong("lease_ms", fmt::format("lease_ms, for how long the clock ranges hold, must be a whole number from 1 "
                                          "to {:.0f}",

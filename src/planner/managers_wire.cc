@@ -17,19 +17,19 @@ namespace wattle::planner {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Ordered = nlohmann::ordered_json;
 
 /// Those below throw what is wrong, and parsed() makes an error of it.
 [[noreturn]] void wrong(const std::string& what) { throw std::invalid_argument(what); }
 
-const Json& at(const Json& json, const char* key) {
+const Ordered& at(const Ordered& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();
   if (found == json.end()) wrong(std::string(key) + " is missing");
   return *found;
 }
 
-std::int64_t whole(const Json& json, const char* key, std::int64_t least, std::int64_t most) {
-  const Json& value = at(json, key);
+std::int64_t whole(const Ordered& json, const char* key, std::int64_t least, std::int64_t most) {
+  const Ordered& value = at(json, key);
   if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
     wrong(fmt::format("{} must be a whole number from {} to {}", key, least, most));
   }
@@ -39,26 +39,26 @@ std::int64_t whole(const Json& json, const char* key, std::int64_t least, std::i
 constexpr std::int64_t kMostId = 1'000'000'000;
 constexpr std::int64_t kMostNs = std::int64_t{1} << 60;
 
-double share(const Json& value, const char* key) {
+double share(const Ordered& value, const char* key) {
   if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0.0) {
     wrong(std::string(key) + " must be numbers from 0");
   }
   return value.get<double>();
 }
 
-std::vector<double> numbers(const Json& json, const char* key) {
-  const Json& list = at(json, key);
+std::vector<double> numbers(const Ordered& json, const char* key) {
+  const Ordered& list = at(json, key);
   if (!list.is_array()) wrong(std::string(key) + " must be a list");
   std::vector<double> made;
-  for (const Json& value : list) made.push_back(share(value, key));
+  for (const Ordered& value : list) made.push_back(share(value, key));
   return made;
 }
 
-std::vector<std::int32_t> counts(const Json& json, const char* key) {
-  const Json& list = at(json, key);
+std::vector<std::int32_t> counts(const Ordered& json, const char* key) {
+  const Ordered& list = at(json, key);
   if (!list.is_array()) wrong(std::string(key) + " must be a list");
   std::vector<std::int32_t> made;
-  for (const Json& value : list) {
+  for (const Ordered& value : list) {
     if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kMostId) {
       wrong(std::string(key) + " must be whole numbers from 0");
     }
@@ -69,7 +69,7 @@ std::vector<std::int32_t> counts(const Json& json, const char* key) {
 
 template <typename Made, typename Read>
 Result<Made> parsed(const char* what, std::string_view text, Read read) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Ordered json = Ordered::parse(text, nullptr, false);
   if (!json.is_object()) return bad_input(what, "is one JSON object");
   try {
     return read(json);
@@ -102,7 +102,7 @@ Phase phase_of(const std::string& name) {
 }  // namespace
 
 std::string to_json(const Observation& seen) {
-  Json json{{"now_ns", seen.now.ns()}, {"rate_per_s", seen.rate_per_s}, {"members", Json::array()}};
+  Ordered json{{"now_ns", seen.now.ns()}, {"rate_per_s", seen.rate_per_s}, {"members", Ordered::array()}};
   for (const FleetMember& m : seen.members) {
     json["members"].push_back({{"engine", m.id.value()},
                                {"shape", m.shape},
@@ -121,7 +121,7 @@ std::string to_json(const Observation& seen) {
 }
 
 Result<Observation> observation_from_json(std::string_view text, std::size_t shapes, Instant now) {
-  return parsed<Observation>("observation", text, [&](const Json& json) {
+  return parsed<Observation>("observation", text, [&](const Ordered& json) {
     Observation seen;
     seen.now = now;
     const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
@@ -129,7 +129,7 @@ Result<Observation> observation_from_json(std::string_view text, std::size_t sha
     if (seen.rate_per_s.empty()) seen.rate_per_s.push_back(0.0);
     if (!at(json, "members").is_array()) wrong("members must be a list");
     seen.counts.resize(shapes);
-    for (const Json& item : at(json, "members")) {
+    for (const Ordered& item : at(json, "members")) {
       FleetMember m;
       m.id = InstanceId(static_cast<std::int32_t>(whole(item, "engine", 0, kMostId)));
       m.shape = static_cast<std::size_t>(whole(item, "shape", 0, static_cast<std::int64_t>(shapes) - 1));
@@ -152,7 +152,7 @@ Result<Observation> observation_from_json(std::string_view text, std::size_t sha
 }
 
 std::string to_json(const Plan& plan, Instant now) {
-  Json json = journal::plan_json(plan);
+  Ordered json = journal::plan_json(plan);
   json["now_ns"] = now.ns();
   json["reason"] = plan.reason;
   return json.dump();
@@ -160,7 +160,7 @@ std::string to_json(const Plan& plan, Instant now) {
 
 namespace {
 
-Mandate mandate_of(const Json& json, std::int64_t sent, Instant now) {
+Mandate mandate_of(const Ordered& json, std::int64_t sent, Instant now) {
   Mandate mandate;
   if (json.contains("pool")) mandate.pool = PoolId(static_cast<std::int32_t>(whole(json, "pool", 0, kMostId)));
   if (json.contains("gpus")) mandate.gpus = static_cast<std::int32_t>(whole(json, "gpus", 0, kMostId));
@@ -173,7 +173,7 @@ Mandate mandate_of(const Json& json, std::int64_t sent, Instant now) {
   return mandate;
 }
 
-PlanLevel level_of(const Json& json, std::int64_t sent, Instant now) {
+PlanLevel level_of(const Ordered& json, std::int64_t sent, Instant now) {
   PlanLevel level;
   level.name = kept(at(json, "name").get<std::string>());
   if (json.contains("pool")) level.pool = PoolId(static_cast<std::int32_t>(whole(json, "pool", 0, kMostId)));
@@ -181,7 +181,7 @@ PlanLevel level_of(const Json& json, std::int64_t sent, Instant now) {
   if (json.contains("gpus")) level.gpus = whole(json, "gpus", 0, kMostId);
   if (json.contains("given")) level.given = mandate_of(json["given"], sent, now);
   if (json.contains("passed")) {
-    for (const Json& below : json["passed"]) level.passed.push_back(mandate_of(below, sent, now));
+    for (const Ordered& below : json["passed"]) level.passed.push_back(mandate_of(below, sent, now));
   }
   level.reason = kept(at(json, "reason").get<std::string>());
   return level;
@@ -190,25 +190,25 @@ PlanLevel level_of(const Json& json, std::int64_t sent, Instant now) {
 }  // namespace
 
 Result<Plan> part_from_json(std::string_view text, Instant now) {
-  return parsed<Plan>("plan", text, [&](const Json& json) {
+  return parsed<Plan>("plan", text, [&](const Ordered& json) {
     auto plan = plan_from_json(text);
     if (!plan) wrong(plan.error().message());
     const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
     plan->reason = kept(at(json, "reason").get<std::string>());
-    for (const Json& level : at(json, "levels")) plan->levels.push_back(level_of(level, sent, now));
+    for (const Ordered& level : at(json, "levels")) plan->levels.push_back(level_of(level, sent, now));
     if (json.contains("passed")) {
-      for (const Json& below : json["passed"]) plan->passed.push_back(mandate_of(below, sent, now));
+      for (const Ordered& below : json["passed"]) plan->passed.push_back(mandate_of(below, sent, now));
     }
     return std::move(*plan);
   });
 }
 
 std::string to_json(const managers::ClusterObservation& seen) {
-  return Json{{"rate_per_s", seen.rate_per_s}, {"gpus", seen.gpus}, {"forwarded", seen.forwarded}}.dump();
+  return Ordered{{"rate_per_s", seen.rate_per_s}, {"gpus", seen.gpus}, {"forwarded", seen.forwarded}}.dump();
 }
 
 Result<managers::ClusterObservation> cluster_observation_from_json(std::string_view text, std::size_t pools) {
-  return parsed<managers::ClusterObservation>("observation", text, [&](const Json& json) {
+  return parsed<managers::ClusterObservation>("observation", text, [&](const Ordered& json) {
     managers::ClusterObservation seen;
     seen.rate_per_s = numbers(json, "rate_per_s");
     seen.gpus = counts(json, "gpus");
@@ -223,14 +223,14 @@ Result<managers::ClusterObservation> cluster_observation_from_json(std::string_v
 
 namespace {
 
-Json order_json(const managers::ClusterOrder& order) {
-  return Json{{"number", order.number},         {"from_ns", order.from.ns()},
-              {"until_ns", order.until.ns()},   {"gpus", order.gpus},
-              {"load_per_s", order.load_per_s}, {"forwarded", order.forwarded},
-              {"shed_per_s", order.shed_per_s}, {"problem", order.problem}};
+Ordered order_json(const managers::ClusterOrder& order) {
+  return Ordered{{"number", order.number},         {"from_ns", order.from.ns()},
+                 {"until_ns", order.until.ns()},   {"gpus", order.gpus},
+                 {"load_per_s", order.load_per_s}, {"forwarded", order.forwarded},
+                 {"shed_per_s", order.shed_per_s}, {"problem", order.problem}};
 }
 
-managers::ClusterOrder order_of(const Json& json, std::size_t pools, std::int64_t sent, Instant now) {
+managers::ClusterOrder order_of(const Ordered& json, std::size_t pools, std::int64_t sent, Instant now) {
   managers::ClusterOrder order;
   order.number = whole(json, "number", -kMostNs, kMostNs);
   order.from = shifted(whole(json, "from_ns", -kMostNs, kMostNs), sent, now);
@@ -251,13 +251,13 @@ managers::ClusterOrder order_of(const Json& json, std::size_t pools, std::int64_
 }  // namespace
 
 std::string to_json(const managers::ClusterMandate& mandate, Instant now) {
-  Json json{{"now_ns", now.ns()}, {"present", order_json(mandate.present)}};
+  Ordered json{{"now_ns", now.ns()}, {"present", order_json(mandate.present)}};
   if (mandate.next) json["next"] = order_json(*mandate.next);
   return json.dump();
 }
 
 Result<managers::ClusterMandate> mandate_from_json(std::string_view text, std::size_t pools, Instant now) {
-  return parsed<managers::ClusterMandate>("mandate", text, [&](const Json& json) {
+  return parsed<managers::ClusterMandate>("mandate", text, [&](const Ordered& json) {
     const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
     managers::ClusterMandate mandate{order_of(at(json, "present"), pools, sent, now), {}};
     if (json.contains("next")) mandate.next = order_of(json["next"], pools, sent, now);
