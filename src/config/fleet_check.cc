@@ -139,10 +139,20 @@ Result<void> check_nodes(const LoadedScenario& loaded) {
           where, fmt::format("there is no node {}; the scenario has {}, counted from 0", *fault.node, nodes.size()));
     }
   }
+  for (std::size_t n = 0; n < scenario.nodes.size(); ++n) {
+    const auto& site = scenario.nodes[n].site;
+    if (site.empty() || std::ranges::find(scenario.sites, site, &SiteOptions::name) != scenario.sites.end()) continue;
+    return bad_input(loaded.origins.of(fmt::format("node.{}.site", n)),
+                     fmt::format("there is no [[site]] \"{}\"", site));
+  }
+  for (std::size_t p = 0; !scenario.nodes.empty() && p < scenario.pools.size(); ++p) {
+    if (!nodes_for(scenario, p).empty()) continue;
+    return bad_input(loaded.origins.of(pool_key(p, "gpu")), "no [[node]] is of this pool's GPU and site");
+  }
   control::GpuSlots slots(nodes_of(scenario));
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     for (std::int32_t i = 0; i < scenario.pools[p].count; ++i) {
-      const auto place = slots.place(p, scenario.pools[p].tensor_parallel, std::nullopt);
+      const auto place = slots.place(p, scenario.pools[p].tensor_parallel, std::nullopt, nodes_for(scenario, p));
       if (!place) {
         return bad_input(
             loaded.origins.of(pool_key(p, "count")),

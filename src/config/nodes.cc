@@ -3,13 +3,30 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/service.h"
+
 namespace wattle::config {
 
 std::vector<Node> nodes_of(const Scenario& scenario) {
   std::vector<Node> nodes;
   for (const NodeOptions& kind : scenario.nodes) {
     for (std::int32_t i = 0; i < kind.count; ++i) {
-      nodes.push_back({NodeId(static_cast<std::int32_t>(nodes.size())), kind.name, "", kind.gpus, {}});
+      const SiteId site = kind.site.empty() ? SiteId() : site_named(scenario, kind.site);
+      nodes.push_back({NodeId(static_cast<std::int32_t>(nodes.size())), kind.name, kind.gpu, kind.gpus, site});
+    }
+  }
+  return nodes;
+}
+
+std::vector<NodeId> nodes_for(const Scenario& scenario, std::size_t p) {
+  const PoolOptions& pool = scenario.pools[p];
+  const std::string& home = pool.site.empty() && !scenario.sites.empty() ? scenario.sites.front().name : pool.site;
+  std::vector<NodeId> nodes;
+  std::int32_t next = 0;
+  for (const NodeOptions& kind : scenario.nodes) {
+    const bool fits = (kind.gpu.empty() || kind.gpu == pool.gpu) && (kind.site.empty() || kind.site == home);
+    for (std::int32_t i = 0; i < kind.count; ++i, ++next) {
+      if (fits) nodes.emplace_back(next);
     }
   }
   return nodes;

@@ -32,7 +32,8 @@ struct PoolOptions {
 struct ClassOptions {
   std::vector<std::int32_t> prompt_below;
   std::vector<std::int32_t> output_below;
-  [[nodiscard]] bool stated() const { return !prompt_below.empty() || !output_below.empty(); }
+  bool one = false;  ///< a recipe's: requests are all alike to it, whatever the scenario says
+  [[nodiscard]] bool stated() const { return one || !prompt_below.empty() || !output_below.empty(); }
 };
 
 /// Objectives of one class.
@@ -84,6 +85,8 @@ struct SpawnOptions {
 /// Equal machines; instances of a fleet that scales are placed on them.
 struct NodeOptions {
   std::string name;
+  std::string gpu;   ///< only instances on this GPU are placed there; empty: any
+  std::string site;  ///< only those of this [[site]]; empty: any
   std::int32_t count = 1;
   std::int32_t gpus = 8;
   Watts idle_gpu;  ///< draw of one without an instance, while others of the node have some; 0: not accounted for

@@ -277,6 +277,8 @@ const std::vector<Option<NodeOptions>>& node_options() {
   using N = NodeOptions;
   static const std::vector<Option<NodeOptions>> options{
       option("node.name", &N::name, "What it is called"),
+      option("node.gpu", &N::gpu, "Only a [[fleet]] of this GPU is placed there; empty: any"),
+      option("node.site", &N::site, "Only a [[fleet]] of this [[site]] is placed there; empty: any"),
       option("node.count", &N::count, "nodes", {1, 100'000}, "Equal machines"),
       option("node.gpus", &N::gpus, "GPUs", {1, 1024}, "GPUs of one"),
       option(

@@ -15,13 +15,15 @@ GpuSlots::GpuSlots(const std::vector<Node>& nodes, std::vector<GpuPlace> places)
 
 std::int32_t GpuSlots::Slots::free() const { return static_cast<std::int32_t>(std::ranges::count(users, 0)); }
 
-std::optional<GpuSlots::Place> GpuSlots::place(std::size_t shape, std::int32_t gpus, std::optional<NodeId> node) const {
+std::optional<GpuSlots::Place> GpuSlots::place(std::size_t shape, std::int32_t gpus, std::optional<NodeId> node,
+                                               std::span<const NodeId> among) const {
   if (!accounts()) return Place{node.value_or(NodeId{}), {}};
   if (only_certain()) {
     const GpuPlace* chosen = nullptr;
     std::int32_t fewest = 0;
     for (const GpuPlace& place : places_) {
       if (place.shape != shape || (node && place.node != *node)) continue;
+      if (!among.empty() && std::ranges::find(among, place.node) == among.end()) continue;
       const auto slots = std::ranges::find(nodes_, place.node, &Slots::id);
       if (slots == nodes_.end() || !slots->up) continue;
       const auto taken = [&](std::int32_t g) { return slots->users.at(static_cast<std::size_t>(g)) > 0; };
@@ -35,6 +37,7 @@ std::optional<GpuSlots::Place> GpuSlots::place(std::size_t shape, std::int32_t g
   const Slots* best = nullptr;
   for (const Slots& slots : nodes_) {
     if (!slots.up || (node && slots.id != *node) || slots.free() < gpus) continue;
+    if (!among.empty() && std::ranges::find(among, slots.id) == among.end()) continue;
     if (best == nullptr || slots.free() < best->free()) best = &slots;
   }
   if (best == nullptr) return std::nullopt;

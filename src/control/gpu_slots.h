@@ -31,8 +31,9 @@ class GpuSlots {
   [[nodiscard]] bool accounts() const { return !nodes_.empty(); }
 
   /// The lowest free GPUs of the node that has the fewest free ones beyond these; within `node` where one is asked
-  /// for. None: no node that is up has room.
-  [[nodiscard]] std::optional<Place> place(std::size_t shape, std::int32_t gpus, std::optional<NodeId> node) const;
+  /// for, and on one of `among` (empty: any). None: no such node that is up has room.
+  [[nodiscard]] std::optional<Place> place(std::size_t shape, std::int32_t gpus, std::optional<NodeId> node,
+                                           std::span<const NodeId> among = {}) const;
   /// Instances of these shapes side by side on these GPUs of the node, where only certain places are allowed. None: no
   /// such places.
   [[nodiscard]] std::optional<std::vector<std::vector<std::int32_t>>> side_by_side(

@@ -67,7 +67,7 @@ const std::vector<policy::ShapeCount>& PlanExecutor::count() {
 bool PlanExecutor::adopt(FleetMember member, Instant) {
   WATTLE_CHECK(member.shape < options_.shapes.size(), "a known shape");
   if (member.gpus.empty() && slots_.accounts()) {
-    auto place = slots_.place(member.shape, options_.shapes[member.shape].gpus, std::nullopt);
+    auto place = room_for(member.shape, std::nullopt);
     if (!place) return false;
     member.node = place->node;
     member.gpus = std::move(place->gpus);
@@ -289,9 +289,7 @@ InstanceId PlanExecutor::spawn(StartOrder order, const char* reason, Instant now
   return id;
 }
 
-bool PlanExecutor::placeable(const Need& need) const {
-  return slots_.place(need.shape, options_.shapes[need.shape].gpus, need.node).has_value();
-}
+bool PlanExecutor::placeable(const Need& need) const { return room_for(need.shape, need.node).has_value(); }
 
 bool PlanExecutor::room_for_a_change() const {
   const auto free = [&](const Member& m) { return !is_serving(m) && !claimed(m.id); };
@@ -354,7 +352,7 @@ bool PlanExecutor::call_back(Instant now) {
 bool PlanExecutor::start_missing(Instant now) {
   for (const Need& need : needs_) {
     if (need.missing() <= 0 || now < attempts_[need.shape].not_before || !room_for_a_change()) continue;
-    auto place = slots_.place(need.shape, options_.shapes[need.shape].gpus, need.node);
+    auto place = room_for(need.shape, need.node);
     if (!place) continue;
     const PoolId pool = need.pool.value_or(options_.shapes[need.shape].pool);
     spawn({.shape = need.shape, .pool = pool, .node = place->node, .gpus = std::move(place->gpus)}, "the plan wants it",

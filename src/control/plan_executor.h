@@ -25,7 +25,7 @@ struct PlanExecutorOptions {
   std::int32_t at_once = std::numeric_limits<std::int32_t>::max();  ///< so many changes are under way at most
   std::vector<Node> nodes;                                          ///< empty: GPUs are not accounted for
   std::vector<GpuPlace> places;  ///< where instances may stand; empty: on any GPUs of a node
-  plan::ReshardProblem reshard;                                     ///< weights, links, memory; its layouts are ignored
+  plan::ReshardProblem reshard;  ///< weights, links, memory; its layouts are ignored
 };
 
 /// An instance that starts on a node where another serves gets its weights from that one's GPUs, and is up as soon as a
@@ -144,6 +144,9 @@ class PlanExecutor {
   bool drain_surplus(Instant now);
   bool put_weights_in_force(Instant now);
   [[nodiscard]] bool placeable(const Need& need) const;
+  [[nodiscard]] std::optional<GpuSlots::Place> room_for(std::size_t shape, std::optional<NodeId> node) const {
+    return slots_.place(shape, options_.shapes[shape].gpus, node, options_.shapes[shape].nodes);
+  }
   [[nodiscard]] bool may_leave(std::span<const InstanceId> ids) const;
   [[nodiscard]] bool pools_serve(std::span<const PoolWeight> weights, std::span<const InstanceId> without) const;
   [[nodiscard]] bool room_for_a_change() const;

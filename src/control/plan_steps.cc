@@ -84,7 +84,7 @@ PlanExecutor::Begun PlanExecutor::begin_start(const PlanStep& step, const char*&
     return Begun::Never;
   }
   why = "no node has room";
-  auto place = slots_.place(shape, options_.shapes[shape].gpus, step.node);
+  auto place = room_for(shape, step.node);
   if (!place) return Begun::Wait;
   const InstanceId id = spawn({.shape = shape, .pool = pool, .node = place->node, .gpus = std::move(place->gpus)},
                               "a step of the plan", now);
@@ -102,7 +102,7 @@ PlanExecutor::Begun PlanExecutor::begin_leaving(const PlanStep& step, const char
   Member& from = *find(step.from.front());
   if (step.kind == StepKind::Move) {
     why = "the node has no room";
-    auto place = slots_.place(from.shape, options_.shapes[from.shape].gpus, step.node);
+    auto place = room_for(from.shape, step.node);
     if (!place) return Begun::Wait;
     const InstanceId left = from.id;
     const StartOrder order{.shape = from.shape,

@@ -1,6 +1,6 @@
 #include "experiment/prepare.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -14,6 +14,7 @@
 #include "config/service.h"
 #include "config/sites.h"
 #include "experiment/load_profile.h"
+#include "experiment/site_fleet.h"
 #include "systems/compose.h"
 
 namespace wattle::experiment {
@@ -107,7 +108,8 @@ FairnessBasis fairness_of(const config::LoadedScenario& loaded,
 /// Every pool a shape that may be started; nothing for a recipe that does not scale.
 Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                        const std::vector<std::shared_ptr<const PoolMaker>>& pools,
-                                       std::vector<std::vector<double>> past) {
+                                       std::vector<std::vector<double>> past,
+                                       std::shared_ptr<const systems::SiteFleet> sites) {
   sim::ScalingSetup made;
   const auto& scaling = recipe.recipe.scaling;
   if (!recipe.recipe.scales()) return made;
@@ -125,10 +127,12 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
       WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
       return std::move(*instance);
     };
-    made.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, make, pools[p]->spec->pool});
+    made.shapes.push_back(
+        {pool.tensor_parallel, pool.max_load_per_s, make, pools[p]->spec->pool, config::nodes_for(loaded.scenario, p)});
     made.shape_of.insert(made.shape_of.end(), static_cast<std::size_t>(pool.count), p);
   }
-  auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes), pools.front()->loads, std::move(past));
+  auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes), pools.front()->loads, std::move(past),
+                                             std::move(sites));
   if (!policy) return std::unexpected(policy.error());
   made.policy = {std::move(*policy), scaling.mode};
   made.period = recipe.recipe.scaling_period;
@@ -142,7 +146,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
 }
 
 /// A fleet that a planner sizes by classes begins as its first plan says, whatever the scenario's counts.
-void begin_as_planned(PreparedRun& run, const std::vector<std::shared_ptr<const PoolMaker>>& makers) {
+Result<void> begin_as_planned(PreparedRun& run, const std::vector<std::shared_ptr<const PoolMaker>>& makers) {
   auto& setup = run.setup;
   const std::vector<double> none = {0.0};
   policy::ScalingView view;
@@ -164,6 +168,34 @@ void begin_as_planned(PreparedRun& run, const std::vector<std::shared_ptr<const 
       setup.scaling.shape_of.push_back(target.shape);
     }
   }
+  if (setup.instances.empty()) return bad_input("the first plan", fmt::format("has no instance: {}", plan.reason));
+  return {};
+}
+
+/// What sizes the fleet, and the fleet that it begins with.
+Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
+                         const std::string& data_dir, const std::vector<std::shared_ptr<const PoolMaker>>& makers) {
+  if (systems::needs_sites(recipe.recipe)) {
+    auto sites = site_fleet(loaded, recipe.recipe.classes, data_dir, run.models,
+                            std::make_shared<const std::vector<carbon::SiteRates>>(run.setup.sites));
+    if (!sites) return std::unexpected(sites.error());
+    run.sites = std::move(*sites);
+  }
+  const bool planned = run.loads != nullptr || run.sites != nullptr;
+  std::vector<std::vector<double>> past;
+  if (planned) {
+    const auto hint = systems::make_length_hint(recipe.recipe, run.setup.service.classes, loaded.scenario.seed);
+    const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir, hint->get());
+    if (!busiest) return std::unexpected(busiest.error());
+    for (const double rate : *busiest) past.push_back({rate});
+  }
+  auto scaling = make_scaling(loaded, recipe, makers, std::move(past), run.sites);
+  if (!scaling) return std::unexpected(scaling.error());
+  run.setup.scaling = std::move(*scaling);
+  if (planned && run.setup.scaling.policy.policy != nullptr) {
+    if (auto ok = begin_as_planned(run, makers); !ok) return std::unexpected(ok.error());
+  }
+  return {};
 }
 
 /// Where things stand and what happens there.
@@ -261,19 +293,8 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
     }
   }
   run.facts.fairness = setup.fairness = fairness_of(loaded, run.models);
-  std::vector<std::vector<double>> past;
-  if (run.loads != nullptr) {
-    const auto hint_again = systems::make_length_hint(recipe.recipe, setup.service.classes, scenario.seed);
-    const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir, hint_again->get());
-    if (!busiest) return std::unexpected(busiest.error());
-    for (const double rate : *busiest) past.push_back({rate});
-  }
-  auto scaling = make_scaling(loaded, recipe, makers, std::move(past));
-  if (!scaling) return std::unexpected(scaling.error());
-  setup.scaling = std::move(*scaling);
-  if (run.loads != nullptr && setup.scaling.policy.policy != nullptr) begin_as_planned(run, makers);
-
   if (auto ok = set_places(setup, scenario, data_dir); !ok) return std::unexpected(ok.error());
+  if (auto ok = set_scaling(run, loaded, recipe, data_dir, makers); !ok) return std::unexpected(ok.error());
   const auto workload = config::locate_workload(scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
   auto source = workload::make_source(*workload, data_dir, config::base_dir(scenario), scenario.seed);

@@ -12,6 +12,7 @@
 #include "plan/load_table.h"
 #include "sim/simulation.h"
 #include "systems/recipe.h"
+#include "systems/site_fleet.h"
 
 namespace wattle::experiment {
 
@@ -22,6 +23,7 @@ struct PreparedRun {
   std::vector<std::shared_ptr<const LatencyModel>> beliefs;
   std::shared_ptr<const plan::LoadTable> loads;                    ///< null: no policy needs it
   std::vector<std::unique_ptr<plan::TableProfile>> load_profiles;  ///< by pool
+  std::shared_ptr<const systems::SiteFleet> sites;                 ///< null: no policy plans over sites
   std::vector<RequestLatency> requests;                            ///< by pool; empty: nothing believes any
   std::unique_ptr<workload::RequestSource> source;
   sim::SimulationSetup setup;

@@ -46,7 +46,8 @@ Result<void> write_sites(const std::string& directory, const std::vector<carbon:
 Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                 const std::string& data_dir) {
   // Who plans by a load profile asks no engine's maximum load.
-  const bool every_pool = recipe.recipe.scales() && !systems::needs_load_profile(recipe.recipe);
+  const bool every_pool =
+      recipe.recipe.scales() && !systems::needs_load_profile(recipe.recipe) && !systems::needs_sites(recipe.recipe);
   const auto with = with_loads(loaded, every_pool, data_dir);
   if (!with) return std::unexpected(with.error());
   std::vector<RequestLatency> requests;

@@ -143,6 +143,28 @@ bool SitePools::fill_intensity(std::size_t slots, Instant now) {
   return known;
 }
 
+Result<plan::PoolsPlan> SitePools::planned(const plan::PoolsOptions& planning) const {
+  const plan::PoolsPlan* previous = plans_ > 0 ? &newest_ : nullptr;
+  if (!options_.cleanest) return plan::plan_pools(setup_.problem, planning, previous);
+  // Sites from the cleanest on, one more at a time, until the demand is carried; all of them carry what they can.
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t n = 0; n < setup_.problem.sites.size(); ++n) {
+    double sum = 0.0;
+    for (const GramsPerKwh g : setup_.problem.sites[n].intensity) sum += g.value();
+    order.emplace_back(sum, n);
+  }
+  std::ranges::sort(order);
+  plan::PoolsProblem some = setup_.problem;
+  for (auto& site : some.sites) std::ranges::fill(site.gpus, 0);
+  Result<plan::PoolsPlan> plan;
+  for (const auto& [grams, n] : order) {
+    some.sites[n].gpus = setup_.problem.sites[n].gpus;
+    plan = plan::plan_pools(some, planning, previous);
+    if (!plan || plan->status == plan::PoolsStatus::Planned) break;
+  }
+  return plan;
+}
+
 void SitePools::make(Instant now) {
   const auto slots = static_cast<std::size_t>(options_.epoch.ns() / options_.slot.ns());
   fill_demand(slots);
@@ -153,7 +175,7 @@ void SitePools::make(Instant now) {
     planning.objective.carbon = 0.0;
     if (planning.objective.energy + planning.objective.cost <= 0.0) planning.objective.energy = 1.0;
   }
-  auto made = plan::plan_pools(setup_.problem, planning, plans_ > 0 ? &newest_ : nullptr);
+  auto made = planned(planning);
   if (!made || !made->found()) {
     reason_ = reason_of(plan::PoolsStatus::Unsolved);
     return;
@@ -169,13 +191,26 @@ Plan SitePools::translated() const {
   for (const auto& pool : newest_.pools) {
     const auto shape = setup_.shapes[pool.site][pool.mode];
     if (!shape) continue;
-    plan.instances.push_back({*shape, pool.workers, {}, PoolId(static_cast<std::int32_t>(pool.type))});
+    const auto type = options_.pooled ? 0 : static_cast<std::int32_t>(pool.type);
+    plan.instances.push_back({*shape, pool.workers, {}, PoolId(type)});
   }
+  for (std::size_t c = 0; options_.pooled && c < peaks_.size(); ++c) {
+    plan.weights.push_back({ClassId(static_cast<std::int32_t>(c)), PoolId(0), 1.0});
+  }
+  if (options_.pooled) return plan;
+  const auto served = [&](std::size_t c) {
+    return std::ranges::any_of(newest_.pools, [&](const auto& pool) { return pool.type == c; });
+  };
   for (std::size_t c = 0; c < peaks_.size(); ++c) {
-    const bool served = std::ranges::any_of(newest_.pools, [&](const auto& pool) { return pool.type == c; });
-    if (!served) continue;
-    const auto id = static_cast<std::int32_t>(c);
-    plan.weights.push_back({ClassId(id), PoolId(id), 1.0});
+    // A class that nobody was expected of goes to the next larger one's workers, else to the next smaller one's.
+    std::size_t at = c;
+    while (at < peaks_.size() && !served(at)) ++at;
+    if (at == peaks_.size()) {
+      for (at = c; at > 0 && !served(at);) --at;
+    }
+    if (!served(at)) continue;
+    const auto pool = PoolId(static_cast<std::int32_t>(at));
+    plan.weights.push_back({ClassId(static_cast<std::int32_t>(c)), pool, 1.0});
   }
   return plan;
 }
@@ -183,7 +218,8 @@ Plan SitePools::translated() const {
 Plan SitePools::plan(const policy::ScalingView& view) {
   hear(view);
   const bool changed = sites_changed(view);
-  if (changed || view.now >= next_) {
+  const bool due = view.now >= next_ && (options_.replans || plans_ == 0);
+  if (changed || due) {
     make(view.now);
     if (view.now >= next_) next_ = view.now + options_.epoch;
   }

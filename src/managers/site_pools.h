@@ -20,6 +20,10 @@ struct SitePoolsOptions {
   Span slot = Span::s(300);        ///< of forecasts
   double beta = 1.0;               ///< peaks are divided by this before they are planned for
   std::size_t least_history = 24;  ///< slots; with fewer the last ones are carried on
+  bool replans = true;             ///< else the first plan stays
+  /// Instead of where it is best: the cleanest sites that can carry the demand with the margin, as few as do.
+  bool cleanest = false;
+  bool pooled = false;  ///< any request goes to any worker, whatever class that was planned for
 };
 
 /// What is planned over, and how the planner's nouns are the fleet's.
@@ -41,9 +45,9 @@ struct SitePoolsSetup {
 };
 
 /// Asked every few seconds: a slot's peak is the highest rate between two calls in it. Each class has a pool of its
-/// number. A site whose nodes are down has no GPUs: the next call plans again without them. Where an intensity is
-/// unknown carbon is left out of the objective, and the reason says so; it is never taken for zero. What no plan can
-/// carry is left to admission.
+/// number; a class that nobody is expected of shares the next larger one's. A site whose nodes are down has no GPUs:
+/// the next call plans again without them. Where an intensity is unknown carbon is left out of the objective, and the
+/// reason says so; it is never taken for zero. What no plan can carry is left to admission.
 class SitePools final : public policy::ScalingPolicy {
  public:
   SitePools(SitePoolsSetup setup, const SitePoolsOptions& options);
@@ -60,6 +64,7 @@ class SitePools final : public policy::ScalingPolicy {
   void end_slot(Instant at);
   [[nodiscard]] bool sites_changed(const policy::ScalingView& view);
   void make(Instant now);
+  [[nodiscard]] Result<plan::PoolsPlan> planned(const plan::PoolsOptions& planning) const;
   [[nodiscard]] bool fill_intensity(std::size_t slots, Instant now);
   void fill_demand(std::size_t slots);
   [[nodiscard]] Plan translated() const;

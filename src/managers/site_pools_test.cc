@@ -116,6 +116,46 @@ TEST(SitePools, ASiteThatIsCutOffIsPlannedAroundAtOnce) {
   EXPECT_GT(Driver::at_site(plan, 1), 0);
 }
 
+TEST(SitePools, CleanestTakesAsFewSitesAsCarryTheLoad) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 500.0}, {1, 490.0}};
+  SitePoolsOptions options;
+  options.cleanest = true;
+  for (const double demand : {2.0, 9.0}) {
+    auto setup = two_sites(grams);
+    setup.demand_at_start = {demand, demand};
+    Driver driver(std::move(setup), options);
+    const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+    EXPECT_GT(Driver::at_site(plan, 1), 0);
+    EXPECT_EQ(Driver::at_site(plan, 0) > 0, demand > 5.0) << "one site carries 16 a second with its margin";
+  }
+}
+
+TEST(SitePools, AClassNobodyIsExpectedOfSharesALargerOnesWorkers) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  for (const std::size_t served : {0U, 1U}) {
+    auto setup = two_sites(grams);
+    setup.demand_at_start = {0.0, 0.0};
+    setup.demand_at_start[served] = 3.0;
+    Driver driver(std::move(setup));
+    const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+    ASSERT_EQ(plan.weights.size(), 2U);
+    for (const auto& weight : plan.weights) EXPECT_EQ(weight.pool, PoolId(static_cast<std::int32_t>(served)));
+  }
+}
+
+TEST(SitePools, PooledAnyRequestGoesToAnyWorkerAndTheFirstPlanMayStay) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  SitePoolsOptions options;
+  options.pooled = true;
+  options.replans = false;
+  Driver driver(two_sites(grams), options);
+  const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+  for (const auto& target : plan.instances) EXPECT_EQ(target.pool, PoolId(0));
+  for (const auto& weight : plan.weights) EXPECT_EQ(weight.pool, PoolId(0));
+  for (Instant now; now <= Instant() + Span::s(4000); now = now + kTick) driver.ask(now, {6.0, 6.0});
+  EXPECT_EQ(driver.policy.plans(), 1);
+}
+
 TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);

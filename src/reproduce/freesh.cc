@@ -165,9 +165,9 @@ Evaluation freesh_evaluation() {
        &fixed<&freesh::sensitivity>},
       {"queues", "Table 5, Figures 4, 17 and 18: four disciplines, four types, windows", &fixed<&freesh::queues>},
       {"miad", "Table 10, Figures 16 and 20: MIAD's parameters on one A100-40G", &fixed<&freesh::miad>},
-      {"hour", "Figure 6: episodes E1 and E2 with ablations and the honest baseline", &freesh::hour},
-      {"loads", "half, normal and double load, least laxity against first come first served", &freesh::loads},
-      {"classifier", "accuracy of the length classifier", &freesh::classifier},
+      {"hour", "Figure 6: episodes E1 and E2 with ablations and the honest baseline", &fixed<&freesh::hour>},
+      {"loads", "half, normal and double load, least laxity against first come first served", &fixed<&freesh::loads>},
+      {"classifier", "accuracy of the length classifier", &fixed<&freesh::classifier>},
       {"overheads", "Table 6: what deciding costs", &fixed<&freesh::overheads>},
   });
   return {"freesh", kSections};

@@ -60,13 +60,13 @@ using Change = std::function<void(plan::PoolsProblem&)>;
 [[nodiscard]] inline double percent_change(double ours, double baseline) { return 100.0 * (ours / baseline - 1.0); }
 void add(Section& section, std::string id, const char* unit, std::optional<double> published, double ours);
 
-[[nodiscard]] Result<Section> day();                  ///< Figure 12, Table 3
-[[nodiscard]] Result<Section> sensitivity();          ///< Figures 8, 10 and 11
-[[nodiscard]] Result<Section> queues();               ///< Table 5, Figures 4, 17 and 18
-[[nodiscard]] Result<Section> miad();                 ///< Table 10, Figures 16 and 20
-[[nodiscard]] Result<Section> hour(double seconds);   ///< Figure 6
-[[nodiscard]] Result<Section> loads(double seconds);  ///< half, normal and double load
-[[nodiscard]] Result<Section> classifier(double seconds);
+[[nodiscard]] Result<Section> day();          ///< Figure 12, Table 3
+[[nodiscard]] Result<Section> sensitivity();  ///< Figures 8, 10 and 11
+[[nodiscard]] Result<Section> queues();       ///< Table 5, Figures 4, 17 and 18
+[[nodiscard]] Result<Section> miad();         ///< Table 10, Figures 16 and 20
+[[nodiscard]] Result<Section> hour();         ///< Figure 6
+[[nodiscard]] Result<Section> loads();        ///< half, normal and double load
+[[nodiscard]] Result<Section> classifier();
 [[nodiscard]] Result<Section> overheads();  ///< Table 6
 
 }  // namespace wattle::reproduce::freesh

@@ -28,21 +28,22 @@ std::string scenario(double gap_ms) {
 
 struct Setting {
   const char* name;
-  Service how;
+  const char* recipe;
+  std::vector<std::string> set;
   double energy_wh, violations, tbt_p50, ttft_p99, e2e_p50_s;  ///< published
 };
 
 std::vector<Setting> settings() {
   const auto miad = [](double factor, int step) {
-    return Service{{fmt::format("frequency.factor={:.1f}", factor), fmt::format("frequency.decrease_mhz={}", step),
-                    fmt::format("frequency.tbt_ms={:.1f}", kE2e_ms / kLongestAnswer)},
-                   "miad"};
+    return std::vector<std::string>{fmt::format("frequency.factor={:.1f}", factor),
+                                    fmt::format("frequency.decrease_mhz={}", step),
+                                    fmt::format("frequency.tbt_ms={:.1f}", kE2e_ms / kLongestAnswer)};
   };
-  return {{"fixed", {{}, "static-max"}, 83.917, 0.11, 20.62, 44.52, 1.52067},
-          {"M1.5_d10", miad(1.5, 10), 42.426, 0.33, 39.84, 173.39, 2.86698},
-          {"M1.5_d100", miad(1.5, 100), 38.571, 0.49, 56.27, 195.64, 4.15174},
-          {"M2.0_d10", miad(2.0, 10), 45.351, 0.31, 33.33, 154.71, 2.4973},
-          {"M2.0_d100", miad(2.0, 100), 40.401, 0.34, 46.89, 197.39, 3.42421}};
+  return {{"fixed", "static-max", {}, 83.917, 0.11, 20.62, 44.52, 1.52067},
+          {"M1.5_d10", "miad", miad(1.5, 10), 42.426, 0.33, 39.84, 173.39, 2.86698},
+          {"M1.5_d100", "miad", miad(1.5, 100), 38.571, 0.49, 56.27, 195.64, 4.15174},
+          {"M2.0_d10", "miad", miad(2.0, 10), 45.351, 0.31, 33.33, 154.71, 2.4973},
+          {"M2.0_d100", "miad", miad(2.0, 100), 40.401, 0.34, 46.89, 197.39, 3.42421}};
 }
 
 /// Poisson arrivals; answers as the fixed clock's E2E quantiles say: 1.52, 1.99 and 2.41 s at 20.6 ms a token.
@@ -63,7 +64,7 @@ struct Fitted {
 };
 
 Result<journal::RunSummary> run(const Setting& setting, const Fitted& fitted) {
-  return run_rows(scenario(fitted.gap_ms), setting.how, short_requests(fitted.per_s), {}, kMinutes20);
+  return run_rows(scenario(fitted.gap_ms), setting.recipe, setting.set, short_requests(fitted.per_s));
 }
 
 double watt_hours(const journal::RunSummary& run) { return run.energy.total.value() / 3600.0; }
@@ -101,7 +102,9 @@ Result<Section> miad() {
       "as "
       "a limit on gaps, 7 s over the longest answer. Violations: share of requests beyond an objective of Table 7. "
       "Below "
-      "1005 MHz nothing of the A100 is measured.";
+      "1005 MHz nothing of the A100 is measured, and what a busy A100-40G draws there in our model (lowest_clock, 300 "
+      "MHz) is "
+      "already above every published MIAD row: the energies miss for the power, not for the controller.";
   const auto all = settings();
   const auto fitted = match(all[0]);
   if (!fitted) return std::unexpected(fitted.error());
@@ -121,6 +124,9 @@ Result<Section> miad() {
     const double off = percent_change(watt_hours(*of), setting.energy_wh);
     section.targets.push_back({base + "/energy", "within 10 %", off, std::abs(off) <= 10.0});
   }
+  const auto lowest = run({"lowest", "static-max", {"frequency.clock_mhz=300"}, 0, 0, 0, 0, 0}, *fitted);
+  if (!lowest) return std::unexpected(lowest.error());
+  add(section, "table10/lowest_clock/energy", "Wh", std::nullopt, watt_hours(*lowest));
   return section;
 }
 

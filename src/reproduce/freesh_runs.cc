@@ -1,29 +1,29 @@
 #include "reproduce/freesh_runs.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "base/csv.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "config/locate.h"
 #include "experiment/simulate.h"
 #include "sim/simulation.h"
 #include "systems/recipe.h"
-#include "workload/source.h"
 
 namespace wattle::reproduce::freesh {
 
 namespace {
 
-/// Where the partition cuts (Table 4).
-struct Cut {
-  std::int64_t prompt, answer;
-};
-Cut cut_of(const plan::RequestPartition& partition) { return partition.name == "1" ? Cut{184, 444} : Cut{25, 232}; }
+constexpr std::array<std::size_t, 2> kEpisodes{24, 25};  ///< E1, E2
+constexpr double kSlot_s = 300.0;
+constexpr std::size_t kPartition = 1;                      ///< the release's plans of both episodes use the second one
+constexpr std::int64_t kPromptCut = 25, kAnswerCut = 232;  ///< Table 4
 
 struct Pair {
   std::int32_t prompt, answer;
@@ -53,161 +53,138 @@ Result<std::vector<Pair>> real_lengths() {
 /// "SL": a short prompt, a long answer.
 bool is_long(const std::string& type, std::size_t letter) { return type.size() > letter && type[letter] == 'L'; }
 
-std::size_t other_length(const plan::RequestPartition& partition, std::size_t type) {
-  std::string name = partition.types[type].name;
-  name.back() = name.back() == 'L' ? 'S' : 'L';
-  const auto found = std::ranges::find(partition.types, name, &plan::PoolType::name);
-  return found == partition.types.end() ? type : static_cast<std::size_t>(found - partition.types.begin());
-}
-
-}  // namespace
-
-Result<std::vector<TypeLoad>> draw_load(const plan::RequestPartition& partition, const LoadOptions& options) {
+Result<std::vector<workload::TraceRow>> draw_load(const std::vector<plan::PoolsProblem>& episodes, double scale,
+                                                  std::uint64_t seed) {
   const auto lengths = real_lengths();
   if (!lengths) return std::unexpected(lengths.error());
-  const Cut cut = cut_of(partition);
-  std::vector<TypeLoad> load(partition.types.size());
-  RandomStream classifier(options.seed, "freesh.classifier");
-  for (std::size_t r = 0; r < partition.types.size(); ++r) {
-    const auto& type = partition.types[r];
+  std::vector<workload::TraceRow> rows;
+  const auto& types = episodes.front().partitions[kPartition].types;
+  for (std::size_t r = 0; r < types.size(); ++r) {
     std::vector<Pair> fitting;
     for (const Pair& pair : *lengths) {
-      if ((pair.prompt >= cut.prompt) == is_long(type.name, 0) && (pair.answer >= cut.answer) == is_long(type.name, 1))
-        fitting.push_back(pair);
+      const bool prompt = pair.prompt >= kPromptCut, answer = pair.answer >= kAnswerCut;
+      if (prompt == is_long(types[r].name, 0) && answer == is_long(types[r].name, 1)) fitting.push_back(pair);
     }
-    if (fitting.empty()) return bad_input(type.name, "no real prompt and answer of this type");
-    RandomStream random(options.seed, "freesh.load." + type.name);
-    const double slot_s = options.seconds / static_cast<double>(type.demand_per_s.size());
-    for (std::size_t t = 0; t < type.demand_per_s.size(); ++t) {
-      const double rate = type.demand_per_s[t] * options.scale;
-      if (rate <= 0.0) continue;
-      const double begin = slot_s * static_cast<double>(t);
-      for (double at = begin + random.exponential() / rate; at < begin + slot_s; at += random.exponential() / rate) {
-        const auto& pair =
-            fitting[static_cast<std::size_t>(random.uniform() * static_cast<double>(fitting.size())) % fitting.size()];
-        const bool right = classifier.uniform() < options.accuracy;
-        load[right ? r : other_length(partition, r)].rows.push_back(
-            {Instant() + Span::from_seconds(at), pair.prompt, pair.answer});
+    if (fitting.empty()) return bad_input(types[r].name, "no real prompt and answer of this type");
+    RandomStream random(seed, "freesh.load." + types[r].name);
+    double begin = 0.0;
+    for (const auto& episode : episodes) {
+      for (const double demand : episode.partitions[kPartition].types[r].demand_per_s) {
+        const double rate = demand * scale;
+        for (double at = begin; rate > 0.0;) {
+          at += random.exponential() / rate;
+          if (at >= begin + kSlot_s) break;
+          const auto& pair = fitting[random.below(fitting.size())];
+          rows.push_back({Instant() + Span::from_seconds(at), pair.prompt, pair.answer});
+        }
+        begin += kSlot_s;
       }
     }
   }
-  for (TypeLoad& of : load) std::ranges::stable_sort(of.rows, {}, &workload::TraceRow::arrival);
-  return load;
+  std::ranges::stable_sort(rows, {}, &workload::TraceRow::arrival);
+  return rows;
 }
 
-Served& Served::operator+=(const Served& o) {
-  const double all = std::max(requests + o.requests, 1.0);
-  const auto mean = [&](double& a, double b) { a = (a * requests + b * o.requests) / all; };
-  mean(e2e_s, o.e2e_s);
-  mean(ttft_ms, o.ttft_ms);
-  mean(tbt_ms, o.tbt_ms);
-  mean(violations, o.violations);
-  mean(jain, o.jain);
-  mean(clock_mhz, o.clock_mhz);
-  ttft_p99_ms = std::max(ttft_p99_ms, o.ttft_p99_ms);
-  tbt_p99_ms = std::max(tbt_p99_ms, o.tbt_p99_ms);
-  energy_wh += o.energy_wh;
-  carbon_kg += o.carbon_kg;
-  requests += o.requests;
-  finished += o.finished;
-  site_wh.resize(std::max(site_wh.size(), o.site_wh.size()), 0.0);
-  for (std::size_t n = 0; n < o.site_wh.size(); ++n) site_wh[n] += o.site_wh[n];
-  return *this;
+std::string spec_name(std::string kind) {
+  std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return kind == "a100" ? "a100-80g" : kind;
 }
 
-Result<journal::RunSummary> run_rows(const std::string& scenario, const Service& how,
-                                     std::vector<workload::TraceRow> rows, const std::vector<plan::PoolSite>& sites,
-                                     double seconds, journal::Sink* outcomes) {
-  const auto loaded = config::scenario_from_text(scenario, "freesh", {}, config::project());
-  if (!loaded) return std::unexpected(loaded.error());
-  const auto overrides = config::parse_overrides(how.set);
-  if (!overrides) return std::unexpected(overrides.error());
-  const auto recipe = systems::load_recipe(how.recipe, *overrides, config::project(), systems::Unfit::Ignored);
-  if (!recipe) return std::unexpected(recipe.error());
-  auto run = experiment::prepare_run(*loaded, *recipe, config::data_dir());
-  if (!run) return std::unexpected(run.error());
-  if (outcomes != nullptr) run->setup.sink = outcomes;
-  workload::ListSource source(std::move(rows));
-  run->setup.source = &source;
-  for (std::size_t n = 0; n < sites.size() && n < run->setup.sites.size(); ++n) {
-    std::vector<carbon::IntensitySeries::Point> points;
-    const auto slots = static_cast<double>(sites[n].intensity.size());
-    for (std::size_t t = 0; t < sites[n].intensity.size(); ++t) {
-      points.push_back(
-          {Instant() + Span::from_seconds(seconds * static_cast<double>(t) / slots), sites[n].intensity[t]});
+/// Sites and GPUs of the release; every mode wherever there are GPUs for it.
+std::string fleet_of(const plan::PoolsProblem& problem) {
+  std::string text;
+  for (const auto& site : problem.sites) {
+    for (std::size_t k = 0; k < problem.kinds.size(); ++k) {
+      if (site.gpus[k] == 0) continue;
+      text += fmt::format("[[node]]\nsite = \"{}\"\ngpu = \"{}\"\ngpus = {}\n", site.name, spec_name(problem.kinds[k]),
+                          site.gpus[k]);
     }
-    auto series = carbon::IntensitySeries::from_points(std::move(points));
-    if (!series) return std::unexpected(series.error());
-    run->setup.sites[n].intensity = std::move(*series);
+    for (const auto& mode : problem.modes) {
+      const auto kind = static_cast<std::size_t>(std::ranges::max_element(mode.gpus) - mode.gpus.begin());
+      if (site.gpus[kind] < mode.gpus[kind]) continue;
+      text += fmt::format("[[fleet]]\ngpu = \"{}\"\ntensor_parallel = {}\ncount = {}\nsite = \"{}\"\nweight = {}\n",
+                          spec_name(problem.kinds[kind]), mode.gpus[kind],
+                          text.find("count") == std::string::npos ? 1 : 0, site.name, mode.gpus[kind]);
+    }
   }
-  return std::move(sim::simulate(std::move(run->setup)).summary);
-}
-
-namespace {
-
-constexpr double kWindowS = 1800.0;
-constexpr double kJoulesPerWh = 3600.0;
-
-std::string scenario_head(const plan::PoolsProblem& problem) {
-  // Two A100 with 80 GB hold the 70B model only with most of their memory.
-  std::string text =
-      "name = \"freesh\"\nllm = \"llama-3-70b\"\n[engine]\ngpu_memory_utilization = 0.96\nactivation_gb_per_gpu = 1\n"
-      "[workload]\nrequests = 1\n";
-  for (const auto& site : problem.sites) text += fmt::format("[[site]]\nname = \"{}\"\n", site.name);
   return text;
 }
 
-Result<std::string> fleet_of(const plan::PoolsProblem& problem, const plan::WorkerPool& pool) {
-  const auto& mode = problem.modes[pool.mode];
-  const auto kinds = std::ranges::count_if(mode.gpus, [](int g) { return g > 0; });
-  if (kinds != 1) return bad_input(mode.name, "pairs over two kinds of GPU are not simulated here");
-  const auto kind = static_cast<std::size_t>(std::ranges::max_element(mode.gpus) - mode.gpus.begin());
-  std::string name = problem.kinds[kind];
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return fmt::format("[[fleet]]\ngpu = \"{}\"\ntensor_parallel = {}\ncount = {}\nsite = \"{}\"\nweight = {}\n",
-                     name == "a100" ? "a100-80g" : name, mode.gpus[kind], pool.workers, problem.sites[pool.site].name,
-                     std::max(pool.load_per_s / pool.workers, 1e-3));
+std::string scenario_of(const std::vector<plan::PoolsProblem>& episodes) {
+  const auto& problem = episodes.front();
+  // Two A100 with 80 GB hold the 70B model only with most of their memory. Lat: the release's profile of Table 5.
+  std::string text = fmt::format(
+      "name = \"freesh\"\nllm = \"llama-3-70b\"\n[engine]\ngpu_memory_utilization = 0.96\nactivation_gb_per_gpu = 1\n"
+      "[workload]\ntrace = \"requests.csv\"\nmax_prompt_tokens = 4096\nmax_output_tokens = 2048\n[spawn]\nload_s = "
+      "50\nwarm_s = 10\n[fairness]\nttft_ms = 140\ntbt_ms = 30\n[classes]\nprompt_below = [{}]\noutput_below = "
+      "[{}]\n",
+      kPromptCut, kAnswerCut);
+  for (const auto& type : problem.partitions[kPartition].types) {
+    text += fmt::format("[[class]]\nname = \"{}\"\nttft_ms = {}\ntbt_ms = {}\n", type.name, type.ttft_limit.millis(),
+                        type.tbt_limit.millis());
+  }
+  for (const auto& site : problem.sites) {
+    text += fmt::format(
+        "[[site]]\nname = \"{0}\"\nstart = \"2024-01-01 00:00\"\nintensity_file = \"site_{0}.csv\"\n"
+        "intensity_column = \"g_per_kwh\"\n",
+        site.name);
+  }
+  return text + fleet_of(problem);
 }
 
-/// Tokens in time by quartile of answers, and requests not done within beta x Lat (appendix C).
-class Fairness final : public journal::Sink {
+std::string time_of(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds);
+  return fmt::format("2024-01-01 {:02}:{:02}:{:010.7f}", whole / 3600, whole / 60 % 60,
+                     seconds - static_cast<double>(whole / 60 * 60));
+}
+
+/// A folder for the scenario's files, gone with it.
+class Folder {
  public:
-  void outcome(const Outcome& o) override {
-    if (o.fate != Fate::Finished) return;
-    const double alone = kTtft_s + kTbt_s * o.output_tokens;
-    late_ += o.e2e().seconds() > kLimit * alone ? 1.0 : 0.0;
-    const double first = o.ttft().seconds();
-    const double gap = o.tbt().seconds();
-    double in_time = 0.0;
-    if (first <= kWindow * alone) {
-      in_time = gap > 0.0 ? 1.0 + std::floor((kWindow * alone - first) / gap) : static_cast<double>(o.output_tokens);
-    }
-    of_.emplace_back(o.output_tokens, std::min<double>(in_time, o.output_tokens));
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "wattle-freesh-XXXXXX").string();
+    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
   }
-  [[nodiscard]] double jain() {
-    std::ranges::sort(of_);
-    std::array<double, 4> clients{};
-    for (std::size_t i = 0; i < of_.size(); ++i) clients[i * 4 / of_.size()] += of_[i].second;
-    double sum = 0.0, squares = 0.0;
-    for (const double x : clients) sum += x, squares += x * x;
-    return squares > 0.0 ? sum * sum / (4.0 * squares) : 1.0;
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
-  [[nodiscard]] double violations(double arrived) const {
-    return arrived > 0.0 ? (late_ + arrived - static_cast<double>(of_.size())) / arrived : 0.0;
-  }
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
 
  private:
-  static constexpr double kTtft_s = 0.14, kTbt_s = 0.03, kWindow = 1.4, kLimit = 5.0;
-  std::vector<std::pair<std::int32_t, double>> of_;
-  double late_ = 0.0;
+  std::filesystem::path path_;
 };
 
-Served served_of(const journal::RunSummary& run, double seconds, Fairness& fairness) {
+Result<void> write_scenario(const Folder& folder, const std::vector<plan::PoolsProblem>& episodes,
+                            const std::vector<workload::TraceRow>& rows) {
+  std::string trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  for (const auto& row : rows) {
+    trace +=
+        fmt::format("{},{},{}\n", time_of((row.arrival - Instant()).seconds()), row.prompt_tokens, row.output_tokens);
+  }
+  if (auto ok = write_file(folder.file("requests.csv"), trace); !ok) return ok;
+  for (std::size_t n = 0; n < episodes.front().sites.size(); ++n) {
+    std::string series = "datetime_utc,g_per_kwh\n";
+    double at = 0.0;
+    for (const auto& episode : episodes) {
+      for (const GramsPerKwh g : episode.sites[n].intensity) {
+        series += fmt::format("{:.19},{}\n", time_of(at), g.value());
+        at += kSlot_s;
+      }
+    }
+    const auto name = fmt::format("site_{}.csv", episodes.front().sites[n].name);
+    if (auto ok = write_file(folder.file(name), series); !ok) return ok;
+  }
+  return write_file(folder.file("scenario.toml"), scenario_of(episodes));
+}
+
+Served served_of(const journal::RunSummary& run) {
+  constexpr double kJoulesPerWh = 3600.0;
   Served s;
-  // What is drawn while the last requests finish counts; longer runs count less of it.
-  const double factor = kWindowS / seconds;
-  s.energy_wh = run.energy.total.value() / kJoulesPerWh * factor;
-  s.carbon_kg = run.carbon.value() / 1e3 * factor;
+  s.energy_wh = run.energy.total.value() / kJoulesPerWh;
+  s.carbon_kg = run.carbon.value() / 1e3;
   s.requests = static_cast<double>(run.requests.arrived);
   s.finished = static_cast<double>(run.requests.finished);
   s.e2e_s = run.e2e.mean_ms / 1e3;
@@ -215,50 +192,51 @@ Served served_of(const journal::RunSummary& run, double seconds, Fairness& fairn
   s.tbt_ms = run.tbt.mean_ms;
   s.ttft_p99_ms = run.ttft.p99_ms;
   s.tbt_p99_ms = run.tbt.p99_ms;
-  s.violations = fairness.violations(s.requests);
-  s.jain = fairness.jain();
+  s.violations = run.fairness.violation_rate;
+  s.jain = run.fairness.jain;
   s.clock_mhz = run.clock_mean_mhz;
-  for (const auto& row : run.by_site) s.site_wh.push_back(row.energy.value() / kJoulesPerWh * factor);
   return s;
+}
+
+Result<systems::LoadedRecipe> recipe_of(const std::string& name, const std::vector<std::string>& set) {
+  const auto overrides = config::parse_overrides(set);
+  if (!overrides) return std::unexpected(overrides.error());
+  return systems::load_recipe(name, *overrides, config::project(), systems::Unfit::Ignored);
 }
 
 }  // namespace
 
-Result<Served> serve(const plan::PoolsProblem& problem, const plan::PoolsPlan& plan, std::span<const TypeLoad> load,
-                     const Service& how, double seconds) {
-  const auto& types = problem.partitions[plan.partition].types;
-  Served sum;
-  const auto add = [&](const std::string& fleet, std::vector<workload::TraceRow> rows) -> Result<void> {
-    Fairness fairness;
-    const auto run = run_rows(scenario_head(problem) + fleet, how, std::move(rows), problem.sites, seconds, &fairness);
-    if (!run) return std::unexpected(run.error());
-    sum += served_of(*run, seconds, fairness);
-    return {};
-  };
-  std::string all_fleet;
-  std::vector<workload::TraceRow> all_rows;
-  for (std::size_t r = 0; r < types.size(); ++r) {
-    std::string fleet;
-    for (const auto& pool : plan.pools) {
-      if (pool.type != r) continue;
-      const auto one = fleet_of(problem, pool);
-      if (!one) return std::unexpected(one.error());
-      fleet += *one;
-    }
-    if (how.one_pool) {
-      all_fleet += fleet;
-      all_rows.insert(all_rows.end(), load[r].rows.begin(), load[r].rows.end());
-      continue;
-    }
-    if (fleet.empty() && load[r].rows.empty()) continue;
-    if (fleet.empty()) return bad_input(types[r].name, "has requests but no workers");
-    if (auto ok = add(fleet, load[r].rows); !ok) return std::unexpected(ok.error());
-  }
-  if (how.one_pool) {
-    std::ranges::stable_sort(all_rows, {}, &workload::TraceRow::arrival);
-    if (auto ok = add(all_fleet, std::move(all_rows)); !ok) return std::unexpected(ok.error());
-  }
-  return sum;
+Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
+  std::vector<plan::PoolsProblem> episodes;
+  for (const std::size_t w : kEpisodes) episodes.push_back(data.window(w * kSlotsPerWindow, kSlotsPerWindow, kBeta));
+  const auto rows = draw_load(episodes, run.scale, run.seed);
+  if (!rows) return std::unexpected(rows.error());
+  const Folder folder;
+  if (auto ok = write_scenario(folder, episodes, *rows); !ok) return std::unexpected(ok.error());
+  const auto loaded = config::load_scenario(folder.file("scenario.toml"), {}, config::project());
+  if (!loaded) return std::unexpected(loaded.error());
+  auto set = run.set;
+  if (run.scale != 1.0) set.push_back(fmt::format("scaling.beta={}", run.scale));
+  const auto recipe = recipe_of(run.recipe, set);
+  if (!recipe) return std::unexpected(recipe.error());
+  experiment::SimulateOptions options;
+  options.data_dir = config::data_dir();
+  const auto summary = experiment::run_simulation(*loaded, *recipe, options);
+  if (!summary) return std::unexpected(summary.error());
+  return served_of(*summary);
+}
+
+Result<journal::RunSummary> run_rows(const std::string& scenario, const std::string& recipe,
+                                     const std::vector<std::string>& set, std::vector<workload::TraceRow> rows) {
+  const auto loaded = config::scenario_from_text(scenario, "freesh", {}, config::project());
+  if (!loaded) return std::unexpected(loaded.error());
+  const auto chosen = recipe_of(recipe, set);
+  if (!chosen) return std::unexpected(chosen.error());
+  auto run = experiment::prepare_run(*loaded, *chosen, config::data_dir());
+  if (!run) return std::unexpected(run.error());
+  workload::ListSource source(std::move(rows));
+  run->setup.source = &source;
+  return std::move(sim::simulate(std::move(run->setup)).summary);
 }
 
 }  // namespace wattle::reproduce::freesh

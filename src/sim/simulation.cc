@@ -32,7 +32,8 @@ control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scal
   control::PlanExecutorOptions options;
   options.period = scaling.period;
   for (const auto& shape : scaling.shapes) {
-    options.shapes.push_back({shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time, shape.pool});
+    options.shapes.push_back(
+        {shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time, shape.pool, shape.nodes});
   }
   options.nodes = scaling.nodes;
   options.reshard = scaling.reshard;

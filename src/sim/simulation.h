@@ -38,7 +38,8 @@ struct ShapeSetup {
   double max_load_per_s = 0.0;
   /// Makes one with this id. Its GPUs draw their idle power from the start on, before it can serve as well.
   std::function<InstanceSetup(InstanceId)> make;
-  PoolId pool{};  ///< where one goes whose pool no plan states
+  PoolId pool{};                ///< where one goes whose pool no plan states
+  std::vector<NodeId> nodes{};  ///< it can stand there alone; empty: anywhere
 };
 
 /// Instances that come and go. Only colocated fleets; an empty list of shapes is a fleet that stays as it is.

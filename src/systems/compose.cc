@@ -18,7 +18,7 @@ namespace wattle::systems {
 namespace {
 
 Making making(const Recipe& recipe, std::string section) {
-  Making made{recipe, std::move(section), nullptr, nullptr, nullptr, {}, nullptr, {}};
+  Making made{recipe, std::move(section), nullptr, nullptr, nullptr, {}, nullptr, {}, nullptr};
   return made;
 }
 
@@ -180,11 +180,13 @@ Result<control::Slot<policy::FrequencyPolicy>> make_clock_policy(
 Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(const Recipe& recipe,
                                                                    std::vector<policy::Shape> shapes,
                                                                    std::shared_ptr<const plan::LoadTable> loads,
-                                                                   std::vector<std::vector<double>> past) {
+                                                                   std::vector<std::vector<double>> past,
+                                                                   std::shared_ptr<const SiteFleet> sites) {
   Making from = making(recipe, "scaling");
   from.shapes = std::move(shapes);
   from.loads = std::move(loads);
   from.past_loads = std::move(past);
+  from.sites = std::move(sites);
   auto filled = fill<policy::ScalingPolicy>(SlotKind::Scaling, recipe.scaling, from);
   if (!filled) return std::unexpected(filled.error());
   return std::move(filled->policy);
@@ -226,6 +228,10 @@ bool needs_load_profile(const Recipe& recipe) {
   };
   return needs(SlotKind::Frequency, recipe.decode_frequency) || needs(SlotKind::Scaling, recipe.scaling) ||
          needs(SlotKind::Routing, recipe.route_prefill);
+}
+
+bool needs_sites(const Recipe& recipe) {
+  return recipe.scaling.mode != Mode::Off && entry_of(SlotKind::Scaling, recipe.scaling).needs.sites;
 }
 
 bool needs_sweet_clock(const Recipe& recipe) {

@@ -14,6 +14,7 @@
 #include "predict/length_belief.h"
 #include "predict/length_hint.h"
 #include "systems/recipe.h"
+#include "systems/site_fleet.h"
 
 namespace wattle::systems {
 
@@ -46,10 +47,10 @@ namespace wattle::systems {
 
 /// The recipe's scaling policy over these shapes; null when it has none. Errors: shapes whose GPUs and maximum loads do
 /// not both ascend.
-/// `loads` and `past`: where needs_load_profile.
+/// `loads`: where needs_load_profile; `sites`: where needs_sites; `past`: where either.
 [[nodiscard]] Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(
     const Recipe& recipe, std::vector<policy::Shape> shapes, std::shared_ptr<const plan::LoadTable> loads = nullptr,
-    std::vector<std::vector<double>> past = {});
+    std::vector<std::vector<double>> past = {}, std::shared_ptr<const SiteFleet> sites = nullptr);
 
 /// The choice that applies to an instance of this role.
 [[nodiscard]] const PolicyChoice& frequency_of(const Recipe& recipe, Role role);
@@ -59,6 +60,8 @@ namespace wattle::systems {
 [[nodiscard]] bool needs_latency(const Recipe& recipe, Role role);
 /// Does some policy need the profile of the fleet's engines by load (Beliefs::load)?
 [[nodiscard]] bool needs_load_profile(const Recipe& recipe);
+/// Does the scaling policy plan over sites?
+[[nodiscard]] bool needs_sites(const Recipe& recipe);
 /// Do instances need Beliefs::request?
 [[nodiscard]] bool needs_request_latency(const Recipe& recipe);
 /// Does a policy of the fleet look at iterations, so that every instance has to report them?

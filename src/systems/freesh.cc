@@ -1,10 +1,34 @@
-// FREESH: MIAD on each node, and orders of held requests that know how long service takes. Its pool planner is plan/.
+// FREESH: pools across sites every half hour, MIAD on each node, and orders of held requests that know how long service
+// takes.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
 #include <memory>
 #include <utility>
 
+#include "base/csv.h"
+#include "base/file.h"
+#include "config/locate.h"
+#include "managers/site_pools.h"
 #include "policy/frequency/miad.h"
 #include "policy/queueing/laxity.h"
 #include "systems/registry.h"
+#include "workload/source.h"
+
+namespace wattle::config {
+
+template <>
+struct Codec<plan::PoolsFormulation> : NamedCodec<plan::PoolsFormulation, Codec<plan::PoolsFormulation>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, plan::PoolsFormulation>>(
+        {{"published", plan::PoolsFormulation::Published}, {"wattle", plan::PoolsFormulation::Wattle}});
+  }
+};
+
+}  // namespace wattle::config
 
 namespace wattle::systems {
 
@@ -33,6 +57,173 @@ std::vector<config::Option<MiadOptions>> miad_options() {
   };
 }
 
+/// managers::SitePoolsOptions with its parts side by side, as a recipe writes them.
+struct PlannerOptions {
+  Span epoch = Span::s(1800);
+  Span slot = Span::s(300);
+  plan::PoolsFormulation formulation = plan::PoolsFormulation::Wattle;
+  plan::PoolsObjective objective;
+  double alpha = 1.1;
+  double beta = 1.0;
+  bool replans = true;
+  bool cleanest = false;
+  bool pooled = false;
+  bool sweet = false;
+  std::int32_t tensor_parallel = 0;
+  std::string ratings;
+  std::string partition = "2";
+};
+
+std::vector<config::Option<PlannerOptions>> planner_options() {
+  using P = PlannerOptions;
+  using O = plan::PoolsObjective;
+  constexpr config::Bounds kWeight{0, 1e6};
+  std::vector<config::Option<PlannerOptions>> all{
+      option("epoch_s", &P::epoch, "s", {1, 604'800}, "Between two plans (paper: 30 min); whole slots"),
+      option("slot_s", &P::slot, "s", {1, 86'400}, "Of forecasts (paper: 5 min)"),
+      option("formulation", &P::formulation,
+             "published: every worker draws its peak power, and negative intensity rewards it; wattle: power follows "
+             "load, idling earns nothing, starts cost, what cannot be carried is relaxed and then shed by name"),
+      option("alpha", &P::alpha, "", {1, 100}, "Capacity kept, as a multiple of the demand expected (paper: 1.1)"),
+      option("beta", &P::beta, "", {0.01, 100}, "Peaks are divided by this before they are planned for"),
+      option("replans", &P::replans, "off: the first plan stays"),
+      option(
+          "cleanest", &P::cleanest,
+          "Workers stand at the cleanest sites that can carry the demand, as few sites as do; off: where it is best"),
+      option("pooled", &P::pooled, "Any request goes to any worker; off: a class has its own"),
+      option("tensor_parallel", &P::tensor_parallel, "GPUs", {0, 1024}, "Workers of this TP degree alone; 0: any"),
+      option("ratings", &P::ratings,
+             "CSV of what workers carry and draw, in the columns of FREESH's release, looked up in WATTLE_DATA; empty: "
+             "measured on the simulated engines"),
+      option("partition", &P::partition, "ratings: the rows of this partition"),
+      option("sweet", &P::sweet, "Workers are rated at the clock of least energy per token; off: at the highest"),
+  };
+  config::append<PlannerOptions>(all, "objective.", {&P::objective},
+                                 {option("carbon", &O::carbon, "", kWeight, "Weight of carbon (marginal intensity)"),
+                                  option("energy", &O::energy, "", kWeight, "Of energy"),
+                                  option("cost", &O::cost, "", kWeight, "Of electricity's price")});
+  return all;
+}
+
+/// What one worker carries and draws at this clock; none: nothing was measured.
+std::optional<plan::WorkerRating> rating_of(const plan::ProfiledClass& of, int tp, MegaHertz clock) {
+  const auto found = std::ranges::find_if(of.profiles, [&](const auto& p) { return p.tp == tp && p.clock == clock; });
+  if (found == of.profiles.end()) return std::nullopt;
+  plan::WorkerRating rating;
+  rating.max_per_s = plan::most_load(of, tp, clock);
+  const auto idle = plan::at_load(*found, 0.0);
+  const auto full = plan::at_load(*found, rating.max_per_s);
+  if (!idle || !full) return std::nullopt;
+  rating.idle = idle->power;
+  rating.peak = full->power;
+  rating.ttft = full->ttft;
+  rating.tbt = full->tbt;
+  return rating;
+}
+
+/// Ratings as released, by "SS A100 TP2". Idle power is not in there.
+Result<std::map<std::string, plan::WorkerRating>> read_ratings(const PlannerOptions& o) {
+  constexpr double kIdleShare = 0.3;  // of the peak: about 200 W of 650 to 700 W (Figure 15)
+  const auto path = workload::find_file(o.ratings, config::data_dir(), ".");
+  if (!path) return std::unexpected(path.error());
+  const auto text = read_file(*path);
+  if (!text) return std::unexpected(text.error());
+  constexpr std::array<std::string_view, 8> kColumns{"partition", "request_type",   "tp",           "gpu",
+                                                     "max_qps",   "worker_power_w", "mean_ttft_ms", "mean_tbt_ms"};
+  auto csv = CsvReader::open(*text, *path, kColumns);
+  if (!csv) return std::unexpected(csv.error());
+  std::map<std::string, plan::WorkerRating> all;
+  for (;;) {
+    const auto more = csv->next();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) return all;
+    if (csv->field(0) != o.partition) continue;
+    std::array<double, 4> values{};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto value = csv->number(i + 4, 0.0, 1e9);
+      if (!value) return std::unexpected(value.error());
+      values[i] = *value;
+    }
+    plan::WorkerRating rating;
+    rating.max_per_s = values[0];
+    rating.peak = Watts(values[1]);
+    rating.idle = Watts(values[1] * kIdleShare);
+    rating.ttft = Span::from_seconds(values[2] * 1e-3);
+    rating.tbt = Span::from_seconds(values[3] * 1e-3);
+    all[fmt::format("{} {} {}", csv->field(1), csv->field(3), csv->field(2))] = rating;
+  }
+}
+
+/// As the release calls it: "a100-80g" is A100.
+std::string released_kind(const std::string& gpu) {
+  std::string kind = gpu.substr(0, gpu.find('-'));
+  std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return kind;
+}
+
+Result<std::shared_ptr<managers::SitePools>> make_planner(const PlannerOptions& o, const Making& making) {
+  if (making.sites == nullptr) return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
+  if (o.epoch < o.slot) return making.refuse("epoch_s", "is shorter than slot_s");
+  const SiteFleet& fleet = *making.sites;
+  std::map<std::string, plan::WorkerRating> released;
+  if (!o.ratings.empty()) {
+    auto read = read_ratings(o);
+    if (!read) return std::unexpected(read.error());
+    released = std::move(*read);
+  }
+  managers::SitePoolsSetup setup;
+  auto& problem = setup.problem;
+  for (const auto& kind : fleet.kinds) problem.kinds.push_back(kind.gpu);
+  for (const auto& site : fleet.sites) problem.sites.push_back({site.name, site.gpus, {}, {}});
+  std::vector<SiteFleet::Shape> modes;
+  setup.shapes.resize(fleet.sites.size());
+  for (std::size_t s = 0; s < fleet.shapes.size(); ++s) {
+    const auto& shape = fleet.shapes[s];
+    if (o.tensor_parallel != 0 && shape.tensor_parallel != o.tensor_parallel) continue;
+    auto mode = std::ranges::find_if(
+        modes, [&](const auto& m) { return m.kind == shape.kind && m.tensor_parallel == shape.tensor_parallel; });
+    if (mode == modes.end()) {
+      mode = modes.insert(mode, shape);
+      std::vector<int> gpus(fleet.kinds.size(), 0);
+      gpus[shape.kind] = shape.tensor_parallel;
+      problem.modes.push_back({fmt::format("TP{} {}", shape.tensor_parallel, fleet.kinds[shape.kind].gpu), gpus});
+    }
+    const auto m = static_cast<std::size_t>(mode - modes.begin());
+    for (auto& at : setup.shapes) at.resize(modes.size());
+    setup.shapes[shape.site][m] = s;
+  }
+  for (const auto& machine : fleet.nodes) setup.nodes.push_back({machine.site, machine.kind});
+  if (modes.empty()) return making.refuse("tensor_parallel", "no [[fleet]] is of this degree");
+  problem.partitions.push_back({making.recipe.name, {}});
+  for (std::size_t c = 0; c < fleet.kinds.front().loads->classes.size(); ++c) {
+    plan::PoolType type;
+    type.name = fleet.kinds.front().loads->classes[c].name;
+    for (const auto& mode : modes) {
+      if (!o.ratings.empty()) {
+        const auto found = released.find(
+            fmt::format("{} {} TP{}", type.name, released_kind(fleet.kinds[mode.kind].gpu), mode.tensor_parallel));
+        type.ratings.push_back(found == released.end() ? std::nullopt : std::optional(found->second));
+        continue;
+      }
+      type.ratings.push_back(
+          rating_of(fleet.kinds[mode.kind].loads->classes[c], mode.tensor_parallel, o.sweet ? mode.sweet : mode.top));
+    }
+    problem.partitions.back().types.push_back(std::move(type));
+  }
+  setup.intensity = fleet.intensity;
+  for (const auto& series : making.past_loads) setup.demand_at_start.push_back(series.empty() ? 0.0 : series.back());
+  managers::SitePoolsOptions options;
+  options.planning.formulation = o.formulation;
+  options.planning.objective = o.objective;
+  options.planning.alpha = o.alpha;
+  options.epoch = o.epoch;
+  options.slot = o.slot;
+  options.beta = o.beta;
+  options.replans = o.replans;
+  options.cleanest = o.cleanest;
+  return std::make_shared<managers::SitePools>(std::move(setup), options);
+}
+
 template <typename Order>
 void add_order(Registry& to, const char* name, const char* description) {
   using S = ServiceOptions;
@@ -56,6 +247,11 @@ void add_order(Registry& to, const char* name, const char* description) {
 }  // namespace
 
 void register_freesh(Registry& to) {
+  to.add<PlannerOptions>(SlotKind::Scaling, "freesh",
+                         "FREESH: which workers run at which site for which class, every half hour, by integer program",
+                         planner_options())
+      .needs({.sites = true})
+      .makes(make_planner);
   to.add<MiadOptions>(
         SlotKind::Frequency, "miad",
         "FREESH: the clock rises by a factor when requests suffer and falls by a constant when they do not",

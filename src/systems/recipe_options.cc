@@ -163,6 +163,9 @@ const std::vector<Option<Recipe>>& general_options() {
     config::append<Recipe>(all, "length.", {&Recipe::length}, length_options());
     config::append<Recipe>(all, "emergency.", {&Recipe::emergency}, emergency_options());
     config::append<Recipe>(all, "classify.", {&Recipe::classes}, config::class_options());
+    config::append<Recipe>(
+        all, "classify.", {&Recipe::classes},
+        {option("one", &config::ClassOptions::one, "One class, whatever the scenario says: requests are not sorted")});
     return all;
   }();
   return options;

@@ -21,6 +21,7 @@
 #include "policy/routing/routing.h"
 #include "policy/scaling/scaling.h"
 #include "systems/recipe.h"
+#include "systems/site_fleet.h"
 
 namespace wattle::systems {
 
@@ -37,6 +38,7 @@ struct Making {
   /// The profile of the fleet's engines; null unless Needs::load_profile.
   std::shared_ptr<const plan::LoadTable> loads = nullptr;
   std::vector<std::vector<double>> past_loads = {};  ///< scaling: requests per second by class and slot before the run
+  std::shared_ptr<const SiteFleet> sites = nullptr;  ///< scaling; null unless Needs::sites
 
   /// An error at a key of this section.
   [[nodiscard]] std::unexpected<Error> refuse(std::string_view key, const std::string& problem) const;
@@ -48,6 +50,7 @@ struct Needs {
   bool request_latency = false;  ///< Beliefs::request
   bool step_reports = false;     ///< of every instance
   bool load_profile = false;     ///< plan::LoadTable
+  bool sites = false;            ///< SiteFleet
 };
 
 /// Where an instance's clock is decided.

@@ -2,6 +2,7 @@
 // How many instances of which shape should run: the slowest of the four decisions.
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "model/plan.h"
 #include "policy/policy.h"
@@ -14,6 +15,7 @@ struct Shape {
   double max_load_per_s = 0.0;  ///< requests per second one instance carries without long tail latencies
   Span spawn_time;              ///< from the command until it serves
   PoolId pool{};                ///< where one goes whose pool no plan states
+  std::vector<NodeId> nodes{};  ///< it can stand there alone; empty: anywhere
 };
 
 /// The instances of one shape now. Gone ones are not counted.

@@ -1,0 +1,100 @@
+#include "experiment/site_fleet.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "calibrate/sweet_clock.h"
+#include "config/nodes.h"
+#include "config/sites.h"
+#include "experiment/load_profile.h"
+
+namespace wattle::experiment {
+
+namespace {
+
+/// Latencies count as kept when nine of ten are, as MIAD's are judged (the paper names no statistic).
+constexpr double kQuantile = 0.9;
+
+/// The pools of one GPU alone.
+config::LoadedScenario only(const config::LoadedScenario& loaded, const std::string& gpu) {
+  config::LoadedScenario some = loaded;
+  some.scenario.pools.clear();
+  some.gpus.clear();
+  for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
+    if (loaded.scenario.pools[p].gpu != gpu) continue;
+    some.scenario.pools.push_back(loaded.scenario.pools[p]);
+    some.gpus.push_back(loaded.gpus[p]);
+  }
+  return some;
+}
+
+std::size_t kind_of(systems::SiteFleet& fleet, const std::string& gpu) {
+  const auto found = std::ranges::find(fleet.kinds, gpu, &systems::SiteFleet::Kind::gpu);
+  if (found == fleet.kinds.end()) fleet.kinds.push_back({gpu, nullptr});
+  return static_cast<std::size_t>(std::ranges::find(fleet.kinds, gpu, &systems::SiteFleet::Kind::gpu) -
+                                  fleet.kinds.begin());
+}
+
+Result<void> add_nodes(systems::SiteFleet& fleet, const config::LoadedScenario& loaded) {
+  for (auto& site : fleet.sites) site.gpus.assign(fleet.kinds.size(), 0);
+  const auto nodes = config::nodes_of(loaded.scenario);
+  if (nodes.empty()) return bad_input(loaded.scenario.file, "the recipe plans over sites: state their [[node]]s");
+  for (const Node& node : nodes) {
+    const auto kind = std::ranges::find(fleet.kinds, node.gpu, &systems::SiteFleet::Kind::gpu);
+    if (kind == fleet.kinds.end()) {
+      return bad_input(loaded.scenario.file,
+                       fmt::format("the recipe plans over sites: node {} needs the gpu of a [[fleet]], and a site",
+                                   node.id.value()));
+    }
+    const auto site = static_cast<std::size_t>(node.site.value());
+    const auto k = static_cast<std::size_t>(kind - fleet.kinds.begin());
+    fleet.sites[site].gpus[k] += node.gpus;
+    fleet.nodes.push_back({site, k});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
+    const config::LoadedScenario& loaded, const config::ClassOptions& classes, const std::string& data_dir,
+    const std::vector<std::unique_ptr<engine::StepModel>>& models,
+    std::shared_ptr<const std::vector<carbon::SiteRates>> sites) {
+  const auto& scenario = loaded.scenario;
+  auto fleet = std::make_shared<systems::SiteFleet>();
+  for (const auto& site : *sites) fleet->sites.push_back({site.name, {}});
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    const auto& pool = scenario.pools[p];
+    systems::SiteFleet::Shape shape;
+    shape.site = static_cast<std::size_t>(config::site_of(scenario, pool).value());
+    shape.kind = kind_of(*fleet, pool.gpu);
+    shape.tensor_parallel = pool.tensor_parallel;
+    shape.top = loaded.gpus[p].clock_max;
+    shape.sweet = calibrate::sweet_clock(*models[p], config::engine_of(scenario, pool), pool.role);
+    fleet->shapes.push_back(shape);
+  }
+  if (auto ok = add_nodes(*fleet, loaded); !ok) return std::unexpected(ok.error());
+  for (std::size_t k = 0; k < fleet->kinds.size(); ++k) {
+    LoadProfileRequest request;
+    request.options.quantile = kQuantile;
+    request.options.clocks.clear();
+    for (const auto& shape : fleet->shapes) {
+      if (shape.kind == k) request.options.clocks.insert(request.options.clocks.end(), {shape.top, shape.sweet});
+    }
+    std::ranges::sort(request.options.clocks);
+    const auto repeated = std::ranges::unique(request.options.clocks);
+    request.options.clocks.erase(repeated.begin(), repeated.end());
+    auto loads = scenario_profile(only(loaded, fleet->kinds[k].gpu), classes, data_dir, request);
+    if (!loads) return std::unexpected(loads.error());
+    fleet->kinds[k].loads = std::move(*loads);
+  }
+  fleet->intensity = [sites](std::size_t site, Instant now) -> std::optional<GramsPerKwh> {
+    const auto& series = (*sites)[site].intensity;
+    if (!series.covers(now)) return std::nullopt;
+    return series.at(now);
+  };
+  return fleet;
+}
+
+}  // namespace wattle::experiment

@@ -1,0 +1,83 @@
+// FREESH's recipes over the shipped scenario of three sites.
+#include "experiment/site_fleet.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "config/locate.h"
+#include "experiment/simulate.h"
+#include "systems/recipe.h"
+
+namespace wattle::experiment {
+namespace {
+
+SimulateOptions with_data() {
+  SimulateOptions options;
+  options.data_dir = config::data_dir();
+  return options;
+}
+
+Result<journal::RunSummary> run(const char* recipe, std::vector<config::Override> overrides,
+                                std::vector<config::Override> more = {}) {
+  overrides.push_back({"workload.duration_s", "1200"});
+  const auto loaded = config::load_scenario("freesh-3sites", overrides, config::project());
+  if (!loaded) return std::unexpected(loaded.error());
+  const auto made = systems::load_recipe(recipe, more, config::project());
+  if (!made) return std::unexpected(made.error());
+  return run_simulation(*loaded, *made, with_data());
+}
+
+std::map<std::string, double> joules_by_site(const journal::RunSummary& run) {
+  std::map<std::string, double> joules;
+  for (const auto& row : run.by_site) joules[row.name] = row.energy.value();
+  return joules;
+}
+
+TEST(SiteFleet, WorkIsWhereElectricityIsClean) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  for (const char* recipe : {"freesh", "freesh-cleanest", "freesh-ours"}) {
+    const auto summary = run(recipe, {{"workload.rate_per_s", "4"}});
+    ASSERT_TRUE(summary) << summary.error().message();
+    auto joules = joules_by_site(*summary);
+    EXPECT_GT(joules["Great Britain"], 0.0) << recipe << ": 64 g/kWh there at that hour, 198 and 324 at the others";
+    EXPECT_EQ(joules["PJM"], 0.0) << recipe;
+    EXPECT_EQ(joules["California"], 0.0) << recipe;
+    EXPECT_EQ(summary->requests.finished, summary->requests.arrived);
+  }
+}
+
+TEST(SiteFleet, ASiteThatIsCutOffIsLeft) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto loaded = config::load_scenario("freesh-3sites", {{"workload.duration_s", "1200"}}, config::project());
+  ASSERT_TRUE(loaded);
+  auto broken = *loaded;
+  broken.scenario.faults.push_back({Span::s(300), 4, {}, {}});
+  const auto recipe = systems::load_recipe("freesh-ours", {}, config::project());
+  ASSERT_TRUE(recipe);
+  const auto summary = run_simulation(broken, *recipe, with_data());
+  ASSERT_TRUE(summary) << summary.error().message();
+  auto joules = joules_by_site(*summary);
+  EXPECT_GT(joules["PJM"] + joules["California"], 0.0);
+  EXPECT_GT(summary->requests.finished, summary->requests.arrived * 9 / 10);
+  EXPECT_EQ(summary->requests.finished + summary->requests.failed + summary->requests.rejected,
+            summary->requests.arrived);
+}
+
+TEST(SiteFleet, PlansOverNodesOfKnownSiteAndGpuAlone) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  auto loaded = config::load_scenario("freesh-3sites", {}, config::project());
+  ASSERT_TRUE(loaded);
+  const auto recipe = systems::load_recipe("freesh", {}, config::project());
+  ASSERT_TRUE(recipe);
+  loaded->scenario.nodes[2].gpu.clear();
+  const auto refused = prepare_run(*loaded, *recipe, config::data_dir());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("node 2 needs the gpu"), std::string::npos) << refused.error().message();
+  loaded->scenario.nodes.clear();
+  EXPECT_NE(prepare_run(*loaded, *recipe, config::data_dir()).error().message().find("[[node]]"), std::string::npos);
+  EXPECT_FALSE(config::load_scenario("freesh-3sites", {{"node.site", "Nowhere"}}, config::project()));
+}
+
+}  // namespace
+}  // namespace wattle::experiment

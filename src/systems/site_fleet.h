@@ -1,0 +1,43 @@
+#pragma once
+// A fleet over sites as a planner of pools sees it: what stands where, what it carries, what electricity is like there.
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/instance.h"
+#include "plan/load_table.h"
+#include "units/quantity.h"
+#include "units/time.h"
+
+namespace wattle::systems {
+
+struct SiteFleet {
+  struct Kind {
+    std::string gpu;
+    std::shared_ptr<const plan::LoadTable> loads;  ///< classes of the run, at Shape::top and Shape::sweet
+  };
+  struct Site {
+    std::string name;
+    std::vector<int> gpus;  ///< of its nodes, by kind
+  };
+  /// One of the fleet's shapes.
+  struct Shape {
+    std::size_t site = 0, kind = 0;
+    int tensor_parallel = 1;
+    MegaHertz top, sweet;
+  };
+  struct Machine {
+    std::size_t site = 0, kind = 0;
+  };
+  std::vector<Kind> kinds;
+  std::vector<Site> sites;     ///< by SiteId
+  std::vector<Shape> shapes;   ///< as policies name them
+  std::vector<Machine> nodes;  ///< by NodeId
+  /// As it is known at that time; none: unknown.
+  std::function<std::optional<GramsPerKwh>(std::size_t site, Instant now)> intensity;
+};
+
+}  // namespace wattle::systems
