@@ -49,11 +49,7 @@ RunFacts facts() {
   f.seed = 0xffff'ffff'ffff'fff1;
   f.slo.ttft = Span::ms(600);
   f.slo.itl = Span(60'000'001);
-  InstanceSpec spec;
-  spec.gpu.name = "a100-80g";
-  spec.gpu.clock_max = MegaHertz(1410);
-  spec.llm.name = "llama-3.1-8b";
-  spec.role = Role::Prefill;
+  InstanceSpec spec{.role = Role::Prefill, .gpu = {.name = "a100-80g"}, .llm = {.name = "llama-3.1-8b"}};
   f.instances.push_back({InstanceId(0), spec});
   spec.role = Role::Decode;
   spec.tensor_parallel = 2;
