@@ -274,11 +274,10 @@ void PlanExecutor::count_in(Member* member, std::size_t shape, NodeId node, Pool
   }
 }
 
-/// Beside an instance that serves, the weights come from its GPUs.
 InstanceId PlanExecutor::spawn(StartOrder order, const char* reason, Instant now) {
   const auto& links = options_.reshard;
   const auto beside = [&](const Member& m) { return is_serving(m) && m.node == order.node; };
-  if (!order.load && links.weight_bytes > 0 && slots_.accounts() && std::ranges::any_of(members_, beside)) {
+  if (!order.load && options_.weights_beside && links.weight_bytes > 0 && std::ranges::any_of(members_, beside)) {
     const double shard = static_cast<double>(links.weight_bytes) / options_.shapes[order.shape].gpus;
     order.load = Span::from_seconds(shard / links.link_bytes_per_s) + links.sync;
   }

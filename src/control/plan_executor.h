@@ -26,6 +26,7 @@ struct PlanExecutorOptions {
   std::vector<Node> nodes;                                          ///< empty: GPUs are not accounted for
   std::vector<GpuPlace> places;  ///< where instances may stand; empty: on any GPUs of a node
   plan::ReshardProblem reshard;  ///< weights, links, memory; its layouts are ignored
+  bool weights_beside = false;   ///< who starts beside an instance that serves takes the weights over its node's links
 };
 
 /// An instance that starts on a node where another serves gets its weights from that one's GPUs, and is up as soon as a

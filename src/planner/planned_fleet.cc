@@ -113,7 +113,8 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
     if (*made) policy = std::move(*made);
   }
   options.reshard = config::reshard_problem(loaded_);
-  options.reshard.gpu_bytes = 0;  // virtual GPUs hold no weights
+  options.reshard.gpu_bytes = 0;                     // virtual GPUs hold no weights
+  options.weights_beside = !scenario.nodes.empty();  // as in the simulator
   options.at_once = recipe.scaling_at_once;
   const Mode mode = policy == given_ ? Mode::Enforce : recipe.scaling.mode;
   scaler_ = std::make_unique<control::PlanExecutor>(policy, mode, options, *this, *this);

@@ -200,7 +200,9 @@ void Simulation::book_spare_gpus(Instant now) {
 void Simulation::borrow(const control::StartOrder& order, const InstanceSetup& borrower) {
   const std::int32_t gpus = borrower.spec->tensor_parallel;
   std::int32_t all = 0;
-  for (const InstanceId id : order.from) all += setup_.instances[index(id)].spec->tensor_parallel;
+  for (const InstanceId id : order.from) {
+    if (const auto i = index_.find(id)) all += setup_.instances[*i].spec->tensor_parallel;  // it may have died since
+  }
   for (const auto& member : scaler_.members()) {
     if (std::ranges::find(order.from, member.id) == order.from.end()) continue;
     const auto shared = std::ranges::count_if(

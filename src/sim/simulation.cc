@@ -37,6 +37,7 @@ control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scal
   }
   options.nodes = scaling.nodes;
   options.reshard = scaling.reshard;
+  options.weights_beside = !scaling.nodes.empty();
   options.at_once = scaling.at_once;
   return options;
 }
