@@ -73,7 +73,7 @@ TEST(Sites, RealSeriesPriceARunAtEachSite) {
   std::map<std::size_t, double> grams, usd;
   std::map<InstanceId, double> before_j;
   for (const auto& s : samples.all) {
-    const auto site = static_cast<std::size_t>(facts[static_cast<std::size_t>(s.instance.value())].site.value());
+    const auto site = static_cast<std::size_t>(facts[static_cast<std::size_t>(s.instance.value())].spec.site.value());
     const Instant begin = s.at - Span::s(1);
     const double drawn_kwh = (s.energy.joules().value() - before_j[s.instance]) / 3.6e6;
     before_j[s.instance] = s.energy.joules().value();
