@@ -49,12 +49,12 @@ RunFacts facts() {
   f.seed = 0xffff'ffff'ffff'fff1;
   f.slo.ttft = Span::ms(600);
   f.slo.itl = Span(60'000'001);
-  InstanceSpec spec{.role = Role::Prefill, .gpu = {.name = "a100-80g"}, .llm = {.name = "llama-3.1-8b"}};
-  f.instances.push_back({InstanceId(0), spec});
-  spec.role = Role::Decode;
-  spec.tensor_parallel = 2;
-  spec.pool = PoolId(3);
-  f.instances.push_back({InstanceId(1), spec});
+  f.instances.resize(2);
+  f.instances[0].spec.role = Role::Prefill;
+  f.instances[1].id = InstanceId(1);
+  f.instances[1].spec.role = Role::Decode;
+  f.instances[1].spec.tensor_parallel = 2;
+  f.instances[1].spec.pool = PoolId(3);
   return f;
 }
 
