@@ -119,6 +119,7 @@ TEST(PlanExecutor, AStartBesideOneThatServesTakesItsWeights) {
   options.reshard.weight_bytes = 140'000'000'000;
   options.reshard.link_bytes_per_s = 280e9;
   options.reshard.sync = Span::s(1);
+  options.weights_beside = true;
   Driver driver;
   Journal journal;
   auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{4});

@@ -51,7 +51,7 @@ max_load_per_s = 5
 # Epochs of seconds in half hours' stead; nodes start at once.
 QUICK = ["scaling.rule=up", "scaling.nodes=3", "scaling.epoch_s=8", "scaling.pool_epoch_s=2", "scaling.period_s=0.5",
          "scaling.slot_s=2", "scaling.vm_s=0", "scaling.gpu_init_s=0", "scaling.weights_s=0", "scaling.engine_s=0",
-         "scaling.install_s=0.5", "scaling.subset=1"]
+         "scaling.install_s=0.5", "scaling.subset=1", "scaling.pool_margin=0"]
 BUSY_PER_S = 11.0  # a node of two GPUs carries 8.2 long requests a second, one GPU 2.1
 
 
