@@ -90,7 +90,8 @@ struct Agent::Impl {
 
   void bound(Engine& engine, const std::optional<ClockRange>& bounds, Instant now) {
     const auto same = [](const ClockRange& a, const ClockRange& b) { return a.least == b.least && a.most == b.most; };
-    if (engine.bounds.has_value() == bounds.has_value() && (!bounds || same(*bounds, *engine.bounds))) return;
+    if (!bounds && !engine.bounds) return;
+    if (bounds && engine.bounds && same(*bounds, *engine.bounds)) return;
     engine.bounds = bounds;
     if (const auto i = core->find(engine.instance)) core->bound(*i, bounds, now);
   }
