@@ -159,14 +159,14 @@ TEST_F(AgentTest, ReportsMoveTheClockSilenceRaisesItAndTheEndReleasesIt) {
   unlink((path_ + ".state.lock").c_str());
 }
 
-TEST_F(AgentTest, AGpuBelongsToOneEngine) {
+/// Several engines may name one GPU, and hold it in turn (node/gpu_shares.h); one may not name it twice.
+TEST_F(AgentTest, AnEngineNamesAGpuOnce) {
   node::AgentOptions options;
   options.keeper.library = FAKE_NVML;
   options.keeper.state_file = path_ + ".state";
-  std::vector<node::AgentEngine> engines(2);
-  engines[0].endpoint = engines[1].endpoint = "tcp://127.0.0.1:1";
-  engines[0].gpus = {"0"};
-  engines[1].gpus = {board().uuid(0)};
+  std::vector<node::AgentEngine> engines(1);
+  engines[0].endpoint = "tcp://127.0.0.1:1";
+  engines[0].gpus = {"0", board().uuid(0)};
   journal::Sink sink;
   const auto agent = node::Agent::start(options, std::move(engines), sink);
   ASSERT_FALSE(agent);
