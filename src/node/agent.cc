@@ -88,10 +88,14 @@ struct Agent::Impl {
   bool warned = false;
   bool warned_of_silence = false;
 
+  void unbound(Engine& engine, Instant now) {
+    if (!std::exchange(engine.bounds, std::nullopt)) return;
+    if (const auto i = core->find(engine.instance)) core->bound(*i, std::nullopt, now);
+  }
   void bound(Engine& engine, const std::optional<ClockRange>& bounds, Instant now) {
+    if (!bounds) return unbound(engine, now);
     const auto same = [](const ClockRange& a, const ClockRange& b) { return a.least == b.least && a.most == b.most; };
-    if (!bounds && !engine.bounds) return;
-    if (bounds && engine.bounds && same(*bounds, *engine.bounds)) return;
+    if (engine.bounds && same(*bounds, *engine.bounds)) return;
     engine.bounds = bounds;
     if (const auto i = core->find(engine.instance)) core->bound(*i, bounds, now);
   }
@@ -116,7 +120,7 @@ struct Agent::Impl {
   void end_places(Instant now) {
     for (Engine& engine : engines) {
       if (now < engine.placed_until) continue;
-      bound(engine, std::nullopt, now);
+      unbound(engine, now);
       place(engine, Instant::never(), now);
     }
   }

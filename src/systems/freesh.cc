@@ -58,7 +58,7 @@ std::vector<config::Option<MiadOptions>> miad_options() {
 }
 
 /// managers::SitePoolsOptions with its parts side by side, as a recipe writes them.
-struct PlannerOptions {
+struct SitePlannerOptions {
   Span epoch = Span::s(1800);
   Span slot = Span::s(300);
   plan::PoolsFormulation formulation = plan::PoolsFormulation::Wattle;
@@ -74,11 +74,11 @@ struct PlannerOptions {
   std::string partition = "2";
 };
 
-std::vector<config::Option<PlannerOptions>> planner_options() {
-  using P = PlannerOptions;
+std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
+  using P = SitePlannerOptions;
   using O = plan::PoolsObjective;
   constexpr config::Bounds kWeight{0, 1e6};
-  std::vector<config::Option<PlannerOptions>> all{
+  std::vector<config::Option<SitePlannerOptions>> all{
       option("epoch_s", &P::epoch, "s", {1, 604'800}, "Between two plans (paper: 30 min); whole slots"),
       option("slot_s", &P::slot, "s", {1, 86'400}, "Of forecasts (paper: 5 min)"),
       option("formulation", &P::formulation,
@@ -98,10 +98,11 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
       option("partition", &P::partition, "ratings: the rows of this partition"),
       option("sweet", &P::sweet, "Workers are rated at the clock of least energy per token; off: at the highest"),
   };
-  config::append<PlannerOptions>(all, "objective.", {&P::objective},
-                                 {option("carbon", &O::carbon, "", kWeight, "Weight of carbon (marginal intensity)"),
-                                  option("energy", &O::energy, "", kWeight, "Of energy"),
-                                  option("cost", &O::cost, "", kWeight, "Of electricity's price")});
+  config::append<SitePlannerOptions>(
+      all, "objective.", {&P::objective},
+      {option("carbon", &O::carbon, "", kWeight, "Weight of carbon (marginal intensity)"),
+       option("energy", &O::energy, "", kWeight, "Of energy"),
+       option("cost", &O::cost, "", kWeight, "Of electricity's price")});
   return all;
 }
 
@@ -122,7 +123,7 @@ std::optional<plan::WorkerRating> rating_of(const plan::ProfiledClass& of, int t
 }
 
 /// Ratings as released, by "SS A100 TP2". Idle power is not in there.
-Result<std::map<std::string, plan::WorkerRating>> read_ratings(const PlannerOptions& o) {
+Result<std::map<std::string, plan::WorkerRating>> read_ratings(const SitePlannerOptions& o) {
   constexpr double kIdleShare = 0.3;  // of the peak: about 200 W of 650 to 700 W (Figure 15)
   const auto path = workload::find_file(o.ratings, config::data_dir(), ".");
   if (!path) return std::unexpected(path.error());
@@ -161,7 +162,7 @@ std::string released_kind(const std::string& gpu) {
   return kind;
 }
 
-Result<std::shared_ptr<managers::SitePools>> make_planner(const PlannerOptions& o, const Making& making) {
+Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlannerOptions& o, const Making& making) {
   if (making.sites == nullptr) return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
   if (o.epoch < o.slot) return making.refuse("epoch_s", "is shorter than slot_s");
   const SiteFleet& fleet = *making.sites;
@@ -247,11 +248,12 @@ void add_order(Registry& to, const char* name, const char* description) {
 }  // namespace
 
 void register_freesh(Registry& to) {
-  to.add<PlannerOptions>(SlotKind::Scaling, "freesh",
-                         "FREESH: which workers run at which site for which class, every half hour, by integer program",
-                         planner_options())
+  to.add<SitePlannerOptions>(
+        SlotKind::Scaling, "freesh",
+        "FREESH: which workers run at which site for which class, every half hour, by integer program",
+        site_planner_options())
       .needs({.sites = true})
-      .makes(make_planner);
+      .makes(make_site_planner);
   to.add<MiadOptions>(
         SlotKind::Frequency, "miad",
         "FREESH: the clock rises by a factor when requests suffer and falls by a constant when they do not",

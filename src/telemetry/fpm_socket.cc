@@ -67,9 +67,10 @@ Result<FpmPublisher> FpmPublisher::bind(const std::string& endpoint, const std::
 const std::string& FpmPublisher::endpoint() const { return impl_->endpoint; }
 std::int64_t FpmPublisher::published() const { return impl_->sequence; }
 
-void FpmPublisher::publish(const StepReport& report, Instant now) {
+void FpmPublisher::publish(const StepReport& report, Instant now, Span wall) {
   FpmMessage message = to_fpm(report, impl_->worker_id, now);
   message.counter_id = ++impl_->sequence;
+  message.wall_time_s = wall.seconds();
   impl_->buffer.clear();
   encode_fpm(message, impl_->buffer);
   std::array<std::uint8_t, kSequenceBytes> sequence{};

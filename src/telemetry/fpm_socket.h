@@ -23,7 +23,8 @@ class FpmPublisher {
 
   [[nodiscard]] const std::string& endpoint() const;  ///< with the port it got
   /// Publishes under the next number (the report's own sequence is not used: heartbeats count, too).
-  void publish(const StepReport& report, Instant now);
+  /// `wall`: how long the step took, of one that has ended.
+  void publish(const StepReport& report, Instant now, Span wall = Span());
   [[nodiscard]] std::int64_t published() const;
 
  private:

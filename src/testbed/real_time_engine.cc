@@ -156,21 +156,22 @@ void RealTimeEngine::leave() {
 }
 
 void RealTimeEngine::step_ended(const StepReport& report) {
-  if (options_.reports == StepMoment::Ended) publish(report);
+  if (options_.reports == StepMoment::Ended) publish(report, report.start - began_);
 }
 
 Hold RealTimeEngine::step_starts(const StepReport& report) {
   busy_ = true;
-  if (options_.reports == StepMoment::Starts) publish(report);
+  began_ = report.start;
+  if (options_.reports == StepMoment::Starts) publish(report, Span());
   return Hold{};
 }
 
-void RealTimeEngine::publish(const StepReport& report) {
+void RealTimeEngine::publish(const StepReport& report, Span wall) {
   if (publisher_ == nullptr) return;
   last_report_ = net::steady_now();
   StepReport stamped = report;
   stamped.clock = replica_.locked_clock();
-  publisher_->publish(stamped, std::max(last_report_, report.start));
+  publisher_->publish(stamped, std::max(last_report_, report.start), wall);
 }
 
 void RealTimeEngine::goes_idle(InstanceId, Instant at) {

@@ -81,7 +81,7 @@ class RealTimeEngine final : public engine::ReplicaObserver {
   void follow_clock();
   void write_activity();
   void heartbeat();
-  void publish(const StepReport& report);
+  void publish(const StepReport& report, Span wall);
 
   net::Loop& loop_;
   RealTimeEngineOptions options_;
@@ -96,6 +96,7 @@ class RealTimeEngine final : public engine::ReplicaObserver {
   MegaHertz commanded_;
   Instant armed_ = Instant::never();
   Instant last_report_;
+  Instant began_;  ///< the step that runs
   bool running_ = false;
   engine::Replica replica_;  // last: it may call us while it is made
 };
