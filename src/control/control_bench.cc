@@ -1,7 +1,5 @@
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -354,28 +352,6 @@ void least_laxity_held(benchmark::State& state) {
   }
 }
 BENCHMARK(least_laxity_held)->Arg(1'000)->Arg(100'000);
-
-/// The heap alone.
-void least_laxity_push_pop(benchmark::State& state) {
-  policy::LeastLaxityFirst order{policy::ServiceOptions{}};
-  std::vector<std::pair<std::int64_t, std::int64_t>> heap;
-  Request request;
-  std::int64_t next = 0;
-  const auto push = [&] {
-    request.arrival = Instant(next * 100'000);
-    request.predicted_output_tokens = static_cast<std::int32_t>(1 + next * 7919 % 1000);
-    heap.emplace_back(order.key(request, request.arrival), next++);
-    std::ranges::push_heap(heap, std::greater<>());
-  };
-  while (static_cast<std::int64_t>(heap.size()) < state.range(0)) push();
-  for (auto _ : state) {
-    push();
-    std::ranges::pop_heap(heap, std::greater<>());
-    benchmark::DoNotOptimize(heap.back());
-    heap.pop_back();
-  }
-}
-BENCHMARK(least_laxity_push_pop)->Arg(100'000);
 
 }  // namespace
 }  // namespace wattle::control

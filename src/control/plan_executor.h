@@ -29,8 +29,8 @@ struct PlanExecutorOptions {
   bool weights_beside = false;   ///< who starts beside an instance that serves takes the weights over its node's links
 };
 
-/// An instance that starts on a node where another serves gets its weights from that one's GPUs, and is up as soon as a
-/// re-shard's would be.
+/// With `weights_beside` one that starts on a node where another serves gets its weights from that one's GPUs, and is
+/// up as soon as a re-shard's would be.
 ///
 /// Counts are reached by shadow instancing: what is missing is called back from draining or started; what is too much
 /// goes on serving until all that is wanted serves, and then drains (earlier only if it holds the GPUs that are

@@ -54,46 +54,28 @@ class AgentLinks::Poll final : public net::ResponseHandler {
   int status_ = 0;
 };
 
+/// Of one kind of message at a time to each agent: `sending` is that kind's, `flush` sends the next.
 class AgentLinks::Send final : public net::ResponseHandler {
  public:
-  Send(AgentLinks& links, Link& link) : links_(links), link_(link) {}
+  Send(AgentLinks& links, bool& sending, void (AgentLinks::*flush)())
+      : links_(links), sending_(sending), flush_(flush) {}
   void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
   void on_body(std::string_view) override {}
   void on_end() override {
     if (status_ != 200) return on_failure(net::CallFailure::Response);
-    link_.sending = false;
-    links_.flush();  // what was decided meanwhile
+    sending_ = false;
+    (links_.*flush_)();  // what was decided meanwhile
   }
   /// The next renewal tries again; until then the old lease holds, or the agent's fallback.
   void on_failure(net::CallFailure) override {
-    link_.sending = false;
+    sending_ = false;
     ++links_.command_failures_;
   }
 
  private:
   AgentLinks& links_;
-  Link& link_;
-  int status_ = 0;
-};
-
-class AgentLinks::SendPlaces final : public net::ResponseHandler {
- public:
-  SendPlaces(AgentLinks& links, Link& link) : links_(links), link_(link) {}
-  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
-  void on_body(std::string_view) override {}
-  void on_end() override {
-    if (status_ != 200) return on_failure(net::CallFailure::Response);
-    link_.sending_places = false;
-    links_.flush_places();
-  }
-  void on_failure(net::CallFailure) override {
-    link_.sending_places = false;
-    ++links_.command_failures_;
-  }
-
- private:
-  AgentLinks& links_;
-  Link& link_;
+  bool& sending_;
+  void (AgentLinks::*flush_)();
   int status_ = 0;
 };
 
@@ -287,7 +269,7 @@ void AgentLinks::flush() {
         nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}, {"work", work}}
             .dump();
     client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
-                  std::make_shared<Send>(*this, *link));
+                  std::make_shared<Send>(*this, link->sending, &AgentLinks::flush));
   }
 }
 
@@ -315,7 +297,7 @@ void AgentLinks::flush_places() {
     link->sending_places = true;
     link->places = nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"engines", engines}}.dump();
     client_->send(link->endpoint, "POST", "/plan", "Content-Type: application/json\r\n", link->places,
-                  std::make_shared<SendPlaces>(*this, *link));
+                  std::make_shared<Send>(*this, link->sending_places, &AgentLinks::flush_places));
   }
 }
 

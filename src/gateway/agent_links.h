@@ -84,7 +84,6 @@ class AgentLinks final : public control::ClockPort {
   struct Link;
   class Poll;
   class Send;
-  class SendPlaces;
   AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links);
   void poll_all();
   void polled(Link& link, const std::string& answer, Instant sent);

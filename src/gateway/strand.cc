@@ -105,17 +105,22 @@ void ControlStrand::prefill_done(RequestId id) {
 
 void ControlStrand::withdrawn(RequestId id, bool taken) {
   run([this, id, taken](control::FleetLoop& core, Instant now) {
-    if (taken) book_.leave(id);
-    if (taken && ledger_ != nullptr) ledger_->withdrawn(id, now);
+    if (taken) never_sent(id, now);
     core.withdrawn(id, taken, now);
   });
 }
 
 void ControlStrand::bounced(RequestId id) {
   run([this, id](control::FleetLoop& core, Instant now) {
-    if (ledger_ != nullptr) ledger_->withdrawn(id, now);
+    never_sent(id, now);
     core.bounced(id, now);
   });
+}
+
+/// The records are as if its engine had not been chosen.
+void ControlStrand::never_sent(RequestId id, Instant now) {
+  book_.leave(id);
+  if (ledger_ != nullptr) ledger_->withdrawn(id, now);
 }
 
 void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally) {
@@ -295,9 +300,10 @@ void ControlStrand::show(std::size_t i, StepReport shown, Instant now) {
 void ControlStrand::tell_work(Instant now) {
   for (const InstanceId instance : book_.take_changed()) {
     const std::size_t i = index_.at(instance);
+    if (!watch_.ends(i)) continue;  // its reports say it themselves
     const control::InstanceWork work = book_.of(instance);
     if (watch_.work(i, work, now)) show(i, watch_.view(i).step, now);
-    if (watch_options_.work && watch_.ends(i)) watch_options_.work(instance, work);
+    if (watch_options_.work) watch_options_.work(instance, work);
   }
 }
 

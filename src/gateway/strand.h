@@ -152,6 +152,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void infer(std::size_t i, Instant now);
   [[nodiscard]] ViewSource source_at(std::size_t i, Instant now) const;
   void tell_work(Instant now);
+  void never_sent(RequestId id, Instant now);
   void show(std::size_t i, StepReport shown, Instant now);
   void take(const EngineReading& reading, Instant now);
   void bound_all(const std::vector<ClockRange>& ranges, Instant now);
