@@ -19,6 +19,8 @@ const char* kind_of(net::CallFailure failure) {
   switch (failure) {
     case net::CallFailure::Connect:
       return "connect";
+    case net::CallFailure::Resources:
+      return "no descriptors";
     case net::CallFailure::Send:
       return "send";
     case net::CallFailure::Response:

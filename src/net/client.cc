@@ -106,7 +106,10 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     const Tcp::endpoint peer(asio::ip::make_address(endpoint_->address), endpoint_->port);
     socket_.async_connect(peer, [self = shared_from_this(), socket = socket_number_](error_code ec) {
       if (self->closed_ || self->socket_number_ != socket) return;
-      if (ec) return self->fail(CallFailure::Connect);
+      const bool ours = ec == asio::error::no_descriptors || ec == asio::error::no_buffer_space ||
+                        ec == boost::system::errc::too_many_files_open_in_system ||
+                        ec == boost::system::errc::address_not_available;
+      if (ec) return self->fail(ours ? CallFailure::Resources : CallFailure::Connect);
       self->connected_ = true;
       error_code ignored;
       self->socket_.set_option(Tcp::no_delay(true), ignored);
@@ -310,6 +313,8 @@ const char* text_of(CallFailure failure) {
   switch (failure) {
     case CallFailure::Connect:
       return "connection refused or timed out";
+    case CallFailure::Resources:
+      return "no descriptors or ports left here";
     case CallFailure::Send:
       return "connection broke while sending";
     case CallFailure::Response:

@@ -25,9 +25,10 @@ struct Endpoint {
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where);
 
 enum class CallFailure : std::uint8_t {
-  Connect,   ///< no connection; the request was not sent
-  Send,      ///< broke while sending
-  Response,  ///< closed or nonsense before the response was complete
+  Connect,    ///< no connection; the request was not sent
+  Resources,  ///< nor was it, for want of descriptors or ports of our own
+  Send,       ///< broke while sending
+  Response,   ///< closed or nonsense before the response was complete
   Timeout,
   Handler,  ///< the handler threw: ours, not the peer's
 };

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kHeldBytes = 16 * 1024;  ///< beyond a header, of what a client pipelines
 constexpr std::size_t kKeepCapacity = 1 << 20;
 constexpr Span kLinger = Span::s(2);
+constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n";
 }  // namespace
 
 /// A handler's handle on one request; worthless once that request has been answered.
@@ -39,6 +40,9 @@ class ConnectionExchange final : public Exchange {
   const std::string& body() const override { return connection_->parser_.body(); }
   Loop& loop() final { return connection_->server_->pool.at(connection_->loop_index_); }
 
+  void add_headers(std::string_view lines) override {
+    if (current()) connection_->extra_.append(lines);
+  }
   void respond(int status, std::string_view content_type, std::string_view body, std::string_view extra) override {
     if (!current() || connection_->head_sent_) return;
     connection_->send_head(status, content_type, extra, body.size());
@@ -75,7 +79,7 @@ class ConnectionExchange final : public Exchange {
   void on_gone(std::function<void()> handler) override {
     if (current()) connection_->on_gone_ = std::move(handler);
   }
-  std::size_t unsent_bytes() const override { return connection_->out_.size() - connection_->out_sent_; }
+  std::size_t unsent_bytes() const override { return connection_->unsent(); }
   void on_drained(std::function<void()> handler) override {
     if (current()) connection_->on_drained_ = std::move(handler);
   }
@@ -94,6 +98,7 @@ Connection::Connection(std::shared_ptr<ServerState> server, int loop_index, Tcp:
       socket_(std::move(socket)),
       parser_(server_->options.limits) {
   server_->connections.fetch_add(1, std::memory_order_relaxed);
+  if (server_->options.tls) tls_ = std::make_unique<TlsSession>(server_->options.tls);
 }
 
 void Connection::start() {
@@ -101,6 +106,7 @@ void Connection::start() {
   socket_.set_option(Tcp::no_delay(true), ignored);
   socket_.non_blocking(true, ignored);
   enter(Phase::Idle);
+  if (tls_) deadline_ = steady_now() + server_->options.header_timeout;  // to shake hands
   read();
 }
 
@@ -130,7 +136,7 @@ void Connection::enter(Phase phase) {
 void Connection::tick(Instant now) {
   if (now >= write_deadline_) return gone();
   if (now < deadline_) return;
-  if (phase_ == Phase::Header || phase_ == Phase::Body) {
+  if ((phase_ == Phase::Header || phase_ == Phase::Body) && (!tls_ || tls_->established())) {
     refuse({408, "the request did not arrive in time"});
   } else {
     close();
@@ -150,6 +156,7 @@ void Connection::close() {
   const auto self = shared_from_this();  // the set below may hold the last reference
   enter(Phase::Closed);
   server_->connections.fetch_sub(1, std::memory_order_relaxed);
+  let_body_go();
   write_deadline_ = Instant::never();
   on_gone_ = nullptr;
   on_drained_ = nullptr;
@@ -182,7 +189,9 @@ void Connection::on_readable(error_code ec) {
   const std::size_t n = socket_.read_some(asio::buffer(loop.scratch.get(), Loop::Impl::kScratchBytes), ec);
   if (ec == asio::error::would_block || ec == asio::error::try_again) return read();
   if (ec) return gone();
-  const std::string_view fresh(loop.scratch.get(), n);
+  std::string_view fresh(loop.scratch.get(), n);
+  if (tls_ && !unseal(fresh)) return;
+  if (fresh.empty()) return read();
   if (phase_ == Phase::Responding) {
     in_.append(fresh);
   } else if (phase_ != Phase::Lingering) {  // then it is discarded
@@ -196,6 +205,50 @@ void Connection::on_readable(error_code ec) {
   read();
 }
 
+/// What TLS says instead of these bytes, maybe nothing. False: the connection is over.
+bool Connection::unseal(std::string_view& bytes) {
+  std::string& plain = server_->pool.at(loop_index_).impl().plain;
+  plain.clear();
+  const bool sound = tls_->open(bytes, plain, sealed_);
+  if (!sealed_.empty()) flush();
+  if (phase_ == Phase::Closed) return false;
+  if (!sound) {
+    gone();
+    return false;
+  }
+  bytes = plain;
+  return true;
+}
+
+/// False: there is no room for what has come of this request's body.
+bool Connection::hold_body() {
+  const auto size = static_cast<std::int64_t>(parser_.body().size());
+  const std::int64_t more = size - std::exchange(body_held_, size);
+  const std::int64_t all = server_->body_bytes.fetch_add(more, std::memory_order_relaxed) + more;
+  return size <= ServerOptions::kSmallBody || all <= server_->options.total_body_bytes;
+}
+
+void Connection::let_body_go() {
+  server_->body_bytes.fetch_sub(std::exchange(body_held_, 0), std::memory_order_relaxed);
+}
+
+/// Said in its own words: an empty SETTINGS frame and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113, sections 3.4, 6.8 and
+/// 7).
+void Connection::refuse_http2() {
+  constexpr std::string_view kSettings("\0\0\0\x04\0\0\0\0\0", 9);
+  constexpr std::string_view kWhy = "HTTP/2 is not spoken here; use HTTP/1.1";
+  constexpr std::string_view kRest("\0\0\0\0\0\0\0\0\0\0\0\x0d", 12);  // stream 0; last stream 0; the error
+  static_assert(kWhy.size() + 8 < 256);
+  out_.append(kSettings);
+  out_.append(2, '\0').append(1, static_cast<char>(kWhy.size() + 8)).append(1, '\x07').append(1, '\0');
+  out_.append(kRest).append(kWhy);
+  enter(Phase::Responding);
+  ++serial_;
+  keep_alive_ = false;
+  close_when_sent_ = true;
+  schedule_flush();
+}
+
 void Connection::process_held() {
   const std::string held = std::exchange(in_, {});
   process(held);
@@ -204,10 +257,14 @@ void Connection::process_held() {
 /// `bytes` are the input there is; what cannot be taken now is held.
 void Connection::process(std::string_view bytes) {
   while (!bytes.empty() && (phase_ == Phase::Idle || phase_ == Phase::Header || phase_ == Phase::Body)) {
-    if (phase_ == Phase::Idle) enter(Phase::Header);
+    if (phase_ == Phase::Idle) {
+      if (bytes.starts_with(kHttp2Preface)) return refuse_http2();
+      enter(Phase::Header);
+    }
     const std::size_t taken = parser_.feed(bytes);
     bytes.remove_prefix(taken);
     if (parser_.problem()) return refuse(parser_.problem());
+    if (!hold_body()) return refuse({503, "too many large requests at a time; try again"});
     if (parser_.done()) {
       take_request();
       continue;
@@ -248,8 +305,14 @@ void Connection::refuse(const ParseProblem& problem) {
   keep_alive_ = false;
   const std::string body =
       server_->problem_body ? server_->problem_body(problem.status, problem.what) : std::string(problem.what);
-  send_head(problem.status, server_->problem_body ? "application/json" : "text/plain", {}, body.size());
+  send_head(problem.status, server_->problem_body ? "application/json" : "text/plain",
+            problem.status == 503 ? "Retry-After: 1\r\n" : "", body.size());
   send_body(body);
+  let_body_go();
+  if (tls_ && tls_->seal(out_, sealed_)) {
+    out_.clear();
+    tls_->close(sealed_);
+  }
   flush();
   if (phase_ == Phase::Closed) return;
   // Closing now, with unread input in the kernel, would reset the connection and may destroy the answer on its way.
@@ -282,8 +345,7 @@ void Connection::send_head(int status, std::string_view content_type, std::strin
   } else if (!parser_.http11()) {
     out_.append("Connection: keep-alive\r\n");
   }
-  out_.append(extra);
-  out_.append("\r\n");
+  out_.append(extra).append(std::exchange(extra_, {})).append("\r\n");
   schedule_flush();
 }
 
@@ -296,10 +358,10 @@ void Connection::send_body(std::string_view bytes) {
   } else {
     out_.append(bytes);
   }
-  if (out_.size() - out_sent_ > server_->options.max_unsent_bytes && head_sent_) {
+  if (unsent() > server_->options.max_unsent_bytes && head_sent_) {
     // Try once more before giving up on a client that does not read.
     flush();
-    if (phase_ != Phase::Closed && out_.size() - out_sent_ > server_->options.max_unsent_bytes && waiting_writable_) {
+    if (phase_ != Phase::Closed && unsent() > server_->options.max_unsent_bytes && waiting_writable_) {
       asio::post(socket_.get_executor(), [self = shared_from_this()] { self->gone(); });
     }
     return;
@@ -317,6 +379,7 @@ void Connection::end_response() {
   schedule_flush();
   if (close_when_sent_) return;
   parser_.reset();
+  let_body_go();
   enter(Phase::Idle);
   if (!in_.empty() && !in_handler_) {
     asio::post(socket_.get_executor(), [self = shared_from_this()] {
@@ -339,15 +402,21 @@ void Connection::schedule_flush() {
 
 void Connection::flush() {
   if (phase_ == Phase::Closed || waiting_writable_) return;
-  while (out_sent_ < out_.size()) {
+  if (tls_ && !out_.empty()) {
+    if (!tls_->seal(out_, sealed_)) return gone();
+    out_.clear();
+  }
+  std::string& out = tls_ ? sealed_ : out_;
+  std::size_t& sent = tls_ ? sealed_sent_ : out_sent_;
+  while (sent < out.size()) {
     error_code ec;
-    out_sent_ += socket_.write_some(asio::buffer(out_.data() + out_sent_, out_.size() - out_sent_), ec);
+    sent += socket_.write_some(asio::buffer(out.data() + sent, out.size() - sent), ec);
     if (ec == asio::error::would_block || ec == asio::error::try_again) {
       waiting_writable_ = true;
       write_deadline_ = steady_now() + server_->options.write_timeout;
-      if (out_sent_ > kKeepCapacity) {
-        out_.erase(0, out_sent_);
-        out_sent_ = 0;
+      if (sent > kKeepCapacity) {
+        out.erase(0, sent);
+        sent = 0;
       }
       socket_.async_wait(Tcp::socket::wait_write, [self = shared_from_this()](error_code wait_ec) {
         self->waiting_writable_ = false;
@@ -366,6 +435,13 @@ void Connection::all_sent() {
   out_.clear();
   out_sent_ = 0;
   if (out_.capacity() > kKeepCapacity) out_ = std::string();
+  sealed_.clear();
+  sealed_sent_ = 0;
+  if (sealed_.capacity() > kKeepCapacity) sealed_ = std::string();
+  if (close_when_sent_ && tls_ && !std::exchange(tls_closed_, true)) {
+    tls_->close(sealed_);
+    return flush();
+  }
   if (close_when_sent_) {
     // Graceful: our FIN first, then wait for theirs, so that an unread pipelined byte cannot reset the answer away.
     error_code ignored;

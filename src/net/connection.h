@@ -7,6 +7,7 @@
 
 #include "net/exchange.h"
 #include "net/loop_impl.h"
+#include "net/tls.h"
 
 namespace wattle::net {
 
@@ -22,6 +23,7 @@ struct ServerState {
   std::uint16_t port = 0;
   std::vector<std::unordered_set<std::shared_ptr<Connection>>> live;  ///< by loop
   std::atomic<std::int64_t> connections{0};
+  std::atomic<std::int64_t> body_bytes{0};  ///< of requests that have not been answered
   std::atomic<bool> stopping{false};
   std::atomic<bool> closed{false};
   int next_loop = 0;
@@ -51,6 +53,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void read();
   void on_readable(error_code ec);
+  [[nodiscard]] bool unseal(std::string_view& bytes);
+  [[nodiscard]] bool hold_body();
+  void let_body_go();
+  void refuse_http2();
+  [[nodiscard]] std::size_t unsent() const { return out_.size() - out_sent_ + sealed_.size() - sealed_sent_; }
   void process(std::string_view bytes);
   void process_held();
   void take_request();
@@ -72,6 +79,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string in_;  ///< input that could not be taken yet: half a header, pipelined requests
   std::string out_;
   std::size_t out_sent_ = 0;
+  std::unique_ptr<TlsSession> tls_;  ///< null: plain text
+  std::string sealed_;               ///< what of out_ is on its way, where TLS is spoken
+  std::size_t sealed_sent_ = 0;
+  std::int64_t body_held_ = 0;  ///< of ServerState::body_bytes
+  std::string extra_;           ///< header lines of the response to come
   Phase phase_ = Phase::Idle;
   Instant deadline_ = Instant::never();
   Instant write_deadline_ = Instant::never();
@@ -86,6 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool close_when_sent_ = false;
   bool continue_sent_ = false;
   bool in_handler_ = false;
+  bool tls_closed_ = false;
   std::function<void()> on_gone_;
   std::function<void()> on_drained_;
 };

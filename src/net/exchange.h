@@ -26,6 +26,8 @@ class Exchange {
   [[nodiscard]] virtual const std::string& body() const = 0;
   [[nodiscard]] virtual Loop& loop() = 0;
 
+  /// Lines that go with whatever response this request gets, each ended by CRLF. Before it begins.
+  virtual void add_headers(std::string_view lines) = 0;
   /// A whole response. `extra_headers` are complete lines, each ended by CRLF.
   virtual void respond(int status, std::string_view content_type, std::string_view body,
                        std::string_view extra_headers = {}) = 0;
@@ -46,6 +48,8 @@ class Exchange {
   virtual void on_drained(std::function<void()> handler) = 0;
 };
 
+class TlsContext;
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0 = any free one
@@ -56,6 +60,10 @@ struct ServerOptions {
   Span idle_timeout = Span::s(75);         ///< between requests
   Span write_timeout = Span::s(60);        ///< a client that takes no byte for so long is cut off
   std::size_t max_unsent_bytes = 8 << 20;  ///< a client further behind than this is cut off
+  /// Of the bodies of all requests that have not been answered, together. Beyond, those above kSmallBody are refused.
+  std::int64_t total_body_bytes = 256 << 20;
+  static constexpr std::int64_t kSmallBody = 64 << 10;
+  std::shared_ptr<const TlsContext> tls = nullptr;  ///< null: plain text
 };
 
 /// Called for each complete request, on the connection's loop.

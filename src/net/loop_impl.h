@@ -22,6 +22,7 @@ struct Loop::Impl {
   /// What a socket has just said, until it has been looked at: one buffer a loop instead of one a connection. Nobody
   /// may keep views of it beyond its turn.
   static constexpr std::size_t kScratchBytes = 64 * 1024;
+  std::string plain;  ///< the same of what TLS said
   std::unique_ptr<char[]> scratch = std::make_unique_for_overwrite<char[]>(kScratchBytes);
 };
 

@@ -344,5 +344,34 @@ TEST(Endpoint, ReadsUrls) {
   EXPECT_FALSE(parse_host_port("127.0.0.1", "--listen").has_value());
 }
 
+TEST(HttpServer, UnansweredBodiesTogetherHaveABound) {
+  ServerOptions options;
+  options.total_body_bytes = 1 << 20;
+  options.limits.body_bytes = 900'000;
+  Echo echo(options);
+  const std::string head = "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 800000\r\n\r\n";
+  RawClient first(echo.server->port());
+  first.send(head + std::string(700'000, 'x'));
+  RawClient second(echo.server->port());
+  second.send(head + std::string(700'000, 'x'));
+  // One of the two is the one too many, whichever is read last; the other goes on.
+  RawClient small(echo.server->port());
+  small.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc");
+  EXPECT_TRUE(small.response().ends_with("abc")) << "small ones always have room";
+  first.send(std::string(100'000, 'x'));
+  second.send(std::string(100'000, 'x'));
+  auto held = echo.held.get_future().get();
+  held->loop().post([held] { held->respond(200, "text/plain", "held"); });
+  const std::string answers = first.response() + second.response();
+  EXPECT_NE(answers.find("HTTP/1.1 503"), std::string::npos) << answers;
+  EXPECT_NE(answers.find("Retry-After: 1\r\n"), std::string::npos) << answers;
+  EXPECT_NE(answers.find("held"), std::string::npos) << answers;
+  held.reset();
+  RawClient third(echo.server->port());
+  const std::string body(800'000, 'y');
+  third.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 800000\r\n\r\n" + body);
+  EXPECT_TRUE(third.response().ends_with("yyy")) << "what was answered takes no room";
+}
+
 }  // namespace
 }  // namespace wattle::net

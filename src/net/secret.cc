@@ -1,0 +1,51 @@
+#include "net/secret.h"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+
+#include "base/check.h"
+#include "net/http_message.h"
+
+namespace wattle::net {
+
+Digest sha256(std::string_view bytes) {
+  Digest out{};
+  ::SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), out.data());
+  return out;
+}
+
+bool same(const Digest& a, const Digest& b) { return ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+
+std::string hex(const Digest& digest) {
+  std::string out;
+  for (const std::uint8_t byte : digest) out += fmt::format("{:02x}", byte);
+  return out;
+}
+
+std::optional<Digest> digest_of_hex(std::string_view text) {
+  Digest out{};
+  if (text.size() != 2 * out.size()) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) return std::nullopt;
+    out[i / 2] = static_cast<std::uint8_t>(out[i / 2] * 16 + digit);
+  }
+  return out;
+}
+
+std::string random_key(std::string_view prefix) {
+  Digest bits{};
+  WATTLE_CHECK(::RAND_bytes(bits.data(), static_cast<int>(bits.size())) == 1, "the system has random numbers");
+  return std::string(prefix) + hex(bits);
+}
+
+std::string_view bearer(std::string_view authorization) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (authorization.size() < kScheme.size() || !same_name(authorization.substr(0, kScheme.size()), kScheme)) return {};
+  return authorization.substr(kScheme.size());
+}
+
+}  // namespace wattle::net

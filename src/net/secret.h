@@ -1,0 +1,25 @@
+#pragma once
+// Secrets that are kept as digests only: SHA-256 (FIPS 180-4) of keys that are random themselves, so that neither salt
+// nor a slow hash is needed.
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace wattle::net {
+
+using Digest = std::array<std::uint8_t, 32>;
+
+[[nodiscard]] Digest sha256(std::string_view bytes);
+/// In the same time whatever they are.
+[[nodiscard]] bool same(const Digest& a, const Digest& b);
+[[nodiscard]] std::string hex(const Digest& digest);
+/// Of 64 hexadecimal digits; none: it is not that.
+[[nodiscard]] std::optional<Digest> digest_of_hex(std::string_view text);
+/// 256 random bits as text: `prefix`, then 64 hexadecimal digits.
+[[nodiscard]] std::string random_key(std::string_view prefix);
+/// What an Authorization field says behind "Bearer "; empty: it says something else.
+[[nodiscard]] std::string_view bearer(std::string_view authorization);
+
+}  // namespace wattle::net
