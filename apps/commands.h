@@ -18,6 +18,7 @@ void add_mock_engine(Command app, int& exit_code);
 void add_fit(Command app, int& exit_code);
 void add_forecast(Command app, int& exit_code);
 void add_gateway(Command app, int& exit_code);
+void add_key(Command app, int& exit_code);
 void add_plan(Command app, int& exit_code);
 void add_planner(Command app, int& exit_code);
 void add_profile(Command app, int& exit_code);

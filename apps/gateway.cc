@@ -16,6 +16,7 @@
 #include "experiment/live_fleet.h"
 #include "gateway/gateway.h"
 #include "gateway/run_recorder.h"
+#include "gateway_security.h"
 #include "net/clock.h"
 #include "net/server.h"
 #include "systems/compose.h"
@@ -50,6 +51,7 @@ struct GatewayFlags {
   double gap_timeout_s = 120;
   std::int32_t default_max_tokens = 4096;
   std::uint64_t seed = 1;
+  SecurityFlags security;
   bool json = false;
 };
 
@@ -209,6 +211,9 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.kind.gpu.name = flags.fleet.gpu;
   options.kind.llm.name = flags.fleet.llm;
 
+  const auto keys = apply(flags.security, options);
+  if (!keys) return std::unexpected(keys.error());
+
   experiment::LiveFleet fleet;
   gateway::GatewayPolicies policies;
   if (!flags.fleet.recipe.empty()) {
@@ -245,7 +250,8 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   auto gateway = gateway::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
   if (!gateway) return std::unexpected(gateway.error());
   if (recorder) recorder->ask_consumption([&gateway] { return (*gateway)->consumption(); });
-  const auto url = fmt::format("http://{}:{}", options.listen.host, (*gateway)->port());
+  const auto url =
+      fmt::format("{}://{}:{}", options.listen.tls ? "https" : "http", options.listen.host, (*gateway)->port());
   const auto admin = fmt::format("http://{}:{}", options.admin.host, (*gateway)->admin_port());
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"url", url}, {"admin", admin}}.dump());
@@ -282,9 +288,11 @@ void add_gateway(Command app, int& exit_code) {
       .capture_default_str();
   command.add_option(
       "--worker", flags->workers,
-      "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME]; "
+      "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME]"
+      "[,model=NAME]...; "
       "repeatable. fpm: where it "
-      "publishes forward-pass metrics; without, its load is inferred from the streams relayed");
+      "publishes forward-pass metrics; without, its load is inferred from the streams relayed. "
+      "model: one of --model that it has; without, all of them");
   command.add_option("--model", flags->models, "a model name clients may ask for; repeatable").required();
   command
       .add_option("--pd-contract", flags->contract,
@@ -342,6 +350,7 @@ void add_gateway(Command app, int& exit_code) {
   patience("--first-byte-timeout-s", flags->first_byte_timeout_s,
            "from a request sent to an engine to the first byte of its answer: its queue and prefill");
   patience("--gap-timeout-s", flags->gap_timeout_s, "between two pieces of an engine's answer");
+  add_security_flags(command, flags->security);
   command.add_option("--seed", flags->seed, "of the policies' random streams").capture_default_str();
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command.callback([flags, &exit_code] {

@@ -18,6 +18,7 @@
 #include "config/locate.h"
 #include "experiment/load_profile.h"
 #include "experiment/saturation.h"
+#include "gateway_security.h"
 #include "managers/hierarchy.h"
 #include "net/clock.h"
 #include "net/server.h"
@@ -41,6 +42,7 @@ struct Flags {
   std::string recipe;
   std::vector<std::string> set;
   std::string gateway;
+  std::string gateway_token_file;
   std::vector<std::string> slots;
   std::vector<std::string> managers;
   std::string above;
@@ -179,9 +181,15 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
     if (!slot) return std::unexpected(slot.error());
     slots.push_back(std::move(*slot));
   }
+  std::string token;
+  if (!flags.gateway_token_file.empty()) {
+    auto secret = secret_of(flags.gateway_token_file, "--gateway-token-file");
+    if (!secret) return std::unexpected(secret.error());
+    token = std::move(*secret);
+  }
   planner::PlannedFleet planner(inputs.scenario, std::move(slots),
                                 {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s),
-                                 flags.managers, inputs.loads, inputs.past});
+                                 flags.managers, inputs.loads, inputs.past, token});
   if (auto begun = planner.begin(inputs.recipe); !begun) {
     planner.end();
     return begun;
@@ -237,6 +245,7 @@ void add_planner(Command app, int& exit_code) {
   command.add_option("--above", flags->above, "pool: URL of the cluster manager");
   command.add_option("--pools", flags->pools, "pool: the pools it plans, from 0; default all").delimiter(',');
   command.add_option("--gateway", flags->gateway, "fleet: URL of the gateway's admin plane");
+  command.add_option("--gateway-token-file", flags->gateway_token_file, "fleet: its --admin-token-file");
   command.add_option(
       "--slot", flags->slots,
       "POOL=GPU[,GPU...]@ENDPOINT[,node=N]: where an engine of the POOL-th [[fleet]] (from 0) may run, "

@@ -42,6 +42,9 @@ struct Answers {
     events_chat += "data: " + chat_head +
                    R"("choices":[{"index":0,"delta":{},"finish_reason":"length"}]})"
                    "\n\n";
+    events_text += "data: " + text_head +
+                   R"("choices":[{"index":0,"text":"","finish_reason":"length"}]})"
+                   "\n\n";
     events_usage = "data: " + chat_head + R"("choices":[],)" + usage + "}\n\n";
     whole_chat = R"({"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,)"
                  R"("message":{"role":"assistant","content":")" +

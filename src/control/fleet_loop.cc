@@ -41,6 +41,7 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   refreshed_.assign(instances_.size(), -1);
   unbegun_.resize(instances_.size());
   boosted_.resize(instances_.size());
+  has_.assign(instances_.size(), kEveryModel);
   rebuild_candidates();
   line_up();
   const auto listen = [this](const auto& slot) {
@@ -88,8 +89,13 @@ InstanceView& FleetLoop::at(InstanceId id) {
 void FleetLoop::rebuild_candidates() {
   candidates_ = {};
   by_pool_.assign(pools_.several() ? static_cast<std::size_t>(pools_.pools()) : 0, {});
+  ModelMask colocated = 0;
+  ModelMask prefill = 0;
+  ModelMask decode = 0;
   for (const auto& view : instances_) {
     if (!view.accepting) continue;
+    const ModelMask has = has_[static_cast<std::size_t>(&view - instances_.data())];
+    (view.spec->role == Role::Colocated ? colocated : view.spec->role == Role::Decode ? decode : prefill) |= has;
     const auto add = [&](Candidates& to) {
       (view.spec->role == Role::Decode ? to.decode : to.prefill).push_back(&view);
     };
@@ -97,9 +103,16 @@ void FleetLoop::rebuild_candidates() {
     const auto pool = static_cast<std::size_t>(view.spec->pool.value());
     if (pool < by_pool_.size()) add(by_pool_[pool]);
   }
-  const auto colocated = [](const InstanceView* view) { return view->spec->role == Role::Colocated; };
-  ready_ = std::ranges::any_of(candidates_.prefill, colocated) ||
-           (!candidates_.prefill.empty() && !candidates_.decode.empty());
+  ready_models_ = colocated | (prefill & decode);
+}
+
+std::span<const InstanceView* const> FleetLoop::having(int model, std::span<const InstanceView* const> from) {
+  if (!models_differ_) return from;
+  having_.clear();
+  std::ranges::copy_if(from, std::back_inserter(having_), [this, model](const InstanceView* view) {
+    return (has_[static_cast<std::size_t>(view - instances_.data())] >> model & 1) != 0;
+  });
+  return having_;
 }
 
 void FleetLoop::observe(const Event& event, Instant now) {
@@ -129,7 +142,7 @@ AdmissionDecision FleetLoop::ask_admission(const Request& request, std::int64_t 
   return slot.mode == Mode::Enforce ? decision : AdmissionDecision{};
 }
 
-ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
+ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int model) {
   ++round_;
   counts_.arrive();
   tokens_.prompt += arrived.prompt_tokens;
@@ -138,9 +151,10 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
   Request& request = place->second.request;
   request = arrived;
   place->second.tag = tag;
+  place->second.model = model;
   place->second.stated_output_tokens = arrived.predicted_output_tokens;
   request.request_class = classes_.of(request);  // of those that are refused at once, by what they came with
-  if (options_.refuse_unready && !ready_) {
+  if (options_.refuse_unready && !ready(model)) {
     return turn_away(request, Refusal::NotReady, "no instance is ready", now);
   }
   if (counts_.in_flight > options_.max_requests) {
@@ -164,8 +178,9 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now) {
   const auto decision = ask_admission(request, counts_.held, now);
   if (decision.verdict == Admission::Reject) return turn_away(request, Refusal::Busy, decision.reason, now);
   const ClassId into = request.request_class;
-  drop_left(line_of(request));
-  const bool others_wait = !line_of(request).empty();
+  Line& line = line_of(place->second);
+  drop_left(line);
+  const bool others_wait = !line.empty();
   if (decision.verdict == Admission::Admit && !others_wait && try_start(arrived.id, decision.instance, now)) {
     return into;
   }
@@ -186,20 +201,21 @@ const std::vector<const InstanceView*>& FleetLoop::of(const Candidates& from, jo
   return kind == journal::DecisionKind::RouteDecode ? from.decode : from.prefill;
 }
 
-InstanceId FleetLoop::pick(journal::DecisionKind kind, Request& request, Instant now) {
-  if (!pools_.several()) return pick_among(of(candidates_, kind), kind, request, now);
-  if (kind == journal::DecisionKind::RoutePrefill) return pick_pool(request, now);
-  const auto& own = by_pool_[static_cast<std::size_t>(request.pool.value())].decode;
-  return pick_among(own.empty() ? candidates_.decode : own, kind, request, now);
+InstanceId FleetLoop::pick(journal::DecisionKind kind, Entry& entry, Instant now) {
+  if (!pools_.several()) return pick_among(having(entry.model, of(candidates_, kind)), kind, entry.request, now);
+  if (kind == journal::DecisionKind::RoutePrefill) return pick_pool(entry, now);
+  const auto own = having(entry.model, by_pool_[static_cast<std::size_t>(entry.request.pool.value())].decode);
+  return pick_among(own.empty() ? having(entry.model, candidates_.decode) : own, kind, entry.request, now);
 }
 
-InstanceId FleetLoop::pick_pool(Request& request, Instant now) {
+InstanceId FleetLoop::pick_pool(Entry& entry, Instant now) {
+  Request& request = entry.request;
   const PoolRouter::Order order = pools_.next(request.request_class);
   bool any_stands = false;
   for (std::size_t i = 0; i < order.pools.size(); ++i) {
     if (i >= order.fit && any_stands) break;  // a smaller pool is for want of any other
     const PoolId pool = order.pools[i];
-    const auto& candidates = by_pool_[static_cast<std::size_t>(pool.value())].prefill;
+    const auto candidates = having(entry.model, by_pool_[static_cast<std::size_t>(pool.value())].prefill);
     if (candidates.empty()) continue;
     any_stands = true;
     if (std::ranges::all_of(candidates, [&](const auto* view) { return policy::overfull(*view, request, now); })) {
@@ -242,7 +258,7 @@ bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
   WATTLE_CHECK(bound == kNoInstance || std::ranges::binary_search(candidates_.prefill, bound, {}, &InstanceView::id),
                "admission binds to an instance that accepts first legs");
   Entry& entry = requests_.at(request.value());
-  const InstanceId id = bound != kNoInstance ? bound : pick(journal::DecisionKind::RoutePrefill, entry.request, now);
+  const InstanceId id = bound != kNoInstance ? bound : pick(journal::DecisionKind::RoutePrefill, entry, now);
   if (id == kNoInstance) return false;
   assign(id, entry.request, +1);
   InstanceView& chosen = at(id);
@@ -293,7 +309,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   Entry& entry = found->second;
   if (entry.decode != kNoInstance) return;          // said twice
   if (entry.prefill_role != Role::Prefill) return;  // colocated: there is no second leg
-  const InstanceId decode = pick(journal::DecisionKind::RouteDecode, entry.request, now);
+  const InstanceId decode = pick(journal::DecisionKind::RouteDecode, entry, now);
   if (!prefilling || decode == kNoInstance) assign(entry.prefill, entry.request, -1);
   if (decode == kNoInstance) {
     refuse(id, Refusal::NotReady, "no decode instance accepts requests", now);
@@ -319,6 +335,10 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   Outcome outcome;
   outcome.request = entry.request;
   outcome.request.predicted_output_tokens = entry.stated_output_tokens;
+  if (served.prompt_tokens > 0) {
+    tokens_.prompt += served.prompt_tokens - entry.request.prompt_tokens;
+    outcome.request.prompt_tokens = served.prompt_tokens;
+  }
   outcome.fate = fate;
   outcome.reason = reason;
   outcome.dispatched = entry.dispatched;
@@ -407,11 +427,13 @@ void FleetLoop::sort_by(const Classifier& classes, Instant now) {
   reroute(std::vector<PoolWeight>(weights_), now);
 }
 
-InstanceId FleetLoop::add_instance(InstanceView view, Instant now) {
+InstanceId FleetLoop::add_instance(InstanceView view, Instant now, ModelMask has) {
   const InstanceId id = view.id = InstanceId(next_id_++);
   const bool accepting = view.accepting;
   instances_.push_back(view);
   refreshed_.push_back(-1);
+  has_.push_back(has);
+  if (has != kEveryModel && !std::exchange(models_differ_, true)) line_up();
   const bool stranger = pools_.several() && view.spec->pool.value() >= pools_.pools();
   if (stranger) reroute(std::vector<PoolWeight>(weights_), now);
   unbegun_.emplace_back();
@@ -430,6 +452,7 @@ void FleetLoop::remove_instance(InstanceId id, Instant now) {
   const auto i = of - instances_.data();
   instances_.erase(instances_.begin() + i);
   refreshed_.erase(refreshed_.begin() + i);
+  has_.erase(has_.begin() + i);
   unbegun_.erase(unbegun_.begin() + i);
   boosted_.erase(boosted_.begin() + i);
   rebuild_candidates();

@@ -40,12 +40,18 @@ struct DispatchPolicies {
   std::shared_ptr<predict::LengthBelief> length;
 };
 
+/// Which of a service's models an instance has: bit i is the i-th.
+using ModelMask = std::uint64_t;
+inline constexpr ModelMask kEveryModel = ~ModelMask{0};
+inline constexpr std::size_t kMostModels = 64;
+
 struct FleetLoopOptions {
   std::int64_t max_requests = std::numeric_limits<std::int64_t>::max();  ///< inside; beyond, Refusal::Busy
   /// Both legs of a request are bound and sent at once (SGLang); else decode is bound when prefill ends.
   bool both_legs_at_once = false;
   /// Refuse what arrives while no instance, or with P/D roles not one of each, accepts requests; else it is held.
   bool refuse_unready = false;
+  int models = 1;  ///< that may be asked for; at most kMostModels
   /// Whose requests, what they are promised, what sorts them and which pools there are.
   Service service;
   Slo slo;  ///< the fleet's
@@ -60,8 +66,9 @@ class FleetLoop {
   FleetLoop(std::vector<InstanceView> instances, DispatchPolicies policies, std::uint64_t seed,
             const FleetLoopOptions& options, RequestPort& port, journal::Sink& sink);
 
-  /// request.id must be new, request.arrival is its time of arrival. The class it was put into.
-  ClassId arrive(const Request& request, Tag tag, Instant now);
+  /// request.id must be new, request.arrival is its time of arrival. `model`: that it asks for, below kMostModels; only
+  /// instances that have it get the request. The class it was put into.
+  ClassId arrive(const Request& request, Tag tag, Instant now, int model = 0);
   /// Its first token came out of the step last reported of its instance. For policies alone. Ignored when unknown.
   void first_token(RequestId id, Instant now);
   /// The prefill leg has produced its first token (P/D only): binds the decode instance now, unless both legs were
@@ -83,7 +90,7 @@ class FleetLoop {
   void lost(InstanceId id);
   void set_accepting(InstanceId id, bool accepting, Instant now);
   /// The fleet grew. Ids count up from 0, whatever view.id says, and never come back.
-  InstanceId add_instance(InstanceView view, Instant now);
+  InstanceId add_instance(InstanceView view, Instant now, ModelMask has = kEveryModel);
   /// It is no part of the fleet any more, for good. Requests in it may still leave.
   void remove_instance(InstanceId id, Instant now);
 
@@ -120,7 +127,8 @@ class FleetLoop {
   /// The same for those who only show it: of one that is gone, a view of nothing.
   [[nodiscard]] const InstanceView& shown(InstanceId id) const;
   /// Some instance, or with P/D roles one of each, accepts requests.
-  [[nodiscard]] bool ready() const { return ready_; }
+  [[nodiscard]] bool ready() const { return ready_models_ != 0; }
+  [[nodiscard]] bool ready(int model) const { return (ready_models_ >> model & 1) != 0; }
 
  private:
   /// Why a request is being taken back from its instance.
@@ -136,9 +144,10 @@ class FleetLoop {
     InstanceId prefill = kNoInstance;  ///< none: held
     InstanceId decode = kNoInstance;   ///< of a second leg
     std::int32_t produced = 0;         ///< tokens, before it was last displaced
-    std::int64_t rank = 0;             ///< in running_, while it is there
-    bool may_displace = true;          ///< once, and not after it was displaced: no two can take turns
-    bool prefilling = false;           ///< the prefill instance counts it, too: both legs were bound at once
+    int model = 0;
+    std::int64_t rank = 0;     ///< in running_, while it is there
+    bool may_displace = true;  ///< once, and not after it was displaced: no two can take turns
+    bool prefilling = false;   ///< the prefill instance counts it, too: both legs were bound at once
     Role prefill_role = Role::Colocated;
     std::int64_t held = -1;  ///< its Held::sequence; none: it is not held
     std::int64_t key = 0;    ///< its queue policy's
@@ -162,9 +171,11 @@ class FleetLoop {
     std::vector<const InstanceView*> decode;
   };
   [[nodiscard]] static const std::vector<const InstanceView*>& of(const Candidates& from, journal::DecisionKind kind);
-  /// The pool and the instance in it; says in `request` which pool.
-  InstanceId pick(journal::DecisionKind kind, Request& request, Instant now);
-  InstanceId pick_pool(Request& request, Instant now);
+  /// Those of them that have the model. Valid until the next call.
+  [[nodiscard]] std::span<const InstanceView* const> having(int model, std::span<const InstanceView* const> from);
+  /// The pool and the instance in it; says in the entry's request which pool.
+  InstanceId pick(journal::DecisionKind kind, Entry& entry, Instant now);
+  InstanceId pick_pool(Entry& entry, Instant now);
   InstanceId pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
                         const Request& request, Instant now);
   /// `prefilling`: the prefill instance goes on counting it.
@@ -182,9 +193,9 @@ class FleetLoop {
   /// `bound`: where admission wants it; kNoInstance: routing chooses.
   bool try_start(RequestId id, InstanceId bound, Instant now);
   void retry_held(Instant now);
-  /// Requests held for the same pools: those of one class, or all.
+  /// Requests held for the same instances: those of one class and model, or all.
   using Line = std::vector<Held>;  ///< a heap by LeavesLater
-  [[nodiscard]] Line& line_of(const Request& request);
+  [[nodiscard]] Line& line_of(const Entry& entry);
   /// The line whose first is to be tried next, of those that did not stop in this round; null: none.
   Line* next_line();
   /// Takes from the front of a line those that have left.
@@ -205,7 +216,7 @@ class FleetLoop {
                                             Instant now) const;
   void look_at(const InstanceView& at, Instant now);
   void look_at_held(Instant now);
-  InstanceId in_time(const Request& request, InstanceId but, Instant now);
+  InstanceId in_time(const Entry& entry, InstanceId but, Instant now);
   void withdraw(RequestId id, Withdrawal withdrawal, Instant now);
 
   [[nodiscard]] InstanceView* view(InstanceId id);
@@ -220,6 +231,10 @@ class FleetLoop {
   std::int32_t next_id_ = 0;
   Candidates candidates_;
   std::vector<Candidates> by_pool_;  ///< where there are several
+  std::vector<ModelMask> has_;       ///< as instances_
+  bool models_differ_ = false;       ///< some instance has not every model
+  ModelMask ready_models_ = 0;
+  std::vector<const InstanceView*> having_;  ///< scratch
   DispatchPolicies policies_;
   struct Observer {
     policy::Policy* policy;
@@ -249,7 +264,6 @@ class FleetLoop {
   RequestId displacing_{-1};                                 ///< announced, not yet given up
   bool retrying_ = false;
   bool retry_again_ = false;
-  bool ready_ = false;
   journal::RequestCounts counts_;
   journal::TokenCounts tokens_;
   std::vector<std::int64_t> refreshed_;  ///< as instances_: the round in which its view was last brought up to date

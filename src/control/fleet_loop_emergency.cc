@@ -111,7 +111,7 @@ void FleetLoop::look_at(const InstanceView& at, Instant now) {
     const auto found = requests_.find(r.value());
     if (found == requests_.end()) continue;
     const Request& request = found->second.request;
-    if (const InstanceId sibling = in_time(request, id, now); sibling != kNoInstance) {
+    if (const InstanceId sibling = in_time(found->second, id, now); sibling != kNoInstance) {
       rung(sink_, now, mode, r, sibling, journal::Rung::Resteer, "a predicted miss at the highest clock");
       if (act) withdraw(r, {Withdrawal::Again, sibling}, now);
     } else if (now - request.arrival > options_.emergency.squash_after) {
@@ -122,10 +122,11 @@ void FleetLoop::look_at(const InstanceView& at, Instant now) {
 }
 
 /// Another instance of its pool, or of a larger one, that is believed to be in time; the fewest requests.
-InstanceId FleetLoop::in_time(const Request& request, InstanceId but, Instant now) {
+InstanceId FleetLoop::in_time(const Entry& entry, InstanceId but, Instant now) {
+  const Request& request = entry.request;
   const InstanceView* best = nullptr;
   const auto consider = [&](const std::vector<const InstanceView*>& candidates) {
-    for (const InstanceView* candidate : candidates) {
+    for (const InstanceView* candidate : having(entry.model, candidates)) {
       if (candidate->id == but || policy::overfull(*candidate, request, now)) continue;
       port_.refresh(candidate->id, now);
       const MegaHertz highest = candidate->spec->gpu.clock_max;
@@ -221,7 +222,7 @@ void FleetLoop::withdrawn(RequestId id, bool taken, Instant now) {
     refuse(id, Refusal::Squashed, "squashed: the service is overloaded, try again", now);
     return retry_held(now);
   }
-  if (options_.refuse_unready && !ready_) {
+  if (options_.refuse_unready && !ready(entry.model)) {
     refuse(id, Refusal::NotReady, "no instance is ready", now);
     return retry_held(now);
   }

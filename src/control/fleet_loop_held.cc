@@ -20,7 +20,7 @@ void FleetLoop::hold(Entry& entry, Instant now) {
   if (counts_.held == 0) by_deadline_ = false;
   entry.held = held_sequence_;
   entry.key = key;
-  Line& line = line_of(request);
+  Line& line = line_of(entry);
   line.push_back({key_of(entry), held_sequence_++, request.id});
   std::ranges::push_heap(line, LeavesLater{});
   ++counts_.held;
@@ -52,10 +52,12 @@ void FleetLoop::retry_held(Instant now) {
   perhaps_preempt(now);
 }
 
-FleetLoop::Line& FleetLoop::line_of(const Request& request) {
-  if (!pools_.several()) return lines_.front();
-  const auto i = static_cast<std::size_t>(std::max(request.request_class.value(), 0));
-  return lines_[std::min(i, lines_.size() - 1)];
+FleetLoop::Line& FleetLoop::line_of(const Entry& entry) {
+  const std::size_t models = models_differ_ ? static_cast<std::size_t>(options_.models) : 1;
+  const std::size_t classes = lines_.size() / models;
+  const auto of = static_cast<std::size_t>(std::max(entry.request.request_class.value(), 0));
+  const std::size_t model = models_differ_ ? static_cast<std::size_t>(entry.model) : 0;
+  return lines_[model * classes + std::min(of, classes - 1)];
 }
 
 void FleetLoop::drop_left(Line& line) {
@@ -81,14 +83,15 @@ FleetLoop::Line* FleetLoop::next_line() {
 }
 
 void FleetLoop::line_up() {
-  std::vector<Line> before(pools_.several() ? static_cast<std::size_t>(classes_.size()) : 1);
+  const int models = models_differ_ ? options_.models : 1;
+  std::vector<Line> before(static_cast<std::size_t>(models * (pools_.several() ? classes_.size() : 1)));
   before.swap(lines_);
   for (Line& line : before) {
     drop_left(line);
     for (const Held& held : line) {
       const auto found = requests_.find(held.id.value());
       if (found != requests_.end() && found->second.held == held.sequence) {
-        line_of(found->second.request).push_back({key_of(found->second), held.sequence, held.id});
+        line_of(found->second).push_back({key_of(found->second), held.sequence, held.id});
       }
     }
   }
@@ -99,10 +102,10 @@ void FleetLoop::line_up() {
 
 bool FleetLoop::release_first(Line& line, Instant now) {
   const Held first = line.front();
-  const Request& request = requests_.at(first.id.value()).request;
-  const auto decision = ask_admission(request, counts_.held - 1, now);
+  const Entry& entry = requests_.at(first.id.value());
+  const auto decision = ask_admission(entry.request, counts_.held - 1, now);
   if (decision.verdict == Admission::Hold) return false;
-  if (decision.verdict == Admission::Admit && candidates_.prefill.empty()) return false;
+  if (decision.verdict == Admission::Admit && having(entry.model, candidates_.prefill).empty()) return false;
   std::ranges::pop_heap(line, LeavesLater{});
   line.pop_back();
   --counts_.held;
@@ -112,7 +115,7 @@ bool FleetLoop::release_first(Line& line, Instant now) {
     return true;
   }
   if (try_start(first.id, decision.instance, now)) return true;
-  Line& again = line_of(request);
+  Line& again = line_of(entry);
   again.push_back(first);  // routing declined: back to its old place
   std::ranges::push_heap(again, LeavesLater{});
   requests_.at(first.id.value()).held = first.sequence;

@@ -221,5 +221,33 @@ TEST(FleetLoop, HeldRequestsThatLeaveTakeNobodysTurnAndNoRoom) {
   EXPECT_EQ(driver.started, (std::vector<std::int64_t>{500, 1000}));
 }
 
+TEST(FleetLoop, AModelWithoutAnInstanceHoldsUpNoOther) {
+  Journal journal;
+  Driver driver;
+  FleetLoopOptions options;
+  options.models = 3;
+  FleetLoop loop({}, {}, 1, options, driver, journal);
+  InstanceView closed;
+  closed.accepting = false;
+  loop.add_instance({}, Instant(), 1);
+  const InstanceId second = loop.add_instance(closed, Instant(), 2);
+  EXPECT_TRUE(loop.ready(0));
+  EXPECT_FALSE(loop.ready(1));
+  loop.arrive(request(1), 0, Instant(), 1);
+  loop.arrive(request(2), 0, Instant(), 0);
+  loop.arrive(request(3), 0, Instant(), 2);
+  loop.arrive(request(4), 0, Instant(), 0);
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{2, 4}));
+  loop.set_accepting(second, true, Instant());
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{2, 4, 1}));
+  loop.add_instance({}, Instant(), kEveryModel);
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{2, 4, 1, 3}));
+  Served served;
+  served.prompt_tokens = 1000;
+  const std::int64_t before = loop.tokens().prompt;
+  loop.leave(RequestId(1), Fate::Finished, "", served, Instant());
+  EXPECT_EQ(loop.tokens().prompt, before + 1000 - request(1).prompt_tokens) << "as its engine counted";
+}
+
 }  // namespace
 }  // namespace wattle::control

@@ -28,6 +28,22 @@ const char* text_of(Role role) {
   return "";
 }
 
+constexpr std::size_t kShown = 256;  ///< of the newest requests
+
+const char* text_of(Fate fate) {
+  switch (fate) {
+    case Fate::Finished:
+      return "finished";
+    case Fate::Rejected:
+      return "rejected";
+    case Fate::Failed:
+      return "failed";
+    case Fate::Cancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
 const char* text_of(ViewSource source) { return source == ViewSource::StepReports ? "step-reports" : "streams"; }
 
 const char* text_of(Telemetry telemetry) {
@@ -50,6 +66,7 @@ const char* status_of(const WorkerState& state) {
 void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
   const std::string_view path = exchange->path();
   if (path == "/health") return clients_.health(*exchange);
+  if (!trusted(*exchange)) return;
   if (path == "/metrics") {
     if (!only(*exchange, "GET")) return;
     return exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text());
@@ -57,6 +74,10 @@ void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
   if (path == "/usage") {
     if (!only(*exchange, "GET")) return;
     return answer_json(*exchange, 200, usage());
+  }
+  if (path.starts_with("/usage/requests/")) {
+    if (!only(*exchange, "GET")) return;
+    return usage_of(*exchange, path.substr(16));
   }
   if (path == "/journal") {
     if (!only(*exchange, "POST")) return;
@@ -86,6 +107,7 @@ std::string AdminApi::metrics_text() {
     extras.tokens = core.tokens();
     report_to_command_ns = control_.report_to_command_ns();
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
+    extras.unmetered_requests = ledger_.unmetered_requests();
     extras.by_model = ledger_.by_model(options_.models, [this](TenantId tenant) { return tenants_.name_of(tenant); });
     for (const auto& state : workers_.states()) {
       const InstanceId id = state.worker->id;
@@ -135,18 +157,60 @@ nlohmann::ordered_json AdminApi::usage() {
     body["instances"] = table_of(used.by_instance);
     body["sites"] = table_of(used.by_site);
     auto& recent = body["recent"] = nlohmann::ordered_json::array();
-    for (const auto& o : ledger_.recent()) {
-      recent.push_back({{"id", request_name(o.request.id)},
-                        {"tenant", tenants_.name_of(o.request.tenant)},
-                        {"prompt_tokens", o.request.prompt_tokens},
-                        {"output_tokens", o.output_tokens},
-                        {"energy_j", o.metered ? nlohmann::ordered_json(o.energy.joules().value()) : nullptr},
-                        {"carbon_g", o.metered ? nlohmann::ordered_json(o.carbon.value()) : nullptr},
-                        {"cost_usd", o.metered ? nlohmann::ordered_json(o.cost.value()) : nullptr}});
+    const auto& all = ledger_.recent();
+    for (std::size_t i = all.size() - std::min(all.size(), kShown); i < all.size(); ++i) {
+      recent.push_back(row_of(all[i]));
     }
   });
   if (agents_ == nullptr) body["note"] = "no agent: energy is not metered, hence unknown (null)";
   return body;
+}
+
+nlohmann::ordered_json AdminApi::row_of(const LiveLedger::Recent& recent) const {
+  const Outcome& o = recent.outcome;
+  const auto metered = [&o](double quantity) {
+    return o.metered ? nlohmann::ordered_json(quantity) : nlohmann::ordered_json();
+  };
+  const auto counted = [](std::int32_t tokens) {
+    return tokens >= 0 ? nlohmann::ordered_json(tokens) : nlohmann::ordered_json();
+  };
+  return {{"id", recent.name.empty() ? request_name(o.request.id) : recent.name},
+          {"tenant", tenants_.name_of(o.request.tenant)},
+          {"fate", text_of(o.fate)},
+          {"prompt_tokens", o.request.prompt_tokens},
+          {"prompt_counted", recent.counted.prompt >= 0},
+          {"cached_tokens", counted(recent.counted.cached)},
+          {"output_tokens", o.output_tokens},
+          {"reasoning_tokens", counted(recent.counted.reasoning)},
+          {"energy_j", metered(o.energy.joules().value())},
+          {"carbon_g", metered(o.carbon.value())},
+          {"cost_usd", metered(o.cost.value())}};
+}
+
+void AdminApi::usage_of(net::Exchange& exchange, std::string_view name) {
+  auto rows = nlohmann::ordered_json::array();
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
+    for (const auto& recent : ledger_.recent()) {
+      const bool same = recent.name.empty() ? request_name(recent.outcome.request.id) == name : recent.name == name;
+      if (same) rows.push_back(row_of(recent));
+    }
+  });
+  if (rows.empty()) return answer_not_found(exchange);
+  answer_json(exchange, 200, {{"requests", std::move(rows)}});
+}
+
+/// Whoever knows the token. Without one, whoever reaches the address, but no page in a browser that does.
+bool AdminApi::trusted(net::Exchange& exchange) {
+  if (options_.admin_token) {
+    const auto token = net::bearer(exchange.headers().get("Authorization"));
+    if (net::same(net::sha256(token), *options_.admin_token)) return true;
+    answer_error(exchange, {401, "the admin plane wants its token", "invalid_request_error", "", "invalid_token"},
+                 "WWW-Authenticate: Bearer\r\n");
+    return false;
+  }
+  if (exchange.headers().get("Origin").empty()) return true;
+  answer_error(exchange, {403, "pages of other origins have no business here", "invalid_request_error", "Origin", ""});
+  return false;
 }
 
 nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
@@ -159,7 +223,7 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
       const auto& view = core.shown(state.worker->id);
       list.push_back({{"id", std::to_string(id)},
                       {"url", state.options.url},
-                      {"models", options_.models},
+                      {"models", state.options.models.empty() ? options_.models : state.options.models},
                       {"worker_type", state.worker->role == Role::Colocated ? "regular" : text_of(state.worker->role)},
                       {"connection_mode", "http"},
                       {"is_healthy", state.up},

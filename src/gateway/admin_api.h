@@ -37,6 +37,11 @@ class AdminApi {
   /// What requests have used, by tenant, and the newest of them. Energy is metered; a request's comes with the reading
   /// after its end.
   nlohmann::ordered_json usage();
+  /// Of the newest requests with that X-Request-Id.
+  void usage_of(net::Exchange& exchange, std::string_view name);
+  [[nodiscard]] nlohmann::ordered_json row_of(const LiveLedger::Recent& recent) const;
+  /// False: it has been refused.
+  bool trusted(net::Exchange& exchange);
   /// All that are listed, or only that one: then at most one.
   nlohmann::ordered_json workers(std::optional<std::int32_t> only_id);
   void post_worker(net::Exchange& exchange);

@@ -58,7 +58,7 @@ const Handler kToken = [](const auto& e) {
   e->write("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" t\"}}]}\n\n");
 };
 const Handler kDone = [](const auto& e) {
-  e->write("data: [DONE]\n\n");
+  e->write("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n");
   e->finish();
 };
 const Handler kDrop = [](const auto& e) { e->drop(); };

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "gateway/answers.h"
@@ -15,51 +15,54 @@ namespace {
 nlohmann::ordered_json model_json(const std::string& name) {
   return {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "wattle"}};
 }
-/// What a request says of itself beside its tenant. What is wrong with it; empty: nothing.
-std::string read_service_headers(const net::Exchange& exchange, const GatewayOptions& options, Request& request) {
-  const auto position = [](const auto& list, std::string_view name) -> std::optional<std::int32_t> {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (list[i].name == name) return static_cast<std::int32_t>(i);
-    }
-    return std::nullopt;
-  };
-  if (const auto name = exchange.headers().get("X-Wattle-Tier"); !name.empty()) {
-    const auto found = options.service.objectives ? position(options.service.objectives->tiers(), name) : std::nullopt;
-    if (!found) return "X-Wattle-Tier must be the name of a tier of this service";
-    request.tier = TierId(*found);
-  }
-  if (const auto name = exchange.headers().get("X-Wattle-Origin"); !name.empty()) {
-    const auto found = position(options.sites, name);
-    if (!found) return "X-Wattle-Origin must be the name of a site of this service";
-    request.origin = SiteId(*found);
-  }
-  if (const auto text = exchange.headers().get("X-Wattle-Priority"); !text.empty()) {
-    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), request.priority);
-    if (ec != std::errc() || end != text.data() + text.size()) return "X-Wattle-Priority must be a whole number";
-  }
-  return "";
-}
 
+/// What engines answer beside chat and completions. The rest of their paths is for operators: adapters, caches,
+/// weights.
+constexpr std::array<std::string_view, 16> kPassed{"/v1/responses",
+                                                   "/v1/messages",
+                                                   "/v1/messages/count_tokens",
+                                                   "/v1/embeddings",
+                                                   "/v1/audio/transcriptions",
+                                                   "/v1/audio/translations",
+                                                   "/v1/audio/speech",
+                                                   "/v1/images/generations",
+                                                   "/v1/rerank",
+                                                   "/v1/score",
+                                                   "/tokenize",
+                                                   "/detokenize",
+                                                   "/rerank",
+                                                   "/score",
+                                                   "/pooling",
+                                                   "/classify"};
+/// They cost no GPU anything.
+bool computes_nothing(std::string_view path) {
+  return path == "/tokenize" || path == "/detokenize" || path == "/v1/messages/count_tokens";
+}
 }  // namespace
 
 void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context) {
+  if (crossed(*exchange)) return;
   const std::string_view path = exchange->path();
   if (path == "/v1/chat/completions") return complete(exchange, context, net::ApiPath::Chat);
   if (path == "/v1/completions") return complete(exchange, context, net::ApiPath::Completions);
-  if (path == "/v1/models") {
-    if (!allowed(*exchange, "GET")) return;
-    return models(*exchange);
-  }
-  if (path.starts_with("/v1/models/")) {
-    if (!allowed(*exchange, "GET")) return;
-    return one_model(*exchange, path.substr(11));
+  if (path == "/v1/models" || path.starts_with("/v1/models/")) {
+    if (!allowed(*exchange, "GET") || !caller_of(*exchange)) return;
+    return path == "/v1/models" ? models(*exchange) : one_model(*exchange, path.substr(11));
   }
   if (path == "/health") {
     if (!allowed(*exchange, "GET")) return;
     return health(*exchange);
   }
+  if (passes(path)) return complete(exchange, context, net::ApiPath::Other);
   metrics_.answered(404);
   answer_not_found(*exchange);
+}
+
+bool ClientApi::passes(std::string_view path) const {
+  return std::ranges::find(kPassed, path) != kPassed.end() ||
+         std::ranges::any_of(options_.pass_paths, [path](std::string_view known) {
+           return known.ends_with('*') ? path.starts_with(known.substr(0, known.size() - 1)) : path == known;
+         });
 }
 
 bool ClientApi::allowed(net::Exchange& exchange, std::string_view method) {
@@ -68,53 +71,107 @@ bool ClientApi::allowed(net::Exchange& exchange, std::string_view method) {
   return false;
 }
 
-void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path) {
-  if (!allowed(*exchange, "POST")) return;
-  const auto refuse = [&](const net::ApiError& error) {
-    metrics_.answered(error.status);
-    answer_error(*exchange, error);
+bool ClientApi::crossed(net::Exchange& exchange) {
+  const std::string_view origin = exchange.headers().get("Origin");
+  const auto& known = options_.cors_origins;
+  const bool all = std::ranges::find(known, "*") != known.end();
+  if (!origin.empty() && (all || std::ranges::find(known, origin) != known.end())) {
+    exchange.add_headers(
+        fmt::format("Access-Control-Allow-Origin: {}\r\n{}", all ? "*" : origin, all ? "" : "Vary: Origin\r\n"));
+    exchange.add_headers("Access-Control-Expose-Headers: X-Request-Id, X-Wattle-Energy-J, X-Wattle-Carbon-G\r\n");
+    if (exchange.method() == "OPTIONS") {
+      exchange.add_headers("Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Max-Age: 600\r\n");
+      if (const auto asked = exchange.headers().get("Access-Control-Request-Headers"); !asked.empty()) {
+        exchange.add_headers(fmt::format("Access-Control-Allow-Headers: {}\r\n", asked));
+      }
+    }
+  }
+  if (exchange.method() != "OPTIONS") return false;
+  metrics_.answered(204);
+  exchange.respond(204, "", "", "Allow: GET, POST, OPTIONS\r\n");
+  return true;
+}
+
+void ClientApi::refuse(net::Exchange& exchange, const net::ApiError& error, std::string_view extra) {
+  metrics_.answered(error.status);
+  answer_error(exchange, error, extra);
+}
+
+std::optional<Caller> ClientApi::caller_of(net::Exchange& exchange) {
+  auto caller = callers_.who(exchange.headers());
+  if (caller) return std::move(*caller);
+  refuse(exchange, caller.error(), caller.error().status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
+  return std::nullopt;
+}
+
+std::optional<ClientApi::Asked> ClientApi::read(net::Exchange& exchange, net::ApiPath path) {
+  const auto no = [&](const net::ApiError& error) {
+    refuse(exchange, error);
+    return std::nullopt;
   };
-  auto asked = net::read_completion(path, exchange->body());
-  if (!asked) return refuse(asked.error());
-  const auto model = std::ranges::find(options_.models, asked->model);
+  if (const auto coding = exchange.headers().get("Content-Encoding"); !coding.empty() && coding != "identity") {
+    refuse(exchange,
+           {415, fmt::format("bodies are read as they are, not as {}", coding), "invalid_request_error",
+            "Content-Encoding", "unsupported_encoding"},
+           "Accept-Encoding: identity\r\n");
+    return std::nullopt;
+  }
+  auto asked = net::read_completion(path, exchange.body());
+  if (!asked && path != net::ApiPath::Other) return no(asked.error());
+  if (!asked) {  // a form, maybe: its engine will say
+    asked.emplace();
+    asked->path = path;
+    asked->prompt.media = 1;
+  }
+  const bool one = asked->model.empty() && options_.models.size() == 1;
+  const auto model = one ? options_.models.begin() : std::ranges::find(options_.models, asked->model);
   if (model == options_.models.end()) {
-    return refuse({404, fmt::format("the model `{}` does not exist", asked->model), "invalid_request_error", "model",
-                   "model_not_found"});
+    if (asked->model.empty()) {
+      return no({400, "model is required: several are served here", "invalid_request_error", "model", ""});
+    }
+    return no({404, fmt::format("the model `{}` does not exist", asked->model), "invalid_request_error", "model",
+               "model_not_found"});
+  }
+  if (workers_.disaggregated() && path == net::ApiPath::Other) {
+    return no({501, "only chat and completions are split between prefill and decode engines", "invalid_request_error",
+               "", "unsupported_path"});
   }
   if (workers_.disaggregated() && asked->n > 1) {
-    return refuse({400, "n > 1 is not supported with prefill/decode disaggregation: a KV handle has one consumer",
-                   "invalid_request_error", "n", "unsupported_value"});
+    return no({400, "n > 1 is not supported with prefill/decode disaggregation: a KV handle has one consumer",
+               "invalid_request_error", "n", "unsupported_value"});
   }
   // They say where an engine connects to: from a client, to anywhere.
   if (!asked->reserved_field.empty()) {
-    return refuse({400, asked->reserved_field + " is set by the gateway", "invalid_request_error",
-                   asked->reserved_field, "unsupported_value"});
+    return no({400, asked->reserved_field + " is set by the gateway", "invalid_request_error", asked->reserved_field,
+               "unsupported_value"});
   }
+  return Asked{std::move(*asked), static_cast<std::size_t>(model - options_.models.begin())};
+}
+
+void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path) {
+  if (!allowed(*exchange, "POST")) return;
+  const auto caller = caller_of(*exchange);
+  if (!caller) return;
+  const auto asked = read(*exchange, path);
+  if (!asked) return;
   Request request;
   request.id = RequestId(next_id_.fetch_add(1, std::memory_order_relaxed));
   request.arrival = net::steady_now();
-  request.prompt_tokens = asked->prompt_tokens;
-  request.max_tokens = asked->max_tokens > 0 ? asked->max_tokens : options_.default_max_tokens;
-  // What a client knows better than we can guess.
-  const auto hint = [&](const char* name, std::int32_t& tokens) {
-    const auto text = exchange->headers().get(name);
-    if (text.empty()) return true;
-    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), tokens);
-    if (ec == std::errc() && end == text.data() + text.size() && tokens >= 1) return true;
-    refuse({400, fmt::format("{} must be a positive integer", name), "invalid_request_error", name, ""});
-    return false;
-  };
-  if (!hint("X-Wattle-Prompt-Tokens", request.prompt_tokens)) return;
-  const auto tenant = tenants_.id_of(exchange->headers().get("X-Wattle-Tenant"));
-  if (!tenant) return refuse({400, tenant.error(), "invalid_request_error", "X-Wattle-Tenant", ""});
-  request.tenant = *tenant;
-  if (const Tenant* known = tenants_.known(*tenant)) known->apply_to(request);
-  if (const std::string problem = read_service_headers(*exchange, options_, request); !problem.empty()) {
-    return refuse({400, problem, "invalid_request_error", "", ""});
+  request.prompt_tokens =
+      computes_nothing(exchange->path()) ? 1 : context.prompts.tokens(asked->model, asked->what.prompt);
+  const std::int32_t most = path == net::ApiPath::Other ? 1 : options_.default_max_tokens;
+  request.max_tokens = asked->what.max_tokens > 0 ? asked->what.max_tokens : most;
+  if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
+    return refuse(*exchange, read.error());
   }
-  if (!hint("X-Wattle-Predicted-Output-Tokens", request.predicted_output_tokens)) return;
-  const carbon::ModelId model_id(static_cast<std::int32_t>(model - options_.models.begin()));
-  std::make_shared<Relay>(context, exchange, *asked, request, model_id)->start();
+  auto place = callers_.enter(*caller, request);
+  if (place.refused != nullptr) {
+    const auto seconds = static_cast<std::int64_t>(place.retry_after.seconds()) + 1;
+    return refuse(*exchange, {429, place.refused, "rate_limit_error", "", "rate_limit_exceeded"},
+                  fmt::format("Retry-After: {}\r\n", seconds));
+  }
+  const carbon::ModelId model(static_cast<std::int32_t>(asked->model));
+  std::make_shared<Relay>(context, exchange, asked->what, request, model, std::move(place.seat))->start();
 }
 
 void ClientApi::models(net::Exchange& exchange) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "gateway/callers.h"
 #include "gateway/options.h"
 #include "gateway/relay.h"
 #include "gateway/tenants.h"
@@ -15,17 +16,31 @@ class ClientApi {
  public:
   ClientApi(const GatewayOptions& options, ControlStrand& control, const WorkerRegistry& workers, Tenants& tenants,
             GatewayMetrics& metrics)
-      : options_(options), control_(control), workers_(workers), tenants_(tenants), metrics_(metrics) {}
+      : options_(options), control_(control), workers_(workers), metrics_(metrics), callers_(options, tenants) {}
 
   /// On the exchange's loop; `context` is that loop's.
   void handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context);
   /// 200 while requests can be served.
   void health(net::Exchange& exchange);
+  /// Tokens of a tenant's answer count against its limits.
+  void used(TenantId tenant, std::int32_t tokens) { callers_.used(tenant, tokens); }
   /// From now on health() says no.
   void stopping() { stopping_ = true; }
 
  private:
   bool allowed(net::Exchange& exchange, std::string_view method);
+  /// Answers a preflight; lets browsers read what comes. True: it is answered.
+  bool crossed(net::Exchange& exchange);
+  /// None: it has been refused.
+  std::optional<Caller> caller_of(net::Exchange& exchange);
+  void refuse(net::Exchange& exchange, const net::ApiError& error, std::string_view extra = {});
+  /// What the body asks for, if that may be asked for, and which model; none: it has been refused.
+  struct Asked {
+    net::CompletionRequest what;
+    std::size_t model = 0;
+  };
+  std::optional<Asked> read(net::Exchange& exchange, net::ApiPath path);
+  [[nodiscard]] bool passes(std::string_view path) const;
   void complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path);
   void models(net::Exchange& exchange);
   void one_model(net::Exchange& exchange, std::string_view id);
@@ -33,8 +48,8 @@ class ClientApi {
   const GatewayOptions& options_;
   ControlStrand& control_;
   const WorkerRegistry& workers_;
-  Tenants& tenants_;
   GatewayMetrics& metrics_;
+  Callers callers_;
   std::atomic<std::int64_t> next_id_{1};
   std::atomic<bool> stopping_{false};
 };

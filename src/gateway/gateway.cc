@@ -1,6 +1,10 @@
 #include "gateway/gateway.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <future>
 #include <random>
 
@@ -11,7 +15,22 @@ namespace wattle::gateway {
 
 namespace {
 constexpr Span kRangesLookedAt = Span::ms(200);  ///< whether their lease is over
+constexpr Span kKeysLookedAt = Span::s(1);
+
+/// Connections of clients, each of which may need one to an engine, too; the rest is for the admin plane, agents,
+/// files.
+std::int32_t most_connections(std::int32_t wanted, std::int64_t spare) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  if (limit.rlim_cur < limit.rlim_max) {
+    const rlimit raised{limit.rlim_max, limit.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  const auto there = static_cast<std::int64_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 30));
+  const std::int64_t kept = std::min(spare, there / 2);
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>((there - kept) / 2, 1, wanted));
 }
+}  // namespace
 
 struct Gateway::Impl {
   GatewayOptions options;
@@ -20,6 +39,7 @@ struct Gateway::Impl {
   GatewayMetrics metrics;
   std::unique_ptr<AgentLinks> agents;  ///< null: none
   LiveLedger ledger;                   ///< on the control strand only
+  PromptScale prompts;
   Tenants tenants;
   ControlStrand control;
   WorkerRegistry workers;
@@ -32,7 +52,15 @@ struct Gateway::Impl {
   bool stopped = false;
 
   static control::FleetLoopOptions request_options(const GatewayOptions& o) {
-    return {o.max_requests, o.contract == PdContract::Bootstrap, true, o.service, o.slo, o.emergency};
+    control::FleetLoopOptions loop;
+    loop.max_requests = o.max_requests;
+    loop.both_legs_at_once = o.contract == PdContract::Bootstrap;
+    loop.refuse_unready = true;
+    loop.models = static_cast<int>(o.models.size());
+    loop.service = o.service;
+    loop.slo = o.slo;
+    loop.emergency = o.emergency;
+    return loop;
   }
 
   Impl(const GatewayOptions& o, GatewayPolicies policies, std::unique_ptr<AgentLinks> links, journal::Sink& sink)
@@ -49,6 +77,8 @@ struct Gateway::Impl {
         admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger,
                   [this] { return server ? server->connections() : 0; }) {
     admin_api.set_extrapolations(std::move(policies.extrapolations));
+    options.models_alike = policies.hosts_clocks;
+    options.listen.max_connections = most_connections(options.listen.max_connections, options.spare_descriptors);
   }
 
   WatchOptions watch_options(Span lost_after, bool hosts_clocks) {
@@ -94,9 +124,12 @@ struct Gateway::Impl {
   void make_decks() {
     for (int i = 0; i < pool.size(); ++i) {
       run_on(pool.at(i), [&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
-      contexts.push_back(std::make_unique<RelayContext>(RelayContext{
-          *clients.back(), control, metrics, options.slo.itl, [this](InstanceId id) { workers.refused_connection(id); },
-          options.contract, std::mt19937_64(std::random_device{}())}));
+      contexts.push_back(std::make_unique<RelayContext>(
+          RelayContext{*clients.back(), control, metrics, prompts, options.slo.itl,
+                       [this](InstanceId id) { workers.refused_connection(id); }, options.contract,
+                       options.keys != nullptr, nullptr, std::mt19937_64(std::random_device{}())}));
+      if (options.keys == nullptr) continue;
+      contexts.back()->used = [this](TenantId tenant, std::int32_t tokens) { clients_api.used(tenant, tokens); };
     }
   }
 
@@ -130,8 +163,17 @@ struct Gateway::Impl {
     admin_pool.at(0).every(kRangesLookedAt, [this] {
       control.run([this](control::FleetLoop&, Instant now) { control.end_ranges(now); });
     });
+    if (options.keys != nullptr) {
+      admin_pool.at(0).every(kKeysLookedAt, [this] { look_at_keys(); });
+    }
     if (options.probe_health) workers.start_probing(admin_pool.at(0));
     return {};
+  }
+
+  /// Said once: the keys stay as they were until the file is right again.
+  void look_at_keys() {
+    const auto problem = options.keys->look();
+    if (problem) fmt::print(stderr, "wattle gateway: keys are left as they were: {}\n", problem->message());
   }
 
   void stop(Span grace) {
@@ -157,6 +199,9 @@ Gateway::~Gateway() { stop(Span()); }
 
 Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, GatewayPolicies policies,
                                                 journal::Sink& sink) {
+  if (options.models.size() > control::kMostModels) {
+    return bad_input("--model", fmt::format("at most {} models are served by one gateway", control::kMostModels));
+  }
   std::unique_ptr<AgentLinks> links;
   if (!options.agents.urls.empty()) {
     auto made = AgentLinks::make(options.agents);

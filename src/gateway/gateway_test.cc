@@ -127,7 +127,8 @@ TEST(Gateway, AnEngineThatDiesIsAnErrorAndOthersGoOn) {
   }
   EXPECT_EQ(rig.ask(Rig::chat("refuse", false)).substr(9, 3), "422");
   rig.upstream.pool.at(0).post([&] {
-    rig.upstream.parked.at(0)->write("data: [DONE]\n\n");
+    rig.upstream.parked.at(0)->write(
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n");
     rig.upstream.parked.at(0)->finish();
   });
   EXPECT_NE(other.until("0\r\n\r\n").find("[DONE]"), std::string::npos);
@@ -465,7 +466,7 @@ TEST(Fuzz, RequestBytesAndBodies) {
     const auto asked = net::read_completion(net::ApiPath::Chat, body);
     if (asked) {
       ASSERT_GE(asked->n, 1);
-      ASSERT_GE(asked->prompt_tokens, 1);
+      ASSERT_GE(asked->prompt.bytes, 0);
       const auto prefill = nixl::prefill_body(body);
       ASSERT_TRUE(prefill.has_value());
       ASSERT_TRUE(nlohmann::json::accept(nixl::decode_body(body, "{}"))) << body;

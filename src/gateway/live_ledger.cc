@@ -10,7 +10,7 @@ namespace {
 /// Longer than an agent takes to be restarted by a service manager; requests are not held in the books for longer.
 constexpr Span kPatience = Span::s(5);
 constexpr std::size_t kEventsMax = 1 << 16;
-constexpr std::size_t kRecentMax = 256;
+constexpr std::size_t kRecentMax = 4096;
 /// Prompt tokens of a step where nobody tells: an engine's usual budget.
 constexpr std::int64_t kStepTokens = 8192;
 
@@ -58,6 +58,7 @@ void LiveLedger::prompts_under_way(InstanceId instance, std::int64_t tokens, Ins
 void LiveLedger::started(const Request& request, InstanceId instance, Instant at) {
   Billed& r = billed_[request.id.value()];
   r.request = request;
+  r.prompt_tokens = request.prompt_tokens;
   r.prefill = r.decode = instance;
   prompts_under_way(instance, request.prompt_tokens, at);
 }
@@ -95,6 +96,14 @@ void LiveLedger::step(InstanceId instance, std::int64_t prefill_tokens, Instant 
 void LiveLedger::unseen(RequestId id, Instant at) {
   Billed* r = unfinished(id);
   if (r != nullptr && !std::exchange(r->decoding, true)) put(r->decode, {at, Kind::Join, id, 0});
+}
+
+/// A prompt whose step is not paid yet pays for what was computed of it, not for what was believed.
+void LiveLedger::leaving(RequestId id, Leaving leaving) {
+  Billed* r = unfinished(id);
+  if (r == nullptr) return;  // it never reached an engine
+  if (leaving.counted.prompt >= 0) r->prompt_tokens = leaving.counted.prompt - std::max(leaving.counted.cached, 0);
+  r->leaving = std::move(leaving);
 }
 
 void LiveLedger::outcome(const Outcome& outcome) {
@@ -192,7 +201,7 @@ void LiveLedger::settle(std::size_t i, Instant at) {
   shares_.clear();
   for (const RequestId id : meter.paying) {
     Billed& r = *find(id);
-    shares_.push_back({&r.account, std::max(r.request.prompt_tokens, 1)});
+    shares_.push_back({&r.account, std::max<std::int64_t>(r.prompt_tokens, 1)});
   }
   ledger_.settle_prefill(index_[i], at, shares_);
   for (const RequestId id : std::exchange(meter.paying, {})) paid(id);
@@ -210,8 +219,11 @@ void LiveLedger::let_go(Billed& r) {
   const auto model = models_.extract(outcome.request.id.value());
   static_cast<Charge&>(outcome) = ledger_.request_left(outcome.request, outcome.output_tokens, r.account,
                                                        model ? model.mapped() : carbon::ModelId());
+  Leaving leaving = std::move(r.leaving);
   billed_.erase(outcome.request.id.value());
-  recent_.push_back(outcome);
+  if (!outcome.metered) ++unmetered_requests_;
+  if (leaving.charged) leaving.charged(outcome, meters());
+  recent_.push_back({outcome, leaving.counted, std::move(leaving.name)});
   if (recent_.size() > kRecentMax) recent_.pop_front();
   next_.outcome(outcome);
 }

@@ -25,6 +25,7 @@
 #include "carbon/ledger.h"
 #include "control/consumption.h"
 #include "gateway/agent_links.h"
+#include "gateway/token_tally.h"
 #include "journal/record.h"
 #include "model/instance_index.h"
 
@@ -48,6 +49,15 @@ class LiveLedger final : public journal::Sink {
   void first_token(RequestId id, Instant at);  ///< and from now on it decodes
   /// Its tokens will not be seen one by one: it counts as decoding from now on, and its prompt is paid at its end.
   void unseen(RequestId id, Instant at);
+  /// `meters`: as meters().
+  using Charged = std::function<void(const Outcome&, const char* meters)>;
+  /// What is known of a request as it leaves, before outcome().
+  struct Leaving {
+    TokenTally::Counted counted;
+    std::string name = {};      ///< X-Request-Id of the client; empty: ours
+    Charged charged = nullptr;  ///< called once its energy is known, or known to be unknown
+  };
+  void leaving(RequestId id, Leaving leaving);
   /// A step begins.
   void step(InstanceId instance, std::int64_t prefill_tokens, Instant at);
   void reading(const EngineReading& reading);
@@ -82,8 +92,15 @@ class LiveLedger final : public journal::Sink {
   }
   /// "emulated" when any reading came from virtual GPUs, "measured", or "none" before the first.
   [[nodiscard]] const char* meters() const { return emulated_ ? "emulated" : read_ ? "measured" : "none"; }
-  /// The newest outcomes that were handed on.
-  [[nodiscard]] const std::deque<Outcome>& recent() const { return recent_; }
+  struct Recent {
+    Outcome outcome;
+    TokenTally::Counted counted;
+    std::string name;
+  };
+  /// The newest outcomes that were handed on, the newest last.
+  [[nodiscard]] const std::deque<Recent>& recent() const { return recent_; }
+  /// Requests that are over, and whose energy nobody metered in full.
+  [[nodiscard]] std::int64_t unmetered_requests() const { return unmetered_requests_; }
 
  private:
   struct Billed {
@@ -91,6 +108,8 @@ class LiveLedger final : public journal::Sink {
     Request request;
     InstanceId prefill = kNoInstance;
     InstanceId decode = kNoInstance;
+    std::int64_t prompt_tokens = 0;  ///< to be computed: what it pays for, as far as that is known
+    Leaving leaving;
     bool prefilled = false;  ///< reported, not necessarily booked
     bool decoding = false;   ///< reported
     bool sharing = false;    ///< in the ledger's decode set
@@ -137,7 +156,8 @@ class LiveLedger final : public journal::Sink {
   std::unordered_map<std::int64_t, carbon::ModelId> models_;  ///< of requests that have not left the ledger
   std::vector<carbon::Ledger::Share> shares_;                 ///< scratch
   Counts counts_;
-  std::deque<Outcome> recent_;
+  std::deque<Recent> recent_;
+  std::int64_t unmetered_requests_ = 0;
   bool read_ = false;
   bool emulated_ = false;
 };

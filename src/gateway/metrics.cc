@@ -25,16 +25,18 @@ struct GatewayMetrics::Impl {
                                                            .Name("wattle_gateway_responses_total")
                                                            .Help("Answers on the API paths by HTTP status")
                                                            .Register(*registry);
-  prometheus::Counter& missing = prometheus::BuildCounter()
-                                     .Name("wattle_gateway_pd_missing_transfer_params_total")
-                                     .Help("Prefill answers without kv_transfer_params: decode recomputed the prompt")
-                                     .Register(*registry)
-                                     .Add({});
-  prometheus::Counter& retried = prometheus::BuildCounter()
-                                     .Name("wattle_gateway_retries_total")
-                                     .Help("Requests sent to another engine because the first refused the connection")
-                                     .Register(*registry)
-                                     .Add({});
+  prometheus::Counter& missing = counter("wattle_gateway_pd_missing_transfer_params_total",
+                                         "Prefill answers without kv_transfer_params: decode recomputed the prompt");
+  prometheus::Counter& retried =
+      counter("wattle_gateway_retries_total",
+              "Requests sent to another engine because the first refused the connection, or fell silent before a byte");
+  prometheus::Counter& cached = counter("wattle_gateway_cached_prompt_tokens_total",
+                                        "Prompt tokens that engines found in their caches, by their own count");
+  prometheus::Counter& reasoning =
+      counter("wattle_gateway_reasoning_tokens_total", "Output tokens that were reasoning, by the engines' own count");
+  prometheus::Counter& uncounted =
+      counter("wattle_gateway_uncounted_requests_total",
+              "Requests with tokens whose engine did not say how many they had: theirs are estimates");
   prometheus::Histogram& duration = histogram("wattle_gateway_request_duration_seconds",
                                               "Arrival to last byte, of requests that reached an engine", kSeconds);
   prometheus::Histogram& ttft =
@@ -49,6 +51,9 @@ struct GatewayMetrics::Impl {
   // The statuses of a healthy day, looked up once.
   prometheus::Counter& ok = responses.Add({{"code", "200"}});
 
+  prometheus::Counter& counter(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(*registry).Add({});
+  }
   prometheus::Histogram& histogram(const char* name, const char* help, const Buckets& buckets) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(*registry).Add({}, buckets);
   }
@@ -64,8 +69,12 @@ void GatewayMetrics::answered(int status) {
 
 void GatewayMetrics::request_over(const Request& request, const TokenTally& tally, Instant now) {
   impl_->duration.Observe((now - request.arrival).seconds());
-  impl_->input.Observe(request.prompt_tokens);
+  const TokenTally::Counted& counted = tally.counted();
+  impl_->input.Observe(counted.prompt >= 0 ? counted.prompt : request.prompt_tokens);
+  if (counted.cached > 0) impl_->cached.Increment(counted.cached);
+  if (counted.reasoning > 0) impl_->reasoning.Increment(counted.reasoning);
   if (tally.count() == 0) return;
+  if (counted.prompt < 0) impl_->uncounted.Increment();
   impl_->ttft.Observe((tally.first() - request.arrival).seconds());
   impl_->output.Observe(tally.count());
   if (tally.gap_sum() == Span()) return;
@@ -125,7 +134,8 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   fate("cancelled", counts.cancelled);
   number("wattle_gateway_inflight_requests", "gauge", "Requests held or at an engine", counts.in_flight);
   number("wattle_gateway_queued_requests", "gauge", "Requests held by admission", counts.held);
-  number("wattle_gateway_prompt_tokens_total", "counter", "Believed prompt tokens of requests that entered",
+  number("wattle_gateway_prompt_tokens_total", "counter",
+         "Prompt tokens of requests that entered: believed, and counted by their engine once they have left",
          extras.tokens.prompt);
   number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", extras.tokens.output);
   number("wattle_gateway_internal_errors_total", "counter", "Exceptions that ended one request, each a defect of ours",
@@ -189,6 +199,9 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   fmt::format_to(std::back_inserter(out),
                  "wattle_gateway_report_to_command_seconds_sum {}\nwattle_gateway_report_to_command_seconds_count {}\n",
                  static_cast<double>(report_to_command_ns.sum()) * 1e-9, report_to_command_ns.count());
+  number("wattle_gateway_unmetered_requests_total", "counter",
+         "Requests that left and whose energy nobody metered, or not in full: an agent was away",
+         extras.unmetered_requests);
   return out + usage_metrics(extras.used, extras.by_model);
 }
 

@@ -47,6 +47,7 @@ class GatewayMetrics {
     predict::LengthCounts lengths;
     journal::TokenCounts tokens;
     journal::Consumption used;
+    std::int64_t unmetered_requests = 0;
     std::vector<control::ModelUsage> by_model;  ///< that clients ask for
     struct {
       bool kept = false;

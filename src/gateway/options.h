@@ -11,10 +11,13 @@
 #include "control/fleet_loop.h"
 #include "control/throttle.h"
 #include "gateway/agent_links.h"
+#include "gateway/keys.h"
 #include "gateway/worker.h"
 #include "gateway/worker_options.h"
+#include "net/address_list.h"
 #include "net/client.h"
 #include "net/exchange.h"
+#include "net/secret.h"
 #include "predict/online/online_latency.h"
 
 namespace wattle::gateway {
@@ -44,7 +47,7 @@ struct GatewayOptions {
   net::ServerOptions listen;  ///< data plane
   net::ServerOptions admin;   ///< its own address: never the public one
   int threads = 2;
-  std::vector<std::string> models;  ///< names clients may ask for
+  std::vector<std::string> models;  ///< names clients may ask for; at most control::kMostModels
   std::vector<WorkerOptions> workers;
   PdContract contract = PdContract::Nixl;
   Slo slo;  ///< the fleet's
@@ -67,6 +70,14 @@ struct GatewayOptions {
     std::int64_t dropped = 0;
   };
   std::function<JournalState()> journal;
+  KeyRing* keys = nullptr;                      ///< whose requests are served; outlives the gateway; null: everybody's
+  std::optional<net::Digest> admin_token = {};  ///< of what the admin plane wants to hear; none: it trusts its address
+  net::AddressList worker_places;
+  bool models_alike = false;              ///< its policies look at the fleet as one: each worker has all models
+  std::vector<std::string> cors_origins;  ///< of pages that browsers may let read our answers; "*": all
+  /// Further paths that clients may POST to; a '*' at the end stands for anything.
+  std::vector<std::string> pass_paths;
+  std::int64_t spare_descriptors = 64;  ///< kept free of clients and engines, for the admin plane and files
   bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -18,8 +17,10 @@ namespace {
 
 constexpr std::size_t kUnsentMax = 256 * 1024;  ///< a slower client stops us reading from the engine
 constexpr std::size_t kPrefillAnswerMax = 4 << 20;
-constexpr std::size_t kPrefillErrorMax = 64 * 1024;
 constexpr std::size_t kCarry = 512;
+constexpr std::size_t kHeldMax = 4 << 20;  ///< of an answer whose client asks for its energy
+/// For the reading of the meters after a request's end, which agents' polls make 50 ms.
+constexpr Span kEnergyWait = Span::s(1);
 
 /// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, those that would change the answer's encoding, and those
 /// by which llm-d's sidecar learns where to fetch KV.
@@ -46,12 +47,16 @@ bool travels(std::string_view name) {
   return std::ranges::none_of(kStay, [name](std::string_view s) { return net::same_name(s, name); });
 }
 
+bool is_credential(std::string_view name) {
+  return net::same_name(name, "authorization") || net::same_name(name, "x-api-key") || net::same_name(name, "api-key");
+}
+
 }  // namespace
 
 std::string request_name(RequestId id) { return fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(id.value())); }
 
 Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-             const Request& request, carbon::ModelId model)
+             const Request& request, carbon::ModelId model, std::shared_ptr<void> seat)
     : context_(context),
       loop_(exchange->loop()),
       exchange_(std::move(exchange)),
@@ -59,19 +64,31 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       model_(model),
       path_(asked.path),
       stream_(asked.stream),
-      usage_asked_(asked.stream && !asked.stream_options),
+      usage_asked_(asked.path != net::ApiPath::Other && asked.stream && !asked.include_usage),
+      usage_appended_(usage_asked_ && asked.stream_options.size == 0),
+      energy_asked_(asks_for_energy(exchange_->headers())),
+      prompt_(asked.prompt),
+      held_seat_(std::move(seat)),
       prompts_(asked.prompts),
       tally_(context.itl_slo) {
   const net::HeaderFields& fields = exchange_->headers();
   request_id_ = fields.get("X-Request-Id");
   if (request_id_.empty()) request_id_ = request_name(request.id);
-  headers_ = "Content-Type: application/json\r\nX-Request-Id: " + request_id_ + "\r\n";
+  const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
+  headers_.append("Content-Type: ").append(type).append("\r\nX-Request-Id: ").append(request_id_).append("\r\n");
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const auto field = fields.at(i);
-    if (!travels(field.name)) continue;
+    if (!travels(field.name) || (context_.own_keys && is_credential(field.name))) continue;
     headers_.append(field.name).append(": ").append(field.value).append("\r\n");
   }
+  if (!usage_asked_ || usage_appended_) return;
+  const std::string& body = exchange_->body();
+  const auto [at, size] = asked.stream_options;
+  rewritten_.reserve(body.size() + 32 + net::RequestParser::kBodyPadding);
+  rewritten_.append(body, 0, at).append(R"({"include_usage":true})").append(body, at + size);
 }
+
+const std::string& Relay::body_of_client() const { return rewritten_.empty() ? exchange_->body() : rewritten_; }
 
 Instant Relay::now() {
   if (!now_fresh_) {
@@ -95,13 +112,11 @@ void Relay::start() {
   context_.control.arrive(request_, self, model_);
 }
 
-std::string_view Relay::target() const {
-  return path_ == net::ApiPath::Chat ? "/v1/chat/completions" : "/v1/completions";
-}
+std::string_view Relay::target() const { return exchange_->target(); }
 
 /// The engine alone knows how many tokens a prompt and its answer have.
 net::Body Relay::asking_for_usage(const std::string& body) const {
-  if (!usage_asked_) return body;
+  if (!usage_appended_) return body;
   return {std::string_view(body).substr(0, body.rfind('}')), R"(,"stream_options":{"include_usage":true}})"};
 }
 
@@ -124,6 +139,7 @@ void Relay::worker_lost(InstanceId worker, Span silence) {
   call_->cancel();
   call_.reset();
   context_.metrics.worker_failure(worker_->endpoint->url);
+  if (worker_->role == Role::Colocated && !begun_ && try_another()) return;
   fail(504, "the engine stopped answering", "the engine stopped answering");
 }
 
@@ -142,14 +158,14 @@ void Relay::on_start(const std::shared_ptr<const Worker>& worker) {
   seat_.wait_at(worker, request_.prompt_tokens);
   if (worker->role != Role::Prefill) {
     leg_ = Leg::Final;
-    return send(exchange_->body());
+    return send(body_of_client());
   }
   leg_ = Leg::Prefill;
   if (context_.contract == PdContract::Bootstrap) {
     prefill_worker_ = worker;  // sent together with decode, whose instance is on its way to us
     return;
   }
-  auto body = nixl::prefill_body(exchange_->body());
+  auto body = nixl::prefill_body(body_of_client());
   if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
   leg_body_ = std::move(*body);
   send(leg_body_);
@@ -165,92 +181,10 @@ void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode) {
   const std::string params = nixl::transfer_params(std::move(answer_));
   if (params.empty()) {
     context_.metrics.missing_transfer_params();
-    return send(exchange_->body());
+    return send(body_of_client());
   }
-  leg_body_ = nixl::decode_body(exchange_->body(), params);
+  leg_body_ = nixl::decode_body(body_of_client(), params);
   send(leg_body_);
-}
-
-// ---- both legs at once ---------------------------------------------------------------------------------------------
-
-void Relay::send_both() {
-  const std::string& host_port = prefill_worker_->endpoint->host_port;
-  std::vector<std::uint64_t> rooms(static_cast<std::size_t>(prompts_));
-  for (auto& room : rooms) room = context_.rooms();
-  auto body = bootstrap::body_for_both(exchange_->body(), host_port.substr(0, host_port.rfind(':')),
-                                       prefill_worker_->bootstrap_port, rooms);
-  if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
-  both_body_ = std::make_shared<const std::string>(std::move(*body));
-  prefill_leg_ = std::make_shared<PrefillLeg>(shared_from_this(), both_body_);
-  prefill_leg_->send(context_.client, prefill_worker_->endpoint, target(), headers_, asking_for_usage(*both_body_));
-  send(*both_body_);
-}
-
-void Relay::prefill_over() {
-  prefill_seat_.leave();
-  if (!prefill_worker_) return;
-  prefill_worker_.reset();
-  context_.control.prefill_done(request_.id);
-}
-
-void Relay::drop_prefill_leg() {
-  if (const auto leg = std::exchange(prefill_leg_, nullptr)) leg->cancel();
-}
-
-void Relay::prefill_leg_done() {
-  prefill_leg_.reset();
-  if (!over_) prefill_over();
-}
-
-void Relay::prefill_leg_refused(int status, const std::string& answer) {
-  prefill_leg_.reset();
-  if (over_ || tally_.count() > 0) return;
-  now_fresh_ = false;
-  if (call_) call_->cancel();  // it would wait for KV that never comes
-  call_.reset();
-  if (begun_ || status < 400) return fail(502, "the prefill engine refused", "the prefill engine refused the request");
-  status_ = status;
-  exchange_->respond(status, "application/json", answer, "X-Request-Id: " + request_id_ + "\r\n");
-  end(status / 100 == 4 ? Fate::Rejected : Fate::Failed, "the prefill engine answered with an error");
-}
-
-void Relay::prefill_leg_failed(net::CallFailure failure) {
-  prefill_leg_.reset();
-  if (over_) return;
-  context_.metrics.worker_failure(prefill_worker_ ? prefill_worker_->endpoint->url : "prefill");
-  if (failure == net::CallFailure::Connect && prefill_worker_) context_.worker_down(prefill_worker_->id);
-  if (tally_.count() > 0) return;  // the KV has been handed over: decode does not need it any more
-  now_fresh_ = false;
-  if (call_) call_->cancel();
-  call_.reset();
-  fail(502, "the prefill engine failed", fmt::format("the prefill engine failed: {}", net::text_of(failure)));
-}
-
-void PrefillLeg::send(net::HttpClient& client, const std::shared_ptr<const net::Endpoint>& endpoint,
-                      std::string_view target, std::string_view headers, const net::Body& body) {
-  call_ = client.send(endpoint, "POST", target, headers, body, shared_from_this());
-}
-
-void PrefillLeg::cancel() {
-  relay_.reset();
-  if (call_) call_->cancel();
-  call_.reset();
-}
-
-void PrefillLeg::on_body(std::string_view bytes) {
-  if (status_ != 200 && error_.size() < kPrefillErrorMax) error_.append(bytes.substr(0, kPrefillErrorMax));
-}
-
-void PrefillLeg::on_end() {
-  call_.reset();
-  const auto relay = std::exchange(relay_, nullptr);
-  if (!relay) return;
-  status_ == 200 ? relay->prefill_leg_done() : relay->prefill_leg_refused(status_, error_);
-}
-
-void PrefillLeg::on_failure(net::CallFailure failure) {
-  call_.reset();
-  if (const auto relay = std::exchange(relay_, nullptr)) relay->prefill_leg_failed(failure);
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -258,6 +192,7 @@ void PrefillLeg::on_failure(net::CallFailure failure) {
 void Relay::on_refuse(control::Refusal refusal, const char* reason) {
   if (over_) return;
   over_ = true;  // the core has booked it as rejected
+  held_seat_.reset();
   context_.relays.erase(this);
   seat_.leave();
   net::ApiError error;
@@ -287,9 +222,10 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
     extra.append("Retry-After: ").append(retry).append("\r\n");
   }
-  if (events_) {
-    stream_type_ = type;
-    stream_head_ = std::move(extra);
+  energy_asked_ = energy_asked_ && status == 200 && (!events_ || path_ != net::ApiPath::Other);
+  if (events_ || energy_asked_) {
+    type_ = type;
+    head_ = std::move(extra);
     head_waits_ = true;
     return;
   }
@@ -301,7 +237,7 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
 
 void Relay::begin_stream() {
   if (!std::exchange(head_waits_, false)) return;
-  exchange_->begin(status_, stream_type_, stream_head_, std::nullopt);
+  exchange_->begin(status_, type_, head_, std::nullopt);
   begun_ = true;
 }
 
@@ -314,6 +250,14 @@ void Relay::on_withdraw() {
     take_back();
   }
   context_.control.withdrawn(request_.id, taken);
+}
+
+bool Relay::try_another() {
+  if (unseen_ || std::exchange(bounced_, true)) return false;
+  context_.metrics.retried();
+  take_back();
+  context_.control.bounced(request_.id);
+  return true;
 }
 
 void Relay::take_back() {
@@ -339,26 +283,36 @@ void Relay::on_body(std::string_view bytes) {
     begin_stream();
     return relay_events(bytes);
   }
-  exchange_->write(bytes);
-  if (status_ != 200) return;
-  if (bytes.size() >= kCarry) {
-    carry_.assign(bytes.substr(bytes.size() - kCarry));
-  } else {
-    carry_.append(bytes);
-    if (carry_.size() > 2 * kCarry) carry_.erase(0, carry_.size() - kCarry);
-  }
-  // Usage may lie anywhere in the answer: look where it has not been looked at yet, too.
-  const std::string_view seen = bytes.size() >= kCarry ? bytes : std::string_view(carry_);
-  const auto number = [seen](std::string_view key) {
-    const auto found = net::integer_after(seen, key);
-    return static_cast<std::int32_t>(std::min<std::int64_t>(found, std::numeric_limits<std::int32_t>::max()));
-  };
-  take_usage(number("\"prompt_tokens\""), number("\"completion_tokens\""));
+  relay_whole(bytes);
 }
 
-void Relay::take_usage(std::int32_t prompt_tokens, std::int32_t completion_tokens) {
-  if (completion_tokens >= 0) usage_tokens_ = completion_tokens;
-  if (prompt_tokens > 0) tally_.prompt(prompt_tokens);
+void Relay::relay_whole(std::string_view bytes) {
+  if (head_waits_) {  // the client asks for its energy
+    held_.append(bytes);
+    if (held_.size() > kHeldMax) {
+      energy_asked_ = false;
+      begin_stream();
+      exchange_->write(std::exchange(held_, {}));
+    }
+  } else {
+    exchange_->write(bytes);
+  }
+  if (status_ == 200) read_usage_of_whole(bytes);
+}
+
+/// Usage may lie anywhere in the answer, and begin in one read and end in the next.
+void Relay::read_usage_of_whole(std::string_view bytes) {
+  const auto look = [this](std::string_view text) {
+    const net::ChunkFacts facts = net::read_usage(text);
+    tally_.counted({facts.prompt_tokens, facts.cached_tokens, facts.reasoning_tokens, facts.completion_tokens});
+  };
+  look(carry_.append(bytes.substr(0, kCarry)));
+  if (bytes.size() > kCarry) {
+    look(bytes);
+    carry_.assign(bytes.substr(bytes.size() - kCarry));
+  } else if (carry_.size() > kCarry) {
+    carry_.erase(0, carry_.size() - kCarry);
+  }
 }
 
 void Relay::relay_events(std::string_view bytes) {
@@ -366,14 +320,18 @@ void Relay::relay_events(std::string_view bytes) {
   std::size_t from = 0;   // of what has not been relayed yet
   std::size_t begin = 0;  // of the event that comes next
   while (const auto event = parser_.next()) {
-    const net::ChunkFacts facts = net::read_chunk(event->data);
+    const bool typed = path_ == net::ApiPath::Other;
+    const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : net::read_chunk(event->data);
     for (std::int32_t i = 0; i < facts.tokens; ++i) token_came();
     done_seen_ = done_seen_ || facts.done;
+    finish_seen_ = finish_seen_ || facts.finished;
     error_seen_ = error_seen_ || facts.error;
-    take_usage(facts.prompt_tokens, facts.completion_tokens);
+    tally_.counted({facts.prompt_tokens, facts.cached_tokens, facts.reasoning_tokens, facts.completion_tokens});
     const std::size_t end = parser_.complete_bytes();
-    if (facts.usage_only && usage_asked_) {  // the client has not asked for it
+    const bool waits = energy_asked_ && (facts.usage_only || facts.done);
+    if (waits || (facts.usage_only && usage_asked_)) {  // the latter the client has not asked for
       if (begin > 0) relay(bytes.substr(from, begin - from));
+      if (waits) (facts.done ? held_end_ : held_).assign(begin > 0 ? "" : tail_).append(bytes, begin, end - begin);
       tail_.clear();  // its beginning, when nothing came before it
       from = end;
     }
@@ -425,35 +383,55 @@ void Relay::on_end() {
     exchange_->finish();
     return end(status_ / 100 == 4 ? Fate::Rejected : Fate::Failed, "the engine answered with an error");
   }
-  if (!events_) {
-    tally_.whole(std::max(usage_tokens_, 0), request_.arrival, now());
-    exchange_->finish();
-    return end(Fate::Finished, "");
+  events_ ? over_stream() : over_whole();
+}
+
+void Relay::over_whole() {
+  tally_.whole(std::max(tally_.counted().output, 0), request_.arrival, now());
+  if (head_waits_) {
+    const bool json = type_.starts_with("application/json");
+    return end_charged(ChargedAnswer::whole(exchange_, type_, head_, std::move(held_), json));
   }
-  if (error_seen_) {  // the client has the engine's own words; what came after them, [DONE] too, is no success
+  exchange_->finish();
+  end(Fate::Finished, "");
+}
+
+void Relay::over_stream() {
+  const bool unfinished = done_seen_ && !finish_seen_ && tally_.count() > 0;
+  if (error_seen_ || unfinished) {  // the client has the engine's own words; what came after them is no success
+    exchange_->write(held_end_);
     exchange_->finish();
     status_ = 502;
     context_.metrics.worker_failure(worker_->endpoint->url);
-    return end(Fate::Failed, "the engine failed in its stream");
+    return end(Fate::Failed, error_seen_ ? "the engine failed in its stream" : "no choice of the stream had finished");
   }
-  if (!done_seen_) return fail(502, "stream cut off", "the engine ended the stream without finishing it");
-  if (usage_tokens_ >= 0) tally_.correct(usage_tokens_);
+  // Of another API's streams only those with tokens that we know are known to have an end of their own.
+  if (!done_seen_ && (path_ != net::ApiPath::Other || tally_.count() > 0)) {
+    return fail(502, "stream cut off", "the engine ended the stream without finishing it");
+  }
+  tally_.correct(tally_.counted().output);
+  if (energy_asked_) return end_charged(ChargedAnswer::stream(exchange_, std::move(held_), std::move(held_end_)));
   exchange_->finish();
   end(Fate::Finished, "");
+}
+
+void Relay::end_charged(const std::shared_ptr<ChargedAnswer>& answer) {
+  answer->wait(kEnergyWait);
+  end(Fate::Finished, "",
+      [answer](const Outcome& outcome, const char* meters) { answer->charged(EnergySaid::of(outcome, meters)); });
 }
 
 void Relay::on_failure(net::CallFailure failure) {
   if (over_) return;
   now_fresh_ = false;
   call_.reset();
+  if (failure == net::CallFailure::Resources) {  // no fault of the engine
+    return fail(503, "no descriptors left", "the gateway is out of descriptors or ports, try again");
+  }
   context_.metrics.worker_failure(worker_->endpoint->url);
   if (failure == net::CallFailure::Connect) {
     context_.worker_down(worker_->id);
-    if (worker_->role != Role::Decode && !unseen_ && !std::exchange(bounced_, true)) {
-      context_.metrics.retried();
-      take_back();
-      return context_.control.bounced(request_.id);
-    }
+    if (worker_->role != Role::Decode && try_another()) return;
   }
   // Else no second try elsewhere: an engine may have seen the request, and it may be what the engine died of.
   const bool slow = failure == net::CallFailure::Timeout;
@@ -465,11 +443,12 @@ void Relay::fail(int status, const char* reason, std::string_view message) {
   net::ApiError error;
   error.status = status;
   error.type = status < 500 ? "invalid_request_error" : "upstream_error";
-  error.code = status < 500 ? "" : status == 503 ? "stopping" : "engine_failed";
+  error.code = status < 500 ? "" : status == 503 ? "unavailable" : "engine_failed";
   error.message = message;
   status_ = status;
   if (!begun_) {
-    exchange_->respond(status, "application/json", net::error_json(error), "X-Request-Id: " + request_id_ + "\r\n");
+    exchange_->respond(status, "application/json", net::error_json(error),
+                       (status == 503 ? "Retry-After: 1\r\n" : "") + ("X-Request-Id: " + request_id_ + "\r\n"));
   } else if (events_) {
     // What was relayed ends on an event's boundary, so the client reads this as an event of its own, then the end.
     exchange_->write("data: " + net::error_json(error) + "\n\n");
@@ -480,8 +459,13 @@ void Relay::fail(int status, const char* reason, std::string_view message) {
   end(status < 500 ? Fate::Rejected : Fate::Failed, reason);
 }
 
-void Relay::end(Fate fate, const char* reason) {
+void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
   over_ = true;
+  held_seat_.reset();
+  if (context_.used) context_.used(request_.tenant, tally_.count());
+  if (fate == Fate::Finished && tally_.counted().prompt > 0) {
+    context_.prompts.learn(static_cast<std::size_t>(model_.value()), prompt_, tally_.counted().prompt);
+  }
   context_.relays.erase(this);
   seat_.leave();
   prefill_seat_.leave();
@@ -492,7 +476,8 @@ void Relay::end(Fate fate, const char* reason) {
   call_.reset();
   if (fate != Fate::Cancelled) context_.metrics.answered(status_);
   context_.metrics.request_over(request_, tally_, now());
-  context_.control.leave(request_.id, fate, reason, tally_);
+  std::string name = request_id_ == request_name(request_.id) ? std::string() : std::move(request_id_);
+  context_.control.leave(request_.id, fate, reason, tally_, std::move(name), std::move(charged));
 }
 
 }  // namespace wattle::gateway

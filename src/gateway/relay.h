@@ -6,7 +6,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "gateway/charged_answer.h"
 #include "gateway/metrics.h"
+#include "gateway/prompt_scale.h"
 #include "gateway/strand.h"
 #include "net/exchange.h"
 #include "net/openai.h"
@@ -24,9 +26,12 @@ struct RelayContext {
   net::HttpClient& client;
   ControlStrand& control;
   GatewayMetrics& metrics;
+  PromptScale& prompts;
   std::optional<Span> itl_slo;
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
   PdContract contract = PdContract::Nixl;
+  bool own_keys = false;                                  ///< clients' credentials are for us, not for engines
+  std::function<void(TenantId, std::int32_t)> used = {};  ///< tokens of an answer; null: nobody counts
   std::mt19937_64 rooms;  ///< bootstrap rooms must not meet those of another gateway, or of our last life
   std::unordered_map<const Relay*, std::weak_ptr<Relay>> relays = {};  ///< at an engine now
 };
@@ -58,8 +63,9 @@ class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_
 
 class Relay final : public Stream, public net::ResponseHandler, public std::enable_shared_from_this<Relay> {
  public:
+  /// `seat`: let go when the request is over.
   Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-        const Request& request, carbon::ModelId model = {});
+        const Request& request, carbon::ModelId model, std::shared_ptr<void> seat = nullptr);
 
   void start();  ///< hands the request to the control strand
 
@@ -76,7 +82,8 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void on_end() override;
   void on_failure(net::CallFailure failure) override;
 
-  /// Its engine answers nobody any more: a stream that has been silent for that long, too, ends with an error.
+  /// Its engine answers nobody any more: a stream that has been silent for that long, too, goes to another engine where
+  /// no byte of it has come, once, or ends with an error.
   void worker_lost(InstanceId worker, Span silence);
 
   /// The gateway stops, and has waited long enough.
@@ -96,14 +103,20 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void begin_stream();
   void relay_events(std::string_view bytes);
   void relay(std::string_view bytes);
-  void take_usage(std::int32_t prompt_tokens, std::int32_t completion_tokens);
+  void relay_whole(std::string_view bytes);
+  void read_usage_of_whole(std::string_view bytes);
+  void over_whole();
+  void over_stream();
+  [[nodiscard]] bool try_another();  ///< once; false: it cannot, or has
   void send_both();
   void take_back();  ///< as if it had never been sent
   void prefill_over();
   void drop_prefill_leg();
   void token_came();
   void fail(int status, const char* reason, std::string_view message);
-  void end(Fate fate, const char* reason);
+  void end(Fate fate, const char* reason, LiveLedger::Charged charged = nullptr);
+  void end_charged(const std::shared_ptr<ChargedAnswer>& answer);
+  [[nodiscard]] const std::string& body_of_client() const;
   [[nodiscard]] Instant now();
 
   RelayContext& context_;
@@ -114,7 +127,12 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   net::ApiPath path_;
   bool stream_;
   bool usage_asked_;     ///< by us: what the engine says of it is not for the client
-  std::string headers_;  ///< sent upstream on every leg
+  bool usage_appended_;  ///< to the body on its way out
+  bool energy_asked_;    ///< by the client: the end of the answer waits for it
+  net::PromptSize prompt_;
+  std::shared_ptr<void> held_seat_;
+  std::string rewritten_;  ///< the client's body, where it says of usage what we cannot have; empty: as it came
+  std::string headers_;    ///< sent upstream on every leg
   std::int64_t prompts_;
   std::string request_id_;  ///< X-Request-Id, the client's or ours
   std::shared_ptr<const Worker> worker_;
@@ -131,10 +149,13 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   int status_ = 0;           ///< of the current leg's answer
   bool begun_ = false;       ///< the client has our header
   bool head_waits_ = false;  ///< of a stream, for its first bytes: until then another engine may take the request
-  std::string stream_type_;
-  std::string stream_head_;
-  bool events_ = false;  ///< the answer is an event stream
+  std::string type_;
+  std::string head_;
+  std::string held_;      ///< of an answer that waits for its energy: the whole, or the usage chunk
+  std::string held_end_;  ///< and what ends a stream
+  bool events_ = false;   ///< the answer is an event stream
   bool done_seen_ = false;
+  bool finish_seen_ = false;
   bool error_seen_ = false;  ///< the engine said in its stream that it failed
   bool unseen_ = false;      ///< the ledger knows that no token of it will be seen
   bool bounced_ = false;     ///< an engine refused the connection: once, another one is tried
@@ -143,7 +164,6 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary
   std::string carry_;  ///< last bytes of an unstreamed answer, for the usage block
   TokenTally tally_;
-  std::int32_t usage_tokens_ = -1;
   Instant heard_;  ///< when the engine last sent something, or the request went out
   Instant now_;    ///< of this turn of the loop; one clock reading per read
   bool now_fresh_ = false;

@@ -26,6 +26,8 @@ struct Upstream {
   std::mutex mutex;
   std::vector<nlohmann::json> seen;
   std::vector<std::string> request_ids;
+  std::vector<std::string> paths;
+  std::vector<std::string> headers;  ///< each request's, a line a field
   std::atomic<int> gone{0};
   std::vector<std::shared_ptr<net::Exchange>> parked;  ///< on the loop only
   std::atomic<int> parked_count{0};
@@ -57,12 +59,30 @@ struct Upstream {
       return;
     }
     if (e->path() == "/health") return e->respond(200, "text/plain", "ok");
-    const auto body = nlohmann::json::parse(e->body());
+    const auto body = e->path() == "/form" ? nlohmann::json::object() : nlohmann::json::parse(e->body());
     {
       const std::lock_guard lock(mutex);
       seen.push_back(body);
       request_ids.emplace_back(e->headers().get("X-Request-Id"));
+      paths.emplace_back(e->target());
+      headers.emplace_back();
+      for (std::size_t i = 0; i < e->headers().size(); ++i) {
+        const auto field = e->headers().at(i);
+        headers.back().append(field.name).append(": ").append(field.value).append("\n");
+      }
     }
+    if (e->path() == "/v1/responses" && body.value("stream", false)) {
+      e->begin(200, "text/event-stream");
+      e->write(
+          "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n");
+      if (body.value("user", "") != "cut") {
+        e->write(
+            "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":"
+            "{\"input_tokens\":11,\"output_tokens\":3}}}\n\n");
+      }
+      return e->finish();
+    }
+    if (!e->path().ends_with("/completions")) return e->respond(200, "application/json", R"({"data":[1]})");
     const std::string mode = body.value("user", "");
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (mode == "die") return e->drop();
@@ -97,9 +117,13 @@ struct Upstream {
       return e->drop();
     }
     if (mode == "no-done") return e->finish();
+    if (mode != "no-finish")
+      e->write("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
     if (mode == "error-done") e->write("data: {\"error\":{\"message\":\"EngineCore died\",\"code\":500}}\n\n");
     if (body.contains("stream_options")) {
-      const std::string usage = R"(data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":7}})";
+      const std::string usage = R"(data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":7,)"
+                                R"("prompt_tokens_details":{"cached_tokens":4},)"
+                                R"("completion_tokens_details":{"reasoning_tokens":2}}})";
       e->write(usage.substr(0, 20));
       if (mode != "split-usage") return finish(e, usage.substr(20));
       pool.at(0).after(Span::ms(20), [e, rest = usage.substr(20)] { finish(e, rest); });

@@ -123,13 +123,16 @@ void ControlStrand::never_sent(RequestId id, Instant now) {
   if (ledger_ != nullptr) ledger_->withdrawn(id, now);
 }
 
-void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally) {
+void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally, std::string name,
+                          LiveLedger::Charged charged) {
   Event event;
   event.kind = Kind::Leave;
   event.id = id;
   event.fate = fate;
   event.reason = reason;
   event.tally = tally;
+  event.name = std::move(name);
+  event.charged = std::move(charged);
   post(std::move(event));
 }
 
@@ -189,7 +192,7 @@ void ControlStrand::handle(Event& event) {
   switch (event.kind) {
     case Kind::Arrive:
       if (ledger_ != nullptr && event.model != carbon::ModelId()) ledger_->asked_for(event.request.id, event.model);
-      count(requests_.arrive(event.request, seat(std::move(event.stream)), now));
+      count(requests_.arrive(event.request, seat(std::move(event.stream)), now, event.model.value()));
       break;
     case Kind::FirstToken:
       if (ledger_ != nullptr) ledger_->first_token(event.id, now);
@@ -218,6 +221,9 @@ void ControlStrand::handle(Event& event) {
       break;
     case Kind::Leave:
       book_.leave(event.id);
+      if (ledger_ != nullptr) {
+        ledger_->leaving(event.id, {event.tally.counted(), std::move(event.name), std::move(event.charged)});
+      }
       if (const auto tag = requests_.leave(event.id, event.fate, event.reason, event.tally.served(), now)) unseat(*tag);
       break;
     case Kind::Run:
@@ -237,8 +243,8 @@ void ControlStrand::count(ClassId arrived) {
 
 InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                                      std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock,
-                                     bool step_reports, Instant now) {
-  const InstanceId id = requests_.add_instance(view, now);
+                                     bool step_reports, control::ModelMask has, Instant now) {
+  const InstanceId id = requests_.add_instance(view, now, has);
   clock.view = view;
   clock.view.id = id;
   watch_.add(std::move(clock));

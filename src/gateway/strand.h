@@ -75,7 +75,9 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void joined(const journal::Instance& facts) { sink_.joined(facts); }
   /// Several times a second: notices engines that have fallen silent.
   void tick();
-  void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally);
+  /// `name`, `charged`: as LiveLedger::Leaving says; `charged` comes on the strand.
+  void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally, std::string name = {},
+             LiveLedger::Charged charged = nullptr);
   /// Runs `task` on the strand, in turn. From any thread; it may have run before this returns, or not yet.
   void run(std::function<void(control::FleetLoop&, Instant)> task);
   /// As run(), but waits until it has run. Not from within the strand.
@@ -84,7 +86,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// is ignored. `step_reports`: some are expected. Within run() only.
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                         std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock, bool step_reports,
-                        Instant now);
+                        control::ModelMask has, Instant now);
   /// A plan's weights hold from now on, and its clock ranges for as long as their lease. Within run() only, as the next
   /// three.
   void follow(const PutPlan& plan, Instant now);
@@ -129,6 +131,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
     Fate fate = Fate::Finished;
     const char* reason = "";
     TokenTally tally;
+    std::string name;
+    LiveLedger::Charged charged;
     StepReport report;
     Instant received;
     EngineReading reading;

@@ -47,11 +47,25 @@ class TokenTally {
     }
   }
 
-  /// The engine's own count of the prompt's tokens.
-  void prompt(std::int32_t tokens) { prompt_ = tokens; }
+  /// The engine's own counts; below 0: it has not said.
+  struct Counted {
+    std::int32_t prompt = -1;
+    std::int32_t cached = -1;     ///< of the prompt: not computed again
+    std::int32_t reasoning = -1;  ///< of the output
+    std::int32_t output = -1;
+  };
+  void counted(const Counted& more) {
+    const auto newer = [](std::int32_t& count, std::int32_t by) { count = by >= 0 ? by : count; };
+    newer(counted_.prompt, more.prompt);
+    newer(counted_.cached, more.cached);
+    newer(counted_.reasoning, more.reasoning);
+    newer(counted_.output, more.output);
+  }
+  [[nodiscard]] const Counted& counted() const { return counted_; }
 
   [[nodiscard]] control::Served served() const {
     control::Served served;
+    served.prompt_tokens = std::max(counted_.prompt, 0);
     served.output_tokens = count_;
     served.first_token = first_;
     served.gaps_within_itl = gaps_within_;
@@ -59,7 +73,6 @@ class TokenTally {
     return served;
   }
   [[nodiscard]] std::int32_t count() const { return count_; }
-  [[nodiscard]] std::optional<std::int32_t> prompt() const { return prompt_; }
   [[nodiscard]] Instant first() const { return first_; }
   [[nodiscard]] Instant last() const { return last_; }
   [[nodiscard]] std::int64_t gaps_within() const { return gaps_within_; }
@@ -69,7 +82,7 @@ class TokenTally {
  private:
   std::optional<Span> itl_slo_;
   std::int32_t count_ = 0;
-  std::optional<std::int32_t> prompt_;
+  Counted counted_;
   std::int64_t gaps_within_ = 0;
   Instant first_ = Instant::never();
   Instant last_;

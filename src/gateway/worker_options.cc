@@ -44,6 +44,8 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
       out.site = value;
     } else if (part.starts_with("pool=") && !value.empty()) {
       out.pool = value;
+    } else if (part.starts_with("model=") && !value.empty()) {
+      out.models.emplace_back(value);
     } else if (part.starts_with("tp=") || part.starts_with("bootstrap=")) {
       const bool tp = part.front() == 't';
       std::int32_t number = 0;
@@ -57,7 +59,7 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
         out.bootstrap_port = static_cast<std::uint16_t>(number);
       }
     } else {
-      return wrong(part, "after the role come fpm=ENDPOINT, tp=N, bootstrap=PORT, site=NAME and pool=NAME");
+      return wrong(part, "after the role come fpm=ENDPOINT, tp=N, bootstrap=PORT, site=NAME, pool=NAME and model=NAME");
     }
   }
   return out;
@@ -110,6 +112,17 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
   if (const auto* site = given("site")) {
     if (!site->is_string()) return wrong("site", "site must be the name of a site");
     out.site = site->get<std::string>();
+  }
+  if (const auto* model = given("model_id")) {
+    if (!model->is_string()) return wrong("model_id", "model_id must be the name of a model");
+    out.models.push_back(model->get<std::string>());
+  }
+  if (const auto* models = given("models")) {
+    const auto is_text = [](const nlohmann::json& name) { return name.is_string(); };
+    if (!models->is_array() || !std::ranges::all_of(*models, is_text)) {
+      return wrong("models", "models must be an array of names");
+    }
+    for (const auto& name : *models) out.models.push_back(name.get<std::string>());
   }
   if (const auto* pool = given("pool")) {
     const auto id = id_of(*pool);

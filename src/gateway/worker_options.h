@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "model/instance.h"
@@ -16,9 +17,10 @@ struct WorkerOptions {
   std::string url;  ///< empty: it is starting, and will say
   Role role = Role::Colocated;
   std::int32_t tensor_parallel = 1;
-  std::string site;  ///< name; empty: the first
-  std::string pool;  ///< name; empty: pool_id's
-  PoolId pool_id{};  ///< where no name is given: pools of a plan have none
+  std::string site;                      ///< name; empty: the first
+  std::vector<std::string> models = {};  ///< names of GatewayOptions::models that it has; empty: all
+  std::string pool;                      ///< name; empty: pool_id's
+  PoolId pool_id{};                      ///< where no name is given: pools of a plan have none
   NodeId node{};
   double weight = 1.0;
   std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
@@ -26,11 +28,11 @@ struct WorkerOptions {
   std::optional<std::uint16_t> bootstrap_port;  ///< prefill under PdContract::Bootstrap; none: the engines' default
 };
 
-/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME].
+/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,model=NAME]...
 [[nodiscard]] Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
 /// {"url", "worker_type", "step_reports", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port", "site", "pool",
-/// "node"}, the pool by name or id.
+/// "node", "model_id" or "models"}, the pool by name or id.
 /// Other keys are other gateways' and ignored.
 [[nodiscard]] std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view body);
 

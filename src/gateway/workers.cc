@@ -45,15 +45,42 @@ Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker
   return GatewayPolicies::Instance{std::make_shared<const InstanceSpec>(std::move(spec)), {}};
 }
 
+Result<control::ModelMask> WorkerRegistry::models_of(const WorkerOptions& worker, std::string_view where) const {
+  if (worker.models.empty()) return control::kEveryModel;
+  if (options_.models_alike) {
+    return bad_input(std::string(where),
+                     "this recipe decides for the fleet as one: its workers all have the same models");
+  }
+  control::ModelMask mask = 0;
+  for (const std::string& name : worker.models) {
+    const auto found = std::ranges::find(options_.models, name);
+    if (found == options_.models.end()) return bad_input(std::string(where), "there is no --model \"" + name + "\"");
+    mask |= control::ModelMask{1} << (found - options_.models.begin());
+  }
+  return mask;
+}
+
+Result<std::shared_ptr<const net::Endpoint>> WorkerRegistry::place_of(const std::string& url,
+                                                                      std::string_view where) const {
+  auto endpoint = net::resolve_endpoint(url, where);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  if (!options_.worker_places.allow(endpoint->address)) {
+    return bad_input(std::string(where), endpoint->address + " is no address that a worker may have (--allow-worker)");
+  }
+  return std::make_shared<const net::Endpoint>(std::move(*endpoint));
+}
+
 Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_view where) {
   WorkerOptions wanted = stated;
   auto described = describe(wanted);
   if (!described) return std::unexpected(described.error());
+  const auto has = models_of(wanted, where);
+  if (!has) return std::unexpected(has.error());
   std::shared_ptr<const net::Endpoint> shared;
   if (!wanted.url.empty()) {
-    auto endpoint = net::resolve_endpoint(wanted.url, where);
-    if (!endpoint) return std::unexpected(endpoint.error());
-    shared = std::make_shared<const net::Endpoint>(std::move(*endpoint));
+    auto place = place_of(wanted.url, where);
+    if (!place) return std::unexpected(place.error());
+    shared = std::move(*place);
   }
   const auto place = std::ranges::find(options_.sites, wanted.site, &carbon::SiteRates::name);
   if (!wanted.site.empty() && place == options_.sites.end()) {
@@ -84,7 +111,8 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     clock.policy = std::move(described->clock.policy);
     clock.mode = described->clock.mode;
     clock.learner = described->learner;
-    id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), now);
+    id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), *has,
+                             now);
     const bool starting = shared == nullptr;
     index_.add(id);
     states_.push_back({control_.worker(id), wanted, 0, false, starting, starting, false});
@@ -169,9 +197,9 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
   });
   if (nowhere) return bad_input("url", "must say where the worker listens: it is not known yet, or no more");
   if (!url.empty()) {
-    auto endpoint = net::resolve_endpoint(url, "url");
+    auto endpoint = place_of(url, "url");
     if (!endpoint) return std::unexpected(endpoint.error());
-    moved = std::make_shared<const net::Endpoint>(std::move(*endpoint));
+    moved = std::move(*endpoint);
   }
   if (auto listening = listen_to(id); !listening) return listening;
   bool gone = false;

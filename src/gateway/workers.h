@@ -63,6 +63,11 @@ class WorkerRegistry {
 
  private:
   Result<GatewayPolicies::Instance> describe(WorkerOptions& worker) const;
+  /// Which of the gateway's models it has; errors: one that the gateway has not.
+  [[nodiscard]] Result<control::ModelMask> models_of(const WorkerOptions& worker, std::string_view where) const;
+  /// The worker's address, if it may be one.
+  [[nodiscard]] Result<std::shared_ptr<const net::Endpoint>> place_of(const std::string& url,
+                                                                      std::string_view where) const;
   Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
   void set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now);
   void probe_all();

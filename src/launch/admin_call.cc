@@ -57,8 +57,8 @@ Result<AdminAnswer> AdminCaller::call(const std::string& base, std::string_view 
   const auto handler = std::make_shared<Collect>(base + std::string(target), std::move(body));
   auto answer = handler->done.get_future();
   loop_.post([&, shared, handler] {
-    client_->send(shared, method, target, handler->sent.empty() ? "" : "Content-Type: application/json\r\n",
-                  handler->sent, handler);
+    const char* const type = handler->sent.empty() ? "" : "Content-Type: application/json\r\n";
+    client_->send(shared, method, target, type + authorization_, handler->sent, handler);
   });
   return answer.get();
 }

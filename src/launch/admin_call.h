@@ -21,11 +21,16 @@ class AdminCaller {
   AdminCaller(const AdminCaller&) = delete;
   AdminCaller& operator=(const AdminCaller&) = delete;
 
+  /// Sent along with every call from now on; empty: none.
+  void set_token(std::string_view token) {
+    authorization_ = token.empty() ? std::string() : "Authorization: Bearer " + std::string(token) + "\r\n";
+  }
   /// `base` as in "http://127.0.0.1:8001". Errors: a URL that does not resolve; no answer within two seconds.
   [[nodiscard]] Result<AdminAnswer> call(const std::string& base, std::string_view method, std::string_view target,
                                          std::string body = "");
 
  private:
+  std::string authorization_;  ///< a header line
   net::Loop loop_;
   std::unique_ptr<net::HttpClient> client_;  ///< on the loop only
 };

@@ -3,9 +3,11 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "net/http_parser.h"
 
@@ -24,10 +26,18 @@ bool is_reserved(std::string_view key) {
          key.starts_with("bootstrap_") || key == "disagg_prefill_dp_rank";
 }
 
+/// Objects and strings below these keys are images, sound, files: no text.
+bool holds_media(std::string_view key) {
+  constexpr std::array<std::string_view, 9> kMedia{"image_url", "input_audio", "audio_url", "video_url", "image",
+                                                   "file",      "file_data",   "source",    "audio"};
+  return std::ranges::find(kMedia, key) != kMedia.end();
+}
+
 /// Walks a value to its end, so that all of it has been parsed, and measures it.
 struct Measure {
   std::int64_t string_bytes = 0;
   std::int64_t numbers = 0;
+  std::int64_t media = 0;
   std::int64_t items = 0;  ///< strings and arrays right below the top
   std::string reserved;    ///< key of an object at the top that is the gateway's alone
 
@@ -56,14 +66,24 @@ struct Measure {
           std::string_view key;
           if (const auto e = field.unescaped_key().get(key)) return e;
           if (depth == 0 && is_reserved(key)) reserved = key;
+          const bool is_media = holds_media(key);
+          const std::int64_t bytes = string_bytes;
           if (const auto e = walk(field.value(), depth + 1)) return e;
+          if (!is_media) continue;
+          if (string_bytes > bytes) ++media;
+          string_bytes = bytes;
         }
         return SUCCESS;
       }
       case od::json_type::string: {
         std::string_view text;
         const auto e = value.get_string().get(text);
-        if (!e) string_bytes += static_cast<std::int64_t>(text.size());
+        if (e) return e;
+        if (text.starts_with("data:") && text.substr(0, 256).find(";base64,") != std::string_view::npos) {
+          ++media;
+        } else {
+          string_bytes += static_cast<std::int64_t>(text.size());
+        }
         return e;
       }
       case od::json_type::number: {
@@ -124,71 +144,137 @@ std::string problem_json(int status, std::string_view what) {
   return error_json(error);
 }
 
-std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const std::string& body) {
-  static_assert(RequestParser::kBodyPadding >= simdjson::SIMDJSON_PADDING);
-  thread_local od::parser parser;
-  CompletionRequest out;
-  out.path = path;
-  od::document document;
-  od::object object;
-  if (body.empty() || body.capacity() < body.size() + simdjson::SIMDJSON_PADDING) return std::unexpected(not_json());
-  if (parser.iterate(body.data(), body.size(), body.capacity()).get(document)) return std::unexpected(not_json());
-  if (document.get_object().get(object)) return std::unexpected(not_json());
+namespace {
 
-  Measure rest;
-  Measure prompt;
-  bool has_prompt = false;
-  bool has_model = false;
-  const std::string_view prompt_key = path == ApiPath::Chat ? "messages" : "prompt";
-  for (auto item : object) {
-    od::field field;
-    std::string_view key;
-    if (std::move(item).get(field) || field.unescaped_key().get(key)) return std::unexpected(not_json());
-    od::value value = field.value();
+/// What to do with a body's keys one after the other.
+class CompletionReader {
+ public:
+  CompletionReader(ApiPath path, const std::string& body)
+      : body_(body), prompt_key_(path == ApiPath::Chat ? "messages" : "prompt") {
+    out_.path = path;
+  }
+  std::expected<CompletionRequest, ApiError> read() {
+    static_assert(RequestParser::kBodyPadding >= simdjson::SIMDJSON_PADDING);
+    thread_local od::parser parser;
+    od::document document;
+    od::object object;
+    const bool padded = body_.capacity() >= body_.size() + simdjson::SIMDJSON_PADDING;
+    if (body_.empty() || !padded || parser.iterate(body_.data(), body_.size(), body_.capacity()).get(document) ||
+        document.get_object().get(object)) {
+      return std::unexpected(not_json());
+    }
+    for (auto item : object) {
+      od::field field;
+      std::string_view key;
+      if (std::move(item).get(field) || field.unescaped_key().get(key)) return std::unexpected(not_json());
+      od::value value = field.value();
+      if (auto problem = take(key, value)) return std::unexpected(*problem);
+    }
+    const char* beyond = nullptr;
+    if (document.current_location().get(beyond) == SUCCESS) return std::unexpected(not_json());  // more than one value
+    if (out_.path == ApiPath::Other) {  // whatever text it has is taken for prompt
+      out_.prompt = {0, prompt_.string_bytes + rest_.string_bytes, prompt_.media + rest_.media};
+      return std::move(out_);
+    }
+    if (!has_model_) return std::unexpected(wrong("model", "is required"));
+    if (!has_prompt_) return std::unexpected(wrong(prompt_key_, "is required"));
+    if (out_.path == ApiPath::Completions) out_.prompts = std::max<std::int64_t>(prompt_.items, 1);
+    out_.prompt = {prompt_.numbers, prompt_.string_bytes, prompt_.media};
+    return std::move(out_);
+  }
+
+ private:
+  using Problem = std::optional<ApiError>;
+
+  Problem take(std::string_view key, od::value& value) {
     if (key == "model") {
       std::string_view model;
-      if (value.get_string().get(model)) return std::unexpected(wrong("model", "must be a string"));
-      out.model = model;
-      has_model = true;
-    } else if (key == prompt_key) {
-      od::json_type type{};
-      if (value.type().get(type)) return std::unexpected(not_json());
-      if (path == ApiPath::Chat && type != od::json_type::array) {
-        return std::unexpected(wrong("messages", "must be an array"));
-      }
-      if (type != od::json_type::array && type != od::json_type::string) {
-        return std::unexpected(wrong("prompt", "must be a string or an array"));
-      }
-      if (prompt.walk(value, 0)) return std::unexpected(not_json());
-      has_prompt = true;
-    } else if (key == "stream" && !is_null(value)) {
-      if (value.get_bool().get(out.stream)) return std::unexpected(wrong("stream", "must be true or false"));
-    } else if (key == "n" && !is_null(value)) {
-      if (value.get_int64().get(out.n) || out.n < 1) return std::unexpected(wrong("n", "must be a positive integer"));
-    } else if ((key == "max_tokens" || key == "max_completion_tokens") && !is_null(value)) {
-      const bool wins = key == "max_completion_tokens" || out.max_tokens == 0;
+      if (value.get_string().get(model)) return wrong("model", "must be a string");
+      out_.model = model;
+      has_model_ = true;
+      return {};
+    }
+    if (key == "stream" && !is_null(value)) {
+      return value.get_bool().get(out_.stream) ? Problem(wrong("stream", "must be true or false")) : Problem();
+    }
+    if (out_.path == ApiPath::Other) {
+      std::int64_t most = 0;
+      const bool cap = key == "max_tokens" || key == "max_output_tokens";
+      if (!cap || value.get_int64().get(most)) return take_any(key, value);
+      out_.max_tokens = static_cast<std::int32_t>(std::clamp<std::int64_t>(most, 0, 1 << 30));
+      return {};
+    }
+    if (key == prompt_key_) return take_prompt(value);
+    if (key == "stream_options") return take_stream_options(value);
+    if (key == "n" && !is_null(value)) {
+      return value.get_int64().get(out_.n) || out_.n < 1 ? Problem(wrong("n", "must be a positive integer"))
+                                                         : Problem();
+    }
+    if ((key == "max_tokens" || key == "max_completion_tokens") && !is_null(value)) {
+      const bool wins = key == "max_completion_tokens" || out_.max_tokens == 0;
       std::int64_t tokens = 0;
       if (value.get_int64().get(tokens) || tokens < 1 || tokens > std::numeric_limits<std::int32_t>::max()) {
-        return std::unexpected(wrong(key, "must be a positive integer"));
+        return wrong(key, "must be a positive integer");
       }
-      if (wins) out.max_tokens = static_cast<std::int32_t>(tokens);
-    } else {
-      if (is_reserved(key)) out.reserved_field = key;
-      if (key == "stream_options") out.stream_options = true;
-      const bool passed_on = key == "vllm_xargs";  // vLLM merges these into the same map
-      if (rest.walk(value, 0)) return std::unexpected(not_json());
-      if (passed_on && !rest.reserved.empty()) out.reserved_field = rest.reserved;
-      rest.reserved.clear();
+      if (wins) out_.max_tokens = static_cast<std::int32_t>(tokens);
+      return {};
     }
+    return take_any(key, value);
   }
-  const char* beyond = nullptr;
-  if (document.current_location().get(beyond) == SUCCESS) return std::unexpected(not_json());  // more than one value
-  if (!has_model) return std::unexpected(wrong("model", "is required"));
-  if (!has_prompt) return std::unexpected(wrong(prompt_key, "is required"));
-  const std::int64_t tokens = prompt.numbers + (prompt.string_bytes + 3) / 4;
-  if (path == ApiPath::Completions) out.prompts = std::max<std::int64_t>(prompt.items, 1);
-  out.prompt_tokens = static_cast<std::int32_t>(std::clamp<std::int64_t>(tokens, 1, 1 << 30));
-  return out;
+  Problem take_any(std::string_view key, od::value& value) {
+    if (is_reserved(key)) out_.reserved_field = key;
+    const bool passed_on = key == "vllm_xargs";  // vLLM merges these into the same map
+    if (rest_.walk(value, 0)) return not_json();
+    if (passed_on && !rest_.reserved.empty()) out_.reserved_field = rest_.reserved;
+    rest_.reserved.clear();
+    return {};
+  }
+  Problem take_prompt(od::value& value) {
+    od::json_type type{};
+    if (value.type().get(type)) return not_json();
+    if (out_.path == ApiPath::Chat && type != od::json_type::array) return wrong("messages", "must be an array");
+    if (type != od::json_type::array && type != od::json_type::string) {
+      return wrong("prompt", "must be a string or an array");
+    }
+    if (prompt_.walk(value, 0)) return not_json();
+    has_prompt_ = true;
+    return {};
+  }
+  Problem take_stream_options(od::value& value) {
+    if (is_null(value)) return take_any("stream_options", value);
+    od::object options;
+    if (value.get_object().get(options)) return wrong("stream_options", "must be an object");
+    std::string_view raw;
+    if (options.raw_json().get(raw)) return not_json();
+    out_.stream_options = {static_cast<std::size_t>(raw.data() - body_.data()), raw.size()};
+    if (options.reset().error()) return not_json();
+    for (auto item : options) {
+      od::field field;
+      std::string_view key;
+      if (std::move(item).get(field) || field.unescaped_key().get(key)) return not_json();
+      od::value inner = field.value();
+      if (key != "include_usage" || is_null(inner)) {
+        if (rest_.walk(inner, 1)) return not_json();
+      } else if (inner.get_bool().get(out_.include_usage)) {
+        return wrong("stream_options.include_usage", "must be true or false");
+      }
+    }
+    return {};
+  }
+
+  const std::string& body_;
+  std::string_view prompt_key_;
+  CompletionRequest out_;
+  Measure rest_;
+  Measure prompt_;
+  bool has_prompt_ = false;
+  bool has_model_ = false;
+};
+
+}  // namespace
+
+std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const std::string& body) {
+  return CompletionReader(path, body).read();
 }
 
 namespace {
@@ -238,27 +324,41 @@ struct ChunkWalk {
       closes = closes || text;
     } else if (key == "choices") {
       choices = value.starts_with('[') && !without_spaces(value.substr(1)).starts_with(']');
-    } else if (key == "completion_tokens") {
+    } else {
+      usage(key, value);
+    }
+  }
+  void usage(std::string_view key, std::string_view value) {
+    if (!key.ends_with("_tokens")) return;
+    if (key == "completion_tokens" || key == "output_tokens") {
       facts.completion_tokens = count_of(value);
-    } else if (key == "prompt_tokens") {
+    } else if (key == "prompt_tokens" || key == "input_tokens") {
       facts.prompt_tokens = count_of(value);
-    } else if (key == "cached_tokens") {
+    } else if (key == "cached_tokens" || key == "cache_read_input_tokens") {
       facts.cached_tokens = count_of(value);
+    } else if (key == "reasoning_tokens") {
+      facts.reasoning_tokens = count_of(value);
     }
   }
 };
 
-}  // namespace
-
-std::int64_t integer_after(std::string_view json, std::string_view quoted_key) {
-  const std::size_t at = json.rfind(quoted_key);
-  if (at == std::string_view::npos) return -1;
-  std::size_t i = at + quoted_key.size();
-  while (i < json.size() && (json[i] == ' ' || json[i] == ':')) ++i;
-  std::int64_t value = -1;
-  const auto [end, ec] = std::from_chars(json.data() + i, json.data() + json.size(), value);
-  return ec == std::errc() && end != json.data() + i && value >= 0 ? value : -1;
+/// From string to string, each looked at once; those with a colon behind them are keys: `member(key, value)`.
+template <typename Member>
+void each_member(std::string_view data, const Member& member) {
+  std::size_t at = data.find('"');
+  while (at != std::string_view::npos) {
+    const std::size_t end = closing_quote(data, at + 1);
+    if (end == std::string_view::npos) return;
+    std::string_view behind = without_spaces(data.substr(end + 1));
+    if (behind.starts_with(':')) {
+      behind = without_spaces(behind.substr(1));
+      if (!behind.empty()) member(data.substr(at + 1, end - at - 1), behind);
+    }
+    at = data.find('"', end + 1);
+  }
 }
+
+}  // namespace
 
 ChunkFacts read_chunk(std::string_view data) {
   ChunkWalk walk;
@@ -267,20 +367,34 @@ ChunkFacts read_chunk(std::string_view data) {
     return walk.facts;
   }
   walk.facts.error = data.starts_with("{\"error\"") || data.starts_with("{\"object\":\"error\"");
-  // From string to string, each looked at once; those with a colon behind them are keys.
-  std::size_t at = data.find('"');
-  while (at != std::string_view::npos) {
-    const std::size_t end = closing_quote(data, at + 1);
-    if (end == std::string_view::npos) break;
-    std::string_view behind = without_spaces(data.substr(end + 1));
-    if (behind.starts_with(':')) {
-      behind = without_spaces(behind.substr(1));
-      if (!behind.empty()) walk.member(data.substr(at + 1, end - at - 1), behind);
-    }
-    at = data.find('"', end + 1);
-  }
+  each_member(data, [&](std::string_view key, std::string_view value) { walk.member(key, value); });
   if (walk.facts.tokens == 0 && walk.empty_text && !walk.opens && !walk.closes) walk.facts.tokens = 1;
+  walk.facts.finished = walk.closes;
   walk.facts.usage_only = !walk.choices && walk.facts.completion_tokens >= 0;
+  return walk.facts;
+}
+
+ChunkFacts read_typed_event(std::string_view data) {
+  if (data == "[DONE]") return read_chunk(data);
+  ChunkWalk walk;
+  std::string_view type;
+  each_member(data, [&](std::string_view key, std::string_view value) {
+    if (key == "type" && type.empty() && value.starts_with('"')) type = value.substr(1, value.find('"', 1) - 1);
+    walk.usage(key, value);
+  });
+  ChunkFacts& facts = walk.facts;
+  facts.error = type == "error" || type == "response.failed" || data.starts_with("{\"error\"");
+  facts.finished = type == "response.completed" || type == "response.incomplete" || type == "message_stop";
+  facts.done = facts.finished;
+  facts.tokens = type.ends_with(".delta") || type == "content_block_delta" ? 1 : 0;
+  return facts;
+}
+
+ChunkFacts read_usage(std::string_view json) {
+  ChunkWalk walk;
+  const std::size_t at = json.rfind("\"usage\"");
+  if (at == std::string_view::npos) return walk.facts;
+  each_member(json.substr(at), [&](std::string_view key, std::string_view value) { walk.usage(key, value); });
   return walk.facts;
 }
 

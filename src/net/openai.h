@@ -22,43 +22,60 @@ struct ApiError {
 /// The same for statuses the HTTP server itself answers with.
 [[nodiscard]] std::string problem_json(int status, std::string_view what);
 
-enum class ApiPath : std::uint8_t { Chat, Completions };
+enum class ApiPath : std::uint8_t {
+  Chat,
+  Completions,
+  Other,  ///< whatever else engines answer to POST: responses, messages, embeddings, tokenize ...
+};
+
+/// A prompt before tokenisation.
+struct PromptSize {
+  std::int64_t ids = 0;    ///< tokens, exact
+  std::int64_t bytes = 0;  ///< of text
+  std::int64_t media = 0;  ///< images and the like: what they cost is the engine's to say
+};
 
 struct CompletionRequest {
   ApiPath path = ApiPath::Chat;
-  std::string model;
+  std::string model;  ///< empty = not said; Other only
   bool stream = false;
-  bool stream_options = false;  ///< the client says itself what its stream reports
+  bool include_usage = false;  ///< the client's stream_options ask for it
+  /// Where in the body the value of stream_options stands; of size 0: it has none.
+  struct {
+    std::size_t at = 0;
+    std::size_t size = 0;
+  } stream_options;
   std::int64_t n = 1;
   std::int32_t max_tokens = 0;  ///< 0 = not said
-  /// Prompt length before tokenisation: exact for a prompt of token ids, else one token per four bytes of text.
-  std::int32_t prompt_tokens = 0;
+  PromptSize prompt;
   std::int64_t prompts = 1;  ///< in the batch; completions only
   /// A field that says where an engine fetches KV (kv_transfer_params, bootstrap_*, disaggregated_params ...): never a
   /// client's to set. Empty = none.
   std::string reserved_field;
 };
 
-/// Reads a body whole (it must be one valid JSON object). The body's capacity must exceed its size by
-/// RequestParser::kBodyPadding.
+/// Reads a body whole (it must be one valid JSON object; for Other anything goes, and what is no object says nothing).
+/// The body's capacity must exceed its size by RequestParser::kBodyPadding.
 std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const std::string& body);
 
 /// What the data of one server-sent event says.
 struct ChunkFacts {
   /// At least so many: texts (or reasoning, or tool arguments) of all choices in it, or one without text.
   std::int32_t tokens = 0;
-  bool done = false;  ///< the closing [DONE]
+  bool done = false;      ///< the closing [DONE], or another API's last event
+  bool finished = false;  ///< it says why a choice ended
   bool error = false;
   bool usage_only = false;  ///< no choices, only the closing usage block
   // From its usage block; -1 = none.
   std::int32_t completion_tokens = -1;
   std::int32_t prompt_tokens = -1;
   std::int32_t cached_tokens = -1;
+  std::int32_t reasoning_tokens = -1;
 };
 [[nodiscard]] ChunkFacts read_chunk(std::string_view data);
-
-/// Integer after `"key":` in JSON text; -1 when absent. The key is found as text: quotes inside JSON strings are
-/// escaped, so it cannot be confused with content.
-[[nodiscard]] std::int64_t integer_after(std::string_view json, std::string_view quoted_key);
+/// The same of an event of OpenAI's responses or Anthropic's messages, whose `type` says what it is.
+[[nodiscard]] ChunkFacts read_typed_event(std::string_view data);
+/// What the end of a whole answer says of its usage: only the four counts.
+[[nodiscard]] ChunkFacts read_usage(std::string_view json);
 
 }  // namespace wattle::net

@@ -14,7 +14,10 @@ namespace wattle::planner {
 
 class GatewayAdmin {
  public:
-  explicit GatewayAdmin(std::string url) : url_(std::move(url)) {}
+  /// `token`: of the admin plane; empty: it wants none.
+  explicit GatewayAdmin(std::string url, std::string_view token = "") : url_(std::move(url)) {
+    caller_.set_token(token);
+  }
 
   enum class Answer : std::uint8_t {
     Done,

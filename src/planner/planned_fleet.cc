@@ -65,7 +65,7 @@ Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& s
 PlannedFleet::PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options)
     : loaded_(loaded),
       slots_(std::move(slots)),
-      gateway_(options.gateway),
+      gateway_(options.gateway, options.gateway_token),
       options_(std::move(options)),
       managers_(options_.managers),
       begin_(net::steady_now()) {

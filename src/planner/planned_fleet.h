@@ -47,6 +47,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     // What a recipe's policy plans by, where it needs one (systems::make_scaling_policy).
     std::shared_ptr<const plan::LoadTable> loads = nullptr;
     std::vector<std::vector<double>> past = {};
+    std::string gateway_token = {};  ///< of its admin plane; empty: it wants none
   };
   /// `loaded` outlives this.
   PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options);

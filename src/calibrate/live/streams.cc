@@ -79,8 +79,7 @@ class Stream final : public net::ResponseHandler {
       if (facts.tokens > 0) record_.tokens.push_back(now);
       if (facts.completion_tokens >= 0) {
         record_.completion_tokens = facts.completion_tokens;
-        const std::int64_t prompt = net::integer_after(event->data, "\"prompt_tokens\"");
-        if (prompt > 0) record_.prompt_tokens = prompt;
+        if (facts.prompt_tokens > 0) record_.prompt_tokens = facts.prompt_tokens;
       }
     }
   }

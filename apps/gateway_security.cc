@@ -1,0 +1,76 @@
+#include "gateway_security.h"
+
+#include "base/file.h"
+#include "net/tls.h"
+
+namespace wattle::apps {
+
+void add_security_flags(Command& command, SecurityFlags& flags) {
+  command.add_option(
+      "--keys", flags.keys,
+      "JSON file of API keys (`wattle key` makes one): their SHA-256, tenants, limits; read again when it "
+      "changes. With it requests need a key, and with it alone are tenants known for who they are");
+  command.add_option("--tls-cert", flags.tls_certificate, "PEM file of the data plane's certificate chain: https only");
+  command.add_option("--tls-key", flags.tls_key, "PEM file of its private key");
+  command.add_option(
+      "--admin-token-file", flags.admin_token_file,
+      "the admin plane answers only those who send what this file holds (Authorization: Bearer); all but "
+      "/health. Without: whoever reaches its address, but no page in a browser");
+  command.add_option("--allow-worker", flags.worker_places,
+                     "network that workers may stand in, 10.0.0.0/8 or fd00::/8; repeatable. Without: anywhere but at "
+                     "link-local (cloud credentials), multicast and unspecified addresses");
+  command.add_option("--cors-origin", flags.cors_origins,
+                     "origin of pages that browsers may let talk to the data plane, or *; repeatable");
+  command.add_option("--pass-path", flags.pass_paths,
+                     "further path that clients may POST to, * at its end for anything; repeatable. Engines have paths "
+                     "that load adapters, drop caches and stop them");
+  command
+      .add_option("--max-unanswered-body-bytes", flags.total_body_bytes,
+                  "of bodies of all requests that have not been answered; beyond: 503 for those above 64 KiB")
+      .check(positive())
+      .capture_default_str();
+  command
+      .add_option("--spare-descriptors", flags.spare_descriptors,
+                  "file descriptors kept free of clients and engines, for the admin plane, agents and files")
+      .check(positive())
+      .capture_default_str();
+}
+
+Result<std::string> secret_of(const std::string& file, const char* flag) {
+  auto text = read_file(file);
+  if (!text) return std::unexpected(text.error());
+  while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
+  if (text->size() < 16) return bad_input(flag, file + " must hold at least 16 characters");
+  return text;
+}
+
+Result<std::unique_ptr<gateway::KeyRing>> apply(const SecurityFlags& flags, gateway::GatewayOptions& options) {
+  if (flags.tls_certificate.empty() != flags.tls_key.empty()) {
+    return bad_input("--tls-cert", "and --tls-key go together");
+  }
+  if (!flags.tls_certificate.empty()) {
+    auto context = net::TlsContext::server(flags.tls_certificate, flags.tls_key);
+    if (!context) return std::unexpected(context.error());
+    options.listen.tls = std::move(*context);
+  }
+  if (!flags.admin_token_file.empty()) {
+    const auto token = secret_of(flags.admin_token_file, "--admin-token-file");
+    if (!token) return std::unexpected(token.error());
+    options.admin_token = net::sha256(*token);
+  }
+  for (const auto& network : flags.worker_places) {
+    if (auto added = options.worker_places.add(network, "--allow-worker"); !added)
+      return std::unexpected(added.error());
+  }
+  options.cors_origins = flags.cors_origins;
+  options.pass_paths = flags.pass_paths;
+  options.listen.total_body_bytes = static_cast<std::int64_t>(flags.total_body_bytes);
+  options.spare_descriptors = flags.spare_descriptors;
+  if (flags.keys.empty()) return std::unique_ptr<gateway::KeyRing>();
+  auto ring = gateway::KeyRing::open(flags.keys);
+  if (!ring) return std::unexpected(ring.error());
+  options.keys = ring->get();
+  return ring;
+}
+
+}  // namespace wattle::apps

@@ -1,0 +1,32 @@
+#pragma once
+// Flags of the gateway that say who may ask it for what.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "gateway/options.h"
+
+namespace wattle::apps {
+
+struct SecurityFlags {
+  std::string keys;
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string admin_token_file;
+  std::vector<std::string> worker_places;
+  std::vector<std::string> cors_origins;
+  std::vector<std::string> pass_paths;
+  std::uint64_t total_body_bytes = 256ULL << 20;
+  std::int64_t spare_descriptors = 64;
+};
+
+void add_security_flags(Command& command, SecurityFlags& flags);
+
+/// Into `options`; what they refer to is kept by the result.
+Result<std::unique_ptr<gateway::KeyRing>> apply(const SecurityFlags& flags, gateway::GatewayOptions& options);
+
+/// What a file holds, without the line end behind it.
+Result<std::string> secret_of(const std::string& file, const char* flag);
+
+}  // namespace wattle::apps

@@ -1,0 +1,148 @@
+#include "gateway/callers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "net/clock.h"
+
+namespace wattle::gateway {
+
+namespace {
+
+template <typename Number>
+bool read_number(std::string_view text, Number& out) {
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return ec == std::errc() && end == text.data() + text.size();
+}
+
+std::unexpected<net::ApiError> wrong(const char* field, std::string_view what) {
+  return std::unexpected(net::ApiError{400, fmt::format("{} {}", field, what), "invalid_request_error", field, ""});
+}
+
+template <typename List>
+std::optional<std::int32_t> position(const List& list, std::string_view name) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].name == name) return static_cast<std::int32_t>(i);
+  }
+  return std::nullopt;
+}
+
+/// The first of these fields that is there, and its name.
+std::pair<const char*, std::string_view> first_of(const net::HeaderFields& headers,
+                                                  std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const auto value = headers.get(name); !value.empty()) return {name, value};
+  }
+  return {"", {}};
+}
+
+}  // namespace
+
+std::expected<Caller, net::ApiError> Callers::who(const net::HeaderFields& headers) {
+  const auto named = headers.get("X-Wattle-Tenant");
+  Caller caller;
+  std::string_view name = named;
+  if (options_.keys != nullptr) {
+    std::string_view key = net::bearer(headers.get("Authorization"));
+    if (key.empty()) key = first_of(headers, {"x-api-key", "api-key"}).second;
+    caller.table = options_.keys->table();
+    caller.terms = caller.table->find(key);
+    if (caller.terms == nullptr) {
+      return std::unexpected(net::ApiError{401, key.empty() ? "an API key is required" : "the API key is not known",
+                                           "invalid_request_error", "", "invalid_api_key"});
+    }
+    name = caller.terms->tenant;
+    if (!named.empty() && named != name) {
+      return std::unexpected(net::ApiError{403, "the API key is not that tenant's", "invalid_request_error",
+                                           "X-Wattle-Tenant", "wrong_tenant"});
+    }
+  }
+  const auto tenant = tenants_.id_of(name);
+  if (!tenant)
+    return std::unexpected(net::ApiError{400, tenant.error(), "invalid_request_error", "X-Wattle-Tenant", ""});
+  caller.tenant = *tenant;
+  return caller;
+}
+
+std::vector<std::pair<Span, TierId>> Callers::promises() const {
+  std::vector<std::pair<Span, TierId>> out;
+  const auto& all = options_.service.objectives;
+  for (std::size_t t = 0; all && t < all->tiers().size(); ++t) {
+    const TierId tier(static_cast<std::int32_t>(t));
+    out.emplace_back(all->of(tier, ClassId(0)).ttft.value_or(Span::max()), tier);
+  }
+  std::ranges::stable_sort(out, {}, &std::pair<Span, TierId>::first);
+  return out;
+}
+
+std::optional<TierId> Callers::tier_for(Span ttft) const {
+  const auto all = promises();  // few, and read for requests that ask only
+  if (all.empty()) return std::nullopt;
+  const auto later = std::ranges::upper_bound(all, ttft, {}, &std::pair<Span, TierId>::first);
+  return later == all.begin() ? all.front().second : std::prev(later)->second;
+}
+
+TierId Callers::no_stricter(TierId tier, Span ttft) const {
+  const auto all = promises();
+  const auto own = std::ranges::find(all, tier, &std::pair<Span, TierId>::second);
+  if (own == all.end() || own->first >= ttft) return tier;
+  const auto enough = std::ranges::lower_bound(all, ttft, {}, &std::pair<Span, TierId>::first);
+  return enough == all.end() ? all.back().second : enough->second;
+}
+
+std::expected<void, net::ApiError> Callers::read_tier(const net::HeaderFields& headers, const Caller& caller,
+                                                      Request& request) const {
+  const auto tightest = caller.terms != nullptr ? caller.terms->tightest_ttft : std::nullopt;
+  if (const auto name = headers.get("X-Wattle-Tier"); !name.empty()) {
+    const auto found =
+        options_.service.objectives ? position(options_.service.objectives->tiers(), name) : std::nullopt;
+    if (!found) return wrong("X-Wattle-Tier", "must be the name of a tier of this service");
+    request.tier = TierId(*found);
+  } else if (const auto [field, text] = first_of(headers, {"x-llm-d-slo-ttft-ms", "x-slo-ttft-ms"}); !text.empty()) {
+    double ms = 0;
+    if (!read_number(text, ms) || !(ms > 0.0 && ms < 1e9))
+      return wrong(field, "must be a number of milliseconds above 0");
+    const Span wanted = Span::from_seconds(ms * 1e-3);
+    if (const auto tier = tier_for(wanted)) request.tier = *tier;
+  }
+  if (tightest) request.tier = no_stricter(request.tier, *tightest);
+  return {};
+}
+
+std::expected<void, net::ApiError> Callers::read_wishes(const net::HeaderFields& headers, const Caller& caller,
+                                                        Request& request) const {
+  request.tenant = caller.tenant;
+  if (const Tenant* known = tenants_.known(caller.tenant)) known->apply_to(request);
+  if (auto tier = read_tier(headers, caller, request); !tier) return tier;
+  if (const auto name = headers.get("X-Wattle-Origin"); !name.empty()) {
+    const auto found = position(options_.sites, name);
+    if (!found) return wrong("X-Wattle-Origin", "must be the name of a site of this service");
+    request.origin = SiteId(*found);
+  }
+  const std::int32_t own = request.priority;
+  if (const auto [field, text] = first_of(headers, {"X-Wattle-Priority", "X-SMG-Priority"}); !text.empty()) {
+    if (!read_number(text, request.priority)) return wrong(field, "must be a whole number");
+    if (caller.terms != nullptr)
+      request.priority = std::min(request.priority, std::max(own, caller.terms->most_priority));
+  }
+  if (caller.terms != nullptr && !caller.terms->hints) return {};
+  const auto hint = [&](const char* field, std::int32_t& tokens) {
+    const auto text = headers.get(field);
+    return text.empty() || (read_number(text, tokens) && tokens >= 1);
+  };
+  for (const auto& [field, tokens] :
+       {std::pair{"X-Wattle-Prompt-Tokens", &request.prompt_tokens},
+        std::pair{"X-Wattle-Predicted-Output-Tokens", &request.predicted_output_tokens}}) {
+    if (!hint(field, *tokens)) return wrong(field, "must be a positive integer");
+  }
+  return {};
+}
+
+Limits::Verdict Callers::enter(const Caller& caller, const Request& request) {
+  if (caller.terms == nullptr) return {};
+  return limits_.enter(*caller.terms, caller.tenant, request.prompt_tokens, request.arrival);
+}
+
+}  // namespace wattle::gateway

@@ -1,0 +1,54 @@
+#pragma once
+// Whose a request is, and what of what it says of itself is believed.
+#include <expected>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gateway/keys.h"
+#include "gateway/limits.h"
+#include "gateway/options.h"
+#include "gateway/tenants.h"
+#include "net/exchange.h"
+#include "net/openai.h"
+
+namespace wattle::gateway {
+
+/// Who is asking.
+struct Caller {
+  TenantId tenant;
+  const TenantTerms* terms = nullptr;               ///< null: no keys are asked for, and nothing is limited
+  std::shared_ptr<const KeyTable> table = nullptr;  ///< theirs
+};
+
+class Callers {
+ public:
+  Callers(const GatewayOptions& options, Tenants& tenants) : options_(options), tenants_(tenants) {}
+
+  /// By its API key, if keys are asked for: "Authorization: Bearer", "x-api-key" or "api-key"; else by X-Wattle-Tenant.
+  std::expected<Caller, net::ApiError> who(const net::HeaderFields& headers);
+  /// What the headers say of the request, as far as the caller's terms go: tier, origin, priority, lengths.
+  std::expected<void, net::ApiError> read_wishes(const net::HeaderFields& headers, const Caller& caller,
+                                                 Request& request) const;
+  /// A place for the request, or why it has none.
+  Limits::Verdict enter(const Caller& caller, const Request& request);
+  void used(TenantId tenant, std::int32_t output_tokens) {
+    if (options_.keys != nullptr) limits_.used(tenant, output_tokens);
+  }
+
+ private:
+  /// The slackest tier that promises a first token within `ttft`; else the strictest there is.
+  [[nodiscard]] std::optional<TierId> tier_for(Span ttft) const;
+  /// The strictest tier that promises no first token before `ttft`; else the slackest there is.
+  [[nodiscard]] TierId no_stricter(TierId tier, Span ttft) const;
+  /// Tiers by their objective for the first token, the strictest first.
+  [[nodiscard]] std::vector<std::pair<Span, TierId>> promises() const;
+  std::expected<void, net::ApiError> read_tier(const net::HeaderFields& headers, const Caller& caller,
+                                               Request& request) const;
+
+  const GatewayOptions& options_;
+  Tenants& tenants_;
+  Limits limits_;
+};
+
+}  // namespace wattle::gateway
