@@ -15,7 +15,7 @@ void add_security_flags(Command& command, SecurityFlags& flags) {
   command.add_option(
       "--admin-token-file", flags.admin_token_file,
       "the admin plane answers only those who send what this file holds (Authorization: Bearer); all but "
-      "/health. Without: whoever reaches its address, but no page in a browser");
+      "/health. Without: any program that reaches its address, but no page in a browser");
   command.add_option("--allow-worker", flags.worker_places,
                      "network that workers may stand in, 10.0.0.0/8 or fd00::/8; repeatable. Without: anywhere but at "
                      "link-local (cloud credentials), multicast and unspecified addresses");

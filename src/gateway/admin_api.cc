@@ -199,7 +199,7 @@ void AdminApi::usage_of(net::Exchange& exchange, std::string_view name) {
   answer_json(exchange, 200, {{"requests", std::move(rows)}});
 }
 
-/// Whoever knows the token. Without one, whoever reaches the address, but no page in a browser that does.
+/// Those that know the token. Without one, any program that reaches the address, but no page in a browser that does.
 bool AdminApi::trusted(net::Exchange& exchange) {
   if (options_.admin_token) {
     const auto token = net::bearer(exchange.headers().get("Authorization"));

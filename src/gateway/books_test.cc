@@ -1,4 +1,4 @@
-// What is booked of a request, and what its client is told of it: by what engines say.
+// What is booked of a request, and what its client hears of it: by what engines say.
 #include <gtest/gtest.h>
 
 #include "gateway/charged_answer.h"
