@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "fidelity/least_squares.h"
+#include "fidelity/relatives.h"
 
 namespace wattle::fidelity {
 namespace {
@@ -87,15 +88,6 @@ const std::vector<Stage>& stages() {
   };
   return all;
 }
-
-struct Relative {
-  const char* gpu;
-  const char* from;
-};
-// Kinds that are fitted start from the relative's factors; kinds without rows keep them.
-constexpr Relative kRelatives[] = {{"h200", "h100"},      {"b200", "h100"},          {"a100-40g", "a100-80g"},
-                                   {"gh200-96g", "h100"}, {"gh200-144g", "h200"},    {"a10g", "a100-80g"},
-                                   {"l40s", "h100"},      {"rtx-a6000", "a100-80g"}, {"mi300x", "h100"}};
 
 struct Start {
   std::string_view gpu;
@@ -261,21 +253,11 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
                    unsigned threads) {
   FitOutcome outcome;
   const GpuSpec& spec = *catalog.gpu(gpu);
-  const auto relative = std::ranges::find(kRelatives, gpu, &Relative::gpu);
+  const auto relative = std::ranges::find(kRelatives, gpu, [](const Relative& r) { return std::string_view(r.gpu); });
   if (relative != std::end(kRelatives)) {
     const auto from = catalog.profiles.find(relative->from);
     if (from != catalog.profiles.end()) {
-      outcome.profile = from->second;
-      // A card with another power limit and rate is assumed to spend its limit at the same utilisation.
-      const GpuSpec& other = *catalog.gpu(relative->from);
-      const double watts = spec.tdp / other.tdp;
-      for (const auto member : {&HardwareProfile::idle_floor_w, &HardwareProfile::idle_clock_w,
-                                &HardwareProfile::active_w, &HardwareProfile::busy_w}) {
-        outcome.profile.*member *= watts;
-      }
-      outcome.profile.tensor_pj_per_flop *= watts * other.bf16_flops_per_s / spec.bf16_flops_per_s;
-      outcome.profile.memory_pj_per_byte *=
-          std::min(1.0, watts * other.memory_bandwidth_bytes_per_s / spec.memory_bandwidth_bytes_per_s);
+      outcome.profile = scaled_to(spec, from->second, *catalog.gpu(relative->from), relative->same_die);
     }
   }
   outcome.profile.gpu = gpu;
@@ -304,7 +286,8 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
     outcome.provenance =
         relative == std::end(kRelatives)
             ? "No measurement of this GPU: default factors"
-            : fmt::format("No measurement of this GPU: factors of {}, power scaled to its TDP", relative->from);
+            : fmt::format("No row of this GPU was fitted: factors of {}, power scaled to its TDP{}", relative->from,
+                          relative->same_die ? ", the knee of memory-bound time to its bandwidth" : "");
   } else {
     std::string names;
     for (const std::string& set : sets) names += (names.empty() ? "" : ", ") + set;

@@ -31,6 +31,12 @@ const std::vector<TargetRule>& rules() {
       {"H100 clock sweep: TPOT p99", {"/clock-sweep"}, "tpot_p99_ms", 0.10, false},
       {"H100 clock sweep: TTFT p99", {"/clock-sweep"}, "ttft_p99_ms", 0.15, false},
       {"A100 2P2D: energy", {"VoltanaLLM/"}, "energy_j", 0.08, false},
+      {"A100-40G clock sweep, batches of 8 to 64: time against the top clock",
+       {"EnergyLLM/"},
+       "time_ratio",
+       0.08,
+       false},
+      {"A100-40G clock sweep: power against the top clock", {"EnergyLLM/"}, "power_ratio", 0.08, false},
       {"ML.ENERGY H100 dense: power", {"mlenergy/h100-dense"}, "power_w", 0.08, false},
       {"ML.ENERGY H100 dense: ITL", {"mlenergy/h100-dense"}, "itl_p50_ms", 0.12, false},
       {"ML.ENERGY H100 dense: J/token", {"mlenergy/h100-dense"}, "energy_per_token_j", 0.12, false},
@@ -135,7 +141,12 @@ constexpr const char* kWhy =
   on the energy of throttLL'eM's batch of 32 at 1050 and 1410 MHz (section III, a DGX A100 of unstated memory: taken as the
   same chip). Without the latter the fit put all of the power into one term and saved far more at low clocks than throttLL'eM
   saw. The time of that batch (+5 %) is not fitted: with it decode took 8 % longer at 600 MHz than at 1410. Below 1005 MHz
-  no row exists but one, and that one ours misses by far. GH200 has no measurement at all.
+  no row of it exists but one, and that one ours misses by far. GH200 has no measurement at all.
+- The knee of memory-bound time scales with the memory's bandwidth between cards of one die (A100-80G to 40G, H100 to H200 and
+  GH200): at the same clock a byte takes as long through the same L2, over another time from memory. Of the H200, B200 and
+  GH200 there is no row below the top clock; what is simulated there is flagged as extrapolated.
+- EnergyLLM's A100-40G rows are a regression's answers at its profiled clocks; its answers' lengths are not recorded, ShareGPT's
+  are taken, and one second of idling dilutes the power as its sampler's window does. Never fitted: ratios to the top clock.
 - Splitwise's and DistServe's tables were taken on the software of 2023 (15 ms more per step); reported, not fitted.
 - DynamoLLM: prompts at the class borders, answers of 69, 350 and 427 tokens (short and long: means of their class in the
   public Conversation trace; chosen with the tables in view), 16 ms of CPU time per step (from DistServe's decode fits), p99
@@ -174,8 +185,11 @@ std::vector<Target> targets(const Scores& scores) {
     } else {
       for (const double e : errors) value += e / static_cast<double>(errors.size());
     }
+    std::ranges::sort(errors);
+    double mean = 0.0;
+    for (const double e : errors) mean += e / static_cast<double>(errors.size());
     all.push_back({rule.name, fmt::format("{} <= {:.0f} %", rule.median ? "median" : "MAPE", 100 * rule.limit),
-                   rule.limit, value, errors.size()});
+                   rule.limit, value, errors.size(), mean, errors[(errors.size() - 1) * 9 / 10]});
   }
   return all;
 }
@@ -199,10 +213,13 @@ std::string to_markdown(const Scores& scores, const std::vector<std::string>& ab
                         const std::vector<RunTarget>& of_runs) {
   std::string text = "# Validation\n\nWritten by `wattle validate --out docs/validation.md`; do not edit.\n\n";
   text += kHow;
-  text += "\n## Targets, on rows never fitted\n\n| figure | target | reached | rows | |\n|---|---|---|---|---|\n";
+  text +=
+      "\n## Targets, on rows never fitted\n\n| figure | target | reached | mean | p90 | rows | |\n"
+      "|---|---|---|---|---|---|---|\n";
   for (const Target& m : targets(scores)) {
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", m.name, m.target, percent(m.value), m.rows,
-                        m.met() ? "met" : fmt::format("missed by {}", percent(m.value - m.limit)));
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", m.name, m.target, percent(m.value), percent(m.mean),
+                    percent(m.p90), m.rows, m.met() ? "met" : fmt::format("missed by {}", percent(m.value - m.limit)));
   }
   if (!of_runs.empty())
     text += "\nOf whole runs through the simulator:\n\n| figure | target | reached | |\n|---|---|---|---|\n";

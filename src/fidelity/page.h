@@ -14,6 +14,8 @@ struct Target {
   double limit = 0.0;
   double value = 0.0;
   std::size_t rows = 0;
+  double mean = 0.0;  ///< of the same errors
+  double p90 = 0.0;
   [[nodiscard]] bool met() const { return value <= limit; }
 };
 

@@ -64,7 +64,16 @@ std::string energy_table(const Comparison& c) {
     out += cell(number(s.clock_mean_mhz, 4)) + cell(whole(s.clock_changes));
     out += "</tr>";
   }
-  return out + "</tbody></table></div>";
+  out += "</tbody></table></div>";
+  std::string beyond;
+  for (const Run& run : c.runs) {
+    for (const std::string& sentence : run.file.summary.extrapolated) {
+      beyond += fmt::format("<li>{}: {}</li>", escape(run.label), escape(sentence));
+    }
+  }
+  if (beyond.empty()) return out;
+  return out + "<p class=\"dim\">Extrapolated: simulated hardware beyond what was measured.</p><ul class=\"dim\">" +
+         beyond + "</ul>";
 }
 
 std::string usage_tables(const Comparison& c) {

@@ -1,0 +1,87 @@
+// One batch sent at once, against the locked clock: EnergyLLM's A100-40G.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+
+#include "fidelity/benchmark_run.h"
+#include "fidelity/experiment.h"
+#include "fidelity/table.h"
+
+namespace wattle::fidelity {
+namespace {
+
+using engine::HardwareProfile;
+using engine::StepModel;
+
+/// The sampler of power starts about so much before the batch.
+constexpr double kIdleBeforeS = 1.0;
+
+struct Batch {
+  double seconds = kNone;
+  double watts = kNone;
+};
+
+/// ShareGPT's lengths; answers as VoltanaLLM states them, since this source does not.
+Batch served(const StepModel& model, std::int32_t batch, MegaHertz clock) {
+  Load load;
+  load.concurrency = load.requests = batch;
+  load.input_mean = 280;
+  load.input_cv = 376.0 / 280;
+  load.output_mean = 191;
+  load.output_cv = 209.0 / 191;
+  load.longest_input = load.longest_output = 1024;
+  load.clock = clock;
+  const Measured m = run(model, greedy_engine(), load);
+  const double idle = to_watts(model.idle_power(clock)).value() * kIdleBeforeS;
+  return {m.duration_s, (m.energy_j + idle) / (m.duration_s + kIdleBeforeS)};
+}
+
+}  // namespace
+
+/// No row of this card is fitted: its factors are the 80 GB one's, scaled to its memory (relatives.h), and these rows
+/// say how well that carries over.
+Result<void> collect_batches(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string file = data + "/energyllm-a100-40g/clock_sweep.csv";
+  const GpuSpec* gpu = catalog.gpu("a100-40g");
+  if (!std::filesystem::exists(file) || gpu == nullptr) {
+    to.absent.push_back("energyllm-a100-40g");
+    return {};
+  }
+  const Result<Table> t = Table::read(file, {"model"}, {"clock_mhz", "batch", "batch_latency_s", "gpu_power_w"});
+  if (!t) return std::unexpected(t.error());
+  std::map<std::pair<std::string, std::int32_t>, std::size_t> tops;  // the row of the top clock
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    if (t->number(i, "clock_mhz") == gpu->clock_max.value()) {
+      tops[{t->text(i, "model"), static_cast<std::int32_t>(t->number(i, "batch"))}] = i;
+    }
+  }
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    const auto batch = static_cast<std::int32_t>(t->number(i, "batch"));
+    const MegaHertz clock(static_cast<std::int32_t>(t->number(i, "clock_mhz")));
+    const LlmSpec* llm = catalog.llm(t->text(i, "model"));
+    const auto top = tops.find({t->text(i, "model"), batch});
+    // Below 8 requests neighbours of the published forests smear into each other (its provenance).
+    if (llm == nullptr || top == tops.end() || batch < 8 || clock >= gpu->clock_max) continue;
+    Experiment e;
+    e.set = "EnergyLLM/a100-40g";
+    e.row = fmt::format("{} batch={} mhz={}", llm->name, batch, clock.value());
+    e.gpu = gpu->name;
+    e.fitted = false;
+    e.quantities = {{"time_ratio", t->number(i, "batch_latency_s") / t->number(top->second, "batch_latency_s")},
+                    {"power_ratio", t->number(i, "gpu_power_w") / t->number(top->second, "gpu_power_w")}};
+    e.simulate = [gpu, llm, batch, clock](const HardwareProfile& profile, const Rival&) -> Simulated {
+      const auto model = StepModel::make(*gpu, *llm, 1, profile, greedy_engine());
+      if (!model) return std::vector<double>{kNone, kNone};
+      const Batch at = served(*model, batch, clock);
+      const Batch at_top = served(*model, batch, gpu->clock_max);
+      return {{at.seconds / at_top.seconds, at.watts / at_top.watts}, model->asked()};
+    };
+    to.experiments.push_back(std::move(e));
+  }
+  return {};
+}
+
+}  // namespace wattle::fidelity
