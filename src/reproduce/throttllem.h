@@ -59,16 +59,18 @@ inline constexpr double kTracePeakPerS = 8.25;
 
 [[nodiscard]] double percent_saved(double ours, double baseline);
 
-[[nodiscard]] Result<Section> saturation();   ///< Table II
-[[nodiscard]] Result<Section> model();        ///< Table III
-[[nodiscard]] Result<Section> projection();   ///< Figure 7
-[[nodiscard]] Result<Section> throttling();   ///< Figures 8 and 9: without autoscaling
-[[nodiscard]] Result<Section> lengths();      ///< ours: every length predictor
-[[nodiscard]] Result<Section> autoscaling();  ///< Figures 10 and 12
-[[nodiscard]] Result<Section> runtime();      ///< Figure 11
-[[nodiscard]] Result<Section> load_sweep();   ///< Figure 13
-[[nodiscard]] Result<Section> retail();       ///< Figure 14
-[[nodiscard]] Result<Section> mixtral();      ///< Figure 15
-[[nodiscard]] Result<Section> sweet_spot();   ///< Figure 2
+[[nodiscard]] Result<Section> saturation();    ///< Table II
+[[nodiscard]] Result<Section> model();         ///< Table III
+[[nodiscard]] Result<Section> projection();    ///< Figure 7
+[[nodiscard]] Result<Section> throttling();    ///< Figures 8 and 9: without autoscaling
+[[nodiscard]] Result<Section> lengths();       ///< ours: every length predictor
+[[nodiscard]] Result<Section> autoscaling();   ///< Figures 10 and 12
+[[nodiscard]] Result<Section> slack();         ///< ours: little load, no objective
+[[nodiscard]] Result<Section> rate_windows();  ///< ours: rate_window_s over its range
+[[nodiscard]] Result<Section> runtime();       ///< Figure 11
+[[nodiscard]] Result<Section> load_sweep();    ///< Figure 13
+[[nodiscard]] Result<Section> retail();        ///< Figure 14
+[[nodiscard]] Result<Section> mixtral();       ///< Figure 15
+[[nodiscard]] Result<Section> sweet_spot();    ///< Figure 2
 
 }  // namespace wattle::reproduce::throttllem

@@ -1,0 +1,30 @@
+// A throttling recipe of ours loses nothing where there is little to do, or nothing to be late for.
+#include <gtest/gtest.h>
+
+#include "config/locate.h"
+#include "experiment/simulate.h"
+
+namespace wattle::experiment {
+namespace {
+
+double joules(const char* recipe, const std::vector<std::string>& set) {
+  std::vector<std::string> all{"workload.trace=", "workload.synthetic=mlperf-openorca", "workload.requests=400"};
+  all.insert(all.end(), set.begin(), set.end());
+  const auto scenario =
+      config::load_scenario("throttllem-llama2-13b-tp2", config::parse_overrides(all).value(), config::project());
+  const auto loaded = systems::load_recipe(recipe, {}, config::project());
+  return run_simulation(scenario.value(), loaded.value(), {}).value().energy.total.value();
+}
+
+TEST(Slack, ThrottlingFromTheOptimalClockUpNeverCostsEnergy) {
+  const std::vector<std::string> cases[]{{"workload.rate_per_s=0.05"},
+                                         {"workload.rate_per_s=0.4"},
+                                         {"workload.rate_per_s=4"},
+                                         {"workload.rate_per_s=4", "slo.e2e_ms=3000000", "slo.tbt_ms=100000"}};
+  for (const auto& set : cases) {
+    EXPECT_LT(joules("throttllem-sweet", set), joules("triton", set)) << set.front();
+  }
+}
+
+}  // namespace
+}  // namespace wattle::experiment
