@@ -83,11 +83,17 @@ bool InstanceLoop::in_order(Entry& entry, std::int64_t sequence) {
   return true;
 }
 
+void InstanceLoop::heard(Entry& entry, Instant now) {
+  entry.last = now;
+  entry.lost_at = now + options_.lost_after;
+  entry.patient = false;
+}
+
 Hold InstanceLoop::step(std::size_t i, const StepReport& report, Instant now) {
   Entry& entry = entries_[i];
   measured(entry, report, now);
   entry.sequence = report.sequence;
-  entry.last = now;
+  heard(entry, now);
   entry.lost = false;
   entry.ends = report.moment == StepMoment::Ended;
   if (!std::exchange(entry.work_is_new, false)) entry.work.reset();
@@ -151,7 +157,7 @@ bool InstanceLoop::work(std::size_t i, const InstanceWork& work, Instant now) {
   const bool begins = view.spec->role == Role::Decode ? work.requests > 0 : work.prompts > 0;
   const bool stops = entry.in_flight && work.requests == 0;
   if (!stops && (entry.in_flight || !begins)) return false;
-  entry.last = now;
+  heard(entry, now);
   StepReport first = first_step(view.step, view.spec->role, work, now);
   first.instance = view.id;
   first.sequence = entry.sequence + 1;
@@ -278,9 +284,25 @@ void InstanceLoop::beliefs_changed(const predict::OnlineLatency* learner, Instan
   }
 }
 
+Instant InstanceLoop::lost_at(std::size_t i, Instant since) const {
+  const Entry& entry = entries_[i];
+  const MegaHertz commanded = entry.throttle.view().clock_commanded;
+  const MegaHertz slowest = since >= entry.settled_from ? commanded : std::min(commanded, entry.before);
+  return since + entry.throttle.predicted(entry.throttle.view().step.shape, slowest) + options_.lost_after;
+}
+
+void InstanceLoop::silent(std::size_t i, Instant now) {
+  Entry& entry = entries_[i];
+  if (!entry.in_flight || entry.lost) return;
+  ++entry.counts.losses;
+  lose(entry, now);
+  port_.ask_again(entry.throttle.view().id, now);
+}
+
 void InstanceLoop::lose(Entry& entry, Instant now) {
   entry.lost = true;
   entry.measures = false;
+  entry.hold = Hold{};
   act(entry, now, [now](Throttle& throttle) { throttle.lost(now); });
 }
 
@@ -293,9 +315,10 @@ void InstanceLoop::tick(Instant now) {
       lose(entry, now);
     }
     if (entry.overrun_at <= now) overrun(i, now);
-    if (!entry.in_flight || entry.lost || now - entry.last < options_.lost_after) continue;
-    ++entry.counts.losses;
-    lose(entry, now);
+    if (!entry.in_flight || entry.lost || now < entry.lost_at) continue;
+    // A long step is no silence. Predicted only now, for few steps take so long.
+    if (!std::exchange(entry.patient, true)) entry.lost_at = lost_at(i, entry.last);
+    if (now >= entry.lost_at) silent(i, now);
   }
 }
 
@@ -306,7 +329,7 @@ Instant InstanceLoop::next_tick() const {
     if (unheard(entry) && entry.since != Instant::never()) {
       next = std::min(next, entry.since + options_.silent_after);
     }
-    if (entry.in_flight && !entry.lost) next = std::min(next, entry.last + options_.lost_after);
+    if (entry.in_flight && !entry.lost) next = std::min(next, entry.lost_at);
   }
   return next;
 }

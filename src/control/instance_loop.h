@@ -37,7 +37,8 @@ class InstancePort : public ClockPort {
 };
 
 struct InstanceLoopOptions {
-  /// Work is in flight and nothing has been heard for this long: telemetry is lost.
+  /// Work is in flight and nothing has been heard for this long since the step in progress should have ended: telemetry
+  /// is lost.
   Span lost_after = Span::s(2);
   /// An engine that has never said anything for this long may be one that does not report at all.
   Span silent_after = Span::s(10);
@@ -129,6 +130,13 @@ class InstanceLoop {
   /// How long a step of this shape that begins at `at` may take before it has overrun; Span::max(): any time.
   [[nodiscard]] Span allowed(std::size_t i, const StepShape& shape, Instant at) const;
   [[nodiscard]] bool watched(std::size_t i) const { return entries_[i].overrun_at != Instant::never(); }
+  /// When silence since `since`, the beginning of the step in progress, becomes lost telemetry: lost_after beyond the
+  /// step's prediction, where there is one worth believing.
+  [[nodiscard]] Instant lost_at(std::size_t i, Instant since) const;
+  [[nodiscard]] Span lost_after() const { return options_.lost_after; }
+  /// It is lost: the clock is that of lost telemetry until the next report, and the last hold is void. For drivers that
+  /// know when an engine says nothing, without tick().
+  void silent(std::size_t i, Instant now);
   /// The clock commanded last is in effect from then on.
   [[nodiscard]] Instant settled_from(std::size_t i) const { return entries_[i].settled_from; }
   /// The step in progress has taken longer than allowed. True when that raised the clock; then the last hold is void.
@@ -166,6 +174,8 @@ class InstanceLoop {
     TelemetryCounts counts{};
     std::int64_t sequence = -1;
     Instant last{};
+    Instant lost_at{};     ///< where telemetry is lost unless a report comes; at first without the step's prediction
+    bool patient = false;  ///< that is in it
     bool in_flight = false;
     bool lost = false;
     bool ends = false;                      ///< reports are of steps that have ended
@@ -181,6 +191,7 @@ class InstanceLoop {
   };
   [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost; }
   bool in_order(Entry& entry, std::int64_t sequence);
+  void heard(Entry& entry, Instant now);
   void measured(Entry& entry, const StepReport& next, Instant now);
   void refit_if_due(Entry& entry, Instant now);
   /// Has its throttle do that, and notes what clock that commands.

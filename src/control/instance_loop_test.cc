@@ -101,6 +101,41 @@ TEST(InstanceLoop, LostAndIdleAreDifferent) {
   EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 10'000'000'000})) << "and a report ends it";
 }
 
+TEST(InstanceLoop, ALongStepIsNoSilence) {
+  struct Slow final : LatencyModel {
+    Span step_time(const StepShape& shape, MegaHertz) const override { return Span::ms(100) * shape.decode_requests; }
+  } slow;
+  InstanceSpec spec;
+  spec.beliefs.latency = &slow;
+  Port port;
+  journal::Sink sink;
+  InstanceLoop core({Span::s(2)}, port, sink);
+  LoopInstance i;
+  i.view.id = InstanceId(4);
+  i.view.spec = &spec;
+  i.view.clock_commanded = MegaHertz(1005);
+  i.policy = std::make_unique<Scripted>();
+  core.add(std::move(i));
+  StepReport step;
+  step.instance = InstanceId(4);
+  step.sequence = 1;
+  step.shape.decode_requests = 30;  // 3 s
+  core.report(step, Instant());
+  core.tick(Instant() + Span::s(2));
+  EXPECT_EQ(core.counts(0).losses, 0) << "it should last that long";
+  EXPECT_EQ(core.next_tick(), Instant() + Span::s(5));
+  EXPECT_EQ(core.lost_at(0, Instant()), Instant() + Span::s(5)) << "the simulator's rule is the same";
+  core.tick(Instant() + Span::ms(4999));
+  EXPECT_EQ(core.counts(0).losses, 0);
+  core.tick(Instant() + Span::s(5));
+  EXPECT_EQ(core.counts(0).losses, 1) << "2 s longer than it should";
+  EXPECT_EQ(port.commands.back(), (Port::Command{4, 1410, 5'000'000'000}));
+  step.sequence = 2;
+  core.report(step, Instant() + Span::s(6));
+  core.tick(Instant() + Span::s(8));
+  EXPECT_EQ(core.counts(0).losses, 1) << "the next step has its own time";
+}
+
 TEST(InstanceLoop, AnEngineWithoutReportsGetsTheClockOfLostTelemetryOnce) {
   Rig rig;
   rig.core.tick(Instant() + Span::s(100));

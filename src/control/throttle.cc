@@ -87,11 +87,17 @@ void Throttle::act(ClockDecision decision, Instant now) {
 }
 
 Span Throttle::allowed(const StepShape& shape, MegaHertz in_effect) const {
+  if (overrun_slack_ == Span::max()) return Span::max();
+  const Span predicted = this->predicted(shape, in_effect);
+  return predicted > Span() ? predicted + overrun_slack_ : Span::max();
+}
+
+Span Throttle::predicted(const StepShape& shape, MegaHertz in_effect) const {
   const LatencyModel* latency = view_.spec->beliefs.latency;
-  if (overrun_slack_ == Span::max() || latency == nullptr || shape.idle()) return Span::max();
-  const Span predicted = latency->step_time(shape, std::min(in_effect, view_.clock_commanded));
-  if (predicted <= Span() || predicted > policy::kLongestBelievable) return Span::max();
-  return predicted + overrun_slack_;
+  const MegaHertz slowest = std::min(in_effect, view_.clock_commanded);
+  if (latency == nullptr || shape.idle() || slowest.value() <= 0) return Span();
+  const Span predicted = latency->step_time(shape, slowest);
+  return predicted > Span() && predicted <= policy::kLongestBelievable ? predicted : Span();
 }
 
 bool Throttle::overrun(Instant now) {

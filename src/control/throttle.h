@@ -40,6 +40,8 @@ class Throttle {
   /// clock it begins at; when a change is under way the slower of that and the commanded one counts. Span::max(): no
   /// watchdog, or no prediction worth believing.
   [[nodiscard]] Span allowed(const StepShape& shape, MegaHertz in_effect) const;
+  /// That without the slack, watchdog or not; zero: no prediction worth believing.
+  [[nodiscard]] Span predicted(const StepShape& shape, MegaHertz in_effect) const;
   /// The step in progress has taken longer than allowed. Counted; true when that raised the clock, and then the last
   /// hold is void.
   bool overrun(Instant now);

@@ -23,6 +23,7 @@ enum class EventClass : std::uint8_t {
   Loaded,
   Warm,
   Overrun,
+  Silence,
   Heartbeat,
   Refitted
 };
@@ -36,7 +37,7 @@ struct Event {
   std::uint32_t life = 0;
   InstanceId instance;
   Span down;
-  std::int64_t step = 0;  ///< Overrun: which of the run; Heartbeat: the number of the idle report
+  std::int64_t step = 0;  ///< Overrun: which of the run; Silence: its number; Heartbeat: the number of the idle report
   NodeId node{};          ///< NodeFault and NodeRecovery
   bool operator>(const Event& o) const {
     if (at != o.at) return at > o.at;

@@ -296,6 +296,8 @@ void Simulation::handle(const Event& event) {
       return advance_start(event);
     case EventClass::Overrun:
       return watchdog_.overrun(event);
+    case EventClass::Silence:
+      return watchdog_.silence(event);
     case EventClass::Heartbeat:
       return heartbeat(event);
     case EventClass::Refitted:

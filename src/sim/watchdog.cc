@@ -5,6 +5,7 @@
 namespace wattle::sim {
 
 void Watchdog::run_begins(std::size_t i) {
+  expect_silence(i);
   if (!loop_.watched(i)) return;
   Watched& w = watched_[i];
   ++w.generation;
@@ -48,6 +49,26 @@ void Watchdog::expect(std::size_t i, std::int64_t from) {
   Event event{found->due, EventClass::Overrun, 0, 0, watched_[i].generation, loop_.view(i).id, Span()};
   event.step = found->step;
   agenda_.push(event);
+}
+
+/// Steps of a run only grow, so that its last tells whether any lasts so long.
+void Watchdog::expect_silence(std::size_t i) {
+  constexpr std::int64_t kMostStretched = 8;  // no change of clock makes more of a step
+  const engine::Replica::Run run = engines_[i].run();
+  const std::int64_t patience = (loop_.lost_after().ns() << engine::kTimeFractionBits) / kMostStretched;
+  if (run.steps == 0 || run.first + run.increment * (run.steps - 1) <= patience) return;
+  std::int64_t step = 0;
+  while (run.first + run.increment * step <= patience) ++step;
+  const Instant since = run.begin_of(step);
+  Event event{loop_.lost_at(i, since), EventClass::Silence, 0, 0, 0, loop_.view(i).id, Span()};
+  event.step = engines_[i].report(run.begin_of(0)).sequence + step;
+  agenda_.push(event);
+}
+
+void Watchdog::silence(const Event& event) {
+  const auto there = loop_.find(event.instance);
+  if (!there || engines_[*there].dead() || engines_[*there].run().steps == 0) return;
+  if (engines_[*there].report(event.at).sequence == event.step) loop_.silent(*there, event.at);
 }
 
 void Watchdog::overrun(const Event& event) {

@@ -1,6 +1,7 @@
 #pragma once
-// When, in runs of steps that are simulated at once, a step overruns. Which step has overrun is the
-// loop's rule (control::InstanceLoop::allowed); here it is only sought among steps nobody reports.
+// When, in runs of steps that are simulated at once, a step overruns, or lasts so long that a live driver takes its
+// engine's telemetry for lost. Both are the loop's rules (control::InstanceLoop::allowed, lost_at); here the step is
+// only sought among those nobody reports.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -27,6 +28,7 @@ class Watchdog {
   void cut_off(std::size_t i) { ++watched_[i].generation; }
   /// What was put on the agenda has come.
   void overrun(const Event& event);
+  void silence(const Event& event);
 
   [[nodiscard]] std::size_t size() const { return watched_.size(); }
 
@@ -43,6 +45,7 @@ class Watchdog {
   };
   [[nodiscard]] std::optional<Overrun> next(std::size_t i, std::int64_t from) const;
   void expect(std::size_t i, std::int64_t from);
+  void expect_silence(std::size_t i);
 
   Engines& engines_;
   control::InstanceLoop& loop_;

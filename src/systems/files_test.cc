@@ -35,7 +35,9 @@ TEST(ShippedRecipes, EachLoadsAndSuitsEveryScenarioUnlessItNamesClocksOfAnA100) 
   }
 }
 
-/// The papers' two clocks of an A100, by name: reproductions rest on it.
+/// VoltanaLLM's two clocks of an A100-80G, by name: reproductions rest on it. The 40 GB card's memory is slower, so
+/// that its knee, and with it the optimum of a decode, lies lower: somewhere in EnergyLLM's flat part, 810 to 1050 MHz,
+/// where the energy of its batches (power x time) stays within 9 % of its least.
 TEST(ShippedRecipes, SweetAndMaximumOfTheA100AreThePapersClocks) {
   const auto eco = load_recipe("eco-freq", {}, kProject);
   ASSERT_TRUE(eco) << eco.error().message();
@@ -55,12 +57,17 @@ TEST(ShippedRecipes, SweetAndMaximumOfTheA100AreThePapersClocks) {
       spec.sweet_clock = calibrate::sweet_clock(*model, engine, pool.role);
       const auto clocks = options_of<policy::EcoFreqOptions>(frequency_of(eco->recipe, pool.role)).clocks;
       ASSERT_EQ(clocks.size(), 2U);
-      EXPECT_EQ(clocks[0].on(spec), MegaHertz{1005}) << name;
+      if (spec.gpu.name == "a100-80g") {
+        EXPECT_EQ(clocks[0].on(spec), MegaHertz{1005}) << name;
+        ++seen;
+      } else {
+        EXPECT_GE(clocks[0].on(spec), MegaHertz{810}) << name;
+        EXPECT_LE(clocks[0].on(spec), MegaHertz{1050}) << name;
+      }
       EXPECT_EQ(clocks[1].on(spec), MegaHertz{1410}) << name;
-      ++seen;
     }
   }
-  EXPECT_GT(seen, 5);
+  EXPECT_GT(seen, 3);
 }
 
 /// The search is from coarse to fine: here against all clocks, on every GPU and model of the scenarios.
