@@ -40,9 +40,10 @@ class WorkBook {
     const auto found = places_.find(id.value());
     if (found == places_.end() || found->second.first == kNoInstance) return;
     const InstanceId instance = found->second.first;
-    auto& here = at(instance);
-    const auto entry = std::ranges::find(here, id, &Entry::id);
-    if (entry == here.end() || !std::exchange(entry->prompt, false)) return;
+    Book& here = books_[instance.value()];
+    const auto entry = std::ranges::find(here.entries, id, &Entry::id);
+    if (entry == here.entries.end() || !entry->prompt) return;
+    here.computed(*entry);
     if (entry->moves) {
       here.erase(entry);
       found->second.first = kNoInstance;
@@ -54,41 +55,35 @@ class WorkBook {
     if (found == places_.end()) return;
     for (const InstanceId instance : {found->second.first, found->second.second}) {
       if (instance == kNoInstance) continue;
-      std::erase_if(at(instance), [id](const Entry& entry) { return entry.id == id; });
+      Book& here = books_[instance.value()];
+      if (const auto entry = std::ranges::find(here.entries, id, &Entry::id); entry != here.entries.end()) {
+        if (entry->prompt) here.computed(*entry);
+        here.erase(entry);
+      }
       touch(instance);
     }
     places_.erase(found);
   }
 
   [[nodiscard]] InstanceWork of(InstanceId instance) const {
-    InstanceWork work;
-    const auto there = entries_.find(instance.value());
-    if (there == entries_.end()) return work;
-    for (const Entry& entry : there->second) {
-      ++work.requests;
-      work.context_tokens += entry.prompt_tokens;
-      if (!entry.prompt) continue;
-      ++work.prompts;
-      work.prompt_tokens += entry.prompt_tokens;
-      work.oldest = std::min(work.oldest, entry.arrival);
-    }
-    return work;
+    const auto there = books_.find(instance.value());
+    return there == books_.end() ? InstanceWork{} : there->second.sum;
   }
   /// Nothing more will be sent there; what is left in it goes uncounted.
   void forget(InstanceId instance) {
-    const auto there = entries_.find(instance.value());
-    if (there == entries_.end()) return;
-    for (const Entry& entry : std::exchange(there->second, {})) {
+    const auto there = books_.find(instance.value());
+    if (there == books_.end()) return;
+    for (const Entry& entry : there->second.entries) {
       Places& places = places_[entry.id.value()];
       if (places.first == instance) places.first = kNoInstance;
       if (places.second == instance) places.second = kNoInstance;
       if (places.first == kNoInstance && places.second == kNoInstance) places_.erase(entry.id.value());
     }
-    entries_.erase(instance.value());
+    books_.erase(there);
     std::erase(touched_, instance);
   }
   /// Instances that anything is kept of.
-  [[nodiscard]] std::size_t instances() const { return entries_.size(); }
+  [[nodiscard]] std::size_t instances() const { return books_.size(); }
 
   [[nodiscard]] bool changed() const { return !touched_.empty(); }
   /// Those whose books have changed since the last call, in that order, each once.
@@ -102,15 +97,46 @@ class WorkBook {
     bool prompt = false;
     bool moves = false;
   };
-  std::vector<Entry>& at(InstanceId instance) { return entries_[instance.value()]; }
+  /// What is in one instance, with its sum kept as it changes: reports ask for it far more often than requests move.
+  struct Book {
+    std::vector<Entry> entries;
+    InstanceWork sum;
+
+    void add(const Entry& entry) {
+      entries.push_back(entry);
+      ++sum.requests;
+      sum.context_tokens += entry.prompt_tokens;
+      if (!entry.prompt) return;
+      ++sum.prompts;
+      sum.prompt_tokens += entry.prompt_tokens;
+      sum.oldest = std::min(sum.oldest, entry.arrival);
+    }
+    /// Its prompt is no longer to be computed here.
+    void computed(Entry& entry) {
+      entry.prompt = false;
+      --sum.prompts;
+      sum.prompt_tokens -= entry.prompt_tokens;
+      if (entry.arrival > sum.oldest) return;
+      sum.oldest = Instant::never();
+      for (const Entry& other : entries) {
+        if (other.prompt) sum.oldest = std::min(sum.oldest, other.arrival);
+      }
+    }
+    /// Its prompt has been computed.
+    void erase(std::vector<Entry>::iterator entry) {
+      --sum.requests;
+      sum.context_tokens -= entry->prompt_tokens;
+      entries.erase(entry);
+    }
+  };
   void add(InstanceId instance, const Entry& entry) {
-    at(instance).push_back(entry);
+    books_[instance.value()].add(entry);
     touch(instance);
   }
   void touch(InstanceId instance) {
     if (std::ranges::find(touched_, instance) == touched_.end()) touched_.push_back(instance);
   }
-  std::unordered_map<std::int32_t, std::vector<Entry>> entries_;  ///< by instance
+  std::unordered_map<std::int32_t, Book> books_;  ///< by instance
   struct Places {
     InstanceId first = kNoInstance;
     InstanceId second = kNoInstance;  ///< of the second leg

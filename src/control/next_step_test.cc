@@ -1,6 +1,10 @@
 #include "control/next_step.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
 
 namespace wattle::control {
 namespace {
@@ -130,6 +134,80 @@ TEST(WorkBook, ARequestIsWhereItsLegIs) {
   book.start(r, InstanceId(1), false);
   book.prompt_done(r.id);
   EXPECT_EQ(book.of(InstanceId(1)), (InstanceWork{1, 50, 0, 0, Instant::never()}));
+}
+
+/// The sums that a book keeps are those of counting all its requests again.
+RC_GTEST_PROP(WorkBook, ItsSumsAreThoseOfItsRequests, ()) {
+  struct Leg {
+    InstanceId at = kNoInstance;
+    bool prompt = false;
+  };
+  struct Known {
+    Request request;
+    bool moves = false;
+    Leg first;
+    Leg second;
+  };
+  std::map<std::int64_t, Known> known;
+  WorkBook book;
+  for (int step = 0; step < 120; ++step) {
+    const RequestId id(*rc::gen::inRange<std::int64_t>(0, 12));
+    const InstanceId there(*rc::gen::inRange(0, 3));
+    switch (*rc::gen::inRange(0, 6)) {
+      case 0: {
+        Request r;
+        r.id = id;
+        r.arrival = Instant(*rc::gen::inRange<std::int64_t>(0, 20));  // several at once, and not in order
+        r.prompt_tokens = *rc::gen::inRange(1, 9);
+        const bool moves = *rc::gen::arbitrary<bool>();
+        book.start(r, there, moves);
+        known[id.value()] = {r, moves, {there, true}, {}};
+        break;
+      }
+      case 1:
+        if (const auto k = known.find(id.value());
+            k != known.end() && k->second.moves && k->second.second.at == kNoInstance) {
+          if (k->second.first.at == there) break;
+          book.hand_over(k->second.request, there);
+          k->second.second = {there, false};
+        }
+        break;
+      case 2:
+      case 3:
+        book.prompt_done(id);
+        if (const auto k = known.find(id.value()); k != known.end()) {
+          k->second.first.prompt = false;
+          if (k->second.moves) k->second.first.at = kNoInstance;
+        }
+        break;
+      case 4:
+        book.leave(id);
+        known.erase(id.value());
+        break;
+      default:
+        if (*rc::gen::inRange(0, 8) > 0) break;
+        book.forget(there);
+        for (auto& [_, k] : known) {
+          if (k.first.at == there) k.first.at = kNoInstance;
+          if (k.second.at == there) k.second.at = kNoInstance;
+        }
+    }
+    for (int i = 0; i < 3; ++i) {
+      InstanceWork sum;
+      for (const auto& [_, k] : known) {
+        for (const Leg& leg : {k.first, k.second}) {
+          if (leg.at != InstanceId(i)) continue;
+          ++sum.requests;
+          sum.context_tokens += k.request.prompt_tokens;
+          if (!leg.prompt) continue;
+          ++sum.prompts;
+          sum.prompt_tokens += k.request.prompt_tokens;
+          sum.oldest = std::min(sum.oldest, k.request.arrival);
+        }
+      }
+      RC_ASSERT(book.of(InstanceId(i)) == sum);
+    }
+  }
 }
 
 }  // namespace

@@ -65,23 +65,25 @@ EcoRoute::EcoRoute(const EcoRouteOptions& options, EcoRouteClocks clocks)
 void EcoRoute::observe(const Event& event, Instant) {
   if (const auto* joined = std::get_if<event::Joined>(&event)) return this->joined(joined->instance);
   if (const auto* gone = std::get_if<event::Gone>(&event)) {
-    const auto index = static_cast<std::size_t>(gone->instance.id.value());
-    if (index < known_.size()) known_[index] = nullptr;
+    std::erase_if(members_, [&](const Member& member) { return member.id == gone->instance.id; });
   }
+}
+
+const EcoRoute::Known* EcoRoute::known(InstanceId id) const {
+  const auto dense = static_cast<std::size_t>(id.value());  // as it is while nobody has left
+  if (dense < members_.size() && members_[dense].id == id) return members_[dense].known.get();
+  const auto found = std::ranges::lower_bound(members_, id, {}, &Member::id);
+  return found != members_.end() && found->id == id ? found->known.get() : nullptr;
 }
 
 void EcoRoute::joined(const InstanceView& view) {
   const InstanceSpec& spec = *view.spec;
   if (spec.role == Role::Prefill || clocks_.clocks.empty()) return;  // no candidate for decodes; as commanded
-  const auto index = static_cast<std::size_t>(view.id.value());
-  if (known_.size() <= index) {
-    known_.resize(index + 1);
-    specs_.resize(index + 1);
-  }
-  specs_[index] = &spec;
-  for (std::size_t i = 0; i < known_.size(); ++i) {
-    if (i == index || known_[i] == nullptr || specs_[i] != &spec) continue;
-    known_[index] = known_[i];
+  std::erase_if(members_, [&](const Member& member) { return member.id == view.id; });
+  const auto place = std::ranges::lower_bound(members_, view.id, {}, &Member::id);  // they join in no order
+  const auto alike = std::ranges::find(members_, &spec, &Member::spec);
+  if (alike != members_.end()) {
+    members_.insert(place, {view.id, &spec, alike->known});
     return;
   }
   auto made = std::make_shared<Known>();
@@ -91,7 +93,7 @@ void EcoRoute::joined(const InstanceView& view) {
   if (options_.borders == Borders::Tiles && spec.beliefs.latency != nullptr) {
     made->tile_ends = tile_ends(*spec.beliefs.latency, made->rule.clocks.front());
   }
-  known_[index] = std::move(made);
+  members_.insert(place, {view.id, &spec, std::move(made)});
 }
 
 EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& request) const {

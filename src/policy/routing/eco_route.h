@@ -88,20 +88,21 @@ class EcoRoute final : public RoutingPolicy {
     std::vector<std::int32_t> tile_ends;  ///< ascending; Borders::Tiles alone asks for them
   };
   void joined(const InstanceView& view);
-  [[nodiscard]] const Known* known(InstanceId id) const {
-    const auto index = static_cast<std::size_t>(id.value());
-    return index < known_.size() ? known_[index].get() : nullptr;
-  }
+  [[nodiscard]] const Known* known(InstanceId id) const;
   [[nodiscard]] WhatIf what_if(const InstanceView& view, const Request& request) const;
   RouteDecision by_cases(std::span<const InstanceView* const> candidates, std::size_t over);
   [[nodiscard]] RouteDecision by_tiles(std::span<const InstanceView* const> candidates, std::size_t over) const;
 
   EcoRouteOptions options_;
   EcoRouteClocks clocks_;
-  std::vector<std::shared_ptr<const Known>> known_;  ///< by id; instances alike share one; null: no rule
-  std::vector<const InstanceSpec*> specs_;           ///< whose they are
-  std::vector<WhatIf> futures_;                      ///< scratch, by position among the candidates
-  InstanceId next_{0};                               ///< whose turn it is between equals
+  struct Member {
+    InstanceId id;
+    const InstanceSpec* spec = nullptr;
+    std::shared_ptr<const Known> known;  ///< instances alike share one
+  };
+  std::vector<Member> members_;  ///< those with a rule, by id
+  std::vector<WhatIf> futures_;  ///< scratch, by position among the candidates
+  InstanceId next_{0};           ///< whose turn it is between equals
 };
 
 }  // namespace wattle::policy

@@ -355,6 +355,25 @@ TEST(EcoRoute, AnInstanceThatJoinsLateIsRoutedToByItsClocks) {
   EXPECT_EQ(fleet.route(policy).to, 0);
 }
 
+/// Each is found by its id, whoever has left and in whatever order they joined.
+TEST(EcoRoute, InstancesThatJoinInAnyOrderAreKnownByTheirIds) {
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {256, 256, 10});
+  fleet.joined = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    fleet.views[i].id = InstanceId{static_cast<std::int32_t>(7 + 2 * i)};
+    fleet.views[i].clock_commanded = MegaHertz{1980};  // taken to stay where no rule is known
+  }
+  EcoRoute policy = fleet.policy();
+  for (const std::size_t i : {2U, 0U, 1U}) policy.observe(event::Joined{fleet.views[i]}, {});
+  policy.observe(event::Gone{fleet.views[0]}, {});
+  fleet.views[0].accepting = false;
+  EXPECT_EQ(fleet.route(policy), (Routed{11, kStays})) << "9 would rise";
+  fleet.put(2, 256);
+  fleet.put(1, 10);
+  EXPECT_EQ(fleet.route(policy), (Routed{9, kStays})) << "11 would rise";
+}
+
 // --- Borders::Tiles ---
 
 /// Steps of 40 ms and 5 ms more for each tile of 100 requests begun; at the low clock half as long again.
