@@ -11,14 +11,22 @@ ifndef WATTLE_DATA
   endif
 endif
 
-.PHONY: install build up test test-asan test-tsan bench format clean
+.PHONY: deps build install deb up test test-asan test-tsan bench format clean
 
-install:
+# What building needs: Debian packages.
+deps:
 	@tools/install.sh
 
-build: install
+build: deps
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=OFF
 	cmake --build build/release -j $(JOBS)
+
+# Anywhere: binary, specs, recipes, the fake NVML, manual pages, completion and systemd units. DESTDIR= is honoured.
+PREFIX ?= /usr/local
+install: build
+	cmake --install build/release --prefix $(PREFIX)
+deb: build
+	cd build/release && cpack -G DEB
 
 # How long `make up` runs; FOR= (nothing) runs the whole trace, until Ctrl-C.
 FOR ?= 60s
@@ -26,16 +34,16 @@ up: build
 	build/release/wattle up $(if $(FOR),--for $(FOR))
 
 # Every test, then the tests that threads or hostile bytes could break once more under the sanitizers.
-test: install
+test: deps
 	@tools/test.sh dev asan tsan
 
 # The whole suite under one sanitizer; much slower to build.
-test-asan: install
+test-asan: deps
 	@tools/test.sh --all asan
-test-tsan: install
+test-tsan: deps
 	@tools/test.sh --all tsan
 
-bench: install
+bench: deps
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=ON
 	cmake --build build/release -j $(JOBS)
 	python3 tools/bench.py --build build/release --out build/bench.json

@@ -24,6 +24,8 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touc
 void on_signal(int) { stop_wanted = true; }
 
 struct Flags {
+  std::string config;  ///< was read before
+  std::string node;
   std::vector<std::string> engines;
   experiment::LiveFleetOptions fleet;
   std::string nvml = node::Nvml::kLibrary;
@@ -137,6 +139,8 @@ Result<int> run(const Flags& flags) {
   options.keeper.state_file = flags.state;
   options.keeper.guardian = !flags.no_guardian;
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
+  options.facts = fleet_facts(flags.fleet, fleet->recipe(), flags.ttft_ms, flags.itl_ms);
+  options.believed_highest = fleet->gpu().clock_max;
   journal::Sink sink;
   auto agent = node::Agent::start(options, std::move(*engines), sink);
   if (!agent) return std::unexpected(agent.error());
@@ -175,6 +179,8 @@ void add_agent(Command app, int& exit_code) {
   Command command = app.add_subcommand("agent", "Set this node's GPU clocks by a recipe's frequency policy");
   auto flags = std::make_shared<Flags>();
   flags->fleet.recipe = "static-max";
+  add_config_flag(command, flags->config);
+  command.add_option("--node", flags->node, "Which [[node]] of --config this is; not needed where there is one");
   command
       .add_option(
           "--engine", flags->engines,
@@ -183,9 +189,10 @@ void add_agent(Command app, int& exit_code) {
   add_fleet_flags(command, flags->fleet);
   command.add_option("--scenario", flags->fleet.scenario,
                      "Whose load profile a recipe plans by (dynamollm); --set takes its keys, too");
-  command.add_option("--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
+  command.add_option("--ttft-slo-ms,--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
       .check(non_negative());
-  command.add_option("--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none").check(non_negative());
+  command.add_option("--itl-slo-ms,--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none")
+      .check(non_negative());
   command.add_option("--lost-after-s", flags->lost_after_s, "Silence with work in flight that counts as lost telemetry")
       .check(positive())
       .capture_default_str();

@@ -3,9 +3,29 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <optional>
+
+#include "base/file.h"
+#include "command_pages.h"
+#include "config/deployment.h"
+#include "config/fill.h"
 
 namespace wattle::apps {
+
+int fail(const Error& error) {
+  fmt::print(stderr, "wattle: {}\n", error.message());
+  switch (error.kind) {
+    case ErrorKind::BadInput:
+      return 2;
+    case ErrorKind::Failed:
+      return 1;
+    case ErrorKind::External:
+      return 3;
+  }
+  return 1;
+}
 
 Check::Check(CLI::Validator&& validator) : validator_(std::make_shared<const CLI::Validator>(std::move(validator))) {}
 Check range(int least, int most) { return Check(CLI::Range(least, most)); }
@@ -106,28 +126,116 @@ int output_failure(const std::string& name) {
   return 3;
 }
 
+using Words = std::vector<std::string>;
+
+/// What is given for one of these flags, as `--flag value` or `--flag=value`; none: it is not.
+std::optional<std::string> given(const Words& words, const Words& flags) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (const std::string& flag : flags) {
+      if (words[i] == flag) return i + 1 < words.size() ? words[i + 1] : "";
+      if (words[i].starts_with(flag + "=")) return words[i].substr(flag.size() + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+/// The flags of --config's file behind the words given, but for those that are given.
+Result<std::vector<config::FlagText>> add_flags_of_file(CLI::App& app, Words& words, const FlagsOfFile& flags_of_file) {
+  std::vector<config::FlagText> added;
+  const auto named =
+      app.get_subcommands([&](const CLI::App* sub) { return !words.empty() && sub->get_name() == words.front(); });
+  const CLI::App* chosen = named.empty() ? nullptr : named.front();
+  if (chosen == nullptr || chosen->get_option_no_throw("--config") == nullptr) return added;
+  const auto file = given(words, {"--config"});
+  if (!file) return added;
+  std::vector<config::FlagText> all;
+  if (auto ok = flags_of_file(words.front(), *file, given(words, {"--node"}).value_or(""), all); !ok) {
+    return std::unexpected(ok.error());
+  }
+  const Words on_line = words;
+  for (config::FlagText& flag : all) {
+    const CLI::Option* option = chosen->get_option_no_throw(flag.name);
+    if (option == nullptr) {
+      Words known;
+      for (const CLI::Option* one : chosen->get_options()) {
+        for (const auto& name : one->get_lnames()) known.push_back("--" + name);
+      }
+      const std::string near = config::nearest(flag.name, known);
+      return bad_input(flag.where, fmt::format("`{} {}` has no flag {}{}", app.get_name(), words.front(), flag.name,
+                                               near.empty() ? "" : "; did you mean " + near + "?"));
+    }
+    Words names;
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+    if (given(on_line, names)) continue;
+    words.push_back(flag.name + "=" + flag.value);
+    added.push_back(std::move(flag));
+  }
+  return added;
+}
+
+/// Pages that are made of the declarations themselves.
+void declare_pages(CLI::App& app, int& exit_code) {
+  struct Flags {
+    std::string out;
+    std::string command;
+    std::string shell;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* man = app.add_subcommand("man", "Print a manual page, or write all of them");
+  man->add_option("COMMAND", flags->command, "Of which subcommand; without: the program's");
+  man->add_option("-o,--out", flags->out, "Write every page into this folder");
+  man->callback([&app, &exit_code, flags] {
+    bool found = false;
+    for (const ManualPage& page : manual_pages(app, WATTLE_VERSION)) {
+      if (!flags->out.empty()) {
+        if (auto ok = write_file(flags->out + "/" + page.name + ".1", page.text); !ok) exit_code = fail(ok.error());
+      } else if (page.name == app.get_name() + (flags->command.empty() ? "" : "-" + flags->command)) {
+        fmt::print("{}", page.text);
+        found = true;
+      }
+    }
+    if (flags->out.empty() && !found) {
+      exit_code = fail(Error{ErrorKind::BadInput, "man " + flags->command, "there is no such subcommand"});
+    }
+  });
+  CLI::App* completion = app.add_subcommand("completion", "Print a script that completes this program's commands");
+  completion->add_option("SHELL", flags->shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->callback([&app, flags] { fmt::print("{}", completion_script(app, flags->shell)); });
+}
+
 }  // namespace
 
 int run_program(const std::string& name, const std::string& help, std::span<char* const> arguments,
-                const std::function<void(Command, int& exit_code)>& declare) {
+                const std::function<void(Command, int& exit_code)>& declare, const FlagsOfFile& flags_of_file) {
   CLI::App app{help};
   app.name(name);
   app.set_version_flag("--version", name + " " + WATTLE_VERSION, "Print the version");
   app.require_subcommand(1);
   int exit_code = 0;
   declare(Command(app), exit_code);
+  declare_pages(app, exit_code);
+  Words words(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
+  const auto of_file = add_flags_of_file(app, words, flags_of_file);
+  if (!of_file) return fail(of_file.error());
+  std::ranges::reverse(words);  // as CLI11 takes them
   try {
-    app.parse(static_cast<int>(arguments.size()), arguments.data());
+    app.parse(std::move(words));
   } catch (const CLI::Success& asked) {  // --help, --version
     const int code = app.exit(asked);
     return code == 0 ? output_failure(name) : code;
   } catch (const CLI::RequiredError& error) {
     // What is missing is said before what is too much; but a flag nobody knows is the likelier mistake.
-    std::vector<std::string> unknown = app.remaining(true);
+    Words unknown = app.remaining(true);
     std::erase_if(unknown, [](const std::string& word) { return !word.starts_with("-"); });
     unknown.empty() ? app.exit(error) : app.exit(CLI::ExtrasError(name, unknown));
     return 2;
   } catch (const CLI::ParseError& error) {
+    const std::string what = error.what();
+    const auto line = std::ranges::find_if(
+        *of_file, [&](const config::FlagText& flag) { return what.find(flag.name + ":") != std::string::npos; });
+    if (line != of_file->end()) return fail(Error{ErrorKind::BadInput, line->where, what});
     app.exit(error);
     return 2;
   } catch (const std::exception& error) {

@@ -9,6 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
+namespace wattle::config {
+struct FlagText;
+}
+
 namespace CLI {
 class App;
 class Option;
@@ -16,6 +22,9 @@ class Validator;
 }  // namespace CLI
 
 namespace wattle::apps {
+
+/// Prints "wattle: where: what" to stderr and returns the exit code for this kind of error.
+int fail(const Error& error);
 
 /// What a value has to be. A flag's help shows it, and a value that fails is a usage error.
 class Check {
@@ -73,9 +82,14 @@ class Command {
   CLI::App* app_;
 };
 
-/// Declares a program's subcommands and parses the arguments, which runs the callback of the subcommand chosen. Returns
-/// the exit code: `exit_code` after the callback, 0 after --help, 2 for wrong usage, 1 for what a callback threw.
+/// The flags that the file named by a subcommand's --config gives it. `node`: that of --node, or empty.
+using FlagsOfFile = std::function<Result<void>(const std::string& subcommand, const std::string& file,
+                                               const std::string& node, std::vector<config::FlagText>& to)>;
+
+/// Declares a program's subcommands and parses the arguments, which runs the callback of the subcommand chosen. Flags
+/// of a file stand behind those that are given: the command line wins. Adds `man` and `completion`. Returns the exit
+/// code: `exit_code` after the callback, 0 after --help, 2 for wrong usage, 1 for what a callback threw.
 int run_program(const std::string& name, const std::string& help, std::span<char* const> arguments,
-                const std::function<void(Command, int& exit_code)>& declare);
+                const std::function<void(Command, int& exit_code)>& declare, const FlagsOfFile& flags_of_file);
 
 }  // namespace wattle::apps

@@ -3,12 +3,7 @@
 // (0 done, 1 failed its own check, 2 bad usage or input, 3 something outside failed).
 #include "command_line.h"
 
-#include "base/error.h"
-
 namespace wattle::apps {
-
-/// Prints "wattle: where: what" to stderr and returns the exit code for this kind of error.
-int fail(const Error& error);
 
 void add_carbon(Command app, int& exit_code);
 void add_config(Command app, int& exit_code);
@@ -18,6 +13,7 @@ void add_mock_engine(Command app, int& exit_code);
 void add_fit(Command app, int& exit_code);
 void add_forecast(Command app, int& exit_code);
 void add_gateway(Command app, int& exit_code);
+void add_init(Command app, int& exit_code);
 void add_key(Command app, int& exit_code);
 void add_plan(Command app, int& exit_code);
 void add_planner(Command app, int& exit_code);

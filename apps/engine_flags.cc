@@ -1,8 +1,11 @@
 #include "engine_flags.h"
 
+#include <fmt/format.h>
+
 #include "config/engine_arguments.h"
 #include "config/records.h"
 #include "experiment/live_fleet.h"
+#include "systems/recipe.h"
 
 namespace wattle::apps {
 
@@ -28,6 +31,26 @@ void add_fleet_flags(Command command, experiment::LiveFleetOptions& o) {
   command.add_option("--gpu", o.gpu, "What kind of GPU the engines run on (specs/gpus)").capture_default_str();
   command.add_option("--llm", o.llm, "The model they serve (specs/llms)").capture_default_str();
   add_engine_flags(command, o.engine);
+}
+
+std::map<std::string, std::string> fleet_facts(const experiment::LiveFleetOptions& o, const systems::Recipe& recipe,
+                                               double ttft_ms, double itl_ms) {
+  std::map<std::string, std::string> facts{{"gpu", o.gpu}, {"llm", o.llm}};
+  if (!recipe.name.empty()) {
+    facts["recipe"] = recipe.name;
+    std::string set;
+    for (const auto& one : o.overrides) set += (set.empty() ? "" : " ") + one;
+    facts["set"] = set;
+  }
+  facts["engine"] = fmt::format("{}", fmt::join(config::engine_arguments(o.engine), " "));
+  if (ttft_ms > 0) facts["ttft_ms"] = fmt::format("{}", ttft_ms);
+  if (itl_ms > 0) facts["itl_ms"] = fmt::format("{}", itl_ms);
+  return facts;
+}
+
+void add_config_flag(Command command, std::string& file) {
+  command.add_option("--config", file,
+                     "The deployment's file (wattle.toml): flags that are not given come from it (docs/deployment.md)");
 }
 
 }  // namespace wattle::apps

@@ -49,7 +49,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 MakeForecaster* neural_maker(std::string& why) {
 #ifdef WATTLE_NEURAL_MODULE
   // never closed: libtorch does not survive it
-  void* module = dlopen(WATTLE_NEURAL_MODULE, RTLD_NOW | RTLD_LOCAL);
+  void* module = dlopen(config::library_file(WATTLE_NEURAL_MODULE).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {
     why = dlerror();
     return nullptr;

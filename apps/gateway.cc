@@ -26,6 +26,7 @@ namespace wattle::apps {
 namespace {
 
 struct GatewayFlags {
+  std::string config;  ///< was read before
   std::string listen = "127.0.0.1:8000";
   std::string admin = "127.0.0.1:8001";
   std::vector<std::string> workers;
@@ -228,6 +229,11 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     policies = std::move(*made);
     options.kind.gpu = fleet.gpu();
   }
+  options.agents.facts = fleet_facts(flags.fleet, fleet.recipe(), flags.ttft_slo_ms, flags.itl_slo_ms);
+  options.agents.differ = [](const std::string& url, const std::vector<std::string>& differences) {
+    if (differences.empty()) fmt::print(stderr, "wattle gateway: agent {} believes what we do again\n", url);
+    for (const auto& what : differences) fmt::print(stderr, "wattle gateway: agent {}: {}\n", url, what);
+  };
 
   // Before any thread starts, so that all of them inherit the mask and only this one hears the signal.
   sigset_t signals;
@@ -282,6 +288,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
 void add_gateway(Command app, int& exit_code) {
   Command command = app.add_subcommand("gateway", "An OpenAI-compatible gateway in front of inference engines");
   auto flags = std::make_shared<GatewayFlags>();
+  add_config_flag(command, flags->config);
   command.add_option("--listen", flags->listen, "HOST:PORT of the data plane; port 0 takes a free one")
       .capture_default_str();
   command.add_option("--admin", flags->admin, "HOST:PORT of the admin plane: /metrics, /health, /workers")

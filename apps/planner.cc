@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "config/load.h"
 #include "config/locate.h"
+#include "engine_flags.h"
 #include "experiment/load_profile.h"
 #include "experiment/saturation.h"
 #include "gateway_security.h"
@@ -37,6 +38,7 @@ void on_signal(int) { stop_wanted = true; }
 constexpr Span kTurn = Span::ms(100);  ///< between two looks at the engines
 
 struct Flags {
+  std::string config;  ///< was read before
   std::string level = "fleet";
   std::string scenario;
   std::string recipe;
@@ -230,7 +232,9 @@ void add_planner(Command app, int& exit_code) {
   Command command = app.add_subcommand("planner", "Start and end engines by a recipe's scaling policy");
   auto flags = std::make_shared<Flags>();
   flags->logs = std::filesystem::temp_directory_path().string();
-  command.add_option("scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be").required();
+  add_config_flag(command, flags->config);
+  command.add_option("scenario,--scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be")
+      .required();
   command.add_option("--recipe", flags->recipe, "Without a [scaling] policy, plans come by POST /plan").required();
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
   command

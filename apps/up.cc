@@ -316,7 +316,7 @@ Result<int> up(const UpFlags& flags) {
                                      .admin_port = flags.admin_port,
                                      .scales = plan->scales()};
   if (auto built = fleet.build(processes); !built) return std::unexpected(built.error());
-  const auto nvml = node::Nvml::open(WATTLE_FAKE_NVML_LIBRARY);
+  const auto nvml = node::Nvml::open(config::library_file(WATTLE_FAKE_NVML_LIBRARY));
   if (!nvml) return std::unexpected(nvml.error());
   std::vector<node::Gpu> gpus;
   for (std::uint32_t i = 0; i < (*nvml)->count().value_or(0); ++i) {

@@ -79,6 +79,16 @@ Result<Value> checked_text(const OptionSpec& spec, const Entry& entry) {
   return *text;
 }
 
+/// Whole numbers are texts, too: GPUs go by index or UUID.
+Result<Value> checked_texts(const OptionSpec& spec, const Entry& entry) {
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&entry.value)) return *texts;
+  const auto* numbers = std::get_if<std::vector<std::int64_t>>(&entry.value);
+  if (numbers == nullptr) return wrong_type(spec, entry);
+  std::vector<std::string> texts;
+  for (const std::int64_t number : *numbers) texts.push_back(fmt::format("{}", number));
+  return texts;
+}
+
 Result<std::string> checked_clock(const OptionSpec& spec, const Entry& entry, const std::string& text) {
   const auto clock = clock_from(text);
   if (!clock) return bad_input(entry.where, fmt::format("{} is {}; it takes {}", spec.key, text, type_text(spec)));
@@ -187,6 +197,8 @@ Result<Value> checked(const OptionSpec& spec, const Entry& entry) {
       return checked_text(spec, entry);
     case OptionType::Integers:
       return checked_integers(spec, entry);
+    case OptionType::Texts:
+      return checked_texts(spec, entry);
     case OptionType::Clock:
     case OptionType::Clocks:
       return checked_clocks(spec, entry);
@@ -223,6 +235,7 @@ Result<Entry> entry_from_text(const OptionSpec& spec, const Override& override_)
     case OptionType::Clock:
       entry.value = std::string(text);
       return entry;
+    case OptionType::Texts:
     case OptionType::Clocks: {
       std::string_view rest = text;
       if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);

@@ -20,9 +20,6 @@ struct LoadedScenario {
   Origins origins;
 };
 
-/// The N of "LIST.N.key" and of "LIST.N", or -1; LIST is fleet or site.
-[[nodiscard]] std::int64_t element_index(std::string_view key, std::string_view list);
-
 /// Splits "key=value" arguments; one that is no such pair is BadInput.
 [[nodiscard]] Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& arguments);
 

@@ -9,59 +9,10 @@
 #include "config/load.h"
 #include "config/names_check.h"
 #include "config/records.h"
+#include "config/repeated.h"
 
 namespace wattle::config {
 namespace {
-
-/// Entries and headers of one element of a list, or of all that is outside lists.
-struct Part {
-  std::vector<Entry> entries;
-  std::vector<TableEntry> tables;
-  std::string where;
-};
-
-/// A section that is repeated.
-struct List {
-  std::string name;  ///< "fleet"
-  std::string element;
-  std::vector<const OptionSpec*> specs;
-  std::vector<Part> parts = {};
-
-  [[nodiscard]] std::string key(std::size_t index, std::string_view option) const {
-    return fmt::format("{}.{}.{}", name, index, option.substr(option.rfind('.') + 1));
-  }
-  [[nodiscard]] bool has(std::string_view option) const { return option == name || option.starts_with(name + "."); }
-};
-
-/// Takes the lists' elements out of `main`.
-void split(const Document& document, Part& main, std::span<List> lists) {
-  main.where = document.file + ":1";
-  for (const TableEntry& table : document.tables) {
-    const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(table.key); });
-    const std::int64_t index = list == lists.end() ? -1 : element_index(table.key, list->name);
-    if (list != lists.end() && table.key == list->name) continue;
-    if (index < 0) {
-      main.tables.push_back(table);
-      continue;
-    }
-    const auto i = static_cast<std::size_t>(index);
-    if (list->parts.size() <= i) list->parts.resize(i + 1);
-    if (table.key == fmt::format("{}.{}", list->name, index)) {
-      list->parts[i].where = table.where;
-    } else {
-      list->parts[i].tables.push_back(table);
-    }
-  }
-  for (const Entry& entry : document.entries) {
-    const auto list = std::ranges::find_if(lists, [&](const List& l) { return l.has(entry.key); });
-    const std::int64_t index = list == lists.end() ? -1 : element_index(entry.key, list->name);
-    if (index < 0 || static_cast<std::size_t>(index) >= list->parts.size()) {
-      main.entries.push_back(entry);
-    } else {
-      list->parts[static_cast<std::size_t>(index)].entries.push_back(entry);
-    }
-  }
-}
 
 Result<void> override_elements(const Override& override_, List& list, Origins& origins) {
   const std::int64_t index = element_index(override_.key, list.name);
@@ -88,21 +39,6 @@ Result<void> override_elements(const Override& override_, List& list, Origins& o
     if (auto ok = apply_overrides(list.specs, one, list.parts[i].entries, origins); !ok) return ok;
   }
   return {};
-}
-
-/// The i-th element as a record; its keys are those of the record: "fleet.0.gpu" is "fleet.gpu".
-template <typename S>
-Result<S> element(const List& list, std::size_t i, const std::vector<Option<S>>& options) {
-  Part part = list.parts[i];
-  const std::string prefix = fmt::format("{}.{}.", list.name, i);
-  for (Entry& entry : part.entries) entry.key = list.name + "." + entry.key.substr(prefix.size());
-  for (TableEntry& table : part.tables) table.key = list.name + "." + table.key.substr(prefix.size());
-  if (auto ok = check_keys(list.specs, part.entries, part.tables, part.where); !ok) {
-    return std::unexpected(std::move(ok.error()));
-  }
-  S record;
-  if (auto ok = fill(options, part.entries, record); !ok) return std::unexpected(std::move(ok.error()));
-  return record;
 }
 
 }  // namespace

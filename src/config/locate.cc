@@ -17,11 +17,35 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+namespace {
+
+/// The prefix this binary was installed under ("/usr/local" of "/usr/local/bin/wattle"); empty: it runs where it was
+/// built.
+const std::filesystem::path& installed_prefix() {
+  static const std::filesystem::path prefix = [] {
+    std::error_code code;
+    const auto binary = std::filesystem::read_symlink("/proc/self/exe", code);
+    if (code) return std::filesystem::path();
+    auto above = binary.parent_path().parent_path();
+    return std::filesystem::is_directory(above / "share" / "wattle", code) ? above : std::filesystem::path();
+  }();
+  return prefix;
+}
+
+}  // namespace
+
 config::Project project() {
   std::vector<std::filesystem::path> roots;
   if (const std::string home = environment("WATTLE_HOME"); !home.empty()) roots.emplace_back(home);
-  roots.emplace_back(WATTLE_SOURCE_DIR);
+  const auto& prefix = installed_prefix();
+  roots.push_back(prefix.empty() ? std::filesystem::path(WATTLE_SOURCE_DIR) : prefix / "share" / "wattle");
   return config::Project(std::move(roots));
+}
+
+std::string library_file(const std::string& built) {
+  const auto& prefix = installed_prefix();
+  if (prefix.empty()) return built;
+  return (prefix / "lib" / "wattle" / std::filesystem::path(built).filename()).string();
 }
 
 std::string data_dir() { return environment("WATTLE_DATA"); }

@@ -9,8 +9,12 @@
 
 namespace wattle::config {
 
-/// The folders with scenarios/, recipes/ and specs/: WATTLE_HOME when set, then the tree this binary was built from.
+/// The folders with scenarios/, recipes/ and specs/: WATTLE_HOME when set; then, of a binary PREFIX/bin/wattle that was
+/// installed, PREFIX/share/wattle, else the tree it was built from.
 [[nodiscard]] config::Project project();
+
+/// A library that is opened by file: where it was built, or PREFIX/lib/wattle of a binary that was installed.
+[[nodiscard]] std::string library_file(const std::string& built);
 
 /// WATTLE_DATA, or "".
 [[nodiscard]] std::string data_dir();

@@ -112,6 +112,8 @@ std::string type_text(const OptionSpec& spec) {
       return fmt::format("one of \"{}\"", fmt::join(spec.choices, "\", \""));
     case OptionType::Integers:
       return "list of integers";
+    case OptionType::Texts:
+      return "list of texts";
     case OptionType::Clock:
       return "MHz, \"max\", \"min\", \"sweet\" or a share of max as \"0.7x\"";
     case OptionType::Clocks:

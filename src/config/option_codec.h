@@ -20,7 +20,7 @@ namespace wattle::config {
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                            std::vector<std::string>>;
 
-enum class OptionType : std::uint8_t { Boolean, Integer, Number, Text, Choice, Integers, Clock, Clocks };
+enum class OptionType : std::uint8_t { Boolean, Integer, Number, Text, Choice, Integers, Texts, Clock, Clocks };
 
 /// Factor from a text unit to the struct's own unit (bytes, FLOP/s; for Span: nanoseconds).
 [[nodiscard]] constexpr double factor_of(std::string_view unit) {
@@ -124,6 +124,14 @@ struct Codec<std::vector<ClockSetting>> {
     for (const ClockSetting& clock : clocks) list.push_back(clock_text(clock));
     return list;
   }
+};
+
+template <>
+struct Codec<std::vector<std::string>> {
+  static constexpr OptionType kType = OptionType::Texts;
+  static constexpr double scale(std::string_view) { return 1.0; }
+  static std::vector<std::string> read(const Value& v, double) { return std::get<std::vector<std::string>>(v); }
+  static Value write(const std::vector<std::string>& list, double) { return list; }
 };
 
 template <>

@@ -2,21 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "config/load.h"
 #include "config/records.h"
+#include "config/repeated.h"
 
 namespace wattle::config {
-
-std::int64_t element_index(std::string_view key, std::string_view list) {
-  if (!key.starts_with(list) || !key.substr(list.size()).starts_with('.')) return -1;
-  key.remove_prefix(list.size() + 1);
-  std::int64_t index = -1;
-  const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), index);
-  const bool whole = end == key.data() + key.size() || *end == '.';
-  return code == std::errc{} && whole ? index : -1;
-}
 
 Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& arguments) {
   std::vector<Override> overrides;

@@ -118,6 +118,7 @@ std::string AdminApi::metrics_text() {
     }
   });
   extras.connections = connections_();
+  if (agents_ != nullptr) extras.agents_differ = agents_->differing();
   if (options_.journal) {
     const auto state = options_.journal();
     extras.journal = {true, !state.problem.empty(), state.dropped};

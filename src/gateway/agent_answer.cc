@@ -67,6 +67,11 @@ std::optional<AgentAnswer> read_agent_answer(std::string_view answer) {
   if (const auto now = whole(body, "now_ns", -kTimeMax, kTimeMax)) out.now = Instant(*now);
   out.next_decision = whole(body, "next", 0, kTimeMax).value_or(0);
   out.next_step = whole(body, "next_step", 0, kTimeMax).value_or(0);
+  if (const auto facts = body.find("facts"); facts != body.end() && facts->is_object()) {
+    for (const auto& [name, said] : facts->items()) {
+      if (said.is_string()) out.facts.emplace(name, said.get<std::string>());
+    }
+  }
   if (const auto steps = body.find("steps"); steps != body.end() && steps->is_array()) {
     for (const auto& s : *steps) {
       if (auto read = s.is_object() ? measured(s) : std::nullopt) out.steps.push_back(std::move(*read));

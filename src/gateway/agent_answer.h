@@ -2,6 +2,7 @@
 // What an agent answers to GET /engines?after=N, or ?after=N&steps=M. Pure.
 #include <cstdint>
 #include <expected>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ struct AgentAnswer {
   std::optional<Instant> now;       ///< on the agent's clock
   std::int64_t next_decision = 0;
   std::vector<Measured> steps;
+  std::map<std::string, std::string> facts;  ///< what it believes of the fleet, by name
   std::int64_t next_step = 0;
 };
 

@@ -19,7 +19,10 @@ constexpr std::size_t kAnswerMax = 4 << 20;
 
 struct AgentLinks::Link {
   std::shared_ptr<const net::Endpoint> endpoint;
-  std::set<std::string> engines;  ///< here, as far as it has said
+  std::string url;
+  std::set<std::string> engines;             ///< here, as far as it has said
+  std::map<std::string, std::string> facts;  ///< as it has said them last
+  bool differs = false;
   std::int64_t next_decision = 0;
   std::int64_t next_step = 0;
   bool polling = false;
@@ -90,6 +93,7 @@ Result<std::unique_ptr<AgentLinks>> AgentLinks::make(const AgentLinksOptions& op
     auto endpoint = net::resolve_endpoint(url, "--agent " + url);
     if (!endpoint) return std::unexpected(endpoint.error());
     links.push_back(std::make_unique<Link>());
+    links.back()->url = url;
     links.back()->endpoint = std::make_shared<const net::Endpoint>(std::move(*endpoint));
   }
   return std::unique_ptr<AgentLinks>(new AgentLinks(options, std::move(links)));
@@ -200,6 +204,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
     listener_.reading({instance, Picojoules(Int128{*engine.energy_uj} * 1'000'000), engine.power, engine.clock,
                        engine.commanded, middle, engine.emulated});
   }
+  if (report->facts != link.facts) compare(link, report->facts);
   link.next_decision = report->next_decision;
   for (const auto& d : report->decisions) {
     journal::DecisionRecord record;
@@ -221,6 +226,19 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   if (link.engines.size() == before) return;
   flush();  // commands may have waited for it
   flush_places();
+}
+
+void AgentLinks::compare(Link& link, const std::map<std::string, std::string>& facts) {
+  link.facts = facts;
+  std::vector<std::string> differences;
+  for (const auto& [name, said] : facts) {
+    const auto ours = options_.facts.find(name);
+    if (ours == options_.facts.end() || ours->second == said) continue;
+    differences.push_back(fmt::format("{} is {} there, {} here", name, said, ours->second));
+  }
+  const bool before = std::exchange(link.differs, !differences.empty());
+  differing_ += (link.differs ? 1 : 0) - (before ? 1 : 0);
+  if (options_.differ && (before || link.differs)) options_.differ(link.url, differences);
 }
 
 void AgentLinks::renew() {

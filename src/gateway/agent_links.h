@@ -26,6 +26,12 @@ struct AgentLinksOptions {
   std::vector<std::string> urls;  ///< of the agents' admin planes
   Span poll_period = Span::ms(50);
   Span lease = Span::s(2);  ///< renewed four times as often
+  /// What is believed here of the fleet, by name: an agent that says otherwise decides by other beliefs. What only one
+  /// of both says is not compared.
+  std::map<std::string, std::string> facts = {};
+  /// Called on the links' own thread when what an agent says has changed: what differs, a line each; empty: nothing
+  /// does any more.
+  std::function<void(const std::string& url, const std::vector<std::string>& differences)> differ = {};
 };
 
 /// What an agent says of one engine.
@@ -79,6 +85,8 @@ class AgentLinks final : public control::ClockPort {
     std::int64_t command_failures = 0;  ///< not answered, or refused
   };
   [[nodiscard]] Counts counts() const;
+  /// Agents that now say something else than `facts`. From any thread.
+  [[nodiscard]] std::int64_t differing() const { return differing_; }
 
  private:
   struct Link;
@@ -87,6 +95,7 @@ class AgentLinks final : public control::ClockPort {
   AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links);
   void poll_all();
   void polled(Link& link, const std::string& answer, Instant sent);
+  void compare(Link& link, const std::map<std::string, std::string>& facts);
   void renew();
   void flush();
   void flush_places();
@@ -117,6 +126,7 @@ class AgentLinks final : public control::ClockPort {
   std::atomic<std::int64_t> poll_failures_{0};
   std::atomic<std::int64_t> commands_{0};
   std::atomic<std::int64_t> command_failures_{0};
+  std::atomic<std::int64_t> differing_{0};
   std::unique_ptr<net::HttpClient> client_;  ///< on the loop only
   bool stopped_ = false;
   net::Loop loop_;  // last: its thread must end before what it uses goes

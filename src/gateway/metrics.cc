@@ -140,6 +140,9 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   number("wattle_gateway_output_tokens_total", "counter", "Output tokens of requests that left", extras.tokens.output);
   number("wattle_gateway_internal_errors_total", "counter", "Exceptions that ended one request, each a defect of ours",
          net::faults());
+  number("wattle_gateway_agents_differ", "gauge",
+         "Agents that believe something else of the fleet than the gateway: other recipe, GPU, model, objectives",
+         extras.agents_differ);
   if (extras.journal.kept) {
     number("wattle_gateway_journal_failing", "gauge", "1 since a write of the journal failed: it is incomplete",
            extras.journal.failing ? 1 : 0);

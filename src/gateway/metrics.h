@@ -41,6 +41,7 @@ class GatewayMetrics {
   struct Extras {
     std::int64_t connections = 0;
     telemetry::FpmDrops drops;
+    std::int64_t agents_differ = 0;   ///< AgentLinks::differing
     std::int64_t report_sources = 0;  ///< engines whose step reports are listened to
     ControlStrand::Learnt learnt;
     std::int64_t extrapolations = 0;  ///< predictions outside the range their belief was measured in

@@ -85,6 +85,17 @@ struct Agent::Impl {
   mutable std::mutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
   std::atomic<std::int64_t> last_cycle_ns{0};
 
+  std::int64_t other_gpus = 0;  ///< that are not what policies reckon with
+
+  void check_kind(const Gpu& gpu) {
+    const MegaHertz highest = gpu.clocks().empty() ? MegaHertz(0) : gpu.clocks().back();
+    if (options.believed_highest == MegaHertz(0) || highest == MegaHertz(0) || highest == options.believed_highest)
+      return;
+    ++other_gpus;
+    spdlog::error("GPU {} ({}) can be locked up to {} MHz; the kind it is said to be (--gpu) goes to {} MHz",
+                  gpu.index(), gpu.name(), highest.value(), options.believed_highest.value());
+  }
+
   bool warned = false;
   bool warned_of_silence = false;
 
@@ -247,6 +258,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
       }
       gpus.push_back(number->second);
       if (!fresh) continue;
+      impl->check_kind(*gpu);
       impl->metered.push_back({*gpu, engine.instance.view.id, EnergyMeter(gpu->power_reading()), {}, 0});
       targets.push_back({InstanceId(static_cast<std::int32_t>(number->second)), {std::move(*gpu)}});
     }
@@ -311,6 +323,8 @@ void Agent::run(const std::atomic<bool>& stop) {
     s.last_cycle_ns = net::steady_now().ns();
   }
 }
+
+const std::map<std::string, std::string>& Agent::facts() const { return impl_->options.facts; }
 
 std::vector<std::string> Agent::release() { return impl_->actuator->release_all(impl_->options.release_timeout); }
 
@@ -429,6 +443,7 @@ std::string Agent::metrics() const {
   m.actuators = s.actuator->stats();
   for (std::size_t gpu = 0; gpu < m.actuators.size(); ++gpu) m.actuators[gpu].instance = m.gpus[gpu].instance;
   m.keeper = s.keeper->counts();
+  m.other_gpus = s.other_gpus;
   m.ready = ready();
   return m.text();
 }

@@ -2,6 +2,7 @@
 // The node agent as a running thing: telemetry in, the instance loop, actuator, keeper, meters; one thread decides.
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,10 @@ struct AgentOptions {
   Span meter_period = Span::ms(5);  ///< while engines work; an idle machine is left asleep (MeterPace)
   /// Shorter than the grace a service manager gives, so that what hangs is left to the guardian in time.
   Span release_timeout = Span::s(5);
+  /// What the policies believe of the fleet, by name; a gateway compares it with its own.
+  std::map<std::string, std::string> facts = {};
+  /// The highest clock of the GPUs that policies reckon with; 0: not said. A GPU with another is warned of and counted.
+  MegaHertz believed_highest{0};
 };
 
 struct AgentEngine {
@@ -102,6 +107,8 @@ class Agent {
   /// another node's. From any thread.
   void work(const std::vector<Work>& work);
 
+  /// AgentOptions::facts.
+  [[nodiscard]] const std::map<std::string, std::string>& facts() const;
   /// From any thread: Prometheus text, and whether every part has been alive within three periods.
   [[nodiscard]] std::string metrics() const;
   [[nodiscard]] bool ready() const;

@@ -56,6 +56,7 @@ std::string engines_json(const Agent& agent, std::int64_t after, std::optional<s
       list.back()["most_mhz"] = e.bounds->most.value();
     }
   }
+  if (!agent.facts().empty()) body["facts"] = agent.facts();
   const auto batch = agent.decisions(after);
   body["next"] = batch.next;
   body["now_ns"] = net::steady_now().ns();

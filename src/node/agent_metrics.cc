@@ -37,6 +37,7 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"predictor_mae_seconds", "Mean absolute error over the newest window, of the model in use"},
     {"predictor_drift_ratio", "How far the newest window's error is off the one that the model was adopted with"},
     {"reports_dropped_total", "Telemetry that could not be read or attributed, by reason"},
+    {"other_gpus", "GPUs that cannot be locked up to the highest clock of the kind they are said to be"},
     {"report_to_command_seconds", "From a step report to the clock it calls for"},
     {"applied_clock_mhz", "Newest clock lock the driver has accepted; 0: none"},
     {"gpu_controlled", "1 while the GPU's clock is under control"},
@@ -168,6 +169,8 @@ std::string AgentMetrics::text() const {
   t.sample("reason=\"other_version\"", drops.other_version);
   t.sample("reason=\"out_of_range\"", drops.out_of_range);
   t.sample("reason=\"unknown_instance\"", unknown_instance);
+  t.metric("wattle_agent_other_gpus", "gauge");
+  t.sample("", other_gpus);
   t.metric("wattle_agent_report_to_command_seconds", "summary");
   t.summary("", report_to_command_ns);
 

@@ -41,6 +41,7 @@ struct AgentMetrics {
   LeaseTable::Counts leases;
   Histogram report_to_command_ns;
   LockKeeper::Counts keeper;
+  std::int64_t other_gpus = 0;  ///< of another kind than the policies reckon with
   bool ready = false;
 
   [[nodiscard]] std::string text() const;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "config/engine_arguments.h"
+#include "config/locate.h"
 #include "virtual_gpu/virtual_gpu.h"
 
 namespace wattle::testbed {
@@ -193,7 +194,7 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
   const auto options = config::engine_arguments(scenario.engine);
   fleet.insert(fleet.end(), options.begin(), options.end());
   std::vector<std::string> agent{
-      "agent", "--json", "--nvml", WATTLE_FAKE_NVML_LIBRARY, "--state", (folder_ / "agent-locks").string()};
+      "agent", "--json", "--nvml", config::library_file(WATTLE_FAKE_NVML_LIBRARY), "--state", (folder_ / "agent-locks").string()};
   std::vector<std::string> gateway{"gateway",
                                    "--json",
                                    "--pd-contract",

@@ -355,7 +355,7 @@ TEST(EcoRoute, AnInstanceThatJoinsLateIsRoutedToByItsClocks) {
   EXPECT_EQ(fleet.route(policy).to, 0);
 }
 
-/// Each is found by its id, whoever has left and in whatever order they joined.
+/// Each is found by its id, after others have left and whatever order they joined in.
 TEST(EcoRoute, InstancesThatJoinInAnyOrderAreKnownByTheirIds) {
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, {256, 256, 10});

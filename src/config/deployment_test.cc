@@ -1,0 +1,124 @@
+#include "config/deployment.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace wattle::config {
+namespace {
+
+const std::string kText = R"(
+[fleet]
+recipe = "voltanallm"
+gpu = "a100-80g"
+llm = "llama-3.1-8b"
+models = ["a", "b"]
+set = ["frequency.decode.margin=0.1"]
+
+[slo]
+ttft_ms = 600
+itl_ms = 60.5
+
+[engine]
+block_size = 32
+
+[gateway]
+listen = "127.0.0.1:8000"
+admin = "127.0.0.1:8001"
+threads = 3
+
+[agent]
+no_guardian = true
+
+[[node]]
+name = "n0"
+agent = "127.0.0.1:9100"
+
+[[node]]
+name = "n1"
+agent = "127.0.0.1:9101"
+
+[[worker]]
+url = "http://127.0.0.1:9000"
+role = "prefill"
+node = "n0"
+gpus = [0, 1]
+step_reports = "tcp://127.0.0.1:5557"
+site = "west"
+
+[[worker]]
+url = "http://127.0.0.1:9001"
+role = "decode"
+node = "n1"
+gpus = ["GPU-1234"]
+step_reports = "tcp://127.0.0.1:5558"
+)";
+
+std::string as_line(const std::vector<FlagText>& flags) {
+  std::string line;
+  for (const auto& flag : flags) line += flag.name + "=" + flag.value + "\n";
+  return line;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string problem(const std::string& text) {
+  const auto made = Deployment::from_text(text, "w.toml");
+  return made ? "" : made.error().message();
+}
+
+TEST(Deployment, GatewayAndAgentsGetTheSame) {
+  const auto made = Deployment::from_text(kText, "w.toml");
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_EQ(as_line(made->gateway()),
+            "--recipe=voltanallm\n--set=frequency.decode.margin=0.1\n--gpu=a100-80g\n--llm=llama-3.1-8b\n"
+            "--model=a\n--model=b\n--block-size=32\n--ttft-slo-ms=600\n--itl-slo-ms=60.5\n"
+            "--agent=http://127.0.0.1:9100\n--agent=http://127.0.0.1:9101\n"
+            "--worker=http://127.0.0.1:9000=prefill,tp=2,fpm=tcp://127.0.0.1:5557,site=west\n"
+            "--worker=http://127.0.0.1:9001=decode,tp=1,fpm=tcp://127.0.0.1:5558\n"
+            "--admin=127.0.0.1:8001\n--listen=127.0.0.1:8000\n--threads=3\n");
+  const auto agent = made->agent("n1");
+  ASSERT_TRUE(agent) << agent.error().message();
+  EXPECT_EQ(as_line(*agent),
+            "--recipe=voltanallm\n--set=frequency.decode.margin=0.1\n--gpu=a100-80g\n--llm=llama-3.1-8b\n"
+            "--block-size=32\n--ttft-slo-ms=600\n--itl-slo-ms=60.5\n--admin=127.0.0.1:9101\n"
+            "--engine=tcp://127.0.0.1:5558=GPU-1234@decode\n--no-guardian=true\n");
+  EXPECT_EQ(as_line(made->planner()),
+            "--recipe=voltanallm\n--set=frequency.decode.margin=0.1\n--gateway=http://127.0.0.1:8001\n");
+  EXPECT_EQ(made->gateway().back().where, "w.toml:19") << "flags know their lines";
+}
+
+TEST(Deployment, WhatIsWrongIsNamedByItsLine) {
+  EXPECT_EQ(problem(replaced(kText, "gpu = \"a100", "gpus = \"a100")),
+            "w.toml:4: unknown key fleet.gpus; did you mean fleet.gpu?");
+  EXPECT_NE(problem(replaced(kText, "[gateway]", "[gatewaay]"))
+                .find("w.toml:16: unknown section [gatewaay]; did you mean [gateway]?"),
+            std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "block_size = 32", "block_size = -1")).find("w.toml:14"), std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "block_size", "blok_size")).find("did you mean block_size?"), std::string::npos);
+  EXPECT_NE(
+      problem(replaced(kText, "node = \"n1\"", "node = \"n7\"")).find("there is no node \"n7\"; there are n0, n1"),
+      std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "node = \"n1\"\n", "")).find("node is needed; one of n0, n1"), std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "name = \"n1\"", "name = \"n0\"")).find("stands here twice"), std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = []")).find("is empty"), std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "role = \"prefill\"", "role = \"prefil\"")).find("did you mean \"prefill\"?"),
+            std::string::npos);
+  EXPECT_NE(problem("recipe = \"x\"\n" + kText).find("w.toml:1: recipe stands in no section"), std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "recipe = \"voltanallm\"\n", "")).find("fleet.recipe is missing"),
+            std::string::npos);
+}
+
+TEST(Deployment, OfSeveralNodesAnAgentHasToSayWhichItIs) {
+  const auto made = Deployment::from_text(kText, "w.toml");
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->agent("").error().message(), "w.toml: node is needed; one of n0, n1");
+  EXPECT_EQ(made->agent("n9").error().message(), "--node: there is no node \"n9\"; there are n0, n1");
+}
+
+}  // namespace
+}  // namespace wattle::config

@@ -1,0 +1,102 @@
+"""One file for gateway and agent (--config): they start from it, the command line wins over it, wrong lines are named, and
+an agent that believes something else is noticed. `wattle init` writes such a file from what runs here."""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import tomllib
+
+from processes import a_node, eventually, get, metric, post
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    parser.add_argument("--example", required=True)
+    flags = parser.parse_args()
+    with a_node(flags.wattle) as (node, folder):
+        def engine(role: str, gpu: int) -> dict:
+            return node.start("mock-engine", "--role", role, "--gpus", str(gpu), "--die-with-parent")[1]
+
+        prefill, decode = engine("prefill", 0), engine("decode", 1)
+        text = pathlib.Path(flags.example).read_text()
+        for old, new in (("http://127.0.0.1:9000", prefill["url"]), ("http://127.0.0.1:9001", decode["url"]),
+                         ("tcp://127.0.0.1:5557", prefill["fpm"]), ("tcp://127.0.0.1:5558", decode["fpm"]),
+                         ("127.0.0.1:8000", "127.0.0.1:0"), ("127.0.0.1:8001", "127.0.0.1:0"),
+                         ("[agent] ", f"[agent]\nnvml = \"{flags.nvml}\"\nstate = \"{folder}/locks\"\n#")):
+            assert old in text, old
+            text = text.replace(old, new)
+        file = os.path.join(folder, "wattle.toml")
+        pathlib.Path(file).write_text(text.replace("127.0.0.1:9100", "127.0.0.1:0"))
+
+        def starts(*more: str):
+            return node.start("agent", "--config", file, *more)
+
+        agent, at_agent = starts()
+        # The agent's port is taken from the free ones, so that tests do not meet; the gateway is given it on the command line,
+        # which holds instead of the file.
+        _, at = node.start("gateway", "--config", file, "--agent", at_agent["admin"])
+        eventually("both engines are ready", lambda: all(
+            w["status"] == "ready" for w in json.loads(get(at["admin"] + "/workers"))["workers"]))
+        status, answer = post(at["url"] + "/v1/completions", {"model": "llama-3.1-8b", "prompt": "count", "max_tokens": 5})
+        assert status == 200, answer
+        status, _ = post(at["url"] + "/v1/completions", {"model": "other", "prompt": "count", "max_tokens": 5})
+        assert status == 404, "the file's models are those there are"
+        eventually("the agent is heard of", lambda: json.loads(get(at["admin"] + "/usage"))["energy_j"]["metered"] > 0)
+        assert metric(at["admin"], "wattle_gateway_agents_differ") == 0
+        assert metric(at_agent["admin"], "wattle_agent_other_gpus") == 0, "the board is an A100-80G's, as the file says"
+
+        # Another recipe and objective on the command line of the agent: the gateway sees that, says so, and sees it end.
+        admin = at_agent["admin"].removeprefix("http://")
+        agent.terminate()
+        agent.wait()
+        agent, _ = starts("--recipe", "static-max", "--itl-slo-ms=40", "--admin", admin, "--gpu", "h100")
+        eventually("the gateway notices", lambda: metric(at["admin"], "wattle_gateway_agents_differ") == 1)
+        assert metric(at_agent["admin"], "wattle_agent_other_gpus") == 2, "these are no H100s"
+        agent.terminate()
+        agent.wait()
+        starts("--admin", admin)
+        eventually("they agree again", lambda: metric(at["admin"], "wattle_gateway_agents_differ") == 0)
+
+        def refused(changed: str, *words: str) -> str:
+            pathlib.Path(file).write_text(changed)
+            done = subprocess.run([flags.wattle, *words, "--config", file], env=node.env, capture_output=True, text=True)
+            assert done.returncode == 2, done
+            return done.stderr
+
+        lines = text.splitlines()
+        line = next(i for i, one in enumerate(lines, 1) if one.startswith("listen"))
+        said = refused(text.replace("listen = ", "lissten = "), "gateway")
+        assert f"wattle.toml:{line}: `wattle gateway` has no flag --lissten; did you mean --listen?" in said, said
+        said = refused(text.replace("[gateway] ", "[gateway]\nthreads = 0\n#"), "gateway")
+        assert "wattle.toml:" in said and "--threads" in said, said
+        said = refused(text.replace("listen = ", "gap_timeout_s = -1\nlisten = "), "gateway")
+        assert f"wattle.toml:{line}:" in said and "--gap-timeout-s" in said, said
+        said = refused(text, "agent", "--node", "elsewhere")
+        assert 'there is no node "elsewhere"; there are this' in said, said
+        said = subprocess.run([flags.wattle, "agent", "--config", file + ".none"], capture_output=True, text=True)
+        assert said.returncode == 2 and "wattle.toml.none" in said.stderr, said
+
+        # init, on the same machine.
+        ports = ",".join(one["url"].rsplit(":", 1)[1] for one in (prefill, decode))
+        made = os.path.join(folder, "made.toml")
+        init = [flags.wattle, "init", "--out", made, "--nvml", flags.nvml, "--ports", ports]
+        done = subprocess.run(init, env=node.env, capture_output=True, text=True)
+        assert done.returncode == 0 and "2 GPU(s), 2 engine(s)" in done.stdout, done
+        wrote = tomllib.loads(pathlib.Path(made).read_text())
+        assert wrote["fleet"]["gpu"] == "a100-80g" and wrote["fleet"]["llm"] == "llama-3.1-8b", wrote
+        assert [w["url"] for w in wrote["worker"]] == [prefill["url"], decode["url"]], wrote
+        assert [w["gpus"] for w in wrote["worker"]] == [[0], [1]], wrote
+        again = subprocess.run(init, env=node.env, capture_output=True, text=True)
+        assert again.returncode == 2 and "--force" in again.stderr, again
+        made_text = pathlib.Path(made).read_text().replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:8081", "127.0.0.1:0")
+        pathlib.Path(made).write_text(made_text)
+        _, at = node.start("gateway", "--config", made)
+        eventually("what it wrote is served", lambda: post(
+            at["url"] + "/v1/completions", {"model": "llama-3.1-8b", "prompt": "count", "max_tokens": 5})[0] == 200)
+
+
+if __name__ == "__main__":
+    main()
