@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
         add_forecast(app, exit_code);
         add_gateway(app, exit_code);
         add_init(app, exit_code);
+        add_key(app, exit_code);
         add_plan(app, exit_code);
         add_planner(app, exit_code);
         add_profile(app, exit_code);
