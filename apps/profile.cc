@@ -150,6 +150,9 @@ Result<int> profile(Flags flags) {
   auto& lines = outcome->profile.provenance;
   lines.insert(lines.begin(), {"made by: wattle profile", "date: " + utc_now()});
   if (!flags.note.empty()) lines.push_back("note: " + flags.note);
+  const auto measured =
+      std::ranges::count_if(outcome->profile.rows, [](const auto& r) { return r.phase != predict::StepKind::Idle; });
+  if (measured == 0) outcome->profile.rows.clear();  // what an engine draws idle is no profile of its steps
   const std::size_t rows = outcome->profile.rows.size();
   const auto powered = std::ranges::count_if(outcome->profile.rows, [](const auto& r) { return r.power.has_value(); });
   if (rows > 0) {

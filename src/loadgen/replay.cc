@@ -211,7 +211,7 @@ std::string replay_body(const ReplayRow& row, const ReplayOptions& options) {
   if (options.form == PromptForm::TokenIds) {
     prompt = "[";
     for (std::size_t i = 0; i < tokens; ++i)
-      fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",", 100 + i % 1000);
+      fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",", 64 + i % 160);
     prompt += "]";
   } else {
     prompt.reserve(4 * tokens + 2);

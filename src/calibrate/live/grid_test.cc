@@ -102,6 +102,8 @@ TEST(StreamBody, HasTheLengthAskedForAndABeginningOfItsOwn) {
       const auto prompt = form == loadgen::PromptForm::Chat ? body["messages"][0]["content"] : body["prompt"];
       if (form == loadgen::PromptForm::TokenIds) {
         EXPECT_EQ(prompt.size(), 40U);
+        for (const auto& id : prompt)
+          EXPECT_TRUE(id >= 32 && id < 256) << id << " may be no token of a small vocabulary";
         beginnings.insert(nlohmann::json(std::vector(prompt.begin(), prompt.begin() + 8)).dump());
       } else {
         EXPECT_EQ(prompt.get<std::string>().size(), 4 * 40U) << "four bytes a token, as those who estimate have it";
@@ -110,6 +112,17 @@ TEST(StreamBody, HasTheLengthAskedForAndABeginningOfItsOwn) {
     }
     EXPECT_EQ(beginnings.size(), 100U);
   }
+}
+
+TEST(StreamBody, WhatAnEngineSaysOfAFailureIsFoundInAllTheirForms) {
+  EXPECT_EQ(words_of(R"({"error":{"message":"The model `nope` does not exist.","type":"NotFoundError","code":404}})"),
+            "The model `nope` does not exist.")
+      << "vLLM, llama.cpp";
+  EXPECT_EQ(words_of(R"({"object":"error","message":"too long","code":400})"), "too long") << "SGLang, Dynamo";
+  EXPECT_EQ(words_of(R"({"detail":"Not Found"})"), "Not Found");
+  EXPECT_EQ(words_of(R"({"error":"loading"})"), "loading");
+  EXPECT_EQ(words_of("<html>\r\n502</html>"), "<html>  502</html>");
+  EXPECT_EQ(words_of(std::string(5000, 'x')).size(), 303U);
 }
 
 }  // namespace

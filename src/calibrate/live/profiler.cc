@@ -175,7 +175,8 @@ class Pass {
     const double mu = std::log(cell.prompt_tokens) - sigma * sigma / 2;
     std::vector<StreamPlan> plans;
     for (double at = 0.0; at < options_.rate_time.seconds(); at += random.exponential() / cell.rate_per_s) {
-      const double tokens = std::clamp(std::exp(mu + sigma * random.normal()), 1.0, 8192.0);
+      const double tokens =
+          std::clamp(std::exp(mu + sigma * random.normal()), 1.0, static_cast<double>(options_.longest_prompt));
       plans.push_back({Span::from_seconds(at), static_cast<std::int32_t>(tokens), 1});
     }
     return plans;
@@ -199,6 +200,18 @@ void sort_and_merge(std::vector<ProfileRow>& rows) {
   });
   const auto repeated = std::ranges::unique(rows, {}, key);
   rows.erase(repeated.begin(), repeated.end());
+}
+
+/// Leaves out what the engine would refuse, and says so. `context_tokens`: 0 = not known.
+void keep_within(std::int64_t context_tokens, ProfileOptions& options, std::vector<std::string>& notes) {
+  if (context_tokens == 0) return;
+  options.longest_prompt = std::clamp<std::int64_t>(context_tokens - 1, 1, options.longest_prompt);
+  std::erase_if(options.grid.cells, [&](const Cell& cell) {
+    if (std::int64_t{cell.prompt_tokens} + cell.output_tokens <= context_tokens) return false;
+    notes.push_back(
+        fmt::format("{}: left out, the engine takes {} tokens of prompt and output", describe(cell), context_tokens));
+    return true;
+  });
 }
 
 /// Every cell at every clock.
@@ -277,15 +290,16 @@ Result<std::int64_t> kv_capacity_tokens(const std::string& url) {
   return tokens;
 }
 
-Result<ProfileOutcome> profile_engine(const ProfileOptions& options, const std::atomic<bool>& stop,
+Result<ProfileOutcome> profile_engine(const ProfileOptions& stated, const std::atomic<bool>& stop,
                                       const std::function<void(const std::string&)>& say) {
+  ProfileOptions options = stated;
   auto load = StreamLoad::make(options.url, options.form, options.serial);
   if (!load) return std::unexpected(load.error());
-  const auto served = (*load)->first_model();  // asked even when the name is known: is anybody there?
+  const auto served = (*load)->served();  // asked even when the name is known: is anybody there?
   if (!served && (options.model.empty() || served.error().what.starts_with("no answer"))) {
     return std::unexpected(served.error());
   }
-  const std::string model = options.model.empty() ? *served : options.model;
+  const std::string model = options.model.empty() ? served->model : options.model;
   (*load)->use_model(model);
   const bool locked = !options.grid.clocks.empty() || options.grid.draws_clocks;
   if (options.gpus.empty() && locked) return bad_input("--clocks", "name the engine's GPUs with --gpu, too");
@@ -302,6 +316,7 @@ Result<ProfileOutcome> profile_engine(const ProfileOptions& options, const std::
   }
 
   ProfileOutcome outcome;
+  if (served) keep_within(served->context_tokens, options, outcome.notes);
   outcome.profile.provenance = {"engine: " + options.url, "model: " + model};
   for (const auto& fact : (*hardware)->facts()) outcome.profile.provenance.push_back(fact);
   outcome.profile.provenance.push_back(locked                 ? "clocks: locked through NVML"

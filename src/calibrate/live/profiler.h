@@ -24,6 +24,8 @@ struct ProfileOptions {
   node::KeeperOptions keeper;
   MegaHertz stated_clock;  ///< without GPUs: what the engine runs at, on somebody's word
   std::string telemetry;   ///< ZeroMQ endpoint of its forward-pass metrics; empty: steps are inferred from the streams
+  /// Of prompts whose lengths are drawn; lowered to what the engine says it takes.
+  std::int64_t longest_prompt = 8192;
   Span prefill_time = Span::ms(1200);  ///< least time spent on each prompt length
   Span rate_time = Span::s(5);         ///< time spent on each arrival rate
   Span window = Span::s(1);            ///< of one measurement of a grid that draws its clocks

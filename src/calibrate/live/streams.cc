@@ -22,6 +22,12 @@ namespace {
 constexpr Span kPatience = Span::s(300);  ///< without a byte
 constexpr auto kStopPeriod = std::chrono::milliseconds(50);
 constexpr std::size_t kSerialTokens = 8;
+constexpr std::size_t kMostWords = 4096;
+constexpr std::size_t kShownWords = 300;
+/// Ids of bytes: to BPE vocabularies the first 256, to others those behind a few control tokens.
+constexpr std::size_t kSerialId = 40;
+constexpr std::size_t kFillerId = 64;
+constexpr std::size_t kFillers = 160;
 /// Words that are one token to every tokenizer we know, and four bytes to those that estimate.
 constexpr std::array<std::string_view, 8> kWords = {" the", " and", " for", " not", " you", " one", " all", " was"};
 
@@ -69,13 +75,16 @@ class Stream final : public net::ResponseHandler {
       : body(std::move(sent)), batch_(batch), record_(record) {}
   void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
   void on_body(std::string_view bytes) override {
-    if (status_ != 200) return;
+    if (status_ != 200) {
+      if (said_.size() < kMostWords) said_ += bytes;
+      return;
+    }
     const Instant now = net::steady_now();
     parser_.feed(bytes);
     while (const auto event = parser_.next()) {
       const net::ChunkFacts facts = net::read_chunk(event->data);
       done_ = done_ || facts.done;
-      error_ = error_ || facts.error;
+      if (facts.error && !std::exchange(error_, true)) said_ = event->data;
       if (facts.tokens > 0) record_.tokens.push_back(now);
       if (facts.completion_tokens >= 0) {
         record_.completion_tokens = facts.completion_tokens;
@@ -84,7 +93,11 @@ class Stream final : public net::ResponseHandler {
     }
   }
   void on_end() override {
-    over(status_ != 200 ? fmt::format("http {}", status_) : error_ ? "error event" : done_ ? "" : "no [DONE]");
+    const std::string words = said_.empty() ? "" : ": " + words_of(said_);
+    over(status_ != 200 ? fmt::format("http {}{}", status_, words)
+         : error_       ? "error event" + words
+         : done_        ? ""
+                        : "no [DONE]");
   }
   void on_failure(net::CallFailure failure) override { over(net::text_of(failure)); }
   /// Ends it from our side, if it has not ended.
@@ -106,6 +119,7 @@ class Stream final : public net::ResponseHandler {
   Batch& batch_;
   StreamRecord& record_;
   net::SseParser parser_;
+  std::string said_;  ///< instead of tokens
   int status_ = 0;
   bool done_ = false;
   bool error_ = false;
@@ -165,16 +179,28 @@ Result<std::unique_ptr<StreamLoad>> StreamLoad::make(const std::string& url, loa
   return std::unique_ptr<StreamLoad>(new StreamLoad(std::move(impl)));
 }
 
-Result<std::string> StreamLoad::first_model() {
+Result<StreamLoad::Served> StreamLoad::served() {
   const auto answer = impl_->fetch("GET", "/v1/models", "");
   const std::string where = impl_->endpoint->url + "/v1/models";
   if (answer.status == 0) return external_failure(where, "no answer; is the engine running?");
   const auto json = nlohmann::json::parse(answer.body, nullptr, false);
-  if (answer.status == 200 && json.is_object() && json.contains("data") && json["data"].is_array() &&
-      !json["data"].empty() && json["data"][0].is_object() && json["data"][0].value("id", "") != "") {
-    return json["data"][0]["id"].get<std::string>();
+  if (answer.status != 200 || !json.is_object() || !json.contains("data") || !json["data"].is_array() ||
+      json["data"].empty() || !json["data"][0].is_object() || json["data"][0].value("id", "").empty()) {
+    return external_failure(where, fmt::format("status {} and no model; name one with --model", answer.status));
   }
-  return external_failure(where, fmt::format("status {} and no model; name one with --model", answer.status));
+  const auto whole = [](const nlohmann::json& in, const char* key) {
+    const auto found = in.is_object() ? in.find(key) : in.end();
+    return found != in.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  };
+  Served served{json["data"][0]["id"].get<std::string>(), whole(json["data"][0], "max_model_len")};
+  if (served.context_tokens > 0) return served;
+  // llama.cpp: of one of its slots.
+  const auto props = impl_->fetch("GET", "/props", "");
+  const auto said = nlohmann::json::parse(props.body, nullptr, false);
+  if (props.status == 200 && said.is_object() && said.contains("default_generation_settings")) {
+    served.context_tokens = whole(said["default_generation_settings"], "n_ctx");
+  }
+  return served;
 }
 
 Result<std::string> StreamLoad::page(const std::string& path) {
@@ -241,6 +267,24 @@ std::optional<Span> StreamLoad::refusal(std::int32_t prompt_tokens) {
   return answer.end - begin;
 }
 
+std::string words_of(std::string_view body) {
+  const auto json = nlohmann::json::parse(body, nullptr, false);
+  std::string words;
+  const auto take = [&](const nlohmann::json& in, const char* key) {
+    const auto found = in.is_object() ? in.find(key) : in.end();
+    if (words.empty() && found != in.end() && found->is_string()) words = found->get<std::string>();
+  };
+  if (json.is_object()) {
+    take(json.value("error", nlohmann::json()), "message");
+    for (const char* key : {"error", "message", "detail"}) take(json, key);
+  }
+  if (words.empty()) words = body;
+  std::ranges::replace_if(
+      words, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  if (words.size() > kShownWords) words = words.substr(0, kShownWords) + "...";
+  return words;
+}
+
 std::string stream_body(const StreamPlan& plan, loadgen::PromptForm form, const std::string& model,
                         std::uint64_t serial) {
   std::string prompt;
@@ -251,7 +295,8 @@ std::string stream_body(const StreamPlan& plan, loadgen::PromptForm form, const 
     // The serial in base 8, one digit a token, from the front: two prompts differ in their first block.
     const std::size_t digit = i < kSerialTokens ? (serial >> (3 * i)) % 8 : 0;
     if (ids) {
-      fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",", 1000 + 500 * digit + i % 400);
+      fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",",
+                     i < kSerialTokens ? kSerialId + digit : kFillerId + i % kFillers);
     } else {
       prompt += kWords[digit];
     }

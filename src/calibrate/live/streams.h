@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -29,8 +30,12 @@ class StreamLoad {
                                                                 std::uint64_t serial);
   ~StreamLoad();
 
-  /// The first model the endpoint serves. Errors: it cannot be reached; it serves none.
-  [[nodiscard]] Result<std::string> first_model();
+  struct Served {
+    std::string model;                ///< the first it names
+    std::int64_t context_tokens = 0;  ///< most of prompt and output together; 0: it does not say
+  };
+  /// Errors: it cannot be reached; it serves none.
+  [[nodiscard]] Result<Served> served();
   /// A page of the endpoint. Errors: it cannot be reached; another status than 200.
   [[nodiscard]] Result<std::string> page(const std::string& path);
   void use_model(const std::string& model);
@@ -50,7 +55,13 @@ class StreamLoad {
 };
 
 /// The body of a streamed completion; `serial` shows in its first tokens. As text, a token is a word of four bytes.
+/// Token ids are below 256: bytes, of which every vocabulary has that many, and none of the control tokens at either
+/// end.
 [[nodiscard]] std::string stream_body(const StreamPlan& plan, loadgen::PromptForm form, const std::string& model,
                                       std::uint64_t serial);
+
+/// What an engine says in the body of a refusal or of an error event, on one line and cut short: vLLM's, SGLang's,
+/// llama.cpp's and Dynamo's forms, else the text itself.
+[[nodiscard]] std::string words_of(std::string_view body);
 
 }  // namespace wattle::calibrate
