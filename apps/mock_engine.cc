@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "commands.h"
 #include "config/load.h"
 #include "config/locate.h"
@@ -15,6 +16,7 @@
 #include "net/clock.h"
 #include "net/server.h"
 #include "testbed/mock_engine_api.h"
+#include "testbed/transcript.h"
 
 namespace wattle::apps {
 namespace {
@@ -28,6 +30,9 @@ struct Flags {
   std::string fpm = "tcp://127.0.0.1:*";
   std::string id = "mock-0";
   std::string step_reports = "ended";
+  std::string dialect = "vllm";
+  std::string transcript;
+  double keep_alive_s = 5.0;
   std::vector<std::int32_t> gpus;
   std::int32_t tensor_parallel = 1;
   std::uint64_t seed = 1;
@@ -81,9 +86,22 @@ Result<int> serve(Flags flags) {
     publisher = std::make_unique<telemetry::FpmPublisher>(std::move(*bound));
   }
 
+  std::optional<testbed::Transcript> transcript;
+  if (!flags.transcript.empty()) {
+    const auto text = read_file(flags.transcript);
+    if (!text) return std::unexpected(text.error());
+    auto read = testbed::Transcript::read(*text, flags.transcript);
+    if (!read) return std::unexpected(read.error());
+    transcript = std::move(*read);
+  }
+
   testbed::MockApiOptions options;
   options.model = flags.model.empty() ? flags.llm : flags.model;
   options.engine_id = flags.id;
+  options.vocabulary = llm->vocab;
+  options.dialect = flags.dialect == "llama.cpp" ? testbed::Dialect::LlamaCpp
+                    : flags.dialect == "sglang"  ? testbed::Dialect::Sglang
+                                                 : testbed::Dialect::Vllm;
   options.role = flags.role == "prefill" ? Role::Prefill : flags.role == "decode" ? Role::Decode : Role::Colocated;
   options.block_size = flags.engine.block_size;
   options.tensor_parallel = flags.tensor_parallel;
@@ -111,7 +129,10 @@ Result<int> serve(Flags flags) {
   net::ServerOptions where;
   where.host = address->host;
   where.port = address->port;
-  auto server = net::HttpServer::listen(pool, where, [&api](std::shared_ptr<net::Exchange> e) { api.handle(e); });
+  where.idle_timeout = Span::from_seconds(flags.keep_alive_s);
+  auto server = net::HttpServer::listen(pool, where, [&api, &transcript](std::shared_ptr<net::Exchange> e) {
+    transcript ? transcript->answer(e) : api.handle(e);
+  });
   if (!server) return std::unexpected(server.error());
   api.set_port((*server)->port());
   std::promise<void> started;
@@ -162,6 +183,19 @@ void add_mock_engine(Command app, int& exit_code) {
           "ended: metrics of a step come when it has ended, as SGLang and vLLM send them; start: as it starts, as "
           "with a scheduler plugin")
       .check(one_of({"ended", "start"}))
+      .capture_default_str();
+  command
+      .add_option("--dialect", flags->dialect,
+                  "Whose words its answers, errors, metrics and loads are in: vllm, llama.cpp or sglang")
+      .check(one_of({"vllm", "llama.cpp", "sglang"}))
+      .capture_default_str();
+  command.add_option(
+      "--transcript", flags->transcript,
+      "Answer with what a real engine has said to such requests, or under the name that a request's "
+      "X-Wattle-Transcript header says: a file of sections \"## NAME\" with responses as curl -i shows them");
+  command
+      .add_option("--keep-alive-s", flags->keep_alive_s, "It closes connections that have been idle so long; vLLM: 5")
+      .check(positive())
       .capture_default_str();
   command.add_option("--id", flags->id, "Worker and engine id").capture_default_str();
   command.add_option("--seed", flags->seed, "Of the output lengths nobody asked for").capture_default_str();

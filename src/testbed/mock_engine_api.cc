@@ -22,6 +22,16 @@ namespace {
 /// Every token is this text: the engine computes times, not language.
 constexpr std::string_view kWord = " watt";
 constexpr std::size_t kBytesPerToken = 4;
+constexpr std::string_view kDead = "EngineCore encountered an issue. See stack trace (above) for the root cause.";
+
+/// The highest token id in a prompt; -1: there is none.
+std::int64_t highest_id(const json& prompt) {
+  std::int64_t highest = -1;
+  if (prompt.is_number_integer()) return prompt.get<std::int64_t>();
+  if (!prompt.is_array()) return highest;
+  for (const auto& item : prompt) highest = std::max(highest, highest_id(item));
+  return highest;
+}
 
 std::int64_t wall_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -61,14 +71,9 @@ bool flag(const json& body, const char* key) {
 
 }  // namespace
 
-void refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
-            const std::string& param, const std::string& extra_headers) {
-  const json error = {{"error",
-                       {{"message", message},
-                        {"type", status >= 500 ? "server_error" : "invalid_request_error"},
-                        {"param", param.empty() ? json() : json(param)},
-                        {"code", json()}}}};
-  exchange->respond(status, kJson, error.dump(), extra_headers);
+void MockApi::refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
+                     const std::string& param, const std::string& extra_headers) const {
+  exchange->respond(status, kJson, error_body(options_.dialect, {status, message, param}), extra_headers);
 }
 
 std::optional<std::string> text_under(const json& body, const char* key) {
@@ -92,26 +97,51 @@ void MockApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
   const auto path = exchange->path();
   const bool get = exchange->method() == "GET";
   const bool post = exchange->method() == "POST";
+  const auto no_way = [&](bool known, const std::string& extra_headers) {
+    const MockError error = no_route(options_.dialect, known);
+    exchange->respond(error.status, kJson, no_route_body(options_.dialect, error), extra_headers);
+  };
   const auto only = [&](bool right, const char* method) {
-    if (!right) refuse(exchange, 405, std::string("use ") + method, "", std::string("Allow: ") + method + "\r\n");
+    if (!right) no_way(true, std::string("Allow: ") + method + "\r\n");
     return right;
   };
   const bool loading = net::steady_now() < options_.loaded;
   if (loading && path != "/metrics") {
     refuse(exchange, 503, "the weights are being loaded", "", "Retry-After: 1\r\n");
+  } else if (path == "/wattle/die") {
+    if (!only(post, "POST")) return;
+    die();
+    exchange->respond(200, kJson, "{}");
+  } else if (dead_) {
+    refuse(exchange, path == "/health" ? 503 : 500, std::string(kDead));
   } else if (path == "/v1/chat/completions" || path == "/v1/completions") {
     if (only(post, "POST")) completion(exchange, path == "/v1/chat/completions");
   } else if (path == "/wattle/kv_pull") {
     if (only(post, "POST")) pull(exchange);
-  } else if (path == "/health") {
-    if (only(get, "GET")) exchange->respond(200, "text/plain", "");
+  } else if (path == "/health" || path == "/metrics" || path == "/v1/models" || path == "/load" ||
+             (options_.dialect == Dialect::Sglang && (path == "/v1/loads" || path == "/get_load"))) {
+    if (only(get, "GET")) state(exchange, path);
+  } else {
+    no_way(false, "");
+  }
+}
+
+/// What monitoring asks for.
+void MockApi::state(const std::shared_ptr<net::Exchange>& exchange, std::string_view path) {
+  const auto now = engine_->counts();
+  if (path == "/health") {
+    exchange->respond(200, "text/plain", "");
   } else if (path == "/metrics") {
-    if (only(get, "GET")) {
-      exchange->respond(200, "text/plain; version=0.0.4",
-                        metrics_.text(options_.model, engine_->counts(), options_.block_size, engine_->blocks_total()));
-    }
-  } else if (path == "/v1/models") {
-    if (!only(get, "GET")) return;
+    exchange->respond(200, "text/plain; version=0.0.4",
+                      options_.dialect == Dialect::Sglang
+                          ? sglang_metrics(options_.model, now, options_.block_size * engine_->blocks_total())
+                          : metrics_.text(options_.model, now, options_.block_size, engine_->blocks_total()));
+  } else if (path == "/load") {
+    exchange->respond(200, kJson, json{{"server_load", now.running + now.waiting}}.dump());
+  } else if (path == "/v1/loads" || path == "/get_load") {
+    exchange->respond(200, kJson,
+                      sglang_loads(now, options_.block_size * engine_->blocks_total(), path == "/v1/loads").dump());
+  } else {
     const json models = {{"object", "list"},
                          {"data",
                           {{{"id", options_.model},
@@ -120,9 +150,41 @@ void MockApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
                             {"owned_by", "wattle"},
                             {"max_model_len", options_.max_model_tokens}}}}};
     exchange->respond(200, kJson, models.dump());
-  } else {
-    refuse(exchange, 404, "no such path: " + std::string(path));
   }
+}
+
+void MockApi::die() {
+  dead_ = true;
+  std::vector<engine::Tag> tags;
+  for (const auto& [tag, completion] : completions_) tags.push_back(tag);
+  for (const engine::Tag tag : tags) {
+    const auto found = completions_.find(tag);
+    if (found == completions_.end()) continue;
+    Completion& completion = *found->second;
+    if (completion.gone) continue;
+    completion.gone = true;
+    if (completion.stream && completion.sent > 0) {
+      completion.exchange->write(completion.words.broken(kDead));
+      completion.exchange->finish();
+    } else {
+      refuse(completion.exchange, 500, std::string(kDead));
+    }
+    client_gone(tag);
+  }
+}
+
+std::string MockApi::load_report(const net::Exchange& exchange) const {
+  const std::string_view format = exchange.headers().get("endpoint-load-metrics-format");
+  if (format.empty() || options_.dialect != Dialect::Vllm) return "";
+  const auto now = engine_->counts();
+  const auto waiting = static_cast<double>(now.waiting);
+  if (format == "json" || format == "JSON") {
+    const json report = {{"named_metrics", {{"kv_cache_usage_perc", now.kv_usage}, {"num_requests_waiting", waiting}}}};
+    return "endpoint-load-metrics: JSON " + report.dump() + "\r\n";
+  }
+  return fmt::format(
+      "endpoint-load-metrics: TEXT named_metrics.kv_cache_usage_perc={}, named_metrics.num_requests_waiting={:.1f}\r\n",
+      now.kv_usage, waiting);
 }
 
 void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool chat) {
@@ -141,6 +203,10 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
   const auto prompt = body.find(source);
   if (prompt == body.end() || (chat && (!prompt->is_array() || prompt->empty()))) return bad("is required", source);
   if (positive(body, "n", 1) != 1) return bad("only n = 1 is supported", "n");
+
+  if (const std::int64_t id = chat ? -1 : highest_id(*prompt); id >= options_.vocabulary) {
+    return bad(fmt::format("Token id {} is out of vocabulary", id), source);
+  }
 
   auto completion = std::make_unique<Completion>();
   const std::int64_t tokens = (prompt_tokens(*prompt) + 3) / static_cast<std::int64_t>(kBytesPerToken);
@@ -181,9 +247,7 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
   completion->output = static_cast<std::int32_t>(output);
   completion->max_tokens = static_cast<std::int32_t>(cap);
   completion->arrival = completion->last = net::steady_now();
-  completion->head =
-      fmt::format(R"(data: {{"id":"{}","object":"{}","created":{},"model":{},"choices":[{{"index":0,)", completion->id,
-                  chat ? "chat.completion.chunk" : "text_completion", wall_seconds(), json(options_.model).dump());
+  completion->words = Wording(options_.dialect, chat, completion->id, options_.model, wall_seconds());
 
   const auto kv = body.find("kv_transfer_params");
   if (kv != body.end() && kv->is_object()) {
@@ -277,20 +341,12 @@ void MockApi::send_token(Completion& completion) {
   ++metrics_.generation_tokens;
   if (!completion.stream || completion.gone) return;
   if (completion.sent == 1) {
-    completion.exchange->begin(200, "text/event-stream; charset=utf-8", "Cache-Control: no-cache\r\n");
+    completion.exchange->begin(200, "text/event-stream; charset=utf-8",
+                               "Cache-Control: no-cache\r\n" + load_report(*completion.exchange));
+    completion.exchange->write(completion.words.opening());
   }
-  std::string chunk = completion.head;
-  if (completion.chat) {
-    chunk += completion.sent == 1 ? R"("delta":{"role":"assistant","content":")" : R"("delta":{"content":")";
-    chunk += kWord;
-    chunk += R"("},"logprobs":null,"finish_reason":null}]})";
-  } else {
-    chunk += R"("text":")";
-    chunk += kWord;
-    chunk += R"(","logprobs":null,"finish_reason":null}]})";
-  }
-  chunk += "\n\n";
-  completion.exchange->write(chunk);
+  const char* last = completion.sent == completion.output ? completion.finish_reason() : nullptr;
+  completion.exchange->write(completion.words.token(kWord, last));
 }
 
 void MockApi::on_token(engine::Tag tag) {
@@ -334,7 +390,7 @@ void MockApi::answer_prefill(engine::Tag tag) {
                  {"created", wall_seconds()},
                  {"model", options_.model},
                  {"choices", json::array({{{"index", 0}, {"finish_reason", "length"}}})},
-                 {"usage", completion.usage()},
+                 {"usage", completion.usage().json()},
                  {"kv_transfer_params",
                   {{"do_remote_prefill", true},
                    {"do_remote_decode", false},
@@ -367,40 +423,22 @@ void MockApi::finish(engine::Tag tag) {
   if (found == completions_.end()) return;
   const std::unique_ptr<Completion> completion = std::move(found->second);
   completions_.erase(found);
-  const std::string reason = completion->finish_reason();
-  ++(reason == "length" ? metrics_.finished_length : metrics_.finished_stop);
+  const char* reason = completion->finish_reason();
+  ++(std::string_view(reason) == "length" ? metrics_.finished_length : metrics_.finished_stop);
   metrics_.e2e.add((net::steady_now() - completion->arrival).seconds());
   metrics_.prompt.add(completion->prompt);
   metrics_.generation.add(completion->sent);
   if (completion->gone) return;
   if (completion->stream) {
-    std::string tail = completion->head + (completion->chat ? R"("delta":{},)" : R"("text":"",)") +
-                       R"("logprobs":null,"finish_reason":")" + reason + "\"}]}\n\n";
-    if (completion->include_usage) {
-      // The head ends inside choices; a usage chunk has none.
-      const std::string open = completion->head.substr(0, completion->head.rfind("[{"));
-      tail += open + "[],\"usage\":" + completion->usage().dump() + "}\n\n";
-    }
-    tail += "data: [DONE]\n\n";
-    completion->exchange->write(tail);
+    const Usage usage = completion->usage();
+    completion->exchange->write(completion->words.closing(reason, completion->include_usage ? &usage : nullptr));
     completion->exchange->finish();
     return;
   }
   std::string text;
   for (std::int32_t i = 0; i < completion->sent; ++i) text += kWord;
-  json choice = {{"index", 0}, {"logprobs", json()}, {"finish_reason", reason}};
-  if (completion->chat) {
-    choice["message"] = {{"role", "assistant"}, {"content", text}};
-  } else {
-    choice["text"] = text;
-  }
-  const json answer = {{"id", completion->id},
-                       {"object", completion->chat ? "chat.completion" : "text_completion"},
-                       {"created", wall_seconds()},
-                       {"model", options_.model},
-                       {"choices", json::array({choice})},
-                       {"usage", completion->usage()}};
-  completion->exchange->respond(200, kJson, answer.dump());
+  completion->exchange->respond(200, kJson, completion->words.whole(text, reason, completion->usage()).dump(),
+                                load_report(*completion->exchange));
 }
 
 }  // namespace wattle::testbed

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "net/client.h"
 #include "net/exchange.h"
+#include "testbed/mock_dialect.h"
 #include "testbed/mock_engine_metrics.h"
 #include "testbed/real_time_engine.h"
 
@@ -25,6 +26,8 @@ struct MockApiOptions {
   double median_output_tokens = 180.0;
   double sigma_output_tokens = 0.9;
   std::int32_t max_model_tokens = 131072;
+  std::int32_t vocabulary = 128256;  ///< token ids from here on are refused
+  Dialect dialect = Dialect::Vllm;
   double kv_bytes_per_token = 131072.0;
   /// prefill: hand-over of KV, one transfer after the other; decode: passes of its loop from the KV's arrival to the
   /// request's first token and first step.
@@ -35,6 +38,8 @@ struct MockApiOptions {
   Span bootstrap_timeout = Span::s(300);
 };
 
+/// Its HTTP server outlives its engine: after POST /wattle/die streams break off and nothing is served, as when vLLM's
+/// engine core is killed.
 class MockApi final : public RealTimeEngine::Listener {
  public:
   MockApi(net::Loop& loop, const MockApiOptions& options);
@@ -54,6 +59,12 @@ class MockApi final : public RealTimeEngine::Listener {
   void completion(const std::shared_ptr<net::Exchange>& exchange, bool chat);
   void pull(const std::shared_ptr<net::Exchange>& exchange);
   void start(std::unique_ptr<Completion> completion);
+  /// `extra_headers` are complete lines, each ended by CRLF.
+  void refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
+              const std::string& param = "", const std::string& extra_headers = "") const;
+  void state(const std::shared_ptr<net::Exchange>& exchange, std::string_view path);
+  void die();
+  [[nodiscard]] std::string load_report(const net::Exchange& exchange) const;
   void fetch_kv(std::unique_ptr<Completion> completion);
   void kv_arrived(std::shared_ptr<Completion> completion, bool ok);
   void send_token(Completion& completion);
@@ -80,6 +91,7 @@ class MockApi final : public RealTimeEngine::Listener {
   Instant link_free_;
   engine::Tag next_tag_ = 1;
   std::uint64_t next_id_ = 1;
+  bool dead_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

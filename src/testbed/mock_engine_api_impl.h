@@ -13,10 +13,6 @@ namespace wattle::testbed {
 
 inline constexpr std::string_view kJson = "application/json";
 
-/// An error as vLLM words it. `param`: the field at fault; `extra_headers` are complete lines, each ended by CRLF.
-void refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
-            const std::string& param = "", const std::string& extra_headers = "");
-
 /// Text under a key, empty where there is none or null; nothing when it is something else.
 std::optional<std::string> text_under(const nlohmann::json& body, const char* key);
 
@@ -38,7 +34,7 @@ struct MockApi::Completion {
   std::int32_t sent = 0;
   Instant arrival;
   Instant last;
-  std::string head;  ///< of each chunk, up to the text
+  Wording words;
   std::string pull_host;
   std::uint16_t pull_port = 0;
   std::string pull_id;
@@ -46,9 +42,7 @@ struct MockApi::Completion {
   std::string room;  ///< SGLang's contract: where both legs meet
 
   [[nodiscard]] const char* finish_reason() const { return output >= max_tokens ? "length" : "stop"; }
-  [[nodiscard]] nlohmann::json usage() const {
-    return {{"prompt_tokens", prompt}, {"completion_tokens", sent}, {"total_tokens", prompt + sent}};
-  }
+  [[nodiscard]] Usage usage() const { return {prompt, sent}; }
 };
 
 }  // namespace wattle::testbed

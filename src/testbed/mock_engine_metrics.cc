@@ -59,4 +59,38 @@ std::string EngineMetrics::text(const std::string& model, const RealTimeEngine::
   return out;
 }
 
+std::string sglang_metrics(const std::string& model, const RealTimeEngine::Counts& now, std::int64_t kv_capacity) {
+  const std::string labels =
+      fmt::format("engine_type=\"unified\",model_name=\"{}\",pp_rank=\"0\",tp_rank=\"0\"", model);
+  std::string out;
+  const auto gauge = [&](const char* name, auto value) {
+    fmt::format_to(std::back_inserter(out), "# TYPE sglang:{0} gauge\nsglang:{0}{{{1}}} {2}\n", name, labels, value);
+  };
+  gauge("num_running_reqs", now.running);
+  gauge("num_queue_reqs", now.waiting);
+  gauge("token_usage", now.kv_usage);
+  gauge("num_used_tokens", static_cast<std::int64_t>(now.kv_usage * static_cast<double>(kv_capacity)));
+  gauge("max_total_num_tokens", kv_capacity);
+  return out;
+}
+
+nlohmann::json sglang_loads(const RealTimeEngine::Counts& now, std::int64_t kv_capacity, bool v1) {
+  const auto used = static_cast<std::int64_t>(now.kv_usage * static_cast<double>(kv_capacity));
+  if (!v1) {
+    return nlohmann::json::array({{{"dp_rank", 0},
+                                   {"num_reqs", now.running + now.waiting},
+                                   {"num_waiting_reqs", now.waiting},
+                                   {"num_tokens", used}}});
+  }
+  nlohmann::json body;
+  body["dp_rank_count"] = 1;
+  body["loads"] = nlohmann::json::array({{{"dp_rank", 0},
+                                          {"num_running_reqs", now.running},
+                                          {"num_waiting_reqs", now.waiting},
+                                          {"num_used_tokens", used},
+                                          {"max_total_num_tokens", kv_capacity},
+                                          {"token_usage", now.kv_usage}}});
+  return body;
+}
+
 }  // namespace wattle::testbed

@@ -2,6 +2,7 @@
 // What vLLM's /metrics says, under vLLM's names.
 #include <array>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -39,5 +40,11 @@ struct EngineMetrics {
   [[nodiscard]] std::string text(const std::string& model, const RealTimeEngine::Counts& now, std::int32_t block_size,
                                  std::int64_t blocks) const;
 };
+
+/// SGLang's gauges; `kv_capacity`: tokens.
+[[nodiscard]] std::string sglang_metrics(const std::string& model, const RealTimeEngine::Counts& now,
+                                         std::int64_t kv_capacity);
+/// SGLang's GET /v1/loads?include=core (`v1`) or, of older ones, GET /get_load.
+[[nodiscard]] nlohmann::json sglang_loads(const RealTimeEngine::Counts& now, std::int64_t kv_capacity, bool v1);
 
 }  // namespace wattle::testbed

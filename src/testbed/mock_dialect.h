@@ -1,0 +1,60 @@
+#pragma once
+// How engines word the same answer: chunks of a stream, whole answers, errors. As recorded of vLLM 0.32 and llama.cpp;
+// of SGLang, which does not run without a GPU, as its source has it. Pure.
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace wattle::testbed {
+
+enum class Dialect : std::uint8_t { Vllm, LlamaCpp, Sglang };
+
+struct MockError {
+  int status = 400;
+  std::string message;
+  std::string param;  ///< the field at fault; empty: none
+};
+[[nodiscard]] std::string error_body(Dialect dialect, const MockError& error);
+/// Of a path or method that is not served; llama.cpp answers 404 to both.
+[[nodiscard]] MockError no_route(Dialect dialect, bool path_known);
+[[nodiscard]] std::string no_route_body(Dialect dialect, const MockError& error);
+
+struct Usage {
+  std::int32_t prompt = 0;
+  std::int32_t output = 0;
+  [[nodiscard]] nlohmann::json json() const {
+    return {{"prompt_tokens", prompt},
+            {"completion_tokens", output},
+            {"total_tokens", prompt + output},
+            {"prompt_tokens_details", {{"cached_tokens", 0}}}};
+  }
+};
+
+/// One answer's words. Chunks are whole server-sent events.
+class Wording {
+ public:
+  Wording() = default;
+  Wording(Dialect dialect, bool chat, std::string_view id, std::string_view model, std::int64_t created);
+
+  /// What comes before the first token.
+  [[nodiscard]] std::string opening() const;
+  /// `last`: the finish reason where this is the last token; else null.
+  [[nodiscard]] std::string token(std::string_view text, const char* last) const;
+  /// What comes after the last token. `usage`: null where it was not asked for.
+  [[nodiscard]] std::string closing(const char* finish_reason, const Usage* usage) const;
+  /// What comes instead of the rest when the engine behind the server has died.
+  [[nodiscard]] std::string broken(std::string_view message) const;
+  [[nodiscard]] nlohmann::json whole(std::string_view text, const char* finish_reason, const Usage& usage) const;
+
+ private:
+  [[nodiscard]] std::string chunk(std::string_view delta, std::string_view finish) const;
+  Dialect dialect_ = Dialect::Vllm;
+  bool chat_ = false;
+  std::string id_;
+  std::string model_;
+  std::int64_t created_ = 0;
+  std::string head_;  ///< of each chunk, up to its choices
+};
+
+}  // namespace wattle::testbed
