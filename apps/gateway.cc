@@ -50,6 +50,7 @@ struct GatewayFlags {
   double connect_timeout_s = 2;
   double first_byte_timeout_s = 600;
   double gap_timeout_s = 120;
+  double gauges_period_ms = 250;
   std::int32_t default_max_tokens = 4096;
   std::uint64_t seed = 1;
   SecurityFlags security;
@@ -203,6 +204,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.client.connect_timeout = Span::from_seconds(flags.connect_timeout_s);
   options.client.head_timeout = Span::from_seconds(flags.first_byte_timeout_s);
   options.client.body_timeout = Span::from_seconds(flags.gap_timeout_s);
+  options.gauges_period = Span::from_seconds(flags.gauges_period_ms * 1e-3);
   options.listen.limits.body_bytes = flags.max_body_bytes;
   options.slo = slo_of(flags);
   options.agents.urls = flags.agents;
@@ -318,6 +320,12 @@ void add_gateway(Command app, int& exit_code) {
       .check(positive())
       .capture_default_str();
   command.add_option("--threads", flags->threads, "data-plane threads").check(range(1, 256)).capture_default_str();
+  command
+      .add_option("--gauges-period-ms", flags->gauges_period_ms,
+                  "how often engines whose step reports do not come are asked for their load (/v1/loads, /get_load or "
+                  "/metrics); 0 = never")
+      .check(range(0.0, 60'000.0))
+      .capture_default_str();
   command.add_option("--agent", flags->agents,
                      "admin plane of an agent, http://host:port; repeatable. Its meters are booked to requests, and "
                      "clocks that are decided here go to it");

@@ -12,6 +12,7 @@
 #include "experiment/match_attainment.h"
 #include "experiment/saturation.h"
 #include "experiment/simulate.h"
+#include "experiment/telemetry_sources.h"
 #include "journal/summary_json.h"
 #include "systems/recipe.h"
 
@@ -29,6 +30,7 @@ struct SimFlags {
   bool json = false;
   bool only = false;
   bool match = false;
+  bool by_source = false;
   bool step = false;
   bool check = false;
 };
@@ -202,6 +204,38 @@ Result<std::vector<journal::RunSummary>> run_all(const SimFlags& flags, const co
   return runs;
 }
 
+/// Of every recipe but the first, which the others' saving is against.
+Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::LoadedScenario& scenario,
+                                         const std::vector<Named>& recipes) {
+  if (flags.recipes.size() < 2) return bad_input("--by-source", "compares: name a baseline and a recipe with --recipe");
+  const auto baseline = experiment::run_simulation(scenario, recipes.front().recipe, options_for({}, ""));
+  if (!baseline) return std::unexpected(baseline.error());
+  std::vector<std::optional<Result<std::vector<experiment::SourceRun>>>> found(flags.recipes.size());
+  side_by_side(flags.threads, flags.recipes.size() - 1, [&](std::size_t i) {
+    found[i + 1] = experiment::run_by_source(scenario, recipes[i + 1].recipe, options_for({}, ""));
+  });
+  auto runs = nlohmann::ordered_json::array();
+  for (std::size_t r = 1; r < flags.recipes.size(); ++r) {
+    if (!*found[r]) return std::unexpected(found[r]->error());
+    if (!flags.json) {
+      fmt::print("{:<22} {:<22} {:>10} {:>7} {:>7} {:>7} {:>9} {:>9}\n", "recipe (simulated)", "known by", "energy kJ",
+                 "saved", "TTFT", "ITL", "TTFT p99", "ITL p99");
+    }
+    for (const auto& one : **found[r]) {
+      const auto& run = one.summary;
+      const double saved = 1.0 - run.energy.total.value() / baseline->energy.total.value();
+      runs.push_back(journal::to_json(run));
+      runs.back()["telemetry"] = one.source;
+      runs.back()["saved"] = saved;
+      if (flags.json) continue;
+      fmt::print("{:<22} {:<22} {:>10.1f} {:>6.2f}% {:>6.2f}% {:>6.2f}% {:>6.0f} ms {:>6.1f} ms\n", run.recipe,
+                 one.source, run.energy.total.value() / 1e3, 100.0 * saved, 100.0 * run.slo.ttft, 100.0 * run.slo.itl,
+                 run.ttft.p99_ms, run.itl.p99_ms);
+    }
+  }
+  return runs;
+}
+
 int run(const SimFlags& flags) {
   const auto set = config::parse_overrides(flags.set);
   if (!set) return fail(set.error());
@@ -227,6 +261,10 @@ int run(const SimFlags& flags) {
     if (!matched) return fail(matched.error());
     for (const auto& one : *matched) object["runs"].push_back(to_json(one));
     if (!flags.json) print_matched(*matched);
+  } else if (flags.by_source) {
+    auto runs = by_source(flags, *scenario, *recipes);
+    if (!runs) return fail(runs.error());
+    object["runs"] = std::move(*runs);
   } else {
     const auto runs = run_all(flags, *scenario, *recipes);
     if (!runs) return fail(runs.error());
@@ -253,6 +291,8 @@ void add_sim(Command app, int& exit_code) {
   command.add_flag("--match-attainment", flags->match,
                    "give each recipe the reserve (margin, or a fixed clock's height) with which the first half of the "
                    "workload keeps the attainment of the first recipe at least energy, and report the second half");
+  command.add_flag("--by-source", flags->by_source,
+                   "what each recipe after the first saves against it, and attains, by each source of telemetry");
   command.add_flag("--json", flags->json, "one JSON object on stdout");
   command.add_flag("--step", flags->step, "run every iteration on its own; same result, slower");
   command.add_flag("--check", flags->check, "check every invariant after every event (slow)");

@@ -100,7 +100,7 @@ struct Plan {
 
 Result<Plan> make_plan(const UpFlags& flags) {
   // As real engines report; the simulation it is compared with, too.
-  std::vector<std::string> given{"measurement.ended_reports=true"};
+  std::vector<std::string> given{"measurement.telemetry=ends"};
   given.insert(given.end(), flags.set.begin(), flags.set.end());
   const auto set = config::parse_overrides(given);
   if (!set) return std::unexpected(set.error());

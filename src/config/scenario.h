@@ -9,6 +9,7 @@
 #include "model/hardware.h"
 #include "model/instance.h"
 #include "model/request.h"
+#include "model/telemetry_source.h"
 #include "workload/options.h"
 
 namespace wattle::config {
@@ -114,7 +115,8 @@ struct MeasurementOptions {
   double profile_scale = 1.0;     ///< the offline profile's durations are multiplied by this
   double sample_noise = 0.0;      ///< measured durations scatter by this share, offline and served
   Span refit_delay = Span::s(1);  ///< how long a refit takes
-  bool ended_reports = false;     ///< engines report steps as they end, as real ones do; else as they start
+  TelemetrySource telemetry = TelemetrySource::StepStarts;  ///< what the control plane knows of its engines by
+  Span telemetry_period = Span::ms(250);  ///< of Gauges, and of how often Streams are looked at beside their events
 };
 
 /// What fairness is judged by (model/service.h).

@@ -14,6 +14,16 @@ struct Codec<Role> : NamedCodec<Role, Codec<Role>> {
 };
 
 template <>
+struct Codec<TelemetrySource> : NamedCodec<TelemetrySource, Codec<TelemetrySource>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, TelemetrySource>>({{"starts", TelemetrySource::StepStarts},
+                                                                        {"ends", TelemetrySource::StepEnds},
+                                                                        {"streams", TelemetrySource::Streams},
+                                                                        {"gauges", TelemetrySource::Gauges}});
+  }
+};
+
+template <>
 struct Codec<workload::TraceFormat> : NamedCodec<workload::TraceFormat, Codec<workload::TraceFormat>> {
   static constexpr auto names() {
     using workload::TraceFormat;
@@ -140,9 +150,13 @@ std::vector<Option<MeasurementOptions>> measurement_options() {
       option("refit_delay_ms", &M::refit_delay, "ms", {0, 3'600'000},
              "Predictors that learn on: from the refit's last sample to the new model"),
       option(
-          "ended_reports", &M::ended_reports,
-          "Engines report a step when it has ended, as SGLang and vLLM do, with a heartbeat when they have been idle "
-          "for a second; else when it starts, as with a scheduler plugin"),
+          "telemetry", &M::telemetry,
+          "What is known of an engine. ends: reports of steps that have ended, as SGLang and vLLM send them, with a "
+          "heartbeat when one has been idle for a second; starts: of steps that start, as with our scheduler plugin; "
+          "streams: nothing but what goes through the gateway; gauges: its own counts of requests and its resident "
+          "context, read now and then"),
+      option("telemetry_period_ms", &M::telemetry_period, "ms", {1, 3'600'000},
+             "gauges: from one reading to the next; streams: how often their growth is looked at"),
   };
 }
 

@@ -94,8 +94,10 @@ Hold InstanceLoop::step(std::size_t i, const StepReport& report, Instant now) {
   measured(entry, report, now);
   entry.sequence = report.sequence;
   heard(entry, now);
-  entry.lost = false;
+  entry.reported = now;
+  entry.lost = entry.steps_lost = false;
   entry.ends = report.moment == StepMoment::Ended;
+  entry.source = entry.ends ? TelemetrySource::StepEnds : TelemetrySource::StepStarts;
   if (!std::exchange(entry.work_is_new, false)) entry.work.reset();
   const Role role = entry.throttle.view().spec->role;
   const StepReport next = next_step(report, *entry.throttle.view().spec, entry.work);
@@ -152,16 +154,36 @@ Hold InstanceLoop::decide(std::size_t i, const StepReport& next, bool measurable
 bool InstanceLoop::work(std::size_t i, const InstanceWork& work, Instant now) {
   note(i, work);
   Entry& entry = entries_[i];
+  if (!hears_steps(entry)) {
+    const InstanceSpec& spec = *entry.throttle.view().spec;
+    return infer(i, next_step(seen_by_streams(work, now), spec, work), TelemetrySource::Streams, now);
+  }
   if (!entry.ends) return false;
   const InstanceView& view = entry.throttle.view();
   const bool begins = view.spec->role == Role::Decode ? work.requests > 0 : work.prompts > 0;
   const bool stops = entry.in_flight && work.requests == 0;
   if (!stops && (entry.in_flight || !begins)) return false;
   heard(entry, now);
+  entry.reported = now;
   StepReport first = first_step(view.step, view.spec->role, work, now);
   first.instance = view.id;
   first.sequence = entry.sequence + 1;
   decide(i, first, false, now);
+  return true;
+}
+
+bool InstanceLoop::infer(std::size_t i, StepReport seen, TelemetrySource source, Instant now) {
+  Entry& entry = entries_[i];
+  if (hears_steps(entry)) return false;
+  heard(entry, now);
+  entry.lost = false;
+  entry.inferred = true;
+  entry.source = source;
+  seen.instance = entry.throttle.view().id;
+  seen.moment = StepMoment::Starts;
+  seen.sequence = entry.sequence;
+  decide(i, seen, false, now);
+  cut_off(i);
   return true;
 }
 
@@ -300,7 +322,7 @@ void InstanceLoop::silent(std::size_t i, Instant now) {
 }
 
 void InstanceLoop::lose(Entry& entry, Instant now) {
-  entry.lost = true;
+  entry.lost = entry.steps_lost = true;
   entry.measures = false;
   entry.hold = Hold{};
   act(entry, now, [now](Throttle& throttle) { throttle.lost(now); });

@@ -12,6 +12,7 @@
 #include "control/throttle.h"
 #include "journal/summary.h"
 #include "model/instance_index.h"
+#include "model/telemetry_source.h"
 #include "predict/online/online_latency.h"
 
 namespace wattle::control {
@@ -98,8 +99,16 @@ class InstanceLoop {
   Hold step(std::size_t i, const StepReport& report, Instant now);
   /// What the gateway has sent there and has not seen leave: noted for the next report alone, ...
   void note(std::size_t i, const InstanceWork& work) { entries_[i].work = work, entries_[i].work_is_new = true; }
-  /// ... and decided upon (true), where reports of ended steps leave that open.
+  /// ... and decided upon (true), where reports of ended steps leave that open, or where none are heard.
   bool work(std::size_t i, const InstanceWork& work, Instant now);
+  /// What is there as far as counts of requests tell (seen_by_streams, seen_by_gauges): decided upon, unless step
+  /// reports are heard (false). No step is measured or watched by it. It has to be said again within lost_after while
+  /// requests are there, or telemetry is lost.
+  bool infer(std::size_t i, StepReport seen, TelemetrySource source, Instant now);
+  /// Step reports come, or came until less than lost_after ago.
+  [[nodiscard]] bool hears_steps(std::size_t i) const { return hears_steps(entries_[i]); }
+  /// What its newest decision was made by.
+  [[nodiscard]] TelemetrySource source(std::size_t i) const { return entries_[i].source; }
   /// A report of a step that has ended, for view() alone, if it is newer: nothing is decided.
   void see(std::size_t i, const StepReport& ended);
   /// How long the newest decision stands, for a driver that skips steps, when this step starts: not at all unless it is
@@ -151,7 +160,7 @@ class InstanceLoop {
   [[nodiscard]] const InstanceView& view(std::size_t i) const { return entries_[i].throttle.view(); }
   [[nodiscard]] const TelemetryCounts& counts(std::size_t i) const { return entries_[i].counts; }
   /// When the newest report came; Instant{} = none yet.
-  [[nodiscard]] Instant last_report(std::size_t i) const { return entries_[i].last; }
+  [[nodiscard]] Instant last_report(std::size_t i) const { return entries_[i].reported; }
   /// Its newest report was of a step that had ended.
   [[nodiscard]] bool ends(std::size_t i) const { return entries_[i].ends; }
   [[nodiscard]] std::int64_t overruns(std::size_t i) const { return entries_[i].throttle.overruns(); }
@@ -174,10 +183,14 @@ class InstanceLoop {
     TelemetryCounts counts{};
     std::int64_t sequence = -1;
     Instant last{};
+    Instant reported{};    ///< when the newest step report came
     Instant lost_at{};     ///< where telemetry is lost unless a report comes; at first without the step's prediction
     bool patient = false;  ///< that is in it
     bool in_flight = false;
     bool lost = false;
+    bool steps_lost = false;  ///< since the newest step report
+    bool inferred = false;    ///< somebody says what is there without step reports
+    TelemetrySource source = TelemetrySource::StepStarts;
     bool ends = false;                      ///< reports are of steps that have ended
     std::optional<InstanceWork> work = {};  ///< none: nobody says, or has said since the report before the newest
     bool work_is_new = false;               ///< no report has come since
@@ -189,7 +202,8 @@ class InstanceLoop {
     StepReport measuring{};                 ///< the step in progress, when its duration is worth knowing
     bool measures = false;
   };
-  [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost; }
+  [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost && !e.inferred; }
+  [[nodiscard]] static bool hears_steps(const Entry& e) { return e.sequence >= 0 && !e.steps_lost; }
   bool in_order(Entry& entry, std::int64_t sequence);
   void heard(Entry& entry, Instant now);
   void measured(Entry& entry, const StepReport& next, Instant now);

@@ -19,6 +19,7 @@ struct InstanceWork {
   std::int32_t prompts = 0;           ///< of these without a first token: theirs is to be computed here
   std::int64_t prompt_tokens = 0;     ///< of those
   Instant oldest = Instant::never();  ///< earliest arrival among those
+  std::int64_t output_tokens = 0;     ///< so far, of those that decode; 0 where nobody counts
   bool operator==(const InstanceWork&) const = default;
 };
 

@@ -74,6 +74,37 @@ StepReport next_step(const StepReport& ended, const InstanceSpec& spec, const st
   return next;
 }
 
+StepReport seen_by_streams(const InstanceWork& work, Instant now) {
+  StepReport seen;
+  seen.moment = StepMoment::Ended;
+  seen.start = now;
+  seen.shape.decode_requests = work.requests - work.prompts;
+  seen.shape.decode_kv_tokens = work.context_tokens - work.prompt_tokens + work.output_tokens;
+  seen.waiting_requests = work.prompts;
+  seen.waiting_prompt_tokens = work.prompt_tokens;
+  seen.kv_tokens = seen.shape.decode_kv_tokens;
+  return seen;
+}
+
+StepReport seen_by_gauges(const LoadGauges& gauges, const InstanceSpec& spec, Instant now) {
+  StepReport seen;
+  seen.start = now;
+  seen.waiting_requests = gauges.waiting.value_or(0);
+  const std::int32_t running = gauges.running.value_or(0);
+  if (gauges.kv_tokens) {
+    seen.kv_tokens = *gauges.kv_tokens;
+  } else if (gauges.kv_share) {
+    seen.kv_tokens = static_cast<std::int64_t>(*gauges.kv_share * static_cast<double>(spec.kv_capacity_tokens));
+  }
+  if (spec.role == Role::Prefill) {
+    seen.waiting_requests += running;
+  } else {
+    seen.shape.decode_requests = running;
+    seen.shape.decode_kv_tokens = running > 0 ? seen.kv_tokens : 0;
+  }
+  return seen;
+}
+
 StepReport first_step(const StepReport& idle, Role role, const InstanceWork& work, Instant now) {
   StepReport next = idle;
   next.start = now;

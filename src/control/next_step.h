@@ -5,6 +5,7 @@
 
 #include "control/instance_work.h"
 #include "model/instance.h"
+#include "model/telemetry_source.h"
 
 namespace wattle::control {
 
@@ -14,6 +15,14 @@ namespace wattle::control {
 /// it everything is taken to go on. `ended` of a step that starts is returned as it is.
 [[nodiscard]] StepReport next_step(const StepReport& ended, const InstanceSpec& spec,
                                    const std::optional<InstanceWork>& work);
+
+/// What is between two steps by the gateway's own records alone, in the form of a step that has ended: those with a
+/// first token decode, those without wait. next_step() of it is what is decided upon where an engine reports no steps.
+[[nodiscard]] StepReport seen_by_streams(const InstanceWork& work, Instant now);
+
+/// What is there by an engine's own gauges: requests that run, taken to decode (an instance that computes prompts only
+/// has them wait), with the resident context between them, and those that wait, of unknown length.
+[[nodiscard]] StepReport seen_by_gauges(const LoadGauges& gauges, const InstanceSpec& spec, Instant now);
 
 /// The first step of an instance that had nothing to do and has been sent this.
 [[nodiscard]] StepReport first_step(const StepReport& idle, Role role, const InstanceWork& work, Instant now);

@@ -230,7 +230,8 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   setup.max_tokens = scenario.workload.max_output_tokens;
   setup.refit_delay = scenario.measurement.refit_delay;
   setup.sample_noise = scenario.measurement.sample_noise;
-  setup.step_reports = scenario.measurement.ended_reports ? StepMoment::Ended : StepMoment::Starts;
+  setup.telemetry = scenario.measurement.telemetry;
+  setup.telemetry_period = scenario.measurement.telemetry_period;
 
   setup.service = config::make_service(scenario, recipe.recipe.classes);
   setup.emergency = recipe.recipe.emergency;

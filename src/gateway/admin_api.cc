@@ -241,6 +241,14 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
                         {"waiting_requests", view.step.waiting_requests},
                         {"kv_tokens", view.step.kv_tokens},
                         {"clock_mhz", view.clock_commanded.value()}}}});
+      if (const auto gauged = control_.gauged(state.worker->id, now)) {
+        auto& said = list.back()["view"]["gauges"];
+        said["age_ms"] = (now - gauged->at).millis();
+        if (gauged->said.running) said["running"] = *gauged->said.running;
+        if (gauged->said.waiting) said["waiting"] = *gauged->said.waiting;
+        if (gauged->said.kv_tokens) said["kv_tokens"] = *gauged->said.kv_tokens;
+        if (gauged->said.kv_share) said["kv_share"] = *gauged->said.kv_share;
+      }
     }
   });
   return list;

@@ -277,7 +277,8 @@ void AgentLinks::flush() {
                         {"context_tokens", w.context_tokens},
                         {"prompts", w.prompts},
                         {"prompt_tokens", w.prompt_tokens},
-                        {"oldest_us", waited.ns() / 1'000}});
+                        {"oldest_us", waited.ns() / 1'000},
+                        {"output_tokens", w.output_tokens}});
       }
     }
     if (clocks.empty() && work.empty()) continue;

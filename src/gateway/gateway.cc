@@ -15,6 +15,7 @@ namespace wattle::gateway {
 
 namespace {
 constexpr Span kRangesLookedAt = Span::ms(200);  ///< whether their lease is over
+constexpr Span kTick = Span::ms(100);
 constexpr Span kKeysLookedAt = Span::s(1);
 
 /// Connections of clients, each of which may need one to an engine, too; the rest is for the admin plane, agents,
@@ -160,6 +161,7 @@ struct Gateway::Impl {
     if (options.emergency.mode != Mode::Off) {
       admin_pool.at(0).every(options.emergency.period, [this] { control.tick(); });
     }
+    if (workers.feed() == nullptr) admin_pool.at(0).every(kTick, [this] { control.tick(); });  // else the feed does
     admin_pool.at(0).every(kRangesLookedAt, [this] {
       control.run([this](control::FleetLoop&, Instant now) { control.end_ranges(now); });
     });

@@ -73,6 +73,17 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void learn(std::vector<MeasuredStep> steps);
   /// An instance that was not there at the start. Within run() only.
   void joined(const journal::Instance& facts) { sink_.joined(facts); }
+  /// What an engine says of its own load at `read`; believed beside our own streams, for requests that others sent
+  /// there. Any thread.
+  void gauges(InstanceId id, const LoadGauges& gauges, Instant read);
+  /// Those whose step reports are not heard. Within run() only.
+  [[nodiscard]] bool hears_steps(InstanceId id) const { return watch_.hears_steps(index_.at(id)); }
+  struct Gauged {
+    LoadGauges said;
+    Instant at;
+  };
+  /// Newest; none: never, or not for long. Within run() only.
+  [[nodiscard]] std::optional<Gauged> gauged(InstanceId id, Instant now) const;
   /// Several times a second: notices engines that have fallen silent.
   void tick();
   /// `name`, `charged`: as LiveLedger::Leaving says; `charged` comes on the strand.
@@ -156,6 +167,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void infer(std::size_t i, Instant now);
   [[nodiscard]] ViewSource source_at(std::size_t i, Instant now) const;
   void tell_work(Instant now);
+  void tell_work(std::size_t i, Instant now);
+  [[nodiscard]] control::InstanceWork seen_work(std::size_t i, Instant now) const;
   void never_sent(RequestId id, Instant now);
   void show(std::size_t i, StepReport shown, Instant now);
   void take(const EngineReading& reading, Instant now);
@@ -192,6 +205,9 @@ class ControlStrand final : private control::RequestPort, private control::Insta
     bool step_reports = false;  ///< expected
     Instant sampled;
     MegaHertz engine_clock;  ///< as last reported; 0: not
+    LoadGauges gauges = {};
+    Instant gauges_at = Instant::never();  ///< never: it has said none
+    control::InstanceWork others = {};     ///< as its gauges had it, beyond what we had sent there then
   };
   InstanceIndex index_;  ///< of places_ and watch_
   std::vector<Place> places_;

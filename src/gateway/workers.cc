@@ -1,9 +1,13 @@
 #include "gateway/workers.h"
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <optional>
 #include <utility>
+
+#include "net/clock.h"
+#include "telemetry/gauges.h"
 
 namespace wattle::gateway {
 
@@ -24,6 +28,36 @@ class HealthProbe final : public net::ResponseHandler {
   WorkerRegistry& workers_;
   InstanceId id_;
   bool healthy_ = false;
+};
+
+/// SGLang's, that of older ones, and everybody's.
+constexpr std::array<std::string_view, 3> kGaugePaths = {"/v1/loads?include=core", "/get_load", "/metrics"};
+constexpr std::size_t kGaugesMost = 4 << 20;
+
+class GaugeReading final : public net::ResponseHandler {
+ public:
+  GaugeReading(WorkerRegistry& workers, InstanceId id, std::size_t form) : workers_(workers), id_(id), form_(form) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
+  void on_body(std::string_view bytes) override {
+    if (body_.size() + bytes.size() <= kGaugesMost) body_ += bytes;
+  }
+  void on_end() override {
+    if (status_ >= 500) return;  // not now
+    const bool page = form_ + 1 == kGaugePaths.size();
+    const auto said = status_ != 200 ? std::nullopt
+                      : page         ? telemetry::read_metrics_page(body_)
+                                     : telemetry::read_loads(body_);
+    workers_.gauged(id_, form_, said, asked_ + (net::steady_now() - asked_) / 2);
+  }
+  void on_failure(net::CallFailure) override {}
+
+ private:
+  WorkerRegistry& workers_;
+  InstanceId id_;
+  std::size_t form_;
+  Instant asked_ = net::steady_now();
+  int status_ = 0;
+  std::string body_;
 };
 
 }  // namespace
@@ -279,6 +313,34 @@ void WorkerRegistry::start_probing(net::Loop& loop) {
     probe_all();
   });
   loop.every(options_.health_period, [this] { probe_all(); });
+  if (options_.gauges_period > Span()) loop.every(options_.gauges_period, [this] { read_all_gauges(); });
+}
+
+void WorkerRegistry::read_all_gauges() {
+  struct Asked {
+    std::shared_ptr<const Worker> worker;
+    std::size_t form;
+  };
+  std::vector<Asked> all;
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
+    for (const auto& state : states_) {
+      if (!state.up || state.removed || state.gauges_form >= kGaugePaths.size()) continue;
+      if (!control_.hears_steps(state.worker->id)) all.push_back({state.worker, state.gauges_form});
+    }
+  });
+  if (!prober_) return;
+  for (const auto& [worker, form] : all) {
+    prober_->send(worker->endpoint, "GET", kGaugePaths[form], {}, {},
+                  std::make_shared<GaugeReading>(*this, worker->id, form));
+  }
+}
+
+void WorkerRegistry::gauged(InstanceId id, std::size_t form, const std::optional<LoadGauges>& gauges, Instant read) {
+  if (gauges) return control_.gauges(id, *gauges, read);
+  control_.run([this, id, form](control::FleetLoop&, Instant) {
+    WorkerState* const state = find(id);
+    if (state != nullptr && state->gauges_form == form) ++state->gauges_form;
+  });
 }
 
 void WorkerRegistry::stop_probing(net::Loop& loop) {

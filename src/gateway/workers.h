@@ -23,6 +23,8 @@ struct WorkerState {
   bool removed = false;    ///< or starting
   bool starting = false;   ///< it has not said yet where it listens
   bool listening = false;  ///< to its step reports
+  /// Which of the forms that gauges come in it answers to is being tried, or known; past the last: none.
+  std::size_t gauges_form = 0;
 };
 
 class WorkerRegistry {
@@ -50,6 +52,8 @@ class WorkerRegistry {
   void stop_probing(net::Loop& loop);
   void probed(InstanceId id, bool healthy);
   void refused_connection(InstanceId id);
+  /// Of an engine asked in that form; none: it does not answer to it.
+  void gauged(InstanceId id, std::size_t form, const std::optional<LoadGauges>& gauges, Instant read);
 
   /// Some worker has the prefill role, or had.
   [[nodiscard]] bool disaggregated() const { return disaggregated_.load(std::memory_order_relaxed); }
@@ -71,6 +75,7 @@ class WorkerRegistry {
   Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
   void set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now);
   void probe_all();
+  void read_all_gauges();
 
   const GatewayOptions& options_;
   ControlStrand& control_;

@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kJson = "application/json";
 /// Longer leases would leave a clock low for long after its decider has died.
 constexpr Span kLongestLease = Span::s(60);
+constexpr std::int64_t kMostTokens = 1'000'000'000'000;
 
 void refuse(net::Exchange& exchange, int status, const std::string& what) {
   exchange.respond(status, kJson, nlohmann::json{{"error", {{"message", what}}}}.dump());
@@ -153,10 +154,14 @@ std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
       const auto found = item.find(kKeys[k]);
       if (found == item.end() || !found->is_number_integer()) return std::nullopt;
       n[k] = found->get<std::int64_t>();
-      if (n[k] < 0 || n[k] > 1'000'000'000'000) return std::nullopt;
+      if (n[k] < 0 || n[k] > kMostTokens) return std::nullopt;
     }
     constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    const std::int64_t output =
+        item.contains("output_tokens") ? whole(item, "output_tokens", 0, kMostTokens).value_or(-1) : 0;
+    if (output < 0) return std::nullopt;
     control::InstanceWork work;
+    work.output_tokens = output;
     work.requests = static_cast<std::int32_t>(std::min(n[0], kMost));
     work.context_tokens = n[1];
     work.prompts = static_cast<std::int32_t>(std::min(n[2], kMost));

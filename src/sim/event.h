@@ -25,6 +25,7 @@ enum class EventClass : std::uint8_t {
   Overrun,
   Silence,
   Heartbeat,
+  Look,
   Refitted
 };
 

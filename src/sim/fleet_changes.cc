@@ -140,6 +140,7 @@ void Simulation::forget_gone() {
     stretches_.remove(i);
     watchdog_.remove(i);
     book_.forget(instance);
+    looked_at_.erase(instance);
     drawn_.erase(instance);
     resharded_.erase(instance);
   }
@@ -149,7 +150,8 @@ void Simulation::forget_gone() {
 std::size_t Simulation::instances_kept() const {
   return std::max({index_.size(), setup_.instances.size(), link_free_.size(), engines_.size(), loop_.size(),
                    lives_.size(), stretches_.size(), watchdog_.size(), book_.instances(), drawn_.size(),
-                   resharded_.size(), ledger_.instances(), requests_.instances().size(), scaler_.members().size()});
+                   resharded_.size(), looked_at_.size(), ledger_.instances(), requests_.instances().size(),
+                   scaler_.members().size()});
 }
 
 // --- nodes, and GPUs on loan ---

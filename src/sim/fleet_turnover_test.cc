@@ -26,7 +26,7 @@ class Facts final : public journal::Sink {
   int joined_ = 0;
 };
 
-void turn_over(StepMoment reports) {
+void turn_over(TelemetrySource reports) {
   auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, 1, engine::HardwareProfile{}, {});
   ASSERT_TRUE(model.has_value());
   constexpr int kSeconds = 6'000;
@@ -37,7 +37,7 @@ void turn_over(StepMoment reports) {
   SimulationSetup setup;
   setup.source = &source;
   setup.sink = &facts;
-  setup.step_reports = reports;
+  setup.telemetry = reports;
   auto& scaling = setup.scaling;
   for (int s = 0; s < 2; ++s) {
     const auto make = [&model](InstanceId id) {
@@ -70,8 +70,10 @@ void turn_over(StepMoment reports) {
   EXPECT_NEAR(joules, result.summary.energy.total.value(), 1e-6 * joules) << "and nothing is lost";
 }
 
-TEST(FleetTurnover, WhatIsKeptIsBoundedByTheInstancesThatAreThere) { turn_over(StepMoment::Starts); }
-TEST(FleetTurnover, WhatIsKeptIsBoundedWithReportsOfEndedSteps) { turn_over(StepMoment::Ended); }
+TEST(FleetTurnover, WhatIsKeptIsBoundedByTheInstancesThatAreThere) { turn_over(TelemetrySource::StepStarts); }
+TEST(FleetTurnover, WhatIsKeptIsBoundedWithReportsOfEndedSteps) { turn_over(TelemetrySource::StepEnds); }
+TEST(FleetTurnover, WhatIsKeptIsBoundedWithStreamsAlone) { turn_over(TelemetrySource::Streams); }
+TEST(FleetTurnover, WhatIsKeptIsBoundedWithGaugesAlone) { turn_over(TelemetrySource::Gauges); }
 
 }  // namespace
 }  // namespace wattle::sim

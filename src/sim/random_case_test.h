@@ -123,7 +123,7 @@ struct Case {
   std::int64_t in_flight = 3;
   Span margin = Span::ms(20);
   bool displacing = false;  ///< few run at once, and one more urgent takes the place of another
-  bool ended_reports = false;
+  TelemetrySource telemetry = TelemetrySource::StepStarts;
 };
 
 inline Case draw(std::uint64_t seed) {
@@ -171,7 +171,7 @@ inline Case draw(std::uint64_t seed) {
     c.service.objectives = Objectives(fleet, {}, {}, {{"strict", {}, 1.0}, {"loose", {}, 5.0}});
     c.service.tenants = {{"a", TierId(0), SiteId(), 0, 2.0}, {"b", TierId(1), SiteId(), 1, 1.0}};
   }
-  c.ended_reports = RandomStream(seed, "reports").below(2) == 0;
+  c.telemetry = static_cast<TelemetrySource>(RandomStream(seed, "reports").below(4));
   double t = 0.0;
   const double rate = 0.5 + 30.0 * random.uniform();
   const auto n = 20 + random.below(120);
@@ -233,7 +233,7 @@ inline Played play(const Case& c, bool fast_forward, bool sampled = false) {
   setup.engine = c.engine;
   setup.link = c.link;
   setup.clock_delays = c.delays;
-  if (c.ended_reports) setup.step_reports = StepMoment::Ended;
+  setup.telemetry = c.telemetry;
   setup.slo.ttft = Span::ms(600);
   setup.slo.itl = Span::ms(20);
   setup.service = c.service;

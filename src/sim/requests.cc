@@ -33,7 +33,7 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
     leave(tag, kv_ready ? Fate::Failed : Fate::Rejected, "prompt and output can never fit in the KV cache", now);
     return;
   }
-  if (ended_reports() && !kv_ready) {
+  if (keeps_book() && !kv_ready) {
     book_.start(flight.request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill);
     if (flight.produced > 0) book_.prompt_done(flight.request.id);  // nobody will say that of it again
   }
@@ -49,6 +49,7 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
   if (!flight.handing) job.first_token = flight.served.first_token;
   replica.submit(job, now);
   kick(index(instance), now);
+  if (gauges_alone()) look_again(instance, now);
 }
 
 void Simulation::start(const Request& request, Tag tag, InstanceId instance, Instant now) {
@@ -97,7 +98,7 @@ bool Simulation::given_up(const engine::Event& event, Instant now) {
   flight.last_token = event.last_token;
   ++flight.served.preemptions;
   const InstanceId instance = flight.decode;
-  if (ended_reports()) book_.leave(flight.request.id);
+  if (keeps_book()) book_.leave(flight.request.id);
   requests_.displaced(flight.request.id, event.output_tokens, now);
   perhaps_drained(instance, now);
   return true;
@@ -105,7 +106,7 @@ bool Simulation::given_up(const engine::Event& event, Instant now) {
 
 void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) {
   flights_[tag].decode = decode;
-  if (ended_reports()) book_.hand_over(request, decode);
+  if (keeps_book()) book_.hand_over(request, decode);
   Instant arrived = now;
   if (setup_.link.bandwidth_bytes_per_s > 0.0) {
     const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
@@ -158,7 +159,7 @@ control::Served Simulation::refuse(const Request& request, Tag tag, control::Ref
 /// What it has had. Its place may be used again from now on.
 control::Served Simulation::close(Tag tag, Instant now) {
   auto& flight = flights_[tag];
-  if (ended_reports()) book_.leave(flight.request.id);
+  if (keeps_book()) book_.leave(flight.request.id);
   flight.served.charge = ledger_.request_left(flight.request, flight.served.output_tokens, flight.account);
   last_left_ = now;
   flights_.close(tag);
@@ -177,7 +178,7 @@ void Simulation::withdraw(const Request& request, Tag tag, InstanceId instance, 
   const bool taken = engines_[index(instance)].withdraw(tag, now);
   if (taken) {
     flights_[tag].prefill = flights_[tag].decode = kNoInstance;
-    if (ended_reports()) book_.leave(id);
+    if (keeps_book()) book_.leave(id);
     kick(index(instance), now);
   }
   requests_.withdrawn(id, taken, now);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "control/consumption.h"
+#include "control/next_step.h"
 #include "sim/simulation_impl.h"
 
 namespace wattle::sim {
@@ -76,7 +77,8 @@ void Simulation::set_up(std::size_t i, Instant now) {
   watchdog_.add();
   engines_.add(*instance.model, options, *this);
   loop_.add({view_of(instance), instance.spec, std::move(instance.frequency.policy), instance.frequency.mode,
-             instance.overrun_slack, instance.learner, setup_.step_reports});
+             instance.overrun_slack, instance.learner,
+             step_starts_reported() ? StepMoment::Starts : StepMoment::Ended});
 }
 
 // ---------------------------------------------------------------------------------------------- the loop
@@ -165,7 +167,7 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
   if (event.kind == engine::EventKind::FirstToken) {
     served.first_token = event.at;
     served.prefill_start = event.prefill_start;
-    if (ended_reports()) book_.prompt_done(flight.request.id);
+    if (keeps_book()) book_.prompt_done(flight.request.id);
     requests_.first_token(flight.request.id, now);
     if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
       served.output_tokens = 1;
@@ -185,7 +187,7 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
 void Simulation::kick(std::size_t i, Instant now) {
   if (engines_[i].wants_start()) {
     engines_[i].start_step(now);
-    watchdog_.run_begins(i);
+    if (step_starts_reported() || ended_reports()) watchdog_.run_begins(i);
     requests_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }
   engines_.wake(i);
@@ -196,7 +198,9 @@ void Simulation::boost(InstanceId instance, Instant until, Instant now) { loop_.
 void Simulation::refresh(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   if (ended_reports()) loop_.see(i, engines_[i].last_ended(now));
-  StepReport report = ended_reports() ? loop_.view(i).step : engines_[i].report(now);
+  StepReport report = step_starts_reported() ? engines_[i].report(now)
+                      : streams_alone()      ? control::seen_by_streams(work_of(instance, now), now)
+                                             : loop_.view(i).step;
   report.instance = instance;
   report.clock = loop_.view(i).clock_commanded;
   requests_.report(report);
@@ -207,16 +211,15 @@ void Simulation::refresh(InstanceId instance, Instant now) {
 Hold Simulation::step_starts(const StepReport& report) {
   const std::size_t i = index(report.instance);
   if (setup_.stretches) stretches_.step(i, report, engines_[i].effective_clock());
-  return ended_reports() ? loop_.ahead(i, report) : loop_.step(i, report, report.start);
+  if (step_starts_reported()) return loop_.step(i, report, report.start);
+  return ended_reports() ? loop_.ahead(i, report) : Hold::forever();
 }
 
 void Simulation::goes_idle(InstanceId instance, Instant at) {
   const std::size_t i = index(instance);
   stretches_.close(i, at);
-  if (!ended_reports()) {
-    loop_.step(i, engines_[i].report(at), at);
-    return;
-  }
+  if (step_starts_reported()) loop_.step(i, engines_[i].report(at), at);
+  if (!ended_reports()) return;
   Event event{at + kHeartbeat, EventClass::Heartbeat, 0, 0, 0, instance, Span()};
   event.step = engines_[i].report(at).sequence;
   agenda_.push(event);
@@ -252,8 +255,45 @@ void Simulation::says_idle(std::size_t i, Instant now) {
 void Simulation::tell_work(Instant now) {
   for (const InstanceId instance : book_.take_changed()) {
     const std::size_t i = index(instance);  // one that has just gone is still there
-    if (loop_.work(i, book_.of(instance), now)) watchdog_.run_begins(i);
+    const control::InstanceWork work = streams_alone() ? work_of(instance, now) : book_.of(instance);
+    if (loop_.work(i, work, now) && ended_reports()) watchdog_.run_begins(i);
+    if (streams_alone() && work.requests > 0) look_again(instance, now);
   }
+}
+
+/// With the tokens that have come from there: whoever relays a stream counts them.
+control::InstanceWork Simulation::work_of(InstanceId instance, Instant now) {
+  control::InstanceWork work = book_.of(instance);
+  const std::int64_t context = engines_[index(instance)].report(now).shape.decode_kv_tokens;
+  work.output_tokens = std::max<std::int64_t>(0, context - (work.context_tokens - work.prompt_tokens));
+  return work;
+}
+
+void Simulation::look_again(InstanceId instance, Instant now) {
+  if (!looked_at_.insert(instance).second) return;
+  const std::int64_t period = setup_.telemetry_period.ns();
+  const Instant next((now.ns() / period + 1) * period);
+  agenda_.push({gauges_alone() ? next : now + setup_.telemetry_period, EventClass::Look, 0, 0, 0, instance, Span()});
+}
+
+/// The instance had something to do when this was put down.
+void Simulation::look_at(const Event& event) {
+  looked_at_.erase(event.instance);
+  const auto there = index_.find(event.instance);
+  if (!there || engines_[*there].dead()) return;
+  const Instant now = event.at;
+  if (streams_alone()) {
+    const control::InstanceWork work = work_of(event.instance, now);
+    if (work.requests == 0) return;
+    loop_.work(*there, work, now);
+    return look_again(event.instance, now);
+  }
+  const StepReport& report = engines_[*there].report(now);
+  const LoadGauges gauges{report.shape.decode_requests + report.shape.prefill_requests, report.waiting_requests,
+                          report.kv_tokens, std::nullopt};
+  const StepReport seen = control::seen_by_gauges(gauges, *setup_.instances[*there].spec, now);
+  loop_.infer(*there, seen, TelemetrySource::Gauges, now);
+  if (!seen.shape.idle() || seen.waiting_requests > 0) look_again(event.instance, now);
 }
 
 void Simulation::power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
@@ -298,6 +338,8 @@ void Simulation::handle(const Event& event) {
       return watchdog_.overrun(event);
     case EventClass::Silence:
       return watchdog_.silence(event);
+    case EventClass::Look:
+      return look_at(event);
     case EventClass::Heartbeat:
       return heartbeat(event);
     case EventClass::Refitted:

@@ -15,6 +15,7 @@
 #include "journal/record.h"
 #include "journal/statistics.h"
 #include "model/objectives.h"
+#include "model/telemetry_source.h"
 #include "policy/frequency/frequency.h"
 #include "predict/length_hint.h"
 #include "predict/online/online_latency.h"
@@ -86,9 +87,11 @@ struct SimulationSetup {
   workload::RequestSource* source = nullptr;
   Span refit_delay = Span::s(1);  ///< from the sample that made a refit due to the new model
   double sample_noise = 0.0;      ///< standard deviation, as a share, of what predictors learn of a step's time
-  /// What engines report. Starts: nothing is known late, the reports of an engine with our scheduler plugin. Ended: as
-  /// engines come, with a heartbeat when one has been idle for a second.
-  StepMoment step_reports = StepMoment::Starts;
+  /// What is known of engines. StepStarts: nothing is known late, the reports of an engine with our scheduler plugin.
+  /// StepEnds: as engines come, with a heartbeat when one has been idle for a second. Streams: what goes through the
+  /// gateway. Gauges: what engines answer when asked.
+  TelemetrySource telemetry = TelemetrySource::StepStarts;
+  Span telemetry_period = Span::ms(250);  ///< of Gauges, and of how often Streams are looked at beside their events
   std::vector<Fault> faults;
   bool fast_forward = true;
   bool check_invariants = false;  ///< run every checker after every event (slow)

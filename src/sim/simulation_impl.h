@@ -158,7 +158,14 @@ class Simulation final : public control::RequestPort,
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
   control::Served close(Tag tag, Instant now);
   void refitted(Instant now);
-  [[nodiscard]] bool ended_reports() const { return setup_.step_reports == StepMoment::Ended; }
+  [[nodiscard]] bool step_starts_reported() const { return setup_.telemetry == TelemetrySource::StepStarts; }
+  [[nodiscard]] bool ended_reports() const { return setup_.telemetry == TelemetrySource::StepEnds; }
+  [[nodiscard]] bool streams_alone() const { return setup_.telemetry == TelemetrySource::Streams; }
+  [[nodiscard]] bool gauges_alone() const { return setup_.telemetry == TelemetrySource::Gauges; }
+  [[nodiscard]] bool keeps_book() const { return ended_reports() || streams_alone(); }
+  [[nodiscard]] control::InstanceWork work_of(InstanceId instance, Instant now);
+  void look_again(InstanceId instance, Instant now);
+  void look_at(const Event& event);
   void heartbeat(const Event& event);
   void says_idle(std::size_t i, Instant now);
   void tell_work(Instant now);
@@ -178,7 +185,8 @@ class Simulation final : public control::RequestPort,
   Lives lives_;
   StretchLog stretches_;
   Watchdog watchdog_;
-  control::WorkBook book_;  ///< where reports are of ended steps
+  control::WorkBook book_;          ///< where keeps_book()
+  std::set<InstanceId> looked_at_;  ///< again, at the end of the period
   RandomStream noise_;
   /// A model in the making.
   struct Refitting {

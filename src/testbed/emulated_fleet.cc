@@ -178,7 +178,7 @@ Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::Po
                                 "--handoff-steps",
                                 number(scenario.link.handoff_steps),
                                 "--step-reports",
-                                scenario.measurement.ended_reports ? "ended" : "start"};
+                                scenario.measurement.telemetry == TelemetrySource::StepStarts ? "start" : "ended"};
   const auto options = config::engine_arguments(config::engine_of(scenario, pool));
   mock.insert(mock.end(), options.begin(), options.end());
   const auto said = launch(name, mock);

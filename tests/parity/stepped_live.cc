@@ -168,7 +168,7 @@ class SteppedLive final : public control::RequestPort,
   void join(std::size_t i, Instant now) {
     auto& instance = setup_.instances[i];
     agent_.add({view(i), instance.spec, instance.frequency.policy, instance.frequency.mode, instance.overrun_slack,
-                instance.learner, setup_.step_reports});
+                instance.learner, moment()});
     engine::ReplicaOptions options;
     options.id = instance.id;
     options.role = instance.spec->role;
@@ -222,7 +222,7 @@ class SteppedLive final : public control::RequestPort,
   /// What an engine says first.
   void publish_idle(std::size_t i, Instant now) {
     StepReport idle = replicas_[i].report(now);
-    idle.moment = setup_.step_reports;
+    idle.moment = moment();
     idle.start = now;
     publish(idle);
   }
@@ -241,7 +241,8 @@ class SteppedLive final : public control::RequestPort,
     core_.report(received);
   }
 
-  [[nodiscard]] bool ended() const { return setup_.step_reports == StepMoment::Ended; }
+  [[nodiscard]] bool ended() const { return setup_.telemetry == TelemetrySource::StepEnds; }
+  [[nodiscard]] StepMoment moment() const { return ended() ? StepMoment::Ended : StepMoment::Starts; }
   void kick(std::size_t i, Instant now) {
     if (!replicas_[i].wants_start()) return;
     replicas_[i].start_step(now);

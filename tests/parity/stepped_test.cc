@@ -139,7 +139,7 @@ std::vector<Variant> variants() {
   for (std::size_t i = 0; i < n; ++i) {
     Variant ended = all[i];
     ended.name += "_ended";
-    ended.set.emplace_back("measurement.ended_reports=true");
+    ended.set.emplace_back("measurement.telemetry=ends");
     all.push_back(std::move(ended));
   }
   return all;
