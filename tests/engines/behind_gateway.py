@@ -1,0 +1,184 @@
+"""What every real engine has to stand behind the gateway, and what the gateway has to say of it."""
+import csv
+import http.client
+import json
+import os
+import pathlib
+import subprocess
+import threading
+from urllib.parse import urlsplit
+
+from processes import PATIENCE_S, Processes, eventually, get, metric
+
+
+class Answer:
+    """One streamed completion as a client sees it."""
+
+    def __init__(self):
+        self.status = 0
+        self.events: list[str] = []
+        self.problem = ""
+
+    @property
+    def chunks(self) -> list[dict]:
+        return [json.loads(e) for e in self.events if e != "[DONE]"]
+
+    @property
+    def usage(self) -> dict:
+        found = [c["usage"] for c in self.chunks if c.get("usage")]
+        return found[-1] if found else {}
+
+    @property
+    def failed(self) -> bool:
+        return any("error" in c for c in self.chunks) or "[DONE]" not in self.events
+
+
+def body_of(tokens: int, prompt_tokens: int = 20, **more) -> dict:
+    ids = [32 + i % 180 for i in range(prompt_tokens)]
+    return {"model": "tiny", "prompt": ids, "max_tokens": tokens, "ignore_eos": True, "stream": True,
+            "stream_options": {"include_usage": True}, **more}
+
+
+def stream(url: str, body: dict, stop_after: int = 0, seen=None, answer: Answer | None = None,
+           connection: http.client.HTTPConnection | None = None) -> Answer:
+    """`stop_after` events the client hangs up; `seen` is called with each."""
+    answer = answer or Answer()
+    place = urlsplit(url)
+    connection = connection or http.client.HTTPConnection(place.hostname, place.port, timeout=120)
+    try:
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer.status = response.status
+        if response.status != 200:
+            answer.events.append(response.read().decode())
+            return answer
+        for line in response:
+            text = line.decode().strip()
+            if not text.startswith("data: "):
+                continue
+            answer.events.append(text[6:])
+            if seen:
+                seen(answer)
+            if stop_after and len(answer.events) >= stop_after:
+                connection.close()
+                return answer
+    except (OSError, http.client.HTTPException) as error:
+        answer.problem = repr(error)
+    return answer
+
+
+def in_the_background(url: str, body: dict) -> tuple[threading.Thread, Answer]:
+    answer = Answer()
+    thread = threading.Thread(target=lambda: stream(url, body, answer=answer))
+    thread.start()
+    return thread, answer
+
+
+class Stack:
+    """Gateway and agent (virtual GPUs, one an engine) in front of real engines."""
+
+    def __init__(self, node: Processes, folder: str, nvml: str, workers: list[str], engines: list[str], recipe: str):
+        self.run = os.path.join(folder, "run")
+        self.agent = None
+        agent_flags: list[str] = []
+        if engines:
+            _, self.agent = node.start("agent", *[w for e in engines for w in ("--engine", e)], "--recipe", recipe,
+                                       "--ttft-ms", "2000", "--itl-ms", "200", "--nvml", nvml,
+                                       "--state", os.path.join(folder, "state"))
+            agent_flags = ["--agent", self.agent["admin"]]
+        recipe_flags = ["--recipe", recipe] if recipe else []
+        self.process, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "tiny",
+                                      *[w for worker in workers for w in ("--worker", worker)], *recipe_flags,
+                                      "--ttft-slo-ms", "2000", "--itl-slo-ms", "200", *agent_flags, "--journal", self.run)
+        self.url, self.admin = at["url"], at["admin"]
+        eventually("the gateway finds its engines", lambda: all(w["is_healthy"] for w in self.workers()))
+
+    def workers(self) -> list[dict]:
+        return json.loads(get(self.admin + "/workers"))["workers"]
+
+    def fates(self) -> dict[str, int]:
+        return {fate: int(metric(self.admin, "wattle_gateway_requests_total", f'fate="{fate}"'))
+                for fate in ("finished", "rejected", "failed", "cancelled")}
+
+    def dropped(self) -> int:
+        return int(metric(self.admin, "wattle_gateway_reports_dropped_total"))
+
+    def settle(self) -> None:
+        eventually("nothing is in flight", lambda: metric(self.admin, "wattle_gateway_inflight_requests") == 0)
+
+    def stop(self) -> tuple[list[dict], list[dict]]:
+        """Requests and decisions of its journal."""
+        self.process.terminate()
+        assert self.process.wait(PATIENCE_S) == 0
+        requests = list(csv.DictReader(open(os.path.join(self.run, "requests.csv"))))
+        decisions = [json.loads(line) for line in open(os.path.join(self.run, "decisions.jsonl"))]
+        return requests, decisions
+
+
+def complete_answers(stack: Stack, count: int, tokens: int = 24) -> None:
+    """One after the other over a kept connection of ours: the gateway's to the engine go stale in between."""
+    place = urlsplit(stack.url)
+    ours = http.client.HTTPConnection(place.hostname, place.port, timeout=120)
+    before = stack.fates()["finished"]
+    for i in range(count):
+        answer = stream(stack.url, body_of(tokens, 10 + i % 7), connection=ours)
+        assert answer.status == 200 and not answer.failed, (i, answer.status, answer.problem, answer.events[-2:])
+        assert answer.usage.get("completion_tokens") == tokens, (i, answer.usage)
+    stack.settle()
+    assert stack.fates()["finished"] == before + count, stack.fates()
+
+
+def tokens_are_booked(stack: Stack) -> None:
+    """As the engine's own usage says, whatever the texts of its tokens are."""
+    answer = stream(stack.url, body_of(40, 33))
+    assert not answer.failed and answer.usage, answer.events[-2:]
+    stack.settle()
+    newest = json.loads(get(stack.admin + "/usage"))["recent"]
+    said = newest[0] if len(newest) == 1 else max(newest, key=lambda r: int("".join(filter(str.isdigit, r["id"])) or 0))
+    assert said["output_tokens"] == answer.usage["completion_tokens"], (said, answer.usage)
+    assert said["prompt_tokens"] == answer.usage["prompt_tokens"], (said, answer.usage)
+
+
+def a_client_that_leaves_frees_the_engine(stack: Stack, busy) -> None:
+    """`busy()`: requests the engine says it has."""
+    before = stack.fates()["cancelled"]
+    stream(stack.url, body_of(3000), stop_after=5)
+    eventually("the engine is free again", lambda: busy() == 0)
+    eventually("it is counted", lambda: stack.fates()["cancelled"] == before + 1)
+
+
+def a_killed_engine_fails_each_request_once(stack: Stack, kill, streams: int = 3) -> None:
+    before = stack.fates()
+    running = [in_the_background(stack.url, body_of(3500, 10 + i)) for i in range(streams)]
+    eventually("all are streaming", lambda: all(len(answer.events) > 10 for _, answer in running))
+    kill()
+    for thread, answer in running:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), "a client still waits for a dead engine"
+        assert answer.failed, "a client was told that its answer is whole"
+    stack.settle()
+    after = stack.fates()
+    assert after["failed"] == before["failed"] + streams, (before, after)
+    assert after["finished"] == before["finished"], (before, after)
+
+
+def profile(wattle: str, url: str, folder: pathlib.Path, *more: str) -> subprocess.CompletedProcess:
+    return subprocess.run([wattle, "profile", "--url", url, "--clock-mhz", "1410", "--json", "--out",
+                           str(folder / "profile.csv"), *more], capture_output=True, text=True, timeout=300)
+
+
+def profiling_runs_to_its_end(wattle: str, url: str, folder: pathlib.Path, context: int, *more: str) -> None:
+    done = profile(wattle, url, folder, "--concurrency", "1,3", "--prompt", "32", "--output-tokens", "64", "--prefill",
+                   f"64,512,{2 * context}", *more)
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0, done.returncode
+    said = json.loads(done.stdout)
+    assert said["rows"] >= 4, said
+    assert any(str(2 * context) in note and str(context) in note for note in said["notes"]), "what does not fit is said"
+    assert not any("http 4" in note or "http 5" in note for note in said["notes"]), said["notes"]
+
+
+def profiling_shows_the_engines_words(wattle: str, url: str, folder: pathlib.Path, model: str, words: str) -> None:
+    done = profile(wattle, url, folder, "--model", model, "--concurrency", "1", "--prompt", "32", "--output-tokens", "64",
+                   "--prefill", "64")
+    assert done.returncode != 0 and words in done.stderr, (done.returncode, done.stderr)
