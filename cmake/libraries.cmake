@@ -67,8 +67,8 @@ set_source_files_properties(src/plan/matching.cc PROPERTIES COMPILE_OPTIONS -Wno
   SKIP_UNITY_BUILD_INCLUSION ON)
 # Recipes, scenarios and specs are found in this tree unless WATTLE_HOME says otherwise.
 set_source_files_properties(src/config/locate.cc PROPERTIES COMPILE_DEFINITIONS WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-# Tests that read the specs, recipes, scenarios and reference pages of this tree.
-foreach(test IN ITEMS config_test systems_test experiment_test reproduce_test)
+# Tests that read the specs, recipes, scenarios and pages of this tree.
+foreach(test IN ITEMS config_test systems_test experiment_test gateway_test reproduce_test)
   if(TARGET ${test})
     target_compile_definitions(${test} PRIVATE WATTLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   endif()

@@ -107,6 +107,7 @@ std::string AdminApi::metrics_text() {
     extras.tokens = core.tokens();
     report_to_command_ns = control_.report_to_command_ns();
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
+    extras.unmetered_workers = control_.unmetered_workers(now);
     extras.unmetered_requests = ledger_.unmetered_requests();
     extras.by_model = ledger_.by_model(options_.models, [this](TenantId tenant) { return tenants_.name_of(tenant); });
     for (const auto& state : workers_.states()) {
@@ -119,6 +120,7 @@ std::string AdminApi::metrics_text() {
   });
   extras.connections = connections_();
   if (agents_ != nullptr) extras.agents_differ = agents_->differing();
+  if (resent_) extras.resent = resent_();
   if (options_.journal) {
     const auto state = options_.journal();
     extras.journal = {true, !state.problem.empty(), state.dropped};

@@ -30,6 +30,9 @@ class AdminApi {
   /// Both of GatewayPolicies.
   void set_extrapolations(std::function<std::int64_t()> count) { extrapolations_ = std::move(count); }
 
+  /// Requests sent again on a connection of their own.
+  void set_resent(std::function<std::int64_t()> count) { resent_ = std::move(count); }
+
   void handle(const std::shared_ptr<net::Exchange>& exchange);
 
  private:
@@ -61,6 +64,7 @@ class AdminApi {
   LiveLedger& ledger_;
   std::function<std::int64_t()> connections_;
   std::function<std::int64_t()> extrapolations_;
+  std::function<std::int64_t()> resent_;
 };
 
 }  // namespace wattle::gateway

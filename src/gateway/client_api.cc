@@ -190,12 +190,19 @@ void ClientApi::one_model(net::Exchange& exchange, std::string_view id) {
 
 void ClientApi::health(net::Exchange& exchange) {
   bool ready = false;
-  control_.run_and_wait([&](control::FleetLoop& core, Instant) { ready = core.ready(); });
+  std::int64_t unmetered = 0;
+  control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
+    ready = core.ready();
+    if (!options_.agents.urls.empty()) unmetered = control_.unmetered_workers(now);
+  });
   if (ready && !stopping_) {
     // Requests are served all the same: a balancer must not turn away from us because of a disk.
     const std::string journal = options_.journal ? options_.journal().problem : "";
-    if (journal.empty()) return answer_json(exchange, 200, {{"status", "ok"}});
-    return answer_json(exchange, 200, {{"status", "degraded"}, {"journal", journal}});
+    if (journal.empty() && unmetered == 0) return answer_json(exchange, 200, {{"status", "ok"}});
+    nlohmann::ordered_json body{{"status", "degraded"}};
+    if (!journal.empty()) body["journal"] = journal;
+    if (unmetered > 0) body["unmetered_workers"] = unmetered;
+    return answer_json(exchange, 200, body);
   }
   answer_error(exchange, {503, "no instance is ready", "service_unavailable_error", "", "not_ready"},
                "Retry-After: 1\r\n");

@@ -78,6 +78,11 @@ struct Gateway::Impl {
         admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger,
                   [this] { return server ? server->connections() : 0; }) {
     admin_api.set_extrapolations(std::move(policies.extrapolations));
+    admin_api.set_resent([this] {
+      std::int64_t all = 0;
+      for (const auto& client : clients) all += client->retries();
+      return all;
+    });
     options.models_alike = policies.hosts_clocks;
     options.listen.max_connections = most_connections(options.listen.max_connections, options.spare_descriptors);
   }

@@ -122,6 +122,7 @@ void LiveLedger::reading(const EngineReading& reading) {
   const std::size_t i = *there;
   Meter& meter = meters_[i];
   read_ = true;
+  meter.read = reading.at;
   emulated_ = emulated_ || reading.emulated;
   if (!meter.anchored) {
     unmetered(i, reading.at);
@@ -234,6 +235,10 @@ void LiveLedger::tick(Instant now) {
   for (std::size_t i = 0; i < meters_.size(); ++i) {
     if (meters_[i].anchored && now - meters_[i].since > kPatience) unmetered(i, now);
   }
+}
+
+std::int64_t LiveLedger::unmetered_instances(Instant now) const {
+  return std::ranges::count_if(meters_, [now](const Meter& m) { return !m.anchored || now - m.read > kPatience; });
 }
 
 void LiveLedger::gone(InstanceId instance, Instant now) {

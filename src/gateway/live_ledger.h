@@ -99,6 +99,8 @@ class LiveLedger final : public journal::Sink {
   };
   /// The newest outcomes that were handed on, the newest last.
   [[nodiscard]] const std::deque<Recent>& recent() const { return recent_; }
+  /// Instances that no reading has come of for longer than an agent takes to be restarted.
+  [[nodiscard]] std::int64_t unmetered_instances(Instant now) const;
   /// Requests that are over, and whose energy nobody metered in full.
   [[nodiscard]] std::int64_t unmetered_requests() const { return unmetered_requests_; }
 
@@ -125,7 +127,8 @@ class LiveLedger final : public journal::Sink {
   };
   struct Meter {
     bool anchored = false;  ///< readings come; else nobody meters it, and there is nothing to wait for
-    Instant since;          ///< of the newest reading; booked up to here
+    Instant since;          ///< of the newest reading, or given up since; booked up to here
+    Instant read;           ///< the newest
     Picojoules counter;     ///< then
     Int128 carry = 0;       ///< pJ that are no whole milliwatt over their interval: the next interval's
     std::vector<Event> events;

@@ -132,6 +132,9 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   fate("rejected", counts.rejected);
   fate("failed", counts.failed);
   fate("cancelled", counts.cancelled);
+  number("wattle_gateway_resent_total", "counter",
+         "Requests sent again, because the kept connection they went out on was closed before the first byte",
+         extras.resent);
   number("wattle_gateway_inflight_requests", "gauge", "Requests held or at an engine", counts.in_flight);
   number("wattle_gateway_queued_requests", "gauge", "Requests held by admission", counts.held);
   number("wattle_gateway_prompt_tokens_total", "counter",
@@ -202,6 +205,8 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   fmt::format_to(std::back_inserter(out),
                  "wattle_gateway_report_to_command_seconds_sum {}\nwattle_gateway_report_to_command_seconds_count {}\n",
                  static_cast<double>(report_to_command_ns.sum()) * 1e-9, report_to_command_ns.count());
+  number("wattle_gateway_unmetered_workers", "gauge",
+         "Workers whose energy nobody meters now: no agent, or one that is away", extras.unmetered_workers);
   number("wattle_gateway_unmetered_requests_total", "counter",
          "Requests that left and whose energy nobody metered, or not in full: an agent was away",
          extras.unmetered_requests);

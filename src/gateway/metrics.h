@@ -49,6 +49,8 @@ class GatewayMetrics {
     journal::TokenCounts tokens;
     journal::Consumption used;
     std::int64_t unmetered_requests = 0;
+    std::int64_t unmetered_workers = 0;
+    std::int64_t resent = 0;
     std::vector<control::ModelUsage> by_model;  ///< that clients ask for
     struct {
       bool kept = false;

@@ -407,6 +407,7 @@ void Relay::over_stream() {
   }
   // Of another API's streams only those with tokens that we know are known to have an end of their own.
   if (!done_seen_ && (path_ != net::ApiPath::Other || tally_.count() > 0)) {
+    context_.metrics.worker_failure(worker_->endpoint->url);
     return fail(502, "stream cut off", "the engine ended the stream without finishing it");
   }
   tally_.correct(tally_.counted().output);

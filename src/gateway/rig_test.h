@@ -32,6 +32,7 @@ struct Upstream {
   std::vector<std::shared_ptr<net::Exchange>> parked;  ///< on the loop only
   std::atomic<int> parked_count{0};
   std::atomic<bool> answers_health{true};
+  std::atomic<bool> hangs{false};                    ///< it takes requests and answers none
   std::vector<std::shared_ptr<net::Exchange>> deaf;  ///< probes that are not answered; on the loop only
   std::unique_ptr<net::HttpServer> server;
 
@@ -84,6 +85,7 @@ struct Upstream {
     }
     if (!e->path().ends_with("/completions")) return e->respond(200, "application/json", R"({"data":[1]})");
     const std::string mode = body.value("user", "");
+    if (hangs) return parked.push_back(e);
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (mode == "die") return e->drop();
     const auto same = [&](const std::string& id) { return id == e->headers().get("X-Request-Id"); };

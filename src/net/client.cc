@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
@@ -27,7 +28,7 @@ struct HttpClient::Impl {
   Loop& loop;
   ClientOptions options;
   bool closed = false;
-  std::int64_t retries = 0;
+  std::atomic<std::int64_t> retries{0};
   std::unordered_map<std::string, std::vector<std::shared_ptr<Upstream>>> idle;
   std::unordered_set<std::shared_ptr<Upstream>> all;
   Impl(Loop& l, const ClientOptions& o) : loop(l), options(o) {}

@@ -92,7 +92,7 @@ class HttpClient {
                              std::string_view target, std::string_view extra_headers, const Body& body,
                              std::shared_ptr<ResponseHandler> handler);
   [[nodiscard]] std::size_t idle_connections() const;
-  [[nodiscard]] std::int64_t retries() const;  ///< requests sent again, see above
+  [[nodiscard]] std::int64_t retries() const;  ///< requests sent again, see above; from any thread
 
   struct Impl;
 

@@ -42,12 +42,24 @@ def main() -> None:
             eventually("meters are read", lambda: json.loads(get(at["admin"] + "/usage"))["energy_j"]["metered"] > 0)
             usage = lambda: json.loads(get(at["admin"] + "/usage"))
             ask = {"model": "llama-3.1-8b", "prompt": "x" * 8000, "max_tokens": 120, "ignore_eos": True}
+            answers = {}
             for tenant, times, stream in (("ada", 2, True), ("bob", 1, True), ("whole", 1, False)):
-                for _ in range(times):
+                for n in range(times):
                     body = dict(ask, stream=stream)
-                    status, events = raw_post(at["url"] + "/v1/completions", body, {"X-Wattle-Tenant": tenant})
+                    name = f"{tenant}-{n}"
+                    status, events = raw_post(at["url"] + "/v1/completions", body, {
+                        "X-Wattle-Tenant": tenant, "X-Wattle-Usage": "energy", "X-Request-Id": name})
                     assert status == 200 and (not stream or "[DONE]" in events), (status, events)
+                    answers[name] = json.loads(events.split("data: ")[-2] if stream else events)["usage"]
             eventually("all is paid for", lambda: usage()["requests"]["requests"] == 4)
+
+            # Who asked was answered with the energy that is booked, by the name the client gave.
+            for name, answer in answers.items():
+                row = json.loads(get(f"{at['admin']}/usage/requests/{name}"))["requests"][0]
+                assert answer["energy_meters"] == "emulated" and answer["completion_tokens"] == 120, answer
+                assert abs(answer["energy_j"] / row["energy_j"] - 1) < 1e-5 and row["prompt_counted"], (answer, row)
+                assert abs(answer["carbon_g"] - answer["energy_j"] / 3.6e6 * 360) < 1e-5 * answer["carbon_g"], answer
+                assert row["prompt_tokens"] == answer["prompt_tokens"], (answer, row)
 
             said = usage()
             energy, tenants = said["energy_j"], said["tenants"]
