@@ -150,9 +150,9 @@ void short_times(GatewayOptions& options) {
 
 void probing(GatewayOptions& options) {
   options.probe_health = true;
-  options.probe_timeout = Span::ms(50);
+  options.probe_timeout = Span::ms(300);
   options.health_period = Span::ms(20);
-  options.lost_after = Span::ms(100);
+  options.lost_after = Span::ms(300);
 }
 
 void wait_ready(Rig& rig, int workers) {
