@@ -13,6 +13,13 @@ pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 # The optimisers of src/plan: integer programs and graph algorithms.
 pkg_check_modules(CBC REQUIRED IMPORTED_TARGET cbc)
 pkg_check_modules(LEMON REQUIRED IMPORTED_TARGET lemon)
+# A second solver for integer programs, where it is installed (Debian 12 has none): plan/milp_highs.cc.
+find_package(highs CONFIG QUIET)
+add_library(wattle_highs INTERFACE)
+if(TARGET highs::highs)
+  target_link_libraries(wattle_highs INTERFACE highs::highs)
+  target_compile_definitions(wattle_highs INTERFACE WATTLE_HIGHS=1)
+endif()
 find_package(Boost 1.81 REQUIRED)
 find_package(CURL REQUIRED)  # the carbon sources speak TLS (apps/http_get)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)

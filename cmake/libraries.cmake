@@ -9,7 +9,7 @@ set(WATTLE_LIBRARIES
   "model|units|"
   "policy|model|"
   "predict|model|nlohmann_json::nlohmann_json,Eigen3::Eigen"
-  "plan|model|PkgConfig::CBC,PkgConfig::LEMON"
+  "plan|model|PkgConfig::CBC,PkgConfig::LEMON,wattle_highs"
   "carbon|model|"
   "engine|model|"
   "workload|model|simdjson::simdjson"

@@ -31,25 +31,40 @@ std::vector<workload::TraceRow> arrivals_of(const ClassRequests& of, std::int64_
   return rows;
 }
 
+/// Of a request that is held to another objective than its class: as much of the class's as it takes of its own.
+Span in_terms_of(Span limit, Span latency, std::optional<Span> own) {
+  if (!own || *own == limit || limit == Span::max()) return latency;
+  return Span::from_seconds(latency.seconds() * (limit.seconds() / own->seconds()));
+}
+
 /// Latencies of what arrives after the first fifth, and mean power from then until the last arrival.
 class Watcher final : public journal::Sink {
  public:
-  explicit Watcher(Instant from, Instant until) : from_(from), until_(until) {}
+  Watcher(const ClassRequests& of, Instant from, Instant until) : of_(of), from_(from), until_(until) {}
   void outcome(const Outcome& o) override {
     if (o.fate != Fate::Finished) unfinished_ = true;
     if (o.request.arrival < from_ || o.fate != Fate::Finished) return;
-    ttft_.push_back(o.ttft());
-    tbt_.push_back(o.tbt());
+    const Slo& own = of_.held_to.of(o.request, o.output_tokens);
+    ttft_.push_back(in_terms_of(of_.limits.ttft, o.ttft(), own.ttft));
+    tbt_.push_back(in_terms_of(of_.limits.tbt, o.tbt(), own.tbt));
   }
   void sample(const journal::Sample& s) override {
     if (s.at < from_ || s.at > until_) return;
-    if (!first_) first_ = s;
-    last_ = s;
+    auto& [first, last] = seen_[s.instance.value()];
+    if (!first) first = s;
+    last = s;
   }
   [[nodiscard]] bool unfinished() const { return unfinished_; }
+  /// Of one instance, their mean.
   [[nodiscard]] std::optional<Watts> power() const {
-    if (!first_ || last_.at <= first_->at) return std::nullopt;
-    return Watts((last_.energy - first_->energy).joules().value() / (last_.at - first_->at).seconds());
+    if (seen_.empty()) return std::nullopt;
+    Watts sum;
+    for (const auto& [id, span] : seen_) {
+      const auto& [first, last] = span;
+      if (last.at <= first->at) return std::nullopt;
+      sum += Watts((last.energy - first->energy).joules().value() / (last.at - first->at).seconds());
+    }
+    return sum / static_cast<double>(seen_.size());
   }
   [[nodiscard]] Span ttft(double quantile) { return nearest_rank(ttft_, quantile); }
   [[nodiscard]] Span tbt(double quantile) { return nearest_rank(tbt_, quantile); }
@@ -62,11 +77,11 @@ class Watcher final : public journal::Sink {
     std::ranges::nth_element(all, at);
     return *at;
   }
+  const ClassRequests& of_;
   Instant from_, until_;
   bool unfinished_ = false;
   std::vector<Span> ttft_, tbt_;
-  std::optional<journal::Sample> first_;
-  journal::Sample last_;
+  std::map<std::int32_t, std::pair<std::optional<journal::Sample>, journal::Sample>> seen_;  ///< first, last
 };
 
 /// One instance of a TP degree; measures it at clocks and loads.
@@ -151,23 +166,25 @@ class Bench {
   /// None: not all of them could be served.
   [[nodiscard]] std::optional<plan::LoadPoint> measure(const ClassRequests& of, MegaHertz clock, double load_per_s,
                                                        std::int64_t requests) const {
-    auto rows = arrivals_of(of, requests, load_per_s);
+    auto rows = arrivals_of(of, requests * options_.instances, load_per_s * options_.instances);
     const Instant from = rows[rows.size() / 5].arrival;
     const Instant until = rows.back().arrival;
     workload::ListSource source(std::move(rows));
-    Watcher watcher(from, until);
+    Watcher watcher(of, from, until);
     sim::SimulationSetup setup;
     setup.engine = engine_.engine;
     for (const auto& [prompt, output] : of.lengths) setup.max_tokens = std::max(setup.max_tokens, output);
     setup.source = &source;
     setup.sink = &watcher;
     setup.sample_period = std::max(Span::ms(100), (until - from) / 200);
-    sim::InstanceSetup instance;
-    instance.id = InstanceId(0);
-    instance.spec = spec_;
-    instance.model = &model_;
-    instance.initial_clock = clock;
-    setup.instances.push_back(std::move(instance));
+    for (int i = 0; i < options_.instances; ++i) {
+      sim::InstanceSetup instance;
+      instance.id = InstanceId(i);
+      instance.spec = spec_;
+      instance.model = &model_;
+      instance.initial_clock = clock;
+      setup.instances.push_back(std::move(instance));
+    }
     (void)sim::simulate(std::move(setup));
     const auto power = watcher.power();
     if (watcher.unfinished() || !power) return std::nullopt;
@@ -203,6 +220,7 @@ Result<plan::LoadTable> profile_loads(const ProfiledEngine& engine, const std::v
   table.gpu = engine.gpu.name;
   table.provenance = {"made by: wattle profile, simulated",
                       fmt::format("latencies: p{:g} of {} requests a load", options.quantile * 100, options.requests)};
+  if (options.instances > 1) table.provenance.push_back(fmt::format("measured: {} instances", options.instances));
   for (const ClassRequests& of : classes) {
     if (of.lengths.empty()) return bad_input(of.name, "has no requests to profile it with");
     table.classes.push_back(head_of(of));

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "engine/options.h"
 #include "model/hardware.h"
+#include "model/objectives.h"
 #include "plan/load_table.h"
 
 namespace wattle::calibrate {
@@ -19,6 +20,9 @@ struct ClassRequests {
   std::string name;
   plan::ShardLimits limits;
   std::vector<std::pair<std::int32_t, std::int32_t>> lengths;  ///< prompt and output tokens, drawn in turn; not empty
+  /// What each of them is held to, where that is not `limits`: a class of several sizes is within its limits when the
+  /// quantile of latencies over their own objectives is.
+  Objectives held_to = {};
 };
 
 struct LoadProfilerOptions {
@@ -30,6 +34,9 @@ struct LoadProfilerOptions {
   std::vector<double> shares = {0.25, 0.5, 0.75, 1};  ///< measured loads, of the most within limits
   double bend = 0.2;  ///< a rise of power between two loads above this share of the whole rise is measured in between
   int halvings = 2;   ///< as often as that
+  /// Measured together, each request at the one with the fewest; loads and power are of one. 1 (DynamoLLM): one by
+  /// itself under Poisson arrivals, which are burstier than what a router of many leaves each.
+  int instances = 1;
 };
 
 /// What is profiled. The engine's options hold for all TP degrees.

@@ -63,6 +63,37 @@ TEST(LoadProfiler, MeasuresInBetweenWherePowerBends) {
   EXPECT_EQ(*profile_loads(engine_of("llama-2-13b"), {medium()}, options), *finer);
 }
 
+TEST(LoadProfiler, RequestsOfAMixedClassAreHeldToTheirOwnObjectives) {
+  auto options = quick();
+  options.tps = {2};
+  options.clocks = {MegaHertz(1980)};
+  ClassRequests mixed{"all", {Span::ms(60), Span::ms(100)}, {{100, 40}, {4000, 40}}};
+  const auto strict = profile_loads(engine_of("llama-2-13b"), {mixed}, options);
+  ASSERT_TRUE(strict.has_value());
+  EXPECT_EQ(plan::most_load(strict->classes[0], 2, MegaHertz(1980)), 0.0) << "long prompts alone take longer";
+  Slo small, large;
+  small.ttft = Span::ms(60);
+  large.ttft = Span::ms(2000);
+  mixed.held_to = Objectives(Slo{}, Classifier({1000}, {}), {small, large}, {});
+  const auto fair = profile_loads(engine_of("llama-2-13b"), {mixed}, options);
+  ASSERT_TRUE(fair.has_value());
+  EXPECT_GT(plan::most_load(fair->classes[0], 2, MegaHertz(1980)), 0.1);
+  EXPECT_LE(fair->classes[0].profiles[0].points.back().ttft, mixed.limits.ttft);
+}
+
+TEST(LoadProfiler, InstancesThatShareRequestsCarryMoreThanOneByItself) {
+  auto options = quick();
+  options.tps = {2};
+  options.clocks = {MegaHertz(1980)};
+  const auto alone = profile_loads(engine_of("llama-2-13b"), {medium()}, options);
+  options.instances = 4;
+  const auto shared = profile_loads(engine_of("llama-2-13b"), {medium()}, options);
+  const auto most = [](const plan::LoadTable& t) { return plan::most_load(t.classes[0], 2, MegaHertz(1980)); };
+  EXPECT_GT(most(*shared), 1.02 * most(*alone));
+  const auto idle = [](const plan::LoadTable& t) { return t.classes[0].profiles[0].points[0].power; };
+  EXPECT_EQ(idle(*shared), idle(*alone)) << "of one";
+}
+
 TEST(LoadProfiler, AModelThatDoesNotFitAndObjectivesThatCannotBeMet) {
   auto options = quick();
   options.tps = {1, 8};

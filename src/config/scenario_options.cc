@@ -210,6 +210,9 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
              "The serving framework's CPU time per step; none: what the GPU's profile was fitted with"),
       option("request_gap_ms", &E::request_gap, "ms", {0, 1},
              "Time per request of a step for logits and sampling, the GPU busy; none: the profile's"),
+      option("idle_gpu_w", &E::idle_gpu, "W", {0, 10'000},
+             "Draw of a GPU that waits with the model loaded, at the highest clock; none: the profile's, of a locked "
+             "clock"),
       option(
           "decode_attention_efficiency", &E::decode_attention_efficiency, "", {0.1, 1},
           "Share of the memory bandwidth at which this engine's decode attention reads KV; none: that of the kernels "

@@ -50,6 +50,7 @@ struct HardwareProfile {
   double idle_floor_w = 79.0;
   double idle_clock_w = 107.0;
   double idle_clock_exponent = 3.5;
+  double rest_w = 0.0;  // by which a GPU that waits draws less than that at clock_max (EngineOptions::idle_gpu)
   double active_w = 40.0;
   double busy_w = 80.0;
   double tensor_pj_per_flop = 0.60;

@@ -31,6 +31,9 @@ struct EngineOptions {
   // Time at no clock's pace; absent: what the GPU's profile was fitted with.
   std::optional<Span> step_gap;     ///< of the serving framework on the CPU, per step
   std::optional<Span> request_gap;  ///< of logits and sampling, the GPU busy, per request of a step
+  /// Draw of a GPU that waits with the model loaded, at the highest clock; absent: what the GPU's profile was fitted
+  /// with (clocks locked there). A running kernel draws what it did.
+  std::optional<Watts> idle_gpu;
   /// Share of the memory bandwidth, at the highest clock, at which this engine's decode attention reads KV, in (0, 1];
   /// absent: that of the kernels the GPU's profile was fitted on. What a byte takes through L2 stays about the
   /// profile's.

@@ -289,6 +289,9 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
     impl->profile.request_gap_s = options.request_gap->seconds();
     impl->profile.sampling_ns_per_logit = 0.0;
   }
+  if (options.idle_gpu) {
+    impl->profile.rest_w = profile.idle_floor_w + profile.idle_clock_w - options.idle_gpu->value();
+  }
   if (options.decode_attention_efficiency) {
     const double faster = *options.decode_attention_efficiency / impl->profile.decode_attention_efficiency;
     impl->profile.decode_attention_efficiency *= faster;

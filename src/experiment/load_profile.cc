@@ -32,6 +32,12 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   for (const double value : {e.gpu_memory_utilization, e.activation_bytes_per_gpu, e.watermark}) real(value);
   for (const int value : {e.block_size, e.max_num_seqs, e.max_num_batched_tokens}) digest.add(value);
   for (const bool value : {e.chunked_prefill, e.whole_prompts, e.reserve_output, e.async_scheduling}) digest.add(value);
+  // What is not stated leaves the key as it is.
+  if (e.step_gap) digest.add(e.step_gap->ns());
+  if (e.request_gap) digest.add(e.request_gap->ns() + 1);
+  if (e.idle_gpu) real(e.idle_gpu->value());
+  if (e.decode_attention_efficiency) real(*e.decode_attention_efficiency);
+  for (const int size : e.graph_sizes) digest.add(size);
   if (const auto factors = config::profile_of(engine.gpu.name, config::project())) {
     digest.add_text(config::to_text({*factors, ""}, {}));
   }
@@ -42,6 +48,9 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
     for (const auto& [prompt, output] : one.lengths) {
       digest.add(prompt);
       digest.add(output);
+      const auto own = one.held_to.of(TierId(0), one.held_to.sizes().of(prompt, output));
+      if (own.ttft && *own.ttft != one.limits.ttft) digest.add(own.ttft->ns());
+      if (own.tbt && *own.tbt != one.limits.tbt) digest.add(own.tbt->ns());
     }
   }
   for (const int tp : options.tps) digest.add(tp);
@@ -50,6 +59,7 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   real(options.quantile);
   real(options.bend);
   digest.add(options.halvings);
+  if (options.instances > 1) digest.add(options.instances);
   for (const double share : options.shares) real(share);
   return digest.value();
 }
@@ -62,7 +72,7 @@ ClassId as_predicted(const Classifier& classes, const workload::TraceRow& row, p
 Result<std::vector<calibrate::ClassRequests>> class_requests(const config::LoadedScenario& loaded,
                                                              const std::string& data_dir, const Classifier& classes,
                                                              std::span<const plan::ShardLimits> limits,
-                                                             predict::LengthHint* hint) {
+                                                             const Objectives& objectives, predict::LengthHint* hint) {
   auto workload = config::locate_workload(loaded.scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
   workload->start = Span();
@@ -82,6 +92,7 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
     auto& one = made[c];
     one.name = classes.name(ClassId(static_cast<std::int32_t>(c)));
     one.limits = limits[c];
+    one.held_to = objectives;
     if (one.lengths.empty()) {
       return bad_input(loaded.scenario.file, fmt::format("its workload has no request of class {}", one.name));
     }
@@ -137,7 +148,7 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
     const Slo& slo = objectives.of(TierId(0), objectives.sizes().of(prompt, output));
     limits.push_back({slo.ttft.value_or(Span::max()), slo.tbt.value_or(Span::max())});
   }
-  return class_requests(loaded, data_dir, service.classes, limits, hint);
+  return class_requests(loaded, data_dir, service.classes, limits, objectives, hint);
 }
 
 Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,

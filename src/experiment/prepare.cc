@@ -245,6 +245,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   if (systems::needs_load_profile(recipe.recipe)) {
     const auto hint_again = systems::make_length_hint(recipe.recipe, setup.service.classes, scenario.seed);
     LoadProfileRequest request;
+    request.options.instances = recipe.recipe.profiled_together;
     request.progress = [](const std::string& line) { fmt::print(stderr, "load profile: {}\n", line); };
     const auto loads = scenario_profile(loaded, recipe.recipe.classes, data_dir, request, hint_again->get());
     if (!loads) return std::unexpected(loads.error());

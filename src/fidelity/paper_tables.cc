@@ -10,6 +10,7 @@
 
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/paper_tables.h"
 
 namespace wattle::fidelity {
 namespace {
@@ -22,7 +23,7 @@ using engine::StepModel;
 // Stojkovic et al., "DynamoLLM", HPCA 2025. Columns of its Tables I to III: TP 2, 4, 8, each at 0.8, 1.2, 1.6, 2.0 GHz.
 constexpr std::array<std::int32_t, 3> kTensorParallel{2, 4, 8};
 constexpr std::array<std::int32_t, 4> kClocksMhz{800, 1200, 1600, 1980};
-constexpr std::size_t kCells = kTensorParallel.size() * kClocksMhz.size();
+static_assert(kEnergyCells == kTensorParallel.size() * kClocksMhz.size());
 
 /// Prompts at the class borders of Table IV, the open-ended long ones at half its limit. Medium answers at the border,
 /// short and long ones at their class's mean in the public Conversation trace of 2023: the lengths behind Tables I to
@@ -38,7 +39,7 @@ constexpr double kBetweenTokens = 0.100;
 constexpr double kRunSeconds = 30.0;
 /// CPU time per step of the vLLM of 2023: the median of what DistServe's fits for tensor-parallel decode at batch 16
 /// lie above our step.
-constexpr double kOldStackGap = 0.016;
+constexpr Span kOldStackGap = Span::ms(16);
 
 struct TableRow {
   const char* name;
@@ -47,7 +48,7 @@ struct TableRow {
   double output;
   double input_tokens_per_s;
   /// Wh, '-' where the setting violates an objective.
-  std::array<double, kCells> energy;
+  std::array<double, kEnergyCells> energy;
   bool table_one;
 };
 
@@ -151,14 +152,17 @@ struct Cell {
   engine::AskedRange asked;
 };
 
-Cell run_cell(const TableRow& row, std::size_t cell, const GpuSpec& gpu, const LlmSpec& llm,
-              const HardwareProfile& shipped) {
-  HardwareProfile profile = shipped;
-  profile.step_gap_s = kOldStackGap;
-  engine::EngineOptions engine = benchmark_engine();  // vLLM of 2023
+engine::EngineOptions vllm_of_2023() {
+  engine::EngineOptions engine = benchmark_engine();
   engine.chunked_prefill = false;
   engine.whole_prompts = true;
   engine.max_num_batched_tokens = 4096;
+  engine.step_gap = kOldStackGap;
+  return engine;
+}
+
+Cell run_cell(const TableRow& row, std::size_t cell, const GpuSpec& gpu, const LlmSpec& llm,
+              const HardwareProfile& profile, const engine::EngineOptions& engine = vllm_of_2023()) {
   const Result<StepModel> model = StepModel::make(gpu, llm, kTensorParallel[cell / kClocksMhz.size()], profile, engine);
   if (!model) return {};
   Load load;
@@ -192,7 +196,7 @@ void add_dynamollm(const Catalog& catalog, Collection& to) {
   for (const TableRow& row : kRows) {
     const LlmSpec* llm = catalog.llm(row.llm);
     if (llm == nullptr) continue;
-    for (std::size_t cell = 0; cell < kCells; ++cell) {
+    for (std::size_t cell = 0; cell < kEnergyCells; ++cell) {
       const bool theirs = !std::isnan(row.energy[cell]);
       Experiment e;
       e.set = row.table_one ? "DynamoLLM/table-I-feasible" : "DynamoLLM/tables-II-III-feasible";
@@ -214,11 +218,12 @@ void add_dynamollm(const Catalog& catalog, Collection& to) {
     e.gpu = gpu->name;
     e.quantities = {{"agrees", 1.0}};
     e.simulate = [&row, gpu, llm](const HardwareProfile& profile, const Rival&) -> Simulated {
-      std::size_t ours = kCells;
-      std::size_t theirs = kCells;
+      std::size_t ours = kEnergyCells;
+      std::size_t theirs = kEnergyCells;
       double least = std::numeric_limits<double>::infinity();
-      for (std::size_t cell = 0; cell < kCells; ++cell) {
-        if (!std::isnan(row.energy[cell]) && (theirs == kCells || row.energy[cell] < row.energy[theirs])) theirs = cell;
+      for (std::size_t cell = 0; cell < kEnergyCells; ++cell) {
+        if (!std::isnan(row.energy[cell]) && (theirs == kEnergyCells || row.energy[cell] < row.energy[theirs]))
+          theirs = cell;
         const Cell c = run_cell(row, cell, *gpu, *llm, profile);
         if (!c.feasible || c.energy_wh >= least) continue;
         least = c.energy_wh;
@@ -228,7 +233,7 @@ void add_dynamollm(const Catalog& catalog, Collection& to) {
         return static_cast<std::int64_t>(shape ? cell / kClocksMhz.size() : cell % kClocksMhz.size());
       };
       const bool near =
-          ours < kCells &&
+          ours < kEnergyCells &&
           std::abs(part(ours, true) - part(theirs, true)) + std::abs(part(ours, false) - part(theirs, false)) <= 1;
       return std::vector<double>{near ? 1.0 : 0.0};
     };
@@ -275,6 +280,24 @@ void add_throttllem(const Catalog& catalog, Collection& to) {
 }
 
 }  // namespace
+
+std::vector<EnergyRow> dynamollm_energy(const Catalog& catalog, const engine::EngineOptions& engine) {
+  std::vector<EnergyRow> rows;
+  const GpuSpec* gpu = catalog.gpu("h100");
+  const auto profile = catalog.profiles.find("h100");
+  if (gpu == nullptr || profile == catalog.profiles.end()) return rows;
+  for (const TableRow& row : kRows) {
+    const LlmSpec* llm = catalog.llm(row.llm);
+    if (llm == nullptr) continue;
+    EnergyRow& made = rows.emplace_back(EnergyRow{row.name, {}});
+    for (std::size_t cell = 0; cell < kEnergyCells; ++cell) {
+      const Cell ours = run_cell(row, cell, *gpu, *llm, profile->second, engine);
+      made.cells[cell] = {kTensorParallel[cell / kClocksMhz.size()], kClocksMhz[cell % kClocksMhz.size()],
+                          row.energy[cell], ours.feasible ? ours.energy_wh : kNone};
+    }
+  }
+  return rows;
+}
 
 Result<void> collect_paper_tables(const std::string&, const Catalog& catalog, Collection& to) {
   add_dynamollm(catalog, to);

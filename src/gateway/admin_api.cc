@@ -309,14 +309,19 @@ void AdminApi::post_records(net::Exchange& exchange) {
   InstanceId unknown = kNoInstance;
   control_.run_and_wait([&](control::FleetLoop&, Instant now) {
     for (const auto& r : *records) {
-      if (r.instance > workers_.newest()) unknown = r.instance;
+      if (r.decision.instance > workers_.newest()) unknown = r.decision.instance;
     }
     if (unknown != kNoInstance) return;
     for (const auto& r : *records) {
-      control_.decided(r);
-      const bool gone = r.kind == journal::DecisionKind::Phase && r.value == static_cast<int>(journal::Phase::Gone);
+      const auto& d = r.decision;
+      if (r.plan) {
+        control_.planned({d.at, d.mode, *r.plan, d.value, r.flaw});
+        continue;
+      }
+      control_.decided(d);
+      const bool gone = d.kind == journal::DecisionKind::Phase && d.value == static_cast<int>(journal::Phase::Gone);
       if (!gone) continue;
-      workers_.forget(r.instance, now);
+      workers_.forget(d.instance, now);
     }
   });
   if (unknown != kNoInstance) {

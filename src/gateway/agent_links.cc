@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gateway/agent_answer.h"
-#include "gateway/reasons.h"
+#include "journal/plan_reader.h"
 #include "net/clock.h"
 
 namespace wattle::gateway {
@@ -213,7 +213,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
     record.instance = instance_of(d.engine);
     record.mode = d.mode;
     record.value = d.clock.value();
-    record.reason = kept_reason(d.reason);
+    record.reason = journal::kept_text(d.reason);
     if (record.instance != kNoInstance) listener_.decision(record);
   }
   link.next_step = report->next_step;

@@ -316,6 +316,14 @@ TEST(Gateway, AWorkerThatStartsHasItsIdBeforeItsAddress) {
       << "no such worker";
   EXPECT_EQ(journal(R"({"kind":"phase","age_ms":-5,"mode":"enforce","worker":"1","phase":"serving","reason":"r"})"),
             "400");
+  const std::string whole =
+      R"({"kind":"plan","age_ms":0,"mode":"enforce","gpus":4,"reason":"w","now_ns":5000000000,"plan":{"instances":[)"
+      R"({"shape":0,"count":4,"pool":1}],"levels":[{"name":"pool","pool":1,"made_ns":4000000000,"reason":"l"}],)"
+      R"("sound":true}})";
+  EXPECT_EQ(journal(whole), "202");
+  EXPECT_EQ(journal(R"({"kind":"plan","age_ms":0,"mode":"enforce","gpus":4,"reason":"w","plan":{}})"), "400")
+      << "on whose clock are its times?";
+  EXPECT_EQ(rig.sink.plans, (std::vector<std::string>{"w: 4 GPUs, pool l"}));
   ASSERT_EQ(rig.sink.planned.size(), 2U);
   EXPECT_EQ(rig.sink.planned[0].instance, InstanceId(1));
   EXPECT_EQ(rig.sink.planned[0].value, static_cast<std::int64_t>(journal::Phase::Serving));

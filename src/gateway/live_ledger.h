@@ -71,6 +71,7 @@ class LiveLedger final : public journal::Sink {
 
   void joined(const journal::Instance& facts) override { next_.joined(facts); }
   void decision(const journal::DecisionRecord& record) override { next_.decision(record); }
+  void plan(const journal::PlanRecord& record) override { next_.plan(record); }
   void outcome(const Outcome& outcome) override;
   void sample(const journal::Sample& sample) override { next_.sample(sample); }
 

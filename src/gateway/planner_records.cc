@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "gateway/reasons.h"
 #include "journal/names.h"
+#include "journal/plan_reader.h"
 
 namespace wattle::gateway {
 
@@ -34,7 +35,27 @@ std::optional<std::int32_t> worker_of(const json& object) {
 }
 
 /// The first key that is wrong, or null.
-const char* read(const json& object, Instant now, journal::DecisionRecord& record) {
+const char* read_plan_of(const json& object, Instant now, PlannerRecord& record) {
+  const auto sent = object.find("now_ns");
+  constexpr std::int64_t kMostNs = std::int64_t{1} << 60;
+  if (sent == object.end() || !sent->is_number_integer() || sent->get<std::int64_t>() > kMostNs ||
+      sent->get<std::int64_t>() < -kMostNs) {
+    return "now_ns";
+  }
+  const auto plan = object.find("plan");
+  if (plan == object.end() || !plan->is_object()) return "plan";
+  auto read = journal::plan_from_json(plan->dump(), now - Instant(sent->get<std::int64_t>()));
+  if (!read) return "plan";
+  record.plan = std::move(*read);
+  record.plan->reason = record.decision.reason;
+  const auto sound = plan->find("sound");
+  if (sound != plan->end() && sound->is_boolean() && !sound->get<bool>()) record.flaw = record.decision.reason;
+  return nullptr;
+}
+
+/// The first key that is wrong, or null.
+const char* read(const json& object, Instant now, PlannerRecord& to) {
+  journal::DecisionRecord& record = to.decision;
   const auto age = object.find("age_ms");
   if (age == object.end() || !age->is_number() || !(age->get<double>() >= 0.0 && age->get<double>() <= kAgeMaxMs)) {
     return "age_ms";
@@ -43,17 +64,17 @@ const char* read(const json& object, Instant now, journal::DecisionRecord& recor
   const auto mode = journal::mode_from(text(object, "mode"));
   if (!mode) return "mode";
   record.mode = *mode;
-  record.reason = kept_reason(text(object, "reason"));
+  record.reason = journal::kept_text(text(object, "reason"));
   const std::string kind = text(object, "kind");
-  if (kind == "scaling") {
-    record.kind = journal::DecisionKind::Scaling;
+  if (kind == "scaling" || kind == "plan") {
+    record.kind = kind == "plan" ? journal::DecisionKind::Plan : journal::DecisionKind::Scaling;
     const auto gpus = object.find("gpus");
     if (gpus == object.end() || !gpus->is_number_unsigned() ||
         gpus->get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max()) {
       return "gpus";
     }
     record.value = gpus->get<std::int64_t>();
-    return nullptr;
+    return kind == "plan" ? read_plan_of(object, now, to) : nullptr;
   }
   if (kind != "phase") return "kind";
   record.kind = journal::DecisionKind::Phase;
@@ -68,8 +89,7 @@ const char* read(const json& object, Instant now, journal::DecisionRecord& recor
 
 }  // namespace
 
-std::expected<std::vector<journal::DecisionRecord>, net::ApiError> read_planner_records(std::string_view body,
-                                                                                        Instant now) {
+std::expected<std::vector<PlannerRecord>, net::ApiError> read_planner_records(std::string_view body, Instant now) {
   const auto wrong = [](std::string param, const char* message) {
     return std::unexpected(
         net::ApiError{400, fmt::format("{} {}", param, message), "invalid_request_error", param, ""});
@@ -77,17 +97,19 @@ std::expected<std::vector<journal::DecisionRecord>, net::ApiError> read_planner_
   const auto sent = json::parse(body, nullptr, false);
   const auto list = sent.is_object() ? sent.find("records") : sent.end();
   if (list == sent.end() || !list->is_array()) return wrong("records", "must be an array, in an object");
-  std::vector<journal::DecisionRecord> records;
+  std::vector<PlannerRecord> records;
   for (const auto& item : *list) {
     const auto where = fmt::format("records[{}]", records.size());
     if (!item.is_object()) return wrong(where, "must be an object");
-    journal::DecisionRecord record;
+    PlannerRecord record;
     if (const char* key = read(item, now, record)) {
-      return wrong(fmt::format("{}.{}", where, key),
-                   "is missing or out of range: kind is scaling or phase; age_ms up to a day; mode enforce, shadow or "
-                   "off; gpus a count; worker the id of one; phase spawning, warming, serving, draining or gone");
+      return wrong(
+          fmt::format("{}.{}", where, key),
+          "is missing or out of range: kind is scaling, plan or phase; age_ms up to a day; mode enforce, shadow "
+          "or off; gpus a count; plan a whole one; worker the id of one; phase spawning, warming, serving, "
+          "draining or gone");
     }
-    records.push_back(record);
+    records.push_back(std::move(record));
   }
   return records;
 }

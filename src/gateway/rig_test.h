@@ -1,5 +1,6 @@
 #pragma once
 // Tests only: a gateway between a raw client and an engine that misbehaves on request.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +8,9 @@
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "gateway/gateway.h"
 #include "net/raw_client_test.h"
@@ -145,6 +148,11 @@ struct Outcomes : journal::Sink {
   void decision(const journal::DecisionRecord& record) override {
     using enum journal::DecisionKind;
     if (record.kind == Scaling || record.kind == Phase) planned.push_back(record);
+  }
+  std::vector<std::string> plans;
+  void plan(const journal::PlanRecord& record) override {
+    plans.push_back(fmt::format("{}: {} GPUs", record.plan.reason, record.gpus));
+    for (const PlanLevel& level : record.plan.levels) plans.back() += fmt::format(", {} {}", level.name, level.reason);
   }
   void outcome(const Outcome& o) override {
     const std::lock_guard lock(mutex);

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
+#include "journal/plan_reader.h"
 #include "net/clock.h"
 #include "net/faults.h"
 
@@ -67,28 +69,34 @@ void RunRecorder::run() {
 void RunRecorder::write(bool all) {
   std::vector<journal::Instance> joined;
   std::vector<journal::DecisionRecord> decisions;
+  std::vector<Planned> plans;
   std::vector<Outcome> outcomes;
   std::vector<journal::Sample> samples;
   {
     const std::lock_guard lock(mutex_);
     joined.swap(joined_);
     decisions.swap(decisions_);
+    plans.swap(plans_);
     outcomes.swap(outcomes_);
     samples.swap(samples_);
   }
-  changed_ =
-      changed_ || !joined.empty() || !decisions.empty() || !outcomes.empty() || !samples.empty() || !held_.empty();
+  changed_ = changed_ || !joined.empty() || !decisions.empty() || !plans.empty() || !outcomes.empty() ||
+             !samples.empty() || !held_.empty() || !held_plans_.empty();
   for (const auto& facts : joined) writer_->joined(facts);
   held_.insert(held_.end(), decisions.begin(), decisions.end());
   std::ranges::stable_sort(held_, {}, &journal::DecisionRecord::at);
+  std::ranges::move(plans, std::back_inserter(held_plans_));
+  std::ranges::stable_sort(held_plans_, {}, &Planned::at);
   const Instant young = all ? Instant::never() : net::steady_now() - options_.hold_back;
   const auto ripe = std::ranges::partition_point(held_, [&](const auto& r) { return r.at < young; });
   for (auto r = held_.begin(); r != ripe; ++r) {
+    write_plans(r->at);
     r->at = since_start(r->at);
     statistics_.decision(*r);
     writer_->decision(*r);
   }
   held_.erase(held_.begin(), ripe);
+  write_plans(young);
   for (Outcome& o : outcomes) {
     for (Instant* at : {&o.request.arrival, &o.dispatched, &o.prefill_start, &o.first_token, &o.left}) {
       *at = since_start(*at);
@@ -104,6 +112,15 @@ void RunRecorder::write(bool all) {
     ++clock_samples_;
     writer_->sample(s);
   }
+}
+
+void RunRecorder::write_plans(Instant before) {
+  const auto ripe = std::ranges::partition_point(held_plans_, [&](const Planned& p) { return p.at < before; });
+  for (auto p = held_plans_.begin(); p != ripe; ++p) {
+    journal::put_later(p->plan, Instant() - origin_);
+    writer_->plan({since_start(p->at), p->mode, p->plan, p->gpus, p->flaw});
+  }
+  held_plans_.erase(held_plans_.begin(), ripe);
 }
 
 /// Where what was recorded is from now on. A full disk is said when it is met, not when the run ends.

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
@@ -38,6 +39,9 @@ class RunRecorder final : public journal::Sink {
   // From any thread, one at a time or not. Never wait for the disk.
   void joined(const journal::Instance& facts) override;
   void decision(const journal::DecisionRecord& record) override { put(decisions_, record); }
+  void plan(const journal::PlanRecord& record) override {
+    put(plans_, {record.at, record.mode, record.plan, record.gpus, record.flaw});
+  }
   void outcome(const Outcome& outcome) override { put(outcomes_, outcome); }
   void sample(const journal::Sample& sample) override { put(samples_, sample); }
   [[nodiscard]] std::int64_t dropped() const { return dropped_; }
@@ -53,10 +57,19 @@ class RunRecorder final : public journal::Sink {
  private:
   RunRecorder(std::unique_ptr<journal::RunWriter> writer, const journal::RunFacts& facts, Options options);
 
+  /// A journal::PlanRecord with its plan.
+  struct Planned {
+    Instant at;
+    Mode mode;
+    Plan plan;
+    std::int64_t gpus;
+    const char* flaw;
+  };
+
   template <typename Record>
-  void put(std::vector<Record>& queue, const Record& record) {
+  void put(std::vector<Record>& queue, const std::type_identity_t<Record>& record) {
     const std::lock_guard lock(mutex_);
-    if (joined_.size() + decisions_.size() + outcomes_.size() + samples_.size() >= options_.queue) {
+    if (joined_.size() + decisions_.size() + plans_.size() + outcomes_.size() + samples_.size() >= options_.queue) {
       ++dropped_;
       return;
     }
@@ -64,6 +77,7 @@ class RunRecorder final : public journal::Sink {
   }
   void run();
   void write(bool all);
+  void write_plans(Instant before);
   void checkpoint();
   [[nodiscard]] journal::RunSummary summary_at(Instant end, const journal::Consumption& consumption) const;
   void stop();
@@ -75,9 +89,10 @@ class RunRecorder final : public journal::Sink {
   std::unique_ptr<journal::RunWriter> writer_;
   Instant origin_;
   std::string recipe_;
-  mutable std::mutex mutex_;  ///< the four queues, stop_, problem_, consumption_
+  mutable std::mutex mutex_;  ///< the queues, stop_, problem_, consumption_
   std::vector<journal::Instance> joined_;
   std::vector<journal::DecisionRecord> decisions_;
+  std::vector<Planned> plans_;
   std::vector<Outcome> outcomes_;
   std::vector<journal::Sample> samples_;
   bool stop_ = false;
@@ -90,6 +105,7 @@ class RunRecorder final : public journal::Sink {
   Instant checkpointed_;
   bool changed_ = true;  ///< since the last checkpoint
   std::vector<journal::DecisionRecord> held_;
+  std::vector<Planned> held_plans_;
   journal::RunStatistics statistics_;
   double clock_sum_mhz_ = 0.0;
   std::int64_t clock_samples_ = 0;

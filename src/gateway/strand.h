@@ -69,6 +69,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// What an agent says of an engine, and what it has decided. Any thread.
   void reading(const EngineReading& reading);
   void decided(const journal::DecisionRecord& record);
+  /// A planner's plan. On the strand.
+  void planned(const journal::PlanRecord& record) { sink_.plan(record); }
   /// What is believed of their engines here learns what agents have measured. Any thread.
   void learn(std::vector<MeasuredStep> steps);
   /// An instance that was not there at the start. Within run() only.

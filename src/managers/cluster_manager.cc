@@ -52,7 +52,7 @@ ClusterOrder ClusterManager::make(const std::vector<double>& peak_per_s) const {
   order.shed_per_s.assign(load.size(), 0.0);
   std::vector<double> sent_on(load.size(), 0.0);
   if (options_.rule == NodeRule::Whole) {
-    const auto whole = plan::plan_sharding(problem, {.relative_gap = 1e-2, .time = Span::s(5)});
+    const auto whole = plan::plan_sharding(problem, {.relative_gap = 1e-2, .nodes = 5'000});
     if (whole && whole->found()) {
       for (const auto& group : whole->groups) {
         order.gpus[group.pool] += group.tp * group.instances;

@@ -140,6 +140,31 @@ TEST(PoolManager, ReshardsWhereItPaysTheLargestSavingFirst) {
   EXPECT_TRUE(PoolManager(PoolId(0), all_shapes, options).decide(load, 16, members).steps.empty());
 }
 
+TEST(PoolManager, PassesOnTheClocksThatCarryTheLoad) {
+  const auto table = formula_table();
+  const auto& one = table.classes[1];
+  PoolOptions options;
+  options.margin = 0.1;
+  const PoolManager manager(PoolId(3), shapes(), options);
+  const auto range = [&](double nodes) {
+    const double load = nodes * node_carries(table, 1);
+    return *manager.clocks({one.name, load, one.limits, one.profiles, 1.0}, {{8, 2}, {4, 0}});
+  };
+  EXPECT_EQ(range(1.0).pool, PoolId(3));
+  EXPECT_EQ(range(1.9).least, MegaHertz(1980)) << "the margin counts";
+  EXPECT_EQ(range(5.0).least, MegaHertz(1980)) << "as much as they carry";
+  const auto calm = range(0.5);
+  EXPECT_EQ(calm.most, MegaHertz(1980));
+  EXPECT_LT(calm.least, MegaHertz(1980));
+  const auto at = [&](MegaHertz clock) { return 2 * 0.9 * plan::most_load(one, 8, clock); };
+  EXPECT_GE(at(calm.least), 0.5 * node_carries(table, 1));
+  for (const auto& profile : one.profiles) {
+    if (profile.clock >= calm.least) continue;
+    EXPECT_LT(at(profile.clock), 0.5 * node_carries(table, 1));
+  }
+  EXPECT_FALSE(manager.clocks({one.name, 1.0, one.limits, one.profiles, 1.0}, {}).has_value());
+}
+
 TEST(PoolManager, MergesShardsWhenTheyNoLongerCarryTheLoad) {
   const auto table = formula_table();
   const PoolMap map(table, 0);

@@ -70,6 +70,7 @@ void PoolLevel::resize(std::size_t pool, int gpus) {
 
 void PoolLevel::follow(const ClusterOrder& order) {
   for (const std::size_t p : mine_) {
+    pools_[p].made = made_;
     resize(p, order.gpus[p]);
     pools_[p].given = {.pool = pool_id(p),
                        .gpus = order.gpus[p],
@@ -102,6 +103,7 @@ void PoolLevel::manage(std::size_t p, const policy::ScalingView& view, const std
   pool.next = Instant((view.now.ns() / options_.pool.epoch.ns() + 1) * options_.pool.epoch.ns());
   auto load = map_.problem(load_per_s, 0, Watts()).classes[p];
   PoolDecision decision = managers_[p].decide(load, pool.given.gpus, members);
+  pool.made = view.now;
   pool.reason = decision.reason;
   pool.wanted = std::move(decision.wanted);
   pool.steps = std::move(decision.steps);
@@ -194,14 +196,26 @@ Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mand
     }
     for (const PlanStep& step : pool.steps) made.steps.push_back(step);
     pool.steps.clear();
+    std::vector<Mandate> passed;
+    if (options_.pool.bounds_clocks && gpus > 0) {
+      if (const auto range = managers_[p].clocks(map_.problem(load, 0, Watts()).classes[p], pool.wanted)) {
+        made.clocks.push_back(*range);
+        passed.push_back({.pool = pool_id(p),
+                          .gpus = gpus,
+                          .load_per_s = load[p],
+                          .least = range->least,
+                          .most = range->most,
+                          .until = pool.next});
+      }
+    }
     cluster.gpus += pool.given.gpus;
     cluster.passed.push_back(pool.given);
     made.levels.push_back({.name = "pool",
                            .pool = pool_id(p),
-                           .made = view.now,
+                           .made = pool.made,
                            .gpus = gpus,
                            .given = pool.given,
-                           .passed = {},
+                           .passed = std::move(passed),
                            .reason = pool.reason});
   }
   made.levels.insert(made.levels.begin(), std::move(cluster));

@@ -36,6 +36,7 @@ class PoolLevel {
     Instant next;   ///< epoch
     const char* reason = "";
     std::vector<PlanStep> steps = {};  ///< begun in this plan
+    Instant made = {};                 ///< when that was decided
   };
 
   void follow(const ClusterOrder& order);

@@ -61,6 +61,20 @@ std::optional<Watts> PoolManager::power(const plan::ShardClass& load, const Layo
   return sum;
 }
 
+std::optional<ClockRange> PoolManager::clocks(const plan::ShardClass& load, const Layout& layout) const {
+  std::map<MegaHertz, double> carried;
+  for (const auto& profile : load.profiles) {
+    const auto count = layout.find(profile.tp);
+    if (count == layout.end() || count->second == 0) continue;
+    carried[profile.clock] +=
+        plan::most_load(profile, load.limits).value_or(0.0) * (1.0 - options_.margin) * count->second;
+  }
+  if (carried.empty()) return std::nullopt;
+  const auto least = std::ranges::find_if(carried, [&](const auto& entry) { return entry.second >= load.load_per_s; });
+  const MegaHertz most = carried.rbegin()->first;
+  return ClockRange{pool_, least == carried.end() ? most : least->first, most};
+}
+
 Result<Layout> PoolManager::best(const plan::ShardClass& load, int gpus) const {
   plan::ShardingProblem problem;
   problem.gpus = gpus;
@@ -68,7 +82,7 @@ Result<Layout> PoolManager::best(const plan::ShardClass& load, int gpus) const {
   problem.classes = {load};
   problem.classes[0].load_per_s /= 1.0 - options_.margin;
   std::erase_if(problem.classes[0].profiles, [&](const auto& p) { return !shape_of(p.tp); });
-  const plan::ShardingOptions options{.top_clock_only = options_.top_clock, .relative_gap = 1e-3, .time = Span::s(2)};
+  const plan::ShardingOptions options{.top_clock_only = options_.top_clock, .relative_gap = 1e-3, .nodes = 2'000};
   const auto plan = plan::plan_sharding(problem, options);
   if (!plan) return std::unexpected(plan.error());
   Layout layout;

@@ -16,11 +16,12 @@ namespace wattle::managers {
 
 struct PoolOptions {
   Span epoch = Span::s(300);
-  bool reshards = true;   ///< false: instances stay as they were started
-  bool top_clock = true;  ///< instances are taken to run at their highest clock (paper); else at the best
-  double subset = 0.5;    ///< share of the pool's GPUs that change at once; one step at least
-  double margin = 0.0;    ///< share of what instances carry that is kept free
-  Watts unused_gpu;       ///< draw of a GPU of the pool\'s nodes without an instance
+  bool reshards = true;        ///< false: instances stay as they were started
+  bool top_clock = true;       ///< instances are taken to run at their highest clock (paper); else at the best
+  double subset = 0.5;         ///< share of the pool's GPUs that change at once; one step at least
+  double margin = 0.0;         ///< share of what instances carry that is kept free
+  bool bounds_clocks = false;  ///< passes a range of clocks to its instances' managers (ours)
+  Watts unused_gpu;            ///< draw of a GPU of the pool\'s nodes without an instance
   // Of a re-shard (plan/reshard.h).
   double weight_bytes = 138e9;
   double link_bytes_per_s = 300e9;
@@ -46,6 +47,9 @@ class PoolManager {
   /// What the pool's GPUs draw when its load is shared out in proportion to what instances carry; none: it is more than
   /// they carry within the class's limits.
   [[nodiscard]] std::optional<Watts> power(const plan::ShardClass& load, const Layout& layout, int gpus) const;
+
+  /// From the lowest clock at which the layout carries the load to the highest; none: there are no profiles.
+  [[nodiscard]] std::optional<ClockRange> clocks(const plan::ShardClass& load, const Layout& layout) const;
 
   /// The best layout of so many GPUs: equation 1. Demand above it: what carries most.
   [[nodiscard]] Result<Layout> best(const plan::ShardClass& load, int gpus) const;

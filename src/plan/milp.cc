@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "plan/milp_highs.h"
 
 namespace wattle::plan {
 
@@ -16,9 +17,6 @@ namespace {
 constexpr double kCbcInfinity = 1e30;
 
 double for_cbc(double bound) { return std::clamp(bound, -kCbcInfinity, kCbcInfinity); }
-
-/// CBC's tolerances are absolute: costs are scaled to at most this, by a power of two, so that scaling rounds nothing.
-constexpr int kCostExponent = 12;
 }  // namespace
 
 int Milp::variable(double low, double high, double cost, Domain domain) {
@@ -63,6 +61,36 @@ std::vector<double> Milp::activities(std::span<const double> values) const {
     activity[index(row_of_[k])] += coefficient_[k] * values[index(variable_of_[k])];
   }
   return activity;
+}
+
+double Milp::cost_scale() const {
+  constexpr int kExponent = 12;
+  double largest = 0.0;
+  for (const double cost : cost_) largest = std::max(largest, std::abs(cost));
+  return largest > 0.0 ? std::ldexp(1.0, kExponent - std::ilogb(largest)) : 1.0;
+}
+
+Milp::Columns Milp::columns() const {
+  std::vector<std::vector<std::pair<int, double>>> columns(cost_.size());
+  for (std::size_t k = 0; k < coefficient_.size(); ++k) {
+    auto& column = columns[index(variable_of_[k])];
+    const int row = row_of_[k];  // rows come in ascending order
+    if (!column.empty() && column.back().first == row) {
+      column.back().second += coefficient_[k];
+    } else {
+      column.emplace_back(row, coefficient_[k]);
+    }
+  }
+  Columns made;
+  made.starts.push_back(0);
+  for (const auto& column : columns) {
+    for (const auto& [row, coefficient] : column) {
+      made.rows.push_back(row);
+      made.coefficients.push_back(coefficient);
+    }
+    made.starts.push_back(static_cast<int>(made.rows.size()));
+  }
+  return made;
 }
 
 bool Milp::open_ended() const {
@@ -135,45 +163,21 @@ class CbcRun {
   void set(const char* name, const std::string& value) { Cbc_setParameter(model(), name, value.c_str()); }
 
   void load() {
-    double largest = 0.0;
-    for (const double cost : program_.cost_) largest = std::max(largest, std::abs(cost));
-    scale_ = largest > 0.0 ? std::ldexp(1.0, kCostExponent - std::ilogb(largest)) : 1.0;
+    scale_ = program_.cost_scale();
     std::vector<double> cost, low, high, row_low, row_high;
     for (const double v : program_.cost_) cost.push_back(v * scale_);
     for (const double v : program_.low_) low.push_back(for_cbc(v));
     for (const double v : program_.high_) high.push_back(for_cbc(v));
     for (const double v : program_.row_low_) row_low.push_back(for_cbc(v));
     for (const double v : program_.row_high_) row_high.push_back(for_cbc(v));
-    std::vector<CoinBigIndex> starts(cost.size() + 1, 0);
-    std::vector<int> rows;
-    std::vector<double> coefficients;
-    compress(starts, rows, coefficients);
-    Cbc_loadProblem(model(), program_.variables(), program_.rows(), starts.data(), rows.data(), coefficients.data(),
-                    low.data(), high.data(), cost.data(), row_low.data(), row_high.data());
+    const Milp::Columns by_column = program_.columns();
+    const std::vector<CoinBigIndex> starts(by_column.starts.begin(), by_column.starts.end());
+    Cbc_loadProblem(model(), program_.variables(), program_.rows(), starts.data(), by_column.rows.data(),
+                    by_column.coefficients.data(), low.data(), high.data(), cost.data(), row_low.data(),
+                    row_high.data());
     if (options_.relaxed) return;
     for (int i = 0; i < program_.variables(); ++i) {
       if (program_.integer_[Milp::index(i)]) Cbc_setInteger(model(), i);
-    }
-  }
-
-  /// Triplets to columns, coefficients of one cell added up.
-  void compress(std::vector<CoinBigIndex>& starts, std::vector<int>& rows, std::vector<double>& coefficients) const {
-    std::vector<std::vector<std::pair<int, double>>> columns(program_.cost_.size());
-    for (std::size_t k = 0; k < program_.coefficient_.size(); ++k) {
-      auto& column = columns[Milp::index(program_.variable_of_[k])];
-      const int row = program_.row_of_[k];  // rows come in ascending order
-      if (!column.empty() && column.back().first == row) {
-        column.back().second += program_.coefficient_[k];
-      } else {
-        column.emplace_back(row, program_.coefficient_[k]);
-      }
-    }
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      for (const auto& [row, coefficient] : columns[i]) {
-        rows.push_back(row);
-        coefficients.push_back(coefficient);
-      }
-      starts[i + 1] = static_cast<CoinBigIndex>(rows.size());
     }
   }
 
@@ -209,18 +213,28 @@ class CbcRun {
   double scale_ = 1.0;
 };
 
+namespace {
+
+MilpSolution solve_once(const Milp& program, const MilpOptions& options, std::span<const double> start) {
+  if (options.solver == MilpSolver::Highs) return solve_by_highs(program, options, start);
+  CbcRun run(program, options);
+  if (!start.empty()) run.start_from(start);
+  return run.run();
+}
+
+}  // namespace
+
 MilpSolution solve(const Milp& program, const MilpOptions& options, std::span<const double> start) {
   WATTLE_CHECK(start.empty() || start.size() == static_cast<std::size_t>(program.variables()),
                "a start needs one value per variable");
-  CbcRun run(program, options);
   constexpr double kTolerance = 1e-6;
-  if (!start.empty() && !options.relaxed && program.violation(start) <= kTolerance) run.start_from(start);
-  MilpSolution solution = run.run();
-  // CBC's preprocessing tells "infeasible or unbounded" as infeasible; without costs nothing is unbounded.
+  const bool starts = !start.empty() && !options.relaxed && program.violation(start) <= kTolerance;
+  MilpSolution solution = solve_once(program, options, starts ? start : std::span<const double>());
+  // Preprocessing tells "infeasible or unbounded" as infeasible; without costs nothing is unbounded.
   if (solution.status == MilpStatus::Infeasible && program.open_ended() && options.cutoff == kNoLimit) {
     Milp costless = program;
     std::ranges::fill(costless.cost_, 0.0);
-    if (CbcRun(costless, options).run().found()) solution.status = MilpStatus::Unbounded;
+    if (solve_once(costless, options, {}).found()) solution.status = MilpStatus::Unbounded;
   }
   return solution;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Mixed-integer linear programs, and their solution by CBC. The one place that knows the solver.
+// Mixed-integer linear programs, and their solution by CBC or HiGHS. The one place that knows the solvers.
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -49,6 +49,15 @@ class Milp {
 
  private:
   friend class CbcRun;
+  friend class HighsRun;
+  /// The matrix by columns, coefficients of one cell added up.
+  struct Columns {
+    std::vector<int> starts, rows;
+    std::vector<double> coefficients;
+  };
+  [[nodiscard]] Columns columns() const;
+  /// Solvers' tolerances are absolute: costs times this, a power of two so that nothing is rounded, are at most 4,096.
+  [[nodiscard]] double cost_scale() const;
   friend MilpSolution solve(const Milp&, const MilpOptions&, std::span<const double>);
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
   /// Can the cost fall without end along one variable's bounds?
@@ -62,7 +71,12 @@ class Milp {
   std::vector<double> coefficient_;
 };
 
+enum class MilpSolver : std::uint8_t { Cbc, Highs };
+/// HiGHS: only where CMake found it.
+[[nodiscard]] bool has_solver(MilpSolver solver);
+
 struct MilpOptions {
+  MilpSolver solver = MilpSolver::Cbc;  ///< one that this build has
   /// Stop once (cost - bound) <= this share of |cost|. 0 proves the optimum.
   double relative_gap = 0.0;
   /// Branch-and-bound nodes: a limit whose result is the same on every machine.
@@ -99,7 +113,7 @@ struct MilpSolution {
   [[nodiscard]] bool found() const { return status == MilpStatus::Optimal || status == MilpStatus::Feasible; }
 };
 
-/// Solves by CBC's branch and cut: one thread, no output, and the same answer each time (unless `options.time` cuts it
+/// Solves by branch and cut: one thread, no output, and the same answer each time (unless `options.time` cuts it
 /// short). `start` is a point to start from; where it is feasible the answer costs no more. Empty: none.
 [[nodiscard]] MilpSolution solve(const Milp& program, const MilpOptions& options = {},
                                  std::span<const double> start = {});

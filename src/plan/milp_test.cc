@@ -10,6 +10,17 @@
 namespace wattle::plan {
 namespace {
 
+/// Those of this build.
+std::vector<MilpSolver> solvers() {
+  std::vector<MilpSolver> all = {MilpSolver::Cbc};
+  if (has_solver(MilpSolver::Highs)) all.push_back(MilpSolver::Highs);
+  return all;
+}
+
+class MilpBySolver : public ::testing::TestWithParam<MilpSolver> {};
+INSTANTIATE_TEST_SUITE_P(Milp, MilpBySolver, ::testing::ValuesIn(solvers()),
+                         [](const auto& i) { return i.param == MilpSolver::Cbc ? "Cbc" : "Highs"; });
+
 /// max 5a + 4b + 3c by the textbook; negated, and with whole numbers.
 Milp small(Domain domain) {
   Milp program;
@@ -22,87 +33,87 @@ Milp small(Domain domain) {
   return program;
 }
 
-TEST(Milp, SolvesATextbookProgram) {
-  const MilpSolution solution = solve(small(Domain::Continuous));
+TEST_P(MilpBySolver, SolvesATextbookProgram) {
+  const MilpSolution solution = solve(small(Domain::Continuous), {.solver = GetParam()});
   EXPECT_EQ(solution.status, MilpStatus::Optimal);
   EXPECT_NEAR(solution.cost, -13.0, 1e-9);
   EXPECT_NEAR(solution.values[0], 2.0, 1e-9);
   EXPECT_NEAR(solution.values[2], 1.0, 1e-9);
 }
 
-TEST(Milp, WholeNumbersAreWholeAndTheBoundHolds) {
+TEST_P(MilpBySolver, WholeNumbersAreWholeAndTheBoundHolds) {
   Milp program;
   const int x = program.variable(0, 10, -1, Domain::Integer);
   const int y = program.variable(0, 10, -1);
   program.row(-kNoLimit, 7.5, {{x, 2}, {y, 1}});
   program.row(-kNoLimit, 2.25, {{y, 1}});
-  const MilpSolution solution = solve(program);
+  const MilpSolution solution = solve(program, {.solver = GetParam()});
   ASSERT_EQ(solution.status, MilpStatus::Optimal);
   EXPECT_EQ(solution.values[0], 3.0);
   EXPECT_NEAR(solution.cost, -4.5, 1e-9);
   EXPECT_LE(solution.bound, solution.cost);
-  const MilpSolution relaxed = solve(program, {.relaxed = true});
+  const MilpSolution relaxed = solve(program, {.solver = GetParam(), .relaxed = true});
   EXPECT_NEAR(relaxed.cost, -4.875, 1e-9);
 }
 
-TEST(Milp, SaysInfeasibleAndUnbounded) {
+TEST_P(MilpBySolver, SaysInfeasibleAndUnbounded) {
   for (const Domain domain : {Domain::Integer, Domain::Continuous}) {
     Milp infeasible;
     const int x = infeasible.variable(0, 3, 1, domain);
     infeasible.row(4, kNoLimit, {{x, 1}});
-    EXPECT_EQ(solve(infeasible).status, MilpStatus::Infeasible);
-    EXPECT_FALSE(solve(infeasible).found());
+    EXPECT_EQ(solve(infeasible, {.solver = GetParam()}).status, MilpStatus::Infeasible);
+    EXPECT_FALSE(solve(infeasible, {.solver = GetParam()}).found());
     Milp unbounded;
     const int y = unbounded.variable(0, kNoLimit, -1, domain);
     const int z = unbounded.variable(0, kNoLimit, 1, domain);
     unbounded.row(-kNoLimit, 4, {{y, 1}, {z, -1}});
     unbounded.set_cost(z, 0.5);
     unbounded.row(0.5, kNoLimit, {{z, 1}});
-    EXPECT_EQ(solve(unbounded).status, MilpStatus::Unbounded);
+    EXPECT_EQ(solve(unbounded, {.solver = GetParam()}).status, MilpStatus::Unbounded);
   }
 }
 
-TEST(Milp, OnlyWholeNumbersCanBeInfeasible) {
+TEST_P(MilpBySolver, OnlyWholeNumbersCanBeInfeasible) {
   Milp program;  // 2x = 3
   const int x = program.variable(0, 5, 1, Domain::Integer);
   program.row(3, 3, {{x, 2}});
-  EXPECT_EQ(solve(program).status, MilpStatus::Infeasible);
-  EXPECT_TRUE(solve(program, {.relaxed = true}).found());
+  EXPECT_EQ(solve(program, {.solver = GetParam()}).status, MilpStatus::Infeasible);
+  EXPECT_TRUE(solve(program, {.solver = GetParam(), .relaxed = true}).found());
 }
 
-TEST(Milp, NoRowsAndRepeatedTerms) {
+TEST_P(MilpBySolver, NoRowsAndRepeatedTerms) {
   Milp program;
   const int x = program.variable(-2, 5, 1, Domain::Integer);
-  EXPECT_NEAR(solve(program).cost, -2.0, 1e-9);
+  EXPECT_NEAR(solve(program, {.solver = GetParam()}).cost, -2.0, 1e-9);
   program.row(3, kNoLimit, {{x, 0.5}, {x, 0.5}});
-  EXPECT_NEAR(solve(program).cost, 3.0, 1e-9);
+  EXPECT_NEAR(solve(program, {.solver = GetParam()}).cost, 3.0, 1e-9);
 }
 
-TEST(Milp, CostsOfAnySizeAreSolvedAlike) {
+TEST_P(MilpBySolver, CostsOfAnySizeAreSolvedAlike) {
   for (const double scale : {1e-9, 1.0, 1e12}) {
     Milp program;
     const int x = program.variable(0, 10, 3 * scale, Domain::Integer);
     const int y = program.variable(0, 10, 2 * scale, Domain::Integer);
     program.row(7, kNoLimit, {{x, 2}, {y, 1}});
-    const MilpSolution solution = solve(program);
+    const MilpSolution solution = solve(program, {.solver = GetParam()});
     ASSERT_TRUE(solution.found());
     EXPECT_NEAR(solution.cost / scale, 11.0, 1e-9) << scale;  // 3 x + 1 y
   }
 }
 
-TEST(Milp, StartsFromAFeasiblePointAndIgnoresAnInfeasibleOne) {
+TEST_P(MilpBySolver, StartsFromAFeasiblePointAndIgnoresAnInfeasibleOne) {
   const Milp program = small(Domain::Integer);
   const std::array feasible{2.0, 0.0, 1.0};
-  EXPECT_NEAR(solve(program, {}, feasible).cost, -13.0, 1e-9);
+  EXPECT_NEAR(solve(program, {.solver = GetParam()}, feasible).cost, -13.0, 1e-9);
   const std::array infeasible{9.0, 9.0, 9.0};
   EXPECT_GT(program.violation(infeasible), 1.0);
-  EXPECT_NEAR(solve(program, {}, infeasible).cost, -13.0, 1e-9);
+  EXPECT_NEAR(solve(program, {.solver = GetParam()}, infeasible).cost, -13.0, 1e-9);
 }
 
-TEST(Milp, NothingBelowTheCutoffIsInfeasible) {
+TEST_P(MilpBySolver, NothingBelowTheCutoffIsInfeasible) {
   const Milp program = small(Domain::Integer);
-  EXPECT_EQ(solve(program, {.cutoff = -13.5}).status, MilpStatus::Infeasible);
-  EXPECT_NEAR(solve(program, {.cutoff = -12.5}).cost, -13.0, 1e-9);
+  EXPECT_EQ(solve(program, {.solver = GetParam(), .cutoff = -13.5}).status, MilpStatus::Infeasible);
+  EXPECT_NEAR(solve(program, {.solver = GetParam(), .cutoff = -12.5}).cost, -13.0, 1e-9);
 }
 
 /// Knapsacks against brute force.
@@ -132,17 +143,19 @@ RC_GTEST_PROP(MilpProperty, MatchesEnumeration, ()) {
     }
     if (used <= room) best = std::max(best, value);
   }
-  const MilpSolution solution = solve(program);
-  RC_ASSERT(solution.status == MilpStatus::Optimal);
-  RC_ASSERT(std::abs(solution.cost + best) < 1e-6);
-  RC_ASSERT(program.violation(solution.values) < 1e-6);
+  for (const MilpSolver solver : solvers()) {
+    const MilpSolution solution = solve(program, {.solver = solver});
+    RC_ASSERT(solution.status == MilpStatus::Optimal);
+    RC_ASSERT(std::abs(solution.cost + best) < 1e-6);
+    RC_ASSERT(program.violation(solution.values) < 1e-6);
+  }
 }
 
-TEST(Milp, IsSilent) {
+TEST_P(MilpBySolver, IsSilent) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  (void)solve(small(Domain::Integer));
-  (void)solve(small(Domain::Continuous));
+  (void)solve(small(Domain::Integer), {.solver = GetParam()});
+  (void)solve(small(Domain::Continuous), {.solver = GetParam()});
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }

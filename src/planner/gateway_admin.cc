@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "planner/given_plan.h"
+#include "journal/plan_reader.h"
 
 namespace wattle::planner {
 
@@ -58,7 +58,7 @@ GatewayAdmin::Answer GatewayAdmin::put_plan(std::span<const PoolWeight> weights,
 std::optional<GatewayAdmin::InForce> GatewayAdmin::in_force() {
   const auto answer = caller_.call(url_, "GET", "/plan");
   if (!answer || answer->status != 200) return std::nullopt;
-  const auto plan = plan_from_json(answer->body);
+  const auto plan = journal::plan_from_json(answer->body);
   const auto json = nlohmann::json::parse(answer->body, nullptr, false);
   if (!plan || !json.is_object()) return std::nullopt;
   InForce found{plan->weights, plan->clocks, {}};

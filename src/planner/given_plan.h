@@ -2,19 +2,10 @@
 // Plans that are handed in over HTTP: the plan of another controller, or a person's.
 #include <functional>
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
 
-#include "base/error.h"
 #include "policy/scaling/scaling.h"
 
 namespace wattle::planner {
-
-/// What decisions.jsonl says of a plan under "plan": instances (shape, count, pool, node), steps (kind, from, to, pool,
-/// node, serves_on), weights (class, pool, weight), clocks (pool, least_mhz, most_mhz); none of them but the first is
-/// needed. Errors: bad input, with the key.
-[[nodiscard]] Result<Plan> plan_from_json(std::string_view text);
 
 /// What there is, as a plan: every instance where it is (of a re-shard the new ones), weights and clock ranges in
 /// force. `of`: instances in these pools only.

@@ -101,7 +101,7 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
 }
 
 Result<void> PlannedFleet::give(const std::string& json) {
-  auto plan = plan_from_json(json);
+  auto plan = journal::plan_from_json(json);
   if (!plan) return std::unexpected(plan.error());
   if (!options_.state.empty()) write_whole(fs::path(options_.state) / kPlanFile, json);
   given_->give(std::move(*plan));
@@ -110,7 +110,7 @@ Result<void> PlannedFleet::give(const std::string& json) {
 
 void PlannedFleet::adopt_left(Mode mode) {
   if (const auto text = read_file((fs::path(options_.state) / kPlanFile).string())) {
-    if (auto plan = plan_from_json(*text)) given_->give(std::move(*plan));
+    if (auto plan = journal::plan_from_json(*text)) given_->give(std::move(*plan));
   }
   std::vector<std::int32_t> ids;
   std::error_code failed;

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "journal/decisions_jsonl.h"
 #include "journal/names.h"
-#include "planner/given_plan.h"
+#include "journal/plan_reader.h"
 
 namespace wattle::planner {
 
@@ -78,17 +76,6 @@ Result<Made> parsed(const char* what, std::string_view text, Read read) {
   }
 }
 
-/// Of levels and plans: as long as the process. They come from our own managers, which have few.
-const char* kept(const std::string& text) {
-  static std::mutex mutex;
-  static std::set<std::string> all;
-  const std::lock_guard lock(mutex);
-  constexpr std::size_t kMost = 256;
-  const auto found = all.find(text);
-  if (found != all.end()) return found->c_str();
-  return all.size() < kMost ? all.insert(text).first->c_str() : "said by another manager";
-}
-
 /// From the sender's clock to ours.
 Instant shifted(std::int64_t at_ns, std::int64_t sent_ns, Instant now) { return now + Span(at_ns - sent_ns); }
 
@@ -143,7 +130,7 @@ Result<Observation> observation_from_json(std::string_view text, std::size_t sha
       ++(m.phase == Phase::Serving ? count.serving : m.phase == Phase::Draining ? count.draining : count.coming);
       seen.members.push_back(std::move(m));
     }
-    auto in_force = plan_from_json(text);
+    auto in_force = journal::plan_from_json(text);
     if (!in_force) wrong(in_force.error().message());
     seen.weights = std::move(in_force->weights);
     seen.clocks = std::move(in_force->clocks);
@@ -158,47 +145,11 @@ std::string to_json(const Plan& plan, Instant now) {
   return json.dump();
 }
 
-namespace {
-
-Mandate mandate_of(const Ordered& json, std::int64_t sent, Instant now) {
-  Mandate mandate;
-  if (json.contains("pool")) mandate.pool = PoolId(static_cast<std::int32_t>(whole(json, "pool", 0, kMostId)));
-  if (json.contains("gpus")) mandate.gpus = static_cast<std::int32_t>(whole(json, "gpus", 0, kMostId));
-  if (json.contains("load_per_s")) mandate.load_per_s = share(json["load_per_s"], "load_per_s");
-  if (json.contains("least_mhz"))
-    mandate.least = MegaHertz(static_cast<std::int32_t>(whole(json, "least_mhz", 1, kMostId)));
-  if (json.contains("most_mhz"))
-    mandate.most = MegaHertz(static_cast<std::int32_t>(whole(json, "most_mhz", 1, kMostId)));
-  if (json.contains("until_ns")) mandate.until = shifted(whole(json, "until_ns", -kMostNs, kMostNs), sent, now);
-  return mandate;
-}
-
-PlanLevel level_of(const Ordered& json, std::int64_t sent, Instant now) {
-  PlanLevel level;
-  level.name = kept(at(json, "name").get<std::string>());
-  if (json.contains("pool")) level.pool = PoolId(static_cast<std::int32_t>(whole(json, "pool", 0, kMostId)));
-  level.made = shifted(whole(json, "made_ns", -kMostNs, kMostNs), sent, now);
-  if (json.contains("gpus")) level.gpus = whole(json, "gpus", 0, kMostId);
-  if (json.contains("given")) level.given = mandate_of(json["given"], sent, now);
-  if (json.contains("passed")) {
-    for (const Ordered& below : json["passed"]) level.passed.push_back(mandate_of(below, sent, now));
-  }
-  level.reason = kept(at(json, "reason").get<std::string>());
-  return level;
-}
-
-}  // namespace
-
 Result<Plan> part_from_json(std::string_view text, Instant now) {
   return parsed<Plan>("plan", text, [&](const Ordered& json) {
-    auto plan = plan_from_json(text);
+    for (const char* key : {"reason", "levels"}) (void)at(json, key);
+    auto plan = journal::plan_from_json(text, now - Instant(whole(json, "now_ns", -kMostNs, kMostNs)));
     if (!plan) wrong(plan.error().message());
-    const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
-    plan->reason = kept(at(json, "reason").get<std::string>());
-    for (const Ordered& level : at(json, "levels")) plan->levels.push_back(level_of(level, sent, now));
-    if (json.contains("passed")) {
-      for (const Ordered& below : json["passed"]) plan->passed.push_back(mandate_of(below, sent, now));
-    }
     return std::move(*plan);
   });
 }

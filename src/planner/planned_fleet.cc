@@ -244,12 +244,16 @@ void PlannedFleet::tell_journal() {
   const Instant sent = now();  // one for all, or records of one instant would be out of order
   auto list = nlohmann::ordered_json::array();
   std::size_t taken = 0;
-  for (const auto& r : unsent_) {
+  for (const auto& [r, plan] : unsent_) {
     nlohmann::ordered_json record{{"kind", journal::name_of(r.kind)},
                                   {"age_ms", (sent - r.at).millis()},
                                   {"mode", journal::name_of(r.mode)},
                                   {"reason", r.reason}};
-    if (r.kind == journal::DecisionKind::Scaling) {
+    if (r.kind == journal::DecisionKind::Plan) {
+      record["gpus"] = r.value;
+      record["now_ns"] = sent.ns();
+      record["plan"] = plan;
+    } else if (r.kind == journal::DecisionKind::Scaling) {
       record["gpus"] = r.value;
     } else {
       const Engine& engine = at(r.instance);
@@ -372,6 +376,14 @@ void PlannedFleet::plan(const journal::PlanRecord& record) {
   std::string line;
   journal::append_plan_line(line, record);
   levels_ = nlohmann::ordered_json::parse(line, nullptr, false);
+  const char* reason = record.flaw == nullptr ? record.plan.reason : record.flaw;
+  unsent({{record.at, journal::DecisionKind::Plan, record.mode, RequestId{-1}, InstanceId{-1}, record.gpus, reason},
+          levels_.value("plan", nlohmann::ordered_json::object())});
+}
+
+void PlannedFleet::unsent(Unsent one) {
+  if (unsent_.size() == kMostUnsent) unsent_.pop_front();
+  unsent_.push_back(std::move(one));
 }
 
 void PlannedFleet::decision(const journal::DecisionRecord& record) {
@@ -385,8 +397,7 @@ void PlannedFleet::decision(const journal::DecisionRecord& record) {
     if (steps_.size() > kRemembered) steps_.erase(steps_.begin());
     return;
   }
-  if (unsent_.size() == kMostUnsent) unsent_.pop_front();
-  unsent_.push_back(record);
+  unsent({record, {}});
   if (record.kind == journal::DecisionKind::Scaling) {
     plan_ = {{"at_s", record.at.seconds()}, {"gpus", record.value}, {"reason", record.reason}};
     return;

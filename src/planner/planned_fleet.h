@@ -153,8 +153,14 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   nlohmann::ordered_json steps_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json plan_;
   nlohmann::ordered_json levels_ = nlohmann::ordered_json::object();  ///< the newest plan beyond counts, as journalled
-  std::deque<journal::DecisionRecord> unsent_;  ///< what the gateway's journal does not have yet, oldest first
-  mutable std::mutex mutex_;                    ///< shown_
+  /// A decision; of a plan (kind Plan) with all of it.
+  struct Unsent {
+    journal::DecisionRecord record;
+    nlohmann::ordered_json plan;
+  };
+  void unsent(Unsent one);
+  std::deque<Unsent> unsent_;  ///< what the gateway's journal does not have yet, oldest first
+  mutable std::mutex mutex_;   ///< shown_
   std::string shown_ = "{}";
 };
 

@@ -19,6 +19,7 @@ Evaluation dynamollm_evaluation() {
       {"accuracy", "Figure 12: how well output classes are predicted", fixed<dynamollm::accuracy>},
       {"load", "Figure 13: levels of load", fixed<dynamollm::load_levels>},
       {"pools", "Figure 14: numbers of pools", fixed<dynamollm::pool_counts>},
+      {"day", "Figure 16: a day of conversations", fixed<dynamollm::day>},
       {"week", "Figures 15 and 17, section V-F: a week of both services, with cost and carbon", dynamollm::week},
   });
   return {"dynamollm", kSections};

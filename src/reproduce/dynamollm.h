@@ -29,8 +29,9 @@ struct HourLoad {
   std::vector<double> busiest_per_s;  ///< by class, in the minute that needs most servers
   std::vector<double> peak_per_s;     ///< by class, in its own busiest minute
   double busiest_servers = 0.0, mean_servers = 0.0;
-  double servers_of_peaks = 0.0;  ///< all classes at their own busiest minute at once
-  std::size_t busiest_minute = 0;
+  double servers_of_peaks = 0.0;   ///< all classes at their own busiest minute at once
+  std::size_t busiest_minute = 0;  ///< since `start`
+  Span start;                      ///< of the scenario's slice of its trace
 };
 [[nodiscard]] Result<HourLoad> load_of(const config::LoadedScenario& scenario);
 
@@ -76,7 +77,13 @@ struct FleetRun {
 [[nodiscard]] std::vector<std::string> peak_of(const HourLoad& load);
 /// What a common pool of so many servers at TP8 and the highest clock keeps of objectives at the peak, of the class
 /// that keeps least. It "handles the peak load" with a p99 within its objective in every class.
-[[nodiscard]] Result<double> kept_at_the_peak(const std::string& scenario, const HourLoad& load, int servers);
+[[nodiscard]] Result<double> kept_at_the_peak(const std::string& scenario, const HourLoad& load, int servers,
+                                              const std::vector<std::string>& scenario_set = {});
+/// Poisson arrivals for twenty minutes with the trace's lengths, as overrides of the hour: this share of the rate that
+/// twelve servers carry. Low, medium and high load are 650, 2,000 and 4,000 of the 4,000 tokens/s that Table II calls
+/// high.
+[[nodiscard]] std::vector<std::string> poisson_of(const HourLoad& load, double share);
+inline constexpr double kLowLoad = 650.0 / 4000.0, kMediumLoad = 0.5, kHighLoad = 1.0;
 inline constexpr double kHandled = 0.99;
 
 /// One pool of `gpus` GPUs in instances of one TP degree at one clock.
@@ -113,6 +120,7 @@ inline constexpr double kBareGpuWatts = 550.0 / 8.0;
 [[nodiscard]] Result<Section> accuracy();            ///< Figure 12
 [[nodiscard]] Result<Section> load_levels();         ///< Figure 13
 [[nodiscard]] Result<Section> pool_counts();         ///< Figure 14
+[[nodiscard]] Result<Section> day();                 ///< Figure 16
 [[nodiscard]] Result<Section> week(double seconds);  ///< Figures 15 and 17, section V-F
 
 }  // namespace wattle::reproduce::dynamollm

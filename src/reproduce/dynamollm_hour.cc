@@ -100,6 +100,12 @@ Result<Section> hour() {
   section.rows.push_back({"load/servers_if_classes_peaked_at_once", "servers", {}, load->servers_of_peaks});
   const auto kept = kept_at_the_peak("dynamollm-hour", *load, 12);
   if (!kept) return std::unexpected(kept.error());
+  const double copies = scenario->scenario.workload.copies;
+  const auto one_more =
+      kept_at_the_peak("dynamollm-hour", *load, 12, {fmt::format("workload.copies={}", copies + 1.0)});
+  if (!one_more) return std::unexpected(one_more.error());
+  section.rows.push_back({"load/kept_at_the_peak", "%", {}, 100.0 * *kept});
+  section.rows.push_back({"load/kept_at_the_peak_with_one_copy_more", "%", {}, 100.0 * *one_more});
   section.targets.push_back(
       {"twelve_servers_handle_the_peak", "99 % of each class's objectives", 100.0 * *kept, *kept >= kHandled});
   struct Published {
@@ -162,23 +168,33 @@ Result<Section> constants() {
       {},
       {},
       {}};
+  const auto scenario = hour_scenario();
+  if (!scenario) return std::unexpected(scenario.error());
+  const double copies = scenario->scenario.workload.copies;
   struct Variant {
     const char* name;
     std::vector<std::string> set, scenario_set;
   };
-  const std::array<Variant, 13> variants = {{{"as_shipped", {}, {}},
-                                             {"clock_margin_x0.5", {"frequency.margin=0.05"}, {}},
-                                             {"clock_margin_x2", {"frequency.margin=0.2"}, {}},
-                                             {"clock_memory_x0.5", {"frequency.memory_s=30"}, {}},
-                                             {"clock_memory_x2", {"frequency.memory_s=120"}, {}},
-                                             {"pool_margin_0", {"scaling.pool_margin=0"}, {}},
-                                             {"pool_margin_x0.5", {"scaling.pool_margin=0.05"}, {}},
-                                             {"pool_margin_x2", {"scaling.pool_margin=0.2"}, {}},
-                                             {"epoch_5_min", {"scaling.epoch_s=300"}, {}},
-                                             {"copies_12", {}, {"workload.copies=12"}},
-                                             {"copies_14", {}, {"workload.copies=14"}},
-                                             {"all_output_classes_right", {"length.accuracy=1"}, {}},
-                                             {"copies_spread_over_1_min", {}, {"workload.copies_spread_s=60"}}}};
+  const std::string more = fmt::format("workload.copies={}", copies + 1.0),
+                    fewer = fmt::format("workload.copies={}", copies - 1.0);
+  const std::vector<Variant> variants = {
+      {"as_shipped", {}, {}},
+      {"clock_margin_x0.5", {"frequency.margin=0.05"}, {}},
+      {"clock_margin_x2", {"frequency.margin=0.2"}, {}},
+      {"clock_memory_x0.5", {"frequency.memory_s=30"}, {}},
+      {"clock_memory_x2", {"frequency.memory_s=120"}, {}},
+      {"pool_margin_0", {"scaling.pool_margin=0"}, {}},
+      {"pool_margin_x0.5", {"scaling.pool_margin=0.05"}, {}},
+      {"pool_margin_x2", {"scaling.pool_margin=0.2"}, {}},
+      {"epoch_5_min", {"scaling.epoch_s=300"}, {}},
+      {"one_copy_fewer", {}, {fewer}},
+      {"one_copy_more", {}, {more}},
+      {"all_output_classes_right", {"length.accuracy=1"}, {}},
+      {"copies_spread_over_1_min", {}, {"workload.copies_spread_s=60"}},
+      {"step_gap_x0.5", {}, {"engine.step_gap_ms=4.7"}},
+      {"step_gap_x2", {}, {"engine.step_gap_ms=18.8"}},
+      {"idle_gpu_of_locked_clocks", {}, {"engine.idle_gpu_w=190"}},
+      {"prompts_in_chunks_beside_decodes", {}, {"engine.chunked_prefill=true", "engine.whole_prompts=false"}}};
   for (const Variant& one : variants) {
     const auto base = run({"single-pool", {}, "dynamollm-hour", one.scenario_set});
     if (!base) return std::unexpected(base.error());

@@ -169,6 +169,7 @@ Result<HourLoad> load_of(const config::LoadedScenario& scenario) {
     return servers;
   };
   HourLoad load;
+  load.start = scenario.scenario.workload.start;
   load.peak_per_s.resize(carries.size(), 0.0);
   for (const auto& minute : *minutes) {
     const double servers = servers_for(minute);
@@ -211,12 +212,23 @@ Result<FleetRun> run(const Run& what) {
 }
 
 std::vector<std::string> peak_of(const HourLoad& load) {
-  const double begin = std::max(0.0, static_cast<double>(load.busiest_minute) * kMinute.seconds() - 270.0);
+  const double begin =
+      std::max(0.0, load.start.seconds() + static_cast<double>(load.busiest_minute) * kMinute.seconds() - 270.0);
   return {fmt::format("workload.start_s={}", begin), "workload.duration_s=600"};
 }
 
-Result<double> kept_at_the_peak(const std::string& scenario, const HourLoad& load, int servers) {
+std::vector<std::string> poisson_of(const HourLoad& load, double share) {
+  double busiest = 0.0;
+  for (const double rate : load.busiest_per_s) busiest += rate;
+  return {"workload.trace=",          "workload.lengths=azure-llm-2023/AzureLLMInferenceTrace_conv.csv",
+          "workload.copies=1",        "workload.requests=1000000",
+          "workload.duration_s=1200", fmt::format("workload.rate_per_s={:.3f}", busiest * share)};
+}
+
+Result<double> kept_at_the_peak(const std::string& scenario, const HourLoad& load, int servers,
+                                const std::vector<std::string>& scenario_set) {
   auto slice = peak_of(load);
+  slice.insert(slice.end(), scenario_set.begin(), scenario_set.end());
   slice.push_back(fmt::format("fleet.0.count={}", servers));
   const auto made = run({"single-pool", {}, scenario, slice});
   if (!made) return std::unexpected(made.error());

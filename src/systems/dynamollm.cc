@@ -51,6 +51,7 @@ struct PlannerOptions {
   double margin = 0.0;
   bool within_limits = false;
   double pool_margin = 0.0;
+  bool bounds_clocks = false;
   double headroom = 0.0;
   Span season = Span::s(604'800);
   Span slot = Span::s(300);
@@ -81,6 +82,10 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
       option("within_limits", &P::within_limits,
              "No load is planned into a pool of looser objectives than its own; off: into any larger one (paper)"),
       option("pool_margin", &P::pool_margin, "", kShare, "Share of what instances carry that is kept free; paper: 0"),
+      option(
+          "bounds_clocks", &P::bounds_clocks,
+          "Pool managers bound their instances' clocks from below: to those at which the pool carries its load; off: "
+          "instance managers are free (paper)"),
       option("headroom", &P::headroom, "", {0, 10}, "Share added to the load expected"),
       option("season_s", &P::season, "s", {0, 31'536'000},
              "Period of the load template (paper: a week); until one is known the recent peak is expected"),
@@ -128,6 +133,7 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
   made.pool.top_clock = o.top_clock;
   made.pool.subset = o.subset;
   made.pool.margin = o.pool_margin;
+  made.pool.bounds_clocks = o.bounds_clocks;
   made.pool.unused_gpu = o.unused_gpu;
   made.overheads = o.overheads;
   made.proactive = o.proactive;

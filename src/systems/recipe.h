@@ -58,6 +58,7 @@ struct Recipe {
   PolicyChoice scaling{"none"};
   Span scaling_period = Span::s(10);
   std::int32_t scaling_at_once = 1'000'000;
+  std::int32_t profiled_together = 1;  ///< instances, for load profiles (LoadProfilerOptions::instances)
 
   [[nodiscard]] bool scales() const { return scaling.policy != "none" && scaling.mode != Mode::Off; }
 };

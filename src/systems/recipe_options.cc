@@ -192,6 +192,9 @@ std::vector<Option<Recipe>> head_options(const Section& section) {
     all.push_back(option("scaling.period_s", &Recipe::scaling_period, "s", {0.001, 86'400}, "How often it plans"));
     all.push_back(option("scaling.at_once", &Recipe::scaling_at_once, "changes", {1, 1e6},
                          "So many starts, drains, re-shards and moves are under way at most"));
+    all.push_back(option("scaling.profiled_together", &Recipe::profiled_together, "instances", {1, 64},
+                         "Load profiles are measured on so many instances that share the requests, each at the one "
+                         "with the fewest; 1 (paper): on one by itself"));
   }
   return all;
 }
