@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "journal/plan_reader.h"
 #include "planner/planned_fleet.h"
 
 namespace wattle::planner {
