@@ -187,10 +187,17 @@ Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded, 
                                           const std::string& data_dir, predict::LengthHint* hint) {
   const auto minutes = rates_by_minute(loaded, classes, data_dir, hint);
   if (!minutes) return std::unexpected(minutes.error());
+  // What a profile says an instance carries has a minute's bursts in it already: Poisson arrivals, p99.
+  constexpr std::size_t kWindow = 5;
+  const std::size_t window = std::min(kWindow, std::max<std::size_t>(1, minutes->size()));
   std::vector<double> most;
-  for (const auto& minute : *minutes) {
-    most.resize(minute.size(), 0.0);
-    for (std::size_t c = 0; c < most.size(); ++c) most[c] = std::max(most[c], minute[c]);
+  for (std::size_t end = window; end <= minutes->size(); ++end) {
+    most.resize((*minutes)[end - 1].size(), 0.0);
+    for (std::size_t c = 0; c < most.size(); ++c) {
+      double sum = 0.0;
+      for (std::size_t m = end - window; m < end; ++m) sum += (*minutes)[m][c];
+      most[c] = std::max(most[c], sum / static_cast<double>(window));
+    }
   }
   return most;
 }

@@ -52,7 +52,8 @@ struct LoadProfileRequest {
                                                                        const std::string& data_dir,
                                                                        predict::LengthHint* hint = nullptr);
 
-/// Requests per second of each class of the scenario's workload in its busiest minute: what fixed fleets are sized for.
+/// Requests per second of each class of the scenario's workload in its busiest five minutes: what fixed fleets are
+/// sized for.
 /// Errors: those of the workload.
 [[nodiscard]] Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded,
                                                         const config::ClassOptions& classes,
