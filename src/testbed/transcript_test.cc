@@ -161,8 +161,9 @@ TEST(Wording, IsShapedAsTheRecordedEngines) {
 
 TEST(Wording, ADeadEngineCoreIsAnErrorEventAndWithVllmTheClosingOneToo) {
   for (const auto dialect : {Dialect::Vllm, Dialect::LlamaCpp, Dialect::Sglang}) {
+    const std::string events = Wording(dialect, true, "id", "m", 1).broken("it died");
     net::SseParser parser;
-    parser.feed(Wording(dialect, true, "id", "m", 1).broken("it died"));
+    parser.feed(events);
     const auto first = parser.next();
     ASSERT_TRUE(first);
     EXPECT_TRUE(net::read_chunk(first->data).error) << first->data;

@@ -7,7 +7,7 @@ import signal
 import sys
 
 import behind_gateway as b
-from processes import a_node, eventually, get, metric
+from processes import a_node, get, metric
 from real_engines import CONTEXT, SKIPPED, Missing, llama_cpp, start_llama_cpp
 
 
@@ -30,7 +30,11 @@ def check(flags: argparse.Namespace, engine, node, folder: str) -> None:
     print("wattle profile ran to its end")
     b.a_killed_engine_fails_each_request_once(stack, lambda: os.killpg(engine.process.pid, signal.SIGKILL))
     print("a killed engine fails each of its requests once:", stack.fates())
-    requests, _ = stack.stop()
+    assert metric(stack.agent["admin"], "wattle_agent_telemetry_silent_total") == 0
+    requests, decisions = stack.stop()
+    reasons = {d["reason"] for d in decisions if d["kind"] == "clock"}
+    print("clocks are decided by its streams alone:", sorted(reasons))
+    assert any("lost" not in reason and reason != "idle" for reason in reasons), reasons
     failed = [r for r in requests if r["fate"] == "failed"]
     assert len(failed) == 3, requests[-4:]
 

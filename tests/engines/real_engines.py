@@ -90,7 +90,11 @@ def tensor(name, *shape):
     w.add_tensor(name, (random.standard_normal(shape) * 0.02).astype(numpy.float32))
 def ones(name):
     w.add_tensor(name, numpy.ones(hidden, dtype=numpy.float32))
-tensor("token_embd.weight", len(tokens), hidden); tensor("output.weight", len(tokens), hidden); ones("output_norm.weight")
+# llama.cpp sends nothing for a token that is no whole character: one feature that is always on has it say printable ones.
+embedding, output = ((random.standard_normal((len(tokens), hidden)) * 0.02).astype(numpy.float32) for _ in range(2))
+embedding[:, 0], output[:, 0] = 1.0, -1.0
+output[32:127, 0] = 1.0
+w.add_tensor("token_embd.weight", embedding); w.add_tensor("output.weight", output); ones("output_norm.weight")
 for i in range(layers):
     for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
         tensor(f"blk.{i}.{part}.weight", hidden, hidden)
