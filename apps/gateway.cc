@@ -39,9 +39,11 @@ struct GatewayFlags {
   double e2e_slo_ms = 0;
   std::vector<std::string> agents;
   std::string contract = "nixl";
+  bool engine_priority = false;
   std::string journal;
   std::string name = "live";
   std::string sites;
+  std::string at;
   double carbon_g_per_kwh = -1;  ///< below 0: not said
   double gpu_usd_per_h = -1;
   std::int64_t max_requests = 4096;
@@ -97,6 +99,7 @@ Result<gateway::GatewayPolicies> make_policies(experiment::LiveFleet& fleet, con
   auto dispatch = systems::make_dispatch_policies(recipe);
   if (!dispatch) return std::unexpected(dispatch.error());
   made.dispatch = std::move(*dispatch);
+  made.queueing = recipe.queueing.policy;
   made.describe = [&fleet, slo = options.service.judged(options.slo).strictest(),
                    admission = made.dispatch.admission.policy, hosted = made.hosts_clocks](
                       gateway::WorkerOptions& worker) { return describe(fleet, worker, slo, admission, hosted); };
@@ -160,8 +163,8 @@ Result<void> read_service(const GatewayFlags& flags, const systems::Recipe& reci
   return {};
 }
 
-/// Carbon and prices: of --sites; else by the flags; else the scenario's.
-Result<std::vector<carbon::SiteRates>> sites_of(const GatewayFlags& flags) {
+/// Carbon, prices and ways: of --sites; else by the flags; else the scenario's.
+Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& options) {
   const bool said = flags.carbon_g_per_kwh >= 0 || flags.gpu_usd_per_h >= 0;
   if (said && !flags.sites.empty()) {
     return bad_input("--sites", "says carbon and prices itself; leave --carbon-g-per-kwh and --gpu-usd-per-h out");
@@ -176,7 +179,17 @@ Result<std::vector<carbon::SiteRates>> sites_of(const GatewayFlags& flags) {
     scenario = std::move(*loaded);
   }
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  return config::make_sites(scenario, config::data_dir(), {net::steady_now(), std::chrono::nanoseconds(wall).count()});
+  auto sites =
+      config::make_sites(scenario, config::data_dir(), {net::steady_now(), std::chrono::nanoseconds(wall).count()});
+  if (!sites) return std::unexpected(sites.error());
+  options.sites = std::move(*sites);
+  const auto at = std::ranges::find(options.sites, flags.at, &carbon::SiteRates::name);
+  if (!flags.at.empty() && at == options.sites.end()) return bad_input("--at", "there is no site \"" + flags.at + "\"");
+  const auto trips = config::make_round_trips(scenario, config::data_dir());
+  if (!trips) return std::unexpected(trips.error());
+  const auto here = flags.at.empty() ? 0 : static_cast<std::size_t>(at - options.sites.begin());
+  for (const auto& from : *trips) options.trips.push_back(from[here]);
+  return {};
 }
 
 Result<void> run_gateway(const GatewayFlags& flags) {
@@ -196,6 +209,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     options.workers.push_back(*worker);
   }
   options.models = flags.models;
+  options.engine_priority = flags.engine_priority;
   options.contract = flags.contract == "sglang" ? gateway::PdContract::Bootstrap : gateway::PdContract::Nixl;
   options.threads = flags.threads;
   options.seed = flags.seed;
@@ -208,9 +222,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   options.listen.limits.body_bytes = flags.max_body_bytes;
   options.slo = slo_of(flags);
   options.agents.urls = flags.agents;
-  auto sites = sites_of(flags);
-  if (!sites) return std::unexpected(sites.error());
-  options.sites = std::move(*sites);
+  if (auto ok = read_sites(flags, options); !ok) return ok;
   options.kind.gpu.name = flags.fleet.gpu;
   options.kind.llm.name = flags.fleet.llm;
 
@@ -297,7 +309,8 @@ void add_gateway(Command app, int& exit_code) {
       .capture_default_str();
   command.add_option(
       "--worker", flags->workers,
-      "an engine: URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME]"
+      "an engine: "
+      "URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,type=CLASS]"
       "[,model=NAME]...; "
       "repeatable. fpm: where it "
       "publishes forward-pass metrics; without, its load is inferred from the streams relayed. "
@@ -332,6 +345,9 @@ void add_gateway(Command app, int& exit_code) {
   command.add_option("--sites", flags->sites,
                      "a scenario, by name or file, whose [[site]]s say carbon intensity and prices (series from files, "
                      "which must cover the present unless the site states a start); without: --scenario's");
+  command.add_option("--at", flags->at,
+                     "the site at which this gateway stands (default: the first): clients whose requests say another "
+                     "X-Wattle-Origin wait for the way there and back, too, where sites state their zone");
   command.add_option("--gpu-usd-per-h", flags->gpu_usd_per_h, "price of a GPU; without sites or it, cost is unknown")
       .check(non_negative());
   command
@@ -367,6 +383,9 @@ void add_gateway(Command app, int& exit_code) {
   patience("--gap-timeout-s", flags->gap_timeout_s, "between two pieces of an engine's answer");
   add_security_flags(command, flags->security);
   command.add_option("--seed", flags->seed, "of the policies' random streams").capture_default_str();
+  command.add_flag("--engine-priority", flags->engine_priority,
+                   "tell engines each tenant's priority in vLLM's field `priority`; they need --scheduling-policy "
+                   "priority");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command.callback([flags, &exit_code] {
     if (const auto result = run_gateway(*flags); !result) exit_code = fail(result.error());

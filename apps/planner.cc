@@ -16,9 +16,12 @@
 #include "commands.h"
 #include "config/load.h"
 #include "config/locate.h"
+#include "config/make_step_model.h"
+#include "config/sites.h"
 #include "engine_flags.h"
 #include "experiment/load_profile.h"
 #include "experiment/saturation.h"
+#include "experiment/site_fleet.h"
 #include "gateway_security.h"
 #include "managers/hierarchy.h"
 #include "net/clock.h"
@@ -75,9 +78,29 @@ Result<void> check_level(const Flags& flags) {
 struct Inputs {
   config::LoadedScenario scenario;
   systems::Recipe recipe;
-  std::shared_ptr<const plan::LoadTable> loads;  ///< where the recipe plans by them
+  std::shared_ptr<const plan::LoadTable> loads;     ///< where the recipe plans by them
+  std::shared_ptr<const systems::SiteFleet> sites;  ///< likewise
   std::vector<std::vector<double>> past;
 };
+
+/// Sites with their GPUs, what workers carry there, and their electricity from this moment on.
+Result<std::shared_ptr<const systems::SiteFleet>> read_sites(const config::LoadedScenario& loaded,
+                                                             const systems::Recipe& recipe) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  auto sites =
+      config::make_sites(loaded.scenario, config::data_dir(), {Instant(), std::chrono::nanoseconds(wall).count()});
+  if (!sites) return std::unexpected(sites.error());
+  std::vector<std::unique_ptr<engine::StepModel>> models;
+  for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
+    const auto& pool = loaded.scenario.pools[p];
+    auto model = config::make_step_model(loaded.gpus[p], loaded.llm, pool.tensor_parallel,
+                                         config::engine_of(loaded.scenario, pool));
+    if (!model) return std::unexpected(model.error());
+    models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
+  }
+  return experiment::site_fleet(loaded, recipe.classes, config::data_dir(), models,
+                                std::make_shared<const std::vector<carbon::SiteRates>>(std::move(*sites)));
+}
 
 Result<Inputs> read_inputs(const Flags& flags) {
   const auto set = config::parse_overrides(flags.set);
@@ -90,13 +113,20 @@ Result<Inputs> read_inputs(const Flags& flags) {
   if (!recipe) return std::unexpected(recipe.error());
   // Load profiles say what instances carry, and by class.
   const bool by_profile = recipe->recipe.scales() && systems::needs_load_profile(recipe->recipe);
-  auto loaded = experiment::with_loads(*stated, !by_profile && flags.managers.empty(), config::data_dir());
+  const bool by_site = systems::needs_sites(recipe->recipe);
+  auto loaded = experiment::with_loads(*stated, !by_profile && !by_site && flags.managers.empty(), config::data_dir());
   if (!loaded) return std::unexpected(loaded.error());
-  Inputs inputs{std::move(*loaded), std::move(recipe->recipe), nullptr, {}};
-  if (!by_profile || !flags.managers.empty()) return inputs;
-  auto loads = experiment::scenario_profile(inputs.scenario, inputs.recipe.classes, config::data_dir());
-  if (!loads) return std::unexpected(loads.error());
-  inputs.loads = std::move(*loads);
+  Inputs inputs{std::move(*loaded), std::move(recipe->recipe), nullptr, nullptr, {}};
+  if (!(by_profile || by_site) || !flags.managers.empty()) return inputs;
+  if (by_profile) {
+    auto loads = experiment::scenario_profile(inputs.scenario, inputs.recipe.classes, config::data_dir());
+    if (!loads) return std::unexpected(loads.error());
+    inputs.loads = std::move(*loads);
+  } else {
+    auto sites = read_sites(inputs.scenario, inputs.recipe);
+    if (!sites) return std::unexpected(sites.error());
+    inputs.sites = std::move(*sites);
+  }
   const auto busiest = experiment::busiest_rates(inputs.scenario, inputs.recipe.classes, config::data_dir());
   if (!busiest) return std::unexpected(busiest.error());
   for (const double rate : *busiest) inputs.past.push_back({rate});
@@ -191,7 +221,7 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
   }
   planner::PlannedFleet planner(inputs.scenario, std::move(slots),
                                 {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s),
-                                 flags.managers, inputs.loads, inputs.past, token});
+                                 flags.managers, inputs.loads, inputs.past, inputs.sites, token});
   if (auto begun = planner.begin(inputs.recipe); !begun) {
     planner.end();
     return begun;

@@ -75,6 +75,26 @@ Result<void> check_classes(const LoadedScenario& loaded) {
   return {};
 }
 
+Result<void> check_residency(const LoadedScenario& loaded) {
+  const Scenario& scenario = loaded.scenario;
+  for (std::size_t t = 0; t < scenario.tenants.size(); ++t) {
+    const auto wrong = [&](const std::string& what) {
+      return bad_input(loaded.origins.of(fmt::format("tenant.{}.residency", t)), what);
+    };
+    const std::string& stated = scenario.tenants[t].residency;
+    const auto names = names_of(stated);
+    if (!stated.empty() && names.empty()) return wrong("names no [[site]]; leave it out where any will do");
+    for (const auto& name : names) {
+      const auto found = std::ranges::find(scenario.sites, name, &SiteOptions::name);
+      if (found == scenario.sites.end()) return wrong(fmt::format("there is no [[site]] of the name \"{}\"", name));
+      if (found - scenario.sites.begin() >= Residency::kMostSites) {
+        return wrong(fmt::format("only the first {} sites can be named", Residency::kMostSites));
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_names(const LoadedScenario& loaded) {
@@ -91,6 +111,7 @@ Result<void> check_names(const LoadedScenario& loaded) {
       [&] { return is_named(loaded, "tenant", s.tenants, &TenantOptions::origin, "origin", "site", s.sites); },
       [&] { return check_borders(loaded); },
       [&] { return check_classes(loaded); },
+      [&] { return check_residency(loaded); },
   };
   for (const auto& check : checks) {
     if (auto ok = check(); !ok) return ok;

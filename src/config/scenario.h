@@ -55,6 +55,7 @@ struct TenantOptions {
   std::string tier;    ///< name of a [[tier]]; empty: the first
   std::string origin;  ///< name of a [[site]]; empty: the first
   std::int32_t priority = 0;
+  std::string residency;  ///< names of [[site]]s with commas between them; empty: any
 };
 
 /// Instances that serve some classes; which ones it has, [[fleet]] says.

@@ -383,6 +383,8 @@ const std::vector<Option<TenantOptions>>& tenant_options() {
       option("tenant.origin", &T::origin, "Where its clients are: the name of a [[site]]; empty: the first"),
       option("tenant.priority", &T::priority, "", {-1'000'000, 1'000'000},
              "Of its requests; higher first where a policy asks"),
+      option("tenant.residency", &T::residency,
+             "Where its requests may be computed: names of [[site]]s with commas between them; empty: anywhere"),
   };
   return options;
 }

@@ -323,6 +323,17 @@ classes = "SL MS MM ML LS LM LL"
   EXPECT_EQ(problem(service, {"tier.1.name=gold"}), "--set tier.1.name: there is a tier of that name already");
   EXPECT_NE(problem(service, {"classes.prompt_below=[1024, 256]"}).find("must ascend, each border once"),
             std::string::npos);
+  const std::string sites = service + "[[site]]\nname = \"A\"\n[[site]]\nname = \"B C\"\n[[site]]\nname = \"D\"\n";
+  const auto kept = load(sites, {"tenant.1.residency=D , B C"});
+  ASSERT_TRUE(kept) << kept.error().message();
+  make_service(kept->scenario).tenants[1].apply_to(request);
+  EXPECT_FALSE(request.residency.allows(SiteId(0)));
+  EXPECT_TRUE(request.residency.allows(SiteId(1)) && request.residency.allows(SiteId(2)));
+  EXPECT_FALSE(make_service(kept->scenario).tenants[0].residency.stated());
+  EXPECT_EQ(problem(sites, {"tenant.1.residency=A, E"}),
+            "--set tenant.1.residency: there is no [[site]] of the name \"E\"");
+  EXPECT_EQ(problem(sites, {"tenant.1.residency= ,"}),
+            "--set tenant.1.residency: names no [[site]]; leave it out where any will do");
   EXPECT_EQ(problem(service, {"tenant.share=0"}), "--set tenant.0.share: some tenant needs a share above 0");
 }
 

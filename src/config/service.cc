@@ -36,6 +36,16 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
+std::vector<std::string> names_of(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  std::vector<std::string> names;
+  for (std::string name; std::getline(stream, name, ',');) {
+    const auto first = name.find_first_not_of(' ');
+    if (first != std::string::npos) names.push_back(name.substr(first, name.find_last_not_of(' ') + 1 - first));
+  }
+  return names;
+}
+
 Service make_service(const Scenario& scenario, const ClassOptions& classes) {
   Service service;
   const Classifier sizes = classifier_of(scenario.classes);
@@ -50,8 +60,15 @@ Service make_service(const Scenario& scenario, const ClassOptions& classes) {
     service.objectives = Objectives(scenario.slo, sizes, std::move(by_size), std::move(tiers));
   }
   for (const auto& tenant : scenario.tenants) {
-    service.tenants.push_back({tenant.name, TierId(index_of(scenario.tiers, tenant.tier)),
-                               site_named(scenario, tenant.origin), tenant.priority, tenant.share});
+    service.tenants.push_back({tenant.name,
+                               TierId(index_of(scenario.tiers, tenant.tier)),
+                               site_named(scenario, tenant.origin),
+                               tenant.priority,
+                               tenant.share,
+                               {}});
+    for (const auto& name : names_of(tenant.residency)) {
+      service.tenants.back().residency.allow(site_named(scenario, name));
+    }
   }
   for (const auto& pool : scenario.serving_pools) {
     Pool& made = service.pools.emplace_back();

@@ -15,6 +15,8 @@ namespace wattle::config {
 [[nodiscard]] Classifier classifier_of(const ClassOptions& options);
 /// Between blanks.
 [[nodiscard]] std::vector<std::string> words_of(std::string_view text);
+/// Between commas, without blanks around them.
+[[nodiscard]] std::vector<std::string> names_of(std::string_view text);
 
 /// Of a scenario whose names have been checked. `classes`: a recipe's, which then sorts requests instead; objectives
 /// stay those of the scenario's classes.

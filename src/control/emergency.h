@@ -20,6 +20,8 @@ struct EmergencyOptions {
   Span period = Span::ms(500);      ///< between two looks
   Span boost = Span::s(5);          ///< at the highest clock for so long after the last predicted miss
   Span squash_after = Span::max();  ///< since arrival; max(): nobody is squashed
+  /// A request that its class's pools cannot take may go to larger ones. In any mode.
+  bool overflow = true;
 };
 
 /// When a request's first token has to come so that its objectives can be met: by TTFT, else by E2E less the time its

@@ -42,6 +42,10 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   unbegun_.resize(instances_.size());
   boosted_.resize(instances_.size());
   has_.assign(instances_.size(), kEveryModel);
+  for (const Tenant& tenant : options_.service.tenants) {
+    if (std::ranges::find(residencies_, tenant.residency) == residencies_.end())
+      residencies_.push_back(tenant.residency);
+  }
   rebuild_candidates();
   line_up();
   const auto listen = [this](const auto& slot) {
@@ -55,8 +59,7 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   listen(policies_.queueing);
   listen(policies_.route_prefill);
   listen(policies_.route_decode);
-  const auto& queueing = policies_.queueing;
-  preemptive_ = queueing.policy && queueing.mode == Mode::Enforce && queueing.policy->preemptive();
+  preemptive_ = ordered_by_policy() && policies_.queueing.policy->preemptive();
   for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
 }
 
@@ -106,13 +109,15 @@ void FleetLoop::rebuild_candidates() {
   ready_models_ = colocated | (prefill & decode);
 }
 
-std::span<const InstanceView* const> FleetLoop::having(int model, std::span<const InstanceView* const> from) {
-  if (!models_differ_) return from;
-  having_.clear();
-  std::ranges::copy_if(from, std::back_inserter(having_), [this, model](const InstanceView* view) {
-    return (has_[static_cast<std::size_t>(view - instances_.data())] >> model & 1) != 0;
+std::span<const InstanceView* const> FleetLoop::fit_for(const Entry& entry, std::span<const InstanceView* const> from) {
+  const Residency& residency = entry.request.residency;
+  if (!models_differ_ && !residency.stated()) return from;
+  fit_.clear();
+  std::ranges::copy_if(from, std::back_inserter(fit_), [&](const InstanceView* view) {
+    const ModelMask has = has_[static_cast<std::size_t>(view - instances_.data())];
+    return (!models_differ_ || (has >> entry.model & 1) != 0) && residency.allows(view->spec->site);
   });
-  return having_;
+  return fit_;
 }
 
 void FleetLoop::observe(const Event& event, Instant now) {
@@ -160,6 +165,9 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   if (counts_.in_flight > options_.max_requests) {
     return turn_away(request, Refusal::Busy, "the gateway's queue is full", now);
   }
+  if (!has_place(request)) {
+    return turn_away(request, Refusal::NotReady, kNoPlace, now);
+  }
   if (policies_.length) {
     const auto said = policies_.length->answer(arrived);
     request.predicted_output_tokens = said.tokens;
@@ -202,10 +210,10 @@ const std::vector<const InstanceView*>& FleetLoop::of(const Candidates& from, jo
 }
 
 InstanceId FleetLoop::pick(journal::DecisionKind kind, Entry& entry, Instant now) {
-  if (!pools_.several()) return pick_among(having(entry.model, of(candidates_, kind)), kind, entry.request, now);
+  if (!pools_.several()) return pick_among(fit_for(entry, of(candidates_, kind)), kind, entry.request, now);
   if (kind == journal::DecisionKind::RoutePrefill) return pick_pool(entry, now);
-  const auto own = having(entry.model, by_pool_[static_cast<std::size_t>(entry.request.pool.value())].decode);
-  return pick_among(own.empty() ? having(entry.model, candidates_.decode) : own, kind, entry.request, now);
+  const auto own = fit_for(entry, by_pool_[static_cast<std::size_t>(entry.request.pool.value())].decode);
+  return pick_among(own.empty() ? fit_for(entry, candidates_.decode) : own, kind, entry.request, now);
 }
 
 InstanceId FleetLoop::pick_pool(Entry& entry, Instant now) {
@@ -213,9 +221,10 @@ InstanceId FleetLoop::pick_pool(Entry& entry, Instant now) {
   const PoolRouter::Order order = pools_.next(request.request_class);
   bool any_stands = false;
   for (std::size_t i = 0; i < order.pools.size(); ++i) {
-    if (i >= order.fit && any_stands) break;  // a smaller pool is for want of any other
+    // A smaller pool is for want of any other.
+    if (any_stands && (i >= order.fit || !options_.emergency.overflow)) break;
     const PoolId pool = order.pools[i];
-    const auto candidates = having(entry.model, by_pool_[static_cast<std::size_t>(pool.value())].prefill);
+    const auto candidates = fit_for(entry, by_pool_[static_cast<std::size_t>(pool.value())].prefill);
     if (candidates.empty()) continue;
     any_stands = true;
     if (std::ranges::all_of(candidates, [&](const auto* view) { return policy::overfull(*view, request, now); })) {
@@ -258,6 +267,7 @@ bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
   WATTLE_CHECK(bound == kNoInstance || std::ranges::binary_search(candidates_.prefill, bound, {}, &InstanceView::id),
                "admission binds to an instance that accepts first legs");
   Entry& entry = requests_.at(request.value());
+  if (bound != kNoInstance && !entry.request.residency.allows(at(bound).spec->site)) bound = kNoInstance;
   const InstanceId id = bound != kNoInstance ? bound : pick(journal::DecisionKind::RoutePrefill, entry, now);
   if (id == kNoInstance) return false;
   assign(id, entry.request, +1);
@@ -267,6 +277,7 @@ bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
     chosen.load.add(most > 0.0 ? LoadShare::of_one(most) : 1.0, now);
   }
   entry.dispatched = now;
+  entry.request.order = ordered_by_policy() ? policy_key(entry, now) : 0;
   entry.prefill = id;
   entry.prefill_role = chosen.spec->role;
   runs(entry, now);
@@ -281,7 +292,8 @@ bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
 void FleetLoop::first_token(RequestId id, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end() || found->second.prefill == kNoInstance) return;
-  const Entry& entry = found->second;
+  Entry& entry = found->second;
+  entry.answered = true;
   begun(entry);
   const InstanceId instance = entry.decode == kNoInstance ? entry.prefill : entry.decode;
   const InstanceView* const known = find(instance);
@@ -457,6 +469,7 @@ void FleetLoop::remove_instance(InstanceId id, Instant now) {
   boosted_.erase(boosted_.begin() + i);
   rebuild_candidates();
   observe(event::Gone{last}, now);
+  if (residencies_.size() > 1) retry_held(now);  // some may have no place left
 }
 
 }  // namespace wattle::control

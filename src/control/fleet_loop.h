@@ -94,6 +94,12 @@ class FleetLoop {
   /// It is no part of the fleet any more, for good. Requests in it may still leave.
   void remove_instance(InstanceId id, Instant now);
 
+  /// Held requests are in the queue policy's order from now on, or first come, first served.
+  void order_by_policy(bool policy, Instant now);
+  [[nodiscard]] bool ordered_by_policy() const {
+    return policies_.queueing.policy && policies_.queueing.mode == Mode::Enforce;
+  }
+
   /// Requests are shared out over pools like this from now on: weights of a plan that was checked. Empty: what
   /// FleetLoopOptions::service says of pools, and where that says nothing, instances are all alike.
   void reroute(std::span<const PoolWeight> weights, Instant now);
@@ -111,7 +117,8 @@ class FleetLoop {
   [[nodiscard]] Instant next_tick() const;
   /// Some request that is held will be squashed, if nothing else happens.
   [[nodiscard]] bool will_squash() const;
-  /// What became of RequestPort::withdraw: the request is out of the instance, which had not begun it; or not.
+  /// What became of RequestPort::withdraw, or of preempt where that asked the data plane: the request is out of the
+  /// instance, which had not begun it; or not.
   void withdrawn(RequestId id, bool taken, Instant now);
   /// Its instance could not be reached, and has not seen it: it starts again where routing says now. Ignored when
   /// unknown, or bound to a decode instance already.
@@ -147,12 +154,14 @@ class FleetLoop {
     int model = 0;
     std::int64_t rank = 0;     ///< in running_, while it is there
     bool may_displace = true;  ///< once, and not after it was displaced: no two can take turns
+    bool answered = false;     ///< its first token has come out
     bool prefilling = false;   ///< the prefill instance counts it, too: both legs were bound at once
     Role prefill_role = Role::Colocated;
     std::int64_t held = -1;  ///< its Held::sequence; none: it is not held
     std::int64_t key = 0;    ///< its queue policy's
     Withdrawal withdrawal = {};
   };
+  static constexpr const char* kNoPlace = "no instance at a site where its tenant's requests may be";
   struct Held {
     std::int64_t key;  ///< the queue policy's, or the deadline
     std::int64_t sequence;
@@ -171,13 +180,16 @@ class FleetLoop {
     std::vector<const InstanceView*> decode;
   };
   [[nodiscard]] static const std::vector<const InstanceView*>& of(const Candidates& from, journal::DecisionKind kind);
-  /// Those of them that have the model. Valid until the next call.
-  [[nodiscard]] std::span<const InstanceView* const> having(int model, std::span<const InstanceView* const> from);
+  /// Those of them that have its model and stand where it may be. Valid until the next call.
+  [[nodiscard]] std::span<const InstanceView* const> fit_for(const Entry& entry,
+                                                             std::span<const InstanceView* const> from);
   /// The pool and the instance in it; says in the entry's request which pool.
   InstanceId pick(journal::DecisionKind kind, Entry& entry, Instant now);
   InstanceId pick_pool(Entry& entry, Instant now);
   InstanceId pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
                         const Request& request, Instant now);
+  /// Some instance, in whatever phase, is where it may be.
+  [[nodiscard]] bool has_place(const Request& request) const;
   /// `prefilling`: the prefill instance goes on counting it.
   void bind(RequestId id, bool prefilling, Instant now);
   void hold(Entry& entry, Instant now);
@@ -187,13 +199,13 @@ class FleetLoop {
   void runs_no_more(const Entry& entry);
   /// Its instance does not have it any more, and it is not over.
   void taken_back(Entry& entry, const char* reason, Instant now);
-  [[nodiscard]] RequestId least_urgent(ClassId request_class, std::int64_t than) const;
+  [[nodiscard]] RequestId least_urgent(const Entry& for_whom, std::int64_t than);
   /// The first of the held displaces a running one that is less urgent; one at a time.
   void perhaps_preempt(Instant now);
   /// `bound`: where admission wants it; kNoInstance: routing chooses.
   bool try_start(RequestId id, InstanceId bound, Instant now);
   void retry_held(Instant now);
-  /// Requests held for the same instances: those of one class and model, or all.
+  /// Requests held for the same instances: those of one class, model and residency, or all.
   using Line = std::vector<Held>;  ///< a heap by LeavesLater
   [[nodiscard]] Line& line_of(const Entry& entry);
   /// The line whose first is to be tried next, of those that did not stop in this round; null: none.
@@ -234,7 +246,8 @@ class FleetLoop {
   std::vector<ModelMask> has_;       ///< as instances_
   bool models_differ_ = false;       ///< some instance has not every model
   ModelMask ready_models_ = 0;
-  std::vector<const InstanceView*> having_;  ///< scratch
+  std::vector<Residency> residencies_{1};  ///< of tenants, each once; the first: anywhere
+  std::vector<const InstanceView*> fit_;   ///< scratch
   DispatchPolicies policies_;
   struct Observer {
     policy::Policy* policy;

@@ -126,7 +126,7 @@ InstanceId FleetLoop::in_time(const Entry& entry, InstanceId but, Instant now) {
   const Request& request = entry.request;
   const InstanceView* best = nullptr;
   const auto consider = [&](const std::vector<const InstanceView*>& candidates) {
-    for (const InstanceView* candidate : having(entry.model, candidates)) {
+    for (const InstanceView* candidate : fit_for(entry, candidates)) {
       if (candidate->id == but || policy::overfull(*candidate, request, now)) continue;
       port_.refresh(candidate->id, now);
       const MegaHertz highest = candidate->spec->gpu.clock_max;
@@ -213,6 +213,11 @@ void FleetLoop::withdrawn(RequestId id, bool taken, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end()) return;
   Entry& entry = found->second;
+  if (displacing_ == id) {
+    if (taken) return displaced(id, 0, now);
+    displacing_ = RequestId(-1);
+    return perhaps_preempt(now);  // the next one
+  }
   const Withdrawal withdrawal = std::exchange(entry.withdrawal, {});
   if (!taken || withdrawal.what == Withdrawal::None) return;
   ++round_;

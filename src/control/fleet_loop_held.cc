@@ -1,5 +1,6 @@
 // Requests that are held: in which order, and what releases them.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -53,11 +54,33 @@ void FleetLoop::retry_held(Instant now) {
 }
 
 FleetLoop::Line& FleetLoop::line_of(const Entry& entry) {
+  const auto position = std::ranges::find(residencies_, entry.request.residency) - residencies_.begin();
+  const std::size_t residencies = residencies_.size();
+  const std::size_t residency = static_cast<std::size_t>(position) % residencies;
   const std::size_t models = models_differ_ ? static_cast<std::size_t>(options_.models) : 1;
-  const std::size_t classes = lines_.size() / models;
-  const auto of = static_cast<std::size_t>(std::max(entry.request.request_class.value(), 0));
   const std::size_t model = models_differ_ ? static_cast<std::size_t>(entry.model) : 0;
-  return lines_[model * classes + std::min(of, classes - 1)];
+  const std::size_t classes = lines_.size() / models / residencies;
+  const auto of = static_cast<std::size_t>(std::max(entry.request.request_class.value(), 0));
+  return lines_[(model * residencies + residency) * classes + std::min(of, classes - 1)];
+}
+
+bool FleetLoop::has_place(const Request& request) const {
+  const auto allows = [&](const InstanceView& view) { return request.residency.allows(view.spec->site); };
+  return !request.residency.stated() || std::ranges::any_of(instances_, allows);
+}
+
+void FleetLoop::order_by_policy(bool policy, Instant now) {
+  if (!policies_.queueing.policy || policy == ordered_by_policy()) return;
+  ++round_;
+  policies_.queueing.mode = policy ? Mode::Enforce : Mode::Shadow;
+  preemptive_ = policy && policies_.queueing.policy->preemptive();
+  running_.clear();
+  for (auto& [id, entry] : requests_) {
+    if (entry.held >= 0) entry.key = policy ? policy_key(entry, now) : 0;
+    if (entry.prefill != kNoInstance) runs(entry, now);
+  }
+  line_up();
+  retry_held(now);
 }
 
 void FleetLoop::drop_left(Line& line) {
@@ -83,8 +106,9 @@ FleetLoop::Line* FleetLoop::next_line() {
 }
 
 void FleetLoop::line_up() {
-  const int models = models_differ_ ? options_.models : 1;
-  std::vector<Line> before(static_cast<std::size_t>(models * (pools_.several() ? classes_.size() : 1)));
+  const auto models = static_cast<std::size_t>(models_differ_ ? options_.models : 1);
+  const auto classes = static_cast<std::size_t>(pools_.several() ? classes_.size() : 1);
+  std::vector<Line> before(models * residencies_.size() * classes);
   before.swap(lines_);
   for (Line& line : before) {
     drop_left(line);
@@ -103,9 +127,14 @@ void FleetLoop::line_up() {
 bool FleetLoop::release_first(Line& line, Instant now) {
   const Held first = line.front();
   const Entry& entry = requests_.at(first.id.value());
+  if (!has_place(entry.request)) {
+    --counts_.held;
+    refuse(first.id, Refusal::NotReady, kNoPlace, now);
+    return true;
+  }
   const auto decision = ask_admission(entry.request, counts_.held - 1, now);
   if (decision.verdict == Admission::Hold) return false;
-  if (decision.verdict == Admission::Admit && having(entry.model, candidates_.prefill).empty()) return false;
+  if (decision.verdict == Admission::Admit && fit_for(entry, candidates_.prefill).empty()) return false;
   std::ranges::pop_heap(line, LeavesLater{});
   line.pop_back();
   --counts_.held;
@@ -136,19 +165,20 @@ void FleetLoop::runs(Entry& entry, Instant now) {
 }
 
 void FleetLoop::runs_no_more(const Entry& entry) {
-  if (!preemptive_) return;
-  running_.erase({entry.rank, entry.request.id.value()});
   if (displacing_ == entry.request.id) displacing_ = RequestId(-1);
+  if (preemptive_) running_.erase({entry.rank, entry.request.id.value()});
 }
 
-/// The one to displace for a request of this class: of the largest rank, of those looked at; none: no rank is larger.
-RequestId FleetLoop::least_urgent(ClassId request_class, std::int64_t than) const {
-  constexpr int kMostOthers = 32;  // of other classes, whose place would be of no use where pools are several
+/// The one to displace for this request: of the largest rank, of those looked at; none: no rank is larger.
+RequestId FleetLoop::least_urgent(const Entry& for_whom, std::int64_t than) {
+  constexpr int kMostOthers = 32;  // whose place would be of no use: in other classes' pools, at other sites
   int others = 0;
   for (auto it = running_.rbegin(); it != running_.rend() && it->first > than && others < kMostOthers; ++it, ++others) {
     const Entry& entry = requests_.at(it->second);
     if (entry.decode != kNoInstance) continue;
-    if (!pools_.several() || entry.request.request_class == request_class) return RequestId(it->second);
+    if (pools_.several() && entry.request.request_class != for_whom.request.request_class) continue;
+    const InstanceView* const at = find(entry.prefill);
+    if (at != nullptr && !fit_for(for_whom, std::array{at}).empty()) return RequestId(it->second);
   }
   return RequestId(-1);
 }
@@ -167,12 +197,11 @@ void FleetLoop::perhaps_preempt(Instant now) {
   const std::int64_t rank = policy.waiting_rank(first->key, now);
   Entry& first_entry = requests_.at(urgent.value());
   if (!first_entry.may_displace) return;
-  const ClassId of = first_entry.request.request_class;
-  for (RequestId id = least_urgent(of, rank); id != RequestId(-1); id = least_urgent(of, rank)) {
+  for (RequestId id = least_urgent(first_entry, rank); id != RequestId(-1); id = least_urgent(first_entry, rank)) {
     const Entry& entry = requests_.at(id.value());
     running_.erase({entry.rank, id.value()});  // asked once, whatever the port says
     displacing_ = id;
-    if (port_.preempt(Request(entry.request), entry.tag, entry.prefill, now)) {
+    if (port_.preempt(Request(entry.request), entry.tag, entry.prefill, entry.answered, now)) {
       first_entry.may_displace = false;
       sink_.decision({now, journal::DecisionKind::Queueing, Mode::Enforce, id, entry.prefill, urgent.value(),
                       "displaced by one more urgent"});

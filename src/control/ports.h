@@ -45,10 +45,10 @@ class RequestPort {
   virtual void start(const Request& request, Tag tag, InstanceId instance, Instant now) = 0;
   /// Prefill has ended; move the KV cache and go on at `decode`.
   virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) = 0;
-  /// Take it back from the instance it runs at, for one more urgent; FleetLoop::displaced() follows, later, unless it
-  /// is over before. False: it cannot be taken back.
-  virtual bool preempt(const Request& request, Tag tag, InstanceId instance, Instant now) {
-    (void)request, (void)tag, (void)instance, (void)now;
+  /// Take it back from the instance it runs at, for one more urgent; FleetLoop::displaced() or withdrawn() follows,
+  /// later, unless it is over before. False: it cannot be taken back. `answered`: its first token has come out.
+  virtual bool preempt(const Request& request, Tag tag, InstanceId instance, bool answered, Instant now) {
+    (void)request, (void)tag, (void)instance, (void)answered, (void)now;
     return false;
   }
   /// Tell the client no, and say what it has had so far. The loop has forgotten the request.

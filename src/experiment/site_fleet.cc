@@ -6,6 +6,7 @@
 
 #include "calibrate/sweet_clock.h"
 #include "config/nodes.h"
+#include "config/service.h"
 #include "config/sites.h"
 #include "experiment/load_profile.h"
 
@@ -55,6 +56,18 @@ Result<void> add_nodes(systems::SiteFleet& fleet, const config::LoadedScenario& 
   return {};
 }
 
+/// Tenants that may be at the same sites, together.
+void add_kept(systems::SiteFleet& fleet, const std::vector<Tenant>& tenants) {
+  double all = 0.0;
+  for (const Tenant& tenant : tenants) all += tenant.share;
+  for (const Tenant& tenant : tenants) {
+    if (!tenant.residency.stated() || all <= 0.0) continue;
+    auto found = std::ranges::find(fleet.kept, tenant.residency, &systems::SiteFleet::Kept::sites);
+    if (found == fleet.kept.end()) found = fleet.kept.insert(found, {tenant.residency, 0.0});
+    found->share += tenant.share / all;
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
@@ -75,6 +88,7 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     fleet->shapes.push_back(shape);
   }
   if (auto ok = add_nodes(*fleet, loaded); !ok) return std::unexpected(ok.error());
+  add_kept(*fleet, config::make_service(scenario).tenants);
   for (std::size_t k = 0; k < fleet->kinds.size(); ++k) {
     LoadProfileRequest request;
     request.options.quantile = kQuantile;

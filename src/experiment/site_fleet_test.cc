@@ -64,6 +64,23 @@ TEST(SiteFleet, ASiteThatIsCutOffIsLeft) {
             summary->requests.arrived);
 }
 
+TEST(SiteFleet, ATenantsWorkIsDoneAtItsSites) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  auto loaded = config::load_scenario("freesh-3sites", {{"workload.duration_s", "1200"}}, config::project());
+  ASSERT_TRUE(loaded);
+  loaded->scenario.tenants.push_back({"home", 0.2, "", "", 0, "PJM"});
+  loaded->scenario.tenants.push_back({"others", 0.8, "", "", 0, ""});
+  for (const char* name : {"freesh-cleanest", "freesh-ours"}) {
+    const auto recipe = systems::load_recipe(name, {}, config::project());
+    ASSERT_TRUE(recipe);
+    const auto summary = run_simulation(*loaded, *recipe, with_data());
+    ASSERT_TRUE(summary) << summary.error().message();
+    auto joules = joules_by_site(*summary);
+    EXPECT_GT(joules["PJM"], 0.0) << name << ": its electricity is not the cleanest";
+    EXPECT_EQ(summary->requests.finished, summary->requests.arrived) << name;
+  }
+}
+
 TEST(SiteFleet, PlansOverNodesOfKnownSiteAndGpuAlone) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   auto loaded = config::load_scenario("freesh-3sites", {}, config::project());

@@ -56,6 +56,19 @@ nlohmann::ordered_json table_of(const std::vector<journal::UsageRow>& rows) {
   return table;
 }
 
+/// How far what was last asked about a worker has come, as SMG's answers say it.
+nlohmann::ordered_json job_of(const WorkerState& state, std::int32_t requests, int health_misses) {
+  const auto job = [](const char* type, const char* status, std::string message) {
+    return nlohmann::ordered_json{{"job_type", type}, {"status", status}, {"message", std::move(message)}};
+  };
+  if (state.starting) return job("AddWorker", "pending", "it has not said yet where it listens");
+  if (state.removed && requests > 0) return job("RemoveWorker", "processing", fmt::format("{} to go", requests));
+  if (state.removed) return job("RemoveWorker", "succeeded", "");
+  if (state.admitted) return job("AddWorker", "succeeded", "");
+  if (state.misses < health_misses) return job("AddWorker", "processing", "waits for its first health check");
+  return job("AddWorker", "failed", fmt::format("{} health checks failed; it is asked again", state.misses));
+}
+
 const char* status_of(const WorkerState& state) {
   if (state.starting) return "starting";
   return state.removed ? "removed" : (state.up ? "ready" : "not_ready");
@@ -90,6 +103,7 @@ void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
     return;
   }
   if (path == "/plan") return plan(*exchange);
+  if (path == "/queue") return queue(*exchange);
   if (path.starts_with("/workers/")) return one_worker(*exchange, path.substr(9));
   answer_not_found(*exchange);
 }
@@ -231,8 +245,11 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
                       {"connection_mode", "http"},
                       {"is_healthy", state.up},
                       {"status", status_of(state)},
+                      {"job_status", job_of(state, view.assigned_requests, options_.health_misses)},
                       {"active_requests", view.assigned_requests},
                       {"weight", state.options.weight},
+                      {"type", state.options.type},
+                      {"site", state.options.site},
                       {"pool", view.spec->pool.value()},
                       {"node", view.spec->node.value()},
                       {"view",
@@ -271,6 +288,30 @@ void AdminApi::post_worker(net::Exchange& exchange) {
     }
   }
   answer_json(exchange, 202, {{"id", std::to_string(id->value())}, {"status", "accepted"}});
+}
+
+void AdminApi::queue(net::Exchange& exchange) {
+  constexpr const char* kDirect = "direct";
+  if (exchange.method() == "PUT") {
+    const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
+    const auto found = body.is_object() ? body.find("mode") : body.end();
+    const bool direct = found != body.end() && *found == kDirect;
+    if (!direct && (found == body.end() || queueing_.empty() || *found != queueing_)) {
+      return answer_error(exchange, {400,
+                                     fmt::format("mode must be \"{}\" or the recipe's queue policy{}", kDirect,
+                                                 queueing_.empty() ? "; it has none" : ", \"" + queueing_ + "\""),
+                                     "invalid_request_error", "mode", ""});
+    }
+    control_.run_and_wait([&](control::FleetLoop& core, Instant now) { core.order_by_policy(!direct, now); });
+  } else if (!only(exchange, "GET")) {
+    return;
+  }
+  nlohmann::ordered_json body;
+  control_.run_and_wait([&](control::FleetLoop& core, Instant) {
+    body = {{"mode", core.ordered_by_policy() && !queueing_.empty() ? queueing_ : kDirect},
+            {"held", core.counts().held}};
+  });
+  answer_json(exchange, 200, body);
 }
 
 void AdminApi::plan(net::Exchange& exchange) {

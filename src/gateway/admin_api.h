@@ -1,5 +1,5 @@
 #pragma once
-// The admin plane: /metrics, /usage, /workers, /plan, /journal, /health. On the admin loop.
+// The admin plane: /metrics, /usage, /workers, /queue, /plan, /journal, /health. On the admin loop.
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -28,6 +28,7 @@ class AdminApi {
         connections_(std::move(connections)) {}
 
   /// Both of GatewayPolicies.
+  void set_queueing(std::string policy) { queueing_ = std::move(policy); }
   void set_extrapolations(std::function<std::int64_t()> count) { extrapolations_ = std::move(count); }
 
   /// Requests sent again on a connection of their own.
@@ -48,6 +49,8 @@ class AdminApi {
   /// All that are listed, or only that one: then at most one.
   nlohmann::ordered_json workers(std::optional<std::int32_t> only_id);
   void post_worker(net::Exchange& exchange);
+  /// Whether held requests are in the queue policy's order; may be changed.
+  void queue(net::Exchange& exchange);
   /// What a planner has decided, for the journal.
   void post_records(net::Exchange& exchange);
   void one_worker(net::Exchange& exchange, std::string_view text);
@@ -65,6 +68,7 @@ class AdminApi {
   std::function<std::int64_t()> connections_;
   std::function<std::int64_t()> extrapolations_;
   std::function<std::int64_t()> resent_;
+  std::string queueing_;  ///< name of the policy; empty: none
 };
 
 }  // namespace wattle::gateway

@@ -164,6 +164,9 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
     return refuse(*exchange, read.error());
   }
+  // It has been on its way for half of that, and its first token will be for the other half.
+  const auto origin = static_cast<std::size_t>(request.origin.value());
+  if (origin < options_.trips.size()) request.arrival = std::max(begun_, request.arrival - options_.trips[origin]);
   auto place = callers_.enter(*caller, request);
   if (place.refused != nullptr) {
     const auto seconds = static_cast<std::int64_t>(place.retry_after.seconds()) + 1;

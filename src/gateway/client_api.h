@@ -9,6 +9,7 @@
 #include "gateway/relay.h"
 #include "gateway/tenants.h"
 #include "gateway/workers.h"
+#include "net/clock.h"
 
 namespace wattle::gateway {
 
@@ -50,6 +51,7 @@ class ClientApi {
   const WorkerRegistry& workers_;
   GatewayMetrics& metrics_;
   Callers callers_;
+  const Instant begun_ = net::steady_now();
   std::atomic<std::int64_t> next_id_{1};
   std::atomic<bool> stopping_{false};
 };

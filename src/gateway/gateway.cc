@@ -85,6 +85,7 @@ struct Gateway::Impl {
     });
     options.models_alike = policies.hosts_clocks;
     options.listen.max_connections = most_connections(options.listen.max_connections, options.spare_descriptors);
+    admin_api.set_queueing(std::move(policies.queueing));
   }
 
   WatchOptions watch_options(Span lost_after, bool hosts_clocks) {
@@ -130,10 +131,10 @@ struct Gateway::Impl {
   void make_decks() {
     for (int i = 0; i < pool.size(); ++i) {
       run_on(pool.at(i), [&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
-      contexts.push_back(std::make_unique<RelayContext>(
-          RelayContext{*clients.back(), control, metrics, prompts, options.slo.itl,
-                       [this](InstanceId id) { workers.refused_connection(id); }, options.contract,
-                       options.keys != nullptr, nullptr, std::mt19937_64(std::random_device{}())}));
+      contexts.push_back(std::make_unique<RelayContext>(RelayContext{
+          *clients.back(), control, metrics, prompts, options.slo.itl,
+          [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
+          options.keys != nullptr, nullptr, std::mt19937_64(std::random_device{}())}));
       if (options.keys == nullptr) continue;
       contexts.back()->used = [this](TenantId tenant, std::int32_t tokens) { clients_api.used(tenant, tokens); };
     }

@@ -25,6 +25,7 @@ namespace wattle::gateway {
 /// What decides.
 struct GatewayPolicies {
   control::DispatchPolicies dispatch;
+  std::string queueing;  ///< name of the queue policy; empty: none
   /// A worker as policies know it.
   struct Instance {
     std::shared_ptr<const InstanceSpec> spec;      ///< its beliefs outlive the gateway
@@ -58,6 +59,9 @@ struct GatewayOptions {
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
   AgentLinksOptions agents;
   std::vector<carbon::SiteRates> sites = std::vector<carbon::SiteRates>(1);  ///< where workers may stand
+  /// From a request's origin to where this gateway stands, by SiteId: what a client waits for beyond what is seen here.
+  /// Empty: not known, nothing.
+  std::vector<Span> trips;
   std::uint64_t seed = 1;
   net::ClientOptions client;
   Span health_period = Span::s(1);
@@ -78,6 +82,7 @@ struct GatewayOptions {
   std::vector<std::string> cors_origins;  ///< of pages that browsers may let read our answers; "*": all
   /// Further paths that clients may POST to; a '*' at the end stands for anything.
   std::vector<std::string> pass_paths;
+  bool engine_priority = false;         ///< engines order requests by vLLM's field `priority`: it is set for them
   std::int64_t spare_descriptors = 64;  ///< kept free of clients and engines, for the admin plane and files
   bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
 };

@@ -21,6 +21,9 @@ constexpr std::size_t kCarry = 512;
 constexpr std::size_t kHeldMax = 4 << 20;  ///< of an answer whose client asks for its energy
 /// For the reading of the meters after a request's end, which agents' polls make 50 ms.
 constexpr Span kEnergyWait = Span::s(1);
+/// The engine alone knows how many tokens a prompt and its answer have.
+constexpr const char *kUsage = R"(,"stream_options":{"include_usage":true})",
+                     *kAskForUsage = R"(,"stream_options":{"include_usage":true}})";
 
 /// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, those that would change the answer's encoding, and those
 /// by which llm-d's sidecar learns where to fetch KV.
@@ -66,6 +69,8 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       stream_(asked.stream),
       usage_asked_(asked.path != net::ApiPath::Other && asked.stream && !asked.include_usage),
       usage_appended_(usage_asked_ && asked.stream_options.size == 0),
+      ours_(usage_appended_ ? kAskForUsage : ""),
+      says_urgency_(context.engine_priority && asked.path != net::ApiPath::Other && !asked.priority),
       energy_asked_(asks_for_energy(exchange_->headers())),
       prompt_(asked.prompt),
       held_seat_(std::move(seat)),
@@ -114,17 +119,11 @@ void Relay::start() {
 
 std::string_view Relay::target() const { return exchange_->target(); }
 
-/// The engine alone knows how many tokens a prompt and its answer have.
-net::Body Relay::asking_for_usage(const std::string& body) const {
-  if (!usage_appended_) return body;
-  return {std::string_view(body).substr(0, body.rfind('}')), R"(,"stream_options":{"include_usage":true}})"};
-}
-
 void Relay::send(const std::string& body) {
   status_ = 0;
   heard_ = net::steady_now();
   context_.relays.try_emplace(this, weak_from_this());
-  const net::Body whole = leg_ == Leg::Final ? asking_for_usage(body) : net::Body(body);
+  const net::Body whole = leg_ == Leg::Final ? with_ours(body) : net::Body(body);
   call_ = context_.client.send(worker_->endpoint, "POST", target(), headers_, whole, shared_from_this());
 }
 
@@ -152,9 +151,11 @@ void Relay::cut_off() {
   fail(503, "the gateway stopped", "the gateway is stopping, try again elsewhere");
 }
 
-void Relay::on_start(const std::shared_ptr<const Worker>& worker) {
+void Relay::on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency) {
   if (over_) return;
   worker_ = worker;
+  if (says_urgency_ && urgency != 0)
+    ours_ = fmt::format(R"({},"priority":{}}})", usage_appended_ ? kUsage : "", urgency);
   seat_.wait_at(worker, request_.prompt_tokens);
   if (worker->role != Role::Prefill) {
     leg_ = Leg::Final;

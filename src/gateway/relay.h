@@ -30,6 +30,7 @@ struct RelayContext {
   std::optional<Span> itl_slo;
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
   PdContract contract = PdContract::Nixl;
+  bool engine_priority = false;
   bool own_keys = false;                                  ///< clients' credentials are for us, not for engines
   std::function<void(TenantId, std::int32_t)> used = {};  ///< tokens of an answer; null: nobody counts
   std::mt19937_64 rooms;  ///< bootstrap rooms must not meet those of another gateway, or of our last life
@@ -70,7 +71,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void start();  ///< hands the request to the control strand
 
   net::Loop& loop() override { return loop_; }
-  void on_start(const std::shared_ptr<const Worker>& worker) override;
+  void on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency) override;
   void on_hand_over(const std::shared_ptr<const Worker>& decode) override;
   void on_refuse(control::Refusal refusal, const char* reason) override;
   void on_withdraw() override;
@@ -99,7 +100,11 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
 
   [[nodiscard]] std::string_view target() const;
   void send(const std::string& body);
-  [[nodiscard]] net::Body asking_for_usage(const std::string& body) const;
+  /// A client's body with our fields at its end.
+  [[nodiscard]] net::Body with_ours(const std::string& body) const {
+    if (ours_.empty()) return body;
+    return {std::string_view(body).substr(0, body.rfind('}')), ours_};
+  }
   void begin_stream();
   void relay_events(std::string_view bytes);
   void relay(std::string_view bytes);
@@ -128,6 +133,8 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   bool stream_;
   bool usage_asked_;     ///< by us: what the engine says of it is not for the client
   bool usage_appended_;  ///< to the body on its way out
+  std::string ours_;     ///< what we add to a client's body, with the brace that ends it; may be empty
+  bool says_urgency_;    ///< to the engine, in vLLM's field `priority`
   bool energy_asked_;    ///< by the client: the end of the answer waits for it
   net::PromptSize prompt_;
   std::shared_ptr<void> held_seat_;

@@ -22,7 +22,7 @@ void Relay::send_both() {
   if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
   both_body_ = std::make_shared<const std::string>(std::move(*body));
   prefill_leg_ = std::make_shared<PrefillLeg>(shared_from_this(), both_body_);
-  prefill_leg_->send(context_.client, prefill_worker_->endpoint, target(), headers_, asking_for_usage(*both_body_));
+  prefill_leg_->send(context_.client, prefill_worker_->endpoint, target(), headers_, with_ours(*both_body_));
   send(*both_body_);
 }
 

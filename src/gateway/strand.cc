@@ -454,18 +454,35 @@ void ControlStrand::unseat(control::Tag tag) {
 
 void ControlStrand::say(Word word, control::Tag tag, InstanceId instance, control::Refusal refusal,
                         const char* reason) {
-  outgoing_.push_back({word, streams_[tag], instance == kNoInstance ? nullptr : worker(instance), refusal, reason});
+  outgoing_.push_back({word, streams_[tag], instance == kNoInstance ? nullptr : worker(instance), refusal, reason, 0});
 }
+
+namespace {
+
+/// By the queue policy, in milliseconds of its keys; where there is none by the tenant's priority.
+std::int64_t urgency_of(const Request& request) {
+  constexpr std::int64_t kNsPerMs = 1'000'000;
+  return request.order != 0 ? request.order / kNsPerMs : -std::int64_t{request.priority};
+}
+
+}  // namespace
 
 void ControlStrand::start(const Request& request, control::Tag tag, InstanceId instance, Instant now) {
   book_.start(request, instance, worker(instance)->role == Role::Prefill);
   if (ledger_ != nullptr) ledger_->started(request, instance, now);
   say(Word::Start, tag, instance, control::Refusal::Busy, "");
+  outgoing_.back().urgency = urgency_of(request);
 }
 void ControlStrand::hand_over(const Request& request, control::Tag tag, InstanceId, InstanceId decode, Instant) {
   book_.hand_over(request, decode);
   if (ledger_ != nullptr) ledger_->handed_over(request.id, decode);
   say(Word::HandOver, tag, decode, control::Refusal::Busy, "");
+}
+/// Engines allow no more: what they have answered goes on to its end.
+bool ControlStrand::preempt(const Request&, control::Tag tag, InstanceId instance, bool answered, Instant) {
+  if (answered || worker(instance)->role != Role::Colocated) return false;
+  say(Word::Withdraw, tag, kNoInstance, control::Refusal::Busy, "");
+  return true;
 }
 void ControlStrand::withdraw(const Request&, control::Tag tag, InstanceId, Instant) {
   say(Word::Withdraw, tag, kNoInstance, control::Refusal::Busy, "");
@@ -488,7 +505,7 @@ void ControlStrand::deliver(const Delivery& delivery) {
   const auto speak = [](const Delivery& d) {
     switch (d.word) {
       case Word::Start:
-        d.stream->on_start(d.worker);
+        d.stream->on_start(d.worker, d.urgency);
         break;
       case Word::HandOver:
         d.stream->on_hand_over(d.worker);

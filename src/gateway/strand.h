@@ -25,7 +25,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
   [[nodiscard]] virtual net::Loop& loop() = 0;
-  virtual void on_start(const std::shared_ptr<const Worker>& worker) = 0;
+  /// `urgency`: smaller first, for engines that order by it.
+  virtual void on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency) = 0;
   virtual void on_hand_over(const std::shared_ptr<const Worker>& decode) = 0;
   virtual void on_refuse(control::Refusal refusal, const char* reason) = 0;
   /// Take it back from its engine where no answer has begun; ControlStrand::withdrawn says what became of it.
@@ -103,6 +104,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// A plan's weights hold from now on, and its clock ranges for as long as their lease. Within run() only, as the next
   /// three.
   void follow(const PutPlan& plan, Instant now);
+  /// What the workers' types say of classes and pools; holds while no plan shares requests out.
+  void follow_types(std::vector<PoolWeight> weights, Instant now);
   /// Takes off clock ranges whose lease is over: their planner is gone.
   void end_ranges(Instant now);
   [[nodiscard]] const std::vector<ClockRange>& ranges() const { return ranges_; }
@@ -162,6 +165,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
     std::shared_ptr<const Worker> worker;
     control::Refusal refusal = control::Refusal::Busy;
     const char* reason = "";
+    std::int64_t urgency = 0;
   };
 
   void post(Event event);
@@ -178,6 +182,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void never_sent(RequestId id, Instant now);
   void show(std::size_t i, StepReport shown, Instant now);
   void take(const EngineReading& reading, Instant now);
+  void share_out(Instant now);
   void bound_all(const std::vector<ClockRange>& ranges, Instant now);
   void bound(const InstanceView& view, Instant now);
 
@@ -190,6 +195,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   control::Served refuse(const Request& request, control::Tag tag, control::Refusal refusal, const char* reason,
                          Instant now) override;
   void refresh(InstanceId instance, Instant now) override;
+  bool preempt(const Request& request, control::Tag tag, InstanceId instance, bool answered, Instant now) override;
   void withdraw(const Request& request, control::Tag tag, InstanceId instance, Instant now) override;
   void boost(InstanceId instance, Instant until, Instant now) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
@@ -222,6 +228,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   LiveLedger* ledger_;
   control::WorkBook book_;
   control::InstanceLoop watch_;              ///< sequence numbers, losses, clocks decided here
+  std::vector<PoolWeight> planned_;          ///< of the plan in force
+  std::vector<PoolWeight> by_type_;          ///< of workers that say which class they are for
   std::vector<ClockRange> ranges_;           ///< of the plan in force
   Instant ranges_until_ = Instant::never();  ///< never: there are none
   std::vector<std::int64_t> arrived_;

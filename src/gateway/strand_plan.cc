@@ -6,13 +6,21 @@
 namespace wattle::gateway {
 
 void ControlStrand::follow(const PutPlan& plan, Instant now) {
-  const auto same = [](const PoolWeight& a, const PoolWeight& b) {
-    return a.request_class == b.request_class && a.pool == b.pool && a.weight == b.weight;
-  };
-  // Said again and again: the turns of a class's pools are not to begin again each time.
-  if (!std::ranges::equal(plan.weights, requests_.weights(), same)) requests_.reroute(plan.weights, now);
+  planned_ = plan.weights;
+  share_out(now);
   ranges_until_ = plan.clocks.empty() ? Instant::never() : now + plan.lease;
   bound_all(plan.clocks, now);
+}
+
+void ControlStrand::follow_types(std::vector<PoolWeight> weights, Instant now) {
+  by_type_ = std::move(weights);
+  share_out(now);
+}
+
+/// Said again and again: the turns of a class's pools are not to begin again each time.
+void ControlStrand::share_out(Instant now) {
+  const auto& weights = planned_.empty() ? by_type_ : planned_;
+  if (!std::ranges::equal(weights, requests_.weights())) requests_.reroute(weights, now);
 }
 
 void ControlStrand::end_ranges(Instant now) {
@@ -22,10 +30,7 @@ void ControlStrand::end_ranges(Instant now) {
 }
 
 void ControlStrand::bound_all(const std::vector<ClockRange>& ranges, Instant now) {
-  const auto same = [](const ClockRange& a, const ClockRange& b) {
-    return a.pool == b.pool && a.least == b.least && a.most == b.most;
-  };
-  if (std::ranges::equal(ranges, ranges_, same)) return;
+  if (ranges == ranges_) return;
   ranges_ = ranges;
   for (const InstanceView& view : requests_.instances()) bound(view, now);
 }

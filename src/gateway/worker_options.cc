@@ -46,6 +46,8 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
       out.pool = value;
     } else if (part.starts_with("model=") && !value.empty()) {
       out.models.emplace_back(value);
+    } else if (part.starts_with("type=") && !value.empty()) {
+      out.type = value;
     } else if (part.starts_with("tp=") || part.starts_with("bootstrap=")) {
       const bool tp = part.front() == 't';
       std::int32_t number = 0;
@@ -59,7 +61,9 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
         out.bootstrap_port = static_cast<std::uint16_t>(number);
       }
     } else {
-      return wrong(part, "after the role come fpm=ENDPOINT, tp=N, bootstrap=PORT, site=NAME, pool=NAME and model=NAME");
+      return wrong(part,
+                   "after the role come fpm=ENDPOINT, tp=N, bootstrap=PORT, site=NAME, pool=NAME, type=CLASS and "
+                   "model=NAME");
     }
   }
   return out;
@@ -132,6 +136,14 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
     } else {
       out.pool = pool->get<std::string>();
     }
+  }
+  if (const auto* type = given("type")) {
+    if (!type->is_string()) return wrong("type", "type must be the name of a class of requests, as in \"SL\"");
+    if (given("pool") != nullptr) return wrong("type", "type says which pool it is; leave pool out");
+    out.type = type->get<std::string>();
+  }
+  if (const auto* mode = given("connection_mode"); mode != nullptr && *mode != "http") {
+    return wrong("connection_mode", "connection_mode must be http: engines are spoken to in no other way");
   }
   if (const auto* node = given("node")) {
     const auto id = id_of(*node);

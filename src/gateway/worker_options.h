@@ -21,6 +21,7 @@ struct WorkerOptions {
   std::vector<std::string> models = {};  ///< names of GatewayOptions::models that it has; empty: all
   std::string pool;                      ///< name; empty: pool_id's
   PoolId pool_id{};                      ///< where no name is given: pools of a plan have none
+  std::string type;  ///< name of the class of requests it is for, whose number its pool then has; empty: not said
   NodeId node{};
   double weight = 1.0;
   std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
@@ -28,11 +29,12 @@ struct WorkerOptions {
   std::optional<std::uint16_t> bootstrap_port;  ///< prefill under PdContract::Bootstrap; none: the engines' default
 };
 
-/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,model=NAME]...
+/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,type=CLASS]
+/// [,model=NAME]...
 [[nodiscard]] Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
 /// {"url", "worker_type", "step_reports", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port", "site", "pool",
-/// "node", "model_id" or "models"}, the pool by name or id.
+/// "node", "weight", "type", "model_id" or "models"}, the pool by name or id.
 /// Other keys are other gateways' and ignored.
 [[nodiscard]] std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view body);
 

@@ -121,16 +121,12 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     return bad_input(std::string(where), "there is no site \"" + wanted.site + "\"");
   }
   const SiteId site(wanted.site.empty() ? 0 : static_cast<std::int32_t>(place - options_.sites.begin()));
-  const auto& pools = options_.service.pools;
-  const auto of = std::ranges::find(pools, wanted.pool, &Pool::name);
-  if (!wanted.pool.empty() && of == pools.end()) {
-    return bad_input(std::string(where), "there is no pool \"" + wanted.pool + "\"");
-  }
-  const PoolId pool = wanted.pool.empty() ? wanted.pool_id : of->id;
-  if (site != described->spec->site || pool != described->spec->pool || wanted.node != described->spec->node) {
+  const auto pool = pool_of(wanted, where);
+  if (!pool) return std::unexpected(pool.error());
+  if (site != described->spec->site || *pool != described->spec->pool || wanted.node != described->spec->node) {
     auto spec = std::make_shared<InstanceSpec>(*described->spec);
     spec->site = site;
-    spec->pool = pool;
+    spec->pool = *pool;
     spec->node = wanted.node;
     described->spec = std::move(spec);
   }
@@ -149,7 +145,8 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
                              now);
     const bool starting = shared == nullptr;
     index_.add(id);
-    states_.push_back({control_.worker(id), wanted, 0, false, starting, starting, false});
+    states_.push_back({control_.worker(id), wanted, 0, false, false, starting, starting, false});
+    route_by_type(core, now);
     if (static_cast<std::size_t>(id.value()) >= options_.workers.size()) {
       control_.joined({id, *described->spec});
     }
@@ -190,7 +187,42 @@ void WorkerRegistry::set_up(control::FleetLoop& core, InstanceId id, bool up, In
   WorkerState* const state = find(id);
   if (state == nullptr || (state->removed && up)) return;
   state->up = up;
+  state->admitted = state->admitted || up;
   if (core.shown(id).accepting != up) core.set_accepting(id, up, now);
+}
+
+Result<PoolId> WorkerRegistry::pool_of(const WorkerOptions& worker, std::string_view where) {
+  if (!worker.type.empty()) {
+    std::optional<ClassId> found;
+    std::string known;
+    control_.run_and_wait([&](control::FleetLoop& core, Instant) {
+      const Classifier& classes = core.classes();
+      found = classes.find(worker.type);
+      for (std::int32_t c = 0; c < classes.size(); ++c) known += " " + classes.name(ClassId(c));
+    });
+    if (found) return PoolId(found->value());
+    return bad_input(std::string(where), "there is no class \"" + worker.type + "\"; requests are of" + known);
+  }
+  if (worker.pool.empty()) return worker.pool_id;
+  const auto& pools = options_.service.pools;
+  const auto of = std::ranges::find(pools, worker.pool, &Pool::name);
+  if (of == pools.end()) return bad_input(std::string(where), "there is no pool \"" + worker.pool + "\"");
+  return of->id;
+}
+
+/// As soon as some worker says a type, each class has the pool of its number (FREESH's router).
+void WorkerRegistry::route_by_type(control::FleetLoop& core, Instant now) {
+  const auto stays = [](const WorkerState& s) { return !s.removed || s.starting; };
+  std::vector<PoolWeight> weights;
+  if (std::ranges::any_of(states_, [&](const auto& s) { return stays(s) && !s.options.type.empty(); })) {
+    std::vector<bool> served(static_cast<std::size_t>(core.classes().size()), false);
+    for (const WorkerState& s : states_) {
+      const auto pool = static_cast<std::size_t>(core.shown(s.worker->id).spec->pool.value());
+      if (stays(s) && pool < served.size()) served[pool] = true;
+    }
+    weights = weights_of_own_pools(served);
+  }
+  control_.follow_types(std::move(weights), now);
 }
 
 WorkerState* WorkerRegistry::find(InstanceId id) {
@@ -205,6 +237,7 @@ void WorkerRegistry::remove(InstanceId id) {
     state->removed = true;
     state->starting = false;
     set_up(core, id, false, now);
+    route_by_type(core, now);
     const auto over = [&](const WorkerState& s) {
       return s.removed && !s.starting && core.shown(s.worker->id).assigned_requests == 0;
     };
@@ -249,6 +282,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
     state->starting = false;
     state->removed = false;
     state->misses = 0;
+    route_by_type(core, now);
     set_up(core, id, true, now);
   });
   if (gone) return bad_input("", "the worker is gone for good");

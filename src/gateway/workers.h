@@ -20,6 +20,7 @@ struct WorkerState {
   WorkerOptions options;
   int misses = 0;
   bool up = false;
+  bool admitted = false;   ///< it has been up
   bool removed = false;    ///< or starting
   bool starting = false;   ///< it has not said yet where it listens
   bool listening = false;  ///< to its step reports
@@ -74,6 +75,9 @@ class WorkerRegistry {
                                                                       std::string_view where) const;
   Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
   void set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now);
+  /// The pool a worker is in. Errors: no such class or pool.
+  Result<PoolId> pool_of(const WorkerOptions& worker, std::string_view where);
+  void route_by_type(control::FleetLoop& core, Instant now);
   void probe_all();
   void read_all_gauges();
 

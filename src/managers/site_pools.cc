@@ -85,6 +85,7 @@ void SitePools::hear(const policy::ScalingView& view) {
 }
 
 void SitePools::end_slot(Instant at) {
+  ++slots_;
   for (std::size_t c = 0; c < peaks_.size(); ++c) {
     peaks_[c].push_back(rising_[c]);
     rising_[c] = 0.0;
@@ -115,7 +116,13 @@ bool SitePools::sites_changed(const policy::ScalingView& view) {
 
 void SitePools::fill_demand(std::size_t slots) {
   auto& types = setup_.problem.partitions[0].types;
-  const auto rows = ahead(setup_.traffic.get(), peaks_, slots, options_.least_history);
+  auto rows = ahead(setup_.traffic.get(), peaks_, slots, options_.least_history);
+  for (std::size_t c = 0; c < std::min(setup_.expected.size(), rows.size()); ++c) {
+    const auto& expected = setup_.expected[c];
+    for (std::size_t t = 0; t < slots && !expected.empty(); ++t) {
+      rows[c][t] = expected[std::min(slots_ + t, expected.size() - 1)];
+    }
+  }
   for (std::size_t c = 0; c < types.size(); ++c) {
     types[c].demand_per_s.clear();
     for (const double peak : rows[c]) {
@@ -198,20 +205,9 @@ Plan SitePools::translated() const {
     plan.weights.push_back({ClassId(static_cast<std::int32_t>(c)), PoolId(0), 1.0});
   }
   if (options_.pooled) return plan;
-  const auto served = [&](std::size_t c) {
-    return std::ranges::any_of(newest_.pools, [&](const auto& pool) { return pool.type == c; });
-  };
-  for (std::size_t c = 0; c < peaks_.size(); ++c) {
-    // A class that nobody was expected of goes to the next larger one's workers, else to the next smaller one's.
-    std::size_t at = c;
-    while (at < peaks_.size() && !served(at)) ++at;
-    if (at == peaks_.size()) {
-      for (at = c; at > 0 && !served(at);) --at;
-    }
-    if (!served(at)) continue;
-    const auto pool = PoolId(static_cast<std::int32_t>(at));
-    plan.weights.push_back({ClassId(static_cast<std::int32_t>(c)), pool, 1.0});
-  }
+  std::vector<bool> served(peaks_.size(), false);
+  for (const auto& pool : newest_.pools) served[pool.type] = true;
+  plan.weights = weights_of_own_pools(served);
   return plan;
 }
 

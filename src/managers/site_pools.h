@@ -42,6 +42,9 @@ struct SitePoolsSetup {
   std::unique_ptr<predict::Forecaster> traffic;    ///< of each class's peak per slot; null: the last is carried on
   std::unique_ptr<predict::Forecaster> emissions;  ///< of each site's intensity per slot; null: likewise
   std::vector<double> demand_at_start;             ///< requests per second by class, before anything was seen
+  /// What is expected of each class's peak in every slot from the start on, whatever is seen; then its last value. By
+  /// class; empty: `traffic`.
+  std::vector<std::vector<double>> expected = {};
 };
 
 /// Asked every few seconds: a slot's peak is the highest rate between two calls in it. Each class has a pool of its
@@ -78,6 +81,7 @@ class SitePools final : public policy::ScalingPolicy {
   Instant slot_end_;
   Instant next_;
   bool begun_ = false;
+  std::size_t slots_ = 0;  ///< that have ended
   std::int64_t plans_ = 0;
   plan::PoolsPlan newest_;
   Plan current_;

@@ -76,6 +76,22 @@ TEST(SitePools, LoadFollowsCleanElectricityAtTheNextEpochAndNotBefore) {
   EXPECT_GT(Driver::at_site(plan, 1), 0);
 }
 
+TEST(SitePools, WhatIsExpectedIsPlannedForWhateverIsSeen) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  auto setup = two_sites(grams);
+  setup.expected = {{2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 9.0}, {4.0}};
+  SitePoolsOptions options;
+  options.beta = 2.0;
+  Driver driver(std::move(setup), options);
+  Instant now;
+  static_cast<void>(driver.ask(now, {0.0, 0.0}));
+  const auto& types = driver.policy.problem().partitions[0].types;
+  EXPECT_EQ(types[0].demand_per_s, (std::vector<double>{1.0, 0.5, 0.5, 0.5, 0.5, 0.5}));
+  for (; now <= Instant() + Span::s(1800); now = now + kTick) static_cast<void>(driver.ask(now, {30.0, 30.0}));
+  EXPECT_EQ(types[0].demand_per_s, (std::vector<double>{4.0, 4.5, 4.5, 4.5, 4.5, 4.5})) << "the last goes on";
+  EXPECT_EQ(types[1].demand_per_s, std::vector<double>(6, 2.0));
+}
+
 TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   Driver driver(two_sites(grams));

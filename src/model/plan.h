@@ -59,13 +59,31 @@ struct PoolWeight {
   ClassId request_class;
   PoolId pool;
   double weight = 0.0;
+  bool operator==(const PoolWeight&) const = default;
 };
+
+/// Each class has the pool of its number; one whose pool nobody serves in goes to the next larger class's, else to the
+/// next smaller one's. `served`: by class. Nobody serves at all: empty.
+[[nodiscard]] inline std::vector<PoolWeight> weights_of_own_pools(const std::vector<bool>& served) {
+  std::vector<PoolWeight> weights;
+  for (std::size_t c = 0; c < served.size(); ++c) {
+    std::size_t at = c;
+    while (at < served.size() && !served[at]) ++at;
+    if (at == served.size()) {
+      for (at = c; at > 0 && !served[at];) --at;
+    }
+    if (!served[at]) continue;
+    weights.push_back({ClassId(static_cast<std::int32_t>(c)), PoolId(static_cast<std::int32_t>(at)), 1.0});
+  }
+  return weights;
+}
 
 /// Instances of the pool keep their clocks within this.
 struct ClockRange {
   PoolId pool;
   MegaHertz least;
   MegaHertz most;
+  bool operator==(const ClockRange&) const = default;
 };
 
 /// One planner's part in a plan that several made, each under what the one above passed to it.

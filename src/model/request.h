@@ -25,6 +25,18 @@ struct Tier {
   double factor = 1.0;  ///< an objective that it does not state is the class's or the fleet's times this
 };
 
+/// Sites where a tenant's requests may be computed.
+struct Residency {
+  static constexpr std::int32_t kMostSites = 64;
+  std::uint64_t sites = 0;  ///< a bit by SiteId, so of the first 64; 0: anywhere
+  [[nodiscard]] bool stated() const { return sites != 0; }
+  [[nodiscard]] bool allows(SiteId site) const {
+    return sites == 0 || (site.value() >= 0 && site.value() < kMostSites && ((sites >> site.value()) & 1U) != 0);
+  }
+  void allow(SiteId site) { sites |= std::uint64_t{1} << site.value(); }
+  bool operator==(const Residency&) const = default;
+};
+
 struct Request {
   RequestId id;
   Instant arrival;
@@ -37,6 +49,8 @@ struct Request {
   TierId tier;                ///< whose objectives it is held to
   SiteId origin;              ///< where the client is
   std::int32_t priority = 0;  ///< higher first, among equals of a queue discipline that asks
+  Residency residency;        ///< where it may be sent to
+  std::int64_t order = 0;     ///< its queue policy's as it was dispatched, smaller first; 0: none
 };
 
 /// Who sends requests, and what holds for them unless they say otherwise.
@@ -46,11 +60,13 @@ struct Tenant {
   SiteId origin;
   std::int32_t priority = 0;
   double share = 1.0;  ///< of the simulated requests, against the others'
+  Residency residency = {};
 
   void apply_to(Request& request) const {
     request.tier = tier;
     request.origin = origin;
     request.priority = priority;
+    request.residency = residency;
   }
 };
 

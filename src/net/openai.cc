@@ -223,6 +223,7 @@ class CompletionReader {
   }
   Problem take_any(std::string_view key, od::value& value) {
     if (is_reserved(key)) out_.reserved_field = key;
+    if (key == "priority") out_.priority = true;
     const bool passed_on = key == "vllm_xargs";  // vLLM merges these into the same map
     if (rest_.walk(value, 0)) return not_json();
     if (passed_on && !rest_.reserved.empty()) out_.reserved_field = rest_.reserved;

@@ -45,6 +45,7 @@ struct CompletionRequest {
     std::size_t at = 0;
     std::size_t size = 0;
   } stream_options;
+  bool priority = false;  ///< the client says itself how urgent it is
   std::int64_t n = 1;
   std::int32_t max_tokens = 0;  ///< 0 = not said
   PromptSize prompt;

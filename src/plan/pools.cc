@@ -49,6 +49,15 @@ Result<void> check_rating(const WorkerRating& rating, const std::string& where) 
   return {};
 }
 
+bool kept_is_sound(const PoolType& type, std::size_t sites) {
+  double sum = 0.0;
+  for (const KeptShare& kept : type.kept) {
+    if (!(kept.share >= 0.0) || kept.sites.size() != sites) return false;
+    sum += kept.share;
+  }
+  return type.kept.size() <= PoolType::kMostKept && sum <= 1.0 + 1e-9;
+}
+
 Result<void> check_partitions(const PoolsProblem& problem) {
   if (problem.partitions.empty()) return wrong("partitions", "there are none");
   const std::size_t slots = problem.sites[0].intensity.size();
@@ -64,6 +73,11 @@ Result<void> check_partitions(const PoolsProblem& problem) {
       }
       if (type.ratings.size() != problem.modes.size())
         return wrong(where, "it needs one rating, or none, for each mode");
+      if (!kept_is_sound(type, problem.sites.size())) {
+        return wrong(where, fmt::format("at most {} shares are kept at sites, each at least 0, 1 in all at most, and "
+                                        "each says of every site whether it may be there",
+                                        PoolType::kMostKept));
+      }
       for (std::size_t m = 0; m < type.ratings.size(); ++m) {
         if (!type.ratings[m]) continue;
         if (auto ok = check_rating(*type.ratings[m], where + " " + problem.modes[m].name); !ok) return ok;
@@ -371,6 +385,20 @@ class Planner {
 };
 
 }  // namespace
+
+std::vector<KeptUnion> kept_unions(const PoolType& type) {
+  std::vector<KeptUnion> unions;
+  for (std::size_t mask = 1; mask < std::size_t{1} << type.kept.size(); ++mask) {
+    KeptUnion& one = unions.emplace_back();
+    for (std::size_t k = 0; k < type.kept.size(); ++k) {
+      if (((mask >> k) & 1U) == 0) continue;
+      one.share += type.kept[k].share;
+      one.sites.resize(type.kept[k].sites.size(), false);
+      for (std::size_t n = 0; n < one.sites.size(); ++n) one.sites[n] = one.sites[n] || type.kept[k].sites[n];
+    }
+  }
+  return unions;
+}
 
 std::string_view pools_status_name(PoolsStatus status) {
   switch (status) {

@@ -36,6 +36,7 @@ class Checker {
   [[nodiscard]] const PoolType& type(const WorkerPool& pool) const {
     return problem_.partitions[plan_.partition].types[pool.type];
   }
+  [[nodiscard]] const PoolType& type(std::size_t r) const { return problem_.partitions[plan_.partition].types[r]; }
   static bool same(double a, double b, double scale) { return std::abs(a - b) <= 1e-6 * std::max(1e-9, scale); }
 
   bool shape() {
@@ -108,12 +109,28 @@ class Checker {
       if (capacity < wanted - 1e-6 * peak) {
         fault(fmt::format("{} has capacity for {:.6g}/s, needs {:.6g}/s", types[r].name, capacity, wanted));
       }
+      kept(r, mean, peak);
       if (!same(load + shed, mean, mean)) {
         fault(fmt::format("{}: loads and shed sum to {:.6g}/s, demand is {:.6g}/s", types[r].name, load + shed, mean));
       }
     }
     const double allowed = plan_.status == PoolsStatus::Planned ? options_.alpha : 1.0;
     if (!same(plan_.alpha, allowed, allowed)) fault("its margin is not what its status says");
+  }
+
+  /// What may be at some sites alone has its place there.
+  void kept(std::size_t r, double mean, double peak) {
+    for (const KeptUnion& at : kept_unions(type(r))) {
+      double load = 0.0, capacity = 0.0;
+      for (const WorkerPool& pool : plan_.pools) {
+        if (pool.type != r || !at.sites[pool.site] || !type(r).ratings[pool.mode]) continue;
+        load += pool.load_per_s;
+        capacity += pool.workers * type(r).ratings[pool.mode]->max_per_s;
+      }
+      const bool carried = published() ? capacity >= at.share * plan_.alpha * peak - 1e-6 * peak
+                                       : load + plan_.shed_per_s[r] >= at.share * mean - 1e-6 * mean;
+      if (!carried) fault(fmt::format("{}: the sites of {:.4g} of it cannot carry that", type(r).name, at.share));
+    }
   }
 
   /// What a joule at a site in a slot is worth, in the objective's unit.

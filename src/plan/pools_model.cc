@@ -95,6 +95,7 @@ PoolsModel::PoolsModel(const PoolsProblem& problem, const PoolsOptions& options,
   add_workers(weights, alpha);
   add_totals();
   add_demand(alpha, shedding);
+  add_kept();
   add_capacity();
   if (!published()) add_starts(weights, previous);
   if (!shedding) return;
@@ -207,6 +208,25 @@ void PoolsModel::add_demand(double alpha, bool shedding) {
     capacity_of_totals_.push_back(program_.row(demand_[r], kNoLimit, capacity));
     capacity_of_counts_.push_back(program_.row(-kNoLimit, kNoLimit, of_counts));
     demand_rows_.push_back(published() ? capacity_of_totals_[r] : program_.row(demand_[r], demand_[r], load));
+  }
+}
+
+/// What may be computed at some sites alone is carried there: load, in Published capacity. What is shed counts as
+/// carried anywhere.
+void PoolsModel::add_kept() {
+  kept_rows_.resize(types_.size());
+  for (std::size_t r = 0; r < types_.size(); ++r) {
+    for (const KeptUnion& kept : kept_unions(types_[r])) {
+      std::vector<Milp::Term> terms;
+      for (const Group& group : groups_) {
+        if (group.where.type != r || !kept.sites[group.where.site]) continue;
+        if (group.load >= 0) terms.push_back({group.load, 1.0});
+        if (group.load < 0 && group.usable_per_s > 0.0) terms.push_back({group.workers, group.usable_per_s});
+      }
+      if (!shed_.empty()) terms.push_back({shed_[r], 1.0});
+      const double least = kept.share * demand_[r];
+      kept_rows_[r].push_back({program_.row(least, kNoLimit, terms), least});
+    }
   }
 }
 
@@ -430,6 +450,9 @@ void PoolsModel::enforce(std::size_t group, bool on) {
     const double asked = on ? demand_[group] : 0.0;
     if (!published()) program_.set_row_bounds(demand_rows_[group], asked, demand_[group]);
     program_.set_row_bounds(capacity_of_totals_[group], asked, kNoLimit);
+    for (const KeptRow& kept : kept_rows_[group]) {
+      program_.set_row_bounds(kept.row, on ? kept.least : -kNoLimit, kNoLimit);
+    }
     return;
   }
   const std::size_t kind = group - types_.size();
@@ -446,9 +469,9 @@ std::string PoolsModel::describe(std::size_t group, double alpha) const {
   if (group < types_.size()) {
     const bool served =
         std::ranges::any_of(groups_, [&](const Group& g) { return g.where.type == group && g.usable_per_s > 0.0; });
-    return served
-               ? fmt::format("demand of {} ({:.4g}/s x {:.4g})", types_[group].name, peak_demand(types_[group]), alpha)
-               : no_mode_serves(types_[group], problem_.modes);
+    return served ? fmt::format("demand of {} ({:.4g}/s x {:.4g}{})", types_[group].name, peak_demand(types_[group]),
+                                alpha, types_[group].kept.empty() ? "" : ", some of it kept at sites")
+                  : no_mode_serves(types_[group], problem_.modes);
   }
   const std::size_t kind = group - types_.size();
   int gpus = 0;

@@ -88,6 +88,7 @@ class PoolsModel {
   void add_group(const JouleWeights& weights, std::size_t site, std::size_t type, std::size_t mode, double alpha);
   void add_totals();
   void add_demand(double alpha, bool shedding);
+  void add_kept();
   void add_capacity();
   void add_starts(const JouleWeights& weights, const PoolsPlan* previous);
   [[nodiscard]] bool published() const { return options_.formulation == PoolsFormulation::Published; }
@@ -103,7 +104,12 @@ class PoolsModel {
   std::vector<int> demand_rows_, shed_;                       ///< by type
   std::vector<int> capacity_of_totals_, capacity_of_counts_;  ///< rows by type
   std::vector<double> demand_;                                ///< what the demand rows ask for
-  std::vector<std::vector<KindRow>> capacity_rows_;           ///< by kind
+  struct KeptRow {
+    int row;
+    double least;
+  };
+  std::vector<std::vector<KeptRow>> kept_rows_;      ///< by type: data residency
+  std::vector<std::vector<KindRow>> capacity_rows_;  ///< by kind
   struct Start {
     std::size_t site, mode;
     int variable;

@@ -26,13 +26,29 @@ struct WorkerRating {
   bool operator==(const WorkerRating&) const = default;
 };
 
+/// This share of a type's requests may be computed at these sites alone.
+struct KeptShare {
+  std::vector<bool> sites;  ///< by site
+  double share = 0.0;       ///< of the type's demand, in every slot
+};
+
 struct PoolType {
   std::string name;
   Span ttft_limit = Span::max();
   Span tbt_limit = Span::max();
   std::vector<double> demand_per_s;                  ///< requests per second, one value per slot of the window
   std::vector<std::optional<WorkerRating>> ratings;  ///< by mode; none: not measured, not used
+  std::vector<KeptShare> kept = {};                  ///< data residency; at most kMostKept, their shares at most 1
+  static constexpr std::size_t kMostKept = 8;
 };
+
+/// Some of a type's kept shares together: what the sites of any of them have to carry. All such unions, and no more,
+/// are needed for every request to have a place (Hall's condition).
+struct KeptUnion {
+  std::vector<bool> sites;
+  double share = 0.0;
+};
+[[nodiscard]] std::vector<KeptUnion> kept_unions(const PoolType& type);
 
 /// One way to cut requests into types; a plan uses exactly one.
 struct RequestPartition {

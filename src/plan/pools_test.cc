@@ -45,6 +45,43 @@ TEST(Pools, GoesWhereElectricityIsClean) {
   EXPECT_NEAR(plan.objective, plan.carbon.value(), 1e-9);
 }
 
+KeptShare kept_at(std::vector<bool> sites, double share) { return {std::move(sites), share}; }
+
+TEST(Pools, WhatHasToStayAtSitesHasItsPlaceThere) {
+  for (const auto formulation : {PoolsFormulation::Wattle, PoolsFormulation::Published}) {
+    PoolsOptions options;
+    options.formulation = formulation;
+    PoolsProblem problem =
+        small_problem({on({2})}, 27.0, {{{8}, 100.0}, {{8}, 500.0}, {{8}, 900.0}});  // three workers carry it
+    const auto at = [&](std::size_t site) {
+      int workers = 0;
+      for (const auto& pool : planned(problem, options).pools) workers += pool.site == site ? pool.workers : 0;
+      return workers;
+    };
+    EXPECT_EQ(at(0), 3);
+    auto& kept = problem.partitions[0].types[0].kept;
+    kept = {kept_at({false, true, true}, 0.3)};
+    EXPECT_EQ(at(1), 1) << "the cleaner of the two";
+    EXPECT_EQ(at(0), 2);
+    // Each alone would fit into one worker; together they need two.
+    kept = {kept_at({false, true, false}, 0.3), kept_at({false, true, false}, 0.3)};
+    EXPECT_EQ(at(1), 2);
+    kept = {kept_at({false, true, true}, 0.3), kept_at({false, false, true}, 0.3)};
+    EXPECT_EQ(at(1) + at(2), 2);
+    EXPECT_GE(at(2), 1);
+  }
+  PoolsProblem none = small_problem({on({2})}, 8.0, {{{8}, 100.0}, {{0}, 500.0}});
+  none.partitions[0].types[0].kept = {kept_at({false, true}, 0.5)};
+  const PoolsPlan shed = planned(none);
+  EXPECT_EQ(shed.status, PoolsStatus::Shed);
+  EXPECT_NEAR(shed.shed_per_s[0], 4.0, 1e-4) << "no more than has no place";
+  EXPECT_NE(shed.reason.find("kept at sites"), std::string::npos) << shed.reason;
+  none.partitions[0].types[0].kept = {kept_at({true}, 0.5)};
+  EXPECT_FALSE(plan_pools(none, {}));
+  none.partitions[0].types[0].kept = {kept_at({true, false}, 0.6), kept_at({true, true}, 0.6)};
+  EXPECT_FALSE(plan_pools(none, {}));
+}
+
 TEST(Pools, PublishedChargesPeakPowerAndRewardsIdleWorkers) {
   const PoolsProblem problem = small_problem({on({2})}, 5.0, {{{8}, 500.0}, {{8}, -100.0}});
   PoolsOptions published;

@@ -108,7 +108,7 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   for (const EngineSlot& slot : slots_) options.places.push_back({slot.pool, slot.node, slot.places});
   std::shared_ptr<policy::ScalingPolicy> policy = given_;
   if (!managers_.any()) {
-    auto made = systems::make_scaling_policy(recipe, options.shapes, options_.loads, options_.past);
+    auto made = systems::make_scaling_policy(recipe, options.shapes, options_.loads, options_.past, options_.sites);
     if (!made) return std::unexpected(made.error());
     if (*made) policy = std::move(*made);
   }

@@ -18,6 +18,7 @@
 #include "planner/given_plan.h"
 #include "planner/manager_links.h"
 #include "systems/recipe.h"
+#include "systems/site_fleet.h"
 
 namespace wattle::planner {
 
@@ -47,6 +48,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     // What a recipe's policy plans by, where it needs one (systems::make_scaling_policy).
     std::shared_ptr<const plan::LoadTable> loads = nullptr;
     std::vector<std::vector<double>> past = {};
+    std::shared_ptr<const systems::SiteFleet> sites = nullptr;
     std::string gateway_token = {};  ///< of its admin plane; empty: it wants none
   };
   /// `loaded` outlives this.

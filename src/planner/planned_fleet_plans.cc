@@ -27,7 +27,7 @@ Result<std::vector<PlannedFleet::First>> PlannedFleet::first_engines(const syste
     for (; !made && now() < limit; made = managers_.plan(observed())) usleep(200'000);
     if (!made) return external_failure("--manager", "none has said what to begin with");
     plan = std::move(*made);
-  } else if (recipe.scales() && options_.loads != nullptr) {
+  } else if (recipe.scales() && (options_.loads != nullptr || options_.sites != nullptr)) {
     const std::vector<double> none = {0.0};
     const std::vector<policy::ShapeCount> counts(pools.size());
     policy::ScalingView view;

@@ -161,10 +161,12 @@ void add(Section& section, std::string id, const char* unit, std::optional<doubl
 Evaluation freesh_evaluation() {
   static constexpr auto kSections = std::to_array<SectionMaker>({
       {"day", "Figure 12 and Table 3: a day of plans, carbon against energy", &fixed<&freesh::day>},
+      {"windows", "every optimum of the released windows", &fixed<&freesh::windows>},
       {"sensitivity", "Figures 10 and 11: forecast errors, GPUs, carbon errors, feasibility, solver time",
        &fixed<&freesh::sensitivity>},
       {"queues", "Table 5, Figures 4, 17 and 18: four disciplines, four types, windows", &fixed<&freesh::queues>},
       {"miad", "Table 10, Figures 16 and 20: MIAD's parameters on one A100-40G", &fixed<&freesh::miad>},
+      {"snapshots", "Figure 16: four minutes of MIAD's clock", &fixed<&freesh::snapshots>},
       {"hour", "Figure 6: episodes E1 and E2 with ablations and the honest baseline", &fixed<&freesh::hour>},
       {"loads", "half, normal and double load, least laxity against first come first served", &fixed<&freesh::loads>},
       {"classifier", "accuracy of the length classifier", &fixed<&freesh::classifier>},

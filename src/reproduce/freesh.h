@@ -61,9 +61,11 @@ using Change = std::function<void(plan::PoolsProblem&)>;
 void add(Section& section, std::string id, const char* unit, std::optional<double> published, double ours);
 
 [[nodiscard]] Result<Section> day();          ///< Figure 12, Table 3
+[[nodiscard]] Result<Section> windows();      ///< every optimum of the release
 [[nodiscard]] Result<Section> sensitivity();  ///< Figures 8, 10 and 11
 [[nodiscard]] Result<Section> queues();       ///< Table 5, Figures 4, 17 and 18
 [[nodiscard]] Result<Section> miad();         ///< Table 10, Figures 16 and 20
+[[nodiscard]] Result<Section> snapshots();    ///< Figure 16
 [[nodiscard]] Result<Section> hour();         ///< Figure 6
 [[nodiscard]] Result<Section> loads();        ///< half, normal and double load
 [[nodiscard]] Result<Section> classifier();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <ctime>
 #include <numeric>
+#include <optional>
 
 #include "base/random.h"
 #include "reproduce/freesh.h"
@@ -75,6 +76,30 @@ Plot intensity_and_placement(const Day& carbon) {
   return plot;
 }
 
+/// Which partition each window takes (Figure 9's day, where the paper names partition 2 for the episodes), and how
+/// often that changes, which a router has to follow.
+void add_choice(Section& section, const Day& day, const std::string& formulation) {
+  constexpr std::size_t kEpisodes[] = {24, 25};
+  const std::string base = "partition_choice/" + formulation;
+  Plot plot{"Partition of each window (" + formulation + ")", "h", "partition", {{"partition", {}}}};
+  double second = 0.0, changes = 0.0;
+  std::optional<std::size_t> last;
+  for (std::size_t w = 0; w < day.plans.size(); ++w) {
+    if (!day.plans[w].found()) continue;
+    const std::size_t chosen = day.plans[w].partition;
+    second += chosen == 1 ? 1.0 : 0.0;
+    changes += last && *last != chosen ? 1.0 : 0.0;
+    last = chosen;
+    plot.lines[0].points.emplace_back(0.5 * static_cast<double>(w), static_cast<double>(chosen + 1));
+  }
+  add(section, base + "/windows_with_partition_2", "", std::nullopt, second);
+  add(section, base + "/changes", "", std::nullopt, changes);
+  for (const std::size_t w : kEpisodes) {
+    add(section, fmt::format("{}/window_{}", base, w), "", 2.0, static_cast<double>(day.plans[w].partition + 1));
+  }
+  section.plots.push_back(std::move(plot));
+}
+
 }  // namespace
 
 Result<Section> day() {
@@ -112,6 +137,8 @@ Result<Section> day() {
   add(section, "day/wattle/carbon_kg", "kg", std::nullopt, ours->carbon().value() * kKilo);
   add(section, "day/wattle/started_workers", "", std::nullopt, ours->started());
   section.plots.push_back(intensity_and_placement(*ours));
+  add_choice(section, *carbon, "published");
+  add_choice(section, *ours, "wattle");
   const std::pair<const char*, Change> variants[] = {
       {"partition_1_only", only_partition(0)},
       {"partition_2_only", only_partition(1)},

@@ -198,6 +198,14 @@ Served served_of(const journal::RunSummary& run) {
   return s;
 }
 
+/// What the planner is told to expect: the release's peaks from the first episode on, of the recipe's partition.
+std::vector<std::string> expecting(std::string_view recipe) {
+  const int partition = recipe == "freesh-wo-multiparti" ? 1 : 2;
+  return {fmt::format("scaling.demand=LLM_Serving_FREESH/peak_qps_partition{}.csv", partition),
+          fmt::format("scaling.demand_from={}", kEpisodes.front() * kSlotsPerWindow),
+          fmt::format("scaling.beta={}", kBeta)};
+}
+
 Result<systems::LoadedRecipe> recipe_of(const std::string& name, const std::vector<std::string>& set) {
   const auto overrides = config::parse_overrides(set);
   if (!overrides) return std::unexpected(overrides.error());
@@ -215,8 +223,8 @@ Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
   if (auto ok = write_scenario(folder, episodes, *rows); !ok) return std::unexpected(ok.error());
   const auto loaded = config::load_scenario(folder.file("scenario.toml"), {}, config::project());
   if (!loaded) return std::unexpected(loaded.error());
-  auto set = run.set;
-  if (run.scale != 1.0) set.push_back(fmt::format("scaling.beta={}", run.scale));
+  auto set = expecting(run.recipe);
+  set.insert(set.end(), run.set.begin(), run.set.end());
   const auto recipe = recipe_of(run.recipe, set);
   if (!recipe) return std::unexpected(recipe.error());
   experiment::SimulateOptions options;
@@ -226,8 +234,30 @@ Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
   return served_of(*summary);
 }
 
+namespace {
+
+struct Clocks final : journal::Sink {
+  void decision(const journal::DecisionRecord& record) override {
+    if (record.kind != journal::DecisionKind::Clock) return;
+    all.emplace_back((record.at - Instant()).seconds(), static_cast<double>(record.value));
+  }
+  std::vector<std::pair<double, double>> all;
+};
+
+}  // namespace
+
+Result<std::vector<std::pair<double, double>>> run_clocks(const std::string& scenario, const std::string& recipe,
+                                                          const std::vector<std::string>& set,
+                                                          std::vector<workload::TraceRow> rows) {
+  Clocks clocks;
+  const auto run = run_rows(scenario, recipe, set, std::move(rows), &clocks);
+  if (!run) return std::unexpected(run.error());
+  return std::move(clocks.all);
+}
+
 Result<journal::RunSummary> run_rows(const std::string& scenario, const std::string& recipe,
-                                     const std::vector<std::string>& set, std::vector<workload::TraceRow> rows) {
+                                     const std::vector<std::string>& set, std::vector<workload::TraceRow> rows,
+                                     journal::Sink* sink) {
   const auto loaded = config::scenario_from_text(scenario, "freesh", {}, config::project());
   if (!loaded) return std::unexpected(loaded.error());
   const auto chosen = recipe_of(recipe, set);
@@ -236,6 +266,7 @@ Result<journal::RunSummary> run_rows(const std::string& scenario, const std::str
   if (!run) return std::unexpected(run.error());
   workload::ListSource source(std::move(rows));
   run->setup.source = &source;
+  run->setup.sink = sink;
   return std::move(sim::simulate(std::move(run->setup)).summary);
 }
 

@@ -2,8 +2,10 @@
 // Simulated runs of FREESH: a recipe, as it ships, over the release's sites and demand.
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "journal/record.h"
 #include "journal/summary.h"
 #include "plan/pools_csv.h"
 #include "reproduce/freesh.h"
@@ -34,9 +36,15 @@ struct Served {
 /// Errors: WATTLE_DATA not set, no such file; whatever running a scenario says.
 [[nodiscard]] Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run);
 
+/// The clock as it is commanded, (second, MHz), of a run of one instance over these rows.
+[[nodiscard]] Result<std::vector<std::pair<double, double>>> run_clocks(const std::string& scenario,
+                                                                        const std::string& recipe,
+                                                                        const std::vector<std::string>& set,
+                                                                        std::vector<workload::TraceRow> rows);
+
 /// A scenario's recipe run over these rows.
 [[nodiscard]] Result<journal::RunSummary> run_rows(const std::string& scenario, const std::string& recipe,
                                                    const std::vector<std::string>& set,
-                                                   std::vector<workload::TraceRow> rows);
+                                                   std::vector<workload::TraceRow> rows, journal::Sink* sink = nullptr);
 
 }  // namespace wattle::reproduce::freesh

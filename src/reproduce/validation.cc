@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 
+#include "reproduce/freesh.h"
 #include "reproduce/throttllem.h"
 #include "reproduce/voltanallm.h"
 
@@ -25,6 +26,8 @@ constexpr auto kWholeRuns = std::to_array<WholeRuns>({
      "VoltanaLLM/paper_main_result_digitised.csv", true},
     {"throttllem", reproduce::throttllem::saturation, "throttLL'eM/table-II", "a100-40g",
      "azure-llm-2023/AzureLLMInferenceTrace_conv.csv", false},
+    {"freesh", reproduce::freesh::windows, "FREESH/pool-windows", "a100-80g",
+     "LLM_Serving_FREESH/milp_oracle_beta2.csv", false},
 });
 
 bool percentage(const reproduce::Row& row) { return row.unit == "%"; }

@@ -79,7 +79,7 @@ void Simulation::travelled(const Event& event) {
   }
 }
 
-bool Simulation::preempt(const Request&, Tag tag, InstanceId instance, Instant now) {
+bool Simulation::preempt(const Request&, Tag tag, InstanceId instance, bool, Instant now) {
   auto& flight = flights_[tag];
   if (setup_.instances[index(instance)].spec->role != Role::Colocated) return false;
   if (!engines_[index(instance)].cancel(tag, now)) return false;  // on its way, or finished

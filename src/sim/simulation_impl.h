@@ -74,7 +74,7 @@ class Simulation final : public control::RequestPort,
 
   // control::RequestPort
   void start(const Request& request, Tag tag, InstanceId instance, Instant now) override;
-  bool preempt(const Request& request, Tag tag, InstanceId instance, Instant now) override;
+  bool preempt(const Request& request, Tag tag, InstanceId instance, bool answered, Instant now) override;
   void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) override;
   control::Served refuse(const Request& request, Tag tag, control::Refusal refusal, const char* reason,
                          Instant now) override;

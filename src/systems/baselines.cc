@@ -30,8 +30,13 @@ void add_routing(Registry& to) {
   to.add(SlotKind::Routing, "least-loaded", "The fewest requests").makes(plain<policy::LeastLoaded>);
   to.add(SlotKind::Routing, "power-of-two", "The emptier of two at random").makes(plain<policy::PowerOfTwo>);
   to.add(SlotKind::Routing, "random", "Any").makes(plain<policy::Random>);
-  to.add(SlotKind::Routing, "weighted-round-robin", "In turn, by fleet.weight")
-      .makes(plain<policy::WeightedRoundRobin>);
+  using Turns = policy::WeightedRoundRobinOptions;
+  to.add<Turns>(SlotKind::Routing, "weighted-round-robin", "In turn, by fleet.weight",
+                {option("max_in_flight_per_gpu", &Turns::max_in_flight_per_gpu, "requests", {0, 1'000'000},
+                        "An instance with so many is left out; where all are, requests are held; 0: no bound")})
+      .makes([](const Turns& o, const Making&) -> Result<std::shared_ptr<policy::WeightedRoundRobin>> {
+        return std::make_shared<policy::WeightedRoundRobin>(o);
+      });
   to.add(SlotKind::Routing, "least-energy",
          "DynamoLLM: the instance to which the request adds the least energy, within what each carries")
       .makes(plain<policy::LeastEnergy>);

@@ -53,6 +53,9 @@ std::vector<config::Option<MiadOptions>> miad_options() {
       option("short_prompt", &M::short_prompt, "tokens", {0, 10'000'000}, "The longest short prompt"),
       option("quantile", &M::quantile, "", {0, 1},
              "Share of a period's latencies that has to be within; the paper does not name its statistic"),
+      option("mean_gap_ms", &M::mean_gap_ms, "ms", {1, 3'600'000},
+             "By pool (of a planner of pools: the class): a longer gap between tokens in the mean of a period is "
+             "congestion; a limit on whole requests over the mean answer"),
       option("samples", &M::samples, "gaps", {1, 1'000'000'000}, "A period with fewer goes on"),
   };
 }
@@ -72,6 +75,8 @@ struct SitePlannerOptions {
   std::int32_t tensor_parallel = 0;
   std::string ratings;
   std::string partition = "2";
+  std::string demand;
+  std::int32_t demand_from = 0;
 };
 
 std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
@@ -96,6 +101,11 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
              "CSV of what workers carry and draw, in the columns of FREESH's release, looked up in WATTLE_DATA; empty: "
              "measured on the simulated engines"),
       option("partition", &P::partition, "ratings: the rows of this partition"),
+      option(
+          "demand", &P::demand,
+          "CSV of the peaks that are expected, in the columns of FREESH's release (ss_qps ...), a row for each slot, "
+          "looked up in WATTLE_DATA; empty: what was last seen goes on"),
+      option("demand_from", &P::demand_from, "slots", {0, 1'000'000}, "demand: the row that the run begins with"),
       option("sweet", &P::sweet, "Workers are rated at the clock of least energy per token; off: at the highest"),
   };
   config::append<SitePlannerOptions>(
@@ -155,6 +165,37 @@ Result<std::map<std::string, plan::WorkerRating>> read_ratings(const SitePlanner
   }
 }
 
+/// By class: one column each, or all columns together where requests are of one class.
+Result<std::vector<std::vector<double>>> read_demand(const SitePlannerOptions& o,
+                                                     const std::vector<plan::PoolType>& types) {
+  const auto path = workload::find_file(o.demand, config::data_dir(), ".");
+  if (!path) return std::unexpected(path.error());
+  const auto text = read_file(*path);
+  if (!text) return std::unexpected(text.error());
+  constexpr std::array<std::string_view, 4> kColumns{"ss_qps", "sl_qps", "ls_qps", "ll_qps"};
+  auto csv = CsvReader::open(*text, *path, kColumns);
+  if (!csv) return std::unexpected(csv.error());
+  if (types.size() != 1 && types.size() != kColumns.size()) {
+    return bad_input(
+        *path, fmt::format("has {} types of requests; the recipe sorts them into {}", kColumns.size(), types.size()));
+  }
+  std::vector<std::vector<double>> expected(types.size());
+  for (std::int32_t row = 0;; ++row) {
+    const auto more = csv->next();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) break;
+    if (row < o.demand_from) continue;
+    for (auto& series : expected) series.push_back(0.0);
+    for (std::size_t i = 0; i < kColumns.size(); ++i) {
+      const auto value = csv->number(i, 0.0, 1e9);
+      if (!value) return std::unexpected(value.error());
+      expected[types.size() == 1 ? 0 : i].back() += *value;
+    }
+  }
+  if (expected.front().empty()) return bad_input(*path, fmt::format("has no row {}", o.demand_from));
+  return expected;
+}
+
 /// As the release calls it: "a100-80g" is A100.
 std::string released_kind(const std::string& gpu) {
   std::string kind = gpu.substr(0, gpu.find('-'));
@@ -165,6 +206,10 @@ std::string released_kind(const std::string& gpu) {
 Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlannerOptions& o, const Making& making) {
   if (making.sites == nullptr) return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
   if (o.epoch < o.slot) return making.refuse("epoch_s", "is shorter than slot_s");
+  if (making.sites->kept.size() > plan::PoolType::kMostKept) {
+    return making.refuse("policy", fmt::format("freesh plans for at most {} different residencies of tenants",
+                                               plan::PoolType::kMostKept));
+  }
   const SiteFleet& fleet = *making.sites;
   std::map<std::string, plan::WorkerRating> released;
   if (!o.ratings.empty()) {
@@ -209,7 +254,19 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
       type.ratings.push_back(
           rating_of(fleet.kinds[mode.kind].loads->classes[c], mode.tensor_parallel, o.sweet ? mode.sweet : mode.top));
     }
+    for (const auto& kept : fleet.kept) {
+      auto& at = type.kept.emplace_back();
+      at.share = kept.share;
+      for (std::size_t n = 0; n < fleet.sites.size(); ++n) {
+        at.sites.push_back(kept.sites.allows(SiteId(static_cast<std::int32_t>(n))));
+      }
+    }
     problem.partitions.back().types.push_back(std::move(type));
+  }
+  if (!o.demand.empty()) {
+    auto expected = read_demand(o, problem.partitions.back().types);
+    if (!expected) return std::unexpected(expected.error());
+    setup.expected = std::move(*expected);
   }
   setup.intensity = fleet.intensity;
   for (const auto& series : making.past_loads) setup.demand_at_start.push_back(series.empty() ? 0.0 : series.back());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/instance.h"
+#include "model/request.h"
 #include "plan/load_table.h"
 #include "units/quantity.h"
 #include "units/time.h"
@@ -36,6 +37,12 @@ struct SiteFleet {
   std::vector<Site> sites;     ///< by SiteId
   std::vector<Shape> shapes;   ///< as policies name them
   std::vector<Machine> nodes;  ///< by NodeId
+  /// Tenants' data residency: this share of all requests may be computed at these sites alone.
+  struct Kept {
+    Residency sites;
+    double share = 0.0;
+  };
+  std::vector<Kept> kept;
   /// As it is known at that time; none: unknown.
   std::function<std::optional<GramsPerKwh>(std::size_t site, Instant now)> intensity;
 };

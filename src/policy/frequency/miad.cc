@@ -12,15 +12,21 @@ void Miad::hear(const StepReport& step) {
     // Steps that a hold let pass unheard were of the same batch; their mean stands for each.
     const std::int64_t steps = step.sequence - last_.sequence;
     const Span gap = (step.start - last_.start) / steps;
-    if (last_.shape.decode_requests > 0) gaps_.add(steps * last_.shape.decode_requests, gap > options_.tbt);
+    if (last_.shape.decode_requests > 0) gaps_.add(steps * last_.shape.decode_requests, gap, options_.tbt);
     if (last_.shape.prefill_requests > 0 && last_.oldest_scheduled_arrival != Instant::never()) {
       const bool is_short = last_.shape.prefill_tokens <= last_.shape.prefill_requests * options_.short_prompt;
       const Span ttft = last_.start + gap - last_.oldest_scheduled_arrival;
-      first_tokens_.add(last_.shape.prefill_requests, ttft > (is_short ? options_.ttft_short : options_.ttft_long));
+      first_tokens_.add(last_.shape.prefill_requests, ttft, is_short ? options_.ttft_short : options_.ttft_long);
     }
   }
   if (!heard_ || step.sequence != last_.sequence) last_ = step;
   heard_ = true;
+}
+
+bool Miad::congested(const InstanceView& view) const {
+  const auto pool = static_cast<std::size_t>(view.spec->pool.value());
+  const bool slow = pool < options_.mean_gap_ms.size() && gaps_.mean_above(Span::ms(options_.mean_gap_ms[pool]));
+  return slow || gaps_.congested(options_.quantile) || first_tokens_.congested(options_.quantile);
 }
 
 MegaHertz Miad::raised(const InstanceView& view) const {
@@ -58,7 +64,7 @@ ClockDecision Miad::choose(const InstanceView& view, Instant now) {
   const bool idle = has_no_work(view);
   if (!lost && (!due || (!idle && gaps_.all + first_tokens_.all < options_.samples)))
     return {clock_, reason_, until_next};
-  if (lost || gaps_.congested(options_.quantile) || first_tokens_.congested(options_.quantile)) {
+  if (lost || congested(view)) {
     clock_ = raised(view);
     reason_ = lost ? "telemetry lost: clock raised" : "congested: clock raised";
   } else {

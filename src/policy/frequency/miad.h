@@ -2,6 +2,7 @@
 // MIAD (FREESH, section IV-B): the clock rises by a factor when requests suffer and falls by a constant when they do
 // not.
 #include <cstdint>
+#include <vector>
 
 #include "model/request.h"
 #include "policy/frequency/frequency.h"
@@ -17,9 +18,12 @@ struct MiadOptions {
   Span ttft_short = Span::ms(300);  ///< likewise to the first token of a prompt up to short_prompt tokens
   Span ttft_long = Span::ms(600);   ///< of a longer one
   std::int32_t short_prompt = 184;  ///< tokens (the paper's partition 1)
-  double quantile = 0.9;            ///< congested: more than 1 - quantile of a period's latencies are beyond (ours; the
-                                    ///< paper does not name its statistic); 1: any
-  std::int64_t samples = 16;        ///< fewer gaps than that: the period goes on (ours)
+  /// By pool, milliseconds: a longer gap in the mean of a period is congestion. What a limit on whole requests leaves
+  /// each token of a mean answer: steps do not say which request they end.
+  std::vector<std::int32_t> mean_gap_ms = {};
+  double quantile = 0.9;      ///< congested: more than 1 - quantile of a period's latencies are beyond (ours; the
+                              ///< paper does not name its statistic); 1: any
+  std::int64_t samples = 16;  ///< fewer gaps than that: the period goes on (ours)
 };
 
 /// Latencies come from the instance's own step reports, so that it works beside the GPU and without the gateway: the
@@ -38,9 +42,14 @@ class Miad final : public FrequencyPolicy {
   struct Seen {
     std::int64_t all = 0;
     std::int64_t beyond = 0;
-    void add(std::int64_t count, bool is_beyond) {
+    double sum_s = 0.0;
+    void add(std::int64_t count, Span latency, Span limit) {
       all += count;
-      beyond += is_beyond ? count : 0;
+      beyond += latency > limit ? count : 0;
+      sum_s += latency.seconds() * static_cast<double>(count);
+    }
+    [[nodiscard]] bool mean_above(Span limit) const {
+      return all > 0 && sum_s > limit.seconds() * static_cast<double>(all);
     }
     [[nodiscard]] bool congested(double quantile) const {
       return static_cast<double>(beyond) > static_cast<double>(all) * (1.0 - quantile);
@@ -48,6 +57,7 @@ class Miad final : public FrequencyPolicy {
   };
 
   void hear(const StepReport& step);
+  [[nodiscard]] bool congested(const InstanceView& view) const;
   [[nodiscard]] MegaHertz raised(const InstanceView& view) const;
   [[nodiscard]] MegaHertz lowered(const InstanceView& view) const;
 

@@ -53,6 +53,25 @@ class Engine {
   MegaHertz clock_{0};
 };
 
+TEST(Miad, a_mean_gap_above_its_pools_is_congestion) {
+  InstanceSpec spec = a100();
+  spec.pool = PoolId(1);
+  MiadOptions options;
+  options.mean_gap_ms = {10, 80};
+  for (const auto& [gap_ms, rises] : {std::pair{70, false}, {90, true}}) {
+    Miad policy(options);
+    Engine engine(spec);
+    engine.run(policy, Span::ms(20), Span::s(6));
+    const MegaHertz before = engine.run(policy, Span::ms(20), Span::s(1));
+    EXPECT_EQ(engine.run(policy, Span::ms(gap_ms), Span::s(3)) > before, rises) << gap_ms;
+  }
+  spec.pool = PoolId(2);  // nothing is said of it
+  Miad policy(options);
+  Engine engine(spec);
+  const MegaHertz before = engine.run(policy, Span::ms(100), Span::s(2));
+  EXPECT_LT(engine.run(policy, Span::ms(100), Span::s(3)), before);
+}
+
 TEST(Miad, falls_by_a_step_a_second_and_doubles_when_requests_suffer) {
   const InstanceSpec spec = a100();
   Miad policy({});

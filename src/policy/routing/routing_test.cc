@@ -133,6 +133,20 @@ TEST(WeightedRoundRobin, UnusableWeightsServeOnlyWhenThereIsNothingElse) {
   EXPECT_EQ(fleet.route(policy), 0);
 }
 
+TEST(WeightedRoundRobin, WhoeverIsAtItsBoundIsLeftOut) {
+  Fleet fleet(2);
+  fleet.specs[0].tensor_parallel = 4;
+  WeightedRoundRobin policy({.max_in_flight_per_gpu = 2});
+  fleet.views[0].assigned_requests = 7;
+  fleet.views[1].assigned_requests = 2;
+  EXPECT_EQ(fleet.route(policy), 0);
+  EXPECT_EQ(fleet.route(policy), 0);
+  fleet.views[0].assigned_requests = 8;
+  EXPECT_EQ(fleet.route(policy), kNoInstance.value()) << "it is held";
+  fleet.views[1].assigned_requests = 1;
+  EXPECT_EQ(fleet.route(policy), 1);
+}
+
 RC_GTEST_PROP(WeightedRoundRobinProperty, SharesFollowWeights, ()) {
   const auto weights = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 9)));
   Fleet fleet(weights.size());

@@ -5,6 +5,11 @@
 
 namespace wattle::policy {
 
+bool WeightedRoundRobin::full(const InstanceView& view) const {
+  const std::int64_t bound = std::int64_t{options_.max_in_flight_per_gpu} * view.spec->tensor_parallel;
+  return bound > 0 && view.assigned_requests >= bound;
+}
+
 RouteDecision WeightedRoundRobin::route(const Request&, std::span<const InstanceView* const> candidates, Instant,
                                         RandomStream&) {
   double total = 0.0;
@@ -12,7 +17,10 @@ RouteDecision WeightedRoundRobin::route(const Request&, std::span<const Instance
   double best_credit = 0.0;
   std::size_t best_at = 0;
   std::size_t at = 0;
+  const InstanceView* free = nullptr;
   for (const InstanceView* candidate : candidates) {
+    if (full(*candidate)) continue;
+    if (free == nullptr) free = candidate;
     const double stated = candidate->spec->weight;
     const double weight = std::isfinite(stated) && stated > 0.0 ? stated : 0.0;
     if (weight == 0.0) continue;
@@ -30,7 +38,8 @@ RouteDecision WeightedRoundRobin::route(const Request&, std::span<const Instance
       best_at = at;
     }
   }
-  if (best == nullptr) return {candidates.front()->id, "no candidate has weight"};
+  if (free == nullptr) return {kNoInstance, "every instance is at its bound in flight"};
+  if (best == nullptr) return {free->id, "no candidate has weight"};
   credit_[best_at].value -= total;
   return {best->id, "its weighted turn"};
 }

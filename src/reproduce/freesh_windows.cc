@@ -1,0 +1,72 @@
+// FREESH's released windows: the published formulation against every optimum that the data set holds.
+#include <fmt/core.h>
+
+#include <array>
+#include <cmath>
+
+#include "base/csv.h"
+#include "reproduce/freesh.h"
+
+namespace wattle::reproduce::freesh {
+
+namespace {
+
+constexpr double kJoulesPerMwh = 3.6e9;
+constexpr std::array<std::string_view, 5> kColumns{"window_30min", "recomputed_carbon_p1", "recomputed_carbon_p2",
+                                                   "recomputed_energy_j_p1", "recomputed_energy_j_p2"};
+
+Result<plan::PoolsPlan> solve(const plan::PoolsData& data, std::size_t window, bool carbon, std::size_t partition) {
+  auto options = published_options(carbon);
+  options.relative_gap = 0.0;
+  const auto day = plan_windows(data, options, {window}, only_partition(partition));
+  if (!day) return std::unexpected(day.error());
+  return day->plans.front();
+}
+
+}  // namespace
+
+Result<Section> windows() {
+  Section section;
+  section.source = "The release's windows";
+  section.note =
+      "Planned, nothing served: the published formulation, each partition alone, against the optima of the data set "
+      "(milp_oracle_beta2.csv; as many windows as the file holds), each plan checked independently. An empty cell is "
+      "an "
+      "infeasible window.";
+  const auto file = published_file("LLM_Serving_FREESH/milp_oracle_beta2.csv");
+  if (!file) return std::unexpected(file.error());
+  const auto data = load_data();
+  if (!data) return std::unexpected(data.error());
+  auto csv = CsvReader::open(file->text, file->path, kColumns);
+  if (!csv) return std::unexpected(csv.error());
+  double worst = 0.0, misjudged = 0.0, infeasible = 0.0;
+  for (;;) {
+    const auto more = csv->next();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) break;
+    const auto window = csv->whole(0, 0, static_cast<std::int64_t>(data->slots() / kSlotsPerWindow) - 1);
+    if (!window) return std::unexpected(window.error());
+    for (std::size_t i = 1; i < kColumns.size(); ++i) {
+      const bool carbon = kColumns[i].find("carbon") != std::string_view::npos;
+      const auto plan = solve(*data, static_cast<std::size_t>(*window), carbon, kColumns[i].ends_with("p1") ? 0 : 1);
+      if (!plan) return std::unexpected(plan.error());
+      const bool has_one = !csv->field(i).empty();
+      infeasible += has_one ? 0.0 : 1.0;
+      misjudged += plan->found() == has_one ? 0.0 : 1.0;
+      if (!has_one || !plan->found()) continue;
+      const auto optimum = csv->number(i, -1e15, 1e15);
+      if (!optimum) return std::unexpected(optimum.error());
+      // Carbon is in lb/MWh x W x s there.
+      const double ours = carbon ? plan->objective * kJoulesPerMwh / kGramsPerKwhInLbsPerMwh / 1e3 : plan->objective;
+      add(section, fmt::format("{}/window_{}/objective", kColumns[i], *window), carbon ? "lb/MWh W s" : "J", *optimum,
+          ours);
+      worst = std::max(worst, std::abs(ours - *optimum) / std::max(1e-300, std::abs(*optimum)));
+    }
+  }
+  add(section, "windows_without_a_plan", "", infeasible, infeasible);
+  section.targets.push_back({"largest error of an optimum", "1e-6", worst, worst <= 1e-6});
+  section.targets.push_back({"windows taken for feasible or not, wrongly", "0", misjudged, misjudged == 0.0});
+  return section;
+}
+
+}  // namespace wattle::reproduce::freesh
