@@ -31,6 +31,16 @@ TEST(Books, AnEnginesOwnCountsAreBooked) {
   }
 }
 
+TEST(Books, WhatADecodeEngineGotFromAPrefillEngineWasComputed) {
+  Rig rig({Role::Prefill, Role::Decode});
+  rig.ask(Rig::chat("", true, "X-Request-Id: pd\r\n"), true);
+  rig.settled();
+  const auto row = nlohmann::json::parse(Rig::body_of(rig.admin("/usage/requests/pd"))).at("requests").at(0);
+  EXPECT_EQ(row["cached_tokens"], 3) << "by the prefill engine; the decode engine says 4";
+  EXPECT_EQ(row["prompt_tokens"], 9);
+  EXPECT_EQ(row["output_tokens"], 7);
+}
+
 TEST(Books, UsageIsAskedForWhateverTheClientSaysOfItsStream) {
   Rig rig;
   for (const char* options : {"null", "{}", R"({"include_usage":false,"continuous_usage_stats":false})"}) {

@@ -59,9 +59,12 @@ void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayCont
 }
 
 bool ClientApi::passes(std::string_view path) const {
+  // What an engine might read as another path than it looks like is none that a '*' stands for.
+  const bool plain = path.find("..") == std::string_view::npos &&
+                     path.find_first_of("%\\;") == std::string_view::npos && path.find("//") == std::string_view::npos;
   return std::ranges::find(kPassed, path) != kPassed.end() ||
-         std::ranges::any_of(options_.pass_paths, [path](std::string_view known) {
-           return known.ends_with('*') ? path.starts_with(known.substr(0, known.size() - 1)) : path == known;
+         std::ranges::any_of(options_.pass_paths, [path, plain](std::string_view known) {
+           return known.ends_with('*') ? plain && path.starts_with(known.substr(0, known.size() - 1)) : path == known;
          });
 }
 

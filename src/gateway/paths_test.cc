@@ -88,8 +88,8 @@ TEST(Paths, WhatElseEnginesAnswerPasses) {
             "200");
   EXPECT_EQ(status("/v1/embeddings", R"({"model":"x","input":"y"})"), "404");
   EXPECT_EQ(status("/v1/embeddings", R"({"model":"m","input":"y","kv_transfer_params":{}})"), "400");
-  for (const char* path :
-       {"/v1/load_lora_adapter", "/flush_cache", "/sleep", "/update_weights_from_disk", "/shutdown"}) {
+  for (const char* path : {"/v1/load_lora_adapter", "/flush_cache", "/sleep", "/update_weights_from_disk", "/shutdown",
+                           "/any/../flush_cache", "/any/%2e%2e/flush_cache", "/any//x"}) {
     EXPECT_EQ(status(path, R"({"model":"m"})"), "404") << path;
   }
   EXPECT_EQ(rig.ask("GET /v1/embeddings HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "405");

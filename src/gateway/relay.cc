@@ -179,6 +179,8 @@ void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode) {
   seat_.wait_at(decode, 0);
   leg_ = Leg::Final;
   if (prefill_worker_) return send_both();
+  const net::ChunkFacts prefilled = net::read_usage(answer_);
+  tally_.counted({prefilled.prompt_tokens, prefilled.cached_tokens});
   const std::string params = nixl::transfer_params(std::move(answer_));
   if (params.empty()) {
     context_.metrics.missing_transfer_params();
@@ -301,12 +303,15 @@ void Relay::relay_whole(std::string_view bytes) {
   if (status_ == 200) read_usage_of_whole(bytes);
 }
 
+/// To a decode engine the KV that comes from its prefill engine is cached: only that one says what was.
+void Relay::take_usage(const net::ChunkFacts& facts) {
+  const std::int32_t cached = worker_->role == Role::Decode ? -1 : facts.cached_tokens;
+  tally_.counted({facts.prompt_tokens, cached, facts.reasoning_tokens, facts.completion_tokens});
+}
+
 /// Usage may lie anywhere in the answer, and begin in one read and end in the next.
 void Relay::read_usage_of_whole(std::string_view bytes) {
-  const auto look = [this](std::string_view text) {
-    const net::ChunkFacts facts = net::read_usage(text);
-    tally_.counted({facts.prompt_tokens, facts.cached_tokens, facts.reasoning_tokens, facts.completion_tokens});
-  };
+  const auto look = [this](std::string_view text) { take_usage(net::read_usage(text)); };
   look(carry_.append(bytes.substr(0, kCarry)));
   if (bytes.size() > kCarry) {
     look(bytes);
@@ -327,7 +332,7 @@ void Relay::relay_events(std::string_view bytes) {
     done_seen_ = done_seen_ || facts.done;
     finish_seen_ = finish_seen_ || facts.finished;
     error_seen_ = error_seen_ || facts.error;
-    tally_.counted({facts.prompt_tokens, facts.cached_tokens, facts.reasoning_tokens, facts.completion_tokens});
+    take_usage(facts);
     const std::size_t end = parser_.complete_bytes();
     const bool waits = energy_asked_ && (facts.usage_only || facts.done);
     if (waits || (facts.usage_only && usage_asked_)) {  // the latter the client has not asked for

@@ -110,6 +110,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void relay(std::string_view bytes);
   void relay_whole(std::string_view bytes);
   void read_usage_of_whole(std::string_view bytes);
+  void take_usage(const net::ChunkFacts& facts);
   void over_whole();
   void over_stream();
   [[nodiscard]] bool try_another();  ///< once; false: it cannot, or has

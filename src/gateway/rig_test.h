@@ -99,8 +99,10 @@ struct Upstream {
     }
     if (body.value("max_tokens", 0) == 1 && body.contains("kv_transfer_params")) {
       if (mode == "no-params") return e->respond(200, "application/json", "{}");
-      return e->respond(200, "application/json",
-                        R"({"choices":[],"kv_transfer_params":{"remote_block_ids":[[1,2]],"do_remote_prefill":true}})");
+      return e->respond(
+          200, "application/json",
+          R"({"choices":[],"kv_transfer_params":{"remote_block_ids":[[1,2]],"do_remote_prefill":true},)"
+          R"("usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":3}}})");
     }
     if (!body.value("stream", false)) {
       return e->respond(200, "application/json",

@@ -69,9 +69,12 @@ TEST(Security, AKeyIsTakenAwayWithoutARestart) {
   EXPECT_EQ(keyed.ask("beta").substr(9, 3), "200");
   keyed.write(R"({"keys":[)" + key_row("alpha", "shop") + "]}");
   while (keyed.ask("beta").substr(9, 3) != "401") std::this_thread::yield();
+  const auto other = std::move(*KeyRing::open(keyed.path));
   keyed.write("broken");
-  EXPECT_TRUE(keyed.ring->look() || keyed.ring->look() == std::nullopt);
-  EXPECT_EQ(keyed.ask("alpha").substr(9, 3), "200") << "a broken file changes nothing";
+  EXPECT_TRUE(other->look().has_value());
+  EXPECT_FALSE(other->look().has_value()) << "said once";
+  EXPECT_NE(other->table()->find("alpha"), nullptr) << "a broken file changes nothing";
+  EXPECT_EQ(keyed.ask("alpha").substr(9, 3), "200");
 }
 
 TEST(Security, KeysFilesAreReadStrictly) {
@@ -192,6 +195,8 @@ TEST(Security, WorkersStandWhereTheyMay) {
   const std::string answer = client.response();
   EXPECT_EQ(answer.substr(9, 3), "400");
   EXPECT_NE(answer.find("--allow-worker"), std::string::npos) << answer;
+  client.send(Rig::post(R"({"url":null,"step_reports":"tcp://169.254.169.254:80"})", "/workers"));
+  EXPECT_EQ(client.response().substr(9, 3), "400");
 }
 
 }  // namespace

@@ -104,12 +104,20 @@ Result<std::shared_ptr<const net::Endpoint>> WorkerRegistry::place_of(const std:
   return std::make_shared<const net::Endpoint>(std::move(*endpoint));
 }
 
+Result<void> WorkerRegistry::check_reports(const std::string& endpoint, std::string_view where) const {
+  constexpr std::string_view kTcp = "tcp://";
+  if (!endpoint.starts_with(kTcp)) return {};
+  const auto place = place_of("http://" + endpoint.substr(kTcp.size()), where);
+  return place ? Result<void>() : std::unexpected(place.error());
+}
+
 Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_view where) {
   WorkerOptions wanted = stated;
   auto described = describe(wanted);
   if (!described) return std::unexpected(described.error());
   const auto has = models_of(wanted, where);
   if (!has) return std::unexpected(has.error());
+  if (auto allowed = check_reports(wanted.step_reports, where); !allowed) return std::unexpected(allowed.error());
   std::shared_ptr<const net::Endpoint> shared;
   if (!wanted.url.empty()) {
     auto place = place_of(wanted.url, where);

@@ -70,6 +70,8 @@ class WorkerRegistry {
   Result<GatewayPolicies::Instance> describe(WorkerOptions& worker) const;
   /// Which of the gateway's models it has; errors: one that the gateway has not.
   [[nodiscard]] Result<control::ModelMask> models_of(const WorkerOptions& worker, std::string_view where) const;
+  /// Errors: step reports are to be fetched from where no worker may stand.
+  [[nodiscard]] Result<void> check_reports(const std::string& endpoint, std::string_view where) const;
   /// The worker's address, if it may be one.
   [[nodiscard]] Result<std::shared_ptr<const net::Endpoint>> place_of(const std::string& url,
                                                                       std::string_view where) const;

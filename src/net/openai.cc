@@ -315,7 +315,12 @@ struct ChunkWalk {
   bool closes = false;
   bool choices = false;  ///< there is at least one
 
+  /// Most keys of a chunk are none that is looked for: their length says so.
+  static constexpr std::uint32_t kLengths =
+      1U << 4 | 1U << 7 | 1U << 9 | 1U << 12 | 1U << 13 | 1U << 16 | 1U << 17 | 1U << 23;
+
   void member(std::string_view key, std::string_view value) {
+    if (key.size() > 23 || (kLengths >> key.size() & 1U) == 0) return;
     const bool text = value.starts_with('"');
     if (holds_text(key)) {
       if (text) value.starts_with("\"\"") ? static_cast<void>(empty_text = true) : static_cast<void>(++facts.tokens);
