@@ -56,7 +56,9 @@ void InstanceManager::judge(Instant now) {
   const double now_per_s = std::max(by_prompts, by_outputs) / seconds;
   const double kept = std::exp(-seconds / options_.memory.seconds());
   mean_per_s_ = kept * mean_per_s_ + (1.0 - kept) * now_per_s;
-  load_per_s_ = std::max(now_per_s, mean_per_s_);
+  mean_prompts_per_s_ = kept * mean_prompts_per_s_ + (1.0 - kept) * by_prompts / seconds;
+  mean_outputs_per_s_ = kept * mean_outputs_per_s_ + (1.0 - kept) * by_outputs / seconds;
+  load_per_s_ = options_.bursts ? std::max(now_per_s, mean_per_s_) : std::max(mean_prompts_per_s_, mean_outputs_per_s_);
 }
 
 void InstanceManager::decide() {

@@ -14,9 +14,12 @@ struct InstanceManagerOptions {
   Span epoch = Span::s(5);
   Span memory = Span::s(60);  ///< the load is the higher of the last epoch's and the mean over about so long (ours: an
                               ///< epoch of a large class has only some ten requests)
-  double margin = 0.1;        ///< share of what a clock carries that is kept free (ours)
-  std::int32_t pools = 0;     ///< of the plan (PoolMap); spec.pool says which of them it serves in
-  bool queue = true;          ///< highest clock while requests wait that no step of the last epoch took in
+  /// That higher one; else the mean alone: with heavy-tailed lengths the higher of noisy numbers is too high a load,
+  /// and emergencies see to bursts (ours).
+  bool bursts = true;
+  double margin = 0.1;     ///< share of what a clock carries that is kept free (ours)
+  std::int32_t pools = 0;  ///< of the plan (PoolMap); spec.pool says which of them it serves in
+  bool queue = true;       ///< highest clock while requests wait that no step of the last epoch took in
 };
 
 /// Drops the clocks whose profile misses the objectives at the present load, then takes the one of least energy; the
@@ -54,6 +57,7 @@ class InstanceManager final : public policy::FrequencyPolicy {
   bool admitted_ = true;                              ///< a step took in a request, or none waited
   bool waited_ = false;
   double mean_per_s_ = 0.0, load_per_s_ = 0.0;
+  double mean_prompts_per_s_ = 0.0, mean_outputs_per_s_ = 0.0;
 };
 
 }  // namespace wattle::managers
