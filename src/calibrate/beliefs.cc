@@ -244,25 +244,32 @@ void time_by(const predict::LinearLatency& lines, std::vector<predict::StepSampl
 
 Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
                                                         const engine::EngineOptions& options,
-                                                        std::span<const MegaHertz> clocks) {
+                                                        std::span<const MegaHertz> clocks,
+                                                        const std::shared_ptr<const predict::LinearLatency>& measured) {
   static std::mutex mutex;
   static std::map<std::uint64_t, std::shared_ptr<const LatencyModel>> known;
 
   if (clocks.empty()) return bad_input("clocks", "none to collect at");
-  const auto samples = collect_rates(model, options, clocks);
+  auto samples = collect_rates(model, options, clocks);
+  if (measured) time_by(*measured, samples);
+  if (samples.empty()) return bad_input("predictor_file", "says nothing of decodes at this recipe's clocks");
   const std::uint64_t key = digest_of(samples);
   const std::scoped_lock lock(mutex);
-  if (const auto found = known.find(key); found != known.end()) return found->second;
+  // What lines say of prompts is not in the samples.
+  if (const auto found = known.find(key); !measured && found != known.end()) return found->second;
   const auto rates = rates_of(samples, model.tensor_parallel());
   if (!rates) return std::unexpected(rates.error());
-  const auto lines = fit_latency(model, options, clocks);
-  if (!lines) return std::unexpected(lines.error());
+  std::shared_ptr<const LatencyModel> prompts = measured;
+  if (!prompts) {
+    const auto lines = fit_latency(model, options, clocks);
+    if (!lines) return std::unexpected(lines.error());
+    prompts = std::shared_ptr<const LatencyModel>(*lines, &(*lines)->model);
+  }
   auto loaded = learn::load_rates(*rates, model.tensor_parallel());
   if (!loaded) return std::unexpected(loaded.error());
-  auto shared =
-      std::make_shared<const predict::PhaseLatency>(std::make_shared<const predict::GbdtLatency>(std::move(*loaded)),
-                                                    std::shared_ptr<const LatencyModel>(*lines, &(*lines)->model));
-  known.emplace(key, shared);
+  auto shared = std::make_shared<const predict::PhaseLatency>(
+      std::make_shared<const predict::GbdtLatency>(std::move(*loaded)), std::move(prompts));
+  if (!measured) known.emplace(key, shared);
   return shared;
 }
 
@@ -276,9 +283,6 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
   }
   std::shared_ptr<const predict::LinearLatency> measured;  // null: the simulated engine is profiled
   if (!o.file.empty()) {
-    if (o.form == "ips") {
-      return bad_input(context.recipe + ": predictor_file", "holds lines, of which throttLL'eM's M is not made");
-    }
     const auto file = load_belief(o.file, context.recipe_file);
     if (!file) return std::unexpected(file.error());
     auto lines = predict::LinearLatency::make(file->time);
@@ -290,7 +294,7 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
   }
   if (o.form == "ips") {
     if (o.online) return bad_input("predictor.online", "throttLL'eM's M does not learn on; linear and gbdt do");
-    auto trained = train_rates(model, options, clocks);
+    auto trained = train_rates(model, options, clocks, measured);
     if (!trained) return std::unexpected(trained.error());
     return LatencyBelief{std::move(*trained), nullptr};
   }

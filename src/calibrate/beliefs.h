@@ -60,11 +60,12 @@ struct PredictorContext {
                                                              std::span<const MegaHertz> clocks);
 
 /// throttLL'eM's M from its own collection procedure (apps/rate_profile.h) for decodes; prompts, which M does not know,
-/// by fit_latency's lines. Trained once per equal profile, seconds the first time. Callable from any thread, as
-/// fit_latency. Errors: no clock; what XGBoost says.
-[[nodiscard]] Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel& model,
-                                                                      const engine::EngineOptions& options,
-                                                                      std::span<const MegaHertz> clocks);
+/// by fit_latency's lines. With `measured`, of an engine whose steps take what these lines say, as far as they say it.
+/// Trained once per equal profile, seconds the first time. Callable from any thread, as fit_latency. Errors: no clock;
+/// lines that say nothing of these clocks; what XGBoost says.
+[[nodiscard]] Result<std::shared_ptr<const LatencyModel>> train_rates(
+    const engine::StepModel& model, const engine::EngineOptions& options, std::span<const MegaHertz> clocks,
+    const std::shared_ptr<const predict::LinearLatency>& measured = nullptr);
 
 /// The latency belief that `predictor` names, for the instances this model simulates; a
 /// predict::OnlineLatency where it is to learn on (each call makes a fresh one), else immutable and shared by all calls
