@@ -35,13 +35,16 @@ std::string broken_rule(const gateway::WorkerOptions& worker, bool starting_allo
   return "";
 }
 
-std::string broken_rule(const std::vector<journal::DecisionRecord>& records) {
-  for (const auto& r : records) {
+std::string broken_rule(const std::vector<gateway::PlannerRecord>& records) {
+  for (const auto& [r, plan, flaw] : records) {
     if (r.at > kNow || r.at < Instant()) return "a record of the future, or of long ago, was accepted";
     if (r.reason == nullptr) return "a record without a reason's text was accepted";
     if (r.value < 0) return "a negative value was accepted";
     const bool phase = r.kind == journal::DecisionKind::Phase;
-    if (!phase && r.kind != journal::DecisionKind::Scaling) return "a decision that no planner takes was accepted";
+    if (plan.has_value() != (r.kind == journal::DecisionKind::Plan)) return "a plan that is none was accepted";
+    if (flaw != nullptr && !plan) return "a flaw of no plan was accepted";
+    if (!phase && !plan && r.kind != journal::DecisionKind::Scaling)
+      return "a decision that no planner takes was accepted";
     if (phase && (r.value > static_cast<int>(journal::Phase::Gone) || r.instance.value() < 0)) {
       return "no phase, or nobody's, was accepted";
     }
