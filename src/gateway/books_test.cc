@@ -63,6 +63,18 @@ TEST(Books, AStreamWithoutAFinishHasFailed) {
   EXPECT_EQ(counts.finished, 0);
 }
 
+TEST(Books, AMeterThatIsAwayIsSaid) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.agents.urls = {"http://127.0.0.1:1"};  // nobody listens there
+  });
+  const std::string health = rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(health.substr(9, 3), "200") << "requests are served";
+  EXPECT_NE(health.find(R"({"status":"degraded","unmetered_workers":1})"), std::string::npos) << health;
+  EXPECT_NE(rig.admin("/metrics").find("wattle_gateway_unmetered_workers 1\n"), std::string::npos);
+  Rig unmetered;
+  EXPECT_NE(unmetered.admin("/health").find(R"({"status":"ok"})"), std::string::npos) << "nobody was to meter it";
+}
+
 TEST(Books, PicturesAreNoText) {
   const std::string picture(40'000, 'A');
   const auto size = [](const std::string& content) {
