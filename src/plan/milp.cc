@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "base/check.h"
-#include "plan/milp_highs.h"
 
 namespace wattle::plan {
 

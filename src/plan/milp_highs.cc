@@ -1,4 +1,5 @@
-#include "plan/milp_highs.h"
+// HiGHS behind plan/milp.h, in builds that found it.
+#include "plan/milp.h"
 
 #ifdef WATTLE_HIGHS
 
