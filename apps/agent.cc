@@ -34,7 +34,10 @@ struct Flags {
   double ttft_ms = 0.0;
   double itl_ms = 0.0;
   double lost_after_s = 2.0;
+  std::string gpu_locks;
   bool no_guardian = false;
+  bool shadow = false;
+  bool unlock = false;
   bool json = false;
 };
 
@@ -94,6 +97,12 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
     instance.view.spec = instance.spec.get();
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
     instance.mode = systems::frequency_of(fleet.recipe(), parsed->role).mode;
+    if (flags.shadow && leased) {
+      return bad_input("--shadow", fleet.recipe().name +
+                                       " decides its clocks at the gateway: there its mode is said "
+                                       "(--set frequency.mode=shadow)");
+    }
+    if (flags.shadow && instance.mode == Mode::Enforce) instance.mode = Mode::Shadow;
     if (leased) {
       engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
     } else {
@@ -118,8 +127,27 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
   return engines;
 }
 
+/// For an operator: what a dead agent has left.
+Result<int> unlock(const Flags& flags) {
+  const auto nvml = node::Nvml::open(flags.nvml);
+  if (!nvml) return std::unexpected(nvml.error());
+  node::KeeperOptions keeping;
+  keeping.state_file = flags.state;
+  const auto done = node::unlock_recorded(keeping, **nvml);
+  if (!done) return std::unexpected(done.error());
+  if (flags.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"unlocked", done->reset}, {"failed", done->failed}}.dump());
+  } else {
+    for (const auto& uuid : done->reset) fmt::print("{}: unlocked\n", uuid);
+    for (const auto& uuid : done->failed) fmt::print("{}: did not let go; try nvidia-smi -rgc -i {}\n", uuid, uuid);
+    if (done->reset.empty() && done->failed.empty()) fmt::print("{} records no locked GPU\n", flags.state);
+  }
+  return done->failed.empty() ? 0 : 3;
+}
+
 Result<int> run(const Flags& flags) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("agent"));  // stdout is for results
+  if (flags.unlock) return unlock(flags);
   if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
@@ -138,6 +166,8 @@ Result<int> run(const Flags& flags) {
   options.keeper.library = flags.nvml;
   options.keeper.state_file = flags.state;
   options.keeper.guardian = !flags.no_guardian;
+  options.keeper.gpu_locks = flags.gpu_locks;
+  options.keeper.advisory = flags.shadow;
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
   options.facts = fleet_facts(flags.fleet, fleet->recipe(), flags.ttft_ms, flags.itl_ms);
   options.believed_highest = fleet->gpu().clock_max;
@@ -181,11 +211,10 @@ void add_agent(Command app, int& exit_code) {
   flags->fleet.recipe = "static-max";
   add_config_flag(command, flags->config);
   command.add_option("--node", flags->node, "Which [[node]] of --config this is; not needed where there is one");
-  command
-      .add_option(
-          "--engine", flags->engines,
-          "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics, and its GPUs by index or UUID")
-      .required();
+  command.add_option(
+      "--engine", flags->engines,
+      "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics, and its GPUs by index or UUID; "
+      "repeatable, one at least");
   add_fleet_flags(command, flags->fleet);
   command.add_option("--scenario", flags->fleet.scenario,
                      "Whose load profile a recipe plans by (dynamollm); --set takes its keys, too");
@@ -202,6 +231,13 @@ void add_agent(Command app, int& exit_code) {
       .add_option("--admin", flags->admin,
                   "host:port of /metrics, /health, /engines, /clocks and /plan; port 0 takes any free one")
       .capture_default_str();
+  command.add_option(
+      "--gpu-locks", flags->gpu_locks,
+      "Folder in which agents of this machine say which GPUs they have, so that no two have one; default "
+      "/run/lock/wattle, of virtual GPUs beside their board");
+  command.add_flag("--shadow", flags->shadow,
+                   "Decide and write down, set nothing: no lock, no state, no guardian, no permission needed");
+  command.add_flag("--unlock", flags->unlock, "Take off what --state says a dead agent has left locked, and end");
   command.add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command.callback([flags, &exit_code] {

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "net/clock.h"
 
@@ -18,6 +21,11 @@ namespace {
 constexpr Span kFirstPause = Span::ms(10);
 constexpr Span kLongestPause = Span::s(1);
 constexpr int kResetTries = 5;
+constexpr Span kTakesEffect = Span::ms(1000);  ///< a lock may take so long until it shows
+constexpr Span kMismatched = Span::ms(500);    ///< a clock that is another for so long is one
+constexpr std::int32_t kTolerance_mhz = 30;    ///< two steps of a device
+constexpr Span kWriterWindow = Span::s(60);
+constexpr std::size_t kWriterMismatches = 3;  ///< in the window: not a driver's hiccup
 
 }  // namespace
 
@@ -41,7 +49,45 @@ struct Actuator::Worker {
   bool done = false;
   bool clean = true;  ///< nothing of ours is locked
   std::optional<Instant> call_began;
+  Instant applied_at;
+  Instant other_since = Instant::never();  ///< that it runs at another clock
+  std::deque<Instant> mismatched;          ///< within the window
+  bool again = false;                      ///< lock what is applied once more
   ActuatorStats stats;
+
+  void saw(MegaHertz clock, const std::function<bool()>& limited, Instant now) {
+    std::unique_lock lock(mutex);
+    const MegaHertz applied = stats.applied;
+    while (!mismatched.empty() && now - mismatched.front() > kWriterWindow) mismatched.pop_front();
+    stats.second_writer = mismatched.size() >= kWriterMismatches;
+    const std::int32_t off = clock.value() - applied.value();
+    const bool ours = applied.value() > 0 && !wanted && !call_began && !stop && now - applied_at >= kTakesEffect;
+    if (!ours || std::abs(off) <= kTolerance_mhz) {
+      other_since = Instant::never();
+      return;
+    }
+    if (off < 0) {
+      lock.unlock();
+      if (limited()) return;  // idle, or capped: not a matter of locks
+      lock.lock();
+      if (stats.applied != applied) return;
+    }
+    other_since = std::min(other_since, now);
+    if (now - other_since < kMismatched) return;
+    other_since = Instant::never();
+    ++stats.mismatches;
+    mismatched.push_back(now);
+    if (!stats.second_writer && mismatched.size() >= kWriterMismatches) {
+      stats.second_writer = true;
+      spdlog::error("{}: somebody else sets its clock: locked at {} MHz, it ran at {} MHz, {} times in a minute",
+                    gpu.uuid(), applied.value(), clock.value(), mismatched.size());
+    }
+    again = true;
+    wanted = applied;
+    wanted_since = wanted_cause = now;
+    wanted_cpu = Span();
+    wake.notify_one();
+  }
 
   void accept(MegaHertz clock, Instant cause, Span cpu) {
     const std::lock_guard guard(mutex);
@@ -75,7 +121,7 @@ struct Actuator::Worker {
       const auto since = wanted_since;
       const auto cause = wanted_cause;
       const auto snapped = gpu.snap(wish);
-      if (snapped.clock == stats.applied) {  // two wishes, one step of the device
+      if (snapped.clock == stats.applied && !std::exchange(again, false)) {  // two wishes, one step of the device
         wanted.reset();
         ++stats.same;
         continue;
@@ -123,6 +169,7 @@ struct Actuator::Worker {
     if (status == GpuStatus::Ok) {
       ++stats.calls;
       stats.applied = snapped.clock;
+      applied_at = end;
       stats.command_to_applied_ns.add((end - since).ns());
       stats.report_to_applied_ns.add((end - cause).ns());
       stats.report_to_applied_own_ns.add((begin - cause).ns());
@@ -197,6 +244,10 @@ void Actuator::command(InstanceId instance, MegaHertz clock, Instant now) {
   for (const auto& worker : workers_) {
     if (worker->stats.instance == instance) worker->accept(clock, now, cpu);
   }
+}
+
+void Actuator::saw(std::size_t gpu, MegaHertz clock, const std::function<bool()>& limited, Instant now) {
+  if (gpu < workers_.size()) workers_[gpu]->saw(clock, limited, now);
 }
 
 std::vector<std::string> Actuator::release_all(Span timeout) {

@@ -2,6 +2,7 @@
 // Clock commands on their way to the GPUs: a thread per GPU, so that a slow driver call blocks nothing but itself.
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct ActuatorStats {
   std::int64_t coalesced = 0;  ///< overtaken by a newer one before the driver was called
   std::int64_t calls = 0;      ///< driver calls that locked
   std::int64_t retries = 0;
+  std::int64_t mismatches = 0;             ///< times the GPU ran at another clock than was locked: locked again
+  bool second_writer = false;              ///< so many of these within a minute that somebody else sets its clock, too
   std::int64_t unprovided = 0;             ///< put off because the keeper could not provide for release
   std::array<std::int64_t, 6> failures{};  ///< by GpuStatus
   std::int64_t clamped_up = 0;
@@ -65,6 +68,10 @@ class Actuator final : public control::ClockPort {
   /// Returns at once. The newest command wins. Instances that are not ours are ignored. `now`: when what caused it
   /// arrived, by steady_now().
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
+  /// What GPU number `gpu` (in the order of the targets) shows now. `limited`: the device has reasons of its own to run
+  /// slower, asked for only where it does. A clock that has been another than the lock for half a second is a mismatch.
+  /// Any thread.
+  void saw(std::size_t gpu, MegaHertz clock, const std::function<bool()>& limited, Instant now);
   /// Takes all our locks off and ends the threads; those the driver does not let go within `timeout` are left to the
   /// guardian and returned by UUID. No commands afterwards.
   std::vector<std::string> release_all(Span timeout);

@@ -26,6 +26,9 @@ namespace {
 
 constexpr Span kPeriod = Span::s(1);          ///< of everything that is not driven by reports
 constexpr Span kLongestWait = Span::ms(125);  ///< until a stop is noticed
+/// NVML's reasons for a clock below the lock that are not somebody's command: idle, power cap, slowdown, sync boost,
+/// thermal, power brake.
+constexpr std::uint64_t kLimited = 0x1 | 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80;
 
 /// Times the way from a report's arrival to the command it causes; models are fitted on a thread of their own.
 class AgentPort final : public control::InstancePort {
@@ -185,6 +188,19 @@ struct Agent::Impl {
   std::atomic<std::int64_t> last_meter_ns{0};
   std::thread meter_thread;
 
+  /// Clocks as just read against the locks: the driver keeps no record of who set one last.
+  void reconcile() {
+    if (!actuator) return;
+    const Instant now = net::steady_now();
+    for (std::size_t i = 0; i < metered.size(); ++i) {
+      const Gpu& gpu = metered[i].gpu;
+      const auto limited = [&gpu] {
+        const auto reasons = gpu.clock_event_reasons();
+        return !reasons.ok() || (reasons.value & kLimited) != 0;
+      };
+      if (metered[i].clock.value() > 0) actuator->saw(i, metered[i].clock, limited, now);
+    }
+  }
   /// Readings may block in the driver like any call, so they have a thread of their own.
   void meter() {
     for (;;) {
@@ -204,6 +220,7 @@ struct Agent::Impl {
         engine_of(m.holder).energy += m.meter.total() - before;
         if (clock.ok()) m.clock = clock.value;
       }
+      reconcile();
       last_meter_ns = net::steady_now().ns();
       std::unique_lock lock(meter_mutex);
       const Instant now = net::steady_now();
@@ -267,7 +284,9 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   }
   auto subscriber = telemetry::FpmSubscriber::connect(sources);
   if (!subscriber) return std::unexpected(subscriber.error());
-  auto keeper = LockKeeper::start(options.keeper, *nvml);
+  KeeperOptions keeping = options.keeper;
+  for (const auto& m : impl->metered) keeping.gpus.push_back(m.gpu.uuid());
+  auto keeper = LockKeeper::start(keeping, *nvml);
   if (!keeper) return std::unexpected(keeper.error());
 
   impl->keeper = std::move(*keeper);
@@ -411,6 +430,10 @@ void Agent::work(const std::vector<Work>& work) {
     const auto engine = std::ranges::find(s.engines, item.engine, &Impl::Engine::endpoint);
     if (engine == s.engines.end()) continue;
     if (const auto i = s.core->find(engine->instance)) s.core->work(*i, item.now, now);
+    if (item.now.requests == 0) continue;
+    const std::lock_guard meters(s.meter_mutex);
+    s.pace.worked(now);
+    if (s.meter_idle) s.meter_wake.notify_one();
   }
 }
 
@@ -445,6 +468,7 @@ std::string Agent::metrics() const {
   m.keeper = s.keeper->counts();
   m.other_gpus = s.other_gpus;
   m.ready = ready();
+  m.advisory = s.options.keeper.advisory;
   return m.text();
 }
 

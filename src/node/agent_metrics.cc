@@ -63,8 +63,10 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"gpu_read_failures_total", "Meter readings that failed"},
     {"gpu_counter_resets_total", "Times the energy counter went backwards"},
     {"restored_at_start_total", "GPUs whose clocks a dead predecessor had left locked, and that were released"},
-    {"left_busy_at_start_total",
-     "GPUs that a dead predecessor may have left locked, but that were working: not touched"},
+    {"advisory", "1 where clocks are decided and written down, and none is set"},
+    {"clock_mismatches_total",
+     "Times a GPU ran at another clock than was locked, for no reason of its own: locked again"},
+    {"second_writer", "1 while somebody else sets the GPU's clock, too: three mismatches within a minute"},
     {"state_write_failures_total", "Writes of the state file that failed"},
     {"guardian_restarts_total", "Times the guardian was started again"},
     {"clock_leases_total", "Clocks taken under a lease"},
@@ -183,6 +185,8 @@ std::string AgentMetrics::text() const {
                [](const ActuatorStats& a) { return a.state == GpuState::Controlled ? 1 : 0; });
   per_actuator("wattle_agent_gpu_gone", "gauge",
                [](const ActuatorStats& a) { return a.state == GpuState::Gone ? 1 : 0; });
+  per_actuator("wattle_agent_clock_mismatches_total", "counter", [](const ActuatorStats& a) { return a.mismatches; });
+  per_actuator("wattle_agent_second_writer", "gauge", [](const ActuatorStats& a) { return a.second_writer ? 1 : 0; });
   per_actuator("wattle_agent_commands_total", "counter", [](const ActuatorStats& a) { return a.commands; });
   per_actuator("wattle_agent_commands_same_total", "counter", [](const ActuatorStats& a) { return a.same; });
   per_actuator("wattle_agent_commands_coalesced_total", "counter", [](const ActuatorStats& a) { return a.coalesced; });
@@ -230,7 +234,7 @@ std::string AgentMetrics::text() const {
     t.sample("", value);
   };
   one("wattle_agent_restored_at_start_total", "counter", keeper.restored_at_start);
-  one("wattle_agent_left_busy_at_start_total", "counter", keeper.left_busy_at_start);
+  one("wattle_agent_advisory", "gauge", advisory ? 1 : 0);
   one("wattle_agent_state_write_failures_total", "counter", keeper.persist_failures);
   one("wattle_agent_guardian_restarts_total", "counter", keeper.guardian_restarts);
   one("wattle_agent_clock_leases_total", "counter", leases.granted);

@@ -43,6 +43,7 @@ struct AgentMetrics {
   LockKeeper::Counts keeper;
   std::int64_t other_gpus = 0;  ///< of another kind than the policies reckon with
   bool ready = false;
+  bool advisory = false;
 
   [[nodiscard]] std::string text() const;
 };

@@ -30,23 +30,26 @@ constexpr std::array kStorm = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR
 
 }  // namespace
 
-Result<Guardian> Guardian::start(const GuardianOptions& options, int lock_fd) {
+Result<Guardian> Guardian::start(const GuardianOptions& options, const std::vector<int>& lock_fds) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return external_failure("guardian", std::string("no socket pair: ") + std::strerror(errno));
   }
   // Spawned with the storm's signals blocked, in a session of its own: there is no instant in which one could hit it.
-  // Duplicating to high numbers first keeps the two from overwriting each other.
-  const int high = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
-  const int lock_high = lock_fd >= 0 ? ::fcntl(lock_fd, F_DUPFD_CLOEXEC, 10) : -1;
+  // Duplicating to high numbers first keeps them from overwriting each other.
+  const int above = kGuardianLocks + static_cast<int>(lock_fds.size());
+  const int high = ::fcntl(ends[1], F_DUPFD_CLOEXEC, above);
+  std::vector<int> locks_high;
+  for (const int fd : lock_fds) locks_high.push_back(::fcntl(fd, F_DUPFD_CLOEXEC, above));
   ::close(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, high, kGuardianSocket);
-  if (lock_high >= 0) posix_spawn_file_actions_adddup2(&actions, lock_high, kGuardianLock);
-  posix_spawn_file_actions_addclosefrom_np(&actions, lock_high >= 0 ? kGuardianLock + 1 : kGuardianLock);
+  int place = kGuardianLocks;
+  for (const int fd : locks_high) posix_spawn_file_actions_adddup2(&actions, fd, place++);
+  posix_spawn_file_actions_addclosefrom_np(&actions, place);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
@@ -65,7 +68,7 @@ Result<Guardian> Guardian::start(const GuardianOptions& options, int lock_fd) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   ::close(high);
-  if (lock_high >= 0) ::close(lock_high);
+  for (const int fd : locks_high) ::close(fd);
   if (failed != 0) {
     ::close(ends[0]);
     return external_failure(words[0], std::string("the guardian does not start: ") + std::strerror(failed));

@@ -21,8 +21,8 @@ struct GuardianOptions {
 /// timer or exit handler of ours has to run.
 class Guardian {
  public:
-  /// `lock_fd` (or -1) is inherited: what it locks stays locked until the guardian is done as well.
-  [[nodiscard]] static Result<Guardian> start(const GuardianOptions& options, int lock_fd);
+  /// `lock_fds` are inherited: what they lock stays locked until the guardian is done as well.
+  [[nodiscard]] static Result<Guardian> start(const GuardianOptions& options, const std::vector<int>& lock_fds);
   ~Guardian();
   Guardian(Guardian&& other) noexcept;
   Guardian& operator=(Guardian&& other) noexcept;
@@ -42,9 +42,9 @@ class Guardian {
   pid_t pid_ = -1;
 };
 
-/// Where the guardian finds what it inherits.
+/// Where the guardian finds what it inherits; its locks come from there on.
 inline constexpr int kGuardianSocket = 3;
-inline constexpr int kGuardianLock = 4;
+inline constexpr int kGuardianLocks = 4;
 
 /// The guardian's own main: waits for the agent's end, then resets the clocks of every GPU still protected, retrying
 /// for up to `patience_s`. Returns an exit code: 0 nothing is left locked, 3 something is.

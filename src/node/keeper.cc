@@ -5,17 +5,25 @@
 namespace wattle::node {
 
 Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& options, std::shared_ptr<const Nvml> nvml) {
+  if (options.advisory) return std::shared_ptr<LockKeeper>(new LockKeeper(options, std::move(nvml), {}));
   if (options.state_file.empty()) return bad_input("--state", "names a file that survives a restart of the agent");
   auto lock = StateLock::take(options.state_file, options.lock_patience_s);
   if (!lock) return std::unexpected(lock.error());
-  std::shared_ptr<LockKeeper> keeper(new LockKeeper(options, std::move(nvml), std::move(*lock)));
+  std::vector<StateLock> locks;
+  locks.push_back(std::move(*lock));
+  const std::string folder = options.gpu_locks.empty() ? nvml->lock_folder() : options.gpu_locks;
+  for (const auto& uuid : options.gpus) {
+    auto mine = StateLock::take_gpu(folder, uuid, options.lock_patience_s);
+    if (!mine) return std::unexpected(mine.error());
+    locks.push_back(std::move(*mine));
+  }
+  std::shared_ptr<LockKeeper> keeper(new LockKeeper(options, std::move(nvml), std::move(locks)));
   auto recorded = keeper->state_.read();
   if (!recorded) return std::unexpected(recorded.error());
   keeper->recorded_ = std::move(*recorded);
   keeper->restore();
   if (options.guardian) {
-    auto guardian =
-        Guardian::start({options.library, options.state_file, options.guardian_command}, keeper->lock_.fd());
+    auto guardian = keeper->start_guardian();
     if (!guardian) return std::unexpected(guardian.error());
     keeper->guardian_.emplace(std::move(*guardian));
   }
@@ -27,11 +35,6 @@ void LockKeeper::restore() {
   for (const auto& uuid : recorded_) {
     const auto gpu = nvml_->by_uuid(uuid);
     if (!gpu) continue;  // not here at present: the record stays
-    if (!gpu->idle()) {
-      ++counts_.left_busy_at_start;
-      spdlog::warn("{} was locked by an agent that died and is busy: left as it is until it is commanded again", uuid);
-      continue;
-    }
     // NVML cannot tell whether a lock is (still) there, and the clock it shows may lag behind one. Resetting once too
     // often is harmless; not resetting is not.
     if (gpu->reset_clock() != GpuStatus::Ok) continue;
@@ -47,10 +50,34 @@ void LockKeeper::restore() {
   recorded_ = std::move(left);
 }
 
+Result<Guardian> LockKeeper::start_guardian() const {
+  std::vector<int> fds;
+  for (const auto& lock : locks_) fds.push_back(lock.fd());
+  return Guardian::start({options_.library, options_.state_file, options_.guardian_command}, fds);
+}
+
+Result<Unlocked> unlock_recorded(const KeeperOptions& options, const Nvml& nvml) {
+  const auto lock = StateLock::take(options.state_file, 0);
+  if (!lock) return std::unexpected(lock.error());
+  const StateFile state(options.state_file);
+  const auto recorded = state.read();
+  if (!recorded) return std::unexpected(recorded.error());
+  std::set<std::string> left = *recorded;
+  Unlocked done;
+  for (const auto& uuid : *recorded) {
+    const auto gpu = nvml.by_uuid(uuid);
+    const bool off = gpu && gpu->reset_clock() == GpuStatus::Ok;
+    (off ? done.reset : done.failed).push_back(uuid);
+    if (off) left.erase(uuid);
+  }
+  if (auto written = state.write(left); !written) return std::unexpected(written.error());
+  return done;
+}
+
 bool LockKeeper::ensure_guardian() {
-  if (!options_.guardian) return true;
+  if (!options_.guardian || options_.advisory) return true;
   if (guardian_ && guardian_->alive()) return true;
-  auto fresh = Guardian::start({options_.library, options_.state_file, options_.guardian_command}, lock_.fd());
+  auto fresh = start_guardian();
   if (!fresh) {
     spdlog::error("{}", fresh.error().message());
     return false;
@@ -66,6 +93,7 @@ bool LockKeeper::ensure_guardian() {
 }
 
 bool LockKeeper::claim(const std::string& uuid) {
+  if (options_.advisory) return false;
   const std::lock_guard guard(mutex_);
   if (claimed_.contains(uuid)) return true;
   if (!recorded_.contains(uuid)) {

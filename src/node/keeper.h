@@ -19,7 +19,10 @@ struct KeeperOptions {
   std::string state_file;  ///< in a directory that survives a restart of the agent
   bool guardian = true;    ///< false only where something else resets clocks when the agent dies
   std::vector<std::string> guardian_command = GuardianOptions{}.command;
-  int lock_patience_s = 10;  ///< how long to wait for a predecessor's guardian
+  int lock_patience_s = 10;            ///< how long to wait for a predecessor's guardian
+  std::vector<std::string> gpus = {};  ///< UUIDs that nobody else on this machine may have meanwhile
+  std::string gpu_locks = {};          ///< folder where that is said; empty: Nvml::lock_folder()
+  bool advisory = false;               ///< nothing is ever locked: no state, no guardian, claim() says no
 };
 
 /// Thread-safe.
@@ -27,14 +30,12 @@ class LockKeeper {
  public:
   struct Counts {
     std::int64_t restored_at_start = 0;
-    std::int64_t left_busy_at_start = 0;  ///< ours and perhaps locked, but working: not touched
     std::int64_t persist_failures = 0;
     std::int64_t guardian_restarts = 0;
   };
 
-  /// Takes the state lock, starts the guardian, and undoes what a dead predecessor left: only GPUs that the state file
-  /// names and that are idle. Errors: an unreadable state file, a guardian that
-  /// does not start, another agent.
+  /// Takes the locks, starts the guardian, and undoes what a dead predecessor left: only GPUs that the state file
+  /// names, working or not. Errors: an unreadable state file, a guardian that does not start, another agent.
   [[nodiscard]] static Result<std::shared_ptr<LockKeeper>> start(const KeeperOptions& options,
                                                                  std::shared_ptr<const Nvml> nvml);
 
@@ -48,14 +49,15 @@ class LockKeeper {
   [[nodiscard]] pid_t guardian_pid() const;
 
  private:
-  LockKeeper(KeeperOptions options, std::shared_ptr<const Nvml> nvml, StateLock lock)
-      : options_(std::move(options)), nvml_(std::move(nvml)), lock_(std::move(lock)), state_(options_.state_file) {}
+  LockKeeper(KeeperOptions options, std::shared_ptr<const Nvml> nvml, std::vector<StateLock> locks)
+      : options_(std::move(options)), nvml_(std::move(nvml)), locks_(std::move(locks)), state_(options_.state_file) {}
   void restore();
+  [[nodiscard]] Result<Guardian> start_guardian() const;
   [[nodiscard]] bool ensure_guardian();
 
   KeeperOptions options_;
   std::shared_ptr<const Nvml> nvml_;  ///< alive as long as anyone can still call into a GPU
-  StateLock lock_;
+  std::vector<StateLock> locks_;      ///< of the state file, then of each GPU
   StateFile state_;
   mutable std::mutex mutex_;
   std::optional<Guardian> guardian_;
@@ -63,5 +65,13 @@ class LockKeeper {
   std::set<std::string> claimed_;   ///< by this process
   Counts counts_;
 };
+
+struct Unlocked {
+  std::vector<std::string> reset;
+  std::vector<std::string> failed;  ///< recorded, and did not let go
+};
+/// Takes off every clock lock that the state file records, for an operator: no agent may be running with it. Errors:
+/// one is; an unreadable or unwritable state file.
+[[nodiscard]] Result<Unlocked> unlock_recorded(const KeeperOptions& options, const Nvml& nvml);
 
 }  // namespace wattle::node

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace wattle::node {
@@ -95,7 +97,20 @@ Result<void> StateFile::write(const std::set<std::string>& uuids) const {
 }
 
 Result<StateLock> StateLock::take(const std::string& state_path, int patience_s) {
-  const std::string path = state_path + ".lock";
+  return take_file(state_path + ".lock", "another agent, or the guardian of one that died, still has these GPUs",
+                   patience_s);
+}
+
+Result<StateLock> StateLock::take_gpu(const std::string& folder, const std::string& uuid, int patience_s) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return external_failure(folder, "cannot be made (" + error.message() + "); name another one with --gpu-locks");
+  }
+  return take_file(folder + "/" + uuid, "another agent of this machine, or its guardian, has this GPU", patience_s);
+}
+
+Result<StateLock> StateLock::take_file(const std::string& path, const std::string& taken, int patience_s) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return external_failure(path, "cannot be created: " + why());
   for (int tries = patience_s * 50;; --tries) {
@@ -104,7 +119,7 @@ Result<StateLock> StateLock::take(const std::string& state_path, int patience_s)
     ::usleep(20'000);
   }
   ::close(fd);
-  return external_failure(path, "another agent, or the guardian of one that died, still has these GPUs");
+  return external_failure(path, taken);
 }
 
 StateLock::~StateLock() {

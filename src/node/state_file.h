@@ -27,6 +27,8 @@ class StateLock {
  public:
   /// Waits up to `patience_s` for the other holder. Errors: still held; cannot create.
   [[nodiscard]] static Result<StateLock> take(const std::string& state_path, int patience_s);
+  /// The same for one GPU, whatever state file an agent keeps: a file of its UUID's name in `folder`, which is made.
+  [[nodiscard]] static Result<StateLock> take_gpu(const std::string& folder, const std::string& uuid, int patience_s);
   ~StateLock();
   StateLock(StateLock&& other) noexcept;
   StateLock& operator=(StateLock&& other) noexcept;
@@ -34,6 +36,7 @@ class StateLock {
 
  private:
   explicit StateLock(int fd) : fd_(fd) {}
+  [[nodiscard]] static Result<StateLock> take_file(const std::string& path, const std::string& taken, int patience_s);
   int fd_ = -1;
 };
 

@@ -53,6 +53,32 @@ TEST_F(ActuatorTest, LocksEveryGpuOfTheInstanceAndUnlocksAtTheEnd) {
   EXPECT_EQ(board().calls(0).resets, 1);
 }
 
+TEST_F(ActuatorTest, AClockThatSomebodyElseSetIsSetAgainAndThreeTimesIsAnAlarm) {
+  node::Actuator actuator({target(0, {0})}, keeper_);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  ASSERT_TRUE(eventually([&] { return actuator.stats()[0].calls == 1; }));
+  const auto free = [] { return false; };
+  Instant now = net::steady_now() + Span::s(2);
+  for (int times = 1; times <= 3; ++times) {
+    EXPECT_FALSE(actuator.stats()[0].second_writer);
+    actuator.saw(0, MegaHertz(times == 2 ? 1410 : 210), free, now);
+    EXPECT_EQ(actuator.stats()[0].mismatches, times - 1) << "a moment is none";
+    actuator.saw(0, MegaHertz(times == 2 ? 1410 : 210), free, now + Span::ms(600));
+    EXPECT_EQ(actuator.stats()[0].mismatches, times);
+    EXPECT_TRUE(eventually([&] { return actuator.stats()[0].calls == 1 + times; })) << "it is locked again";
+    now = now + Span::s(5);
+  }
+  EXPECT_TRUE(actuator.stats()[0].second_writer);
+  for (const Span later : {Span(), Span::s(1), Span::s(2)}) {
+    actuator.saw(
+        0, MegaHertz(210), [] { return true; }, now + later);  // it idles, or is capped
+    actuator.saw(0, MegaHertz(1020), free, now + later);       // a step of the device
+  }
+  EXPECT_EQ(actuator.stats()[0].mismatches, 3);
+  actuator.saw(0, MegaHertz(1005), free, now + Span::s(90));
+  EXPECT_FALSE(actuator.stats()[0].second_writer) << "it has been quiet for a minute";
+}
+
 TEST_F(ActuatorTest, DropsWhatIsAlreadyThereAndCountsClamps) {
   node::Actuator actuator({target(0, {0})}, keeper_);
   for (int i = 0; i < 5; ++i) actuator.command(InstanceId(0), MegaHertz(1980), Instant());

@@ -119,17 +119,57 @@ TEST_F(Keeper, AnAgentWhoseGuardianDiedIsStillCleanedUpAfterAtTheNextStart) {
   EXPECT_TRUE(node::StateFile(state_).read()->empty());
 }
 
-TEST_F(Keeper, ABusyGpuIsNotRestoredAtStartAndARecordStays) {
+TEST_F(Keeper, ABusyGpuThatItHadLockedIsRestoredAtStartAndNoOther) {
   ASSERT_TRUE(node::StateFile(state_).write({board().uuid(0)}));
   board().lock_clocks(0, MegaHertz(1005), MegaHertz(1005));
   board().set_activity(0, Milliwatts(300'000), MegaHertz(1005), 90, Span::s(60));
   board().lock_clocks(1, MegaHertz(1005), MegaHertz(1005));  // not in the file: not ours
   auto keeper = node::LockKeeper::start(options_, nvml_);
   ASSERT_TRUE(keeper);
-  EXPECT_TRUE(board().locked(0));
+  EXPECT_FALSE(board().locked(0));
   EXPECT_TRUE(board().locked(1));
-  EXPECT_EQ((*keeper)->counts().left_busy_at_start, 1);
-  EXPECT_TRUE(node::StateFile(state_).read()->contains(board().uuid(0)));
+  EXPECT_EQ((*keeper)->counts().restored_at_start, 1);
+  EXPECT_TRUE(node::StateFile(state_).read()->empty());
+}
+
+TEST_F(Keeper, AGpuIsOneAgentsWhateverStateFileAnotherKeeps) {
+  options_.gpus = {board().uuid(0)};
+  options_.lock_patience_s = 0;
+  auto first = node::LockKeeper::start(options_, nvml_);
+  ASSERT_TRUE(first) << first.error().message();
+  node::KeeperOptions other = options_;
+  other.state_file = state_ + ".other";
+  auto second = node::LockKeeper::start(other, nvml_);
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message().find(board().uuid(0)), std::string::npos) << second.error().message();
+  other.gpus = {board().uuid(1)};
+  EXPECT_TRUE(node::LockKeeper::start(other, nvml_)) << "another GPU is free";
+  other.gpus = options_.gpus;
+  first->reset();
+  other.lock_patience_s = 20;  // the first's guardian has to go home, too
+  EXPECT_TRUE(node::LockKeeper::start(other, nvml_));
+}
+
+TEST_F(Keeper, AnOperatorUnlocksWhatADeadAgentLeft) {
+  ASSERT_TRUE(node::StateFile(state_).write({board().uuid(0), "GPU-not-here"}));
+  board().lock_clocks(0, MegaHertz(1005), MegaHertz(1005));
+  const auto done = node::unlock_recorded(options_, *nvml_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(done->reset, std::vector{board().uuid(0)});
+  EXPECT_EQ(done->failed, std::vector<std::string>{"GPU-not-here"});
+  EXPECT_FALSE(board().locked(0));
+  auto keeper = node::LockKeeper::start(options_, nvml_);
+  ASSERT_TRUE(keeper);
+  EXPECT_FALSE(node::unlock_recorded(options_, *nvml_)) << "an agent is running";
+}
+
+TEST_F(Keeper, AdvisoryClaimsNothingAndLeavesNothing) {
+  options_.advisory = true;
+  auto keeper = node::LockKeeper::start(options_, nvml_);
+  ASSERT_TRUE(keeper);
+  EXPECT_FALSE((*keeper)->claim(board().uuid(0)));
+  EXPECT_EQ((*keeper)->guardian_pid(), -1);
+  EXPECT_NE(access((state_ + ".lock").c_str(), F_OK), 0) << "no file of its own";
 }
 
 TEST_F(Keeper, AnUnreadableStateFileStopsTheStartAndStaysAsItIs) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 
 namespace wattle::node {
 
@@ -135,6 +136,13 @@ std::string Nvml::error_text(Return code) const {
 }
 
 bool Nvml::can_lock() const { return symbols_->set_locked != nullptr && symbols_->reset_locked != nullptr; }
+
+std::string Nvml::lock_folder() const {
+  const char* board = emulated() ? std::getenv("WATTLE_FAKE_NVML") : nullptr;
+  if (board == nullptr) return "/run/lock/wattle";
+  const std::string_view spec(board);
+  return std::string(spec.substr(0, spec.find(','))) + ".gpu-locks";
+}
 
 Result<std::uint32_t> Nvml::count() const {
   unsigned int n = 0;

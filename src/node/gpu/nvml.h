@@ -92,6 +92,9 @@ class Nvml {
   [[nodiscard]] std::string driver_version() const;
   /// The GPUs behind it are virtual ones (virtual_gpu/): the fake driver says so in its version.
   [[nodiscard]] bool emulated() const { return driver_version().ends_with(nvml::kFakeDriver); }
+  /// Folder in which agents of this machine say which GPUs they have: /run/lock/wattle; of virtual GPUs beside their
+  /// board, since those of two boards may have one name.
+  [[nodiscard]] std::string lock_folder() const;
   [[nodiscard]] std::string error_text(nvml::Return code) const;
   /// The symbol for locking clocks is there (the device may still say no).
   [[nodiscard]] bool can_lock() const;
