@@ -9,7 +9,8 @@ import time
 import urllib.error
 import urllib.request
 
-PATIENCE_S = 25  # how long something that must happen may take on a busy machine; nothing waits longer than it needs
+# How long something that must happen may take on a busy machine; nothing waits longer than it needs.
+PATIENCE_S = float(os.environ.get("WATTLE_PATIENCE_S", 25))
 
 
 def get(url: str) -> str:

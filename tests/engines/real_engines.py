@@ -168,7 +168,8 @@ class Engine:
 
     def last_words(self) -> str:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        return " / ".join(lines[-5:])
+        told = [line for line in lines[:-5] if "Error" in line]
+        return " / ".join([*told[:8], *lines[-5:]])
 
     def descendants(self) -> dict[int, str]:
         """Their command lines by process id."""

@@ -7,10 +7,10 @@ import signal
 import sys
 
 import behind_gateway as b
-from processes import a_node, eventually, get, metric
+from processes import PATIENCE_S, a_node, eventually, get, metric
 from real_engines import CONTEXT, SKIPPED, Missing, free_port, start_vllm, vllm
 
-START_S = 400
+START_S = 16 * PATIENCE_S
 
 
 def sum_of(url: str, name: str, label: str = "") -> float:
