@@ -20,7 +20,8 @@ def api(url: str) -> None:
     status, answer = post(url + "/v1/chat/completions", chat)
     assert status == 200 and answer["object"] == "chat.completion", answer
     assert answer["choices"][0]["finish_reason"] == "length" and answer["choices"][0]["message"]["role"] == "assistant"
-    assert answer["usage"] == {"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17}, answer["usage"]
+    assert answer["usage"] == {"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17,
+                               "prompt_tokens_details": {"cached_tokens": 0}}, answer["usage"]
 
     # What replay says about the true length: in the body or, where bodies are not ours to change, in a header.
     status, answer = post(url + "/v1/completions", {"prompt": [1] * 33, "max_tokens": 50, "wattle_output_tokens": 3})
@@ -35,8 +36,11 @@ def api(url: str) -> None:
                          ({"prompt": "x", "max_tokens": 10**9, "ignore_eos": True}, 400)):
         status, answer = post(url + "/v1/completions", body)
         assert status == wanted and answer["error"]["message"] and answer["error"]["type"], (body, status, answer)
-    assert post(url + "/health", {})[0] == 405
-    assert post(url + "/nowhere", {})[0] == 404
+    assert post(url + "/health", {}) == (405, {"detail": "Method Not Allowed"})
+    assert post(url + "/nowhere", {}) == (404, {"detail": "Not Found"})
+    status, answer = post(url + "/v1/completions", {"prompt": [5, 128256], "max_tokens": 3})
+    assert status == 400 and "128256 is out of vocabulary" in answer["error"]["message"], answer
+    assert json.loads(get(url + "/load")) == {"server_load": 0}
 
     for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "cache_config_info",
                  "prompt_tokens_total", "num_preemptions_total", "time_to_first_token_seconds_count",
@@ -58,6 +62,30 @@ def cancel(url: str) -> None:
     eventually("a client's leaving ends its request", lambda: metric(url, "vllm:num_requests_running") == 0)
     assert metric(url, "vllm:request_success_total", 'finished_reason="abort"') == before + 1
     assert metric(url, "vllm:kv_cache_usage_perc") == 0
+
+
+def dies(processes: Processes) -> None:
+    """Its server outlives its engine, as vLLM's does: an error event, then [DONE]; llama.cpp's has no [DONE]."""
+    for dialect in ("vllm", "llama.cpp"):
+        _, at = processes.start("mock-engine", "--dialect", dialect, "--die-with-parent")
+        connection = http.client.HTTPConnection(urllib.parse.urlparse(at["url"]).netloc, timeout=PATIENCE_S)
+        body = {"prompt": "x", "max_tokens": 20000, "ignore_eos": True, "stream": True}
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.readline().startswith(b"data: ")
+        assert post(at["url"] + "/wattle/die", {}) == (200, {})
+        events = [line for line in answer.read().decode().splitlines() if line.startswith("data: ")]
+        assert "error" in json.loads(events[-2 if dialect == "vllm" else -1][6:]), events[-2:]
+        assert (events[-1] == "data: [DONE]") == (dialect == "vllm"), events[-2:]
+        assert post(at["url"] + "/v1/completions", {"prompt": "x"})[0] == 500
+
+
+def loads(processes: Processes) -> None:
+    _, at = processes.start("mock-engine", "--dialect", "sglang", "--die-with-parent")
+    said = json.loads(get(at["url"] + "/v1/loads?include=core"))["loads"][0]
+    assert said["num_running_reqs"] == 0 and said["max_total_num_tokens"] > 10_000, said
+    assert json.loads(get(at["url"] + "/get_load"))[0]["num_reqs"] == 0
+    assert metric(at["url"], "sglang:num_queue_reqs") == 0
 
 
 def hand_over(prefill: str, decode: str) -> None:
@@ -144,6 +172,8 @@ def main() -> None:
             _, at = processes.start("mock-engine", "--die-with-parent")
             api(at["url"])
             cancel(at["url"])
+            dies(processes)
+            loads(processes)
             _, prefill = processes.start("mock-engine", "--role", "prefill", "--gpus", "0", "--id", "p0", "--die-with-parent")
             _, decode = processes.start("mock-engine", "--role", "decode", "--gpus", "1", "--id", "d0", "--die-with-parent")
             hand_over(prefill["url"], decode["url"])
