@@ -250,7 +250,7 @@ def start_vllm(python: pathlib.Path, folder: pathlib.Path, name: str, *, reports
     words = [str(python.parent / "vllm"), "serve", str(model), "--served-model-name", "tiny", "--load-format", "dummy",
              "--dtype", "bfloat16", "--max-model-len", str(CONTEXT), "--max-num-seqs", "16", "--enforce-eager",
              "--host", "127.0.0.1", "--port", str(port), "--enable-prompt-tokens-details",
-             "--scheduler-cls", "wattle_vllm.scheduler.AsyncStepReports",
+             "--scheduler-cls", "wattle_vllm.scheduler.StepReports",
              "--additional-config", json.dumps({"wattle": {"step_reports": reports, "moment": moment}})]
     if kv:
         words += ["--kv-transfer-config",

@@ -45,15 +45,9 @@ def endpoint_of_rank(endpoint: str, rank: int) -> str:
 class _Reports:
     """Mixed in before one of vLLM's schedulers."""
 
-    _wattle_async = False
-
     def __init__(self, *args, **kwargs) -> None:
         super().__init__(*args, **kwargs)
         config = self.vllm_config
-        if bool(getattr(config.scheduler_config, "async_scheduling", False)) != self._wattle_async:
-            wanted = "StepReports" if self._wattle_async else "AsyncStepReports"
-            raise ValueError(f"wattle: scheduling here is {'' if not self._wattle_async else 'not '}asynchronous; "
-                             f"name wattle_vllm.scheduler.{wanted}")
         endpoint, moment = settings(config)
         self._wattle_starts = moment == "start"
         self._wattle_out: Publisher | None = None
@@ -139,9 +133,18 @@ class _Reports:
             yield request
 
 
-class StepReports(_Reports, Scheduler):
+class _Sync(_Reports, Scheduler):
     pass
 
 
-class AsyncStepReports(_Reports, AsyncScheduler):
-    _wattle_async = True
+class _Async(_Reports, AsyncScheduler):
+    pass
+
+
+class StepReports:
+    """What --scheduler-cls names: becomes the one that vLLM would have taken. Whether it schedules asynchronously is known last,
+    after the platform has had its say (a CPU does not)."""
+
+    def __new__(cls, *, vllm_config, **others):
+        wanted = _Async if getattr(vllm_config.scheduler_config, "async_scheduling", False) else _Sync
+        return wanted(vllm_config=vllm_config, **others)
