@@ -55,7 +55,7 @@ Result<Section> hour() {
       "and "
       "ours by ratings of the simulated engines. Arrivals: Poisson at the released demand; prompts and answers: real "
       "ones "
-      "of each type (LMSYS); classifier as good as the paper's. Planners are told the released peaks, over beta. "
+      "of each type (LMSYS); classifier as good as the paper's. Planners expect the released peaks, over beta. "
       "Starting a worker takes a minute. The paper does not "
       "say "
       "what its baseline runs on; nine TP2 workers, which the released ratings ask for, draw 6.9 kW at their peak, its "

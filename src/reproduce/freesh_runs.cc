@@ -198,7 +198,7 @@ Served served_of(const journal::RunSummary& run) {
   return s;
 }
 
-/// What the planner is told to expect: the release's peaks from the first episode on, of the recipe's partition.
+/// What the planner expects: the release's peaks from the first episode on, of the recipe's partition.
 std::vector<std::string> expecting(std::string_view recipe) {
   const int partition = recipe == "freesh-wo-multiparti" ? 1 : 2;
   return {fmt::format("scaling.demand=LLM_Serving_FREESH/peak_qps_partition{}.csv", partition),

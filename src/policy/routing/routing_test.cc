@@ -133,7 +133,7 @@ TEST(WeightedRoundRobin, UnusableWeightsServeOnlyWhenThereIsNothingElse) {
   EXPECT_EQ(fleet.route(policy), 0);
 }
 
-TEST(WeightedRoundRobin, WhoeverIsAtItsBoundIsLeftOut) {
+TEST(WeightedRoundRobin, AnInstanceAtItsBoundIsLeftOut) {
   Fleet fleet(2);
   fleet.specs[0].tensor_parallel = 4;
   WeightedRoundRobin policy({.max_in_flight_per_gpu = 2});
