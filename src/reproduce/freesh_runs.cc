@@ -223,8 +223,13 @@ Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
   if (auto ok = write_scenario(folder, episodes, *rows); !ok) return std::unexpected(ok.error());
   const auto loaded = config::load_scenario(folder.file("scenario.toml"), {}, config::project());
   if (!loaded) return std::unexpected(loaded.error());
-  auto set = expecting(run.recipe);
-  set.insert(set.end(), run.set.begin(), run.set.end());
+  auto set = run.set;
+  if (run.given) {
+    const auto expected = expecting(run.recipe);
+    set.insert(set.end(), expected.begin(), expected.end());
+  } else if (run.scale != 1.0) {
+    set.push_back(fmt::format("scaling.beta={}", run.scale));
+  }
   const auto recipe = recipe_of(run.recipe, set);
   if (!recipe) return std::unexpected(recipe.error());
   experiment::SimulateOptions options;

@@ -19,6 +19,7 @@ struct FleetRun {
   std::vector<std::string> set = {};  ///< overrides of the recipe
   double scale = 1.0;                 ///< of the requests, not of what is planned for
   std::uint64_t seed = 1;
+  bool given = false;  ///< planned for the released peaks; else for what is seen of each class, as it is classified
 };
 
 struct Served {
