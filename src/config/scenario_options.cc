@@ -6,6 +6,11 @@
 namespace wattle::config {
 
 template <>
+struct Codec<engine::Framework> : NamedCodec<engine::Framework, Codec<engine::Framework>> {
+  static constexpr const auto& names() { return engine::kFrameworks; }
+};
+
+template <>
 struct Codec<Role> : NamedCodec<Role, Codec<Role>> {
   static constexpr auto names() {
     return std::to_array<std::pair<std::string_view, Role>>(
@@ -206,8 +211,14 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
              "are taken as it grows"),
       option("async_scheduling", &E::async_scheduling,
              "A step is put together while its predecessor runs: who arrives then waits one step more"),
+      option("framework", &E::framework,
+             "Whose CPU times hold where the gaps below are none (src/engine/framework.h); profile: those the GPU's "
+             "profile was fitted with"),
       option("step_gap_ms", &E::step_gap, "ms", {0, 100},
-             "The serving framework's CPU time per step; none: what the GPU's profile was fitted with"),
+             "The serving framework's CPU time per step; none: the framework's"),
+      option("prompt_gap_ms", &E::prompt_gap, "ms", {0, 1000}, "The same per prompt of a step; none: the framework's"),
+      option("decode_gap_ms", &E::decode_gap, "ms", {0, 10},
+             "The same per decoding request of a step; none: the framework's"),
       option("request_gap_ms", &E::request_gap, "ms", {0, 1},
              "Time per request of a step for logits and sampling, the GPU busy; none: the profile's"),
       option("idle_gpu_w", &E::idle_gpu, "W", {0, 10'000},
@@ -217,6 +228,8 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
           "decode_attention_efficiency", &E::decode_attention_efficiency, "", {0.1, 1},
           "Share of the memory bandwidth at which this engine's decode attention reads KV; none: that of the kernels "
           "the GPU's profile was fitted on"),
+      option("power_limit_w", &E::power_limit, "W", {0, 100'000, true},
+             "Power limit of each GPU, at most its TDP; none: TDP"),
       option(
           "graph_sizes", &E::graph_sizes, "requests", {1, 65'536},
           "Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them "

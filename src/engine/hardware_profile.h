@@ -45,13 +45,15 @@ struct HardwareProfile {
   // Sampling on the GPU: 32-bit logits, sort, softmax, draw.
   double sampling_ns_per_logit = 0.2;
   double sampling_activity = 1.0;
-  // Power: idle(x) = floor + clock x^exponent. A running step adds a constant, a part that follows the clock, and
+  // Power: idle(x) = floor + clock x^exponent. A running step adds a part of which a
+  // share follows clock and voltage, one that follows them whole, and
   // energy per operation and per byte. Energies follow the voltage: s(x) = max(voltage_floor, x)^voltage_exponent.
   double idle_floor_w = 79.0;
   double idle_clock_w = 107.0;
   double idle_clock_exponent = 3.5;
   double rest_w = 0.0;  // by which a GPU that waits draws less than that at clock_max (EngineOptions::idle_gpu)
   double active_w = 40.0;
+  double active_clock_share = 0.0;
   double busy_w = 80.0;
   double tensor_pj_per_flop = 0.60;
   double memory_pj_per_byte = 60.0;

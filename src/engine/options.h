@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/framework.h"
 #include "units/quantity.h"
 #include "units/time.h"
 
@@ -28,8 +29,12 @@ struct EngineOptions {
   /// A step is put together while its predecessor runs, so a request that arrives then waits one step more, unless
   /// nothing runs (TensorRT-LLM's and SGLang's overlap, vLLM's async scheduling).
   bool async_scheduling = false;
-  // Time at no clock's pace; absent: what the GPU's profile was fitted with.
+  /// Whose CPU times hold where those below are absent.
+  Framework framework = Framework::Profile;
+  // Time at no clock's pace; absent: the framework's, or what the GPU's profile was fitted with.
   std::optional<Span> step_gap;     ///< of the serving framework on the CPU, per step
+  std::optional<Span> prompt_gap;   ///< likewise, per prompt of a step
+  std::optional<Span> decode_gap;   ///< likewise, per decoding request of a step
   std::optional<Span> request_gap;  ///< of logits and sampling, the GPU busy, per request of a step
   /// Draw of a GPU that waits with the model loaded, at the highest clock; absent: what the GPU's profile was fitted
   /// with (clocks locked there). A running kernel draws what it did.
@@ -38,6 +43,8 @@ struct EngineOptions {
   /// absent: that of the kernels the GPU's profile was fitted on. What a byte takes through L2 stays about the
   /// profile's.
   std::optional<double> decode_attention_efficiency;
+  /// Each GPU's power limit (nvidia-smi -pl), at most its TDP; absent: TDP.
+  std::optional<Watts> power_limit;
   /// Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them whole.
   /// Larger batches, and all when empty, are padded as vLLM pads (1, 2, 4, then eights to 128) or not at all.
   std::vector<std::int32_t> graph_sizes;

@@ -112,6 +112,10 @@ struct StepModel::Impl {
   LlmSpec llm;
   std::int32_t tp = 1;
   HardwareProfile profile;
+  double limit_w = 0.0;  ///< per GPU, where it lowers its clock
+  double prompt_gap_s = 0.0;
+  double decode_gap_s = 0.0;
+  bool overlapped = false;  ///< the CPU's time hides behind the GPU's
   std::int64_t blocks = 0;
   std::int64_t bucket_tokens = 1;
   std::vector<std::int32_t> graph_sizes;
@@ -167,7 +171,8 @@ struct StepModel::Impl {
     const double tokens = requests + shape.prefill_requests;
     work += at.sampling * tokens;
     work += Work{profile.request_gap_s * tokens, 0.0, 0.0, profile.request_gap_s * tokens};
-    return {work, profile.step_gap_s};
+    const double cpu = profile.step_gap_s + prompt_gap_s * shape.prefill_requests + decode_gap_s * requests;
+    return {work, overlapped ? std::max(0.0, cpu - work.seconds) : cpu};
   }
   [[nodiscard]] double watts(std::size_t index, const StepShape& shape) const {
     const ClockTable& at = table(index);
@@ -176,7 +181,7 @@ struct StepModel::Impl {
   }
   /// The highest clock up to the lock at which this step stays within TDP.
   [[nodiscard]] Operating operate(std::size_t locked, const StepShape& shape) const {
-    const double limit = gpu.tdp.value() * profile.clip_share;
+    const double limit = limit_w;
     const double top = watts(locked, shape);
     if (top <= limit) return {locked, 0.0, top, 1.0};
     // Steps that follow each other settle at about the same clock; power rises with the clock, so any bracket will do.
@@ -263,6 +268,9 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   if (const auto& share = options.decode_attention_efficiency; share && !(*share > 0.0 && *share <= 1.0)) {
     return bad_input(where, "decode_attention_efficiency is a share: above 0, at most 1");
   }
+  if (const auto& limit = options.power_limit; limit && !(*limit > Watts() && *limit <= gpu.tdp)) {
+    return bad_input(where, fmt::format("a power limit is above 0 and at most the GPU's TDP of {} W", gpu.tdp.value()));
+  }
   if (gpu.clock_step.value() < 1 || gpu.clock_min.value() < 1 || gpu.clock_max < gpu.clock_min) {
     return bad_input(where, "the GPU's clock range is empty");
   }
@@ -284,6 +292,13 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   impl->llm = llm;
   impl->tp = tensor_parallel;
   impl->profile = profile;
+  impl->limit_w = options.power_limit.value_or(gpu.tdp).value() * profile.clip_share;
+  const FrameworkTimes times = times_of(options.framework);
+  if (times.step) impl->profile.step_gap_s = times.step->seconds();
+  if (!times.sorts_vocabulary) impl->profile.sampling_ns_per_logit = impl->profile.request_gap_s = 0.0;
+  impl->prompt_gap_s = options.prompt_gap.value_or(times.prompt).seconds();
+  impl->decode_gap_s = options.decode_gap.value_or(times.request).seconds();
+  impl->overlapped = times.overlapped;
   if (options.step_gap) impl->profile.step_gap_s = options.step_gap->seconds();
   if (options.request_gap) {  // sampling included
     impl->profile.request_gap_s = options.request_gap->seconds();

@@ -230,6 +230,36 @@ TEST(StepModel, an_engines_own_gaps_replace_the_profiles) {
   EXPECT_NEAR(added_ns, 5.2e6, 1.0) << "5 ms a step and 20 us for each of ten requests";
 }
 
+TEST(StepModel, prompts_cost_the_scheduler_time_each_while_the_gpu_waits) {
+  EngineOptions options;
+  options.prompt_gap = Span::ms(3);
+  const auto slow = StepModel::make(h100(), LlmSpec{}, 1, HardwareProfile{}, options);
+  ASSERT_TRUE(slow.has_value());
+  const StepShape shape{0, 0, 4, 1024, 4 * 256 * 128};
+  const StepCost with = slow->mixed(shape, MegaHertz(990));
+  const StepCost without = model().mixed(shape, MegaHertz(990));
+  EXPECT_NEAR(static_cast<double>((with.duration - without.duration) >> kTimeFractionBits), 12e6, 10.0);
+  EXPECT_LT(with.power, without.power);
+}
+
+TEST(StepModel, a_framework_that_overlaps_hides_its_time_behind_the_gpu) {
+  HardwareProfile with;
+  with.sampling_ns_per_logit = 0.0;
+  EngineOptions overlapped;
+  overlapped.framework = Framework::Sglang;
+  const StepShape shape{10, 5000, 0, 0, 0};
+  const auto duration = [&](const EngineOptions& engine) {
+    const auto m = StepModel::make(h100(), LlmSpec{}, 1, with, engine);
+    EXPECT_TRUE(m);
+    return m->mixed(shape, MegaHertz(1980)).duration;
+  };
+  EngineOptions none;
+  none.step_gap = Span();
+  EXPECT_EQ(duration(overlapped), duration(none));
+  overlapped.step_gap = Span::ms(80);
+  EXPECT_EQ(duration(overlapped) >> kTimeFractionBits, Span::ms(80).ns()) << "the longer counts";
+}
+
 TEST(StepModel, an_engines_own_attention_reads_kv_at_its_own_pace) {
   // No time of its own and none in L2, so that reading is all there is to attention over a long context.
   HardwareProfile plain;
@@ -254,6 +284,22 @@ TEST(StepModel, an_engines_own_attention_reads_kv_at_its_own_pace) {
     faster.decode_attention_efficiency = share;
     EXPECT_FALSE(StepModel::make(h100(), LlmSpec{}, 1, plain, faster));
   }
+}
+
+TEST(StepModel, a_power_limit_lowers_power_and_clock_of_heavy_steps_only) {
+  const StepShape prompts{0, 0, 8, 8192, 8 * 1024 * 512};
+  EngineOptions limited;
+  limited.power_limit = Watts(400);
+  const auto free = StepModel::make(h100(), LlmSpec{}, 1, HardwareProfile{}, {});
+  const auto capped = StepModel::make(h100(), LlmSpec{}, 1, HardwareProfile{}, limited);
+  ASSERT_TRUE(free && capped);
+  const StepCost heavy = capped->mixed(prompts, MegaHertz(1980));
+  EXPECT_LE(to_watts(heavy.power).value(), 400.0);
+  EXPECT_LT(heavy.effective_clock, free->mixed(prompts, MegaHertz(1980)).effective_clock);
+  EXPECT_GT(heavy.duration, free->mixed(prompts, MegaHertz(1980)).duration);
+  EXPECT_EQ(capped->mixed(prompts, MegaHertz(600)).duration, free->mixed(prompts, MegaHertz(600)).duration);
+  limited.power_limit = Watts(701);
+  EXPECT_FALSE(StepModel::make(h100(), LlmSpec{}, 1, HardwareProfile{}, limited)) << "more than the TDP";
 }
 
 TEST(StepModel, sampling_takes_its_time_per_entry_of_the_vocabulary_on_every_gpu_of_the_group) {
