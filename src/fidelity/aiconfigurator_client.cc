@@ -7,19 +7,6 @@
 namespace wattle::fidelity {
 namespace {
 
-/// CPU time of the process between client and scheduler: HTTP, tokenising, streaming.
-struct FrontEnd {
-  double per_request_s;
-  double per_prompt_token_s;
-  double per_token_s;
-};
-
-// Chosen on the half of the rows that counts as fitted, among 2 to 20 ms, 0 to 3 us and 0 to 100 us. TensorRT-LLM's and
-// SGLang's saturate at about 10,000 streamed tokens per second, whatever the GPUs could do; vLLM's never limits a row.
-constexpr FrontEnd kLight{0.002, 0.0, 0.0};
-constexpr FrontEnd kTrtllm{0.015, 2e-6, 55e-6};
-constexpr FrontEnd kSglang{0.010, 0.0, 60e-6};
-
 // aiconfigurator's generator (its rule_plugin/trtllm.rule, vllm.rule and sglang.rule) gives an engine room for one
 // prompt and a bit: max_num_tokens = max_batch_size + isl + 1500 with a max_batch_size of 512 at least,
 // max_prefill_tokens = isl + 1500 for SGLang, there with enable_mixed_chunk.
@@ -28,11 +15,16 @@ constexpr std::int32_t kBatchRoom = 512;
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
+engine::Framework framework_of(const std::string& backend) {
+  if (backend == "vllm") return engine::Framework::Vllm;
+  return backend == "trtllm" ? engine::Framework::TensorRtLlm : engine::Framework::Sglang;
+}
+
 /// As the backend starts by itself.
 engine::EngineOptions default_engine(const std::string& backend) {
-  if (backend == "vllm") return benchmark_engine();
-  // TensorRT-LLM takes the likeliest token without sorting the vocabulary.
-  engine::EngineOptions engine = backend == "trtllm" ? greedy_engine() : benchmark_engine();
+  engine::EngineOptions engine = benchmark_engine();
+  engine.framework = framework_of(backend);
+  if (engine.framework == engine::Framework::Vllm) return engine;
   engine.chunked_prefill = backend != "sglang";
   engine.whole_prompts = true;
   engine.reserve_output = true;
@@ -40,29 +32,20 @@ engine::EngineOptions default_engine(const std::string& backend) {
   return engine;
 }
 
-/// Engine and front end of a "gap-analysis" row.
+/// The engine of a "gap-analysis" row, and how many requests its client sent.
 void generate(const SampleRow& row, SampleRun& to) {
   const auto prompt = static_cast<std::int32_t>(row.input_tokens);
-  FrontEnd front_end = kLight;
   // 20 requests per slot and at most 2,000: the means, printed to 16 digits, are multiples of 1 ns only at such counts.
   std::int32_t per_slot = 20;
-  if (row.backend == "trtllm") {
-    front_end = kTrtllm;
-    to.engine.max_num_batched_tokens = kBatchRoom + prompt + kPromptRoom;
-    // In this one file time to first token grows with the answer as if one slot stayed empty: by answer / (C - 1).
-    if (contains(row.source, "1.0.0rc3/meta-llama_Llama-3.1-8B")) to.engine.max_num_seqs = row.concurrency - 1;
-  } else if (row.backend == "vllm") {
+  if (row.backend == "trtllm" || row.backend == "vllm") {
     to.engine.max_num_batched_tokens = kBatchRoom + prompt + kPromptRoom;
   } else if (contains(row.source, "sglang/0.5.6")) {
-    per_slot = 10;  // another client, aiconfigurator's own genai_perf_runner
-    front_end = kSglang;
+    per_slot = 10;                     // another client, aiconfigurator's own genai_perf_runner
     to.engine.chunked_prefill = true;  // enable_mixed_chunk
     to.engine.whole_prompts = false;
     to.engine.max_num_batched_tokens = row.concurrency + prompt + kPromptRoom;
   }
   to.load.requests = std::min(per_slot * row.concurrency, 2000);
-  to.load.front_end_s = front_end.per_request_s + front_end.per_prompt_token_s * row.input_tokens;
-  to.load.front_end_token_s = front_end.per_token_s;
 }
 
 }  // namespace
@@ -76,7 +59,9 @@ SampleRun run_of(const SampleRow& row) {
   run.load.concurrency = row.concurrency;
   run.load.input_mean = row.input_tokens;
   run.load.output_mean = row.output_tokens;
-  run.load.front_end_s = kLight.per_request_s;
+  const engine::FrontEnd front_end = engine::times_of(run.engine.framework).front_end;
+  run.load.front_end_s = front_end.request.seconds() + front_end.prompt_token.seconds() * row.input_tokens;
+  run.load.front_end_token_s = front_end.token.seconds();
   if (row.fixed_lengths()) {
     generate(row, run);
   } else {

@@ -75,7 +75,7 @@ engine::EngineOptions clock_sweep_engine() {
 Result<Collection> collect(const std::string& data, const Catalog& catalog) {
   Collection all;
   for (const auto reader : {collect_kernels, collect_clock_sweep, collect_serving, collect_runs, collect_batches,
-                            collect_profiles, collect_paper_tables, collect_facts}) {
+                            collect_power_caps, collect_profiles, collect_paper_tables, collect_facts}) {
     if (auto ok = reader(data, catalog, all); !ok) return std::unexpected(ok.error());
   }
   return all;

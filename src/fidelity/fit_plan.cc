@@ -106,7 +106,7 @@ constexpr Start kStarts[] = {
     {"a100-80g", &HardwareProfile::step_gap_s, 0.0},
     // SGLang's time per request of a step, which no row tells the fit: by hand, with the pace of its decode attention
     // (engine.decode_attention_efficiency of the scenario), so that the rates at which token gaps outgrow 60 ms come
-    // near VoltanaLLM's on both data sets, at both clocks.
+    // near VoltanaLLM's with Llama-3.1-8B on both data sets, at both clocks.
     {"a100-80g", &HardwareProfile::request_gap_s, 6e-6},
     {"a100-80g", &HardwareProfile::sampling_ns_per_logit, 0.0}};
 

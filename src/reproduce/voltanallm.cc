@@ -30,8 +30,10 @@ Result<config::LoadedScenario> published_scenario(const PublishedModel& model, c
   return config::load_scenario("voltanallm-2p2d", *overrides, config::project());
 }
 
-Result<systems::LoadedRecipe> published_recipe(const char* name) {
-  const auto overrides = config::parse_overrides({kMargin, kPrefillRouting});
+Result<systems::LoadedRecipe> published_recipe(const char* name, const std::vector<std::string>& more) {
+  std::vector<std::string> set{kMargin, kPrefillRouting};
+  set.insert(set.end(), more.begin(), more.end());
+  const auto overrides = config::parse_overrides(set);
   if (!overrides) return std::unexpected(overrides.error());
   return systems::load_recipe(name, *overrides, config::project(), systems::Unfit::Ignored);
 }

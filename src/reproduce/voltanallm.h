@@ -46,7 +46,8 @@ inline constexpr auto kLengths = std::to_array<PublishedLengths>({
                                                                 const std::vector<std::string>& more = {});
 
 /// A recipe as the paper ran it: EcoFreq was given less than the objectives (kMargin), and kPrefillRouting.
-[[nodiscard]] Result<systems::LoadedRecipe> published_recipe(const char* name);
+[[nodiscard]] Result<systems::LoadedRecipe> published_recipe(const char* name,
+                                                             const std::vector<std::string>& more = {});
 
 /// The published client gives EcoFreq 45 ms between tokens (and ten times that to the first), where 60 ms is judged.
 inline constexpr const char* kMargin = "frequency.margin=0.25";

@@ -82,6 +82,7 @@ class PlotMaker {
 [[nodiscard]] Result<Section> swing(const System& system, double seconds);         ///< Table 1 and Figure 21
 [[nodiscard]] Result<Section> gh200(const System& system, double seconds);
 [[nodiscard]] Result<Section> routings(const System& system, double seconds);
+[[nodiscard]] Result<Section> constants(const System& system, double seconds);  ///< ours: what a hand set
 [[nodiscard]] Result<Section> watchdog(const System& system, double seconds);
 
 }  // namespace wattle::reproduce

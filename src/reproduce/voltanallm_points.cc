@@ -1,0 +1,155 @@
+#include "reproduce/voltanallm_points.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <tuple>
+
+#include "base/csv.h"
+#include "config/locate.h"
+#include "experiment/simulate.h"
+
+namespace wattle::reproduce {
+
+namespace {
+
+/// The panels of the figure that are at hand; the first must be.
+constexpr std::array kPanels{"VoltanaLLM/paper_main_result_digitised.csv",
+                             "VoltanaLLM/paper_main_result_digitised_3b.csv"};
+
+constexpr auto kSystems = std::to_array<PublishedSystem>({
+    {kMaximum, "static-max"},
+    {"sglang_1005", "static-sweet"},
+    {kControlled, "voltanallm"},
+});
+
+template <typename Entry, std::size_t N>
+Result<const Entry*> known(const std::array<Entry, N>& entries, std::string_view name, const std::string& where) {
+  const auto found = std::ranges::find(entries, name, &Entry::name);
+  if (found != entries.end()) return &*found;
+  return bad_input(where, fmt::format("'{}' is none of the models, datasets and systems of the figure", name));
+}
+
+Result<void> read_points(const PublishedFile& file, std::vector<Point>& points) {
+  constexpr std::array<std::string_view, 7> kColumns{
+      "model", "dataset", "rps", "system", "energy_j", "ttft_attainment_pct", "itl_attainment_pct"};
+  auto csv = CsvReader::open(file.text, file.path, kColumns);
+  if (!csv) return std::unexpected(csv.error());
+  for (;;) {
+    const auto more = csv->next();
+    if (!more) return std::unexpected(more.error());
+    if (!*more) return {};
+    Point point;
+    const auto model = known(kModels, csv->field(0), csv->where());
+    const auto lengths = known(kLengths, csv->field(1), csv->where());
+    const auto system = known(kSystems, csv->field(3), csv->where());
+    const auto rate = csv->whole(2, 1, 10'000);
+    if (!model) return std::unexpected(model.error());
+    if (!lengths) return std::unexpected(lengths.error());
+    if (!system) return std::unexpected(system.error());
+    if (!rate) return std::unexpected(rate.error());
+    point.model = *model;
+    point.lengths = *lengths;
+    point.system = *system;
+    point.rate = *rate;
+    for (const auto& [column, high, to] :
+         {std::tuple(std::size_t{4}, 1e9, &Point::energy_j), std::tuple(std::size_t{5}, 100.0, &Point::ttft_percent),
+          std::tuple(std::size_t{6}, 100.0, &Point::itl_percent)}) {
+      if (csv->field(column).empty()) continue;
+      const auto value = csv->number(column, 0.0, high);
+      if (!value) return std::unexpected(value.error());
+      point.*to = *value;
+    }
+    points.push_back(point);
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Point>> published_points() {
+  std::vector<Point> points;
+  for (const char* name : kPanels) {
+    if (name != kPanels[0] && !std::filesystem::exists(std::filesystem::path(config::data_dir()) / name)) continue;
+    const auto file = published_file(name);
+    if (!file) return std::unexpected(file.error());
+    if (auto ok = read_points(*file, points); !ok) return std::unexpected(std::move(ok.error()));
+  }
+  return points;
+}
+
+Result<SimulatedPoint> simulate_point(const Point& point, const PointRuns& runs) {
+  const auto recipe = published_recipe(point.system->recipe, runs.recipe);
+  if (!recipe) return std::unexpected(recipe.error());
+  SimulatedPoint mean;
+  for (int draw = 1; draw <= runs.draws; ++draw) {
+    std::vector<std::string> set{
+        fmt::format("seed={}", draw),
+        fmt::format("workload.requests={:.0f}", static_cast<double>(point.rate) * runs.seconds)};
+    set.insert(set.end(), runs.scenario.begin(), runs.scenario.end());
+    const auto scenario = published_scenario(*point.model, *point.lengths, point.rate, set);
+    if (!scenario) return std::unexpected(scenario.error());
+    auto run = experiment::prepare_run(*scenario, *recipe, config::data_dir());
+    if (!run) return std::unexpected(run.error());
+    const auto result = sim::simulate(std::move(run->setup));
+    mean.energy_j += published_energy(result.summary).value() / runs.draws;
+    mean.ttft_percent += 100.0 * result.summary.slo.ttft / runs.draws;
+    mean.itl_percent += 100.0 * result.summary.slo.tbt / runs.draws;
+  }
+  return mean;
+}
+
+void PointErrors::merge(const PointErrors& other) {
+  for (const auto member :
+       {&PointErrors::energies, &PointErrors::controlled_energies, &PointErrors::savings, &PointErrors::attainments}) {
+    (this->*member).insert((this->*member).end(), (other.*member).begin(), (other.*member).end());
+  }
+  best_saving = std::max(best_saving, other.best_saving);
+}
+
+double mean_size(const std::vector<double>& errors) {
+  double sum = 0.0;
+  for (const double e : errors) sum += std::abs(e);
+  return errors.empty() ? 0.0 : sum / static_cast<double>(errors.size());
+}
+
+double worst_size(const std::vector<double>& errors) {
+  double most = 0.0;
+  for (const double e : errors) most = std::max(most, std::abs(e));
+  return most;
+}
+
+std::map<std::string_view, PointErrors> errors_of(const std::vector<Point>& points,
+                                                  const std::vector<SimulatedPoint>& ours) {
+  std::map<std::string_view, PointErrors> errors;
+  std::map<std::tuple<std::string_view, std::string_view, std::int64_t>, std::size_t> maximum;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Point& p = points[i];
+    PointErrors& of = errors[p.model->llm];
+    if (p.energy_j) {
+      of.energies.push_back(ours[i].energy_j / *p.energy_j - 1.0);
+      if (p.system->name == kControlled) of.controlled_energies.push_back(of.energies.back());
+    }
+    const auto attainment = [&](const std::optional<double>& published, double simulated) {
+      if (published && *published > 90.0) of.attainments.push_back(simulated - *published);
+    };
+    attainment(p.ttft_percent, ours[i].ttft_percent);
+    attainment(p.itl_percent, ours[i].itl_percent);
+    if (p.system->name == kMaximum) maximum[{p.model->llm, p.lengths->id, p.rate}] = i;
+  }
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Point& p = points[i];
+    const auto top = maximum.find({p.model->llm, p.lengths->id, p.rate});
+    if (p.system->name != kControlled || top == maximum.end()) continue;
+    PointErrors& of = errors[p.model->llm];
+    const double saving = 100.0 * (1.0 - ours[i].energy_j / ours[top->second].energy_j);
+    of.best_saving = std::max(of.best_saving, saving);
+    const auto& highest = points[top->second].energy_j;
+    if (p.energy_j && highest) of.savings.push_back(saving - 100.0 * (1.0 - *p.energy_j / *highest));
+  }
+  return errors;
+}
+
+}  // namespace wattle::reproduce
