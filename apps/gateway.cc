@@ -192,8 +192,8 @@ Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& opti
   return {};
 }
 
-Result<void> run_gateway(const GatewayFlags& flags) {
-  gateway::GatewayOptions options;
+/// What the flags say by themselves.
+Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& options) {
   const auto bind = [](const std::string& text, const char* flag, net::ServerOptions& out) -> Result<void> {
     const auto place = net::parse_host_port(text, flag);
     if (!place) return std::unexpected(place.error());
@@ -225,7 +225,12 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   if (auto ok = read_sites(flags, options); !ok) return ok;
   options.kind.gpu.name = flags.fleet.gpu;
   options.kind.llm.name = flags.fleet.llm;
+  return {};
+}
 
+Result<void> run_gateway(const GatewayFlags& flags) {
+  gateway::GatewayOptions options;
+  if (auto ok = read_flags(flags, options); !ok) return ok;
   const auto keys = apply(flags.security, options);
   if (!keys) return std::unexpected(keys.error());
 

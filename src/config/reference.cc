@@ -85,13 +85,14 @@ std::vector<ReferencePage> reference_pages() {
                                   "`s(x)` is the voltage factor at x = clock / clock_max. Not to be confused with "
                                   "what `wattle profile` measures of a live engine (../profiling.md).\n" +
                                   tables(profile_options(), false)});
-  pages.push_back({"deployment", std::string(kGeneratedPage) +
-                                     "# Deployment files\n\n`wattle.toml`, read with `--config` by `wattle gateway`, `wattle "
-                                     "agent` and `wattle planner` ([deployment.md](../deployment.md)). `[engine]` has the keys of a "
-                                     "[scenario](scenario.md)'s; under `[gateway]`, `[agent]` and `[planner]` stand "
-                                     "flags of that command, with `_` for `-`.\n" +
-                                     tables(deployment_fleet_options(), false) + tables(deployment_slo_options(), false) +
-                                     tables(deployment_node_options(), true) + tables(deployment_worker_options(), true)});
+  pages.push_back({"deployment",
+                   std::string(kGeneratedPage) +
+                       "# Deployment files\n\n`wattle.toml`, read with `--config` by `wattle gateway`, `wattle "
+                       "agent` and `wattle planner` ([deployment.md](../deployment.md)). `[engine]` has the keys of a "
+                       "[scenario](scenario.md)'s; under `[gateway]`, `[agent]` and `[planner]` stand "
+                       "flags of that command, with `_` for `-`.\n" +
+                       tables(deployment_fleet_options(), false) + tables(deployment_slo_options(), false) +
+                       tables(deployment_node_options(), true) + tables(deployment_worker_options(), true)});
   return pages;
 }
 

@@ -66,9 +66,9 @@ struct GatewayOptions {
   net::ClientOptions client;
   Span health_period = Span::s(1);
   Span probe_timeout = Span::s(2);
-  Span gauges_period;  ///< of reading what an engine without step reports says of its load; zero: never
-  int health_misses = 2;               ///< so many in a row take a worker out; one success brings it back
-  InstanceSpec kind;  ///< what workers that join later are, where no policy describes them: GPU and model
+  Span gauges_period;     ///< of reading what an engine without step reports says of its load; zero: never
+  int health_misses = 2;  ///< so many in a row take a worker out; one success brings it back
+  InstanceSpec kind;      ///< what workers that join later are, where no policy describes them: GPU and model
   /// What is wrong with the journal, for /health and /metrics, and how many records it has lost; null: there is none.
   struct JournalState {
     std::string problem;

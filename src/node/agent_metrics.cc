@@ -171,8 +171,6 @@ std::string AgentMetrics::text() const {
   t.sample("reason=\"other_version\"", drops.other_version);
   t.sample("reason=\"out_of_range\"", drops.out_of_range);
   t.sample("reason=\"unknown_instance\"", unknown_instance);
-  t.metric("wattle_agent_other_gpus", "gauge");
-  t.sample("", other_gpus);
   t.metric("wattle_agent_report_to_command_seconds", "summary");
   t.summary("", report_to_command_ns);
 
@@ -239,6 +237,7 @@ std::string AgentMetrics::text() const {
   one("wattle_agent_guardian_restarts_total", "counter", keeper.guardian_restarts);
   one("wattle_agent_clock_leases_total", "counter", leases.granted);
   one("wattle_agent_clock_leases_expired_total", "counter", leases.expired);
+  one("wattle_agent_other_gpus", "gauge", other_gpus);
   one("wattle_agent_ready", "gauge", ready ? 1 : 0);
   return t.take();
 }

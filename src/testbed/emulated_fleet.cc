@@ -193,8 +193,9 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
   std::vector<std::string> fleet{"--recipe", plan.recipe, "--gpu", scenario.pools.front().gpu, "--llm", scenario.llm};
   const auto options = config::engine_arguments(scenario.engine);
   fleet.insert(fleet.end(), options.begin(), options.end());
-  std::vector<std::string> agent{
-      "agent", "--json", "--nvml", config::library_file(WATTLE_FAKE_NVML_LIBRARY), "--state", (folder_ / "agent-locks").string()};
+  std::vector<std::string> agent{"agent",   "--json",
+                                 "--nvml",  config::library_file(WATTLE_FAKE_NVML_LIBRARY),
+                                 "--state", (folder_ / "agent-locks").string()};
   std::vector<std::string> gateway{"gateway",
                                    "--json",
                                    "--pd-contract",

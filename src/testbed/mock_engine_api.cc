@@ -189,15 +189,13 @@ std::string MockApi::load_report(const net::Exchange& exchange) const {
 
 void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool chat) {
   const json body = json::parse(exchange->body(), nullptr, false);
-  const auto bad = [&](const std::string& what, const char* param = "") {
+  const auto bad = [&](const std::string& what, const char* param = "", int status = 400) {
     ++metrics_.rejected;
-    refuse(exchange, 400, what, param);
+    refuse(exchange, status, what, param);
   };
   if (!body.is_object()) return bad("the body is no JSON object");
   if (const auto model = body.find("model"); model != body.end() && *model != options_.model) {
-    ++metrics_.rejected;
-    return refuse(exchange, 404, "The model `" + model->dump() + "` does not exist; this is " + options_.model,
-                  "model");
+    return bad("The model `" + model->dump() + "` does not exist; this is " + options_.model, "model", 404);
   }
   const char* source = chat ? "messages" : "prompt";
   const auto prompt = body.find(source);

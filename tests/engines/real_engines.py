@@ -135,13 +135,13 @@ def run(*words: str, why: str, timeout_s: float = 900) -> None:
 def environment(folder: pathlib.Path, stamp: str, install) -> pathlib.Path:
     """The python of a virtual environment that `install` has filled; made once for each `stamp`."""
     python = folder / "bin" / "python"
-    mark = folder / "installed"
-    if mark.exists() and mark.read_text() == stamp:
+    stamp_file = folder / "installed"
+    if stamp_file.exists() and stamp_file.read_text() == stamp:
         return python
     shutil.rmtree(folder, ignore_errors=True)
     run(sys.executable, "-m", "venv", str(folder), why="no virtual environment")
     install(python)
-    mark.write_text(stamp)
+    stamp_file.write_text(stamp)
     return python
 
 
@@ -168,8 +168,8 @@ class Engine:
 
     def last_words(self) -> str:
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        told = [line for line in lines[:-5] if "Error" in line]
-        return " / ".join([*told[:8], *lines[-5:]])
+        errors = [line for line in lines[:-5] if "Error" in line]
+        return " / ".join([*errors[:8], *lines[-5:]])
 
     def descendants(self) -> dict[int, str]:
         """Their command lines by process id."""
