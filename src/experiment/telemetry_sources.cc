@@ -15,10 +15,10 @@ Result<std::vector<SourceRun>> run_by_source(const config::LoadedScenario& scena
                                              const systems::LoadedRecipe& recipe, const SimulateOptions& options) {
   auto all = telemetry_sources();
   for (SourceRun& one : all) {
-    config::LoadedScenario told = scenario;
-    told.scenario.measurement.telemetry = one.telemetry;
-    if (one.period > Span()) told.scenario.measurement.telemetry_period = one.period;
-    auto summary = run_simulation(told, recipe, options);
+    config::LoadedScenario measured = scenario;
+    measured.scenario.measurement.telemetry = one.telemetry;
+    if (one.period > Span()) measured.scenario.measurement.telemetry_period = one.period;
+    auto summary = run_simulation(measured, recipe, options);
     if (!summary) return std::unexpected(summary.error());
     one.summary = std::move(*summary);
   }

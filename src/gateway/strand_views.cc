@@ -120,7 +120,7 @@ void ControlStrand::watch(Instant now) {
   look(now);
   for (std::size_t i = 0; i < index_.size(); ++i) {
     const InstanceId id = index_[i];
-    // Answers grow, and whoever decides a clock by streams takes silence for loss.
+    // Answers grow, and who decides a clock by streams takes silence for loss.
     const bool busy = requests_.shown(id).assigned_requests > 0 || places_[i].others.requests > 0;
     if (!watch_.hears_steps(i) && busy) tell_work(i, now);
     if (!gauged(id, now)) places_[i].others = {};

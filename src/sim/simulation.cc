@@ -261,7 +261,7 @@ void Simulation::tell_work(Instant now) {
   }
 }
 
-/// With the tokens that have come from there: whoever relays a stream counts them.
+/// With the tokens that have come from there: who relays a stream counts them.
 control::InstanceWork Simulation::work_of(InstanceId instance, Instant now) {
   control::InstanceWork work = book_.of(instance);
   const std::int64_t context = engines_[index(instance)].report(now).shape.decode_kv_tokens;

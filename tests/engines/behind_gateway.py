@@ -155,7 +155,7 @@ def a_killed_engine_fails_each_request_once(stack: Stack, kill, streams: int = 3
     for thread, answer in running:
         thread.join(PATIENCE_S)
         assert not thread.is_alive(), "a client still waits for a dead engine"
-        assert answer.failed, "a client was told that its answer is whole"
+        assert answer.failed, "a client got an answer that claims to be whole"
     stack.settle()
     after = stack.fates()
     assert after["failed"] == before["failed"] + streams, (before, after)
