@@ -21,7 +21,7 @@ void add_engine_flags(Command command, engine::EngineOptions& options) {
     };
     const std::string unit = option.unit.empty() ? "" : " (" + option.unit + ")";
     command.add_text_option(config::engine_flag(option), take, problem, option.description + unit)
-        .default_str(config::to_text(option.get(options)));
+        .default_str(config::flag_text(option.get(options)));
   }
 }
 

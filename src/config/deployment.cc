@@ -150,7 +150,7 @@ Result<std::vector<FlagText>> engine_flags(const Part& part) {
     const auto value = checked(*found, entry);
     if (!value) return std::unexpected(value.error());
     found->set(scratch, *value);
-    flags.push_back({engine_flag(*found), to_text(found->get(scratch)), entry.where});
+    flags.push_back({engine_flag(*found), flag_text(found->get(scratch)), entry.where});
   }
   return flags;
 }

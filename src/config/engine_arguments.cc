@@ -13,13 +13,18 @@ std::string engine_flag(const OptionSpec& option) {
   return flag;
 }
 
+std::string flag_text(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text != nullptr ? *text : to_text(value);
+}
+
 std::vector<std::string> engine_arguments(const engine::EngineOptions& options) {
   std::vector<std::string> all;
   for (const auto& option : engine_options()) {
     const Value value = option.get(options);
     const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
     if (std::holds_alternative<std::monostate>(value) || (list != nullptr && list->empty())) continue;
-    all.insert(all.end(), {engine_flag(option), to_text(value)});
+    all.insert(all.end(), {engine_flag(option), flag_text(value)});
   }
   return all;
 }

@@ -12,6 +12,8 @@ namespace wattle::config {
 
 /// "max_num_seqs" -> "--max-num-seqs".
 [[nodiscard]] std::string engine_flag(const OptionSpec& option);
+/// A value as a flag takes it: text without quotes.
+[[nodiscard]] std::string flag_text(const Value& value);
 /// Every option that has a value, as FLAG VALUE pairs.
 [[nodiscard]] std::vector<std::string> engine_arguments(const engine::EngineOptions& options);
 /// Sets it from a flag's value. Errors: another type, or out of bounds.

@@ -41,6 +41,9 @@ TEST(EngineArguments, CarryEveryOption) {
       case OptionType::Integers:
         option.set(odd, std::vector<std::int64_t>{1, 7, 300});
         break;
+      case OptionType::Choice:
+        option.set(odd, option.choices.back());
+        break;
       default:
         FAIL() << option.key << ": give it a value here that is not its default";
     }

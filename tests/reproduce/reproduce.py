@@ -55,9 +55,11 @@ for row in result["rows"]:
 targets = {target["name"]: target for target in result["marks"]}
 check(set(targets) == {"energy_median_error", "saving_worst_difference", "attainment_worst_difference",
                      "attainment_worst_beyond_reading", "best_saving"}, targets)
-above = [row["difference"] for identity, row in rows.items() if "attainment" in identity and row["published"] > 90]
-check(len(above) == 3 and targets["attainment_worst_difference"]["value"] == max(map(abs, above)), (above, targets))
-check(targets["attainment_worst_beyond_reading"]["value"] == max(d - 2 if d > 0 else -d for d in above), (above, targets))
+# Other models than the one whose points were seen have targets of their own, where their energy is known, too.
+above = [row["difference"] for identity, row in rows.items()
+         if "attainment" in identity and "llama-3.1-8b" in identity and row["published"] > 90]
+check(len(above) == 2 and targets["attainment_worst_difference"]["value"] == max(map(abs, above)), (above, targets))
+check(targets["attainment_worst_beyond_reading"]["value"] == max(0, *(d - 2 if d > 0 else -d for d in above)), (above, targets))
 check(targets["best_saving"]["value"] == saving["ours"], targets)
 check(reproduce(HEADER + ROWS, "voltanallm", "--json").stdout == done.stdout, "twice the same")
 
