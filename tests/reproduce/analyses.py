@@ -101,7 +101,9 @@ for rate in (75, 90):
     for predictor in ("true", "optimistic"):
         check(ours(rows, f"watchdog/rps{rate}/{predictor}/off/overruns") == 0, "switched off, it counts nothing")
     check(ours(rows, f"watchdog/rps{rate}/optimistic/on/overruns") > 0, "steps a quarter longer than predicted overrun")
-    check(ours(rows, f"watchdog/rps{rate}/optimistic/on/energy") > ours(rows, f"watchdog/rps{rate}/optimistic/off/energy"), "raising costs")
+    check(ours(rows, f"watchdog/rps{rate}/optimistic/on/ttft_attainment") > ours(rows, f"watchdog/rps{rate}/optimistic/off/ttft_attainment"),
+          "raising keeps objectives")
+check(ours(rows, "watchdog/rps75/optimistic/on/energy") > ours(rows, "watchdog/rps75/optimistic/off/energy"), "raising costs, short of overload")
 check(set(targets) == {"watchdog_changes_energy", "watchdog_costs_itl_attainment"}, targets)
 
 refused = subprocess.run([arguments.wattle, "reproduce", "voltanallm", "--seconds", "0", "--section", "swing"], capture_output=True, text=True)
