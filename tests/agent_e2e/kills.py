@@ -1,0 +1,104 @@
+"""kill -9 of the agent, of its guardian, of both, at random moments, again and again: after each, the one that is left (the guardian,
+the agent's own end, the next agent's start, or an operator's --unlock) takes every lock off. And a second writer: another
+program that sets the clock is overruled and reported; a second agent for the same GPU is turned away; --shadow sets nothing."""
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from processes import PATIENCE_S, a_node, eventually, metric
+
+
+def agent_words(fpm: str, nvml: str, folder: str, state: str = "state") -> list[str]:
+    return ["agent", "--engine", f"{fpm}=0", "--recipe", "static-max", "--set", "frequency.clock_mhz=1005", "--nvml", nvml,
+            "--state", os.path.join(folder, state)]
+
+
+def kill_again_and_again(wattle: str, nvml: str, seconds: float, seed: int) -> None:
+    chance = random.Random(seed)
+    counts = {"agent": 0, "guardian": 0, "both": 0}
+    with a_node(wattle) as (node, folder):
+        _, at = node.start("mock-engine", "--gpus", "0", "--die-with-parent")
+        clock = lambda: metric(at["url"], "wattle_mock_engine_clock_mhz")
+        words = agent_words(at["fpm"], nvml, folder)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            agent, said = node.start(*words)
+            if chance.random() < 0.7:
+                eventually("its clock is locked", lambda: clock() == 1005)
+            time.sleep(chance.random() * 0.05)
+            victim = chance.choice(list(counts))
+            if victim != "agent":
+                os.kill(said["guardian_pid"], signal.SIGKILL)
+            if victim != "guardian":
+                agent.kill()
+            else:
+                agent.terminate()
+            agent.wait(PATIENCE_S)
+            if victim == "both" and chance.random() < 0.5:
+                done = subprocess.run([node.wattle, "agent", "--unlock", "--nvml", nvml, "--state", os.path.join(folder, "state")],
+                                      env=node.env, timeout=PATIENCE_S, stdout=subprocess.DEVNULL)
+                assert done.returncode == 0, done
+            elif victim == "both":
+                agent, _ = node.start(*words)  # takes the lock off and sets its own
+                agent.terminate()
+                assert agent.wait(PATIENCE_S) == 0
+            eventually(f"no clock is locked after kill -9 of {victim}", lambda: clock() == 1410)
+            counts[victim] += 1
+    print(f"{sum(counts.values())} kills in {seconds:.0f} s {counts}: 0 clocks left locked")
+
+
+def another_writer(wattle: str, nvml: str) -> None:
+    with a_node(wattle) as (node, folder):
+        _, at = node.start("mock-engine", "--gpus", "0", "--die-with-parent")
+        clock = lambda: metric(at["url"], "wattle_mock_engine_clock_mhz")
+        _, shadow = node.start(*agent_words(at["fpm"], nvml, folder, "none"), "--shadow")
+        _, agent = node.start(*agent_words(at["fpm"], nvml, folder))
+        eventually("its clock is locked", lambda: clock() == 1005)
+        assert shadow["guardian_pid"] == -1 and metric(shadow["admin"], "wattle_agent_advisory") == 1
+        assert not os.path.exists(os.path.join(folder, "none")), "an advisory agent keeps no state"
+
+        turned_away = subprocess.run([node.wattle, *agent_words(at["fpm"], nvml, folder, "other")], env=node.env,
+                                     capture_output=True, text=True, timeout=60)
+        assert turned_away.returncode != 0 and "another agent of this machine" in turned_away.stderr, turned_away
+
+        # Somebody else's tool.
+        other = subprocess.Popen([sys.executable, "-c", OTHER, nvml], env=node.env, stdin=subprocess.PIPE, text=True)
+        node.running.append(other)
+        mismatches = lambda: metric(agent["admin"], "wattle_agent_clock_mismatches_total")
+        for times in range(1, 4):
+            other.stdin.write("1410\n")
+            other.stdin.flush()
+            eventually(f"mismatch {times} is seen", lambda: mismatches() >= times)
+            eventually("and the clock set again", lambda: clock() == 1005)
+        eventually("the alarm is up", lambda: metric(agent["admin"], "wattle_agent_second_writer") == 1)
+    print("another writer is overruled three times and reported; a second agent is turned away; --shadow sets nothing")
+
+
+OTHER = """
+import ctypes, sys
+nvml = ctypes.CDLL(sys.argv[1])
+assert nvml.nvmlInit_v2() == 0
+device = ctypes.c_void_p()
+assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+for line in sys.stdin:
+    assert nvml.nvmlDeviceSetGpuLockedClocks(device, int(line), int(line)) == 0
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    parser.add_argument("--seconds", type=float, default=45)
+    parser.add_argument("--seed", type=int, default=1)
+    flags = parser.parse_args()
+    another_writer(flags.wattle, flags.nvml)
+    kill_again_and_again(flags.wattle, flags.nvml, flags.seconds, flags.seed)
+
+
+if __name__ == "__main__":
+    main()
