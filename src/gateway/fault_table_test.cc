@@ -133,7 +133,7 @@ class FaultTable : public testing::Test {
       if (change) change(options);
     });
     const std::string answer = stream(rig, user);
-    row(fault, answer, rig, static_cast<int>(rig.upstream.seen.size()));
+    row(fault, answer, rig, rig.upstream.seen_count());
   }
   void unreachable();
   void before_first_byte();
@@ -214,7 +214,7 @@ void FaultTable::before_first_byte() {
     rig.upstream.answers_health = false;
     const std::string answer = stream(rig, "");
     row("hangs: no health probe is answered, another engine is there", answer, rig,
-        static_cast<int>(rig.upstream.seen.size() + second.seen.size()));
+        rig.upstream.seen_count() + second.seen_count());
   }
   {
     Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) { probing(options); });
@@ -224,7 +224,7 @@ void FaultTable::before_first_byte() {
     net::RawClient client(rig.gateway->port());
     client.send(Rig::chat("", false));
     const std::string answer = client.response();
-    row("the same, and the answer is no stream", answer, rig, static_cast<int>(rig.upstream.seen.size()));
+    row("the same, and the answer is no stream", answer, rig, rig.upstream.seen_count());
   }
 }
 
@@ -274,7 +274,7 @@ void FaultTable::clients() {
     net::RawClient raw(rig.gateway->port());
     raw.send(bytes);
     const std::string answer = raw.all();
-    row(fault, answer, rig, static_cast<int>(rig.upstream.seen.size()));
+    row(fault, answer, rig, rig.upstream.seen_count());
   };
   client("header byte by byte (slow-loris), beyond 10 s", "POST /v1/chat/completions HTTP/1.1\r\nHost:");
   client("body that does not come, beyond 60 s",

@@ -49,6 +49,10 @@ struct Upstream {
     parked.clear();
     deaf.clear();
   }
+  [[nodiscard]] int seen_count() {
+    const std::lock_guard lock(mutex);
+    return static_cast<int>(seen.size());
+  }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
   static std::string token(int i) {
     return R"(data: {"choices":[{"index":0,"delta":{"content":" t)" + std::to_string(i) + R"("}}]})" + "\n\n";
