@@ -79,12 +79,11 @@ Result<std::vector<std::string>> arguments_of(const Entry& entry) {
     for (const std::int64_t number : *numbers) texts.push_back(fmt::format("{}", number));
     return texts;
   }
-  if (const auto* text = std::get_if<std::string>(&entry.value)) return std::vector{*text};
   if (std::holds_alternative<std::monostate>(entry.value)) {
     return bad_input(entry.where, fmt::format("{} is {}; it takes text, a number, true or false, or a list of those",
                                               entry.key, entry.kind));
   }
-  return std::vector{to_text(entry.value)};
+  return std::vector{flag_text(entry.value)};
 }
 
 template <typename S>
@@ -153,6 +152,10 @@ Result<std::vector<FlagText>> engine_flags(const Part& part) {
     flags.push_back({engine_flag(*found), flag_text(found->get(scratch)), entry.where});
   }
   return flags;
+}
+
+void append_to(std::vector<FlagText>& all, const std::vector<FlagText>& more) {
+  all.insert(all.end(), more.begin(), more.end());
 }
 
 }  // namespace
@@ -224,37 +227,39 @@ Result<std::size_t> Deployment::node_of(const std::string& name, const std::stri
                               : fmt::format("there is no node \"{}\"; there are {}", name, fmt::join(names, ", ")));
 }
 
+void Deployment::add_fleet(std::vector<FlagText>& to, const std::string& key, const std::string& value) const {
+  if (!value.empty()) to.push_back({flag_of(key), value, origins_.of("fleet." + key)});
+}
+
+void Deployment::add_engine(std::vector<FlagText>& to,
+                            std::initializer_list<std::pair<const char*, double>> objectives) const {
+  append_to(to, engine_);
+  for (const auto& [name, ms] : objectives) {
+    if (ms <= 0.0) continue;
+    to.push_back(
+        {fmt::format("--{}-slo-ms", name), fmt::format("{}", ms), origins_.of(fmt::format("slo.{}_ms", name))});
+  }
+}
+
 std::vector<FlagText> Deployment::common() const {
   std::vector<FlagText> flags;
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty()) flags.push_back({flag_of(key), value, origins_.of(std::string("fleet.") + key)});
-  };
-  add("recipe", fleet_.recipe);
-  add("scenario", fleet_.scenario);
-  for (const std::string& one : fleet_.set) add("set", one);
+  add_fleet(flags, "recipe", fleet_.recipe);
+  add_fleet(flags, "scenario", fleet_.scenario);
+  for (const std::string& one : fleet_.set) add_fleet(flags, "set", one);
   return flags;
 }
 
-namespace {
-
-void append_to(std::vector<FlagText>& all, const std::vector<FlagText>& more) {
-  all.insert(all.end(), more.begin(), more.end());
+std::vector<FlagText> Deployment::believed() const {
+  std::vector<FlagText> flags = common();
+  add_fleet(flags, "gpu", fleet_.gpu);
+  add_fleet(flags, "llm", fleet_.llm);
+  return flags;
 }
 
-}  // namespace
-
 std::vector<FlagText> Deployment::gateway() const {
-  std::vector<FlagText> flags = common();
-  flags.push_back({"--gpu", fleet_.gpu, origins_.of("fleet.gpu")});
-  flags.push_back({"--llm", fleet_.llm, origins_.of("fleet.llm")});
+  std::vector<FlagText> flags = believed();
   for (const std::string& model : fleet_.models) flags.push_back({"--model", model, origins_.of("fleet.models")});
-  append_to(flags, engine_);
-  for (const auto& [key, value] :
-       {std::pair{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}, {"tbt", slo_.tbt_ms}, {"e2e", slo_.e2e_ms}}) {
-    if (value <= 0.0) continue;
-    flags.push_back(
-        {fmt::format("--{}-slo-ms", key), fmt::format("{}", value), origins_.of(fmt::format("slo.{}_ms", key))});
-  }
+  add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}, {"tbt", slo_.tbt_ms}, {"e2e", slo_.e2e_ms}});
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     flags.push_back({"--agent", "http://" + nodes_[i].agent, node_wheres_[i]});
   }
@@ -274,12 +279,8 @@ std::vector<FlagText> Deployment::gateway() const {
 Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
   const auto mine = node_of(node, node.empty() ? file_ : "--node");
   if (!mine) return std::unexpected(mine.error());
-  std::vector<FlagText> flags = common();
-  flags.push_back({"--gpu", fleet_.gpu, origins_.of("fleet.gpu")});
-  flags.push_back({"--llm", fleet_.llm, origins_.of("fleet.llm")});
-  append_to(flags, engine_);
-  if (slo_.ttft_ms > 0) flags.push_back({"--ttft-slo-ms", fmt::format("{}", slo_.ttft_ms), origins_.of("slo.ttft_ms")});
-  if (slo_.itl_ms > 0) flags.push_back({"--itl-slo-ms", fmt::format("{}", slo_.itl_ms), origins_.of("slo.itl_ms")});
+  std::vector<FlagText> flags = believed();
+  add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}});
   flags.push_back({"--admin", nodes_[*mine].agent, node_wheres_[*mine]});
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const DeploymentWorker& w = workers_[i];

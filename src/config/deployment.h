@@ -2,8 +2,10 @@
 // wattle.toml: one deployment. What gateway, agents and planner have to agree on stands in it once; each process takes
 // its flags from it, and a flag that is given on the command line holds instead.
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -67,7 +69,11 @@ class Deployment {
   [[nodiscard]] std::vector<FlagText> planner() const;
 
  private:
+  /// Recipe, scenario and overrides; and with what is believed of the hardware.
   [[nodiscard]] std::vector<FlagText> common() const;
+  [[nodiscard]] std::vector<FlagText> believed() const;
+  void add_fleet(std::vector<FlagText>& to, const std::string& key, const std::string& value) const;
+  void add_engine(std::vector<FlagText>& to, std::initializer_list<std::pair<const char*, double>> objectives) const;
   [[nodiscard]] Result<std::size_t> node_of(const std::string& name, const std::string& where) const;
 
   std::string file_;

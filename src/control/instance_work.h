@@ -21,6 +21,13 @@ struct InstanceWork {
   Instant oldest = Instant::never();  ///< earliest arrival among those
   std::int64_t output_tokens = 0;     ///< so far, of those that decode; 0 where nobody counts
   bool operator==(const InstanceWork&) const = default;
+
+  /// The same, where who relays its streams counts so much context in those that decode: prompts and answers.
+  [[nodiscard]] InstanceWork with_context(std::int64_t decoding_tokens) const {
+    InstanceWork counted = *this;
+    counted.output_tokens = std::max<std::int64_t>(0, decoding_tokens - (context_tokens - prompt_tokens));
+    return counted;
+  }
 };
 
 /// The books of all instances. Requests it does not know are ignored.

@@ -9,6 +9,7 @@
 
 #include "gateway/answers.h"
 #include "gateway/planner_records.h"
+#include "journal/names.h"
 #include "journal/summary_json.h"
 #include "net/clock.h"
 
@@ -16,33 +17,7 @@ namespace wattle::gateway {
 
 namespace {
 
-const char* text_of(Role role) {
-  switch (role) {
-    case Role::Colocated:
-      return "colocated";
-    case Role::Prefill:
-      return "prefill";
-    case Role::Decode:
-      return "decode";
-  }
-  return "";
-}
-
 constexpr std::size_t kShown = 256;  ///< of the newest requests
-
-const char* text_of(Fate fate) {
-  switch (fate) {
-    case Fate::Finished:
-      return "finished";
-    case Fate::Rejected:
-      return "rejected";
-    case Fate::Failed:
-      return "failed";
-    case Fate::Cancelled:
-      return "cancelled";
-  }
-  return "";
-}
 
 const char* text_of(ViewSource source) { return source == ViewSource::StepReports ? "step-reports" : "streams"; }
 
@@ -128,8 +103,8 @@ std::string AdminApi::metrics_text() {
       const InstanceId id = state.worker->id;
       const auto& view = core.shown(id);
       if (state.removed && !state.starting && view.assigned_requests == 0) continue;  // series of the gone only pile up
-      rows.push_back({id, state.options.url, text_of(state.worker->role), view.accepting, view.assigned_requests,
-                      control_.telemetry(id), control_.source(id, now), now - view.step.start});
+      rows.push_back({id, state.options.url, std::string(journal::name_of(state.worker->role)), view.accepting,
+                      view.assigned_requests, control_.telemetry(id), control_.source(id, now), now - view.step.start});
     }
   });
   extras.connections = connections_();
@@ -183,6 +158,15 @@ nlohmann::ordered_json AdminApi::usage() {
   return body;
 }
 
+namespace {
+
+/// By which it is looked up: its client's, or ours.
+std::string name_of(const LiveLedger::Recent& recent) {
+  return recent.name.empty() ? request_name(recent.outcome.request.id) : recent.name;
+}
+
+}  // namespace
+
 nlohmann::ordered_json AdminApi::row_of(const LiveLedger::Recent& recent) const {
   const Outcome& o = recent.outcome;
   const auto metered = [&o](double quantity) {
@@ -191,9 +175,9 @@ nlohmann::ordered_json AdminApi::row_of(const LiveLedger::Recent& recent) const 
   const auto counted = [](std::int32_t tokens) {
     return tokens >= 0 ? nlohmann::ordered_json(tokens) : nlohmann::ordered_json();
   };
-  return {{"id", recent.name.empty() ? request_name(o.request.id) : recent.name},
+  return {{"id", name_of(recent)},
           {"tenant", tenants_.name_of(o.request.tenant)},
-          {"fate", text_of(o.fate)},
+          {"fate", journal::name_of(o.fate)},
           {"prompt_tokens", o.request.prompt_tokens},
           {"prompt_counted", recent.counted.prompt >= 0},
           {"cached_tokens", counted(recent.counted.cached)},
@@ -208,8 +192,7 @@ void AdminApi::usage_of(net::Exchange& exchange, std::string_view name) {
   auto rows = nlohmann::ordered_json::array();
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
     for (const auto& recent : ledger_.recent()) {
-      const bool same = recent.name.empty() ? request_name(recent.outcome.request.id) == name : recent.name == name;
-      if (same) rows.push_back(row_of(recent));
+      if (name_of(recent) == name) rows.push_back(row_of(recent));
     }
   });
   if (rows.empty()) return answer_not_found(exchange);
@@ -238,28 +221,29 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
       const std::int32_t id = state.worker->id.value();
       if (only_id ? id != *only_id : state.removed && !state.starting) continue;
       const auto& view = core.shown(state.worker->id);
-      list.push_back({{"id", std::to_string(id)},
-                      {"url", state.options.url},
-                      {"models", state.options.models.empty() ? options_.models : state.options.models},
-                      {"worker_type", state.worker->role == Role::Colocated ? "regular" : text_of(state.worker->role)},
-                      {"connection_mode", "http"},
-                      {"is_healthy", state.up},
-                      {"status", status_of(state)},
-                      {"job_status", job_of(state, view.assigned_requests, options_.health_misses)},
-                      {"active_requests", view.assigned_requests},
-                      {"weight", state.options.weight},
-                      {"type", state.options.type},
-                      {"site", state.options.site},
-                      {"pool", view.spec->pool.value()},
-                      {"node", view.spec->node.value()},
-                      {"view",
-                       {{"source", text_of(control_.source(state.worker->id, now))},
-                        {"age_ms", std::max(Span(), now - view.step.start).millis()},
-                        {"telemetry", text_of(view.telemetry)},
-                        {"decode_requests", view.step.shape.decode_requests},
-                        {"waiting_requests", view.step.waiting_requests},
-                        {"kv_tokens", view.step.kv_tokens},
-                        {"clock_mhz", view.clock_commanded.value()}}}});
+      list.push_back(
+          {{"id", std::to_string(id)},
+           {"url", state.options.url},
+           {"models", state.options.models.empty() ? options_.models : state.options.models},
+           {"worker_type", state.worker->role == Role::Colocated ? "regular" : journal::name_of(state.worker->role)},
+           {"connection_mode", "http"},
+           {"is_healthy", state.up},
+           {"status", status_of(state)},
+           {"job_status", job_of(state, view.assigned_requests, options_.health_misses)},
+           {"active_requests", view.assigned_requests},
+           {"weight", state.options.weight},
+           {"type", state.options.type},
+           {"site", state.options.site},
+           {"pool", view.spec->pool.value()},
+           {"node", view.spec->node.value()},
+           {"view",
+            {{"source", text_of(control_.source(state.worker->id, now))},
+             {"age_ms", std::max(Span(), now - view.step.start).millis()},
+             {"telemetry", text_of(view.telemetry)},
+             {"decode_requests", view.step.shape.decode_requests},
+             {"waiting_requests", view.step.waiting_requests},
+             {"kv_tokens", view.step.kv_tokens},
+             {"clock_mhz", view.clock_commanded.value()}}}});
       if (const auto gauged = control_.gauged(state.worker->id, now)) {
         auto& said = list.back()["view"]["gauges"];
         said["age_ms"] = (now - gauged->at).millis();

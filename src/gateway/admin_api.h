@@ -27,10 +27,10 @@ class AdminApi {
         ledger_(ledger),
         connections_(std::move(connections)) {}
 
-  /// Both of GatewayPolicies.
+  /// The recipe's queue policy, by name; empty: it has none.
   void set_queueing(std::string policy) { queueing_ = std::move(policy); }
+  /// As in GatewayPolicies.
   void set_extrapolations(std::function<std::int64_t()> count) { extrapolations_ = std::move(count); }
-
   /// Requests sent again on a connection of their own.
   void set_resent(std::function<std::int64_t()> count) { resent_ = std::move(count); }
 

@@ -30,8 +30,8 @@ std::optional<std::int32_t> position(const List& list, std::string_view name) {
 }
 
 /// The first of these fields that is there, and its name.
-std::pair<const char*, std::string_view> first_of(const net::HeaderFields& headers,
-                                                  std::initializer_list<const char*> names) {
+template <std::size_t N>
+std::pair<const char*, std::string_view> first_of(const net::HeaderFields& headers, const char* const (&names)[N]) {
   for (const char* name : names) {
     if (const auto value = headers.get(name); !value.empty()) return {name, value};
   }
@@ -45,8 +45,8 @@ std::expected<Caller, net::ApiError> Callers::who(const net::HeaderFields& heade
   Caller caller;
   std::string_view name = named;
   if (options_.keys != nullptr) {
-    std::string_view key = net::bearer(headers.get("Authorization"));
-    if (key.empty()) key = first_of(headers, {"x-api-key", "api-key"}).second;
+    std::string_view key = net::bearer(headers.get(kBearerHeader));
+    if (key.empty()) key = first_of(headers, kKeyHeaders).second;
     caller.table = options_.keys->table();
     caller.terms = caller.table->find(key);
     if (caller.terms == nullptr) {

@@ -15,6 +15,10 @@
 
 namespace wattle::gateway {
 
+/// Where a request carries its key: as a bearer token, else in the first of these that is there.
+inline constexpr const char* kBearerHeader = "Authorization";
+inline constexpr const char* kKeyHeaders[] = {"x-api-key", "api-key"};
+
 /// What a tenant may do.
 struct TenantTerms {
   std::string tenant;

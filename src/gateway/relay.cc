@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/keys.h"
 #include "gateway/leg_bootstrap.h"
 #include "gateway/leg_nixl.h"
 #include "net/clock.h"
@@ -51,7 +52,8 @@ bool travels(std::string_view name) {
 }
 
 bool is_credential(std::string_view name) {
-  return net::same_name(name, "authorization") || net::same_name(name, "x-api-key") || net::same_name(name, "api-key");
+  const auto same = [name](const char* header) { return net::same_name(name, header); };
+  return same(kBearerHeader) || std::ranges::any_of(kKeyHeaders, same);
 }
 
 }  // namespace

@@ -44,10 +44,8 @@ void ControlStrand::tell_work(Instant now) {
 
 namespace {
 /// Our own records, with the tokens that have come.
-control::InstanceWork own_work(control::InstanceWork work, const StreamCounts& streams) {
-  const std::int64_t context = streams.kv_tokens.load(std::memory_order_relaxed);
-  work.output_tokens = std::max<std::int64_t>(0, context - (work.context_tokens - work.prompt_tokens));
-  return work;
+control::InstanceWork own_work(const control::InstanceWork& work, const StreamCounts& streams) {
+  return work.with_context(streams.kv_tokens.load(std::memory_order_relaxed));
 }
 }  // namespace
 

@@ -176,9 +176,7 @@ Result<Section> overheads() {
   add(section, "overhead/least_laxity_push_and_pop_at_100000", "us", 5000.0, llf_us);
   policy::Miad miad{policy::MiadOptions{}};
   InstanceSpec spec;
-  for (int mhz = 210; mhz <= 1410; mhz += 15) spec.clocks.emplace_back(mhz);
-  spec.gpu.clock_min = spec.clocks.front();
-  spec.gpu.clock_max = spec.clocks.back();
+  spec.clocks = supported_clocks(spec.gpu);
   InstanceView view;
   view.spec = &spec;
   view.step.shape.decode_requests = 32;

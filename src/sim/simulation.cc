@@ -263,10 +263,7 @@ void Simulation::tell_work(Instant now) {
 
 /// With the tokens that have come from there: who relays a stream counts them.
 control::InstanceWork Simulation::work_of(InstanceId instance, Instant now) {
-  control::InstanceWork work = book_.of(instance);
-  const std::int64_t context = engines_[index(instance)].report(now).shape.decode_kv_tokens;
-  work.output_tokens = std::max<std::int64_t>(0, context - (work.context_tokens - work.prompt_tokens));
-  return work;
+  return book_.of(instance).with_context(engines_[index(instance)].report(now).shape.decode_kv_tokens);
 }
 
 void Simulation::look_again(InstanceId instance, Instant now) {

@@ -57,8 +57,7 @@ void Watchdog::expect_silence(std::size_t i) {
   const engine::Replica::Run run = engines_[i].run();
   const std::int64_t patience = (loop_.lost_after().ns() << engine::kTimeFractionBits) / kMostStretched;
   if (run.steps == 0 || run.first + run.increment * (run.steps - 1) <= patience) return;
-  std::int64_t step = 0;
-  while (run.first + run.increment * step <= patience) ++step;
+  const std::int64_t step = run.first <= patience ? (patience - run.first) / run.increment + 1 : 0;
   const Instant since = run.begin_of(step);
   Event event{loop_.lost_at(i, since), EventClass::Silence, 0, 0, 0, loop_.view(i).id, Span()};
   event.step = engines_[i].report(run.begin_of(0)).sequence + step;

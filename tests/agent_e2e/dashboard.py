@@ -45,10 +45,7 @@ def main() -> None:
     subprocess.run([found[1], "check", "rules", rules], check=True)
     dashboard = json.loads((packaging / "grafana" / "wattle.json").read_text())
     with a_node(flags.wattle) as (node, folder):
-        def engine(role: str, gpu: int) -> dict:
-            return node.start("mock-engine", "--role", role, "--gpus", str(gpu), "--die-with-parent")[1]
-
-        prefill, decode = engine("prefill", 0), engine("decode", 1)
+        prefill, decode = node.engine("prefill", 0), node.engine("decode", 1)
         _, agent = node.start("agent", "--nvml", flags.nvml, "--state", f"{folder}/locks", "--recipe", "voltanallm",
                               "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--engine", f"{prefill['fpm']}=0@prefill",
                               "--engine", f"{decode['fpm']}=1@decode")

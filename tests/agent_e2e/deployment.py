@@ -17,10 +17,7 @@ def main() -> None:
     parser.add_argument("--example", required=True)
     flags = parser.parse_args()
     with a_node(flags.wattle) as (node, folder):
-        def engine(role: str, gpu: int) -> dict:
-            return node.start("mock-engine", "--role", role, "--gpus", str(gpu), "--die-with-parent")[1]
-
-        prefill, decode = engine("prefill", 0), engine("decode", 1)
+        prefill, decode = node.engine("prefill", 0), node.engine("decode", 1)
         text = pathlib.Path(flags.example).read_text()
         for old, new in (("http://127.0.0.1:9000", prefill["url"]), ("http://127.0.0.1:9001", decode["url"]),
                          ("tcp://127.0.0.1:5557", prefill["fpm"]), ("tcp://127.0.0.1:5558", decode["fpm"]),

@@ -15,10 +15,7 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     flags = parser.parse_args()
     with a_node(flags.wattle, gpus=3) as (node, _):
-        def engine(role: str, gpu: int) -> dict:
-            return node.start("mock-engine", "--role", role, "--gpus", str(gpu), "--die-with-parent")[1]
-
-        prefill, early, late = engine("prefill", 0), engine("decode", 1), engine("decode", 2)
+        prefill, early, late = node.engine("prefill", 0), node.engine("decode", 1), node.engine("decode", 2)
         _, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe",
                            "voltanallm", "--ttft-slo-ms", "600", "--itl-slo-ms", "60",
                            "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",

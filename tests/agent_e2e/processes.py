@@ -3,11 +3,13 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 
 # How long something that must happen may take on a busy machine; nothing waits longer than it needs.
 PATIENCE_S = float(os.environ.get("WATTLE_PATIENCE_S", 25))
@@ -75,11 +77,24 @@ class Processes:
         assert line, f"{words[0]} ended at once: {process.wait()}"
         return process, json.loads(line)
 
-    def end(self) -> None:
+    def engine(self, role: str, gpu: int) -> dict:
+        """A mock engine on one GPU that ends with the test: where it listens."""
+        return self.start("mock-engine", "--role", role, "--gpus", str(gpu), "--die-with-parent")[1]
+
+    def stop(self, process: subprocess.Popen, how: signal.Signals = signal.SIGTERM) -> None:
+        process.send_signal(how)
+        process.wait(PATIENCE_S)
+        self.running.remove(process)
+
+    def end(self, engines: Iterable[int] = ()) -> None:
+        """Kills what runs, and these engines, which outlive the planner that started them."""
         for process in self.running:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        for pid in engines:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ def main() -> None:
     parser.add_argument("--nvml", required=True)
     flags = parser.parse_args()
     with a_node(flags.wattle, gpus=2) as (node, folder):
-        prefill = node.start("mock-engine", "--role", "prefill", "--gpus", "0", "--die-with-parent")[1]
-        decode = node.start("mock-engine", "--role", "decode", "--gpus", "1", "--die-with-parent")[1]
+        prefill = node.engine("prefill", 0)
+        decode = node.engine("decode", 1)
         _, agent = node.start("agent", "--engine", f"{prefill['fpm']}=0@prefill", "--engine", f"{decode['fpm']}=1@decode",
                               *LEARNS, "--ttft-ms", "600", "--itl-ms", "60", "--nvml", flags.nvml,
                               "--state", os.path.join(folder, "state"))

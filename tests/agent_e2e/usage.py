@@ -25,8 +25,8 @@ def main() -> None:
     with scratch() as folder:
         node = Processes(flags.wattle, folder)
         try:
-            _, prefill = node.start("mock-engine", "--gpus", "0", "--role", "prefill", "--die-with-parent")
-            _, decode = node.start("mock-engine", "--gpus", "1", "--role", "decode", "--die-with-parent")
+            prefill = node.engine("prefill", 0)
+            decode = node.engine("decode", 1)
             recipe = ("--recipe", "voltanallm")
             _, agent = node.start("agent", "--engine", f"{prefill['fpm']}=0@prefill", "--engine", f"{decode['fpm']}=1@decode",
                                   *recipe, "--ttft-ms", "600", "--itl-ms", "60", "--nvml", flags.nvml,

@@ -37,9 +37,7 @@ def main() -> None:
             clients.send()
             assert clients.count(200) == 1, clients.answers
 
-            first.send_signal(signal.SIGKILL)
-            first.wait(PATIENCE_S)
-            node.running.remove(first)
+            node.stop(first, signal.SIGKILL)
             gateway(url.removeprefix("http://"), admin.removeprefix("http://"))
             ready = lambda: [w["status"] for w in json.loads(get(admin + "/workers"))["workers"]] == ["ready"]
             eventually("the new gateway has the engine", ready)

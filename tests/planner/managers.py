@@ -107,10 +107,7 @@ class Fleet:
         return said["admin"]
 
     def kill(self, name: str) -> None:
-        process = self.running[name][0]
-        process.send_signal(signal.SIGKILL)
-        process.wait(PATIENCE_S)
-        self.node.running.remove(process)
+        self.node.stop(self.running[name][0], signal.SIGKILL)
 
     def begin(self) -> str:
         subprocess.run([self.flags.wattle, "profile", "--simulated", self.scenario, "--out",
@@ -157,12 +154,7 @@ class Fleet:
         return sum(len(e["gpus"]) for e in self.fleet()["engines"] if e["pool"] == pool and e["phase"] == "serving")
 
     def end(self) -> None:
-        self.node.end()
-        for pid in self.pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        self.node.end(self.pids)
 
 
 def check_levels(fleet: Fleet) -> None:

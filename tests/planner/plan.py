@@ -97,11 +97,6 @@ def main() -> None:
                                          str(lease_s))
                 return process, at["admin"]
 
-            def kill(process: subprocess.Popen) -> None:
-                process.send_signal(signal.SIGKILL)
-                process.wait(PATIENCE_S)
-                node.running.remove(process)
-
             process, at = planner(3600)
 
             def fleet() -> list:
@@ -172,7 +167,7 @@ def main() -> None:
 
                 # The lease is an hour: nothing changes.
                 serving = {e["pid"] for e in json.loads(get(at + "/fleet"))["engines"]}
-                kill(process)
+                node.stop(process, signal.SIGKILL)
                 answered = len(clients.answers)
                 eventually("requests are answered while no planner lives", lambda: len(clients.answers) > answered + 10)
                 assert of(1)["clock_mhz"] == 900 and len(json.loads(get(admin + "/plan"))["weights"]) == 2
@@ -183,7 +178,7 @@ def main() -> None:
                 eventually("it says so itself", lambda: json.loads(get(admin + "/plan"))["lease_left_ms"] <= 1000)
                 time.sleep(1.5)
                 assert of(1)["clock_mhz"] == 900, "renewed"
-                kill(process)
+                node.stop(process, signal.SIGKILL)
                 eventually("the range has ended", lambda: of(1)["clock_mhz"] == 1410)
                 said = json.loads(get(admin + "/plan"))
                 assert said["clocks"] == [] and len(said["weights"]) == 2, "weights have no end"
@@ -194,16 +189,9 @@ def main() -> None:
                 over.set()
                 sender.join()
             assert clients.count(200) == clients.sent, clients.answers
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE_S)
-            node.running.remove(process)
+            node.stop(process)
         finally:
-            node.end()
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            node.end(pids)
 
 
 if __name__ == "__main__":

@@ -76,9 +76,7 @@ def main() -> None:
                 eventually("two of two GPUs serve", lambda: phases() == [(1, "serving"), (1, "serving")])
 
                 two = pids()
-                process.send_signal(signal.SIGKILL)
-                process.wait(PATIENCE_S)
-                node.running.remove(process)
+                node.stop(process, signal.SIGKILL)
                 answered = len(clients.answers)
                 eventually("requests are answered while no planner lives", lambda: len(clients.answers) > answered + 5)
                 process, at = planner()
@@ -88,9 +86,7 @@ def main() -> None:
                         "steps": [{"kind": "reshard", "from": ids(), "to": [2], "serves_on": True}]}
                 post(join)
                 eventually("the new one loads", lambda: (2, "spawning") in phases())
-                process.send_signal(signal.SIGKILL)
-                process.wait(PATIENCE_S)
-                node.running.remove(process)
+                node.stop(process, signal.SIGKILL)
                 three = pids_left(state)
                 process, at = planner()
                 eventually("what began is finished by the next planner", lambda: phases() == [(2, "serving")])
@@ -99,17 +95,10 @@ def main() -> None:
                 over.set()
                 sender.join()
             assert clients.count(200) == clients.sent, clients.answers
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE_S)
-            node.running.remove(process)
+            node.stop(process)
             assert not pids_left(state), "a planner that ends in order ends its engines"
         finally:
-            node.end()
-            for pid in engines:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            node.end(engines)
 
 
 def pids_left(state: str) -> set[int]:

@@ -158,16 +158,9 @@ residency = "south"
             for name, low, high in (("north", 100, 900), ("south", 200, 500)):
                 grams = sites[name]["carbon_g"] / sites[name]["energy_j"] * 3.6e6
                 assert low - 1 <= grams <= high + 1, (name, sites[name])
-            planner.send_signal(signal.SIGTERM)
-            planner.wait(PATIENCE_S)
-            node.running.remove(planner)
+            node.stop(planner)
         finally:
-            node.end()
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            node.end(pids)
 
 
 if __name__ == "__main__":

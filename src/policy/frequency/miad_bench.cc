@@ -11,9 +11,7 @@ void miad_step(benchmark::State& state) {
   options.mean_gap_ms = {88};
   Miad miad(options);
   InstanceSpec spec;
-  for (int mhz = 210; mhz <= 1410; mhz += 15) spec.clocks.emplace_back(mhz);
-  spec.gpu.clock_min = spec.clocks.front();
-  spec.gpu.clock_max = spec.clocks.back();
+  spec.clocks = supported_clocks(spec.gpu);
   InstanceView view;
   view.spec = &spec;
   view.step.shape.decode_requests = 32;
