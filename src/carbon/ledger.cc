@@ -22,6 +22,12 @@ Usage& row(std::map<std::pair<ModelId, Id>, Usage>& rows, ModelId model, Id id) 
   return rows[{model, rows.size() < kMaxRows ? id : Id{-1}}];
 }
 
+/// whole x some / all, rounded down. All or nothing is the common case, and a wide division is slow.
+Int128 share_of(const Int128& whole, std::int64_t some, std::int64_t all) {
+  if (some == all) return whole;
+  return some == 0 ? 0 : whole * some / all;
+}
+
 std::int64_t millionths(double value) { return static_cast<std::int64_t>(std::llround(value * 1e6)); }
 
 }  // namespace
@@ -122,10 +128,12 @@ void Ledger::book(Meter& meter, Span span) {
     return;
   }
   totals.idle_tail = Picojoules();
-  const Picojoules prefill = energy * meter.prefill_tokens / tokens;
-  const Span prefill_gpus(static_cast<std::int64_t>(Int128{gpu_time.ns()} * meter.prefill_tokens / tokens));
-  meter.open_prefill += booking(prefill, prefill_gpus);
-  meter.open_unmetered = meter.open_unmetered || (!meter.metered && meter.prefill_tokens > 0);
+  const Picojoules prefill(share_of(energy.value(), meter.prefill_tokens, tokens));
+  const Span prefill_gpus(static_cast<std::int64_t>(share_of(gpu_time.ns(), meter.prefill_tokens, tokens)));
+  if (meter.prefill_tokens > 0) {
+    meter.open_prefill += booking(prefill, prefill_gpus);
+    meter.open_unmetered = meter.open_unmetered || !meter.metered;
+  }
   if (meter.decode_requests == 0) return;  // prefill is then all of it
   const Picojoules decode = energy - prefill;
   const Span decode_gpus = gpu_time - prefill_gpus;
@@ -183,7 +191,7 @@ void Ledger::settle_prefill(InstanceId instance, Instant at, std::span<const Sha
   const Booking& open = meter.open_prefill;
   Booking left = open;
   for (const auto& share : shares) {
-    const auto of = [&](const Int128& whole) { return whole * share.tokens / tokens; };
+    const auto of = [&](const Int128& whole) { return share_of(whole, share.tokens, tokens); };
     const Booking part{Picojoules(of(open.energy.value())),
                        {of(open.carbon.value)},
                        Span(static_cast<std::int64_t>(of(open.gpu_time.ns()))),

@@ -151,13 +151,9 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   ++round_;
   counts_.arrive();
   tokens_.prompt += arrived.prompt_tokens;
-  const auto [place, fresh] = requests_.try_emplace(arrived.id.value());
+  const auto [place, fresh] = requests_.try_emplace(arrived.id.value(), arrived, tag, model);
   WATTLE_CHECK(fresh, "request ids are unique");
   Request& request = place->second.request;
-  request = arrived;
-  place->second.tag = tag;
-  place->second.model = model;
-  place->second.stated_output_tokens = arrived.predicted_output_tokens;
   request.request_class = classes_.of(request);  // of those that are refused at once, by what they came with
   if (options_.refuse_unready && !ready(model)) {
     return turn_away(request, Refusal::NotReady, "no instance is ready", now);
@@ -175,8 +171,8 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
       sink_.decision(
           {now, journal::DecisionKind::Length, Mode::Enforce, request.id, kNoInstance, said.tokens, said.fallback});
     }
+    request.request_class = classes_.of(request);
   }
-  request.request_class = classes_.of(request);
   if (pools_.sheds(request.request_class)) {
     sink_.decision({now, journal::DecisionKind::Emergency, Mode::Enforce, request.id, kNoInstance,
                     static_cast<std::int64_t>(journal::Rung::Shed), "the plan serves a share of its class"});

@@ -144,6 +144,8 @@ class FleetLoop {
     InstanceId to = kNoInstance;  ///< it starts again there; kNoInstance: where routing says
   };
   struct Entry {
+    Entry(const Request& arrived, Tag its_tag, int its_model)
+        : request(arrived), tag(its_tag), stated_output_tokens(arrived.predicted_output_tokens), model(its_model) {}
     Request request;  ///< with our prediction of its length
     Tag tag = 0;
     std::int32_t stated_output_tokens = 0;  ///< the prediction it came with

@@ -54,6 +54,7 @@ void FleetLoop::retry_held(Instant now) {
 }
 
 FleetLoop::Line& FleetLoop::line_of(const Entry& entry) {
+  if (lines_.size() == 1) return lines_.front();
   const auto position = std::ranges::find(residencies_, entry.request.residency) - residencies_.begin();
   const std::size_t residencies = residencies_.size();
   const std::size_t residency = static_cast<std::size_t>(position) % residencies;

@@ -83,15 +83,9 @@ bool InstanceLoop::in_order(Entry& entry, std::int64_t sequence) {
   return true;
 }
 
-void InstanceLoop::heard(Entry& entry, Instant now) {
-  entry.last = now;
-  entry.lost_at = now + options_.lost_after;
-  entry.patient = false;
-}
-
 Hold InstanceLoop::step(std::size_t i, const StepReport& report, Instant now) {
   Entry& entry = entries_[i];
-  measured(entry, report, now);
+  if (std::exchange(entry.measures, false)) measured(entry, report, now);
   entry.sequence = report.sequence;
   heard(entry, now);
   entry.reported = now;
@@ -99,19 +93,23 @@ Hold InstanceLoop::step(std::size_t i, const StepReport& report, Instant now) {
   entry.ends = report.moment == StepMoment::Ended;
   entry.source = entry.ends ? TelemetrySource::StepEnds : TelemetrySource::StepStarts;
   if (!std::exchange(entry.work_is_new, false)) entry.work.reset();
-  const Role role = entry.throttle.view().spec->role;
-  const StepReport next = next_step(report, *entry.throttle.view().spec, entry.work);
-  // A heartbeat from before what has just been sent there.
-  const bool crossed = entry.ends && next.shape.idle() && entry.in_flight && report.shape.idle() && entry.work &&
-                       entry.work->prompts > 0 && role != Role::Decode;
-  if (crossed) return entry.hold;
-  const Hold hold = decide(i, next, !entry.ends || !report.shape.idle(), now);
-  refit_if_due(entry, now);
-  return hold;
+  if (!entry.ends) {
+    decide(entry, report, true, now);
+  } else {
+    const InstanceSpec& spec = *entry.throttle.view().spec;
+    const StepReport next = next_step(report, spec, entry.work);
+    // A heartbeat from before what has just been sent there.
+    const bool crossed = next.shape.idle() && entry.in_flight && report.shape.idle() && entry.work &&
+                         entry.work->prompts > 0 && spec.role != Role::Decode;
+    if (crossed) return entry.hold;
+    decide(entry, next, !report.shape.idle(), now);
+  }
+  if (entry.learner != nullptr) refit_if_due(entry, now);
+  return entry.hold;
 }
 
 void InstanceLoop::refit_if_due(Entry& entry, Instant now) {
-  if (entry.learner == nullptr || !entry.learner->refit_due()) return;
+  if (!entry.learner->refit_due()) return;
   port_.refit(*entry.learner, entry.learner->begin_refit(), now);
 }
 
@@ -133,8 +131,7 @@ void InstanceLoop::act(Entry& entry, Instant now, Action&& action) {
 }
 
 /// `measurable`: the step starts now.
-Hold InstanceLoop::decide(std::size_t i, const StepReport& next, bool measurable, Instant now) {
-  Entry& entry = entries_[i];
+void InstanceLoop::decide(Entry& entry, const StepReport& next, bool measurable, Instant now) {
   entry.in_flight = !next.shape.idle() || next.waiting_requests > 0;
   act(entry, now, [&](Throttle& throttle) {
     if (entry.in_flight) {
@@ -145,10 +142,9 @@ Hold InstanceLoop::decide(std::size_t i, const StepReport& next, bool measurable
       entry.hold = Hold::forever();
     }
   });
-  begun(i, measurable, now);
+  if (entry.learner != nullptr || entry.watched) begun(entry, measurable, now);
   // Only the report of its successor says how long it took.
   if (entry.measures) entry.hold = Hold{};
-  return entry.hold;
 }
 
 bool InstanceLoop::work(std::size_t i, const InstanceWork& work, Instant now) {
@@ -168,7 +164,7 @@ bool InstanceLoop::work(std::size_t i, const InstanceWork& work, Instant now) {
   StepReport first = first_step(view.step, view.spec->role, work, now);
   first.instance = view.id;
   first.sequence = entry.sequence + 1;
-  decide(i, first, false, now);
+  decide(entry, first, false, now);
   return true;
 }
 
@@ -182,7 +178,7 @@ bool InstanceLoop::infer(std::size_t i, StepReport seen, TelemetrySource source,
   seen.instance = entry.throttle.view().id;
   seen.moment = StepMoment::Starts;
   seen.sequence = entry.sequence;
-  decide(i, seen, false, now);
+  decide(entry, seen, false, now);
   cut_off(i);
   return true;
 }
@@ -235,11 +231,12 @@ void InstanceLoop::boost(std::size_t i, Instant until, Instant now) {
   port_.ask_again(entry.throttle.view().id, now);
 }
 
-/// The step before has ended when this report was made; what was decided upon as a successor was perhaps another.
+/// The step before, which was worth measuring, has ended when this report was made; what was decided upon as a
+/// successor was perhaps another.
 void InstanceLoop::measured(Entry& entry, const StepReport& next, Instant now) {
   const StepReport& step = entry.measuring;
   const bool ended = next.moment == StepMoment::Ended;
-  if (!std::exchange(entry.measures, false) || next.sequence != step.sequence + (ended ? 0 : 1)) return;
+  if (next.sequence != step.sequence + (ended ? 0 : 1)) return;
   const StepShape& shape = ended ? next.shape : step.shape;
   if (shape.idle()) return;
   const predict::StepSample sample{step.clock, shape, port_.measured(next.start - step.start)};
@@ -257,13 +254,11 @@ bool InstanceLoop::surely_busy(const Entry& entry) {
   return entry.in_flight && (shape.prefill_requests > 0 || shape.decode_requests > 1);
 }
 
-void InstanceLoop::begun(std::size_t i, bool measurable, Instant now) {
-  Entry& entry = entries_[i];
-  if (entry.learner == nullptr && !entry.watched) return;
+void InstanceLoop::begun(Entry& entry, bool measurable, Instant now) {
   const InstanceView& view = entry.throttle.view();
   const bool watches = surely_busy(entry) && (measurable || view.spec->role != Role::Decode);
-  const Span allowed = watches ? this->allowed(i, view.step.shape, now) : Span::max();
-  entry.overrun_at = allowed == Span::max() ? Instant::never() : now + allowed;
+  const Span most = watches ? allowed(entry, view.step.shape, now) : Span::max();
+  entry.overrun_at = most == Span::max() ? Instant::never() : now + most;
   // Before the first command the clock may be anyone's guess.
   entry.measures = entry.learner != nullptr && entry.in_flight && measurable && now >= entry.settled_from &&
                    view.clock_commanded.value() > 0 && entry.throttle.asked();
@@ -272,8 +267,7 @@ void InstanceLoop::begun(std::size_t i, bool measurable, Instant now) {
   entry.measuring.clock = view.clock_commanded;
 }
 
-Span InstanceLoop::allowed(std::size_t i, const StepShape& shape, Instant at) const {
-  const Entry& entry = entries_[i];
+Span InstanceLoop::allowed(const Entry& entry, const StepShape& shape, Instant at) {
   const MegaHertz commanded = entry.throttle.view().clock_commanded;
   const MegaHertz slowest = at >= entry.settled_from ? commanded : std::min(commanded, entry.before);
   return slowest.value() > 0 ? entry.throttle.allowed(shape, slowest) : Span::max();

@@ -137,7 +137,9 @@ class InstanceLoop {
   [[nodiscard]] Instant next_tick() const;
 
   /// How long a step of this shape that begins at `at` may take before it has overrun; Span::max(): any time.
-  [[nodiscard]] Span allowed(std::size_t i, const StepShape& shape, Instant at) const;
+  [[nodiscard]] Span allowed(std::size_t i, const StepShape& shape, Instant at) const {
+    return allowed(entries_[i], shape, at);
+  }
   [[nodiscard]] bool watched(std::size_t i) const { return entries_[i].overrun_at != Instant::never(); }
   /// When silence since `since`, the beginning of the step in progress, becomes lost telemetry: lost_after beyond the
   /// step's prediction, where there is one worth believing.
@@ -205,15 +207,20 @@ class InstanceLoop {
   [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost && !e.inferred; }
   [[nodiscard]] static bool hears_steps(const Entry& e) { return e.sequence >= 0 && !e.steps_lost; }
   bool in_order(Entry& entry, std::int64_t sequence);
-  void heard(Entry& entry, Instant now);
+  void heard(Entry& entry, Instant now) const {
+    entry.last = now;
+    entry.lost_at = now + options_.lost_after;
+    entry.patient = false;
+  }
   void measured(Entry& entry, const StepReport& next, Instant now);
   void refit_if_due(Entry& entry, Instant now);
   /// Has its throttle do that, and notes what clock that commands.
   template <typename Action>
   void act(Entry& entry, Instant now, Action&& action);
-  Hold decide(std::size_t i, const StepReport& next, bool measurable, Instant now);
+  void decide(Entry& entry, const StepReport& next, bool measurable, Instant now);
   [[nodiscard]] static bool surely_busy(const Entry& entry);
-  void begun(std::size_t i, bool measurable, Instant now);
+  void begun(Entry& entry, bool measurable, Instant now);
+  [[nodiscard]] static Span allowed(const Entry& entry, const StepShape& shape, Instant at);
   void lose(Entry& entry, Instant now);
   void beliefs_changed(const predict::OnlineLatency* learner, Instant now);
 

@@ -124,7 +124,7 @@ Hold Throttle::step(const StepReport& report, Instant now) {
   asked_now_ = false;
   if (same_batch && hold_.covers(report.shape.decode_kv_tokens, now)) return hold_;
   asked_now_ = true;
-  asked_ = report;
+  asked_ = {report.shape, report.waiting_requests, report.waiting_prompt_tokens};
   if (hears_steps_) policy_->observe(event::Step{view_}, now);
   hold_ = decide(now);
   if (hears_steps_) hold_ = Hold{};  // so that it hears of every step, whatever a driver would skip

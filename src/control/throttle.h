@@ -72,8 +72,13 @@ class Throttle {
   std::int64_t overruns_ = 0;
   bool asked_now_ = false;
   MegaHertz last_decided_{-1};
-  Hold hold_;         ///< of the last decision
-  StepReport asked_;  ///< the report it was made for
+  Hold hold_;  ///< of the last decision
+  /// Of the report it was made for: what makes the next one's batch the same.
+  struct Asked {
+    StepShape shape;
+    std::int32_t waiting_requests = 0;
+    std::int64_t waiting_prompt_tokens = 0;
+  } asked_;
 };
 
 }  // namespace wattle::control

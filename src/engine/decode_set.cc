@@ -10,7 +10,8 @@ DecodeSet::DecodeSet(std::int32_t block_size, Span itl_slo)
 
 std::size_t DecodeSet::phase_of(const Slot& slot) const {
   const auto size = static_cast<std::int64_t>(phase_.size());
-  return static_cast<std::size_t>((((slot.joined - slot.prefilled) % size) + size) % size);
+  const std::int64_t rest = (slot.joined - slot.prefilled) % size;
+  return static_cast<std::size_t>(rest < 0 ? rest + size : rest);
 }
 
 void DecodeSet::join(Slots& slots, SlotIndex index) {
@@ -37,7 +38,10 @@ void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
     slot.good_gaps += good_steps_ - slot.good_before;
     slot.last_token = last_token_;
     // Of its first step here the gap is its own, and known; those of the steps after it are the set's.
-    const auto longest = std::ranges::upper_bound(long_gaps_, slot.joined + 1, {}, &LongGap::step);
+    auto longest = long_gaps_.begin();  // which is most often behind its first
+    if (longest != long_gaps_.end() && longest->step <= slot.joined + 1) {
+      longest = std::ranges::upper_bound(long_gaps_, slot.joined + 1, {}, &LongGap::step);
+    }
     if (longest != long_gaps_.end()) slot.longest_gap = std::max(slot.longest_gap, longest->gap);
   } else {
     std::erase(fresh_, index);
@@ -54,8 +58,13 @@ void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
 
 std::int64_t DecodeSet::blocks_needed(std::int64_t steps) const {
   const auto size = static_cast<std::int64_t>(phase_.size());
-  std::int64_t needed = steps / size * size_;
-  for (std::int64_t k = 0; k < steps % size; ++k) needed += phase_[static_cast<std::size_t>((steps_ + k) % size)];
+  const std::int64_t rounds = steps < size ? 0 : steps / size;
+  std::int64_t needed = rounds * size_;
+  std::size_t phase = phase_now_;
+  for (std::int64_t k = steps - rounds * size; k > 0; --k) {
+    needed += phase_[phase];
+    if (++phase == phase_.size()) phase = 0;
+  }
   return needed;
 }
 
@@ -93,7 +102,11 @@ SlotIndex DecodeSet::pop_finished(const Slots& slots) {
 
 void DecodeSet::note_gap(std::int64_t step, std::int64_t gap, const Slots& slots) {
   constexpr std::size_t kMany = 1024;
-  while (!long_gaps_.empty() && long_gaps_.back().gap <= gap) long_gaps_.pop_back();
+  while (long_gaps_.size() > 1 && long_gaps_[long_gaps_.size() - 2].gap <= gap) long_gaps_.pop_back();
+  if (!long_gaps_.empty() && long_gaps_.back().gap <= gap) {
+    long_gaps_.back() = {step, gap};
+    return;
+  }
   if (long_gaps_.size() >= kMany && oldest_ != kNoSlot) {  // nobody asks for those before the oldest joined
     const auto asked = std::ranges::upper_bound(long_gaps_, slots[oldest_].joined + 1, {}, &LongGap::step);
     long_gaps_.erase(long_gaps_.begin(), asked);
@@ -104,11 +117,13 @@ void DecodeSet::note_gap(std::int64_t step, std::int64_t gap, const Slots& slots
 void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, ReplicaObserver& observer) {
   const Int128 first_end = run.after(1);
   const Int128 first_gap = first_end - last_token_;
+  const std::int64_t second = run.first + run.increment;
+  const std::int64_t longest = steps > 1 ? std::max(second, second + run.increment * (steps - 2)) : -1;
   const auto established = size_ - static_cast<std::int32_t>(fresh_.size());
   good_steps_ += good(first_gap) ? 1 : 0;
   if (established > 0) {
     observer.gaps(static_cast<std::int64_t>(first_gap), 0, 1, established);
-    note_gap(steps_ + 1, static_cast<std::int64_t>(first_gap), slots);
+    if (longest < first_gap) note_gap(steps_ + 1, static_cast<std::int64_t>(first_gap), slots);
   }
   for (const SlotIndex index : fresh_) {
     Slot& slot = slots[index];
@@ -120,15 +135,17 @@ void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, Re
   }
   fresh_.clear();
   if (steps > 1) {
-    const std::int64_t second = run.first + run.increment;
     observer.gaps(second, run.increment, steps - 1, size_);
-    note_gap(steps_ + steps, std::max(second, run.first + run.increment * (steps - 1)), slots);
-    if (second <= slo_) {
-      const Int128 within = run.increment == 0 ? steps - 1 : (slo_ - second) / run.increment + 1;
-      good_steps_ += static_cast<std::int64_t>(std::min<Int128>(within, steps - 1));
+    note_gap(steps_ + steps, longest, slots);
+    if (longest <= slo_) {
+      good_steps_ += steps - 1;
+    } else if (second <= slo_) {
+      good_steps_ += static_cast<std::int64_t>(slo_ - second) / run.increment + 1;
     }
   }
   steps_ += steps;
+  phase_now_ += static_cast<std::size_t>(steps);
+  if (phase_now_ >= phase_.size()) phase_now_ %= phase_.size();
   kv_tokens_ += steps * size_;
   last_token_ = run.after(steps);
 }

@@ -65,6 +65,7 @@ class DecodeSet {
   std::int64_t good_steps_ = 0;      ///< of these, with a gap within the ITL SLO
   Int128 last_token_ = 0;            ///< when the set last got a token
   std::vector<std::int32_t> phase_;  ///< requests by the step (mod block size) that needs a new block
+  std::size_t phase_now_ = 0;        ///< the next step's
   std::vector<Finish> finishes_;     ///< a heap, next first
   std::vector<SlotIndex> fresh_;     ///< joined since the last applied step
   std::vector<LongGap> long_gaps_;  ///< steps ascending, gaps descending: the longest since any step is found by search

@@ -194,9 +194,9 @@ void Replica::start_step(Instant now) {
   if (dead_) return;
   if (to_instant(boundary_) != now) boundary_ = to_fixed(now);
   const bool was_decoding = decode_.size() > 0;
-  if (std::exchange(ended_unsaid_, false)) {
+  if (const Instant ended = std::exchange(ended_unsaid_, Instant::never()); ended != Instant::never()) {
     // What came meanwhile is in the queue that the next step finds.
-    note_ended(next_ended_, next_ended_.start);
+    note_ended(ended);
     observer_.step_ended(ended_step_);
   }
 
@@ -243,7 +243,7 @@ Replica::Cost Replica::cost(Int128 start) const {
     const StepCost step = model_.mixed(report_.shape, clock_);
     return {{start, step.duration, 0, 1}, step.power, step.effective_clock};
   }
-  const DecodeLine line = model_.decode(decode_.size(), decode_.kv_tokens(), clock_);
+  const DecodeLine& line = model_.decode(decode_.size(), decode_.kv_tokens(), clock_);
   return {{start, line.base + line.slope * decode_.kv_tokens(), line.slope * decode_.size(), 1},
           line.power,
           line.effective_clock,
@@ -310,15 +310,15 @@ const StepReport& Replica::last_ended(Instant now) {
 
 /// The predecessor, in its run, of the step that report_ is of.
 void Replica::note_before_last() {
-  StepReport before = report_;
-  before.shape.decode_kv_tokens -= before.shape.decode_requests;
-  --before.sequence;
-  note_ended(before, report_.start);
+  if (!options_.ended_reports) return;
+  note_ended(report_.start);
+  ended_step_.shape.decode_kv_tokens -= ended_step_.shape.decode_requests;
+  --ended_step_.sequence;
 }
 
-/// The queue is as it has been since then: what changes it catches up first.
-void Replica::note_ended(const StepReport& step, Instant at) {
-  ended_step_ = step;
+/// The step that report_ is of. The queue is as it has been since then: what changes it catches up first.
+void Replica::note_ended(Instant at) {
+  ended_step_ = report_;
   ended_step_.moment = StepMoment::Ended;
   ended_step_.start = at;
   ended_step_.waiting_requests = prompts_.waiting();
@@ -383,9 +383,7 @@ void Replica::pop_finished(Instant at) {
 void Replica::finish_run(Instant at) {
   busy_ = false;
   boundary_ = run_.start;
-  next_ended_ = report_;
-  next_ended_.start = at;
-  ended_unsaid_ = true;
+  if (options_.ended_reports) ended_unsaid_ = at;
   // Finished requests leave before new ones join, so that a request never decodes past its last token.
   pop_finished(at);
   end_prefill_part(at);

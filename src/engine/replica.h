@@ -35,7 +35,8 @@ struct ReplicaOptions {
   Instant started;  ///< it draws idle power from then on
   Span itl_slo = Span::max();
   bool fast_forward = true;
-  bool per_token = false;  ///< call ReplicaObserver::token; implies no fast-forward
+  bool per_token = false;     ///< call ReplicaObserver::token; implies no fast-forward
+  bool ended_reports = true;  ///< call ReplicaObserver::step_ended and keep last_ended()
 };
 
 class Replica {
@@ -75,7 +76,7 @@ class Replica {
 
   /// The run in progress; no step in progress: steps 0.
   using Run = StepRun;
-  [[nodiscard]] Run run() const { return busy_ ? run_ : Run{}; }
+  [[nodiscard]] const Run& run() const { return busy_ ? run_ : kNoRun; }
   /// How long the step in progress at `now` takes as a whole; zero when idle.
   [[nodiscard]] Span step_length(Instant now) const;
   /// A decision was changed: the run in progress ends with its present step. The next wake may have come nearer.
@@ -138,7 +139,7 @@ class Replica {
   [[nodiscard]] std::int64_t steps_ahead(const Cost& of, const Hold& hold);
   void apply_steps(std::int64_t steps);
   void finish_run(Instant at);
-  void note_ended(const StepReport& step, Instant at);
+  void note_ended(Instant at);
   void note_before_last();
   void end_prefill_part(Instant at);
   /// A prompt is computed: its request's token, and where it goes.
@@ -155,6 +156,8 @@ class Replica {
   void change_clock(MegaHertz clock, Instant at);
   void set_power(Milliwatts power, MegaHertz effective, Instant at);
   void go_idle(Instant at);
+
+  static constexpr Run kNoRun{};
 
   const StepModel& model_;
   ReplicaOptions options_;
@@ -174,9 +177,8 @@ class Replica {
   std::int64_t step_full_ = 0;  ///< whole duration of the current step at the current clock, ns x 2^20
   Int128 boundary_ = 0;         ///< fixed-point end of the last run: the next one starts there
   StepReport report_;
-  StepReport ended_step_;      ///< the newest report of a step that has ended
-  StepReport next_ended_;      ///< the next one, where the run has ended and its successor has not started
-  bool ended_unsaid_ = false;  ///< there is a next one
+  StepReport ended_step_;                    ///< the newest report of a step that has ended
+  Instant ended_unsaid_ = Instant::never();  ///< when that of report_ did, where its successor has not started
 
   struct PendingClock {
     Instant at;

@@ -78,7 +78,7 @@ std::vector<Tag> Replica::kill(Instant now) {
   }
   busy_ = false;
   ended_step_.sequence = -1;
-  ended_unsaid_ = false;
+  ended_unsaid_ = Instant::never();
   dead_ = true;
   can_admit_ = false;
   pending_.clear();

@@ -103,6 +103,7 @@ struct Operating {
   double weight = 0.0;
   double watts = 0.0;    ///< per GPU
   double stretch = 1.0;  ///< above 1 only if even the lowest clock exceeds TDP
+  double seconds = 0.0;  ///< of the step
 };
 
 }  // namespace
@@ -174,41 +175,48 @@ struct StepModel::Impl {
     const double cpu = profile.step_gap_s + prompt_gap_s * shape.prefill_requests + decode_gap_s * requests;
     return {work, overlapped ? std::max(0.0, cpu - work.seconds) : cpu};
   }
-  [[nodiscard]] double watts(std::size_t index, const StepShape& shape) const {
-    const ClockTable& at = table(index);
-    const Draft d = draft(at, shape);
-    return at.power.step_w(d.work, d.gap_s);
+  /// A step as it is at one clock: unclipped.
+  struct AtClock {
+    double watts = 0.0;  ///< per GPU
+    double seconds = 0.0;
+  };
+  [[nodiscard]] AtClock at(std::size_t index, const StepShape& shape) const {
+    const ClockTable& t = table(index);
+    const Draft d = draft(t, shape);
+    return {t.power.step_w(d.work, d.gap_s), d.seconds()};
+  }
+  /// Where power reaches the limit, between two clocks that follow each other.
+  [[nodiscard]] Operating between(std::size_t below, const AtClock& low, const AtClock& high) const {
+    const double weight = (limit_w - low.watts) / (high.watts - low.watts);
+    return {below, weight, limit_w, 1.0, low.seconds + weight * (high.seconds - low.seconds)};
   }
   /// The highest clock up to the lock at which this step stays within TDP.
   [[nodiscard]] Operating operate(std::size_t locked, const StepShape& shape) const {
-    const double limit = limit_w;
-    const double top = watts(locked, shape);
-    if (top <= limit) return {locked, 0.0, top, 1.0};
+    const AtClock top = at(locked, shape);
+    if (top.watts <= limit_w) return {locked, 0.0, top.watts, 1.0, top.seconds};
     // Steps that follow each other settle at about the same clock; power rises with the clock, so any bracket will do.
     if (hint + 1 <= locked) {
-      const double at_hint = watts(hint, shape);
-      const double above = watts(hint + 1, shape);
-      if (at_hint <= limit && above > limit) return {hint, (limit - at_hint) / (above - at_hint), limit, 1.0};
+      const AtClock low = at(hint, shape);
+      const AtClock high = hint + 1 == locked ? top : at(hint + 1, shape);
+      if (low.watts <= limit_w && high.watts > limit_w) return between(hint, low, high);
     }
-    const double bottom = watts(0, shape);
-    if (bottom > limit) return {0, 0.0, limit, bottom / limit};
-    std::size_t low = 0;
-    std::size_t high = locked;
-    double low_w = bottom;
-    double high_w = top;
-    while (high - low > 1) {
-      const std::size_t middle = low + (high - low) / 2;
-      const double w = watts(middle, shape);
-      if (w <= limit) {
-        low = middle;
-        low_w = w;
-      } else {
-        high = middle;
-        high_w = w;
-      }
+    AtClock low = at(0, shape);
+    AtClock high = top;
+    if (low.watts > limit_w) {
+      const double stretch = low.watts / limit_w;
+      return {0, 0.0, limit_w, stretch, low.seconds * stretch};
     }
-    hint = low;
-    return {low, (limit - low_w) / (high_w - low_w), limit, 1.0};
+    std::size_t below = 0;
+    std::size_t above = locked;
+    while (above - below > 1) {
+      const std::size_t middle = below + (above - below) / 2;
+      const AtClock there = at(middle, shape);
+      const bool within = there.watts <= limit_w;
+      (within ? below : above) = middle;
+      (within ? low : high) = there;
+    }
+    hint = below;
+    return between(below, low, high);
   }
   [[nodiscard]] MegaHertz effective(const Operating& o) const {
     return MegaHertz(static_cast<std::int32_t>(clock_at(o.below) + o.weight * gpu.clock_step.value()));
@@ -322,7 +330,7 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   return StepModel(std::move(impl));
 }
 
-DecodeLine StepModel::decode(std::int32_t requests, std::int64_t kv_tokens, MegaHertz clock) const {
+const DecodeLine& StepModel::decode(std::int32_t requests, std::int64_t kv_tokens, MegaHertz clock) const {
   impl_->asked.take(requests, kv_tokens, 0, clock.value());
   const std::size_t locked = impl_->index_of(clock);
   auto& rows = impl_->table(locked).decode_rows;
@@ -337,8 +345,7 @@ DecodeLine StepModel::decode(std::int32_t requests, std::int64_t kv_tokens, Mega
 StepCost StepModel::mixed(const StepShape& shape, MegaHertz clock) const {
   impl_->asked.take(shape.decode_requests, shape.decode_kv_tokens, shape.prefill_tokens, clock.value());
   const Operating o = impl_->operate(impl_->index_of(clock), shape);
-  const double seconds = impl_->blend(o, [&](const ClockTable& t) { return impl_->draft(t, shape).seconds(); });
-  return {to_fixed(seconds), impl_->instance_power(o.watts), impl_->effective(o)};
+  return {to_fixed(o.seconds), impl_->instance_power(o.watts), impl_->effective(o)};
 }
 
 Milliwatts StepModel::idle_power(MegaHertz clock) const {

@@ -48,8 +48,8 @@ class StepModel {
   StepModel(StepModel&&) noexcept;
   StepModel& operator=(StepModel&&) noexcept;
 
-  /// The line that holds at this batch size (>= 1), KV tokens and locked clock.
-  [[nodiscard]] DecodeLine decode(std::int32_t requests, std::int64_t kv_tokens, MegaHertz clock) const;
+  /// The line that holds at this batch size (>= 1), KV tokens and locked clock. Valid until the next call.
+  [[nodiscard]] const DecodeLine& decode(std::int32_t requests, std::int64_t kv_tokens, MegaHertz clock) const;
   /// A step with prompt tokens (and possibly decodes).
   [[nodiscard]] StepCost mixed(const StepShape& shape, MegaHertz clock) const;
   /// Draw of the whole instance, model loaded, no work, clock locked here.

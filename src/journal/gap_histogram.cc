@@ -46,15 +46,19 @@ std::int64_t affine_within(std::int64_t first, std::int64_t increment, std::int6
 
 void GapHistogram::add(Span gap, std::int64_t count) {
   if (count <= 0) return;
-  const std::int64_t ns = gap.ns();
-  WATTLE_CHECK(ns >= 0, "a token gap is never negative");
+  WATTLE_CHECK(gap >= Span(), "a token gap is never negative");
+  add(gap.ns(), Int128{gap.ns()} << kGapFractionBits, count);
+}
+
+void GapHistogram::add(std::int64_t ns, const Int128& fixed, std::int64_t count) {
   histogram_.add(ns, count);
-  sum_ += (Int128{ns} << kGapFractionBits) * count;
-  if (limit_ && gap <= *limit_) within_ += count;
+  sum_ += fixed * count;
+  if (limit_ && ns <= limit_->ns()) within_ += count;
 }
 
 void GapHistogram::add_affine(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int64_t count) {
   if (steps <= 0 || count <= 0) return;
+  if (steps == 1 && first >= 0) return add(first >> kGapFractionBits, first, count);
   const Ascending a = ascending(first, increment, steps);
   sum_ += (Int128{a.first} * steps + Int128{a.increment} * steps * (steps - 1) / 2) * count;
   if (limit_) within_ += below(a, steps, bound_above(limit_->ns())) * count;

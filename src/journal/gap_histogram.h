@@ -36,6 +36,9 @@ class GapHistogram {
   [[nodiscard]] double mean_ns() const;
 
  private:
+  /// The whole nanoseconds of it, and it.
+  void add(std::int64_t ns, const Int128& fixed, std::int64_t count);
+
   std::optional<Span> limit_;
   Histogram histogram_;
   Int128 sum_ = 0;  ///< fixed-point ns

@@ -29,17 +29,14 @@ class InstanceIndex {
 
   /// None: it is gone, or never was.
   [[nodiscard]] std::optional<std::size_t> find(InstanceId id) const {
-    const auto dense = static_cast<std::size_t>(id.value());  // as it is while nobody has left
-    if (dense < ids_.size() && ids_[dense] == id) return dense;
-    const auto found = std::ranges::lower_bound(ids_, id);
-    if (found == ids_.end() || *found != id) return std::nullopt;
-    return static_cast<std::size_t>(found - ids_.begin());
+    const std::size_t i = position(id);
+    return i < ids_.size() ? std::optional(i) : std::nullopt;
   }
   /// Of one that is there.
   [[nodiscard]] std::size_t at(InstanceId id) const {
-    const auto found = find(id);
-    WATTLE_CHECK(found.has_value(), "an instance that is there");
-    return *found;
+    const std::size_t i = position(id);
+    WATTLE_CHECK(i < ids_.size(), "an instance that is there");
+    return i;
   }
   [[nodiscard]] InstanceId operator[](std::size_t i) const { return ids_[i]; }
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
@@ -47,6 +44,16 @@ class InstanceIndex {
   [[nodiscard]] InstanceId newest() const { return newest_; }
 
  private:
+  /// Behind the last: it is not there.
+  [[nodiscard]] std::size_t position(InstanceId id) const {
+    const auto dense = static_cast<std::size_t>(id.value());  // as it is while nobody has left
+    return dense < ids_.size() && ids_[dense] == id ? dense : search(id);
+  }
+  [[nodiscard]] [[gnu::noinline]] std::size_t search(InstanceId id) const {
+    const auto found = std::ranges::lower_bound(ids_, id);
+    return found != ids_.end() && *found == id ? static_cast<std::size_t>(found - ids_.begin()) : ids_.size();
+  }
+
   std::vector<InstanceId> ids_;  ///< ascending
   InstanceId newest_{-1};
 };

@@ -11,7 +11,7 @@ namespace wattle::sim {
 void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   const Tag tag = flights_.open(RequestId(arrivals_++));
   auto& flight = flights_[tag];
-  Request request = flight.request;
+  Request& request = flight.request;
   request.arrival = now;
   request.prompt_tokens = row.prompt_tokens;
   request.max_tokens = setup_.max_tokens;
@@ -19,11 +19,10 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
     request.predicted_output_tokens = setup_.length_hint->predict(row.output_tokens, request.max_tokens);
   }
   clients_.sign(request);
-  flight.request = request;
   flight.true_output_tokens = row.output_tokens;
   statistics_.add_arrivals();
   flight.served.prefill_start = Instant();
-  scaler_.arrived(requests_.arrive(request, tag, now));
+  scaler_.arrived(requests_.arrive(Request(request), tag, now));  // a copy: it may leave at once
 }
 
 void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now) {

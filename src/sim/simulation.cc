@@ -70,6 +70,7 @@ void Simulation::set_up(std::size_t i, Instant now) {
   options.started = now;
   options.itl_slo = setup_.slo.itl.value_or(Span::max());
   options.fast_forward = setup_.fast_forward;
+  options.ended_reports = ended_reports();
   WATTLE_CHECK(index_.add(instance.id) == i, "instances are numbered as they come");
   lives_.add(now);
   ledger_.add_instance(now, instance.spec->tensor_parallel - loans_.of(instance.id), instance.spec->site);

@@ -31,7 +31,15 @@ class WakeTree {
   void set(std::size_t leaf, Instant at) {
     if (times_[leaf] == at) return;
     times_[leaf] = at;
-    for (std::size_t node = (leaves_ + leaf) / 2; node >= 1; node /= 2) play(node);
+    std::size_t winner = leaf;
+    for (std::size_t node = leaves_ + leaf; node > 1; node /= 2) {
+      const std::size_t rival = winners_[node ^ 1];
+      const Instant theirs = times_[rival];
+      const bool rival_wins = theirs < at || (theirs == at && rival < winner);
+      winner = rival_wins ? rival : winner;
+      at = rival_wins ? theirs : at;
+      winners_[node / 2] = winner;
+    }
   }
   [[nodiscard]] std::size_t first() const { return winners_[1]; }
   [[nodiscard]] Instant at() const { return times_[first()]; }

@@ -4,9 +4,7 @@
 
 namespace wattle::sim {
 
-void Watchdog::run_begins(std::size_t i) {
-  expect_silence(i);
-  if (!loop_.watched(i)) return;
+void Watchdog::watch(std::size_t i) {
   Watched& w = watched_[i];
   ++w.generation;
   w.run = engines_[i].run();
@@ -51,13 +49,9 @@ void Watchdog::expect(std::size_t i, std::int64_t from) {
   agenda_.push(event);
 }
 
-/// Steps of a run only grow, so that its last tells whether any lasts so long.
-void Watchdog::expect_silence(std::size_t i) {
-  constexpr std::int64_t kMostStretched = 8;  // no change of clock makes more of a step
-  const engine::Replica::Run run = engines_[i].run();
-  const std::int64_t patience = (loop_.lost_after().ns() << engine::kTimeFractionBits) / kMostStretched;
-  if (run.steps == 0 || run.first + run.increment * (run.steps - 1) <= patience) return;
-  const std::int64_t step = run.first <= patience ? (patience - run.first) / run.increment + 1 : 0;
+void Watchdog::expect_silence(std::size_t i, const engine::Replica::Run& run) {
+  const std::int64_t most = patience();
+  const std::int64_t step = run.first <= most ? (most - run.first) / run.increment + 1 : 0;
   const Instant since = run.begin_of(step);
   Event event{loop_.lost_at(i, since), EventClass::Silence, 0, 0, 0, loop_.view(i).id, Span()};
   event.step = engines_[i].report(run.begin_of(0)).sequence + step;

@@ -23,7 +23,12 @@ class Watchdog {
   /// It is gone; those behind it move up a position.
   void remove(std::size_t i) { erase_at(watched_, i); }
   /// The engine has begun a run of steps.
-  void run_begins(std::size_t i);
+  void run_begins(std::size_t i) {
+    const engine::Replica::Run& run = engines_[i].run();
+    // Steps of a run only grow, so that its last tells whether any lasts so long.
+    if (run.first + run.increment * (run.steps - 1) > patience() && run.steps > 0) expect_silence(i, run);
+    if (loop_.watched(i)) watch(i);
+  }
   /// What ran there has come to nothing.
   void cut_off(std::size_t i) { ++watched_[i].generation; }
   /// What was put on the agenda has come.
@@ -45,7 +50,13 @@ class Watchdog {
   };
   [[nodiscard]] std::optional<Overrun> next(std::size_t i, std::int64_t from) const;
   void expect(std::size_t i, std::int64_t from);
-  void expect_silence(std::size_t i);
+  void expect_silence(std::size_t i, const engine::Replica::Run& run);
+  void watch(std::size_t i);
+  /// No step shorter than this, fixed point, lasts until telemetry is lost.
+  [[nodiscard]] std::int64_t patience() const {
+    constexpr std::int64_t kMostStretched = 8;  // no change of clock makes more of a step
+    return (loop_.lost_after().ns() << engine::kTimeFractionBits) / kMostStretched;
+  }
 
   Engines& engines_;
   control::InstanceLoop& loop_;
