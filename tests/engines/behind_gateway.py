@@ -33,8 +33,9 @@ class Answer:
         return any("error" in c for c in self.chunks) or "[DONE]" not in self.events
 
 
-def body_of(tokens: int, prompt_tokens: int = 20, **more) -> dict:
-    ids = [32 + i % 180 for i in range(prompt_tokens)]
+def body_of(tokens: int, prompt_tokens: int = 20, first: int = 0, **more) -> dict:
+    """`first`: prompts that differ in it share no block of a prefix cache."""
+    ids = [32 + (first + i) % 180 for i in range(prompt_tokens)]
     return {"model": "tiny", "prompt": ids, "max_tokens": tokens, "ignore_eos": True, "stream": True,
             "stream_options": {"include_usage": True}, **more}
 
@@ -77,19 +78,20 @@ def in_the_background(url: str, body: dict) -> tuple[threading.Thread, Answer]:
 class Stack:
     """Gateway and agent (virtual GPUs, one an engine) in front of real engines."""
 
-    def __init__(self, node: Processes, folder: str, nvml: str, workers: list[str], engines: list[str], recipe: str):
+    def __init__(self, node: Processes, folder: str, nvml: str, workers: list[str], engines: list[str], recipe: str,
+                 ttft_ms: int = 2000):
         self.run = os.path.join(folder, "run")
         self.agent = None
         agent_flags: list[str] = []
         if engines:
             _, self.agent = node.start("agent", *[w for e in engines for w in ("--engine", e)], "--recipe", recipe,
-                                       "--ttft-ms", "2000", "--itl-ms", "200", "--nvml", nvml,
+                                       "--ttft-ms", str(ttft_ms), "--itl-ms", "200", "--nvml", nvml,
                                        "--state", os.path.join(folder, "state"))
             agent_flags = ["--agent", self.agent["admin"]]
         recipe_flags = ["--recipe", recipe] if recipe else []
         self.process, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "tiny",
                                       *[w for worker in workers for w in ("--worker", worker)], *recipe_flags,
-                                      "--ttft-slo-ms", "2000", "--itl-slo-ms", "200", *agent_flags, "--journal", self.run)
+                                      "--ttft-slo-ms", str(ttft_ms), "--itl-slo-ms", "200", *agent_flags, "--journal", self.run)
         self.url, self.admin = at["url"], at["admin"]
         eventually("the gateway finds its engines", lambda: all(w["is_healthy"] for w in self.workers()))
 
@@ -99,6 +101,9 @@ class Stack:
     def fates(self) -> dict[str, int]:
         return {fate: int(metric(self.admin, "wattle_gateway_requests_total", f'fate="{fate}"'))
                 for fate in ("finished", "rejected", "failed", "cancelled")}
+
+    def idle(self) -> bool:
+        return all(w["view"]["telemetry"] == "idle" for w in self.workers())
 
     def dropped(self) -> int:
         return int(metric(self.admin, "wattle_gateway_reports_dropped_total"))
@@ -173,7 +178,9 @@ def profiling_runs_to_its_end(wattle: str, url: str, folder: pathlib.Path, conte
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.returncode
     said = json.loads(done.stdout)
-    assert said["rows"] >= 4, said
+    phases = {row["phase"] for row in csv.DictReader(
+        line for line in open(folder / "profile.csv") if not line.startswith("#"))}
+    assert said["rows"] >= 4 and {"prefill", "decode"} <= phases, (said, phases)
     assert any(str(2 * context) in note and str(context) in note for note in said["notes"]), "what does not fit is said"
     assert not any("http 4" in note or "http 5" in note for note in said["notes"]), said["notes"]
 

@@ -43,7 +43,7 @@ def vocabulary() -> tuple[list[str], list[tuple[str, str]]]:
 CHAT_TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
 
 
-def hugging_face_model(folder: pathlib.Path, hidden: int = 256, layers: int = 4) -> pathlib.Path:
+def hugging_face_model(folder: pathlib.Path, hidden: int = 512, layers: int = 8) -> pathlib.Path:
     """A folder vLLM takes with --load-format dummy."""
     tokens, merges = vocabulary()
     begin, end = len(tokens) - 2, len(tokens) - 1

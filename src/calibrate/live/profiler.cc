@@ -134,7 +134,7 @@ class Pass {
       }
     }
     if (stop_) return "";
-    if (auto why = problem(records, true); !why.empty()) return why;
+    if (auto why = problem(records, tap_ == nullptr); !why.empty()) return why;
     std::ranges::sort(refusals);
     const Span overhead = refusals.empty() ? Span() : refusals[refusals.size() / 2];
     if (tap_ != nullptr) pause(Span::ms(60));

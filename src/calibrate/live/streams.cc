@@ -86,7 +86,12 @@ class Stream final : public net::ResponseHandler {
       done_ = done_ || facts.done;
       if (facts.error && !std::exchange(error_, true)) said_ = event->data;
       if (facts.tokens > 0) record_.tokens.push_back(now);
+      if (facts.finished && facts.tokens == 0) closed_at_ = now;
       if (facts.completion_tokens >= 0) {
+        // vLLM's last token comes with the reason why it is the last, and without a text if it is half a character.
+        if (closed_at_ && std::ssize(record_.tokens) == facts.completion_tokens - 1)
+          record_.tokens.push_back(*closed_at_);
+        closed_at_.reset();
         record_.completion_tokens = facts.completion_tokens;
         if (facts.prompt_tokens > 0) record_.prompt_tokens = facts.prompt_tokens;
       }
@@ -119,7 +124,8 @@ class Stream final : public net::ResponseHandler {
   Batch& batch_;
   StreamRecord& record_;
   net::SseParser parser_;
-  std::string said_;  ///< instead of tokens
+  std::string said_;                  ///< instead of tokens
+  std::optional<Instant> closed_at_;  ///< a chunk that ends the answer and shows no token
   int status_ = 0;
   bool done_ = false;
   bool error_ = false;
