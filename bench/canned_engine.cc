@@ -56,6 +56,10 @@ struct Answers {
 
 void answer(Exchange& exchange, const Answers& canned) {
   if (exchange.path() == "/health") return exchange.respond(200, "text/plain", "ok");
+  if (exchange.path() == "/v1/models") {  // some routers ask what a worker has
+    return exchange.respond(200, "application/json",
+                            R"({"object":"list","data":[{"id":"m","object":"model","owned_by":"vllm"}]})");
+  }
   const bool chat = exchange.path() == "/v1/chat/completions";
   const auto asked = read_completion(chat ? ApiPath::Chat : ApiPath::Completions, exchange.body());
   if (!asked) return exchange.respond(asked.error().status, "application/json", error_json(asked.error()));

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""The gateway against nginx as proxies of the same engine, on the same two cores, in one run.
+"""The gateway against other proxies of the same engine, on the same two cores, in one run.
 
 The engine is bench/canned_engine, a native server that answers at once from memory, so that the proxies are what is
-measured; how fast it is alone is printed as `direct`. wrk, engine and proxy share the two cores, as they do for both
-proxies alike. Rounds of the three are interleaved and the median is taken. nginx relays unbuffered, as a proxy of token
-streams must. Needs wrk and nginx. Run by tools/bench.py, or alone with WATTLE=path/to/wattle; the table goes to stderr,
-the JSON list of rows to stdout. CPU time is each proxy's own, of all its processes, per 1,000 requests: it says what a
-request costs even when something else keeps the machine busy."""
+measured; how fast it is alone is printed as `direct`. wrk, engine and proxy share the two cores, as they do for all
+proxies alike. Rounds of all are interleaved and the median is taken. nginx relays unbuffered, as a proxy of token
+streams must. `wattle` runs with API keys, tenants and energy booking on (an agent reads emulated GPUs); `wattle-plain` without.
+Needs wrk, nginx and haproxy (Debian); --routers FOLDER, a virtual environment with PyPI's vllm-router and smg, adds those
+two. Run by tools/bench.py, or alone with WATTLE=path/to/wattle; the table goes to stderr, the JSON list of rows to
+stdout. CPU time is each proxy's own, of all its processes, per 1,000 requests: it says what a request costs even when
+something else keeps the machine busy."""
 import argparse
 import json
 import os
@@ -43,10 +45,28 @@ http {{
   }}
 }}
 """
+HAPROXY_CONF = """
+global
+  maxconn 8192
+  nbthread 2
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+  option http-keep-alive
+  http-reuse always
+frontend clients
+  bind 127.0.0.1:{port}
+  default_backend engine
+backend engine
+  server one 127.0.0.1:{engine}
+"""
 LUA = """
 wrk.method = "POST"
 wrk.path = "/v1/chat/completions"
 wrk.headers["Content-Type"] = "application/json"
+wrk.headers["Authorization"] = "Bearer %s"
 wrk.body = '%s'
 """
 UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -68,6 +88,24 @@ def wait_for(url):
     sys.exit(f"{url} did not come up")
 
 
+def wait_until(holds):
+    for _ in range(500):
+        if holds():
+            return
+        time.sleep(0.02)
+    sys.exit("a proxy does not answer, or no meter is read")
+
+
+def answers(port, key):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/chat/completions", b'{"model":"m","messages":[{"role":"user","content":"hello"}]}',
+        {"Content-Type": "application/json", "Authorization": f"Bearer {key}"})
+    try:
+        return urllib.request.urlopen(request, timeout=5).status == 200
+    except OSError:
+        return False
+
+
 def cpu_seconds(pid):
     """User and system time of a process and the children it has now."""
     def ticks(one):
@@ -83,7 +121,7 @@ def wrk(port, lua, connections, seconds, pid):
                           f"http://127.0.0.1:{port}"], capture_output=True, text=True, check=True)
     bad = re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: (.*)", run.stdout)
     if bad:
-        sys.exit(f"wrk saw errors: {bad.group(0)}")
+        sys.exit(f"wrk saw errors at port {port}: {bad.group(0)}")
     share = {p: float(v) * UNITS[u] for p, v, u in re.findall(r"^\s+(50|99)%\s+([\d.]+)(us|ms|s)$", run.stdout, re.M)}
     requests = int(re.search(r"(\d+) requests in", run.stdout).group(1))
     return {"rps": float(re.search(r"Requests/sec:\s+([\d.]+)", run.stdout).group(1)), "p50": share["50"],
@@ -97,9 +135,12 @@ def main():
     parser.add_argument("--seconds", type=int, default=3, help="per measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--routers", type=pathlib.Path, help="a virtual environment with vllm-router and smg")
     args = parser.parse_args()
-    args.engine = args.engine or str(pathlib.Path(args.wattle).resolve().parent / "canned_engine")
-    for tool in ("wrk", "nginx"):
+    built = pathlib.Path(args.wattle).resolve().parent
+    args.engine = args.engine or str(built / "canned_engine")
+    args.nvml = str(built / "fake_nvml" / "libnvidia-ml.so.1")
+    for tool in ("wrk", "nginx", "haproxy"):
         if not shutil.which(tool):
             sys.exit(f"{tool} is not installed")
     if hasattr(os, "sched_setaffinity"):
@@ -116,26 +157,61 @@ def main():
     report(figures, args)
 
 
+def keys_file(wattle, folder):
+    """A tenant's key, and the file that knows it."""
+    said = subprocess.run([wattle, "key", "shop"], capture_output=True, text=True, check=True).stdout.splitlines()
+    line = next(line for line in said if line.strip().startswith("{"))
+    path = folder / "keys.json"
+    path.write_text(f'{{"keys": [{line}]}}')
+    return said[1].strip(), path
+
+
+def started(words, children, **more):
+    children.append(subprocess.Popen([str(word) for word in words], **({"stdout": subprocess.DEVNULL} | more)))
+    return children[-1]
+
+
 def measure(args, folder, children):
-    engine = subprocess.Popen([args.engine, "--tokens", "32"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    children.append(engine)
-    engine_port = int(engine.stdout.readline())
-    nginx_port, gateway_port, admin_port = free_port(), free_port(), free_port()
-    conf = folder / "nginx.conf"
-    conf.write_text(NGINX_CONF.format(dir=folder, engine=engine_port, port=nginx_port))
-    children.append(subprocess.Popen(["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(conf)]))
-    children.append(subprocess.Popen(
-        [args.wattle, "gateway", "--listen", f"127.0.0.1:{gateway_port}", "--admin", f"127.0.0.1:{admin_port}",
-         "--model", "m", "--threads", "2", "--worker", f"http://127.0.0.1:{engine_port}"], stdout=subprocess.DEVNULL))
-    ports = {"direct": engine_port, "nginx": nginx_port, "wattle": gateway_port}
-    pids = dict(zip(ports, (child.pid for child in children)))
+    engine = started([args.engine, "--tokens", 32], children, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    ports, pids = {"direct": int(engine.stdout.readline())}, {"direct": engine.pid}
+    upstream = f"http://127.0.0.1:{ports['direct']}"
+    key, keys = keys_file(args.wattle, folder)
+
+    def proxy(name, words, **more):
+        ports[name] = free_port()
+        filled = [str(word).format(port=ports[name]) for word in words]
+        pids[name] = started(filled, children, **more).pid
+
+    def configured(name, file, text, *words):
+        ports[name] = free_port()
+        (folder / file).write_text(text.format(dir=folder, engine=ports["direct"], port=ports[name]))
+        pids[name] = started([*words, folder / file], children).pid
+
+    configured("nginx", "nginx.conf", NGINX_CONF, "nginx", "-p", folder, "-e", folder / "error.log", "-c")
+    configured("haproxy", "haproxy.cfg", HAPROXY_CONF, "haproxy", "-db", "-f")
+    # The engine sends no step reports: the agent leaves the emulated GPUs at their maximum, and reads their meters.
+    reports, agent = f"ipc://{folder}/none", free_port()
+    started([args.wattle, "agent", "--engine", f"{reports}=0", "--nvml", args.nvml, "--admin", f"127.0.0.1:{agent}",
+             "--state", folder / "state"], children, env=dict(os.environ, WATTLE_FAKE_NVML=f"{folder}/board,count=1"))
+    gateway = [args.wattle, "gateway", "--listen", "127.0.0.1:{port}", "--model", "m", "--threads", 2]
+    proxy("wattle-plain", [*gateway, "--admin", f"127.0.0.1:{free_port()}", "--worker", upstream])
+    admin = free_port()
+    proxy("wattle", [*gateway, "--admin", f"127.0.0.1:{admin}", "--keys", keys, "--worker", f"{upstream},fpm={reports}",
+                     "--agent", f"http://127.0.0.1:{agent}"])
+    if args.routers:
+        common = ["--worker-urls", upstream, "--host", "127.0.0.1", "--port", "{port}", "--policy", "round_robin"]
+        quiet = {"stderr": subprocess.DEVNULL}
+        for name, words in (("vllm-router", ["vllm-router", "--log-level", "error"]), ("smg", ["smg", "launch", "--log-level", "error"])):
+            proxy(name, [args.routers / "bin" / words[0], *words[1:], *common, "--prometheus-port", free_port()], **quiet)
     for port in ports.values():
         wait_for(f"http://127.0.0.1:{port}/health")
+        wait_until(lambda: answers(port, key))
+    wait_until(lambda: json.loads(wait_for(f"http://127.0.0.1:{admin}/usage"))["energy_j"]["metered"] > 0)
     prompt = " ".join(["hello"] * 200)
     figures = {}
     for kind, stream in (("whole", "false"), ("stream", "true")):
         lua = folder / f"{kind}.lua"
-        lua.write_text(LUA % ('{"model":"m","messages":[{"role":"user","content":"%s"}],"stream":%s}' % (prompt, stream)))
+        lua.write_text(LUA % (key, '{"model":"m","messages":[{"role":"user","content":"%s"}],"stream":%s}' % (prompt, stream)))
         samples = {name: {"busy": [], "alone": []} for name in ports}
         for _ in range(args.rounds):
             for name, port in ports.items():
@@ -151,13 +227,13 @@ def measure(args, folder, children):
 
 def report(figures, args):
     rows = []
-    print(f"{'answer':<8}{'through':<9}{'requests/s':>11}{'x nginx':>9}{'added p50 us':>14}{'added p99 us':>14}"
+    print(f"{'answer':<8}{'through':<13}{'requests/s':>11}{'x nginx':>9}{'added p50 us':>14}{'added p99 us':>14}"
           f"{'p99 ms at ' + str(args.connections):>14}{'CPU s per 1000':>16}{'x nginx':>9}", file=sys.stderr)
     for (kind, name), f in figures.items():
         direct, nginx = figures[kind, "direct"], figures[kind, "nginx"]
         ratio = f["rps"] / nginx["rps"]
         added = {p: 1e3 * (f[f"{p}_ms"] - direct[f"{p}_ms"]) for p in ("p50", "p99")}
-        print(f"{kind:<8}{name:<9}{f['rps']:>11.0f}{ratio:>9.2f}{added['p50']:>14.0f}{added['p99']:>14.0f}"
+        print(f"{kind:<8}{name:<13}{f['rps']:>11.0f}{ratio:>9.2f}{added['p50']:>14.0f}{added['p99']:>14.0f}"
               f"{f['busy_p99_ms']:>14.2f}{f['cpu_s']:>16.4f}{f['cpu_s'] / nginx['cpu_s']:>9.2f}", file=sys.stderr)
         if name == "direct":
             continue
