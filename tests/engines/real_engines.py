@@ -255,7 +255,9 @@ def start_vllm(python: pathlib.Path, folder: pathlib.Path, name: str, *, reports
     if kv:
         words += ["--kv-transfer-config",
                   '{"kv_connector":"NixlConnector","kv_role":"kv_both","kv_buffer_device":"cpu"}']
-    env = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
-           "OMP_NUM_THREADS": "1", "UCX_TLS": "tcp,sm,self", "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side_channel),
-           "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "PATH": f"{python.parent}:{os.environ['PATH']}"}
+    # Bound to cores of its own choice, its OpenMP threads wait for each other wherever other processes run: seconds a token.
+    env = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
+           "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "UCX_TLS": "tcp,sm,self",
+           "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side_channel), "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1",
+           "PATH": f"{python.parent}:{os.environ['PATH']}"}
     return Engine(words, port, folder / f"{name}.log", env)
