@@ -17,15 +17,16 @@ def agent_words(fpm: str, nvml: str, folder: str, state: str = "state") -> list[
             "--state", os.path.join(folder, state)]
 
 
-def kill_again_and_again(wattle: str, nvml: str, seconds: float, seed: int) -> None:
+def kill_again_and_again(wattle: str, nvml: str, seconds: float, count: int, seed: int) -> None:
+    """For so long, or so often where `count` is not 0."""
     chance = random.Random(seed)
     counts = {"agent": 0, "guardian": 0, "both": 0}
     with a_node(wattle) as (node, folder):
         _, at = node.start("mock-engine", "--gpus", "0", "--die-with-parent")
         clock = lambda: metric(at["url"], "wattle_mock_engine_clock_mhz")
         words = agent_words(at["fpm"], nvml, folder)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        began = time.monotonic()
+        while sum(counts.values()) < count if count else time.monotonic() < began + seconds:
             agent, said = node.start(*words)
             if chance.random() < 0.7:
                 eventually("its clock is locked", lambda: clock() == 1005)
@@ -48,7 +49,7 @@ def kill_again_and_again(wattle: str, nvml: str, seconds: float, seed: int) -> N
                 assert agent.wait(PATIENCE_S) == 0
             eventually(f"no clock is locked after kill -9 of {victim}", lambda: clock() == 1410)
             counts[victim] += 1
-    print(f"{sum(counts.values())} kills in {seconds:.0f} s {counts}: 0 clocks left locked")
+    print(f"{sum(counts.values())} kills in {time.monotonic() - began:.0f} s {counts}: 0 clocks left locked")
 
 
 def another_writer(wattle: str, nvml: str) -> None:
@@ -94,10 +95,11 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     parser.add_argument("--nvml", required=True)
     parser.add_argument("--seconds", type=float, default=45)
+    parser.add_argument("--count", type=int, default=0, help="kills, instead of --seconds")
     parser.add_argument("--seed", type=int, default=1)
     flags = parser.parse_args()
     another_writer(flags.wattle, flags.nvml)
-    kill_again_and_again(flags.wattle, flags.nvml, flags.seconds, flags.seed)
+    kill_again_and_again(flags.wattle, flags.nvml, flags.seconds, flags.count, flags.seed)
 
 
 if __name__ == "__main__":
