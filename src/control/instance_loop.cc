@@ -331,6 +331,11 @@ void InstanceLoop::tick(Instant now) {
       lose(entry, now);
     }
     if (entry.overrun_at <= now) overrun(i, now);
+    if (ask_at(i) <= now) {  // where steps are reported, the next one asks
+      decide(i, StepReport(entry.throttle.view().step), false, now);
+      cut_off(i);
+      if (entry.hold.until <= now) entry.hold.until = Instant();
+    }
     if (!entry.in_flight || entry.lost || now < entry.lost_at) continue;
     // A long step is no silence. Predicted only now, for few steps take so long.
     if (!std::exchange(entry.patient, true)) entry.lost_at = lost_at(i, entry.last);
@@ -341,7 +346,7 @@ void InstanceLoop::tick(Instant now) {
 Instant InstanceLoop::next_tick() const {
   Instant next = Instant::never();
   for (const Entry& entry : entries_) {
-    next = std::min(next, entry.overrun_at);
+    next = std::min({next, entry.overrun_at, ask_at(static_cast<std::size_t>(&entry - entries_.data()))});
     if (unheard(entry) && entry.since != Instant::never()) {
       next = std::min(next, entry.since + options_.silent_after);
     }

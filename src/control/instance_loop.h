@@ -105,6 +105,13 @@ class InstanceLoop {
   /// reports are heard (false). No step is measured or watched by it. It has to be said again within lost_after while
   /// requests are there, or telemetry is lost.
   bool infer(std::size_t i, StepReport seen, TelemetrySource source, Instant now);
+  /// When the decision made without step reports is to be made again, whatever happens (tick() does it); never(): not.
+  [[nodiscard]] Instant ask_at(std::size_t i) const {
+    const Entry& entry = entries_[i];
+    const bool stands = hears_steps(entry) || !entry.in_flight || entry.lost || !entry.inferred;
+    // One that has ended as it was made is of a policy that wants to be asked each time.
+    return stands || entry.hold.until <= entry.last ? Instant::never() : entry.hold.until;
+  }
   /// Step reports come, or came until less than lost_after ago.
   [[nodiscard]] bool hears_steps(std::size_t i) const { return hears_steps(entries_[i]); }
   /// What its newest decision was made by.

@@ -4,76 +4,12 @@
 
 #include <utility>
 
+#include "control/instance_rig_test.h"
 #include "control/next_step.h"
 #include "policy/frequency/eco_freq.h"
 
 namespace wattle::control {
 namespace {
-
-/// 1005 while decoding, 210 while idle, 1410 when lost.
-class Scripted final : public policy::FrequencyPolicy {
- public:
-  ClockDecision choose(const InstanceView& view, Instant) override {
-    switch (view.telemetry) {
-      case Telemetry::Fresh:
-        return {MegaHertz(view.step.waiting_requests > 0 ? 1410 : 1005), "busy", Hold{}};
-      case Telemetry::Idle:
-        return {MegaHertz(210), "idle", Hold{}};
-      case Telemetry::Lost:
-        return {MegaHertz(1410), "lost", Hold{}};
-    }
-    return {};
-  }
-};
-
-struct Port final : InstancePort {
-  void command(InstanceId id, MegaHertz clock, Instant now) override {
-    commands.push_back({id.value(), clock.value(), now.ns()});
-  }
-  struct Command {
-    std::int32_t instance, mhz;
-    std::int64_t at;
-    bool operator==(const Command&) const = default;
-  };
-  std::vector<Command> commands;
-  void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant) override {
-    model = learner.refitting()(samples);
-    ++refits;
-  }
-  void ask_again(InstanceId, Instant) override { ++asked_again; }
-  void learns(InstanceId instance, const predict::StepSample& sample) override {
-    learnt.emplace_back(instance, sample);
-  }
-  std::vector<std::pair<InstanceId, predict::StepSample>> learnt;
-  Result<std::shared_ptr<const LatencyModel>> model;
-  int refits = 0;
-  int asked_again = 0;
-};
-
-struct Rig {
-  Rig() : core({Span::s(2)}, port, sink) {
-    for (const int id : {4, 7}) {
-      LoopInstance i;
-      i.view.id = InstanceId(id);
-      i.view.clock_commanded = MegaHertz(1410);
-      i.policy = std::make_unique<Scripted>();
-      core.add(std::move(i));
-    }
-  }
-  void report(int id, std::int64_t sequence, int decoding, std::int64_t at_ms, int waiting = 0) {
-    StepReport r;
-    r.instance = InstanceId(id);
-    r.sequence = sequence;
-    r.start = Instant() + Span::ms(at_ms);
-    r.shape.decode_requests = decoding;
-    r.shape.decode_kv_tokens = decoding * 100;
-    r.waiting_requests = waiting;
-    core.report(r, r.start);
-  }
-  Port port;
-  journal::Sink sink;
-  InstanceLoop core;
-};
 
 TEST(InstanceLoop, CommandsFollowReports) {
   Rig rig;
@@ -83,69 +19,6 @@ TEST(InstanceLoop, CommandsFollowReports) {
   rig.report(4, 3, 0, 30);
   const std::vector<Port::Command> expected = {{4, 1005, 10'000'000}, {4, 210, 30'000'000}};
   EXPECT_EQ(rig.port.commands, expected) << "instance 7 stays where it was commanded before: no command";
-}
-
-InstanceWork work_of(int requests, int prompts) {
-  InstanceWork work;
-  work.requests = requests;
-  work.prompts = prompts;
-  work.context_tokens = 100 * requests;
-  work.prompt_tokens = 100 * prompts;
-  work.output_tokens = 7;
-  return work;
-}
-
-TEST(InstanceLoop, WithoutStepReportsTheGatewaysStreamsDecide) {
-  Rig rig;
-  const auto at = [](std::int64_t ms) { return Instant() + Span::ms(ms); };
-  rig.core.tick(at(0));
-  EXPECT_TRUE(rig.core.work(0, work_of(3, 1), at(10)));
-  const StepShape& shape = rig.core.view(0).step.shape;
-  EXPECT_EQ(shape.decode_requests, 2);
-  EXPECT_EQ(shape.decode_kv_tokens, 200 + 7 + 2) << "a token longer, as the step that is decided upon finds them";
-  EXPECT_EQ(shape.prefill_tokens, 100);
-  EXPECT_EQ(rig.core.source(0), TelemetrySource::Streams);
-  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 10'000'000}));
-  EXPECT_TRUE(rig.core.work(0, work_of(0, 0), at(20)));
-  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 210, 20'000'000}));
-  rig.core.tick(at(60'000));
-  EXPECT_EQ(rig.core.counts(0).silent, 0) << "somebody says what it does";
-  EXPECT_EQ(rig.core.counts(1).silent, 1) << "nobody speaks of the other";
-
-  // A gateway that has gone is telemetry that is lost.
-  EXPECT_TRUE(rig.core.work(0, work_of(2, 0), at(61'000)));
-  rig.core.tick(at(63'000));
-  EXPECT_EQ(rig.core.counts(0).losses, 1);
-  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1410, 63'000'000'000}));
-}
-
-TEST(InstanceLoop, StreamsTakeOverFromStepReportsThatAreLostAndGiveWayToThem) {
-  Rig rig;
-  const auto at = [](std::int64_t ms) { return Instant() + Span::ms(ms); };
-  rig.report(4, 1, 3, 0);
-  EXPECT_FALSE(rig.core.work(0, work_of(3, 0), at(100))) << "reports are heard";
-  EXPECT_FALSE(rig.core.infer(0, {}, TelemetrySource::Gauges, at(100)));
-  rig.core.tick(at(2'000));
-  EXPECT_EQ(rig.core.counts(0).losses, 1);
-  EXPECT_TRUE(rig.core.work(0, work_of(3, 0), at(2'100)));
-  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 2'100'000'000}));
-  rig.report(4, 2, 0, 2'200);
-  EXPECT_EQ(rig.core.source(0), TelemetrySource::StepStarts);
-  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 210, 2'200'000'000}));
-  EXPECT_FALSE(rig.core.work(0, work_of(3, 0), at(2'300)));
-}
-
-TEST(InstanceLoop, GaugesCountRequestsAndNoTokensOfPrompts) {
-  InstanceSpec spec;
-  spec.kv_capacity_tokens = 1000;
-  const LoadGauges gauges{4, 2, std::nullopt, 0.5};
-  const StepReport seen = seen_by_gauges(gauges, spec, Instant());
-  EXPECT_EQ(seen.shape.decode_requests, 4);
-  EXPECT_EQ(seen.shape.decode_kv_tokens, 500);
-  EXPECT_EQ(seen.waiting_requests, 2);
-  spec.role = Role::Prefill;
-  EXPECT_EQ(seen_by_gauges(gauges, spec, Instant()).waiting_requests, 6) << "what runs there is prompts";
-  EXPECT_TRUE(seen_by_gauges({0, 0, 300, {}}, InstanceSpec{}, Instant()).shape.idle()) << "a cache that keeps prefixes";
 }
 
 TEST(InstanceLoop, LostAndIdleAreDifferent) {

@@ -268,15 +268,21 @@ control::InstanceWork Simulation::work_of(InstanceId instance, Instant now) {
 }
 
 void Simulation::look_again(InstanceId instance, Instant now) {
-  if (!looked_at_.insert(instance).second) return;
   const std::int64_t period = setup_.telemetry_period.ns();
-  const Instant next((now.ns() / period + 1) * period);
-  agenda_.push({gauges_alone() ? next : now + setup_.telemetry_period, EventClass::Look, 0, 0, 0, instance, Span()});
+  Instant next = now + setup_.telemetry_period;
+  if (gauges_alone()) next = Instant((now.ns() / period + 1) * period);
+  if (streams_alone()) next = std::min(next, std::max(loop_.ask_at(index(instance)), now + Span::ns(1)));
+  const auto [planned, fresh] = looked_at_.try_emplace(instance, next);
+  if (!fresh && planned->second <= next) return;
+  planned->second = next;
+  agenda_.push({next, EventClass::Look, 0, 0, 0, instance, Span()});
 }
 
 /// The instance had something to do when this was put down.
 void Simulation::look_at(const Event& event) {
-  looked_at_.erase(event.instance);
+  const auto planned = looked_at_.find(event.instance);
+  if (planned == looked_at_.end() || planned->second != event.at) return;  // there has been an earlier look
+  looked_at_.erase(planned);
   const auto there = index_.find(event.instance);
   if (!there || engines_[*there].dead()) return;
   const Instant now = event.at;

@@ -185,8 +185,8 @@ class Simulation final : public control::RequestPort,
   Lives lives_;
   StretchLog stretches_;
   Watchdog watchdog_;
-  control::WorkBook book_;          ///< where keeps_book()
-  std::set<InstanceId> looked_at_;  ///< again, at the end of the period
+  control::WorkBook book_;                   ///< where keeps_book()
+  std::map<InstanceId, Instant> looked_at_;  ///< next, where no step reports say when
   RandomStream noise_;
   /// A model in the making.
   struct Refitting {
