@@ -37,6 +37,8 @@ struct Flags {
   std::string gpu_locks;
   bool no_guardian = false;
   bool shadow = false;
+  std::string rapl = "/sys/class/powercap";
+  bool power_caps = false;
   bool unlock = false;
   bool json = false;
 };
@@ -168,6 +170,8 @@ Result<int> run(const Flags& flags) {
   options.keeper.guardian = !flags.no_guardian;
   options.keeper.gpu_locks = flags.gpu_locks;
   options.keeper.advisory = flags.shadow;
+  options.rapl = flags.rapl;
+  options.power_caps = flags.power_caps;
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
   options.facts = fleet_facts(flags.fleet, fleet->recipe(), flags.ttft_ms, flags.itl_ms);
   options.believed_highest = fleet->gpu().clock_max;
@@ -237,6 +241,10 @@ void add_agent(Command app, int& exit_code) {
       "/run/lock/wattle, of virtual GPUs beside their board");
   command.add_flag("--shadow", flags->shadow,
                    "Decide and write down, set nothing: no lock, no state, no guardian, no permission needed");
+  command.add_option("--rapl", flags->rapl, "The kernel's powercap tree, for the host's power where it may be read")
+      .capture_default_str();
+  command.add_flag("--power-caps", flags->power_caps,
+                   "Limit the power of GPUs whose clock cannot be locked; their limit is set back at the end");
   command.add_flag("--unlock", flags->unlock, "Take off what --state says a dead agent has left locked, and end");
   command.add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");

@@ -41,6 +41,7 @@ struct State {
   std::array<OpaqueDevice, wattle::virtual_gpu::kMaxGpus> devices{};
   std::array<int, 3> environment_code{};
   std::array<int, 3> environment_left{};
+  bool partitioned = false;  ///< mig=1
 };
 
 State& state() {
@@ -50,6 +51,7 @@ State& state() {
 
 void read_environment_faults(State& s) {
   s.environment_left = {};
+  s.partitioned = false;
   const char* text = std::getenv(wattle::virtual_gpu::kFaultVariable);
   if (text == nullptr) return;
   std::string_view rest = text;
@@ -59,6 +61,10 @@ void read_environment_faults(State& s) {
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view key = item.substr(0, equals);
+    if (key == "mig") {
+      s.partitioned = item.substr(equals + 1) == "1";
+      continue;
+    }
     const std::size_t point = key == "set" ? 0 : key == "reset" ? 1 : 2;
     int code = 0;
     int times = wattle::virtual_gpu::kFaultForever;
@@ -325,6 +331,14 @@ NVML_EXPORT Return nvmlDeviceResetGpuLockedClocks(Device device) {
   const Return r = enter(device, FaultPoint::Reset, b);
   if (b != nullptr) driver_call_delay(*b, device->index);
   if (r == kSuccess) b->reset_clocks(device->index);
+  return r;
+}
+
+NVML_EXPORT Return nvmlDeviceGetMigMode(Device device, unsigned int* now, unsigned int* pending) {
+  Board* b = nullptr;
+  if (pending == nullptr) return kInvalidArgument;
+  const Return r = get(device, now, b);
+  if (r == kSuccess) *now = *pending = state().partitioned ? 1 : 0;
   return r;
 }
 

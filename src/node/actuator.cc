@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "net/clock.h"
+#include "node/claim.h"
+#include "node/power_cap.h"
 
 namespace wattle::node {
 
@@ -31,10 +33,15 @@ constexpr std::size_t kWriterMismatches = 3;  ///< in the window: not a driver's
 
 /// Everything its thread touches; shared, so that a thread stuck in the driver can be left behind.
 struct Actuator::Worker {
-  Worker(Gpu g, std::shared_ptr<LockKeeper> k) : gpu(std::move(g)), keeper(std::move(k)) {}
+  Worker(Gpu g, std::shared_ptr<LockKeeper> k, bool caps) : gpu(std::move(g)), keeper(std::move(k)), power_caps(caps) {
+    if (!gpu.partitioned()) return;
+    stats.state = GpuState::ReadOnly;
+    spdlog::warn("{}: is partitioned (MIG): a clock would be every partition's; it is only observed", gpu.uuid());
+  }
 
   const Gpu gpu;
   const std::shared_ptr<LockKeeper> keeper;
+  const bool power_caps;
   std::thread thread;
 
   mutable std::mutex mutex;
@@ -53,6 +60,14 @@ struct Actuator::Worker {
   Instant other_since = Instant::never();  ///< that it runs at another clock
   std::deque<Instant> mismatched;          ///< within the window
   bool again = false;                      ///< lock what is applied once more
+  /// Its power is limited instead. Its thread's own.
+  struct Capped {
+    Milliwatts least;
+    Milliwatts before;  ///< the limit that stood before ours
+    MegaHertz highest;
+    std::string claim;
+  };
+  std::optional<Capped> capped;
   ActuatorStats stats;
 
   void saw(MegaHertz clock, const std::function<bool()>& limited, Instant now) {
@@ -121,7 +136,8 @@ struct Actuator::Worker {
       const auto since = wanted_since;
       const auto cause = wanted_cause;
       const auto snapped = gpu.snap(wish);
-      if (snapped.clock == stats.applied && !std::exchange(again, false)) {  // two wishes, one step of the device
+      const bool stands = capped ? cap(snapped.clock) == stats.power_cap : snapped.clock == stats.applied;
+      if (stands && !std::exchange(again, false)) {  // two wishes, one step of the device
         wanted.reset();
         ++stats.same;
         continue;
@@ -151,10 +167,10 @@ struct Actuator::Worker {
   bool call(std::unique_lock<std::mutex>& lock, Gpu::Snapped snapped, Instant since, Instant cause, Span cpu_before) {
     call_began = net::steady_now();
     lock.unlock();
-    const bool provided = keeper->claim(gpu.uuid());
+    const bool provided = keeper->claim(capped ? capped->claim : gpu.uuid());
     const Span cpu = net::thread_cpu() - cpu_before;
     const auto begin = net::steady_now();
-    const GpuStatus status = provided ? gpu.lock_clock(snapped.clock) : GpuStatus::Transient;
+    const GpuStatus status = provided ? set(snapped.clock) : GpuStatus::Transient;
     const auto end = net::steady_now();
     lock.lock();
     call_began.reset();
@@ -168,8 +184,12 @@ struct Actuator::Worker {
     if (snapped.clamp == Clamp::Down) ++stats.clamped_down;
     if (status == GpuStatus::Ok) {
       ++stats.calls;
-      stats.applied = snapped.clock;
-      applied_at = end;
+      if (capped) {
+        stats.power_cap = cap(snapped.clock);
+      } else {
+        stats.applied = snapped.clock;
+        applied_at = end;
+      }
       stats.command_to_applied_ns.add((end - since).ns());
       stats.report_to_applied_ns.add((end - cause).ns());
       stats.report_to_applied_own_ns.add((begin - cause).ns());
@@ -182,7 +202,12 @@ struct Actuator::Worker {
     switch (status) {
       case GpuStatus::Absent:
       case GpuStatus::Forbidden:
+        if (!capped && power_caps && ready_to_cap()) return false;  // again, that way
         stats.state = GpuState::ReadOnly;
+        if (stats.calls == 0) {  // nothing was ever set: nothing to undo
+          clean = true;
+          keeper->forget(capped ? capped->claim : gpu.uuid());
+        }
         spdlog::warn("{}: clocks cannot be set here ({}); it is only observed from now on", gpu.uuid(),
                      name_of(status));
         break;
@@ -200,6 +225,27 @@ struct Actuator::Worker {
     return true;
   }
 
+  [[nodiscard]] Milliwatts cap(MegaHertz clock) const {
+    const MegaHertz lowest = gpu.clocks().empty() ? MegaHertz(0) : gpu.clocks().front();
+    return power_cap(clock, lowest, capped->highest, capped->least, capped->before);
+  }
+  [[nodiscard]] GpuStatus set(MegaHertz clock) const {
+    return capped ? gpu.set_power_limit(cap(clock)) : gpu.lock_clock(clock);
+  }
+  /// From now on power is limited, if the device says how far.
+  bool ready_to_cap() {
+    const auto least = gpu.least_power_limit();
+    const auto before = gpu.power_limit();
+    const auto highest = gpu.max_sm_clock();
+    if (!least.ok() || !before.ok() || !highest.ok()) return false;
+    capped = Capped{least.value, before.value, highest.value, claim_of_power(gpu.uuid(), before.value)};
+    clean = true;  // no clock is locked
+    keeper->forget(gpu.uuid());
+    spdlog::warn("{}: clocks cannot be set here; its power is limited instead, between {} and {} mW", gpu.uuid(),
+                 least.value.value(), before.value.value());
+    return true;
+  }
+
   void unlock_gpu(std::unique_lock<std::mutex>& lock) {
     if (clean) return;
     Span pause = kFirstPause;
@@ -207,15 +253,17 @@ struct Actuator::Worker {
       call_began = net::steady_now();
       lock.unlock();
       if (i > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(pause.ns()));
-      const GpuStatus status = gpu.reset_clock();
+      const GpuStatus status = capped ? gpu.set_power_limit(capped->before) : gpu.reset_clock();
       // A device that never could lock, or is gone, holds no lock of ours.
       const bool off = status == GpuStatus::Ok || status == GpuStatus::Absent || status == GpuStatus::Gone;
       if (off) keeper->forget(gpu.uuid());
+      if (off && capped) keeper->forget(capped->claim);
       lock.lock();
       call_began.reset();
       clean = off;
       if (status == GpuStatus::Ok) {
         stats.applied = MegaHertz(0);
+        stats.power_cap = Milliwatts();
       } else {
         ++stats.failures[static_cast<std::size_t>(status)];
       }
@@ -223,10 +271,10 @@ struct Actuator::Worker {
   }
 };
 
-Actuator::Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper) {
+Actuator::Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper, bool power_caps) {
   for (auto& target : targets) {
     for (auto& gpu : target.gpus) {
-      auto worker = std::make_shared<Worker>(std::move(gpu), keeper);
+      auto worker = std::make_shared<Worker>(std::move(gpu), keeper, power_caps);
       worker->stats.uuid = worker->gpu.uuid();
       worker->stats.instance = target.instance;
       worker->thread = std::thread([worker] { worker->run(); });

@@ -17,7 +17,7 @@ namespace wattle::node {
 /// Whether a GPU still takes commands.
 enum class GpuState : std::uint8_t {
   Controlled,
-  ReadOnly,  ///< locking is absent or forbidden here
+  ReadOnly,  ///< setting clocks is absent or forbidden here, or the GPU is partitioned
   Gone,
 };
 
@@ -29,6 +29,7 @@ struct ActuatorStats {
   InstanceId instance;
   GpuState state = GpuState::Controlled;
   MegaHertz applied;           ///< newest lock the driver has accepted; 0 = none
+  Milliwatts power_cap;        ///< newest power limit set in place of a lock; 0 = none
   std::int64_t commands = 0;   ///< received
   std::int64_t same = 0;       ///< dropped: that clock is on its way or there already
   std::int64_t coalesced = 0;  ///< overtaken by a newer one before the driver was called
@@ -60,7 +61,8 @@ class Actuator final : public control::ClockPort {
     InstanceId instance;
     std::vector<Gpu> gpus;  ///< the whole tensor-parallel group: it runs as fast as its slowest
   };
-  Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper);
+  /// `power_caps`: GPUs that take no lock have their power limited instead (power_cap.h).
+  Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper, bool power_caps = false);
   ~Actuator() override;
 
   /// What may cause commands has arrived: CPU time of the calling thread, which gives them, counts from here.

@@ -15,6 +15,7 @@
 #include "node/actuator.h"
 #include "node/agent_metrics.h"
 #include "node/gpu_shares.h"
+#include "node/host_meter.h"
 #include "node/lease_table.h"
 #include "node/meter.h"
 #include "node/meter_pace.h"
@@ -59,7 +60,8 @@ class AgentPort final : public control::InstancePort {
 }  // namespace
 
 struct Agent::Impl {
-  Impl(const AgentOptions& o, std::shared_ptr<const Nvml> n) : options(o), nvml(std::move(n)), pace(o.meter_period) {}
+  Impl(const AgentOptions& o, std::shared_ptr<const Nvml> n)
+      : options(o), nvml(std::move(n)), host(o.rapl), pace(o.meter_period) {}
 
   AgentOptions options;
   std::shared_ptr<const Nvml> nvml;
@@ -180,6 +182,8 @@ struct Agent::Impl {
   };
   [[nodiscard]] Engine& engine_of(InstanceId id) { return *std::ranges::find(engines, id, &Engine::instance); }
   std::vector<Metered> metered;
+  HostMeter host;               ///< under meter_mutex
+  Instant host_at = Instant();  ///< of its newest sample; the meter thread's
   mutable std::mutex meter_mutex;
   std::condition_variable meter_wake;  ///< with meter_mutex
   bool meter_stop = false;
@@ -201,6 +205,12 @@ struct Agent::Impl {
       if (metered[i].clock.value() > 0) actuator->saw(i, metered[i].clock, limited, now);
     }
   }
+  void meter_host(Instant now) {
+    if (now - host_at < kPeriod) return;
+    host_at = now;
+    const std::lock_guard guard(meter_mutex);
+    host.sample(now);
+  }
   /// Readings may block in the driver like any call, so they have a thread of their own.
   void meter() {
     for (;;) {
@@ -220,6 +230,7 @@ struct Agent::Impl {
         engine_of(m.holder).energy += m.meter.total() - before;
         if (clock.ok()) m.clock = clock.value;
       }
+      meter_host(net::steady_now());
       reconcile();
       last_meter_ns = net::steady_now().ns();
       std::unique_lock lock(meter_mutex);
@@ -291,7 +302,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
 
   impl->keeper = std::move(*keeper);
   impl->subscriber = std::make_unique<telemetry::FpmSubscriber>(std::move(*subscriber));
-  impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper);
+  impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper, options.power_caps);
   impl->port = std::make_unique<AgentPort>(*impl->actuator);
   impl->sink.add(&sink);
   impl->core = std::make_unique<control::InstanceLoop>(options.core, *impl->port, impl->sink);
@@ -458,6 +469,7 @@ std::string Agent::metrics() const {
   }
   {
     const std::lock_guard guard(s.meter_mutex);
+    m.host = s.host.domains();
     for (const auto& gpu : s.metered) {
       m.gpus.push_back({gpu.gpu.uuid(), gpu.holder, gpu.meter.total().joules(), gpu.meter.power(), gpu.clock,
                         gpu.failures, gpu.meter.resets()});

@@ -24,6 +24,8 @@ struct AgentOptions {
   Span release_timeout = Span::s(5);
   /// What the policies believe of the fleet, by name; a gateway compares it with its own.
   std::map<std::string, std::string> facts = {};
+  std::string rapl = "";    ///< root of the kernel's powercap tree, for the host's power; empty: not read
+  bool power_caps = false;  ///< power is limited where clocks cannot be locked (power_cap.h)
   /// The highest clock of the GPUs that policies reckon with; 0: not said. A GPU with another is warned of and counted.
   MegaHertz believed_highest{0};
 };

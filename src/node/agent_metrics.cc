@@ -41,6 +41,8 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"report_to_command_seconds", "From a step report to the clock it calls for"},
     {"applied_clock_mhz", "Newest clock lock the driver has accepted; 0: none"},
     {"gpu_controlled", "1 while the GPU's clock is under control"},
+    {"gpu_read_only", "1 where clocks cannot be set (clock_set_failures_total says why), or the GPU is partitioned"},
+    {"gpu_power_cap_watts", "Power limit set in place of a clock lock that the GPU does not take; 0: none"},
     {"gpu_gone", "1 once the driver knows the GPU no more"},
     {"commands_total", "Clock commands received"},
     {"commands_same_total", "Of these: that clock was on its way or there already"},
@@ -62,6 +64,9 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"gpu_clock_mhz", "SM clock at the newest reading"},
     {"gpu_read_failures_total", "Meter readings that failed"},
     {"gpu_counter_resets_total", "Times the energy counter went backwards"},
+    {"host_energy_joules_total",
+     "Energy of the host's processors and memory since the agent's start, by RAPL's domains"},
+    {"host_power_watts", "Mean power of the last second, by RAPL's domains; none: it cannot be read"},
     {"restored_at_start_total", "GPUs whose clocks a dead predecessor had left locked, and that were released"},
     {"advisory", "1 where clocks are decided and written down, and none is set"},
     {"clock_mismatches_total",
@@ -139,6 +144,29 @@ void predictor_metrics(Text& t, const std::vector<AgentMetrics::Predictor>& pred
   error("wattle_agent_predictor_drift_ratio", [](const predict::OnlineError& e) { return e.drift; });
 }
 
+void metered(Text& t, const std::vector<AgentMetrics::MeteredGpu>& gpus, const std::vector<HostMeter::Domain>& host) {
+  using MeteredGpu = AgentMetrics::MeteredGpu;
+  const auto per_gpu = [&](const char* name, const char* type, auto&& value) {
+    t.metric(name, type);
+    for (const auto& g : gpus) t.sample(gpu_label(g.uuid) + "," + instance_label(g.instance), value(g));
+  };
+  per_gpu("wattle_agent_gpu_energy_joules_total", "counter", [](const MeteredGpu& g) { return g.energy.value(); });
+  per_gpu("wattle_agent_gpu_power_watts", "gauge", [](const MeteredGpu& g) { return to_watts(g.power).value(); });
+  per_gpu("wattle_agent_gpu_clock_mhz", "gauge", [](const MeteredGpu& g) { return g.clock.value(); });
+  per_gpu("wattle_agent_gpu_read_failures_total", "counter", [](const MeteredGpu& g) { return g.read_failures; });
+  per_gpu("wattle_agent_gpu_counter_resets_total", "counter", [](const MeteredGpu& g) { return g.counter_resets; });
+
+  const auto per_domain = [&](const char* name, const char* type, auto&& value) {
+    if (host.empty()) return;
+    t.metric(name, type);
+    for (const auto& d : host) t.sample(fmt::format("domain=\"{}\"", d.name), value(d));
+  };
+  per_domain("wattle_agent_host_energy_joules_total", "counter",
+             [](const HostMeter::Domain& d) { return d.energy.joules().value(); });
+  per_domain("wattle_agent_host_power_watts", "gauge",
+             [](const HostMeter::Domain& d) { return to_watts(d.power).value(); });
+}
+
 }  // namespace
 
 std::string AgentMetrics::text() const {
@@ -181,6 +209,10 @@ std::string AgentMetrics::text() const {
   per_actuator("wattle_agent_applied_clock_mhz", "gauge", [](const ActuatorStats& a) { return a.applied.value(); });
   per_actuator("wattle_agent_gpu_controlled", "gauge",
                [](const ActuatorStats& a) { return a.state == GpuState::Controlled ? 1 : 0; });
+  per_actuator("wattle_agent_gpu_read_only", "gauge",
+               [](const ActuatorStats& a) { return a.state == GpuState::ReadOnly ? 1 : 0; });
+  per_actuator("wattle_agent_gpu_power_cap_watts", "gauge",
+               [](const ActuatorStats& a) { return to_watts(a.power_cap).value(); });
   per_actuator("wattle_agent_gpu_gone", "gauge",
                [](const ActuatorStats& a) { return a.state == GpuState::Gone ? 1 : 0; });
   per_actuator("wattle_agent_clock_mismatches_total", "counter", [](const ActuatorStats& a) { return a.mismatches; });
@@ -217,16 +249,7 @@ std::string AgentMetrics::text() const {
   t.metric("wattle_agent_report_to_applied_cpu_seconds", "summary");  // CPU time of our threads on that way
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_cpu_ns);
 
-  const auto per_gpu = [&](const char* name, const char* type, auto&& value) {
-    t.metric(name, type);
-    for (const auto& g : gpus) t.sample(gpu_label(g.uuid) + "," + instance_label(g.instance), value(g));
-  };
-  per_gpu("wattle_agent_gpu_energy_joules_total", "counter", [](const MeteredGpu& g) { return g.energy.value(); });
-  per_gpu("wattle_agent_gpu_power_watts", "gauge", [](const MeteredGpu& g) { return to_watts(g.power).value(); });
-  per_gpu("wattle_agent_gpu_clock_mhz", "gauge", [](const MeteredGpu& g) { return g.clock.value(); });
-  per_gpu("wattle_agent_gpu_read_failures_total", "counter", [](const MeteredGpu& g) { return g.read_failures; });
-  per_gpu("wattle_agent_gpu_counter_resets_total", "counter", [](const MeteredGpu& g) { return g.counter_resets; });
-
+  metered(t, gpus, host);
   const auto one = [&](const char* name, const char* type, std::int64_t value) {
     t.metric(name, type);
     t.sample("", value);

@@ -6,6 +6,7 @@
 
 #include "control/instance_loop.h"
 #include "node/actuator.h"
+#include "node/host_meter.h"
 #include "node/lease_table.h"
 #include "telemetry/fpm_socket.h"
 
@@ -35,6 +36,7 @@ struct AgentMetrics {
   std::vector<Instance> instances;
   std::vector<Predictor> predictors;
   std::vector<MeteredGpu> gpus;
+  std::vector<HostMeter::Domain> host;
   std::vector<ActuatorStats> actuators;
   telemetry::FpmDrops drops;
   std::int64_t unknown_instance = 0;

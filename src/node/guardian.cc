@@ -16,6 +16,7 @@
 #include <set>
 #include <utility>
 
+#include "node/claim.h"
 #include "node/gpu/nvml.h"
 #include "node/state_file.h"
 
@@ -131,11 +132,11 @@ std::set<std::string> wait_for_the_end() {
   }
 }
 
-bool reset(const Nvml& nvml, const std::string& uuid) {
-  const auto gpu = nvml.by_uuid(uuid);
-  if (!gpu) return false;
-  const GpuStatus status = gpu->reset_clock();
-  if (status != GpuStatus::Ok) fmt::print(stderr, "wattle agent-guardian: {}: reset is {}\n", uuid, name_of(status));
+bool reset(const Nvml& nvml, const std::string& claim) {
+  const auto undone = undo(nvml, claim);
+  if (!undone) return false;
+  const GpuStatus status = *undone;
+  if (status != GpuStatus::Ok) fmt::print(stderr, "wattle agent-guardian: {}: reset is {}\n", claim, name_of(status));
   // A device that is gone, or that cannot lock, has no lock of ours left.
   return status == GpuStatus::Ok || status == GpuStatus::Gone || status == GpuStatus::Absent;
 }
@@ -171,7 +172,10 @@ int guard(const std::string& library, const std::string& state_file, int patienc
     ::usleep(pause);
   }
   for (const auto& uuid : locked) {
-    fmt::print(stderr, "wattle agent-guardian: {} stays locked; `nvidia-smi -rgc -i {}` unlocks it\n", uuid, uuid);
+    fmt::print(stderr,
+               "wattle agent-guardian: {} stays as it is; `nvidia-smi -i GPU -rgc` unlocks a clock, `-pl WATTS` sets a "
+               "power limit\n",
+               uuid);
   }
   return 3;
 }

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "node/claim.h"
+
 namespace wattle::node {
 
 Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& options, std::shared_ptr<const Nvml> nvml) {
@@ -32,14 +34,14 @@ Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& optio
 
 void LockKeeper::restore() {
   std::set<std::string> left = recorded_;
-  for (const auto& uuid : recorded_) {
-    const auto gpu = nvml_->by_uuid(uuid);
-    if (!gpu) continue;  // not here at present: the record stays
+  for (const auto& claim : recorded_) {
+    const auto undone = undo(*nvml_, claim);
+    if (!undone) continue;  // not here at present: the record stays
     // NVML cannot tell whether a lock is (still) there, and the clock it shows may lag behind one. Resetting once too
     // often is harmless; not resetting is not.
-    if (gpu->reset_clock() != GpuStatus::Ok) continue;
+    if (*undone != GpuStatus::Ok) continue;
     ++counts_.restored_at_start;
-    left.erase(uuid);
+    left.erase(claim);
   }
   if (left == recorded_) return;
   if (const auto written = state_.write(left); !written) {
@@ -64,11 +66,11 @@ Result<Unlocked> unlock_recorded(const KeeperOptions& options, const Nvml& nvml)
   if (!recorded) return std::unexpected(recorded.error());
   std::set<std::string> left = *recorded;
   Unlocked done;
-  for (const auto& uuid : *recorded) {
-    const auto gpu = nvml.by_uuid(uuid);
-    const bool off = gpu && gpu->reset_clock() == GpuStatus::Ok;
-    (off ? done.reset : done.failed).push_back(uuid);
-    if (off) left.erase(uuid);
+  for (const auto& claim : *recorded) {
+    const auto undone = undo(nvml, claim);
+    const bool off = undone && *undone == GpuStatus::Ok;
+    (off ? done.reset : done.failed).push_back(claim);
+    if (off) left.erase(claim);
   }
   if (auto written = state.write(left); !written) return std::unexpected(written.error());
   return done;
@@ -92,13 +94,13 @@ bool LockKeeper::ensure_guardian() {
   return true;
 }
 
-bool LockKeeper::claim(const std::string& uuid) {
+bool LockKeeper::claim(const std::string& claim) {
   if (options_.advisory) return false;
   const std::lock_guard guard(mutex_);
-  if (claimed_.contains(uuid)) return true;
-  if (!recorded_.contains(uuid)) {
+  if (claimed_.contains(claim)) return true;
+  if (!recorded_.contains(claim)) {
     auto wanted = recorded_;
-    wanted.insert(uuid);
+    wanted.insert(claim);
     if (const auto written = state_.write(wanted); !written) {
       ++counts_.persist_failures;
       spdlog::error("{}", written.error().message());
@@ -106,16 +108,16 @@ bool LockKeeper::claim(const std::string& uuid) {
     }
     recorded_ = std::move(wanted);
   }
-  if (!ensure_guardian() || (guardian_ && !guardian_->protect(uuid))) return false;
-  claimed_.insert(uuid);
+  if (!ensure_guardian() || (guardian_ && !guardian_->protect(claim))) return false;
+  claimed_.insert(claim);
   return true;
 }
 
-void LockKeeper::forget(const std::string& uuid) {
+void LockKeeper::forget(const std::string& claim) {
   const std::lock_guard guard(mutex_);
-  claimed_.erase(uuid);
+  claimed_.erase(claim);
   auto wanted = recorded_;
-  if (wanted.erase(uuid) > 0) {
+  if (wanted.erase(claim) > 0) {
     if (const auto written = state_.write(wanted); written) {
       recorded_ = std::move(wanted);
     } else {
@@ -123,7 +125,7 @@ void LockKeeper::forget(const std::string& uuid) {
       spdlog::error("{}", written.error().message());
     }
   }
-  if (guardian_ && !guardian_->release(uuid)) spdlog::warn("the guardian is gone");
+  if (guardian_ && !guardian_->release(claim)) spdlog::warn("the guardian is gone");
 }
 
 void LockKeeper::check() {

@@ -40,9 +40,10 @@ class LockKeeper {
                                                                  std::shared_ptr<const Nvml> nvml);
 
   /// Before the first lock of a GPU (cheap afterwards). False: not provided for, do not lock, ask again later.
-  [[nodiscard]] bool claim(const std::string& uuid);
+  /// `claim`: a UUID, or claim_of_power() (claim.h).
+  [[nodiscard]] bool claim(const std::string& claim);
   /// After its reset has succeeded.
-  void forget(const std::string& uuid);
+  void forget(const std::string& claim);
   /// Restarts a guardian that has died. Call every second or so.
   void check();
   [[nodiscard]] Counts counts() const;

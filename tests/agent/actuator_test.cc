@@ -5,6 +5,8 @@
 
 #include "board_fixture.h"
 #include "net/clock.h"
+#include "node/claim.h"
+#include "node/power_cap.h"
 
 namespace wattle::live {
 namespace {
@@ -197,6 +199,66 @@ TEST_F(ActuatorTest, AnOldDriverIsOnlyObserved) {
   actuator.command(InstanceId(0), MegaHertz(1005), Instant());
   EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == node::GpuState::ReadOnly; }));
   actuator.release_all(Span::s(20));
+  EXPECT_EQ(board().power_limit(0), board().power_limit_default());
+}
+
+TEST_F(ActuatorTest, WhereClocksCannotBeLockedPowerIsLimitedAndTheLimitBeforeComesBack) {
+  auto old = node::Nvml::open(FAKE_NVML_OLD_DRIVER).value();
+  board().set_power_limit(0, Milliwatts(300'000));  // an operator's
+  {
+    node::Actuator actuator({{InstanceId(0), {old->by_index(0).value()}}}, keeper_, true);
+    actuator.command(InstanceId(0), MegaHertz(board().clock_max().value() / 2), Instant());
+    const Milliwatts half((board().power_limit_min().value() + 300'000) / 2);
+    EXPECT_TRUE(eventually([&] { return board().power_limit(0) == half; })) << board().power_limit(0).value();
+    const auto stats = actuator.stats()[0];
+    EXPECT_EQ(stats.state, node::GpuState::Controlled);
+    EXPECT_EQ(stats.applied, MegaHertz(0)) << "no clock is locked";
+    EXPECT_EQ(*node::StateFile(path_ + ".state").read(),
+              std::set<std::string>{node::claim_of_power(board().uuid(0), Milliwatts(300'000))});
+    actuator.command(InstanceId(0), board().clock_max(), Instant());
+    EXPECT_TRUE(eventually([&] { return board().power_limit(0) == Milliwatts(300'000); }));
+    actuator.command(InstanceId(0), board().clock_min(), Instant());
+    EXPECT_TRUE(eventually([&] { return board().power_limit(0) < half; }));
+    EXPECT_TRUE(actuator.release_all(Span::s(20)).empty());
+  }
+  EXPECT_EQ(board().power_limit(0), Milliwatts(300'000));
+  EXPECT_TRUE(node::StateFile(path_ + ".state").read()->empty());
+}
+
+TEST_F(ActuatorTest, APowerLimitThatIsForbiddenTooLeavesTheGpuReadOnly) {
+  board().inject(0, FaultPoint::Set, node::nvml::kNoPermission);
+  node::Actuator actuator({target(0, {0})}, keeper_, true);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == node::GpuState::ReadOnly; }));
+  EXPECT_EQ(board().power_limit(0), board().power_limit_default());
+  EXPECT_TRUE(actuator.release_all(Span::s(20)).empty()) << "what may not be set was not set";
+  EXPECT_TRUE(node::StateFile(path_ + ".state").read()->empty());
+}
+
+TEST_F(ActuatorTest, APartitionedGpuIsOnlyObserved) {
+  nvml_.reset();
+  keeper_.reset();
+  setenv(virtual_gpu::kFaultVariable, "mig=1", 1);
+  auto partitioned = node::Nvml::open(FAKE_NVML).value();
+  unsetenv(virtual_gpu::kFaultVariable);
+  node::Actuator actuator({{InstanceId(0), {partitioned->by_index(0).value()}}}, nullptr);
+  EXPECT_EQ(actuator.stats()[0].state, node::GpuState::ReadOnly);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  actuator.release_all(Span::s(20));
+  EXPECT_EQ(board().calls(0).sets, 0);
+}
+
+TEST(PowerCap, IsTheLineBetweenTheLeastLimitAndTheOneBefore) {
+  const auto cap = [](std::int32_t mhz) {
+    return node::power_cap(MegaHertz(mhz), MegaHertz(210), MegaHertz(1410), Milliwatts(100'000), Milliwatts(400'000));
+  };
+  EXPECT_EQ(cap(1410), Milliwatts(400'000));
+  EXPECT_EQ(cap(1500), Milliwatts(400'000));
+  EXPECT_EQ(cap(810), Milliwatts(250'000));
+  EXPECT_EQ(cap(100), Milliwatts(100'000));
+  EXPECT_EQ(node::power_cap(MegaHertz(810), MegaHertz(210), MegaHertz(1410), Milliwatts(100'000), Milliwatts(90'000)),
+            Milliwatts(90'000))
+      << "never above what stood before";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "board_fixture.h"
 #include "node/actuator.h"
+#include "node/claim.h"
 
 namespace wattle::live {
 namespace {
@@ -235,6 +236,25 @@ TEST_F(Keeper, AKilledGuardianIsReplacedAndKnowsWhatIsLocked) {
   board().lock_clocks(0, MegaHertz(1005), MegaHertz(1005));
   keeper.reset();  // as a death of ours looks to the guardian: its socket closes
   EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
+}
+
+TEST_F(Keeper, APowerLimitComesBackByTheGuardianAndByTheNextStart) {
+  const std::string claim = node::claim_of_power(board().uuid(0), Milliwatts(300'000));
+  const auto is_back = [&] { return board().power_limit(0) == Milliwatts(300'000); };
+  auto keeper = node::LockKeeper::start(options_, nvml_).value();
+  ASSERT_TRUE(keeper->claim(claim));
+  board().set_power_limit(0, Milliwatts(150'000));
+  keeper.reset();
+  EXPECT_TRUE(eventually(is_back)) << "the guardian's";
+  EXPECT_TRUE(eventually([&] { return node::StateFile(state_).read()->empty(); }));
+
+  board().set_power_limit(0, Milliwatts(150'000));
+  ASSERT_TRUE(node::StateFile(state_).write({claim}));
+  keeper = node::LockKeeper::start(options_, nvml_).value();
+  EXPECT_TRUE(is_back());
+  EXPECT_EQ(keeper->counts().restored_at_start, 1);
+  EXPECT_TRUE(node::StateFile(state_).read()->empty());
+  EXPECT_FALSE(node::undo(*nvml_, board().uuid(0) + " power_limit_mw=much"));
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ struct Nvml::Symbols {
   Return (*event_reasons)(Device, unsigned long long*) = nullptr;
   Return (*persistence)(Device, int*) = nullptr;
   Return (*enforced_limit)(Device, unsigned int*) = nullptr;
+  Return (*power_limit)(Device, unsigned int*) = nullptr;
+  Return (*power_limits)(Device, unsigned int*, unsigned int*) = nullptr;
+  Return (*set_power_limit)(Device, unsigned int) = nullptr;
+  Return (*mig_mode)(Device, unsigned int*, unsigned int*) = nullptr;
   Return (*utilization)(Device, nvml::Utilization*) = nullptr;
   Return (*temperature)(Device, int, unsigned int*) = nullptr;
   Return (*processes)(Device, unsigned int*, nvml::ProcessInfo*) = nullptr;
@@ -75,6 +79,10 @@ struct Nvml::Symbols {
          {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
     find(library, persistence, {"nvmlDeviceGetPersistenceMode"});
     find(library, enforced_limit, {"nvmlDeviceGetEnforcedPowerLimit"});
+    find(library, power_limit, {"nvmlDeviceGetPowerManagementLimit"});
+    find(library, power_limits, {"nvmlDeviceGetPowerManagementLimitConstraints"});
+    find(library, set_power_limit, {"nvmlDeviceSetPowerManagementLimit"});
+    find(library, mig_mode, {"nvmlDeviceGetMigMode"});
     find(library, utilization, {"nvmlDeviceGetUtilizationRates"});
     find(library, temperature, {"nvmlDeviceGetTemperature"});
     find(library, processes, {"nvmlDeviceGetComputeRunningProcesses_v3"});
@@ -243,6 +251,26 @@ GpuStatus Gpu::reset_clock() const {
   return status_of(nvml_->symbols_->reset_locked(device_));
 }
 
+GpuStatus Gpu::set_power_limit(Milliwatts limit) const {
+  if (nvml_->symbols_->set_power_limit == nullptr) return GpuStatus::Absent;
+  return status_of(nvml_->symbols_->set_power_limit(device_, static_cast<unsigned int>(limit.value())));
+}
+
+GpuAnswer<Milliwatts> Gpu::least_power_limit() const {
+  if (nvml_->symbols_->power_limits == nullptr) return {Milliwatts(), nvml::kFunctionNotFound};
+  unsigned int least = 0;
+  unsigned int most = 0;
+  const Return code = nvml_->symbols_->power_limits(device_, &least, &most);
+  return {Milliwatts(least), code};
+}
+
+bool Gpu::partitioned() const {
+  unsigned int now = 0;
+  unsigned int later = 0;
+  const auto ask = nvml_->symbols_->mig_mode;
+  return ask != nullptr && ask(device_, &now, &later) == nvml::kSuccess && now != 0;
+}
+
 template <typename T, typename Raw, typename Function, typename... Args>
 GpuAnswer<T> Gpu::read(Function function, Args... args) const {
   if (function == nullptr) return {T{}, nvml::kFunctionNotFound};
@@ -291,6 +319,7 @@ GpuAnswer<std::uint32_t> Gpu::temperature_celsius() const {
 GpuAnswer<Milliwatts> Gpu::enforced_power_limit() const {
   return read<Milliwatts, unsigned int>(nvml_->symbols_->enforced_limit);
 }
+GpuAnswer<Milliwatts> Gpu::power_limit() const { return read<Milliwatts, unsigned int>(nvml_->symbols_->power_limit); }
 GpuAnswer<bool> Gpu::persistence_mode() const { return read<bool, int>(nvml_->symbols_->persistence); }
 
 GpuAnswer<std::uint32_t> Gpu::compute_processes() const {

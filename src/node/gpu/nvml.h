@@ -39,6 +39,12 @@ class Gpu {
   /// min = max = clock. A success means the request is stored; the clock arrives later and may stay lower (power).
   [[nodiscard]] GpuStatus lock_clock(MegaHertz clock) const;
   [[nodiscard]] GpuStatus reset_clock() const;
+  /// Instead of a clock, where a device takes no lock. Stays when its process ends, as a lock does.
+  [[nodiscard]] GpuStatus set_power_limit(Milliwatts limit) const;
+  [[nodiscard]] GpuAnswer<Milliwatts> power_limit() const;        ///< as somebody set it
+  [[nodiscard]] GpuAnswer<Milliwatts> least_power_limit() const;  ///< that it takes
+  /// Multi-Instance GPU mode is on: a clock would be every partition's, other people's too.
+  [[nodiscard]] bool partitioned() const;
   [[nodiscard]] GpuAnswer<MegaHertz> sm_clock() const;
   [[nodiscard]] GpuAnswer<MegaHertz> max_sm_clock() const;
   /// As good as the driver has it: the instant field, else GetPowerUsage (a 1 s mean except on A100).
