@@ -315,10 +315,12 @@ void add_gateway(Command app, int& exit_code) {
   command.add_option(
       "--worker", flags->workers,
       "an engine: "
-      "URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,type=CLASS]"
+      "URL[=prefill|decode|colocated][,fpm=ENDPOINT][,load=orca][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,type="
+      "CLASS]"
       "[,model=NAME]...; "
       "repeatable. fpm: where it "
       "publishes forward-pass metrics; without, its load is inferred from the streams relayed. "
+      "load=orca: its load is asked for with each request, in a header, instead of by reading its gauges. "
       "model: one of --model that it has; without, all of them");
   command.add_option("--model", flags->models, "a model name clients may ask for; repeatable").required();
   command

@@ -55,6 +55,9 @@ const std::vector<Option<DeploymentWorker>>& deployment_worker_options() {
       option("worker.gpus", &W::gpus, "Its GPUs there, by index or UUID: as many as its tensor parallelism").must(),
       option("worker.step_reports", &W::step_reports,
              "Where it publishes forward-pass metrics; without, its agent sets no clock for it"),
+      choice("worker.load", &W::load, {"", "orca"},
+             "How its load is known where no step report is heard. orca: asked for with each request, in a header "
+             "(vLLM); else its gauges are read"),
       option("worker.bootstrap_port", &W::bootstrap_port, "", {0, 65535},
              "Of a prefill worker under pd_contract sglang"),
       option("worker.site", &W::site, "Name of a [[site]] of the gateway's sites"),
@@ -267,6 +270,7 @@ std::vector<FlagText> Deployment::gateway() const {
     const DeploymentWorker& w = workers_[i];
     std::string text = fmt::format("{}={},tp={}", w.url, w.role, w.gpus.size());
     if (!w.step_reports.empty()) text += ",fpm=" + w.step_reports;
+    if (!w.load.empty()) text += ",load=" + w.load;
     if (w.bootstrap_port > 0) text += fmt::format(",bootstrap={}", w.bootstrap_port);
     if (!w.site.empty()) text += ",site=" + w.site;
     if (!w.pool.empty()) text += ",pool=" + w.pool;

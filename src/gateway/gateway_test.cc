@@ -368,14 +368,16 @@ TEST(Gateway, ARegistrationTakesOverTheStepReportsOfTheOneBefore) {
 }
 
 TEST(Gateway, ReadsWorkersFromText) {
-  const auto worker = parse_worker("http://h:1=decode,fpm=tcp://h:2,tp=4", "--worker").value();
+  const auto worker = parse_worker("http://h:1=decode,fpm=tcp://h:2,load=orca,tp=4", "--worker").value();
   EXPECT_EQ(worker.url, "http://h:1");
   EXPECT_EQ(worker.role, Role::Decode);
   EXPECT_EQ(worker.step_reports, "tcp://h:2");
   EXPECT_EQ(worker.tensor_parallel, 4);
+  EXPECT_TRUE(worker.load_reports);
+  EXPECT_FALSE(parse_worker("http://h:1", "").value().load_reports);
   EXPECT_EQ(parse_worker("http://h:1", "").value().role, Role::Colocated);
   for (const char* wrong : {"", "=decode", "http://h:1=both", "http://h:1=decode,tp=0", "http://h:1=decode,tp=x",
-                            "http://h:1=,fpm=", "http://h:1=decode,color=red"}) {
+                            "http://h:1=,fpm=", "http://h:1=decode,color=red", "http://h:1,load=page"}) {
     EXPECT_FALSE(parse_worker(wrong, "--worker")) << wrong;
   }
 }

@@ -68,6 +68,29 @@ TEST(Places, TheWayFromAnOriginIsPartOfTheTimeToFirstToken) {
   EXPECT_GE(rig.sink.all[1].first_token - rig.sink.all[1].request.arrival, Span::ms(80));
 }
 
+TEST(Places, AnEngineIsAskedForItsLoadWithEachRequestWhereThatIsWanted) {
+  for (const bool wanted : {false, true}) {
+    Rig rig({Role::Colocated}, 64, "",
+            [&](GatewayOptions& options, GatewayPolicies&) { options.workers[0].load_reports = wanted; });
+    nlohmann::json view;
+    // What it said is believed for a second, in which a busy machine may not come to look.
+    for (int i = 0; i < 100 && !view.contains("gauges"); ++i) {
+      rig.ask(Rig::chat("", false, "Endpoint-Load-Metrics-Format: json\r\n"));
+      rig.settled();
+      view = call(rig, "GET", "/workers", "", "200")["workers"][0]["view"];
+      if (!wanted) break;
+    }
+    const std::lock_guard lock(rig.upstream.mutex);
+    EXPECT_EQ(rig.upstream.headers.back().find("endpoint-load-metrics-format: json\n") != std::string::npos, wanted);
+    EXPECT_EQ(rig.upstream.headers.back().find("Endpoint"), std::string::npos) << "the client's own goes no further";
+    EXPECT_EQ(view.contains("gauges"), wanted);
+    if (!wanted) continue;
+    EXPECT_EQ(view["gauges"]["waiting"], 3);
+    EXPECT_EQ(view["gauges"]["kv_share"], 0.5);
+    EXPECT_EQ(view["waiting_requests"], 3) << "none of them is ours";
+  }
+}
+
 TEST(Places, EnginesThatOrderByPriorityHearHowUrgentARequestIs) {
   for (const bool on : {false, true}) {
     for (const bool laxity : {false, true}) {

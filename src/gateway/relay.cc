@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "gateway/leg_bootstrap.h"
 #include "gateway/leg_nixl.h"
 #include "net/clock.h"
+#include "telemetry/gauges.h"
 
 namespace wattle::gateway {
 
@@ -25,29 +25,32 @@ constexpr Span kEnergyWait = Span::s(1);
 /// The engine alone knows how many tokens a prompt and its answer have.
 constexpr const char *kUsage = R"(,"stream_options":{"include_usage":true})",
                      *kAskForUsage = R"(,"stream_options":{"include_usage":true}})";
+/// The format of ORCA's load report, in a header of the answer.
+constexpr const char* kAskForLoad = "endpoint-load-metrics-format: json\r\n";
 
-/// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves, those that would change the answer's encoding, and those
-/// by which llm-d's sidecar learns where to fetch KV.
+/// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves (an engine's load is for us to ask), those that would
+/// change the answer's encoding, and those by which llm-d's sidecar learns where to fetch KV.
 bool travels(std::string_view name) {
-  constexpr std::array<std::string_view, 19> kStay{"connection",
-                                                   "keep-alive",
-                                                   "proxy-authenticate",
-                                                   "proxy-authorization",
-                                                   "te",
-                                                   "trailer",
-                                                   "transfer-encoding",
-                                                   "upgrade",
-                                                   "host",
-                                                   "content-length",
-                                                   "expect",
-                                                   "accept-encoding",
-                                                   "x-request-id",
-                                                   "proxy-connection",
-                                                   "content-type",
-                                                   "x-prefiller-host-port",
-                                                   "x-prefiller-url",
-                                                   "x-encoder-hosts-ports",
-                                                   "x-data-parallel-host-port"};
+  constexpr std::string_view kStay[] = {"connection",
+                                        "keep-alive",
+                                        "proxy-authenticate",
+                                        "proxy-authorization",
+                                        "te",
+                                        "trailer",
+                                        "transfer-encoding",
+                                        "upgrade",
+                                        "host",
+                                        "content-length",
+                                        "expect",
+                                        "accept-encoding",
+                                        "x-request-id",
+                                        "proxy-connection",
+                                        "content-type",
+                                        "x-prefiller-host-port",
+                                        "x-prefiller-url",
+                                        "x-encoder-hosts-ports",
+                                        "x-data-parallel-host-port",
+                                        "endpoint-load-metrics-format"};
   return std::ranges::none_of(kStay, [name](std::string_view s) { return net::same_name(s, name); });
 }
 
@@ -126,7 +129,9 @@ void Relay::send(const std::string& body) {
   heard_ = net::steady_now();
   context_.relays.try_emplace(this, weak_from_this());
   const net::Body whole = leg_ == Leg::Final ? with_ours(body) : net::Body(body);
-  call_ = context_.client.send(worker_->endpoint, "POST", target(), headers_, whole, shared_from_this());
+  const std::string asks = worker_->load_reports ? headers_ + kAskForLoad : std::string();
+  const std::string_view headers = asks.empty() ? headers_ : asks;
+  call_ = context_.client.send(worker_->endpoint, "POST", target(), headers, whole, shared_from_this());
 }
 
 void Relay::on_sent() {
@@ -217,6 +222,8 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   if (over_) return;
   heard_ = now();
   status_ = status;
+  const auto load = worker_->load_reports ? telemetry::read_orca(headers.get("endpoint-load-metrics")) : std::nullopt;
+  if (load) context_.control.gauges(worker_->id, *load, now());
   if (leg_ == Leg::Prefill && status == 200) return;
   if (status != 200) drop_prefill_leg();
   leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is

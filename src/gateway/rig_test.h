@@ -109,8 +109,12 @@ struct Upstream {
           R"("usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":3}}})");
     }
     if (!body.value("stream", false)) {
+      const bool asked = e->headers().get("endpoint-load-metrics-format") == "json";
       return e->respond(200, "application/json",
-                        R"({"choices":[{"message":{"content":"hi"}}],"usage":{"completion_tokens":5}})");
+                        R"({"choices":[{"message":{"content":"hi"}}],"usage":{"completion_tokens":5}})",
+                        asked ? "endpoint-load-metrics: JSON {\"named_metrics\": {\"kv_cache_usage_perc\": 0.5, "
+                                "\"num_requests_waiting\": 3.0}}\r\n"
+                              : "");
     }
     e->begin(200, "text/event-stream");
     e->write(R"(data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]})"

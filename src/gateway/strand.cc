@@ -239,14 +239,15 @@ void ControlStrand::count(ClassId arrived) {
 
 InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                                      std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock,
-                                     bool step_reports, control::ModelMask has, Instant now) {
+                                     bool step_reports, bool load_reports, control::ModelMask has, Instant now) {
   const InstanceId id = requests_.add_instance(view, now, has);
   clock.view = view;
   clock.view.id = id;
   watch_.add(std::move(clock));
   if (ledger_ != nullptr) ledger_->add_instance(view.spec->tensor_parallel, view.spec->site, now);
   index_.add(id);
-  auto worker = std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port});
+  auto worker =
+      std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port, load_reports});
   places_.push_back({std::move(worker), step_reports, {}, {}});
   bound(requests_.shown(id), now);
   return id;
@@ -269,7 +270,8 @@ std::size_t ControlStrand::instances_kept() const {
 
 void ControlStrand::move(InstanceId id, std::shared_ptr<const net::Endpoint> endpoint) {
   auto& worker = places_[index_.at(id)].worker;
-  worker = std::make_shared<const Worker>(Worker{id, worker->role, std::move(endpoint), worker->bootstrap_port});
+  worker = std::make_shared<const Worker>(
+      Worker{id, worker->role, std::move(endpoint), worker->bootstrap_port, worker->load_reports});
 }
 
 void ControlStrand::command(InstanceId instance, MegaHertz clock, Instant now) {

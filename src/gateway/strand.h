@@ -97,10 +97,10 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// As run(), but waits until it has run. Not from within the strand.
   void run_and_wait(std::function<void(control::FleetLoop&, Instant)> task);
   /// A further instance, whose id is the next and never comes back. `clock`: its policy where that runs here; its view
-  /// is ignored. `step_reports`: some are expected. Within run() only.
+  /// is ignored. `step_reports`: some are expected; `load_reports`: as Worker has it. Within run() only.
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                         std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock, bool step_reports,
-                        control::ModelMask has, Instant now);
+                        bool load_reports, control::ModelMask has, Instant now);
   /// A plan's weights hold from now on, and its clock ranges for as long as their lease. Within run() only, as the next
   /// three.
   void follow(const PutPlan& plan, Instant now);

@@ -70,10 +70,12 @@ void ControlStrand::gauges(InstanceId id, const LoadGauges& gauges, Instant read
     place.gauges = gauges;
     place.gauges_at = read;
     place.others = {};
-    const std::int32_t running = gauges.running.value_or(own.requests);
+    // ORCA says nothing of those that run, and the one whose answer brought it does not wait.
+    const std::int32_t prompts = gauges.running ? own.prompts : std::max(0, own.prompts - 1);
+    const std::int32_t running = gauges.running.value_or(own.requests - prompts);
     const std::int32_t waiting = gauges.waiting.value_or(0);
     place.others.requests = std::max(0, running + waiting - own.requests);
-    place.others.prompts = std::min(place.others.requests, std::max(0, waiting - own.prompts));
+    place.others.prompts = std::min(place.others.requests, std::max(0, waiting - prompts));
     const StepReport said = control::seen_by_gauges(gauges, *watch_.view(*i).spec, now);
     const std::int64_t ours = own.context_tokens - own.prompt_tokens + own.output_tokens;
     // A cache that nobody runs in keeps prefixes.

@@ -31,6 +31,7 @@ struct Worker {
   Role role = Role::Colocated;
   std::shared_ptr<const net::Endpoint> endpoint;
   std::optional<std::uint16_t> bootstrap_port;  ///< prefill, SGLang: where decode instances meet it
+  bool load_reports = false;                    ///< it is asked for its load with each request (ORCA)
   std::unique_ptr<StreamCounts> streams = std::make_unique<StreamCounts>();
 };
 

@@ -40,6 +40,8 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
     const std::string_view value = part.substr(std::min(part.find('=') + 1, part.size()));
     if (part.starts_with("fpm=") && !value.empty()) {
       out.step_reports = value;
+    } else if (part == "load=orca") {
+      out.load_reports = true;
     } else if (part.starts_with("site=") && !value.empty()) {
       out.site = value;
     } else if (part.starts_with("pool=") && !value.empty()) {
@@ -61,9 +63,10 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
         out.bootstrap_port = static_cast<std::uint16_t>(number);
       }
     } else {
-      return wrong(part,
-                   "after the role come fpm=ENDPOINT, tp=N, bootstrap=PORT, site=NAME, pool=NAME, type=CLASS and "
-                   "model=NAME");
+      return wrong(
+          part,
+          "after the role come fpm=ENDPOINT, load=orca, tp=N, bootstrap=PORT, site=NAME, pool=NAME, type=CLASS and "
+          "model=NAME");
     }
   }
   return out;
@@ -113,6 +116,9 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
     if (!fpm->is_string()) return wrong("step_reports", "step_reports must be an endpoint like tcp://host:port");
     out.step_reports = fpm->get<std::string>();
   }
+  const auto* load = given("load");
+  if (load != nullptr && *load != "orca") return wrong("load", "load must be orca, or absent: its gauges are read");
+  out.load_reports = load != nullptr;
   if (const auto* site = given("site")) {
     if (!site->is_string()) return wrong("site", "site must be the name of a site");
     out.site = site->get<std::string>();

@@ -25,17 +25,18 @@ struct WorkerOptions {
   NodeId node{};
   double weight = 1.0;
   std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
+  bool load_reports = false;                    ///< asked for with each request (ORCA), and no gauge of it is read
   std::int64_t kv_capacity_tokens = 0;          ///< believed; 0 = not known
   std::optional<std::uint16_t> bootstrap_port;  ///< prefill under PdContract::Bootstrap; none: the engines' default
 };
 
-/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,type=CLASS]
+/// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,load=orca][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,type=CLASS]
 /// [,model=NAME]...
 [[nodiscard]] Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
-/// {"url", "worker_type", "step_reports", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port", "site", "pool",
-/// "node", "weight", "type", "model_id" or "models"}, the pool by name or id.
-/// Other keys are other gateways' and ignored.
+/// {"url", "worker_type", "step_reports", "load": "orca", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port",
+/// "site", "pool", "node", "weight", "type", "model_id" or "models"}, the pool by name or id. Other keys are other
+/// gateways' and ignored.
 [[nodiscard]] std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view body);
 
 }  // namespace wattle::gateway

@@ -149,8 +149,8 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     clock.policy = std::move(described->clock.policy);
     clock.mode = described->clock.mode;
     clock.learner = described->learner;
-    id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(), *has,
-                             now);
+    id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(),
+                             wanted.load_reports, *has, now);
     const bool starting = shared == nullptr;
     index_.add(id);
     states_.push_back({control_.worker(id), wanted, 0, false, false, starting, starting, false});
@@ -367,7 +367,8 @@ void WorkerRegistry::read_all_gauges() {
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
     for (const auto& state : states_) {
       if (!state.up || state.removed || state.gauges_form >= kGaugePaths.size()) continue;
-      if (!control_.hears_steps(state.worker->id)) all.push_back({state.worker, state.gauges_form});
+      if (!state.worker->load_reports && !control_.hears_steps(state.worker->id))
+        all.push_back({state.worker, state.gauges_form});
     }
   });
   if (!prober_) return;

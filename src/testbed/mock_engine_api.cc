@@ -339,8 +339,7 @@ void MockApi::send_token(Completion& completion) {
   ++metrics_.generation_tokens;
   if (!completion.stream || completion.gone) return;
   if (completion.sent == 1) {
-    completion.exchange->begin(200, "text/event-stream; charset=utf-8",
-                               "Cache-Control: no-cache\r\n" + load_report(*completion.exchange));
+    completion.exchange->begin(200, "text/event-stream; charset=utf-8", "Cache-Control: no-cache\r\n");
     completion.exchange->write(completion.words.opening());
   }
   const char* last = completion.sent == completion.output ? completion.finish_reason() : nullptr;
@@ -405,7 +404,7 @@ void MockApi::answer_prefill(engine::Tag tag) {
   } else {
     choice["text"] = kWord;
   }
-  completion.exchange->respond(200, kJson, answer.dump());
+  completion.exchange->respond(200, kJson, answer.dump(), load_report(*completion.exchange));
   loop_.after(options_.kv_lease, [this, id = completion.request_id, tag, alive = alive_] {
     if (!*alive) return;
     const auto held = held_kv_.find(id);

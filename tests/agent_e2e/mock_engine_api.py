@@ -49,6 +49,29 @@ def api(url: str) -> None:
     assert metric(url, "vllm:generation_tokens_total") == 15
 
 
+def load_report(processes: Processes, url: str) -> None:
+    """As vLLM gives it: where it is asked for, with whole answers; and a gateway that asks."""
+    for stream in (False, True):
+        connection = http.client.HTTPConnection(urllib.parse.urlparse(url).netloc, timeout=PATIENCE_S)
+        connection.request("POST", "/v1/completions", json.dumps({"prompt": "x", "max_tokens": 2, "stream": stream}),
+                           {"Content-Type": "application/json", "endpoint-load-metrics-format": "json"})
+        answer = connection.getresponse()
+        said = answer.getheader("endpoint-load-metrics")
+        answer.read()
+        assert (said is None) == stream, said
+        assert stream or json.loads(said.removeprefix("JSON "))["named_metrics"]["num_requests_waiting"] == 0, said
+    _, at = processes.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "llama-3.1-8b",
+                            "--worker", url + ",load=orca")
+    eventually("it is healthy", lambda: json.loads(get(at["admin"] + "/workers"))["workers"][0]["is_healthy"])
+
+    def known() -> bool:
+        assert post(at["url"] + "/v1/completions", {"model": "llama-3.1-8b", "prompt": "x", "max_tokens": 2})[0] == 200
+        gauges = json.loads(get(at["admin"] + "/workers"))["workers"][0]["view"].get("gauges", {})
+        return gauges.keys() == {"age_ms", "waiting", "kv_share"}
+
+    eventually("the gateway knows what it said", known)
+
+
 def cancel(url: str) -> None:
     before = metric(url, "vllm:request_success_total", 'finished_reason="abort"')
     connection = http.client.HTTPConnection(urllib.parse.urlparse(url).netloc, timeout=PATIENCE_S)
@@ -172,6 +195,7 @@ def main() -> None:
             _, at = processes.start("mock-engine", "--die-with-parent")
             api(at["url"])
             cancel(at["url"])
+            load_report(processes, at["url"])
             dies(processes)
             loads(processes)
             _, prefill = processes.start("mock-engine", "--role", "prefill", "--gpus", "0", "--id", "p0", "--die-with-parent")

@@ -8,7 +8,7 @@ import subprocess
 import threading
 from urllib.parse import urlsplit
 
-from processes import PATIENCE_S, Processes, eventually, get, metric
+from processes import PATIENCE_S, Processes, eventually, get, metric, post
 
 
 class Answer:
@@ -142,6 +142,19 @@ def tokens_are_booked(stack: Stack) -> None:
                                                             ("prompt_tokens", "prompt_tokens"))}
     recent = lambda: json.loads(get(stack.admin + "/usage"))["recent"]  # once its energy is known, too
     eventually(f"one is booked with {wanted}", lambda: any(wanted.items() <= r.items() for r in recent()))
+
+
+def load_is_known_by_its_header(stack: Stack) -> None:
+    """Of a worker with load=orca: an answer as a whole brings its load, and no gauge is read."""
+    body = {key: value for key, value in body_of(2).items() if not key.startswith("stream")}
+
+    def known() -> bool:
+        status, answer = post(stack.url + "/v1/completions", body)
+        assert status == 200, answer
+        gauges = stack.workers()[0]["view"].get("gauges", {})
+        return gauges.keys() == {"age_ms", "waiting", "kv_share"}
+
+    eventually("its load is known", known)
 
 
 def a_client_that_leaves_frees_the_engine(stack: Stack, busy) -> None:

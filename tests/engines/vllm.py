@@ -72,6 +72,12 @@ def check_one(flags: argparse.Namespace, python: pathlib.Path, node, folder: str
         b.a_client_that_leaves_frees_the_engine(stack, lambda: busy(engine))
         eventually("its blocks are free", lambda: sum_of(engine.url, "vllm:kv_cache_usage_perc") == 0)
         print("a client that leaves frees its blocks")
+        asking = os.path.join(folder, "asking")
+        os.mkdir(asking)
+        by_header = b.Stack(node, asking, flags.nvml, [f"{engine.url},load=orca"], [], "")
+        b.load_is_known_by_its_header(by_header)
+        by_header.stop()
+        print("its load report comes with an answer (ORCA)")
         if moment == "start":
             b.profiling_runs_to_its_end(flags.wattle, engine.url, work, CONTEXT)
             b.profiling_shows_the_engines_words(flags.wattle, engine.url, work, "nope", "The model `nope` does not exist")
