@@ -28,6 +28,7 @@ struct FitFlags {
   std::vector<std::string> gpus;
   unsigned threads = 2;
   unsigned folds = 0;
+  bool by_model = false;
 };
 
 void print_quality(const char* phase, const predict::FitQuality& quality) {
@@ -38,8 +39,9 @@ void print_quality(const char* phase, const predict::FitQuality& quality) {
 }
 
 int fit_profile(const FitFlags& flags) {
-  if (!flags.data.empty() || !flags.gpus.empty() || flags.folds > 0) {
-    return fail({ErrorKind::BadInput, "--data, --gpu, --folds", "are for the shipped profiles, not for a PROFILE"});
+  if (!flags.data.empty() || !flags.gpus.empty() || flags.folds > 0 || flags.by_model) {
+    return fail(
+        {ErrorKind::BadInput, "--data, --gpu, --folds, --by-model", "are for the shipped profiles, not for a PROFILE"});
   }
   const auto text = read_file(flags.profile);
   if (!text) return fail(text.error());
@@ -80,15 +82,33 @@ int cross_validate(const FitFlags& flags, const fidelity::Catalog& catalog,
   return 0;
 }
 
+/// Prints, by model, how well a fit without it predicts it.
+int leave_models_out(const FitFlags& flags, const fidelity::Catalog& catalog,
+                     const std::vector<fidelity::Experiment>& experiments) {
+  if (flags.gpus.empty())
+    return fail({ErrorKind::BadInput, "--by-model", "name a kind with --gpu: it is fitted again"});
+  fmt::print("{:<12} {:<20} {:<20} {:>5} {:>8} {:>8} {:>8} {:>8}\n", "gpu", "model left out", "quantity", "rows",
+             "mean", "median", "p90", "bias");
+  for (const std::string& gpu : flags.gpus) {
+    if (catalog.gpu(gpu) == nullptr) return fail({ErrorKind::BadInput, "--gpu " + gpu, "no such kind of GPU"});
+    for (const auto& row : fidelity::leave_one_model_out(gpu, catalog, experiments, flags.threads)) {
+      fmt::print("{:<12} {:<20} {:<20} {:>5} {:>7.1f}% {:>7.1f}% {:>7.1f}% {:>+7.1f}%\n", gpu, row.model, row.quantity,
+                 row.rows, 100 * row.mean, 100 * row.median, 100 * row.p90, 100 * row.bias);
+    }
+  }
+  return 0;
+}
+
 int fit_shipped(const FitFlags& flags) {
   const std::string out = flags.out.empty() ? "profiles" : flags.out;
   Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());
   const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
-  catalog->profiles.clear();  // a fit starts from the defaults, not from an earlier fit
   const auto all = fidelity::collect(data, *catalog);
   if (!all) return fail(all.error());
+  if (flags.by_model) return leave_models_out(flags, *catalog, all->experiments);
+  catalog->profiles.clear();  // a fit starts from the defaults, not from an earlier fit
   if (flags.folds > 0) return cross_validate(flags, *catalog, all->experiments);
   std::error_code error;
   std::filesystem::create_directories(out, error);
@@ -125,6 +145,9 @@ void add_fit(Command app, int& exit_code) {
                   "Cross-validate instead: print, by set, the error of the fit and of so many fits on the rows each "
                   "left out")
       .check(range(2, 10));
+  command.add_flag("--by-model", flags->by_model,
+                   "Cross-validate by model instead: print how well a fit on the other models' serving runs predicts "
+                   "each model's");
   command.callback(
       [flags, &exit_code] { exit_code = flags->profile.empty() ? fit_shipped(*flags) : fit_profile(*flags); });
 }

@@ -1,8 +1,10 @@
 #include "fidelity/cross_validation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "fidelity/fit_plan.h"
@@ -62,6 +64,59 @@ std::vector<CrossValidated> cross_validate(std::string_view gpu, const Catalog& 
     table.push_back({key.first, key.second, sum.rows, sum.error / static_cast<double>(sum.rows),
                      left.error / static_cast<double>(left.rows)});
   }
+  return table;
+}
+
+namespace {
+
+ModelLeftOut summary(std::string model, std::string quantity, std::vector<double> errors) {
+  ModelLeftOut out{std::move(model), std::move(quantity), errors.size()};
+  const auto n = static_cast<double>(errors.size());
+  for (double& error : errors) {
+    out.bias += error / n;
+    error = std::abs(error);
+    out.mean += error / n;
+  }
+  std::ranges::sort(errors);
+  const auto at = [&](double share) {
+    return errors[static_cast<std::size_t>(share * static_cast<double>(errors.size() - 1))];
+  };
+  out.median = at(0.5);
+  out.p90 = at(0.9);
+  return out;
+}
+
+}  // namespace
+
+std::vector<ModelLeftOut> leave_one_model_out(std::string_view gpu, const Catalog& catalog,
+                                              const std::vector<Experiment>& experiments, unsigned threads) {
+  std::set<std::string> models;
+  for (const Experiment& e : experiments) {
+    if (e.gpu == gpu && !e.model.empty()) models.insert(e.model);
+  }
+  std::vector<ModelLeftOut> table;
+  std::map<std::string, std::vector<double>> all;
+  for (const std::string& model : models) {
+    std::vector<Experiment> rest = experiments;
+    for (Experiment& e : rest) {
+      if (e.gpu == gpu && !e.model.empty()) e.fitted = e.model != model;
+    }
+    const engine::HardwareProfile profile = fit_gpu(gpu, catalog, rest, threads).profile;
+    std::map<std::string, std::vector<double>> errors;
+    for (const Experiment& e : rest) {
+      if (e.gpu != gpu || e.model != model) continue;
+      const std::vector<double> ours = e.simulate(profile, Rival{}).values;
+      for (std::size_t q = 0; q < ours.size(); ++q) {
+        const double error = ours[q] / e.quantities[q].measured - 1.0;
+        if (std::isfinite(error)) errors[e.quantities[q].name].push_back(error);
+      }
+    }
+    for (auto& [quantity, values] : errors) {
+      all[quantity].insert(all[quantity].end(), values.begin(), values.end());
+      table.push_back(summary(model, quantity, std::move(values)));
+    }
+  }
+  for (auto& [quantity, values] : all) table.push_back(summary("all models", quantity, std::move(values)));
   return table;
 }
 

@@ -24,4 +24,22 @@ struct CrossValidated {
                                                          const std::vector<Experiment>& experiments, std::size_t folds,
                                                          unsigned threads);
 
+/// One quantity of the rows of one model, predicted by a fit of its GPU kind on every other model's.
+struct ModelLeftOut {
+  std::string model;
+  std::string quantity;
+  std::size_t rows = 0;
+  double mean = 0.0;    ///< of the relative errors, absolute
+  double median = 0.0;  ///< likewise
+  double p90 = 0.0;     ///< likewise
+  double bias = 0.0;    ///< mean of the signed errors
+};
+
+/// For each model that rows of `gpu` name (Experiment::model): a fit on the other models' such rows and on what the
+/// shipped fit sees beside (kernels, sweeps), judged on all rows of that model; then "all models" together, row by row.
+/// Kinds that `gpu` starts from stay as `catalog.profiles` has them.
+[[nodiscard]] std::vector<ModelLeftOut> leave_one_model_out(std::string_view gpu, const Catalog& catalog,
+                                                            const std::vector<Experiment>& experiments,
+                                                            unsigned threads);
+
 }  // namespace wattle::fidelity

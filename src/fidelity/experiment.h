@@ -72,6 +72,7 @@ struct Experiment {
   std::vector<Quantity> quantities;
   std::int32_t tp = 1;  ///< GPUs of one instance
   bool fitted = false;  ///< may be used for fitting; else never seen by it
+  std::string model;    ///< leave_one_model_out leaves it out, and fits such rows of the others; empty: neither
   std::string why_not;  ///< reason a row is known but not scored
   std::function<Simulated(const engine::HardwareProfile&, const Rival&)> simulate;
 };

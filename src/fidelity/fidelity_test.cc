@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -428,6 +429,56 @@ TEST(Collect, a_set_without_its_columns_is_refused_by_file_and_column) {
   const auto all = collect(folder.path(), h100_catalog());
   ASSERT_FALSE(all);
   EXPECT_NE(all.error().message().find("instance_idle_power_w"), std::string::npos) << all.error().message();
+}
+
+TEST(Collect, a_run_that_draws_less_with_a_larger_batch_waited_for_its_host) {
+  Catalog catalog = h100_catalog();
+  const Folder folder;
+  const auto line = [](const char* task, int batch, int watts) {
+    return fmt::format("{},meta-llama/Llama-3-70B-Instruct,H100,4,1,bfloat16,{},{},{},10,1,300\n", task, batch, batch,
+                       watts);
+  };
+  folder.write("mlenergy/v3_llm_configs.csv",
+               "task,model_id,gpu_model,num_gpus,data_parallel,weight_precision,max_num_seqs,avg_batch_size,"
+               "avg_power_watts,median_itl_ms,energy_per_token_joules,avg_output_len\n" +
+                   line("lm-arena-chat", 8, 2000) + line("lm-arena-chat", 16, 1801) + line("lm-arena-chat", 32, 1799) +
+                   line("lm-arena-chat", 64, 2100) + line("gpqa", 8, 1500));
+  const auto all = collect(folder.path(), catalog);
+  ASSERT_TRUE(all) << all.error().message();
+  std::vector<std::string> sets;
+  for (const Experiment& e : all->experiments) {
+    if (!e.set.starts_with("mlenergy/")) continue;  // facts of papers need no file
+    sets.push_back(e.set);
+    EXPECT_EQ(e.model.empty(), e.set.find("waiting") != std::string::npos);
+  }
+  const std::string busy = "mlenergy/h100-dense (kept busy)", waiting = "mlenergy/h100-dense (waiting for the host)";
+  EXPECT_EQ(sets, (std::vector{busy, busy, waiting, busy, waiting}));
+}
+
+TEST(LeaveOneModelOut, judges_each_model_by_a_fit_that_saw_the_others_only) {
+  const Catalog catalog = h100_catalog();
+  // A made-up quantity of the card that a fit recovers: what idling draws, 40 W more by the rows of model `odd`.
+  std::vector<Experiment> experiments;
+  for (const auto& [model, watts] : {std::pair{"a", 100.0}, {"b", 100.0}, {"odd", 140.0}}) {
+    for (int row = 0; row < 3; ++row) {
+      Experiment e;
+      e.set = "made-up/idle";
+      e.row = fmt::format("{} {}", model, row);
+      e.gpu = "h100";
+      e.model = model;
+      e.quantities = {{"power_w", watts}};
+      e.simulate = [](const auto& profile, const Rival&) { return Simulated({profile.idle_floor_w}); };
+      experiments.push_back(std::move(e));
+    }
+  }
+  const auto table = leave_one_model_out("h100", catalog, experiments, 1);
+  ASSERT_EQ(table.size(), 4U);
+  EXPECT_EQ(table[2].model, "odd");
+  EXPECT_NEAR(table[2].bias, 100.0 / 140.0 - 1.0, 0.03) << "as if all were like the others";
+  EXPECT_GT(table[0].bias, 0.03) << "its fit saw the odd one";
+  EXPECT_EQ(table[3].model, "all models");
+  EXPECT_EQ(table[3].rows, 9U);
+  EXPECT_NEAR(table[3].mean, (table[0].mean + table[1].mean + table[2].mean) / 3.0, 1e-12);
 }
 
 TEST(Score, does_not_depend_on_the_number_of_threads) {

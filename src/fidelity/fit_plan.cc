@@ -72,19 +72,23 @@ const std::vector<Stage>& stages() {
        {"active_w", "busy_w", "sampling_activity", "tensor_pj_per_flop", "memory_pj_per_byte", "memory_voltage_share",
         "voltage_floor", "voltage_exponent"},
        {{"/clock-sweep", "power_w", 1.0, 2},
-        {"mlenergy/", "power_w", 2.0, 1},
+        {"(kept busy)", "power_w", 2.0, 1},
         {"/prefill-busy", "power_w", 0.7, 3},
         {"VoltanaLLM/fixed-clocks", "energy_j", 1.0, 4},
         {"facts/", "energy_ratio", 1.0, 1},
         {"facts/", "effective_mhz", 1.0, 1},
         {"facts/", "power_w", 1.0, 1}}},
+      // Rows at one clock, mostly of streaming kernels, do not tell a byte's energy from what any kernel draws: a
+      // byte's stays the relative's, scaled.
       {"power at the top clock",
        "200-gemm",
-       {"active_w", "busy_w", "sampling_activity", "tensor_pj_per_flop", "memory_pj_per_byte"},
+       {"active_w", "busy_w", "sampling_activity", "tensor_pj_per_flop"},
        {{"-gemm-bf16", "power_w", 1.0, 1},
+        {"-gemm-bf16", "latency_ms", 1.0, 3},
+        {"-gemm-fp8", "latency_ms", 1.0, 3},
         {"-generation-attention", "power_w", 0.5, 1},
         {"-context-attention", "power_w", 0.25, 1},
-        {"mlenergy/", "power_w", 1.0, 1}}},
+        {"(kept busy)", "power_w", 2.0, 1}}},
   };
   return all;
 }
@@ -275,6 +279,13 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
     outcome.notes.emplace_back("rates and power again, each under the other");
     run_stage(stages().front(), gpu, experiments, threads, outcome);
     run_stage(stages().back(), gpu, experiments, threads, outcome);
+    // Nor does one clock say what of it follows the clock: as much as of the relative's kernels.
+    if (relative != std::end(kRelatives)) {
+      const auto from = catalog.profiles.find(relative->from);
+      if (from != catalog.profiles.end() && from->second.active_w + from->second.busy_w > 0.0) {
+        outcome.profile.active_clock_share = from->second.busy_w / (from->second.active_w + from->second.busy_w);
+      }
+    }
   }
   measured_range(gpu, experiments, outcome.profile);
   std::set<std::string> sets;
