@@ -46,10 +46,9 @@ class Prober {
   std::string data_dir_;
 };
 
-}  // namespace
-
-Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size_t pool, const std::string& data_dir,
-                                 const MaxLoadOptions& options) {
+/// For one engine of `pool`, with the lengths that measure_max_load states.
+Result<Prober> make_prober(const config::LoadedScenario& loaded, std::size_t pool, const std::string& data_dir,
+                           std::int64_t requests) {
   if (loaded.scenario.pools.at(pool).role != Role::Colocated) {
     return bad_input(loaded.origins.of(fmt::format("fleet.{}.role", pool)),
                      "prefill and decode instances have no maximum load of their own; only colocated ones do");
@@ -75,9 +74,16 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
     if (!row) break;
     rows.push_back(*row);
   }
-  const Prober prober(std::move(one), std::move(rows), options.requests, data_dir);
+  return Prober(std::move(one), std::move(rows), requests, data_dir);
+}
 
-  const auto alone = prober.e2e_p99(kLoneRate);
+}  // namespace
+
+Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size_t pool, const std::string& data_dir,
+                                 const MaxLoadOptions& options) {
+  const auto prober = make_prober(loaded, pool, data_dir, options.requests);
+  if (!prober) return std::unexpected(prober.error());
+  const auto alone = prober->e2e_p99(kLoneRate);
   if (!alone) return std::unexpected(alone.error());
   MaxLoad found;
   const auto& of_pool = loaded.scenario.pools[pool].max_load_e2e;
@@ -100,7 +106,7 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
                        fmt::format("{:.0f} ms is met at any load; state fleet.{}.max_load_per_s instead",
                                    found.e2e_objective.millis(), pool));
     }
-    const auto p99 = prober.e2e_p99(rate);
+    const auto p99 = prober->e2e_p99(rate);
     if (!p99) return std::unexpected(p99.error());
     if (*p99 > found.e2e_objective) {
       high = rate;
@@ -111,6 +117,13 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   }
   found.rate_per_s = low;
   return found;
+}
+
+Result<Span> measure_e2e_p99(const config::LoadedScenario& loaded, std::size_t pool, double rate_per_s,
+                             const std::string& data_dir, std::int64_t requests) {
+  const auto prober = make_prober(loaded, pool, data_dir, requests);
+  if (!prober) return std::unexpected(prober.error());
+  return prober->e2e_p99(rate_per_s);
 }
 
 Result<config::LoadedScenario> with_loads(const config::LoadedScenario& loaded, bool every_pool,

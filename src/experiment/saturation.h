@@ -32,6 +32,11 @@ struct MaxLoadOptions {
 [[nodiscard]] Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size_t pool,
                                                const std::string& data_dir, const MaxLoadOptions& options = {});
 
+/// The p99 of E2E latency of one engine of `pool` at `rate_per_s`, measured as measure_max_load does; Span::max() when
+/// some request did not finish. Errors: as there.
+[[nodiscard]] Result<Span> measure_e2e_p99(const config::LoadedScenario& loaded, std::size_t pool, double rate_per_s,
+                                           const std::string& data_dir, std::int64_t requests = 4000);
+
 /// The scenario with its loads as numbers: pools[].max_load_per_s where `every_pool` wants them or a share of them is
 /// asked for, workload.peak_load and trough_load as rates. What is stated is not measured.
 [[nodiscard]] Result<config::LoadedScenario> with_loads(const config::LoadedScenario& loaded, bool every_pool,

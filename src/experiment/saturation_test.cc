@@ -36,6 +36,13 @@ TEST(MaxLoad, IsTheRateAtWhichTheTailMeetsTheObjective) {
   EXPECT_EQ(measured(tp2, Span::s(25)).rate_per_s, tight.rate_per_s) << "deterministic";
 }
 
+TEST(MaxLoad, TheTailAtTheMaximumLoadIsTheOneThatWasFound) {
+  const auto tp2 = engine(2);
+  const MaxLoad found = measured(tp2, Span::s(25));
+  EXPECT_EQ(measure_e2e_p99(tp2, 0, found.rate_per_s, "", 600).value(), found.e2e_p99);
+  EXPECT_GT(measure_e2e_p99(tp2, 0, 1.05 * found.rate_per_s, "", 600).value(), Span::s(25));
+}
+
 TEST(MaxLoad, ObjectiveDefaultsToTheScenariosThenToTwiceALoneRequests) {
   auto tp4 = engine(4);
   EXPECT_EQ(measured(tp4, {}).e2e_objective, *tp4.scenario.slo.e2e);

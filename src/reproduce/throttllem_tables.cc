@@ -1,6 +1,7 @@
 // Tables II and III of throttLL'eM.
 #include <fmt/core.h>
 
+#include <cmath>
 #include <map>
 
 #include "calibrate/beliefs.h"
@@ -20,14 +21,21 @@ Result<Section> saturation() {
   section.note =
       "Simulated, one rule for all engines: the highest rate of Poisson arrivals at which the p99 of E2E stays within "
       "the "
-      "paper's objective, which is its p99 at maximum load. max_load: with the lengths of the trace that is replayed, "
-      "and "
-      "what all other sections scale it to; their objective is our p99 there. max_load_mlperf: with those of MLPerf's "
-      "Llama-2-70B data set, as the paper measured; the trace's prompts are six times as long, so that no engine "
-      "carries "
-      "the trace at these loads, nor, with our physics, llama3-8b-tp1 and llama3-70b-tp8 at the published ones. KV "
+      "paper's objective, which is its p99 at maximum load. max_load_mlperf: with the lengths of MLPerf's Llama-2-70B "
+      "data "
+      "set, as the paper measured, and e2e_p99_mlperf our p99 at the table's load: near saturation, so a tenth of the "
+      "load "
+      "may double it. Three constants of the scenarios come from the paper, for all engines, and were set before any "
+      "saving was looked at: the largest batch (llama2-13b-tp2's is 32 with 439 KV blocks, Section III-A; as many "
       "blocks "
-      "of 128 tokens: the scenarios set memory aside so that they are the paper's.";
+      "per request elsewhere), 1.1 ms of CPU for a step of a lone request (its 15 ms, Figure 2c) and, the only one "
+      "fitted "
+      "on this table, 0.3 ms a request and step on engines of several GPUs (of 0 to 0.4). Without the latter and the "
+      "limit our engines carry 1.3 to 3.6 times the table's loads. max_load: with the lengths of the trace that is "
+      "replayed, prompts six times as long, and what all other sections scale it to; their objective is our p99 there. "
+      "KV "
+      "blocks of 128 tokens: the scenarios set memory aside so that they are the paper's.";
+  double squares = 0.0;
   for (const Engine& engine : kEngines) {
     const auto own = max_load(engine);
     if (!own) return std::unexpected(own.error());
@@ -42,9 +50,20 @@ Result<Section> saturation() {
     const auto mlperf = max_load(engine, "mlperf-openorca");
     if (!mlperf) return std::unexpected(mlperf.error());
     section.rows.push_back({base + "max_load_mlperf", "requests/s", engine.max_load_per_s, mlperf->rate_per_s});
+    const auto there =
+        config::load_scenario(engine.scenario, {{"workload.load_lengths", "mlperf-openorca"}}, config::project());
+    if (!there) return std::unexpected(there.error());
+    const auto p99 = experiment::measure_e2e_p99(*there, 0, engine.max_load_per_s, config::data_dir());
+    if (!p99) return std::unexpected(p99.error());
+    section.rows.push_back({base + "e2e_p99_mlperf", "s", engine.e2e_slo_s, p99->seconds()});
+    squares +=
+        std::pow(std::log(mlperf->rate_per_s / engine.max_load_per_s), 2.0) / static_cast<double>(kEngines.size());
     section.rows.push_back({base + "e2e_slo", "s", engine.e2e_slo_s, own->e2e_p99.seconds()});
     section.rows.push_back({base + "kv_blocks", "blocks", engine.kv_blocks, static_cast<double>(model->kv_blocks())});
   }
+  const double spread = 100.0 * (std::exp(std::sqrt(squares)) - 1.0);
+  section.targets = {{"max_load_error", "<= 25 % (of five engines, root mean square of the ratio's logarithm)", spread,
+                      spread <= 25.0}};
   return section;
 }
 

@@ -24,6 +24,9 @@ const std::vector<Variant>& variants() {
       {"error0", "throttllem", {}, 36.3},
       {"error15", "throttllem-15", {}, {}},
       {"error30", "throttllem-30", {}, 30.0},
+      {"published0", "throttllem-published", {}, {}},
+      {"published30", "throttllem-published", with_error(0.30), {}},
+      {"published100", "throttllem-published", with_error(1.0), {}},
       {"error0_without_margin", "throttllem", {"admission.margin=0"}, {}},
       {"error0_on_leave", "throttllem", {"frequency.on_leave=true"}, {}},
       {"error30_on_leave", "throttllem-30", {"frequency.on_leave=true"}, {}},
@@ -77,10 +80,9 @@ Result<Section> throttling() {
       "smallest, in steps of 5 %, that holds where the paper holds. Ours, beside it: the clock chosen again when a "
       "request ends early or late, too (on_leave), and no clock below the energy-optimal "
       "one (sweet: recipe throttllem-sweet). The strongest simple baseline: that clock, fixed (fixed_sweet: recipe "
-      "static-sweet). Under the paper's rule a worse predictor may save more (error30 against error0): it takes "
-      "lengths "
-      "for longer, so clocks rise towards the energy-optimal one from below. Never below it, a worse predictor saves "
-      "less.";
+      "static-sweet). published: recipe throttllem-published, where model M decides and nothing is kept in reserve. "
+      "With the reserve a worse predictor saves less on average; without it (published) only beyond 30 %, and engines "
+      "differ: where the rule goes below the energy-optimal clock, lengths taken for longer bring it back up.";
   struct Sums {
     double saved = 0.0;
     double efficiency = 0.0;
@@ -128,15 +130,22 @@ Result<Section> throttling() {
   }
   section.rows.push_back({"fig8/mean/saving", "%", 24.7, saved});
   section.rows.push_back({"fig8/best/saving", "%", 30.7, best});
-  // What a worse predictor costs those that never go below the optimum, per step of error.
+  // What a worse predictor costs: the lesser of two steps of error.
   const auto saved_by = [&](std::string_view name) {
     return sums[static_cast<std::size_t>(std::ranges::find(variants(), name, &Variant::name) - variants().begin())]
         .saved;
   };
-  const double exact = saved_by("error0_sweet"), worse = saved_by("error30_sweet"), worst = saved_by("error100_sweet");
+  const auto cost_of_error = [&](const char* exact, const char* worse, const char* worst) {
+    return std::min(saved_by(exact) - saved_by(worse), saved_by(worse) - saved_by(worst));
+  };
+  constexpr const char* kTrend = "> 0 points from 0 to 30 % and from 30 to 100 % error, the lesser";
+  const double paper = cost_of_error("error0", "error30", "error100");
+  const double published = cost_of_error("published0", "published30", "published100");
+  const double sweet = cost_of_error("error0_sweet", "error30_sweet", "error100_sweet");
   section.targets = {
-      {"worse_predictor_saves_less_sweet", "> 0 points from 0 to 30 % and from 30 to 100 % error, the lesser",
-       std::min(exact - worse, worse - worst), std::min(exact - worse, worse - worst) > 0.0},
+      {"worse_predictor_saves_less", kTrend, paper, paper > 0.0},
+      {"worse_predictor_saves_less_published", kTrend, published, published > 0.0},
+      {"worse_predictor_saves_less_sweet", kTrend, sweet, sweet > 0.0},
       {"saving_mean_without_autoscaling", "24.7±5 %", saved, std::abs(saved - 24.7) <= 5.0},
       {"objectives_missed_where_the_paper_meets", "0 of 12 runs", static_cast<double>(missed), missed == 0},
   };
