@@ -70,10 +70,11 @@ struct Experiment {
   std::string row;  ///< condition, readable
   std::string gpu;
   std::vector<Quantity> quantities;
-  std::int32_t tp = 1;  ///< GPUs of one instance
-  bool fitted = false;  ///< may be used for fitting; else never seen by it
-  std::string model;    ///< leave_one_model_out leaves it out, and fits such rows of the others; empty: neither
-  std::string why_not;  ///< reason a row is known but not scored
+  std::int32_t tp = 1;   ///< GPUs of one instance
+  bool fitted = false;   ///< may be used for fitting; else never seen by it
+  bool in_view = false;  ///< a hand set constants with this row in view: it counts as fitted, though no fit uses it
+  std::string model;     ///< leave_one_model_out leaves it out, and fits such rows of the others; empty: neither
+  std::string why_not;   ///< reason a row is known but not scored
   std::function<Simulated(const engine::HardwareProfile&, const Rival&)> simulate;
 };
 
@@ -96,6 +97,10 @@ struct Collection {
 [[nodiscard]] Result<void> collect_paper_tables(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_profiles(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_runs(const std::string& data, const Catalog& catalog, Collection& to);
+
+/// The panels of VoltanaLLM's figure under `data`, by name: VoltanaLLM/paper_main_result_digitised*.csv, relative to
+/// it.
+[[nodiscard]] std::vector<std::string> voltanallm_panels(const std::string& data);
 
 /// A stated hold-out: one row in four, chosen by the row's text alone, so that a row keeps its side for ever.
 [[nodiscard]] bool held_out(std::string_view set, std::string_view row);

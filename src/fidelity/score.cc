@@ -68,8 +68,17 @@ Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog,
       constants = e.simulate(profile->second, rival(PowerLaw::ThreeConstants, *gpu, profile->second)).values;
     }
     for (std::size_t q = 0; q < e.quantities.size(); ++q) {
-      ScoredRow row{e.set, e.row, e.gpu,    e.quantities[q].name, e.quantities[q].measured, ours[q], kNone,
-                    kNone, kNone, e.fitted, extrapolated};
+      ScoredRow row{e.set,
+                    e.row,
+                    e.gpu,
+                    e.quantities[q].name,
+                    e.quantities[q].measured,
+                    ours[q],
+                    kNone,
+                    kNone,
+                    kNone,
+                    e.fitted || e.in_view,
+                    extrapolated};
       row.error = ours[q] / row.measured - 1.0;
       if (!mfu.empty() && is_power(row.quantity)) {
         row.mfu_error = mfu[q] / row.measured - 1.0;

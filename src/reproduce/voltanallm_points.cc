@@ -5,20 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <tuple>
 
 #include "base/csv.h"
 #include "config/locate.h"
 #include "experiment/simulate.h"
+#include "fidelity/experiment.h"
 
 namespace wattle::reproduce {
 
 namespace {
-
-/// The panels of the figure that are at hand; the first must be.
-constexpr std::array kPanels{"VoltanaLLM/paper_main_result_digitised.csv",
-                             "VoltanaLLM/paper_main_result_digitised_3b.csv"};
 
 constexpr auto kSystems = std::to_array<PublishedSystem>({
     {kMaximum, "static-max"},
@@ -71,9 +67,10 @@ Result<void> read_points(const PublishedFile& file, std::vector<Point>& points) 
 
 Result<std::vector<Point>> published_points() {
   std::vector<Point> points;
-  for (const char* name : kPanels) {
-    if (name != kPanels[0] && !std::filesystem::exists(std::filesystem::path(config::data_dir()) / name)) continue;
-    const auto file = published_file(name);
+  std::vector<std::string> panels = fidelity::voltanallm_panels(config::data_dir());
+  if (panels.empty()) panels.emplace_back("VoltanaLLM/paper_main_result_digitised.csv");  // the one to ask for
+  for (const std::string& name : panels) {
+    const auto file = published_file(name.c_str());
     if (!file) return std::unexpected(file.error());
     if (auto ok = read_points(*file, points); !ok) return std::unexpected(std::move(ok.error()));
   }

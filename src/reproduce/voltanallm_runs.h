@@ -83,6 +83,7 @@ class PlotMaker {
 [[nodiscard]] Result<Section> gh200(const System& system, double seconds);
 [[nodiscard]] Result<Section> routings(const System& system, double seconds);
 [[nodiscard]] Result<Section> constants(const System& system, double seconds);  ///< ours: what a hand set
+[[nodiscard]] Result<Section> left_out(const System& system, double seconds);   ///< ours: each model left out
 [[nodiscard]] Result<Section> watchdog(const System& system, double seconds);
 
 }  // namespace wattle::reproduce

@@ -37,6 +37,7 @@ constexpr std::array kMore{
     SectionMaker{"border", "two decode instances around a batch border, with and without EcoRoute",
                  &of<kVoltana, &border>},
     SectionMaker{"constants", "ours: constants set by hand at half, twice and nothing", &of<kVoltana, &constants>},
+    SectionMaker{"left-out", "ours: each model with CPU times chosen on the others", &of<kVoltana, &left_out>},
     SectionMaker{"gh200", "a second GPU", &of<kVoltana, &gh200>},
     SectionMaker{"routing", "EcoRoute's readings, tile-aware, round-robin", &of<kVoltana, &routings>},
 };

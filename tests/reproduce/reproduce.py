@@ -63,6 +63,25 @@ check(targets["attainment_worst_beyond_reading"]["value"] == max(0, *(d - 2 if d
 check(targets["best_saving"]["value"] == saving["ours"], targets)
 check(reproduce(HEADER + ROWS, "voltanallm", "--json").stdout == done.stdout, "twice the same")
 
+# Left out: what is chosen for a model does not hang on its own points, only on the other's.
+PAIR = """Llama-3.1-8B,ShareGPT,20,sglang_1410,{},99.0,99.0
+Ministral-3B,LMSYS,20,sglang_1410,{},99.0,99.0
+"""
+
+
+def left_out(of_8b, of_3b):
+    done = reproduce(HEADER + PAIR.format(of_8b, of_3b), "voltanallm", "--json", "--seconds", "3", section="left-out")
+    check(done.returncode == 0, done.stderr)
+    rows = {row["id"]: row["ours"] for row in json.loads(done.stdout)["rows"]}
+    return rows, {model: [rows[f"left_out/{model}/cpu_per_{what}"] for what in ("step", "prompt", "decoding_request")]
+                  for model in ("llama-3.1-8b", "ministral-3b")}
+
+
+(few, chosen), (many, others) = left_out(8000, 4000), left_out(8000, 40000)
+check(chosen["ministral-3b"] == others["ministral-3b"], (chosen, others))
+check(few["left_out/ministral-3b/energy_mean_error"] != many["left_out/ministral-3b/energy_mean_error"], (few, many))
+check(few["left_out/llama-3.1-8b/cpu_per_step"] in (0, 4, 8, 12, 16), few)
+
 for text, system, says in ((None, "voltanallm", "WATTLE_DATA"), (HEADER + ROWS, "voltana", "known: "),
                            (HEADER + ROWS.replace("ShareGPT,5,v", "ShareGPT,x,v"), "voltanallm", ".csv:3"),
                            (HEADER + ROWS.replace("voltana,", "volta,"), "voltanallm", ".csv:3"),
