@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "reproduce/voltanallm_runs.h"
 
@@ -22,6 +24,8 @@ constexpr auto kTable = std::to_array<PublishedRow>({
     {"1005", "static-sweet", 77.86, 36.78, 257'768.0},
     {"controlled", "", 96.05, 91.74, 289'409.0},
 });
+/// The controlled row again, by the paper to the letter.
+constexpr PublishedRow kToTheLetter{"published", "voltanallm-published", 96.05, 91.74, 289'409.0};
 
 /// What the paper leaves open. One period lasts five minutes, as there; energy at 1410 MHz over the board's power says
 /// that the run was about one period long. Each half has the other phase's demand low. Rates and lengths were chosen so
@@ -66,6 +70,39 @@ Result<std::unique_ptr<workload::RequestSource>> make_half(const workload::Workl
   return workload::make_source(o, "", "", seed);
 }
 
+/// Mean clocks of prefill and decode instances over the first and the second half.
+using PoolClocks = std::array<std::array<double, 2>, 2>;
+
+PoolClocks mean_clocks(const std::vector<journal::Sample>& samples, double period) {
+  PoolClocks mean{};
+  PoolClocks count{};
+  for (const auto& s : samples) {
+    if (s.at.seconds() >= period) break;
+    const std::size_t pool = s.instance.value() < 2 ? 0 : 1;
+    const std::size_t when = s.at.seconds() < period / 2.0 ? 0 : 1;
+    mean[pool][when] += s.clock.value();
+    count[pool][when] += 1.0;
+  }
+  for (const std::size_t pool : {0U, 1U}) {
+    for (const std::size_t when : {0U, 1U}) mean[pool][when] /= std::max(1.0, count[pool][when]);
+  }
+  return mean;
+}
+
+/// Figure 21's rows, and whether each phase runs higher where its own demand is high.
+void add_clocks(Section& made, const std::string& base, const PoolClocks& mean, const std::string& target) {
+  for (const std::size_t pool : {0U, 1U}) {
+    for (const std::size_t when : {0U, 1U}) {
+      add_row(made,
+              fmt::format("{}/{}/{}_clock", base, when == 0 ? "prefill-heavy" : "decode-heavy",
+                          pool == 0 ? "prefill" : "decode"),
+              "MHz", mean[pool][when]);
+    }
+  }
+  const double least = std::min(mean[0][0] - mean[0][1], mean[1][1] - mean[1][0]);
+  made.targets.push_back({target, "> 0 MHz, the lesser of both", least, least > 0.0});
+}
+
 }  // namespace
 
 Result<Section> swing(const System& system, double seconds) {
@@ -77,7 +114,9 @@ Result<Section> swing(const System& system, double seconds) {
       "Simulated: {:.0f} s; first {:.0f} requests/s with prompts of {} and answers of {} tokens on average, then "
       "{:.0f} "
       "with {} and {}, spread as ShareGPT's. The paper states neither rates nor lengths: these are chosen so that the "
-      "two static rows come near the published ones, so only the controlled row, and what it saves, is a test.",
+      "two static rows come near the published ones, so only the controlled row, and what it saves, is a test. "
+      "published: recipe voltanallm-published, without our watchdog. With it the prefill clock rises where prompts are "
+      "many and short, too: their 5 ms of CPU each are no part of a step's prediction, so steps overrun.",
       period, kPrefillHeavy.rate_per_s, kPrefillHeavy.prompt_mean, kPrefillHeavy.output_mean, kDecodeHeavy.rate_per_s,
       kDecodeHeavy.prompt_mean, kDecodeHeavy.output_mean);
   const auto scenario = analysed_scenario(75, seconds);
@@ -93,7 +132,9 @@ Result<Section> swing(const System& system, double seconds) {
   double highest = 0.0;
   double controlled_saving = 0.0;
   double worst_attainment = 0.0;
-  for (const PublishedRow& row : kTable) {
+  std::vector<PublishedRow> table(kTable.begin(), kTable.end());
+  if (system.recipe == std::string_view("voltanallm")) table.push_back(kToTheLetter);
+  for (const PublishedRow& row : table) {
     auto first = make_half(scenario->scenario.workload, kPrefillHeavy, half, 1);
     auto second = make_half(scenario->scenario.workload, kDecodeHeavy, half, 2);
     if (!first) return std::unexpected(first.error());
@@ -108,39 +149,27 @@ Result<Section> swing(const System& system, double seconds) {
     made.rows.push_back({base + "ttft_attainment", "%", row.ttft_percent, 100.0 * summary.slo.ttft});
     made.rows.push_back({base + "itl_attainment", "%", row.itl_percent, 100.0 * summary.slo.tbt});
     if (row.recipe == "static-max") highest = joules;
+    if (row.recipe == kToTheLetter.recipe) {
+      add_clocks(made, "fig21/published", mean_clocks(run->samples, period),
+                 "each_phase_runs_higher_in_its_half_published");
+    }
     if (!row.recipe.empty()) continue;
     controlled_saving = saved_percent(joules, highest);
     worst_attainment = std::max(std::abs(100.0 * summary.slo.ttft - row.ttft_percent),
                                 std::abs(100.0 * summary.slo.tbt - row.itl_percent));
-    // Mean clocks: of each pool over the two halves, and over five seconds for the plot.
-    std::array<std::array<double, 2>, 2> sum{};
-    std::array<std::array<double, 2>, 2> count{};
+    add_clocks(made, "fig21", mean_clocks(run->samples, period), "each_phase_runs_higher_in_its_half");
+    // Over ten seconds, for the plot.
     std::array<double, 2> shown{};
     std::array<int, 2> in_shown{};
     for (const auto& s : run->samples) {
       if (s.at.seconds() >= period) break;
       const std::size_t pool = s.instance.value() < 2 ? 0 : 1;
-      const std::size_t when = s.at.seconds() < period / 2.0 ? 0 : 1;
-      sum[pool][when] += s.clock.value();
-      count[pool][when] += 1.0;
       shown[pool] += s.clock.value();
       if (++in_shown[pool] < 40) continue;
       clocks.add(pool == 0 ? "prefill" : "decode", s.at.seconds(), shown[pool] / in_shown[pool]);
       shown[pool] = 0.0;
       in_shown[pool] = 0;
     }
-    for (const std::size_t pool : {0U, 1U}) {
-      for (const std::size_t when : {0U, 1U}) {
-        add_row(made,
-                fmt::format("fig21/{}/{}_clock", when == 0 ? "prefill-heavy" : "decode-heavy",
-                            pool == 0 ? "prefill" : "decode"),
-                "MHz", sum[pool][when] / std::max(1.0, count[pool][when]));
-      }
-    }
-    const double prefill_up = sum[0][0] / std::max(1.0, count[0][0]) - sum[0][1] / std::max(1.0, count[0][1]);
-    const double decode_up = sum[1][1] / std::max(1.0, count[1][1]) - sum[1][0] / std::max(1.0, count[1][0]);
-    made.targets.push_back({"each_phase_runs_higher_in_its_half", "> 0 MHz, the lesser of both",
-                            std::min(prefill_up, decode_up), std::min(prefill_up, decode_up) > 0.0});
   }
   constexpr double kPublishedSaving = 28.6;  // Table 1: 1 - 289,409 / 405,340
   made.rows.push_back({"table1/controlled/saving", "%", kPublishedSaving, controlled_saving});
