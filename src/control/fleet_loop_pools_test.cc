@@ -182,6 +182,40 @@ TEST(FleetLoop, LeastEnergyFillsTheCheaperInstanceToWhatItCarries) {
   EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 5);
 }
 
+/// Carries 0.5 a second at 800 MHz and 1 at more, where each costs a hundred times as much.
+class TwoClocks final : public LoadProfile {
+ public:
+  [[nodiscard]] double max_load_per_s(ClassId, MegaHertz clock) const override { return carried(clock); }
+  [[nodiscard]] LoadPoint at(ClassId, double load_per_s, MegaHertz clock) const override {
+    const double slope = clock > kLow ? 100.0 : 1.0;
+    return {Watts(100.0 + slope * std::min(load_per_s, carried(clock))), Span(), Span()};
+  }
+  [[nodiscard]] MegaHertz clock_for(ClassId, double load_per_s, MegaHertz least) const override {
+    return load_per_s > carried(least) ? MegaHertz(1980) : least;
+  }
+
+ private:
+  static constexpr MegaHertz kLow{800};
+  static double carried(MegaHertz clock) { return clock > kLow ? 1.0 : 0.5; }
+};
+
+TEST(FleetLoop, ARequestThatTakesAHigherClockIsNotFree) {
+  const TwoClocks profile;
+  Fleet fleet;
+  for (int i = 0; i < 2; ++i) {
+    fleet.add(0, &profile);
+    fleet.views.back().clock_commanded = MegaHertz(800);
+  }
+  Journal journal;
+  Driver driver;
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_shared<policy::LeastEnergy>(), Mode::Enforce};
+  FleetLoop loop(fleet.views, std::move(policies), 1, {}, driver, journal);
+  for (std::int64_t id = 1; id <= 10; ++id) loop.arrive(request(id), 0, Instant());
+  EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 5) << "beyond what 800 MHz carries";
+  EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 5);
+}
+
 TEST(FleetLoop, WhatIsGoneIsTouchedNoMore) {
   Journal journal;
   Driver driver;

@@ -23,6 +23,11 @@ class LoadProfile {
   [[nodiscard]] virtual double max_load_per_s(ClassId request_class, MegaHertz clock) const = 0;
   /// At such a load; beyond the maximum what the profile has to say, or the maximum's.
   [[nodiscard]] virtual LoadPoint at(ClassId request_class, double load_per_s, MegaHertz clock) const = 0;
+  /// The lowest clock from this one on at which it carries the load within its objectives; the highest known where none
+  /// does, this one where no other is known.
+  [[nodiscard]] virtual MegaHertz clock_for(ClassId /*request_class*/, double /*load_per_s*/, MegaHertz least) const {
+    return least;
+  }
 };
 
 /// The share of what it carries within its objectives that an instance was given of late: 1 is as much as it should

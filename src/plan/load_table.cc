@@ -189,12 +189,25 @@ TableProfile::TableProfile(const LoadTable& table, int tp) {
   }
 }
 
-const TableProfile::Entry* TableProfile::find(ClassId request_class, MegaHertz clock) const {
+/// Of the class, from this clock on; the highest where none is; empty: nothing is known.
+std::span<const TableProfile::Entry> TableProfile::from(ClassId request_class, MegaHertz clock) const {
   const auto c = static_cast<std::size_t>(request_class.value());
-  if (request_class.value() < 0 || c >= by_class_.size() || by_class_[c].empty()) return nullptr;
-  const auto& entries = by_class_[c];
+  if (request_class.value() < 0 || c >= by_class_.size() || by_class_[c].empty()) return {};
+  const std::span<const Entry> entries = by_class_[c];
   const auto found = std::ranges::lower_bound(entries, clock, {}, [](const Entry& e) { return e.profile->clock; });
-  return found == entries.end() ? &entries.back() : &*found;
+  return entries.subspan(std::min(static_cast<std::size_t>(found - entries.begin()), entries.size() - 1));
+}
+
+const TableProfile::Entry* TableProfile::find(ClassId request_class, MegaHertz clock) const {
+  const auto entries = from(request_class, clock);
+  return entries.empty() ? nullptr : &entries.front();
+}
+
+MegaHertz TableProfile::clock_for(ClassId request_class, double load_per_s, MegaHertz least) const {
+  const auto entries = from(request_class, least);
+  if (entries.empty()) return least;
+  const auto found = std::ranges::find_if(entries, [&](const Entry& e) { return e.most_load >= load_per_s; });
+  return (found == entries.end() ? entries.back() : *found).profile->clock;
 }
 
 double TableProfile::max_load_per_s(ClassId request_class, MegaHertz clock) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,12 +52,14 @@ class TableProfile final : public LoadProfile {
   [[nodiscard]] double max_load_per_s(ClassId request_class, MegaHertz clock) const override;
   /// Beyond the loads profiled: at the last of them.
   [[nodiscard]] wattle::LoadPoint at(ClassId request_class, double load_per_s, MegaHertz clock) const override;
+  [[nodiscard]] MegaHertz clock_for(ClassId request_class, double load_per_s, MegaHertz least) const override;
 
  private:
   struct Entry {
     const ShardProfile* profile;
     double most_load;
   };
+  [[nodiscard]] std::span<const Entry> from(ClassId request_class, MegaHertz clock) const;
   [[nodiscard]] const Entry* find(ClassId request_class, MegaHertz clock) const;
   std::vector<std::vector<Entry>> by_class_;  ///< ascending clocks
 };

@@ -91,6 +91,12 @@ TEST(LoadTable, AnInstanceAsksItsOwnDegree) {
   EXPECT_GE(some.ttft, idle.ttft);
   EXPECT_EQ(top_clock(ll, 4), MegaHertz(1980));
   EXPECT_EQ(top_clock(ll, 3), MegaHertz(0));
+  // The lowest clock that carries a load, not below the one asked for.
+  EXPECT_LT(tp4.clock_for(ClassId(1), load, MegaHertz(0)), MegaHertz(1980));
+  EXPECT_GE(tp4.max_load_per_s(ClassId(1), tp4.clock_for(ClassId(1), load, MegaHertz(0))), load);
+  EXPECT_EQ(tp4.clock_for(ClassId(1), load, MegaHertz(1980)), MegaHertz(1980));
+  EXPECT_EQ(tp4.clock_for(ClassId(1), 1e6, MegaHertz(0)), MegaHertz(1980)) << "none does";
+  EXPECT_EQ(tp4.clock_for(ClassId(2), load, MegaHertz(700)), MegaHertz(700)) << "nothing is known";
 }
 
 }  // namespace

@@ -49,10 +49,11 @@ double added_energy(const InstanceView& view, const Request& request, Instant no
     const ClassId of = request.request_class;
     const double most = most_load_per_s(view, of);
     if (!(most > 0.0)) return 0.0;
-    const MegaHertz clock = set_clock(view);
     const double one = 1.0 / LoadShare::kMemory.seconds();
     const double load = present_load_per_s(view, most, now);
-    const Watts more = beliefs.load->at(of, load + one, clock).power;
+    // A clock that carries the load within the objectives: below it there is no profile to read.
+    const MegaHertz clock = beliefs.load->clock_for(of, load, set_clock(view));
+    const Watts more = beliefs.load->at(of, load + one, beliefs.load->clock_for(of, load + one, clock)).power;
     return (more - beliefs.load->at(of, load, clock).power).value() / one;
   }
   return beliefs.power != nullptr && beliefs.latency != nullptr ? by_steps(view, request) : 0.0;

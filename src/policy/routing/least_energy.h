@@ -10,7 +10,9 @@ namespace wattle::policy {
 [[nodiscard]] bool overfull(const InstanceView& view, const Request& request, Instant now);
 
 /// What a request adds to what an instance draws, to compare instances alike in what is believed of them: by
-/// Beliefs::load at the load it has, else by Beliefs::power and latency at the batch it runs, else 0.
+/// Beliefs::load at the load it has and the clock it is set to, or where that does not carry the load within its
+/// objectives, before or with the request, at the lowest that does; else by Beliefs::power and latency at the batch it
+/// runs, else 0.
 [[nodiscard]] double added_energy(const InstanceView& view, const Request& request, Instant now);
 
 /// Declines where every candidate would be overfull. Between equals the one with fewer requests, then the lowest id.
