@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "plan/sharding.h"
 
@@ -35,11 +37,21 @@ std::optional<ClusterOrder> ClusterManager::order(Instant now) {
   return made;
 }
 
+/// A pool's GPUs are whole nodes where there are enough: what it leaves of one draws power and costs anyway.
+void ClusterManager::in_nodes(std::vector<int>& gpus) const {
+  std::vector<int> nodes;
+  for (const int n : gpus) nodes.push_back((n + options_.gpus_per_node - 1) / options_.gpus_per_node);
+  if (std::accumulate(nodes.begin(), nodes.end(), 0) > options_.nodes) return;
+  for (std::size_t p = 0; p < gpus.size(); ++p) gpus[p] = nodes[p] * options_.gpus_per_node;
+}
+
 ClusterOrder ClusterManager::make(const std::vector<double>& peak_per_s) const {
-  auto load = pools_.by_pool(peak_per_s);
-  for (double& one : load) one /= 1.0 - options_.margin;
+  const auto load = pools_.by_pool(peak_per_s);
   const int gpus = options_.nodes * options_.gpus_per_node;
   auto problem = pools_.problem(load, gpus, Watts());
+  for (auto& one : problem.classes) {
+    for (auto& profile : one.profiles) profile = plan::keep_free(std::move(profile), one.limits, options_.margin);
+  }
   for (std::size_t p = 0; options_.within_limits && p + 1 < problem.classes.size(); ++p) {
     const auto& own = problem.classes[p].limits;
     const auto& next = problem.classes[p + 1].limits;
@@ -58,6 +70,7 @@ ClusterOrder ClusterManager::make(const std::vector<double>& peak_per_s) const {
         order.gpus[group.pool] += group.tp * group.instances;
         order.load_per_s[group.pool] += group.load_per_s * group.instances;
       }
+      in_nodes(order.gpus);
       sent_on = whole->forwarded_per_s;
       order.shed_per_s = whole->shed_per_s;
     }

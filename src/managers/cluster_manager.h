@@ -56,6 +56,7 @@ class ClusterManager {
 
  private:
   [[nodiscard]] ClusterOrder make(const std::vector<double>& peak_per_s) const;
+  void in_nodes(std::vector<int>& gpus) const;
 
   const PoolMap& pools_;
   ClusterOptions options_;

@@ -53,12 +53,12 @@ void InstanceManager::judge(Instant now) {
   if (seconds <= 0.0) return;
   const double by_prompts = class_->prompt_tokens > 0.0 ? prompt_tokens_ / class_->prompt_tokens : 0.0;
   const double by_outputs = class_->output_tokens > 0.0 ? output_tokens_ / class_->output_tokens : 0.0;
-  const double now_per_s = std::max(by_prompts, by_outputs) / seconds;
   const double kept = std::exp(-seconds / options_.memory.seconds());
-  mean_per_s_ = kept * mean_per_s_ + (1.0 - kept) * now_per_s;
   mean_prompts_per_s_ = kept * mean_prompts_per_s_ + (1.0 - kept) * by_prompts / seconds;
   mean_outputs_per_s_ = kept * mean_outputs_per_s_ + (1.0 - kept) * by_outputs / seconds;
-  load_per_s_ = options_.bursts ? std::max(now_per_s, mean_per_s_) : std::max(mean_prompts_per_s_, mean_outputs_per_s_);
+  // Of a new instance over as long as it has been there.
+  seen_ = kept * seen_ + (1.0 - kept);
+  load_per_s_ = std::max(mean_prompts_per_s_, mean_outputs_per_s_) / seen_;
 }
 
 void InstanceManager::decide() {

@@ -12,11 +12,9 @@ namespace wattle::managers {
 
 struct InstanceManagerOptions {
   Span epoch = Span::s(5);
-  Span memory = Span::s(60);  ///< the load is the higher of the last epoch's and the mean over about so long (ours: an
-                              ///< epoch of a large class has only some ten requests)
-  /// That higher one; else the mean alone: with heavy-tailed lengths the higher of noisy numbers is too high a load,
-  /// and emergencies see to bursts (ours).
-  bool bursts = true;
+  /// The load is the mean over about so long (ours: an epoch has only some ten requests): a profile's load is a mean
+  /// rate, whose bursts are in its latencies already.
+  Span memory = Span::s(60);
   double margin = 0.1;     ///< share of what a clock carries that is kept free (ours)
   std::int32_t pools = 0;  ///< of the plan (PoolMap); spec.pool says which of them it serves in
   bool queue = true;       ///< highest clock while requests wait that no step of the last epoch took in
@@ -56,8 +54,9 @@ class InstanceManager final : public policy::FrequencyPolicy {
   double prompt_tokens_ = 0.0, output_tokens_ = 0.0;  ///< of the present epoch
   bool admitted_ = true;                              ///< a step took in a request, or none waited
   bool waited_ = false;
-  double mean_per_s_ = 0.0, load_per_s_ = 0.0;
+  double load_per_s_ = 0.0;
   double mean_prompts_per_s_ = 0.0, mean_outputs_per_s_ = 0.0;
+  double seen_ = 0.0;  ///< weight of these means that is of time observed
 };
 
 }  // namespace wattle::managers

@@ -364,6 +364,26 @@ TEST(InstanceManager, TakesTheLeastEnergyOfTheClocksThatCarryTheLoad) {
   }
 }
 
+TEST(InstanceManager, AnInstanceThatHasJustStartedKnowsItsLoad) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  const auto& one = table->classes[0];
+  InstanceSpec spec;
+  spec.tensor_parallel = 4;
+  const double load = 0.98 * plan::most_load(one, 4, MegaHertz(1980));
+  InstanceManager manager({}, table, spec);
+  InstanceView view;
+  view.spec = &spec;
+  view.telemetry = Telemetry::Fresh;
+  MegaHertz clock;
+  for (int i = 0; i / load < 7.0; ++i) {
+    const Instant now = Instant() + Span::from_seconds(i / load);
+    view.step = report(i, now, static_cast<std::int64_t>(one.prompt_tokens), 1, 0);
+    clock = manager.choose(view, now).clock;
+  }
+  EXPECT_NEAR(manager.load_per_s(), load, 0.25 * load);
+  EXPECT_EQ(clock, MegaHertz(1980));
+}
+
 TEST(InstanceManager, DecidesOncePerEpochAndFearsSilence) {
   auto table = std::make_shared<const plan::LoadTable>(formula_table());
   InstanceSpec spec;

@@ -145,6 +145,19 @@ std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, cons
   return made;
 }
 
+/// What comes to each pool, in its heaviest requests: what the cluster manager sends on comes on top of the larger
+/// pool's own.
+std::vector<double> PoolLevel::in_pools(const std::vector<double>& rate_per_s, const ClusterOrder& order) const {
+  auto load = map_.by_pool(rate_per_s);
+  const auto problem = map_.problem(load, 0, Watts());
+  for (std::size_t p = 0; p + 1 < load.size(); ++p) {
+    const double on = load[p] * order.forwarded[p];
+    load[p] -= on;
+    load[p + 1] += on * problem.classes[p].load_in_next;
+  }
+  return load;
+}
+
 Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mandate) {
   const ClusterOrder& order = mandate.present;
   const bool first = !followed_;
@@ -168,14 +181,8 @@ Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mand
       pools_[p].given.gpus = grown_->gpus[p];
     }
   }
-  auto load = map_.by_pool(history_.present());
-  // What the cluster manager sends on comes on top of the larger pool's own.
-  const auto problem = map_.problem(load, 0, Watts());
-  for (std::size_t p = 0; p + 1 < load.size(); ++p) {
-    const double on = load[p] * order.forwarded[p];
-    load[p] -= on;
-    load[p + 1] += on * problem.classes[p].load_in_next;
-  }
+  const auto load = in_pools(history_.present(), order);
+  const auto load_now = in_pools({view.rate_per_s.begin(), view.rate_per_s.end()}, order);  // clocks follow at once
   Plan made;
   PlanLevel cluster{.name = "cluster",
                     .pool = {},
@@ -198,11 +205,11 @@ Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mand
     pool.steps.clear();
     std::vector<Mandate> passed;
     if (options_.pool.bounds_clocks && gpus > 0) {
-      if (const auto range = managers_[p].clocks(map_.problem(load, 0, Watts()).classes[p], pool.wanted)) {
+      if (const auto range = managers_[p].clocks(map_.problem(load_now, 0, Watts()).classes[p], pool.wanted)) {
         made.clocks.push_back(*range);
         passed.push_back({.pool = pool_id(p),
                           .gpus = gpus,
-                          .load_per_s = load[p],
+                          .load_per_s = load_now[p],
                           .least = range->least,
                           .most = range->most,
                           .until = pool.next});

@@ -39,6 +39,7 @@ class PoolLevel {
     Instant made = {};                 ///< when that was decided
   };
 
+  [[nodiscard]] std::vector<double> in_pools(const std::vector<double>& rate_per_s, const ClusterOrder& order) const;
   void follow(const ClusterOrder& order);
   void take_over(const policy::ScalingView& view);
   void resize(std::size_t pool, int gpus);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "plan/reshard.h"
 
@@ -19,15 +20,15 @@ class Degree {
     }
     for (const auto& profile : of.profiles) {
       if (profile.tp != tp || (top_clock && profile.clock != top)) continue;
-      profiles_.push_back(&profile);
-      most_ = std::max(most_, plan::most_load(profile, of.limits).value_or(0.0) * (1.0 - margin));
+      profiles_.push_back(plan::keep_free(profile, of.limits, margin));
+      most_ = std::max(most_, plan::most_load(profiles_.back(), of.limits).value_or(0.0));
     }
   }
   [[nodiscard]] double most() const { return most_; }
   [[nodiscard]] Watts power(double load) const {
     std::optional<Watts> least;
-    for (const auto* profile : profiles_) {
-      const auto point = plan::at_load(*profile, load);
+    for (const auto& profile : profiles_) {
+      const auto point = plan::at_load(profile, load);
       if (!point || point->ttft > of_.limits.ttft || point->tbt > of_.limits.tbt) continue;
       if (!least || point->power < *least) least = point->power;
     }
@@ -36,7 +37,7 @@ class Degree {
 
  private:
   const plan::ShardClass& of_;
-  std::vector<const plan::ShardProfile*> profiles_;
+  std::vector<plan::ShardProfile> profiles_;  ///< without what is kept free
   double most_ = 0.0;
 };
 
@@ -80,8 +81,9 @@ Result<Layout> PoolManager::best(const plan::ShardClass& load, int gpus) const {
   problem.gpus = gpus;
   problem.unused_gpu = options_.unused_gpu;
   problem.classes = {load};
-  problem.classes[0].load_per_s /= 1.0 - options_.margin;
-  std::erase_if(problem.classes[0].profiles, [&](const auto& p) { return !shape_of(p.tp); });
+  auto& profiles = problem.classes[0].profiles;
+  std::erase_if(profiles, [&](const auto& p) { return !shape_of(p.tp); });
+  for (auto& profile : profiles) profile = plan::keep_free(std::move(profile), load.limits, options_.margin);
   const plan::ShardingOptions options{.top_clock_only = options_.top_clock, .relative_gap = 1e-3, .nodes = 2'000};
   const auto plan = plan::plan_sharding(problem, options);
   if (!plan) return std::unexpected(plan.error());

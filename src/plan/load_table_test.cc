@@ -99,5 +99,23 @@ TEST(LoadTable, AnInstanceAsksItsOwnDegree) {
   EXPECT_EQ(tp4.clock_for(ClassId(2), load, MegaHertz(700)), MegaHertz(700)) << "nothing is known";
 }
 
+TEST(ShardProfile, WhatIsKeptFreeIsNotPlannedWith) {
+  const LoadTable table = formula_table();
+  for (const ProfiledClass& one : table.classes) {
+    for (const ShardProfile& profile : one.profiles) {
+      const auto most = most_load(profile, one.limits);
+      const ShardProfile kept = keep_free(profile, one.limits, 0.2);
+      if (!most || *most <= 0.0) {
+        EXPECT_EQ(kept, profile);
+        continue;
+      }
+      EXPECT_NEAR(most_load(kept, one.limits).value(), 0.8 * *most, 1e-9);
+      const auto before = at_load(profile, 0.5 * *most), after = at_load(kept, 0.5 * *most);
+      EXPECT_NEAR(after->power.value(), before->power.value(), 1e-6) << "power is that of the load there is";
+      EXPECT_EQ(keep_free(profile, one.limits, 0.0), profile);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace wattle::plan

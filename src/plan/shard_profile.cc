@@ -108,6 +108,15 @@ std::optional<double> most_load(const ShardProfile& profile, const ShardLimits& 
   return pieces.back().to_per_s;
 }
 
+ShardProfile keep_free(ShardProfile profile, const ShardLimits& limits, double share) {
+  const auto most = most_load(profile, limits);
+  if (!most || !(*most > 0.0) || share <= 0.0) return profile;
+  LoadPoint last = *at_load(profile, *most * (1.0 - share));
+  std::erase_if(profile.points, [&](const LoadPoint& p) { return p.load_per_s >= last.load_per_s; });
+  profile.points.push_back(last);
+  return profile;
+}
+
 std::vector<PowerSegment> least_power(const std::vector<ShardProfile>& profiles, const ShardLimits& limits,
                                       bool top_clock_only) {
   std::vector<int> degrees;

@@ -38,6 +38,10 @@ struct ShardLimits {
 /// Largest load within the limits at this clock; none if it misses them at every load.
 [[nodiscard]] std::optional<double> most_load(const ShardProfile& profile, const ShardLimits& limits);
 
+/// The profile up to all but this share of most_load(): what is kept free is not planned with, and power is that of the
+/// load there is. Unchanged where it misses the limits at every load.
+[[nodiscard]] ShardProfile keep_free(ShardProfile profile, const ShardLimits& limits, double share);
+
 /// A stretch of load over which one clock draws least within the limits: power = fixed + per_load x load.
 struct PowerSegment {
   int tp = 1;

@@ -145,9 +145,7 @@ std::vector<config::Option<InstanceManagerOptions>> clock_options() {
   using I = InstanceManagerOptions;
   return {
       option("epoch_s", &I::epoch, "s", {0.1, 3600}, "Between two decisions (paper: 5 s)"),
-      option("memory_s", &I::memory, "s", {0.1, 3600},
-             "The load is the higher of the last epoch's and the mean over about so long; paper: the epoch's"),
-      option("bursts", &I::bursts, "Off: the load is that mean alone"),
+      option("memory_s", &I::memory, "s", {0.1, 3600}, "The load is the mean over about so long; paper: the epoch's"),
       option("margin", &I::margin, "", kShare, "Share of what a clock carries that is kept free; paper: 0"),
       option("queue", &I::queue, "Highest clock while requests wait that no step takes in"),
       option("pools", &I::pools, "pools", {0, 256}, "As in [scaling]"),
