@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
+#include "config/locate.h"
+#include "experiment/load_profile.h"
 #include "reproduce/dynamollm.h"
 
 namespace wattle::reproduce::dynamollm {
@@ -44,6 +47,24 @@ void add_rows(Section& section, const std::string& name, const FleetRun& run, co
     row(fmt::format("pool{}/batch", p), "requests", pool.batch);
     row(fmt::format("pool{}/clock", p), "MHz", pool.clock_mhz);
   }
+}
+
+/// What the requests take on instances that are always at the clock and load of least energy for their class, by the
+/// classes' profile: pools by class cannot take less, however they are planned. kWh.
+double least_kwh(const plan::LoadTable& table, const std::vector<std::vector<double>>& rates_by_minute) {
+  double joules = 0.0;
+  for (std::size_t c = 0; c < table.classes.size(); ++c) {
+    const plan::ProfiledClass& one = table.classes[c];
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& profile : one.profiles) {
+      for (const auto& point : profile.points) {
+        if (point.load_per_s <= 0.0 || point.ttft > one.limits.ttft || point.tbt > one.limits.tbt) continue;
+        least = std::min(least, point.power.value() / point.load_per_s);
+      }
+    }
+    for (const auto& minute : rates_by_minute) joules += least * minute.at(c) * 60.0;
+  }
+  return joules / 3.6e6;
 }
 
 /// Nothing but a fixed clock, or a fixed TP degree with it, of the same GPUs.
@@ -137,6 +158,14 @@ Result<Section> hour() {
   }
   section.targets.push_back({"order_of_savings", "as published", ordered ? 1.0 : 0.0, ordered});
   const FleetRun& base = runs.at("single-pool");
+  const auto table = profile_of(*scenario);
+  if (!table) return std::unexpected(table.error());
+  const auto minutes = experiment::rates_by_minute(*scenario, {}, config::data_dir());
+  if (!minutes) return std::unexpected(minutes.error());
+  section.rows.push_back({"pools_by_class_at_best/energy_against_single_pool",
+                          "%",
+                          {},
+                          percent(least_kwh(**table, *minutes), base.kwh())});
   const FleetRun& dynamo = runs.at("dynamollm");
   const auto change = [&](const char* name, double published, double ours) {
     section.rows.push_back({fmt::format("dynamollm/{}_against_single_pool", name), "%", published, ours});
