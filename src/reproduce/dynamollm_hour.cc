@@ -52,19 +52,19 @@ void add_rows(Section& section, const std::string& name, const FleetRun& run, co
 /// What the requests take on instances that are always at the clock and load of least energy for their class, by the
 /// classes' profile: pools by class cannot take less, however they are planned. kWh.
 double least_kwh(const plan::LoadTable& table, const std::vector<std::vector<double>>& rates_by_minute) {
-  double joules = 0.0;
+  double kwh = 0.0;
   for (std::size_t c = 0; c < table.classes.size(); ++c) {
     const plan::ProfiledClass& one = table.classes[c];
-    double least = std::numeric_limits<double>::infinity();
+    double least = std::numeric_limits<double>::infinity();  // W for one a second
     for (const auto& profile : one.profiles) {
       for (const auto& point : profile.points) {
         if (point.load_per_s <= 0.0 || point.ttft > one.limits.ttft || point.tbt > one.limits.tbt) continue;
         least = std::min(least, point.power.value() / point.load_per_s);
       }
     }
-    for (const auto& minute : rates_by_minute) joules += least * minute.at(c) * 60.0;
+    for (const auto& minute : rates_by_minute) kwh += least * minute.at(c) / 60.0 / 1e3;
   }
-  return joules / 3.6e6;
+  return kwh;
 }
 
 /// Nothing but a fixed clock, or a fixed TP degree with it, of the same GPUs.
