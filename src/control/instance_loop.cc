@@ -332,7 +332,7 @@ void InstanceLoop::tick(Instant now) {
     }
     if (entry.overrun_at <= now) overrun(i, now);
     if (ask_at(i) <= now) {  // where steps are reported, the next one asks
-      decide(i, StepReport(entry.throttle.view().step), false, now);
+      decide(entry, StepReport(entry.throttle.view().step), false, now);
       cut_off(i);
       if (entry.hold.until <= now) entry.hold.until = Instant();
     }

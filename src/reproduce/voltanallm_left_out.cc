@@ -86,7 +86,7 @@ static Result<Section> leave_each_out(double seconds) {
   made.note =
       "Simulated, one draw. Per model: the CPU times of a step, a prompt and a decoding request, chosen on the other "
       "models' points (every third rate), from nothing and one after the other, of five values each, so that the mean "
-      "errors of energy, saving and attainment add up to least; then this model's points with them. Not chosen anew: "
+      "errors of energy, saving and attainment add up to least; then this model's points with them. Not chosen again: "
       "handoff_steps, decode attention's pace and EcoFreq's aim (set on Llama-3.1-8B's points), the A100's power "
       "(fitted "
       "on them).";
