@@ -152,7 +152,7 @@ constexpr const char* kWhy =
   (4, exponential), the pace of SGLang's decode attention, 6 us of the GPU's time per request and EcoFreq's margin (a quarter,
   as the published demo has it) were chosen on the 8B's points. So all of *whole-runs* of these two models, and the 3B's fixed clocks, count as
   fitted; any other panel in the folder does not. *left_out* (`wattle reproduce voltanallm --section left-out`): each model
-  with the CPU times of a step, a prompt and a request chosen by a rule, on the other's points; `--section constants`
+  with the CPU times of a step, a prompt and a request chosen again, by a rule, on the other's points; `--section constants`
   has every constant that a hand set at half, twice and nothing.
 - A100: no clock sweep is published. Its voltage floor is kept where VoltanaLLM finds the optimum of both phases; the two
   optimum rows are therefore no test of the model. A byte's energy is kept, too, at 10 pJ: the rows suit any from 0 to 40.
