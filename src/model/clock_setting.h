@@ -1,6 +1,6 @@
 #pragma once
-// A clock as an option names it, whatever the GPU: its highest, its lowest, its sweet spot, a share of the highest, or
-// MHz.
+// A clock as an option names it, whatever the GPU: its highest, its lowest, its sweet spot or one between that and the
+// highest, a share of the highest, or MHz.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -14,7 +14,7 @@ namespace wattle {
 /// by what is known of the instance (see calibrate/sweet_clock.h for the step).
 class ClockSetting {
  public:
-  enum class Kind : std::uint8_t { Fixed, Lowest, Highest, Sweet, Share };
+  enum class Kind : std::uint8_t { Fixed, Lowest, Highest, Sweet, Share, AboveSweet };
 
   constexpr ClockSetting(MegaHertz clock = MegaHertz{0}) : value_(clock.value()) {}
   [[nodiscard]] static constexpr ClockSetting lowest() { return {Kind::Lowest, 0.0}; }
@@ -23,13 +23,18 @@ class ClockSetting {
   /// Of the highest, in (0, 1].
   [[nodiscard]] static constexpr ClockSetting share(double of_highest) { return {Kind::Share, of_highest}; }
 
+  /// So far from the sweet spot to the highest, in (0, 1).
+  [[nodiscard]] static constexpr ClockSetting above_sweet(double share) { return {Kind::AboveSweet, share}; }
+
   [[nodiscard]] constexpr Kind kind() const { return kind_; }
   [[nodiscard]] constexpr double value() const { return value_; }  ///< MHz of a fixed clock, or the share
+  [[nodiscard]] constexpr bool needs_sweet() const { return kind_ == Kind::Sweet || kind_ == Kind::AboveSweet; }
   constexpr bool operator==(const ClockSetting&) const = default;
 
   /// On this instance. A share takes the nearest clock that the GPU's steps reach; a sweet spot that is not known is 0.
   [[nodiscard]] MegaHertz on(const InstanceSpec& spec) const {
     const GpuSpec& gpu = spec.gpu;
+    double below = 0.0;  // the highest, MHz
     switch (kind_) {
       case Kind::Fixed:
         return MegaHertz(static_cast<std::int32_t>(value_));
@@ -39,10 +44,14 @@ class ClockSetting {
         return gpu.clock_max;
       case Kind::Sweet:
         return spec.sweet_clock;
+      case Kind::AboveSweet:
+        if (spec.sweet_clock == MegaHertz{0}) return spec.sweet_clock;
+        below = (gpu.clock_max.value() - spec.sweet_clock.value()) * (1.0 - value_);
+        break;
       case Kind::Share:
+        below = gpu.clock_max.value() * (1.0 - value_);
         break;
     }
-    const double below = gpu.clock_max.value() * (1.0 - value_);
     const auto steps = static_cast<std::int32_t>(below / gpu.clock_step.value() + 0.5);
     return std::max(gpu.clock_min, MegaHertz(gpu.clock_max.value() - steps * gpu.clock_step.value()));
   }

@@ -237,9 +237,8 @@ bool needs_sites(const Recipe& recipe) {
 bool needs_sweet_clock(const Recipe& recipe) {
   bool sweet = false;
   for (const PolicyChoice* choice : {&recipe.prefill_frequency, &recipe.decode_frequency}) {
-    each_clock(entry_of(SlotKind::Frequency, *choice), *choice, [&](const std::string&, const ClockSetting& clock) {
-      sweet = sweet || clock.kind() == ClockSetting::Kind::Sweet;
-    });
+    each_clock(entry_of(SlotKind::Frequency, *choice), *choice,
+               [&](const std::string&, const ClockSetting& clock) { sweet = sweet || clock.needs_sweet(); });
   }
   return sweet;
 }

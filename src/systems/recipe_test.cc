@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(RecipeClocks, AreMegahertzOrWhatAnyGpuHas) {
   const auto loaded =
-      load("[frequency]\npolicy = \"eco-freq\"\nclocks_mhz = [\"min\", \"0.5x\", \"sweet\", 1200, \"max\"]\n");
+      load("[frequency]\npolicy = \"eco-freq\"\nclocks_mhz = [\"min\", \"0.5x\", \"sweet\", \"sweet+50%\", \"max\"]\n");
   ASSERT_TRUE(loaded) << loaded.error().message();
   const auto clocks = eco(loaded->recipe.decode_frequency).clocks;
   InstanceSpec spec;
@@ -179,16 +179,20 @@ TEST(RecipeClocks, AreMegahertzOrWhatAnyGpuHas) {
   EXPECT_EQ(on, (std::vector<std::int32_t>{210, 705, 1005, 1200, 1410}));
   spec.gpu.clock_max = MegaHertz{1980};
   EXPECT_EQ(clocks[1].on(spec), MegaHertz{990});
+  EXPECT_EQ(clocks[3].on(spec), MegaHertz{1485}) << "half of the way from 1005";
   EXPECT_EQ(clocks[4].on(spec), MegaHertz{1980}) << "one recipe for every GPU";
 }
 
 TEST(RecipeClocks, ASweetSpotThatNobodyKnowsIsNoClock) {
-  const auto loaded = load("[frequency]\nclock_mhz = \"sweet\"\n");
-  ASSERT_TRUE(loaded) << loaded.error().message();
-  EXPECT_TRUE(needs_sweet_clock(loaded->recipe));
-  const auto refused = check_instance(loaded->recipe, InstanceSpec{});
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().where, "r.toml: frequency.decode.clock_mhz");
+  for (const std::string clock : {"sweet", "sweet+25%"}) {
+    const auto loaded = load("[frequency]\nclock_mhz = \"" + clock + "\"\n");
+    ASSERT_TRUE(loaded) << loaded.error().message();
+    EXPECT_TRUE(needs_sweet_clock(loaded->recipe));
+    const auto refused = check_instance(loaded->recipe, InstanceSpec{});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().where, "r.toml: frequency.decode.clock_mhz");
+  }
+  EXPECT_FALSE(load("[frequency]\nclock_mhz = \"sweet+100%\"\n")) << "that is max";
 }
 
 /// Recipes in a folder of their own.

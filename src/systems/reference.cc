@@ -47,18 +47,20 @@ std::string slot_text(const Section& section) {
 }
 
 std::string recipe_page() {
-  std::string text = std::string(config::kGeneratedPage) +
-                     "# Recipe files\n\n"
-                     "`recipes/NAME.toml`: which policies run, and how. Instances with role prefill take "
-                     "`[frequency.prefill]`, decode and colocated ones `[frequency.decode]`.\n"
-                     "A slot takes its policy's own keys and no others. Keys may also be set with `--set "
-                     "SECTION.KEY=VALUE`.\n\n"
-                     "`extends = \"NAME\"` starts from another recipe, a file beside this one or one of the project's; "
-                     "a slot that names another policy leaves behind what the slot had.\n\n"
-                     "Clocks are whole MHz or, on any GPU, `\"max\"` and `\"min\"` (the highest and lowest it can "
-                     "lock), `\"0.7x\"` (that share of the highest, at the nearest step) and `\"sweet\"`: the clock of "
-                     "least energy per token of the instance's own busiest kind of step (2,048 prompt tokens, or 128 "
-                     "decodes with 1,024 tokens of context), by the engine's profile.\n";
+  std::string text =
+      std::string(config::kGeneratedPage) +
+      "# Recipe files\n\n"
+      "`recipes/NAME.toml`: which policies run, and how. Instances with role prefill take "
+      "`[frequency.prefill]`, decode and colocated ones `[frequency.decode]`.\n"
+      "A slot takes its policy's own keys and no others. Keys may also be set with `--set "
+      "SECTION.KEY=VALUE`.\n\n"
+      "`extends = \"NAME\"` starts from another recipe, a file beside this one or one of the project's; "
+      "a slot that names another policy leaves behind what the slot had.\n\n"
+      "Clocks are whole MHz or, on any GPU, `\"max\"` and `\"min\"` (the highest and lowest it can "
+      "lock), `\"0.7x\"` (that share of the highest, at the nearest step), `\"sweet+25%\"` (a quarter of the way "
+      "from the sweet spot to the highest) and `\"sweet\"`: the clock of "
+      "least energy per token of the instance's own busiest kind of step (2,048 prompt tokens, or 128 "
+      "decodes with 1,024 tokens of context), by the engine's profile.\n";
   text += config::tables(general_options(), false);
   for (const Section& section : sections()) {
     const bool refined = section.name.find('.') != std::string::npos;
