@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -15,8 +16,10 @@
 #include "config/profile.h"
 #include "fidelity/cross_validation.h"
 #include "fidelity/fit_plan.h"
+#include "fidelity/seen_rows.h"
 #include "predict/belief_file.h"
 #include "reproduce/catalog.h"
+#include "reproduce/validation.h"
 
 namespace wattle::apps {
 namespace {
@@ -29,6 +32,7 @@ struct FitFlags {
   unsigned threads = 2;
   unsigned folds = 0;
   bool by_model = false;
+  bool seen_only = false;
 };
 
 void print_quality(const char* phase, const predict::FitQuality& quality) {
@@ -39,9 +43,9 @@ void print_quality(const char* phase, const predict::FitQuality& quality) {
 }
 
 int fit_profile(const FitFlags& flags) {
-  if (!flags.data.empty() || !flags.gpus.empty() || flags.folds > 0 || flags.by_model) {
-    return fail(
-        {ErrorKind::BadInput, "--data, --gpu, --folds, --by-model", "are for the shipped profiles, not for a PROFILE"});
+  if (!flags.data.empty() || !flags.gpus.empty() || flags.folds > 0 || flags.by_model || flags.seen_only) {
+    return fail({ErrorKind::BadInput, "--data, --gpu, --folds, --by-model, --seen-only",
+                 "are for the shipped profiles, not for a PROFILE"});
   }
   const auto text = read_file(flags.profile);
   if (!text) return fail(text.error());
@@ -99,12 +103,32 @@ int leave_models_out(const FitFlags& flags, const fidelity::Catalog& catalog,
   return 0;
 }
 
+/// Adds the rows that fits of `gpus` (and conventions chosen by hand) may see to the list beside the profiles.
+Result<std::size_t> record_seen(const std::string& out, const std::vector<std::string>& gpus,
+                                const std::vector<fidelity::Experiment>& experiments) {
+  const std::string file = fmt::format("{}/{}", out, fidelity::kSeenRows);
+  fidelity::SeenRows seen;
+  if (std::filesystem::exists(file)) {
+    const auto text = read_file(file);
+    if (!text) return std::unexpected(text.error());
+    auto before = fidelity::SeenRows::parse(*text, file);
+    if (!before) return std::unexpected(before.error());
+    seen = std::move(*before);
+  }
+  for (const fidelity::Experiment& e : experiments) {
+    if ((e.fitted || e.in_view) && std::ranges::find(gpus, e.gpu) != gpus.end()) seen.add(e);
+  }
+  if (const auto written = write_file(file, seen.text()); !written) return std::unexpected(written.error());
+  return seen.size();
+}
+
 int fit_shipped(const FitFlags& flags) {
   const std::string out = flags.out.empty() ? "profiles" : flags.out;
   Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());
   const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
+  setenv("WATTLE_DATA", data.c_str(), 1);  // what the evaluations read
   const auto all = fidelity::collect(data, *catalog);
   if (!all) return fail(all.error());
   if (flags.by_model) return leave_models_out(flags, *catalog, all->experiments);
@@ -112,7 +136,15 @@ int fit_shipped(const FitFlags& flags) {
   if (flags.folds > 0) return cross_validate(flags, *catalog, all->experiments);
   std::error_code error;
   std::filesystem::create_directories(out, error);
-  for (const std::string& gpu : fidelity::fit_order(*catalog, flags.gpus)) {
+  const auto order = fidelity::fit_order(*catalog, flags.gpus);
+  auto rows = reproduce::whole_runs_in_view(data);
+  if (!rows) return fail(rows.error());
+  rows->insert(rows->end(), all->experiments.begin(), all->experiments.end());
+  const auto seen = record_seen(out, order, *rows);
+  if (!seen) return fail(seen.error());
+  fmt::print("{:<28} {} rows seen by fits or by hand\n", fmt::format("{}/{}", out, fidelity::kSeenRows), *seen);
+  if (flags.seen_only) return 0;
+  for (const std::string& gpu : order) {
     const fidelity::FitOutcome outcome = fidelity::fit_gpu(gpu, *catalog, all->experiments, flags.threads);
     const config::LoadedProfile profile{outcome.profile, outcome.provenance};
     const std::string text = config::to_text(profile, outcome.notes);
@@ -148,6 +180,8 @@ void add_fit(Command app, int& exit_code) {
   command.add_flag("--by-model", flags->by_model,
                    "Cross-validate by model instead: print how well a fit on the other models' serving runs predicts "
                    "each model's");
+  command.add_flag("--seen-only", flags->seen_only,
+                   "Fit nothing: only add the rows a fit would see to the list that validate calls fitted");
   command.callback(
       [flags, &exit_code] { exit_code = flags->profile.empty() ? fit_shipped(*flags) : fit_profile(*flags); });
 }

@@ -69,10 +69,12 @@ int validate(const ValidateFlags& flags) {
   }
   const Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());
+  const auto seen = reproduce::load_seen_rows(config::project());
+  if (!seen) return fail(seen.error());
   const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
   setenv("WATTLE_DATA", data.c_str(), 1);  // what the evaluations' scenarios read
-  const auto all = reproduce::validation(data, *catalog, flags.threads);
+  const auto all = reproduce::validation(data, *catalog, *seen, flags.threads);
   if (!all) return fail(all.error());
   const fidelity::Scores& scores = all->scores;
   for (const std::string& file : flags.out) {

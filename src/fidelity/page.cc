@@ -65,9 +65,11 @@ const std::vector<TargetRule>& rules() {
 
 constexpr const char* kHow =
     R"(A row is one published or measured number; *ours* is what the simulated hardware gives under the same condition.
-Rows marked *fitted* may have been used by `wattle fit`, or by hand to choose a client's conventions (one in two of the
-end-to-end samples, by a hash of the row's text); all others never were: one row in four of every fitted set is held out by
-such a hash, and whole sets and models (all but two of ML.ENERGY's, all but two of VoltanaLLM's) are never fitted. Errors are relative to the measured
+Rows marked *fitted* may have been used by `wattle fit`, or were in view when a hand set constants (one in two of the
+end-to-end samples, by a hash of the row's text; of VoltanaLLM's panels those of two models), and are on the list of what
+fits and hands have seen (profiles/seen.txt, by what was measured: another folder's rows are not). All others never were:
+one row in four of every fitted set is held out by such a hash, and whole sets and models (all but two of ML.ENERGY's, all
+but those two of VoltanaLLM's) are never fitted. Errors are relative to the measured
 value; of percentages (attainment, saving) they are the difference in points. *Outside*: rows that ask for a batch,
 context, step, GPU count or clock beyond what the profile's fitted rows cover.
 Power models side by side, on our step times: the MFU law of Vidur-Energy (idle + (max - idle) x min(1, (mfu/0.45)^0.7))
@@ -150,9 +152,10 @@ constexpr const char* kWhy =
   eight H200 show; how they divide, and the prompt's time, were chosen with both panels in view. Without them the 3B's saving
   is off by 14.9 points in the mean (worst 18.2), with them by 1.1 (2.7); the 8B's by 1.1 (3.3) and 1.1 (3.1) (one draw). The mean passes of the decode engine's loop before a client's first token
   (4, exponential), the pace of SGLang's decode attention, 6 us of the GPU's time per request and EcoFreq's margin (a quarter,
-  as the published demo has it) were chosen on the 8B's points. So all of *whole-runs* of these two models, and the 3B's fixed clocks, count as
+  as the published demo has it) were chosen on the 8B's points. So all rows of these two models count as
   fitted; any other panel in the folder does not. *left_out* (`wattle reproduce voltanallm --section left-out`): each model
-  with the CPU times of a step, a prompt and a request chosen again, by a rule, on the other's points; `--section constants`
+  with those constants chosen by a rule on the other's points alone, the worse of the two. It is the 3B: behind the 8B's
+  longer steps the time of a prompt and of a request hardly show, so the 8B's panel cannot set them. `--section constants`
   has every constant that a hand set at half, twice and nothing.
 - A100: no clock sweep is published. Its voltage floor is kept where VoltanaLLM finds the optimum of both phases; the two
   optimum rows are therefore no test of the model. A byte's energy is kept, too, at 10 pJ: the rows suit any from 0 to 40.

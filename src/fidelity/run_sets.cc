@@ -57,10 +57,10 @@ Result<void> voltana_panel(const std::string& file, const GpuSpec* gpu, const Ca
     e.set = llm->name == "llama-3.1-8b" ? "VoltanaLLM/fixed-clocks" : "VoltanaLLM/fixed-clocks, other models";
     e.row = fmt::format("{} {} rps={} mhz={}", t->text(i, "model"), t->text(i, "dataset"), rate, load.clock.value());
     e.gpu = gpu->name;
-    // One model's panel is fitted, and the CPU times of its framework were set with Ministral-3B's in view, too; any
-    // other model is one that neither a fit nor a hand has seen.
+    // One model's panel is fitted, and the CPU times of its framework were set with all of it and Ministral-3B's in
+    // view; any other model is one that neither a fit nor a hand has seen.
     e.fitted = llm->name == "llama-3.1-8b" && !held_out(e.set, e.row);
-    e.in_view = llm->name == "ministral-3b";
+    e.in_view = llm->name == "llama-3.1-8b" || llm->name == "ministral-3b";
     e.quantities = {{"energy_j", energy}};
     e.tp = tp;
     e.simulate = [gpu, llm, tp, load, engine = catalog.voltanallm.engine](const HardwareProfile& profile,

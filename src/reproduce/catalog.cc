@@ -1,7 +1,10 @@
 #include "reproduce/catalog.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/file.h"
 #include "config/load.h"
 #include "config/profile.h"
 
@@ -35,6 +38,15 @@ Result<fidelity::Catalog> load_catalog(const config::Project& project) {
   catalog.voltanallm = {voltanallm->scenario.engine,
                         static_cast<double>(std::max(workload.max_prompt_tokens, workload.max_output_tokens))};
   return catalog;
+}
+
+Result<fidelity::SeenRows> load_seen_rows(const config::Project& project) {
+  const auto name = fmt::format("profiles/{}", fidelity::kSeenRows);
+  const auto file = project.find(config::Project::Kind::Profile, name, name);
+  if (!file) return std::unexpected(file.error());
+  const auto text = read_file(*file);
+  if (!text) return std::unexpected(text.error());
+  return fidelity::SeenRows::parse(*text, *file);
 }
 
 }  // namespace wattle::reproduce

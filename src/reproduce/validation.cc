@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "reproduce/freesh.h"
 #include "reproduce/throttllem.h"
@@ -18,19 +21,26 @@ struct WholeRuns {
   Result<reproduce::Section> (*make)();
   const char* set;
   const char* gpu;
-  const char* needs;  ///< a file under the data folder
+  std::string_view needs;  ///< files under the data folder whose paths start so
   bool in_view;  ///< a hand chose constants or conventions with these rows in view (see in_view): they count as fitted
 };
+constexpr std::string_view kPanels = "VoltanaLLM/paper_main_result_digitised";
 constexpr auto kWholeRuns = std::to_array<WholeRuns>({
-    {"voltanallm", reproduce::voltanallm_main, "VoltanaLLM/whole-runs", "a100-80g",
-     "VoltanaLLM/paper_main_result_digitised.csv", true},
-    {"voltanallm", reproduce::voltanallm_left_out, "VoltanaLLM/left-out", "a100-80g",
-     "VoltanaLLM/paper_main_result_digitised_3b.csv", false},
+    {"voltanallm", reproduce::voltanallm_main, "VoltanaLLM/whole-runs", "a100-80g", kPanels, true},
+    {"voltanallm", reproduce::voltanallm_left_out, "VoltanaLLM/left-out", "a100-80g", kPanels, false},
     {"throttllem", reproduce::throttllem::saturation, "throttLL'eM/table-II", "a100-40g",
      "azure-llm-2023/AzureLLMInferenceTrace_conv.csv", true},
     {"freesh", reproduce::freesh::windows, "FREESH/pool-windows", "a100-80g",
      "LLM_Serving_FREESH/milp_oracle_beta2.csv", false},
 });
+
+bool present(const std::string& data, std::string_view needs) {
+  const auto path = std::filesystem::path(data) / needs;
+  std::error_code none;
+  return std::ranges::any_of(std::filesystem::directory_iterator(path.parent_path(), none), [&](const auto& entry) {
+    return entry.path().filename().string().starts_with(path.filename().string());
+  });
+}
 
 bool percentage(const reproduce::Row& row) { return row.unit == "%"; }
 
@@ -60,21 +70,38 @@ fidelity::ScoredRow scored(const reproduce::Row& row, const WholeRuns& of) {
   return made;
 }
 
+/// A row of a whole run as what lists of seen rows hold.
+fidelity::Experiment as_seen(const fidelity::ScoredRow& row) {
+  fidelity::Experiment made;
+  made.set = row.set;
+  made.row = row.row;
+  made.gpu = row.gpu;
+  made.quantities = {{row.quantity, row.measured}};
+  made.in_view = row.fitted;
+  return made;
+}
+
 }  // namespace
 
-Result<Validation> validation(const std::string& data, const fidelity::Catalog& catalog, unsigned threads) {
+Result<Validation> validation(const std::string& data, const fidelity::Catalog& catalog, const fidelity::SeenRows& seen,
+                              unsigned threads) {
   auto all = fidelity::collect(data, catalog);
   if (!all) return std::unexpected(all.error());
   Validation made;
+  fidelity::keep_seen(all->experiments, seen);
   made.absent = std::move(all->absent);
   auto of_sets = fidelity::score(all->experiments, catalog, threads, true);
   auto rows = std::move(of_sets.rows);
   for (const WholeRuns& of : kWholeRuns) {
-    if (!std::filesystem::exists(std::filesystem::path(data) / of.needs)) continue;  // `collect` names it absent
+    if (!present(data, of.needs)) continue;  // `collect` names it absent
     const auto section = of.make();
     if (!section) return std::unexpected(section.error());
     for (const reproduce::Row& row : section->rows) {
-      if (row.published && !scored_elsewhere(row)) rows.push_back(scored(row, of));
+      if (!row.published || scored_elsewhere(row)) continue;
+      auto one = scored(row, of);
+      // Panels come from the folder; the other tables are in the code, the same wherever the data lie.
+      if (of.needs == kPanels) one.fitted = one.fitted && seen.contains(as_seen(one));
+      rows.push_back(std::move(one));
     }
     for (const reproduce::Target& target : section->targets) {
       made.of_runs.push_back({fmt::format("{}: {}", of.system, target.name), target.wanted, target.value, target.met});
@@ -82,6 +109,17 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
   }
   made.scores = fidelity::scores_of(std::move(rows));
   made.scores.infeasible += of_sets.infeasible;
+  return made;
+}
+
+Result<std::vector<fidelity::Experiment>> whole_runs_in_view(const std::string& data) {
+  std::vector<fidelity::Experiment> made;
+  if (!present(data, kPanels)) return made;
+  const auto rows = published_rows();
+  if (!rows) return std::unexpected(rows.error());
+  for (const reproduce::Row& row : *rows) {
+    if (row.published && !scored_elsewhere(row)) made.push_back(as_seen(scored(row, kWholeRuns.front())));
+  }
   return made;
 }
 

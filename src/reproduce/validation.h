@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "fidelity/page.h"
+#include "fidelity/seen_rows.h"
 
 namespace wattle::reproduce {
 
@@ -14,8 +15,13 @@ struct Validation {
   std::vector<fidelity::RunTarget> of_runs;
 };
 
-/// Data sets under `data` (any subset), evaluations with the data of WATTLE_DATA. Errors: malformed data.
+/// Data sets under `data` (any subset), evaluations with the data of WATTLE_DATA. Rows that are not `seen` never count
+/// as fitted. Errors: malformed data.
 [[nodiscard]] Result<Validation> validation(const std::string& data, const fidelity::Catalog& catalog,
-                                            unsigned threads);
+                                            const fidelity::SeenRows& seen, unsigned threads);
+
+/// Rows of whole runs that were in view when a hand set constants, without ours; `data` is WATTLE_DATA, too. Errors:
+/// malformed data.
+[[nodiscard]] Result<std::vector<fidelity::Experiment>> whole_runs_in_view(const std::string& data);
 
 }  // namespace wattle::reproduce

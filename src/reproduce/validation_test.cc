@@ -24,12 +24,40 @@ TEST(Validation, the_page_is_what_the_data_say) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   const auto catalog = load_catalog(config::project());
   ASSERT_TRUE(catalog) << catalog.error().message();
-  const auto all = validation(config::data_dir(), *catalog, 2);
+  const auto seen = load_seen_rows(config::project());
+  ASSERT_TRUE(seen) << seen.error().message();
+  const auto all = validation(config::data_dir(), *catalog, *seen, 2);
   ASSERT_TRUE(all) << all.error().message();
   std::stringstream page;
   page << std::ifstream(std::string(WATTLE_SOURCE_DIR) + "/docs/validation.md").rdbuf();
   EXPECT_EQ(page.str(), fidelity::to_markdown(all->scores, all->absent, all->of_runs))
       << "run: wattle validate --out docs/validation.md";
+}
+
+TEST(Validation, every_row_that_a_fit_may_see_is_on_the_list_of_those_seen) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto catalog = load_catalog(config::project());
+  ASSERT_TRUE(catalog) << catalog.error().message();
+  const auto seen = load_seen_rows(config::project());
+  ASSERT_TRUE(seen) << seen.error().message();
+  auto all = fidelity::collect(config::data_dir(), *catalog);
+  ASSERT_TRUE(all) << all.error().message();
+  const auto of_runs = whole_runs_in_view(config::data_dir());
+  ASSERT_TRUE(of_runs) << of_runs.error().message();
+  EXPECT_GT(of_runs->size(), 150U);
+  all->experiments.insert(all->experiments.end(), of_runs->begin(), of_runs->end());
+  std::size_t fitted = 0;
+  std::size_t others_seen = 0;
+  for (const fidelity::Experiment& e : all->experiments) {
+    if (e.fitted || e.in_view) {
+      ++fitted;
+      EXPECT_TRUE(seen->contains(e)) << e.set << ' ' << e.row << ": run wattle fit --seen-only";
+    } else {
+      others_seen += seen->contains(e) ? 1U : 0U;
+    }
+  }
+  EXPECT_GT(fitted, 5000U);
+  EXPECT_LT(others_seen, 30U) << "but for repeats of a row, what was held out is not on it";
 }
 
 /// Mean over the sets of the mean absolute logarithm of simulated over measured, on the GPU's fitted rows.

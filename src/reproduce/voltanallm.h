@@ -62,6 +62,8 @@ inline constexpr const char* kPrefillRouting = "routing.prefill.policy=random";
 
 /// Figure 13: energy and attainment against rate, static clocks and controlled.
 [[nodiscard]] Result<Section> voltanallm_main();
+/// The same section's rows as published, ours left at nothing.
+[[nodiscard]] Result<std::vector<Row>> published_rows();
 [[nodiscard]] Result<Section> voltanallm_left_out();  ///< each model with CPU times chosen on the others
 /// EcoPred's mean absolute errors, offline and online.
 [[nodiscard]] Result<Section> ecopred_errors();

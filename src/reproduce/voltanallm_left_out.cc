@@ -1,4 +1,4 @@
-// VoltanaLLM's models, each simulated with CPU times that were chosen, by a rule, on the other models' points.
+// VoltanaLLM's models, each simulated with constants that were chosen, by a rule, on the other models' points.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,14 +14,23 @@ namespace wattle::reproduce {
 
 namespace {
 
-/// One of the framework's CPU times with the values that the rule tries.
+/// One of the framework's CPU times, or of what else a hand set in the scenario, with the values that the rule tries,
+/// the first of them without anyone's choice.
 struct Searched {
+  const char* name;
+  const char* unit;
   const char* key;
   std::array<double, 5> values;
 };
-constexpr std::array kSearched{Searched{"engine.step_gap_ms", {0.0, 4.0, 8.0, 12.0, 16.0}},
-                               Searched{"engine.prompt_gap_ms", {0.0, 2.5, 5.0, 7.5, 10.0}},
-                               Searched{"engine.decode_gap_ms", {0.0, 0.0125, 0.025, 0.0375, 0.05}}};
+constexpr std::array kSearched{
+    Searched{"cpu_per_step", "ms", "engine.step_gap_ms", {0.0, 4.0, 8.0, 12.0, 16.0}},
+    Searched{"cpu_per_prompt", "ms", "engine.prompt_gap_ms", {0.0, 2.5, 5.0, 7.5, 10.0}},
+    Searched{"cpu_per_decoding_request", "ms", "engine.decode_gap_ms", {0.0, 0.0125, 0.025, 0.0375, 0.05}},
+    Searched{"handoff_steps", "steps", "link.handoff_steps", {0.0, 1.0, 2.0, 4.0, 8.0}},
+    Searched{"decode_attention_efficiency",
+             "share",
+             "engine.decode_attention_efficiency",
+             {kKernelAttention, 0.82, 0.87, 0.92, 1.0}}};
 using Chosen = std::array<double, kSearched.size()>;
 
 constexpr int kPasses = 2;
@@ -35,14 +44,10 @@ PointRuns with(const Chosen& chosen, const PointRuns& runs) {
 }
 
 Result<PointErrors> errors_with(const std::vector<Point>& points, const PointRuns& runs) {
-  std::vector<SimulatedPoint> ours;
-  for (const Point& point : points) {
-    const auto simulated = simulate_point(point, runs);
-    if (!simulated) return std::unexpected(simulated.error());
-    ours.push_back(*simulated);
-  }
+  const auto ours = simulate_points(points, runs);
+  if (!ours) return std::unexpected(ours.error());
   PointErrors all;
-  for (const auto& [model, errors] : errors_of(points, ours)) all.merge(errors);
+  for (const auto& [model, errors] : errors_of(points, *ours)) all.merge(errors);
   return all;
 }
 
@@ -51,9 +56,15 @@ double cost(const PointErrors& errors) {
   return 100.0 * mean_size(errors.energies) + mean_size(errors.savings) + mean_size(errors.attainments);
 }
 
-/// From nothing, one time after the other, each at the value of least cost on `points`; twice.
+Chosen of_nobody() {
+  Chosen values{};
+  std::ranges::transform(kSearched, values.begin(), [](const Searched& s) { return s.values.front(); });
+  return values;
+}
+
+/// From nobody's choice, one constant after the other, each at the value of least cost on `points`; twice.
 Result<Chosen> choose(const std::vector<Point>& points, const PointRuns& runs) {
-  Chosen chosen{};
+  Chosen chosen = of_nobody();
   double least = std::numeric_limits<double>::infinity();
   for (int pass = 0; pass < kPasses; ++pass) {
     for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -72,6 +83,13 @@ Result<Chosen> choose(const std::vector<Point>& points, const PointRuns& runs) {
   return chosen;
 }
 
+void add_errors(Section& made, const std::string& base, const PointErrors& errors) {
+  add_row(made, base + "energy_mean_error", "%", 100.0 * mean_size(errors.energies));
+  add_row(made, base + "saving_mean_difference", "points", mean_size(errors.savings));
+  add_row(made, base + "saving_worst_difference", "points", worst_size(errors.savings));
+  add_row(made, base + "attainment_mean_difference", "points", mean_size(errors.attainments));
+}
+
 bool every_third_rate(const Point& point) { return point.rate % 20 == 0 || point.rate % 15 == 0; }
 
 }  // namespace
@@ -84,44 +102,50 @@ static Result<Section> leave_each_out(double seconds) {
   Section made;
   made.source = "Figure 13, digitised";
   made.note =
-      "Simulated, one draw. Per model: the CPU times of a step, a prompt and a decoding request, chosen on the other "
-      "models' points (every third rate), from nothing and one after the other, of five values each, so that the mean "
-      "errors of energy, saving and attainment add up to least; then this model's points with them. Not chosen again: "
-      "handoff_steps, decode attention's pace and EcoFreq's aim (set on Llama-3.1-8B's points), the A100's power "
-      "(fitted "
-      "on them).";
+      "Simulated, one draw. Per model: the CPU times of a step, a prompt and a decoding request, handoff_steps and the "
+      "pace of decode attention, chosen on the other models' points (every third rate), from nobody's choice and one "
+      "after the other, of five values each, so that the mean errors of energy, saving and attainment add up to least; "
+      "then this model's points with them, and (neutral) with nobody's choice. Targets are of the worst model. The "
+      "values "
+      "were listed knowing what a hand had set. Not chosen again: EcoFreq's aim (the published client's) and the "
+      "A100's "
+      "power (fitted on 8 static energies of Llama-3.1-8B).";
   const PointRuns one{.draws = 1, .seconds = seconds};
-  PointErrors all;
+  double energy = 0.0;
+  double saving = 0.0;
+  double worst = 0.0;
+  double attainment = 0.0;
+  bool any = false;
   for (const PublishedModel* model : models) {
     std::vector<Point> of_others = *points;
     std::erase_if(of_others, [&](const Point& p) { return p.model == model || !every_third_rate(p); });
     if (of_others.empty()) continue;  // the only model at hand
+    any = true;
     const auto chosen = choose(of_others, one);
     if (!chosen) return std::unexpected(chosen.error());
     std::vector<Point> own = *points;
     std::erase_if(own, [&](const Point& p) { return p.model != model; });
+    const auto base = fmt::format("left_out/{}/", model->llm);
+    for (std::size_t i = 0; i < kSearched.size(); ++i) {
+      add_row(made, base + kSearched[i].name, kSearched[i].unit, (*chosen)[i]);
+    }
     const auto errors = errors_with(own, with(*chosen, one));
     if (!errors) return std::unexpected(errors.error());
-    all.merge(*errors);
-    const auto base = fmt::format("left_out/{}/", model->llm);
-    add_row(made, base + "cpu_per_step", "ms", (*chosen)[0]);
-    add_row(made, base + "cpu_per_prompt", "ms", (*chosen)[1]);
-    add_row(made, base + "cpu_per_decoding_request", "ms", (*chosen)[2]);
-    add_row(made, base + "energy_mean_error", "%", 100.0 * mean_size(errors->energies));
-    add_row(made, base + "saving_mean_difference", "points", mean_size(errors->savings));
-    add_row(made, base + "saving_worst_difference", "points", worst_size(errors->savings));
-    add_row(made, base + "attainment_mean_difference", "points", mean_size(errors->attainments));
+    add_errors(made, base, *errors);
+    const auto neutral = errors_with(own, with(of_nobody(), one));
+    if (!neutral) return std::unexpected(neutral.error());
+    add_errors(made, base + "neutral/", *neutral);
+    energy = std::max(energy, 100.0 * mean_size(errors->energies));
+    saving = std::max(saving, mean_size(errors->savings));
+    worst = std::max(worst, worst_size(errors->savings));
+    attainment = std::max(attainment, mean_size(errors->attainments));
   }
-  if (all.energies.empty()) return made;
-  const double energy = 100.0 * mean_size(all.energies);
-  const double saving = mean_size(all.savings);
-  const double worst = worst_size(all.savings);
-  const double attainment = mean_size(all.attainments);
-  made.targets = {
-      {"left_out_energy_mean_error", "<= 8 %", energy, energy <= 8.0},
-      {"left_out_saving_mean_difference", "<= 4 points", saving, saving <= 4.0},
-      {"left_out_saving_worst_difference", "<= 8 points", worst, worst <= 8.0},
-      {"left_out_attainment_mean_difference", "<= 6 points where published above 90 %", attainment, attainment <= 6.0}};
+  if (!any) return made;
+  made.targets = {{"left_out_energy_mean_error", "<= 8 %, every model", energy, energy <= 8.0},
+                  {"left_out_saving_mean_difference", "<= 4 points, every model", saving, saving <= 4.0},
+                  {"left_out_saving_worst_difference", "<= 8 points, every model", worst, worst <= 8.0},
+                  {"left_out_attainment_mean_difference", "<= 6 points where published above 90 %, every model",
+                   attainment, attainment <= 6.0}};
   return made;
 }
 

@@ -99,6 +99,16 @@ Result<SimulatedPoint> simulate_point(const Point& point, const PointRuns& runs)
   return mean;
 }
 
+Result<std::vector<SimulatedPoint>> simulate_points(const std::vector<Point>& points, const PointRuns& runs) {
+  std::vector<SimulatedPoint> ours;
+  for (const Point& point : points) {
+    const auto simulated = simulate_point(point, runs);
+    if (!simulated) return std::unexpected(simulated.error());
+    ours.push_back(*simulated);
+  }
+  return ours;
+}
+
 void PointErrors::merge(const PointErrors& other) {
   for (const auto member :
        {&PointErrors::energies, &PointErrors::controlled_energies, &PointErrors::savings, &PointErrors::attainments}) {

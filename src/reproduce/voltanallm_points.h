@@ -31,7 +31,7 @@ struct Point {
   std::optional<double> itl_percent;
 };
 
-/// Of every panel that is at hand. Errors: the first is absent, or one is malformed.
+/// Of every panel that is at hand. Errors: there is none, or one is malformed.
 [[nodiscard]] Result<std::vector<Point>> published_points();
 
 /// Means over draws of lengths and arrivals.
@@ -48,6 +48,8 @@ struct PointRuns {
   std::vector<std::string> recipe = {};
 };
 [[nodiscard]] Result<SimulatedPoint> simulate_point(const Point& point, const PointRuns& runs);
+[[nodiscard]] Result<std::vector<SimulatedPoint>> simulate_points(const std::vector<Point>& points,
+                                                                  const PointRuns& runs);
 
 /// How far one group of points is off.
 struct PointErrors {
@@ -68,5 +70,8 @@ struct PointErrors {
 
 /// Whose panels the A100's power was fitted on, and in whose view constants were chosen.
 inline constexpr std::string_view kFittedModel = "llama-3.1-8b";
+
+/// engine.decode_attention_efficiency of the A100's profile, as fitted on TensorRT-LLM's kernels.
+inline constexpr double kKernelAttention = 0.779343;
 
 }  // namespace wattle::reproduce
