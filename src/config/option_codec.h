@@ -94,7 +94,8 @@ struct Codec<MegaHertz> {
   static Value write(MegaHertz v, double) { return std::int64_t{v.value()}; }
 };
 
-/// "max", "min", "sweet", on the way from that to max as "sweet+25%", a share of max as "0.7x", or whole MHz; none: it is none of these.
+/// "max", "min", "sweet", on the way from that to max as "sweet+25%", a share of max as "0.7x", or whole MHz; none: it
+/// is none of these.
 [[nodiscard]] std::optional<ClockSetting> clock_from(std::string_view text);
 [[nodiscard]] std::string clock_text(const ClockSetting& clock);
 

@@ -14,7 +14,6 @@ namespace wattle::node {
 namespace {
 
 constexpr std::string_view kPrefix = "intel-rapl:";  ///< intel-rapl-mmio counts the same energy again
-constexpr std::int64_t kPicoPerMicro = 1'000'000;
 
 std::string first_line(const std::filesystem::path& file) {
   std::ifstream in(file);
@@ -62,7 +61,7 @@ void HostMeter::sample(Instant now) {
     const std::uint64_t last = std::exchange(counter.last_uj, *read);
     if (first || now <= last_) continue;
     const std::uint64_t grown = *read >= last ? *read - last : counter.range_uj - last + *read;
-    const Picojoules drawn(Int128{grown} * kPicoPerMicro);
+    const Picojoules drawn(Int128{grown} * 1'000'000);  // from microjoules
     domains_[i].energy += drawn;
     domains_[i].power = Milliwatts(static_cast<std::int64_t>(drawn.value() / (now - last_).ns()));
   }

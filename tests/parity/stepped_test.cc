@@ -118,7 +118,7 @@ std::vector<Variant> variants() {
       Variant{"throttllem_learned", "throttllem-llama2-13b-tp2", "throttllem",
               with({"length.source=learned", "admission.overrun=residual", "workload.rate_scale=0.7"})},
       Variant{"throttllem_sweet", "throttllem-llama2-13b-tp2", "throttllem-sweet",
-              with({"workload.rate_scale=0.7", "slo.e2e_ms=15000"})},
+              with({"workload.rate_scale=0.3", "slo.e2e_ms=10000"})},
       Variant{"throttllem_shadow", "throttllem-llama2-13b-tp2", "throttllem", with({"admission.mode=shadow"})},
       Variant{"retail", "throttllem-llama2-13b-tp2", "retail", with({"slo.e2e_ms=12000"})},
       Variant{"overruns", "azure-conv-2p2d", "eco-freq", with({"slo.itl_ms=15", "frequency.overrun_ms=0.1"})},
