@@ -185,7 +185,7 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   Line& line = line_of(place->second);
   drop_left(line);
   const bool others_wait = !line.empty();
-  if (decision.verdict == Admission::Admit && !others_wait && try_start(arrived.id, decision.instance, now)) {
+  if (decision.verdict == Admission::Admit && !others_wait && try_start(place->second, decision.instance, now)) {
     return into;
   }
   hold(place->second, now);
@@ -259,10 +259,10 @@ void FleetLoop::assign(InstanceId id, const Request& request, int sign) {
   of->assigned_prompt_tokens += sign * request.prompt_tokens;
 }
 
-bool FleetLoop::try_start(RequestId request, InstanceId bound, Instant now) {
+bool FleetLoop::try_start(Entry& entry, InstanceId bound, Instant now) {
   WATTLE_CHECK(bound == kNoInstance || std::ranges::binary_search(candidates_.prefill, bound, {}, &InstanceView::id),
                "admission binds to an instance that accepts first legs");
-  Entry& entry = requests_.at(request.value());
+  const RequestId request = entry.request.id;
   if (bound != kNoInstance && !entry.request.residency.allows(at(bound).spec->site)) bound = kNoInstance;
   const InstanceId id = bound != kNoInstance ? bound : pick(journal::DecisionKind::RoutePrefill, entry, now);
   if (id == kNoInstance) return false;

@@ -205,7 +205,7 @@ class FleetLoop {
   /// The first of the held displaces a running one that is less urgent; one at a time.
   void perhaps_preempt(Instant now);
   /// `bound`: where admission wants it; kNoInstance: routing chooses.
-  bool try_start(RequestId id, InstanceId bound, Instant now);
+  bool try_start(Entry& entry, InstanceId bound, Instant now);
   void retry_held(Instant now);
   /// Requests held for the same instances: those of one class, model and residency, or all.
   using Line = std::vector<Held>;  ///< a heap by LeavesLater

@@ -233,7 +233,7 @@ void FleetLoop::withdrawn(RequestId id, bool taken, Instant now) {
   }
   const InstanceView* to = find(withdrawal.to);
   const bool stands = to != nullptr && to->accepting;
-  if (!try_start(id, stands ? withdrawal.to : kNoInstance, now)) hold(entry, now);
+  if (!try_start(entry, stands ? withdrawal.to : kNoInstance, now)) hold(entry, now);
   retry_held(now);
 }
 

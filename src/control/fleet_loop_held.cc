@@ -35,6 +35,7 @@ std::int64_t FleetLoop::key_of(const Entry& entry) const {
 }
 
 void FleetLoop::retry_held(Instant now) {
+  if (counts_.held == 0) return;
   // A port that calls back from start or refuse must not start a second round inside this one.
   if (retrying_) {
     retry_again_ = true;
@@ -127,7 +128,7 @@ void FleetLoop::line_up() {
 
 bool FleetLoop::release_first(Line& line, Instant now) {
   const Held first = line.front();
-  const Entry& entry = requests_.at(first.id.value());
+  Entry& entry = requests_.at(first.id.value());
   if (!has_place(entry.request)) {
     --counts_.held;
     refuse(first.id, Refusal::NotReady, kNoPlace, now);
@@ -139,12 +140,12 @@ bool FleetLoop::release_first(Line& line, Instant now) {
   std::ranges::pop_heap(line, LeavesLater{});
   line.pop_back();
   --counts_.held;
-  requests_.at(first.id.value()).held = -1;
+  entry.held = -1;
   if (decision.verdict == Admission::Reject) {
     refuse(first.id, Refusal::Busy, decision.reason, now);
     return true;
   }
-  if (try_start(first.id, decision.instance, now)) return true;
+  if (try_start(entry, decision.instance, now)) return true;
   Line& again = line_of(entry);
   again.push_back(first);  // routing declined: back to its old place
   std::ranges::push_heap(again, LeavesLater{});

@@ -21,7 +21,7 @@ struct StepShape {
 
 /// What a report is of. Engines as they come (SGLang's and vLLM's forward-pass metrics) report a step when it has
 /// ended.
-enum class StepMoment : std::uint8_t { Starts, Ended };
+enum class StepMoment : std::int32_t { Starts, Ended };
 
 /// Of one iteration. Starts: emitted as it starts. Ended: of one that has just ended; `start` is then, which is when
 /// its successor starts, if there is one, and the queue is what that one finds.
