@@ -59,6 +59,10 @@ struct TextOf {
 
 }  // namespace
 
+/// What clock_from() reads.
+static constexpr const char* kClockForms =
+    "MHz, \"max\", \"min\", \"sweet\", between these as \"sweet+25%\", or a share of max as \"0.7x\"";
+
 std::optional<ClockSetting> clock_from(std::string_view text) {
   if (text == "max") return ClockSetting::highest();
   if (text == "min") return ClockSetting::lowest();
@@ -120,10 +124,9 @@ std::string type_text(const OptionSpec& spec) {
     case OptionType::Texts:
       return "list of texts";
     case OptionType::Clock:
-      return "MHz, \"max\", \"min\", \"sweet\", between these as \"sweet+25%\", or a share of max as \"0.7x\"";
+      return kClockForms;
     case OptionType::Clocks:
-      return "list of clocks: MHz, \"max\", \"min\", \"sweet\", between these as \"sweet+25%\", or a share of max as "
-             "\"0.7x\"";
+      return std::string("list of clocks: ") + kClockForms;
   }
   return "";
 }

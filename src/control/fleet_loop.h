@@ -147,13 +147,13 @@ class FleetLoop {
     Entry(const Request& arrived, Tag its_tag, int its_model)
         : request(arrived), tag(its_tag), stated_output_tokens(arrived.predicted_output_tokens), model(its_model) {}
     Request request;  ///< with our prediction of its length
-    Tag tag = 0;
-    std::int32_t stated_output_tokens = 0;  ///< the prediction it came with
+    Tag tag;
+    std::int32_t stated_output_tokens;  ///< the prediction it came with
     Instant dispatched;
     InstanceId prefill = kNoInstance;  ///< none: held
     InstanceId decode = kNoInstance;   ///< of a second leg
     std::int32_t produced = 0;         ///< tokens, before it was last displaced
-    int model = 0;
+    int model;
     std::int64_t rank = 0;     ///< in running_, while it is there
     bool may_displace = true;  ///< once, and not after it was displaced: no two can take turns
     bool answered = false;     ///< its first token has come out

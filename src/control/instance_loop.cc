@@ -331,7 +331,7 @@ void InstanceLoop::tick(Instant now) {
       lose(entry, now);
     }
     if (entry.overrun_at <= now) overrun(i, now);
-    if (ask_at(i) <= now) {  // where steps are reported, the next one asks
+    if (ask_at(entry) <= now) {  // where steps are reported, the next one asks
       decide(entry, StepReport(entry.throttle.view().step), false, now);
       cut_off(i);
       if (entry.hold.until <= now) entry.hold.until = Instant();
@@ -346,7 +346,7 @@ void InstanceLoop::tick(Instant now) {
 Instant InstanceLoop::next_tick() const {
   Instant next = Instant::never();
   for (const Entry& entry : entries_) {
-    next = std::min({next, entry.overrun_at, ask_at(static_cast<std::size_t>(&entry - entries_.data()))});
+    next = std::min({next, entry.overrun_at, ask_at(entry)});
     if (unheard(entry) && entry.since != Instant::never()) {
       next = std::min(next, entry.since + options_.silent_after);
     }

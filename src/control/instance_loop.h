@@ -106,12 +106,7 @@ class InstanceLoop {
   /// requests are there, or telemetry is lost.
   bool infer(std::size_t i, StepReport seen, TelemetrySource source, Instant now);
   /// When the decision made without step reports is to be made again, whatever happens (tick() does it); never(): not.
-  [[nodiscard]] Instant ask_at(std::size_t i) const {
-    const Entry& entry = entries_[i];
-    const bool stands = hears_steps(entry) || !entry.in_flight || entry.lost || !entry.inferred;
-    // One that has ended as it was made is of a policy that wants to be asked each time.
-    return stands || entry.hold.until <= entry.last ? Instant::never() : entry.hold.until;
-  }
+  [[nodiscard]] Instant ask_at(std::size_t i) const { return ask_at(entries_[i]); }
   /// Step reports come, or came until less than lost_after ago.
   [[nodiscard]] bool hears_steps(std::size_t i) const { return hears_steps(entries_[i]); }
   /// What its newest decision was made by.
@@ -228,6 +223,11 @@ class InstanceLoop {
   [[nodiscard]] static bool surely_busy(const Entry& entry);
   void begun(Entry& entry, bool measurable, Instant now);
   [[nodiscard]] static Span allowed(const Entry& entry, const StepShape& shape, Instant at);
+  [[nodiscard]] static Instant ask_at(const Entry& entry) {
+    const bool stands = hears_steps(entry) || !entry.in_flight || entry.lost || !entry.inferred;
+    // One that has ended as it was made is of a policy that wants to be asked each time.
+    return stands || entry.hold.until <= entry.last ? Instant::never() : entry.hold.until;
+  }
   void lose(Entry& entry, Instant now);
   void beliefs_changed(const predict::OnlineLatency* learner, Instant now);
 

@@ -102,6 +102,9 @@ struct Collection {
 /// it.
 [[nodiscard]] std::vector<std::string> voltanallm_panels(const std::string& data);
 
+/// A hand set constants with this model's panel in view.
+[[nodiscard]] bool voltanallm_in_view(std::string_view llm);
+
 /// A stated hold-out: one row in four, chosen by the row's text alone, so that a row keeps its side for ever.
 [[nodiscard]] bool held_out(std::string_view set, std::string_view row);
 

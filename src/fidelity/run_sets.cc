@@ -60,7 +60,7 @@ Result<void> voltana_panel(const std::string& file, const GpuSpec* gpu, const Ca
     // One model's panel is fitted, and the CPU times of its framework were set with all of it and Ministral-3B's in
     // view; any other model is one that neither a fit nor a hand has seen.
     e.fitted = llm->name == "llama-3.1-8b" && !held_out(e.set, e.row);
-    e.in_view = llm->name == "llama-3.1-8b" || llm->name == "ministral-3b";
+    e.in_view = voltanallm_in_view(llm->name);
     e.quantities = {{"energy_j", energy}};
     e.tp = tp;
     e.simulate = [gpu, llm, tp, load, engine = catalog.voltanallm.engine](const HardwareProfile& profile,
@@ -193,6 +193,8 @@ Result<void> node_power(const std::string& data, const Catalog& catalog, Collect
 }
 
 }  // namespace
+
+bool voltanallm_in_view(std::string_view llm) { return llm == "llama-3.1-8b" || llm == "ministral-3b"; }
 
 std::vector<std::string> voltanallm_panels(const std::string& data) {
   std::vector<std::string> panels;

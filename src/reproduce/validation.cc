@@ -50,9 +50,12 @@ bool scored_elsewhere(const reproduce::Row& row) {
   return (row.id.contains("/sglang_") && row.unit == "J") || row.unit == "blocks" || row.id.ends_with("/e2e_slo");
 }
 
-/// Of VoltanaLLM's figure a hand saw two models' panels.
+/// Of VoltanaLLM's figure, whose rows are fig13/MODEL/..., a hand saw some models' panels.
 bool in_view(const reproduce::Row& row) {
-  return !row.id.starts_with("fig13/") || row.id.contains("/llama-3.1-8b/") || row.id.contains("/ministral-3b/");
+  constexpr std::string_view kFigure = "fig13/";
+  if (!row.id.starts_with(kFigure)) return true;
+  const std::string_view rest = std::string_view(row.id).substr(kFigure.size());
+  return fidelity::voltanallm_in_view(rest.substr(0, rest.find('/')));
 }
 
 /// "fig13/x/rps75/voltana/energy" in J is row "fig13/x/rps75/voltana", quantity "energy [J]".

@@ -227,7 +227,6 @@ void Simulation::goes_idle(InstanceId instance, Instant at) {
 }
 
 void Simulation::step_ended(const StepReport& report) {
-  if (!ended_reports()) return;
   const std::size_t i = index(report.instance);
   loop_.note(i, book_.of(report.instance));
   loop_.step(i, report, report.start);
