@@ -11,11 +11,10 @@ target_compile_definitions(wattle_flags INTERFACE _GNU_SOURCE)
 target_compile_options(wattle_flags INTERFACE -Wno-restrict $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
 # Of several files compiled as one, a local name in one may be a file's own constant in another, and g++ takes a file's own
 # types for a header's; dev keeps both warnings.
-if(CMAKE_UNITY_BUILD)
-  target_compile_options(wattle_flags INTERFACE -Wno-shadow -Wno-subobject-linkage)
-endif()
+target_compile_options(wattle_flags INTERFACE
+  "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;-Wno-subobject-linkage>")
 if(WATTLE_SANITIZE)
-  target_compile_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
+  target_compile_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE} -fno-omit-frame-pointer -g1 -O0)
   target_link_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE})
   if(WATTLE_SANITIZE MATCHES "undefined")
     target_compile_options(wattle_flags INTERFACE -fno-sanitize-recover=all)
