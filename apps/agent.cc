@@ -39,6 +39,7 @@ struct Flags {
   bool shadow = false;
   std::string rapl = "/sys/class/powercap";
   bool power_caps = false;
+  double watt_budget_w = 0.0;
   bool unlock = false;
   bool json = false;
 };
@@ -172,6 +173,7 @@ Result<int> run(const Flags& flags) {
   options.keeper.advisory = flags.shadow;
   options.rapl = flags.rapl;
   options.power_caps = flags.power_caps;
+  if (flags.watt_budget_w > 0.0) options.watt_budget = to_milliwatts(Watts(flags.watt_budget_w));
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
   options.facts = fleet_facts(flags.fleet, fleet->recipe(), flags.ttft_ms, flags.itl_ms);
   options.believed_highest = fleet->gpu().clock_max;
@@ -233,7 +235,7 @@ void add_agent(Command app, int& exit_code) {
   command.add_option("--state", flags->state, "Where to remember which GPUs are locked").capture_default_str();
   command
       .add_option("--admin", flags->admin,
-                  "host:port of /metrics, /health, /engines, /clocks and /plan; port 0 takes any free one")
+                  "host:port of /metrics, /health, /engines, /clocks, /plan and /budget; port 0 takes any free one")
       .capture_default_str();
   command.add_option(
       "--gpu-locks", flags->gpu_locks,
@@ -245,6 +247,11 @@ void add_agent(Command app, int& exit_code) {
       .capture_default_str();
   command.add_flag("--power-caps", flags->power_caps,
                    "Limit the power of GPUs whose clock cannot be locked; their limit is set back at the end");
+  command
+      .add_option("--watt-budget-w", flags->watt_budget_w,
+                  "What the GPUs of all engines may draw together, kept by ceilings on their clocks; 0: anything. POST "
+                  "/budget changes it")
+      .check(non_negative());
   command.add_flag("--unlock", flags->unlock, "Take off what --state says a dead agent has left locked, and end");
   command.add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");

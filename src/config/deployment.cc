@@ -42,6 +42,8 @@ const std::vector<Option<DeploymentNode>>& deployment_node_options() {
   static const std::vector<Option<N>> options{
       option("node.name", &N::name, "By which workers and `wattle agent --node` name it").must(),
       option("node.agent", &N::agent, "HOST:PORT of its agent's admin plane").must(),
+      option("node.watt_budget_w", &N::watt_budget_w, "W", {0, 1e6},
+             "What the GPUs of its engines may draw together, kept by ceilings on their clocks; 0: anything"),
   };
   return options;
 }
@@ -286,6 +288,9 @@ Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
   std::vector<FlagText> flags = believed();
   add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}});
   flags.push_back({"--admin", nodes_[*mine].agent, node_wheres_[*mine]});
+  if (const double w = nodes_[*mine].watt_budget_w; w > 0.0) {
+    flags.push_back({"--watt-budget-w", fmt::format("{}", w), node_wheres_[*mine]});
+  }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const DeploymentWorker& w = workers_[i];
     if (worker_nodes_[i] != *mine || w.step_reports.empty()) continue;

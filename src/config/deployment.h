@@ -42,7 +42,8 @@ struct DeploymentSlo {
 /// One machine with GPUs and its agent: [[node]].
 struct DeploymentNode {
   std::string name;
-  std::string agent;  ///< HOST:PORT of its admin plane
+  std::string agent;           ///< HOST:PORT of its admin plane
+  double watt_budget_w = 0.0;  ///< what its GPUs may draw together; 0: anything
 };
 
 /// One engine: [[worker]].

@@ -37,6 +37,7 @@ agent = "127.0.0.1:9100"
 [[node]]
 name = "n1"
 agent = "127.0.0.1:9101"
+watt_budget_w = 650
 
 [[worker]]
 url = "http://127.0.0.1:9000"
@@ -85,7 +86,7 @@ TEST(Deployment, GatewayAndAgentsGetTheSame) {
   ASSERT_TRUE(agent) << agent.error().message();
   EXPECT_EQ(as_line(*agent),
             "--recipe=voltanallm\n--set=frequency.decode.margin=0.1\n--gpu=a100-80g\n--llm=llama-3.1-8b\n"
-            "--block-size=32\n--ttft-slo-ms=600\n--itl-slo-ms=60.5\n--admin=127.0.0.1:9101\n"
+            "--block-size=32\n--ttft-slo-ms=600\n--itl-slo-ms=60.5\n--admin=127.0.0.1:9101\n--watt-budget-w=650\n"
             "--engine=tcp://127.0.0.1:5558=GPU-1234@decode\n--no-guardian=true\n");
   EXPECT_EQ(as_line(made->planner()),
             "--recipe=voltanallm\n--set=frequency.decode.margin=0.1\n--gateway=http://127.0.0.1:8001\n");

@@ -13,6 +13,7 @@
 #include "journal/record.h"
 #include "node/decision_ring.h"
 #include "node/keeper.h"
+#include "policy/frequency/watt_budget.h"
 
 namespace wattle::node {
 
@@ -26,6 +27,8 @@ struct AgentOptions {
   std::map<std::string, std::string> facts = {};
   std::string rapl = "";    ///< root of the kernel's powercap tree, for the host's power; empty: not read
   bool power_caps = false;  ///< power is limited where clocks cannot be locked (power_cap.h)
+  /// What all GPUs together may draw (policy/frequency/watt_budget.h); none: anything.
+  std::optional<Milliwatts> watt_budget = {};
   /// The highest clock of the GPUs that policies reckon with; 0: not said. A GPU with another is warned of and counted.
   MegaHertz believed_highest{0};
 };
@@ -71,6 +74,7 @@ class Agent {
     bool emulated = false;             ///< its GPUs are virtual: what they say is made up by an engine's model
     std::optional<PoolId> pool;        ///< none: nobody has said
     std::optional<ClockRange> bounds;  ///< of a plan, while their lease lasts
+    MegaHertz ceiling{0};              ///< of the watt budget; 0: none
   };
   /// From any thread.
   [[nodiscard]] std::vector<EngineStatus> engines() const;
@@ -108,6 +112,20 @@ class Agent {
   /// What the gateway has sent to engines whose clocks are decided here (InstanceLoop::work); unknown ones are ignored:
   /// another node's. From any thread.
   void work(const std::vector<Work>& work);
+
+  /// The watt budget, and what has come of it.
+  struct Budget {
+    std::optional<Milliwatts> watts;
+    Milliwatts drawn;  ///< mean of the last period; 0: no budget, or no period yet
+    policy::WattBudget::State state;
+    double level;                                             ///< 2: no ceiling; 0: every clock at its lowest
+    std::int64_t over;                                        ///< periods that drew more
+    std::int64_t blind;                                       ///< readings that failed
+    std::vector<std::pair<std::string, MegaHertz>> ceilings;  ///< by UUID; 0: none
+  };
+  [[nodiscard]] Budget budget() const;
+  /// None: any. Errors: less than the GPUs draw, which do nothing. From any thread.
+  [[nodiscard]] Result<void> set_budget(std::optional<Milliwatts> watts);
 
   /// AgentOptions::facts.
   [[nodiscard]] const std::map<std::string, std::string>& facts() const;

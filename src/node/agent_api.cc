@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kJson = "application/json";
 /// Longer leases would leave a clock low for long after its decider has died.
 constexpr Span kLongestLease = Span::s(60);
+constexpr double kMostWatts = 1e6;
 constexpr std::int64_t kMostTokens = 1'000'000'000'000;
 
 void refuse(net::Exchange& exchange, int status, const std::string& what) {
@@ -52,6 +53,7 @@ std::string engines_json(const Agent& agent, std::int64_t after, std::optional<s
                     {"leased", e.leased},
                     {"emulated", e.emulated}});
     if (e.pool) list.back()["pool"] = e.pool->value();
+    if (e.ceiling != MegaHertz(0)) list.back()["ceiling_mhz"] = e.ceiling.value();
     if (e.bounds) {
       list.back()["least_mhz"] = e.bounds->least.value();
       list.back()["most_mhz"] = e.bounds->most.value();
@@ -205,6 +207,50 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
   refuse(exchange, 404, "no engine here reports at " + refused->engine);
 }
 
+const char* name_of(policy::WattBudget::State state) {
+  using State = policy::WattBudget::State;
+  switch (state) {
+    case State::Unbounded:
+      return "unbounded";
+    case State::Kept:
+      return "kept";
+    case State::Over:
+      return "over";
+    case State::Unreachable:
+      return "unreachable";
+  }
+  return "unbounded";
+}
+
+std::string budget_json(const Agent& agent) {
+  const auto budget = agent.budget();
+  nlohmann::ordered_json body;
+  body["watts"] =
+      budget.watts ? nlohmann::ordered_json(to_watts(budget.watts.value()).value()) : nlohmann::ordered_json();
+  body["drawn_w"] = to_watts(budget.drawn).value();
+  body["state"] = name_of(budget.state);
+  body["level"] = budget.level;
+  body["periods_over"] = budget.over;
+  auto& ceilings = body["ceilings_mhz"] = nlohmann::ordered_json::object();
+  for (const auto& [uuid, ceiling] : budget.ceilings) {
+    ceilings[uuid] = ceiling == MegaHertz(0) ? nlohmann::ordered_json() : nlohmann::ordered_json(ceiling.value());
+  }
+  return body.dump();
+}
+
+void take_budget(Agent& agent, net::Exchange& exchange) {
+  const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
+  const auto watts = body.is_object() ? body.find("watts") : body.end();
+  const bool none = body.is_object() && watts != body.end() && watts->is_null();
+  if (!none && (!body.is_object() || watts == body.end() || !watts->is_number() || watts->get<double>() < 1.0 ||
+                watts->get<double>() > kMostWatts)) {
+    return refuse(exchange, 400, R"(the body must be {"watts": W}, from 1 to 1000000, or null for no budget)");
+  }
+  const auto set = agent.set_budget(none ? std::nullopt : std::optional(to_milliwatts(Watts(watts->get<double>()))));
+  if (!set) return refuse(exchange, 400, set.error().message());
+  exchange.respond(200, kJson, budget_json(agent));
+}
+
 }  // namespace
 
 void answer(Agent& agent, net::Exchange& exchange) {
@@ -228,8 +274,11 @@ void answer(Agent& agent, net::Exchange& exchange) {
     if (only(exchange.method() == "POST", "POST")) take_clocks(agent, exchange);
   } else if (path == "/plan") {
     if (only(exchange.method() == "POST", "POST")) take_plan(agent, exchange);
+  } else if (path == "/budget") {
+    if (get) return exchange.respond(200, kJson, budget_json(agent));
+    if (only(exchange.method() == "POST", "GET or POST")) take_budget(agent, exchange);
   } else {
-    exchange.respond(404, "text/plain", "GET /metrics, /health or /engines; POST /clocks or /plan\n");
+    exchange.respond(404, "text/plain", "GET /metrics, /health, /engines or /budget; POST /clocks, /plan or /budget\n");
   }
 }
 

@@ -9,6 +9,8 @@ namespace wattle::node {
 /// GET /engines[?after=N]: energy, power and clocks of each engine, and the agent's own decisions from number N on;
 /// POST /clocks {"lease_ms": L, "clocks": [{"engine": ENDPOINT, "clock_mhz": C}, ...]}: clocks that the caller decides,
 /// for engines whose clock is leased. All or nothing; 404 names an engine that is not here, 409 one not leased.
+/// GET /budget; POST /budget {"watts": W}: the node's watt budget from now on; null: none. 400 says what is wrong with
+/// it.
 void answer(Agent& agent, net::Exchange& exchange);
 
 }  // namespace wattle::node

@@ -72,6 +72,13 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"clock_mismatches_total",
      "Times a GPU ran at another clock than was locked, for no reason of its own: locked again"},
     {"second_writer", "1 while somebody else sets the GPU's clock, too: three mismatches within a minute"},
+    {"watt_budget_watts", "What the GPUs may draw together; 0: anything"},
+    {"watt_budget_drawn_watts", "What they drew in the last period; 0: no budget"},
+    {"watt_budget_level", "2: no ceiling; from 1 down to 0 the share of its clocks that each GPU is allowed"},
+    {"watt_budget_over_total", "Periods in which they drew more than the budget"},
+    {"watt_budget_blind_total", "Readings of power that failed, and were taken to be as before, then the highest"},
+    {"watt_budget_unreachable", "1 where they draw more than the budget at their lowest clocks"},
+    {"clock_ceiling_mhz", "Highest clock that the watt budget leaves the GPU; 0: any"},
     {"state_write_failures_total", "Writes of the state file that failed"},
     {"guardian_restarts_total", "Times the guardian was started again"},
     {"clock_leases_total", "Clocks taken under a lease"},
@@ -167,6 +174,22 @@ void metered(Text& t, const std::vector<AgentMetrics::MeteredGpu>& gpus, const s
              [](const HostMeter::Domain& d) { return to_watts(d.power).value(); });
 }
 
+void budget_metrics(Text& t, const Agent::Budget& budget) {
+  const auto one = [&](const char* name, const char* type, double value) {
+    t.metric(name, type);
+    t.sample("", value);
+  };
+  one("wattle_agent_watt_budget_watts", "gauge", to_watts(budget.watts.value_or(Milliwatts())).value());
+  one("wattle_agent_watt_budget_drawn_watts", "gauge", budget.watts ? to_watts(budget.drawn).value() : 0.0);
+  one("wattle_agent_watt_budget_level", "gauge", budget.level);
+  one("wattle_agent_watt_budget_over_total", "counter", static_cast<double>(budget.over));
+  one("wattle_agent_watt_budget_blind_total", "counter", static_cast<double>(budget.blind));
+  one("wattle_agent_watt_budget_unreachable", "gauge",
+      budget.state == policy::WattBudget::State::Unreachable ? 1.0 : 0.0);
+  t.metric("wattle_agent_clock_ceiling_mhz", "gauge");
+  for (const auto& [uuid, ceiling] : budget.ceilings) t.sample(gpu_label(uuid), ceiling.value());
+}
+
 }  // namespace
 
 std::string AgentMetrics::text() const {
@@ -250,6 +273,7 @@ std::string AgentMetrics::text() const {
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_cpu_ns);
 
   metered(t, gpus, host);
+  budget_metrics(t, budget);
   const auto one = [&](const char* name, const char* type, std::int64_t value) {
     t.metric(name, type);
     t.sample("", value);

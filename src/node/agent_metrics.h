@@ -6,6 +6,7 @@
 
 #include "control/instance_loop.h"
 #include "node/actuator.h"
+#include "node/agent.h"
 #include "node/host_meter.h"
 #include "node/lease_table.h"
 #include "telemetry/fpm_socket.h"
@@ -42,6 +43,7 @@ struct AgentMetrics {
   std::int64_t unknown_instance = 0;
   LeaseTable::Counts leases;
   Histogram report_to_command_ns;
+  Agent::Budget budget{};
   LockKeeper::Counts keeper;
   std::int64_t other_gpus = 0;  ///< of another kind than the policies reckon with
   bool ready = false;

@@ -67,4 +67,23 @@ class EnergyMeter {
   std::int64_t wraps_ = 0;
 };
 
+/// Mean power between two looks at a meter's total.
+class MeanPower {
+ public:
+  /// `total` at `at`, and the mean since the last call; none: that was the first, or no sample has come since.
+  [[nodiscard]] std::optional<Milliwatts> since_last(Picojoules total, Instant at) {
+    const Picojoules drawn = total - total_;
+    const Span passed = at - at_;
+    const bool known = at_ != Instant() && passed > Span();
+    total_ = total;
+    at_ = at;
+    if (!known) return std::nullopt;
+    return Milliwatts(static_cast<std::int64_t>(drawn.value() / passed.ns()));
+  }
+
+ private:
+  Picojoules total_;
+  Instant at_;
+};
+
 }  // namespace wattle::node

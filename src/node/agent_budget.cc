@@ -1,0 +1,107 @@
+// The node's watt budget in a running agent.
+#include <fmt/format.h>
+
+#include "node/agent_impl.h"
+#include "policy/frequency/frequency.h"
+
+namespace wattle::node {
+
+namespace {
+using State = policy::WattBudget::State;
+constexpr const char* kReason = "the node's watt budget";
+}  // namespace
+
+Result<void> Agent::Impl::check_budget(Milliwatts watts, const std::string& where) const {
+  Milliwatts idle;
+  for (const Metered& m : metered) {
+    const auto power = m.gpu.power();
+    if (!power.ok() || !m.gpu.idle()) return {};  // what it draws at least is not known
+    idle = Milliwatts(idle.value() + power.value.value());
+  }
+  if (watts >= idle) return {};
+  return bad_input(where, fmt::format("{:.0f} W is less than the {} GPUs draw idle, which is {:.0f} W",
+                                      to_watts(watts).value(), metered.size(), to_watts(idle).value()));
+}
+
+void Agent::Impl::set_budget(std::optional<Milliwatts> watts, Instant now) {
+  budget.set(watts, now);
+  {
+    const std::lock_guard guard(meter_mutex);
+    for (Metered& m : metered) (void)m.mean.since_last(m.meter.total(), m.read_at);  // means count from here
+  }
+  actuator->begins();
+  apply_ceilings(now);
+}
+
+void Agent::Impl::keep_budget(Instant now) {
+  if (now < budget.state().next()) return;
+  std::vector<NodeBudget::Reading> readings;
+  {
+    const std::lock_guard guard(meter_mutex);
+    for (Metered& m : metered) {
+      readings.push_back({m.mean.since_last(m.meter.total(), m.read_at), port->ceilings.wanted(readings.size())});
+    }
+  }
+  std::vector<bool> idle;
+  for (std::size_t i = 0; i < core->size(); ++i) {
+    idle.push_back(core->last_report(i) != Instant() && policy::has_no_work(core->view(i)));
+  }
+  const State before = budget.state().state();
+  const bool changed = budget.decide(readings, idle, now);
+  const State after = budget.state().state();
+  const double drawn_w = to_watts(budget.state().drawn()).value();
+  const double budget_w = to_watts(budget.state().budget().value()).value();
+  if (after == State::Unreachable && before != after) {
+    spdlog::error("the watt budget of {:.0f} W cannot be kept: at their lowest clocks the GPUs draw {:.0f} W", budget_w,
+                  drawn_w);
+  } else if (before == State::Unreachable && before != after) {
+    spdlog::info("the watt budget of {:.0f} W is kept again: {:.0f} W", budget_w, drawn_w);
+  }
+  if (changed) apply_ceilings(now);
+}
+
+/// As the budget has them. An advisory agent only writes them down.
+void Agent::Impl::apply_ceilings(Instant now) {
+  const bool advisory = options.keeper.advisory;
+  for (std::size_t gpu = 0; gpu < metered.size() && !advisory; ++gpu) {
+    port->limit(gpu, budget.ceiling(gpu), budget.highest(gpu), now);
+  }
+  for (Engine& engine : engines) {
+    const MegaHertz ceiling = budget.ceiling(engine.gpus.front());
+    const MegaHertz was = std::exchange(engine.ceiling, ceiling);
+    if (was == ceiling) continue;
+    const auto i = core->find(engine.instance);
+    const MegaHertz wanted = engine.leased ? leases->commanded(engine.instance) : core->view(*i).clock_commanded;
+    const MegaHertz highest = wanted == MegaHertz(0) ? budget.highest(engine.gpus.front()) : wanted;
+    const auto gets = [&](MegaHertz limit) { return limit == MegaHertz(0) ? highest : std::min(highest, limit); };
+    if (gets(ceiling) != gets(was)) {
+      sink.decision({now, journal::DecisionKind::Clock, advisory ? Mode::Shadow : Mode::Enforce, RequestId{-1},
+                     engine.instance, gets(ceiling).value(), kReason});
+    }
+    // What decides here has to know what its steps run at.
+    if (!engine.leased && !advisory) core->bound(*i, allowed(engine), now);
+  }
+}
+
+Result<void> Agent::set_budget(std::optional<Milliwatts> watts) {
+  Impl& s = *impl_;
+  if (watts) {
+    if (auto ok = s.check_budget(*watts, "the watt budget"); !ok) return ok;
+  }
+  const std::lock_guard guard(s.mutex);
+  s.set_budget(watts, net::steady_now());
+  return {};
+}
+
+Agent::Budget Agent::budget() const {
+  const Impl& s = *impl_;
+  const std::lock_guard guard(s.mutex);
+  const auto& state = s.budget.state();
+  Budget now{state.budget(), state.drawn(), state.state(), state.level(), state.over(), state.blind(), {}};
+  for (std::size_t gpu = 0; gpu < s.metered.size(); ++gpu) {
+    now.ceilings.emplace_back(s.metered[gpu].gpu.uuid(), s.budget.ceiling(gpu));
+  }
+  return now;
+}
+
+}  // namespace wattle::node

@@ -1,0 +1,281 @@
+#pragma once
+// What an agent is made of, for the files that make it up.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "control/refit_thread.h"
+#include "journal/tee.h"
+#include "net/clock.h"
+#include "node/actuator.h"
+#include "node/agent.h"
+#include "node/ceilings.h"
+#include "node/gpu_shares.h"
+#include "node/host_meter.h"
+#include "node/lease_table.h"
+#include "node/meter.h"
+#include "node/meter_pace.h"
+#include "node/node_budget.h"
+#include "telemetry/fpm_socket.h"
+
+namespace wattle::node {
+
+/// Times the way from a report's arrival to the command it causes; models are fitted on a thread of their own.
+class AgentPort final : public control::InstancePort {
+ public:
+  explicit AgentPort(Actuator& next) : next_(next) {}
+  void command(InstanceId instance, MegaHertz clock, Instant now) override {
+    pass_on(shares.command(instance, clock), now);
+    report_to_command_ns.add((net::steady_now() - now).ns());
+  }
+  void place(InstanceId instance, bool placed, Instant now) { pass_on(shares.place(instance, placed), now); }
+  void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant) override {
+    if (!refits) refits = std::make_unique<control::RefitThread>();
+    refits->post(learner, std::move(samples));
+  }
+  void learns(InstanceId instance, const predict::StepSample& sample) override { measured.add({instance, sample}); }
+  Histogram report_to_command_ns;
+  std::unique_ptr<control::RefitThread> refits;  ///< null: nothing has been learnt yet
+  Newest<Agent::Measured> measured;
+  GpuShares shares;  ///< GPUs by their number, which is their instance at the actuator
+  Ceilings ceilings;
+
+  /// It is commanded no higher clock from now on; 0: any.
+  void limit(std::size_t gpu, MegaHertz ceiling, MegaHertz highest, Instant now) {
+    if (const auto clock = ceilings.set(gpu, ceiling, highest)) send(gpu, *clock, now);
+  }
+
+ private:
+  void pass_on(const std::vector<GpuShares::Command>& commands, Instant now) {
+    for (const auto& c : commands) send(c.gpu, ceilings.want(c.gpu, c.clock), now);
+  }
+  void send(std::size_t gpu, MegaHertz clock, Instant now) {
+    next_.command(InstanceId(static_cast<std::int32_t>(gpu)), clock, now);
+  }
+  Actuator& next_;
+};
+
+struct Agent::Impl {
+  static constexpr Span kPeriod = Span::s(1);          ///< of everything that is not driven by reports
+  static constexpr Span kLongestWait = Span::ms(125);  ///< until a stop is noticed
+  /// NVML's reasons for a clock below the lock that are not somebody's command: idle, power cap, slowdown, sync boost,
+  /// thermal, power brake.
+  static constexpr std::uint64_t kLimited = 0x1 | 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80;
+
+  Impl(const AgentOptions& o, std::shared_ptr<const Nvml> n)
+      : options(o), nvml(std::move(n)), host(o.rapl), pace(o.meter_period) {}
+
+  AgentOptions options;
+  std::shared_ptr<const Nvml> nvml;
+  bool emulated = nvml->emulated();
+  std::shared_ptr<LockKeeper> keeper;
+  std::unique_ptr<Actuator> actuator;
+  std::unique_ptr<AgentPort> port;
+  std::unique_ptr<LeaseTable> leases;
+  DecisionRing decisions;
+  journal::Tee sink{{&decisions}};
+  struct Engine {
+    InstanceId instance;
+    std::string endpoint;
+    bool leased = false;
+    std::function<Result<AgentEngine::InPool>(PoolId)> in_pool = {};
+    std::optional<PoolId> pool = {};
+    std::optional<ClockRange> bounds = {};    ///< of a plan
+    MegaHertz ceiling = MegaHertz(0);         ///< of the watt budget; 0: none
+    Instant placed_until = Instant::never();  ///< never: the gateway does not place it
+    std::vector<std::size_t> gpus = {};       ///< by number
+    Picojoules energy = {};                   ///< under meter_mutex
+  };
+  std::vector<Engine> engines;
+  std::unique_ptr<control::InstanceLoop> core;
+  std::unique_ptr<telemetry::FpmSubscriber> subscriber;
+
+  mutable std::mutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
+  std::atomic<std::int64_t> last_cycle_ns{0};
+
+  std::int64_t other_gpus = 0;  ///< that are not what policies reckon with
+
+  void check_kind(const Gpu& gpu) {
+    const MegaHertz highest = gpu.clocks().empty() ? MegaHertz(0) : gpu.clocks().back();
+    if (options.believed_highest == MegaHertz(0) || highest == MegaHertz(0) || highest == options.believed_highest)
+      return;
+    ++other_gpus;
+    spdlog::error("GPU {} ({}) can be locked up to {} MHz; the kind it is said to be (--gpu) goes to {} MHz",
+                  gpu.index(), gpu.name(), highest.value(), options.believed_highest.value());
+  }
+
+  bool warned = false;
+  bool warned_of_silence = false;
+
+  /// What a plan says; none: nothing.
+  void bound(Engine& engine, const std::optional<ClockRange>& bounds, Instant now) {
+    if (engine.bounds == bounds) return;
+    engine.bounds = bounds;
+    if (const auto i = core->find(engine.instance)) core->bound(*i, allowed(engine), now);
+  }
+  /// By its plan and the watt budget.
+  [[nodiscard]] static std::optional<ClockRange> allowed(const Engine& engine) {
+    if (engine.ceiling == MegaHertz(0)) return engine.bounds;
+    ClockRange range = engine.bounds.value_or(ClockRange{PoolId(0), MegaHertz(0), engine.ceiling});
+    range.most = std::min(range.most, engine.ceiling);
+    range.least = std::min(range.least, range.most);
+    return range;
+  }
+
+  NodeBudget budget;  ///< under mutex, as all that decides
+  /// Once a period where there is a budget: what the GPUs draw, and the ceilings that follow.
+  void keep_budget(Instant now);
+  void apply_ceilings(Instant now);
+  void set_budget(std::optional<Milliwatts> watts, Instant now);
+  /// Errors: less than the GPUs draw, which do nothing.
+  [[nodiscard]] Result<void> check_budget(Milliwatts watts, const std::string& where) const;
+
+  /// It serves in this pool from now on.
+  void move_to(Engine& engine, PoolId pool, Instant now) {
+    if (engine.pool == pool) return;
+    engine.pool = pool;
+    if (!engine.in_pool) return;
+    auto made = engine.in_pool(pool);
+    const auto i = core->find(engine.instance);
+    if (!made) spdlog::error("{} in pool {}: {}", engine.endpoint, pool.value(), made.error().message());
+    if (made && i) core->become(*i, std::move(made->spec), std::move(made->policy), now);
+  }
+  void place(Engine& engine, Instant until, Instant now) {
+    const bool placed = until != Instant::never();
+    engine.placed_until = until;
+    port->place(engine.instance, placed, now);
+    const std::lock_guard guard(meter_mutex);
+    for (const std::size_t gpu : engine.gpus) metered[gpu].holder = port->shares.holder(gpu);
+  }
+  /// Of those whose lease is over: the gateway is gone, which is to cost energy, not latency.
+  void end_places(Instant now) {
+    for (Engine& engine : engines) {
+      if (now < engine.placed_until) continue;
+      bound(engine, std::nullopt, now);
+      place(engine, Instant::never(), now);
+    }
+  }
+
+  void learn(Instant now) {
+    if (!port->refits) return;
+    for (auto& done : port->refits->take()) {
+      port->refits->discard(core->refitted(*done.learner, std::move(done.model), now));
+    }
+  }
+  /// The first time an engine turns out to say nothing.
+  void warn_of_silence_once() {
+    for (std::size_t i = 0; !warned_of_silence && i < core->size(); ++i) {
+      if (core->counts(i).silent == 0) continue;
+      warned_of_silence = true;
+      spdlog::warn(
+          "instance {}: no step report has ever come; its GPUs get the clock of lost telemetry, the highest for "
+          "eco-freq, "
+          "until one does (counted in wattle_agent_telemetry_silent_total, not logged again)",
+          core->view(i).id.value());
+    }
+  }
+  /// The first time a predictor is not believed; after that it is only counted.
+  void warn_once() {
+    if (warned) return;
+    for (std::size_t i = 0; i < core->size(); ++i) {
+      if (core->disbelieved(i) == 0) continue;
+      warned = true;
+      spdlog::warn(
+          "instance {}: the latency predictor is missing or answers nonsense; its GPUs run at the highest clock "
+          "(counted in wattle_agent_predictor_disbelieved_total, not logged again)",
+          core->view(i).id.value());
+      return;
+    }
+  }
+
+  struct Metered {
+    Gpu gpu;
+    InstanceId holder;  ///< whose energy it is
+    EnergyMeter meter;
+    MegaHertz clock;
+    std::int64_t failures = 0;
+    Instant read_at = {};  ///< newest sample
+    MeanPower mean = {};   ///< between the budget's decisions
+  };
+  [[nodiscard]] Engine& engine_of(InstanceId id) { return *std::ranges::find(engines, id, &Engine::instance); }
+  std::vector<Metered> metered;
+  HostMeter host;               ///< under meter_mutex
+  Instant host_at = Instant();  ///< of its newest sample; the meter thread's
+  mutable std::mutex meter_mutex;
+  std::condition_variable meter_wake;  ///< with meter_mutex
+  bool meter_stop = false;
+  MeterPace pace;
+  std::atomic<bool> meter_idle{false};
+  std::atomic<std::int64_t> last_meter_ns{0};
+  std::thread meter_thread;
+
+  /// Clocks as just read against the locks: the driver keeps no record of who set one last.
+  void reconcile() {
+    if (!actuator) return;
+    const Instant now = net::steady_now();
+    for (std::size_t i = 0; i < metered.size(); ++i) {
+      const Gpu& gpu = metered[i].gpu;
+      const auto limited = [&gpu] {
+        const auto reasons = gpu.clock_event_reasons();
+        return !reasons.ok() || (reasons.value & kLimited) != 0;
+      };
+      if (metered[i].clock.value() > 0) actuator->saw(i, metered[i].clock, limited, now);
+    }
+  }
+  void meter_host(Instant now) {
+    if (now - host_at < kPeriod) return;
+    host_at = now;
+    const std::lock_guard guard(meter_mutex);
+    host.sample(now);
+  }
+  /// Readings may block in the driver like any call, so they have a thread of their own.
+  void meter() {
+    for (;;) {
+      for (auto& m : metered) {
+        const auto counter = m.gpu.energy_counter_mj();
+        const auto power = m.gpu.power();
+        const auto clock = m.gpu.sm_clock();
+        const Instant now = net::steady_now();
+        const std::lock_guard guard(meter_mutex);
+        if (!power.ok() || (!counter.ok() && counter.status() != GpuStatus::Absent)) {
+          ++m.failures;
+          continue;
+        }
+        pace.read(m.meter.power(), power.value, now);
+        const Picojoules before = m.meter.total();
+        m.meter.sample(counter.ok() ? std::optional(counter.value) : std::nullopt, power.value, now);
+        engine_of(m.holder).energy += m.meter.total() - before;
+        m.read_at = now;
+        if (clock.ok()) m.clock = clock.value;
+      }
+      meter_host(net::steady_now());
+      reconcile();
+      last_meter_ns = net::steady_now().ns();
+      std::unique_lock lock(meter_mutex);
+      const Instant now = net::steady_now();
+      meter_idle = pace.idle(now);
+      const auto pause = std::chrono::nanoseconds(pace.pause(now).ns());
+      meter_wake.wait_for(lock, pause, [this] { return meter_stop || (meter_idle && !pace.idle(net::steady_now())); });
+      if (meter_stop) return;
+    }
+  }
+  /// An engine works: the meters are read often from now on. Costs nothing while they are.
+  void works(Instant now) {
+    const Instant last{last_work_ns};
+    if (!meter_idle && now < last + MeterPace::kStaysBusy / 4) return;
+    last_work_ns = now.ns();
+    {
+      const std::lock_guard guard(meter_mutex);
+      pace.worked(now);
+    }
+    if (meter_idle) meter_wake.notify_one();
+  }
+  std::int64_t last_work_ns = 0;  ///< the deciding thread's
+};
+
+}  // namespace wattle::node
