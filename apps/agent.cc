@@ -29,6 +29,7 @@ struct Flags {
   std::vector<std::string> engines;
   experiment::LiveFleetOptions fleet;
   std::string nvml = node::Nvml::kLibrary;
+  std::string zeusd;
   std::string state = "/var/lib/wattle/agent-locks";
   std::string admin = "127.0.0.1:0";
   double ttft_ms = 0.0;
@@ -130,13 +131,18 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
   return engines;
 }
 
+/// As node::open_gpus takes it.
+std::string gpu_library(const Flags& flags) {
+  return flags.zeusd.empty() ? flags.nvml : fmt::format("zeusd:{},{}", flags.zeusd, flags.nvml);
+}
+
 /// For an operator: what a dead agent has left.
 Result<int> unlock(const Flags& flags) {
-  const auto nvml = node::Nvml::open(flags.nvml);
-  if (!nvml) return std::unexpected(nvml.error());
+  const auto gpus = node::open_gpus(gpu_library(flags));
+  if (!gpus) return std::unexpected(gpus.error());
   node::KeeperOptions keeping;
   keeping.state_file = flags.state;
-  const auto done = node::unlock_recorded(keeping, **nvml);
+  const auto done = node::unlock_recorded(keeping, **gpus);
   if (!done) return std::unexpected(done.error());
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"unlocked", done->reset}, {"failed", done->failed}}.dump());
@@ -166,7 +172,7 @@ Result<int> run(const Flags& flags) {
   sigaction(SIGHUP, &action, nullptr);
 
   node::AgentOptions options;
-  options.keeper.library = flags.nvml;
+  options.keeper.library = gpu_library(flags);
   options.keeper.state_file = flags.state;
   options.keeper.guardian = !flags.no_guardian;
   options.keeper.gpu_locks = flags.gpu_locks;
@@ -232,6 +238,10 @@ void add_agent(Command app, int& exit_code) {
       .check(positive())
       .capture_default_str();
   command.add_option("--nvml", flags->nvml, "The NVML library").capture_default_str();
+  command.add_option(
+      "--zeusd", flags->zeusd,
+      "Socket of Zeus' daemon, which sets clocks where we may not; NVML goes on reading. Its token, if it wants "
+      "one, is in ZEUSD_TOKEN");
   command.add_option("--state", flags->state, "Where to remember which GPUs are locked").capture_default_str();
   command
       .add_option("--admin", flags->admin,

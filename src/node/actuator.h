@@ -9,7 +9,7 @@
 
 #include "base/histogram.h"
 #include "control/ports.h"
-#include "node/gpu/nvml.h"
+#include "node/gpu/gpu.h"
 #include "node/keeper.h"
 
 namespace wattle::node {

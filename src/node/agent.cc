@@ -19,9 +19,9 @@ Agent::~Agent() {
 
 Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::vector<AgentEngine> engines,
                                             journal::Sink& sink) {
-  auto nvml = Nvml::open(options.keeper.library);
-  if (!nvml) return std::unexpected(nvml.error());
-  auto impl = std::make_unique<Impl>(options, *nvml);
+  auto library = open_gpus(options.keeper.library);
+  if (!library) return std::unexpected(library.error());
+  auto impl = std::make_unique<Impl>(options, *library);
   std::vector<Actuator::Target> targets;  // by GPU
   std::vector<telemetry::FpmSubscriber::Source> sources;
   std::map<std::string, std::size_t> numbers;
@@ -30,7 +30,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   for (const auto& engine : engines) {
     auto& gpus = gpus_of.emplace_back();
     for (const auto& name : engine.gpus) {
-      auto gpu = (*nvml)->find(name);
+      auto gpu = (*library)->find(name);
       if (!gpu) return std::unexpected(gpu.error());
       const auto [number, fresh] = numbers.try_emplace(gpu->uuid(), numbers.size());
       if (std::ranges::find(gpus, number->second) != gpus.end()) {
@@ -52,7 +52,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   if (!subscriber) return std::unexpected(subscriber.error());
   KeeperOptions keeping = options.keeper;
   for (const auto& m : impl->metered) keeping.gpus.push_back(m.gpu.uuid());
-  auto keeper = LockKeeper::start(keeping, *nvml);
+  auto keeper = LockKeeper::start(keeping, *library);
   if (!keeper) return std::unexpected(keeper.error());
 
   impl->keeper = std::move(*keeper);

@@ -63,16 +63,13 @@ class AgentPort final : public control::InstancePort {
 struct Agent::Impl {
   static constexpr Span kPeriod = Span::s(1);          ///< of everything that is not driven by reports
   static constexpr Span kLongestWait = Span::ms(125);  ///< until a stop is noticed
-  /// NVML's reasons for a clock below the lock that are not somebody's command: idle, power cap, slowdown, sync boost,
-  /// thermal, power brake.
-  static constexpr std::uint64_t kLimited = 0x1 | 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80;
 
-  Impl(const AgentOptions& o, std::shared_ptr<const Nvml> n)
-      : options(o), nvml(std::move(n)), host(o.rapl), pace(o.meter_period) {}
+  Impl(const AgentOptions& o, std::shared_ptr<const GpuLibrary> l)
+      : options(o), library(std::move(l)), host(o.rapl), pace(o.meter_period) {}
 
   AgentOptions options;
-  std::shared_ptr<const Nvml> nvml;
-  bool emulated = nvml->emulated();
+  std::shared_ptr<const GpuLibrary> library;
+  bool emulated = library->emulated();
   std::shared_ptr<LockKeeper> keeper;
   std::unique_ptr<Actuator> actuator;
   std::unique_ptr<AgentPort> port;
@@ -221,8 +218,8 @@ struct Agent::Impl {
     for (std::size_t i = 0; i < metered.size(); ++i) {
       const Gpu& gpu = metered[i].gpu;
       const auto limited = [&gpu] {
-        const auto reasons = gpu.clock_event_reasons();
-        return !reasons.ok() || (reasons.value & kLimited) != 0;
+        const auto answer = gpu.limited();
+        return !answer.ok() || answer.value;
       };
       if (metered[i].clock.value() > 0) actuator->saw(i, metered[i].clock, limited, now);
     }

@@ -15,9 +15,9 @@ std::string claim_of_power(const std::string& uuid, Milliwatts before) {
   return fmt::format("{}{}{}", uuid, kBefore, before.value());
 }
 
-Result<GpuStatus> undo(const Nvml& nvml, const std::string& claim) {
+Result<GpuStatus> undo(const GpuLibrary& library, const std::string& claim) {
   const std::size_t at = claim.find(kBefore);
-  const auto gpu = nvml.by_uuid(claim.substr(0, at));
+  const auto gpu = library.by_uuid(claim.substr(0, at));
   if (!gpu) return std::unexpected(gpu.error());
   if (at == std::string::npos) return gpu->reset_clock();
   std::int64_t before = 0;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "node/gpu/nvml.h"
+#include "node/gpu/gpu.h"
 
 namespace wattle::node {
 
@@ -11,6 +11,6 @@ namespace wattle::node {
 [[nodiscard]] std::string claim_of_power(const std::string& uuid, Milliwatts before);
 
 /// Takes the lock off, or sets that limit. Errors: there is no such GPU now; not such a line.
-[[nodiscard]] Result<GpuStatus> undo(const Nvml& nvml, const std::string& claim);
+[[nodiscard]] Result<GpuStatus> undo(const GpuLibrary& library, const std::string& claim);
 
 }  // namespace wattle::node

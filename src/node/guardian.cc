@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "node/claim.h"
-#include "node/gpu/nvml.h"
+#include "node/gpu/gpu.h"
 #include "node/state_file.h"
 
 extern char** environ;
@@ -132,8 +132,8 @@ std::set<std::string> wait_for_the_end() {
   }
 }
 
-bool reset(const Nvml& nvml, const std::string& claim) {
-  const auto undone = undo(nvml, claim);
+bool reset(const GpuLibrary& gpus, const std::string& claim) {
+  const auto undone = undo(gpus, claim);
   if (!undone) return false;
   const GpuStatus status = *undone;
   if (status != GpuStatus::Ok) fmt::print(stderr, "wattle agent-guardian: {}: reset is {}\n", claim, name_of(status));
@@ -154,15 +154,15 @@ void forget(const StateFile& state, const std::string& uuid) {
 int guard(const std::string& library, const std::string& state_file, int patience_s) {
   for (const int signal : kStorm) ::signal(signal, SIG_IGN);
   // Opened now, while all is well; tried again later if that fails.
-  auto nvml = Nvml::open(library);
+  auto gpus = open_gpus(library);
   std::set<std::string> locked = wait_for_the_end();
 
   useconds_t pause = 10'000;
   for (std::int64_t waited = 0;; waited += pause, pause = std::min<useconds_t>(pause * 2, 1'000'000)) {
-    if (!nvml) nvml = Nvml::open(library);
-    if (nvml) {
+    if (!gpus) gpus = open_gpus(library);
+    if (gpus) {
       std::erase_if(locked, [&](const std::string& uuid) {
-        if (!reset(**nvml, uuid)) return false;
+        if (!reset(**gpus, uuid)) return false;
         if (!state_file.empty()) forget(StateFile(state_file), uuid);
         return true;
       });

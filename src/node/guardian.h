@@ -11,7 +11,7 @@
 namespace wattle::node {
 
 struct GuardianOptions {
-  std::string library;     ///< NVML's file name
+  std::string library;     ///< as open_gpus() takes it
   std::string state_file;  ///< empty: none is kept
   /// Program and first arguments; `--nvml` and `--state` follow. The default is this very program.
   std::vector<std::string> command = {"/proc/self/exe", "agent-guardian"};

@@ -6,20 +6,21 @@
 
 namespace wattle::node {
 
-Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& options, std::shared_ptr<const Nvml> nvml) {
-  if (options.advisory) return std::shared_ptr<LockKeeper>(new LockKeeper(options, std::move(nvml), {}));
+Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& options,
+                                                      std::shared_ptr<const GpuLibrary> gpus) {
+  if (options.advisory) return std::shared_ptr<LockKeeper>(new LockKeeper(options, std::move(gpus), {}));
   if (options.state_file.empty()) return bad_input("--state", "names a file that survives a restart of the agent");
   auto lock = StateLock::take(options.state_file, options.lock_patience_s);
   if (!lock) return std::unexpected(lock.error());
   std::vector<StateLock> locks;
   locks.push_back(std::move(*lock));
-  const std::string folder = options.gpu_locks.empty() ? nvml->lock_folder() : options.gpu_locks;
+  const std::string folder = options.gpu_locks.empty() ? gpus->lock_folder() : options.gpu_locks;
   for (const auto& uuid : options.gpus) {
     auto mine = StateLock::take_gpu(folder, uuid, options.lock_patience_s);
     if (!mine) return std::unexpected(mine.error());
     locks.push_back(std::move(*mine));
   }
-  std::shared_ptr<LockKeeper> keeper(new LockKeeper(options, std::move(nvml), std::move(locks)));
+  std::shared_ptr<LockKeeper> keeper(new LockKeeper(options, std::move(gpus), std::move(locks)));
   auto recorded = keeper->state_.read();
   if (!recorded) return std::unexpected(recorded.error());
   keeper->recorded_ = std::move(*recorded);
@@ -35,7 +36,7 @@ Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& optio
 void LockKeeper::restore() {
   std::set<std::string> left = recorded_;
   for (const auto& claim : recorded_) {
-    const auto undone = undo(*nvml_, claim);
+    const auto undone = undo(*gpus_, claim);
     if (!undone) continue;  // not here at present: the record stays
     // NVML cannot tell whether a lock is (still) there, and the clock it shows may lag behind one. Resetting once too
     // often is harmless; not resetting is not.
@@ -58,7 +59,7 @@ Result<Guardian> LockKeeper::start_guardian() const {
   return Guardian::start({options_.library, options_.state_file, options_.guardian_command}, fds);
 }
 
-Result<Unlocked> unlock_recorded(const KeeperOptions& options, const Nvml& nvml) {
+Result<Unlocked> unlock_recorded(const KeeperOptions& options, const GpuLibrary& gpus) {
   const auto lock = StateLock::take(options.state_file, 0);
   if (!lock) return std::unexpected(lock.error());
   const StateFile state(options.state_file);
@@ -67,7 +68,7 @@ Result<Unlocked> unlock_recorded(const KeeperOptions& options, const Nvml& nvml)
   std::set<std::string> left = *recorded;
   Unlocked done;
   for (const auto& claim : *recorded) {
-    const auto undone = undo(nvml, claim);
+    const auto undone = undo(gpus, claim);
     const bool off = undone && *undone == GpuStatus::Ok;
     (off ? done.reset : done.failed).push_back(claim);
     if (off) left.erase(claim);

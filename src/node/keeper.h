@@ -15,13 +15,13 @@
 namespace wattle::node {
 
 struct KeeperOptions {
-  std::string library = Nvml::kLibrary;
-  std::string state_file;  ///< in a directory that survives a restart of the agent
-  bool guardian = true;    ///< false only where something else resets clocks when the agent dies
+  std::string library = Nvml::kLibrary;  ///< as open_gpus() takes it
+  std::string state_file;                ///< in a directory that survives a restart of the agent
+  bool guardian = true;                  ///< false only where something else resets clocks when the agent dies
   std::vector<std::string> guardian_command = GuardianOptions{}.command;
   int lock_patience_s = 10;            ///< how long to wait for a predecessor's guardian
   std::vector<std::string> gpus = {};  ///< UUIDs that nobody else on this machine may have meanwhile
-  std::string gpu_locks = {};          ///< folder where that is said; empty: Nvml::lock_folder()
+  std::string gpu_locks = {};          ///< folder where that is said; empty: GpuLibrary::lock_folder()
   bool advisory = false;               ///< nothing is ever locked: no state, no guardian, claim() says no
 };
 
@@ -37,7 +37,7 @@ class LockKeeper {
   /// Takes the locks, starts the guardian, and undoes what a dead predecessor left: only GPUs that the state file
   /// names, working or not. Errors: an unreadable state file, a guardian that does not start, another agent.
   [[nodiscard]] static Result<std::shared_ptr<LockKeeper>> start(const KeeperOptions& options,
-                                                                 std::shared_ptr<const Nvml> nvml);
+                                                                 std::shared_ptr<const GpuLibrary> gpus);
 
   /// Before the first lock of a GPU (cheap afterwards). False: not provided for, do not lock, ask again later.
   /// `claim`: a UUID, or claim_of_power() (claim.h).
@@ -50,15 +50,15 @@ class LockKeeper {
   [[nodiscard]] pid_t guardian_pid() const;
 
  private:
-  LockKeeper(KeeperOptions options, std::shared_ptr<const Nvml> nvml, std::vector<StateLock> locks)
-      : options_(std::move(options)), nvml_(std::move(nvml)), locks_(std::move(locks)), state_(options_.state_file) {}
+  LockKeeper(KeeperOptions options, std::shared_ptr<const GpuLibrary> gpus, std::vector<StateLock> locks)
+      : options_(std::move(options)), gpus_(std::move(gpus)), locks_(std::move(locks)), state_(options_.state_file) {}
   void restore();
   [[nodiscard]] Result<Guardian> start_guardian() const;
   [[nodiscard]] bool ensure_guardian();
 
   KeeperOptions options_;
-  std::shared_ptr<const Nvml> nvml_;  ///< alive as long as anyone can still call into a GPU
-  std::vector<StateLock> locks_;      ///< of the state file, then of each GPU
+  std::shared_ptr<const GpuLibrary> gpus_;  ///< alive as long as anyone can still call into a GPU
+  std::vector<StateLock> locks_;            ///< of the state file, then of each GPU
   StateFile state_;
   mutable std::mutex mutex_;
   std::optional<Guardian> guardian_;
@@ -73,6 +73,6 @@ struct Unlocked {
 };
 /// Takes off every clock lock that the state file records, for an operator: no agent may be running with it. Errors:
 /// one is; an unreadable or unwritable state file.
-[[nodiscard]] Result<Unlocked> unlock_recorded(const KeeperOptions& options, const Nvml& nvml);
+[[nodiscard]] Result<Unlocked> unlock_recorded(const KeeperOptions& options, const GpuLibrary& gpus);
 
 }  // namespace wattle::node

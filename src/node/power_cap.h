@@ -1,6 +1,6 @@
 #pragma once
 // A power limit in place of a clock, for GPUs that take no lock.
-#include "node/gpu/nvml.h"
+#include "node/gpu/gpu.h"
 
 namespace wattle::node {
 

@@ -3,7 +3,7 @@
 // to say (EmulatedFleet::booked).
 #include <vector>
 
-#include "node/gpu/nvml.h"
+#include "node/gpu/gpu.h"
 #include "testbed/emulated_fleet.h"
 
 namespace wattle::testbed {

@@ -20,11 +20,11 @@ Result<std::unique_ptr<Hardware>> Hardware::open(const HardwareOptions& options)
   auto self = std::make_unique<Hardware>();
   self->settle_ = options.settle;
   if (options.gpus.empty()) return self;
-  auto nvml = node::Nvml::open(options.keeper.library);
-  if (!nvml) return std::unexpected(nvml.error());
+  auto library = node::open_gpus(options.keeper.library);
+  if (!library) return std::unexpected(library.error());
   std::vector<node::Gpu> gpus;
   for (const auto& name : options.gpus) {
-    auto gpu = (*nvml)->find(name);
+    auto gpu = (*library)->find(name);
     if (!gpu) return std::unexpected(gpu.error());
     for (const MegaHertz clock : options.clocks) {
       if (const auto snapped = gpu->snap(clock); !gpu->clocks().empty() && snapped.clock != clock) {
@@ -43,11 +43,11 @@ Result<std::unique_ptr<Hardware>> Hardware::open(const HardwareOptions& options)
     gpus.push_back(std::move(*gpu));
   }
   std::ranges::sort(self->offered_);
-  self->facts_.push_back("driver: " + (*nvml)->driver_version());
-  self->nvml_ = *nvml;
+  self->facts_.push_back("driver: " + (*library)->driver_version());
+  self->library_ = *library;
   self->power_ = std::make_unique<PowerLog>(gpus);
   if (!options.locks) return self;
-  auto keeper = node::LockKeeper::start(options.keeper, *nvml);
+  auto keeper = node::LockKeeper::start(options.keeper, *library);
   if (!keeper) return std::unexpected(keeper.error());
   self->keeper_ = std::move(*keeper);
   self->actuator_ = std::make_unique<node::Actuator>(

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "calibrate/live/power_log.h"
 #include "node/actuator.h"
-#include "node/gpu/nvml.h"
+#include "node/gpu/gpu.h"
 #include "node/keeper.h"
 #include "units/quantity.h"
 #include "units/time.h"
@@ -44,7 +44,7 @@ class Hardware {
 
  private:
   Span settle_;
-  std::shared_ptr<const node::Nvml> nvml_;
+  std::shared_ptr<const node::GpuLibrary> library_;
   std::vector<std::string> facts_;
   std::vector<MegaHertz> offered_;
   std::unique_ptr<PowerLog> power_;

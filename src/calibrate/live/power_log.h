@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "node/gpu/nvml.h"
+#include "node/gpu/gpu.h"
 #include "node/meter.h"
 #include "units/quantity.h"
 #include "units/time.h"

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdlib>
 
 namespace wattle::node {
 
@@ -34,14 +32,12 @@ struct Nvml::Symbols {
   Return (*total_energy)(Device, unsigned long long*) = nullptr;
   Return (*field_values)(Device, int, nvml::FieldValue*) = nullptr;
   Return (*event_reasons)(Device, unsigned long long*) = nullptr;
-  Return (*persistence)(Device, int*) = nullptr;
   Return (*enforced_limit)(Device, unsigned int*) = nullptr;
   Return (*power_limit)(Device, unsigned int*) = nullptr;
   Return (*power_limits)(Device, unsigned int*, unsigned int*) = nullptr;
   Return (*set_power_limit)(Device, unsigned int) = nullptr;
   Return (*mig_mode)(Device, unsigned int*, unsigned int*) = nullptr;
   Return (*utilization)(Device, nvml::Utilization*) = nullptr;
-  Return (*temperature)(Device, int, unsigned int*) = nullptr;
   Return (*processes)(Device, unsigned int*, nvml::ProcessInfo*) = nullptr;
 
   /// Takes the first of the names the library has: newer drivers rename, older ones lack.
@@ -77,28 +73,57 @@ struct Nvml::Symbols {
     find(library, field_values, {"nvmlDeviceGetFieldValues"});
     find(library, event_reasons,
          {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
-    find(library, persistence, {"nvmlDeviceGetPersistenceMode"});
     find(library, enforced_limit, {"nvmlDeviceGetEnforcedPowerLimit"});
     find(library, power_limit, {"nvmlDeviceGetPowerManagementLimit"});
     find(library, power_limits, {"nvmlDeviceGetPowerManagementLimitConstraints"});
     find(library, set_power_limit, {"nvmlDeviceSetPowerManagementLimit"});
     find(library, mig_mode, {"nvmlDeviceGetMigMode"});
     find(library, utilization, {"nvmlDeviceGetUtilizationRates"});
-    find(library, temperature, {"nvmlDeviceGetTemperature"});
     find(library, processes, {"nvmlDeviceGetComputeRunningProcesses_v3"});
   }
 };
 
 namespace {
 
+/// Reasons for a clock below the lock that are not somebody's command: idle, power cap, slowdown, sync boost, thermal,
+/// power brake.
+constexpr std::uint64_t kLimited = 0x1 | 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80;
+
+Device device_of(const Gpu& gpu) { return static_cast<Device>(gpu.device()); }
+
+constexpr GpuStatus status_of(nvml::Return code) {
+  switch (code) {
+    case nvml::kSuccess:
+      return GpuStatus::Ok;
+    case nvml::kNotSupported:
+    case nvml::kLibraryNotFound:
+    case nvml::kFunctionNotFound:
+      return GpuStatus::Absent;
+    case nvml::kNoPermission:
+    case nvml::kOperatingSystem:
+      return GpuStatus::Forbidden;
+    case nvml::kTimeout:
+    case nvml::kInUse:
+    case nvml::kUnknown:
+      return GpuStatus::Transient;
+    case nvml::kGpuIsLost:
+    case nvml::kResetRequired:
+    case nvml::kDriverNotLoaded:
+    case nvml::kLibRmVersionMismatch:
+      return GpuStatus::Gone;
+    default:
+      return GpuStatus::Refused;
+  }
+}
+
 GpuAnswer<Milliwatts> power_field(Return (*field_values)(Device, int, nvml::FieldValue*), Device device, unsigned id) {
-  if (field_values == nullptr) return {Milliwatts{}, nvml::kFunctionNotFound};
+  if (field_values == nullptr) return {Milliwatts{}, GpuStatus::Absent};
   nvml::FieldValue field{};
   field.fieldId = id;
   Return code = field_values(device, 1, &field);
   if (code == nvml::kSuccess) code = field.nvmlReturn;
-  if (code != nvml::kSuccess) return {Milliwatts{}, code};
-  return {Milliwatts(field.value.uiVal), code};
+  if (code != nvml::kSuccess) return {Milliwatts{}, status_of(code)};
+  return {Milliwatts(field.value.uiVal)};
 }
 
 /// GetPowerUsage is a mean over a second "on Ampere (except GA100) or newer GPUs" (NVML's reference): GA100 are these.
@@ -145,13 +170,6 @@ std::string Nvml::error_text(Return code) const {
 
 bool Nvml::can_lock() const { return symbols_->set_locked != nullptr && symbols_->reset_locked != nullptr; }
 
-std::string Nvml::lock_folder() const {
-  const char* board = emulated() ? std::getenv("WATTLE_FAKE_NVML") : nullptr;
-  if (board == nullptr) return "/run/lock/wattle";
-  const std::string_view spec(board);
-  return std::string(spec.substr(0, spec.find(','))) + ".gpu-locks";
-}
-
 Result<std::uint32_t> Nvml::count() const {
   unsigned int n = 0;
   const Return code = symbols_->count(&n);
@@ -176,33 +194,23 @@ Result<Gpu> Nvml::by_uuid(const std::string& uuid) const {
   return describe(device, uuid);
 }
 
-Result<Gpu> Nvml::find(const std::string& index_or_uuid) const {
-  std::uint32_t index = 0;
-  const char* end = index_or_uuid.data() + index_or_uuid.size();
-  const auto parsed = std::from_chars(index_or_uuid.data(), end, index);
-  return parsed.ec == std::errc() && parsed.ptr == end ? by_index(index) : by_uuid(index_or_uuid);
-}
-
 Result<Gpu> Nvml::describe(Device device, const std::string& where) const {
-  Gpu gpu;
-  gpu.nvml_ = this;
-  gpu.device_ = device;
+  Gpu::Description is;
   std::array<char, nvml::kUuidBytes> text{};
   if (const Return code = symbols_->uuid(device, text.data(), nvml::kUuidBytes); code != nvml::kSuccess) {
     return external_failure(where, "does not tell its UUID: " + error_text(code));
   }
-  gpu.uuid_ = text.data();
+  is.uuid = text.data();
   if (symbols_->name != nullptr && symbols_->name(device, text.data(), nvml::kNameBytes) == nvml::kSuccess) {
-    gpu.name_ = text.data();
+    is.name = text.data();
   }
   unsigned int index = 0;
-  if (symbols_->index != nullptr && symbols_->index(device, &index) == nvml::kSuccess) gpu.index_ = index;
-  gpu.clocks_ = supported_clocks(device);
-  if (!power_field(symbols_->field_values, device, nvml::kFieldPowerInstant).ok() &&
-      !power_usage_is_instant(gpu.name_)) {
-    gpu.power_reading_ = PowerReading::OneSecondMean;
+  if (symbols_->index != nullptr && symbols_->index(device, &index) == nvml::kSuccess) is.index = index;
+  is.clocks = supported_clocks(device);
+  if (!power_field(symbols_->field_values, device, nvml::kFieldPowerInstant).ok() && !power_usage_is_instant(is.name)) {
+    is.power_reading = PowerReading::OneSecondMean;
   }
-  return gpu;
+  return Gpu(*this, device, std::move(is));
 }
 
 std::vector<MegaHertz> Nvml::supported_clocks(Device device) const {
@@ -233,107 +241,92 @@ std::string Nvml::driver_version() const {
   return text.data();
 }
 
-Gpu::Snapped Gpu::snap(MegaHertz wish) const {
-  if (clocks_.empty()) return {wish, Clamp::None};
-  if (wish < clocks_.front()) return {clocks_.front(), Clamp::Up};
-  if (wish > clocks_.back()) return {clocks_.back(), Clamp::Down};
-  return {*std::prev(std::ranges::upper_bound(clocks_, wish)), Clamp::None};
-}
-
-GpuStatus Gpu::lock_clock(MegaHertz clock) const {
-  if (nvml_->symbols_->set_locked == nullptr) return GpuStatus::Absent;
+GpuStatus Nvml::lock_clock(const Gpu& gpu, MegaHertz clock) const {
+  if (symbols_->set_locked == nullptr) return GpuStatus::Absent;
   const auto mhz = static_cast<unsigned int>(clock.value());
-  return status_of(nvml_->symbols_->set_locked(device_, mhz, mhz));
+  return status_of(symbols_->set_locked(device_of(gpu), mhz, mhz));
 }
 
-GpuStatus Gpu::reset_clock() const {
-  if (nvml_->symbols_->reset_locked == nullptr) return GpuStatus::Absent;
-  return status_of(nvml_->symbols_->reset_locked(device_));
+GpuStatus Nvml::reset_clock(const Gpu& gpu) const {
+  if (symbols_->reset_locked == nullptr) return GpuStatus::Absent;
+  return status_of(symbols_->reset_locked(device_of(gpu)));
 }
 
-GpuStatus Gpu::set_power_limit(Milliwatts limit) const {
-  if (nvml_->symbols_->set_power_limit == nullptr) return GpuStatus::Absent;
-  return status_of(nvml_->symbols_->set_power_limit(device_, static_cast<unsigned int>(limit.value())));
+GpuStatus Nvml::set_power_limit(const Gpu& gpu, Milliwatts limit) const {
+  if (symbols_->set_power_limit == nullptr) return GpuStatus::Absent;
+  return status_of(symbols_->set_power_limit(device_of(gpu), static_cast<unsigned int>(limit.value())));
 }
 
-GpuAnswer<Milliwatts> Gpu::least_power_limit() const {
-  if (nvml_->symbols_->power_limits == nullptr) return {Milliwatts(), nvml::kFunctionNotFound};
+GpuAnswer<Milliwatts> Nvml::least_power_limit(const Gpu& gpu) const {
+  if (symbols_->power_limits == nullptr) return {Milliwatts(), GpuStatus::Absent};
   unsigned int least = 0;
   unsigned int most = 0;
-  const Return code = nvml_->symbols_->power_limits(device_, &least, &most);
-  return {Milliwatts(least), code};
+  const Return code = symbols_->power_limits(device_of(gpu), &least, &most);
+  return {Milliwatts(least), status_of(code)};
 }
 
-bool Gpu::partitioned() const {
+bool Nvml::partitioned(const Gpu& gpu) const {
   unsigned int now = 0;
   unsigned int later = 0;
-  const auto ask = nvml_->symbols_->mig_mode;
-  return ask != nullptr && ask(device_, &now, &later) == nvml::kSuccess && now != 0;
+  const auto ask = symbols_->mig_mode;
+  return ask != nullptr && ask(device_of(gpu), &now, &later) == nvml::kSuccess && now != 0;
 }
 
 template <typename T, typename Raw, typename Function, typename... Args>
-GpuAnswer<T> Gpu::read(Function function, Args... args) const {
-  if (function == nullptr) return {T{}, nvml::kFunctionNotFound};
+GpuAnswer<T> Nvml::read(const Gpu& gpu, Function function, Args... args) const {
+  if (function == nullptr) return {T{}, GpuStatus::Absent};
   Raw raw{};
-  const Return code = function(device_, args..., &raw);
-  if (code != nvml::kSuccess) return {T{}, code};
+  const Return code = function(device_of(gpu), args..., &raw);
+  if (code != nvml::kSuccess) return {T{}, status_of(code)};
   if constexpr (std::is_same_v<T, MegaHertz>) {
-    return {MegaHertz(static_cast<std::int32_t>(raw)), code};
+    return {MegaHertz(static_cast<std::int32_t>(raw))};
   } else if constexpr (std::is_same_v<T, Milliwatts>) {
-    return {Milliwatts(static_cast<std::int64_t>(raw)), code};
+    return {Milliwatts(static_cast<std::int64_t>(raw))};
   } else {
-    return {static_cast<T>(raw), code};
+    return {static_cast<T>(raw)};
   }
 }
 
-GpuAnswer<MegaHertz> Gpu::sm_clock() const {
-  return read<MegaHertz, unsigned int>(nvml_->symbols_->clock_info, int{nvml::kClockSm});
+GpuAnswer<MegaHertz> Nvml::sm_clock(const Gpu& gpu) const {
+  return read<MegaHertz, unsigned int>(gpu, symbols_->clock_info, int{nvml::kClockSm});
 }
-GpuAnswer<MegaHertz> Gpu::max_sm_clock() const {
-  return read<MegaHertz, unsigned int>(nvml_->symbols_->max_clock_info, int{nvml::kClockSm});
+GpuAnswer<MegaHertz> Nvml::max_sm_clock(const Gpu& gpu) const {
+  return read<MegaHertz, unsigned int>(gpu, symbols_->max_clock_info, int{nvml::kClockSm});
 }
 
-GpuAnswer<Milliwatts> Gpu::power() const {
-  const auto instant = power_field(nvml_->symbols_->field_values, device_, nvml::kFieldPowerInstant);
+GpuAnswer<Milliwatts> Nvml::power(const Gpu& gpu) const {
+  const auto instant = power_field(symbols_->field_values, device_of(gpu), nvml::kFieldPowerInstant);
   if (instant.status() != GpuStatus::Absent && instant.status() != GpuStatus::Refused) return instant;
-  return read<Milliwatts, unsigned int>(nvml_->symbols_->power_usage);
+  return read<Milliwatts, unsigned int>(gpu, symbols_->power_usage);
 }
-GpuAnswer<Milliwatts> Gpu::average_power() const {
-  return power_field(nvml_->symbols_->field_values, device_, nvml::kFieldPowerAverage);
+GpuAnswer<Milliwatts> Nvml::average_power(const Gpu& gpu) const {
+  return power_field(symbols_->field_values, device_of(gpu), nvml::kFieldPowerAverage);
 }
-GpuAnswer<std::uint64_t> Gpu::energy_counter_mj() const {
-  return read<std::uint64_t, unsigned long long>(nvml_->symbols_->total_energy);
+GpuAnswer<std::uint64_t> Nvml::energy_counter_mj(const Gpu& gpu) const {
+  return read<std::uint64_t, unsigned long long>(gpu, symbols_->total_energy);
 }
-GpuAnswer<std::uint32_t> Gpu::utilization_percent() const {
-  if (nvml_->symbols_->utilization == nullptr) return {0, nvml::kFunctionNotFound};
+GpuAnswer<std::uint32_t> Nvml::utilization_percent(const Gpu& gpu) const {
+  if (symbols_->utilization == nullptr) return {0, GpuStatus::Absent};
   nvml::Utilization rates{};
-  const Return code = nvml_->symbols_->utilization(device_, &rates);
-  return {rates.gpu, code};
+  const Return code = symbols_->utilization(device_of(gpu), &rates);
+  return {rates.gpu, status_of(code)};
 }
-GpuAnswer<std::uint64_t> Gpu::clock_event_reasons() const {
-  return read<std::uint64_t, unsigned long long>(nvml_->symbols_->event_reasons);
+GpuAnswer<bool> Nvml::limited(const Gpu& gpu) const {
+  const auto reasons = read<std::uint64_t, unsigned long long>(gpu, symbols_->event_reasons);
+  return {(reasons.value & kLimited) != 0, reasons.failure};
 }
-GpuAnswer<std::uint32_t> Gpu::temperature_celsius() const {
-  return read<std::uint32_t, unsigned int>(nvml_->symbols_->temperature, 0);
+GpuAnswer<Milliwatts> Nvml::enforced_power_limit(const Gpu& gpu) const {
+  return read<Milliwatts, unsigned int>(gpu, symbols_->enforced_limit);
 }
-GpuAnswer<Milliwatts> Gpu::enforced_power_limit() const {
-  return read<Milliwatts, unsigned int>(nvml_->symbols_->enforced_limit);
+GpuAnswer<Milliwatts> Nvml::power_limit(const Gpu& gpu) const {
+  return read<Milliwatts, unsigned int>(gpu, symbols_->power_limit);
 }
-GpuAnswer<Milliwatts> Gpu::power_limit() const { return read<Milliwatts, unsigned int>(nvml_->symbols_->power_limit); }
-GpuAnswer<bool> Gpu::persistence_mode() const { return read<bool, int>(nvml_->symbols_->persistence); }
 
-GpuAnswer<std::uint32_t> Gpu::compute_processes() const {
-  if (nvml_->symbols_->processes == nullptr) return {0, nvml::kFunctionNotFound};
+GpuAnswer<std::uint32_t> Nvml::compute_processes(const Gpu& gpu) const {
+  if (symbols_->processes == nullptr) return {0, GpuStatus::Absent};
   unsigned int n = 0;
-  const Return code = nvml_->symbols_->processes(device_, &n, nullptr);
-  return {n, code == nvml::kInsufficientSize ? nvml::kSuccess : code};
-}
-
-bool Gpu::idle() const {
-  const auto busy = utilization_percent();
-  const auto processes = compute_processes();
-  const bool none_known = processes.status() == GpuStatus::Absent || (processes.ok() && processes.value == 0);
-  return busy.ok() && busy.value == 0 && none_known;
+  const Return code = symbols_->processes(device_of(gpu), &n, nullptr);
+  return {n, status_of(code == nvml::kInsufficientSize ? nvml::kSuccess : code)};
 }
 
 }  // namespace wattle::node

@@ -1,9 +1,6 @@
 #pragma once
-// What an NVML return code means for a caller that wants to go on.
+// What a driver's answer means for a caller that wants to go on.
 #include <cstdint>
-#include <string>
-
-#include "node/gpu/nvml_abi.h"
 
 namespace wattle::node {
 
@@ -15,31 +12,6 @@ enum class GpuStatus : std::uint8_t {
   Gone,       ///< the device is lost: no more writes, release what relies on it
   Refused,    ///< the arguments were wrong: a bug of ours or an odd device; counted, not retried
 };
-
-[[nodiscard]] constexpr GpuStatus status_of(nvml::Return code) {
-  switch (code) {
-    case nvml::kSuccess:
-      return GpuStatus::Ok;
-    case nvml::kNotSupported:
-    case nvml::kLibraryNotFound:
-    case nvml::kFunctionNotFound:
-      return GpuStatus::Absent;
-    case nvml::kNoPermission:
-    case nvml::kOperatingSystem:
-      return GpuStatus::Forbidden;
-    case nvml::kTimeout:
-    case nvml::kInUse:
-    case nvml::kUnknown:
-      return GpuStatus::Transient;
-    case nvml::kGpuIsLost:
-    case nvml::kResetRequired:
-    case nvml::kDriverNotLoaded:
-    case nvml::kLibRmVersionMismatch:
-      return GpuStatus::Gone;
-    default:
-      return GpuStatus::Refused;
-  }
-}
 
 [[nodiscard]] constexpr const char* name_of(GpuStatus status) {
   switch (status) {
@@ -65,13 +37,13 @@ enum class PowerReading : std::uint8_t {
   OneSecondMean,
 };
 
-/// A value, or why there is none; `code` is NVML's own.
+/// A value, or why there is none.
 template <typename T>
 struct GpuAnswer {
   T value{};
-  nvml::Return code = nvml::kSuccess;
-  [[nodiscard]] GpuStatus status() const { return status_of(code); }
-  [[nodiscard]] bool ok() const { return code == nvml::kSuccess; }
+  GpuStatus failure = GpuStatus::Ok;
+  [[nodiscard]] GpuStatus status() const { return failure; }
+  [[nodiscard]] bool ok() const { return failure == GpuStatus::Ok; }
 };
 
 }  // namespace wattle::node
