@@ -237,7 +237,9 @@ void add_agent(Command app, int& exit_code) {
   command.add_option("--lost-after-s", flags->lost_after_s, "Silence with work in flight that counts as lost telemetry")
       .check(positive())
       .capture_default_str();
-  command.add_option("--nvml", flags->nvml, "The NVML library").capture_default_str();
+  command
+      .add_option("--nvml", flags->nvml, "The NVML library; amd-smi:PATH is AMD SMI, amd-smi: alone the installed one")
+      .capture_default_str();
   command.add_option(
       "--zeusd", flags->zeusd,
       "Socket of Zeus' daemon, which sets clocks where we may not; NVML goes on reading. Its token, if it wants "

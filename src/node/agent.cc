@@ -6,6 +6,15 @@
 
 namespace wattle::node {
 
+namespace {
+
+policy::WattBudget::Group group_of(const Gpu& gpu) {
+  if (gpu.clocks().empty()) return {};
+  return {gpu.clocks().front(), gpu.clocks().back(), gpu.enforced_power_limit().value};
+}
+
+}  // namespace
+
 Agent::Agent(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Agent::~Agent() {
@@ -38,12 +47,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
       }
       gpus.push_back(number->second);
       if (!fresh) continue;
-      impl->check_kind(*gpu);
       impl->metered.push_back({*gpu, engine.instance.view.id, EnergyMeter(gpu->power_reading()), {}, 0, {}, {}});
-      groups.push_back(gpu->clocks().empty() ? policy::WattBudget::Group{}
-                                             : policy::WattBudget::Group{gpu->clocks().front(), gpu->clocks().back(),
-                                                                         gpu->enforced_power_limit().value});
-      targets.push_back({InstanceId(static_cast<std::int32_t>(number->second)), {std::move(*gpu)}});
     }
     if (gpus.empty()) return bad_input("--engine " + engine.endpoint, "needs at least one GPU");
     sources.push_back({engine.endpoint, engine.instance.view.id});
@@ -54,6 +58,15 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   for (const auto& m : impl->metered) keeping.gpus.push_back(m.gpu.uuid());
   auto keeper = LockKeeper::start(keeping, *library);
   if (!keeper) return std::unexpected(keeper.error());
+  // What a device said it offers may have been what a dead predecessor, or its guardian, had not yet let go.
+  for (std::size_t i = 0; i < impl->metered.size(); ++i) {
+    auto gpu = (*library)->by_uuid(impl->metered[i].gpu.uuid());
+    if (!gpu) return std::unexpected(gpu.error());
+    impl->check_kind(*gpu);
+    groups.push_back(group_of(*gpu));
+    targets.push_back({InstanceId(static_cast<std::int32_t>(i)), {*gpu}});
+    impl->metered[i].gpu = std::move(*gpu);
+  }
 
   impl->keeper = std::move(*keeper);
   impl->subscriber = std::make_unique<telemetry::FpmSubscriber>(std::move(*subscriber));

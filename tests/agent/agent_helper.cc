@@ -16,7 +16,7 @@ using namespace wattle::node;  // NOLINT
 int main(int argc, char** argv) {
   if (argc == 6 && std::strcmp(argv[1], "agent-guardian") == 0) return guard(argv[3], argv[5], 20);
   if (argc < 6 || std::strcmp(argv[1], "lock") != 0) return 2;
-  auto nvml = node::Nvml::open(argv[2]);
+  auto nvml = node::open_gpus(argv[2]);
   if (!nvml) return 3;
   node::KeeperOptions options;
   options.library = argv[2];

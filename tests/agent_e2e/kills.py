@@ -1,8 +1,11 @@
-"""kill -9 of the agent, of its guardian, of both, at random moments, again and again: after each, the one that is left (the guardian,
-the agent's own end, the next agent's start, or an operator's --unlock) takes every lock off. And a second writer: another
+"""kill -9 of the agent, of its guardian, of both, and of their container, at random moments, again and again: after each, the one that
+is left (the guardian, the agent's own end, the next agent's start, or --unlock by an operator or the systemd unit's ExecStopPost) takes
+every lock off. The container is a PID namespace whose first process is killed: the kernel kills all in it at once. And a second writer: another
 program that sets the clock is overruled and reported; a second agent for the same GPU is turned away; --shadow sets nothing."""
 import argparse
+import ctypes
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -17,36 +20,62 @@ def agent_words(fpm: str, nvml: str, folder: str, state: str = "state") -> list[
             "--state", os.path.join(folder, state)]
 
 
+def namespaces_are_ours() -> bool:
+    """May this process make a PID namespace? (In a child, since the caller would be left in it.)"""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if ctypes.CDLL(None).unshare(0x20000000) == 0 else 1)  # CLONE_NEWPID
+    return os.waitpid(child, 0)[1] == 0
+
+
+def first_of(unshare: int) -> int:
+    """The first process of the namespace that this `unshare --fork` has made."""
+    return int(pathlib.Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()[0])
+
+
 def kill_again_and_again(wattle: str, nvml: str, seconds: float, count: int, seed: int) -> None:
     """For so long, or so often where `count` is not 0."""
     chance = random.Random(seed)
     counts = {"agent": 0, "guardian": 0, "both": 0}
+    if namespaces_are_ours():
+        counts["container"] = 0
+    else:
+        print("no PID namespace is to be had here: no container is killed")
     with a_node(wattle) as (node, folder):
         _, at = node.start("mock-engine", "--gpus", "0", "--die-with-parent")
         clock = lambda: metric(at["url"], "wattle_mock_engine_clock_mhz")
         words = agent_words(at["fpm"], nvml, folder)
         began = time.monotonic()
         while sum(counts.values()) < count if count else time.monotonic() < began + seconds:
-            agent, said = node.start(*words)
+            victim = chance.choice(list(counts))
+            if victim == "container":
+                node.wattle, wrapped = "unshare", ("--pid", "--fork", wattle)
+                agent, said = node.start(*wrapped, *words)
+                node.wattle = wattle
+            else:
+                agent, said = node.start(*words)
             if chance.random() < 0.7:
                 eventually("its clock is locked", lambda: clock() == 1005)
             time.sleep(chance.random() * 0.05)
-            victim = chance.choice(list(counts))
-            if victim != "agent":
+            if victim == "container":
+                os.kill(first_of(agent.pid), signal.SIGKILL)
+            elif victim != "agent":
                 os.kill(said["guardian_pid"], signal.SIGKILL)
-            if victim != "guardian":
+            if victim in ("agent", "both"):
                 agent.kill()
-            else:
+            elif victim == "guardian":
                 agent.terminate()
             agent.wait(PATIENCE_S)
-            if victim == "both" and chance.random() < 0.5:
-                done = subprocess.run([node.wattle, "agent", "--unlock", "--nvml", nvml, "--state", os.path.join(folder, "state")],
+            node.running.remove(agent)
+            all_gone = victim in ("both", "container")
+            if all_gone and chance.random() < 0.5:
+                done = subprocess.run([wattle, "agent", "--unlock", "--nvml", nvml, "--state", os.path.join(folder, "state")],
                                       env=node.env, timeout=PATIENCE_S, stdout=subprocess.DEVNULL)
                 assert done.returncode == 0, done
-            elif victim == "both":
+            elif all_gone:
                 agent, _ = node.start(*words)  # takes the lock off and sets its own
-                agent.terminate()
-                assert agent.wait(PATIENCE_S) == 0
+                node.stop(agent)
+                assert agent.returncode == 0, agent
             eventually(f"no clock is locked after kill -9 of {victim}", lambda: clock() == 1410)
             counts[victim] += 1
     print(f"{sum(counts.values())} kills in {time.monotonic() - began:.0f} s {counts}: 0 clocks left locked")
@@ -94,11 +123,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wattle", required=True)
     parser.add_argument("--nvml", required=True)
-    parser.add_argument("--seconds", type=float, default=45)
+    parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--count", type=int, default=0, help="kills, instead of --seconds")
     parser.add_argument("--seed", type=int, default=1)
     flags = parser.parse_args()
-    another_writer(flags.wattle, flags.nvml)
+    if not flags.nvml.startswith("amd-smi:"):  # AMD SMI does not say why a clock is lower
+        another_writer(flags.wattle, flags.nvml)
     kill_again_and_again(flags.wattle, flags.nvml, flags.seconds, flags.count, flags.seed)
 
 

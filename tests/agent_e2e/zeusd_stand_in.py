@@ -51,7 +51,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if body:
             self.send_header("Content-Type", kind)
         self.end_headers()
-        self.wfile.write(body)
+        if body:
+            self.wfile.write(body)
 
     def allowed(self) -> bool:
         token = self.server.flags.token

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "node/gpu/amd_smi.h"
 #include "node/gpu/nvml.h"
 #include "node/gpu/zeusd.h"
 
@@ -61,6 +62,8 @@ Result<std::shared_ptr<const GpuLibrary>> open_gpus(const std::string& library) 
     if (!opened) return std::unexpected(opened.error());
     return std::shared_ptr<const GpuLibrary>(std::move(*opened));
   };
+  constexpr std::string_view kAmdSmi = "amd-smi:";
+  if (library.starts_with(kAmdSmi)) return base(AmdSmi::open(library.substr(kAmdSmi.size())));
   constexpr std::string_view kZeusd = "zeusd:";
   if (!library.starts_with(kZeusd)) return base(Nvml::open(library));
   const std::string rest = library.substr(kZeusd.size());
