@@ -14,6 +14,7 @@
 #include "experiment/live_fleet.h"
 #include "net/server.h"
 #include "node/agent_api.h"
+#include "node/gpu/open.h"
 #include "systems/compose.h"
 
 namespace wattle::apps {

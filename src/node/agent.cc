@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "node/agent_impl.h"
+#include "node/gpu/open.h"
 
 namespace wattle::node {
 

@@ -7,7 +7,7 @@
 namespace wattle::node {
 
 namespace {
-using State = policy::WattBudget::State;
+using BudgetState = policy::WattBudget::State;
 constexpr const char* kReason = "the node's watt budget";
 }  // namespace
 
@@ -46,15 +46,15 @@ void Agent::Impl::keep_budget(Instant now) {
   for (std::size_t i = 0; i < core->size(); ++i) {
     idle.push_back(core->last_report(i) != Instant() && policy::has_no_work(core->view(i)));
   }
-  const State before = budget.state().state();
+  const BudgetState before = budget.state().state();
   const bool changed = budget.decide(readings, idle, now);
-  const State after = budget.state().state();
+  const BudgetState after = budget.state().state();
   const double drawn_w = to_watts(budget.state().drawn()).value();
   const double budget_w = to_watts(budget.state().budget().value()).value();
-  if (after == State::Unreachable && before != after) {
+  if (after == BudgetState::Unreachable && before != after) {
     spdlog::error("the watt budget of {:.0f} W cannot be kept: at their lowest clocks the GPUs draw {:.0f} W", budget_w,
                   drawn_w);
-  } else if (before == State::Unreachable && before != after) {
+  } else if (before == BudgetState::Unreachable && before != after) {
     spdlog::info("the watt budget of {:.0f} W is kept again: {:.0f} W", budget_w, drawn_w);
   }
   if (changed) apply_ceilings(now);

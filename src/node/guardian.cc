@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "node/claim.h"
-#include "node/gpu/gpu.h"
+#include "node/gpu/open.h"
 #include "node/state_file.h"
 
 extern char** environ;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "node/actuator.h"
+#include "node/gpu/open.h"
 
 using namespace wattle;        // NOLINT
 using namespace wattle::node;  // NOLINT

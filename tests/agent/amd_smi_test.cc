@@ -4,6 +4,7 @@
 
 #include "board_fixture.h"
 #include "node/actuator.h"
+#include "node/gpu/open.h"
 
 namespace wattle::live {
 namespace {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "net/clock.h"
+#include "node/gpu/open.h"
 
 namespace wattle::calibrate {
 

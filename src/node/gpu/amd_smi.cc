@@ -87,7 +87,7 @@ GpuStatus status_of(Status code) {
   }
 }
 
-/// The library's mark for a number that it does not have.
+/// What stands for a number that the library does not have.
 bool missing(std::uint32_t value) { return value == 0xFFFF || value == 0xFFFFFFFF; }
 
 Milliwatts from_microwatts(std::uint64_t power) { return Milliwatts(static_cast<std::int64_t>(power / 1000)); }

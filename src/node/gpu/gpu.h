@@ -1,7 +1,6 @@
 #pragma once
 // GPUs through whatever library knows them: NVML, AMD SMI, or NVML beside a daemon that may do what we may not.
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,11 +120,5 @@ class GpuLibrary {
  protected:
   GpuLibrary() = default;
 };
-
-/// By what is written for --nvml, and handed to the guardian:
-/// PATH of an NVML library;
-/// "zeusd:SOCKET[,PATH]": reading through that NVML, setting through Zeus' daemon (zeusd.h);
-/// "amd-smi:PATH": AMD SMI (amd_smi.h); without PATH, the one that is installed.
-[[nodiscard]] Result<std::shared_ptr<const GpuLibrary>> open_gpus(const std::string& library);
 
 }  // namespace wattle::node

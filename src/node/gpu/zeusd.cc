@@ -24,7 +24,7 @@ namespace {
 
 constexpr time_t kPatience_s = 5;  ///< for a piece of an answer: setting a clock takes a driver milliseconds
 
-class Text final : public net::BodySink {
+class AnswerText final : public net::BodySink {
  public:
   void on_body_piece(std::string_view bytes) override { text.append(bytes.substr(0, kMost - text.size())); }
   std::string text;
@@ -33,9 +33,9 @@ class Text final : public net::BodySink {
   static constexpr std::size_t kMost = 64 * 1024;
 };
 
-class Socket {
+class UnixSocket {
  public:
-  explicit Socket(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit UnixSocket(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (fd_ < 0 || path.size() >= sizeof address.sun_path) return;
@@ -45,11 +45,11 @@ class Socket {
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   }
-  ~Socket() {
+  ~UnixSocket() {
     if (fd_ >= 0) ::close(fd_);
   }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
+  UnixSocket(const UnixSocket&) = delete;
+  UnixSocket& operator=(const UnixSocket&) = delete;
 
   [[nodiscard]] bool connected() const { return connected_; }
   [[nodiscard]] bool send(std::string_view bytes) const {
@@ -83,14 +83,14 @@ Zeusd::Zeusd(std::string socket, std::shared_ptr<const GpuLibrary> reading)
 
 /// A connection for each: calls come seldom, from several threads, and the daemon may be started again between two.
 Zeusd::Answer Zeusd::ask(const std::string& method, const std::string& target, const std::string& body) const {
-  const Socket socket(socket_);
+  const UnixSocket socket(socket_);
   if (!socket.connected()) return {};
   std::string request = fmt::format("{} {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", method, target);
   if (!token_.empty()) request += fmt::format("Authorization: Bearer {}\r\n", token_);
   if (!body.empty()) request += "Content-Type: application/json\r\n";
   if (method == "POST") request += fmt::format("Content-Length: {}\r\n", body.size());
   if (!socket.send(request + "\r\n" + body)) return {};
-  Text sink;
+  AnswerText sink;
   net::ResponseParser parser(16 * 1024, sink);
   std::string pending;
   std::array<char, 4096> buffer{};
