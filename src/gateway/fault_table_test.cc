@@ -324,7 +324,14 @@ TEST_F(FaultTable, IsWhatTheDocumentSays) {
       "streams: `ctest -R e2e.engine_dies`; the gateway killed, the disk full: `ctest -R e2e.journal_survives`\n- both "
       "legs "
       "at once (SGLang's contract): `gateway_test --gtest_filter=Bootstrap.*`\n- keys, limits, addresses: "
-      "`gateway_test --gtest_filter=Security.*`\n";
+      "`gateway_test --gtest_filter=Security.*`\n- the agent, its guardian, both, or the container of both killed with "
+      "-9: "
+      "`ctest -R e2e.kills` (no clock stays locked once the guardian, the next start or `wattle agent --unlock` has "
+      "run; the systemd unit's `ExecStopPost` does the latter), on AMD SMI `ctest -R e2e.amd_smi.kills`\n- Zeus' "
+      "daemon "
+      "away, of another kind, or refusing: `ctest -R e2e.zeusd`; GPUs that take no lock: `ctest -R e2e.power_caps`; a "
+      "watt "
+      "budget that cannot be kept: `ctest -R e2e.watt_budget`\n";
   const std::string head =
       "# Faults\n\nMade by `gateway_test --gtest_filter=FaultTable.*` (`WATTLE_WRITE_DOCS=1` writes it again; without, "
       "a "
