@@ -17,7 +17,9 @@
 #include "gateway/gateway.h"
 #include "gateway/run_recorder.h"
 #include "gateway_security.h"
+#include "gateway_seen.h"
 #include "net/clock.h"
+#include "net/log.h"
 #include "net/server.h"
 #include "systems/compose.h"
 
@@ -56,6 +58,7 @@ struct GatewayFlags {
   std::int32_t default_max_tokens = 4096;
   std::uint64_t seed = 1;
   SecurityFlags security;
+  SeenFlags seen;
   bool json = false;
 };
 
@@ -231,6 +234,7 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
 Result<void> run_gateway(const GatewayFlags& flags) {
   gateway::GatewayOptions options;
   if (auto ok = read_flags(flags, options); !ok) return ok;
+  options.observer = apply(flags.seen);
   const auto keys = apply(flags.security, options);
   if (!keys) return std::unexpected(keys.error());
 
@@ -250,8 +254,13 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   }
   options.agents.facts = fleet_facts(flags.fleet, fleet.recipe(), flags.ttft_slo_ms, flags.itl_slo_ms);
   options.agents.differ = [](const std::string& url, const std::vector<std::string>& differences) {
-    if (differences.empty()) fmt::print(stderr, "wattle gateway: agent {} believes what we do again\n", url);
-    for (const auto& what : differences) fmt::print(stderr, "wattle gateway: agent {}: {}\n", url, what);
+    if (differences.empty()) {
+      net::log_line(net::LogLevel::Info, "the agent believes what we do again", {{"agent", std::string_view(url)}});
+    }
+    for (const auto& what : differences) {
+      net::log_line(net::LogLevel::Warning, "the agent believes something else",
+                    {{"agent", std::string_view(url)}, {"what", std::string_view(what)}});
+    }
   };
 
   // Before any thread starts, so that all of them inherit the mask and only this one hears the signal.
@@ -289,15 +298,17 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   (*gateway)->stop(Span::from_seconds(flags.drain_s));
   if (recorder) {
     if (auto closed = recorder->close((*gateway)->consumption()); !closed) return closed;
-    if (recorder->dropped() > 0) fmt::print(stderr, "wattle gateway: {} records dropped\n", recorder->dropped());
+    if (recorder->dropped() > 0) {
+      net::log_line(net::LogLevel::Warning, "records of the journal were dropped", {{"records", recorder->dropped()}});
+    }
   }
   const auto counts = (*gateway)->counts();
   if (!flags.json)
     fmt::print("wattle gateway: arrived {}, finished {}, rejected {}, failed {}, cancelled {}, in flight {}\n",
                counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.in_flight);
   if (fleet.extrapolations() > 0) {
-    fmt::print(stderr, "wattle gateway: {} predictions were asked for outside what predictor_file was measured on\n",
-               fleet.extrapolations());
+    net::log_line(net::LogLevel::Warning, "predictions were asked for outside what predictor_file was measured on",
+                  {{"predictions", fleet.extrapolations()}});
   }
   return {};
 }
@@ -389,6 +400,7 @@ void add_gateway(Command app, int& exit_code) {
            "from a request sent to an engine to the first byte of its answer: its queue and prefill");
   patience("--gap-timeout-s", flags->gap_timeout_s, "between two pieces of an engine's answer");
   add_security_flags(command, flags->security);
+  add_seen_flags(command, flags->seen);
   command.add_option("--seed", flags->seed, "of the policies' random streams").capture_default_str();
   command.add_flag("--engine-priority", flags->engine_priority,
                    "tell engines each tenant's priority in vLLM's field `priority`; they need --scheduling-policy "

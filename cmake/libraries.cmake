@@ -14,7 +14,7 @@ set(WATTLE_LIBRARIES
   "engine|model|"
   "workload|model|simdjson::simdjson"
   "journal|model|nlohmann_json::nlohmann_json"
-  "net|units|wattle_boost,nlohmann_json::nlohmann_json,simdjson::simdjson,OpenSSL::SSL,OpenSSL::Crypto"
+  "net|units|wattle_boost,nlohmann_json::nlohmann_json,simdjson::simdjson,OpenSSL::SSL,OpenSSL::Crypto,spdlog::spdlog"
   "telemetry|model|nlohmann_json::nlohmann_json,PkgConfig::ZMQ"
   "virtual_gpu|units|Threads::Threads"
   "control|policy,predict,plan,carbon,journal|"

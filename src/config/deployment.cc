@@ -73,6 +73,7 @@ namespace {
 std::string flag_of(std::string_view key) {
   std::string flag = "--" + std::string(key);
   std::ranges::replace(flag, '_', '-');
+  std::ranges::replace(flag, '.', '-');  // of a table: traces.sample is --traces-sample
   return flag;
 }
 

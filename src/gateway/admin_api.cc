@@ -9,6 +9,7 @@
 
 #include "gateway/answers.h"
 #include "gateway/planner_records.h"
+#include "gateway/request_end.h"
 #include "journal/names.h"
 #include "journal/summary_json.h"
 #include "net/clock.h"
@@ -110,6 +111,7 @@ std::string AdminApi::metrics_text() {
   extras.connections = connections_();
   if (agents_ != nullptr) extras.agents_differ = agents_->differing();
   if (resent_) extras.resent = resent_();
+  if (observer_ != nullptr) extras.observed = observer_->counts();
   if (options_.journal) {
     const auto state = options_.journal();
     extras.journal = {true, !state.problem.empty(), state.dropped};

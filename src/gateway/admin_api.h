@@ -31,6 +31,8 @@ class AdminApi {
   void set_queueing(std::string policy) { queueing_ = std::move(policy); }
   /// As in GatewayPolicies.
   void set_extrapolations(std::function<std::int64_t()> count) { extrapolations_ = std::move(count); }
+  /// May be null.
+  void set_observer(const RequestObserver* observer) { observer_ = observer; }
   /// Requests sent again on a connection of their own.
   void set_resent(std::function<std::int64_t()> count) { resent_ = std::move(count); }
 
@@ -68,6 +70,7 @@ class AdminApi {
   std::function<std::int64_t()> connections_;
   std::function<std::int64_t()> extrapolations_;
   std::function<std::int64_t()> resent_;
+  const RequestObserver* observer_ = nullptr;
   std::string queueing_;  ///< name of the policy; empty: none
 };
 

@@ -46,7 +46,7 @@ void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayCont
   if (path == "/v1/chat/completions") return complete(exchange, context, net::ApiPath::Chat);
   if (path == "/v1/completions") return complete(exchange, context, net::ApiPath::Completions);
   if (path == "/v1/models" || path.starts_with("/v1/models/")) {
-    if (!allowed(*exchange, "GET") || !caller_of(*exchange)) return;
+    if (!allowed(*exchange, "GET") || !caller_of({*exchange})) return;
     return path == "/v1/models" ? models(*exchange) : one_model(*exchange, path.substr(11));
   }
   if (path == "/health") {
@@ -95,25 +95,33 @@ bool ClientApi::crossed(net::Exchange& exchange) {
   return true;
 }
 
-void ClientApi::refuse(net::Exchange& exchange, const net::ApiError& error, std::string_view extra) {
+void ClientApi::refuse(const Incoming& in, const net::ApiError& error, std::string_view extra) {
   metrics_.answered(error.status);
-  answer_error(exchange, error, extra);
+  if (in.record) {
+    in.record->status = error.status;
+    in.record->fate = Fate::Rejected;
+    in.record->reason = error.message;
+    in.record->left = net::steady_now();
+    in.observer->over(in.record);
+  }
+  answer_error(in.exchange, error, extra);
 }
 
-std::optional<Caller> ClientApi::caller_of(net::Exchange& exchange) {
-  auto caller = callers_.who(exchange.headers());
+std::optional<Caller> ClientApi::caller_of(const Incoming& in) {
+  auto caller = callers_.who(in.exchange.headers());
   if (caller) return std::move(*caller);
-  refuse(exchange, caller.error(), caller.error().status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
+  refuse(in, caller.error(), caller.error().status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
   return std::nullopt;
 }
 
-std::optional<ClientApi::Asked> ClientApi::read(net::Exchange& exchange, net::ApiPath path) {
+std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath path) {
+  net::Exchange& exchange = in.exchange;
   const auto no = [&](const net::ApiError& error) {
-    refuse(exchange, error);
+    refuse(in, error);
     return std::nullopt;
   };
   if (const auto coding = exchange.headers().get("Content-Encoding"); !coding.empty() && coding != "identity") {
-    refuse(exchange,
+    refuse(in,
            {415, fmt::format("bodies are read as they are, not as {}", coding), "invalid_request_error",
             "Content-Encoding", "unsupported_encoding"},
            "Accept-Encoding: identity\r\n");
@@ -125,6 +133,11 @@ std::optional<ClientApi::Asked> ClientApi::read(net::Exchange& exchange, net::Ap
     asked.emplace();
     asked->path = path;
     asked->prompt.media = 1;
+  }
+  if (in.record) {
+    in.record->model = asked->model;
+    in.record->stream = asked->stream;
+    in.record->max_tokens = asked->max_tokens;
   }
   const bool one = asked->model.empty() && options_.models.size() == 1;
   const auto model = one ? options_.models.begin() : std::ranges::find(options_.models, asked->model);
@@ -153,19 +166,23 @@ std::optional<ClientApi::Asked> ClientApi::read(net::Exchange& exchange, net::Ap
 
 void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path) {
   if (!allowed(*exchange, "POST")) return;
-  const auto caller = caller_of(*exchange);
-  if (!caller) return;
-  const auto asked = read(*exchange, path);
-  if (!asked) return;
   Request request;
   request.id = RequestId(next_id_.fetch_add(1, std::memory_order_relaxed));
+  Incoming in{*exchange, context.observer};
+  if (in.observer != nullptr) in.record = in.observer->begin(*exchange, request.id, context.random);
+  const auto caller = caller_of(in);
+  if (!caller) return;
+  if (in.record) in.record->tenant = tenants_.name_of(caller->tenant);
+  const auto asked = read(in, path);
+  if (!asked) return;
+  if (in.record) in.record->model = options_.models[asked->model];
   request.arrival = net::steady_now();
   request.prompt_tokens =
       computes_nothing(exchange->path()) ? 1 : context.prompts.tokens(asked->model, asked->what.prompt);
   const std::int32_t most = path == net::ApiPath::Other ? 1 : options_.default_max_tokens;
   request.max_tokens = asked->what.max_tokens > 0 ? asked->what.max_tokens : most;
   if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
-    return refuse(*exchange, read.error());
+    return refuse(in, read.error());
   }
   // It has been on its way for half of that, and its first token will be for the other half.
   const auto origin = static_cast<std::size_t>(request.origin.value());
@@ -173,11 +190,12 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   auto place = callers_.enter(*caller, request);
   if (place.refused != nullptr) {
     const auto seconds = static_cast<std::int64_t>(place.retry_after.seconds()) + 1;
-    return refuse(*exchange, {429, place.refused, "rate_limit_error", "", "rate_limit_exceeded"},
+    return refuse(in, {429, place.refused, "rate_limit_error", "", "rate_limit_exceeded"},
                   fmt::format("Retry-After: {}\r\n", seconds));
   }
   const carbon::ModelId model(static_cast<std::int32_t>(asked->model));
-  std::make_shared<Relay>(context, exchange, asked->what, request, model, std::move(place.seat))->start();
+  std::make_shared<Relay>(context, exchange, asked->what, request, model, std::move(place.seat), std::move(in.record))
+      ->start();
 }
 
 void ClientApi::models(net::Exchange& exchange) {

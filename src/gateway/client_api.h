@@ -17,7 +17,12 @@ class ClientApi {
  public:
   ClientApi(const GatewayOptions& options, ControlStrand& control, const WorkerRegistry& workers, Tenants& tenants,
             GatewayMetrics& metrics)
-      : options_(options), control_(control), workers_(workers), metrics_(metrics), callers_(options, tenants) {}
+      : options_(options),
+        control_(control),
+        workers_(workers),
+        tenants_(tenants),
+        metrics_(metrics),
+        callers_(options, tenants) {}
 
   /// On the exchange's loop; `context` is that loop's.
   void handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context);
@@ -32,15 +37,21 @@ class ClientApi {
   bool allowed(net::Exchange& exchange, std::string_view method);
   /// Answers a preflight; lets browsers read what comes. True: it is answered.
   bool crossed(net::Exchange& exchange);
+  /// A request on its way to a relay, and who hears how it ended; null: nobody.
+  struct Incoming {
+    net::Exchange& exchange;
+    RequestObserver* observer = nullptr;
+    std::shared_ptr<RequestEnd> record = nullptr;
+  };
   /// None: it has been refused.
-  std::optional<Caller> caller_of(net::Exchange& exchange);
-  void refuse(net::Exchange& exchange, const net::ApiError& error, std::string_view extra = {});
+  std::optional<Caller> caller_of(const Incoming& in);
+  void refuse(const Incoming& in, const net::ApiError& error, std::string_view extra = {});
   /// What the body asks for, if that may be asked for, and which model; none: it has been refused.
   struct Asked {
     net::CompletionRequest what;
     std::size_t model = 0;
   };
-  std::optional<Asked> read(net::Exchange& exchange, net::ApiPath path);
+  std::optional<Asked> read(const Incoming& in, net::ApiPath path);
   [[nodiscard]] bool passes(std::string_view path) const;
   void complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path);
   void models(net::Exchange& exchange);
@@ -49,6 +60,7 @@ class ClientApi {
   const GatewayOptions& options_;
   ControlStrand& control_;
   const WorkerRegistry& workers_;
+  const Tenants& tenants_;
   GatewayMetrics& metrics_;
   Callers callers_;
   const Instant begun_ = net::steady_now();

@@ -4,11 +4,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <future>
 #include <random>
 
 #include "gateway/admin_api.h"
+#include "net/log.h"
 #include "net/server.h"
 
 namespace wattle::gateway {
@@ -38,7 +38,8 @@ struct Gateway::Impl {
   net::LoopPool pool;
   net::LoopPool admin_pool{1};
   GatewayMetrics metrics;
-  std::unique_ptr<AgentLinks> agents;  ///< null: none
+  std::unique_ptr<AgentLinks> agents;         ///< null: none
+  std::unique_ptr<RequestObserver> observer;  ///< null: nobody asks how requests ended
   LiveLedger ledger;                   ///< on the control strand only
   PromptScale prompts;
   Tenants tenants;
@@ -64,10 +65,12 @@ struct Gateway::Impl {
     return loop;
   }
 
-  Impl(const GatewayOptions& o, GatewayPolicies policies, std::unique_ptr<AgentLinks> links, journal::Sink& sink)
+  Impl(const GatewayOptions& o, GatewayPolicies policies, std::unique_ptr<AgentLinks> links,
+       std::unique_ptr<RequestObserver> observed_by, journal::Sink& sink)
       : options(o),
         pool(std::max(1, o.threads)),
         agents(std::move(links)),
+        observer(std::move(observed_by)),
         ledger(o.sites, sink, o.service),
         tenants(o.service.tenants),
         control(std::move(policies.dispatch), o.seed, request_options(o),
@@ -78,6 +81,7 @@ struct Gateway::Impl {
         admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger,
                   [this] { return server ? server->connections() : 0; }) {
     admin_api.set_extrapolations(std::move(policies.extrapolations));
+    admin_api.set_observer(observer.get());
     admin_api.set_resent([this] {
       std::int64_t all = 0;
       for (const auto& client : clients) all += client->retries();
@@ -134,7 +138,7 @@ struct Gateway::Impl {
       contexts.push_back(std::make_unique<RelayContext>(RelayContext{
           *clients.back(), control, metrics, prompts, options.slo.itl,
           [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
-          options.keys != nullptr, nullptr, std::mt19937_64(std::random_device{}())}));
+          options.keys != nullptr, nullptr, std::mt19937_64(std::random_device{}()), observer.get()}));
       if (options.keys == nullptr) continue;
       contexts.back()->used = [this](TenantId tenant, std::int32_t tokens) { clients_api.used(tenant, tokens); };
     }
@@ -181,7 +185,9 @@ struct Gateway::Impl {
   /// Said once: the keys stay as they were until the file is right again.
   void look_at_keys() {
     const auto problem = options.keys->look();
-    if (problem) fmt::print(stderr, "wattle gateway: keys are left as they were: {}\n", problem->message());
+    if (!problem) return;
+    const std::string why = problem->message();
+    net::log_line(net::LogLevel::Error, "keys are left as they were", {{"error", std::string_view(why)}});
   }
 
   void stop(Span grace) {
@@ -193,6 +199,7 @@ struct Gateway::Impl {
     workers.stop_feed();
     if (agents) agents->stop();
     control.run_and_wait([&](control::FleetLoop&, Instant now) { ledger.close(now); });
+    if (observer) observer->stop();
     workers.stop_probing(admin_pool.at(0));
     for (int i = 0; i < static_cast<int>(clients.size()); ++i) {
       run_on(pool.at(i), [&] { clients[static_cast<std::size_t>(i)].reset(); });
@@ -216,8 +223,14 @@ Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, G
     if (!made) return std::unexpected(made.error());
     links = std::move(*made);
   }
-  auto gateway = std::unique_ptr<Gateway>(
-      new Gateway(std::make_unique<Impl>(options, std::move(policies), std::move(links), sink)));
+  std::unique_ptr<RequestObserver> observer;
+  if (options.observer.on()) {
+    auto made = RequestObserver::start(options.observer);
+    if (!made) return std::unexpected(made.error());
+    observer = std::move(*made);
+  }
+  auto gateway = std::unique_ptr<Gateway>(new Gateway(
+      std::make_unique<Impl>(options, std::move(policies), std::move(links), std::move(observer), sink)));
   if (auto listening = gateway->impl_->listen(); !listening) return std::unexpected(listening.error());
   return gateway;
 }

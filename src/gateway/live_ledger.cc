@@ -101,7 +101,12 @@ void LiveLedger::unseen(RequestId id, Instant at) {
 /// A prompt whose step is not paid yet pays for what was computed of it, not for what was believed.
 void LiveLedger::leaving(RequestId id, Leaving leaving) {
   Billed* r = unfinished(id);
-  if (r == nullptr) return;  // it never reached an engine
+  if (r == nullptr) {  // it never reached an engine
+    Outcome outcome;
+    outcome.metered = false;
+    if (leaving.charged) leaving.charged(outcome, meters());
+    return;
+  }
   if (leaving.counted.prompt >= 0) r->prompt_tokens = leaving.counted.prompt - std::max(leaving.counted.cached, 0);
   r->leaving = std::move(leaving);
 }

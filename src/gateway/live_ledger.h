@@ -55,7 +55,8 @@ class LiveLedger final : public journal::Sink {
   struct Leaving {
     TokenTally::Counted counted;
     std::string name = {};      ///< X-Request-Id of the client; empty: ours
-    Charged charged = nullptr;  ///< called once its energy is known, or known to be unknown
+    Charged charged = nullptr;  ///< called once its energy is known, or known to be unknown; of one that never reached
+                                ///< an engine at once, with nothing else in its outcome
   };
   void leaving(RequestId id, Leaving leaving);
   /// A step begins.

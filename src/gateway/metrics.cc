@@ -114,12 +114,30 @@ void GatewayMetrics::missing_transfer_params() { impl_->missing.Increment(); }
 
 void GatewayMetrics::retried() { impl_->retried.Increment(); }
 
+namespace {
+
+void write_number(std::string& out, std::string_view name, std::string_view type, std::string_view help,
+                  std::int64_t value) {
+  fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, type, value);
+}
+
+void write_observed(std::string& out, const RequestObserver::Counts& counts) {
+  write_number(out, "wattle_gateway_spans_exported_total", "counter", "Spans of requests that the collector has taken",
+               counts.spans_exported);
+  write_number(out, "wattle_gateway_spans_dropped_total", "counter",
+               "Spans lost: the collector did not take them, or was slower than requests came", counts.spans_dropped);
+  write_number(out, "wattle_gateway_log_dropped_total", "counter", "Lines of requests lost because the log was slower",
+               counts.lines_dropped);
+}
+
+}  // namespace
+
 std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std::vector<WorkerRow>& workers,
                                  const Extras& extras, const Histogram& report_to_command_ns) {
   std::string out = prometheus::TextSerializer().Serialize(impl_->registry->Collect());
   // The books live on the control strand; they are read there and written here as they are.
   const auto number = [&out](std::string_view name, std::string_view type, std::string_view help, std::int64_t value) {
-    fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, type, value);
+    write_number(out, name, type, help, value);
   };
   number("wattle_gateway_requests_arrived_total", "counter", "Valid requests that entered", counts.arrived);
   fmt::format_to(std::back_inserter(out),
@@ -152,6 +170,7 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
     number("wattle_gateway_journal_dropped_total", "counter", "Records lost because the disk was slower",
            extras.journal.dropped);
   }
+  if (extras.observed) write_observed(out, *extras.observed);
   number("wattle_gateway_connections", "gauge", "Open client connections", extras.connections);
   const auto per_worker = [&](std::string_view name, std::string_view help, auto value,
                               std::string_view type = "gauge") {

@@ -4,9 +4,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "gateway/request_observer.h"
 #include "gateway/strand.h"
 #include "journal/summary.h"
 #include "predict/length_belief.h"
@@ -51,7 +53,8 @@ class GatewayMetrics {
     std::int64_t unmetered_requests = 0;
     std::int64_t unmetered_workers = 0;
     std::int64_t resent = 0;
-    std::vector<control::ModelUsage> by_model;  ///< that clients ask for
+    std::optional<RequestObserver::Counts> observed;  ///< none: nobody asks how requests ended
+    std::vector<control::ModelUsage> by_model;        ///< that clients ask for
     struct {
       bool kept = false;
       bool failing = false;

@@ -12,6 +12,7 @@
 #include "control/throttle.h"
 #include "gateway/agent_links.h"
 #include "gateway/keys.h"
+#include "gateway/request_observer.h"
 #include "gateway/worker.h"
 #include "gateway/worker_options.h"
 #include "net/address_list.h"
@@ -83,6 +84,7 @@ struct GatewayOptions {
   /// Further paths that clients may POST to; a '*' at the end stands for anything.
   std::vector<std::string> pass_paths;
   bool engine_priority = false;         ///< engines order requests by vLLM's field `priority`: it is set for them
+  ObserverOptions observer = {};        ///< spans and the log of requests
   std::int64_t spare_descriptors = 64;  ///< kept free of clients and engines, for the admin plane and files
   bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
 };

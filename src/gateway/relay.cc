@@ -20,8 +20,6 @@ constexpr std::size_t kUnsentMax = 256 * 1024;  ///< a slower client stops us re
 constexpr std::size_t kPrefillAnswerMax = 4 << 20;
 constexpr std::size_t kCarry = 512;
 constexpr std::size_t kHeldMax = 4 << 20;  ///< of an answer whose client asks for its energy
-/// For the reading of the meters after a request's end, which agents' polls make 50 ms.
-constexpr Span kEnergyWait = Span::s(1);
 /// The engine alone knows how many tokens a prompt and its answer have.
 constexpr const char *kUsage = R"(,"stream_options":{"include_usage":true})",
                      *kAskForUsage = R"(,"stream_options":{"include_usage":true}})";
@@ -59,12 +57,16 @@ bool is_credential(std::string_view name) {
   return same(kBearerHeader) || std::ranges::any_of(kKeyHeaders, same);
 }
 
+/// Fields that say whose child a span is.
+bool is_of_trace(std::string_view name) {
+  return net::same_name(name, "traceparent") || net::same_name(name, "tracestate");
+}
+
 }  // namespace
 
-std::string request_name(RequestId id) { return fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(id.value())); }
-
 Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-             const Request& request, carbon::ModelId model, std::shared_ptr<void> seat)
+             const Request& request, carbon::ModelId model, std::shared_ptr<void> seat,
+             std::shared_ptr<RequestEnd> record)
     : context_(context),
       loop_(exchange->loop()),
       exchange_(std::move(exchange)),
@@ -79,6 +81,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       energy_asked_(asks_for_energy(exchange_->headers())),
       prompt_(asked.prompt),
       held_seat_(std::move(seat)),
+      record_(std::move(record)),
       prompts_(asked.prompts),
       tally_(context.itl_slo) {
   const net::HeaderFields& fields = exchange_->headers();
@@ -86,9 +89,12 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   if (request_id_.empty()) request_id_ = request_name(request.id);
   const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
   headers_.append("Content-Type: ").append(type).append("\r\nX-Request-Id: ").append(request_id_).append("\r\n");
+  const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
+  headers_.append(trace);
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const auto field = fields.at(i);
     if (!travels(field.name) || (context_.own_keys && is_credential(field.name))) continue;
+    if (!trace.empty() && is_of_trace(field.name)) continue;
     headers_.append(field.name).append(": ").append(field.value).append("\r\n");
   }
   if (!usage_asked_ || usage_appended_) return;
@@ -158,9 +164,10 @@ void Relay::cut_off() {
   fail(503, "the gateway stopped", "the gateway is stopping, try again elsewhere");
 }
 
-void Relay::on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency) {
+void Relay::on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency, const char* decision) {
   if (over_) return;
   worker_ = worker;
+  if (record_) note_start(decision);
   if (says_urgency_ && urgency != 0)
     ours_ = fmt::format(R"({},"priority":{}}})", usage_appended_ ? kUsage : "", urgency);
   seat_.wait_at(worker, request_.prompt_tokens);
@@ -179,8 +186,12 @@ void Relay::on_start(const std::shared_ptr<const Worker>& worker, std::int64_t u
   send(leg_body_);
 }
 
-void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode) {
+void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode, const char* decision) {
   if (over_) return;
+  if (record_) {
+    record_->prefill_instance = worker_->id;
+    record_->decode_decision = decision;
+  }
   worker_ = decode;
   if (prefill_worker_) prefill_seat_.wait_at(prefill_worker_, request_.prompt_tokens);
   seat_.wait_at(decode, 0);
@@ -198,25 +209,6 @@ void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode) {
 }
 
 // --------------------------------------------------------------------------------------------------------------------
-
-void Relay::on_refuse(control::Refusal refusal, const char* reason) {
-  if (over_) return;
-  over_ = true;  // the core has booked it as rejected
-  held_seat_.reset();
-  context_.relays.erase(this);
-  seat_.leave();
-  net::ApiError error;
-  error.status = refusal == control::Refusal::Busy ? 429 : 503;
-  error.type = refusal == control::Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
-  error.code = refusal == control::Refusal::Busy       ? "queue_full"
-               : refusal == control::Refusal::NotReady ? "not_ready"
-                                                       : "overloaded";
-  error.message = reason;
-  context_.metrics.answered(error.status);
-  exchange_->respond(error.status, "application/json", net::error_json(error),
-                     "Retry-After: 1\r\nX-Request-Id: " + request_id_ + "\r\n");
-  exchange_.reset();
-}
 
 void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t content_length) {
   if (over_) return;
@@ -431,12 +423,6 @@ void Relay::over_stream() {
   end(Fate::Finished, "");
 }
 
-void Relay::end_charged(const std::shared_ptr<ChargedAnswer>& answer) {
-  answer->wait(kEnergyWait);
-  end(Fate::Finished, "",
-      [answer](const Outcome& outcome, const char* meters) { answer->charged(EnergySaid::of(outcome, meters)); });
-}
-
 void Relay::on_failure(net::CallFailure failure) {
   if (over_) return;
   now_fresh_ = false;
@@ -453,47 +439,6 @@ void Relay::on_failure(net::CallFailure failure) {
   const bool slow = failure == net::CallFailure::Timeout;
   fail(slow ? 504 : 502, slow ? "the engine timed out" : "the engine failed",
        fmt::format("the engine failed: {}", net::text_of(failure)));
-}
-
-void Relay::fail(int status, const char* reason, std::string_view message) {
-  net::ApiError error;
-  error.status = status;
-  error.type = status < 500 ? "invalid_request_error" : "upstream_error";
-  error.code = status < 500 ? "" : status == 503 ? "unavailable" : "engine_failed";
-  error.message = message;
-  status_ = status;
-  if (!begun_) {
-    exchange_->respond(status, "application/json", net::error_json(error),
-                       (status == 503 ? "Retry-After: 1\r\n" : "") + ("X-Request-Id: " + request_id_ + "\r\n"));
-  } else if (events_) {
-    // What was relayed ends on an event's boundary, so the client reads this as an event of its own, then the end.
-    exchange_->write("data: " + net::error_json(error) + "\n\n");
-    exchange_->finish();
-  } else {
-    exchange_->drop();  // the length was promised; only breaking off tells the truth
-  }
-  end(status < 500 ? Fate::Rejected : Fate::Failed, reason);
-}
-
-void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
-  over_ = true;
-  held_seat_.reset();
-  if (context_.used) context_.used(request_.tenant, tally_.count());
-  if (fate == Fate::Finished && tally_.counted().prompt > 0) {
-    context_.prompts.learn(static_cast<std::size_t>(model_.value()), prompt_, tally_.counted().prompt);
-  }
-  context_.relays.erase(this);
-  seat_.leave();
-  prefill_seat_.leave();
-  if (fate == Fate::Failed && tally_.count() == 0) drop_prefill_leg();  // one leg dead: the other at once
-  if (prefill_leg_) prefill_leg_->detach();
-  prefill_leg_.reset();
-  exchange_.reset();
-  call_.reset();
-  if (fate != Fate::Cancelled) context_.metrics.answered(status_);
-  context_.metrics.request_over(request_, tally_, now());
-  std::string name = request_id_ == request_name(request_.id) ? std::string() : std::move(request_id_);
-  context_.control.leave(request_.id, fate, reason, tally_, std::move(name), std::move(charged));
 }
 
 }  // namespace wattle::gateway

@@ -9,15 +9,13 @@
 #include "gateway/charged_answer.h"
 #include "gateway/metrics.h"
 #include "gateway/prompt_scale.h"
+#include "gateway/request_observer.h"
 #include "gateway/strand.h"
 #include "net/exchange.h"
 #include "net/openai.h"
 #include "net/sse_parser.h"
 
 namespace wattle::gateway {
-
-/// X-Request-Id of a request that came without one.
-[[nodiscard]] std::string request_name(RequestId id);
 
 class Relay;
 
@@ -33,7 +31,8 @@ struct RelayContext {
   bool engine_priority = false;
   bool own_keys = false;                                  ///< clients' credentials are for us, not for engines
   std::function<void(TenantId, std::int32_t)> used = {};  ///< tokens of an answer; null: nobody counts
-  std::mt19937_64 rooms;  ///< bootstrap rooms must not meet those of another gateway, or of our last life
+  std::mt19937_64 random;  ///< bootstrap rooms, span ids: must not meet those of another gateway, or of our last life
+  RequestObserver* observer = nullptr;                                 ///< who hears how requests ended; null: nobody
   std::unordered_map<const Relay*, std::weak_ptr<Relay>> relays = {};  ///< at an engine now
 };
 
@@ -64,15 +63,16 @@ class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_
 
 class Relay final : public Stream, public net::ResponseHandler, public std::enable_shared_from_this<Relay> {
  public:
-  /// `seat`: let go when the request is over.
+  /// `seat`: let go when the request is over. `record`: the observer's; null: there is none.
   Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-        const Request& request, carbon::ModelId model, std::shared_ptr<void> seat = nullptr);
+        const Request& request, carbon::ModelId model, std::shared_ptr<void> seat = nullptr,
+        std::shared_ptr<RequestEnd> record = nullptr);
 
   void start();  ///< hands the request to the control strand
 
   net::Loop& loop() override { return loop_; }
-  void on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency) override;
-  void on_hand_over(const std::shared_ptr<const Worker>& decode) override;
+  void on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency, const char* decision) override;
+  void on_hand_over(const std::shared_ptr<const Worker>& decode, const char* decision) override;
   void on_refuse(control::Refusal refusal, const char* reason) override;
   void on_withdraw() override;
 
@@ -82,6 +82,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void on_turn() override;
   void on_end() override;
   void on_failure(net::CallFailure failure) override;
+  [[nodiscard]] std::string_view log_name() const override { return request_id_; }
 
   /// Its engine answers nobody any more: a stream that has been silent for that long, too, goes to another engine where
   /// no byte of it has come, once, or ends with an error.
@@ -122,6 +123,9 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void fail(int status, const char* reason, std::string_view message);
   void end(Fate fate, const char* reason, LiveLedger::Charged charged = nullptr);
   void end_charged(const std::shared_ptr<ChargedAnswer>& answer);
+  void note_start(const char* decision);
+  void note_end(Fate fate, std::string_view reason);
+  [[nodiscard]] LiveLedger::Charged with_record(LiveLedger::Charged charged);
   [[nodiscard]] const std::string& body_of_client() const;
   [[nodiscard]] Instant now();
 
@@ -139,6 +143,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   bool energy_asked_;    ///< by the client: the end of the answer waits for it
   net::PromptSize prompt_;
   std::shared_ptr<void> held_seat_;
+  std::shared_ptr<RequestEnd> record_;  ///< null: nobody asks how it ended
   std::string rewritten_;  ///< the client's body, where it says of usage what we cannot have; empty: as it came
   std::string headers_;    ///< sent upstream on every leg
   std::int64_t prompts_;

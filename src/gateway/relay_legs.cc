@@ -16,7 +16,7 @@ constexpr std::size_t kPrefillErrorMax = 64 * 1024;
 void Relay::send_both() {
   const std::string& host_port = prefill_worker_->endpoint->host_port;
   std::vector<std::uint64_t> rooms(static_cast<std::size_t>(prompts_));
-  for (auto& room : rooms) room = context_.rooms();
+  for (auto& room : rooms) room = context_.random();
   auto body = bootstrap::body_for_both(body_of_client(), host_port.substr(0, host_port.rfind(':')),
                                        prefill_worker_->bootstrap_port, rooms);
   if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");

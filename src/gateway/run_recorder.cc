@@ -1,16 +1,14 @@
 #include "gateway/run_recorder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <iterator>
 #include <utility>
 
 #include "journal/plan_reader.h"
 #include "net/clock.h"
 #include "net/faults.h"
+#include "net/log.h"
 
 namespace wattle::gateway {
 
@@ -143,8 +141,8 @@ void RunRecorder::checkpoint() {
     const std::lock_guard lock(mutex_);
     problem_ = problem;
   }
-  // Not fmt::print: stderr may be a file on the same full disk, and that is no reason to throw.
-  std::fputs(fmt::format("wattle: the journal fails, and requests go on without it: {}\n", problem).c_str(), stderr);
+  net::log_line(net::LogLevel::Error, "the journal fails, and requests go on without it",
+                {{"error", std::string_view(problem)}});
 }
 
 std::string RunRecorder::problem() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 
+#include "gateway/request_end.h"
 #include "net/clock.h"
 #include "net/faults.h"
 
@@ -10,7 +11,8 @@ namespace wattle::gateway {
 
 ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t seed,
                              const control::FleetLoopOptions& options, const WatchOptions& watch, journal::Sink& sink)
-    : requests_({}, std::move(policies), seed, options, *this, sink),
+    : routed_(sink),
+      requests_({}, std::move(policies), seed, options, *this, routed_),
       sink_(sink),
       watch_options_(watch),
       ledger_(watch.ledger),
@@ -166,7 +168,8 @@ void ControlStrand::post(Event event) {
       try {
         handle(e);
       } catch (...) {  // the strand must never stay taken
-        net::count_fault("the control strand");
+        const RequestId id = e.kind == Kind::Arrive ? e.request.id : e.id;
+        net::count_fault("the control strand", id == RequestId{-1} ? std::string() : request_name(id));
       }
     }
     std::ranges::move(outgoing_, std::back_inserter(deliveries));
@@ -314,13 +317,13 @@ std::int64_t urgency_of(const Request& request) {
 void ControlStrand::start(const Request& request, control::Tag tag, InstanceId instance, Instant now) {
   book_.start(request, instance, worker(instance)->role == Role::Prefill);
   if (ledger_ != nullptr) ledger_->started(request, instance, now);
-  say(Word::Start, tag, instance, control::Refusal::Busy, "");
+  say(Word::Start, tag, instance, control::Refusal::Busy, routed_.reason_for(request.id));
   outgoing_.back().urgency = urgency_of(request);
 }
 void ControlStrand::hand_over(const Request& request, control::Tag tag, InstanceId, InstanceId decode, Instant) {
   book_.hand_over(request, decode);
   if (ledger_ != nullptr) ledger_->handed_over(request.id, decode);
-  say(Word::HandOver, tag, decode, control::Refusal::Busy, "");
+  say(Word::HandOver, tag, decode, control::Refusal::Busy, routed_.reason_for(request.id));
 }
 /// Engines allow no more: what they have answered goes on to its end.
 bool ControlStrand::preempt(const Request&, control::Tag tag, InstanceId instance, bool answered, Instant) {
@@ -349,10 +352,10 @@ void ControlStrand::deliver(const Delivery& delivery) {
   const auto speak = [](const Delivery& d) {
     switch (d.word) {
       case Word::Start:
-        d.stream->on_start(d.worker, d.urgency);
+        d.stream->on_start(d.worker, d.urgency, d.reason);
         break;
       case Word::HandOver:
-        d.stream->on_hand_over(d.worker);
+        d.stream->on_hand_over(d.worker, d.reason);
         break;
       case Word::Refuse:
         d.stream->on_refuse(d.refusal, d.reason);

@@ -12,6 +12,7 @@
 #include "control/instance_loop.h"
 #include "control/refit_thread.h"
 #include "gateway/agent_links.h"
+#include "gateway/last_route.h"
 #include "gateway/live_ledger.h"
 #include "gateway/plan_api.h"
 #include "gateway/token_tally.h"
@@ -25,9 +26,9 @@ class Stream {
  public:
   virtual ~Stream() = default;
   [[nodiscard]] virtual net::Loop& loop() = 0;
-  /// `urgency`: smaller first, for engines that order by it.
-  virtual void on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency) = 0;
-  virtual void on_hand_over(const std::shared_ptr<const Worker>& decode) = 0;
+  /// `urgency`: smaller first, for engines that order by it. `decision`: why there; static.
+  virtual void on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency, const char* decision) = 0;
+  virtual void on_hand_over(const std::shared_ptr<const Worker>& decode, const char* decision) = 0;
   virtual void on_refuse(control::Refusal refusal, const char* reason) = 0;
   /// Take it back from its engine where no answer has begun; ControlStrand::withdrawn says what became of it.
   virtual void on_withdraw() = 0;
@@ -209,6 +210,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
 
   // On the strand only.
   Instant last_now_;
+  LastRoute routed_;
   control::FleetLoop requests_;
   std::vector<std::shared_ptr<Stream>> streams_;  ///< by tag
   std::vector<control::Tag> free_tags_;

@@ -212,7 +212,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     try {
       process(bytes);
     } catch (...) {
-      count_fault("a response handler");
+      count_fault("a response handler", handler_ ? handler_->log_name() : std::string_view());
       if (serial_ == serial && handler_) fail(CallFailure::Handler);
     }
   }

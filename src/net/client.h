@@ -47,6 +47,8 @@ class ResponseHandler {
   virtual void on_turn() {}
   virtual void on_end() = 0;
   virtual void on_failure(CallFailure failure) = 0;
+  /// By which the log names it; empty: not at all.
+  [[nodiscard]] virtual std::string_view log_name() const { return {}; }
 };
 
 class Call {

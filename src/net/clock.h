@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <chrono>
+#include <cstdint>
 
 #include "units/time.h"
 
@@ -13,6 +14,12 @@ inline Instant steady_now() {
   static const auto origin = std::chrono::steady_clock::now();
   return Instant(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - origin).count());
+}
+
+/// Of the wall clock, in nanoseconds since 1970: for what leaves this process. It may jump.
+inline std::int64_t unix_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 /// CPU time of the calling thread: what its own code took, whatever else the machine ran meanwhile.

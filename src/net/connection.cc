@@ -292,7 +292,7 @@ void Connection::take_request() {
   try {
     server_->handler(exchange);
   } catch (...) {
-    count_fault("a request handler");
+    count_fault("a request handler", parser_.headers().get("X-Request-Id"));
     exchange->fail();
   }
   in_handler_ = false;

@@ -1,9 +1,9 @@
 #include "net/faults.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <exception>
+
+#include "net/log.h"
 
 namespace wattle::net {
 
@@ -11,24 +11,28 @@ namespace {
 constexpr std::int64_t kLoggedInFull = 100;
 std::atomic<std::int64_t> count{0};
 
-void log(const char* where, const char* what, std::int64_t number) noexcept {
+void log(const char* where, const char* what, std::int64_t number, std::string_view request) noexcept {
   if (number > kLoggedInFull && number % kLoggedInFull != 0) return;
   try {
-    fmt::print(stderr, "wattle: internal error {} in {}: {}\n", number, where, what);
+    const LogField fields[] = {{"number", number},
+                               {"where", std::string_view(where)},
+                               {"error", std::string_view(what)},
+                               {"request_id", request}};
+    log_line(LogLevel::Error, "internal error", std::span(fields).first(request.empty() ? 3 : 4));
   } catch (...) {  // stderr is gone; the count is what is left
     return;
   }
 }
 }  // namespace
 
-void count_fault(const char* where) noexcept {
+void count_fault(const char* where, std::string_view request) noexcept {
   const std::int64_t number = count.fetch_add(1, std::memory_order_relaxed) + 1;
   try {
     throw;
   } catch (const std::exception& error) {
-    log(where, error.what(), number);
+    log(where, error.what(), number, request);
   } catch (...) {
-    log(where, "not a std::exception", number);
+    log(where, "not a std::exception", number, request);
   }
 }
 

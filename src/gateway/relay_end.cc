@@ -1,0 +1,124 @@
+// How a request ends, and what its record says of it.
+#include <utility>
+
+#include "gateway/relay.h"
+#include "net/clock.h"
+
+namespace wattle::gateway {
+
+namespace {
+/// For the reading of the meters after a request's end, which agents' polls make 50 ms.
+constexpr Span kEnergyWait = Span::s(1);
+}  // namespace
+
+void Relay::on_refuse(control::Refusal refusal, const char* reason) {
+  if (over_) return;
+  over_ = true;  // the core has booked it as rejected
+  held_seat_.reset();
+  context_.relays.erase(this);
+  seat_.leave();
+  net::ApiError error;
+  error.status = refusal == control::Refusal::Busy ? 429 : 503;
+  error.type = refusal == control::Refusal::Busy ? "rate_limit_error" : "service_unavailable_error";
+  error.code = refusal == control::Refusal::Busy       ? "queue_full"
+               : refusal == control::Refusal::NotReady ? "not_ready"
+                                                       : "overloaded";
+  error.message = reason;
+  context_.metrics.answered(error.status);
+  if (record_) {
+    status_ = error.status;
+    note_end(Fate::Rejected, reason);
+    context_.observer->over(record_);
+  }
+  exchange_->respond(error.status, "application/json", net::error_json(error),
+                     "Retry-After: 1\r\nX-Request-Id: " + request_id_ + "\r\n");
+  exchange_.reset();
+}
+
+void Relay::fail(int status, const char* reason, std::string_view message) {
+  net::ApiError error;
+  error.status = status;
+  error.type = status < 500 ? "invalid_request_error" : "upstream_error";
+  error.code = status < 500 ? "" : status == 503 ? "unavailable" : "engine_failed";
+  error.message = message;
+  status_ = status;
+  if (!begun_) {
+    exchange_->respond(status, "application/json", net::error_json(error),
+                       (status == 503 ? "Retry-After: 1\r\n" : "") + ("X-Request-Id: " + request_id_ + "\r\n"));
+  } else if (events_) {
+    // What was relayed ends on an event's boundary, so the client reads this as an event of its own, then the end.
+    exchange_->write("data: " + net::error_json(error) + "\n\n");
+    exchange_->finish();
+  } else {
+    exchange_->drop();  // the length was promised; only breaking off tells the truth
+  }
+  end(status < 500 ? Fate::Rejected : Fate::Failed, reason);
+}
+
+void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
+  over_ = true;
+  held_seat_.reset();
+  if (context_.used) context_.used(request_.tenant, tally_.count());
+  if (fate == Fate::Finished && tally_.counted().prompt > 0) {
+    context_.prompts.learn(static_cast<std::size_t>(model_.value()), prompt_, tally_.counted().prompt);
+  }
+  context_.relays.erase(this);
+  seat_.leave();
+  prefill_seat_.leave();
+  if (fate == Fate::Failed && tally_.count() == 0) drop_prefill_leg();  // one leg dead: the other at once
+  if (prefill_leg_) prefill_leg_->detach();
+  prefill_leg_.reset();
+  exchange_.reset();
+  call_.reset();
+  if (fate != Fate::Cancelled) context_.metrics.answered(status_);
+  context_.metrics.request_over(request_, tally_, now());
+  if (record_) {
+    note_end(fate, reason);
+    charged = with_record(std::move(charged));
+  }
+  std::string name = request_id_ == request_name(request_.id) ? std::string() : std::move(request_id_);
+  context_.control.leave(request_.id, fate, reason, tally_, std::move(name), std::move(charged));
+}
+
+void Relay::end_charged(const std::shared_ptr<ChargedAnswer>& answer) {
+  answer->wait(kEnergyWait);
+  end(Fate::Finished, "",
+      [answer](const Outcome& outcome, const char* meters) { answer->charged(EnergySaid::of(outcome, meters)); });
+}
+
+void Relay::note_start(const char* decision) {
+  if (record_->started == Instant::never()) record_->started = net::steady_now();
+  ++record_->attempts;
+  record_->decision = decision;
+}
+
+void Relay::note_end(Fate fate, std::string_view reason) {
+  RequestEnd& r = *record_;
+  r.left = net::steady_now();
+  r.fate = fate;
+  r.reason = reason;
+  r.status = status_;
+  if (tally_.count() > 0) r.first_token = tally_.first();
+  r.prompt_tokens = tally_.counted().prompt >= 0 ? tally_.counted().prompt : request_.prompt_tokens;
+  r.cached_tokens = tally_.counted().cached;
+  r.output_tokens = tally_.count();
+  r.reasoning_tokens = tally_.counted().reasoning;
+  if (!worker_) return;
+  r.instance = worker_->id;
+  r.engine = worker_->endpoint->host_port;
+}
+
+/// Its energy is the last thing that is known of it.
+LiveLedger::Charged Relay::with_record(LiveLedger::Charged charged) {
+  return [inner = std::move(charged), record = record_, observer = context_.observer](const Outcome& outcome,
+                                                                                      const char* meters) {
+    if (inner) inner(outcome, meters);
+    const EnergySaid said = EnergySaid::of(outcome, meters);
+    record->energy_j = said.joules;
+    record->carbon_g = said.grams;
+    record->meters = said.meters;
+    observer->over(record);
+  };
+}
+
+}  // namespace wattle::gateway
