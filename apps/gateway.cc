@@ -30,7 +30,7 @@ namespace {
 struct GatewayFlags {
   std::string config;  ///< was read before
   std::string listen = "127.0.0.1:8000";
-  std::string admin = "127.0.0.1:8001";
+  std::vector<std::string> admin{"127.0.0.1:8001"};
   std::vector<std::string> workers;
   std::vector<std::string> models;
   experiment::LiveFleetOptions fleet;
@@ -205,7 +205,17 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
     return {};
   };
   if (auto ok = bind(flags.listen, "--listen", options.listen); !ok) return ok;
-  if (auto ok = bind(flags.admin, "--admin", options.admin); !ok) return ok;
+  options.admin.clear();
+  for (const std::string& text : flags.admin) {
+    constexpr std::string_view kUnix = "unix:";
+    auto& place = options.admin.emplace_back();
+    if (text.starts_with(kUnix)) {
+      place.unix_path = text.substr(kUnix.size());
+      if (place.unix_path.empty()) return bad_input("--admin", "unix: is followed by a path");
+    } else if (auto ok = bind(text, "--admin", place); !ok) {
+      return ok;
+    }
+  }
   for (const auto& text : flags.workers) {
     const auto worker = gateway::parse_worker(text, "--worker");
     if (!worker) return std::unexpected(worker.error());
@@ -286,9 +296,18 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   if (recorder) recorder->ask_consumption([&gateway] { return (*gateway)->consumption(); });
   const auto url =
       fmt::format("{}://{}:{}", options.listen.tls ? "https" : "http", options.listen.host, (*gateway)->port());
-  const auto admin = fmt::format("http://{}:{}", options.admin.host, (*gateway)->admin_port());
+  std::string admin;  // the first of either kind
+  std::string socket;
+  for (const auto& place : options.admin) {
+    if (place.unix_path.empty() && admin.empty())
+      admin = fmt::format("http://{}:{}", place.host, (*gateway)->admin_port());
+    if (!place.unix_path.empty() && socket.empty()) socket = "unix:" + place.unix_path;
+  }
+  if (admin.empty()) admin = socket;
   if (flags.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"url", url}, {"admin", admin}}.dump());
+    nlohmann::ordered_json places{{"url", url}, {"admin", admin}};
+    if (!socket.empty()) places["admin_socket"] = socket;
+    fmt::print("{}\n", places.dump());
   } else {
     fmt::print("wattle gateway: listening on {}, admin on {}, {} worker(s)\n", url, admin, options.workers.size());
   }
@@ -321,8 +340,11 @@ void add_gateway(Command app, int& exit_code) {
   add_config_flag(command, flags->config);
   command.add_option("--listen", flags->listen, "HOST:PORT of the data plane; port 0 takes a free one")
       .capture_default_str();
-  command.add_option("--admin", flags->admin, "HOST:PORT of the admin plane: /metrics, /health, /workers")
-      .capture_default_str();
+  command
+      .add_option("--admin", flags->admin,
+                  "HOST:PORT of the admin plane (/metrics, /health, /workers), or unix:PATH of a socket for it; "
+                  "repeatable")
+      .default_str(flags->admin.front());
   command.add_option(
       "--worker", flags->workers,
       "an engine: "

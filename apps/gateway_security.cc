@@ -1,5 +1,7 @@
 #include "gateway_security.h"
 
+#include <charconv>
+
 #include "base/file.h"
 #include "net/tls.h"
 
@@ -16,6 +18,16 @@ void add_security_flags(Command& command, SecurityFlags& flags) {
       "--admin-token-file", flags.admin_token_file,
       "the admin plane answers only those who send what this file holds (Authorization: Bearer); all but "
       "/health. Without: any program that reaches its address, but no page in a browser");
+  command
+      .add_option(
+          "--admin-socket-mode", flags.admin_socket_mode,
+          "of the file of --admin unix:PATH, octal: who may connect; who is then answered is --admin-user's and "
+          "--admin-group's to say, by the kernel's word")
+      .capture_default_str();
+  command.add_option("--admin-user", flags.admin_users,
+                     "user, by name or number, whom --admin unix:PATH answers beside root and the gateway's own; "
+                     "repeatable. No token is asked for there");
+  command.add_option("--admin-group", flags.admin_groups, "the same of a group; repeatable");
   command.add_option("--allow-worker", flags.worker_places,
                      "network that workers may stand in, 10.0.0.0/8 or fd00::/8; repeatable. Without: anywhere but at "
                      "link-local (cloud credentials), multicast and unspecified addresses");
@@ -57,6 +69,19 @@ Result<std::unique_ptr<gateway::KeyRing>> apply(const SecurityFlags& flags, gate
     const auto token = secret_of(flags.admin_token_file, "--admin-token-file");
     if (!token) return std::unexpected(token.error());
     options.admin_token = net::sha256(*token);
+  }
+  std::uint32_t mode = 0;
+  const std::string& digits = flags.admin_socket_mode;
+  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), mode, 8);
+  if (ec != std::errc() || end != digits.data() + digits.size() || mode > 0777) {
+    return bad_input("--admin-socket-mode", "\"" + digits + "\" is no file mode like 0660");
+  }
+  for (auto& place : options.admin) place.unix_mode = mode;
+  for (const auto& user : flags.admin_users) {
+    if (auto ok = options.admin_peers.add_user(user, "--admin-user"); !ok) return std::unexpected(ok.error());
+  }
+  for (const auto& group : flags.admin_groups) {
+    if (auto ok = options.admin_peers.add_group(group, "--admin-group"); !ok) return std::unexpected(ok.error());
   }
   for (const auto& network : flags.worker_places) {
     if (auto added = options.worker_places.add(network, "--allow-worker"); !added)

@@ -14,6 +14,9 @@ struct SecurityFlags {
   std::string tls_certificate;
   std::string tls_key;
   std::string admin_token_file;
+  std::string admin_socket_mode = "0600";
+  std::vector<std::string> admin_users;
+  std::vector<std::string> admin_groups;
   std::vector<std::string> worker_places;
   std::vector<std::string> cors_origins;
   std::vector<std::string> pass_paths;

@@ -278,7 +278,7 @@ void add_planner(Command app, int& exit_code) {
   command.add_option("--manager", flags->managers, "fleet: URL of a pool manager; repeatable");
   command.add_option("--above", flags->above, "pool: URL of the cluster manager");
   command.add_option("--pools", flags->pools, "pool: the pools it plans, from 0; default all").delimiter(',');
-  command.add_option("--gateway", flags->gateway, "fleet: URL of the gateway's admin plane");
+  command.add_option("--gateway", flags->gateway, "fleet: URL of the gateway's admin plane, or unix:PATH");
   command.add_option("--gateway-token-file", flags->gateway_token_file, "fleet: its --admin-token-file");
   command.add_option(
       "--slot", flags->slots,

@@ -305,7 +305,10 @@ Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
 std::vector<FlagText> Deployment::planner() const {
   std::vector<FlagText> flags = common();
   const auto admin = std::ranges::find(gateway_, "--admin", &FlagText::name);
-  if (admin != gateway_.end()) flags.push_back({"--gateway", "http://" + admin->value, admin->where});
+  if (admin != gateway_.end()) {
+    const bool socket = admin->value.starts_with("unix:");
+    flags.push_back({"--gateway", (socket ? "" : "http://") + admin->value, admin->where});
+  }
   append_to(flags, planner_);
   return flags;
 }

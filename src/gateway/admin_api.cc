@@ -201,8 +201,16 @@ void AdminApi::usage_of(net::Exchange& exchange, std::string_view name) {
   answer_json(exchange, 200, {{"requests", std::move(rows)}});
 }
 
-/// Those that know the token. Without one, any program that reaches the address, but no page in a browser that does.
+/// On a Unix socket those whom the kernel vouches for; else those that know the token. Without one, any program that
+/// reaches the address, but no page in a browser that does.
 bool AdminApi::trusted(net::Exchange& exchange) {
+  if (const net::Peer* peer = exchange.peer()) {
+    if (options_.admin_peers.allow(*peer)) return true;
+    answer_error(exchange,
+                 {403, fmt::format("user {} may not use the admin plane (--admin-user, --admin-group)", peer->user),
+                  "invalid_request_error", "", "forbidden_peer"});
+    return false;
+  }
   if (options_.admin_token) {
     const auto token = net::bearer(exchange.headers().get("Authorization"));
     if (net::same(net::sha256(token), *options_.admin_token)) return true;

@@ -40,7 +40,7 @@ struct Gateway::Impl {
   GatewayMetrics metrics;
   std::unique_ptr<AgentLinks> agents;         ///< null: none
   std::unique_ptr<RequestObserver> observer;  ///< null: nobody asks how requests ended
-  LiveLedger ledger;                   ///< on the control strand only
+  LiveLedger ledger;                          ///< on the control strand only
   PromptScale prompts;
   Tenants tenants;
   ControlStrand control;
@@ -50,7 +50,7 @@ struct Gateway::Impl {
   std::vector<std::unique_ptr<net::HttpClient>> clients;  ///< by loop of the pool
   std::vector<std::unique_ptr<RelayContext>> contexts;
   std::unique_ptr<net::HttpServer> server;
-  std::unique_ptr<net::HttpServer> admin;
+  std::vector<std::unique_ptr<net::HttpServer>> admins;
   bool stopped = false;
 
   static control::FleetLoopOptions request_options(const GatewayOptions& o) {
@@ -157,11 +157,13 @@ struct Gateway::Impl {
         net::problem_json);
     if (!data) return std::unexpected(data.error());
     server = std::move(*data);
-    auto other = net::HttpServer::listen(
-        admin_pool, options.admin, [this](std::shared_ptr<net::Exchange> exchange) { admin_api.handle(exchange); },
-        net::problem_json);
-    if (!other) return std::unexpected(other.error());
-    admin = std::move(*other);
+    for (const net::ServerOptions& place : options.admin) {
+      auto other = net::HttpServer::listen(
+          admin_pool, place, [this](std::shared_ptr<net::Exchange> exchange) { admin_api.handle(exchange); },
+          net::problem_json);
+      if (!other) return std::unexpected(other.error());
+      admins.push_back(std::move(*other));
+    }
     if (auto started = workers.start(); !started) return started;
     if (agents) {
       agents->start({[this](const EngineReading& reading) { control.reading(reading); },
@@ -195,7 +197,7 @@ struct Gateway::Impl {
     stopped = true;
     clients_api.stopping();
     if (server) server->stop(grace, [this] { each_relay([](Relay& relay) { relay.cut_off(); }); });
-    if (admin) admin->stop(Span());
+    for (const auto& admin : admins) admin->stop(Span());
     workers.stop_feed();
     if (agents) agents->stop();
     control.run_and_wait([&](control::FleetLoop&, Instant now) { ledger.close(now); });
@@ -229,14 +231,17 @@ Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, G
     if (!made) return std::unexpected(made.error());
     observer = std::move(*made);
   }
-  auto gateway = std::unique_ptr<Gateway>(new Gateway(
-      std::make_unique<Impl>(options, std::move(policies), std::move(links), std::move(observer), sink)));
+  auto gateway = std::unique_ptr<Gateway>(
+      new Gateway(std::make_unique<Impl>(options, std::move(policies), std::move(links), std::move(observer), sink)));
   if (auto listening = gateway->impl_->listen(); !listening) return std::unexpected(listening.error());
   return gateway;
 }
 
 std::uint16_t Gateway::port() const { return impl_->server->port(); }
-std::uint16_t Gateway::admin_port() const { return impl_->admin->port(); }
+std::uint16_t Gateway::admin_port() const {
+  const auto tcp = std::ranges::find_if(impl_->admins, [](const auto& admin) { return admin->port() != 0; });
+  return tcp == impl_->admins.end() ? std::uint16_t{0} : (*tcp)->port();
+}
 
 journal::RequestCounts Gateway::counts() const {
   journal::RequestCounts counts;

@@ -19,7 +19,7 @@ class Gateway {
   ~Gateway();  ///< stop() with no grace
 
   [[nodiscard]] std::uint16_t port() const;
-  [[nodiscard]] std::uint16_t admin_port() const;
+  [[nodiscard]] std::uint16_t admin_port() const;  ///< the first; 0: there are Unix sockets alone
   [[nodiscard]] journal::RequestCounts counts() const;
   /// Metered and booked so far; energy is unknown without agents. What waits for its reading is in once stop() has
   /// returned.

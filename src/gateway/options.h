@@ -47,7 +47,9 @@ struct GatewayPolicies {
 
 struct GatewayOptions {
   net::ServerOptions listen;  ///< data plane
-  net::ServerOptions admin;   ///< its own address: never the public one
+  /// Addresses of their own, never the public one, or Unix sockets.
+  std::vector<net::ServerOptions> admin = std::vector<net::ServerOptions>(1);
+  net::PeerList admin_peers;  ///< who may use such sockets
   int threads = 2;
   std::vector<std::string> models;  ///< names clients may ask for; at most control::kMostModels
   std::vector<WorkerOptions> workers;
@@ -76,8 +78,9 @@ struct GatewayOptions {
     std::int64_t dropped = 0;
   };
   std::function<JournalState()> journal;
-  KeyRing* keys = nullptr;                      ///< whose requests are served; outlives the gateway; null: everybody's
-  std::optional<net::Digest> admin_token = {};  ///< of what the admin plane wants to hear; none: it trusts its address
+  KeyRing* keys = nullptr;  ///< whose requests are served; outlives the gateway; null: everybody's
+  std::optional<net::Digest> admin_token =
+      {};  ///< of what the admin plane wants to hear; none: it trusts its address. Not of Unix sockets
   net::AddressList worker_places;
   bool models_alike = false;              ///< its policies look at the fleet as one: each worker has all models
   std::vector<std::string> cors_origins;  ///< of pages that browsers may let read our answers; "*": all

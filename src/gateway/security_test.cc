@@ -172,6 +172,35 @@ TEST(Security, TheAdminPlaneWantsItsToken) {
   EXPECT_EQ(page.response().substr(9, 3), "403");
 }
 
+TEST(Security, OnAUnixSocketTheKernelSaysWhoAsks) {
+  const std::string path = testing::TempDir() + "wattle-admin-" + std::to_string(::getpid()) + ".sock";
+  const Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+    options.admin_token = net::sha256("a secret of some length");
+    options.admin.emplace_back().unix_path = path;
+  });
+  net::RawClient client(path);
+  ASSERT_TRUE(client.connected());
+  client.send("GET /usage HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(client.response().substr(9, 3), "200") << "our own user needs no token";
+  net::RawClient tcp(rig.gateway->admin_port());
+  tcp.send("GET /usage HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(tcp.response().substr(9, 3), "401");
+
+  net::PeerList peers;
+  EXPECT_TRUE(peers.add_user("1234", "").has_value());
+  EXPECT_TRUE(peers.add_group("77", "").has_value());
+  EXPECT_TRUE(peers.add_user("root", "").has_value());
+  EXPECT_FALSE(peers.add_user("no such user", "--admin-user").has_value());
+  EXPECT_FALSE(peers.add_group("", "--admin-group").has_value());
+  const std::uint32_t other = ::geteuid() + 4321;
+  EXPECT_TRUE(peers.allow({::geteuid(), {5}}));
+  EXPECT_TRUE(peers.allow({0, {5}}));
+  EXPECT_TRUE(peers.allow({1234, {5}}));
+  EXPECT_TRUE(peers.allow({other, {5, 77}}));
+  EXPECT_FALSE(peers.allow({other, {5}}));
+  EXPECT_FALSE(peers.allow({77, {1234}}));
+}
+
 TEST(Security, WorkersStandWhereTheyMay) {
   net::AddressList any;
   for (const char* good : {"127.0.0.1", "10.1.2.3", "::1", "2001:db8::1"}) EXPECT_TRUE(any.allow(good)) << good;

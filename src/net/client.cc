@@ -1,12 +1,14 @@
 #include "net/client.h"
 
 #include <fmt/format.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <unordered_map>
@@ -102,10 +104,14 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   [[nodiscard]] std::uint64_t serial() const { return serial_; }
 
  private:
+  [[nodiscard]] asio::generic::stream_protocol::endpoint place() const {
+    if (!endpoint_->unix_path.empty()) return asio::local::stream_protocol::endpoint(endpoint_->unix_path);
+    return Tcp::endpoint(asio::ip::make_address(endpoint_->address), endpoint_->port);
+  }
+
   void connect() {
     deadline_ = steady_now() + client_->options.connect_timeout;
-    const Tcp::endpoint peer(asio::ip::make_address(endpoint_->address), endpoint_->port);
-    socket_.async_connect(peer, [self = shared_from_this(), socket = socket_number_](error_code ec) {
+    socket_.async_connect(place(), [self = shared_from_this(), socket = socket_number_](error_code ec) {
       if (self->closed_ || self->socket_number_ != socket) return;
       const bool ours = ec == asio::error::no_descriptors || ec == asio::error::no_buffer_space ||
                         ec == boost::system::errc::too_many_files_open_in_system ||
@@ -160,7 +166,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   void read() {
     if (reading_ || closed_ || paused_ || !connected_) return;
     reading_ = true;
-    socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this(), socket = socket_number_](error_code ec) {
+    socket_.async_wait(Socket::wait_read, [self = shared_from_this(), socket = socket_number_](error_code ec) {
       if (self->socket_number_ == socket) self->on_readable(ec);
     });
   }
@@ -199,7 +205,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     ++socket_number_;  // what still waits on the old socket is nobody's
     error_code ignored;
     socket_.close(ignored);
-    socket_ = Tcp::socket(client_->loop.impl().context);
+    socket_ = Socket(client_->loop.impl().context);
     connected_ = reading_ = sending_ = false;
     in_.clear();
     parser_.reset();
@@ -278,7 +284,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
 
   std::shared_ptr<HttpClient::Impl> client_;
   std::shared_ptr<const Endpoint> endpoint_;
-  Tcp::socket socket_;
+  Socket socket_;
   ResponseParser parser_;
   std::shared_ptr<ResponseHandler> handler_;
   std::string head_;
@@ -381,6 +387,17 @@ std::int64_t HttpClient::retries() const { return impl_->retries; }
 
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where) {
   Endpoint out;
+  constexpr std::string_view kUnix = "unix:";
+  if (url.starts_with(kUnix)) {
+    out.url = url;
+    out.host_port = "localhost";
+    out.unix_path = url.substr(kUnix.size());
+    if (out.unix_path.empty() || out.unix_path.size() >= sizeof sockaddr_un{}.sun_path) {
+      return bad_input(std::string(where),
+                       fmt::format("\"{}\" is not the path of a socket, like unix:/run/wattle/admin.sock", url));
+    }
+    return out;
+  }
   std::string_view rest = url;
   if (rest.starts_with("http://")) {
     rest.remove_prefix(7);

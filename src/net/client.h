@@ -13,13 +13,14 @@
 
 namespace wattle::net {
 
-/// Where requests go: a resolved http:// URL.
+/// Where requests go: a resolved http:// URL, or unix:PATH.
 struct Endpoint {
   std::string url;        ///< as given, without a trailing slash
   std::string host_port;  ///< for the Host header
   std::string prefix;     ///< path of the URL, put before every target; "" or "/x"
-  std::string address;    ///< numeric
+  std::string address;    ///< numeric; empty: unix_path
   std::uint16_t port = 0;
+  std::string unix_path = {};  ///< of a Unix socket
 };
 /// Resolves names (blocks). `where` names the flag or key in the error.
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where);

@@ -38,6 +38,7 @@ class ConnectionExchange final : public Exchange {
   std::string_view target() const override { return connection_->parser_.target(); }
   const HeaderFields& headers() const override { return connection_->parser_.headers(); }
   const std::string& body() const override { return connection_->parser_.body(); }
+  const Peer* peer() const override { return connection_->peer_ ? &*connection_->peer_ : nullptr; }
   Loop& loop() final { return connection_->server_->pool.at(connection_->loop_index_); }
 
   void add_headers(std::string_view lines) override {
@@ -92,10 +93,11 @@ class ConnectionExchange final : public Exchange {
   std::uint64_t serial_;
 };
 
-Connection::Connection(std::shared_ptr<ServerState> server, int loop_index, Tcp::socket socket)
+Connection::Connection(std::shared_ptr<ServerState> server, int loop_index, Socket socket)
     : server_(std::move(server)),
       loop_index_(loop_index),
       socket_(std::move(socket)),
+      peer_(server_->options.unix_path.empty() ? std::nullopt : peer_of(socket_.native_handle())),
       parser_(server_->options.limits) {
   server_->connections.fetch_add(1, std::memory_order_relaxed);
   if (server_->options.tls) tls_ = std::make_unique<TlsSession>(server_->options.tls);
@@ -178,7 +180,7 @@ void Connection::read() {
   // While a response runs, reading goes on only to notice the client leaving; what it pipelines is kept up to a bound.
   if (in_.size() >= std::size_t{server_->options.limits.header_bytes} + kHeldBytes) return;
   reading_ = true;
-  socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](error_code ec) { self->on_readable(ec); });
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](error_code ec) { self->on_readable(ec); });
 }
 
 void Connection::on_readable(error_code ec) {
@@ -317,7 +319,7 @@ void Connection::refuse(const ParseProblem& problem) {
   if (phase_ == Phase::Closed) return;
   // Closing now, with unread input in the kernel, would reset the connection and may destroy the answer on its way.
   error_code ignored;
-  socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  socket_.shutdown(Socket::shutdown_send, ignored);
   in_.clear();
   enter(Phase::Lingering);
   read();
@@ -418,7 +420,7 @@ void Connection::flush() {
         out.erase(0, sent);
         sent = 0;
       }
-      socket_.async_wait(Tcp::socket::wait_write, [self = shared_from_this()](error_code wait_ec) {
+      socket_.async_wait(Socket::wait_write, [self = shared_from_this()](error_code wait_ec) {
         self->waiting_writable_ = false;
         self->write_deadline_ = Instant::never();
         if (wait_ec) return self->gone();
@@ -445,7 +447,7 @@ void Connection::all_sent() {
   if (close_when_sent_) {
     // Graceful: our FIN first, then wait for theirs, so that an unread pipelined byte cannot reset the answer away.
     error_code ignored;
-    socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+    socket_.shutdown(Socket::shutdown_send, ignored);
     in_.clear();
     close_when_sent_ = false;
     enter(Phase::Lingering);

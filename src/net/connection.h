@@ -1,6 +1,7 @@
 #pragma once
 // Private to net/: one client connection of an HTTP server.
 #include <atomic>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <optional>
 #include <unordered_set>
 #include <vector>
@@ -19,7 +20,9 @@ struct ServerState {
   ServerOptions options;
   RequestHandler handler;
   ProblemBody problem_body;
-  std::optional<Tcp::acceptor> acceptor;  ///< gone once stopped, before the loop it belongs to
+  // The one of the two that is used is gone once stopped, before the loop it belongs to.
+  std::optional<Tcp::acceptor> acceptor;
+  std::optional<asio::local::stream_protocol::acceptor> unix_acceptor;
   std::uint16_t port = 0;
   std::vector<std::unordered_set<std::shared_ptr<Connection>>> live;  ///< by loop
   std::atomic<std::int64_t> connections{0};
@@ -33,13 +36,12 @@ struct ServerState {
         options(o),
         handler(std::move(h)),
         problem_body(std::move(b)),
-        acceptor(std::in_place, p.at(0).impl().context),
         live(static_cast<std::size_t>(p.size())) {}
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::shared_ptr<ServerState> server, int loop_index, Tcp::socket socket);
+  Connection(std::shared_ptr<ServerState> server, int loop_index, Socket socket);
 
   void start();
   void tick(Instant now);  ///< looks at the deadline
@@ -74,7 +76,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::shared_ptr<ServerState> server_;
   int loop_index_;
-  Tcp::socket socket_;
+  Socket socket_;
+  std::optional<Peer> peer_;  ///< of a Unix socket
   RequestParser parser_;
   std::string in_;  ///< input that could not be taken yet: half a header, pipelined requests
   std::string out_;

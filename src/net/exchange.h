@@ -9,6 +9,7 @@
 
 #include "net/http_parser.h"
 #include "net/loop.h"
+#include "net/peer.h"
 
 namespace wattle::net {
 
@@ -25,6 +26,8 @@ class Exchange {
   /// Stays alive until the response is finished. Capacity exceeds size by RequestParser::kBodyPadding.
   [[nodiscard]] virtual const std::string& body() const = 0;
   [[nodiscard]] virtual Loop& loop() = 0;
+  /// Who asks, where that came over a Unix socket; else null.
+  [[nodiscard]] virtual const Peer* peer() const { return nullptr; }
 
   /// Lines that go with whatever response this request gets, each ended by CRLF. Before it begins.
   virtual void add_headers(std::string_view lines) = 0;
@@ -52,7 +55,9 @@ class TlsContext;
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;  ///< 0 = any free one
+  std::uint16_t port = 0;          ///< 0 = any free one
+  std::string unix_path;           ///< a Unix socket there instead; empty: host and port
+  std::uint32_t unix_mode = 0600;  ///< of that socket's file
   HttpLimits limits;
   std::int32_t max_connections = 16384;    ///< beyond, new ones are closed at once
   Span header_timeout = Span::s(10);       ///< first byte of a request to the end of its header

@@ -1,6 +1,7 @@
 #pragma once
 // Private to transport/: the Asio half of Loop. Keep it out of other folders (compile time).
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -14,6 +15,7 @@ namespace wattle::net {
 namespace asio = boost::asio;
 using boost::system::error_code;
 using Tcp = asio::ip::tcp;
+using Socket = asio::generic::stream_protocol::socket;  ///< TCP's or a Unix one
 
 struct Loop::Impl {
   asio::io_context context{1};

@@ -1,11 +1,16 @@
 #include "net/server.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstring>
 #include <future>
 
 #include "net/clock.h"
@@ -19,28 +24,82 @@ constexpr Span kLastWords = Span::ms(250);
 
 using Shared = std::shared_ptr<ServerState>;
 
-void accept_next(const Shared& server) {
+template <typename Acceptor>
+void accept_next(const Shared& server, std::optional<Acceptor> ServerState::*acceptor) {
   const int index = server->next_loop;
   server->next_loop = (index + 1) % server->pool.size();
   auto& context = server->pool.at(index).impl().context;
-  server->acceptor->async_accept(context, [server, index, &context](error_code ec, Tcp::socket socket) {
-    if (!server->acceptor) return;
-    if (ec) {  // out of descriptors, or the client left while queued: breathe, go on
-      server->pool.at(0).after(Span::ms(20), [server] {
-        if (server->acceptor) accept_next(server);
-      });
-      return;
-    }
-    if (server->connections.load(std::memory_order_relaxed) < server->options.max_connections) {
-      asio::post(context, [server, index, s = std::move(socket)]() mutable {
-        if (server->closed.load()) return;
-        auto connection = std::make_shared<Connection>(server, index, std::move(s));
-        server->live[static_cast<std::size_t>(index)].insert(connection);
-        connection->start();
-      });
-    }
-    accept_next(server);
-  });
+  ((*server).*acceptor)
+      ->async_accept(
+          context, [server, acceptor, index, &context](error_code ec, typename Acceptor::protocol_type::socket socket) {
+            if (!((*server).*acceptor)) return;
+            if (ec) {  // out of descriptors, or the client left while queued: breathe, go on
+              server->pool.at(0).after(Span::ms(20), [server, acceptor] {
+                if ((*server).*acceptor) accept_next(server, acceptor);
+              });
+              return;
+            }
+            if (server->connections.load(std::memory_order_relaxed) < server->options.max_connections) {
+              asio::post(context, [server, index, s = std::move(socket)]() mutable {
+                if (server->closed.load()) return;
+                auto connection = std::make_shared<Connection>(server, index, Socket(std::move(s)));
+                server->live[static_cast<std::size_t>(index)].insert(connection);
+                connection->start();
+              });
+            }
+            accept_next(server, acceptor);
+          });
+}
+
+Result<void> listen_at(ServerState& state) {
+  const ServerOptions& options = state.options;
+  const std::string where = fmt::format("{}:{}", options.host, options.port);
+  error_code ec;
+  const auto address = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, ec);
+  if (ec) return bad_input(where, "not an IP address to listen on; say 127.0.0.1 or 0.0.0.0");
+  const Tcp::endpoint endpoint(address, options.port);
+  auto& acceptor = state.acceptor.emplace(state.pool.at(0).impl().context);
+  acceptor.open(endpoint.protocol(), ec);
+  if (!ec) acceptor.set_option(asio::socket_base::reuse_address(true), ec);
+  if (!ec) acceptor.bind(endpoint, ec);
+  if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  if (ec) return external_failure(where, fmt::format("cannot listen: {}; choose a free port", ec.message()));
+  state.port = acceptor.local_endpoint(ec).port();
+  return {};
+}
+
+/// A socket's file that nobody listens at any more is left by one that was killed; nothing else is ever removed.
+Result<void> clear(const std::string& path) {
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) return {};
+  if (!S_ISSOCK(there.st_mode)) return bad_input("unix:" + path, "is there already, and is no socket");
+  asio::io_context context;
+  asio::local::stream_protocol::socket socket(context);
+  error_code ec;
+  socket.connect(asio::local::stream_protocol::endpoint(path), ec);
+  if (ec != asio::error::connection_refused) return external_failure("unix:" + path, "somebody listens there");
+  ::unlink(path.c_str());
+  return {};
+}
+
+Result<void> listen_at_path(ServerState& state) {
+  const ServerOptions& options = state.options;
+  const std::string where = "unix:" + options.unix_path;
+  if (options.unix_path.size() >= sizeof sockaddr_un{}.sun_path) {
+    return bad_input(where, fmt::format("is longer than the {} bytes that a socket's path may have",
+                                        sizeof sockaddr_un{}.sun_path - 1));
+  }
+  if (auto cleared = clear(options.unix_path); !cleared) return cleared;
+  error_code ec;
+  auto& acceptor = state.unix_acceptor.emplace(state.pool.at(0).impl().context);
+  acceptor.open({}, ec);
+  if (!ec) acceptor.bind(asio::local::stream_protocol::endpoint(options.unix_path), ec);
+  if (ec) return external_failure(where, fmt::format("cannot listen: {}", ec.message()));
+  // Nobody can connect before listen(): nobody does who may not.
+  if (::chmod(options.unix_path.c_str(), options.unix_mode) != 0) return external_failure(where, std::strerror(errno));
+  acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  if (ec) return external_failure(where, fmt::format("cannot listen: {}", ec.message()));
+  return {};
 }
 
 /// Runs `task(loop index)` on every loop and waits for all of them.
@@ -66,19 +125,9 @@ HttpServer::~HttpServer() { stop(Span()); }
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(LoopPool& pool, const ServerOptions& options,
                                                        RequestHandler handler, ProblemBody problem_body) {
   auto state = std::make_shared<ServerState>(pool, options, std::move(handler), std::move(problem_body));
-  const std::string where = fmt::format("{}:{}", options.host, options.port);
-  error_code ec;
-  const auto address = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, ec);
-  if (ec) return bad_input(where, "not an IP address to listen on; say 127.0.0.1 or 0.0.0.0");
-  const Tcp::endpoint endpoint(address, options.port);
-  state->acceptor->open(endpoint.protocol(), ec);
-  if (!ec) state->acceptor->set_option(asio::socket_base::reuse_address(true), ec);
-  if (!ec) state->acceptor->bind(endpoint, ec);
-  if (!ec) state->acceptor->listen(asio::socket_base::max_listen_connections, ec);
-  if (ec) return external_failure(where, fmt::format("cannot listen: {}; choose a free port", ec.message()));
-
-  state->port = state->acceptor->local_endpoint(ec).port();
-
+  if (auto listening = options.unix_path.empty() ? listen_at(*state) : listen_at_path(*state); !listening) {
+    return std::unexpected(listening.error());
+  }
   for (int i = 0; i < pool.size(); ++i) {
     const std::weak_ptr<ServerState> weak = state;
     pool.at(i).every(Span::ms(250), [weak, i] {
@@ -91,7 +140,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(LoopPool& pool, const Ser
     });
   }
   auto server = std::unique_ptr<HttpServer>(new HttpServer(state));
-  pool.at(0).post([state] { accept_next(state); });
+  pool.at(0).post([state] {
+    state->acceptor ? accept_next(state, &ServerState::acceptor) : accept_next(state, &ServerState::unix_acceptor);
+  });
   return server;
 }
 
@@ -108,6 +159,8 @@ void HttpServer::stop(Span grace, const std::function<void()>& last_words) {
     for (const auto& connection : snapshot) act(*connection);
   };
   on_every_loop(server, [server, each](std::size_t i) {
+    if (i == 0 && server->unix_acceptor) ::unlink(server->options.unix_path.c_str());
+    if (i == 0) server->unix_acceptor.reset();
     if (i == 0) server->acceptor.reset();
     each(i, [](Connection& c) { c.drain(); });
   });
