@@ -8,6 +8,7 @@ endif()
 install(DIRECTORY recipes scenarios specs profiles DESTINATION share/wattle)
 install(FILES README.md LICENSE DESTINATION share/doc/wattle)
 install(DIRECTORY docs/ DESTINATION share/doc/wattle PATTERN decisions EXCLUDE PATTERN img EXCLUDE)
+install(DIRECTORY packaging/docker packaging/kubernetes DESTINATION share/doc/wattle/examples)
 install(FILES packaging/wattle.toml packaging/grafana/wattle.json packaging/prometheus/wattle.rules.yml
   DESTINATION share/doc/wattle/examples)
 
