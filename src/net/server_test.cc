@@ -153,8 +153,12 @@ TEST(HttpServer, AHandlerThatThrowsIsA500AndOthersGoOn) {
   Echo echo;
   const std::int64_t before = faults();
   RawClient client(echo.server->port());
-  client.send("GET /throw HTTP/1.1\r\n\r\n");
+  testing::internal::CaptureStderr();
+  client.send("GET /throw HTTP/1.1\r\nX-Request-Id: mine\xff\r\n\r\n");
   EXPECT_TRUE(client.response().starts_with("HTTP/1.1 500"));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("internal error"), std::string::npos) << said;
+  EXPECT_NE(said.find(R"(request_id="mine\ufffd")"), std::string::npos) << said;
   client.send("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi");
   EXPECT_TRUE(client.response().ends_with("\r\n\r\nhi")) << "the same connection serves on";
   client.send("GET /throw-midway HTTP/1.1\r\n\r\n");
