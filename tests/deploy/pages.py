@@ -1,5 +1,5 @@
-"""The blocks of docs/deploy-*.md that say `run` are run as they stand, in order, in one shell a page: mock engines take vLLM's and
-SGLang's places by their command lines, virtual GPUs the real ones', and ports and paths are those of a test."""
+"""The blocks of docs/deploy-*.md and docs/live.md that say `run` are run as they stand, in order, in one shell a page: mock engines take
+vLLM's and SGLang's places by their command lines, virtual GPUs the real ones', and ports and paths are those of a test."""
 import argparse
 import os
 import pathlib
@@ -41,7 +41,7 @@ os.execv("{wattle}", ["wattle", "mock-engine", "--dialect", "sglang", "--listen"
          value("--disaggregation-mode", "colocated"), "--fpm", value("--forward-pass-metrics-ipc-name") + ".0"])
 """,
     "sudo": "#!/bin/sh\nexec \"$@\"\n",
-    "wattle": "#!/bin/sh\ncase \"$1\" in agent) shift; exec {wattle} agent --nvml {nvml} --state {folder}/locks \"$@\" ;; esac\n"
+    "wattle": "#!/bin/sh\ncase \"$*\" in *--nvml*) ;; agent*) shift; set -- agent --nvml {nvml} --state {folder}/locks \"$@\" ;; esac\n"
               "exec {wattle} \"$@\"\n",
 }
 
@@ -77,7 +77,10 @@ def run_page(page: pathlib.Path, flags: argparse.Namespace) -> int:
                 ports["8998"] = ports["9000"]
             for port, ours in ports.items():
                 code = re.sub(rf"\b{port}\b", str(ours), code)
-            return code.replace("/tmp/wattle-", f"{folder}/").replace("/run/wattle", folder)
+            for theirs, ours in (("/tmp/wattle-", f"{folder}/"), ("/dev/shm/wattle-", f"{folder}/"), ("/run/wattle", folder),
+                                 ("build/release/fake_nvml/libnvidia-ml.so.1", flags.nvml)):
+                code = code.replace(theirs, ours)
+            return code
 
         stubs = pathlib.Path(folder) / "stubs"
         stubs.mkdir()
@@ -115,7 +118,7 @@ def main() -> None:
     flags = parser.parse_args()
     pages = sorted(pathlib.Path(flags.docs).glob("deploy-*.md"))
     assert len(pages) >= 3, pages
-    for page in pages:
+    for page in [*pages, pathlib.Path(flags.docs) / "live.md"]:
         print(f"{page.name}: {run_page(page, flags)} blocks run")
 
 
