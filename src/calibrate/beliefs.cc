@@ -57,6 +57,8 @@ StepShape prefill_shape(std::int64_t tokens, std::int64_t length) {
   return shape;
 }
 
+}  // namespace
+
 std::uint64_t digest_of(std::span<const predict::StepSample> samples) {
   Digest digest;
   for (const auto& s : samples) {
@@ -69,8 +71,6 @@ std::uint64_t digest_of(std::span<const predict::StepSample> samples) {
   }
   return digest.value();
 }
-
-}  // namespace
 
 std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, const engine::EngineOptions& options,
                                                 std::span<const MegaHertz> clocks) {

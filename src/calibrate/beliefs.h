@@ -83,6 +83,18 @@ struct LatencyBelief {
                                                     const engine::EngineOptions& options,
                                                     std::span<const MegaHertz> clocks);
 
+/// The power belief for the instances this model simulates: energy by lines over the profile, tiles and ranges of
+/// fit_latency's, and idle power by clock; with a file, what that says. Immutable; fitted once per equal profile in
+/// this process. Callable from any thread, as fit_latency. Errors: of the file, or that it has no power; no clock.
+[[nodiscard]] Result<std::shared_ptr<const PowerModel>> believe_power(const PredictorOptions& predictor,
+                                                                      const PredictorContext& context,
+                                                                      const engine::StepModel& model,
+                                                                      const engine::EngineOptions& options,
+                                                                      std::span<const MegaHertz> clocks);
+
+/// Of what a fit depends on.
+[[nodiscard]] std::uint64_t digest_of(std::span<const predict::StepSample> samples);
+
 /// A belief file of `wattle fit PROFILE`, by its path or beside the recipe. Errors: missing, or as parse_belief has
 /// them.
 [[nodiscard]] Result<predict::LinearBelief> load_belief(const std::string& file, const std::string& recipe_file);

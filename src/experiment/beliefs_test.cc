@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "config/locate.h"
+#include "config/make_step_model.h"
 #include "experiment/simulate.h"
 
 namespace wattle::calibrate {
@@ -70,6 +71,32 @@ TEST(Beliefs, ThePublishedPrefillFormIsTheCoarserOne) {
     return made->prediction.prefill.offline_ms;
   };
   EXPECT_LT(2.0 * error("linear"), error("linear-published"));
+}
+
+TEST(Beliefs, PowerIsNearWhatTheEngineDraws) {
+  const auto scenario = config::load_scenario("throttllem-llama2-13b-tp2", {}, config::project()).value();
+  const auto& pool = scenario.scenario.pools.front();
+  const auto engine = config::engine_of(scenario.scenario, pool);
+  const auto model = config::make_step_model(scenario.gpus.front(), scenario.llm, pool.tensor_parallel, engine).value();
+  const std::vector<MegaHertz> clocks{MegaHertz{600}, MegaHertz{1005}, MegaHertz{1410}};
+  const auto believed = believe_power({}, {}, model, engine, clocks);
+  ASSERT_TRUE(believed) << believed.error().message();
+  for (const MegaHertz clock : clocks) {
+    EXPECT_EQ((*believed)->step_power({}, clock), model.idle_power(clock));
+    for (const std::int32_t batch : {1, 4, 12, 32}) {
+      const StepShape decode{.decode_requests = batch, .decode_kv_tokens = 1000 * batch};
+      const auto drawn = static_cast<double>(model.decode(batch, decode.decode_kv_tokens, clock).power.value());
+      EXPECT_NEAR(static_cast<double>((*believed)->step_power(decode, clock).value()), drawn, 0.05 * drawn)
+          << batch << " at " << clock.value();
+    }
+    for (const std::int64_t tokens : {200, 1000, 3000}) {
+      const StepShape prompt{
+          .prefill_requests = 1, .prefill_tokens = tokens, .prefill_context_tokens = tokens * tokens / 2};
+      const auto drawn = static_cast<double>(model.mixed(prompt, clock).power.value());
+      EXPECT_NEAR(static_cast<double>((*believed)->step_power(prompt, clock).value()), drawn, 0.08 * drawn)
+          << tokens << " at " << clock.value();
+    }
+  }
 }
 
 TEST(Beliefs, AWindowBeyondTheRingIsRefused) {

@@ -88,6 +88,18 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
     }
     spec.beliefs.latency = latency.model.get();
   }
+  if (systems::needs_power(recipe_, role)) {
+    auto& power = power_[tensor_parallel];
+    if (!power) {
+      const auto truth = model(tensor_parallel);
+      if (!truth) return std::unexpected(truth.error());
+      auto believed = calibrate::believe_power(recipe_.predictor, {recipe_.name, recipe_.file, {}}, **truth, engine_,
+                                               systems::clocks_to_predict(recipe_, spec));
+      if (!believed) return std::unexpected(believed.error());
+      power = std::move(*believed);
+    }
+    spec.beliefs.power = power.get();
+  }
   if (systems::needs_load_profile(recipe_)) {
     const auto profile = load_profile_of(tensor_parallel);
     if (!profile) return std::unexpected(profile.error());

@@ -69,6 +69,7 @@ class LiveFleet {
   LlmSpec llm_;
   std::map<std::int32_t, std::unique_ptr<engine::StepModel>> models_;  ///< by tensor parallelism
   std::map<std::int32_t, calibrate::LatencyBelief> latency_;
+  std::map<std::int32_t, std::shared_ptr<const PowerModel>> power_;
   std::optional<config::LoadedScenario> scenario_;
   std::string gpu_name_;  ///< as the scenario names it
   std::map<std::int32_t, RequestLatency> requests_;

@@ -284,6 +284,12 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
       run.beliefs.push_back(latency->model);
       spec.beliefs.latency = latency->model.get();
       maker->learner = latency->learner;
+      if (systems::needs_power(recipe.recipe, pool.role)) {
+        const auto power = calibrate::believe_power(recipe.recipe.predictor, context, *maker->model, engine, clocks);
+        if (!power) return std::unexpected(power.error());
+        run.powers.push_back(*power);
+        spec.beliefs.power = power->get();
+      }
     }
     maker->spec = std::make_shared<const InstanceSpec>(std::move(spec));
     makers.push_back(maker);

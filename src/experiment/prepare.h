@@ -21,6 +21,7 @@ struct PreparedRun {
   journal::RunFacts facts;
   std::vector<std::unique_ptr<engine::StepModel>> models;  ///< by pool
   std::vector<std::shared_ptr<const LatencyModel>> beliefs;
+  std::vector<std::shared_ptr<const PowerModel>> powers;
   std::shared_ptr<const plan::LoadTable> loads;                    ///< null: no policy needs it
   std::vector<std::unique_ptr<plan::TableProfile>> load_profiles;  ///< by pool
   std::shared_ptr<const systems::SiteFleet> sites;                 ///< null: no policy plans over sites

@@ -66,6 +66,7 @@ Evaluation throttllem_evaluation() {
       {"throttling", "Figures 8 and 9: five engines, three error levels, without autoscaling",
        &fixed<&throttllem::throttling>},
       {"slack", "ours: little load, no objective", &fixed<&throttllem::slack>},
+      {"loads", "ours: nearer to full", &fixed<&throttllem::loads>},
       {"lengths", "ours: every length predictor", &fixed<&throttllem::lengths>},
       {"autoscaling", "Figures 10 and 12: engines of one, two and four GPUs", &fixed<&throttllem::autoscaling>},
       {"windows", "ours: the length of the trace's differently scaled areas", &fixed<&throttllem::rate_windows>},

@@ -66,6 +66,7 @@ inline constexpr double kTracePeakPerS = 8.25;
 [[nodiscard]] Result<Section> lengths();       ///< ours: every length predictor
 [[nodiscard]] Result<Section> autoscaling();   ///< Figures 10 and 12
 [[nodiscard]] Result<Section> slack();         ///< ours: little load, no objective
+[[nodiscard]] Result<Section> loads();         ///< ours: nearer to full
 [[nodiscard]] Result<Section> rate_windows();  ///< ours: rate_window_s over its range
 [[nodiscard]] Result<Section> runtime();       ///< Figure 11
 [[nodiscard]] Result<Section> load_sweep();    ///< Figure 13

@@ -32,15 +32,14 @@ const std::vector<Variant>& variants() {
   static const std::vector<Variant> all{
       {"triton", "triton", {}, {}, 0.69},
       {"triton-autoscale", "triton-autoscale", {}, 20.8, 0.87},
-      {"throttllem", "throttllem", {}, 30.6, 0.99},
-      {"throttllem-autoscale", "throttllem-autoscale", {}, 43.8, 1.23},
+      {"throttllem-published", "throttllem-published", {}, 30.6, 0.99},
+      {"throttllem-published-autoscale", "throttllem-published-autoscale", {}, 43.8, 1.23},
+      {"throttllem-published-autoscale-15", "throttllem-published-autoscale", with_error(0.15), {}, {}},
+      {"throttllem-published-autoscale-30", "throttllem-published-autoscale", with_error(0.30), 41.7, 1.19},
+      {"throttllem", "throttllem", {}, {}, {}},
+      {"throttllem-autoscale", "throttllem-autoscale", {}, {}, {}},
       {"throttllem-autoscale-15", "throttllem-autoscale-15", {}, {}, {}},
-      {"throttllem-autoscale-30", "throttllem-autoscale-30", {}, 41.7, 1.19},
-      {"throttllem_without_margin", "throttllem", {"admission.margin=0"}, {}, {}},
-      {"throttllem-autoscale_without_margin", "throttllem-autoscale", {"admission.margin=0"}, {}, {}},
-      {"throttllem-sweet", "throttllem-sweet", {}, {}, {}},
-      {"throttllem-sweet-autoscale", "throttllem-sweet-autoscale", {}, {}, {}},
-      {"throttllem-sweet-autoscale-30", "throttllem-sweet-autoscale", with_error(0.30), {}, {}},
+      {"throttllem-autoscale-30", "throttllem-autoscale-30", {}, {}, {}},
       {"static-sweet", "static-sweet", {}, {}, {}},
       {"static-sweet-autoscale", "static-sweet-autoscale", {}, {}, {}},
   };
@@ -65,13 +64,12 @@ Result<Section> autoscaling() {
       std::string(kMethod) +
       " As in the paper: triton and throttling alone run on four GPUs at the same requests; clocks from 210 MHz in "
       "steps of 15, chosen when a request is admitted and when the last lost one has left; an idle engine keeps "
-      "its clock, and its draw counts; held requests do not move the clock. Ours: a share of the objectives in reserve "
-      "(see section throttling; rows without_margin), the clock's forecast counts the "
-      "prompts that wait, and step times are believed by lines, not by M (within 0.1 points of the saving). Not "
-      "modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "
-      "against triton-autoscale over the whole run (the paper: geometric mean over engines). Beside it, ours: no clock "
-      "below the energy-optimal one (recipes throttllem-sweet*); and the strongest simple baseline: that clock, fixed "
-      "(static-sweet*).";
+      "its clock, and its draw counts; held requests do not move the clock; the clock's forecast counts the prompts "
+      "that wait. "
+      "Not modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "
+      "against triton-autoscale over the whole run (the paper: geometric mean over engines). Beside it, ours: of the "
+      "clocks that keep the objectives the one of least predicted energy (recipes throttllem*); and the strongest "
+      "simple baseline: the energy-optimal clock, fixed (static-sweet*).";
   const auto scenario = scaled_scenario();
   if (!scenario) return std::unexpected(scenario.error());
   std::map<std::string_view, journal::RunSummary> runs;
@@ -103,9 +101,9 @@ Result<Section> autoscaling() {
   section.targets.push_back(
       {"objectives_missed_with_autoscaling", "0 of 6 runs", static_cast<double>(missed), missed == 0});
   const auto& theirs = runs.at("triton-autoscale");
-  for (const char* name : {"throttllem-autoscale", "throttllem-sweet-autoscale"}) {
+  for (const char* name : {"throttllem-published-autoscale", "throttllem-autoscale"}) {
     const auto& ours = runs.at(name);
-    const bool paper = std::string_view(name) == "throttllem-autoscale";
+    const bool paper = std::string_view(name) == "throttllem-published-autoscale";
     section.rows.push_back({fmt::format("fig12/{}/batch_increase", name), "%",
                             paper ? std::optional(24.5) : std::nullopt,
                             100.0 * (mean_batch(ours) / mean_batch(theirs) - 1.0)});
@@ -130,8 +128,8 @@ Result<Section> rate_windows() {
     const auto triton = run(*scenario, "triton");
     if (!triton) return std::unexpected(triton.error());
     std::size_t line = 0;
-    for (const char* recipe : {"triton-autoscale", "throttllem", "throttllem-autoscale", "throttllem-sweet-autoscale",
-                               "static-sweet-autoscale"}) {
+    for (const char* recipe : {"triton-autoscale", "throttllem-published", "throttllem-published-autoscale",
+                               "throttllem-autoscale", "static-sweet-autoscale"}) {
       const auto got = run(*scenario, recipe);
       if (!got) return std::unexpected(got.error());
       const double saved = percent_saved(got->energy.total.value(), triton->energy.total.value());
@@ -155,8 +153,8 @@ Result<Section> load_sweep() {
                                            fmt::format("workload.trough_load={}", percent / 1000.0)});
     if (!scenario) return std::unexpected(scenario.error());
     std::size_t line = 0;
-    for (const char* recipe : {"triton", "triton-autoscale", "throttllem", "throttllem-autoscale", "static-sweet",
-                               "static-sweet-autoscale"}) {
+    for (const char* recipe : {"triton", "triton-autoscale", "throttllem-published", "throttllem-published-autoscale",
+                               "throttllem-autoscale", "static-sweet-autoscale"}) {
       const auto got = run(*scenario, recipe);
       if (!got) return std::unexpected(got.error());
       for (auto& [plot, value] :
@@ -227,12 +225,13 @@ class Timeline final : public journal::Sink {
 Result<Section> runtime() {
   Section section;
   section.source = "Figure 11";
-  section.note = std::string(kMethod) +
-                 " throttllem-autoscale in bins of two minutes: requests/s, engines of each size that draw power "
-                 "(mean number), clock of the decoding ones, power, p99 of E2E of those that arrived.";
+  section.note =
+      std::string(kMethod) +
+      " throttllem-published-autoscale in bins of two minutes: requests/s, engines of each size that draw power "
+      "(mean number), clock of the decoding ones, power, p99 of E2E of those that arrived.";
   const auto scenario = scaled_scenario();
   if (!scenario) return std::unexpected(scenario.error());
-  const auto recipe = systems::load_recipe("throttllem-autoscale", {}, config::project());
+  const auto recipe = systems::load_recipe("throttllem-published-autoscale", {}, config::project());
   if (!recipe) return std::unexpected(recipe.error());
   auto prepared = experiment::prepare_run(*scenario, *recipe, config::data_dir());
   if (!prepared) return std::unexpected(prepared.error());

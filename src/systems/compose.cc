@@ -218,6 +218,12 @@ bool needs_latency(const Recipe& recipe, Role role) {
   return choice.mode != Mode::Off && entry_of(SlotKind::Frequency, choice).needs.latency;
 }
 
+bool needs_power(const Recipe& recipe, Role role) {
+  const PolicyChoice& choice = frequency_of(recipe, role);
+  const PolicyEntry& entry = entry_of(SlotKind::Frequency, choice);
+  return choice.mode != Mode::Off && entry.weighs_power && entry.weighs_power(options_in(entry, choice));
+}
+
 bool needs_request_latency(const Recipe& recipe) { return needs_of_admission(recipe).request_latency; }
 
 bool needs_step_reports(const Recipe& recipe) { return needs_of_admission(recipe).step_reports; }

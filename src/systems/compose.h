@@ -58,6 +58,8 @@ namespace wattle::systems {
 [[nodiscard]] bool clock_shares_admission(const Recipe& recipe, Role role);
 /// Does an instance of this role need Beliefs::latency (calibrate/beliefs.h)?
 [[nodiscard]] bool needs_latency(const Recipe& recipe, Role role);
+/// Likewise Beliefs::power?
+[[nodiscard]] bool needs_power(const Recipe& recipe, Role role);
 /// Does some policy need the profile of the fleet's engines by load (Beliefs::load)?
 [[nodiscard]] bool needs_load_profile(const Recipe& recipe);
 /// Does the scaling policy plan over sites?

@@ -76,6 +76,8 @@ struct PolicyEntry {
   std::function<std::vector<MegaHertz>(const std::any&, const InstanceSpec&)> clocks;
   /// How far a step may outlast its prediction (control::Throttle).
   std::function<Span(const std::any&)> overrun_slack;
+  /// Does it need Beliefs::power under these options?
+  std::function<bool(const std::any&)> weighs_power;
   /// The option that keeps attainment at the cost of energy as it grows: a share in [0, 0.95] or a clock; empty: none
   /// (reserve.h).
   std::string reserve;
@@ -124,6 +126,11 @@ class Registration {
     entry_.clocks = [f](const std::any& o, const InstanceSpec& spec) {
       return f(std::any_cast<const Record&>(o), spec);
     };
+    return *this;
+  }
+  template <typename F>
+  Registration& weighs_power(F f) {
+    entry_.weighs_power = [f](const std::any& o) { return f(std::any_cast<const Record&>(o)); };
     return *this;
   }
   template <typename F>

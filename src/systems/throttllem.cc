@@ -21,6 +21,14 @@ struct Codec<policy::Outlived> : NamedCodec<policy::Outlived, Codec<policy::Outl
   }
 };
 
+template <>
+struct Codec<policy::ClockPick> : NamedCodec<policy::ClockPick, Codec<policy::ClockPick>> {
+  static constexpr auto names() {
+    return std::to_array<std::pair<std::string_view, policy::ClockPick>>(
+        {{"lowest", policy::ClockPick::Lowest}, {"least-energy", policy::ClockPick::LeastEnergy}});
+  }
+};
+
 }  // namespace wattle::config
 
 namespace wattle::systems {
@@ -28,6 +36,7 @@ namespace wattle::systems {
 namespace {
 
 using config::option;
+using policy::ClockPick;
 using policy::SmallestEngineOptions;
 using policy::ThrottllemClockOptions;
 using policy::ThrottllemOptions;
@@ -53,6 +62,9 @@ std::vector<config::Option<ThrottllemOptions>> admission_options() {
 std::vector<config::Option<ThrottllemClockOptions>> clock_options() {
   using C = ThrottllemClockOptions;
   return {
+      option("pick", &C::pick,
+             "Of the clocks that keep every objective the lowest (paper), or the one at which what runs takes least "
+             "predicted energy (least-energy)"),
       option("clocks_mhz", &C::clocks, "MHz", config::kClockBounds,
              "The clocks to choose from, ascending; empty: every step of the GPU"),
       option(
@@ -128,8 +140,9 @@ void register_throttllem(Registry& to) {
         return std::make_shared<policy::Throttllem>(o, throttllem_clock(making.recipe), making.length);
       });
   to.add<ThrottllemClockOptions>(SlotKind::Frequency, kThrottllem,
-                                 "The lowest clock that keeps every objective by the same projection", clock_options())
+                                 "A clock that keeps every objective by the same projection", clock_options())
       .needs({.latency = true})
+      .weighs_power([](const ThrottllemClockOptions& o) { return o.pick == ClockPick::LeastEnergy; })
       .hosted_by(Host::Admission)
       .clocks([](const ThrottllemClockOptions& o, const InstanceSpec& spec) {
         return clocks_to_choose(o.clocks, o.lowest_clock, spec);

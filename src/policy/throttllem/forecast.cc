@@ -13,6 +13,16 @@ constexpr std::size_t kChunk = 64;
 
 bool believable(Span predicted) { return predicted > Span() && predicted <= kLongestBelievable; }
 
+/// Prompts as a step has them.
+StepShape prompts_of(const ForecastBasis& basis) {
+  StepShape shape;
+  if (basis.prefill_tokens <= 0) return shape;
+  shape.prefill_requests = std::max(basis.prefill_requests, 1);
+  shape.prefill_tokens = basis.prefill_tokens;
+  shape.prefill_context_tokens = basis.prefill_tokens * (basis.prefill_tokens / shape.prefill_requests) / 2;
+  return shape;
+}
+
 /// In predicted time.
 Span until(Instant deadline, const ForecastBasis& basis) {
   if (deadline == Instant::never()) return Span::max();
@@ -60,15 +70,23 @@ void Forecaster::read(const Scoreboard& board, const ForecastBasis& basis) {
     return true;
   });
   steps_.resize(requests_.size());
+  prompts_ = prompts_of(basis);
+  mean_ = {};
+  if (all_iterations_ == 0) return;
+  std::int64_t requests = 0;
+  std::int64_t kv_tokens = 0;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    requests += requests_[i] * iterations_[i];
+    kv_tokens += kv_tokens_[i] * iterations_[i];
+  }
+  mean_.decode_requests = static_cast<std::int32_t>((requests + all_iterations_ / 2) / all_iterations_);
+  mean_.decode_kv_tokens = kv_tokens / all_iterations_;
 }
 
 /// How much longer the first iteration takes because of prompt tokens; negative: not believable.
 Span Forecaster::prefill_delay(const LatencyModel& latency, MegaHertz clock) const {
-  if (basis_.prefill_tokens <= 0) return {};
-  StepShape shape;
-  shape.prefill_requests = std::max(basis_.prefill_requests, 1);
-  shape.prefill_tokens = basis_.prefill_tokens;
-  shape.prefill_context_tokens = basis_.prefill_tokens * (basis_.prefill_tokens / shape.prefill_requests) / 2;
+  if (prompts_.idle()) return {};
+  StepShape shape = prompts_;
   Span decode;
   if (!requests_.empty()) shape.decode_requests = std::max(requests_.front() - shape.prefill_requests, 0);
   if (shape.decode_requests > 0) {
@@ -120,6 +138,32 @@ MegaHertz Forecaster::lowest_clock(const LatencyModel& latency, std::span<const 
   if (at_top != Obstacle::None) return clocks.back();
   const auto fails = [&](MegaHertz clock) { return at(latency, clock).obstacle != Obstacle::None; };
   return *std::ranges::partition_point(clocks.first(clocks.size() - 1), fails);
+}
+
+double Forecaster::effort(const LatencyModel& latency, const PowerModel& power, MegaHertz clock) const {
+  const auto of = [&](const StepShape& shape) {
+    const Span time = latency.step_time(shape, clock);
+    const Milliwatts drawn = power.step_power(shape, clock);
+    return believable(time) ? static_cast<double>(time.ns()) * static_cast<double>(drawn.value()) : 0.0;
+  };
+  const double decoding = mean_.idle() ? 0.0 : of(mean_) * static_cast<double>(all_iterations_);
+  const double prompts = prompts_.idle() ? 0.0 : of(prompts_);
+  const bool nonsense = (!mean_.idle() && decoding <= 0.0) || (!prompts_.idle() && prompts <= 0.0);
+  return nonsense ? 0.0 : decoding + prompts;
+}
+
+MegaHertz Forecaster::least_energy_clock(const LatencyModel& latency, const PowerModel& power,
+                                         std::span<const MegaHertz> clocks) const {
+  MegaHertz best = clocks.front();
+  double least = 0.0;
+  for (const MegaHertz clock : clocks) {
+    const double took = effort(latency, power, clock);
+    if (took <= 0.0) return clocks.front();
+    if (clock != clocks.front() && took >= least) continue;
+    least = took;
+    best = clock;
+  }
+  return best;
 }
 
 std::int32_t Forecaster::give_up_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock) {

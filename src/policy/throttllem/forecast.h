@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/beliefs.h"
+#include "model/step.h"
 #include "policy/throttllem/scoreboard.h"
 
 namespace wattle::policy {
@@ -49,6 +50,14 @@ class Forecaster {
   /// never slower; the last when none is.
   [[nodiscard]] MegaHertz lowest_clock(const LatencyModel& latency, std::span<const MegaHertz> clocks,
                                        Obstacle& at_top);
+  /// Of `clocks` (ascending, not empty) the one at which what the board holds takes least by these models, the lower of
+  /// equals: for those that lowest_clock() passed. The lowest where power is not believable.
+  [[nodiscard]] MegaHertz least_energy_clock(const LatencyModel& latency, const PowerModel& power,
+                                             std::span<const MegaHertz> clocks) const;
+  /// Predicted energy (mW ns) until the board is empty: its mean iteration as often as there are iterations, exact
+  /// where energy is affine in requests and KV tokens (a tile of the linear model), and the prompts to compute. 0 or
+  /// less: not believable.
+  [[nodiscard]] double effort(const LatencyModel& latency, const PowerModel& power, MegaHertz clock) const;
   /// Flags as lost each request that misses its deadline at this clock anyway; `board` is the one read. Returns how
   /// many.
   std::int32_t give_up_hopeless(Scoreboard& board, const LatencyModel& latency, MegaHertz clock);
@@ -69,6 +78,8 @@ class Forecaster {
   std::vector<Span> steps_;               ///< predictions, scratch
   std::int64_t first_kv_tokens_ = 0;      ///< in iteration board.next()
   std::int64_t all_iterations_ = 0;
+  StepShape mean_;       ///< iteration of the board
+  StepShape prompts_;    ///< to compute, by themselves; idle: none
   std::size_t own_ = 0;  ///< stretch with which own_deadline's request ends
   Span own_limit_ = Span::max();
 };

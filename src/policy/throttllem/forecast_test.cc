@@ -188,5 +188,88 @@ TEST(Forecast, OnePredictionPerStretch) {
   EXPECT_EQ(model.calls, 25);
 }
 
+/// Draws a floor, more with the cube of the clock, and more the larger the batch.
+class Cubic final : public PowerModel {
+ public:
+  explicit Cubic(std::int64_t floor_mw = 60'000) : floor_mw_(floor_mw) {}
+  [[nodiscard]] Milliwatts step_power(const StepShape& s, MegaHertz clock) const override {
+    const double x = clock.value() / 1410.0;
+    return Milliwatts(floor_mw_ + static_cast<std::int64_t>((250'000 + 500 * s.decode_requests) * x * x * x));
+  }
+
+ private:
+  std::int64_t floor_mw_;
+};
+
+RC_GTEST_PROP(Forecast, TheLeastEnergyClockPassesAndCostsNoMoreThanAnyOtherThatDoes, ()) {
+  const Affine model;
+  const Cubic power(*rc::gen::inRange<std::int64_t>(1'000, 500'000));
+  const auto clocks = fifteen_steps();
+  Scoreboard board(16);
+  const auto count = *rc::gen::inRange(1, 40);
+  for (int i = 0; i < count; ++i) {
+    board.add(request(i, *rc::gen::inRange(0, 2000), *rc::gen::inRange(1, 700),
+                      Instant() + Span::ms(*rc::gen::inRange(10'000, 60'000))));
+  }
+  auto basis = from_zero();
+  basis.tbt = Span::ms(*rc::gen::inRange(10, 200));
+  basis.prefill_tokens = *rc::gen::inRange(0, 3000);
+  auto forecaster = reading(board, basis);
+  Obstacle at_top{};
+  const MegaHertz lowest = forecaster.lowest_clock(model, clocks, at_top);
+  RC_PRE(at_top == Obstacle::None);
+  const std::span<const MegaHertz> passing(std::ranges::find(clocks, lowest), clocks.end());
+  const MegaHertz chosen = forecaster.least_energy_clock(model, power, passing);
+  RC_ASSERT(forecaster.at(model, chosen).obstacle == Obstacle::None);
+  const double effort = forecaster.effort(model, power, chosen);
+  RC_ASSERT(effort > 0.0);
+  for (const MegaHertz other : passing) RC_ASSERT(effort <= forecaster.effort(model, power, other));
+}
+
+TEST(Forecast, EffortIsWhatEveryIterationTakesWhereEnergyIsAffine) {
+  class Steady final : public LatencyModel {  // per batch size affine in KV tokens, and without products of the two
+   public:
+    [[nodiscard]] Span step_time(const StepShape& s, MegaHertz) const override {
+      return Span(5'000'000 + 20'000 * s.decode_requests + 2 * s.decode_kv_tokens + 30'000 * s.prefill_tokens);
+    }
+  };
+  class Flat final : public PowerModel {
+   public:
+    [[nodiscard]] Milliwatts step_power(const StepShape&, MegaHertz) const override { return Milliwatts(1000); }
+  };
+  Scoreboard board(16);
+  board.add(request(1, 100, 40));
+  board.add(request(2, 300, 40));
+  auto basis = from_zero();
+  basis.prefill_tokens = 100;
+  double each = 0.0;
+  const Steady steady;
+  for (std::int64_t j = 0; j < 40; ++j) {
+    StepShape shape;
+    shape.decode_requests = 2;
+    shape.decode_kv_tokens = 400 + 2 * j;
+    each += 1000.0 * static_cast<double>(steady.step_time(shape, MegaHertz{1000}).ns());
+  }
+  StepShape prompt;
+  prompt.prefill_requests = 1;
+  prompt.prefill_tokens = 100;
+  prompt.prefill_context_tokens = 5000;
+  each += 1000.0 * static_cast<double>(steady.step_time(prompt, MegaHertz{1000}).ns());
+  EXPECT_NEAR(reading(board, basis).effort(steady, Flat(), MegaHertz{1000}), each, 1e-6 * each);
+}
+
+TEST(Forecast, WithoutBelievablePowerTheLowestClockStands) {
+  class Nothing final : public PowerModel {
+   public:
+    [[nodiscard]] Milliwatts step_power(const StepShape&, MegaHertz) const override { return {}; }
+  };
+  const Affine model;
+  Scoreboard board(16);
+  board.add(request(1, 100, 40));
+  const auto clocks = fifteen_steps();
+  EXPECT_EQ(reading(board, from_zero()).least_energy_clock(model, Nothing(), clocks), clocks.front());
+  EXPECT_GT(reading(board, from_zero()).least_energy_clock(model, Cubic(), clocks), clocks.front());
+}
+
 }  // namespace
 }  // namespace wattle::policy

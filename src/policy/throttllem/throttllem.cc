@@ -276,7 +276,15 @@ void Throttllem::choose_again(Instance& instance, const InstanceView& view, Inst
     Obstacle at_top{};
     instance.forecaster.read(board, basis);
     current.clock = instance.forecaster.lowest_clock(*latency, instance.clocks, at_top);
-    current.reason = at_top == Obstacle::None          ? "lowest clock that meets all objectives"
+    const PowerModel* power = instance.spec->beliefs.power;
+    const bool weigh = clock_.pick == ClockPick::LeastEnergy && power != nullptr && at_top == Obstacle::None;
+    if (weigh) {
+      const std::span<const MegaHertz> passing(std::ranges::find(instance.clocks, current.clock),
+                                               instance.clocks.end());
+      current.clock = instance.forecaster.least_energy_clock(*latency, *power, passing);
+    }
+    current.reason = weigh                             ? "least energy of the clocks that meet all objectives"
+                     : at_top == Obstacle::None        ? "lowest clock that meets all objectives"
                      : at_top == Obstacle::Disbelieved ? "predictor out of range: maximum"
                                                        : "no clock meets all objectives: maximum";
     const std::int64_t overrun = board.first_overrun();

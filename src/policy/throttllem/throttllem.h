@@ -31,7 +31,14 @@ struct ThrottllemOptions {
   Outlived outlived = Outlived::Limit;
 };
 
+/// Of the clocks that keep every objective.
+enum class ClockPick : std::uint8_t {
+  Lowest,       ///< the paper
+  LeastEnergy,  ///< that at which what runs takes least energy by Beliefs::power; without that belief the lowest
+};
+
 struct ThrottllemClockOptions {
+  ClockPick pick = ClockPick::Lowest;
   std::vector<ClockSetting> clocks = {};               ///< to choose from, ascending; empty: all the instance has
   ClockSetting lowest_clock = ClockSetting::lowest();  ///< with clocks empty: none below
   /// Choose again whenever a request ends or outlives its prediction, not only when one is admitted (as in the paper).
@@ -55,8 +62,9 @@ struct ThrottllemClockOptions {
 /// instead of blocking the queue; a prediction is clamped to [1, max_tokens] and to what the KV cache can hold, and an
 /// absent one is max_tokens; an instance whose predictor is absent or answers nonsense checks KV alone.
 ///
-/// The clock is the lowest that passes checks 2 and 3, by binary search; the highest while a lost request runs, when no
-/// clock passes, when telemetry is lost and when the predictor is not believed.
+/// The clock is the lowest that passes checks 2 and 3, by binary search, or of those that pass the one with which what
+/// runs takes least energy: far below the energy-optimal clock a batch takes longer and more. It is the highest while a
+/// lost request runs, when no clock passes, when telemetry is lost and when the predictor is not believed.
 class Throttllem final : public AdmissionPolicy, public FrequencyPolicy {
  public:
   /// `length` is asked with Outlived::Residual; may be null.

@@ -331,6 +331,28 @@ TEST(ThrottllemClock, HoldsUntilSomebodyOutlivesItsPrediction) {
   EXPECT_FALSE(decision.hold.covers(20 + 2 * 7, {}));
 }
 
+TEST(ThrottllemClock, OfThoseThatKeepTheObjectivesTheOneThatTakesLeastEnergyWhereAsked) {
+  /// Of which the floor makes low clocks expensive: at 1000 MHz a step's energy is 2, at 750 1.89, at 500 2.25.
+  class Draw final : public PowerModel {
+   public:
+    [[nodiscard]] Milliwatts step_power(const StepShape&, MegaHertz clock) const override {
+      const double x = clock.value() / 1000.0;
+      return Milliwatts(static_cast<std::int64_t>(100'000.0 * (1.0 + x * x * x)));
+    }
+  };
+  const Draw draw;
+  const auto chosen = [&](ClockPick pick, const PowerModel* power, Span e2e) {
+    Clock clock(within(e2e), {.pick = pick});
+    clock.spec.beliefs.power = power;
+    clock.enter(request(1, 10, 100));
+    return clock.choose().clock;
+  };
+  EXPECT_EQ(chosen(ClockPick::Lowest, &draw, Span::s(10)), MegaHertz{500});
+  EXPECT_EQ(chosen(ClockPick::LeastEnergy, &draw, Span::s(10)), MegaHertz{750});
+  EXPECT_EQ(chosen(ClockPick::LeastEnergy, nullptr, Span::s(10)), MegaHertz{500}) << "nothing believed of power";
+  EXPECT_EQ(chosen(ClockPick::LeastEnergy, &draw, Span::ms(1100)), MegaHertz{1000}) << "no lower one is in time";
+}
+
 TEST(ThrottllemFleet, KnowsWhoJoinsLateAndForgetsWhoIsGone) {
   Clock clock(within(Span::ms(1400)));
   InstanceView late;
