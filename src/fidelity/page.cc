@@ -126,9 +126,13 @@ constexpr const char* kWhy =
   within 0.4 points of each other. So the fit leans on those two models' level, not on single rows of the rest.
 - On B200 a quarter of ML.ENERGY's runs are the host's: they draw less than nine tenths of what the same model on as many
   GPUs draws with no larger a batch (the rule; *waiting for the host*), and are slow: Qwen3-14B's 8 requests take 34 ms a
-  token in one task and 7 in another, Llama-3.1-8B's 128 make fewer tokens per second than its 64. Nothing in their
-  conditions says which will, so ours does not know either: they are scored, and count in *B200 dense: power*, but no power is
-  fitted on them. That, the energy of a byte (39 pJ, the H100's scaled by TDP and bandwidth; left to the rows it falls to 0)
+  token in one task and 7 in another, Llama-3.1-8B's 128 make fewer tokens per second than its 64. Model, batch and step
+  cannot say which: the same ones do both. What can is the harness: on one B200 the reasoning task's (gpqa's) steps take 21
+  ms longer than chat's, by three models that are not dense or not known here (Qwen3-30B-A3B 25, Nemotron-Nano-12B 23 and
+  9B 14 ms; not so gpt-oss, nor eight GPUs, nor an H100), so the client's host takes 21 ms a step in those runs. That it
+  is this task on one GPU shows in Qwen3-14B's rows, too, which it is judged by; the number is not theirs. Llama-3.1-8B's
+  from 128 up stay unexplained. All are scored, and count in *B200 dense: power*, but no power is fitted on runs that
+  waited. That, the energy of a byte (39 pJ, the H100's scaled by TDP and bandwidth; left to the rows it falls to 0)
   and the times of products under the TDP in the fit of power (without, a tensor unit at 110 % of its peak) are what took the
   other runs from 14.8 to 12.7 %. By model left out: `wattle fit --gpu b200 --by-model`; power 10.8 % in the mean, 10.7 in
   the median, p90 17.2 (H100 11.0, 11.7, 17.8; the shipped H100 profile, fitted on two of its models, 7.9 on the rest). What
