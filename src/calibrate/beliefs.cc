@@ -27,6 +27,9 @@ namespace {
 constexpr double kFillLevels[] = {0.02, 0.10, 0.25, 0.50, 0.75, 0.95};
 constexpr std::int64_t kLongContext = 4096;
 constexpr std::int64_t kPromptLengths[] = {256, 64};
+constexpr std::int32_t kMixedBatches[] = {1, 8, 16, 32, 64, 128, 256};
+constexpr std::int64_t kMixedPrompts[] = {64, 256, 1024, 4096};
+constexpr double kMixedFill = 0.25;
 
 Span to_span(std::int64_t fixed_point) { return Span(fixed_point >> engine::kTimeFractionBits); }
 
@@ -93,6 +96,15 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
     for (const std::int64_t tokens : prompts) {
       for (const std::int64_t length : {tokens, kPromptLengths[0], kPromptLengths[1]}) {
         const StepShape shape = prefill_shape(tokens, length);
+        samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
+      }
+    }
+    for (const std::int32_t batch : kMixedBatches) {
+      for (const std::int64_t tokens : kMixedPrompts) {
+        if (batch > options.max_num_seqs || tokens + batch > options.max_num_batched_tokens) continue;
+        StepShape shape = prefill_shape(tokens, tokens);
+        shape.decode_requests = batch;
+        shape.decode_kv_tokens = static_cast<std::int64_t>(static_cast<double>(capacity) * kMixedFill);
         samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
       }
     }

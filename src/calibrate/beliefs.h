@@ -37,7 +37,8 @@ struct PredictorContext {
 
 /// The published grid (VoltanaLLM): decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024, plus 1, 4 and 5, as
 /// far as max_num_seqs allows, at six KV fill levels from 2 % to 95 % of the cache; prompt tokens from 64 to
-/// max_num_batched_tokens, as one prompt and as prompts of 256. Deterministic.
+/// max_num_batched_tokens, as one prompt and as prompts of 256. Ours: steps of both phases, 1 to 256 decodes and 64 to
+/// 4,096 tokens of one prompt. Deterministic.
 [[nodiscard]] std::vector<predict::StepSample> profile_engine(const engine::StepModel& model,
                                                               const engine::EngineOptions& options,
                                                               std::span<const MegaHertz> clocks);

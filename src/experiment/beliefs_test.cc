@@ -99,6 +99,29 @@ TEST(Beliefs, PowerIsNearWhatTheEngineDraws) {
   }
 }
 
+TEST(Beliefs, StepsOfBothPhasesArePredictedAsWellAsThoseOfOne) {
+  for (const char* name : {"throttllem-llama2-13b-tp2", "h100-llama70b-tp8"}) {
+    const auto scenario = config::load_scenario(name, {}, config::project()).value();
+    const auto& pool = scenario.scenario.pools.front();
+    const auto engine = config::engine_of(scenario.scenario, pool);
+    const auto model =
+        config::make_step_model(scenario.gpus.front(), scenario.llm, pool.tensor_parallel, engine).value();
+    const std::vector<MegaHertz> clocks{MegaHertz{1005}, MegaHertz{1410}};
+    const auto lines = fit_latency(model, engine, clocks).value();
+    for (const MegaHertz clock : clocks) {
+      for (const std::int32_t batch : {2, 12, 24}) {
+        for (const std::int64_t tokens : {100, 700, 2500}) {
+          const StepShape both{batch, 900 * batch, 1, tokens, tokens * tokens / 2};
+          const double took =
+              static_cast<double>(model.mixed(both, clock).duration >> engine::kTimeFractionBits) * 1e-6;
+          EXPECT_NEAR(lines->model.step_time(both, clock).millis(), took, 0.06 * took)
+              << name << ": " << tokens << " tokens beside " << batch << " decodes at " << clock.value();
+        }
+      }
+    }
+  }
+}
+
 TEST(Beliefs, AWindowBeyondTheRingIsRefused) {
   const auto refused = run("voltanallm", {"predictor.online=true", "predictor.ring=50", "predictor.window=51"});
   ASSERT_FALSE(refused);

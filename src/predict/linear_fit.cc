@@ -52,6 +52,37 @@ bool usable(const StepSample& s) {
   return s.duration > Span() && s.shape.decode_kv_tokens >= 0 && (pure_prefill(s.shape) || pure_decode(s.shape));
 }
 
+bool mixed(const StepSample& s) {
+  return s.duration > Span() && s.clock.value() > 0 && s.shape.decode_kv_tokens >= 0 && s.shape.prefill_tokens > 0 &&
+         s.shape.decode_requests > 0;
+}
+
+/// Of each clock, in order. Counts samples that tell nothing in `ignored`.
+std::vector<MixedLine> fit_mixed(std::span<const StepSample> samples, const LinearLatency& lines,
+                                 const std::map<MegaHertz, ClockSamples>& by_clock, std::int64_t& ignored) {
+  std::map<MegaHertz, std::vector<Row>> rows;
+  for (const auto& [clock, phases] : by_clock) rows[clock];
+  for (const StepSample& s : samples) {
+    if (!mixed(s)) continue;
+    const auto at = by_clock.find(s.clock);
+    const bool both = at != by_clock.end() && !at->second.prefill.empty() &&
+                      std::ranges::any_of(at->second.decode, [](const auto& tile) { return !tile.empty(); });
+    if (!both) {
+      ++ignored;
+      continue;
+    }
+    const Span beyond = s.duration - lines.step_time(s.shape, s.clock);
+    rows[s.clock].push_back(
+        {{static_cast<double>(s.shape.decode_requests), 1.0, 0.0}, static_cast<double>(beyond.ns())});
+  }
+  std::vector<MixedLine> fitted;
+  for (const auto& [clock, of_clock] : rows) {
+    const Coefficients line = of_clock.empty() ? Coefficients{} : fit_robust(of_clock);
+    fitted.push_back({line[0], line[1]});
+  }
+  return fitted;
+}
+
 /// Each group on its own; an empty one takes its nearest neighbour's, the smaller one first.
 std::vector<Coefficients> fit_groups(const std::vector<std::vector<Row>>& groups) {
   std::vector<std::optional<Coefficients>> fitted(groups.size());
@@ -113,7 +144,7 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
   std::map<MegaHertz, ClockSamples> by_clock;
   for (const StepSample& s : samples) {
     if (!usable(s)) {
-      ++ignored;
+      if (options.published_prefill || !mixed(s)) ++ignored;
       continue;
     }
     if (s.clock.value() <= 0)
@@ -157,8 +188,14 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     c.clocks.push_back(std::move(fitted));
   }
 
-  auto model = LinearLatency::make(std::move(c));
+  auto model = LinearLatency::make(c);
   if (!model) return std::unexpected(model.error());
+  if (!options.published_prefill) {
+    const auto lines = fit_mixed(samples, *model, by_clock, ignored);
+    for (std::size_t i = 0; i < lines.size(); ++i) c.clocks[i].mixed = lines[i];
+    model = LinearLatency::make(std::move(c));
+    if (!model) return std::unexpected(model.error());
+  }
   Quality prefill;
   Quality decode;
   for (const StepSample& s : samples) {

@@ -26,12 +26,14 @@ struct LinearFit {
   LinearLatency model;
   FitQuality prefill;
   FitQuality decode;
-  std::int64_t ignored = 0;  ///< samples with both phases, with none, or without a duration
+  /// Samples without a phase or a duration, and those with both phases where one of them was not measured by itself.
+  std::int64_t ignored = 0;
 };
 
-/// Fits EcoPred's linear form robustly (least_squares.h), every clock and tile on its own. Deterministic. A tile that a
-/// clock never measured takes the plane of its nearest measured neighbour, the smaller one first.
-/// Errors: no usable sample; a clock that is not positive.
+/// Fits EcoPred's linear form robustly (least_squares.h), every clock and tile on its own; samples with both phases
+/// show the rest, what such steps take beyond what the lines of either phase say (not in the published form).
+/// Deterministic. A tile that a clock never measured takes the plane of its nearest measured neighbour, the smaller one
+/// first. Errors: no usable sample; a clock that is not positive.
 [[nodiscard]] Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFitOptions& options = {});
 
 }  // namespace wattle::predict

@@ -137,6 +137,35 @@ TEST(LinearFitTest, RecoversWhatMadeTheSamples) {
   EXPECT_EQ(fit->prefill.samples, 3 * 64);
 }
 
+TEST(LinearFitTest, StepsOfBothPhasesShowWhatTheyTakeBeyondEither) {
+  auto samples = profile(0.0, 0.0, 1);
+  const auto alone = fit_linear(samples);
+  ASSERT_TRUE(alone);
+  for (const MegaHertz clock : {MegaHertz{1005}, MegaHertz{1410}}) {
+    for (const std::int32_t batch : {1, 10, 100, 250}) {
+      for (const std::int64_t tokens : {64, 1'000, 3'000}) {
+        StepSample s = decode(clock, batch, 500 * batch, 0.0);
+        s.shape.prefill_requests = 1;
+        s.shape.prefill_tokens = tokens;
+        const double beyond = 700'000.0 + 12'000.0 * batch;
+        s.duration = alone->model.step_time(s.shape, clock) + Span(static_cast<std::int64_t>(beyond));
+        samples.push_back(s);
+      }
+    }
+  }
+  const auto fit = fit_linear(samples);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->ignored, 0);
+  for (const std::size_t i : {0U, 2U}) {
+    EXPECT_NEAR(fit->model.coefficients().clocks[i].mixed.ns_per_request, 12'000.0, 10.0);
+    EXPECT_NEAR(fit->model.coefficients().clocks[i].mixed.ns, 700'000.0, 1'000.0);
+  }
+  EXPECT_EQ(fit->model.coefficients().clocks[1].mixed.ns, 0.0) << "none measured there";
+  LinearFitOptions published;
+  published.published_prefill = true;
+  EXPECT_EQ(fit_linear(samples, published)->ignored, 24);
+}
+
 TEST(LinearFitTest, WildSamplesHardlyMoveIt) {
   const auto fit = fit_linear(profile(0.01, 0.15, 5));
   ASSERT_TRUE(fit);

@@ -64,7 +64,8 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
     if (clock.prefill_ranges.empty() != c.clocks.front().prefill_ranges.empty()) {
       return bad_input(where, fmt::format("prefill ranges at some clocks only; {} MHz differs", previous));
     }
-    bool all_sound = sound(clock.prefill.ns_per_token) && sound(clock.prefill.ns);
+    bool all_sound = sound(clock.prefill.ns_per_token) && sound(clock.prefill.ns) && sound(clock.mixed.ns) &&
+                     sound(clock.mixed.ns_per_request);
     for (const auto& plane : clock.prefill_ranges) {
       all_sound = all_sound && sound(plane.ns_per_token) && sound(plane.ns_per_pair) && sound(plane.ns);
     }
@@ -90,6 +91,7 @@ LinearLatency::LinearLatency(LinearCoefficients coefficients)
     for (const auto& plane : clock.prefill_ranges) {
       prompts_.push_back({to_fixed(plane.ns_per_token), to_fixed(plane.ns_per_pair), to_fixed(plane.ns)});
     }
+    mixed_.push_back({to_fixed(clock.mixed.ns_per_request), 0, to_fixed(clock.mixed.ns)});
     for (const auto& plane : clock.decode) {
       planes_.push_back({to_fixed(plane.ns_per_request), to_fixed(plane.ns_per_kv_token), to_fixed(plane.ns)});
     }
@@ -116,7 +118,11 @@ LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t c
   Line line{at(plane.per_request, shape.decode_requests, plane.constant), plane.per_kv_token};
   if (shape.prefill_tokens > 0) {
     const std::int64_t tokens = clamp(Int128{shape.prefill_tokens} + shape.decode_requests);
-    line.base = std::max(line.base, prompt_time(tokens, shape.prefill_context_tokens, clock_index));
+    const std::int64_t pass = prompt_time(tokens, shape.prefill_context_tokens, clock_index);
+    const std::int64_t longer = std::max<std::int64_t>(0, pass - prompt_time(shape.decode_requests, 0, clock_index));
+    const FixedPlane& more = mixed_[clock_index];
+    line.base = clamp(Int128{more.per_request} * shape.decode_requests + more.constant +
+                      std::max<Int128>(pass, Int128{line.base} + longer));
   }
   return line;
 }

@@ -53,6 +53,22 @@ TEST(LinearLatency, EvaluatesThePublishedForm) {
   EXPECT_EQ(m.step_time({}, MegaHertz{1500}), Span{});
 }
 
+TEST(LinearLatency, AStepOfBothPhasesTakesTheLongerPassAndWhatWasMeasuredBeyondIt) {
+  LinearCoefficients c = two_clocks();
+  c.clocks[0].mixed = {20'000, 600'000};
+  const auto m = model(c);
+  StepShape both = prompts(900);
+  both.decode_requests = 100;
+  both.decode_kv_tokens = 10'000;
+  // 1,000 tokens in one pass take 105 ms, the KV of the decodes 0.5, 100 requests 2 and both kinds of attention 0.6.
+  EXPECT_EQ(m.step_time(both, MegaHertz{1000}), Span::us(108'100));
+  both.prefill_tokens = 1;
+  EXPECT_EQ(m.step_time(both, MegaHertz{1000}), Span::us(15'100 + 500 + 2'600)) << "the pass of 101 tokens";
+  c.clocks[0].decode[0].ns_per_request = 400'000;  // not the pass's, as of a host that works for each request
+  both.prefill_tokens = 900;
+  EXPECT_EQ(model(c).step_time(both, MegaHertz{1000}), Span::us(50'000 + 90'000 + 500 + 2'600)) << "900 tokens more";
+}
+
 TEST(LinearLatency, InterpolatesInInverseClockAndFlagsExtrapolation) {
   const auto m = model();
   const auto at = [&](int mhz) { return m.step_time(prompts(1'000), MegaHertz{mhz}).millis(); };
