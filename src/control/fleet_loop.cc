@@ -60,6 +60,7 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   listen(policies_.route_prefill);
   listen(policies_.route_decode);
   preemptive_ = ordered_by_policy() && policies_.queueing.policy->preemptive();
+  strict_ = ordered_by_policy() && policies_.queueing.policy->strict();
   for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
 }
 
@@ -184,7 +185,7 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   const ClassId into = request.request_class;
   Line& line = line_of(place->second);
   drop_left(line);
-  const bool others_wait = !line.empty();
+  const bool others_wait = strict_ ? counts_.held > 0 : !line.empty();
   if (decision.verdict == Admission::Admit && !others_wait && try_start(place->second, decision.instance, now)) {
     return into;
   }

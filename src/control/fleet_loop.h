@@ -275,6 +275,7 @@ class FleetLoop {
   Instant next_look_;
   bool by_deadline_ = false;                                 ///< lines are in order of deadlines
   bool preemptive_ = false;                                  ///< the queue policy is, and enforced
+  bool strict_ = false;                                      ///< likewise
   std::set<std::pair<std::int64_t, std::int64_t>> running_;  ///< (rank, request), if preemptive_
   RequestId displacing_{-1};                                 ///< announced, not yet given up
   bool retrying_ = false;

@@ -47,7 +47,9 @@ void FleetLoop::retry_held(Instant now) {
     stopped_.assign(lines_.size(), false);
     while (Line* line = next_line()) {
       const auto i = static_cast<std::size_t>(line - lines_.data());
-      if (!release_first(*line, now) && i < stopped_.size()) stopped_[i] = true;
+      if (release_first(*line, now) || i >= stopped_.size()) continue;
+      if (strict_) break;
+      stopped_[i] = true;
     }
   } while (retry_again_);
   retrying_ = false;
@@ -76,6 +78,7 @@ void FleetLoop::order_by_policy(bool policy, Instant now) {
   ++round_;
   policies_.queueing.mode = policy ? Mode::Enforce : Mode::Shadow;
   preemptive_ = policy && policies_.queueing.policy->preemptive();
+  strict_ = policy && policies_.queueing.policy->strict();
   running_.clear();
   for (auto& [id, entry] : requests_) {
     if (entry.held >= 0) entry.key = policy ? policy_key(entry, now) : 0;

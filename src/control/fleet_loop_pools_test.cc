@@ -6,8 +6,10 @@
 
 #include "control/fleet_driver_test.h"
 #include "control/pool_router.h"
+#include "policy/queueing/fcfs.h"
 #include "policy/routing/least_energy.h"
 #include "policy/routing/round_robin.h"
+#include "policy/routing/weighted_round_robin.h"
 
 namespace wattle::control {
 namespace {
@@ -149,6 +151,35 @@ TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenRequestsWait) {
   EXPECT_EQ(loop.counts().held, 0);
   EXPECT_EQ(driver.where.at(RequestId(16)).instance, InstanceId(0));
   EXPECT_EQ(driver.where.at(RequestId(17)).instance, InstanceId(2));
+}
+
+TEST(FleetLoop, InAStrictQueueWhoWaitsForAFullPoolHoldsUpThoseBehind) {
+  for (const bool strict : {false, true}) {
+    Fleet fleet;
+    for (const std::int32_t pool : {0, 1, 2}) fleet.add(pool);
+    Journal journal;
+    Driver driver;
+    DispatchPolicies policies;
+    policies.queueing = {std::make_shared<policy::Fcfs>(policy::FcfsOptions{strict}), Mode::Enforce};
+    policy::WeightedRoundRobinOptions turns;
+    turns.max_in_flight_per_gpu = 1;
+    policies.route_prefill = {std::make_shared<policy::WeightedRoundRobin>(turns), Mode::Enforce};
+    FleetLoopOptions options = nine_classes(kThree);
+    options.emergency.overflow = false;
+    FleetLoop loop(fleet.views, std::move(policies), 1, options, driver, journal);
+    using Ids = std::vector<std::int64_t>;
+    for (const std::int64_t id : {1, 2}) loop.arrive(sized(id, 10, 10), 0, Instant(id));
+    loop.arrive(sized(3, 5000, 400), 0, Instant(3));
+    EXPECT_EQ(driver.started, strict ? Ids({1}) : Ids({1, 3}));
+    loop.leave(RequestId(1), Fate::Finished, "", {}, Instant(4));
+    EXPECT_EQ(driver.started, strict ? Ids({1, 2, 3}) : Ids({1, 3, 2}));
+    if (!strict) continue;
+    loop.arrive(sized(4, 10, 10), 0, Instant(5));
+    loop.arrive(sized(5, 500, 10), 0, Instant(6));
+    EXPECT_EQ(loop.counts().held, 2);
+    loop.order_by_policy(false, Instant(7));
+    EXPECT_EQ(driver.started.back(), 5) << "switched off, a class has its own line";
+  }
 }
 
 TEST(FleetLoop, AnInstanceWithoutRequestsTakesOneWhateverItsProfile) {

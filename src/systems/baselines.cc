@@ -68,7 +68,14 @@ void register_baselines(Registry& to) {
         return std::make_shared<policy::IdleParking>(o, *making.spec);
       });
   add_routing(to);
-  to.add(SlotKind::Queueing, "fcfs", "First come, first served").makes(plain<policy::Fcfs>);
+  to.add<policy::FcfsOptions>(
+        SlotKind::Queueing, "fcfs", "First come, first served",
+        {option("strict", &policy::FcfsOptions::strict,
+                "One line for all pools: who waits for a full one holds up those behind (FREESH's "
+                "direct mode); off: a class has its own line")})
+      .makes([](const policy::FcfsOptions& o, const Making&) -> Result<std::shared_ptr<policy::Fcfs>> {
+        return std::make_shared<policy::Fcfs>(o);
+      });
   to.add(SlotKind::Admission, "always", "Everything enters").makes(plain<policy::AlwaysAdmit>);
   to.add<BoundedAdmissionOptions>(
         SlotKind::Admission, "bounded", "Bounds what is in flight and what is held",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace wattle::policy {
 
@@ -15,9 +16,15 @@ void Miad::hear(const StepReport& step) {
     if (last_.shape.decode_requests > 0) gaps_.add(steps * last_.shape.decode_requests, gap, options_.tbt);
     if (last_.shape.prefill_requests > 0 && last_.oldest_scheduled_arrival != Instant::never()) {
       const bool is_short = last_.shape.prefill_tokens <= last_.shape.prefill_requests * options_.short_prompt;
-      const Span ttft = last_.start + gap - last_.oldest_scheduled_arrival;
+      const Span ttft = last_.start + gap - std::max(last_.oldest_scheduled_arrival, since_);
       first_tokens_.add(last_.shape.prefill_requests, ttft, is_short ? options_.ttft_short : options_.ttft_long);
     }
+    // Nobody waited when that batch began and no prompt was cut: the next ones have come since the last of its steps.
+    const std::int64_t prompt = last_.shape.prefill_tokens;
+    const bool cut = last_.shape.prefill_context_tokens > prompt * prompt / 2;
+    if (last_.waiting_requests == 0 && !cut) since_ = step.start - gap;
+  } else if (!heard_ || step.sequence != last_.sequence) {
+    since_ = step.start;
   }
   if (!heard_ || step.sequence != last_.sequence) last_ = step;
   heard_ = true;
@@ -50,9 +57,25 @@ MegaHertz Miad::lowered(const InstanceView& view) const {
   return below >= floor ? below : std::min(*std::ranges::lower_bound(clocks, std::min(floor, clocks.back())), clock_);
 }
 
+/// What fell due while there was no work.
+void Miad::fall_for_idle_time(const InstanceView& view, Instant now) {
+  const std::int64_t periods = 1 + (now - next_).ns() / options_.period.ns();
+  for (std::int64_t k = 0; k < periods; ++k) {
+    const MegaHertz lower = lowered(view);
+    if (lower >= clock_) break;
+    clock_ = lower;
+  }
+  reason_ = "idle: clock lowered";
+  gaps_ = first_tokens_ = {};
+  next_ = next_ + options_.period * periods;
+}
+
 ClockDecision Miad::choose(const InstanceView& view, Instant now) {
   const bool lost = view.telemetry == Telemetry::Lost;
   if (!lost) hear(view.step);
+  const bool idle = has_no_work(view);
+  const bool idled = std::exchange(idled_, idle && !lost);
+  if (idled && !idle && !lost && clock_ != MegaHertz{0} && now >= next_) fall_for_idle_time(view, now);
   const Hold until_next{std::numeric_limits<std::int64_t>::max(), next_};
   if (clock_ == MegaHertz{0}) {
     clock_ = view.spec->clocks.empty() ? view.spec->gpu.clock_max : view.spec->clocks.back();
@@ -61,7 +84,6 @@ ClockDecision Miad::choose(const InstanceView& view, Instant now) {
     return {clock_, reason_, Hold{std::numeric_limits<std::int64_t>::max(), next_}};
   }
   const bool due = now >= next_;
-  const bool idle = has_no_work(view);
   if (!lost && (!due || (!idle && gaps_.all + first_tokens_.all < options_.samples)))
     return {clock_, reason_, until_next};
   if (lost || congested(view)) {

@@ -19,8 +19,10 @@ class Engine {
  public:
   explicit Engine(const InstanceSpec& spec) { view_.spec = &spec; }
   /// One step that takes `gap`, then the decision at the next one's start.
-  MegaHertz step(Miad& policy, Span gap, StepShape shape = {8, 4000, 0, 0, 0}, Instant oldest = Instant::never()) {
+  MegaHertz step(Miad& policy, Span gap, StepShape shape = {8, 4000, 0, 0, 0}, Instant oldest = Instant::never(),
+                 std::int32_t waiting = 0) {
     view_.telemetry = Telemetry::Fresh;
+    view_.step.waiting_requests = waiting;
     view_.step.shape = shape;
     view_.step.oldest_scheduled_arrival = oldest;
     ++view_.step.sequence;
@@ -32,6 +34,7 @@ class Engine {
   MegaHertz idle(Miad& policy, Span time) {
     view_.telemetry = Telemetry::Idle;
     view_.step.shape = {};
+    view_.step.waiting_requests = 0;
     now_ += time;
     return clock_ = policy.choose(view_, now_).clock;
   }
@@ -40,6 +43,7 @@ class Engine {
     now_ += time;
     return clock_ = policy.choose(view_, now_).clock;
   }
+  void pass(Span time) { now_ += time; }
   /// Steps of `gap` for `time`; the clock at its end.
   MegaHertz run(Miad& policy, Span gap, Span time) {
     for (const Instant end = now_ + time; now_ < end;) step(policy, gap);
@@ -109,20 +113,43 @@ TEST(Miad, one_long_gap_in_ten_is_tolerated_at_p90_and_not_at_the_maximum) {
 
 TEST(Miad, a_late_first_token_is_congestion_by_the_length_of_its_prompt) {
   const InstanceSpec spec = a100();
-  const auto clock_after = [&](std::int64_t prompt_tokens) {
+  const auto clock_after = [&](std::int64_t prompt_tokens, bool waits_in_engine) {
     MiadOptions options;
     options.samples = 1;
     Miad policy(options);
     Engine engine(spec);
-    engine.run(policy, Span::ms(50), Span::ms(1900));
+    engine.run(policy, Span::ms(50), Span::ms(1700));
     const StepShape prefill{0, 0, 1, prompt_tokens, 0};
-    for (int i = 0; i < 3; ++i) engine.step(policy, Span::ms(100), prefill, engine.now() + Span::ms(-300));
+    for (int i = 0; i < 3; ++i) {
+      engine.step(policy, Span::ms(100), prefill, engine.now() + Span::ms(-300), waits_in_engine ? 1 : 0);
+    }
+    engine.step(policy, Span::ms(100), prefill, engine.now() + Span::ms(-300));
     EXPECT_GT(engine.now(), Instant() + Span::s(2));
     engine.step(policy, Span::ms(50));
     return engine.run(policy, Span::ms(50), Span::ms(700));
   };
-  EXPECT_EQ(clock_after(100), MegaHertz{1410}) << "400 ms for a limit of 300";
-  EXPECT_LT(clock_after(1000), MegaHertz{1305}) << "400 ms for a limit of 600";
+  EXPECT_EQ(clock_after(100, true), MegaHertz{1410}) << "350 ms for a limit of 300";
+  EXPECT_LT(clock_after(1000, true), MegaHertz{1305}) << "for a limit of 600";
+  EXPECT_LT(clock_after(100, false), MegaHertz{1305}) << "a gateway held it: the engine had it for 200 ms";
+}
+
+TEST(Miad, the_clock_falls_for_idle_time_in_which_nobody_asks) {
+  const InstanceSpec spec = a100();
+  Miad policy({});
+  Engine engine(spec);
+  engine.step(policy, Span::ms(50));
+  EXPECT_EQ(engine.idle(policy, Span::ms(50)), MegaHertz{1410});
+  engine.idle(policy, Span::ms(1));
+  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::ms(100)), MegaHertz{1410}) << "no period has ended";
+  engine.idle(policy, Span::ms(100));
+  Engine later = engine;
+  engine.pass(Span::s(3));
+  EXPECT_EQ(engine.step(policy, Span::ms(50)), MegaHertz{1095}) << "three steps down, to clocks that there are";
+  Miad other({});
+  later.step(other, Span::ms(50));
+  later.idle(other, Span::ms(10));
+  later.pass(Span::s(3600));
+  EXPECT_EQ(later.step(other, Span::ms(50)), MegaHertz{300});
 }
 
 TEST(Miad, without_work_the_clock_goes_on_falling_and_lost_telemetry_raises_it) {

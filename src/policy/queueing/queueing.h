@@ -26,6 +26,8 @@ class QueuePolicy : public virtual Policy {
     (void)dispatched;
     return key;
   }
+  /// Where the first in order cannot be sent out yet, do those behind it wait, whichever pool they are for? Asked once.
+  [[nodiscard]] virtual bool strict() const { return false; }
   /// The key of a request that was displaced after so many tokens.
   [[nodiscard]] virtual std::int64_t key_again(const Request& request, std::int32_t produced, Instant now) {
     (void)produced;

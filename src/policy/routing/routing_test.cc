@@ -147,6 +147,23 @@ TEST(WeightedRoundRobin, AnInstanceAtItsBoundIsLeftOut) {
   EXPECT_EQ(fleet.route(policy), 1);
 }
 
+TEST(WeightedRoundRobin, ABoundIsOfAPoolsWorkersOnOneKindOfGpus) {
+  Fleet fleet(3);
+  for (auto& spec : fleet.specs) spec.gpu.name = "a100-80g";
+  fleet.specs[1].pool = PoolId(1);
+  fleet.specs[2].tensor_parallel = 2;
+  for (auto& view : fleet.views) view.assigned_requests = 9;
+  WeightedRoundRobinOptions options;
+  options.max_in_flight_per_gpu = 5;
+  options.bounds = {{PoolId(0), 1, "h100", 100}, {PoolId(0), 1, "a100", 9}, {PoolId(1), 1, "a100", 10}};
+  WeightedRoundRobin policy(options);
+  EXPECT_EQ(fleet.route(policy), 1) << "the first is full";
+  EXPECT_EQ(fleet.route(policy), 2) << "of the last nothing is said but five a GPU";
+  fleet.views[2].assigned_requests = 10;
+  EXPECT_EQ(fleet.route(policy), 1);
+  EXPECT_EQ(fleet.route(policy), 1);
+}
+
 RC_GTEST_PROP(WeightedRoundRobinProperty, SharesFollowWeights, ()) {
   const auto weights = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 9)));
   Fleet fleet(weights.size());

@@ -5,8 +5,16 @@
 
 namespace wattle::policy {
 
+std::int64_t WeightedRoundRobin::bound_of(const InstanceSpec& spec) const {
+  for (const InFlightBound& bound : options_.bounds) {
+    const bool is_it = bound.pool == spec.pool && bound.tensor_parallel == spec.tensor_parallel;
+    if (is_it && spec.gpu.name.starts_with(bound.gpu)) return bound.requests;
+  }
+  return std::int64_t{options_.max_in_flight_per_gpu} * spec.tensor_parallel;
+}
+
 bool WeightedRoundRobin::full(const InstanceView& view) const {
-  const std::int64_t bound = std::int64_t{options_.max_in_flight_per_gpu} * view.spec->tensor_parallel;
+  const std::int64_t bound = bound_of(*view.spec);
   return bound > 0 && view.assigned_requests >= bound;
 }
 

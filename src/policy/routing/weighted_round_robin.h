@@ -1,13 +1,23 @@
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "policy/routing/routing.h"
 
 namespace wattle::policy {
 
+/// What workers of a pool, on so many GPUs whose name begins so, may have in flight.
+struct InFlightBound {
+  PoolId pool;
+  std::int32_t tensor_parallel = 1;
+  std::string gpu;
+  std::int32_t requests = 0;
+};
+
 struct WeightedRoundRobinOptions {
   std::int32_t max_in_flight_per_gpu = 0;  ///< an instance with so many requests per GPU is left out; 0: none is
+  std::vector<InFlightBound> bounds = {};  ///< instead, for instances that one of them is of
 };
 
 /// Smooth weighted round-robin (nginx): every candidate gains its weight, the richest is chosen and pays the sum, so
@@ -24,6 +34,7 @@ class WeightedRoundRobin final : public RoutingPolicy {
   void observe(const Event& event, Instant now) override;
 
  private:
+  [[nodiscard]] std::int64_t bound_of(const InstanceSpec& spec) const;
   [[nodiscard]] bool full(const InstanceView& view) const;
 
   struct Credit {
