@@ -18,11 +18,11 @@ predict::Rows ahead(predict::Forecaster* forecaster, const std::vector<std::vect
   if (forecaster != nullptr && panel.steps() >= std::max(least, forecaster->context())) {
     if (forecaster->fit(panel)) rows = forecaster->forecast(panel.last(forecaster->context()), horizon);
   }
-  if (rows.size() == past.size()) return rows;
-  rows.clear();
-  for (const auto& one : past) {
-    const std::vector<double> known = predict::filled(one);
-    rows.emplace_back(horizon, known.empty() ? predict::kUnknown : known.back());
+  if (rows.size() != past.size()) rows.assign(past.size(), std::vector<double>(horizon, predict::kUnknown));
+  for (std::size_t i = 0; i < past.size(); ++i) {
+    const std::vector<double> known = predict::filled(past[i]);
+    if (known.empty()) continue;
+    for (double& value : rows[i]) value = std::isfinite(value) ? value : known.back();
   }
   return rows;
 }
@@ -73,8 +73,11 @@ void SitePools::hear(const policy::ScalingView& view) {
       if (c < setup_.demand_at_start.size()) peaks_[c].push_back(setup_.demand_at_start[c]);
     }
     for (std::size_t n = 0; n < grams_.size(); ++n) {
-      const auto known = setup_.intensity ? setup_.intensity(n, view.now) : std::nullopt;
-      grams_[n].push_back(known ? known->value() : predict::kUnknown);
+      for (std::size_t back = setup_.past_slots + 1; back-- > 0;) {
+        const Instant at = view.now - options_.slot * static_cast<std::int64_t>(back);
+        const auto known = setup_.intensity ? setup_.intensity(n, at) : std::nullopt;
+        grams_[n].push_back(known ? known->value() : predict::kUnknown);
+      }
     }
     return;  // the rate is of a time before anything was asked
   }
@@ -133,11 +136,18 @@ void SitePools::fill_demand(std::size_t slots) {
 
 bool SitePools::fill_intensity(std::size_t slots, Instant now) {
   bool known = true;
+  auto rows = ahead(setup_.emissions.get(), grams_, slots, options_.least_history);
   for (std::size_t n = 0; n < grams_.size(); ++n) {
     // What is not known now is not known for the half hour to come, whatever was known before.
-    known = known && setup_.intensity && setup_.intensity(n, now).has_value();
+    const auto present = setup_.intensity ? setup_.intensity(n, now) : std::nullopt;
+    known = known && present.has_value();
+    std::ranges::rotate(rows[n], rows[n].end() - 1);  // what was forecast begins with the next slot
+    if (present) rows[n].front() = present->value();
+    for (std::size_t t = 1; present && setup_.intensity_is_given && t < slots; ++t) {
+      const auto known_then = setup_.intensity(n, now + options_.slot * static_cast<std::int64_t>(t));
+      rows[n][t] = known_then ? known_then->value() : rows[n][t - 1];
+    }
   }
-  const auto rows = ahead(setup_.emissions.get(), grams_, slots, options_.least_history);
   for (std::size_t n = 0; n < grams_.size(); ++n) {
     known = known && std::ranges::all_of(rows[n], [](double g) { return std::isfinite(g); });
   }

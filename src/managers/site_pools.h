@@ -39,8 +39,10 @@ struct SitePoolsSetup {
   std::vector<Machine> nodes;  ///< by NodeId; empty: sites are not cut off
   /// Marginal intensity at a site, as it is known at that time; none: unknown.
   std::function<std::optional<GramsPerKwh>(std::size_t site, Instant now)> intensity;
+  bool intensity_is_given = false;                 ///< `intensity` knows what is to come, too: a forecast without error
   std::unique_ptr<predict::Forecaster> traffic;    ///< of each class's peak per slot; null: the last is carried on
   std::unique_ptr<predict::Forecaster> emissions;  ///< of each site's intensity per slot; null: likewise
+  std::size_t past_slots = 0;                      ///< of intensity, as known before the run began, to forecast from
   std::vector<double> demand_at_start;             ///< requests per second by class, before anything was seen
   /// What is expected of each class's peak in every slot from the start on, whatever is seen; then its last value. By
   /// class; empty: `traffic`.

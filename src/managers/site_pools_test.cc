@@ -132,6 +132,49 @@ TEST(SitePools, ASiteThatIsCutOffIsPlannedAroundAtOnce) {
   EXPECT_GT(Driver::at_site(plan, 1), 0);
 }
 
+/// One site is clean for the first five minutes of every hour alone, the other always the same.
+std::optional<GramsPerKwh> hourly(std::size_t site, Instant at) {
+  const std::int64_t slot = at.ns() / Span::s(300).ns();
+  return GramsPerKwh(site == 1 ? 500.0 : (slot % 12 + 12) % 12 == 0 ? 100.0 : 900.0);
+}
+
+TEST(SitePools, ForecastsOfIntensityReachThePlan) {
+  enum { Last, Seasonal, Given };
+  for (const auto outlook : {Last, Seasonal, Given}) {
+    const bool seasonal = outlook == Seasonal;
+    std::map<std::size_t, std::optional<double>> grams;
+    auto setup = two_sites(grams);
+    setup.intensity = hourly;
+    setup.intensity_is_given = outlook == Given;
+    if (seasonal) {
+      setup.emissions = predict::make_seasonal_naive(12);
+      setup.past_slots = 36;
+    }
+    Driver driver(std::move(setup));
+    const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+    EXPECT_EQ(Driver::at_site(plan, 0) > 0, outlook == Last) << "clean now, and dirty for the rest of the half hour";
+    const auto& intensity = driver.policy.problem().sites[0].intensity;
+    ASSERT_EQ(intensity.size(), 6U);
+    EXPECT_DOUBLE_EQ(intensity[0].value(), 100.0);
+    EXPECT_DOUBLE_EQ(intensity[1].value(), outlook == Last ? 100.0 : 900.0);
+  }
+}
+
+TEST(SitePools, ForecastsOfTrafficReachThePlan) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  auto setup = two_sites(grams);
+  setup.traffic = predict::make_seasonal_naive(12);
+  Driver driver(std::move(setup));
+  const auto rate = [](Instant at) { return at.ns() / Span::s(300).ns() % 12 == 6 ? 9.0 : 1.0; };
+  Instant now;
+  for (; now <= Instant() + Span::s(3 * 3600 + 1800); now = now + kTick) {
+    static_cast<void>(driver.ask(now, {rate(now - kTick), 1.0}));
+  }
+  const auto& demand = driver.policy.problem().partitions[0].types[0].demand_per_s;
+  EXPECT_DOUBLE_EQ(demand[0], 9.0) << "as in the same slot of the hours before; the last slot had no more than 1";
+  EXPECT_DOUBLE_EQ(demand[2], 1.0);
+}
+
 TEST(SitePools, CleanestTakesAsFewSitesAsCarryTheLoad) {
   std::map<std::size_t, std::optional<double>> grams{{0, 500.0}, {1, 490.0}};
   SitePoolsOptions options;

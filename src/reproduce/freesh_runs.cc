@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
-#include "base/csv.h"
 #include "base/file.h"
-#include "base/random.h"
 #include "config/locate.h"
 #include "experiment/simulate.h"
+#include "reproduce/freesh_load.h"
 #include "sim/simulation.h"
 #include "systems/recipe.h"
 
@@ -22,68 +22,9 @@ namespace {
 
 constexpr std::array<std::size_t, 2> kEpisodes{24, 25};  ///< E1, E2
 constexpr double kSlot_s = 300.0;
-constexpr std::size_t kPartition = 1;                      ///< the release's plans of both episodes use the second one
-constexpr std::int64_t kPromptCut = 25, kAnswerCut = 232;  ///< Table 4
 
-struct Pair {
-  std::int32_t prompt, answer;
-};
-
-Result<std::vector<Pair>> real_lengths() {
-  const auto file = published_file("length-stats/apex_llama_lmsys_05.csv");
-  if (!file) return std::unexpected(file.error());
-  constexpr std::array<std::string_view, 2> kColumns{"input_tokens", "output_tokens"};
-  auto csv = CsvReader::open(file->text, file->path, kColumns);
-  if (!csv) return std::unexpected(csv.error());
-  std::vector<Pair> pairs;
-  for (;;) {
-    const auto more = csv->next();
-    if (!more) return std::unexpected(more.error());
-    if (!*more) return pairs;
-    const auto prompt = csv->whole(0, 0, 1'000'000);
-    const auto answer = csv->whole(1, 0, 1'000'000);
-    if (!prompt) return std::unexpected(prompt.error());
-    if (!answer) return std::unexpected(answer.error());
-    if (*prompt > 0 && *answer > 0) {
-      pairs.push_back({static_cast<std::int32_t>(*prompt), static_cast<std::int32_t>(*answer)});
-    }
-  }
-}
-
-/// "SL": a short prompt, a long answer.
-bool is_long(const std::string& type, std::size_t letter) { return type.size() > letter && type[letter] == 'L'; }
-
-Result<std::vector<workload::TraceRow>> draw_load(const std::vector<plan::PoolsProblem>& episodes, double scale,
-                                                  std::uint64_t seed) {
-  const auto lengths = real_lengths();
-  if (!lengths) return std::unexpected(lengths.error());
-  std::vector<workload::TraceRow> rows;
-  const auto& types = episodes.front().partitions[kPartition].types;
-  for (std::size_t r = 0; r < types.size(); ++r) {
-    std::vector<Pair> fitting;
-    for (const Pair& pair : *lengths) {
-      const bool prompt = pair.prompt >= kPromptCut, answer = pair.answer >= kAnswerCut;
-      if (prompt == is_long(types[r].name, 0) && answer == is_long(types[r].name, 1)) fitting.push_back(pair);
-    }
-    if (fitting.empty()) return bad_input(types[r].name, "no real prompt and answer of this type");
-    RandomStream random(seed, "freesh.load." + types[r].name);
-    double begin = 0.0;
-    for (const auto& episode : episodes) {
-      for (const double demand : episode.partitions[kPartition].types[r].demand_per_s) {
-        const double rate = demand * scale;
-        for (double at = begin; rate > 0.0;) {
-          at += random.exponential() / rate;
-          if (at >= begin + kSlot_s) break;
-          const auto& pair = fitting[random.below(fitting.size())];
-          rows.push_back({Instant() + Span::from_seconds(at), pair.prompt, pair.answer});
-        }
-        begin += kSlot_s;
-      }
-    }
-  }
-  std::ranges::stable_sort(rows, {}, &workload::TraceRow::arrival);
-  return rows;
-}
+/// Which of the two a recipe sorts by, from 0: the release's plans of both episodes use the second one.
+std::size_t partition_of(std::string_view recipe) { return recipe == "freesh-wo-multiparti" ? 0 : 1; }
 
 std::string spec_name(std::string kind) {
   std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -110,16 +51,17 @@ std::string fleet_of(const plan::PoolsProblem& problem) {
   return text;
 }
 
-std::string scenario_of(const std::vector<plan::PoolsProblem>& episodes) {
+std::string scenario_of(const std::vector<plan::PoolsProblem>& episodes, std::size_t partition, double start_s) {
   const auto& problem = episodes.front();
+  const Cuts cuts = cuts_of(partition);
   // Two A100 with 80 GB hold the 70B model only with most of their memory. Lat: the release's profile of Table 5.
   std::string text = fmt::format(
       "name = \"freesh\"\nllm = \"llama-3-70b\"\n[engine]\ngpu_memory_utilization = 0.96\nactivation_gb_per_gpu = 1\n"
       "[workload]\ntrace = \"requests.csv\"\nmax_prompt_tokens = 4096\nmax_output_tokens = 2048\n[spawn]\nload_s = "
-      "50\nwarm_s = 10\n[fairness]\nttft_ms = 140\ntbt_ms = 30\n[classes]\nprompt_below = [{}]\noutput_below = "
+      "{}\nwarm_s = 0\n[fairness]\nttft_ms = 140\ntbt_ms = 30\n[classes]\nprompt_below = [{}]\noutput_below = "
       "[{}]\n",
-      kPromptCut, kAnswerCut);
-  for (const auto& type : problem.partitions[kPartition].types) {
+      start_s, cuts.prompt, cuts.answer);
+  for (const auto& type : problem.partitions[partition].types) {
     text += fmt::format("[[class]]\nname = \"{}\"\nttft_ms = {}\ntbt_ms = {}\n", type.name, type.ttft_limit.millis(),
                         type.tbt_limit.millis());
   }
@@ -158,7 +100,7 @@ class Folder {
 };
 
 Result<void> write_scenario(const Folder& folder, const std::vector<plan::PoolsProblem>& episodes,
-                            const std::vector<workload::TraceRow>& rows) {
+                            std::size_t partition, double start_s, const std::vector<workload::TraceRow>& rows) {
   std::string trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
   for (const auto& row : rows) {
     trace +=
@@ -177,8 +119,52 @@ Result<void> write_scenario(const Folder& folder, const std::vector<plan::PoolsP
     const auto name = fmt::format("site_{}.csv", episodes.front().sites[n].name);
     if (auto ok = write_file(folder.file(name), series); !ok) return ok;
   }
-  return write_file(folder.file("scenario.toml"), scenario_of(episodes));
+  return write_file(folder.file("scenario.toml"), scenario_of(episodes, partition, start_s));
 }
+
+double quantile(std::vector<double>& all, double share) {
+  if (all.empty()) return 0.0;
+  const auto at = all.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(all.size() - 1));
+  std::ranges::nth_element(all, at);
+  return *at;
+}
+
+double mean(const std::vector<double>& all) {
+  return all.empty() ? 0.0 : std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+/// Where finished requests spent their time.
+class Times final : public journal::Sink {
+ public:
+  explicit Times(std::size_t classes) : by_class_(classes + 1) {}
+  void outcome(const Outcome& outcome) override {
+    if (outcome.fate != Fate::Finished) return;
+    const auto c = static_cast<std::size_t>(std::max(outcome.request.request_class.value(), 0));
+    const auto take = [&](Of& of) {
+      of.held_s.push_back((outcome.dispatched - outcome.request.arrival).seconds());
+      of.ttft_ms.push_back((outcome.first_token - outcome.dispatched).seconds() * 1e3);
+      of.e2e_s.push_back(outcome.e2e().seconds());
+      if (outcome.output_tokens > 1) of.tbt_ms.push_back(outcome.tbt().seconds() * 1e3);
+    };
+    take(by_class_.front());
+    if (c + 1 < by_class_.size()) take(by_class_[c + 1]);
+  }
+  /// Of all, then by class.
+  [[nodiscard]] std::vector<Waits> waits() {
+    std::vector<Waits> all;
+    for (Of& of : by_class_) {
+      all.push_back({static_cast<double>(of.e2e_s.size()), mean(of.held_s), quantile(of.held_s, 0.99), mean(of.ttft_ms),
+                     quantile(of.ttft_ms, 0.5), quantile(of.ttft_ms, 0.99), mean(of.e2e_s), mean(of.tbt_ms)});
+    }
+    return all;
+  }
+
+ private:
+  struct Of {
+    std::vector<double> held_s, ttft_ms, e2e_s, tbt_ms;
+  };
+  std::vector<Of> by_class_;
+};
 
 Served served_of(const journal::RunSummary& run) {
   constexpr double kJoulesPerWh = 3600.0;
@@ -187,9 +173,13 @@ Served served_of(const journal::RunSummary& run) {
   s.carbon_kg = run.carbon.value() / 1e3;
   s.requests = static_cast<double>(run.requests.arrived);
   s.finished = static_cast<double>(run.requests.finished);
+  s.duration_s = run.sim.virtual_s;
+  s.gpus = run.mean_gpus;
   s.e2e_s = run.e2e.mean_ms / 1e3;
+  s.e2e_p50_s = run.e2e.p50_ms / 1e3;
   s.ttft_ms = run.ttft.mean_ms;
   s.tbt_ms = run.tbt.mean_ms;
+  s.tbt_p50_ms = run.tbt.p50_ms;
   s.ttft_p99_ms = run.ttft.p99_ms;
   s.tbt_p99_ms = run.tbt.p99_ms;
   s.violations = run.fairness.violation_rate;
@@ -200,10 +190,9 @@ Served served_of(const journal::RunSummary& run) {
 
 /// What the planner expects: the release's peaks from the first episode on, of the recipe's partition.
 std::vector<std::string> expecting(std::string_view recipe) {
-  const int partition = recipe == "freesh-wo-multiparti" ? 1 : 2;
-  return {fmt::format("scaling.demand=LLM_Serving_FREESH/peak_qps_partition{}.csv", partition),
+  return {fmt::format("scaling.demand=LLM_Serving_FREESH/peak_qps_partition{}.csv", partition_of(recipe) + 1),
           fmt::format("scaling.demand_from={}", kEpisodes.front() * kSlotsPerWindow),
-          fmt::format("scaling.beta={}", kBeta)};
+          fmt::format("scaling.beta={}", kBeta), "scaling.emissions=given"};
 }
 
 Result<systems::LoadedRecipe> recipe_of(const std::string& name, const std::vector<std::string>& set) {
@@ -215,12 +204,14 @@ Result<systems::LoadedRecipe> recipe_of(const std::string& name, const std::vect
 }  // namespace
 
 Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
+  const std::size_t partition = run.requests_of.value_or(partition_of(run.recipe));
   std::vector<plan::PoolsProblem> episodes;
   for (const std::size_t w : kEpisodes) episodes.push_back(data.window(w * kSlotsPerWindow, kSlotsPerWindow, kBeta));
-  const auto rows = draw_load(episodes, run.scale, run.seed);
+  const auto rows = draw_load(data, partition, {kEpisodes.begin(), kEpisodes.end()}, run.scale, run.seed);
   if (!rows) return std::unexpected(rows.error());
   const Folder folder;
-  if (auto ok = write_scenario(folder, episodes, *rows); !ok) return std::unexpected(ok.error());
+  if (auto ok = write_scenario(folder, episodes, partition, run.start_s, *rows); !ok)
+    return std::unexpected(ok.error());
   const auto loaded = config::load_scenario(folder.file("scenario.toml"), {}, config::project());
   if (!loaded) return std::unexpected(loaded.error());
   auto set = run.set;
@@ -232,11 +223,13 @@ Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
   }
   const auto recipe = recipe_of(run.recipe, set);
   if (!recipe) return std::unexpected(recipe.error());
-  experiment::SimulateOptions options;
-  options.data_dir = config::data_dir();
-  const auto summary = experiment::run_simulation(*loaded, *recipe, options);
-  if (!summary) return std::unexpected(summary.error());
-  return served_of(*summary);
+  auto prepared = experiment::prepare_run(*loaded, *recipe, config::data_dir());
+  if (!prepared) return std::unexpected(prepared.error());
+  Times times(episodes.front().partitions[partition].types.size());
+  prepared->setup.sink = &times;
+  Served served = served_of(sim::simulate(std::move(prepared->setup)).summary);
+  served.waits = times.waits();
+  return served;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 // Simulated runs of FREESH: a recipe, as it ships, over the release's sites and demand.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,21 +20,36 @@ struct FleetRun {
   std::vector<std::string> set = {};  ///< overrides of the recipe
   double scale = 1.0;                 ///< of the requests, not of what is planned for
   std::uint64_t seed = 1;
-  bool given = false;  ///< planned for the released peaks; else for what is seen of each class, as it is classified
+  double start_s = 0.0354;  ///< until a worker serves; Table 6: TP switching
+  bool given = true;  ///< planned for the released peaks over beta; else for what is seen of each class, as classified
+  /// Requests of this partition's types, from 0; none: of the one that the recipe sorts by, as the release has traffic
+  /// and prompts by type.
+  std::optional<std::size_t> requests_of = {};
+};
+
+/// Where finished requests spent their time.
+struct Waits {
+  double requests = 0.0;
+  double held_s = 0.0, held_p99_s = 0.0;                       ///< from arrival until sent to an engine
+  double ttft_ms = 0.0, ttft_p50_ms = 0.0, ttft_p99_ms = 0.0;  ///< from then on
+  double e2e_s = 0.0, tbt_ms = 0.0;                            ///< means
 };
 
 struct Served {
   double energy_wh = 0.0, carbon_kg = 0.0;
   double requests = 0.0, finished = 0.0;
+  double duration_s = 0.0;                          ///< until the last request is done
+  double gpus = 0.0;                                ///< mean
   double e2e_s = 0.0, ttft_ms = 0.0, tbt_ms = 0.0;  ///< means
+  double e2e_p50_s = 0.0, tbt_p50_ms = 0.0;
   double ttft_p99_ms = 0.0, tbt_p99_ms = 0.0;
   double violations = 0.0;  ///< share of requests beyond 5 x Lat
   double jain = 0.0;
-  double clock_mhz = 0.0;  ///< mean over workers
+  double clock_mhz = 0.0;         ///< mean over workers
+  std::vector<Waits> waits = {};  ///< of all, then by type
 };
 
-/// Sites, GPUs, marginal intensity, classes and their limits are the release's; arrivals are Poisson at its demand of
-/// each slot (partition 2, peaks by beta), prompts and answers are real ones of each type (LMSYS with Llama). One hour.
+/// Sites, GPUs, marginal intensity, classes and their limits are the release's; requests as draw_load says. One hour.
 /// Errors: WATTLE_DATA not set, no such file; whatever running a scenario says.
 [[nodiscard]] Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <utility>
@@ -15,8 +17,16 @@
 #include "managers/site_pools.h"
 #include "policy/frequency/miad.h"
 #include "policy/queueing/laxity.h"
+#include "policy/routing/weighted_round_robin.h"
 #include "systems/registry.h"
 #include "workload/source.h"
+
+namespace wattle::systems {
+
+/// How a series goes on (predict/forecast/forecaster.h).
+enum class Outlook : std::uint8_t { Last, Season, Template, Kalman, Ridge, Given };
+
+}  // namespace wattle::systems
 
 namespace wattle::config {
 
@@ -25,6 +35,19 @@ struct Codec<plan::PoolsFormulation> : NamedCodec<plan::PoolsFormulation, Codec<
   static constexpr auto names() {
     return std::to_array<std::pair<std::string_view, plan::PoolsFormulation>>(
         {{"published", plan::PoolsFormulation::Published}, {"wattle", plan::PoolsFormulation::Wattle}});
+  }
+};
+
+template <>
+struct Codec<systems::Outlook> : NamedCodec<systems::Outlook, Codec<systems::Outlook>> {
+  static constexpr auto names() {
+    using systems::Outlook;
+    return std::to_array<std::pair<std::string_view, Outlook>>({{"last", Outlook::Last},
+                                                                {"season", Outlook::Season},
+                                                                {"template", Outlook::Template},
+                                                                {"kalman", Outlook::Kalman},
+                                                                {"ridge", Outlook::Ridge},
+                                                                {"given", Outlook::Given}});
   }
 };
 
@@ -60,6 +83,23 @@ std::vector<config::Option<MiadOptions>> miad_options() {
   };
 }
 
+std::unique_ptr<predict::Forecaster> forecaster_of(Outlook outlook, std::size_t season, std::size_t horizon) {
+  switch (outlook) {
+    case Outlook::Last:
+    case Outlook::Given:
+      break;
+    case Outlook::Season:
+      return predict::make_seasonal_naive(season);
+    case Outlook::Template:
+      return predict::make_template({.period = season});
+    case Outlook::Kalman:
+      return predict::make_kalman({.period = season});
+    case Outlook::Ridge:
+      return predict::make_ridge({.horizon = horizon, .period = season});
+  }
+  return nullptr;
+}
+
 /// managers::SitePoolsOptions with its parts side by side, as a recipe writes them.
 struct SitePlannerOptions {
   Span epoch = Span::s(1800);
@@ -77,6 +117,9 @@ struct SitePlannerOptions {
   std::string partition = "2";
   std::string demand;
   std::int32_t demand_from = 0;
+  Outlook traffic = Outlook::Last;
+  Outlook emissions = Outlook::Last;
+  Span season = Span::s(86'400);
 };
 
 std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
@@ -106,6 +149,14 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
           "CSV of the peaks that are expected, in the columns of FREESH's release (ss_qps ...), a row for each slot, "
           "looked up in WATTLE_DATA; empty: what was last seen goes on"),
       option("demand_from", &P::demand_from, "slots", {0, 1'000'000}, "demand: the row that the run begins with"),
+      option("traffic", &P::traffic,
+             "How each class's peaks are thought to go on, once two seasons were seen: last, season (what was a season "
+             "ago), template, kalman, ridge (docs/forecasting.md)"),
+      option(
+          "emissions", &P::emissions,
+          "Likewise each site's intensity, of which the seasons before the run count; given: as its series goes on, a "
+          "forecast without error"),
+      option("season_s", &P::season, "s", {1, 8'640'000}, "Of traffic and emissions; whole slots"),
       option("sweet", &P::sweet, "Workers are rated at the clock of least energy per token; off: at the highest"),
   };
   config::append<SitePlannerOptions>(
@@ -132,37 +183,90 @@ std::optional<plan::WorkerRating> rating_of(const plan::ProfiledClass& of, int t
   return rating;
 }
 
-/// Ratings as released, by "SS A100 TP2". Idle power is not in there.
-Result<std::map<std::string, plan::WorkerRating>> read_ratings(const SitePlannerOptions& o) {
-  constexpr double kIdleShare = 0.3;  // of the peak: about 200 W of 650 to 700 W (Figure 15)
-  const auto path = workload::find_file(o.ratings, config::data_dir(), ".");
+/// A row of the release's file of what workers carry and draw.
+struct ReleasedWorker {
+  std::string type, gpu;
+  int tensor_parallel = 1;
+  double max_per_s = 0.0;  ///< 0: it cannot serve that type
+  double power_w = 0.0, e2e_s = 0.0, ttft_ms = 0.0, tbt_ms = 0.0;
+};
+
+/// Those of one partition, in the file's order.
+Result<std::vector<ReleasedWorker>> read_released(const std::string& name, const std::string& partition) {
+  const auto path = workload::find_file(name, config::data_dir(), ".");
   if (!path) return std::unexpected(path.error());
   const auto text = read_file(*path);
   if (!text) return std::unexpected(text.error());
-  constexpr std::array<std::string_view, 8> kColumns{"partition", "request_type",   "tp",           "gpu",
-                                                     "max_qps",   "worker_power_w", "mean_ttft_ms", "mean_tbt_ms"};
+  constexpr std::array<std::string_view, 9> kColumns{
+      "partition",      "request_type",       "tp",           "gpu",        "max_qps",
+      "worker_power_w", "mean_e2e_latency_s", "mean_ttft_ms", "mean_tbt_ms"};
   auto csv = CsvReader::open(*text, *path, kColumns);
   if (!csv) return std::unexpected(csv.error());
-  std::map<std::string, plan::WorkerRating> all;
+  std::vector<ReleasedWorker> all;
   for (;;) {
     const auto more = csv->next();
     if (!more) return std::unexpected(more.error());
     if (!*more) return all;
-    if (csv->field(0) != o.partition) continue;
-    std::array<double, 4> values{};
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    if (csv->field(0) != partition) continue;
+    ReleasedWorker worker;
+    worker.type = csv->field(1);
+    worker.gpu = csv->field(3);
+    const std::string_view tp = csv->field(2);
+    const char* const end = tp.data() + tp.size();
+    if (!tp.starts_with("TP") || std::from_chars(tp.data() + 2, end, worker.tensor_parallel).ptr != end) {
+      return bad_input(*path, fmt::format("tp: \"{}\" is no TP degree, such as TP2", tp));
+    }
+    double* const values[] = {&worker.max_per_s, &worker.power_w, &worker.e2e_s, &worker.ttft_ms, &worker.tbt_ms};
+    for (std::size_t i = 0; i < std::size(values); ++i) {
       const auto value = csv->number(i + 4, 0.0, 1e9);
       if (!value) return std::unexpected(value.error());
-      values[i] = *value;
+      *values[i] = *value;
     }
-    plan::WorkerRating rating;
-    rating.max_per_s = values[0];
-    rating.peak = Watts(values[1]);
-    rating.idle = Watts(values[1] * kIdleShare);
-    rating.ttft = Span::from_seconds(values[2] * 1e-3);
-    rating.tbt = Span::from_seconds(values[3] * 1e-3);
-    all[fmt::format("{} {} {}", csv->field(1), csv->field(3), csv->field(2))] = rating;
+    all.push_back(std::move(worker));
   }
+}
+
+/// By "SS A100 TP2". Idle power is not in there.
+Result<std::map<std::string, plan::WorkerRating>> read_ratings(const SitePlannerOptions& o) {
+  constexpr double kIdleShare = 0.3;  // of the peak: about 200 W of 650 to 700 W (Figure 15)
+  const auto released = read_released(o.ratings, o.partition);
+  if (!released) return std::unexpected(released.error());
+  std::map<std::string, plan::WorkerRating> all;
+  for (const ReleasedWorker& worker : *released) {
+    plan::WorkerRating rating;
+    rating.max_per_s = worker.max_per_s;
+    rating.peak = Watts(worker.power_w);
+    rating.idle = Watts(worker.power_w * kIdleShare);
+    rating.ttft = Span::from_seconds(worker.ttft_ms * 1e-3);
+    rating.tbt = Span::from_seconds(worker.tbt_ms * 1e-3);
+    all[fmt::format("{} {} TP{}", worker.type, worker.gpu, worker.tensor_parallel)] = rating;
+  }
+  return all;
+}
+
+struct RatedTurnsOptions {
+  std::string ratings;
+  std::string partition = "2";
+  std::int32_t max_in_flight_per_gpu = 0;
+};
+
+/// What a worker has in flight at its rating: rate times latency (Little). Pools are numbered as types come in the
+/// file.
+Result<std::vector<policy::InFlightBound>> read_bounds(const RatedTurnsOptions& o) {
+  const auto released = read_released(o.ratings, o.partition);
+  if (!released) return std::unexpected(released.error());
+  std::vector<std::string> types;
+  std::vector<policy::InFlightBound> bounds;
+  for (const ReleasedWorker& worker : *released) {
+    auto type = std::ranges::find(types, worker.type);
+    if (type == types.end()) type = types.insert(types.end(), worker.type);
+    std::string gpu = worker.gpu;
+    std::ranges::transform(gpu, gpu.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto requests = static_cast<std::int32_t>(std::lround(worker.max_per_s * worker.e2e_s));
+    if (requests == 0) continue;
+    bounds.push_back({PoolId(static_cast<std::int32_t>(type - types.begin())), worker.tensor_parallel, gpu, requests});
+  }
+  return bounds;
 }
 
 /// By class: one column each, or all columns together where requests are of one class.
@@ -243,7 +347,12 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   problem.partitions.push_back({making.recipe.name, {}});
   for (std::size_t c = 0; c < fleet.kinds.front().loads->classes.size(); ++c) {
     plan::PoolType type;
-    type.name = fleet.kinds.front().loads->classes[c].name;
+    const plan::ProfiledClass& profiled = fleet.kinds.front().loads->classes[c];
+    type.name = profiled.name;
+    if (!o.ratings.empty()) {  // measured ones are of loads within the limits
+      type.ttft_limit = profiled.limits.ttft;
+      type.tbt_limit = profiled.limits.tbt;
+    }
     for (const auto& mode : modes) {
       if (!o.ratings.empty()) {
         const auto found = released.find(
@@ -279,6 +388,15 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   options.beta = o.beta;
   options.replans = o.replans;
   options.cleanest = o.cleanest;
+  if (o.traffic == Outlook::Given) return making.refuse("traffic", "what is given of traffic is the file of demand");
+  if (o.season < o.slot) return making.refuse("season_s", "is shorter than slot_s");
+  const auto season = static_cast<std::size_t>(o.season.ns() / o.slot.ns());
+  const auto horizon = static_cast<std::size_t>(o.epoch.ns() / o.slot.ns());
+  options.least_history = 2 * season;
+  setup.traffic = forecaster_of(o.traffic, season, horizon);
+  setup.emissions = forecaster_of(o.emissions, season, horizon);
+  if (setup.emissions) setup.past_slots = 3 * season;
+  setup.intensity_is_given = o.emissions == Outlook::Given;
   return std::make_shared<managers::SitePools>(std::move(setup), options);
 }
 
@@ -317,6 +435,29 @@ void register_freesh(Registry& to) {
         miad_options())
       .makes([](const MiadOptions& o, const Making&) -> Result<std::shared_ptr<policy::Miad>> {
         return std::make_shared<policy::Miad>(o);
+      });
+  using R = RatedTurnsOptions;
+  to.add<R>(
+        SlotKind::Routing, "freesh",
+        "FREESH: in turn, by fleet.weight, to workers with less in flight than at their rating",
+        {option(
+             "ratings", &R::ratings,
+             "CSV of what workers carry, in the columns of FREESH's release, looked up in WATTLE_DATA: a worker takes "
+             "as "
+             "many as it has in flight at its rating, rate times latency; types are pools, in the file's order; empty: "
+             "no bound but the next"),
+         option("partition", &R::partition, "ratings: the rows of this partition"),
+         option("max_in_flight_per_gpu", &R::max_in_flight_per_gpu, "requests", {0, 1'000'000},
+                "Likewise, of workers that ratings do not name; 0: no bound")})
+      .makes([](const R& o, const Making&) -> Result<std::shared_ptr<policy::WeightedRoundRobin>> {
+        policy::WeightedRoundRobinOptions turns;
+        turns.max_in_flight_per_gpu = o.max_in_flight_per_gpu;
+        if (!o.ratings.empty()) {
+          auto bounds = read_bounds(o);
+          if (!bounds) return std::unexpected(bounds.error());
+          turns.bounds = std::move(*bounds);
+        }
+        return std::make_shared<policy::WeightedRoundRobin>(std::move(turns));
       });
   add_order<policy::EarliestDeadlineFirst>(to, "edf", "Earliest deadline first");
   add_order<policy::ShortestRemainingFirst>(to, "srtf", "The shortest predicted service first");
