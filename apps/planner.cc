@@ -56,6 +56,8 @@ struct Flags {
   std::string logs;
   std::string state;
   double clock_lease_s = 60.0;
+  double cut_off_after_s = 10.0;
+  double cut_off_pause_s = 60.0;
   bool json = false;
 };
 
@@ -221,7 +223,8 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
   }
   planner::PlannedFleet planner(inputs.scenario, std::move(slots),
                                 {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s),
-                                 flags.managers, inputs.loads, inputs.past, inputs.sites, token});
+                                 flags.managers, inputs.loads, inputs.past, inputs.sites, token,
+                                 Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
   if (auto begun = planner.begin(inputs.recipe); !begun) {
     planner.end();
     return begun;
@@ -297,6 +300,16 @@ void add_planner(Command app, int& exit_code) {
       .add_option("--clock-lease-s", flags->clock_lease_s,
                   "For so long clock ranges of a plan hold once this planner is gone")
       .check(range(0.1, 3600.0))
+      .capture_default_str();
+  command
+      .add_option("--cut-off-after-s", flags->cut_off_after_s,
+                  "A node none of whose engines the gateway has reached for so long is cut off: plans do without it")
+      .check(range(0.1, 86'400.0))
+      .capture_default_str();
+  command
+      .add_option("--cut-off-pause-s", flags->cut_off_pause_s,
+                  "And it is tried again after this, then after twice as long")
+      .check(range(0.1, 86'400.0))
       .capture_default_str();
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command.callback([flags, &exit_code] {

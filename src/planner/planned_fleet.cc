@@ -68,6 +68,7 @@ PlannedFleet::PlannedFleet(const config::LoadedScenario& loaded, std::vector<Eng
       gateway_(options.gateway, options.gateway_token),
       options_(std::move(options)),
       managers_(options_.managers),
+      cut_offs_(options_.cut_off_after, options_.cut_off_pause),
       begin_(net::steady_now()) {
   const auto& scenario = loaded_.scenario;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
@@ -339,6 +340,32 @@ void PlannedFleet::count_arrivals() {
   arrived_ = said->arrived;
 }
 
+/// One look at what serves, and what follows from it for nodes.
+void PlannedFleet::look_for_cut_offs() {
+  std::vector<CutOffs::Sight> sights;
+  for (const auto& member : scaler_->members()) {
+    Engine& engine = at(member.id);
+    if (!engine.accepted || member.phase != journal::Phase::Serving) continue;
+    const auto seen = look(engine);
+    if (seen.answer == GatewayAdmin::Answer::Done) engine.reachable = seen.status == "ready";
+    sights.push_back({slots_[engine.slot].node, engine.reachable});
+  }
+  const auto changes = cut_offs_.look(sights, now());
+  for (const auto& [node, up] : changes) {
+    spdlog::warn("node {} is {}", node.value(), up ? "tried again" : "cut off: plans do without it");
+    scaler_->node_is(node, up, now());
+    const auto members = scaler_->members();  // a copy: they change
+    for (const auto& member : members) {
+      Engine& engine = at(member.id);
+      if (up || slots_[engine.slot].node != node) continue;
+      withdraw(engine);
+      engine.process.reset();  // of one far away nothing else can be known; here it ends
+      scaler_->died(member.id, now());
+    }
+  }
+  if (!changes.empty() && !managers_.any()) scaler_->tick(now());  // plans at once
+}
+
 void PlannedFleet::turn() {
   const auto members = scaler_->members();  // a copy: they change as they are looked at
   for (const auto& member : members) {
@@ -348,10 +375,7 @@ void PlannedFleet::turn() {
   }
   if (now() >= scaler_->next_tick() || given_->fresh()) {
     count_arrivals();
-    for (const auto& member : members) {
-      const auto found = engines_.find(member.id.value());
-      if (found != engines_.end() && found->second.accepted) look(found->second);
-    }
+    look_for_cut_offs();
     if (managers_.any()) {
       if (auto plan = managers_.plan(observed())) given_->give(std::move(*plan));
     }

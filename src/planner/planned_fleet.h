@@ -14,6 +14,7 @@
 #include "config/load.h"
 #include "control/plan_executor.h"
 #include "launch/child.h"
+#include "planner/cut_off.h"
 #include "planner/gateway_admin.h"
 #include "planner/given_plan.h"
 #include "planner/manager_links.h"
@@ -50,6 +51,10 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     std::vector<std::vector<double>> past = {};
     std::shared_ptr<const systems::SiteFleet> sites = nullptr;
     std::string gateway_token = {};  ///< of its admin plane; empty: it wants none
+    /// A node none of whose engines the gateway reached for so long is cut off: plans do without it, and try it again
+    /// after a pause.
+    Span cut_off_after = Span::s(10);
+    Span cut_off_pause = Span::s(60);
   };
   /// `loaded` outlives this.
   PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options);
@@ -93,6 +98,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     bool served = false;    ///< it has been offered once
     bool offered = false;   ///< it should have requests
     bool accepted = false;  ///< the gateway has heard so
+    bool reachable = true;  ///< it said when last asked about one that had served
     void forget_gateway() {
       worker.clear();
       accepted = false;
@@ -126,6 +132,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   void withdraw(Engine& engine);
   void tell_journal();
   GatewayAdmin::Seen look(Engine& engine);
+  void look_for_cut_offs();
   void forget_past();
   void count_arrivals();
   void tell();
@@ -138,6 +145,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   std::vector<PoolId> home_;  ///< by shape: where one goes whose pool no plan states
   ManagerLinks managers_;
   std::shared_ptr<GivenPlan> given_ = std::make_shared<GivenPlan>();
+  CutOffs cut_offs_;
   Instant begin_;
   std::int32_t next_ = 0;                   ///< instance id
   std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end
