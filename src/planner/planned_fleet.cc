@@ -359,7 +359,8 @@ void PlannedFleet::look_for_cut_offs() {
       Engine& engine = at(member.id);
       if (up || slots_[engine.slot].node != node) continue;
       withdraw(engine);
-      engine.process.reset();  // of one far away nothing else can be known; here it ends
+      if (engine.process) engine.process->stop(Span());  // of one far away nothing else can be known; here it ends
+      engine.process.reset();
       scaler_->died(member.id, now());
     }
   }
