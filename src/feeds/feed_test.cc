@@ -140,6 +140,17 @@ TEST(Feed, CsvWithGapsBlanksAndZones) {
   EXPECT_TRUE(feed.at(Instant(*parse_timestamp("2024-03-31 01:30:00Z")))->estimated);
   EXPECT_FALSE(feed.at(Instant(*parse_timestamp("2024-03-31 02:30:00Z"))).has_value());
   EXPECT_FALSE(feed.at(Instant(*parse_timestamp("2024-03-31 05:30:00Z"))).has_value());
+  // and as they go back the hour that comes twice is two hours
+  const Feed back = must(parse_feed_csv(electricity_maps_direct(), label(),
+                                        "datetime_utc,ci_direct_gco2_kwh,estimated\n"
+                                        "2024-10-27T01:00:00+02:00,300,0\n"
+                                        "2024-10-27T02:00:00+02:00,310,0\n"
+                                        "2024-10-27T02:00:00+01:00,320,0\n"
+                                        "2024-10-27T03:00:00+01:00,330,0\n",
+                                        "ci.csv"));
+  EXPECT_EQ(back.readings().size(), 4U);
+  EXPECT_EQ(back.at(Instant(*parse_timestamp("2024-10-27 00:30:00Z")))->value.value(), 310.0);
+  EXPECT_EQ(back.at(Instant(*parse_timestamp("2024-10-27 01:30:00Z")))->value.value(), 320.0);
   const auto bad = parse_feed_csv(electricity_maps_direct(), label(),
                                   "datetime_utc,ci_direct_gco2_kwh\n2024-03-31 01:00:00,many\n", "ci.csv");
   ASSERT_FALSE(bad.has_value());

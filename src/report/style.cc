@@ -88,6 +88,7 @@ text.in.part0{fill:var(--paper)}
 code{font:12px ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace}
 #tip{position:fixed;z-index:3;pointer-events:none;padding:6px 10px;background:var(--card);border:1px solid var(--rule);border-radius:6px;font-size:12.5px;font-variant-numeric:tabular-nums;box-shadow:0 2px 10px rgba(0,0,0,.14);white-space:nowrap}
 #tip div{display:flex;align-items:center;justify-content:space-between;gap:14px}
+@media(max-width:600px){svg text.tick{font-size:16px}}
 @media print{nav{position:static}.hint{display:none}section{break-inside:avoid}}
 )css";
 
