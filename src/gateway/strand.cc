@@ -242,16 +242,16 @@ void ControlStrand::count(ClassId arrived) {
 
 InstanceId ControlStrand::add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                                      std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock,
-                                     bool step_reports, bool load_reports, control::ModelMask has, Instant now) {
+                                     Says says, control::ModelMask has, Instant now) {
   const InstanceId id = requests_.add_instance(view, now, has);
   clock.view = view;
   clock.view.id = id;
   watch_.add(std::move(clock));
   if (ledger_ != nullptr) ledger_->add_instance(view.spec->tensor_parallel, view.spec->site, now);
   index_.add(id);
-  auto worker =
-      std::make_shared<const Worker>(Worker{id, view.spec->role, std::move(endpoint), bootstrap_port, load_reports});
-  places_.push_back({std::move(worker), step_reports, {}, {}});
+  auto worker = std::make_shared<const Worker>(
+      Worker{id, view.spec->role, std::move(endpoint), bootstrap_port, says.load_reports});
+  places_.push_back({std::move(worker), says.step_reports, {}, {}});
   bound(requests_.shown(id), now);
   return id;
 }

@@ -97,11 +97,16 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void run(std::function<void(control::FleetLoop&, Instant)> task);
   /// As run(), but waits until it has run. Not from within the strand.
   void run_and_wait(std::function<void(control::FleetLoop&, Instant)> task);
+  /// How an engine's load is known beside our own streams.
+  struct Says {
+    bool step_reports = false;  ///< some are expected
+    bool load_reports = false;  ///< as Worker has it
+  };
   /// A further instance, whose id is the next and never comes back. `clock`: its policy where that runs here; its view
-  /// is ignored. `step_reports`: some are expected; `load_reports`: as Worker has it. Within run() only.
+  /// is ignored. Within run() only.
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
-                        std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock, bool step_reports,
-                        bool load_reports, control::ModelMask has, Instant now);
+                        std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock, Says says,
+                        control::ModelMask has, Instant now);
   /// A plan's weights hold from now on, and its clock ranges for as long as their lease. Within run() only, as the next
   /// three.
   void follow(const PutPlan& plan, Instant now);

@@ -149,8 +149,9 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     clock.policy = std::move(described->clock.policy);
     clock.mode = described->clock.mode;
     clock.learner = described->learner;
-    id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock), !wanted.step_reports.empty(),
-                             wanted.load_reports, *has, now);
+    id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock),
+                             {.step_reports = !wanted.step_reports.empty(), .load_reports = wanted.load_reports}, *has,
+                             now);
     const bool starting = shared == nullptr;
     index_.add(id);
     states_.push_back({control_.worker(id), wanted, 0, false, false, starting, starting, false});
