@@ -30,6 +30,14 @@ def quantile(text: str, name: str, q: str) -> float:
     return max(found)
 
 
+def wakeups(pid: int) -> int:
+    """Of all its threads, since they began: times one gave its core up to wait, or was made to."""
+    counts = 0
+    for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
+        counts += sum(int(line.split()[1]) for line in status.read_text().splitlines() if "ctxt_switches" in line)
+    return counts
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--engines", type=int, default=64)
@@ -37,6 +45,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--recipe", default="eco-freq")
     parser.add_argument("--core", default="0")
+    parser.add_argument("--idle-s", type=int, default=5, help="watched without reports, after the load")
     flags = parser.parse_args()
     wattle = pathlib.Path(os.environ["WATTLE"]).resolve()
     load = wattle.parent / "fpm_load"
@@ -71,6 +80,12 @@ def main() -> None:
             time.sleep(0.5)
             after = metrics(url)
             used = (ticks() - used) / os.sysconf("SC_CLK_TCK")
+            time.sleep(3)  # its meters stay awake for two seconds
+            idle_ticks, idle_wakeups, began = ticks(), wakeups(agent.pid), time.monotonic()
+            time.sleep(flags.idle_s)
+            idle_s = time.monotonic() - began
+            idle_cpu = (ticks() - idle_ticks) / os.sysconf("SC_CLK_TCK") / idle_s
+            idle_rate = (wakeups(agent.pid) - idle_wakeups) / idle_s
         finally:
             agent.terminate()
             agent.wait()
@@ -96,6 +111,18 @@ def main() -> None:
                          ("report_to_applied_cpu", "wattle_agent_report_to_applied_cpu_seconds")):
         both = {kind: total(after, f"{metric}_{kind}") - total(before, f"{metric}_{kind}") for kind in ("sum", "count")}
         rows.append({"name": f"{name}/{part}_mean", "value": round(1e3 * both["sum"] / both["count"], 4), "unit": "ms"})
+    # Of all GPUs together, under load: from a report to the driver's call. A bucket's bound is what is known of a quantile.
+    buckets = lambda text: {float(le): float(count) for le, count in re.findall(
+        r'^wattle_agent_node_report_to_applied_own_seconds_bucket{le="([^"]+)"} (\S+)$', text, re.MULTILINE)}
+    old, new = buckets(before), buckets(after)
+    within = {bound: new[bound] - old[bound] for bound in sorted(new)}
+    changes = within[float("inf")]
+    rows.append({"name": f"{name}/clock_changes", "value": changes, "unit": "clock changes"})
+    for q in (0.5, 0.9, 0.99):
+        bound = min(bound for bound in within if within[bound] >= q * changes)
+        rows.append({"name": f"{name}/report_to_applied_own_p{100 * q:.0f}_at_most", "value": round(1e3 * bound, 3), "unit": "ms"})
+    rows.append({"name": f"{name}/idle_wakeups", "value": round(idle_rate, 1), "unit": "/s"})
+    rows.append({"name": f"{name}/idle_cpu", "value": round(100 * idle_cpu, 2), "unit": "% of a core"})
     for part in ("own", "cpu"):
         late = [total(text, f"wattle_agent_report_to_applied_{part}_over_1ms_total") for text in (before, after)]
         rows.append({"name": f"{name}/report_to_applied_{part}_over_1ms", "value": late[1] - late[0], "unit": "clock changes"})

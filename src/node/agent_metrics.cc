@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,7 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"report_to_applied_seconds", "From what caused a command to the lock that the driver accepted"},
     {"report_to_applied_own_over_1ms_total", "Of these: over 1 ms without the driver's call"},
     {"report_to_applied_own_seconds", "The same without the driver's call"},
+    {"node_report_to_applied_own_seconds", "The same, of all GPUs together"},
     {"report_to_applied_cpu_over_1ms_total", "Of these: over 1 ms of our threads' CPU time"},
     {"report_to_applied_cpu_seconds", "CPU time of our threads on that way"},
     {"gpu_energy_joules_total", "Energy since the agent's start"},
@@ -109,6 +111,19 @@ class Text {
     const std::string braces = labels.empty() ? "" : "{" + labels + "}";
     fmt::format_to(std::back_inserter(out_), "{0}_sum{1} {2}\n{0}_count{1} {3}\n", name_, braces,
                    ns.mean() * static_cast<double>(ns.count()) * 1e-9, ns.count());
+  }
+  /// Nanoseconds as a histogram in seconds, whose difference between two readings is of the time between.
+  void buckets(const Histogram& ns) {
+    constexpr std::array kBounds_us{10, 20, 50, 100, 200, 300, 500, 1'000, 2'000, 5'000, 20'000, 100'000};
+    for (const int bound : kBounds_us) {
+      std::int64_t within = 0;
+      ns.for_each_cumulative([&](std::int64_t upper, std::int64_t seen) {
+        if (upper <= bound * 1'000) within = seen;
+      });
+      fmt::format_to(std::back_inserter(out_), "{}_bucket{{le=\"{}\"}} {}\n", name_, bound * 1e-6, within);
+    }
+    fmt::format_to(std::back_inserter(out_), "{0}_bucket{{le=\"+Inf\"}} {1}\n{0}_sum {2}\n{0}_count {1}\n", name_,
+                   ns.count(), ns.mean() * static_cast<double>(ns.count()) * 1e-9);
   }
   [[nodiscard]] std::string take() { return std::move(out_); }
 
@@ -267,6 +282,10 @@ std::string AgentMetrics::text() const {
                [](const ActuatorStats& a) { return a.own_over_target; });
   t.metric("wattle_agent_report_to_applied_own_seconds", "summary");  // the driver's call left out
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_own_ns);
+  Histogram own;
+  for (const auto& a : actuators) own.merge(a.report_to_applied_own_ns);
+  t.metric("wattle_agent_node_report_to_applied_own_seconds", "histogram");
+  t.buckets(own);
   per_actuator("wattle_agent_report_to_applied_cpu_over_1ms_total", "counter",
                [](const ActuatorStats& a) { return a.cpu_over_target; });
   t.metric("wattle_agent_report_to_applied_cpu_seconds", "summary");  // CPU time of our threads on that way
