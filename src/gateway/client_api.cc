@@ -103,6 +103,7 @@ void ClientApi::refuse(const Incoming& in, const net::ApiError& error, std::stri
     in.record->reason = error.message;
     in.record->left = net::steady_now();
     in.observer->over(in.record);
+    in.exchange.add_headers("X-Request-Id: " + in.record->name + "\r\n");  // by which the log has it
   }
   answer_error(in.exchange, error, extra);
 }

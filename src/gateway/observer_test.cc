@@ -215,11 +215,14 @@ TEST(Observer, WhatFailedIsAnErrorWhatWasRefusedIsNot) {
   EXPECT_EQ(failed["status"]["message"], "the engine failed");
   EXPECT_EQ(attribute(failed, "error.type"), "502");
   EXPECT_EQ(attribute(failed, "wattle.fate"), "failed");
-  rig.ask(Rig::post(R"({"model":"other","messages":[]})"));
+  const std::string answer = rig.ask(Rig::post(R"({"model":"other","messages":[]})"));
   const auto refused = collector.once(2)[1];
   EXPECT_FALSE(refused.contains("status"));
   EXPECT_EQ(attribute(refused, "http.response.status_code"), "404");
   EXPECT_EQ(attribute(refused, "wattle.attempts"), "0");
+  EXPECT_NE(answer.find("X-Request-Id: " + attribute(refused, "wattle.request_id").get<std::string>()),
+            std::string::npos)
+      << answer;
   EXPECT_EQ(attribute(refused, "server.address"), nullptr);
 }
 
