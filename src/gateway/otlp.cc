@@ -13,7 +13,7 @@ namespace wattle::gateway {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OtlpJson = nlohmann::ordered_json;
 constexpr int kServer = 2;  ///< Span.SpanKind
 constexpr int kError = 2;   ///< Status.StatusCode
 constexpr std::size_t kTextMax = 1024;
@@ -27,17 +27,17 @@ class Attributes {
   void number(const char* key, std::int64_t value) { add(key, "intValue", fmt::format("{}", value)); }
   void real(const char* key, double value) { add(key, "doubleValue", value); }
   void flag(const char* key, bool value) { add(key, "boolValue", value); }
-  Json take() { return std::move(all_); }
+  OtlpJson take() { return std::move(all_); }
 
  private:
   template <typename T>
   void add(const char* key, const char* type, const T& value) {
-    Json attribute = Json::object();
+    OtlpJson attribute = OtlpJson::object();
     attribute["key"] = key;
     attribute["value"][type] = value;
     all_.push_back(std::move(attribute));
   }
-  Json all_ = Json::array();
+  OtlpJson all_ = OtlpJson::array();
 };
 
 const char* operation_of(std::string_view path) {
@@ -60,7 +60,7 @@ void add_engine(const RequestEnd& r, Attributes& to) {
 /// What a client did wrong is no error of the server's (semantic conventions, HTTP spans, "Status").
 bool is_error(const RequestEnd& r) { return r.fate == Fate::Failed || r.status >= 500; }
 
-Json attributes_of(const RequestEnd& r) {
+OtlpJson attributes_of(const RequestEnd& r) {
   Attributes to;
   to.text("gen_ai.operation.name", operation_of(r.path));
   to.text("gen_ai.request.model", r.model);
@@ -88,9 +88,9 @@ Json attributes_of(const RequestEnd& r) {
   return to.take();
 }
 
-Json span_of(const RequestEnd& r, std::int64_t unix_ns_at_zero) {
+OtlpJson span_of(const RequestEnd& r, std::int64_t unix_ns_at_zero) {
   const auto unix_ns = [&](Instant at) { return fmt::format("{}", unix_ns_at_zero + at.ns()); };
-  Json span = Json::object();
+  OtlpJson span = OtlpJson::object();
   span["traceId"] = hex(r.own.trace);
   span["spanId"] = hex(r.own.span);
   if (r.caller) span["parentSpanId"] = hex(r.caller->span);
@@ -114,17 +114,17 @@ std::string otlp_json(std::span<const std::shared_ptr<const RequestEnd>> request
   Attributes resource;
   resource.text("service.name", "wattle-gateway");
   resource.text("host.name", host);
-  auto spans = Json::array();
+  auto spans = OtlpJson::array();
   for (const auto& request : requests) spans.push_back(span_of(*request, unix_ns_at_zero));
-  Json scope = Json::object();
+  OtlpJson scope = OtlpJson::object();
   scope["scope"]["name"] = "wattle";
   scope["spans"] = std::move(spans);
-  Json of_resource = Json::object();
+  OtlpJson of_resource = OtlpJson::object();
   of_resource["resource"]["attributes"] = resource.take();
-  of_resource["scopeSpans"] = Json::array();
+  of_resource["scopeSpans"] = OtlpJson::array();
   of_resource["scopeSpans"].push_back(std::move(scope));
-  Json body = Json::object();
-  body["resourceSpans"] = Json::array();
+  OtlpJson body = OtlpJson::object();
+  body["resourceSpans"] = OtlpJson::array();
   body["resourceSpans"].push_back(std::move(of_resource));
   return json_text(body);
 }

@@ -37,7 +37,7 @@ std::string quoted(std::string_view text) {
   return nlohmann::json(text.substr(0, kTextMax)).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-bool plain(std::string_view text) {
+bool bare(std::string_view text) {
   return !text.empty() && text.size() <= kTextMax && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("._:/@-+()").find(c) != std::string_view::npos;
@@ -46,7 +46,7 @@ bool plain(std::string_view text) {
 
 std::string text_of(const LogField& field, LogFormat format) {
   if (const auto* text = std::get_if<std::string_view>(&field.value)) {
-    return format == LogFormat::Text && plain(*text) ? std::string(*text) : quoted(*text);
+    return format == LogFormat::Text && bare(*text) ? std::string(*text) : quoted(*text);
   }
   if (const auto* whole = std::get_if<std::int64_t>(&field.value)) return fmt::format("{}", *whole);
   if (const auto* real = std::get_if<double>(&field.value)) return nlohmann::json(*real).dump();
