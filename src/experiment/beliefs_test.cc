@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "config/locate.h"
 #include "config/make_step_model.h"
@@ -97,6 +100,27 @@ TEST(Beliefs, PowerIsNearWhatTheEngineDraws) {
           << tokens << " at " << clock.value();
     }
   }
+}
+
+TEST(Beliefs, WhatWeighsEnergyRefusesABeliefWithoutPower) {
+  const std::string file = testing::TempDir() + "timed_only.csv";
+  std::ofstream(file) << "phase,clock_mhz,from,to,kv_tokens_to,time_us,time_us_per_request,time_ns_per_token,energy_mj,"
+                         "energy_mj_per_request,energy_uj_per_token,idle_w\n"
+                         "prefill,1410,1,8192,0,5000,0,60000,,,,\n"
+                         "decode,1410,1,64,100000,9000,20,50,,,,\n";
+  const auto simulated = [&](std::vector<std::string> set) {
+    set.insert(set.end(), {"predictor_file=" + file, "workload.trace=", "workload.synthetic=mlperf-openorca",
+                           "workload.rate_per_s=1", "workload.requests=20"});
+    const auto split = systems::split_overrides(config::parse_overrides(set).value()).value();
+    const auto scenario = config::load_scenario("throttllem-llama2-13b-tp2", split.scenario, config::project()).value();
+    const auto loaded = systems::load_recipe("throttllem", split.recipe, config::project()).value();
+    return experiment::run_simulation(scenario, loaded, {});
+  };
+  const auto refused = simulated({});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, file);
+  EXPECT_NE(refused.error().message().find("frequency.pick=lowest"), std::string::npos) << refused.error().message();
+  EXPECT_TRUE(simulated({"frequency.pick=lowest"}));
 }
 
 TEST(Beliefs, StepsOfBothPhasesArePredictedAsWellAsThoseOfOne) {
