@@ -120,7 +120,7 @@ def with_pulp(p: dict, gap: float, limit_s: float, cbc: str) -> tuple[float, flo
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each PuLP run")
-    parser.add_argument("--rounds", type=int, default=3, help="of the smallest size; the others run once")
+    parser.add_argument("--rounds", type=int, default=9, help="of the smallest size; the others run once")
     parser.add_argument("--sizes", default="3x2x4x4,20x5x9x8,100x5x9x8", help="sites x partitions x types x modes")
     arguments = parser.parse_args()
     binary, cbc = os.environ.get("WATTLE", "wattle"), shutil.which("cbc")
