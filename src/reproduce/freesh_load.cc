@@ -17,8 +17,8 @@ namespace wattle::reproduce::freesh {
 
 namespace {
 
-constexpr double kSlot_s = 300.0, kBin_s = 10.0, kPeakBin_s = 5.0;
-constexpr auto kBins = static_cast<std::size_t>(kSlot_s / kBin_s);
+constexpr double kSlotLength_s = 300.0, kBin_s = 10.0, kPeakBin_s = 5.0;
+constexpr auto kBins = static_cast<std::size_t>(kSlotLength_s / kBin_s);
 
 struct Pair {
   std::int32_t prompt, answer;
@@ -137,7 +137,7 @@ double mean_of_largest(int numbers, double mean) {
 Cuts cuts_of(std::size_t partition) { return partition == 0 ? Cuts{184, 444} : Cuts{25, 232}; }
 
 double mean_of_peak(double peak_per_s) {
-  constexpr int kPeakBins = static_cast<int>(kSlot_s / kPeakBin_s);
+  constexpr int kPeakBins = static_cast<int>(kSlotLength_s / kPeakBin_s);
   double low = 0.0, high = peak_per_s * kPeakBin_s;
   for (int i = 0; i < 50; ++i) {
     const double middle = 0.5 * (low + high);
