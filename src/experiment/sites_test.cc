@@ -32,7 +32,7 @@ gpu_usd_per_h = 1.5
 )";
 
 Result<config::LoadedScenario> scenario() {
-  const auto text = read_file(std::string(WATTLE_SOURCE_DIR) + "/scenarios/synthetic-poisson.toml");
+  const auto text = read_file(WATTLE_SOURCE_DIR "/scenarios/synthetic-poisson.toml");
   if (!text) return std::unexpected(text.error());
   auto all = *text + kSites;
   const auto pool = all.find("[[fleet]]");

@@ -29,7 +29,7 @@ TEST(Validation, the_page_is_what_the_data_say) {
   const auto all = validation(config::data_dir(), *catalog, *seen, 2);
   ASSERT_TRUE(all) << all.error().message();
   std::stringstream page;
-  page << std::ifstream(std::string(WATTLE_SOURCE_DIR) + "/docs/validation.md").rdbuf();
+  page << std::ifstream(WATTLE_SOURCE_DIR "/docs/validation.md").rdbuf();
   EXPECT_EQ(page.str(), fidelity::to_markdown(all->scores, all->absent, all->of_runs))
       << "run: wattle validate --out docs/validation.md";
 }
