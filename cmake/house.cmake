@@ -12,32 +12,14 @@ function(wattle_sanitized group target test)
   endif()
 endfunction()
 
-# `make test` and CI build once, from nothing; a developer's build is many small ones. For the first the headers of the test
-# libraries are compiled once for all tests, and what runs once a process as few units (without the warnings that several
-# files in one unit make false: warnings.cmake; a developer's build has them). Off by default: ccache cannot share compiled
-# headers between folders.
+# `make test` and CI build once, from nothing; a developer's build is many small ones. For the first, what runs once a process
+# is compiled as few units, without the warnings that several files in one unit make false (warnings.cmake; a developer's
+# build has them). Compiling the test libraries' headers ahead was tried: g++ 12 then sees overflows in its own strings.
 option(WATTLE_COLD_BUILD "Compile as for one build from nothing" OFF)
 function(wattle_united target)
   if(WATTLE_COLD_BUILD)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
   endif()
-endfunction()
-
-# GoogleTest and RapidCheck for a test's executable. Headers of ours are never compiled ahead: what a test includes must
-# suffice.
-function(wattle_gtest target)
-  target_link_libraries(${target} PRIVATE GTest::gtest_main rapidcheck)
-  if(NOT WATTLE_COLD_BUILD)
-    return()
-  endif()
-  if(NOT TARGET test_headers)
-    file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cc "")
-    add_executable(test_headers ${CMAKE_BINARY_DIR}/test_headers.cc)  # with -fPIE, as tests are
-    target_link_libraries(test_headers PRIVATE wattle_flags fmt::fmt GTest::gtest_main rapidcheck)
-    target_precompile_headers(test_headers PRIVATE <gtest/gtest.h> <rapidcheck/gtest.h>)
-  endif()
-  target_precompile_headers(${target} REUSE_FROM test_headers)
-  target_compile_options(${target} PRIVATE -Wno-array-bounds)  # g++ 12 sees false ones in strings of compiled headers
 endfunction()
 
 function(wattle_add_library row)
@@ -81,8 +63,7 @@ function(wattle_add_library row)
 
   if(WATTLE_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE wattle_${name})
-    wattle_gtest(${name}_test)
+    target_link_libraries(${name}_test PRIVATE wattle_${name} GTest::gtest_main rapidcheck)
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     # property tests draw the same cases every time; run the binary by hand (or with another RC_PARAMS) for fresh ones
