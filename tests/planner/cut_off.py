@@ -6,12 +6,11 @@ import csv
 import json
 import os
 import signal
-import threading
 import time
 
-from planner import Clients, free_endpoint
+from planner import Clients
 from processes import PATIENCE_S, Processes, eventually, get, scratch
-from sites import LONG, MODEL, RECIPE, SCENARIO, SHORT
+from sites import MODEL, RECIPE, SCENARIO, both_classes, start_two_sites
 
 
 def main() -> None:
@@ -31,24 +30,10 @@ def main() -> None:
                 file.write(text)
         pids: set[int] = set()
         try:
-            fpm = [free_endpoint() for _ in range(4)]
-            engines = [word for g in range(4) for word in ("--engine", f"{fpm[g]}={g}")]
-            _, agent = node.start("agent", *engines, "--recipe", "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml",
-                                  flags.nvml, "--state", os.path.join(folder, "locks"))
-            _, gateway = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe",
-                                    recipe, "--gpu", "a100-80g", "--llm", MODEL, "--scenario", scenario, "--agent", agent["admin"])
-            admin = gateway["admin"]
-            slots = [word for g in range(4) for word in ("--slot", f"{g // 2}={g}@{fpm[g]},node={g // 2}")]
-            planner, at = node.start("planner", scenario, "--recipe", recipe, "--gateway", admin, *slots, "--logs", folder,
+            gateway, slots = start_two_sites(node, folder, flags.nvml, scenario, recipe)
+            planner, at = node.start("planner", scenario, "--recipe", recipe, "--gateway", gateway["admin"], *slots, "--logs", folder,
                                      "--cut-off-after-s", "1", "--cut-off-pause-s", "15")
             clients = Clients(gateway["url"], MODEL)
-            over = threading.Event()
-
-            def load() -> None:
-                while not over.is_set():
-                    clients.send(10, SHORT)
-                    clients.send(10, LONG)
-                    time.sleep(0.2)
 
             def fleet() -> dict:
                 """pid by (node, pool) of those that serve."""
@@ -62,9 +47,7 @@ def main() -> None:
                     assert time.monotonic() < end, f"never: both pools are at site {site}; {get(at['admin'] + '/fleet')}"
                     time.sleep(0.1)
 
-            sender = threading.Thread(target=load)
-            sender.start()
-            try:
+            with both_classes(clients):
                 moved(0)
                 before = clients.sent
                 eventually("requests are answered", lambda: clients.answers.count(200) > 4)
@@ -78,9 +61,6 @@ def main() -> None:
                 eventually("the other site answers", lambda: len(clients.answers) > answered + 10)
                 moved(0)  # it is tried again, and is the cleaner one
                 eventually("and answers", lambda: clients.sent > settled + 40)
-            finally:
-                over.set()
-                sender.join()
             good = clients.count(200)
             failed = [status for status in clients.answers if status != 200]
             assert len(clients.answers) == clients.sent, "each request has its answer"

@@ -3,10 +3,10 @@ its site. As electricity becomes cleaner at the other site the pools move there 
 the ledger says what each site has used at its own intensity; a tenant's data stay where they may be; a round trip counts
 in the time to the first token; no request fails."""
 import argparse
+import contextlib
 import csv
 import json
 import os
-import signal
 import threading
 import time
 
@@ -73,6 +73,38 @@ def write_series(folder: str) -> None:
                 rows.writerow((f"2024-01-01 00:{s // 60:02}:{s % 60:02}", before if s < FLIP_S else after))
 
 
+def start_two_sites(node: Processes, folder: str, nvml: str, scenario: str, recipe: str, *more: str) -> tuple[dict, list]:
+    """An agent over four GPUs and a gateway, with `more` of its flags: what the gateway says as it starts, and flags that
+    give a planner two slots at each site."""
+    fpm = [free_endpoint() for _ in range(4)]
+    engines = [word for g in range(4) for word in ("--engine", f"{fpm[g]}={g}")]
+    _, agent = node.start("agent", *engines, "--recipe", "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml", nvml,
+                          "--state", os.path.join(folder, "locks"))
+    _, gateway = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe",
+                            recipe, "--gpu", "a100-80g", "--llm", MODEL, "--scenario", scenario, "--agent", agent["admin"], *more)
+    return gateway, [word for g in range(4) for word in ("--slot", f"{g // 2}={g}@{fpm[g]},node={g // 2}")]
+
+
+@contextlib.contextmanager
+def both_classes(clients: Clients):
+    """Ten requests a second, short ones and long ones in turn, until the block ends."""
+    over = threading.Event()
+
+    def load() -> None:
+        while not over.is_set():
+            clients.send(10, SHORT)
+            clients.send(10, LONG)
+            time.sleep(0.2)
+
+    sender = threading.Thread(target=load)
+    sender.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sender.join()
+
+
 class Tenants(Clients):
     """As Clients, with headers."""
 
@@ -103,25 +135,10 @@ residency = "south"
 """)
         pids: set[int] = set()
         try:
-            fpm = [free_endpoint() for _ in range(4)]
-            engines = [word for g in range(4) for word in ("--engine", f"{fpm[g]}={g}")]
-            _, agent = node.start("agent", *engines, "--recipe", "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml",
-                                  flags.nvml, "--state", os.path.join(folder, "locks"))
-            journal = os.path.join(folder, "run")
-            _, gateway = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe",
-                                    recipe, "--gpu", "a100-80g", "--llm", MODEL, "--scenario", served, "--agent", agent["admin"],
-                                    "--journal", journal)
+            gateway, slots = start_two_sites(node, folder, flags.nvml, served, recipe, "--journal", os.path.join(folder, "run"))
             url, admin = gateway["url"], gateway["admin"]
-            slots = [word for g in range(4) for word in ("--slot", f"{g // 2}={g}@{fpm[g]},node={g // 2}")]
             planner, at = node.start("planner", scenario, "--recipe", recipe, "--gateway", admin, *slots, "--logs", folder)
             clients = Tenants(url, MODEL)
-            over = threading.Event()
-
-            def load() -> None:
-                while not over.is_set():
-                    clients.send(10, SHORT)
-                    clients.send(10, LONG)
-                    time.sleep(0.2)
 
             def fleet() -> list:
                 """(node, pool) of those that serve."""
@@ -132,9 +149,7 @@ residency = "south"
             def used() -> dict:
                 return json.loads(get(admin + "/usage"))["sites"]
 
-            sender = threading.Thread(target=load)
-            sender.start()
-            try:
+            with both_classes(clients):
                 eventually("both classes are served in the north", lambda: fleet() == [(0, 0), (0, 1)])
                 assert clients.as_tenant("of the south") == 503, "nobody is there"
                 eventually("it has used energy", lambda: (used()["north"]["energy_j"] or 0) > 0)
@@ -150,9 +165,6 @@ residency = "south"
                 eventually("the south is booked", lambda: (used()["south"]["energy_j"] or 0) > south_before)
                 newest = json.loads(get(at["admin"] + "/fleet"))["plan"]["reason"]
                 assert newest == "pools of least carbon for the next epoch", newest
-            finally:
-                over.set()
-                sender.join()
             assert clients.count(200) == clients.sent, clients.answers
             sites = used()
             for name, low, high in (("north", 100, 900), ("south", 200, 500)):
