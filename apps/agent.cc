@@ -1,7 +1,5 @@
 // `wattle agent`: runs the recipe's frequency policy for the engines of this node and sets their GPUs' clocks.
 #include <fmt/core.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <csignal>
@@ -12,6 +10,7 @@
 #include "commands.h"
 #include "engine_flags.h"
 #include "experiment/live_fleet.h"
+#include "log_format.h"
 #include "net/server.h"
 #include "node/agent_api.h"
 #include "node/gpu/open.h"
@@ -44,6 +43,7 @@ struct Flags {
   double watt_budget_w = 0.0;
   bool unlock = false;
   bool json = false;
+  std::string log_format = "text";
 };
 
 struct EngineFlag {
@@ -156,7 +156,7 @@ Result<int> unlock(const Flags& flags) {
 }
 
 Result<int> run(const Flags& flags) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("agent"));  // stdout is for results
+  apply_log_format(flags.log_format);
   if (flags.unlock) return unlock(flags);
   if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
   const auto address = net::parse_host_port(flags.admin, "--admin");
@@ -210,7 +210,10 @@ Result<int> run(const Flags& flags) {
   std::fflush(stdout);
   (*agent)->run(stop_wanted);
   const auto stuck = (*agent)->release();
-  for (const auto& uuid : stuck) spdlog::error("{} did not let go of its clock in time; left to the guardian", uuid);
+  for (const auto& uuid : stuck) {
+    net::log_line(net::LogLevel::Error, "a GPU did not let go of its clock in time; left to the guardian",
+                  {{"gpu", uuid}});
+  }
   (*server)->stop(Span::ms(100));
   pool.stop();
   return stuck.empty() ? 0 : 3;
@@ -268,6 +271,7 @@ void add_agent(Command app, int& exit_code) {
   command.add_flag("--unlock", flags->unlock, "Take off what --state says a dead agent has left locked, and end");
   command.add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  add_log_format_flag(command, flags->log_format);
   command.callback([flags, &exit_code] {
     const auto done = run(*flags);
     exit_code = done ? *done : fail(done.error());

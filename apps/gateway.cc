@@ -50,6 +50,7 @@ struct GatewayFlags {
   double gpu_usd_per_h = -1;
   std::int64_t max_requests = 4096;
   std::uint64_t max_body_bytes = 8ULL << 20;
+  double unready_wait_s = 5;
   double drain_s = 10;
   double connect_timeout_s = 2;
   double first_byte_timeout_s = 600;
@@ -228,6 +229,7 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
   options.seed = flags.seed;
   options.default_max_tokens = flags.default_max_tokens;
   options.max_requests = flags.max_requests;
+  options.unready_wait = Span::from_seconds(flags.unready_wait_s);
   options.client.connect_timeout = Span::from_seconds(flags.connect_timeout_s);
   options.client.head_timeout = Span::from_seconds(flags.first_byte_timeout_s);
   options.client.body_timeout = Span::from_seconds(flags.gap_timeout_s);
@@ -332,6 +334,26 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   return {};
 }
 
+/// How long what is waited for.
+void add_patience_flags(Command& command, GatewayFlags& flags) {
+  command
+      .add_option(
+          "--unready-wait-s", flags.unready_wait_s,
+          "while no engine accepts requests, how long new ones and those of a lost engine wait for one; then 503")
+      .check(non_negative())
+      .capture_default_str();
+  command.add_option("--drain-s", flags.drain_s, "on SIGINT/SIGTERM, how long running streams may go on")
+      .check(non_negative())
+      .capture_default_str();
+  const auto patience = [&](const char* name, double& seconds, const char* what) {
+    command.add_option(name, seconds, what).check(positive()).capture_default_str();
+  };
+  patience("--connect-timeout-s", flags.connect_timeout_s, "to reach an engine");
+  patience("--first-byte-timeout-s", flags.first_byte_timeout_s,
+           "from a request sent to an engine to the first byte of its answer: its queue and prefill");
+  patience("--gap-timeout-s", flags.gap_timeout_s, "between two pieces of an engine's answer");
+}
+
 }  // namespace
 
 void add_gateway(Command app, int& exit_code) {
@@ -411,16 +433,7 @@ void add_gateway(Command app, int& exit_code) {
   command.add_option("--max-body-bytes", flags->max_body_bytes, "larger request bodies: 413")
       .check(positive())
       .capture_default_str();
-  command.add_option("--drain-s", flags->drain_s, "on SIGINT/SIGTERM, how long running streams may go on")
-      .check(non_negative())
-      .capture_default_str();
-  const auto patience = [&](const char* name, double& seconds, const char* what) {
-    command.add_option(name, seconds, what).check(positive()).capture_default_str();
-  };
-  patience("--connect-timeout-s", flags->connect_timeout_s, "to reach an engine");
-  patience("--first-byte-timeout-s", flags->first_byte_timeout_s,
-           "from a request sent to an engine to the first byte of its answer: its queue and prefill");
-  patience("--gap-timeout-s", flags->gap_timeout_s, "between two pieces of an engine's answer");
+  add_patience_flags(command, *flags);
   add_security_flags(command, flags->security);
   add_seen_flags(command, flags->seen);
   command.add_option("--seed", flags->seed, "of the policies' random streams").capture_default_str();

@@ -1,6 +1,6 @@
 #include "gateway_seen.h"
 
-#include "net/log.h"
+#include "log_format.h"
 
 namespace wattle::apps {
 
@@ -16,13 +16,11 @@ void add_seen_flags(Command& command, SeenFlags& flags) {
       .check(range(0.0, 1.0))
       .capture_default_str();
   command.add_flag("--log-requests", flags.log_requests, "A line on stderr for each request that has ended");
-  command.add_option("--log-format", flags.log_format, "of lines on stderr: text, or json (one object a line)")
-      .check(one_of({"text", "json"}))
-      .capture_default_str();
+  add_log_format_flag(command, flags.log_format);
 }
 
 gateway::ObserverOptions apply(const SeenFlags& flags) {
-  net::set_log_format(flags.log_format == "json" ? net::LogFormat::Json : net::LogFormat::Text);
+  apply_log_format(flags.log_format);
   gateway::ObserverOptions options;
   options.log_requests = flags.log_requests;
   options.traces_endpoint = flags.traces_endpoint;

@@ -1,8 +1,6 @@
 // `wattle planner`: carries a recipe's scaling policy out with real processes. It starts and ends engines, and tells
 // the gateway of them over its admin plane; requests never pass here. Or one of the managers that plan for it.
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +21,7 @@
 #include "experiment/saturation.h"
 #include "experiment/site_fleet.h"
 #include "gateway_security.h"
+#include "log_format.h"
 #include "managers/hierarchy.h"
 #include "net/clock.h"
 #include "net/server.h"
@@ -59,6 +58,7 @@ struct Flags {
   double cut_off_after_s = 10.0;
   double cut_off_pause_s = 60.0;
   bool json = false;
+  std::string log_format = "text";
 };
 
 /// A flag that only some levels know.
@@ -248,7 +248,7 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
 }
 
 Result<void> run(const Flags& flags) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt(flags.level == "fleet" ? "planner" : flags.level + " manager"));
+  apply_log_format(flags.log_format);
   if (auto ok = check_level(flags); !ok) return ok;
   const auto inputs = read_inputs(flags);
   if (!inputs) return std::unexpected(inputs.error());
@@ -312,6 +312,7 @@ void add_planner(Command app, int& exit_code) {
       .check(range(0.1, 86'400.0))
       .capture_default_str();
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  add_log_format_flag(command, flags->log_format);
   command.callback([flags, &exit_code] {
     if (const auto done = run(*flags); !done) exit_code = fail(done.error());
   });

@@ -89,6 +89,10 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
                  run.extrapolations);
     }
     for (const std::string& sentence : run.extrapolated) fmt::print("{}: extrapolated: {}\n", run.recipe, sentence);
+    if (run.tokens.cached_prompt > 0) {
+      fmt::print("{}: {:.1f}% of {} prompt tokens were cached\n", run.recipe, run.tokens.cached_share() * 100.0,
+                 run.tokens.prompt);
+    }
     const auto lost = run.requests.arrived - run.requests.finished;
     if (lost > 0) {
       fmt::print("{}: {} of {} requests did not finish ({} rejected, {} failed, {} in flight)\n", run.recipe, lost,

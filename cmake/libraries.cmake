@@ -25,7 +25,7 @@ set(WATTLE_LIBRARIES
   "neural|predict|torch::torch"
   "fidelity|engine,carbon|"
   "sim|control,engine,workload,journal|"
-  "node|control,net,telemetry|nlohmann_json::nlohmann_json,spdlog::spdlog,dl"
+  "node|control,net,telemetry|nlohmann_json::nlohmann_json,dl"
   "gateway|control,net,telemetry|nlohmann_json::nlohmann_json,simdjson::simdjson,prometheus-cpp::core"
   "loadgen|journal,net|nlohmann_json::nlohmann_json"
   "launch|net|"
@@ -33,7 +33,7 @@ set(WATTLE_LIBRARIES
   "calibrate|config,learn,node,loadgen|nlohmann_json::nlohmann_json"
   "systems|config,calibrate,managers|"
   "experiment|systems,sim|"
-  "planner|launch,systems|nlohmann_json::nlohmann_json,spdlog::spdlog"
+  "planner|launch,systems|nlohmann_json::nlohmann_json"
   "testbed|launch,config,node,virtual_gpu|nlohmann_json::nlohmann_json"
   "reproduce|experiment,managers,fidelity|nlohmann_json::nlohmann_json"
 )

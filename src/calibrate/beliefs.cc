@@ -269,7 +269,7 @@ Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel&
   const std::scoped_lock lock(mutex);
   // What lines say of prompts is not in the samples.
   if (const auto found = known.find(key); !measured && found != known.end()) return found->second;
-  const auto rates = rates_of(samples, model.tensor_parallel());
+  const auto rates = rates_of(samples, model.gpus());
   if (!rates) return std::unexpected(rates.error());
   std::shared_ptr<const LatencyModel> prompts = measured;
   if (!prompts) {
@@ -277,7 +277,7 @@ Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel&
     if (!lines) return std::unexpected(lines.error());
     prompts = std::shared_ptr<const LatencyModel>(*lines, &(*lines)->model);
   }
-  auto loaded = learn::load_rates(*rates, model.tensor_parallel());
+  auto loaded = learn::load_rates(*rates, model.gpus());
   if (!loaded) return std::unexpected(loaded.error());
   auto shared = std::make_shared<const predict::PhaseLatency>(
       std::make_shared<const predict::GbdtLatency>(std::move(*loaded)), std::move(prompts));

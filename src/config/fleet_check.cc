@@ -8,6 +8,7 @@
 
 #include "config/nodes.h"
 #include "control/gpu_slots.h"
+#include "engine/shape_check.h"
 
 namespace wattle::config {
 namespace {
@@ -26,22 +27,24 @@ struct Memory {
   double kv_bytes_per_token = 0.0;
 };
 
-Memory memory_of(const LoadedScenario& loaded, std::size_t pool, std::int32_t tensor_parallel) {
+Memory memory_of(const LoadedScenario& loaded, std::size_t pool, const Parallelism& parallel) {
   const GpuSpec& gpu = loaded.gpus[pool];
   const engine::EngineOptions engine = engine_of(loaded.scenario, loaded.scenario.pools[pool]);
+  const double gpus = parallel.gpus();
   Memory m;
-  m.weights_bytes = loaded.llm.weight_bytes();
-  m.available_bytes =
-      tensor_parallel * (gpu.memory_bytes * engine.gpu_memory_utilization - engine.activation_bytes_per_gpu);
-  const double replication = std::max(1.0, static_cast<double>(tensor_parallel) / loaded.llm.kv_heads);
-  m.kv_bytes_per_token = loaded.llm.kv_bytes_per_token() * replication;
+  m.weights_bytes = gpus * parallel.weight_bytes(loaded.llm);
+  m.available_bytes = gpus * (gpu.memory_bytes * engine.gpu_memory_utilization - engine.activation_bytes_per_gpu);
+  // A data group keeps its own requests' KV alone.
+  m.kv_bytes_per_token = gpus / parallel.data * parallel.kv_bytes_per_token(loaded.llm);
   return m;
 }
 
-/// The smallest degree that splits the heads and leaves room for KV; 0 when none does.
+/// The smallest degree that splits the heads and leaves room for KV, the rest of the shape as it is; 0 when none does.
 std::int32_t smallest_fitting(const LoadedScenario& loaded, std::size_t pool, double kv_tokens) {
   for (std::int32_t tp = 1; tp <= loaded.llm.heads; ++tp) {
-    const Memory m = memory_of(loaded, pool, tp);
+    Parallelism parallel = loaded.scenario.pools[pool].parallelism();
+    parallel.tensor = tp;
+    const Memory m = memory_of(loaded, pool, parallel);
     if (splits_heads(loaded.llm, tp) && m.available_bytes >= m.weights_bytes + kv_tokens * m.kv_bytes_per_token) {
       return tp;
     }
@@ -64,13 +67,18 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
                      fmt::format("tensor_parallel {} does not divide the {} heads and {} KV heads of {} evenly",
                                  pool.tensor_parallel, llm.heads, llm.kv_heads, llm.name));
   }
-  const Memory m = memory_of(loaded, index, pool.tensor_parallel);
+  if (auto ok =
+          engine::check_shape(loaded.origins.of(pool_key(index, "gpu")), loaded.gpus[index], llm, pool.parallelism());
+      !ok) {
+    return ok;
+  }
+  const Memory m = memory_of(loaded, index, pool.parallelism());
   constexpr double kGb = 1e9;
   if (m.weights_bytes > m.available_bytes) {
     return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
                      fmt::format("impossible fleet: the weights of {} need {:.1f} GB, {} x {} have {:.1f} GB for them "
                                  "({:.0f} % of memory less {:.1f} GB each); {}",
-                                 llm.name, m.weights_bytes / kGb, pool.tensor_parallel, pool.gpu,
+                                 llm.name, m.weights_bytes / kGb, pool.gpus(), pool.gpu,
                                  std::max(0.0, m.available_bytes) / kGb, 100.0 * scenario.engine.gpu_memory_utilization,
                                  engine_of(scenario, pool).activation_bytes_per_gpu / kGb, remedy(loaded, index, 0.0)));
   }
@@ -82,13 +90,13 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
     return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
                      fmt::format("impossible fleet: after the weights of {} ({:.1f} GB) {} x {} keep the KV of {:.0f} "
                                  "tokens, and one request may need {:.0f}; {}, or lower workload.max_prompt_tokens",
-                                 llm.name, m.weights_bytes / kGb, pool.tensor_parallel, pool.gpu, room, largest,
+                                 llm.name, m.weights_bytes / kGb, pool.gpus(), pool.gpu, room, largest,
                                  remedy(loaded, index, largest)));
   }
   for (std::size_t other = 0; other < index; ++other) {
     const PoolOptions& o = scenario.pools[other];
-    if (o.role == pool.role && o.gpu == pool.gpu && o.tensor_parallel == pool.tensor_parallel &&
-        o.weight == pool.weight && o.site == pool.site && o.pool == pool.pool) {
+    if (o.role == pool.role && o.gpu == pool.gpu && o.parallelism() == pool.parallelism() && o.weight == pool.weight &&
+        o.site == pool.site && o.pool == pool.pool) {
       return bad_input(loaded.origins.of(fmt::format("fleet.{}", index)),
                        fmt::format("duplicate pool: the same role, gpu, tensor_parallel and weight as the one at {}; "
                                    "raise that one's count instead",
@@ -134,6 +142,9 @@ Result<void> check_nodes(const LoadedScenario& loaded) {
       return bad_input(where, "a fault is of a node or of an instance; state one of the two");
     }
     const auto nodes = nodes_of(scenario);
+    if (fault.node && nodes.empty()) {
+      return bad_input(where, "no [[node]] is stated, so that none can die; a fault may be of an instance");
+    }
     if (fault.node && static_cast<std::size_t>(*fault.node) >= nodes.size()) {
       return bad_input(
           where, fmt::format("there is no node {}; the scenario has {}, counted from 0", *fault.node, nodes.size()));
@@ -152,12 +163,12 @@ Result<void> check_nodes(const LoadedScenario& loaded) {
   control::GpuSlots slots(nodes_of(scenario));
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     for (std::int32_t i = 0; i < scenario.pools[p].count; ++i) {
-      const auto place = slots.place(p, scenario.pools[p].tensor_parallel, std::nullopt, nodes_for(scenario, p));
+      const auto place = slots.place(p, scenario.pools[p].gpus(), std::nullopt, nodes_for(scenario, p));
       if (!place) {
         return bad_input(
             loaded.origins.of(pool_key(p, "count")),
             fmt::format("no [[node]] has {} free GPUs for instance {} of this pool; add nodes, or lower count",
-                        scenario.pools[p].tensor_parallel, i));
+                        scenario.pools[p].gpus(), i));
       }
       slots.take(place->node, place->gpus);
     }
@@ -168,6 +179,15 @@ Result<void> check_nodes(const LoadedScenario& loaded) {
 }  // namespace
 
 Result<void> check_fleet(const LoadedScenario& loaded) {
+  const engine::EngineOptions& engine = loaded.scenario.engine;
+  if (engine.speculative_tokens == 0 && (engine.acceptance_rate > 0.0 || engine.draft_share > 0.0)) {
+    const char* key = engine.acceptance_rate > 0.0 ? "engine.acceptance_rate" : "engine.draft_share";
+    return bad_input(loaded.origins.of(key), "nothing is drafted; set engine.speculative_tokens to 1 or more");
+  }
+  if (engine.speculative_tokens >= engine.max_num_batched_tokens) {
+    return bad_input(loaded.origins.of("engine.speculative_tokens"),
+                     "one request's drafts would be more than a step may compute; raise max_num_batched_tokens");
+  }
   if (std::ranges::adjacent_find(loaded.scenario.engine.graph_sizes, std::greater_equal{}) !=
       loaded.scenario.engine.graph_sizes.end()) {
     return bad_input(loaded.origins.of("engine.graph_sizes"), "graph_sizes must ascend, each size once");
@@ -177,6 +197,18 @@ Result<void> check_fleet(const LoadedScenario& loaded) {
   }
   if (auto ok = check_roles(loaded); !ok) return ok;
   return check_nodes(loaded);
+}
+
+Result<void> check_tensor_parallel_only(const LoadedScenario& loaded, std::string_view who) {
+  for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
+    const Parallelism shape = loaded.scenario.pools[p].parallelism();
+    if (shape == Parallelism(shape.tensor)) continue;
+    return bad_input(loaded.origins.of(pool_key(p, "gpu")),
+                     fmt::format("{} knows tensor_parallel alone; pipeline_parallel, expert_parallel and data_parallel "
+                                 "are for simulated fleets without it",
+                                 who));
+  }
+  return {};
 }
 
 }  // namespace wattle::config

@@ -7,7 +7,11 @@ namespace wattle::config {
 template <>
 struct Codec<Dtype> : NamedCodec<Dtype, Codec<Dtype>> {
   static constexpr auto names() {
-    return std::to_array<std::pair<std::string_view, Dtype>>({{"bf16", Dtype::Bf16}, {"fp8", Dtype::Fp8}});
+    return std::to_array<std::pair<std::string_view, Dtype>>({{"bf16", Dtype::Bf16},
+                                                              {"fp8", Dtype::Fp8},
+                                                              {"nvfp4", Dtype::Nvfp4},
+                                                              {"mxfp4", Dtype::Mxfp4},
+                                                              {"int4", Dtype::Int4}});
   }
 };
 
@@ -24,6 +28,8 @@ const std::vector<Option<GpuSpec>>& gpu_options() {
           .must(),
       option("bf16_tflops", &G::bf16_flops_per_s, "TFLOP/s", {0.01, 1e6}, "Dense 16-bit rate at clock_max_mhz").must(),
       option("fp8_tflops", &G::fp8_flops_per_s, "TFLOP/s", {0, 1e6}, "Dense 8-bit rate at clock_max_mhz; 0: none"),
+      option("fp4_tflops", &G::fp4_flops_per_s, "TFLOP/s", {0, 1e6},
+             "Dense 4-bit rate at clock_max_mhz; 0: none, 4-bit weights are computed in 16 bits"),
       option("nvlink_gb_per_s", &G::nvlink_bytes_per_s, "GB/s", {0.1, 1e5},
              "GPU-to-GPU bandwidth per direction (NVLink, Infinity Fabric, else PCIe)")
           .must(),
@@ -40,17 +46,36 @@ const std::vector<Option<LlmSpec>>& llm_options() {
       option("layers", &L::layers, "", {1, 10'000}, "Transformer layers").must(),
       option("hidden", &L::hidden, "", kWidth, "Model width").must(),
       option("heads", &L::heads, "", kSmall, "Query heads").must(),
-      option("kv_heads", &L::kv_heads, "", kSmall, "Key/value heads; must divide heads").must(),
-      option("head_dim", &L::head_dim, "", kSmall, "Width of one head").must(),
-      option("ffn", &L::ffn, "", kWidth, "Inner width of the feed-forward block (of one expert)").must(),
+      option("kv_heads", &L::kv_heads, "", kSmall, "Key/value heads; must divide heads; 1 with kv_lora_rank").must(),
+      option("head_dim", &L::head_dim, "", kSmall,
+             "Width of one head; with kv_lora_rank qk_nope_head_dim + qk_rope_head_dim")
+          .must(),
+      option("ffn", &L::ffn, "", kWidth,
+             "Inner width of a dense feed-forward block; of an expert, too, where moe_ffn is 0")
+          .must(),
       option("gated_ffn", &L::gated_ffn, "SwiGLU-like: three matrices instead of two"),
-      option("experts", &L::experts, "", kSmall, "Feed-forward experts; 1: dense"),
-      option("experts_per_token", &L::experts_per_token, "", kSmall, "Experts a token passes through"),
+      option("experts", &L::experts, "", kSmall, "Routed feed-forward experts of a layer; 1: dense"),
+      option("experts_per_token", &L::experts_per_token, "", kSmall, "Routed experts a token passes through"),
+      option("moe_ffn", &L::moe_ffn, "", {0, 10'000'000}, "Inner width of one expert; 0: ffn"),
+      option("shared_experts", &L::shared_experts, "", {0, 100'000}, "Experts that every token passes through"),
+      option("dense_layers", &L::dense_layers, "", {0, 10'000}, "Layers with a dense block of width ffn and no expert"),
+      option("expert_skew", &L::expert_skew, "", {0, 4},
+             "Zipf exponent of how often routing chooses the experts; 0: all alike"),
+      option("q_lora_rank", &L::q_lora_rank, "", {0, 100'000}, "Latent attention: queries' rank; 0: projected at once"),
+      option("kv_lora_rank", &L::kv_lora_rank, "", {0, 100'000}, "Latent attention: keys' and values' rank; 0: none"),
+      option("qk_nope_head_dim", &L::qk_nope_head_dim, "", {0, 100'000},
+             "Latent attention: a key's part without position"),
+      option("qk_rope_head_dim", &L::qk_rope_head_dim, "", {0, 100'000}, "Latent attention: its rotary part"),
+      option("v_head_dim", &L::v_head_dim, "", {0, 100'000}, "Latent attention: width of a value"),
+      option("sliding_window", &L::sliding_window, "tokens", {0, 10'000'000},
+             "Tokens that windowed layers see; 0: no layer is windowed"),
+      option("windowed_layers", &L::windowed_layers, "", {0, 10'000}, "Layers that see sliding_window tokens alone"),
       option("vocab", &L::vocab, "tokens", kWidth, "Vocabulary").must(),
       option("tied_embeddings", &L::tied_embeddings, "Input and output embedding are one matrix"),
-      option("dtype", &L::dtype, "Number format of the weights"),
-      option("attention_in_16_bits", &L::attention_in_16_bits, "Q, K, V and O keep 16 bits where dtype is fp8"),
-      option("kv_dtype", &L::kv_dtype, "Number format of the KV cache"),
+      option("dtype", &L::dtype, "Number format of the weights; nvfp4, mxfp4 and int4 leave embeddings in 16 bits"),
+      option("attention_dtype", &L::attention_weights, "Of Q, K, V and O; none: dtype"),
+      option("expert_dtype", &L::expert_weights, "Of routed experts; none: dtype"),
+      option("kv_dtype", &L::kv_dtype, "Number format of the KV cache: bf16 or fp8"),
   };
   return options;
 }

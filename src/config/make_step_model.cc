@@ -5,11 +5,11 @@
 
 namespace wattle::config {
 
-Result<engine::StepModel> make_step_model(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
+Result<engine::StepModel> make_step_model(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
                                           const engine::EngineOptions& options) {
   const Result<engine::HardwareProfile> profile = config::profile_of(gpu.name, project());
   if (!profile) return std::unexpected(profile.error());
-  return engine::StepModel::make(gpu, llm, tensor_parallel, *profile, options);
+  return engine::StepModel::make(gpu, llm, parallel, *profile, options);
 }
 
 }  // namespace wattle::config

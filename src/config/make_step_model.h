@@ -7,7 +7,7 @@ namespace wattle::config {
 
 /// Errors: a bad profile file, a model that does not fit.
 [[nodiscard]] Result<engine::StepModel> make_step_model(const GpuSpec& gpu, const LlmSpec& llm,
-                                                        std::int32_t tensor_parallel,
+                                                        const Parallelism& parallel,
                                                         const engine::EngineOptions& options);
 
 }  // namespace wattle::config

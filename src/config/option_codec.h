@@ -163,6 +163,8 @@ struct Codec<Span> {
 template <typename T>
 struct Codec<std::optional<T>> {
   static constexpr OptionType kType = Codec<T>::kType;
+  static constexpr auto names() requires requires { Codec<T>::names(); }
+  { return Codec<T>::names(); }
   static constexpr double scale(std::string_view unit) { return Codec<T>::scale(unit); }
   static std::optional<T> read(const Value& v, double scale) { return Codec<T>::read(v, scale); }
   static Value write(const std::optional<T>& v, double scale) {

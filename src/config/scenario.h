@@ -22,10 +22,22 @@ struct PoolOptions {
   std::string site;  ///< name of a [[site]]; empty: the first
   std::string pool;  ///< name of a [[pool]]; empty: the first
   std::int32_t tensor_parallel = 1;
+  std::int32_t pipeline_parallel = 1;
+  std::int32_t expert_parallel = 1;
+  std::int32_t data_parallel = 1;
   double weight = 1.0;
   double activation_bytes_per_gpu = 0.0;  ///< instead of the engine's; 0 = the engine's
   double max_load_per_s = 0.0;            ///< what one instance carries (apps/saturation.h); 0 = measured
   std::optional<Span> max_load_e2e;       ///< p99 of E2E latency it is measured against; absent = slo.e2e
+
+  [[nodiscard]] Parallelism parallelism() const {
+    Parallelism made(tensor_parallel);
+    made.pipeline = pipeline_parallel;
+    made.expert = expert_parallel;
+    made.data = data_parallel;
+    return made;
+  }
+  [[nodiscard]] std::int32_t gpus() const { return parallelism().gpus(); }  ///< of one instance
 };
 
 /// Borders between sizes of requests, tokens, ascending; a size below the first is the smallest. Empty: it does not
@@ -166,6 +178,8 @@ struct Scenario {
 [[nodiscard]] inline engine::EngineOptions engine_of(const Scenario& scenario, const PoolOptions& pool) {
   engine::EngineOptions engine = scenario.engine;
   if (pool.activation_bytes_per_gpu > 0.0) engine.activation_bytes_per_gpu = pool.activation_bytes_per_gpu;
+  // Each data group schedules by itself.
+  engine.max_num_batched_tokens *= pool.data_parallel;
   return engine;
 }
 

@@ -45,12 +45,27 @@ namespace {
 
 constexpr double kYear_s = 366.0 * 86400.0;
 
+std::vector<Option<workload::PrefixOptions>> prefix_options() {
+  using P = workload::PrefixOptions;
+  return {
+      option("prefix_share", &P::share, "", {0, 1},
+             "Of the requests whose trace does not say what prompts consist of (Mooncake's hash_ids) and that go on "
+             "with no conversation, so many begin with a system prompt that others have, too"),
+      option("prefixes", &P::prefixes, "", {1, 1e6}, "System prompts, one as likely as another"),
+      option("prefix_tokens", &P::tokens, "tokens", {16, 10'000'000}, "Length of each, in whole blocks of 16"),
+      option("session_share", &P::session_share, "", {0, 1},
+             "So many of those requests go on with a conversation: the prompt begins with an earlier one, as far as "
+             "both reach. Lengths stay as they come"),
+      option("sessions", &P::sessions, "", {1, 1e6}, "Conversations that may go on; a new one ends the oldest"),
+  };
+}
+
 std::vector<Option<workload::WorkloadOptions>> workload_options() {
   using W = workload::WorkloadOptions;
   constexpr Bounds kTokens{1, 10'000'000};
   constexpr Bounds kMean{0, 1e7, true};
   constexpr Bounds kDeviation{0, 1e7};
-  return {
+  std::vector<Option<W>> all{
       option("trace", &W::trace,
              "Trace file to replay; a relative path is looked up in WATTLE_DATA, then beside the scenario. Empty: "
              "synthetic arrivals"),
@@ -91,6 +106,8 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
       option("output_mean", &W::output_mean, "tokens", kMean, "Synthetic lognormal: mean output length"),
       option("output_std", &W::output_std, "tokens", kDeviation, "Synthetic lognormal: deviation of output length"),
   };
+  append<W>(all, "", {&W::prefix}, prefix_options());
+  return all;
 }
 
 std::vector<Option<Slo>> slo_options() {
@@ -209,6 +226,16 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
       option("reserve_output", &E::reserve_output,
              "A request is admitted once the KV cache has room for its last token, and never preempted; else blocks "
              "are taken as it grows"),
+      option("prefix_caching", &E::prefix_caching,
+             "A prompt's leading blocks are not computed where an earlier request left their KV (vLLM V1's automatic "
+             "prefix caching). Nothing without a trace that says what prompts consist of, or workload.prefix_share"),
+      option("speculative_tokens", &E::speculative_tokens, "tokens", {0, 64},
+             "Drafted for each decoding request in each step, which verifies them; 0: no speculative decoding"),
+      option("acceptance_rate", &E::acceptance_rate, "", {0, 0.999},
+             "Probability that a drafted token is accepted, those before it being so"),
+      option("draft_share", &E::draft_share, "", {0, 1},
+             "GPU time and energy of drafting one token for the batch, of those of a step without drafts: 0 for "
+             "n-grams, about one layer's share for EAGLE, the ratio of sizes for a draft model"),
       option("async_scheduling", &E::async_scheduling,
              "A step is put together while its predecessor runs: who arrives then waits one step more"),
       option("framework", &E::framework,
@@ -342,7 +369,15 @@ const std::vector<Option<PoolOptions>>& pool_options() {
       option("fleet.site", &PoolOptions::site, "Where it stands: the name of a [[site]]; empty: the first"),
       option("fleet.pool", &PoolOptions::pool, "Which requests it serves: the name of a [[pool]]; empty: the first"),
       option("fleet.tensor_parallel", &PoolOptions::tensor_parallel, "GPUs", {1, 1024},
-             "GPUs of one instance; must divide the model's heads"),
+             "GPUs that share a layer's attention, and all of one instance where the next three are 1; must divide the "
+             "model's heads"),
+      option("fleet.pipeline_parallel", &PoolOptions::pipeline_parallel, "stages", {1, 64},
+             "Stages that share the model's layers, each of tensor_parallel x data_parallel GPUs"),
+      option("fleet.expert_parallel", &PoolOptions::expert_parallel, "", {1, 1024},
+             "Parts in which a layer's experts are kept whole; must divide tensor_parallel x data_parallel and the "
+             "model's experts"),
+      option("fleet.data_parallel", &PoolOptions::data_parallel, "", {1, 256},
+             "Groups of tensor_parallel GPUs with attention weights and requests of their own, experts shared"),
       option("fleet.weight", &PoolOptions::weight, "", {0, 1e6, true}, "Share in weighted round-robin"),
       option("fleet.activation_gb_per_gpu", &PoolOptions::activation_bytes_per_gpu, "GB", {0, 1000},
              "Instead of engine.activation_gb_per_gpu; 0: that"),

@@ -147,8 +147,8 @@ BENCHMARK(throttle_step_asked);
 
 class NoEngines final : public RequestPort {
  public:
-  void start(const Request&, Tag, InstanceId, Instant) override {}
-  void hand_over(const Request&, Tag, InstanceId, InstanceId, Instant) override {}
+  void start(const Request&, Tag, const RouteDecision&, Instant) override {}
+  void hand_over(const Request&, Tag, InstanceId, const RouteDecision&, Instant) override {}
   Served refuse(const Request&, Tag, Refusal, const char*, Instant) override { return {}; }
 };
 

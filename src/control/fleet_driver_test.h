@@ -33,16 +33,18 @@ class Driver final : public RequestPort {
     InstanceId instance;
   };
 
-  void start(const Request& request, Tag, InstanceId instance, Instant) override {
-    ASSERT_TRUE(where.emplace(request.id, At{Place::Prefill, instance}).second) << "started twice";
+  void start(const Request& request, Tag, const RouteDecision& at, Instant) override {
+    ASSERT_TRUE(where.emplace(request.id, At{Place::Prefill, at.instance}).second) << "started twice";
+    why = at.reason;
     started.push_back(request.id.value());
     if (on_start) on_start(request);
   }
-  void hand_over(const Request& request, Tag, InstanceId prefill, InstanceId decode, Instant) override {
+  void hand_over(const Request& request, Tag, InstanceId prefill, const RouteDecision& decode, Instant) override {
     const At& at = where.at(request.id);
     ASSERT_EQ(at.place, Place::Prefill);
     ASSERT_EQ(at.instance, prefill);
-    where[request.id] = {Place::Decode, decode};
+    where[request.id] = {Place::Decode, decode.instance};
+    why = decode.reason;
     if (on_hand_over) on_hand_over(request);
   }
   Served refuse(const Request& request, Tag, Refusal, const char* reason, Instant) override {
@@ -56,6 +58,7 @@ class Driver final : public RequestPort {
   std::map<RequestId, At> where;
   std::vector<std::int64_t> started;
   std::vector<std::string> reasons;
+  std::string why;  ///< the newest request went where it went
   std::function<void(const Request&)> on_start;
   std::function<void(const Request&)> on_hand_over;
 };

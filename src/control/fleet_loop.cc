@@ -15,9 +15,9 @@ namespace wattle::control {
 namespace {
 
 /// What happens where routing is off or only shadowed: fewest assigned requests, lowest id between equals.
-InstanceId least_assigned(std::span<const InstanceView* const> candidates) {
+RouteDecision least_assigned(std::span<const InstanceView* const> candidates) {
   const auto* best = *std::ranges::min_element(candidates, {}, &InstanceView::assigned_requests);
-  return best->id;
+  return {best->id, "least assigned"};
 }
 
 }  // namespace
@@ -112,12 +112,13 @@ void FleetLoop::rebuild_candidates() {
 
 std::span<const InstanceView* const> FleetLoop::fit_for(const Entry& entry, std::span<const InstanceView* const> from) {
   const Residency& residency = entry.request.residency;
-  if (!models_differ_ && !residency.stated()) return from;
+  if (!models_differ_ && !residency.stated() && entry.avoided == kNoInstance) return from;
   fit_.clear();
   std::ranges::copy_if(from, std::back_inserter(fit_), [&](const InstanceView* view) {
     const ModelMask has = has_[static_cast<std::size_t>(view - instances_.data())];
     return (!models_differ_ || (has >> entry.model & 1) != 0) && residency.allows(view->spec->site);
   });
+  if (fit_.size() > 1) std::erase_if(fit_, [&](const InstanceView* view) { return view->id == entry.avoided; });
   return fit_;
 }
 
@@ -156,8 +157,8 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   WATTLE_CHECK(fresh, "request ids are unique");
   Request& request = place->second.request;
   request.request_class = classes_.of(request);  // of those that are refused at once, by what they came with
-  if (options_.refuse_unready && !ready(model)) {
-    return turn_away(request, Refusal::NotReady, "no instance is ready", now);
+  if (options_.unready_wait == Span() && unready(place->second)) {
+    return turn_away(request, Refusal::NotReady, kUnready, now);
   }
   if (counts_.in_flight > options_.max_requests) {
     return turn_away(request, Refusal::Busy, "the gateway's queue is full", now);
@@ -186,7 +187,8 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   Line& line = line_of(place->second);
   drop_left(line);
   const bool others_wait = strict_ ? counts_.held > 0 : !line.empty();
-  if (decision.verdict == Admission::Admit && !others_wait && try_start(place->second, decision.instance, now)) {
+  if (decision.verdict == Admission::Admit && !others_wait && !unready(place->second) &&
+      try_start(place->second, {decision.instance, decision.reason}, now)) {
     return into;
   }
   hold(place->second, now);
@@ -206,14 +208,14 @@ const std::vector<const InstanceView*>& FleetLoop::of(const Candidates& from, jo
   return kind == journal::DecisionKind::RouteDecode ? from.decode : from.prefill;
 }
 
-InstanceId FleetLoop::pick(journal::DecisionKind kind, Entry& entry, Instant now) {
+RouteDecision FleetLoop::pick(journal::DecisionKind kind, Entry& entry, Instant now) {
   if (!pools_.several()) return pick_among(fit_for(entry, of(candidates_, kind)), kind, entry.request, now);
   if (kind == journal::DecisionKind::RoutePrefill) return pick_pool(entry, now);
   const auto own = fit_for(entry, by_pool_[static_cast<std::size_t>(entry.request.pool.value())].decode);
   return pick_among(own.empty() ? fit_for(entry, candidates_.decode) : own, kind, entry.request, now);
 }
 
-InstanceId FleetLoop::pick_pool(Entry& entry, Instant now) {
+RouteDecision FleetLoop::pick_pool(Entry& entry, Instant now) {
   Request& request = entry.request;
   const PoolRouter::Order order = pools_.next(request.request_class);
   bool any_stands = false;
@@ -228,20 +230,21 @@ InstanceId FleetLoop::pick_pool(Entry& entry, Instant now) {
       continue;
     }
     request.pool = pool;
-    const InstanceId id = pick_among(candidates, journal::DecisionKind::RoutePrefill, request, now);
-    if (id == kNoInstance) continue;
+    const RouteDecision picked = pick_among(candidates, journal::DecisionKind::RoutePrefill, request, now);
+    if (picked.instance == kNoInstance) continue;
     const char* reason = i == 0 ? "its class's share" : i < order.fit ? "overflow" : "no pool of its own or larger";
-    sink_.decision({now, journal::DecisionKind::Pool, Mode::Enforce, request.id, id, pool.value(), reason});
-    return id;
+    sink_.decision(
+        {now, journal::DecisionKind::Pool, Mode::Enforce, request.id, picked.instance, pool.value(), reason});
+    return picked;
   }
-  return kNoInstance;
+  return {};
 }
 
-InstanceId FleetLoop::pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
-                                 const Request& request, Instant now) {
+RouteDecision FleetLoop::pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
+                                    const Request& request, Instant now) {
   const bool decode = kind == journal::DecisionKind::RouteDecode;
   auto& slot = decode ? policies_.route_decode : policies_.route_prefill;
-  if (candidates.empty()) return kNoInstance;
+  if (candidates.empty()) return {};
   if (!slot.policy || slot.mode == Mode::Off) return least_assigned(candidates);
   if (slot.policy->reads_steps()) refresh(candidates, now);
   const auto decision = slot.policy->route(request, candidates, now, decode ? decode_random_ : prefill_random_);
@@ -250,7 +253,7 @@ InstanceId FleetLoop::pick_among(std::span<const InstanceView* const> candidates
   WATTLE_CHECK(decision.instance == kNoInstance ||
                    std::ranges::binary_search(candidates, decision.instance, {}, &InstanceView::id),
                "a routing policy picks one of its candidates");
-  return decision.instance;
+  return decision;
 }
 
 void FleetLoop::assign(InstanceId id, const Request& request, int sign) {
@@ -260,12 +263,14 @@ void FleetLoop::assign(InstanceId id, const Request& request, int sign) {
   of->assigned_prompt_tokens += sign * request.prompt_tokens;
 }
 
-bool FleetLoop::try_start(Entry& entry, InstanceId bound, Instant now) {
-  WATTLE_CHECK(bound == kNoInstance || std::ranges::binary_search(candidates_.prefill, bound, {}, &InstanceView::id),
+bool FleetLoop::try_start(Entry& entry, const RouteDecision& bound, Instant now) {
+  WATTLE_CHECK(bound.instance == kNoInstance ||
+                   std::ranges::binary_search(candidates_.prefill, bound.instance, {}, &InstanceView::id),
                "admission binds to an instance that accepts first legs");
   const RequestId request = entry.request.id;
-  if (bound != kNoInstance && !entry.request.residency.allows(at(bound).spec->site)) bound = kNoInstance;
-  const InstanceId id = bound != kNoInstance ? bound : pick(journal::DecisionKind::RoutePrefill, entry, now);
+  const bool binds = bound.instance != kNoInstance && entry.request.residency.allows(at(bound.instance).spec->site);
+  const RouteDecision chosen_by = binds ? bound : pick(journal::DecisionKind::RoutePrefill, entry, now);
+  const InstanceId id = chosen_by.instance;
   if (id == kNoInstance) return false;
   assign(id, entry.request, +1);
   InstanceView& chosen = at(id);
@@ -281,7 +286,7 @@ bool FleetLoop::try_start(Entry& entry, InstanceId bound, Instant now) {
   waits(now);
   if (watches()) unbegun_[static_cast<std::size_t>(&chosen - instances_.data())].push_back(request);
   if (!observers_.empty()) observe(event::Started{entry.request, chosen}, now);
-  port_.start(Request(entry.request), entry.tag, id, now);  // a copy: the port may call back and erase it
+  port_.start(Request(entry.request), entry.tag, chosen_by, now);  // a copy: the port may call back and erase it
   if (options_.both_legs_at_once) bind(request, true, now);
   return true;
 }
@@ -318,16 +323,23 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   Entry& entry = found->second;
   if (entry.decode != kNoInstance) return;          // said twice
   if (entry.prefill_role != Role::Prefill) return;  // colocated: there is no second leg
-  const InstanceId decode = pick(journal::DecisionKind::RouteDecode, entry, now);
-  if (!prefilling || decode == kNoInstance) assign(entry.prefill, entry.request, -1);
-  if (decode == kNoInstance) {
+  if (const Span wait = options_.unready_wait; wait > Span() && wait < Span::max() && !ready(entry.model)) {
+    // Nobody to go on where prefill ended: it begins again when somebody is there.
+    runs_no_more(entry);
+    taken_back(entry, "no decode instance accepts requests", now);
+    hold(entry, now);
+    return retry_held(now);
+  }
+  const RouteDecision decode = pick(journal::DecisionKind::RouteDecode, entry, now);
+  if (!prefilling || decode.instance == kNoInstance) assign(entry.prefill, entry.request, -1);
+  if (decode.instance == kNoInstance) {
     refuse(id, Refusal::NotReady, "no decode instance accepts requests", now);
     retry_held(now);
     return;
   }
-  entry.decode = decode;
+  entry.decode = decode.instance;
   entry.prefilling = prefilling;
-  assign(decode, entry.request, +1);
+  assign(decode.instance, entry.request, +1);
   port_.hand_over(Request(entry.request), entry.tag, entry.prefill, decode, now);
 }
 
@@ -364,6 +376,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   static_cast<Charge&>(outcome) = served.charge;
   outcome.gaps_within_itl = served.gaps_within_itl;
   outcome.longest_gap = served.longest_gap;
+  outcome.cached_prompt_tokens = served.cached_prompt_tokens;
   tokens_.output += served.output_tokens;
   counts_.leave(fate);
   sink_.outcome(outcome);

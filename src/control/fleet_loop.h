@@ -49,8 +49,9 @@ struct FleetLoopOptions {
   std::int64_t max_requests = std::numeric_limits<std::int64_t>::max();  ///< inside; beyond, Refusal::Busy
   /// Both legs of a request are bound and sent at once (SGLang); else decode is bound when prefill ends.
   bool both_legs_at_once = false;
-  /// Refuse what arrives while no instance, or with P/D roles not one of each, accepts requests; else it is held.
-  bool refuse_unready = false;
+  /// How long what arrives or is taken back while no instance that may have it, or with P/D roles not one of each,
+  /// accepts requests is held for one before it is refused. Zero: not at all; max(): like whatever else is held.
+  Span unready_wait = Span::max();
   int models = 1;  ///< that may be asked for; at most kMostModels
   /// Whose requests, what they are promised, what sorts them and which pools there are.
   Service service;
@@ -120,9 +121,10 @@ class FleetLoop {
   /// What became of RequestPort::withdraw, or of preempt where that asked the data plane: the request is out of the
   /// instance, which had not begun it; or not.
   void withdrawn(RequestId id, bool taken, Instant now);
-  /// Its instance could not be reached, and has not seen it: it starts again where routing says now. Ignored when
-  /// unknown, or bound to a decode instance already.
-  void bounced(RequestId id, Instant now);
+  /// This instance, which it was sent to, could not be reached or was lost before a byte of its answer came out: it
+  /// starts again from its first leg, where routing says now; elsewhere, if there is an elsewhere. Ignored when unknown
+  /// or held.
+  void bounced(RequestId id, InstanceId from, Instant now);
 
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const journal::RequestCounts& counts() const { return counts_; }
@@ -161,9 +163,12 @@ class FleetLoop {
     Role prefill_role = Role::Colocated;
     std::int64_t held = -1;  ///< its Held::sequence; none: it is not held
     std::int64_t key = 0;    ///< its queue policy's
+    Instant held_since = Instant();
     Withdrawal withdrawal = {};
+    InstanceId avoided = kNoInstance;  ///< where it was lost
   };
   static constexpr const char* kNoPlace = "no instance at a site where its tenant's requests may be";
+  static constexpr const char* kUnready = "no instance is ready";
   struct Held {
     std::int64_t key;  ///< the queue policy's, or the deadline
     std::int64_t sequence;
@@ -186,12 +191,15 @@ class FleetLoop {
   [[nodiscard]] std::span<const InstanceView* const> fit_for(const Entry& entry,
                                                              std::span<const InstanceView* const> from);
   /// The pool and the instance in it; says in the entry's request which pool.
-  InstanceId pick(journal::DecisionKind kind, Entry& entry, Instant now);
-  InstanceId pick_pool(Entry& entry, Instant now);
-  InstanceId pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
-                        const Request& request, Instant now);
+  RouteDecision pick(journal::DecisionKind kind, Entry& entry, Instant now);
+  RouteDecision pick_pool(Entry& entry, Instant now);
+  RouteDecision pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
+                           const Request& request, Instant now);
   /// Some instance, in whatever phase, is where it may be.
   [[nodiscard]] bool has_place(const Request& request) const;
+  /// No instance accepts it, and such requests wait for so long at most.
+  [[nodiscard]] bool unready(const Entry& entry);
+  void refuse_unready(Instant now);
   /// `prefilling`: the prefill instance goes on counting it.
   void bind(RequestId id, bool prefilling, Instant now);
   void hold(Entry& entry, Instant now);
@@ -201,11 +209,12 @@ class FleetLoop {
   void runs_no_more(const Entry& entry);
   /// Its instance does not have it any more, and it is not over.
   void taken_back(Entry& entry, const char* reason, Instant now);
+  void start_again(Entry& entry, const Withdrawal& withdrawal, Instant now);
   [[nodiscard]] RequestId least_urgent(const Entry& for_whom, std::int64_t than);
   /// The first of the held displaces a running one that is less urgent; one at a time.
   void perhaps_preempt(Instant now);
   /// `bound`: where admission wants it; kNoInstance: routing chooses.
-  bool try_start(Entry& entry, InstanceId bound, Instant now);
+  bool try_start(Entry& entry, const RouteDecision& bound, Instant now);
   void retry_held(Instant now);
   /// Requests held for the same instances: those of one class, model and residency, or all.
   using Line = std::vector<Held>;  ///< a heap by LeavesLater

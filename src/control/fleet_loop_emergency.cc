@@ -45,6 +45,7 @@ bool FleetLoop::will_squash() const {
 }
 
 void FleetLoop::tick(Instant now) {
+  refuse_unready(now);
   if (!watches() || now < next_look_) return;
   ++round_;
   next_look_ = now + options_.emergency.period;
@@ -188,6 +189,7 @@ void FleetLoop::look_at_held(Instant now) {
 void FleetLoop::withdraw(RequestId id, Withdrawal withdrawal, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end() || found->second.withdrawal.what != Withdrawal::None) return;
+  if (displacing_ == id) return;                    // it leaves already, and its engine says so
   if (found->second.decode != kNoInstance) return;  // both legs were bound at once
   found->second.withdrawal = withdrawal;
   const Entry entry = found->second;  // the port may call back, and the request be gone
@@ -197,7 +199,9 @@ void FleetLoop::withdraw(RequestId id, Withdrawal withdrawal, Instant now) {
 void FleetLoop::taken_back(Entry& entry, const char* reason, Instant now) {
   begun(entry);
   const InstanceId from = std::exchange(entry.prefill, kNoInstance);
-  assign(from, entry.request, -1);
+  const InstanceId decode = std::exchange(entry.decode, kNoInstance);
+  if (std::exchange(entry.prefilling, false) || decode == kNoInstance) assign(from, entry.request, -1);
+  if (decode != kNoInstance) assign(decode, entry.request, -1);
   if (observers_.empty()) return;
   Outcome back;  // to policies it has left its instance, and may start again
   back.request = entry.request;
@@ -206,6 +210,7 @@ void FleetLoop::taken_back(Entry& entry, const char* reason, Instant now) {
   back.dispatched = entry.dispatched;
   back.left = now;
   back.prefill_instance = from;
+  back.decode_instance = decode;
   observe(event::Left{back}, now);
 }
 
@@ -223,27 +228,36 @@ void FleetLoop::withdrawn(RequestId id, bool taken, Instant now) {
   ++round_;
   runs_no_more(entry);
   taken_back(entry, "taken back before it began", now);
-  if (withdrawal.what == Withdrawal::Squash) {
-    refuse(id, Refusal::Squashed, "squashed: the service is overloaded, try again", now);
-    return retry_held(now);
-  }
-  if (options_.refuse_unready && !ready(entry.model)) {
-    refuse(id, Refusal::NotReady, "no instance is ready", now);
-    return retry_held(now);
-  }
+  start_again(entry, withdrawal, now);
+}
+
+void FleetLoop::start_again(Entry& entry, const Withdrawal& withdrawal, Instant now) {
+  const RequestId id = entry.request.id;
   const InstanceView* to = find(withdrawal.to);
   const bool stands = to != nullptr && to->accepting;
-  if (!try_start(entry, stands ? withdrawal.to : kNoInstance, now)) hold(entry, now);
+  if (withdrawal.what == Withdrawal::Squash) {
+    refuse(id, Refusal::Squashed, "squashed: the service is overloaded, try again", now);
+  } else if (const bool none = unready(entry); none && options_.unready_wait == Span()) {
+    refuse(id, Refusal::NotReady, kUnready, now);
+  } else if (none || !try_start(entry, {stands ? withdrawal.to : kNoInstance, "it is in time there"}, now)) {
+    hold(entry, now);
+  }
   retry_held(now);
 }
 
-void FleetLoop::bounced(RequestId id, Instant now) {
+void FleetLoop::bounced(RequestId id, InstanceId from, Instant now) {
   const auto found = requests_.find(id.value());
-  if (found == requests_.end()) return;
+  if (found == requests_.end() || found->second.prefill == kNoInstance) return;
   Entry& entry = found->second;
-  if (entry.prefill == kNoInstance || entry.decode != kNoInstance) return;
-  if (entry.withdrawal.what == Withdrawal::None) entry.withdrawal = {Withdrawal::Again, kNoInstance};
-  withdrawn(id, true, now);
+  entry.avoided = from;
+  sink_.decision(
+      {now, journal::DecisionKind::Queueing, Mode::Enforce, id, from, 0, "its instance was lost: once more"});
+  if (displacing_ == id) return displaced(id, 0, now);
+  ++round_;
+  const Withdrawal withdrawal = std::exchange(entry.withdrawal, {});
+  runs_no_more(entry);
+  taken_back(entry, "its instance was lost", now);
+  start_again(entry, withdrawal, now);
 }
 
 }  // namespace wattle::control

@@ -33,12 +33,12 @@ InstanceSpec spec_of_pool(std::int32_t pool) {
 /// Engines that take one request at a time and compute nothing by themselves: the test says when one begins and ends.
 class Engines final : public RequestPort {
  public:
-  void start(const Request& request, Tag, InstanceId instance, Instant) override {
+  void start(const Request& request, Tag, const RouteDecision& at, Instant) override {
     ASSERT_TRUE(here.insert(request.id).second) << "served twice";
     ASSERT_FALSE(over.contains(request.id));
-    queues[instance].push_back(request);
+    queues[at.instance].push_back(request);
   }
-  void hand_over(const Request&, Tag, InstanceId, InstanceId, Instant) override {}
+  void hand_over(const Request&, Tag, InstanceId, const RouteDecision&, Instant) override {}
   Served refuse(const Request& request, Tag, Refusal why, const char*, Instant) override {
     EXPECT_FALSE(here.contains(request.id)) << "refused while an engine has it";
     EXPECT_TRUE(over.insert(request.id).second);

@@ -12,8 +12,8 @@ namespace {
 
 class Driver final : public RequestPort {
  public:
-  void start(const Request&, Tag, InstanceId instance, Instant) override { started_at = instance; }
-  void hand_over(const Request&, Tag, InstanceId, InstanceId, Instant) override {}
+  void start(const Request&, Tag, const RouteDecision& at, Instant) override { started_at = at.instance; }
+  void hand_over(const Request&, Tag, InstanceId, const RouteDecision&, Instant) override {}
   Served refuse(const Request&, Tag, Refusal, const char*, Instant) override { return {}; }
   InstanceId started_at = kNoInstance;
 };

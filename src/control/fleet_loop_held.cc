@@ -20,6 +20,7 @@ void FleetLoop::hold(Entry& entry, Instant now) {
   waits(now);
   if (counts_.held == 0) by_deadline_ = false;
   entry.held = held_sequence_;
+  entry.held_since = now;
   entry.key = key;
   Line& line = line_of(entry);
   line.push_back({key_of(entry), held_sequence_++, request.id});
@@ -71,6 +72,28 @@ FleetLoop::Line& FleetLoop::line_of(const Entry& entry) {
 bool FleetLoop::has_place(const Request& request) const {
   const auto allows = [&](const InstanceView& view) { return request.residency.allows(view.spec->site); };
   return !request.residency.stated() || std::ranges::any_of(instances_, allows);
+}
+
+bool FleetLoop::unready(const Entry& entry) {
+  return options_.unready_wait != Span::max() && (!ready(entry.model) || fit_for(entry, candidates_.prefill).empty());
+}
+
+void FleetLoop::refuse_unready(Instant now) {
+  if (options_.unready_wait == Span::max() || counts_.held == 0) return;
+  std::vector<RequestId> waited;
+  for (const auto& [id, entry] : requests_) {
+    const bool held = entry.held >= 0 && now - entry.held_since >= options_.unready_wait;
+    if (held && unready(entry)) waited.push_back(entry.request.id);
+  }
+  std::ranges::sort(waited);
+  for (const RequestId id : waited) {
+    const auto found = requests_.find(id.value());
+    if (found == requests_.end() || found->second.held < 0) continue;  // a port may call back
+    --counts_.held;
+    ++left_in_lines_;
+    refuse(id, Refusal::NotReady, kUnready, now);
+  }
+  if (!waited.empty()) retry_held(now);
 }
 
 void FleetLoop::order_by_policy(bool policy, Instant now) {
@@ -139,7 +162,9 @@ bool FleetLoop::release_first(Line& line, Instant now) {
   }
   const auto decision = ask_admission(entry.request, counts_.held - 1, now);
   if (decision.verdict == Admission::Hold) return false;
-  if (decision.verdict == Admission::Admit && fit_for(entry, candidates_.prefill).empty()) return false;
+  if (decision.verdict == Admission::Admit && (unready(entry) || fit_for(entry, candidates_.prefill).empty())) {
+    return false;
+  }
   std::ranges::pop_heap(line, LeavesLater{});
   line.pop_back();
   --counts_.held;
@@ -148,7 +173,7 @@ bool FleetLoop::release_first(Line& line, Instant now) {
     refuse(first.id, Refusal::Busy, decision.reason, now);
     return true;
   }
-  if (try_start(entry, decision.instance, now)) return true;
+  if (try_start(entry, {decision.instance, decision.reason}, now)) return true;
   Line& again = line_of(entry);
   again.push_back(first);  // routing declined: back to its old place
   std::ranges::push_heap(again, LeavesLater{});

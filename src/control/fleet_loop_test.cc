@@ -278,7 +278,7 @@ TEST_F(FleetLoopTest, APortMayReportFailureFromWithinItsOwnCall) {
 
 TEST_F(FleetLoopTest, RefusesWhatArrivesWhileNobodyIsReadyOrTooManyAreInside) {
   FleetLoopOptions options;
-  options.refuse_unready = true;
+  options.unready_wait = Span();
   options.max_requests = 1;
   FleetLoop loop(fleet({Role::Prefill, Role::Decode}), {}, 1, options, driver, journal);
   loop.set_accepting(InstanceId{1}, false, Instant{});

@@ -34,6 +34,7 @@ struct Served {
   std::int32_t preemptions = 0;
   std::int64_t gaps_within_itl = 0;
   Span longest_gap;
+  std::int32_t cached_prompt_tokens = 0;
   Charge charge;  ///< booked by the ledger
 };
 
@@ -41,10 +42,11 @@ struct Served {
 class RequestPort {
  public:
   virtual ~RequestPort() = default;
-  /// Start the request's first leg (the only one when colocated) at this instance.
-  virtual void start(const Request& request, Tag tag, InstanceId instance, Instant now) = 0;
+  /// Start the request's first leg (the only one when colocated) at this instance, for that reason (static text).
+  virtual void start(const Request& request, Tag tag, const RouteDecision& at, Instant now) = 0;
   /// Prefill has ended; move the KV cache and go on at `decode`.
-  virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) = 0;
+  virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, const RouteDecision& decode,
+                         Instant now) = 0;
   /// Take it back from the instance it runs at, for one more urgent; FleetLoop::displaced() or withdrawn() follows,
   /// later, unless it is over before. False: it cannot be taken back. `answered`: its first token has come out.
   virtual bool preempt(const Request& request, Tag tag, InstanceId instance, bool answered, Instant now) {

@@ -26,7 +26,11 @@ void DecodeSet::join(Slots& slots, SlotIndex index) {
   kv_tokens_ += slot.prefilled;
   ++phase_[phase_of(slot)];
   fresh_.push_back(index);
-  finishes_.push_back({steps_ + slot.job.output_tokens - slot.generated, index, slot.epoch});
+  push_finish(slot, index);
+}
+
+void DecodeSet::push_finish(const Slot& slot, SlotIndex index) {
+  finishes_.push_back({slot.joined + slot.job.output_tokens - slot.generated, index, slot.epoch});
   std::ranges::push_heap(finishes_, Finish::later);
 }
 
@@ -54,6 +58,32 @@ void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
   ++slot.epoch;
   (slot.previous == kNoSlot ? oldest_ : slots[slot.previous].next) = slot.next;
   (slot.next == kNoSlot ? newest_ : slots[slot.next].previous) = slot.previous;
+}
+
+std::int64_t DecodeSet::accept(Slots& slots, SlotIndex index, std::int32_t tokens, const KvBlocks& kv) {
+  Slot& slot = slots[index];
+  const std::int64_t before = resident_tokens(slot);
+  --phase_[phase_of(slot)];
+  slot.generated += tokens;
+  slot.prefilled += tokens;
+  ++phase_[phase_of(slot)];
+  kv_tokens_ += tokens;
+  ++slot.epoch;  // it finishes sooner
+  if (std::ssize(finishes_) > 8 * std::int64_t{size_} + 64) {
+    std::erase_if(finishes_, [&](const Finish& f) { return slots[f.slot].epoch != f.epoch; });
+    std::ranges::make_heap(finishes_, Finish::later);
+  }
+  push_finish(slot, index);
+  return kv.holding(before + tokens) - kv.holding(before);
+}
+
+std::int64_t DecodeSet::blocks_for(const Slots& slots, std::int32_t tokens, const KvBlocks& kv) const {
+  std::int64_t needed = 0;
+  for (SlotIndex i = oldest_; i != kNoSlot; i = slots[i].next) {
+    const std::int64_t resident = resident_tokens(slots[i]);
+    needed += kv.holding(resident + std::min(tokens, tokens_left(slots[i]))) - kv.holding(resident);
+  }
+  return needed;
 }
 
 std::int64_t DecodeSet::blocks_needed(std::int64_t steps) const {

@@ -39,6 +39,14 @@ class DecodeSet {
 
   /// The set begins to decode at this instant; nobody in it has had a token here before.
   void restart(Int128 at) { last_token_ = at; }
+  /// It got so many tokens more with the last applied step than one. How many blocks they take.
+  std::int64_t accept(Slots& slots, SlotIndex index, std::int32_t tokens, const KvBlocks& kv);
+  /// Of this decoding request.
+  [[nodiscard]] std::int32_t tokens_left(const Slot& slot) const {
+    return slot.job.output_tokens - slot.generated - static_cast<std::int32_t>(steps_ - slot.joined);
+  }
+  /// Blocks that so many more tokens of each take, none having more than it has left.
+  [[nodiscard]] std::int64_t blocks_for(const Slots& slots, std::int32_t tokens, const KvBlocks& kv) const;
   /// The first `steps` of `run` are done. Does not touch KvBlocks.
   void advance(const StepRun& run, std::int64_t steps, Slots& slots, ReplicaObserver& observer);
 
@@ -57,6 +65,7 @@ class DecodeSet {
   [[nodiscard]] std::size_t phase_of(const Slot& slot) const;
   void note_gap(std::int64_t step, std::int64_t gap, const Slots& slots);
   void pop_finish();
+  void push_finish(const Slot& slot, SlotIndex index);
 
   Int128 slo_;  ///< fixed point
   std::int32_t size_ = 0;

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 namespace wattle::engine {
 
 std::vector<std::string> extrapolations(const HardwareProfile& profile, std::int32_t tensor_parallel,
@@ -29,6 +33,29 @@ std::vector<std::string> extrapolations(const HardwareProfile& profile, std::int
                                 profile.measured_clock_low_mhz));
   }
   beyond("a clock in MHz", asked.clock_high_mhz, profile.measured_clock_high_mhz);
+  return found;
+}
+
+std::vector<std::string> unmeasured(const std::string& gpu, const LlmSpec& llm, const Parallelism& parallel) {
+  // Where aiconfigurator's end-to-end samples or ML.ENERGY's runs have a row of it (src/fidelity/serving_sets.cc).
+  using Gpus = std::array<std::string_view, 3>;
+  constexpr Gpus kNowhere{};
+  constexpr Gpus kAll{"h100", "h200", "b200"};
+  constexpr Gpus kTwo{"h200", "b200"};
+  std::vector<std::string> found;
+  const auto note = [&](bool has, const Gpus& measured, std::string_view what) {
+    if (has && std::ranges::find(measured, gpu) == measured.end()) {
+      found.push_back(fmt::format("{}: {}, never measured", gpu, what));
+    }
+  };
+  const bool four = four_bits(llm.dtype) || four_bits(llm.attention_dtype()) || four_bits(llm.expert_dtype());
+  note(llm.latent_attention(), kTwo, "latent attention");
+  note(llm.windowed_layers > 0, kAll, "sliding-window attention");
+  note(four, kAll, "4-bit weights");
+  note(llm.expert_skew > 0.0, kNowhere, "experts chosen unevenly (expert_skew)");
+  note(parallel.pipeline > 1, kNowhere, "pipeline parallelism");
+  note(parallel.expert > 1, kAll, "expert parallelism");
+  note(parallel.data > 1, kTwo, "data parallelism");
   return found;
 }
 

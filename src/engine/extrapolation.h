@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/hardware_profile.h"
+#include "model/hardware.h"
 
 namespace wattle::engine {
 
@@ -30,5 +31,10 @@ struct AskedRange {
 /// One sentence per quantity that leaves the profile's measured range, in words; empty: all inside.
 [[nodiscard]] std::vector<std::string> extrapolations(const HardwareProfile& profile, std::int32_t tensor_parallel,
                                                       const AskedRange& asked);
+
+/// One sentence per property of the model or of how GPUs share it that no measured row of this GPU has. Of the newer
+/// ones alone: latent attention, windows, 4-bit weights, pipeline, expert and data parallelism, uneven routing.
+[[nodiscard]] std::vector<std::string> unmeasured(const std::string& gpu, const LlmSpec& llm,
+                                                  const Parallelism& parallel);
 
 }  // namespace wattle::engine

@@ -2,6 +2,7 @@
 // A request as an engine gets it, and what becomes of it.
 #include <cstdint>
 
+#include "model/prompt_blocks.h"
 #include "units/quantity.h"
 #include "units/time.h"
 
@@ -21,6 +22,7 @@ struct Job {
   std::int32_t produced = 0;               ///< output tokens of an earlier life here or elsewhere, computed again
   Instant last_token;                      ///< of those
   Instant first_token = Instant::never();  ///< with kv_ready: when the client got the first token; never: on joining
+  PromptContent content = nullptr;         ///< null: its KV blocks are nobody else's
 };
 
 enum class EventKind : std::uint8_t {
@@ -39,6 +41,7 @@ struct Event {
   std::int64_t gaps_within_itl = 0;  ///< of the gaps produced at this instance
   Span longest_gap;                  ///< likewise
   Instant last_token;                ///< meaningless before the first
+  std::int32_t cached_tokens = 0;    ///< of the prompt, not computed as the KV of an earlier request served
 };
 
 /// Part of one step's prompt tokens.

@@ -18,6 +18,23 @@ double p_norm(double a, double b, double p) {
   return high * std::pow(1.0 + std::pow(std::min(a, b) / high, p), 1.0 / p);
 }
 
+/// Rate of the tensor units that take 8- or 4-bit operands; 0: the 16-bit ones do (weights alone are narrow). MXFP4's
+/// activations keep 8 bits.
+double narrow_rate(const GpuSpec& gpu, Dtype weights) {
+  switch (weights) {
+    case Dtype::Fp8:
+      return gpu.fp8_flops_per_s;
+    case Dtype::Nvfp4:
+      return gpu.fp4_flops_per_s;
+    case Dtype::Mxfp4:
+      return gpu.fp4_flops_per_s > 0.0 ? gpu.fp8_flops_per_s : 0.0;
+    case Dtype::Bf16:
+    case Dtype::Int4:
+      break;
+  }
+  return 0.0;
+}
+
 }  // namespace
 
 double padded_rows(double rows, double quantisation) {
@@ -29,9 +46,17 @@ double padded_rows(double rows, double quantisation) {
   return rows + quantisation * (whole - rows);
 }
 
-Operations::Operations(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
+Operations::Operations(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
                        const HardwareProfile& profile, double clock_mhz)
-    : gpu_(gpu), llm_(llm), profile_(profile), tp_(tensor_parallel), slowdown_(gpu.clock_max.value() / clock_mhz) {}
+    : gpu_(gpu),
+      llm_(llm),
+      profile_(profile),
+      parallel_(parallel),
+      tp_(parallel.tensor),
+      expert_use_(llm, parallel.expert),
+      slowdown_(gpu.clock_max.value() / clock_mhz) {}
+
+double Operations::kv_heads() const { return std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_); }
 
 double Operations::memory_seconds(double bytes, double efficiency, double clock_share) const {
   const double at_top = bytes / (gpu_.memory_bandwidth_bytes_per_s * efficiency);
@@ -44,10 +69,11 @@ double Operations::latency(double seconds) const {
 }
 
 Work Operations::product_of(Dtype dtype, double rows, double columns, double inner, double count) const {
-  const bool fp8 = dtype == Dtype::Fp8;
-  const double flops_per_s = fp8 ? gpu_.fp8_flops_per_s * profile_.fp8_tensor_efficiency / slowdown_
-                                 : gpu_.bf16_flops_per_s * profile_.tensor_efficiency / slowdown_;
-  const double flop_weight = fp8 ? gpu_.bf16_flops_per_s / gpu_.fp8_flops_per_s : 1.0;  // energy in 16-bit operations
+  const double narrow_flops_per_s = narrow_rate(gpu_, dtype);
+  const bool narrow = narrow_flops_per_s > 0.0;
+  const double flops_per_s = narrow ? narrow_flops_per_s * profile_.fp8_tensor_efficiency / slowdown_
+                                    : gpu_.bf16_flops_per_s * profile_.tensor_efficiency / slowdown_;
+  const double flop_weight = narrow ? gpu_.bf16_flops_per_s / narrow_flops_per_s : 1.0;  // energy in 16-bit operations
   // Below a tile, libraries choose smaller tiles, so the rows themselves count; a wave is one full tile on every SM.
   const double padded = std::max(8.0, padded_rows(rows, profile_.tile_quantisation));
   const double sms = gpu_.sm_count;
@@ -57,7 +83,7 @@ Work Operations::product_of(Dtype dtype, double rows, double columns, double inn
   const double bytes = count * (columns * inner * bytes_of(dtype) + rows * (columns + inner) * kActivationBytes);
   const double memory = memory_seconds(bytes, profile_.memory_efficiency, profile_.memory_clock_share);
   const double busy = p_norm(compute, memory, profile_.overlap_exponent);
-  return {busy + latency(profile_.kernel_ramp_s + (fp8 ? profile_.fp8_ramp_s : 0.0)),
+  return {busy + latency(profile_.kernel_ramp_s + (narrow ? profile_.fp8_ramp_s : 0.0)),
           2.0 * count * rows * columns * inner * flop_weight, bytes, busy};
 }
 
@@ -67,35 +93,102 @@ Work Operations::all_reduce(double bytes) const {
   return {latency(profile_.allreduce_latency_s) + on_link, 0.0, 2.0 * bytes};
 }
 
-Work Operations::dense(std::int64_t tokens) const {
-  // A captured graph computes its padding in every kernel, not in the products alone.
-  const double t = tokens <= static_cast<std::int64_t>(kTile) ? padded_rows(static_cast<double>(tokens), 1.0)
-                                                              : static_cast<double>(tokens);
+Work Operations::stage_send(std::int64_t tokens) const {
+  const double bytes = static_cast<double>(tokens) * llm_.hidden * kActivationBytes / tp_;
+  return {latency(profile_.allreduce_latency_s) + bytes / (gpu_.nvlink_bytes_per_s * profile_.allreduce_efficiency),
+          0.0, 2.0 * bytes};
+}
+
+Work Operations::exchange(double tokens) const {
+  const double groups = parallel_.expert;
+  const double here = 1.0 / groups;
+  // A token goes once to each group that holds an expert of its; in 8 bits where the experts take no wider.
+  const double visited = groups * (1.0 - std::pow(1.0 - here, llm_.experts_per_token)) * (1.0 - here);
+  const double there = bytes_of(llm_.expert_dtype()) <= 1.0 ? 1.0 : kActivationBytes;
+  const double bytes = tokens * visited * llm_.hidden * (there + kActivationBytes) / tp_;
+  return {
+      2.0 * latency(profile_.allreduce_latency_s) + bytes / (gpu_.nvlink_bytes_per_s * profile_.allreduce_efficiency),
+      0.0, 2.0 * bytes};
+}
+
+Work Operations::attention_products(double t) const {
+  const Dtype dtype = llm_.attention_dtype();
   const double hidden = llm_.hidden;
   const double heads = static_cast<double>(llm_.heads) / tp_;
-  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
-  const double ffn = static_cast<double>(llm_.ffn) / tp_;
-  const double up_width = (llm_.gated_ffn ? 2.0 : 1.0) * ffn;
+  if (!llm_.latent_attention()) {
+    Work work = product_of(dtype, t, (heads + 2.0 * kv_heads()) * llm_.head_dim, hidden, 1.0);
+    work += product_of(dtype, t, hidden, heads * llm_.head_dim, 1.0);
+    return work;
+  }
+  // Every GPU of the group computes the latents. Keys' and values' up-projections are as many operations whether they
+  // widen a prompt's latents or are absorbed into a decode's query and output (DeepSeek-V2, section 2.1.2).
+  const double query = heads * (llm_.qk_nope_head_dim + llm_.qk_rope_head_dim);
+  const double latents = static_cast<double>(llm_.q_lora_rank) + llm_.kv_lora_rank + llm_.qk_rope_head_dim;
+  Work work = product_of(dtype, t, latents + (llm_.q_lora_rank > 0 ? 0.0 : query), hidden, 1.0);
+  if (llm_.q_lora_rank > 0) work += product_of(dtype, t, query, llm_.q_lora_rank, 1.0);
+  work += product_of(dtype, t, llm_.kv_lora_rank, llm_.qk_nope_head_dim, heads);
+  work += product_of(dtype, t, llm_.v_head_dim, llm_.kv_lora_rank, heads);
+  work += product_of(dtype, t, hidden, heads * llm_.v_head_dim, 1.0);
+  return work;
+}
 
-  Work layer = product_of(llm_.attention_dtype(), t, (heads + 2.0 * kv_heads) * llm_.head_dim, hidden, 1.0);
-  layer += product_of(llm_.attention_dtype(), t, hidden, heads * llm_.head_dim, 1.0);
-  if (llm_.experts > 1) {
-    // Each token picks k of n experts; with even routing a step touches this many of them.
-    const double n = llm_.experts;
-    const double k = llm_.experts_per_token;
-    const double touched = n * (1.0 - std::pow(1.0 - k / n, t));
-    const double rows = t * k / touched;
-    layer += product(rows, up_width, hidden, touched);
-    layer += product(rows, hidden, ffn, touched);
+Work Operations::with_experts(double all, const Work& to) const {
+  const double groups = parallel_.expert;
+  const double width = static_cast<double>(llm_.expert_ffn()) / parallel_.expert_tensor();
+  const double touched = expert_use_.touched(all) / groups;
+  const auto add = [&](double rows, double count) {
+    Work sum = to;
+    sum += product_of(llm_.expert_dtype(), rows, (llm_.gated_ffn ? 2.0 : 1.0) * width, llm_.hidden, count);
+    sum += product_of(llm_.expert_dtype(), rows, llm_.hidden, width, count);
+    return sum;
+  };
+  const double routed = all * llm_.experts_per_token / groups;  // tokens of one GPU's experts
+  Work sum = add(routed / touched, touched);
+  if (parallel_.expert > 1) {
+    // All wait for the busiest GPU; energy is spent on the mean one's work.
+    const double busier = expert_use_.imbalance(all);
+    const double count = std::min(llm_.experts / groups, touched * busier);
+    sum.seconds = std::max(sum.seconds, add(routed * busier / count, count).seconds);
+  }
+  return sum;
+}
+
+Work Operations::layer(double t, bool of_experts) const {
+  const double hidden = llm_.hidden;
+  const auto dense_ffn = [&](double width, Work to) {
+    to += product(t, (llm_.gated_ffn ? 2.0 : 1.0) * width, hidden);
+    to += product(t, hidden, width);
+    return to;
+  };
+  Work layer = attention_products(t);
+  if (of_experts) {
+    if (parallel_.data == 1) layer = with_experts(t, layer);
+    if (llm_.shared_experts > 0) {
+      layer = dense_ffn(static_cast<double>(llm_.shared_experts) * llm_.expert_ffn() / tp_, layer);
+    }
   } else {
-    layer += product(t, up_width, hidden);
-    layer += product(t, hidden, ffn);
+    layer = dense_ffn(static_cast<double>(llm_.ffn) / tp_, layer);
   }
   const double traffic = profile_.elementwise_passes * t * hidden * kActivationBytes;
   const double moving = memory_seconds(traffic, profile_.memory_efficiency, profile_.memory_clock_share);
   layer += {moving + latency(profile_.layer_overhead_s), 0.0, traffic, moving};
-  layer += all_reduce(t * hidden * kActivationBytes) * 2.0;
-  return layer * llm_.layers;
+  const Work reduce = all_reduce(t * hidden * kActivationBytes);
+  layer += of_experts && parallel_.data > 1 ? reduce + exchange(t) : reduce * 2.0;
+  return layer;
+}
+
+Work Operations::dense(std::int64_t tokens) const {
+  // A captured graph computes its padding in every kernel, not in the products alone.
+  const double t = tokens <= static_cast<std::int64_t>(kTile) ? padded_rows(static_cast<double>(tokens), 1.0)
+                                                              : static_cast<double>(tokens);
+  const std::int32_t of_experts = llm_.moe_layers();
+  if (of_experts == llm_.layers) return layer(t, true) * llm_.layers;
+  if (of_experts == 0) return layer(t, false) * llm_.layers;
+  return layer(t, true) * of_experts + layer(t, false) * (llm_.layers - of_experts);
+}
+
+Work Operations::routed(std::int64_t tokens) const {
+  return with_experts(static_cast<double>(tokens), {}) * llm_.moe_layers();
 }
 
 Work Operations::head(std::int64_t emitting) const {
@@ -117,16 +210,22 @@ Work Operations::sampling() const {
 Work Operations::attention_ramp() const { return Work{latency(profile_.attention_ramp_s), 0.0, 0.0} * llm_.layers; }
 
 Work Operations::decode_attention_per_request() const {
-  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
-  return Work{profile_.decode_attention_head_s * kv_heads * slowdown_, 0.0, 0.0} * llm_.layers;
+  return Work{profile_.decode_attention_head_s * kv_heads() * slowdown_, 0.0, 0.0} * llm_.layers;
 }
 
 Work Operations::decode_attention_per_kv_token() const {
-  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
-  const double bytes = 2.0 * kv_heads * llm_.head_dim * bytes_of(llm_.kv_dtype);
+  const double heads = static_cast<double>(llm_.heads) / tp_;
+  const bool latent = llm_.latent_attention();
+  const double bytes =
+      (latent ? llm_.kv_values_per_layer() : 2.0 * kv_heads() * llm_.head_dim) * bytes_of(llm_.kv_dtype);
   const double reading =
       memory_seconds(bytes, profile_.decode_attention_efficiency, profile_.decode_attention_clock_share);
-  return Work{reading, 4.0 * llm_.heads / tp_ * llm_.head_dim, bytes, reading} * llm_.layers;
+  if (!latent) return Work{reading, 4.0 * llm_.heads / tp_ * llm_.head_dim, bytes, reading} * llm_.layers;
+  // All heads read one latent: so many operations per byte that the tensor units may be the slower ones.
+  const double flops = 2.0 * heads * (2.0 * llm_.kv_lora_rank + llm_.qk_rope_head_dim);
+  const double computing = flops / (gpu_.bf16_flops_per_s * profile_.prefill_attention_efficiency / slowdown_);
+  const double seconds = p_norm(computing, reading, profile_.overlap_exponent);
+  return Work{seconds, flops, bytes, seconds} * llm_.layers;
 }
 
 Work decode_attention(const Work& blocks, const Work& reading) {
@@ -137,21 +236,25 @@ Work decode_attention(const Work& blocks, const Work& reading) {
 }
 
 double Operations::decode_attention_tail(std::int64_t requests) const {
-  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
-  const double blocks = std::max<double>(1.0, static_cast<double>(requests)) * kv_heads;
+  const double blocks = std::max<double>(1.0, static_cast<double>(requests)) * kv_heads();
   return 1.0 +
          std::min(profile_.decode_attention_tail_most, profile_.decode_attention_tail_waves * gpu_.sm_count / blocks);
 }
 
 Work Operations::prefill_attention_per_pair() const {
-  const double flops = 4.0 * llm_.heads / tp_ * llm_.head_dim;
+  // A prompt's latents are widened: heads of head_dim with values of v_head_dim.
+  const double flops = llm_.latent_attention()
+                           ? 2.0 * llm_.heads / tp_ * (static_cast<double>(llm_.head_dim) + llm_.v_head_dim)
+                           : 4.0 * llm_.heads / tp_ * llm_.head_dim;
   const double rate = gpu_.bf16_flops_per_s * profile_.prefill_attention_efficiency / slowdown_;
   return Work{flops / rate, flops, 0.0, flops / rate} * llm_.layers;
 }
 
 Work Operations::prefill_attention_per_token() const {
-  const double kv_heads = std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_);
-  const double bytes = (2.0 * llm_.heads / tp_ + 2.0 * kv_heads) * llm_.head_dim * kActivationBytes;
+  const double heads = static_cast<double>(llm_.heads) / tp_;
+  const double values = llm_.latent_attention() ? 2.0 * heads * (static_cast<double>(llm_.head_dim) + llm_.v_head_dim)
+                                                : (2.0 * llm_.heads / tp_ + 2.0 * kv_heads()) * llm_.head_dim;
+  const double bytes = values * kActivationBytes;
   const double moving =
       memory_seconds(bytes, profile_.prefill_attention_memory_efficiency, profile_.memory_clock_share);
   return Work{moving, 0.0, bytes, moving} * llm_.layers;

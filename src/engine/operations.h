@@ -2,6 +2,7 @@
 // The operations a transformer step is made of, each as time and work on one GPU at one clock. Internal to engine/.
 #include <cstdint>
 
+#include "engine/expert_use.h"
 #include "engine/hardware_profile.h"
 #include "model/hardware.h"
 
@@ -28,12 +29,14 @@ struct Work {
 /// One GPU's share of one LLM at one clock: the price list of operations.
 class Operations {
  public:
-  Operations(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel, const HardwareProfile& profile,
+  Operations(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel, const HardwareProfile& profile,
              double clock_mhz);
 
   /// Everything in a step that depends on the number of tokens only: projections, FFN or experts, small kernels,
-  /// all-reduce; all layers.
+  /// all-reduce; all layers. With several data groups: of one group's tokens, all but routed().
   [[nodiscard]] Work dense(std::int64_t tokens) const;
+  /// Routed experts' products of all data groups' tokens together; all layers.
+  [[nodiscard]] Work routed(std::int64_t tokens) const;
   /// LM head for the requests that emit a token.
   [[nodiscard]] Work head(std::int64_t emitting) const;
   /// Choosing one request's token among the whole vocabulary; every GPU of a tensor-parallel group does it.
@@ -56,8 +59,18 @@ class Operations {
   }
   /// One all-reduce over the tensor-parallel group.
   [[nodiscard]] Work all_reduce(double bytes) const;
+  /// From one pipeline stage to the next.
+  [[nodiscard]] Work stage_send(std::int64_t tokens) const;
 
  private:
+  [[nodiscard]] Work layer(double tokens, bool of_experts) const;
+  [[nodiscard]] Work attention_products(double tokens) const;
+  /// `to` and the routed experts' products of so many tokens, all data groups together.
+  [[nodiscard]] Work with_experts(double tokens, const Work& to) const;
+  /// Tokens to the GPUs that hold their experts and back, between data groups.
+  [[nodiscard]] Work exchange(double tokens) const;
+  /// KV heads on one GPU; latent attention has one latent for all.
+  [[nodiscard]] double kv_heads() const;
   [[nodiscard]] Work product_of(Dtype dtype, double rows, double columns, double inner, double count) const;
   [[nodiscard]] double latency(double seconds) const;
   [[nodiscard]] double memory_seconds(double bytes, double efficiency, double clock_share) const;
@@ -65,7 +78,9 @@ class Operations {
   const GpuSpec& gpu_;
   const LlmSpec& llm_;
   const HardwareProfile& profile_;
+  Parallelism parallel_;
   std::int32_t tp_;
+  ExpertUse expert_use_;
   double slowdown_;  ///< clock_max / clock
 };
 

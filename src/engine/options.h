@@ -26,6 +26,18 @@ struct EngineOptions {
   /// A request is admitted once the KV cache has room for its last token, and never preempted (TensorRT-LLM's
   /// GUARANTEED_NO_EVICT); else blocks are taken as it grows. Its length is taken as known: benchmarks ask for it.
   bool reserve_output = false;
+  /// A prompt's leading blocks are not computed where the KV of an earlier request is still there (vLLM V1's automatic
+  /// prefix caching). Says nothing where it is not known what prompts consist of (Job::content).
+  bool prefix_caching = true;
+  /// Tokens drafted for each decoding request in each step, which the step verifies; 0: no speculative decoding. With
+  /// it steps are run one by one.
+  std::int32_t speculative_tokens = 0;
+  /// That a drafted token is accepted, those before it being so: each alike and on its own (Leviathan et al., ICML
+  /// 2023, assumption of 3.1), so that a step gives (1 - a^(k + 1)) / (1 - a) tokens on average (their equation 1).
+  double acceptance_rate = 0.0;
+  /// What drafting one token for the batch takes, of what a step without drafts takes the GPU: 0 for n-grams, a layer's
+  /// share for EAGLE's kind, the ratio of the sizes for a draft model (their c).
+  double draft_share = 0.0;
   /// A step is put together while its predecessor runs, so a request that arrives then waits one step more, unless
   /// nothing runs (TensorRT-LLM's and SGLang's overlap, vLLM's async scheduling).
   bool async_scheduling = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/speculation.h"
 
 namespace wattle::engine {
 
@@ -36,108 +37,21 @@ bool Replica::can_ever_fit(std::int32_t prompt_tokens, std::int32_t output_token
 
 void Replica::free_slot(SlotIndex index) {
   Slot& slot = slots_[index];
-  kv_.give(slot.blocks);
+  give_back(slot);
   kv_.promise(-slot.promised);
-  slot.blocks = slot.promised = 0;
+  slot.promised = 0;
   slots_.remove(index);
+}
+
+void Replica::give_back(Slot& slot) {
+  kv_.give(slot.blocks - std::ssize(slot.held));
+  kv_.release(slot.held);
+  slot.blocks = 0;
 }
 
 void Replica::emit(EventKind kind, const Slot& slot, Instant at) {
   events_.push_back({kind, slot.job.tag, at, slot.prefill_start, slot.generated, slot.preemptions, slot.good_gaps,
-                     Span(slot.longest_gap >> kTimeFractionBits), to_instant(slot.last_token)});
-}
-
-// ---------------------------------------------------------------------------------------------- admission
-
-void Replica::submit(const Job& job, Instant now) {
-  WATTLE_CHECK(can_ever_fit(job.prompt_tokens, job.output_tokens), "caller checks that the request can ever fit");
-  interrupt_run(now);
-  const SlotIndex index = slots_.add();
-  Slot& slot = slots_[index];
-  slot.job = job;
-  slot.state = SlotState::Waiting;
-  slot.target_tokens = job.prompt_tokens + job.produced;
-  slot.generated = job.produced;
-  if (job.produced > 0) slot.last_token = to_fixed(job.last_token);
-  if (job.kv_ready) {
-    slot.generated = 1;
-    if (job.first_token != Instant::never()) slot.last_token = to_fixed(job.first_token);
-  }
-  slot.first_step = iterations_ + (busy_ ? 2 : 1);
-  prompts_.wait(index, slot);
-  update_admission();
-}
-
-bool Replica::fits_now(const Slot& slot) const {
-  if (running() >= options_.engine.max_num_seqs) return false;
-  if (options_.engine.reserve_output)
-    return kv_.can_promise(final_blocks(slot.job.prompt_tokens, slot.job.output_tokens));
-  // The KV of a hand-over arrives whole and decodes at once, so it also needs room for its next token.
-  const std::int64_t needed = kv_.holding(slot.target_tokens + (slot.job.kv_ready ? 1 : 0));
-  const bool alone = running() == 0 && kv_.free() + kv_.aside() == kv_.total();
-  return kv_.free() - needed >= (alone ? 0 : kv_.watermark() + decode_.blocks_needed(1));
-}
-
-void Replica::update_admission() {
-  if (prompts_.none_waiting()) {
-    can_admit_ = false;
-    return;
-  }
-  const Slot& slot = slots_[prompts_.front()];
-  can_admit_ = in_time(slot, running() == 0) && fits_now(slot);
-}
-
-std::int64_t Replica::schedule_chunk(SlotIndex index, std::int64_t budget) {
-  const Slot& slot = slots_[index];
-  const std::int64_t left = slot.target_tokens - slot.prefilled;
-  const std::int64_t chunk = options_.engine.whole_prompts ? left : std::min(left, budget);
-  if (chunk <= 0) return 0;
-  StepShape& shape = report_.shape;
-  shape.prefill_requests += 1;
-  shape.prefill_tokens += chunk;
-  shape.prefill_context_tokens += chunk * slot.prefilled + chunk * chunk / 2;
-  report_.oldest_scheduled_arrival = std::min(report_.oldest_scheduled_arrival, slot.job.arrival);
-  prompts_.add_share(index, slot.job.tag, chunk);
-  return chunk;
-}
-
-void Replica::admit(SlotIndex index, Instant at) {
-  Slot& slot = slots_[index];
-  prompts_.leave_waiting(index, slot);
-  slot.blocks = kv_.holding(slot.target_tokens);
-  kv_.take(slot.blocks);
-  if (options_.engine.reserve_output) {
-    slot.promised = final_blocks(slot.job.prompt_tokens, slot.job.output_tokens);
-    kv_.promise(slot.promised);
-  }
-  if (slot.prefill_start == Instant::never()) slot.prefill_start = at;
-}
-
-void Replica::schedule_prefill(std::int64_t budget) {
-  prompts_.clear_shares();
-  report_.oldest_scheduled_arrival = Instant::never();
-  for (const SlotIndex index : prompts_.computing()) budget -= schedule_chunk(index, budget);
-  const Instant at = to_instant(boundary_);
-  const bool idle = running() == 0;
-  while (budget > 0 && !prompts_.none_waiting()) {
-    const SlotIndex index = prompts_.front();
-    Slot& slot = slots_[index];
-    if (!in_time(slot, idle) || !fits_now(slot)) break;
-    const bool kv_ready = slot.job.kv_ready && slot.preemptions == 0;
-    const bool too_long = options_.engine.whole_prompts && slot.target_tokens > budget;
-    if (too_long && !kv_ready && report_.shape.prefill_tokens > 0) break;
-    admit(index, at);
-    if (kv_ready) {
-      slot.prefilled = slot.target_tokens;
-      if (slot.job.first_token == Instant::never()) slot.last_token = boundary_;
-      join_decode(index, at);
-      budget -= 1;
-    } else {
-      slot.state = SlotState::Prefilling;
-      prompts_.compute(index);
-      budget -= schedule_chunk(index, budget);
-    }
-  }
+                     Span(slot.longest_gap >> kTimeFractionBits), to_instant(slot.last_token), slot.cached_tokens});
 }
 
 // ---------------------------------------------------------------------------------------------- decoding requests
@@ -149,6 +63,9 @@ void Replica::join_decode(SlotIndex index, Instant at) {
 
 void Replica::leave_decode(SlotIndex index, Instant at) {
   decode_.leave(slots_, index, kv_);
+  Slot& slot = slots_[index];
+  const bool ends = slot.generated >= slot.job.output_tokens;  // then nobody asks for its output's KV again
+  if (!ends && caches(slot.job)) kv_.enter(keys_of(slot.job), kv_.filled(slot.prefilled), slot.held);
   observer_.decode_left(options_.id, slots_[index].job.tag, at);
 }
 
@@ -156,8 +73,7 @@ void Replica::preempt_newest() {
   const SlotIndex index = decode_.newest();
   leave_decode(index, to_instant(boundary_));
   Slot& slot = slots_[index];
-  kv_.give(slot.blocks);
-  slot.blocks = 0;
+  give_back(slot);
   slot.target_tokens = slot.job.prompt_tokens + slot.generated;
   slot.prefilled = 0;
   slot.state = SlotState::Waiting;
@@ -167,7 +83,7 @@ void Replica::preempt_newest() {
 }
 
 void Replica::make_room() {
-  while (decode_.size() > 0 && decode_.blocks_needed(1) > kv_.free()) preempt_newest();
+  while (decode_.size() > 0 && growth() > kv_.free()) preempt_newest();
 }
 
 // ---------------------------------------------------------------------------------------------- running
@@ -205,7 +121,8 @@ void Replica::start_step(Instant now) {
   const auto& engine = options_.engine;
   const bool prefill_only = options_.role == Role::Colocated && !engine.chunked_prefill;
   schedule_prefill(prefill_only ? engine.max_num_batched_tokens
-                                : std::max<std::int64_t>(0, engine.max_num_batched_tokens - decode_.size()));
+                                : std::max<std::int64_t>(
+                                      0, engine.max_num_batched_tokens - std::int64_t{decode_.size()} * verified()));
   update_admission();
   auto& shape = report_.shape;
   if (!(prefill_only && shape.prefill_tokens > 0)) {
@@ -222,7 +139,7 @@ void Replica::start_step(Instant now) {
   report_.start = now;
   report_.waiting_requests = prompts_.waiting();
   report_.waiting_prompt_tokens = prompts_.waiting_tokens();
-  report_.kv_tokens = decode_.kv_tokens() + kv_tokens_prefill_;
+  report_.kv_tokens = resident_tokens();
   const Hold hold = observer_.step_starts(report_);
   while (!pending_.empty() && pending_.front().at <= now) {
     clock_ = pending_.front().clock;
@@ -253,7 +170,7 @@ Replica::Cost Replica::cost(Int128 start) const {
 std::int64_t Replica::steps_ahead(const Cost& of, const Hold& hold) {
   const std::int64_t kv = decode_.kv_tokens();
   const std::int64_t requests = decode_.size();
-  if (!options_.fast_forward || !hold.covers(kv, report_.start)) return 1;
+  if (!options_.fast_forward || verified() > 1 || !hold.covers(kv, report_.start)) return 1;
   if (!prompts_.none_waiting() && !in_time(slots_[prompts_.front()], false)) return 1;  // it will be for the next step
   std::int64_t steps = decode_.steps_to_finish(slots_);
   steps = std::min(steps, (of.kv_below - kv + requests - 1) / requests);
@@ -280,6 +197,22 @@ void Replica::apply_steps(std::int64_t steps) {
     const Instant at = to_instant(run_.start);
     for (SlotIndex i = decode_.oldest(); i != kNoSlot; i = slots_[i].next) observer_.token(slots_[i].job.tag, at);
   }
+  if (verified() > 1) accept_drafts(to_instant(run_.start));
+}
+
+void Replica::accept_drafts(Instant at) {
+  std::int32_t all = 0;
+  for (SlotIndex i = decode_.oldest(); i != kNoSlot; i = slots_[i].next) {
+    Slot& slot = slots_[i];
+    const std::int32_t left = decode_.tokens_left(slot);
+    const std::int32_t tokens = std::min(left, accepted_drafts(options_.engine, slot.job.id, left));
+    if (tokens == 0) continue;
+    kv_.take(decode_.accept(slots_, i, tokens, kv_));
+    slot.good_gaps += tokens;  // they come with the one before
+    all += tokens;
+    for (std::int32_t k = 0; options_.per_token && k < tokens; ++k) observer_.token(slot.job.tag, at);
+  }
+  if (all > 0) observer_.gaps(0, 0, 1, all);
 }
 
 void Replica::catch_up(Instant now) {
@@ -287,7 +220,7 @@ void Replica::catch_up(Instant now) {
   const std::int64_t done = std::min(run_.done_by(now), run_.steps - 1);
   apply_steps(done);
   report_.shape.decode_kv_tokens = decode_.kv_tokens();
-  report_.kv_tokens = decode_.kv_tokens() + kv_tokens_prefill_;
+  report_.kv_tokens = resident_tokens();
   report_.start = to_instant(run_.start);
   report_.sequence = iterations_ + idle_notices_;
   if (done > 0) note_before_last();
@@ -407,7 +340,7 @@ void Replica::advance(Instant now) {
         // The last of the run's steps is what has been reported by now, though nobody has heard of it.
         const std::int64_t before = run_.steps - 1;
         report_.shape.decode_kv_tokens = decode_.kv_tokens() + before * decode_.size();
-        report_.kv_tokens = report_.shape.decode_kv_tokens + kv_tokens_prefill_;
+        report_.kv_tokens = resident_tokens() + before * decode_.size();
         report_.start = run_.begin_of(before);
         report_.sequence = iterations_ + before + idle_notices_;
         note_before_last();
@@ -433,7 +366,7 @@ void Replica::go_idle(Instant at) {
   report_.start = at;
   report_.sequence = iterations_ + idle_notices_++;
   report_.waiting_requests = prompts_.waiting();
-  report_.kv_tokens = kv_tokens_prefill_;
+  report_.kv_tokens = resident_tokens();
   set_power(model_.idle_power(clock_), clock_, at);
   observer_.goes_idle(options_.id, at);
 }
@@ -470,7 +403,9 @@ void Replica::check_invariants() const {
   std::int64_t kv = 0;
   std::int64_t prefill_kv = 0;
   std::int64_t live = 0;
+  std::int64_t shared = 0;
   std::int32_t decoding = 0;
+  std::vector<CachedBlock> held;
   for (SlotIndex i = 0; i < slots_.end(); ++i) {
     const Slot& slot = slots_[i];
     if (slot.state == SlotState::Free) continue;
@@ -479,12 +414,23 @@ void Replica::check_invariants() const {
       ++decoding;
       const std::int64_t resident = decode_.resident_tokens(slot);
       kv += resident;
-      blocks += kv_.holding(resident);
+      blocks += kv_.holding(resident) - std::ssize(slot.held);
     } else {
-      blocks += slot.blocks;
+      blocks += slot.blocks - std::ssize(slot.held);
       prefill_kv += slot.prefilled;
     }
+    held.insert(held.end(), slot.held.begin(), slot.held.end());
   }
+  std::ranges::sort(held);
+  for (auto block = held.begin(); block != held.end();) {
+    const auto next = std::upper_bound(block, held.end(), *block);
+    WATTLE_CHECK(kv_.cache().holders(*block) == next - block, "INV-3: a cached block is held by its holders");
+    shared += next - block - 1;
+    ++blocks;
+    block = next;
+  }
+  WATTLE_CHECK(shared * options_.engine.block_size == kv_.shared_tokens(), "INV-3: what is shared is counted once");
+  kv_.cache().check(kv_.free());
   WATTLE_CHECK(live == slots_.held(), "INV-2: every held request is in exactly one state");
   WATTLE_CHECK(decoding == decode_.size() && kv == decode_.kv_tokens(),
                "INV-4: decode totals equal the sum over requests");

@@ -2,8 +2,8 @@
 // Truth about one engine instance (a TP group): continuous batching over paged KV, a step at a time or many at once.
 //
 // Validity: scheduling follows vLLM V1 (FCFS, decodes first, chunked prefill within a token budget, watermark on
-// admission, preemption of the newest request by recompute). Prefix caching, LoRA and speculative decoding are not
-// modelled.
+// admission, preemption of the newest request by recompute, caching of prefixes: prefix_cache.h). Speculative
+// decoding: KV grows by the tokens accepted, as if none were kept for drafts. LoRA is not modelled.
 //
 // Exactness: all times are fixed point (2^-20 ns). A stretch of n pure-decode steps is a closed form, so running with
 // fast_forward gives the same events, at the same nanosecond, as running step by step (INV-6:
@@ -100,6 +100,8 @@ class Replica {
   [[nodiscard]] std::int64_t preemptions() const { return preemptions_; }
   [[nodiscard]] std::int64_t kv_capacity_tokens() const { return kv_.capacity_tokens(); }
   [[nodiscard]] std::int64_t requests_held() const { return slots_.held(); }
+  /// Of this request's prompt, whose KV another engine has: what is here already and need not come.
+  [[nodiscard]] std::int64_t cached_tokens(const Job& job) const;
 
   /// INV-3, INV-4: recomputes block, KV and membership totals from the slots and aborts on any difference.
   void check_invariants() const;
@@ -118,6 +120,15 @@ class Replica {
   }
   [[nodiscard]] bool fits_now(const Slot& slot) const;
   void update_admission();
+  /// Whether others may use its blocks, and it theirs.
+  [[nodiscard]] bool caches(const Job& job) const { return options_.engine.prefix_caching && job.content != nullptr; }
+  [[nodiscard]] BlockKeys keys_of(const Job& job) const { return {job, options_.engine.block_size}; }
+  /// What it could have of the cache, all of it waiting: at least its last token is computed.
+  [[nodiscard]] KvBlocks::Prefix cached_prefix(const Slot& slot) const;
+  [[nodiscard]] std::int64_t resident_tokens() const {
+    return decode_.kv_tokens() + kv_tokens_prefill_ - kv_.shared_tokens();
+  }
+  void give_back(Slot& slot);
   void admit(SlotIndex index, Instant at);
   void schedule_prefill(std::int64_t budget);
   /// Puts some of its prompt into the step; how many tokens.
@@ -138,6 +149,14 @@ class Replica {
   /// How many steps like the first may be run without a look at anything.
   [[nodiscard]] std::int64_t steps_ahead(const Cost& of, const Hold& hold);
   void apply_steps(std::int64_t steps);
+  /// Tokens that a decoding request computes in a step.
+  [[nodiscard]] std::int32_t verified() const { return 1 + options_.engine.speculative_tokens; }
+  /// Blocks that the next step may take for decoding requests.
+  [[nodiscard]] std::int64_t growth() const {
+    return verified() == 1 ? decode_.blocks_needed(1) : decode_.blocks_for(slots_, verified(), kv_);
+  }
+  /// What of the drafts of the step that has just been applied is right.
+  void accept_drafts(Instant at);
   void finish_run(Instant at);
   void note_ended(Instant at);
   void note_before_last();

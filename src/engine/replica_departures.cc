@@ -76,6 +76,7 @@ std::vector<Tag> Replica::kill(Instant now) {
     tags.push_back(slots_[i].job.tag);
     drop(i, now);
   }
+  kv_.forget_cached();
   busy_ = false;
   ended_step_.sequence = -1;
   ended_unsaid_ = Instant::never();

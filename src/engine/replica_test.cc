@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace wattle::engine {
@@ -91,6 +92,7 @@ class Driver final : public ReplicaObserver {
 Arrival request(Tag tag, Instant at, std::int32_t prompt, std::int32_t output) {
   Job job;
   job.tag = tag;
+  job.id = RequestId(tag);
   job.arrival = at;
   job.prompt_tokens = prompt;
   job.output_tokens = output;
@@ -177,6 +179,86 @@ TEST(Replica, who_arrives_while_the_next_step_is_put_together_waits_for_the_one_
   EXPECT_EQ(idle->shape.prefill_requests, 2);
 }
 
+/// Its first `shared` blocks of 16 tokens are those of this prefix, the others its own.
+Arrival begins_with(std::uint64_t prefix, std::int32_t shared, Arrival arrival) {
+  std::vector<std::uint64_t> ids;
+  for (std::int32_t i = 0; i < arrival.job.prompt_tokens / 16; ++i) {
+    ids.push_back(i < shared ? prefix : 1'000'000 + arrival.job.tag);
+  }
+  arrival.job.content = chained(16, ids);
+  return arrival;
+}
+
+TEST(Replica, of_a_prompt_whose_beginning_is_cached_the_rest_is_computed) {
+  EngineOptions options;
+  const StepModel model = model_with(options);
+  // The whole of it, twice; the first 500 tokens of it, of which 31 blocks are full; another of which 20 blocks are it.
+  const std::vector<Arrival> arrivals{begins_with(1, 50, request(0, Instant(), 800, 4)),
+                                      begins_with(1, 50, request(1, Instant() + Span::s(10), 800, 4)),
+                                      begins_with(1, 50, request(2, Instant() + Span::s(20), 500, 4)),
+                                      begins_with(1, 20, request(3, Instant() + Span::s(30), 1000, 4)),
+                                      request(4, Instant() + Span::s(40), 800, 4)};
+  Driver driver(model, options);
+  driver.run(arrivals);
+  EXPECT_EQ(prompt_tokens_of(driver.steps), (std::vector<std::int64_t>{800, 16, 4, 680, 800}))
+      << "the last token is computed whatever is cached, and with it its block";
+  const auto partly = std::ranges::find(driver.steps, 680, [](const StepReport& s) { return s.shape.prefill_tokens; });
+  EXPECT_EQ(partly->shape.prefill_context_tokens, 680 * 320 + 680 * 680 / 2) << "which attends to what was cached";
+  std::vector<std::int32_t> cached;
+  for (const Event& e : driver.events) {
+    if (e.kind == EventKind::FirstToken) cached.push_back(e.cached_tokens);
+  }
+  EXPECT_EQ(cached, (std::vector<std::int32_t>{0, 784, 496, 320, 0}));
+  options.prefix_caching = false;
+  Driver without(model, options);
+  without.run(arrivals);
+  EXPECT_EQ(prompt_tokens_of(without.steps), (std::vector<std::int64_t>{800, 800, 500, 1000, 800}));
+}
+
+TEST(Replica, what_running_requests_share_is_there_once) {
+  EngineOptions options;
+  const StepModel model = model_with(options);
+  std::vector<Arrival> arrivals;
+  for (std::uint32_t i = 0; i < 10; ++i) arrivals.push_back(begins_with(1, 60, request(i, Instant(), 968, 100)));
+  Driver driver(model, options);
+  driver.run(arrivals);
+  EXPECT_EQ(driver.steps.front().shape.prefill_tokens, 968 + 9 * 8) << "in the step that computes it, too";
+  const StepReport& decoding = driver.steps[2];
+  EXPECT_EQ(decoding.shape.decode_kv_tokens, 10 * 969) << "each reads all of its context";
+  EXPECT_EQ(decoding.kv_tokens, 10 * 969 - 9 * 960);
+  EXPECT_EQ(driver.replica().blocks_free(), driver.replica().blocks_total()) << "cached blocks of nobody are free";
+  // So many more fit: none is preempted where without sharing some are.
+  const StepModel small = model_with(options, 24e9);
+  for (const bool caching : {true, false}) {
+    options.prefix_caching = caching;
+    std::vector<Arrival> many;
+    for (std::uint32_t i = 0; i < 60; ++i) many.push_back(begins_with(1, 40, request(i, Instant(), 648, 300)));
+    Driver full(small, options);
+    full.run(many);
+    EXPECT_EQ(full.replica().preemptions() == 0, caching);
+  }
+}
+
+TEST(Replica, a_preempted_request_finds_its_blocks_again) {
+  EngineOptions options;
+  const StepModel model = model_with(options, 24e9);
+  std::vector<Arrival> own;  // nothing is shared
+  for (std::uint32_t i = 0; i < 60; ++i) own.push_back(begins_with(0, 0, request(i, Instant(), 100, 1000)));
+  Driver cached(model, options);
+  cached.run(own);
+  options.prefix_caching = false;
+  Driver recomputed(model, options);
+  recomputed.run(own);
+  const auto computed = [](const Driver& driver) {
+    std::int64_t tokens = 0;
+    for (const std::int64_t step : prompt_tokens_of(driver.steps)) tokens += step;
+    return tokens - 60 * 100;  // again
+  };
+  ASSERT_GT(cached.replica().preemptions(), 0);
+  EXPECT_LT(computed(cached), computed(recomputed));
+  for (const Event& e : cached.events) EXPECT_EQ(e.cached_tokens, 0) << "no hit of an earlier request's";
+}
+
 RC_GTEST_PROP(Replica, running_ahead_gives_the_same_events_whatever_the_options, ()) {
   EngineOptions options;
   options.chunked_prefill = *rc::gen::arbitrary<bool>();
@@ -186,12 +268,15 @@ RC_GTEST_PROP(Replica, running_ahead_gives_the_same_events_whatever_the_options,
   options.max_num_batched_tokens = *rc::gen::inRange(64, 4096);
   options.max_num_seqs = *rc::gen::inRange(1, 40);
   const StepModel model = model_with(options, *rc::gen::element(20.5e9, 21.5e9, 80e9));
+  const bool known = *rc::gen::arbitrary<bool>();  // what prompts consist of
   std::vector<Arrival> arrivals;
   Instant at;
   const auto requests = *rc::gen::inRange(1, 60);
   for (std::int32_t i = 0; i < requests; ++i) {
     at = at + Span::us(*rc::gen::inRange(0, 200'000));
-    arrivals.push_back(request(static_cast<Tag>(i), at, *rc::gen::inRange(1, 2000), *rc::gen::inRange(1, 400)));
+    Arrival arrival = request(static_cast<Tag>(i), at, *rc::gen::inRange(1, 2000), *rc::gen::inRange(1, 400));
+    if (known) arrival = begins_with(*rc::gen::inRange<unsigned>(0, 3), *rc::gen::inRange(0, 100), std::move(arrival));
+    arrivals.push_back(std::move(arrival));
   }
   Driver steps(model, options, false);
   Driver ahead(model, options, true);
@@ -203,6 +288,7 @@ RC_GTEST_PROP(Replica, running_ahead_gives_the_same_events_whatever_the_options,
   for (std::size_t i = 0; i < steps.events.size(); ++i) {
     RC_ASSERT(steps.events[i].tag == ahead.events[i].tag);
     RC_ASSERT(steps.events[i].at == ahead.events[i].at);
+    RC_ASSERT(steps.events[i].cached_tokens == ahead.events[i].cached_tokens);
   }
   RC_ASSERT(steps.replica().iterations() == ahead.replica().iterations());
   if (options.reserve_output) RC_ASSERT(steps.replica().preemptions() == 0);

@@ -1,5 +1,7 @@
 #include "engine/slots.h"
 
+#include <utility>
+
 namespace wattle::engine {
 
 SlotIndex Slots::add() {
@@ -12,7 +14,9 @@ SlotIndex Slots::add() {
   free_.pop_back();
   Slot& slot = (*this)[index];
   const std::uint32_t epoch = slot.epoch;
+  std::vector<CachedBlock> held = std::move(slot.held);  // empty, with room
   slot = Slot{};
+  slot.held = std::move(held);
   slot.epoch = epoch + 1;
   return index;
 }
@@ -20,6 +24,7 @@ SlotIndex Slots::add() {
 void Slots::remove(SlotIndex index) {
   Slot& slot = (*this)[index];
   slot.state = SlotState::Free;
+  slot.job.content = nullptr;
   ++slot.epoch;
   free_.push_back(index);
   --held_;

@@ -5,6 +5,7 @@
 
 #include "base/wide.h"
 #include "engine/job.h"
+#include "engine/prefix_cache.h"
 
 namespace wattle::engine {
 
@@ -20,12 +21,14 @@ struct Slot {
   std::uint32_t epoch = 0;         ///< invalidates finish-heap entries
   std::int32_t target_tokens = 0;  ///< prompt tokens to compute before decoding (prompt + recomputed output)
   std::int32_t prefilled = 0;
-  std::int32_t generated = 0;    ///< output tokens produced, as of joining decode
-  std::int64_t blocks = 0;       ///< as of joining decode
-  std::int64_t promised = 0;     ///< blocks it may grow to, once admitted (EngineOptions::reserve_output)
-  std::int64_t first_step = 0;   ///< Replica::iterations() of the first step it can be part of (async_scheduling)
-  std::int64_t joined = 0;       ///< DecodeSet::steps() when it joined
-  std::int64_t good_before = 0;  ///< steps with a good gap when its own gaps began to count
+  std::int32_t generated = 0;          ///< output tokens produced, as of joining decode
+  std::int64_t blocks = 0;             ///< as of joining decode
+  std::vector<CachedBlock> held = {};  ///< of these the first, as far as they are cached
+  std::int32_t cached_tokens = 0;      ///< of the prompt, as its computation first began
+  std::int64_t promised = 0;           ///< blocks it may grow to, once admitted (EngineOptions::reserve_output)
+  std::int64_t first_step = 0;         ///< Replica::iterations() of the first step it can be part of (async_scheduling)
+  std::int64_t joined = 0;             ///< DecodeSet::steps() when it joined
+  std::int64_t good_before = 0;        ///< steps with a good gap when its own gaps began to count
   std::int64_t good_gaps = 0;
   std::int64_t longest_gap = 0;  ///< between two of its tokens, fixed point; as of joining decode
   Int128 last_token = 0;         ///< fixed-point instant

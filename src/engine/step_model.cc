@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "engine/hardware_profile.h"
 #include "engine/operations.h"
 #include "engine/power.h"
+#include "engine/shape_check.h"
 
 namespace wattle::engine {
 namespace {
@@ -67,6 +69,7 @@ struct ClockTable {
       : operations(of),
         power(profile, x),
         dense(operations, &Operations::dense),
+        routed(operations, &Operations::routed),
         head(operations, &Operations::head),
         sampling(operations.sampling()),
         per_request(operations.decode_attention_per_request()),
@@ -80,6 +83,7 @@ struct ClockTable {
   Operations operations;
   PowerAtClock power;
   WorkCurve dense;
+  WorkCurve routed;
   WorkCurve head;
   Work sampling;
   Work per_request;
@@ -111,11 +115,13 @@ struct Operating {
 struct StepModel::Impl {
   GpuSpec gpu;
   LlmSpec llm;
-  std::int32_t tp = 1;
+  Parallelism parallel;
   HardwareProfile profile;
   double limit_w = 0.0;  ///< per GPU, where it lowers its clock
   double prompt_gap_s = 0.0;
   double decode_gap_s = 0.0;
+  std::int32_t drafts = 0;  ///< of each decoding request (EngineOptions::speculative_tokens)
+  double draft_share = 0.0;
   bool overlapped = false;  ///< the CPU's time hides behind the GPU's
   std::int64_t blocks = 0;
   std::int64_t bucket_tokens = 1;
@@ -136,7 +142,7 @@ struct StepModel::Impl {
   [[nodiscard]] ClockTable& table(std::size_t index) const {
     auto& slot = tables[index];
     if (!slot) {
-      const Operations operations(gpu, llm, tp, profile, clock_at(index));
+      const Operations operations(gpu, llm, parallel, profile, clock_at(index));
       slot = std::make_unique<ClockTable>(operations, profile, clock_at(index) / gpu.clock_max.value());
     }
     return *slot;
@@ -153,26 +159,88 @@ struct StepModel::Impl {
     const auto graph = std::ranges::lower_bound(graph_sizes, requests);
     return graph == graph_sizes.end() ? requests : *graph;
   }
-  [[nodiscard]] Draft draft(const ClockTable& at, const StepShape& shape) const {
-    const double requests = shape.decode_requests;
-    const std::int64_t decodes =
-        shape.prefill_tokens > 0 ? shape.decode_requests : decode_rows_of(shape.decode_requests);
+  /// Tokens whose KV the layers read on average, of `tokens` in so many contexts (decode), or pairs of which no prompt
+  /// token sees more than a window.
+  [[nodiscard]] double seen(std::int64_t tokens, std::int64_t contexts) const {
+    const auto all = static_cast<double>(tokens);
+    if (llm.windowed_layers == 0) return all;
+    const double windowed = std::min(all, static_cast<double>(contexts) * llm.sliding_window);
+    return all + (windowed - all) * llm.windowed_layers / llm.layers;
+  }
+  /// KV is read once for all tokens that a request verifies, each of which is multiplied with it.
+  [[nodiscard]] Work attention_of(const ClockTable& at, const StepShape& shape, std::int32_t tokens_each) const {
+    Work reading = kv_reading(at, shape.decode_requests) * seen(shape.decode_kv_tokens, shape.decode_requests);
+    reading.flops *= tokens_each;
+    return decode_attention(at.per_request * static_cast<double>(shape.decode_requests), reading);
+  }
+  /// One token after the other, for the whole batch at once.
+  [[nodiscard]] Work drafting(const ClockTable& at, const StepShape& shape) const {
+    const std::int64_t rows = decode_rows_of(shape.decode_requests);
+    const Work step = at.dense.at(rows) + at.head.at(rows) + at.attention_ramp + attention_of(at, shape, 1);
+    return step * (drafts * draft_share);
+  }
+  /// All layers of the tokens that one data group takes at once.
+  [[nodiscard]] Work whole(const ClockTable& at, const StepShape& shape) const {
+    const std::int64_t verified = std::int64_t{shape.decode_requests} * (1 + drafts);
+    const std::int64_t decodes = shape.prefill_tokens > 0 ? verified : decode_rows_of(verified);
     Work work = at.dense.at(decodes + shape.prefill_tokens);
     work += at.head.at(decodes + shape.prefill_requests);
     if (shape.decode_requests > 0) {
       work += at.attention_ramp;
-      work += decode_attention(at.per_request * requests,
-                               kv_reading(at, shape.decode_requests) * static_cast<double>(shape.decode_kv_tokens));
+      work += attention_of(at, shape, 1 + drafts);
+      if (draft_share > 0.0) work += drafting(at, shape);
     }
     if (shape.prefill_tokens > 0) {
       work += at.attention_ramp;
-      work += at.per_pair * static_cast<double>(shape.prefill_context_tokens);
+      work += at.per_pair * seen(shape.prefill_context_tokens, shape.prefill_tokens);
       work += at.per_prompt_token * static_cast<double>(shape.prefill_tokens);
     }
-    const double tokens = requests + shape.prefill_requests;
+    const double tokens = static_cast<double>(verified) + shape.prefill_requests;
     work += at.sampling * tokens;
     work += Work{profile.request_gap_s * tokens, 0.0, 0.0, profile.request_gap_s * tokens};
-    const double cpu = profile.step_gap_s + prompt_gap_s * shape.prefill_requests + decode_gap_s * requests;
+    return work;
+  }
+  /// The same where data groups and pipeline stages share it. Requests are dealt out evenly; all groups take as long as
+  /// the fullest, whose padding the others compute. As many batches as there are requests for are in the pipeline at
+  /// once; a round takes as long as one batch's way through all stages, or all batches' through the last, which has the
+  /// LM head. Stages that stand empty are the bubble.
+  [[nodiscard]] Work divided(const ClockTable& at, const StepShape& shape) const {
+    const std::int32_t prompts = std::max(shape.prefill_requests, shape.prefill_tokens > 0 ? 1 : 0);
+    const std::int32_t stages = parallel.pipeline;
+    const std::int32_t batches = std::clamp((shape.decode_requests + prompts) / parallel.data, 1, stages);
+    const std::int32_t parts = batches * parallel.data;
+    const auto part_of = [&](std::int64_t amount, std::int32_t count) -> std::int64_t {
+      if (count == 0) return 0;
+      const std::int32_t fullest = (count + parts - 1) / parts;
+      return (amount * fullest + count - 1) / count;
+    };
+    StepShape part;
+    part.decode_requests = static_cast<std::int32_t>(part_of(shape.decode_requests, shape.decode_requests));
+    part.decode_kv_tokens = part_of(shape.decode_kv_tokens, shape.decode_requests);
+    part.prefill_requests = static_cast<std::int32_t>(part_of(shape.prefill_requests, prompts));
+    part.prefill_tokens = part_of(shape.prefill_tokens, prompts);
+    part.prefill_context_tokens = part_of(shape.prefill_context_tokens, prompts);
+    Work work = whole(at, part);
+    if (parallel.data > 1) {
+      work += at.routed.at((shape.decode_requests + shape.prefill_tokens + batches - 1) / batches);
+    }
+    if (stages == 1) return work;
+    const std::int64_t verified = std::int64_t{part.decode_requests} * (1 + drafts);
+    const std::int64_t rows = verified + part.prefill_tokens;
+    const std::int64_t emitting = verified + part.prefill_requests;
+    const double last =
+        at.head.at(emitting).seconds + (at.sampling.seconds + profile.request_gap_s) * static_cast<double>(emitting);
+    const std::int32_t most_layers = (llm.layers + stages - 1) / stages;
+    const double stage = (work.seconds - last) * most_layers / llm.layers;
+    const double through = work.seconds + (stages - 1) * at.operations.stage_send(rows).seconds;
+    work = work * (static_cast<double>(batches) / stages);
+    work.seconds = std::max(through, batches * (stage + last));
+    return work;
+  }
+  [[nodiscard]] Draft draft(const ClockTable& at, const StepShape& shape) const {
+    const Work work = parallel.data * parallel.pipeline > 1 ? divided(at, shape) : whole(at, shape);
+    const double cpu =
+        profile.step_gap_s + prompt_gap_s * shape.prefill_requests + decode_gap_s * shape.decode_requests;
     return {work, overlapped ? std::max(0.0, cpu - work.seconds) : cpu};
   }
   /// A step as it is at one clock: unclipped.
@@ -221,7 +289,9 @@ struct StepModel::Impl {
   [[nodiscard]] MegaHertz effective(const Operating& o) const {
     return MegaHertz(static_cast<std::int32_t>(clock_at(o.below) + o.weight * gpu.clock_step.value()));
   }
-  [[nodiscard]] Milliwatts instance_power(double gpu_watts) const { return to_milliwatts(Watts(gpu_watts * tp)); }
+  [[nodiscard]] Milliwatts instance_power(double gpu_watts) const {
+    return to_milliwatts(Watts(gpu_watts * parallel.gpus()));
+  }
 
   /// f(table) at an operating point: interpolated between the two clocks the clip lies between.
   template <typename F>
@@ -262,19 +332,17 @@ StepModel::~StepModel() = default;
 StepModel::StepModel(StepModel&&) noexcept = default;
 StepModel& StepModel::operator=(StepModel&&) noexcept = default;
 
-Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
+Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
                                   const HardwareProfile& profile, const EngineOptions& options) {
-  const std::string where = fmt::format("{} on {} x {}", llm.name, tensor_parallel, gpu.name);
-  if (tensor_parallel < 1) return bad_input(where, "tensor_parallel must be at least 1");
-  if (llm.heads % tensor_parallel != 0) {
-    return bad_input(
-        where, fmt::format("{} attention heads do not divide by a tensor_parallel of {}", llm.heads, tensor_parallel));
-  }
-  if (llm.dtype == Dtype::Fp8 && gpu.fp8_flops_per_s <= 0.0) {
-    return bad_input(where, "the GPU has no fp8 units; use a bf16 model");
-  }
+  const std::string where = fmt::format("{} on {} x {}", llm.name, parallel.gpus(), gpu.name);
+  if (auto ok = check_shape(where, gpu, llm, parallel); !ok) return std::unexpected(std::move(ok.error()));
   if (const auto& share = options.decode_attention_efficiency; share && !(*share > 0.0 && *share <= 1.0)) {
     return bad_input(where, "decode_attention_efficiency is a share: above 0, at most 1");
+  }
+  if (options.speculative_tokens < 0 || !(options.acceptance_rate >= 0.0 && options.acceptance_rate < 1.0) ||
+      !(options.draft_share >= 0.0 && options.draft_share <= 1.0)) {
+    return bad_input(where,
+                     "speculative_tokens is 0 or more, acceptance_rate from 0 to below 1, draft_share from 0 to 1");
   }
   if (const auto& limit = options.power_limit; limit && !(*limit > Watts() && *limit <= gpu.tdp)) {
     return bad_input(where, fmt::format("a power limit is above 0 and at most the GPU's TDP of {} W", gpu.tdp.value()));
@@ -282,13 +350,11 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   if (gpu.clock_step.value() < 1 || gpu.clock_min.value() < 1 || gpu.clock_max < gpu.clock_min) {
     return bad_input(where, "the GPU's clock range is empty");
   }
-  const double weights = llm.weight_bytes() / tensor_parallel;
+  const double weights = parallel.weight_bytes(llm);
   const double available = gpu.memory_bytes * options.gpu_memory_utilization;
   const double for_kv = available - weights - options.activation_bytes_per_gpu;
-  // With more GPUs than KV heads each head is stored more than once.
-  const double kv_copies = std::max(1.0, static_cast<double>(tensor_parallel) / llm.kv_heads);
-  const double block_bytes = llm.kv_bytes_per_token() * kv_copies / tensor_parallel * options.block_size;
-  const auto blocks = static_cast<std::int64_t>(std::floor(for_kv / block_bytes));
+  const double block_bytes = parallel.kv_bytes_per_token(llm) * options.block_size;
+  const auto blocks = static_cast<std::int64_t>(std::floor(for_kv / block_bytes)) * parallel.data;
   if (blocks < 1) {
     return bad_input(where, fmt::format("needs {:.1f} GB per GPU for weights and activations, {:.1f} GB of {:.1f} GB "
                                         "are available; use more GPUs per instance or a smaller model",
@@ -298,7 +364,7 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   auto impl = std::make_unique<Impl>();
   impl->gpu = gpu;
   impl->llm = llm;
-  impl->tp = tensor_parallel;
+  impl->parallel = parallel;
   impl->profile = profile;
   impl->limit_w = options.power_limit.value_or(gpu.tdp).value() * profile.clip_share;
   const FrameworkTimes times = times_of(options.framework);
@@ -307,6 +373,8 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   impl->prompt_gap_s = options.prompt_gap.value_or(times.prompt).seconds();
   impl->decode_gap_s = options.decode_gap.value_or(times.request).seconds();
   impl->overlapped = times.overlapped;
+  impl->drafts = options.speculative_tokens;
+  impl->draft_share = options.draft_share;
   if (options.step_gap) impl->profile.step_gap_s = options.step_gap->seconds();
   if (options.request_gap) {  // sampling included
     impl->profile.request_gap_s = options.request_gap->seconds();
@@ -323,7 +391,7 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, std::i
   impl->graph_sizes = options.graph_sizes;
   impl->blocks = blocks;
   impl->bucket_tokens = std::max<std::int64_t>(1, (blocks * options.block_size + kBuckets - 1) / kBuckets);
-  const Operations operations(impl->gpu, impl->llm, tensor_parallel, impl->profile, gpu.clock_max.value());
+  const Operations operations(impl->gpu, impl->llm, parallel, impl->profile, gpu.clock_max.value());
   for (std::int64_t n = 0; n <= kExactTokens; ++n) impl->tails.push_back(operations.decode_attention_tail(n));
   impl->tables.resize(
       static_cast<std::size_t>((gpu.clock_max.value() - gpu.clock_min.value()) / gpu.clock_step.value()) + 1);
@@ -355,9 +423,16 @@ Milliwatts StepModel::idle_power(MegaHertz clock) const {
 
 std::int64_t StepModel::kv_blocks() const { return impl_->blocks; }
 const GpuSpec& StepModel::gpu() const { return impl_->gpu; }
-std::int32_t StepModel::tensor_parallel() const { return impl_->tp; }
+std::int32_t StepModel::gpus() const { return impl_->parallel.gpus(); }
 std::vector<std::string> StepModel::extrapolated() const {
-  return extrapolations(impl_->profile, impl_->tp, impl_->asked);
+  std::vector<std::string> found = extrapolations(impl_->profile, impl_->parallel.tensor, impl_->asked);
+  if (impl_->drafts > 0 && impl_->asked.requests > 0) {
+    found.push_back(fmt::format("{}: speculative decoding, never measured", impl_->profile.gpu));
+  }
+  if (impl_->asked.clock_high_mhz > 0) {
+    std::ranges::move(unmeasured(impl_->gpu.name, impl_->llm, impl_->parallel), std::back_inserter(found));
+  }
+  return found;
 }
 const AskedRange& StepModel::asked() const { return impl_->asked; }
 void StepModel::forget_asked() const { impl_->asked = AskedRange{}; }

@@ -40,9 +40,9 @@ struct StepCost {
 /// Cost per call < 200 ns once the table entries it needs exist.
 class StepModel {
  public:
-  /// Errors: weights (plus activations) larger than the instance's memory, dtype the GPU lacks, heads not divisible by
-  /// TP.
-  [[nodiscard]] static Result<StepModel> make(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
+  /// Errors: weights (plus activations) larger than the instance's memory, dtype the GPU lacks, heads, layers or
+  /// experts that do not divide as `parallel` says.
+  [[nodiscard]] static Result<StepModel> make(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
                                               const HardwareProfile& profile, const EngineOptions& options);
   ~StepModel();
   StepModel(StepModel&&) noexcept;
@@ -57,7 +57,7 @@ class StepModel {
   /// KV blocks that fit after weights and activations.
   [[nodiscard]] std::int64_t kv_blocks() const;
   [[nodiscard]] const GpuSpec& gpu() const;
-  [[nodiscard]] std::int32_t tensor_parallel() const;
+  [[nodiscard]] std::int32_t gpus() const;  ///< of the instance
 
   /// How far the steps asked for since the last forget_asked() left what was measured, in words.
   [[nodiscard]] std::vector<std::string> extrapolated() const;

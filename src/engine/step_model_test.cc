@@ -333,7 +333,7 @@ TEST(StepModel, attention_kept_in_16_bits_is_read_and_stored_twice_as_wide) {
   LlmSpec narrow = llama_70b();
   narrow.dtype = Dtype::Fp8;
   LlmSpec wide = narrow;
-  wide.attention_in_16_bits = true;
+  wide.attention_weights = Dtype::Bf16;
   EXPECT_DOUBLE_EQ(wide.weight_bytes() - narrow.weight_bytes(), 80.0 * narrow.attention_parameters());
   HardwareProfile profile;
   profile.fp8_ramp_s = 0.0;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "calibrate/profile_repository.h"
 #include "config/cache_dir.h"
+#include "config/fleet_check.h"
 #include "config/locate.h"
 #include "config/profile.h"
 #include "config/service.h"
@@ -109,6 +110,7 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
 Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::LoadedScenario& loaded,
                                                             const std::vector<calibrate::ClassRequests>& classes,
                                                             const LoadProfileRequest& request) {
+  if (auto ok = config::check_tensor_parallel_only(loaded, "a load profile"); !ok) return std::unexpected(ok.error());
   const calibrate::ProfiledEngine engine{loaded.gpus.front(), loaded.llm, loaded.scenario.engine};
   auto options = request.options;
   options.tps.clear();

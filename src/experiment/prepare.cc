@@ -27,7 +27,7 @@ InstanceSpec spec_of(const config::LoadedScenario& loaded, std::size_t p) {
   spec.role = pool.role;
   spec.gpu = loaded.gpus[p];
   spec.llm = loaded.llm;
-  spec.tensor_parallel = pool.tensor_parallel;
+  spec.tensor_parallel = pool.gpus();
   spec.weight = pool.weight;
   spec.clocks = supported_clocks(loaded.gpus[p]);
   spec.kv_block_tokens = loaded.scenario.engine.block_size;
@@ -121,14 +121,14 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   for (std::size_t p = 0; p < pools.size(); ++p) {
     const auto& pool = loaded.scenario.pools[p];
     if (pool.role != Role::Colocated) return refuse("only colocated instances are scaled; the scenario has others");
-    shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, spawn.load + spawn.warm});
+    shapes.push_back({pool.gpus(), pool.max_load_per_s, spawn.load + spawn.warm});
     const auto make = [maker = pools[p]](InstanceId id) {
       auto instance = maker->make(id);
       WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
       return std::move(*instance);
     };
     made.shapes.push_back(
-        {pool.tensor_parallel, pool.max_load_per_s, make, pools[p]->spec->pool, config::nodes_for(loaded.scenario, p)});
+        {pool.gpus(), pool.max_load_per_s, make, pools[p]->spec->pool, config::nodes_for(loaded.scenario, p)});
     made.shape_of.insert(made.shape_of.end(), static_cast<std::size_t>(pool.count), p);
   }
   auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes), pools.front()->loads, std::move(past),
@@ -198,6 +198,20 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
   return {};
 }
 
+/// Where no instance can come later, a fault is of one that is there.
+Result<void> check_faults(const sim::SimulationSetup& setup, const config::LoadedScenario& loaded) {
+  if (setup.scaling.policy.policy != nullptr && setup.scaling.policy.mode == Mode::Enforce) return {};
+  const auto& faults = loaded.scenario.faults;
+  for (std::size_t f = 0; f < faults.size(); ++f) {
+    const auto instance = static_cast<std::size_t>(faults[f].instance.value_or(0));
+    if (instance < setup.instances.size()) continue;
+    return bad_input(loaded.origins.of(fmt::format("fault.{}.instance", f)),
+                     fmt::format("there is no instance {}; the fleet has {}, counted from 0, and no policy adds any",
+                                 instance, setup.instances.size()));
+  }
+  return {};
+}
+
 /// Where things stand and what happens there.
 Result<void> set_places(sim::SimulationSetup& setup, const config::Scenario& scenario, const std::string& data_dir) {
   for (const auto& fault : scenario.faults) {
@@ -255,7 +269,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
     const auto engine = config::engine_of(scenario, pool);
-    auto model = config::make_step_model(loaded.gpus[p], loaded.llm, pool.tensor_parallel, engine);
+    auto model = config::make_step_model(loaded.gpus[p], loaded.llm, pool.parallelism(), engine);
     if (!model) return std::unexpected(model.error());
     run.models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
     auto maker = std::make_shared<PoolMaker>();
@@ -309,6 +323,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   if (!source) return std::unexpected(source.error());
   run.source = std::move(*source);
   setup.source = run.source.get();
+  if (auto ok = check_faults(setup, loaded); !ok) return std::unexpected(ok.error());
   return run;
 }
 

@@ -131,7 +131,7 @@ Result<config::LoadedScenario> with_loads(const config::LoadedScenario& loaded, 
   config::LoadedScenario out = loaded;
   auto& scenario = out.scenario;
   const bool scaled = scenario.peak_load > 0.0 || scenario.trough_load > 0.0;
-  const auto largest = std::ranges::max_element(scenario.pools, {}, &config::PoolOptions::tensor_parallel);
+  const auto largest = std::ranges::max_element(scenario.pools, {}, &config::PoolOptions::gpus);
   for (auto pool = scenario.pools.begin(); pool != scenario.pools.end(); ++pool) {
     if (pool->max_load_per_s > 0.0 || !(every_pool || (scaled && pool == largest))) continue;
     const auto measured = measure_max_load(loaded, static_cast<std::size_t>(pool - scenario.pools.begin()), data_dir);

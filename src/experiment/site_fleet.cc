@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "calibrate/sweet_clock.h"
+#include "config/fleet_check.h"
 #include "config/nodes.h"
 #include "config/service.h"
 #include "config/sites.h"
@@ -74,6 +75,9 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     const config::LoadedScenario& loaded, const config::ClassOptions& classes, const std::string& data_dir,
     const std::vector<std::unique_ptr<engine::StepModel>>& models,
     std::shared_ptr<const std::vector<carbon::SiteRates>> sites) {
+  if (auto ok = config::check_tensor_parallel_only(loaded, "a plan across sites"); !ok) {
+    return std::unexpected(ok.error());
+  }
   const auto& scenario = loaded.scenario;
   auto fleet = std::make_shared<systems::SiteFleet>();
   for (const auto& site : *sites) fleet->sites.push_back({site.name, {}});

@@ -16,7 +16,4 @@ struct RivalPower {
   [[nodiscard]] double step(const StepShape& shape, double seconds) const;
 };
 
-/// Parameters one token passes through.
-[[nodiscard]] double active_parameters(const LlmSpec& llm);
-
 }  // namespace wattle::fidelity

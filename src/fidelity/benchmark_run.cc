@@ -96,6 +96,8 @@ class Benchmark final : public engine::ReplicaObserver {
     return submissions_.empty() ? Instant::never() : submissions_.front().at;
   }
 
+  /// Every prompt once, an answer of one token each; when that is done.
+  [[nodiscard]] Instant send_each_once();
   void issue(Instant at);
   void issue_due(Instant now);
   void see_events(Instant now);
@@ -115,6 +117,7 @@ class Benchmark final : public engine::ReplicaObserver {
   RandomStream random_;
   carbon::Ledger ledger_ = one_meter(1);
 
+  std::vector<PromptContent> prompts_;  ///< that requests begin with; empty: none alike
   std::vector<Request> requests_;       ///< by tag
   std::deque<Submission> submissions_;  ///< on their way to the engine, in order
   double next_arrival_s_ = 0.0;         ///< open loop
@@ -136,6 +139,31 @@ class Benchmark final : public engine::ReplicaObserver {
   engine::Replica replica_;  ///< tells the members above
 };
 
+Instant Benchmark::send_each_once() {
+  for (std::int32_t i = 0; i < load_.distinct_prompts; ++i) {
+    const std::uint64_t id[] = {static_cast<std::uint64_t>(i)};
+    prompts_.push_back(chained(static_cast<std::int32_t>(load_.input_mean), id));
+    engine::Job job;
+    job.id = RequestId(-1 - i);
+    job.prompt_tokens = static_cast<std::int32_t>(load_.input_mean);
+    job.output_tokens = 1;
+    job.content = prompts_.back();
+    feasible_ = replica_.can_ever_fit(job.prompt_tokens, job.output_tokens);
+    if (feasible_) replica_.submit(job, Instant());
+  }
+  Instant now;
+  for (; feasible_; now = replica_.next_wake()) {
+    replica_.advance(now);
+    replica_.events().clear();
+    if (!replica_.wants_start()) break;
+    start_step(now);
+    if (replica_.requests_held() == 0) break;
+  }
+  emitted_ = 0;
+  front_end_free_ = shown_ = now;
+  return now;
+}
+
 void Benchmark::issue(Instant at) {
   engine::Job job;
   job.tag = static_cast<engine::Tag>(issued_);
@@ -145,6 +173,9 @@ void Benchmark::issue(Instant at) {
   job.output_tokens = draw_length(random_, load_.output_mean, load_.output_cv, load_.shortest, load_.longest_output);
   if (load_.prefill_only) job.output_tokens = 1;
   job.kv_ready = load_.decode_only;
+  if (!prompts_.empty()) {
+    job.content = prompts_[static_cast<std::size_t>(random_.uniform() * static_cast<double>(prompts_.size()))];
+  }
   const std::int32_t index = issued_++;
   requests_.push_back({at, Instant::never()});
   feasible_ = replica_.can_ever_fit(job.prompt_tokens, job.output_tokens);
@@ -215,8 +246,9 @@ void Benchmark::open_window(Instant now) {
 
 Measured Benchmark::run() {
   if (rival_ != nullptr) draw_as_rival(StepShape{}, 0.0, Instant());
-  if (skip_ == 0) open_window(Instant());
-  for (Instant now;;) {
+  Instant now = send_each_once();
+  if (skip_ == 0) open_window(now);
+  for (;;) {
     replica_.advance(now);
     see_events(now);
     if (finished_ >= load_.requests - skip_) return result(now);

@@ -18,7 +18,7 @@ const LlmSpec* Catalog::llm(std::string_view published) const {
   }
   for (bool cut = true; cut;) {
     cut = false;
-    for (const std::string_view suffix : {"-instruct", "-hf", "-it", "-fp8", "-2507"}) {
+    for (const std::string_view suffix : {"-instruct", "-hf", "-it", "-fp8", "-nvfp4", "-2507", "-thinking", "-0528"}) {
       if (name.ends_with(suffix)) {
         name.resize(name.size() - suffix.size());
         cut = true;
@@ -26,10 +26,17 @@ const LlmSpec* Catalog::llm(std::string_view published) const {
     }
   }
   if (const auto at = llms.find(name); at != llms.end()) return &at->second;
-  // A generation that shares its shapes: Llama-3 and Llama-3.1, Llama2 written without the dash.
+  // A name or generation that shares its shapes: Llama-3 and Llama-3.1, Llama2 written without the dash.
   for (const auto& [from, to] : {std::pair<std::string_view, std::string_view>{"llama-3.1-", "llama-3-"},
                                  {"llama-3-", "llama-3.1-"},
-                                 {"llama2-", "llama-2-"}}) {
+                                 {"llama2-", "llama-2-"},
+                                 {"deepseek-r1", "deepseek-v3"},
+                                 {"deepseek-v3.1", "deepseek-v3"},
+                                 {"kimi-k2.5", "kimi-k2"},
+                                 {"minimax-m2.5", "minimax-m2"},
+                                 {"qwen3-coder-30b", "qwen3-30b"},
+                                 {"llama-4-scout-17b-16e", "llama-4-scout"},
+                                 {"llama-4-maverick-17b-128e", "llama-4-maverick"}}) {
     if (!name.starts_with(from)) continue;
     const auto at = llms.find(std::string(to) + name.substr(from.size()));
     if (at != llms.end()) return &at->second;

@@ -74,7 +74,6 @@ struct Experiment {
   bool fitted = false;   ///< may be used for fitting; else never seen by it
   bool in_view = false;  ///< a hand set constants with this row in view: it counts as fitted, though no fit uses it
   std::string model;     ///< leave_one_model_out leaves it out, and fits such rows of the others; empty: neither
-  std::string why_not;   ///< reason a row is known but not scored
   std::function<Simulated(const engine::HardwareProfile&, const Rival&)> simulate;
 };
 

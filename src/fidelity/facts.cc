@@ -37,7 +37,7 @@ double optimum_mhz(const StepModel& model, const StepShape& shape) {
 double limit_mhz(const StepModel& model, const StepShape& shape, double share) {
   for (std::int32_t f = model.gpu().clock_min.value(); f <= model.gpu().clock_max.value();
        f += model.gpu().clock_step.value()) {
-    if (step(model, shape, f).watts >= share * model.gpu().tdp.value() * model.tensor_parallel()) return f;
+    if (step(model, shape, f).watts >= share * model.gpu().tdp.value() * model.gpus()) return f;
   }
   return model.gpu().clock_max.value();
 }

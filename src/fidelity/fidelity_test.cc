@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "base/random.h"
-#include "fidelity/aiconfigurator_client.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/cross_validation.h"
 #include "fidelity/experiment.h"
@@ -238,33 +237,24 @@ TEST(BenchmarkRun, one_slot_less_than_requests_makes_each_wait_its_share_of_an_a
   EXPECT_NEAR(m.ttft_mean_s, share, 0.2 * share);
 }
 
-TEST(AiconfiguratorClient, an_engine_has_room_for_the_prompt_its_generator_gave_it) {
-  SampleRow row{"source_file=aic-auto-gap-analysis/data/h100_sxm/trtllm/1.0.0rc3/Qwen_Qwen3-32B.csv", "trtllm", 2048,
-                512, 128};
-  EXPECT_EQ(run_of(row).engine.max_num_batched_tokens, 2048 + 512 + 1500);
-  EXPECT_EQ(run_of(row).load.requests, 2000);
-  EXPECT_EQ(run_of(row).load.shortest, 1.0);
-  row.source = "source_file=2026-04-06.csv";
-  EXPECT_EQ(run_of(row).engine.max_num_batched_tokens, benchmark_engine().max_num_batched_tokens);
-  EXPECT_EQ(run_of(row).load.requests, 1280);
-  EXPECT_LT(run_of(row).load.shortest, 1.0);
-}
-
-TEST(AiconfiguratorClient, a_backend_batches_as_its_engine_options_say) {
-  const auto engine = [](const char* source, const char* backend) {
-    return run_of({source, backend, 1024, 256, 64}).engine;
-  };
-  const engine::EngineOptions trtllm = engine("2026-04-06.csv", "trtllm");
-  EXPECT_TRUE(trtllm.whole_prompts && trtllm.chunked_prefill && trtllm.reserve_output && trtllm.async_scheduling);
-  EXPECT_EQ(trtllm.framework, engine::Framework::TensorRtLlm);
-  const engine::EngineOptions sglang = engine("2026-04-06.csv", "sglang");
-  EXPECT_TRUE(sglang.whole_prompts && sglang.reserve_output && sglang.async_scheduling);
-  EXPECT_FALSE(sglang.chunked_prefill) << "prompts first";
-  const engine::EngineOptions mixed = engine("aic-auto-gap-analysis/data/h100_sxm/sglang/0.5.6/x.csv", "sglang");
-  EXPECT_TRUE(mixed.chunked_prefill);
-  EXPECT_FALSE(mixed.whole_prompts);
-  const engine::EngineOptions vllm = engine("2026-04-06.csv", "vllm");
-  EXPECT_FALSE(vllm.whole_prompts || vllm.reserve_output || vllm.async_scheduling);
+TEST(BenchmarkRun, prompts_sent_before_are_computed_again_only_where_nothing_is_cached) {
+  const Catalog catalog = h100_catalog();
+  const auto model = llama_8b_on_h100(catalog);
+  ASSERT_TRUE(model);
+  engine::EngineOptions engine = benchmark_engine();
+  Load load;
+  load.concurrency = 16;
+  load.requests = 160;
+  load.input_mean = 4000;
+  load.output_mean = 100;
+  load.clock = MegaHertz(1980);
+  const Measured all = run(*model, engine, load);
+  load.distinct_prompts = 20;
+  const Measured cached = run(*model, engine, load);
+  EXPECT_LT(cached.ttft_mean_s, 0.3 * all.ttft_mean_s);
+  EXPECT_LT(cached.tpot_mean_s, 0.7 * all.tpot_mean_s) << "no prompts between its steps";
+  engine.prefix_caching = false;
+  EXPECT_NEAR(run(*model, engine, load).tpot_mean_s, all.tpot_mean_s, 1e-3 * all.tpot_mean_s) << "no trace of it";
 }
 
 TEST(FitPlan, fits_what_is_wanted_and_what_it_starts_from) {
@@ -435,14 +425,15 @@ TEST(Collect, a_run_that_draws_less_with_a_larger_batch_waited_for_its_host) {
   Catalog catalog = h100_catalog();
   const Folder folder;
   const auto line = [](const char* task, int batch, int watts) {
-    return fmt::format("{},meta-llama/Llama-3-70B-Instruct,H100,4,1,bfloat16,{},{},{},10,1,300\n", task, batch, batch,
+    return fmt::format("{},meta-llama/Llama-3-70B-Instruct,H100,4,1,1,bfloat16,{},{},{},10,1,300\n", task, batch, batch,
                        watts);
   };
-  folder.write("mlenergy/v3_llm_configs.csv",
-               "task,model_id,gpu_model,num_gpus,data_parallel,weight_precision,max_num_seqs,avg_batch_size,"
-               "avg_power_watts,median_itl_ms,energy_per_token_joules,avg_output_len\n" +
-                   line("lm-arena-chat", 8, 2000) + line("lm-arena-chat", 16, 1801) + line("lm-arena-chat", 32, 1799) +
-                   line("lm-arena-chat", 64, 2100) + line("gpqa", 8, 1500));
+  folder.write(
+      "mlenergy/v3_llm_configs.csv",
+      "task,model_id,gpu_model,num_gpus,data_parallel,expert_parallel,weight_precision,max_num_seqs,avg_batch_size,"
+      "avg_power_watts,median_itl_ms,energy_per_token_joules,avg_output_len\n" +
+          line("lm-arena-chat", 8, 2000) + line("lm-arena-chat", 16, 1801) + line("lm-arena-chat", 32, 1799) +
+          line("lm-arena-chat", 64, 2100) + line("gpqa", 8, 1500));
   const auto all = collect(folder.path(), catalog);
   ASSERT_TRUE(all) << all.error().message();
   std::vector<std::string> sets;

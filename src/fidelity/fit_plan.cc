@@ -63,6 +63,11 @@ const std::vector<Stage>& stages() {
        "",
        {"latency_clock_share", "memory_clock_share", "decode_attention_clock_share"},
        {{"facts/", "time_ratio", 1.0, 1}}},
+      // What a limit costs says how much of the power follows the clock, and where the voltage stops falling.
+      {"time under a power limit",
+       "",
+       {"active_clock_share", "voltage_floor"},
+       {{"-power-limit", "time_ratio", 1.0, 1}}},
       {"idle power",
        "",
        {"idle_floor_w", "idle_clock_w", "idle_clock_exponent"},

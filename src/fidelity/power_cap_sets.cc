@@ -1,6 +1,7 @@
 // Time of work against the GPU's power limit: Zeus's training jobs on an A40.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -17,35 +18,62 @@ using engine::StepModel;
 /// Prompts, as nothing else here keeps the tensor units as busy as training does.
 constexpr StepShape kPrompts{0, 0, 8, 8192, 8 * 1024 * 512};
 
-double seconds_at(const GpuSpec& gpu, const LlmSpec& llm, const HardwareProfile& profile, Watts limit) {
+/// The rows of one job fit what of this card's power follows the clock; the other's (SQuAD) judge it.
+constexpr const char* kFittedJob = "sentiment140";
+
+StepValue value_at(const GpuSpec& gpu, const LlmSpec& llm, const HardwareProfile& profile, Watts limit) {
   engine::EngineOptions options = greedy_engine();
   options.power_limit = limit;
   const auto model = StepModel::make(gpu, llm, 1, profile, options);
-  return model ? step_value(*model, kPrompts, gpu.clock_max).seconds : kNone;
+  return model ? step_value(*model, kPrompts, gpu.clock_max) : StepValue{kNone, kNone};
 }
+
+/// Its units as busy as such a job keeps them: so that it draws what the job drew where no limit held it back. Training
+/// in 32 bits with small batches draws half of what our prompts would.
+HardwareProfile as_busy_as(const GpuSpec& gpu, const LlmSpec& llm, const HardwareProfile& profile, Watts unlimited) {
+  const auto busy = [&](double share) {
+    HardwareProfile made = profile;
+    for (const auto member :
+         {&HardwareProfile::busy_w, &HardwareProfile::tensor_pj_per_flop, &HardwareProfile::memory_pj_per_byte}) {
+      made.*member *= share;
+    }
+    return made;
+  };
+  constexpr double kSome = 0.1;  // below the limit whatever the profile; power is linear in the share
+  const double none_w = value_at(gpu, llm, busy(0.0), gpu.tdp).watts;
+  const double some_w = value_at(gpu, llm, busy(kSome), gpu.tdp).watts;
+  return busy(std::max(0.0, kSome * (unlimited.value() - none_w) / (some_w - none_w)));
+}
+
+struct Job {
+  double seconds = kNone;  ///< per epoch, at the highest limit
+  Watts draws;             ///< then
+};
 
 }  // namespace
 
-/// The A40 is the RTX A6000's chip with the same limit. Only transformers (BERT): convolutions wait for data. Ratios to
-/// the time at the highest limit, where the jobs draw less than it. Nothing of this card is fitted.
+/// Only transformers (BERT): convolutions wait for data. Ratios to the time at the highest limit, where the jobs draw
+/// less than it; what they draw there is taken from the row, as how busy they keep the GPU is the job's, not the
+/// card's.
 Result<void> collect_power_caps(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/zeus-power-caps/summary_power_a40.csv";
-  const GpuSpec* gpu = catalog.gpu("rtx-a6000");
+  const GpuSpec* gpu = catalog.gpu("a40");
   const LlmSpec* llm = catalog.llm("llama-3.1-8b");
   if (!std::filesystem::exists(file) || gpu == nullptr || llm == nullptr) {
     to.absent.push_back("zeus-power-caps");
     return {};
   }
-  const Result<Table> t =
-      Table::read(file, {"dataset", "network", "optimizer"}, {"batch_size", "power_limit", "time_per_epoch"});
+  const Result<Table> t = Table::read(file, {"dataset", "network", "optimizer"},
+                                      {"batch_size", "power_limit", "time_per_epoch", "average_power"});
   if (!t) return std::unexpected(t.error());
   const auto job = [&](std::size_t i) {
     return fmt::format("{} {} batch={} {}", t->text(i, "dataset"), t->text(i, "network"), t->number(i, "batch_size"),
                        t->text(i, "optimizer"));
   };
-  std::map<std::string, double> unlimited;
+  std::map<std::string, Job> unlimited;
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    if (t->number(i, "power_limit") == gpu->tdp.value()) unlimited[job(i)] = t->number(i, "time_per_epoch");
+    if (t->number(i, "power_limit") != gpu->tdp.value()) continue;
+    unlimited[job(i)] = {t->number(i, "time_per_epoch"), Watts(t->number(i, "average_power"))};
   }
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const Watts limit(t->number(i, "power_limit"));
@@ -55,9 +83,13 @@ Result<void> collect_power_caps(const std::string& data, const Catalog& catalog,
     e.set = "Zeus/a40-power-limit";
     e.row = fmt::format("{} limit_w={}", job(i), limit.value());
     e.gpu = gpu->name;
-    e.quantities = {{"time_ratio", t->number(i, "time_per_epoch") / whole->second}};
-    e.simulate = [gpu, llm, limit](const HardwareProfile& profile, const Rival&) -> Simulated {
-      return std::vector<double>{seconds_at(*gpu, *llm, profile, limit) / seconds_at(*gpu, *llm, profile, gpu->tdp)};
+    e.fitted = t->text(i, "dataset") == kFittedJob;
+    e.quantities = {{"time_ratio", t->number(i, "time_per_epoch") / whole->second.seconds}};
+    e.simulate = [gpu, llm, limit, draws = whole->second.draws](const HardwareProfile& profile,
+                                                                const Rival&) -> Simulated {
+      const HardwareProfile busy = as_busy_as(*gpu, *llm, profile, draws);
+      return std::vector<double>{value_at(*gpu, *llm, busy, limit).seconds /
+                                 value_at(*gpu, *llm, busy, gpu->tdp).seconds};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -14,6 +14,7 @@ namespace wattle::gateway {
 namespace {
 
 constexpr std::size_t kAnswerMax = 4 << 20;
+constexpr Span kWorkGap = Span::ms(2);
 
 }  // namespace
 
@@ -27,7 +28,9 @@ struct AgentLinks::Link {
   std::int64_t next_step = 0;
   bool polling = false;
   bool sending = false;
-  std::string body;  ///< of the commands on their way
+  Instant sent;          ///< the newest message
+  bool waiting = false;  ///< until kWorkGap after it
+  std::string body;      ///< of the commands on their way
   bool sending_places = false;
   std::string places;  ///< on their way
 };
@@ -152,7 +155,16 @@ void AgentLinks::command(InstanceId instance, MegaHertz clock, Instant) {
     const std::lock_guard lock(mutex_);
     wanted_[instance] = {clock, true};
   }
-  loop_.post([this] { flush(); });
+  flush_soon();
+}
+
+/// Once, however many want it meanwhile.
+void AgentLinks::flush_soon() {
+  if (flushing_.exchange(true)) return;
+  loop_.post([this] {
+    flushing_ = false;
+    flush_now();
+  });
 }
 
 void AgentLinks::place(InstanceId instance, PoolId pool, const std::optional<ClockRange>& range) {
@@ -169,16 +181,16 @@ void AgentLinks::work(InstanceId instance, const control::InstanceWork& work) {
     const std::lock_guard lock(mutex_);
     Work& known = work_[instance];
     urgent = (known.now.requests == 0) != (work.requests == 0) || (known.now.prompts == 0 && work.prompts > 0);
-    known = {work, true};
+    known = {work, true, known.urgent || urgent};
   }
-  if (urgent) loop_.post([this] { flush(); });
+  if (urgent) flush_soon();
 }
 
 AgentLinks::Counts AgentLinks::counts() const { return {polls_, poll_failures_, commands_, command_failures_}; }
 
 void AgentLinks::poll_all() {
   if (!client_) return;
-  flush();
+  flush(true);
   for (const auto& link : links_) {
     if (std::exchange(link->polling, true)) continue;
     ++polls_;
@@ -224,7 +236,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   }
   if (!steps.empty() && listener_.steps) listener_.steps(std::move(steps));
   if (link.engines.size() == before) return;
-  flush();  // commands may have waited for it
+  flush(true);  // commands may have waited for it
   flush_places();
 }
 
@@ -248,17 +260,38 @@ void AgentLinks::renew() {
     for (auto& [instance, placed] : placed_) placed.dirty = true;
     for (auto& [instance, work] : work_) work.dirty = true;
   }
-  flush();
+  flush(true);
   flush_places();
 }
 
-void AgentLinks::flush() {
+void AgentLinks::flush(bool all) {
   if (!client_) return;
   for (const auto& link : links_) {
     if (link->sending) continue;
+    const Instant now = net::steady_now();
+    bool commands = false;
+    bool urgent = false;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& engine : link->engines) {
+        const auto instance = engines_.find(engine);
+        if (instance == engines_.end()) continue;
+        const auto wanted = wanted_.find(instance->second);
+        commands = commands || (wanted != wanted_.end() && wanted->second.dirty);
+        const auto known = work_.find(instance->second);
+        urgent = urgent || (known != work_.end() && known->second.urgent);
+      }
+    }
+    const bool early = now - link->sent < kWorkGap;
+    if (!all && !commands && urgent && early && !std::exchange(link->waiting, true)) {
+      loop_.after(kWorkGap, [this, l = link.get()] {
+        l->waiting = false;
+        flush_now();
+      });
+    }
+    if (!all && !commands && (!urgent || early)) continue;
     auto clocks = nlohmann::ordered_json::array();
     auto work = nlohmann::ordered_json::array();
-    const Instant now = net::steady_now();
     {
       const std::lock_guard lock(mutex_);
       for (const auto& engine : link->engines) {
@@ -270,6 +303,7 @@ void AgentLinks::flush() {
         }
         const auto known = work_.find(instance->second);
         if (known == work_.end() || !std::exchange(known->second.dirty, false)) continue;
+        known->second.urgent = false;
         const auto& w = known->second.now;
         const Span waited = w.prompts > 0 ? now - w.oldest : Span();
         work.push_back({{"engine", engine},
@@ -283,12 +317,13 @@ void AgentLinks::flush() {
     }
     if (clocks.empty() && work.empty()) continue;
     link->sending = true;
+    link->sent = now;
     if (!clocks.empty()) ++commands_;
     link->body =
         nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}, {"work", work}}
             .dump();
     client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
-                  std::make_shared<Send>(*this, link->sending, &AgentLinks::flush));
+                  std::make_shared<Send>(*this, link->sending, &AgentLinks::flush_now));
   }
 }
 

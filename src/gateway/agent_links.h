@@ -73,7 +73,8 @@ class AgentLinks final : public control::ClockPort {
   /// under a lease. From any thread.
   void place(InstanceId instance, PoolId pool, const std::optional<ClockRange>& range);
   /// What it has of requests, for an agent that decides its clock by reports of ended steps. Sent at once when work
-  /// begins or ends there, else with the next message. Any thread.
+  /// begins or ends there, but 2 ms after the last such message at the earliest: however fast requests come and go,
+  /// messages do not. Else with the next message. Any thread.
   void work(InstanceId instance, const control::InstanceWork& work);
   /// No listener is called afterwards.
   void stop();
@@ -97,7 +98,10 @@ class AgentLinks final : public control::ClockPort {
   void polled(Link& link, const std::string& answer, Instant sent);
   void compare(Link& link, const std::map<std::string, std::string>& facts);
   void renew();
-  void flush();
+  /// `all`: also what may wait.
+  void flush(bool all);
+  void flush_now() { flush(false); }
+  void flush_soon();
   void flush_places();
   [[nodiscard]] InstanceId instance_of(const std::string& engine) const;
 
@@ -120,6 +124,7 @@ class AgentLinks final : public control::ClockPort {
   struct Work {
     control::InstanceWork now;
     bool dirty = true;
+    bool urgent = false;
   };
   std::map<InstanceId, Work> work_;
   std::atomic<std::int64_t> polls_{0};
@@ -128,6 +133,7 @@ class AgentLinks final : public control::ClockPort {
   std::atomic<std::int64_t> command_failures_{0};
   std::atomic<std::int64_t> differing_{0};
   std::unique_ptr<net::HttpClient> client_;  ///< on the loop only
+  std::atomic<bool> flushing_{false};        ///< flush_now() is on its way to the loop
   bool stopped_ = false;
   net::Loop loop_;  // last: its thread must end before what it uses goes
 };

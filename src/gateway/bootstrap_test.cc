@@ -81,6 +81,7 @@ struct Rig {
 
   explicit Rig(bool with_decode = true) {
     GatewayOptions options;
+    options.unready_wait = Span();
     options.models = {"m"};
     options.probe_health = false;
     options.contract = PdContract::Bootstrap;

@@ -188,7 +188,8 @@ void FaultTable::before_first_byte() {
   heading("An engine that fails before its first byte");
   {
     RawEngine dying([](int, int fd) { RawEngine::read_request(fd); });
-    with_first("dies with the request (it may be what killed it: not sent again)", dying.url(), true);
+    with_first("dies with the request, another is there", dying.url(), true);
+    with_first("dies with the request, no other (sent to it once more)", dying.url(), false);
     RawEngine garbage([](int, int fd) {
       if (RawEngine::read_request(fd)) RawEngine::say(fd, "\x16\x03\x01 what?\r\n\r\n");
     });
@@ -203,7 +204,7 @@ void FaultTable::before_first_byte() {
   }
   streamed("refuses the request (422, relayed as it is)", "refuse");
   streamed("sends nothing for `--first-byte-timeout-s`", "silent", short_times);
-  {
+  for (const bool whole : {false, true}) {
     Upstream second;
     Rig rig({Role::Colocated, Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
       probing(options);
@@ -212,19 +213,29 @@ void FaultTable::before_first_byte() {
     wait_ready(rig, 2);
     rig.upstream.hangs = true;
     rig.upstream.answers_health = false;
-    const std::string answer = stream(rig, "");
-    row("hangs: no health probe is answered, another engine is there", answer, rig,
-        rig.upstream.seen_count() + second.seen_count());
+    const std::string answer = whole ? rig.ask(Rig::chat("", false)) : stream(rig, "");
+    row(whole ? "the same, and the answer is no stream" : "hangs: no health probe is answered, another engine is there",
+        answer, rig, rig.upstream.seen_count() + second.seen_count());
   }
-  {
-    Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) { probing(options); });
+  for (const bool wait : {false, true}) {
+    Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+      probing(options);
+      if (wait) options.unready_wait = Span::s(60);
+    });
     wait_ready(rig, 1);
     rig.upstream.hangs = true;
     rig.upstream.answers_health = false;
     net::RawClient client(rig.gateway->port());
     client.send(Rig::chat("", false));
+    if (wait) {  // it comes back
+      while (rig.gateway->counts().held < 1) std::this_thread::yield();
+      rig.upstream.hangs = false;
+      rig.upstream.answers_health = true;
+    }
     const std::string answer = client.response();
-    row("the same, and the answer is no stream", answer, rig, rig.upstream.seen_count());
+    row(wait ? "hangs, no other, and is back within `--unready-wait-s`"
+             : "hangs, no other, and `--unready-wait-s` passes",
+        answer, rig, rig.upstream.seen_count());
   }
 }
 
@@ -254,13 +265,22 @@ void FaultTable::prefill_and_decode() {
   streamed("prefill dies with the request", "die", nullptr, pair);
   streamed("prefill sends nothing for `--first-byte-timeout-s`", "silent", short_times, pair);
   streamed("prefill says nothing of its KV (decode computes the prompt again)", "no-params", nullptr, pair);
+  {
+    Upstream second;
+    Rig rig({Role::Prefill, Role::Decode, Role::Decode}, 64, "",
+            [&](GatewayOptions& options, GatewayPolicies&) { options.workers[1].url = second.url(); });
+    second.drops = true;
+    const std::string answer = stream(rig, "");
+    row("decode dies before its first byte, another is there (from prefill on, again)", answer, rig,
+        rig.upstream.seen_count() + second.seen_count());
+  }
   streamed("decode dies in its stream", "die-midway", nullptr, pair);
   streamed("decode sends nothing for `--gap-timeout-s`", "park", short_times, pair);
   {
     Rig rig(pair, 64, "",
             [](GatewayOptions& options, GatewayPolicies&) { options.workers.back().url = "http://127.0.0.1:1"; });
     const std::string answer = stream(rig, "");
-    row("decode refuses the connection (its KV waits at one prefill engine: not sent again)", answer, rig, 1);
+    row("decode refuses the connection, no other", answer, rig, 1);
   }
 }
 
@@ -321,7 +341,8 @@ TEST_F(FaultTable, IsWhatTheDocumentSays) {
   page_ +=
       "\n## Shown elsewhere\n\n- 64 descriptors and 200 clients: `ctest -R e2e.few_descriptors`\n- an engine killed "
       "while it "
-      "streams: `ctest -R e2e.engine_dies`; the gateway killed, the disk full: `ctest -R e2e.journal_survives`\n- both "
+      "streams: `ctest -R e2e.engine_dies`; engines and agents killed, hung and slowed by eleven scripts: `ctest -R "
+      "e2e.fault_scripts`; the gateway killed, the disk full: `ctest -R e2e.journal_survives`\n- both "
       "legs "
       "at once (SGLang's contract): `gateway_test --gtest_filter=Bootstrap.*`\n- keys, limits, addresses: "
       "`gateway_test --gtest_filter=Security.*`\n- the agent, its guardian, both, or the container of both killed with "

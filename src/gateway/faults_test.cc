@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "gateway/rig_test.h"
+#include "net/clock.h"
 #include "net/faults.h"
 
 namespace wattle::gateway {
@@ -81,6 +82,117 @@ TEST(Faults, WithNoOtherEngineARefusedConnectionIsA503) {
   EXPECT_EQ(answer.substr(9, 3), "503") << answer;
   EXPECT_NE(answer.find("Retry-After"), std::string::npos) << answer;
   EXPECT_EQ(rig.settled().rejected, 1);
+}
+
+/// The second of two engines stands elsewhere.
+struct Pair {
+  Upstream second;
+  Rig rig;
+  explicit Pair(const std::function<void(GatewayOptions&)>& change = nullptr)
+      : rig({Role::Colocated, Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+          options.workers.back().url = second.url();
+          if (change) change(options);
+        }) {}
+};
+
+TEST(Faults, ARequestThatNoByteHasComeOfGoesToAnotherEngineOnce) {
+  for (const bool stream : {false, true}) {
+    Pair pair;
+    pair.rig.upstream.drops = true;
+    const std::string answer = pair.rig.ask(Rig::chat("", stream), stream);
+    EXPECT_EQ(answer.substr(9, 3), "200") << answer;
+    const auto counts = pair.rig.settled();
+    EXPECT_EQ(counts.arrived, 1);
+    EXPECT_EQ(counts.finished, 1);
+    ASSERT_EQ(pair.rig.sink.all.size(), 1U) << "one fate";
+    EXPECT_EQ(pair.rig.sink.all.at(0).decode_instance, InstanceId(1));
+    EXPECT_EQ(pair.rig.upstream.seen_count(), 1);
+    EXPECT_EQ(pair.second.seen_count(), 1);
+    EXPECT_NE(pair.rig.admin("/metrics").find("wattle_gateway_retries_total 1\n"), std::string::npos);
+  }
+}
+
+TEST(Faults, AnEngineThatIsGoneRefusesAndItsRequestWaitsForAnother) {
+  Pair pair([](GatewayOptions& options) {
+    options.unready_wait = Span::s(60);
+    options.probe_health = true;
+    options.health_period = Span::ms(20);
+    options.probe_timeout = Span::ms(50);
+    options.health_misses = 1'000'000;  // probes do not notice
+  });
+  pair.second.answers_health = false;
+  while (pair.rig.admin("/workers/0").find("\"status\":\"ready\"") == std::string::npos) std::this_thread::yield();
+  pair.rig.upstream.hangs = true;
+  net::RawClient client(pair.rig.gateway->port());
+  client.send(Rig::chat("", false));
+  while (pair.rig.upstream.seen_count() < 1) std::this_thread::yield();
+  pair.rig.upstream.server->stop(Span());  // with the request; and from now on it refuses
+  while (pair.rig.gateway->counts().held < 1) std::this_thread::yield();
+  pair.second.answers_health = true;
+  EXPECT_EQ(client.response().substr(9, 3), "200");
+  EXPECT_EQ(pair.rig.settled().finished, 1);
+}
+
+TEST(Faults, WhatKillsEnginesKillsTwoAtMost) {
+  Pair pair;
+  pair.rig.upstream.drops = pair.second.drops = true;
+  EXPECT_EQ(pair.rig.ask(Rig::chat("", false)).substr(9, 3), "502");
+  EXPECT_EQ(pair.rig.settled().failed, 1);
+  EXPECT_EQ(pair.rig.upstream.seen_count() + pair.second.seen_count(), 2);
+}
+
+TEST(Faults, ALostEnginesWholeAnswersAreMadeElsewhereAndBegunStreamsEnd) {
+  Pair pair([](GatewayOptions& options) {
+    options.probe_health = true;
+    options.probe_timeout = Span::ms(50);
+    options.health_period = Span::ms(20);
+    options.lost_after = Span::ms(100);
+    options.unready_wait = Span::s(60);
+  });
+  pair.second.answers_health = false;  // the other site is not up yet
+  const auto ready = [&](int worker) {
+    return pair.rig.admin("/workers/" + std::to_string(worker)).find("\"status\":\"ready\"") != std::string::npos;
+  };
+  while (!ready(0) || ready(1)) std::this_thread::yield();
+  net::RawClient begun(pair.rig.gateway->port());
+  begun.send(Rig::chat("park", true));
+  begun.until("t0");
+  pair.rig.upstream.hangs = true;
+  std::vector<std::unique_ptr<net::RawClient>> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<net::RawClient>(pair.rig.gateway->port()));
+    clients.back()->send(Rig::chat("", i % 2 == 0));
+  }
+  while (pair.rig.upstream.seen_count() < 7) std::this_thread::yield();  // with the stream that has begun
+  pair.rig.upstream.answers_health = false;
+  while (pair.rig.gateway->counts().held < 6) std::this_thread::yield();
+  pair.second.answers_health = true;
+  for (int i = 0; i < 6; ++i) {
+    auto& client = *clients[static_cast<std::size_t>(i)];
+    const std::string answer = i % 2 == 0 ? client.until("0\r\n\r\n") : client.response();
+    EXPECT_EQ(answer.substr(9, 3), "200") << i << answer;
+  }
+  EXPECT_NE(begun.until("0\r\n\r\n").find("the engine stopped answering"), std::string::npos);
+  const auto counts = pair.rig.settled();
+  EXPECT_EQ(counts.finished, 6);
+  EXPECT_EQ(counts.failed, 1);
+}
+
+TEST(Faults, WhileNoEngineIsThereRequestsWaitForOne) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.unready_wait = Span::s(60);
+    options.probe_health = true;
+    options.health_period = Span::ms(20);
+    options.probe_timeout = Span::ms(50);
+  });
+  rig.upstream.answers_health = false;
+  while (rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3) != "503") std::this_thread::yield();
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("", false));
+  while (rig.gateway->counts().held < 1) std::this_thread::yield();
+  rig.upstream.answers_health = true;
+  EXPECT_EQ(client.response().substr(9, 3), "200");
+  EXPECT_EQ(rig.settled().finished, 1);
 }
 
 TEST(Faults, TimeOutsAreSaidAndStopTheEngine) {

@@ -57,7 +57,7 @@ struct Gateway::Impl {
     control::FleetLoopOptions loop;
     loop.max_requests = o.max_requests;
     loop.both_legs_at_once = o.contract == PdContract::Bootstrap;
-    loop.refuse_unready = true;
+    loop.unready_wait = o.unready_wait;
     loop.models = static_cast<int>(o.models.size());
     loop.service = o.service;
     loop.slo = o.slo;
@@ -136,7 +136,7 @@ struct Gateway::Impl {
     for (int i = 0; i < pool.size(); ++i) {
       run_on(pool.at(i), [&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
       contexts.push_back(std::make_unique<RelayContext>(RelayContext{
-          *clients.back(), control, metrics, prompts, options.slo.itl,
+          *clients.back(), control, metrics, prompts, options.slo.itl, options.client.head_timeout,
           [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
           options.keys != nullptr, nullptr, std::mt19937_64(std::random_device{}()), observer.get()}));
       if (options.keys == nullptr) continue;

@@ -35,6 +35,11 @@ LiveLedger::Billed* LiveLedger::unfinished(RequestId id) {
   return r == nullptr || r->outcome ? nullptr : r;
 }
 
+LiveLedger::Billed* LiveLedger::at_engine(RequestId id) {
+  Billed* r = unfinished(id);
+  return r == nullptr || r->prefill == kNoInstance ? nullptr : r;
+}
+
 // ---- what happens --------------------------------------------------------------------------------------------------
 
 void LiveLedger::put(InstanceId instance, const Event& event) {
@@ -56,6 +61,7 @@ void LiveLedger::prompts_under_way(InstanceId instance, std::int64_t tokens, Ins
 }
 
 void LiveLedger::started(const Request& request, InstanceId instance, Instant at) {
+  if (at_engine(request.id) != nullptr) lost(request.id, at);  // its first leg was for nothing
   Billed& r = billed_[request.id.value()];
   r.request = request;
   r.prompt_tokens = request.prompt_tokens;
@@ -64,25 +70,56 @@ void LiveLedger::started(const Request& request, InstanceId instance, Instant at
 }
 
 void LiveLedger::withdrawn(RequestId id, Instant at) {
-  const Billed* r = unfinished(id);
+  Billed* r = at_engine(id);
   if (r == nullptr || r->prefilled || r->decoding) return;
   prompts_under_way(r->prefill, -r->request.prompt_tokens, at);
-  billed_.erase(id.value());
+  r->prefill = r->decode = kNoInstance;
+  if (!r->again) billed_.erase(id.value());
+}
+
+/// Meters are read at their own times: the lost attempt may still have to pay for what it used while the next one runs.
+/// So it becomes a debtor of its own, and its account joins the request's when all is paid.
+void LiveLedger::lost(RequestId id, Instant at) {
+  Billed* r = at_engine(id);
+  if (r == nullptr) return;
+  prefilled(id, at);
+  if (r->decoding) put(r->decode, {at, Kind::Leave, id, 0});
+  const RequestId attempt(-2 - lost_attempts_++);
+  rename(r->prefill, id, attempt);
+  if (r->decode != r->prefill) rename(r->decode, id, attempt);
+  auto node = billed_.extract(id.value());
+  Billed& next = billed_[id.value()];
+  next.request = node.mapped().request;
+  next.attempts = std::exchange(node.mapped().attempts, 0) + 1;
+  next.again = true;
+  node.key() = attempt.value();
+  node.mapped().request.id = attempt;
+  node.mapped().of = id;
+  let_go(billed_.insert(std::move(node)).position->second);
+}
+
+void LiveLedger::rename(InstanceId instance, RequestId from, RequestId to) {
+  const auto i = index_.find(instance);
+  if (!i) return;
+  for (Event& event : meters_[*i].events) {
+    if (event.request == from) event.request = to;
+  }
+  std::ranges::replace(meters_[*i].paying, from, to);
 }
 
 void LiveLedger::handed_over(RequestId id, InstanceId decode) {
-  if (Billed* r = unfinished(id); r != nullptr && !r->decoding) r->decode = decode;
+  if (Billed* r = at_engine(id); r != nullptr && !r->decoding) r->decode = decode;
 }
 
 void LiveLedger::prefilled(RequestId id, Instant at) {
-  Billed* r = unfinished(id);
+  Billed* r = at_engine(id);
   if (r == nullptr || std::exchange(r->prefilled, true)) return;
   put(r->prefill, {at, Kind::Prefilled, id, r->request.prompt_tokens});
   prompts_under_way(r->prefill, -r->request.prompt_tokens, at);
 }
 
 void LiveLedger::first_token(RequestId id, Instant at) {
-  Billed* r = unfinished(id);
+  Billed* r = at_engine(id);
   if (r == nullptr || std::exchange(r->decoding, true)) return;
   prefilled(id, at);
   put(r->decode, {at, Kind::Join, id, 0});
@@ -94,7 +131,7 @@ void LiveLedger::step(InstanceId instance, std::int64_t prefill_tokens, Instant 
 }
 
 void LiveLedger::unseen(RequestId id, Instant at) {
-  Billed* r = unfinished(id);
+  Billed* r = at_engine(id);
   if (r != nullptr && !std::exchange(r->decoding, true)) put(r->decode, {at, Kind::Join, id, 0});
 }
 
@@ -220,7 +257,17 @@ void LiveLedger::paid(RequestId id) {
 }
 
 void LiveLedger::let_go(Billed& r) {
-  if (r.open > 0 || !r.outcome) return;
+  if (r.open > 0 || r.attempts > 0) return;
+  if (r.of != RequestId{-1}) {
+    Billed& request = *find(r.of);
+    request.account.prefill += r.account.prefill;
+    request.account.decode += r.account.decode;
+    request.account.unmetered = request.account.unmetered || r.account.unmetered;
+    billed_.erase(r.request.id.value());
+    --request.attempts;
+    return let_go(request);
+  }
+  if (!r.outcome) return;
   Outcome outcome = *r.outcome;
   const auto model = models_.extract(outcome.request.id.value());
   static_cast<Charge&>(outcome) = ledger_.request_left(outcome.request, outcome.output_tokens, r.account,

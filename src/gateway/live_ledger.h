@@ -39,11 +39,15 @@ class LiveLedger final : public journal::Sink {
 
   /// The next instance, with the next id, which counts up and never comes back; its GPUs are taken from `now` on.
   void add_instance(std::int32_t gpus, SiteId site, Instant now);
+  /// Again: its attempt before that is lost.
   void started(const Request& request, InstanceId instance, Instant at);
   /// It asks for a model other than the first. Before anything else of it.
   void asked_for(RequestId id, carbon::ModelId model) { models_[id.value()] = model; }
   /// It is taken back from the instance before it began: as if it had not been there.
   void withdrawn(RequestId id, Instant at);
+  /// It is lost at its instances before its answer came, and may be started again: what it has used there it pays for
+  /// as any other that leaves, beside what it uses from then on.
+  void lost(RequestId id, Instant at);
   void handed_over(RequestId id, InstanceId decode);
   void prefilled(RequestId id, Instant at);    ///< its prefill instance is through with it
   void first_token(RequestId id, Instant at);  ///< and from now on it decodes
@@ -114,10 +118,13 @@ class LiveLedger final : public journal::Sink {
     InstanceId decode = kNoInstance;
     std::int64_t prompt_tokens = 0;  ///< to be computed: what it pays for, as far as that is known
     Leaving leaving;
-    bool prefilled = false;  ///< reported, not necessarily booked
-    bool decoding = false;   ///< reported
-    bool sharing = false;    ///< in the ledger's decode set
-    std::int32_t open = 0;   ///< events of its own that wait for a reading
+    bool prefilled = false;     ///< reported, not necessarily booked
+    bool decoding = false;      ///< reported
+    bool sharing = false;       ///< in the ledger's decode set
+    std::int32_t open = 0;      ///< events of its own that wait for a reading
+    std::int32_t attempts = 0;  ///< lost ones that have not been paid for
+    RequestId of{-1};           ///< a lost attempt, under a name of its own: whose
+    bool again = false;         ///< its account holds what lost attempts have used
     std::optional<Outcome> outcome;
   };
   enum class Kind : std::uint8_t { Step, Prefilled, Join, Leave };
@@ -149,8 +156,10 @@ class LiveLedger final : public journal::Sink {
   void let_go(Billed& request);
   void unmetered(std::size_t i, Instant now);
   void prompts_under_way(InstanceId instance, std::int64_t tokens, Instant at);
+  void rename(InstanceId instance, RequestId from, RequestId to);
   [[nodiscard]] Billed* find(RequestId id);
   [[nodiscard]] Billed* unfinished(RequestId id);  ///< one that has not left yet
+  [[nodiscard]] Billed* at_engine(RequestId id);   ///< and is at an engine now
 
   carbon::Ledger ledger_;
   journal::Sink& next_;
@@ -163,6 +172,7 @@ class LiveLedger final : public journal::Sink {
   Counts counts_;
   std::deque<Recent> recent_;
   std::int64_t unmetered_requests_ = 0;
+  std::int64_t lost_attempts_ = 0;
   bool read_ = false;
   bool emulated_ = false;
 };

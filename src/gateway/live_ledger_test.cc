@@ -196,6 +196,41 @@ TEST(LiveLedger, TwoLegsPayAtBothInstances) {
   books.expect_conserved(100);
 }
 
+TEST(LiveLedger, AnAttemptThatIsLostPaysWhereItWasAndTheNextOneWhereItIs) {
+  Books books;
+  books.meter(kA, 0, 0);
+  books.meter(kB, 0, 0);
+  books.start(1, kA, 0);
+  books.ledger.unseen(RequestId(1), at(0));  // an answer that comes as a whole: it shares with those that decode
+  books.ledger.lost(RequestId(1), at(50));
+  books.start(1, kB, 50);
+  books.ledger.unseen(RequestId(1), at(50));
+  books.leave(1, 100);
+  books.meter(kB, 2000, 100);
+  EXPECT_TRUE(books.sink.all.empty()) << "the first engine's meter has yet to speak";
+  books.meter(kA, 1000, 100);
+  EXPECT_NEAR(books.joules(1), 0.5 + 1.0, 1e-9) << "half of either's time";
+  EXPECT_EQ(books.ledger.ledger().usage().requests, 1);
+  books.expect_conserved(100);
+}
+
+TEST(LiveLedger, ALostAttemptWhoseMeterIsCutOffToIsUnknown) {
+  Books books;
+  books.meter(kA, 0, 0);
+  books.meter(kB, 0, 0);
+  books.start(1, kA, 0);
+  books.ledger.first_token(RequestId(1), at(0));
+  books.ledger.lost(RequestId(1), at(50));
+  books.start(1, kB, 50);
+  books.ledger.withdrawn(RequestId(1), at(60));  // it never began there
+  books.leave(1, 70);
+  EXPECT_TRUE(books.sink.all.empty());
+  books.meter(kB, 0, 6000);
+  books.ledger.tick(at(6000));
+  EXPECT_FALSE(books.sink.all.at(1).metered);
+  books.expect_conserved(6000);
+}
+
 TEST(LiveLedger, SilentMetersHoldNobodyUpForEver) {
   Books books;
   books.start(1, kA, 0);
@@ -240,7 +275,7 @@ TEST(LiveLedger, ConservesEnergyWhateverHappens) {
     for (int i = 0; i < 400; ++i) {
       ms += static_cast<std::int64_t>(random.below(7));
       const auto who = here.empty() ? 0 : here[random.below(here.size())];
-      switch (random.below(8)) {
+      switch (random.below(9)) {
         case 0:
         case 1:
           books.start(next, random.below(2) == 0 ? kA : kB, ms, static_cast<std::int32_t>(random.below(500)));
@@ -261,6 +296,12 @@ TEST(LiveLedger, ConservesEnergyWhateverHappens) {
           }
           break;
         case 5:
+          if (!here.empty() && random.below(2) == 0) {
+            books.ledger.lost(RequestId(who), at(ms));
+            if (random.below(4) != 0) books.start(who, random.below(2) == 0 ? kA : kB, ms);
+          }
+          break;
+        case 6:
           books.meter(random.below(2) == 0 ? kA : kB, static_cast<std::int64_t>(random.below(9000)), ms);
           break;
         default:

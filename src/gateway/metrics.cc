@@ -27,9 +27,9 @@ struct GatewayMetrics::Impl {
                                                            .Register(*registry);
   prometheus::Counter& missing = counter("wattle_gateway_pd_missing_transfer_params_total",
                                          "Prefill answers without kv_transfer_params: decode recomputed the prompt");
-  prometheus::Counter& retried =
-      counter("wattle_gateway_retries_total",
-              "Requests sent to another engine because the first refused the connection, or fell silent before a byte");
+  prometheus::Counter& retried = counter("wattle_gateway_retries_total",
+                                         "Requests sent to another engine because the first refused the connection, or "
+                                         "was lost before the client had a byte");
   prometheus::Counter& cached = counter("wattle_gateway_cached_prompt_tokens_total",
                                         "Prompt tokens that engines found in their caches, by their own count");
   prometheus::Counter& reasoning =

@@ -58,6 +58,7 @@ struct GatewayOptions {
   Service service;
   control::EmergencyOptions emergency;
   std::int64_t max_requests = 4096;  ///< held and in flight together; beyond, 429
+  Span unready_wait = Span::s(5);    ///< for an engine to accept requests, where none does; then 503
   Span lost_after = Span::s(2);  ///< silence of an engine that has sent step reports; then its streams are looked at
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
   AgentLinksOptions agents;

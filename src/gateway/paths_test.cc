@@ -60,6 +60,7 @@ TEST(Paths, AModelWithoutAnEngineIsNotReadyAndTheOthersAre) {
 TEST(Paths, WorkersOfARecipeThatDecidesForAllHaveAllModels) {
   Rig rig;
   GatewayOptions options;
+  options.unready_wait = Span();
   options.models = {"m", "o"};
   options.workers.emplace_back();
   options.workers.back().url = rig.upstream.url();
@@ -136,6 +137,19 @@ TEST(Paths, BrowsersMayReadWhereTheirOriginIsKnown) {
     }
     EXPECT_EQ(rig.ask(Rig::chat("", false)).find("Access-Control"), std::string::npos) << "not asked by a page";
   }
+}
+
+TEST(Paths, FieldsThatConnectionNamesGoNoFurther) {
+  Rig rig;
+  const std::string answer = rig.ask(Rig::chat("", false,
+                                               "Connection: Upgrade , HTTP2-Settings\r\nUpgrade: h2c\r\n"
+                                               "HTTP2-Settings: AAMAAABkAAQAAP__\r\nX-Mine: stays\r\n"));
+  EXPECT_EQ(answer.substr(9, 3), "200") << answer;
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 ")) << "no upgrade was made";
+  const std::lock_guard lock(rig.upstream.mutex);
+  EXPECT_EQ(rig.upstream.headers.at(0).find("HTTP2-Settings"), std::string::npos) << rig.upstream.headers.at(0);
+  EXPECT_EQ(rig.upstream.headers.at(0).find("h2c"), std::string::npos);
+  EXPECT_NE(rig.upstream.headers.at(0).find("X-Mine: stays"), std::string::npos);
 }
 
 TEST(Paths, WhatIsNotSpokenIsSaid) {

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kUnsentMax = 256 * 1024;  ///< a slower client stops us reading from the engine
 constexpr std::size_t kPrefillAnswerMax = 4 << 20;
 constexpr std::size_t kCarry = 512;
+constexpr std::int32_t kRefusalsMost = 3;  ///< of connections, for one request
 constexpr std::size_t kHeldMax = 4 << 20;  ///< of an answer whose client asks for its energy
 /// The engine alone knows how many tokens a prompt and its answer have.
 constexpr const char *kUsage = R"(,"stream_options":{"include_usage":true})",
@@ -50,6 +51,23 @@ bool travels(std::string_view name) {
                                         "x-data-parallel-host-port",
                                         "endpoint-load-metrics-format"};
   return std::ranges::none_of(kStay, [name](std::string_view s) { return net::same_name(s, name); });
+}
+
+/// Fields that Connection names are for us alone (RFC 9110 7.6.1): those of an upgrade that we do not make (7.8), say.
+bool named_by_connection(const net::HeaderFields& fields, std::string_view name) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto field = fields.at(i);
+    if (!net::same_name(field.name, "connection")) continue;
+    std::string_view rest = field.value;
+    while (!rest.empty()) {
+      std::string_view option = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), option.size() + 1));
+      while (option.starts_with(' ') || option.starts_with('\t')) option.remove_prefix(1);
+      while (option.ends_with(' ') || option.ends_with('\t')) option.remove_suffix(1);
+      if (net::same_name(option, name)) return true;
+    }
+  }
+  return false;
 }
 
 bool is_credential(std::string_view name) {
@@ -91,8 +109,11 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   headers_.append("Content-Type: ").append(type).append("\r\nX-Request-Id: ").append(request_id_).append("\r\n");
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
+  const std::string_view options = fields.get("Connection");
+  const bool names = !options.empty() && !net::same_name(options, "keep-alive") && !net::same_name(options, "close");
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const auto field = fields.at(i);
+    if (names && named_by_connection(fields, field.name)) continue;
     if (!travels(field.name) || (context_.own_keys && is_credential(field.name))) continue;
     if (!trace.empty() && is_of_trace(field.name)) continue;
     headers_.append(field.name).append(": ").append(field.value).append("\r\n");
@@ -137,7 +158,9 @@ void Relay::send(const std::string& body) {
   const net::Body whole = leg_ == Leg::Final ? with_ours(body) : net::Body(body);
   const std::string asks = worker_->load_reports ? headers_ + kAskForLoad : std::string();
   const std::string_view headers = asks.empty() ? headers_ : asks;
-  call_ = context_.client.send(worker_->endpoint, "POST", target(), headers, whole, shared_from_this());
+  const bool again = sent_again_ || refused_ > 0;
+  const Instant by = again ? request_.arrival + context_.first_byte_timeout : Instant::never();
+  call_ = context_.client.send(worker_->endpoint, "POST", target(), headers, whole, shared_from_this(), by);
 }
 
 void Relay::on_sent() {
@@ -146,12 +169,14 @@ void Relay::on_sent() {
 }
 
 void Relay::worker_lost(InstanceId worker, Span silence) {
-  if (over_ || !call_ || !worker_ || worker_->id != worker || net::steady_now() - heard_ < silence) return;
+  if (over_ || !call_ || !worker_ || net::steady_now() - heard_ < silence) return;
+  const bool beside = prefill_leg_ && prefill_worker_ && prefill_worker_->id == worker;
+  if (worker_->id != worker && !beside) return;
   now_fresh_ = false;
+  context_.metrics.worker_failure((beside ? prefill_worker_ : worker_)->endpoint->url);
+  if (try_another(worker, true)) return;
   call_->cancel();
   call_.reset();
-  context_.metrics.worker_failure(worker_->endpoint->url);
-  if (worker_->role == Role::Colocated && !begun_ && try_another()) return;
   fail(504, "the engine stopped answering", "the engine stopped answering");
 }
 
@@ -167,6 +192,7 @@ void Relay::cut_off() {
 void Relay::on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency, const char* decision) {
   if (over_) return;
   worker_ = worker;
+  answer_.clear();  // of a first leg that was for nothing
   if (record_) note_start(decision);
   if (says_urgency_ && urgency != 0)
     ours_ = fmt::format(R"({},"priority":{}}})", usage_appended_ ? kUsage : "", urgency);
@@ -249,27 +275,31 @@ void Relay::begin_stream() {
 void Relay::on_withdraw() {
   const bool taken = !over_ && call_ && stream_ && leg_ == Leg::Final && !begun_ && !prefill_leg_ &&
                      worker_->role == Role::Colocated && (status_ == 0 || status_ == 200);
-  if (taken) {
-    call_->cancel();
-    take_back();
-  }
+  if (taken) take_back();
   context_.control.withdrawn(request_.id, taken);
 }
 
-bool Relay::try_another() {
-  if (unseen_ || std::exchange(bounced_, true)) return false;
+bool Relay::try_another(InstanceId lost, bool sent) {
+  if (begun_ || net::steady_now() - request_.arrival >= context_.first_byte_timeout) return false;
+  if (sent ? std::exchange(sent_again_, true) : ++refused_ > kRefusalsMost) return false;
   context_.metrics.retried();
   take_back();
-  context_.control.bounced(request_.id);
+  context_.control.bounced(request_.id, lost, sent);
   return true;
 }
 
 void Relay::take_back() {
+  if (call_) call_->cancel();
   call_.reset();
-  context_.relays.erase(this);
+  drop_prefill_leg();
+  prefill_worker_.reset();
+  prefill_seat_.leave();
   seat_.leave();
-  head_waits_ = false;
+  context_.relays.erase(this);
   leg_ = Leg::None;
+  head_waits_ = events_ = unseen_ = false;
+  for (std::string* said : {&answer_, &held_, &carry_}) said->clear();
+  tally_ = TokenTally(context_.itl_slo);
 }
 
 void Relay::on_body(std::string_view bytes) {
@@ -431,12 +461,11 @@ void Relay::on_failure(net::CallFailure failure) {
     return fail(503, "no descriptors left", "the gateway is out of descriptors or ports, try again");
   }
   context_.metrics.worker_failure(worker_->endpoint->url);
-  if (failure == net::CallFailure::Connect) {
-    context_.worker_down(worker_->id);
-    if (worker_->role != Role::Decode && try_another()) return;
-  }
-  // Else no second try elsewhere: an engine may have seen the request, and it may be what the engine died of.
+  const bool sent = failure != net::CallFailure::Connect;
+  if (!sent) context_.worker_down(worker_->id);
   const bool slow = failure == net::CallFailure::Timeout;
+  // It may be what the engine died of: so once more, and never a third time.
+  if (!slow && failure != net::CallFailure::Handler && try_another(worker_->id, sent)) return;
   fail(slow ? 504 : 502, slow ? "the engine timed out" : "the engine failed",
        fmt::format("the engine failed: {}", net::text_of(failure)));
 }

@@ -26,6 +26,7 @@ struct RelayContext {
   GatewayMetrics& metrics;
   PromptScale& prompts;
   std::optional<Span> itl_slo;
+  Span first_byte_timeout;                      ///< from a request's arrival, where several engines are tried
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
   PdContract contract = PdContract::Nixl;
   bool engine_priority = false;
@@ -84,8 +85,8 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void on_failure(net::CallFailure failure) override;
   [[nodiscard]] std::string_view log_name() const override { return request_id_; }
 
-  /// Its engine answers nobody any more: a stream that has been silent for that long, too, goes to another engine where
-  /// no byte of it has come, once, or ends with an error.
+  /// Its engine answers nobody any more: a request that has heard nothing for that long, too, goes to another engine
+  /// where the client has not had a byte, once, or ends with an error.
   void worker_lost(InstanceId worker, Span silence);
 
   /// The gateway stops, and has waited long enough.
@@ -114,7 +115,9 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void take_usage(const net::ChunkFacts& facts);
   void over_whole();
   void over_stream();
-  [[nodiscard]] bool try_another();  ///< once; false: it cannot, or has
+  /// Whatever became of it at this engine. `sent`: it may have begun there: then once. False: the client has had a
+  /// byte, its time is up, or it has been tried enough.
+  [[nodiscard]] bool try_another(InstanceId lost, bool sent);
   void send_both();
   void take_back();  ///< as if it had never been sent
   void prefill_over();
@@ -169,9 +172,10 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   bool events_ = false;   ///< the answer is an event stream
   bool done_seen_ = false;
   bool finish_seen_ = false;
-  bool error_seen_ = false;  ///< the engine said in its stream that it failed
-  bool unseen_ = false;      ///< the ledger knows that no token of it will be seen
-  bool bounced_ = false;     ///< an engine refused the connection: once, another one is tried
+  bool error_seen_ = false;   ///< the engine said in its stream that it failed
+  bool unseen_ = false;       ///< the ledger knows that no token of it will be seen
+  bool sent_again_ = false;   ///< an engine was lost before its first byte: once, another one is tried
+  std::int32_t refused_ = 0;  ///< engines that refused the connection: none of them has seen it
   bool over_ = false;
   net::SseParser parser_;
   std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary

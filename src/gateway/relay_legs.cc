@@ -63,6 +63,8 @@ void Relay::prefill_leg_failed(net::CallFailure failure) {
   if (failure == net::CallFailure::Connect && prefill_worker_) context_.worker_down(prefill_worker_->id);
   if (tally_.count() > 0) return;  // the KV has been handed over: decode does not need it any more
   now_fresh_ = false;
+  const bool slow = failure == net::CallFailure::Timeout || failure == net::CallFailure::Resources;
+  if (!slow && prefill_worker_ && try_another(prefill_worker_->id, true)) return;
   if (call_) call_->cancel();
   call_.reset();
   fail(502, "the prefill engine failed", fmt::format("the prefill engine failed: {}", net::text_of(failure)));

@@ -36,6 +36,7 @@ struct Upstream {
   std::atomic<int> parked_count{0};
   std::atomic<bool> answers_health{true};
   std::atomic<bool> hangs{false};                    ///< it takes requests and answers none
+  std::atomic<bool> drops{false};                    ///< it breaks the connection instead
   std::vector<std::shared_ptr<net::Exchange>> deaf;  ///< probes that are not answered; on the loop only
   std::unique_ptr<net::HttpServer> server;
 
@@ -92,6 +93,7 @@ struct Upstream {
     }
     if (!e->path().ends_with("/completions")) return e->respond(200, "application/json", R"({"data":[1]})");
     const std::string mode = body.value("user", "");
+    if (drops) return e->drop();
     if (hangs) return parked.push_back(e);
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (mode == "die") return e->drop();
@@ -182,6 +184,7 @@ struct Rig {
     options.models = {"m"};
     options.probe_health = false;
     options.max_requests = max_requests;
+    options.unready_wait = Span();
     options.listen.limits.body_bytes = 4096;
     options.lost_after = Span::ms(300);
     for (const Role role : roles) {

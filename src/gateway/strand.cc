@@ -11,8 +11,7 @@ namespace wattle::gateway {
 
 ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t seed,
                              const control::FleetLoopOptions& options, const WatchOptions& watch, journal::Sink& sink)
-    : routed_(sink),
-      requests_({}, std::move(policies), seed, options, *this, routed_),
+    : requests_({}, std::move(policies), seed, options, *this, sink),
       sink_(sink),
       watch_options_(watch),
       ledger_(watch.ledger),
@@ -108,10 +107,15 @@ void ControlStrand::withdrawn(RequestId id, bool taken) {
   });
 }
 
-void ControlStrand::bounced(RequestId id) {
-  run([this, id](control::FleetLoop& core, Instant now) {
-    never_sent(id, now);
-    core.bounced(id, now);
+void ControlStrand::bounced(RequestId id, InstanceId from, bool sent) {
+  run([this, id, from, sent](control::FleetLoop& core, Instant now) {
+    if (sent) {
+      book_.leave(id);
+      if (ledger_ != nullptr) ledger_->lost(id, now);
+    } else {
+      never_sent(id, now);
+    }
+    core.bounced(id, from, now);
   });
 }
 
@@ -314,16 +318,17 @@ std::int64_t urgency_of(const Request& request) {
 
 }  // namespace
 
-void ControlStrand::start(const Request& request, control::Tag tag, InstanceId instance, Instant now) {
-  book_.start(request, instance, worker(instance)->role == Role::Prefill);
-  if (ledger_ != nullptr) ledger_->started(request, instance, now);
-  say(Word::Start, tag, instance, control::Refusal::Busy, routed_.reason_for(request.id));
+void ControlStrand::start(const Request& request, control::Tag tag, const RouteDecision& at, Instant now) {
+  book_.start(request, at.instance, worker(at.instance)->role == Role::Prefill);
+  if (ledger_ != nullptr) ledger_->started(request, at.instance, now);
+  say(Word::Start, tag, at.instance, control::Refusal::Busy, at.reason);
   outgoing_.back().urgency = urgency_of(request);
 }
-void ControlStrand::hand_over(const Request& request, control::Tag tag, InstanceId, InstanceId decode, Instant) {
-  book_.hand_over(request, decode);
-  if (ledger_ != nullptr) ledger_->handed_over(request.id, decode);
-  say(Word::HandOver, tag, decode, control::Refusal::Busy, routed_.reason_for(request.id));
+void ControlStrand::hand_over(const Request& request, control::Tag tag, InstanceId, const RouteDecision& decode,
+                              Instant) {
+  book_.hand_over(request, decode.instance);
+  if (ledger_ != nullptr) ledger_->handed_over(request.id, decode.instance);
+  say(Word::HandOver, tag, decode.instance, control::Refusal::Busy, decode.reason);
 }
 /// Engines allow no more: what they have answered goes on to its end.
 bool ControlStrand::preempt(const Request&, control::Tag tag, InstanceId instance, bool answered, Instant) {

@@ -12,7 +12,6 @@
 #include "control/instance_loop.h"
 #include "control/refit_thread.h"
 #include "gateway/agent_links.h"
-#include "gateway/last_route.h"
 #include "gateway/live_ledger.h"
 #include "gateway/plan_api.h"
 #include "gateway/token_tally.h"
@@ -64,8 +63,9 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void unseen(RequestId id);
   void prefill_done(RequestId id);
   void withdrawn(RequestId id, bool taken);
-  /// Its engine refused the connection: the request goes to another.
-  void bounced(RequestId id);
+  /// This engine of its own refused the connection, or was lost with not a byte of an answer; `sent`: it may have begun
+  /// there. The request goes to another.
+  void bounced(RequestId id, InstanceId from, bool sent);
   /// A step report that came at `received`.
   void report(const StepReport& report, Instant received);
   /// What an agent says of an engine, and what it has decided. Any thread.
@@ -196,8 +196,9 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   control::Tag seat(std::shared_ptr<Stream> stream);
   void unseat(control::Tag tag);
 
-  void start(const Request& request, control::Tag tag, InstanceId instance, Instant now) override;
-  void hand_over(const Request& request, control::Tag tag, InstanceId prefill, InstanceId decode, Instant now) override;
+  void start(const Request& request, control::Tag tag, const RouteDecision& at, Instant now) override;
+  void hand_over(const Request& request, control::Tag tag, InstanceId prefill, const RouteDecision& decode,
+                 Instant now) override;
   control::Served refuse(const Request& request, control::Tag tag, control::Refusal refusal, const char* reason,
                          Instant now) override;
   void refresh(InstanceId instance, Instant now) override;
@@ -215,7 +216,6 @@ class ControlStrand final : private control::RequestPort, private control::Insta
 
   // On the strand only.
   Instant last_now_;
-  LastRoute routed_;
   control::FleetLoop requests_;
   std::vector<std::shared_ptr<Stream>> streams_;  ///< by tag
   std::vector<control::Tag> free_tags_;

@@ -89,6 +89,10 @@ void DigestSink::outcome(const Outcome& o) {
     digest_.add(static_cast<int>(i) + 1);
     digest_.add(nouns[i]);
   }
+  if (o.cached_prompt_tokens != 0) {  // likewise
+    digest_.add(static_cast<int>(std::size(nouns)) + 1);
+    digest_.add(o.cached_prompt_tokens);
+  }
 }
 
 }  // namespace wattle::journal

@@ -39,6 +39,7 @@ enum RequestColumn : std::size_t {
   kTier,
   kOrigin,
   kPriority,
+  kCached,
   kColumns
 };
 
@@ -66,7 +67,8 @@ constexpr std::array<std::string_view, kColumns> kNames = {"request_id"sv,
                                                            "class_id"sv,
                                                            "tier_id"sv,
                                                            "origin_site"sv,
-                                                           "priority"sv};
+                                                           "priority"sv,
+                                                           "cached_prompt_tokens"sv};
 
 void append_time(std::string& out, Instant t) {
   if (t != Instant::never()) append_decimal(out, t.ns(), 9);
@@ -178,6 +180,7 @@ void append_request_row(std::string& out, const Outcome& o) {
   append_whole(out, o.request.tier.value()), comma();
   append_whole(out, o.request.origin.value()), comma();
   append_whole(out, o.request.priority), comma();
+  append_whole(out, o.cached_prompt_tokens), comma();
   if (o.first_token != Instant::never()) append_decimal(out, o.ttft().ns(), 6);
   comma();
   if (o.first_token != Instant::never() && o.output_tokens >= 2) append_decimal(out, o.tbt().ns(), 6);
@@ -189,9 +192,11 @@ void append_request_row(std::string& out, const Outcome& o) {
 
 Result<void> parse_requests(std::string_view text, const std::string& name,
                             const std::function<void(const Outcome&)>& f) {
-  // Files of before requests had classes lack the last columns.
-  const bool classified = text.substr(0, text.find('\n')).find(kNames[kClass]) != std::string_view::npos;
-  auto csv = CsvReader::open(text, name, std::span(kNames).first(classified ? kColumns : kClass));
+  // Files of before requests had classes, or prompts could be cached, lack the last columns.
+  const std::string_view header = text.substr(0, text.find('\n'));
+  const bool classified = header.find(kNames[kClass]) != std::string_view::npos;
+  const bool cached = classified && header.find(kNames[kCached]) != std::string_view::npos;
+  auto csv = CsvReader::open(text, name, std::span(kNames).first(cached ? kColumns : classified ? kCached : kClass));
   if (!csv) return std::unexpected(csv.error());
   std::string reason;
   while (true) {
@@ -224,6 +229,7 @@ Result<void> parse_requests(std::string_view text, const std::string& name,
     row.instance(kDecodeInstance, o.decode_instance);
     row.whole(kGapsWithin, o.gaps_within_itl);
     if (classified) row.nouns(o.request);
+    if (cached) row.whole(kCached, o.cached_prompt_tokens);
     o.metered = !csv->field(kEnergy).empty();
     if (o.metered) {
       Int128 energy = 0;

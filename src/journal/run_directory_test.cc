@@ -92,8 +92,8 @@ Records records() {
     o.cost = Usd(static_cast<double>(random.below(1'000'000'000)) * 1e-12);
     o.metered = i % 7 != 3;
     o.gaps_within_itl = static_cast<std::int64_t>(random.below(500));
+    o.cached_prompt_tokens = i % 3 == 0 ? i : 0;
     r.outcomes.push_back(o);
-
     Sample s;
     s.at = Instant(i * 500'000'001LL);
     s.instance = InstanceId(i % 2);

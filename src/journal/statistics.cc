@@ -132,6 +132,7 @@ void RunStatistics::outcome(const Outcome& o) {
   if (o.preemptions > 0) ++counts_.preempted;
   const bool produced = o.first_token != Instant::never();
   if (produced) tokens_.prompt += o.request.prompt_tokens;
+  if (produced) tokens_.cached_prompt += o.cached_prompt_tokens;
 
   bool attained = false;
   if (o.fate == Fate::Finished) {

@@ -365,7 +365,8 @@ TEST(DigestSink, EveryFieldCounts) {
                                                     [](Outcome& o) { o.energy += Picojoules(1); },
                                                     [](Outcome& o) { o.energy += Picojoules(Int128{1} << 64); },
                                                     [](Outcome& o) { o.carbon += GramsCo2(1e-9); },
-                                                    [](Outcome& o) { o.gaps_within_itl--; }};
+                                                    [](Outcome& o) { o.gaps_within_itl--; },
+                                                    [](Outcome& o) { o.cached_prompt_tokens++; }};
   for (const auto& change : outcomes) EXPECT_NE(base, digest(same_d, change));
 }
 

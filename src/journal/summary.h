@@ -55,6 +55,11 @@ struct RequestCounts {
 struct TokenCounts {
   std::int64_t prompt = 0;
   std::int64_t output = 0;
+  std::int64_t cached_prompt = 0;  ///< of `prompt`, not computed as their KV was cached; 0 where nobody says it
+  /// The prefix cache's hit rate, by tokens.
+  [[nodiscard]] double cached_share() const {
+    return prompt == 0 ? 0.0 : static_cast<double>(cached_prompt) / static_cast<double>(prompt);
+  }
 };
 
 struct EnergySplit {

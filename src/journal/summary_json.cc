@@ -93,6 +93,7 @@ void visit(V& v, S& s) {
   v.group("tokens", [&](auto& g) {
     g.count("prompt", s.tokens.prompt);
     g.count("output", s.tokens.output);
+    g.added_count("cached_prompt", s.tokens.cached_prompt);
   });
   v.group("energy_j", [&](auto& g) {
     g.quantity("total", s.energy.total);

@@ -28,12 +28,12 @@ enum class Phase : std::uint8_t {
 /// Idle (known to have no work) and Lost (no report although work is in flight) are different states.
 enum class Telemetry : std::uint8_t { Fresh, Idle, Lost };
 
-/// What an instance (a TP group) is, from the time it joins until it is gone. Instances alike may share one.
+/// What an instance is, from the time it joins until it is gone. Instances alike may share one.
 struct InstanceSpec {
   Role role = Role::Colocated;
   GpuSpec gpu;
   LlmSpec llm;
-  std::int32_t tensor_parallel = 1;
+  std::int32_t tensor_parallel = 1;     ///< its GPUs, however they share the model (config: fleet.data_parallel ...)
   double weight = 1.0;                  ///< for weighted round-robin
   std::vector<MegaHertz> clocks;        ///< that can be locked, ascending; empty: none known
   MegaHertz sweet_clock{0};             ///< of least energy per token (model/clock_setting.h); 0: not known

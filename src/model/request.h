@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "model/prompt_blocks.h"
 #include "units/quantity.h"
 #include "units/time.h"
 
@@ -51,6 +52,7 @@ struct Request {
   std::int32_t priority = 0;  ///< higher first, among equals of a queue discipline that asks
   Residency residency;        ///< where it may be sent to
   std::int64_t order = 0;     ///< its queue policy's as it was dispatched, smaller first; 0: none
+  PromptContent content{};    ///< of its prompt, for who routes by prefixes; null: not known
 };
 
 /// Who sends requests, and what holds for them unless they say otherwise.

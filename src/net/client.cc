@@ -47,8 +47,9 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
         socket_(client_->loop.impl().context),
         parser_(client_->options.header_bytes, *this) {}
 
-  void begin(std::string head, const Body& body, std::shared_ptr<ResponseHandler> handler) {
+  void begin(std::string head, const Body& body, std::shared_ptr<ResponseHandler> handler, Instant head_by) {
     ++serial_;
+    head_by_ = head_by;
     head_ = std::move(head);
     body_ = body;
     handler_ = std::move(handler);
@@ -126,7 +127,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   }
 
   void send() {
-    deadline_ = steady_now() + client_->options.head_timeout;
+    deadline_ = std::min(steady_now() + client_->options.head_timeout, head_by_);
     // Header and body leave in one writev; what the kernel does not take at once goes on asynchronously.
     const std::array<asio::const_buffer, 3> all{asio::buffer(head_),
                                                 asio::buffer(body_.first.data(), body_.first.size()),
@@ -291,6 +292,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   Body body_;
   std::string in_;  ///< what could not be taken yet: half a header, or all while paused
   Instant deadline_ = Instant::never();
+  Instant head_by_ = Instant::never();  ///< of the current request, whatever head_timeout says
   std::uint64_t serial_ = 0;
   std::uint64_t socket_number_ = 0;  ///< of socket_, which a retry replaces
   bool reused_ = false;              ///< for the current request, and not yet retried
@@ -353,13 +355,13 @@ HttpClient::~HttpClient() {
 
 std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
                                        std::string_view target, std::string_view extra_headers, const Body& body,
-                                       std::shared_ptr<ResponseHandler> handler) {
+                                       std::shared_ptr<ResponseHandler> handler, Instant head_by) {
   std::string head;
   head.reserve(160 + extra_headers.size());
-  fmt::format_to(std::back_inserter(head), "{} {}{} HTTP/1.1\r\nHost: {}\r\n", method, endpoint->prefix, target,
-                 endpoint->host_port);
+  head.append(method).append(" ").append(endpoint->prefix).append(target).append(" HTTP/1.1\r\nHost: ");
+  head.append(endpoint->host_port).append("\r\n");
   if (body.size() > 0 || method == "POST") {
-    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", body.size());
+    head.append("Content-Length: ").append(fmt::format_int(body.size()).c_str()).append("\r\n");
   }
   head.append(extra_headers);
   head.append("\r\n");
@@ -373,7 +375,7 @@ std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& en
     upstream = std::make_shared<Upstream>(impl_, endpoint);
     impl_->all.insert(upstream);
   }
-  upstream->begin(std::move(head), body, std::move(handler));
+  upstream->begin(std::move(head), body, std::move(handler), head_by);
   return std::make_shared<UpstreamCall>(std::move(upstream));
 }
 

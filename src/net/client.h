@@ -90,10 +90,11 @@ class HttpClient {
   ~HttpClient();
 
   /// `extra_headers` are complete lines, each ended by CRLF. `body` is borrowed until the handler's last call; the
-  /// handler is kept alive until then.
+  /// handler is kept alive until then. `head_by`: the response's header has to come until then, and within
+  /// head_timeout.
   std::shared_ptr<Call> send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
                              std::string_view target, std::string_view extra_headers, const Body& body,
-                             std::shared_ptr<ResponseHandler> handler);
+                             std::shared_ptr<ResponseHandler> handler, Instant head_by = Instant::never());
   [[nodiscard]] std::size_t idle_connections() const;
   [[nodiscard]] std::int64_t retries() const;  ///< requests sent again, see above; from any thread
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <boost/asio/post.hpp>
+#include <charconv>
 #include <utility>
 
 #include "net/clock.h"
@@ -259,10 +261,9 @@ void Connection::process_held() {
 /// `bytes` are the input there is; what cannot be taken now is held.
 void Connection::process(std::string_view bytes) {
   while (!bytes.empty() && (phase_ == Phase::Idle || phase_ == Phase::Header || phase_ == Phase::Body)) {
-    if (phase_ == Phase::Idle) {
-      if (bytes.starts_with(kHttp2Preface)) return refuse_http2();
-      enter(Phase::Header);
-    }
+    if (phase_ == Phase::Idle) enter(Phase::Header);
+    if (phase_ == Phase::Header && bytes.starts_with(kHttp2Preface)) return refuse_http2();
+    if (phase_ == Phase::Header && kHttp2Preface.starts_with(bytes)) break;  // its beginning, maybe
     const std::size_t taken = parser_.feed(bytes);
     bytes.remove_prefix(taken);
     if (parser_.problem()) return refuse(parser_.problem());
@@ -331,7 +332,11 @@ void Connection::send_head(int status, std::string_view content_type, std::strin
   bodiless_ = parser_.method() == "HEAD" || status == 204;
   chunked_ = !length && parser_.http11();
   if (!length && !chunked_) keep_alive_ = false;  // HTTP/1.0: the end of the body is the end of the connection
-  fmt::format_to(std::back_inserter(out_), "HTTP/1.1 {} {}\r\n", status, status_text(status));
+  out_.append("HTTP/1.1 ")
+      .append(fmt::format_int(status).c_str())
+      .append(" ")
+      .append(status_text(status))
+      .append("\r\n");
   if (!content_type.empty()) {
     out_.append("Content-Type: ");
     out_.append(content_type);
@@ -340,7 +345,7 @@ void Connection::send_head(int status, std::string_view content_type, std::strin
   if (chunked_) {
     out_.append("Transfer-Encoding: chunked\r\n");
   } else if (length && status != 204) {
-    fmt::format_to(std::back_inserter(out_), "Content-Length: {}\r\n", *length);
+    out_.append("Content-Length: ").append(fmt::format_int(*length).c_str()).append("\r\n");
   }
   if (!keep_alive_) {
     out_.append("Connection: close\r\n");
@@ -354,7 +359,9 @@ void Connection::send_head(int status, std::string_view content_type, std::strin
 void Connection::send_body(std::string_view bytes) {
   if (bytes.empty() || bodiless_ || phase_ == Phase::Closed) return;
   if (chunked_) {
-    fmt::format_to(std::back_inserter(out_), "{:x}\r\n", bytes.size());
+    std::array<char, 2 * sizeof(std::size_t)> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), bytes.size(), 16).ptr;
+    out_.append(digits.data(), end).append("\r\n");
     out_.append(bytes);
     out_.append("\r\n");
   } else {

@@ -76,6 +76,8 @@ std::string log_text(LogFormat format, std::string_view what, std::span<const Lo
   return out;
 }
 
+LogFormat log_format() { return format_of_lines; }
+
 void set_log_format(LogFormat format) {
   format_of_lines = format;
   set_pattern(format);

@@ -21,6 +21,7 @@ struct LogField {
 
 /// Before threads log; text until then.
 void set_log_format(LogFormat format);
+[[nodiscard]] LogFormat log_format();
 /// Any thread; waits for stderr. `what`: which event, in a few words.
 void log_line(LogLevel level, std::string_view what, std::span<const LogField> fields);
 void log_line(LogLevel level, std::string_view what, std::initializer_list<LogField> fields = {});

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "net/client.h"
+#include "net/clock.h"
 #include "net/faults.h"
 #include "net/raw_client_test.h"
 
@@ -196,6 +197,40 @@ TEST(HttpServer, DrainsOnStop) {
   EXPECT_FALSE(RawClient(echo.server->port()).connected());
 }
 
+TEST(HttpServer, Http2IsRefusedInItsOwnFramesHoweverItsPrefaceComes) {
+  Echo echo;
+  constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  std::string whole;
+  for (const std::size_t piece : {kPreface.size(), std::size_t{1}, std::size_t{15}}) {
+    RawClient client(echo.server->port());
+    for (std::size_t at = 0; at < kPreface.size(); at += piece) {
+      client.send(kPreface.substr(at, piece));
+      if (piece < kPreface.size()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    const std::string frames = client.all();  // and the connection closes
+    ASSERT_GT(frames.size(), 26U);
+    EXPECT_EQ(frames[3], 4) << "SETTINGS";
+    EXPECT_EQ(frames[12], 7) << "GOAWAY";
+    EXPECT_EQ(frames[25], 13) << "HTTP_1_1_REQUIRED";
+    EXPECT_TRUE(whole.empty() || frames == whole) << "the same whatever the pieces";
+    whole = frames;
+  }
+}
+
+TEST(HttpServer, AnUpgradeToHttp2IsNotMadeAndTheRequestServed) {
+  Echo echo;
+  RawClient client(echo.server->port());
+  for (int i = 0; i < 2; ++i) {
+    client.send(
+        "POST / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+        "HTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 5\r\n\r\nhello");
+    const std::string answer = client.response();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+    EXPECT_TRUE(answer.ends_with("\r\n\r\nhello")) << answer;
+    EXPECT_EQ(answer.find("Upgrade"), std::string::npos) << answer;
+  }
+}
+
 struct Collect : ResponseHandler {
   std::promise<std::string> done;
   std::string body;
@@ -260,6 +295,17 @@ TEST(HttpClient, SaysHowACallFailed) {
   echo.server->stop(Span());
   EXPECT_EQ(rig.call(nowhere, "GET", "/"), "failed: connection refused or timed out");
   EXPECT_EQ(rig.idle(), 0U);
+}
+
+TEST(HttpClient, AHeaderMayHaveToComeByATime) {
+  Echo echo;
+  ClientRig rig;
+  const auto to = local(echo.server->port());
+  const auto handler = std::make_shared<Collect>();
+  auto answer = handler->done.get_future();
+  // Its options would wait for ten minutes.
+  rig.run([&] { rig.client->send(to, "GET", "/hold", {}, {}, handler, steady_now() + Span::ms(50)); });
+  EXPECT_EQ(answer.get(), std::string("failed: ") + text_of(CallFailure::Timeout));
 }
 
 TEST(HttpClient, SendsAgainOnceWhenTheKeptConnectionWasClosed) {

@@ -1,7 +1,5 @@
 #include "node/actuator.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include "net/clock.h"
+#include "net/log.h"
 #include "node/claim.h"
 #include "node/power_cap.h"
 
@@ -36,7 +35,9 @@ struct Actuator::Worker {
   Worker(Gpu g, std::shared_ptr<LockKeeper> k, bool caps) : gpu(std::move(g)), keeper(std::move(k)), power_caps(caps) {
     if (!gpu.partitioned()) return;
     stats.state = GpuState::ReadOnly;
-    spdlog::warn("{}: is partitioned (MIG): a clock would be every partition's; it is only observed", gpu.uuid());
+    net::log_line(net::LogLevel::Warning,
+                  "the GPU is partitioned (MIG): a clock would be every partition's; it is only observed",
+                  {{"gpu", gpu.uuid()}});
   }
 
   const Gpu gpu;
@@ -94,8 +95,11 @@ struct Actuator::Worker {
     mismatched.push_back(now);
     if (!stats.second_writer && mismatched.size() >= kWriterMismatches) {
       stats.second_writer = true;
-      spdlog::error("{}: somebody else sets its clock: locked at {} MHz, it ran at {} MHz, {} times in a minute",
-                    gpu.uuid(), applied.value(), clock.value(), mismatched.size());
+      net::log_line(net::LogLevel::Error, "somebody else sets the GPU's clock",
+                    {{"gpu", gpu.uuid()},
+                     {"locked_mhz", applied.value()},
+                     {"ran_mhz", clock.value()},
+                     {"times_in_a_minute", static_cast<std::int64_t>(mismatched.size())}});
     }
     again = true;
     wanted = applied;
@@ -208,18 +212,19 @@ struct Actuator::Worker {
           clean = true;
           keeper->forget(capped ? capped->claim : gpu.uuid());
         }
-        spdlog::warn("{}: clocks cannot be set here ({}); it is only observed from now on", gpu.uuid(),
-                     name_of(status));
+        net::log_line(net::LogLevel::Warning, "the GPU's clocks cannot be set here; it is only observed from now on",
+                      {{"gpu", gpu.uuid()}, {"why", name_of(status)}});
         break;
       case GpuStatus::Gone:
         stats.state = GpuState::Gone;
-        spdlog::error("{}: the GPU is gone; nothing more is sent to it", gpu.uuid());
+        net::log_line(net::LogLevel::Error, "the GPU is gone; nothing more is sent to it", {{"gpu", gpu.uuid()}});
         break;
       case GpuStatus::Transient:
         return false;
       case GpuStatus::Refused:
       case GpuStatus::Ok:
-        spdlog::error("{}: {} MHz was refused", gpu.uuid(), snapped.clock.value());
+        net::log_line(net::LogLevel::Error, "a clock was refused",
+                      {{"gpu", gpu.uuid()}, {"clock_mhz", snapped.clock.value()}});
         break;
     }
     return true;
@@ -241,8 +246,8 @@ struct Actuator::Worker {
     capped = Capped{least.value, before.value, highest.value, claim_of_power(gpu.uuid(), before.value)};
     clean = true;  // no clock is locked
     keeper->forget(gpu.uuid());
-    spdlog::warn("{}: clocks cannot be set here; its power is limited instead, between {} and {} mW", gpu.uuid(),
-                 least.value.value(), before.value.value());
+    net::log_line(net::LogLevel::Warning, "the GPU's clocks cannot be set here; its power is limited instead",
+                  {{"gpu", gpu.uuid()}, {"least_mw", least.value.value()}, {"most_mw", before.value.value()}});
     return true;
   }
 

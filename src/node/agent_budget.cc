@@ -52,10 +52,10 @@ void Agent::Impl::keep_budget(Instant now) {
   const double drawn_w = to_watts(budget.state().drawn()).value();
   const double budget_w = to_watts(budget.state().budget().value()).value();
   if (after == BudgetState::Unreachable && before != after) {
-    spdlog::error("the watt budget of {:.0f} W cannot be kept: at their lowest clocks the GPUs draw {:.0f} W", budget_w,
-                  drawn_w);
+    net::log_line(net::LogLevel::Error, "the watt budget cannot be kept at the GPUs' lowest clocks",
+                  {{"budget_w", budget_w}, {"drawn_w", drawn_w}});
   } else if (before == BudgetState::Unreachable && before != after) {
-    spdlog::info("the watt budget of {:.0f} W is kept again: {:.0f} W", budget_w, drawn_w);
+    net::log_line(net::LogLevel::Info, "the watt budget is kept again", {{"budget_w", budget_w}, {"drawn_w", drawn_w}});
   }
   if (changed) apply_ceilings(now);
 }

@@ -1,7 +1,5 @@
 #pragma once
 // What an agent is made of, for the files that make it up.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -12,6 +10,7 @@
 #include "control/refit_thread.h"
 #include "journal/tee.h"
 #include "net/clock.h"
+#include "net/log.h"
 #include "node/actuator.h"
 #include "node/agent.h"
 #include "node/ceilings.h"
@@ -102,8 +101,11 @@ struct Agent::Impl {
     if (options.believed_highest == MegaHertz(0) || highest == MegaHertz(0) || highest == options.believed_highest)
       return;
     ++other_gpus;
-    spdlog::error("GPU {} ({}) can be locked up to {} MHz; the kind it is said to be (--gpu) goes to {} MHz",
-                  gpu.index(), gpu.name(), highest.value(), options.believed_highest.value());
+    net::log_line(net::LogLevel::Error, "the GPU is another kind than --gpu says",
+                  {{"gpu", gpu.uuid()},
+                   {"name", gpu.name()},
+                   {"highest_mhz", highest.value()},
+                   {"expected_mhz", options.believed_highest.value()}});
   }
 
   bool warned = false;
@@ -139,7 +141,10 @@ struct Agent::Impl {
     if (!engine.in_pool) return;
     auto made = engine.in_pool(pool);
     const auto i = core->find(engine.instance);
-    if (!made) spdlog::error("{} in pool {}: {}", engine.endpoint, pool.value(), made.error().message());
+    if (!made) {
+      net::log_line(net::LogLevel::Error, "no policy for an engine in its pool",
+                    {{"engine", engine.endpoint}, {"pool", pool.value()}, {"error", made.error().message()}});
+    }
     if (made && i) core->become(*i, std::move(made->spec), std::move(made->policy), now);
   }
   void place(Engine& engine, Instant until, Instant now) {
@@ -169,11 +174,10 @@ struct Agent::Impl {
     for (std::size_t i = 0; !warned_of_silence && i < core->size(); ++i) {
       if (core->counts(i).silent == 0) continue;
       warned_of_silence = true;
-      spdlog::warn(
-          "instance {}: no step report has ever come; its GPUs get the clock of lost telemetry, the highest for "
-          "eco-freq, "
-          "until one does (counted in wattle_agent_telemetry_silent_total, not logged again)",
-          core->view(i).id.value());
+      net::log_line(net::LogLevel::Warning,
+                    "no step report has ever come; the GPUs get the clock of lost telemetry, the highest for eco-freq, "
+                    "until one does (counted in wattle_agent_telemetry_silent_total, not logged again)",
+                    {{"instance", core->view(i).id.value()}});
     }
   }
   /// The first time a predictor is not believed; after that it is only counted.
@@ -182,10 +186,10 @@ struct Agent::Impl {
     for (std::size_t i = 0; i < core->size(); ++i) {
       if (core->disbelieved(i) == 0) continue;
       warned = true;
-      spdlog::warn(
-          "instance {}: the latency predictor is missing or answers nonsense; its GPUs run at the highest clock "
-          "(counted in wattle_agent_predictor_disbelieved_total, not logged again)",
-          core->view(i).id.value());
+      net::log_line(net::LogLevel::Warning,
+                    "the latency predictor is missing or answers nonsense; the GPUs run at the highest clock "
+                    "(counted in wattle_agent_predictor_disbelieved_total, not logged again)",
+                    {{"instance", core->view(i).id.value()}});
       return;
     }
   }

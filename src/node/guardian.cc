@@ -1,7 +1,6 @@
 #include "node/guardian.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,11 +10,11 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <set>
 #include <utility>
 
+#include "net/log.h"
 #include "node/claim.h"
 #include "node/gpu/open.h"
 #include "node/state_file.h"
@@ -61,6 +60,7 @@ Result<Guardian> Guardian::start(const GuardianOptions& options, const std::vect
 
   std::vector<std::string> words = options.command;
   words.insert(words.end(), {"--nvml", options.library, "--state", options.state_file});
+  if (net::log_format() == net::LogFormat::Json) words.insert(words.end(), {"--log-format", "json"});
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -136,7 +136,9 @@ bool reset(const GpuLibrary& gpus, const std::string& claim) {
   const auto undone = undo(gpus, claim);
   if (!undone) return false;
   const GpuStatus status = *undone;
-  if (status != GpuStatus::Ok) fmt::print(stderr, "wattle agent-guardian: {}: reset is {}\n", claim, name_of(status));
+  if (status != GpuStatus::Ok) {
+    net::log_line(net::LogLevel::Error, "guardian: a GPU's reset failed", {{"gpu", claim}, {"why", name_of(status)}});
+  }
   // A device that is gone, or that cannot lock, has no lock of ours left.
   return status == GpuStatus::Ok || status == GpuStatus::Gone || status == GpuStatus::Absent;
 }
@@ -145,7 +147,8 @@ void forget(const StateFile& state, const std::string& uuid) {
   auto recorded = state.read();
   if (!recorded || recorded->erase(uuid) == 0) return;
   if (const auto written = state.write(*recorded); !written) {
-    fmt::print(stderr, "wattle agent-guardian: {}\n", written.error().message());
+    net::log_line(net::LogLevel::Error, "guardian: what is locked was not written down",
+                  {{"error", written.error().message()}});
   }
 }
 
@@ -172,10 +175,10 @@ int guard(const std::string& library, const std::string& state_file, int patienc
     ::usleep(pause);
   }
   for (const auto& uuid : locked) {
-    fmt::print(stderr,
-               "wattle agent-guardian: {} stays as it is; `nvidia-smi -i GPU -rgc` unlocks a clock, `-pl WATTS` sets a "
-               "power limit\n",
-               uuid);
+    net::log_line(
+        net::LogLevel::Error,
+        "guardian: a GPU stays as it is; `nvidia-smi -i GPU -rgc` unlocks a clock, `-pl WATTS` sets a power limit",
+        {{"gpu", uuid}});
   }
   return 3;
 }

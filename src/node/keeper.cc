@@ -1,7 +1,6 @@
 #include "node/keeper.h"
 
-#include <spdlog/spdlog.h>
-
+#include "net/log.h"
 #include "node/claim.h"
 
 namespace wattle::node {
@@ -47,7 +46,7 @@ void LockKeeper::restore() {
   if (left == recorded_) return;
   if (const auto written = state_.write(left); !written) {
     ++counts_.persist_failures;
-    spdlog::error("{}", written.error().message());
+    net::log_line(net::LogLevel::Error, "what is locked was not written down", {{"error", written.error().message()}});
     return;
   }
   recorded_ = std::move(left);
@@ -82,11 +81,11 @@ bool LockKeeper::ensure_guardian() {
   if (guardian_ && guardian_->alive()) return true;
   auto fresh = start_guardian();
   if (!fresh) {
-    spdlog::error("{}", fresh.error().message());
+    net::log_line(net::LogLevel::Error, "no guardian", {{"error", fresh.error().message()}});
     return false;
   }
   ++counts_.guardian_restarts;
-  spdlog::warn("the guardian was gone and has been replaced");
+  net::log_line(net::LogLevel::Warning, "the guardian was gone and has been replaced");
   guardian_.reset();
   guardian_.emplace(std::move(*fresh));
   for (const auto& uuid : claimed_) {
@@ -104,7 +103,8 @@ bool LockKeeper::claim(const std::string& claim) {
     wanted.insert(claim);
     if (const auto written = state_.write(wanted); !written) {
       ++counts_.persist_failures;
-      spdlog::error("{}", written.error().message());
+      net::log_line(net::LogLevel::Error, "what is locked was not written down",
+                    {{"error", written.error().message()}});
       return false;
     }
     recorded_ = std::move(wanted);
@@ -123,15 +123,17 @@ void LockKeeper::forget(const std::string& claim) {
       recorded_ = std::move(wanted);
     } else {
       ++counts_.persist_failures;  // harmless: the next start resets an unlocked GPU
-      spdlog::error("{}", written.error().message());
+      net::log_line(net::LogLevel::Error, "what is locked was not written down",
+                    {{"error", written.error().message()}});
     }
   }
-  if (guardian_ && !guardian_->release(claim)) spdlog::warn("the guardian is gone");
+  if (guardian_ && !guardian_->release(claim)) net::log_line(net::LogLevel::Warning, "the guardian is gone");
 }
 
 void LockKeeper::check() {
   const std::lock_guard guard(mutex_);
-  if (!ensure_guardian()) spdlog::error("no guardian: clocks stay locked if this agent is killed now");
+  if (!ensure_guardian())
+    net::log_line(net::LogLevel::Error, "no guardian: clocks stay locked if this agent is killed now");
 }
 
 LockKeeper::Counts LockKeeper::counts() const {

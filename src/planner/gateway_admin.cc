@@ -1,14 +1,15 @@
 #include "planner/gateway_admin.h"
 
-#include <spdlog/spdlog.h>
-
 #include "journal/plan_reader.h"
+#include "net/log.h"
 
 namespace wattle::planner {
 
 GatewayAdmin::Answer GatewayAdmin::answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer) {
   if (answer && answer->status / 100 == 2) return Answer::Done;
-  spdlog::warn("the gateway would not hear of {}: {}", what, answer ? answer->body : answer.error().message());
+  const std::string said = answer ? answer->body : answer.error().message();
+  net::log_line(net::LogLevel::Warning, "the gateway has not taken what was said to it",
+                {{"of", what}, {"answer", said}});
   return answer && answer->status == 404 ? Answer::Unknown : Answer::Failed;
 }
 

@@ -1,6 +1,5 @@
 // Engines outlive the planner that started them: what it leaves for its successor, and how that takes over.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +8,7 @@
 
 #include "base/file.h"
 #include "journal/plan_reader.h"
+#include "net/log.h"
 #include "planner/planned_fleet.h"
 
 namespace wattle::planner {
@@ -25,7 +25,9 @@ void write_whole(const fs::path& file, const std::string& text) {
   std::ofstream(fresh) << text;
   std::error_code failed;
   fs::rename(fresh, file, failed);
-  if (failed) spdlog::error("{}: {}", file.string(), failed.message());
+  if (!failed) return;
+  net::log_line(net::LogLevel::Error, "what the next planner is to find was not written",
+                {{"file", file.string()}, {"error", failed.message()}});
 }
 
 }  // namespace
@@ -69,7 +71,7 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
   auto slot = std::ranges::find(slots_, endpoint, &EngineSlot::fpm);
   if (process && slot == slots_.end()) {
     // It died between the start and the note, or a slot is gone from the command line: nobody can use it.
-    spdlog::warn("{} runs on no slot of ours: it is ended", name);
+    net::log_line(net::LogLevel::Warning, "an engine runs on no slot of ours: it is ended", {{"engine", name}});
     process->stop(Span::s(2));
     process.reset();
   }

@@ -1,13 +1,12 @@
 #include "planner/manager_links.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "net/log.h"
 #include "planner/given_plan.h"
 
 namespace wattle::planner {
@@ -28,8 +27,11 @@ void ManagerLinks::ask(Part& part, const Observation& seen) {
   }
   if (problem.empty() == part.answers) return;
   part.answers = problem.empty();
-  if (part.answers) spdlog::info("the manager at {} answers again", part.url);
-  if (!part.answers) spdlog::warn("the manager at {} does not answer; its last plan holds: {}", part.url, problem);
+  if (part.answers) net::log_line(net::LogLevel::Info, "a manager answers again", {{"manager", part.url}});
+  if (!part.answers) {
+    net::log_line(net::LogLevel::Warning, "a manager does not answer; its last plan holds",
+                  {{"manager", part.url}, {"error", problem}});
+  }
 }
 
 std::optional<Plan> ManagerLinks::plan(const Observation& seen) {

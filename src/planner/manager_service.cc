@@ -1,11 +1,10 @@
 #include "planner/manager_service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "net/log.h"
 #include "planner/managers_wire.h"
 
 namespace wattle::planner {
@@ -39,9 +38,11 @@ void PoolService::ask_above(const managers::ClusterObservation& seen, Instant no
   }
   if (problem.empty() != answered_) {
     answered_ = problem.empty();
-    if (answered_) spdlog::info("the cluster manager answers again");
-    if (!answered_)
-      spdlog::warn("the cluster manager at {} does not answer; its last mandate holds: {}", above_, problem);
+    if (answered_) net::log_line(net::LogLevel::Info, "the cluster manager answers again");
+    if (!answered_) {
+      net::log_line(net::LogLevel::Warning, "the cluster manager does not answer; its last mandate holds",
+                    {{"manager", above_}, {"error", problem}});
+    }
   }
 }
 

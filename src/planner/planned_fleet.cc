@@ -1,7 +1,6 @@
 #include "planner/planned_fleet.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,12 +8,14 @@
 #include <filesystem>
 
 #include "config/engine_arguments.h"
+#include "config/fleet_check.h"
 #include "config/make_step_model.h"
 #include "config/nodes.h"
 #include "config/service.h"
 #include "journal/decisions_jsonl.h"
 #include "journal/names.h"
 #include "net/clock.h"
+#include "net/log.h"
 #include "systems/compose.h"
 
 namespace wattle::planner {
@@ -97,6 +98,7 @@ std::vector<Node> PlannedFleet::number_gpus() {
 Instant PlannedFleet::now() const { return Instant() + (net::steady_now() - begin_); }
 
 Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
+  if (auto ok = config::check_tensor_parallel_only(loaded_, "the planner"); !ok) return ok;
   const auto& scenario = loaded_.scenario;
   control::PlanExecutorOptions options;
   options.period = options.retry = recipe.scaling_period;
@@ -156,7 +158,8 @@ InstanceId PlannedFleet::start(const control::StartOrder& order) {
   engine.warms = !order.load.has_value();
   engine.pool = order.pool;
   if (!place) {
-    spdlog::warn("no slot for an engine of [[fleet]] {} on node {}", shape, order.node.value());
+    net::log_line(net::LogLevel::Warning, "no slot for an engine of this [[fleet]] on this node",
+                  {{"fleet", static_cast<std::int64_t>(shape)}, {"node", order.node.value()}});
     return id;
   }
   const EngineSlot* const free = &slots_[*place];
@@ -181,7 +184,7 @@ InstanceId PlannedFleet::start(const control::StartOrder& order) {
   if (child) {
     engine.process.emplace(std::move(*child));
   } else {
-    spdlog::error("{}", child.error().message());
+    net::log_line(net::LogLevel::Error, "an engine did not start", {{"error", child.error().message()}});
     return id;
   }
   announce(engine);
@@ -352,7 +355,9 @@ void PlannedFleet::look_for_cut_offs() {
   }
   const auto changes = cut_offs_.look(sights, now());
   for (const auto& [node, up] : changes) {
-    spdlog::warn("node {} is {}", node.value(), up ? "tried again" : "cut off: plans do without it");
+    net::log_line(net::LogLevel::Warning,
+                  up ? "a node that was cut off is tried again" : "a node is cut off: plans do without it",
+                  {{"node", node.value()}});
     scaler_->node_is(node, up, now());
     const auto members = scaler_->members();  // a copy: they change
     for (const auto& member : members) {
@@ -414,7 +419,8 @@ void PlannedFleet::unsent(Unsent one) {
 void PlannedFleet::decision(const journal::DecisionRecord& record) {
   if (record.kind == journal::DecisionKind::Step) {
     const auto kind = journal::name_of(static_cast<StepKind>(record.value));
-    spdlog::info("{} about engine {}: {}", kind, record.instance.value(), record.reason);
+    net::log_line(net::LogLevel::Info, "plan step",
+                  {{"step", kind}, {"engine", record.instance.value()}, {"reason", record.reason}});
     steps_.push_back({{"at_s", record.at.seconds()},
                       {"kind", kind},
                       {"engine", record.instance.value()},
@@ -436,7 +442,8 @@ void PlannedFleet::decision(const journal::DecisionRecord& record) {
                      {"phase", phase},
                      {"reason", record.reason}});
   if (phases_.size() > kRemembered) phases_.erase(phases_.begin());
-  spdlog::info("engine {} is {}: {}", record.instance.value(), phase, record.reason);
+  net::log_line(net::LogLevel::Info, "engine",
+                {{"engine", record.instance.value()}, {"phase", phase}, {"reason", record.reason}});
 }
 
 void PlannedFleet::tell() {

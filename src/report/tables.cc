@@ -153,7 +153,8 @@ std::string service_table(const Comparison& c) {
     return q.rejected + q.failed + q.cancelled + q.in_flight > 0;
   });
   const int attainments = 1 + (ttft ? 1 : 0) + (itl ? 1 : 0) + (tbt ? 1 : 0) + (e2e ? 1 : 0);
-  const int counts = lost ? 6 : 2;
+  const bool cached = any([](const Run& r) { return r.file.summary.tokens.cached_prompt > 0; });
+  const int counts = (lost ? 6 : 2) + (cached ? 1 : 0);
 
   std::string out = fmt::format(
       "<div class=\"scroll\"><table class=\"grouped\"><thead><tr><th rowspan=\"2\">Recipe</th><th "
@@ -168,6 +169,7 @@ std::string service_table(const Comparison& c) {
   for (int i = 0; i < 3; ++i) out += "<th class=\"first\">p50</th><th>p90</th><th>p99</th>";
   out += "<th class=\"first\">arrived</th><th>finished</th>";
   if (lost) out += "<th>rejected</th><th>failed</th><th>cancelled</th><th>not left</th>";
+  if (cached) out += "<th>cached<small>of prompt tokens</small></th>";
   out +=
       "<th class=\"first\">Jain<small>tokens in time</small></th><th>violations</th><th>longest "
       "wait<small>mean</small></th>"
@@ -187,6 +189,7 @@ std::string service_table(const Comparison& c) {
       out += count(s.requests.rejected) + count(s.requests.failed) + count(s.requests.cancelled) +
              count(s.requests.in_flight);
     }
+    if (cached) out += share_cell(s.tokens.cached_share());
     out += cell(number(s.fairness_jain, 3));
     const std::string unknown = "<td class=\"dim\">–</td>";
     out += std::isnan(f.jain) ? unknown + unknown : cell(number(f.jain, 3)) + cell(percent(f.violation_rate));

@@ -11,13 +11,21 @@ void Simulation::apply_fault(const Event& event) {
   if (!there) return;  // gone, or nothing of this id was ever started
   const std::size_t i = *there;
   auto& replica = engines_[i];
+  Instant& down_until = down_until_[event.instance];
   if (event.event_class == EventClass::Recovery) {
+    if (event.at < down_until || !replica.dead()) return;  // a later fault keeps it down
     replica.revive(event.at);
     requests_.set_accepting(event.instance, true, event.at);
     engines_.wake(i);
     return;
   }
-  if (replica.dead()) return;
+  const Instant until = event.down == Span::max() ? Instant::never() : event.at + event.down;
+  down_until = std::max(down_until, until);
+  const auto comes_back = [&] {
+    if (until == Instant::never() || scaler_.enforced()) return;
+    agenda_.push({until, EventClass::Recovery, 0, 0, 0, event.instance, Span()});
+  };
+  if (replica.dead()) return comes_back();
   requests_.set_accepting(event.instance, false, event.at);
   loop_.cut_off(i);
   watchdog_.cut_off(i);
@@ -27,8 +35,8 @@ void Simulation::apply_fault(const Event& event) {
   if (scaler_.enforced()) {
     gone(event.instance, event.at);
     scaler_.died(event.instance, event.at);
-  } else if (event.down != Span::max()) {
-    agenda_.push({event.at + event.down, EventClass::Recovery, 0, 0, 0, event.instance, Span()});
+  } else {
+    comes_back();
   }
   for (const Tag tag : lost) leave(tag, Fate::Failed, "the instance died", event.at);
   if (scaler_.enforced()) requests_.remove_instance(event.instance, event.at);
@@ -164,10 +172,13 @@ NodeId Simulation::node_of(std::size_t i) const {
 
 void Simulation::apply_node_fault(const Event& event) {
   const bool up = event.event_class == EventClass::NodeRecovery;
+  Instant& down_until = node_down_until_[event.node];
+  if (up && event.at < down_until) return;  // a later fault keeps it down
   scaler_.node_is(event.node, up, event.at);
   if (up) return;
+  down_until = std::max(down_until, event.down == Span::max() ? Instant::never() : event.at + event.down);
   for (std::size_t i = 0; i < engines_.size(); ++i) {
-    if (lives_.gone(i) || engines_[i].dead() || node_of(i) != event.node) continue;
+    if (lives_.gone(i) || node_of(i) != event.node) continue;
     Event one = event;
     one.event_class = EventClass::Fault;
     one.instance = setup_.instances[i].id;

@@ -18,6 +18,7 @@
 #include "policy/admission/bounded.h"
 #include "policy/queueing/laxity.h"
 #include "sim/simulation.h"
+#include "workload/shared_prefixes.h"
 #include "workload/source.h"
 
 namespace wattle::sim {
@@ -148,6 +149,11 @@ inline Case draw(std::uint64_t seed) {
   c.threshold_batch = static_cast<std::int32_t>(random.below(20));
   c.threshold_kv = static_cast<std::int64_t>(random.below(20000));
   c.dwells = random.below(2) == 0;
+  if (RandomStream drafts(seed, "drafts"); drafts.below(5) == 0) {
+    c.engine.speculative_tokens = 1 + static_cast<std::int32_t>(drafts.below(4));
+    c.engine.acceptance_rate = 0.9 * drafts.uniform();
+    c.engine.draft_share = 0.2 * drafts.uniform();
+  }
   RandomStream handing(seed, "handing");
   if (handing.below(2) == 0) c.link.handoff_steps = 8.0 * handing.uniform();
   RandomStream queue(seed, "queue");
@@ -180,6 +186,13 @@ inline Case draw(std::uint64_t seed) {
     const auto prompt = 1 + static_cast<std::int32_t>(random.below(random.below(5) == 0 ? 6000 : 600));
     const auto output = 1 + static_cast<std::int32_t>(random.below(random.below(5) == 0 ? 900 : 120));
     c.rows.push_back({Instant(Span::from_seconds(t).ns()), prompt, output});
+  }
+  if (RandomStream(seed, "prompts").below(2) == 0) {
+    std::vector<workload::TraceRow> known;
+    const auto source =
+        workload::with_prefixes(std::make_unique<workload::ListSource>(c.rows), {0.5, 3, 256, 0.5, 8}, seed);
+    while (auto row = source->next()) known.push_back(std::move(*row));
+    c.rows = std::move(known);
   }
   if (random.below(3) == 0) {
     const auto fleet = static_cast<std::uint64_t>(c.colocated + c.prefill + c.decode);
@@ -325,6 +338,7 @@ inline void expect_equal(const Played& a, const Played& b) {
   EXPECT_EQ(x.slo.all, y.slo.all);
   EXPECT_EQ(x.sim.iterations, y.sim.iterations);
   EXPECT_EQ(x.requests.preemptions, y.requests.preemptions);
+  EXPECT_EQ(x.tokens.cached_prompt, y.tokens.cached_prompt);
   EXPECT_EQ(x.overruns, y.overruns);
   EXPECT_EQ(x.prediction.decode.samples, y.prediction.decode.samples);
   EXPECT_EQ(x.prediction.decode.active_ms, y.prediction.decode.active_ms);

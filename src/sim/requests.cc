@@ -15,6 +15,7 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   request.arrival = now;
   request.prompt_tokens = row.prompt_tokens;
   request.max_tokens = setup_.max_tokens;
+  request.content = row.content;
   if (setup_.length_hint) {
     request.predicted_output_tokens = setup_.length_hint->predict(row.output_tokens, request.max_tokens);
   }
@@ -23,6 +24,18 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   statistics_.add_arrivals();
   flight.served.prefill_start = Instant();
   scaler_.arrived(requests_.arrive(Request(request), tag, now));  // a copy: it may leave at once
+}
+
+engine::Job Simulation::job_of(Tag tag) {
+  const auto& flight = flights_[tag];
+  engine::Job job;
+  job.tag = tag;
+  job.id = flight.request.id;
+  job.arrival = flight.request.arrival;
+  job.prompt_tokens = flight.request.prompt_tokens;
+  job.output_tokens = flight.true_output_tokens;
+  job.content = flight.request.content;
+  return job;
 }
 
 void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now) {
@@ -36,12 +49,7 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
     book_.start(flight.request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill);
     if (flight.produced > 0) book_.prompt_done(flight.request.id);  // nobody will say that of it again
   }
-  engine::Job job;
-  job.tag = tag;
-  job.id = flight.request.id;
-  job.arrival = flight.request.arrival;
-  job.prompt_tokens = flight.request.prompt_tokens;
-  job.output_tokens = flight.true_output_tokens;
+  engine::Job job = job_of(tag);
   job.kv_ready = kv_ready;
   job.produced = flight.produced;
   job.last_token = flight.last_token;
@@ -51,7 +59,8 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
   if (gauges_alone()) look_again(instance, now);
 }
 
-void Simulation::start(const Request& request, Tag tag, InstanceId instance, Instant now) {
+void Simulation::start(const Request& request, Tag tag, const RouteDecision& at, Instant now) {
+  const InstanceId instance = at.instance;
   auto& flight = flights_[tag];
   flight.request.request_class = request.request_class;
   flight.prefill = instance;
@@ -103,12 +112,15 @@ bool Simulation::given_up(const engine::Event& event, Instant now) {
   return true;
 }
 
-void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) {
+void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, const RouteDecision& to, Instant now) {
+  const InstanceId decode = to.instance;
   flights_[tag].decode = decode;
   if (keeps_book()) book_.hand_over(request, decode);
   Instant arrived = now;
   if (setup_.link.bandwidth_bytes_per_s > 0.0) {
-    const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
+    // What the decode engine has cached need not come.
+    const std::int64_t tokens = request.prompt_tokens - engines_[index(decode)].cached_tokens(job_of(tag));
+    const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * static_cast<double>(tokens);
     auto& free = link_free_[index(prefill)];
     free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
     arrived = free + setup_.link.latency;

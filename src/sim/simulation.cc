@@ -168,6 +168,7 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
   if (event.kind == engine::EventKind::FirstToken) {
     served.first_token = event.at;
     served.prefill_start = event.prefill_start;
+    served.cached_prompt_tokens = event.cached_tokens;
     if (keeps_book()) book_.prompt_done(flight.request.id);
     requests_.first_token(flight.request.id, now);
     if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {

@@ -58,8 +58,8 @@ struct ScalingSetup {
 };
 
 /// An instance, or a node with all of its instances, loses everything in it. An instance comes back empty after `down`
-/// (max() never); under an enforced scaling policy it is gone for good, and replaced. A node takes instances again
-/// after `down`.
+/// (max() never) of the fault that lasts longest; under an enforced scaling policy it is gone for good, and replaced. A
+/// node takes instances again after `down`.
 struct Fault {
   Instant at;
   InstanceId instance;

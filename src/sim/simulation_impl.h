@@ -73,9 +73,9 @@ class Simulation final : public control::RequestPort,
   [[nodiscard]] std::size_t instances_kept() const;
 
   // control::RequestPort
-  void start(const Request& request, Tag tag, InstanceId instance, Instant now) override;
+  void start(const Request& request, Tag tag, const RouteDecision& at, Instant now) override;
   bool preempt(const Request& request, Tag tag, InstanceId instance, bool answered, Instant now) override;
-  void hand_over(const Request& request, Tag tag, InstanceId prefill, InstanceId decode, Instant now) override;
+  void hand_over(const Request& request, Tag tag, InstanceId prefill, const RouteDecision& to, Instant now) override;
   control::Served refuse(const Request& request, Tag tag, control::Refusal refusal, const char* reason,
                          Instant now) override;
   void refresh(InstanceId instance, Instant now) override;
@@ -154,6 +154,7 @@ class Simulation final : public control::RequestPort,
   [[nodiscard]] Milliwatts own_power(InstanceId instance) const;
   void advance_start(const Event& event);
   void sample(Instant now);
+  [[nodiscard]] engine::Job job_of(Tag tag);
   void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
   control::Served close(Tag tag, Instant now);
@@ -185,7 +186,9 @@ class Simulation final : public control::RequestPort,
   Lives lives_;
   StretchLog stretches_;
   Watchdog watchdog_;
-  control::WorkBook book_;                   ///< where keeps_book()
+  control::WorkBook book_;                    ///< where keeps_book()
+  std::map<InstanceId, Instant> down_until_;  ///< of those that faults have hit: the latest
+  std::map<NodeId, Instant> node_down_until_;
   std::map<InstanceId, Instant> looked_at_;  ///< next, where no step reports say when
   RandomStream noise_;
   /// A model in the making.

@@ -295,6 +295,39 @@ TEST(Simulation, TheTripToTheSiteIsPartOfWhatTheUserWaits) {
   }
 }
 
+/// When requests of one engine finish that faults, in whatever order they are said, keep down.
+std::vector<Instant> finish_under(std::vector<Fault> faults) {
+  Case c;
+  c.memory_bytes = 80e9;
+  for (int i = 0; i < 10; ++i) c.rows.push_back({Instant() + Span::s(i), 100, 5});
+  c.faults = std::move(faults);
+  const auto r = play(c, true);
+  expect_equal(r, play(c, false));
+  EXPECT_EQ(r.result.summary.requests.arrived, 10);
+  EXPECT_EQ(r.result.summary.requests.in_flight, 0);
+  std::vector<Instant> when;
+  for (const auto& [id, o] : r.outcomes) {
+    if (o.fate == Fate::Finished) when.push_back(o.left);
+  }
+  return when;
+}
+
+TEST(Simulation, FaultsThatOverlapKeepAnInstanceDownAsLongAsTheLongest) {
+  const auto at = [](double s) { return Instant() + Span::from_seconds(s); };
+  const Fault long_one{at(2.5), InstanceId(0), Span::s(5)};   // until 7.5
+  const Fault short_one{at(2.4), InstanceId(0), Span::s(1)};  // until 3.4
+  for (const auto& when : {finish_under({short_one, long_one}), finish_under({long_one, short_one}),
+                           finish_under({long_one, short_one, long_one, short_one}),
+                           finish_under({{at(4), InstanceId(0), Span()}, long_one})}) {
+    ASSERT_EQ(when.size(), 10U) << "none was in it as it died";
+    EXPECT_TRUE(std::ranges::none_of(when, [&](Instant t) { return t >= at(2.5) && t < at(7.5); }));
+  }
+  // At the very beginning, and of no length: it is there for the first request.
+  EXPECT_LT(finish_under({{at(0), InstanceId(0), Span()}}).front(), at(1));
+  // Of one that is not there: nothing happens.
+  EXPECT_EQ(finish_under({{at(1), InstanceId(99), Span::max()}}), finish_under({}));
+}
+
 TEST(Simulation, DeadFleetLeavesNobodyWaitingForever) {
   Case c;
   c.memory_bytes = 80e9;

@@ -9,6 +9,7 @@
 #include "policy/routing/least_energy.h"
 #include "policy/routing/least_loaded.h"
 #include "policy/routing/power_of_two.h"
+#include "policy/routing/prefix_affinity.h"
 #include "policy/routing/random.h"
 #include "policy/routing/round_robin.h"
 #include "policy/routing/weighted_round_robin.h"
@@ -29,6 +30,18 @@ void add_routing(Registry& to) {
   to.add(SlotKind::Routing, "round-robin", "In turn").makes(plain<policy::RoundRobin>);
   to.add(SlotKind::Routing, "least-loaded", "The fewest requests").makes(plain<policy::LeastLoaded>);
   to.add(SlotKind::Routing, "power-of-two", "The emptier of two at random").makes(plain<policy::PowerOfTwo>);
+  using Prefix = policy::PrefixAffinityOptions;
+  to.add<Prefix>(
+        SlotKind::Routing, "prefix-affinity",
+        "Prompts that begin alike to the same instance, whose prefix cache then serves them, within a bound of "
+        "load (consistent hashing with bounded loads); least loaded where nothing is known of a prompt",
+        {option("prefix_tokens", &Prefix::prefix_tokens, "tokens", {1, 10'000'000},
+                "Prompts equal so far belong together"),
+         option("load_factor", &Prefix::load_factor, "", {1, 100},
+                "An instance may have so many times the mean of assigned requests")})
+      .makes([](const Prefix& o, const Making&) -> Result<std::shared_ptr<policy::PrefixAffinity>> {
+        return std::make_shared<policy::PrefixAffinity>(o);
+      });
   to.add(SlotKind::Routing, "random", "Any").makes(plain<policy::Random>);
   using Turns = policy::WeightedRoundRobinOptions;
   to.add<Turns>(SlotKind::Routing, "weighted-round-robin", "In turn, by fleet.weight",

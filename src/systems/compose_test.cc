@@ -209,10 +209,12 @@ TEST(Compose, EcoRouteAsksWhatEachInstancesOwnPolicyWouldDo) {
 /// Where requests go, and that they go on at once.
 class Places final : public control::RequestPort {
  public:
-  void start(const Request& request, control::Tag, InstanceId, Instant now) override {
+  void start(const Request& request, control::Tag, const RouteDecision&, Instant now) override {
     loop->prefill_done(request.id, now);
   }
-  void hand_over(const Request&, control::Tag, InstanceId, InstanceId decode, Instant) override { ++decodes[decode]; }
+  void hand_over(const Request&, control::Tag, InstanceId, const RouteDecision& decode, Instant) override {
+    ++decodes[decode.instance];
+  }
   control::Served refuse(const Request&, control::Tag, control::Refusal, const char*, Instant) override { return {}; }
   control::FleetLoop* loop = nullptr;
   std::map<InstanceId, int> decodes;

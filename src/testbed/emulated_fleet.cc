@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "config/engine_arguments.h"
+#include "config/fleet_check.h"
 #include "config/locate.h"
 #include "virtual_gpu/virtual_gpu.h"
 
@@ -104,6 +105,7 @@ bool EmulatedFleet::switching() {
 }
 
 Result<void> EmulatedFleet::emulate_gpus(const FleetPlan& plan) {
+  if (auto ok = config::check_tensor_parallel_only(plan.scenario, "an emulated fleet"); !ok) return ok;
   const auto& scenario = plan.scenario.scenario;
   std::int32_t gpus = 0;
   for (const auto& pool : scenario.pools) gpus += places(pool, plan.scales) * pool.tensor_parallel;

@@ -2,12 +2,23 @@
 #include <cstdint>
 #include <string>
 
+#include "model/prompt_blocks.h"
 #include "units/time.h"
 
 namespace wattle::workload {
 
 /// Counts: how many requests came in each bin (counts.h); their lengths come from `lengths`, those of `service`.
 enum class TraceFormat : std::uint8_t { Azure, Vidur, Splitwise, Mooncake, BurstGpt, Counts };
+
+/// What prompts have in common where the trace does not say it (shared_prefixes.h).
+struct PrefixOptions {
+  double share = 0.0;          ///< of the prompts that begin no conversation's next turn: begin with a system prompt
+  std::int64_t prefixes = 8;   ///< system prompts, one as likely as another
+  std::int32_t tokens = 512;   ///< of each; counted in whole blocks of 16
+  double session_share = 0.0;  ///< of the requests: go on with an earlier one's conversation
+  std::int64_t sessions = 64;  ///< conversations that may go on
+  [[nodiscard]] bool any() const { return share > 0.0 || session_share > 0.0; }
+};
 
 /// Where requests come from: a trace file, or (empty path) a synthetic process.
 struct WorkloadOptions {
@@ -29,6 +40,7 @@ struct WorkloadOptions {
   Span duration = Span::max();
   std::int32_t max_prompt_tokens = 8192;  ///< longer prompts are clamped, and counted
   std::int32_t max_output_tokens = 4096;
+  PrefixOptions prefix;
 
   // Synthetic arrivals (trace empty).
   /// "" = the process below; "azure-conv" = a stand-in for the Azure 2023 conversation trace with its rate, burstiness
@@ -49,6 +61,7 @@ struct TraceRow {
   Instant arrival;
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 0;
+  PromptContent content = nullptr;  ///< null: not known
 };
 
 }  // namespace wattle::workload

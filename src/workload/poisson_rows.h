@@ -24,6 +24,7 @@ class PoissonRows final : public RequestSource {
     TraceRow row = rows_[static_cast<std::size_t>(at)];
     now_ += Span::from_seconds(gaps_.exponential() / rate_per_s_);
     row.arrival = now_;
+    row.content = salted(row.content, static_cast<std::uint64_t>(total > requests_ ? 0 : given_ / total));
     ++given_;
     return row;
   }

@@ -17,6 +17,7 @@
 #include "workload/lengths.h"
 #include "workload/mlperf_openorca.h"
 #include "workload/reshape.h"
+#include "workload/shared_prefixes.h"
 #include "workload/trace.h"
 
 namespace wattle::workload {
@@ -228,7 +229,10 @@ class Copies final : public RequestSource {
     thinned_ += count == 0 ? 1 : 0;
     for (std::int64_t i = 0; i < count; ++i) {
       TraceRow copy = *row;
-      if (i > 0) copy.arrival += Span::from_seconds(random_.uniform() * spread_.seconds());
+      if (i > 0) {
+        copy.arrival += Span::from_seconds(random_.uniform() * spread_.seconds());
+        copy.content = salted(copy.content, static_cast<std::uint64_t>(i));  // said by somebody else
+      }
       waiting_.push({copy, order_++});
     }
   }
@@ -241,6 +245,22 @@ class Copies final : public RequestSource {
   Instant read_;
   std::int64_t order_ = 0, yielded_ = 0, thinned_ = 0;
   bool ended_ = false;
+};
+
+class Prefixed final : public RequestSource {
+ public:
+  Prefixed(std::unique_ptr<RequestSource> from, const PrefixOptions& options, std::uint64_t seed)
+      : from_(std::move(from)), prefixes_(options, seed) {}
+  std::optional<TraceRow> next() override {
+    auto row = from_->next();
+    if (row && row->content == nullptr) row->content = prefixes_.draw(row->prompt_tokens);
+    return row;
+  }
+  [[nodiscard]] WorkloadStats stats() const override { return from_->stats(); }
+
+ private:
+  std::unique_ptr<RequestSource> from_;
+  SharedPrefixes prefixes_;
 };
 
 std::unexpected<Error> bad_option(const char* key, double value, const char* remedy) {
@@ -425,6 +445,11 @@ std::unique_ptr<RequestSource> with_copies(std::unique_ptr<RequestSource> from, 
   return std::make_unique<Copies>(std::move(from), copies, spread, seed);
 }
 
+std::unique_ptr<RequestSource> with_prefixes(std::unique_ptr<RequestSource> from, const PrefixOptions& options,
+                                             std::uint64_t seed) {
+  return std::make_unique<Prefixed>(std::move(from), options, seed);
+}
+
 static Result<std::unique_ptr<RequestSource>> make_shaped_source(const WorkloadOptions& options,
                                                                  const std::string& data_dir,
                                                                  const std::string& base_dir, std::uint64_t seed) {
@@ -444,8 +469,11 @@ Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& option
                                                    const std::string& base_dir, std::uint64_t seed) {
   if (!positive(options.copies)) return bad_option("copies", options.copies, "it must be above 0");
   auto source = make_shaped_source(options, data_dir, base_dir, seed);
-  if (!source || options.copies == 1.0) return source;
-  return with_copies(std::move(*source), options.copies, options.copies_spread, seed);
+  if (source && options.copies != 1.0) {
+    source = with_copies(std::move(*source), options.copies, options.copies_spread, seed);
+  }
+  if (source && options.prefix.any()) source = with_prefixes(std::move(*source), options.prefix, seed);
+  return source;
 }
 
 }  // namespace wattle::workload

@@ -56,9 +56,9 @@ class ListSource final : public RequestSource {
   WorkloadStats stats_;
 };
 
-/// Builds the source the options name. A trace is read and checked whole (16 bytes a row are kept); a synthetic source
-/// needs the same memory for any number of requests. The same seed yields the same requests on every machine.
-/// `data_dir` is the data directory (apps: WATTLE_DATA; may be empty), `base_dir` the scenario file's folder.
+/// Builds the source the options name. A trace is read and checked whole (32 bytes a row are kept, and its hashes); a
+/// synthetic source needs the same memory for any number of requests. The same seed yields the same requests on every
+/// machine. `data_dir` is the data directory (apps: WATTLE_DATA; may be empty), `base_dir` the scenario file's folder.
 /// Errors: BadInput with "file:line" for files, "workload.KEY" for options.
 [[nodiscard]] Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& options,
                                                                  const std::string& data_dir,

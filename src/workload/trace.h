@@ -12,7 +12,7 @@
 namespace wattle::workload {
 
 /// The rows of a trace file, unchanged, in the file's order, which is the order of arrival. Arrivals count from the
-/// first row kept, whatever zero the file uses. 16 bytes a row.
+/// first row kept, whatever zero the file uses. 32 bytes a row, and 8 a block where the file says what prompts are.
 struct Trace {
   std::vector<TraceRow> rows;
   std::int64_t skipped_failed = 0;  ///< BurstGPT rows with no response tokens: the service failed them
@@ -33,9 +33,13 @@ struct Trace {
 /// Which format a text is in, by its first line. Errors: none of them.
 [[nodiscard]] Result<TraceFormat> detect_format(std::string_view text, const std::string& name);
 
-/// One JSON object a line, {"timestamp": ms, "input_length": n, "output_length": n}; parse_trace calls it.
+/// One JSON object a line, {"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [id, ...]}; parse_trace
+/// calls it. An id stands for the tokens of a block of the prompt (kMooncakeBlockTokens) and of all before it; ids
+/// chain here once more, so that ids of blocks alone do as well. Fewer than the prompt has blocks: the rest is its own;
+/// more say nothing.
 [[nodiscard]] Result<Trace> parse_mooncake(std::string_view text, const std::string& name);
 
+inline constexpr std::int32_t kMooncakeBlockTokens = 512;
 inline constexpr std::int64_t kMaxTokens = 2'147'483'647;
 /// Longest trace: arrivals stay within a signed 64-bit count of nanoseconds.
 inline constexpr double kMaxTraceSeconds = 9.0e9;

@@ -1,4 +1,4 @@
-// Mooncake's JSON Lines. The whole object is parsed, so a garbled hash_ids is found although it is not used.
+// Mooncake's JSON Lines (Qin et al., FAST 2025): requests with the hashes of their prompts' blocks.
 #include <fmt/core.h>
 #include <simdjson.h>
 
@@ -38,6 +38,25 @@ Result<std::int64_t> time_ns(const simdjson::dom::object& row, const std::string
   if (!ms) return std::unexpected(ms.error());
   return *ms * 1'000'000;
 }
+
+/// None, or an empty list: nothing is known.
+Result<PromptContent> content_of(const simdjson::dom::object& row, const std::string& name, std::int64_t line,
+                                 std::vector<std::uint64_t>& ids) {
+  simdjson::dom::element element;
+  if (row.at_key("hash_ids").get(element) != simdjson::SUCCESS) return PromptContent{};
+  simdjson::dom::array list;
+  const auto wrong = [&] {
+    return bad_key(fmt::format("{}:{}", name, line), "hash_ids", "must be a list of whole numbers from 0");
+  };
+  if (element.get(list) != simdjson::SUCCESS) return wrong();
+  ids.clear();
+  for (const simdjson::dom::element id : list) {
+    std::uint64_t value = 0;
+    if (id.get(value) != simdjson::SUCCESS) return wrong();
+    ids.push_back(value);
+  }
+  return ids.empty() ? PromptContent{} : chained(kMooncakeBlockTokens, ids);
+}
 }  // namespace
 
 Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
@@ -45,6 +64,7 @@ Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
   simdjson::dom::parser parser;
   std::string padded;
   Trace trace;
+  std::vector<std::uint64_t> ids;  // scratch
   std::int64_t line_number = 0;
   std::int64_t origin = 0;
   std::int64_t before = std::numeric_limits<std::int64_t>::min();
@@ -69,6 +89,8 @@ Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
     if (!prompt) return std::unexpected(prompt.error());
     const auto output = whole(row, name, line_number, "output_length", 1, kMaxTokens);
     if (!output) return std::unexpected(output.error());
+    auto content = content_of(row, name, line_number, ids);
+    if (!content) return std::unexpected(content.error());
     const std::int64_t ns = *time;
     if (ns < before) {
       return bad_key(
@@ -78,7 +100,7 @@ Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
     before = ns;
     if (trace.rows.empty()) origin = ns;
     trace.rows.push_back(
-        {Instant(ns - origin), static_cast<std::int32_t>(*prompt), static_cast<std::int32_t>(*output)});
+        {Instant(ns - origin), static_cast<std::int32_t>(*prompt), static_cast<std::int32_t>(*output), *content});
   }
   if (trace.rows.empty()) {
     return bad_input(name,

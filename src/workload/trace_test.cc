@@ -74,6 +74,29 @@ TEST(TraceReaders, FindColumnsByNameAndAcceptByteOrderMarkAndQuotes) {
               {{Instant(0), 374, 44}});
 }
 
+TEST(TraceReaders, HashIdsChain) {
+  const Trace trace =
+      must_parse(TraceFormat::Mooncake,
+                 "{\"timestamp\": 0, \"input_length\": 1300, \"output_length\": 1, \"hash_ids\": [1, 2, 3]}\n"
+                 "{\"timestamp\": 1, \"input_length\": 1400, \"output_length\": 1, \"hash_ids\": [1, 2, 4]}\n"
+                 "{\"timestamp\": 2, \"input_length\": 1024, \"output_length\": 1, \"hash_ids\": [5, 2]}\n"
+                 "{\"timestamp\": 3, \"input_length\": 600, \"output_length\": 1, \"hash_ids\": []}\n"
+                 "{\"timestamp\": 4, \"input_length\": 600, \"output_length\": 1}\n");
+  ASSERT_EQ(trace.rows.size(), 5U);
+  const PromptBlocks& first = *trace.rows[0].content;
+  const PromptBlocks& second = *trace.rows[1].content;
+  EXPECT_EQ(first.block_tokens, 512);
+  ASSERT_EQ(first.chain.size(), 3U);
+  EXPECT_EQ(first.chain[1], second.chain[1]);
+  EXPECT_NE(first.chain[2], second.chain[2]);
+  EXPECT_NE(first.chain[1], trace.rows[2].content->chain[1]) << "2 after 5 is not 2 after 1";
+  EXPECT_EQ(trace.rows[3].content, nullptr);
+  EXPECT_EQ(trace.rows[4].content, nullptr);
+  EXPECT_EQ(error_of(TraceFormat::Mooncake,
+                     "{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1, -2]}"),
+            "t:1: key 'hash_ids' must be a list of whole numbers from 0");
+}
+
 TEST(TraceReaders, EqualArrivalsAreInOrder) {
   EXPECT_EQ(
       must_parse(TraceFormat::Vidur, "arrived_at,num_prefill_tokens,num_decode_tokens\n1,1,1\n1,2,2\n").rows.size(),

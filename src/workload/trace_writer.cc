@@ -1,12 +1,14 @@
 #include "workload/trace_writer.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 #include "base/timestamp.h"
+#include "workload/trace.h"
 
 namespace wattle::workload {
 
@@ -14,6 +16,16 @@ namespace {
 constexpr std::size_t kBlockBytes = 1U << 18U;
 constexpr std::int64_t kNsPerS = 1'000'000'000;
 constexpr std::int64_t kNsPerMs = 1'000'000;
+
+/// Of Mooncake's blocks, from those of the prompt, which may be smaller. None: blocks that do not fill those.
+std::vector<std::uint64_t> hash_ids(const TraceRow& row) {
+  std::vector<std::uint64_t> ids;
+  if (row.content == nullptr || kMooncakeBlockTokens % row.content->block_tokens != 0) return ids;
+  const auto& chain = row.content->chain;
+  const auto per_id = static_cast<std::size_t>(kMooncakeBlockTokens / row.content->block_tokens);
+  for (std::size_t end = per_id; end <= chain.size(); end += per_id) ids.push_back(chain[end - 1]);
+  return ids;
+}
 }  // namespace
 
 std::string trace_header(TraceFormat format) {
@@ -59,8 +71,8 @@ void append_row(TraceFormat format, std::int64_t index, const TraceRow& row, std
       } else {
         fmt::format_to(to, "{{\"timestamp\": {}.{:06}", ns / kNsPerMs, ns % kNsPerMs);
       }
-      fmt::format_to(to, ", \"input_length\": {}, \"output_length\": {}, \"hash_ids\": []}}\n", row.prompt_tokens,
-                     row.output_tokens);
+      fmt::format_to(to, ", \"input_length\": {}, \"output_length\": {}, \"hash_ids\": [{}]}}\n", row.prompt_tokens,
+                     row.output_tokens, fmt::join(hash_ids(row), ", "));
       return;
     case TraceFormat::Counts:
       return;  // rows have no place there

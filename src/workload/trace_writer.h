@@ -14,7 +14,7 @@ namespace wattle::workload {
 
 /// Appends one row with its newline. Arrivals keep every nanosecond; wall-clock forms count from 1970-01-01. What a
 /// format wants and a row does not know is filled in: splitwise-sim request type 2 (LLM inference), application 0,
-/// batch size 1; Mooncake no hash_ids; BurstGPT model "unknown".
+/// batch size 1; BurstGPT model "unknown". Hash ids are the hashes, not the numbers of the file they came from.
 void append_row(TraceFormat format, std::int64_t index, const TraceRow& row, std::string& out);
 
 /// Writes a trace file. parse_trace reads back equal rows (arrivals relative to the first).

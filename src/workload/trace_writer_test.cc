@@ -44,6 +44,31 @@ RC_GTEST_PROP(TraceWriter, EveryFormReadsBackEqual, ()) {
   }
 }
 
+TEST(TraceWriter, PromptsThatBeginAlikeStillDo) {
+  std::vector<TraceRow> rows(3, TraceRow{Instant(), 1200, 1});
+  const std::uint64_t ids[][3] = {{1, 2, 3}, {1, 2, 4}, {5, 2, 3}};
+  for (std::size_t i = 0; i < 3; ++i) rows[i].content = chained(512, ids[i]);
+  TraceRow finer{Instant(), 1200, 1};  // of two prompts, 1,024 tokens in common
+  std::vector<std::uint64_t> small(75, 8);
+  finer.content = chained(16, small);
+  rows.push_back(finer);
+  small.back() = 9;
+  finer.content = chained(16, small);
+  rows.push_back(finer);
+  const auto trace = parse_trace(TraceFormat::Mooncake, written(TraceFormat::Mooncake, rows), "t");
+  ASSERT_TRUE(trace.has_value()) << trace.error().message();
+  for (std::size_t a = 0; a < 3; ++a) {
+    for (std::size_t b = 0; b < 3; ++b) {
+      for (std::size_t k = 0; k < 3; ++k) {
+        EXPECT_EQ(trace->rows[a].content->chain[k] == trace->rows[b].content->chain[k],
+                  rows[a].content->chain[k] == rows[b].content->chain[k]);
+      }
+    }
+  }
+  ASSERT_EQ(trace->rows[3].content->chain.size(), 2U) << "whole blocks of 512";
+  EXPECT_EQ(trace->rows[3].content->chain, trace->rows[4].content->chain);
+}
+
 TEST(TraceWriter, WritesFilesInBlocks) {
   const std::string path =
       (std::filesystem::temp_directory_path() / ("wattle-writer-test-" + std::to_string(::getpid()))).string();

@@ -62,6 +62,14 @@ def scratch():
         eventually(f"{folder} is gone", gone)
 
 
+def log_objects(file: str) -> list[dict]:
+    """Of --log-format json: each line is one, with time, level and message."""
+    with open(file, encoding="utf-8") as lines:
+        objects = [json.loads(line) for line in lines]
+    assert all({"time", "level", "message"} <= set(one) for one in objects), objects
+    return objects
+
+
 class Processes:
     """Those of one test, on a board of virtual GPUs that vanishes with its folder."""
 
@@ -70,8 +78,10 @@ class Processes:
         self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + f",count={gpus},clock_min=210,clock_max=1410")
         self.running: list[subprocess.Popen] = []
 
-    def start(self, *words: str) -> tuple[subprocess.Popen, dict]:
-        process = subprocess.Popen([self.wattle, *words, "--json"], env=self.env, stdout=subprocess.PIPE, text=True)
+    def start(self, *words: str, log: str | None = None) -> tuple[subprocess.Popen, dict]:
+        """`log`: the file that its stderr goes to."""
+        with open(log, "w", encoding="utf-8") if log else contextlib.nullcontext() as stderr:
+            process = subprocess.Popen([self.wattle, *words, "--json"], env=self.env, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.running.append(process)
         line = process.stdout.readline()
         assert line, f"{words[0]} ended at once: {process.wait()}"

@@ -10,7 +10,7 @@ import subprocess
 import threading
 from urllib.parse import urlsplit
 
-from processes import PATIENCE_S, a_node, eventually, get, metric, post
+from processes import PATIENCE_S, a_node, eventually, get, log_objects, metric, post
 
 MODEL = "llama-3.1-8b"
 TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -63,6 +63,11 @@ def main() -> None:
         engine = node.engine("colocated", 0)
         _, agent = node.start("agent", "--nvml", flags.nvml, "--state", f"{folder}/locks", "--recipe", "eco-freq",
                               "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--engine", f"{engine['fpm']}=0")
+        # An agent of the other GPU, which is said to be what it is not: its log in the same form.
+        node.start("agent", "--nvml", flags.nvml, "--shadow", "--engine", "tcp://127.0.0.1:1=1", "--gpu", "h100", "--log-format", "json",
+                   log=f"{folder}/agent.log")
+        said = log_objects(f"{folder}/agent.log")[0]
+        assert said["level"] == "error" and said["message"] == "the GPU is another kind than --gpu says" and said["highest_mhz"] == 1410, said
         key = subprocess.run([flags.wattle, "key", "shop"], check=True, capture_output=True, text=True).stdout.splitlines()
         secret = key[1].strip()
         keys = pathlib.Path(folder) / "keys.json"

@@ -40,6 +40,19 @@ def full_disk() -> None:
         check(done.returncode == 3 and "standard output" in done.stderr, (arguments, done))
 
 
+def faults_of_what_is_not_there() -> None:
+    """A script of faults that could never happen is refused by its line, not run without them."""
+    text = (pathlib.Path(__file__).parents[2] / "scenarios" / "synthetic-poisson.toml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "s.toml"
+        for fault, words in (("instance = 99", "there is no instance 99; the fleet has 2"), ("node = 0", "no [[node]] is stated"),
+                             ("instance = 0\nnode = 0", "state one of the two"), ("instance = 0\nhang_s = 3", "unknown key fault.hang_s"),
+                             ("instance = 0\ndown_s = -1", "fault.down_s is -1"), ("instance = 0.5", "fault.instance")):
+            file.write_text(f"{text}\n[[fault]]\nat_s = 1\n{fault}\n", encoding="utf-8")
+            done = run("sim", str(file), "--only", "--set", "workload.requests=20")
+            check(done.returncode == 2 and words in done.stderr and "s.toml:" in done.stderr, (fault, done))
+
+
 def outputs() -> None:
     """-o, --out: the one word for where a result goes."""
     commands = re.findall(r"^  ([a-z-]+) ", run("--help").stdout.split("ubcommands:")[1], re.M)
@@ -75,6 +88,6 @@ def replay_without_answers() -> None:
     server.shutdown()
 
 
-for test in (version, unknown_flag, full_disk, outputs, replay_without_answers):
+for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, outputs, replay_without_answers):
     test()
 print("flags: ok")

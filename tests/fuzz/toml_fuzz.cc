@@ -49,6 +49,11 @@ std::string broken_rule(const LlmSpec& m) {
   if (m.experts < 1 || m.experts_per_token < 1 || m.experts_per_token > m.experts) {
     return "experts that do not add up were accepted";
   }
+  if (m.experts > 1 && m.moe_layers() < 1) return "experts in no layer were accepted";
+  if ((m.windowed_layers > 0) != (m.sliding_window > 0) || m.windowed_layers > m.layers) {
+    return "windows that do not add up were accepted";
+  }
+  if (!positive(m.kv_bytes_per_token()) || !positive(m.active_parameters())) return "a model without KV was accepted";
   return positive(m.weight_bytes()) ? "" : "a model without weight was accepted";
 }
 

@@ -277,7 +277,8 @@ class SteppedLive final : public control::RequestPort,
   }
 
   // control::RequestPort
-  void start(const Request& request, control::Tag, InstanceId instance, Instant now) override {
+  void start(const Request& request, control::Tag, const RouteDecision& at_which, Instant now) override {
+    const InstanceId instance = at_which.instance;
     if (ended()) book_.start(request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill);
     submit(request.id.value(), instance, false, now);
   }
@@ -288,7 +289,9 @@ class SteppedLive final : public control::RequestPort,
     shown.clock = agent_.view(index(instance)).clock_commanded;
     core_.report(shown);
   }
-  void hand_over(const Request& request, control::Tag, InstanceId prefill, InstanceId decode, Instant now) override {
+  void hand_over(const Request& request, control::Tag, InstanceId prefill, const RouteDecision& to,
+                 Instant now) override {
+    const InstanceId decode = to.instance;
     const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
     auto& free = link_free_[index(prefill)];
     free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);

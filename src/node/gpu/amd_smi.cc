@@ -1,8 +1,8 @@
 #include "node/gpu/amd_smi.h"
+#include "net/log.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <array>
 #include <string_view>
@@ -145,8 +145,9 @@ void AmdSmi::find_version() {
   version_ = abi_ < 26 ? fmt::format("{}.{}.{}.{}", n[0], n[1], n[2], n[3]) : fmt::format("{}.{}.{}", n[0], n[1], n[2]);
   if (known_ && version.build != nullptr) build_ = version.build;
   if (!known_) {
-    spdlog::warn("AMD SMI {} is none of the versions known here (24.7, 25, 26: ROCm 6.3 to 7): GPUs are only observed",
-                 version_);
+    net::log_line(net::LogLevel::Warning,
+                  "AMD SMI is none of the versions known here (24.7, 25, 26: ROCm 6.3 to 7): GPUs are only observed",
+                  {{"version", version_}});
   }
 }
 

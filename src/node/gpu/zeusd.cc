@@ -1,7 +1,6 @@
 #include "node/gpu/zeusd.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "net/http_parser.h"
+#include "net/log.h"
 
 namespace wattle::node {
 
@@ -164,8 +164,8 @@ GpuStatus Zeusd::set(const Gpu& gpu, const std::string& what, const Values& valu
     answer = command(form_ == Form::Query ? Form::PathAndBody : Form::Query, gpu, what, values);
   }
   if (answer.status == 200) return GpuStatus::Ok;
-  spdlog::warn("zeusd: {} of GPU {}: {} {}", what, gpu.index(),
-               answer.status == 0 ? "no answer" : fmt::format("{}", answer.status), answer.text);
+  net::log_line(net::LogLevel::Warning, answer.status == 0 ? "zeusd does not answer" : "zeusd refuses",
+                {{"command", what}, {"gpu", gpu.uuid()}, {"status", answer.status}, {"answer", answer.text}});
   // The texts of nvml-wrapper, which its answers repeat; their statuses have changed between its versions.
   const auto says = [&](const char* text) { return answer.text.find(text) != std::string::npos; };
   if (says("not available on the target device")) return GpuStatus::Absent;

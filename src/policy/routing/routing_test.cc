@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <map>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "policy/routing/least_loaded.h"
 #include "policy/routing/power_of_two.h"
+#include "policy/routing/prefix_affinity.h"
 #include "policy/routing/random.h"
 #include "policy/routing/round_robin.h"
 #include "policy/routing/weighted_round_robin.h"
@@ -24,12 +26,12 @@ class Fleet {
       views[i].spec = &specs[i];
     }
   }
-  [[nodiscard]] std::int32_t route(RoutingPolicy& policy) {
+  [[nodiscard]] std::int32_t route(RoutingPolicy& policy, const Request& request = {}) {
     std::vector<const InstanceView*> candidates;
     for (const auto& view : views) {
       if (view.accepting) candidates.push_back(&view);
     }
-    return policy.route({}, candidates, Instant{}, random).instance.value();
+    return policy.route(request, candidates, Instant{}, random).instance.value();
   }
   std::vector<InstanceSpec> specs;
   std::vector<InstanceView> views;
@@ -49,6 +51,49 @@ TEST(RoundRobin, TakesTurnsAndKeepsThemWhenInstancesComeAndGo) {
   EXPECT_EQ(fleet.route(policy), 2);
   fleet.views[3].accepting = false;
   EXPECT_EQ(fleet.route(policy), 0);
+}
+
+/// A prompt of so many blocks of 16 tokens: `shared` ones of this prefix, then some of its own.
+Request prompt_of(std::uint64_t prefix, std::size_t shared, std::size_t blocks) {
+  static std::uint64_t own = 1'000'000;
+  std::vector<std::uint64_t> ids(shared, prefix);
+  while (ids.size() < blocks) ids.push_back(++own);
+  Request request;
+  request.content = chained(16, ids);
+  return request;
+}
+
+TEST(PrefixAffinity, KeepsPrefixesTogetherAndSpreadsThemOverTheFleet) {
+  Fleet fleet(8);
+  PrefixAffinity policy;
+  std::map<std::int32_t, int> prefixes_at;
+  std::vector<std::int32_t> place;
+  for (std::uint64_t prefix = 0; prefix < 400; ++prefix) {
+    place.push_back(fleet.route(policy, prompt_of(prefix, 32, 40)));
+    ++prefixes_at[place.back()];
+    EXPECT_EQ(fleet.route(policy, prompt_of(prefix, 32, 100)), place.back()) << "what follows the prefix is nothing";
+  }
+  for (const auto& [instance, prefixes] : prefixes_at) {
+    EXPECT_NEAR(prefixes, 50, 30) << instance;  // four standard deviations of a fair throw
+  }
+  fleet.views[3].accepting = false;  // moves only what was there
+  for (std::uint64_t prefix = 0; prefix < 400; ++prefix) {
+    const std::int32_t now = fleet.route(policy, prompt_of(prefix, 32, 40));
+    EXPECT_EQ(now == place[prefix], place[prefix] != 3);
+  }
+}
+
+TEST(PrefixAffinity, NoInstanceHasMoreThanItsShareOfTheLoad) {
+  Fleet fleet(4);
+  PrefixAffinity policy({512, 1.25});
+  for (int i = 1; i <= 200; ++i) {  // all of one prefix
+    const auto at = static_cast<std::size_t>(fleet.route(policy, prompt_of(7, 32, 40)));
+    ++fleet.views[at].assigned_requests;
+    for (const auto& view : fleet.views) EXPECT_LE(view.assigned_requests, std::ceil(1.25 * i / 4.0));
+  }
+  Fleet unknown(4);
+  unknown.views[0].assigned_requests = unknown.views[1].assigned_requests = unknown.views[3].assigned_requests = 1;
+  EXPECT_EQ(unknown.route(policy), 2) << "where nothing is known of the prompt";
 }
 
 TEST(LeastLoaded, ComparesRequestsThenPromptTokensThenIds) {

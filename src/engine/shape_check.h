@@ -1,0 +1,15 @@
+#pragma once
+// Whether a model can be shared among GPUs in a way, memory apart.
+#include <string>
+
+#include "base/error.h"
+#include "model/hardware.h"
+
+namespace wattle::engine {
+
+/// Errors, at `where`: degrees that do not divide heads, layers or experts, data parallelism without experts, weights
+/// in a format the GPU lacks.
+[[nodiscard]] Result<void> check_shape(const std::string& where, const GpuSpec& gpu, const LlmSpec& llm,
+                                       const Parallelism& parallel);
+
+}  // namespace wattle::engine

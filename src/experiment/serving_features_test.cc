@@ -1,0 +1,54 @@
+// What recipes do with engines that cache prefixes and draft tokens: their beliefs know of neither but by step reports.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/locate.h"
+#include "experiment/simulate.h"
+
+namespace wattle::experiment {
+namespace {
+
+journal::RunSummary run(const std::string& recipe, std::vector<std::string> set) {
+  set.insert(set.begin(), {"workload.requests=1200"});
+  const auto loaded =
+      config::load_scenario("synthetic-poisson", config::parse_overrides(set).value(), config::project());
+  EXPECT_TRUE(loaded) << loaded.error().message();
+  const auto summary = run_simulation(*loaded, systems::load_recipe(recipe, {}, config::project()).value(), {});
+  EXPECT_TRUE(summary) << summary.error().message();
+  return *summary;
+}
+
+TEST(ServingFeatures, RecipesKeepTheirObjectivesWithThem) {
+  const std::vector<std::string> prefixes{"workload.session_share=0.7", "workload.prefix_share=0.5"};
+  const std::vector<std::string> drafts{"engine.speculative_tokens=3", "engine.acceptance_rate=0.7",
+                                        "engine.draft_share=0.05"};
+  for (const auto& set : {prefixes, drafts}) {
+    const auto fixed = run("static-max", set);
+    for (const char* recipe : {"eco-freq", "wattle"}) {
+      const auto ours = run(recipe, set);
+      EXPECT_GE(ours.slo.all, fixed.slo.all - 0.01) << recipe << ", " << set.front();
+      EXPECT_GE(ours.slo.ttft, fixed.slo.ttft - 0.01) << recipe << ", " << set.front();
+      EXPECT_GE(ours.slo.itl, fixed.slo.itl - 0.01) << recipe << ", " << set.front();
+      EXPECT_LT(ours.energy.total.value(), 0.95 * fixed.energy.total.value()) << recipe << ", " << set.front();
+    }
+  }
+}
+
+TEST(ServingFeatures, BothSaveEnergyAtTheSameClock) {
+  const auto plain = run("static-max", {});
+  const auto cached = run("static-max", {"workload.session_share=0.7"});
+  const auto drafted = run("static-max", {"engine.speculative_tokens=3", "engine.acceptance_rate=0.7"});
+  EXPECT_EQ(plain.tokens.cached_prompt, 0);
+  EXPECT_GT(cached.tokens.cached_share(), 0.2);
+  EXPECT_LT(cached.energy.prefill.value(), 0.9 * plain.energy.prefill.value());
+  EXPECT_LT(cached.energy.busy.value(), plain.energy.busy.value());
+  EXPECT_LT(drafted.tbt.mean_ms, 0.7 * plain.tbt.mean_ms);
+  EXPECT_EQ(drafted.itl.count, plain.itl.count) << "as many tokens";
+  EXPECT_EQ(drafted.itl.p50_ms, 0.0) << "most come with the one before";
+}
+
+}  // namespace
+}  // namespace wattle::experiment

@@ -1,0 +1,86 @@
+#include "gateway/agent_links.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "net/clock.h"
+#include "net/server.h"
+
+namespace wattle::gateway {
+namespace {
+
+/// An agent over one engine, "e", that writes down what it hears.
+struct Agent {
+  net::LoopPool pool{1};
+  std::atomic<int> heard{0};
+  std::atomic<int> requests{-1};  ///< in the engine, as it last heard
+  std::atomic<int> clock{0};
+  std::unique_ptr<net::HttpServer> server;
+  Agent() {
+    server = std::move(*net::HttpServer::listen(pool, {}, [this](const std::shared_ptr<net::Exchange>& e) {
+      if (e->path() == "/clocks") {
+        ++heard;
+        const auto body = nlohmann::json::parse(e->body());
+        for (const auto& work : body["work"]) requests = work["requests"].get<int>();
+        for (const auto& wanted : body["clocks"]) clock = wanted["clock_mhz"].get<int>();
+      }
+      e->respond(200, "application/json", R"({"engines":[{"engine":"e"}]})");
+    }));
+  }
+  ~Agent() {
+    server.reset();
+    pool.stop();
+  }
+};
+
+control::InstanceWork of(int requests) {
+  control::InstanceWork work;
+  work.requests = work.prompts = requests;
+  work.oldest = net::steady_now();
+  return work;
+}
+
+struct Linked {
+  Agent agent;
+  std::unique_ptr<AgentLinks> links;
+  explicit Linked(Span poll_period = Span::ms(50)) {
+    AgentLinksOptions options;
+    options.urls = {"http://127.0.0.1:" + std::to_string(agent.server->port())};
+    options.poll_period = poll_period;
+    options.lease = poll_period * 40;
+    links = std::move(*AgentLinks::make(options));
+    links->know("e", InstanceId(0));
+    links->start({[](const EngineReading&) {}, [](const journal::DecisionRecord&) {}});
+    // Once it has said which engines it has, it hears of them.
+    links->work(InstanceId(0), of(1));
+    while (agent.requests != 1) std::this_thread::yield();
+  }
+};
+
+TEST(AgentLinks, HoweverFastWorkComesAndGoesTheAgentHearsSoOftenAndNoMore) {
+  Linked linked;
+  const Instant began = net::steady_now();
+  const int before = linked.agent.heard;
+  for (int i = 0; i < 200'000; ++i) linked.links->work(InstanceId(0), of(i % 2));
+  linked.links->work(InstanceId(0), of(7));
+  while (linked.agent.requests != 7) std::this_thread::yield();
+  const double passed_ms = (net::steady_now() - began).millis();
+  // Every 2 ms, with polls and with renewals.
+  EXPECT_LE(linked.agent.heard - before, passed_ms / 2 + passed_ms / 50 + passed_ms / 500 + 4);
+}
+
+TEST(AgentLinks, WhatBeginsIsSaidWithoutAPollAndTheRestWithOne) {
+  Linked linked(Span::s(3600));  // one poll, and no renewal in our time
+  linked.links->work(InstanceId(0), of(0));
+  while (linked.agent.requests != 0) std::this_thread::yield();
+  linked.links->work(InstanceId(0), of(3));
+  while (linked.agent.requests != 3) std::this_thread::yield();
+  linked.links->command(InstanceId(0), MegaHertz(1005), Instant());
+  while (linked.agent.clock != 1005) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace wattle::gateway

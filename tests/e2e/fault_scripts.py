@@ -1,0 +1,239 @@
+"""Faults as a stranger would script them, on an emulated fleet in real time: engines killed, hung and slowed in each phase, the agent
+killed or stopped, several at once, some before the first request. Whatever the script, every request has one answer and one
+fate, what has begun alone may fail where another engine is there, the books add up, and afterwards the fleet serves again."""
+import argparse
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+from processes import PATIENCE_S, Processes, eventually, get, scratch
+
+MODEL = "llama-3.1-8b"
+COLOCATED = ["colocated", "colocated"]
+SPLIT = ["prefill", "prefill", "decode", "decode"]
+
+
+class Fleet:
+    """Engines, their agent and a gateway; engines come back on the ports they had."""
+
+    def __init__(self, wattle: str, nvml: str, folder: str, roles: list[str], *flags: str):
+        self.node = Processes(wattle, folder, gpus=len(roles))
+        self.roles, self.places, self.engines = roles, [], []
+        for i, role in enumerate(roles):
+            process, at = self.node.start("mock-engine", "--role", role, "--gpus", str(i))
+            self.engines.append(process)
+            self.places.append(at)
+        words = [w for i, at in enumerate(self.places) for w in ("--engine", f"{at['fpm']}={i}@{roles[i]}")]
+        self.agent_words = ["agent", *words, "--recipe", "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml", nvml, "--state",
+                            os.path.join(folder, "locks"), "--admin"]
+        self.agent, agent = self.node.start(*self.agent_words, "127.0.0.1:0")
+        self.agent_at = agent["admin"]
+        workers = [w for i, at in enumerate(self.places) for w in ("--worker", f"{at['url']}={roles[i]},fpm={at['fpm']}")]
+        _, at = self.node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe", "static-max",
+                                "--gpu", "a100-80g", "--llm", MODEL, "--agent", self.agent_at, "--unready-wait-s", "20", *workers, *flags)
+        self.url, self.admin = at["url"], at["admin"]
+        self.answers: list[tuple[bool, int, str]] = []  # streamed; events that came; "done", "error", a status or what broke it
+        self.begun = 0
+        self.threads: list[threading.Thread] = []
+
+    def kill(self, i: int) -> None:
+        self.engines[i].kill()
+        self.engines[i].wait()
+
+    def restart(self, i: int) -> None:
+        place = self.places[i]
+        self.engines[i], _ = self.node.start("mock-engine", "--role", self.roles[i], "--gpus", str(i), "--listen",
+                                             place["url"].removeprefix("http://"), "--fpm", place["fpm"])
+
+    def signal(self, i: int, what: signal.Signals) -> None:
+        self.engines[i].send_signal(what)
+
+    def restart_agent(self) -> None:
+        self.agent, _ = self.node.start(*self.agent_words, self.agent_at.removeprefix("http://"))
+
+    def one(self, stream: bool, tokens: int, prompt: int) -> None:
+        body = {"model": MODEL, "prompt": [7] * prompt, "max_tokens": tokens, "ignore_eos": True, "stream": stream}
+        request = urllib.request.Request(self.url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        events, end = 0, "cut"
+        try:
+            with urllib.request.urlopen(request, timeout=2 * PATIENCE_S) as answer:
+                if not stream:
+                    end = "done" if json.loads(answer.read())["usage"]["completion_tokens"] == tokens else "short"
+                for line in answer if stream else ():
+                    if line.strip() == b"data: [DONE]":
+                        end = "done"
+                    elif line.startswith(b"data: "):
+                        if "error" in json.loads(line[6:]):
+                            end = "error"
+                            break
+                        self.begun += events == 0
+                        events += 1
+        except urllib.error.HTTPError as error:
+            end = str(error.code)
+        except OSError as error:
+            end = repr(error)
+        self.answers.append((stream, events, end))
+
+    def send(self, count: int, tokens: int = 60, prompt: int = 200) -> None:
+        for i in range(count):
+            self.threads.append(threading.Thread(target=self.one, args=(i % 2 == 0, tokens, prompt)))
+            self.threads[-1].start()
+
+    def settle(self) -> None:
+        for thread in self.threads:
+            thread.join()
+
+    def ends(self) -> None:
+        self.node.end()
+
+
+def counts(fleet: Fleet) -> dict:
+    page = {line.split(" ")[0]: float(line.rsplit(" ", 1)[1]) for line in get(fleet.admin + "/metrics").splitlines() if line[0] != "#"}
+    fates = {fate: page[f'wattle_gateway_requests_total{{fate="{fate}"}}'] for fate in ("finished", "rejected", "failed", "cancelled")}
+    return {"arrived": page["wattle_gateway_requests_arrived_total"], **fates}
+
+
+def killed_in_prefill(f: Fleet) -> None:
+    f.send(8, prompt=30_000)  # seconds of prompt
+    time.sleep(0.3)
+    f.kill(0)
+
+
+def killed_in_decode(f: Fleet) -> None:
+    f.send(8, tokens=400)
+    eventually("streams have begun", lambda: f.begun >= 3)
+    f.kill(2)
+
+
+def killed_between_the_legs(f: Fleet) -> None:
+    f.send(10, prompt=8_000)
+    f.kill(3)  # prefill ends, and one of the two that could go on is gone
+    time.sleep(0.2)
+    f.kill(0)
+
+
+def all_decode_dies_and_comes_back(f: Fleet) -> None:
+    f.kill(2), f.kill(3)
+    f.send(6)
+    time.sleep(1)
+    f.restart(2)
+
+
+def hangs_for_a_while(f: Fleet) -> None:
+    f.signal(0, signal.SIGSTOP)
+    f.send(8)
+    time.sleep(7)
+    f.signal(0, signal.SIGCONT)
+
+
+def hangs_and_is_killed(f: Fleet) -> None:
+    f.send(6, tokens=200)
+    f.signal(1, signal.SIGSTOP)
+    f.send(6)
+    time.sleep(1)
+    f.kill(1)
+
+
+def slow(f: Fleet) -> None:
+    f.send(8, tokens=100)
+    for _ in range(10):
+        f.signal(0, signal.SIGSTOP)
+        time.sleep(0.15)
+        f.signal(0, signal.SIGCONT)
+        time.sleep(0.05)
+
+
+def agent_killed(f: Fleet) -> None:
+    f.send(6, tokens=200)
+    f.agent.kill()
+    f.agent.wait()
+    f.send(6)
+    time.sleep(0.5)
+    f.restart_agent()
+    f.send(2)
+
+
+def agent_stopped(f: Fleet) -> None:
+    f.agent.send_signal(signal.SIGSTOP)  # no meter, no clock
+    f.send(6)
+    time.sleep(6)
+    f.agent.send_signal(signal.SIGCONT)
+
+
+def everything_at_once_before_the_first_request(f: Fleet) -> None:
+    f.kill(0)
+    f.signal(1, signal.SIGSTOP)
+    f.agent.kill()
+    f.agent.wait()
+    f.send(6)
+    time.sleep(1)
+    f.signal(1, signal.SIGCONT)
+    f.restart_agent()
+    f.restart(0)
+
+
+def killed_again_as_it_comes_back(f: Fleet) -> None:
+    for _ in range(3):
+        f.kill(0), f.kill(1)
+        f.send(3)
+        f.restart(0), f.restart(1)
+        time.sleep(0.4)
+
+
+# Script, fleet, and how many may fail although nothing of theirs had come: those that lost two engines.
+SCRIPTS: list[tuple[Callable[[Fleet], None], list[str], int]] = [
+    (killed_in_prefill, SPLIT, 0), (killed_in_decode, SPLIT, 0), (killed_between_the_legs, SPLIT, 10),
+    (all_decode_dies_and_comes_back, SPLIT, 0), (hangs_for_a_while, COLOCATED, 0), (hangs_and_is_killed, COLOCATED, 0),
+    (slow, COLOCATED, 0), (agent_killed, COLOCATED, 0), (agent_stopped, COLOCATED, 0),
+    (everything_at_once_before_the_first_request, COLOCATED, 0), (killed_again_as_it_comes_back, COLOCATED, 9)]
+
+
+def run(wattle: str, nvml: str, script: Callable[[Fleet], None], roles: list[str], may_fail: int) -> None:
+    with scratch() as folder:
+        fleet = Fleet(wattle, nvml, folder, roles)
+        try:
+            eventually("all are ready", lambda: [w["status"] for w in json.loads(get(fleet.admin + "/workers"))["workers"]] == ["ready"] * len(roles))
+            script(fleet)
+            fleet.settle()
+            bad = [answer for answer in fleet.answers if answer[2] != "done"]
+            begun = [answer for answer in bad if answer[1] > 0]
+            assert len(fleet.answers) == len(fleet.threads), "each has one answer"
+            assert all(stream and end == "error" for stream, _, end in begun), bad
+            assert len(bad) - len(begun) <= may_fail and all(end in ("502", "503") for _, events, end in bad if events == 0), bad
+            sent = len(fleet.threads)
+            eventually("each has one fate", lambda: counts(fleet)["arrived"] == sent == sum(counts(fleet).values()) - sent)
+            assert counts(fleet)["finished"] == sent - len(bad), (counts(fleet), bad)
+            eventually("it serves again", lambda: get(fleet.url + "/health") != "")
+            fleet.send(4, tokens=5)
+            fleet.settle()
+            assert [end for _, _, end in fleet.answers[sent:]] == ["done"] * 4, fleet.answers[sent:]
+            used = json.loads(get(fleet.admin + "/usage"))
+            parts, total = used["energy_j"], used["energy_j"]["total"]
+            assert abs(sum(parts[p] for p in ("prefill", "decode", "idle", "residue")) - total) <= 1e-6 * max(total, 1), parts
+            print(f"{script.__name__}: {sent} requests, {len(begun)} streams ended with an error, {len(bad) - len(begun)} others failed")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                for engine in fleet.engines:
+                    engine.send_signal(signal.SIGCONT)
+            fleet.ends()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    parser.add_argument("--only", help="one script, by its name")
+    flags = parser.parse_args()
+    for script, roles, may_fail in SCRIPTS:
+        if flags.only in (None, script.__name__):
+            run(flags.wattle, flags.nvml, script, roles, may_fail)
+
+
+if __name__ == "__main__":
+    main()
