@@ -26,6 +26,22 @@ StepShape decodes_of(const InstanceView& view) {
   return shape;
 }
 
+/// No clock keeps the instance's requests, those that wait for KV blocks included, within `limit`, or its KV cache does
+/// not hold them. `shape`: what it will decode. An absent or nonsensical prediction says nothing.
+bool overfull(const InstanceView& view, StepShape shape, Span limit, MegaHertz top, const LatencyModel* latency) {
+  const std::int32_t waiting = view.step.waiting_requests;
+  if (waiting > 0) {
+    shape.decode_requests += waiting;
+    const Int128 theirs = Int128{view.assigned_prompt_tokens} * waiting / std::max(view.assigned_requests, waiting);
+    shape.decode_kv_tokens += static_cast<std::int64_t>(theirs);
+  }
+  const std::int64_t capacity = view.spec->kv_capacity_tokens;
+  if (capacity > 0 && shape.decode_kv_tokens > capacity) return true;
+  if (latency == nullptr) return false;
+  const Span predicted = latency->step_time(shape, top);
+  return predicted > limit && predicted <= kLongestBelievable;
+}
+
 /// Where `requests` stand among tiles: whether one more begins a tile, and an order of how many have begun. In the
 /// first tile (negative), beyond the last and where none is known, each request counts as one.
 struct TilePlace {
@@ -114,7 +130,7 @@ EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& requ
   const ClockChoice then = clock_for(rule, shape, waiting, rule.itl, latency);
   // Whatever EcoFreq's own margin: with none, a batch that just meets the objective at the top outgrows it by its
   // context.
-  const bool over = options_.spare_overloaded && then.predicted && latency->step_time(shape, top) > instance->itl_limit;
+  const bool over = options_.spare_overloaded && overfull(view, shape, instance->itl_limit, top, latency);
   return {now, then.clock, over, requests};
 }
 

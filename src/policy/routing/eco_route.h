@@ -27,8 +27,8 @@ struct EcoRouteOptions {
   BeyondSpread beyond_spread = BeyondSpread::LowestResulting;
   Borders borders = Borders::Clocks;
   /// Ours: an instance that the request would push beyond what even max(F) can do within its slo.itl less
-  /// overload_margin, whatever EcoFreq's margin, is no candidate while another is. By the papers' rules such an
-  /// instance no longer rises, so it attracts everything.
+  /// overload_margin, whatever EcoFreq's margin, or beyond its KV cache, is no candidate while another is; requests
+  /// that wait there count. By the papers' rules such an instance no longer rises, so it attracts everything.
   bool spare_overloaded = true;
   double overload_margin = 0.2;  ///< share, in [0, 1)
 };

@@ -340,6 +340,33 @@ TEST(EcoRoute, AnInstanceBeyondItsObjectiveAttractsNothing) {
   EXPECT_EQ(fleet.route(policy), (Routed{1, "1a: all clocks equal: its turn"}));
 }
 
+TEST(EcoRoute, WhatWaitsForKvBlocksCountsBeyondAnObjective) {
+  // Both at the highest clock. Instance 0 decodes few, as more do not fit its KV cache, and 20 wait there.
+  const Limits model({{kLow, 0}, {kHigh, 300}});
+  Fleet fleet(model, {kLow, kHigh}, {290, 280});
+  fleet.views[0].assigned_requests = 310;
+  fleet.views[0].step.waiting_requests = 20;
+  EXPECT_EQ(fleet.route_once().to, 0) << "the paper's rule: neither rises";
+  fleet.options.spare_overloaded = true;
+  fleet.options.overload_margin = 0.0;
+  EXPECT_EQ(fleet.route_once().to, 1) << "with them no clock would do";
+  fleet.views[0].step.waiting_requests = 5;
+  fleet.views[0].assigned_requests = 295;
+  EXPECT_EQ(fleet.route_once().to, 0);
+}
+
+TEST(EcoRoute, AnInstanceWhoseKvCacheIsFullAttractsNothing) {
+  Fleet fleet(at_256(), {kLow, kHigh}, {10, 10});
+  fleet.options.spare_overloaded = true;
+  fleet.put(0, 10, 950);
+  fleet.put(1, 10, 900);
+  EXPECT_EQ(fleet.route_once(100).to, 0) << "its turn: no capacity is known";
+  for (InstanceSpec& spec : fleet.specs) spec.kv_capacity_tokens = 1001;
+  EXPECT_EQ(fleet.route_once(100).to, 1) << "101 tokens more do not fit";
+  EXPECT_EQ(fleet.route_once(50).to, 0);
+  EXPECT_EQ(fleet.route_once(200).to, 0) << "they fit nowhere: the rules as they are";
+}
+
 /// A fleet that grows: what joins late is judged by its own clocks, as those are that were there, and forgotten when
 /// gone.
 TEST(EcoRoute, AnInstanceThatJoinsLateIsRoutedToByItsClocks) {
@@ -440,6 +467,15 @@ TEST_F(Tiles, BeyondAnObjectiveClocksDoNotCount) {
   two.options.spare_overloaded = true;
   two.options.overload_margin = 0.0;
   EXPECT_EQ(two.route_once(), (Routed{0, "tiles: some beyond their objective: fewest requests of the others"}));
+}
+
+/// An objective that nobody can keep: a queue is no reason to be sent more.
+TEST_F(Tiles, BeyondEverybodysObjectiveAQueueAttractsNothing) {
+  Fleet two = fleet({700, 750});
+  two.options.spare_overloaded = true;
+  two.views[0].assigned_requests = 800;
+  two.views[0].step.waiting_requests = 100;
+  EXPECT_EQ(two.route_once().to, 1);
 }
 
 TEST_F(Tiles, BeyondTheLastEndTheFewestRequestsWin) {
