@@ -83,6 +83,10 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
       "Jain: over quartiles of output tokens, tokens delivered within [fairness] window x Lat; violations: not "
       "done within limit x Lat; max wait: the larger of TTFT and the longest gap\n",
       first.requests.arrived, first.sim.virtual_s, first.recipe);
+  if (first.requests.clamped_prompts + first.requests.clamped_outputs > 0) {
+    fmt::print("{} prompts and {} outputs were clamped to workload.max_prompt_tokens and max_output_tokens\n",
+               first.requests.clamped_prompts, first.requests.clamped_outputs);
+  }
   for (const auto& run : runs) {
     if (run.extrapolations > 0) {
       fmt::print("{}: {} predictions were asked for outside what predictor_file was measured on\n", run.recipe,

@@ -50,5 +50,13 @@ TEST(ServingFeatures, BothSaveEnergyAtTheSameClock) {
   EXPECT_EQ(drafted.itl.p50_ms, 0.0) << "most come with the one before";
 }
 
+TEST(Workload, WhatWasClampedIsCounted) {
+  const auto whole = run("static-max", {"workload.max_prompt_tokens=100000", "workload.max_output_tokens=100000"});
+  EXPECT_EQ(whole.requests.clamped_prompts + whole.requests.clamped_outputs, 0);
+  const auto clamped = run("static-max", {"workload.max_prompt_tokens=1000"});
+  EXPECT_GT(clamped.requests.clamped_prompts, 200) << "the mean is 1,000";
+  EXPECT_LT(clamped.tokens.prompt, whole.tokens.prompt);
+}
+
 }  // namespace
 }  // namespace wattle::experiment

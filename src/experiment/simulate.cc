@@ -91,6 +91,9 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
       if (std::ranges::find(all, sentence) == all.end()) all.push_back(std::move(sentence));
     }
   }
+  const workload::WorkloadStats read = run->source->stats();
+  result.summary.requests.clamped_prompts = read.clamped_prompts;
+  result.summary.requests.clamped_outputs = read.clamped_outputs;
   result.summary.recipe = recipe.recipe.name;
   result.summary.extrapolations = calibrate::extrapolations(run->beliefs);
   result.summary.sim.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

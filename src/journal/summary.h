@@ -48,6 +48,8 @@ struct RequestCounts {
                                 : cancelled);
   }
   bool operator==(const RequestCounts&) const = default;
+  std::int64_t clamped_prompts = 0;  ///< of the workload, longer than it may have (workload.max_prompt_tokens)
+  std::int64_t clamped_outputs = 0;
 };
 
 /// prompt: of requests that got a first token (in the control loop: believed, of all that arrived); output: delivered

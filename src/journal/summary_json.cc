@@ -89,6 +89,8 @@ void visit(V& v, S& s) {
     g.count("preempted", s.requests.preempted);
     g.added_count("cancelled", s.requests.cancelled);
     g.added_count("preemptions", s.requests.preemptions);
+    g.added_count("clamped_prompts", s.requests.clamped_prompts);
+    g.added_count("clamped_outputs", s.requests.clamped_outputs);
   });
   v.group("tokens", [&](auto& g) {
     g.count("prompt", s.tokens.prompt);
