@@ -89,7 +89,7 @@ void start_as_inferencemax(const SampleRow& row, SampleRun& to) {
 
 }  // namespace
 
-bool SampleRow::fixed_lengths() const { return contains(source, "gap-analysis"); }
+bool SampleRow::fixed_lengths() const { return contains(source, "aic-auto-gap-analysis/"); }
 
 SampleRun run_of(const SampleRow& row) {
   SampleRun run;
