@@ -12,9 +12,9 @@ constexpr double kTile = 128.0;
 constexpr double kPathSharpness = 8.0;
 constexpr double kActivationBytes = 2.0;  // activations stay 16-bit, whatever the weights are
 
-constexpr double kWidened = 0.20;       // grouped_share() of 4-bit weights that are widened to 16 bits
-constexpr double kExpertPasses = 4.8;   // every routed token gathered, written, read and summed, over its 16-bit size
-constexpr double kExpertRamp = 10.0e-6; // sorting tokens by expert, beyond what starting the products takes
+constexpr double kWidened = 0.20;        // grouped_share() of 4-bit weights that are widened to 16 bits
+constexpr double kExpertPasses = 4.8;    // every routed token gathered, written, read and summed, over its 16-bit size
+constexpr double kExpertRamp = 10.0e-6;  // sorting tokens by expert, beyond what starting the products takes
 
 double p_norm(double a, double b, double p) {
   const double high = std::max(a, b);
@@ -39,12 +39,12 @@ double narrow_rate(const GpuSpec& gpu, Dtype weights) {
   return 0.0;
 }
 
-// Routed experts' products, all of a layer in one grouped kernel: share of the peak 16-bit FLOP/s that large ones reach,
-// by the weights' format. Fitted with kExpertPasses and what starts such a layer (22 us, of which products have the
-// rest) on 16,000 readings of aiconfigurator's MoE kernel tables (commit 095f58a; vLLM, SGLang and TensorRT-LLM on H100,
-// H200 and B200, 20 shapes, 1 to 16,384 tokens, tensor parallelism 1 to 8, tokens among experts by a power law), within
-// 23 % in the mean, 24 % for a shape left out. 8-bit grouped kernels are no faster than 16-bit ones; 4-bit weights
-// without units for them are widened in the kernel, which costs more than it saves.
+// Routed experts' products, all of a layer in one grouped kernel: share of the peak 16-bit FLOP/s that large ones
+// reach, by the weights' format. Fitted with kExpertPasses and what starts such a layer (22 us, of which products have
+// the rest) on 16,000 readings of aiconfigurator's MoE kernel tables (commit 095f58a; vLLM, SGLang and TensorRT-LLM on
+// H100, H200 and B200, 20 shapes, 1 to 16,384 tokens, tensor parallelism 1 to 8, tokens among experts by a power law),
+// within 23 % in the mean, 24 % for a shape left out. 8-bit grouped kernels are no faster than 16-bit ones; 4-bit
+// weights without units for them are widened in the kernel, which costs more than it saves.
 double grouped_share(const GpuSpec& gpu, Dtype weights) {
   const bool narrow = gpu.fp4_flops_per_s > 0.0;
   switch (weights) {

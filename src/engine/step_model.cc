@@ -240,10 +240,9 @@ struct StepModel::Impl {
   }
   [[nodiscard]] Draft draft(const ClockTable& at, const StepShape& shape) const {
     const Work work = parallel.data * parallel.pipeline > 1 ? divided(at, shape) : whole(at, shape);
-    const double cpu =
-        profile.step_gap_s + prompt_gap_s * shape.prefill_requests + decode_gap_s * shape.decode_requests;
-    const double launches = shape.prefill_tokens > 0 ? launches_s : 0.0;
-    return {work, launches + (overlapped ? std::max(0.0, cpu - work.seconds) : cpu)};
+    const double cpu = profile.step_gap_s + prompt_gap_s * shape.prefill_requests +
+                       decode_gap_s * shape.decode_requests + (shape.prefill_tokens > 0 ? launches_s : 0.0);
+    return {work, overlapped ? std::max(0.0, cpu - work.seconds) : cpu};
   }
   /// A step as it is at one clock: unclipped.
   struct AtClock {

@@ -24,8 +24,8 @@ constexpr std::int32_t kAiperfLengths = 1000;
 // once: 10 for TensorRT-LLM (gpt-oss 20), 10 to 50 for SGLang.
 constexpr double kStreamInterval = 10.0;
 constexpr std::int32_t kSglangChunk = 32768;  // --chunked-prefill-size; in some scripts half of that
-// Of the GPU's memory, for models that nearly fill it (SGLang's and vLLM's scripts; TensorRT-LLM takes three quarters of
-// what weights leave).
+// Of the GPU's memory, for models that nearly fill it (SGLang's and vLLM's scripts; TensorRT-LLM takes three quarters
+// of what weights leave).
 constexpr double kMostMemory = 0.95;
 // attention_dp_config: TensorRT-LLM's data groups start prompts together, or after so many steps (timeout_iters).
 constexpr std::int32_t kBalanceSteps = 60;
@@ -68,8 +68,8 @@ void generate(const SampleRow& row, SampleRun& to) {
   }
 }
 
-/// The engine as InferenceMAX's published scripts start it (benchmarks/single_node of March 2026), and its client, which
-/// asks for temperature 0.
+/// The engine as InferenceMAX's published scripts start it (benchmarks/single_node of March 2026), and its client,
+/// which asks for temperature 0.
 void start_as_inferencemax(const SampleRow& row, SampleRun& to) {
   const bool deepseek = row.model.starts_with("deepseek");
   const bool gpt_oss = row.model.starts_with("gpt-oss");

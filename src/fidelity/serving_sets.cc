@@ -334,8 +334,12 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     }
     const SampleShape shape = sample_shape(*t, i);
     Instance at{*gpu, as_run(shape, *llm), *parallelism_of(shape, *llm)};
-    const SampleRow sample{t->text(i, "silicon_data_source"), t->text(i, "backend"), llm->name, gpu->name,
-                           t->number(i, "isl"), t->number(i, "osl"),
+    const SampleRow sample{t->text(i, "silicon_data_source"),
+                           t->text(i, "backend"),
+                           llm->name,
+                           gpu->name,
+                           t->number(i, "isl"),
+                           t->number(i, "osl"),
                            concurrency_of(shape, t->text(i, "silicon_data_source"), t->number(i, "batch_size")),
                            at.shape.data};
     const SampleRun client = run_of(sample);
