@@ -359,6 +359,7 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
                         load.input_mean, load.output_mean, load.concurrency);
     e.gpu = gpu->name;
     e.fitted = e.set.starts_with("aiconfigurator/end-to-end-") && chose_conventions(e.set, e.row);
+    e.in_view = llm->experts > 1 && chose_expert_times(llm->name, e.set, e.row);
     e.quantities = {{"ttft_mean_ms", t->number(i, "silicon_ttft_ms")},
                     {"tpot_mean_ms", t->number(i, "silicon_tpot_ms")}};
     e.tp = at.shape.tensor;
