@@ -238,6 +238,9 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
              "n-grams, about one layer's share for EAGLE, the ratio of sizes for a draft model"),
       option("async_scheduling", &E::async_scheduling,
              "A step is put together while its predecessor runs: who arrives then waits one step more"),
+      option("receive_interval", &E::receive_interval, "steps", {1, 10'000},
+             "With async_scheduling: new requests are looked for after so many steps without prompts, after one with, "
+             "and when nothing runs (SGLang's --scheduler-recv-interval)"),
       option("framework", &E::framework,
              "Whose CPU times hold where the gaps below are none (src/engine/framework.h); profile: those the GPU's "
              "profile was fitted with"),

@@ -8,7 +8,13 @@ namespace wattle::engine {
 // among 2 to 20 ms, 0 to 5 us and 0 to 100 us. A 2-us token is a fast tokeniser's.
 namespace {
 constexpr Span kTokenising = Span::us(2);
-}
+
+// A layer's kernels started one by one, which is what steps with prompts do; docs/decisions/0019 says on which samples
+// they were chosen. vLLM's compiler has merged most of them.
+constexpr Span kCompiledExperts = Span::us(500);  // of 0.3 to 0.6 ms
+constexpr Span kExperts = Span::us(1'000);        // of 1.0, 1.3 and 1.6 ms
+constexpr Span kLatentAttention = Span::ms(2);    // of 1 and 2 ms
+}  // namespace
 
 std::string_view name_of(Framework framework) {
   return std::ranges::find(kFrameworks, framework, &std::pair<std::string_view, Framework>::second)->first;
@@ -19,16 +25,23 @@ FrameworkTimes times_of(Framework framework) {
     case Framework::Profile:
       return {};
     case Framework::Vllm:
-      return {.front_end = {Span::ms(2), kTokenising, Span()}};
+      return {.experts = kCompiledExperts, .front_end = {Span::ms(2), kTokenising, Span()}};
     case Framework::Sglang:
-      return {.overlapped = true, .front_end = {Span::ms(10), Span(), Span::us(60)}};
+      return {.overlapped = true,
+              .experts = kExperts,
+              .latent_attention = kLatentAttention,
+              .front_end = {Span::ms(10), Span(), Span::us(60)}};
     case Framework::SglangDisaggregated:
       // Of a step and of a request such that 512 requests of an 8B model on eight H200 decode in 25 ms, as the same
       // samples have it; how much of that is the step's, and a prompt's time, with VoltanaLLM's panels of Llama-3.1-8B
       // and Ministral-3B in view. Behind the long steps of the larger model they hide.
       return {.step = Span::ms(12), .prompt = Span::ms(5), .request = Span::us(25), .overlapped = true};
     case Framework::TensorRtLlm:
-      return {.overlapped = true, .sorts_vocabulary = false, .front_end = {Span::ms(15), kTokenising, Span::us(55)}};
+      return {.overlapped = true,
+              .sorts_vocabulary = false,
+              .experts = kExperts,
+              .latent_attention = kLatentAttention,
+              .front_end = {Span::ms(15), kTokenising, Span::us(55)}};
   }
   return {};
 }

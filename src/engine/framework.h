@@ -42,6 +42,8 @@ struct FrameworkTimes {
   Span request = {};                        ///< per decoding request of a step
   bool overlapped = false;                  ///< it works while the GPU does: the longer counts; else the GPU waits
   bool sorts_vocabulary = true;             ///< top-p sampling sorts all logits; else tokens cost no time of the GPU's
+  Span experts = {};           ///< per layer of a step with prompts, which no CUDA graph holds: starting its kernels
+  Span latent_attention = {};  ///< likewise
   FrontEnd front_end = {};
 };
 

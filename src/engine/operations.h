@@ -72,6 +72,11 @@ class Operations {
   /// KV heads on one GPU; latent attention has one latent for all.
   [[nodiscard]] double kv_heads() const;
   [[nodiscard]] Work product_of(Dtype dtype, double rows, double columns, double inner, double count) const;
+  /// Of routed experts.
+  [[nodiscard]] Work grouped_product(double rows, double columns, double inner, double count) const;
+  /// `top_flops_per_s`: what large ones reach at clock_max.
+  [[nodiscard]] Work product_at(double top_flops_per_s, Dtype dtype, double rows, double columns, double inner,
+                                double count) const;
   [[nodiscard]] double latency(double seconds) const;
   [[nodiscard]] double memory_seconds(double bytes, double efficiency, double clock_share) const;
 

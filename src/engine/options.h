@@ -41,6 +41,9 @@ struct EngineOptions {
   /// A step is put together while its predecessor runs, so a request that arrives then waits one step more, unless
   /// nothing runs (TensorRT-LLM's and SGLang's overlap, vLLM's async scheduling).
   bool async_scheduling = false;
+  /// The scheduler looks for new requests after so many steps without prompts, or one with, or when nothing runs
+  /// (SGLang's --scheduler-recv-interval). Needs async_scheduling.
+  std::int32_t receive_interval = 1;
   /// Whose CPU times hold where those below are absent.
   Framework framework = Framework::Profile;
   // Time at no clock's pace; absent: the framework's, or what the GPU's profile was fitted with.

@@ -136,6 +136,54 @@ TEST(Mixture, UnevenRoutingReadsFewerExperts) {
   EXPECT_GT(seconds(model(skewed, shape(4, 1, 4, 1)), large), seconds(model(mixture(), shape(4, 1, 4, 1)), large));
 }
 
+TEST(Mixture, ItsPromptsTakeLongerThanADenseLayersOfTheSameWork) {
+  LlmSpec dense;
+  dense.ffn = 8192;  // as wide as the four experts of 2,048 that a token passes
+  const StepShape prompts{0, 0, 1, 8192, 8192};
+  const double ratio = seconds(model(mixture()), prompts) / seconds(model(dense), prompts);
+  EXPECT_GT(ratio, 1.2) << "grouped kernels are slower, and tokens are moved to their experts and back";
+  EXPECT_LT(ratio, 2.5);
+  // Expert parallelism spares a GPU products, not the moving.
+  LlmSpec narrow = mixture();
+  narrow.moe_ffn = 64;
+  const double spread = seconds(model(narrow, shape(4, 1, 4, 1)), prompts);
+  EXPECT_GT(spread, 0.6 * seconds(model(narrow, shape(4, 1, 1, 1)), prompts));
+}
+
+TEST(Mixture, FourBitWeightsWithoutUnitsForThemAreReadFasterAndComputedSlower) {
+  LlmSpec widened = mixture();
+  widened.expert_weights = Dtype::Int4;
+  const StepShape tokens{16, 16 * 100, 0, 0, 0};
+  const StepShape prompts{0, 0, 1, 8192, 8192};
+  EXPECT_LT(seconds(model(widened), tokens), 0.7 * seconds(model(mixture()), tokens));
+  EXPECT_GT(seconds(model(widened), prompts), 1.3 * seconds(model(mixture()), prompts));
+}
+
+TEST(Framework, StartsTheKernelsOfExpertsOneByOneInStepsWithPrompts) {
+  const auto with = [](const LlmSpec& llm, Framework framework, const StepShape& step) {
+    EngineOptions options;
+    options.framework = framework;
+    const auto made = StepModel::make(h200(), llm, 1, HardwareProfile{}, options);
+    return static_cast<double>(made->mixed(step, MegaHertz(1980)).duration) / 1e9 / (1 << kTimeFractionBits);
+  };
+  const StepShape brief{0, 0, 1, 16, 128};
+  const double layers = mixture().layers;
+  // Beside the GPU where scheduling overlaps, before it else.
+  EXPECT_NEAR(with(mixture(), Framework::TensorRtLlm, brief), layers * 1.0e-3, 3e-3);
+  EXPECT_NEAR(with(mixture(), Framework::Vllm, brief) - with(mixture(), Framework::Profile, brief), layers * 0.5e-3,
+              1e-4);
+  EXPECT_NEAR(with(latent(), Framework::Sglang, brief), layers * 2.0e-3, 3e-3);
+  const StepShape lengthy{0, 0, 8, 65'536, 65'536 * 4096};
+  EXPECT_NEAR(with(mixture(), Framework::TensorRtLlm, lengthy) / with(mixture(), Framework::Profile, lengthy), 1.0,
+              0.01)
+      << "hidden";
+  const StepShape tokens{16, 16 * 100, 0, 0, 0};
+  for (const Framework framework : {Framework::Vllm, Framework::TensorRtLlm}) {
+    EXPECT_LT(with(mixture(), framework, tokens), with(mixture(), Framework::Profile, tokens) + 1e-3) << "in a graph";
+    EXPECT_LT(with(LlmSpec{}, framework, brief), 0.02) << "dense";
+  }
+}
+
 TEST(DataParallel, KeepsAttentionWholeAndAddsRoomForKv) {
   const Parallelism data = shape(1, 1, 4, 4);
   EXPECT_EQ(data.gpus(), 4);

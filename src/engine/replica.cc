@@ -152,7 +152,11 @@ void Replica::start_step(Instant now) {
   run_ = step.run;
   step_full_ = run_.first;
   set_power(step.power, step.effective_clock, now);
-  if (shape.prefill_tokens == 0) run_.steps = steps_ahead(step, hold);
+  if (shape.prefill_tokens == 0) {
+    run_.steps = steps_ahead(step, hold);
+  } else {
+    last_prompts_ = iterations_ + 1;
+  }
 }
 
 Replica::Cost Replica::cost(Int128 start) const {

@@ -213,6 +213,7 @@ class Replica {
   bool idle_announced_ = true;
 
   std::int64_t iterations_ = 0;
+  std::int64_t last_prompts_ = 0;  ///< iterations_ after the last step with prompts
   std::int64_t idle_notices_ = 1;  ///< reports of going idle, numbered with the steps; it begins idle
   std::int64_t preemptions_ = 0;
   std::vector<Event> events_;

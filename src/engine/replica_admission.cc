@@ -21,6 +21,9 @@ void Replica::submit(const Job& job, Instant now) {
     if (job.first_token != Instant::never()) slot.last_token = to_fixed(job.first_token);
   }
   slot.first_step = iterations_ + (busy_ ? 2 : 1);
+  if (const std::int64_t every = options_.engine.receive_interval; every > 1) {
+    slot.first_step = last_prompts_ + (slot.first_step - last_prompts_ + every - 1) / every * every;
+  }
   prompts_.wait(index, slot);
   update_admission();
 }

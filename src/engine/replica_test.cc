@@ -179,6 +179,30 @@ TEST(Replica, who_arrives_while_the_next_step_is_put_together_waits_for_the_one_
   EXPECT_EQ(idle->shape.prefill_requests, 2);
 }
 
+TEST(Replica, an_engine_that_looks_for_requests_every_tenth_step_lets_them_wait_until_then) {
+  EngineOptions options;
+  options.async_scheduling = true;
+  options.receive_interval = 10;
+  const StepModel model = model_with(options);
+  const std::vector<Arrival> arrivals{
+      request(0, Instant(), 100, 200), request(1, Instant() + Span::us(300'000), 100, 2),
+      request(2, Instant() + Span::us(300'001), 100, 2), request(3, Instant() + Span::s(60), 100, 2)};
+  Driver each(model, options);
+  Driver ahead(model, options, true);
+  for (Driver* driver : {&each, &ahead}) driver->run(arrivals);
+  std::vector<std::size_t> prompts;
+  for (std::size_t i = 0; i < each.steps.size(); ++i) {
+    if (each.steps[i].shape.prefill_requests > 0) prompts.push_back(i);
+  }
+  ASSERT_EQ(prompts.size(), 3U);
+  EXPECT_EQ((prompts[1] - prompts[0] - 1) % 10, 0U) << "so many steps after the last prompts";
+  EXPECT_GT(each.steps[prompts[1]].start, arrivals[2].at);
+  EXPECT_LT(each.steps[prompts[1] - 10].start, arrivals[2].at);
+  EXPECT_EQ(each.steps[prompts[1]].shape.prefill_requests, 2);
+  EXPECT_EQ(each.steps[prompts[2]].start, arrivals[3].at) << "nothing runs";
+  for (Tag tag = 0; tag < 4; ++tag) EXPECT_EQ(each.finished(tag), ahead.finished(tag)) << tag;
+}
+
 /// Its first `shared` blocks of 16 tokens are those of this prefix, the others its own.
 Arrival begins_with(std::uint64_t prefix, std::int32_t shared, Arrival arrival) {
   std::vector<std::uint64_t> ids;

@@ -120,6 +120,7 @@ struct StepModel::Impl {
   double limit_w = 0.0;  ///< per GPU, where it lowers its clock
   double prompt_gap_s = 0.0;
   double decode_gap_s = 0.0;
+  double launches_s = 0.0;  ///< FrameworkTimes::experts and latent_attention, all layers
   std::int32_t drafts = 0;  ///< of each decoding request (EngineOptions::speculative_tokens)
   double draft_share = 0.0;
   bool overlapped = false;  ///< the CPU's time hides behind the GPU's
@@ -239,8 +240,8 @@ struct StepModel::Impl {
   }
   [[nodiscard]] Draft draft(const ClockTable& at, const StepShape& shape) const {
     const Work work = parallel.data * parallel.pipeline > 1 ? divided(at, shape) : whole(at, shape);
-    const double cpu =
-        profile.step_gap_s + prompt_gap_s * shape.prefill_requests + decode_gap_s * shape.decode_requests;
+    const double cpu = profile.step_gap_s + prompt_gap_s * shape.prefill_requests +
+                       decode_gap_s * shape.decode_requests + (shape.prefill_tokens > 0 ? launches_s : 0.0);
     return {work, overlapped ? std::max(0.0, cpu - work.seconds) : cpu};
   }
   /// A step as it is at one clock: unclipped.
@@ -372,6 +373,8 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
   if (!times.sorts_vocabulary) impl->profile.sampling_ns_per_logit = impl->profile.request_gap_s = 0.0;
   impl->prompt_gap_s = options.prompt_gap.value_or(times.prompt).seconds();
   impl->decode_gap_s = options.decode_gap.value_or(times.request).seconds();
+  impl->launches_s = times.experts.seconds() * llm.moe_layers() +
+                     (llm.latent_attention() ? times.latent_attention.seconds() * llm.layers : 0.0);
   impl->overlapped = times.overlapped;
   impl->drafts = options.speculative_tokens;
   impl->draft_share = options.draft_share;

@@ -39,6 +39,7 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   if (e.idle_gpu) real(e.idle_gpu->value());
   if (e.decode_attention_efficiency) real(*e.decode_attention_efficiency);
   for (const int size : e.graph_sizes) digest.add(size);
+  if (e.receive_interval > 1) digest.add(-e.receive_interval);
   if (const auto factors = config::profile_of(engine.gpu.name, config::project())) {
     digest.add_text(config::to_text({*factors, ""}, {}));
   }

@@ -20,6 +20,16 @@ constexpr std::int32_t kBatchRoom = 512;
 constexpr std::int32_t kAiperfPrompts = 100;
 constexpr std::int32_t kAiperfLengths = 1000;
 
+// InferenceMAX's scripts, one for each model, GPU and backend. A client gets the first token alone, then so many at
+// once: 10 for TensorRT-LLM (gpt-oss 20), 10 to 50 for SGLang.
+constexpr double kStreamInterval = 10.0;
+constexpr std::int32_t kSglangChunk = 32768;  // --chunked-prefill-size; in some scripts half of that
+// Of the GPU's memory, for models that nearly fill it (SGLang's and vLLM's scripts; TensorRT-LLM takes three quarters
+// of what weights leave).
+constexpr double kMostMemory = 0.95;
+// attention_dp_config: TensorRT-LLM's data groups start prompts together, or after so many steps (timeout_iters).
+constexpr std::int32_t kBalanceSteps = 60;
+
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 engine::Framework framework_of(const std::string& backend) {
@@ -58,9 +68,28 @@ void generate(const SampleRow& row, SampleRun& to) {
   }
 }
 
+/// The engine as InferenceMAX's published scripts start it (benchmarks/single_node of March 2026), and its client,
+/// which asks for temperature 0.
+void start_as_inferencemax(const SampleRow& row, SampleRun& to) {
+  const bool deepseek = row.model.starts_with("deepseek");
+  const bool gpt_oss = row.model.starts_with("gpt-oss");
+  to.engine.async_scheduling = true;  // vLLM's --async-scheduling, with --no-enable-prefix-caching
+  to.engine.request_gap = Span();
+  if (!gpt_oss && !row.model.starts_with("llama")) to.engine.gpu_memory_utilization = kMostMemory;
+  if (row.backend == "vllm") return;
+  to.load.front_end_token_s /= kStreamInterval;
+  if (row.backend == "sglang") {
+    to.engine.max_num_batched_tokens = kSglangChunk;
+    if (deepseek && row.gpu == "b200") to.engine.receive_interval = row.concurrency >= 16 ? 30 : 10;
+  } else {
+    if (gpt_oss) to.load.front_end_processes = 4;  // num_postprocess_workers
+    if (deepseek && row.attention_data > 1) to.engine.receive_interval = kBalanceSteps;
+  }
+}
+
 }  // namespace
 
-bool SampleRow::fixed_lengths() const { return contains(source, "gap-analysis"); }
+bool SampleRow::fixed_lengths() const { return contains(source, "aic-auto-gap-analysis/"); }
 
 SampleRun run_of(const SampleRow& row) {
   SampleRun run;
@@ -75,8 +104,7 @@ SampleRun run_of(const SampleRow& row) {
   if (row.fixed_lengths()) {
     generate(row, run);
   } else {
-    // Its published scripts start vLLM with async-scheduling and no-enable-prefix-caching.
-    run.engine.async_scheduling = true;
+    start_as_inferencemax(row, run);
     run.load.requests = 10 * row.concurrency;
     run.load.shortest = 0.8;  // uniform within 80 to 100 % of the nominal length
   }

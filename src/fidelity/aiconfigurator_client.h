@@ -12,9 +12,12 @@ namespace wattle::fidelity {
 struct SampleRow {
   std::string source;   ///< silicon_data_source
   std::string backend;  ///< vllm, sglang, trtllm
+  std::string model;    ///< of our specifications
+  std::string gpu;
   double input_tokens = 0.0;
   double output_tokens = 0.0;
   std::int32_t concurrency = 0;
+  std::int32_t attention_data = 1;  ///< groups of data-parallel attention
 
   /// "gap-analysis" files: fixed lengths, engines started by aiconfigurator's generator. Else InferenceMAX's.
   [[nodiscard]] bool fixed_lengths() const;

@@ -191,8 +191,9 @@ void Benchmark::issue(Instant at) {
       return;
     }
   }
-  front_end_free_ = std::max(at, front_end_free_) + Span::from_seconds(load_.front_end_s);
-  submissions_.push_back({front_end_free_, job});
+  const double turn_s = load_.front_end_s / load_.front_end_processes;
+  front_end_free_ = std::max(at, front_end_free_) + Span::from_seconds(turn_s);
+  submissions_.push_back({front_end_free_ + Span::from_seconds(load_.front_end_s - turn_s), job});
 }
 
 void Benchmark::issue_due(Instant now) {

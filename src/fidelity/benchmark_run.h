@@ -26,9 +26,10 @@ struct Load {
   /// their KV. 0: no two requests begin alike. Closed loops of fixed lengths only.
   std::int32_t distinct_prompts = 0;
   // The server's front end is one process: requests on their way in and tokens on their way out queue for it.
-  double front_end_s = 0.0;        ///< per request, before the engine has it
-  double front_end_token_s = 0.0;  ///< per token, before the client sees it
-  double warm_up = 0.0;            ///< share of requests at either end that power and latency leave out
+  double front_end_s = 0.0;          ///< per request, before the engine has it
+  double front_end_processes = 1.0;  ///< that share its requests
+  double front_end_token_s = 0.0;    ///< per token, before the client sees it
+  double warm_up = 0.0;              ///< share of requests at either end that power and latency leave out
   MegaHertz clock;
   bool prefill_only = false;  ///< disaggregated: the request leaves after its first token
   bool decode_only = false;   ///< disaggregated: the prompt is there already

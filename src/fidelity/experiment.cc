@@ -65,6 +65,11 @@ std::uint64_t fold_of(std::string_view set, std::string_view row, std::uint64_t 
 
 bool chose_conventions(std::string_view set, std::string_view row) { return hash(set, row) % 2 == 0; }
 
+bool chose_expert_times(std::string_view llm, std::string_view set, std::string_view row) {
+  if (llm == "qwen3-235b-a22b" || llm == "kimi-k2") return true;
+  return (llm == "deepseek-v3" || llm == "gpt-oss-120b" || llm == "minimax-m2") && chose_conventions(set, row);
+}
+
 engine::EngineOptions benchmark_engine() { return {}; }
 
 engine::EngineOptions greedy_engine() {

@@ -113,6 +113,10 @@ struct Collection {
 /// One row in two of a set on which only conventions of the client were chosen, by hand; these count as fitted.
 [[nodiscard]] bool chose_conventions(std::string_view set, std::string_view row);
 
+/// Rows of mixtures of experts that were in view when what their prompts take beside kernels was chosen: the same half
+/// of three models, and all of another two (docs/decisions/0019).
+[[nodiscard]] bool chose_expert_times(std::string_view llm, std::string_view set, std::string_view row);
+
 /// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
 [[nodiscard]] engine::EngineOptions benchmark_engine();
 

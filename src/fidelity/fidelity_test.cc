@@ -200,6 +200,16 @@ TEST(BenchmarkRun, what_a_request_passes_before_its_first_step_shows_in_ttft) {
   EXPECT_LT(overlapped, 2.0 * plain);
 }
 
+TEST(BenchmarkRun, more_front_end_processes_shorten_the_queue) {
+  const Catalog catalog = h100_catalog();
+  const auto model = llama_8b_on_h100(catalog);
+  ASSERT_TRUE(model);
+  Load load{.concurrency = 40, .requests = 40, .output_mean = 8, .front_end_s = 0.1, .clock = MegaHertz(1980)};
+  const double one = run(*model, benchmark_engine(), load).ttft_mean_s;
+  load.front_end_processes = 4.0;
+  EXPECT_NEAR(one - run(*model, benchmark_engine(), load).ttft_mean_s, 39 * (0.1 - 0.1 / 4) / 2, 0.05);
+}
+
 TEST(BenchmarkRun, a_front_end_that_streams_slowly_limits_the_tokens_whatever_the_gpu_does) {
   const Catalog catalog = h100_catalog();
   const auto model = llama_8b_on_h100(catalog);

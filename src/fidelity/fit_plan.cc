@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -93,7 +94,7 @@ const std::vector<Stage>& stages() {
         {"-gemm-fp8", "latency_ms", 1.0, 3},
         {"-generation-attention", "power_w", 0.5, 1},
         {"-context-attention", "power_w", 0.25, 1},
-        {"(kept busy)", "power_w", 2.0, 1}}},
+        {"(kept busy)", "power_w", 4.0, 1}}},  // as much as all kernels: serving is what is simulated
   };
   return all;
 }
@@ -101,12 +102,14 @@ const std::vector<Stage>& stages() {
 struct Start {
   std::string_view gpu;
   double HardwareProfile::*factor;
-  double value;
-  bool kept = false;  ///< no stage moves it
+  std::optional<double> value;  ///< absent: the relative's
+  bool kept = false;            ///< no stage moves it
 };
 // Where the rows say nothing and a paper does. A100: no row's clock is below 1005 of 1410 MHz, where VoltanaLLM finds
 // the optimum of both phases: there the voltage stops falling, and below only the time grows.
 constexpr Start kStarts[] = {
+    // B200: its rows of serving show tokens, not prompts, and a token's small kernels move next to nothing.
+    {"b200", &HardwareProfile::elementwise_passes, std::nullopt, true},
     {"a100-80g", &HardwareProfile::voltage_floor, 1005.0 / 1410.0, true},
     // Twelve rows of power do not tell a byte's energy from a busy unit's, and every value from 0 to 40 suits them.
     {"a100-80g", &HardwareProfile::memory_pj_per_byte, 10.0, true},
@@ -276,7 +279,7 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
   }
   for (const auto member : kMeasured) outcome.profile.*member = 0.0;  // a relative's range says nothing about this GPU
   for (const Start& start : kStarts) {
-    if (start.gpu == gpu) outcome.profile.*(start.factor) = start.value;
+    if (start.gpu == gpu && start.value) outcome.profile.*(start.factor) = *start.value;
   }
   for (const Stage& stage : stages()) run_stage(stage, gpu, experiments, threads, outcome);
   if (experiments_with_kernel_power(gpu, experiments)) {

@@ -97,7 +97,7 @@ constexpr const char* kWhy =
 - **End-to-end samples**: all requests start at once and the first burst counts. What aiconfigurator's public repository
   says of its own runs is taken from there: its generator gives an engine max_num_tokens = 512 + prompt + 1,500 (so one or
   two prompts per step), SGLang from 0.5.6 max_prefill_tokens = prompt + 1,500 with enable_mixed_chunk; its runner sends 10
-  requests per slot. "Gap-analysis" sources send fixed lengths; those printed to 16 digits 20 per slot and at most 2,000
+  requests per slot. "Aic-auto-gap-analysis" sources send fixed lengths; those printed to 16 digits 20 per slot and at most 2,000
   (their means are multiples of 1 ns only at such counts). The others are taken as InferenceMAX: 10 per slot, lengths
   uniform in 80 to 100 %, an 8-bit KV cache with 8-bit weights. vLLM splits prompts, TensorRT-LLM keeps them whole, SGLang
   before 0.5.6 runs them first; all but vLLM 0.12 compose a step while the one before runs, all but vLLM admit a request when
@@ -115,23 +115,30 @@ constexpr const char* kWhy =
   is asked to forget; ours sends 100 prompts once, then draws from them (Load::distinct_prompts, engine option prefix_caching).
   That it is these prompts, and not SGLang's of the same script, is by the fitted half: there H200/vLLM's TTFT went from 41 to
   15 % in the mean, its TPOT from 25 to 11. TensorRT-LLM's TTFT stays between: below ours without the cache, above with it.
-- InferenceMAX's published scripts start vLLM with async-scheduling and no-enable-prefix-caching: a request waits for one step
-  more. (B200's also fuse all-reduce, norm and quantisation, which ours do not.)
+- InferenceMAX's published scripts (benchmarks/single_node) start vLLM with async-scheduling and no-enable-prefix-caching: a
+  request waits for one step more. (B200's also fuse all-reduce, norm and quantisation, which ours do not.) TensorRT-LLM and
+  SGLang send ten tokens or more at once, the first alone (stream_interval); SGLang computes up to 32,768 prompt tokens a step
+  and on B200 looks for DeepSeek's requests every 10 or 30 steps (scheduler-recv-interval); TensorRT-LLM's data groups start
+  prompts together or after 60 steps (attention_dp_config); gpt-oss has four processes for what goes in and out.
 - Not explained: SGLang on one H100 with a 32B model in 16 bits, which queues for 30 s where our KV cache holds all, and up
   to 512 x 2,000-token answers, where SGLang queues for 8 s.
 - Memory is what nvidia-smi reports (H100 81,559 MiB), engines use 90 % of it less 2 GB; llama-3.1-70b fits on two H100.
 - Sampling. ML.ENERGY asks for temperature 0.8 and top-p 0.95; vLLM sorts the whole vocabulary for that, on every GPU of a
   group, so its time and power go with requests x vocabulary. The H100 sweep and the 4 x H100 node are taken as greedy,
-  vLLM's benchmark script's default. Of the end-to-end samples TensorRT-LLM's are greedy, vLLM's and SGLang's are not: of
-  both choices what suits the fitted half. With sampling the node would be nearer (4 % off instead of 7).
-- Mixtures of experts, latent and sliding-window attention, 4-bit weights, expert and data parallelism (the sets
-  aiconfigurator/served-* and mlenergy/*-moe) come from shapes alone (specs/llms): no constant was fitted or chosen on these
-  rows, but for kReasoningHostStep (ML.ENERGY's gpqa on one B200, of Qwen3-30B-A3B). Decode is further
-  off than for dense models, by as much again; TTFT is short by half: prompts through experts run slower than dense products and all-reduces do, by one factor
-  (2.4 for vLLM's MiniMax and gpt-oss, from 1 to 8 GPUs, at 1,024 and 8,192 tokens), whose cause is not known; SGLang's
-  DeepSeek takes 170 ms a prompt beside. TensorRT-LLM's front end (55 us a token out) falls behind models as fast as gpt-oss
-  on a B200, whose rows then queue in ours alone. InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64
-  on a node of 8 GPUs); they are read as one degree.
+  vLLM's benchmark script's default. So are InferenceMAX's samples (its client asks for temperature 0); of aiconfigurator's own
+  TensorRT-LLM's are greedy, vLLM's and SGLang's not: of both choices what suits the fitted half. With sampling the node would be nearer (4 % off instead of 7).
+- Mixtures of experts (docs/decisions/0019). Routed experts' products run at what aiconfigurator's MoE kernel tables show (not
+  in our data; 53 % of the 16-bit peak in 16 or 8 bits, 20 % for 4-bit weights widened in the kernel, 2.75 and 1.1 times the
+  peak for NVFP4 and MXFP4 on units for them) and move each routed token 4.8 times its size. Steps with prompts start their
+  kernels from the CPU: 0.5 ms a layer of experts on vLLM, 1 ms on SGLang and TensorRT-LLM and 2 ms more with latent attention,
+  beside the GPU's work there. These three times were chosen with one in two rows of DeepSeek-V3, gpt-oss-120b and MiniMax-M2
+  and all of Qwen3-235B and Kimi K2 in view; those count as fitted. Everything else of mixtures, latent and sliding-window
+  attention, 4-bit weights, expert and data parallelism comes from shapes alone (specs/llms), but for kReasoningHostStep
+  (ML.ENERGY's gpqa on one B200, of Qwen3-30B-A3B).
+- Not explained: DeepSeek-R1 in 4 bits on SGLang and B200, where TTFT is 5 to 12 s in half of the runs at any load; gpt-oss on
+  512 slots; runs with multi-token prediction, which DeepSeek's rows do not name (time per token halves); Qwen3-235B's time per
+  token on vLLM (half the measured). InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64 on a
+  node of 8 GPUs); they are read as one degree.
 - 8-bit checkpoints keep the LM head in 16 bits; Meta's of Llama-3.1-405B its attention, too.
 - ML.ENERGY's answers spread as its published histograms say (cv 0.5 to 1.0). Its prompt lengths are not published: 210
   tokens (1,500 for code completion), what its KV cache holds per request where it limits the batch less what a request has
@@ -152,9 +159,10 @@ constexpr const char* kWhy =
   is this task on one GPU shows in Qwen3-14B's rows, too, which it is judged by; the number is not theirs. Llama-3.1-8B's
   from 128 up stay unexplained. All are scored, and count in *B200 dense: power*, but no power is fitted on runs that
   waited. That, the energy of a byte (39 pJ, the H100's scaled by TDP and bandwidth; left to the rows it falls to 0)
-  and the times of products under the TDP in the fit of power (without, a tensor unit at 110 % of its peak) are what took the
-  other runs from 14.8 to 12.7 %. By model left out: `wattle fit --gpu b200 --by-model`; power 10.8 % in the mean, 10.7 in
-  the median, p90 17.2 (H100 11.0, 11.7, 17.8; the shipped H100 profile, fitted on two of its models, 7.9 on the rest). What
+  and the times of products under the TDP in the fit of power (without, a tensor unit at 110 % of its peak) took the other runs
+  from 14.8 to 12.7 %, and serving rows that weigh as much as all kernels' (twice a kernel table before; the two fitted models
+  went from 7.5 to 6.7 %) to 12.1. By model left out: `wattle fit --gpu b200 --by-model`; power 10.1 % in the mean, 10.7 in
+  the median, p90 14.1 (H100 11.1, 11.8, 17.8; the shipped H100 profile, fitted on two of its models, 7.9 on the rest). What
   of a B200's power follows the clock no row says; the H100's share is taken.
 - Prompts short enough to wait for the CPU's kernel launches (vLLM runs them without a CUDA graph) draw less: in the table of
   prefill power 0.3 ms a layer, of 0.2, 0.3 and 0.4 what suits its fitted rows best; nowhere else.

@@ -275,7 +275,7 @@ std::int32_t whole_or_one(const Table& t, std::size_t row, std::string_view colu
 
 SampleShape sample_shape(const Table& t, std::size_t i) {
   SampleShape shape{t.text(i, "precision"), t.text(i, "gemm_quant_mode"),
-                    t.text(i, "silicon_data_source").find("gap-analysis") != std::string::npos};
+                    t.text(i, "silicon_data_source").find("aic-auto-gap-analysis/") != std::string::npos};
   shape.tensor = whole_or_one(t, i, "tp_size");
   shape.pipeline = whole_or_one(t, i, "pp_size");
   shape.attention_data = whole_or_one(t, i, "attention_dp_size");
@@ -334,9 +334,14 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     }
     const SampleShape shape = sample_shape(*t, i);
     Instance at{*gpu, as_run(shape, *llm), *parallelism_of(shape, *llm)};
-    const SampleRow sample{t->text(i, "silicon_data_source"), t->text(i, "backend"), t->number(i, "isl"),
+    const SampleRow sample{t->text(i, "silicon_data_source"),
+                           t->text(i, "backend"),
+                           llm->name,
+                           gpu->name,
+                           t->number(i, "isl"),
                            t->number(i, "osl"),
-                           concurrency_of(shape, t->text(i, "silicon_data_source"), t->number(i, "batch_size"))};
+                           concurrency_of(shape, t->text(i, "silicon_data_source"), t->number(i, "batch_size")),
+                           at.shape.data};
     const SampleRun client = run_of(sample);
     Load load = client.load;
     at.engine = client.engine;
@@ -354,6 +359,7 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
                         load.input_mean, load.output_mean, load.concurrency);
     e.gpu = gpu->name;
     e.fitted = e.set.starts_with("aiconfigurator/end-to-end-") && chose_conventions(e.set, e.row);
+    e.in_view = llm->experts > 1 && chose_expert_times(llm->name, e.set, e.row);
     e.quantities = {{"ttft_mean_ms", t->number(i, "silicon_ttft_ms")},
                     {"tpot_mean_ms", t->number(i, "silicon_tpot_ms")}};
     e.tp = at.shape.tensor;
