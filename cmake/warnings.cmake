@@ -13,10 +13,13 @@ target_compile_options(wattle_flags INTERFACE -Wno-restrict $<$<CONFIG:Release>:
 # types for a header's; dev keeps both warnings.
 target_compile_options(wattle_flags INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;-Wno-subobject-linkage>")
+# A target with the property WATTLE_PLAIN is compiled without the sanitizer (house.cmake says which).
 if(WATTLE_SANITIZE)
-  target_compile_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE} -fno-omit-frame-pointer -g1 -O0)
+  target_compile_options(wattle_flags INTERFACE -fno-omit-frame-pointer -g1 -O0
+    "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:WATTLE_PLAIN>>>:-fsanitize=${WATTLE_SANITIZE}>")
   target_link_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE})
   if(WATTLE_SANITIZE MATCHES "undefined")
-    target_compile_options(wattle_flags INTERFACE -fno-sanitize-recover=all)
+    target_compile_options(wattle_flags INTERFACE
+      "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:WATTLE_PLAIN>>>:-fno-sanitize-recover=all>")
   endif()
 endif()

@@ -21,7 +21,7 @@ for preset in "$@"; do
     choose=()
   fi
   echo "== $preset: build"
-  cmake --preset "$preset" -DWATTLE_COLD_BUILD=ON >"/tmp/wattle-configure.$$" 2>&1 || { cat "/tmp/wattle-configure.$$"; exit 1; }
+  cmake --preset "$preset" -DWATTLE_COLD_BUILD=ON -DWATTLE_SANITIZE_ALL=$all >"/tmp/wattle-configure.$$" 2>&1 || { cat "/tmp/wattle-configure.$$"; exit 1; }
   rm -f "/tmp/wattle-configure.$$"
   cmake --build "build/$preset" -j "$jobs" "${target[@]}"
   built=$((SECONDS - started))

@@ -97,7 +97,7 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
   auto rows = std::move(of_sets.rows);
   for (const WholeRuns& of : kWholeRuns) {
     if (!present(data, of.needs)) continue;  // `collect` names it absent
-    const auto section = of.make();
+    auto section = of.make();
     if (!section) return std::unexpected(section.error());
     for (const reproduce::Row& row : section->rows) {
       if (!row.published || scored_elsewhere(row)) continue;
@@ -109,6 +109,7 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
     for (const reproduce::Target& target : section->targets) {
       made.of_runs.push_back({fmt::format("{}: {}", of.system, target.name), target.wanted, target.value, target.met});
     }
+    made.whole_runs.emplace(of.set, std::move(*section));
   }
   made.scores = fidelity::scores_of(std::move(rows));
   made.scores.infeasible += of_sets.infeasible;

@@ -1,11 +1,13 @@
 #pragma once
 // Everything `wattle validate` scores: the rows of src/fidelity and, of the papers' evaluations, whole runs.
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "fidelity/page.h"
 #include "fidelity/seen_rows.h"
+#include "reproduce/evaluation.h"
 
 namespace wattle::reproduce {
 
@@ -13,6 +15,7 @@ struct Validation {
   fidelity::Scores scores;
   std::vector<std::string> absent;  ///< data sets that are not there
   std::vector<fidelity::RunTarget> of_runs;
+  std::map<std::string, Section> whole_runs;  ///< by set: evaluations whose rows and targets are among these
 };
 
 /// Data sets under `data` (any subset), evaluations with the data of WATTLE_DATA. Rows that are not `seen` never count
