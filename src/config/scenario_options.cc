@@ -241,6 +241,11 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
       option("receive_interval", &E::receive_interval, "steps", {1, 10'000},
              "With async_scheduling: new requests are looked for after so many steps without prompts, after one with, "
              "and when nothing runs (SGLang's --scheduler-recv-interval)"),
+      option("batch_wait_steps", &E::batch_wait_steps, "steps", {0, 10'000},
+             "While others decode, prompts wait for more of them: for so many steps (TensorRT-LLM's "
+             "batch_wait_timeout_iters)"),
+      option("batch_wait_share", &E::batch_wait_share, "", {0, 1},
+             "Of max_num_batched_tokens: with so many tokens in the step they wait no longer"),
       option("framework", &E::framework,
              "Whose CPU times hold where the gaps below are none (src/engine/framework.h); profile: those the GPU's "
              "profile was fitted with"),

@@ -41,7 +41,7 @@ FrameworkTimes times_of(Framework framework) {
               .sorts_vocabulary = false,
               .experts = kExperts,
               .latent_attention = kLatentAttention,
-              .front_end = {Span::ms(15), kTokenising, Span::us(55)}};
+              .front_end = {Span::ms(12), kTokenising, Span::us(55)}};
   }
   return {};
 }

@@ -44,6 +44,10 @@ struct EngineOptions {
   /// The scheduler looks for new requests after so many steps without prompts, or one with, or when nothing runs
   /// (SGLang's --scheduler-recv-interval). Needs async_scheduling.
   std::int32_t receive_interval = 1;
+  /// While others decode, prompts wait for more of them: until so many steps have gone by, or the step's tokens reach a
+  /// share of max_num_batched_tokens (TensorRT-LLM's batch_wait_timeout_iters and batch_wait_max_tokens_ratio).
+  std::int32_t batch_wait_steps = 0;
+  double batch_wait_share = 1.0;
   /// Whose CPU times hold where those below are absent.
   Framework framework = Framework::Profile;
   // Time at no clock's pace; absent: the framework's, or what the GPU's profile was fitted with.

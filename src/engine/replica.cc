@@ -175,7 +175,8 @@ std::int64_t Replica::steps_ahead(const Cost& of, const Hold& hold) {
   const std::int64_t kv = decode_.kv_tokens();
   const std::int64_t requests = decode_.size();
   if (!options_.fast_forward || verified() > 1 || !hold.covers(kv, report_.start)) return 1;
-  if (!prompts_.none_waiting() && !in_time(slots_[prompts_.front()], false)) return 1;  // it will be for the next step
+  const bool may_start = options_.engine.batch_wait_steps == 0;
+  if (!prompts_.none_waiting() && !(may_start && in_time(slots_[prompts_.front()], false))) return 1;  // it soon will
   std::int64_t steps = decode_.steps_to_finish(slots_);
   steps = std::min(steps, (of.kv_below - kv + requests - 1) / requests);
   steps = std::min(steps, (hold.kv_tokens_max - kv) / requests + 1);

@@ -131,6 +131,8 @@ class Replica {
   void give_back(Slot& slot);
   void admit(SlotIndex index, Instant at);
   void schedule_prefill(std::int64_t budget);
+  /// Whether this step leaves the waiting prompts where they are (EngineOptions::batch_wait_steps).
+  [[nodiscard]] bool waits_for_more(bool idle);
   /// Puts some of its prompt into the step; how many tokens.
   std::int64_t schedule_chunk(SlotIndex index, std::int64_t budget);
   void preempt_newest();
@@ -213,6 +215,7 @@ class Replica {
   bool idle_announced_ = true;
 
   std::int64_t iterations_ = 0;
+  std::int32_t steps_waited_ = 0;  ///< by the first of the waiting, in waits_for_more()
   std::int64_t last_prompts_ = 0;  ///< iterations_ after the last step with prompts
   std::int64_t idle_notices_ = 1;  ///< reports of going idle, numbered with the steps; it begins idle
   std::int64_t preemptions_ = 0;

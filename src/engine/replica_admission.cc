@@ -92,12 +92,23 @@ void Replica::admit(SlotIndex index, Instant at) {
   if (slot.prefill_start == Instant::never()) slot.prefill_start = at;
 }
 
+bool Replica::waits_for_more(bool idle) {
+  const EngineOptions& engine = options_.engine;
+  if (engine.batch_wait_steps == 0 || prompts_.none_waiting() || !in_time(slots_[prompts_.front()], idle)) return false;
+  const auto tokens = static_cast<double>(prompts_.waiting_tokens() + std::int64_t{decode_.size()} * verified());
+  const bool waits = decode_.size() > 0 && steps_waited_ < engine.batch_wait_steps &&
+                     tokens < engine.batch_wait_share * engine.max_num_batched_tokens;
+  steps_waited_ = waits ? steps_waited_ + 1 : 0;
+  return waits;
+}
+
 void Replica::schedule_prefill(std::int64_t budget) {
   prompts_.clear_shares();
   report_.oldest_scheduled_arrival = Instant::never();
   for (const SlotIndex index : prompts_.computing()) budget -= schedule_chunk(index, budget);
   const Instant at = to_instant(boundary_);
   const bool idle = running() == 0;
+  if (waits_for_more(idle)) return;
   while (budget > 0 && !prompts_.none_waiting()) {
     const SlotIndex index = prompts_.front();
     Slot& slot = slots_[index];

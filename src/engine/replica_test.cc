@@ -203,6 +203,32 @@ TEST(Replica, an_engine_that_looks_for_requests_every_tenth_step_lets_them_wait_
   for (Tag tag = 0; tag < 4; ++tag) EXPECT_EQ(each.finished(tag), ahead.finished(tag)) << tag;
 }
 
+TEST(Replica, prompts_wait_for_more_of_them_while_others_decode) {
+  EngineOptions options;
+  options.batch_wait_steps = 20;
+  options.batch_wait_share = 0.5;
+  const StepModel model = model_with(options);
+  const Instant early = Instant() + Span::us(300'000);
+  const std::int32_t half = options.max_num_batched_tokens / 2;
+  std::vector<Arrival> arrivals{request(0, Instant(), 100, 300), request(1, early, 100, 2),
+                                request(2, early + Span::us(50'000), 100, 2)};
+  for (const bool fast_forward : {false, true}) {
+    Driver driver(model, options, fast_forward);
+    driver.run(arrivals);
+    const auto joint = std::ranges::find(driver.steps, 2, [](const StepReport& s) { return s.shape.prefill_requests; });
+    ASSERT_NE(joint, driver.steps.end());
+    const auto waiting =
+        std::ranges::count_if(driver.steps, [](const StepReport& s) { return s.waiting_requests > 0; });
+    EXPECT_EQ(waiting, 20) << "steps that left them where they were";
+    EXPECT_EQ(driver.steps.front().shape.prefill_requests, 1) << "nothing decodes";
+  }
+  arrivals[2] = request(2, early + Span::us(50'000), half, 2);
+  Driver driver(model, options);
+  driver.run(arrivals);
+  EXPECT_LT(driver.finished(2), early + Span::us(50'000) + Span::ms(200)) << "half a step's tokens wait no longer";
+  EXPECT_LT(std::ranges::count_if(driver.steps, [](const StepReport& s) { return s.waiting_requests > 0; }), 15);
+}
+
 /// Its first `shared` blocks of 16 tokens are those of this prefix, the others its own.
 Arrival begins_with(std::uint64_t prefix, std::int32_t shared, Arrival arrival) {
   std::vector<std::uint64_t> ids;

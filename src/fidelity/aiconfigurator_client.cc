@@ -84,6 +84,16 @@ void start_as_inferencemax(const SampleRow& row, SampleRun& to) {
   } else {
     if (gpt_oss) to.load.front_end_processes = 4;  // num_postprocess_workers
     if (deepseek && row.attention_data > 1) to.engine.receive_interval = kBalanceSteps;
+    // batch_wait_timeout_iters and batch_wait_max_tokens_ratio
+    const bool even = row.input_tokens == 1024 && row.output_tokens == 1024;
+    if (row.model.starts_with("llama")) {
+      to.engine.max_num_batched_tokens = 16384;
+      to.engine.batch_wait_steps = even && row.tensor < 8 ? 20 : 0;
+      to.engine.batch_wait_share = 0.9;
+    } else if (even && deepseek && row.gpu == "b200" && row.precision == "fp8" && row.concurrency >= 64) {
+      to.engine.batch_wait_steps = 40;
+      to.engine.batch_wait_share = 0.8;
+    }
   }
 }
 

@@ -18,6 +18,8 @@ struct SampleRow {
   double output_tokens = 0.0;
   std::int32_t concurrency = 0;
   std::int32_t attention_data = 1;  ///< groups of data-parallel attention
+  std::int32_t tensor = 1;          ///< GPUs that share one's attention
+  std::string precision = {};       ///< fp8, fp4, ...
 
   /// "gap-analysis" files: fixed lengths, engines started by aiconfigurator's generator. Else InferenceMAX's.
   [[nodiscard]] bool fixed_lengths() const;

@@ -66,6 +66,7 @@ TEST(AiconfiguratorClient, inferencemaxs_engines_start_as_its_scripts_say) {
   EXPECT_EQ(at("sglang", "deepseek-v3", "h200", 64).engine.receive_interval, 1);
   EXPECT_EQ(at("trtllm", "deepseek-v3", "h200", 64, 8).engine.receive_interval, 60);
   EXPECT_EQ(at("trtllm", "deepseek-v3", "h200", 64).engine.receive_interval, 1);
+  EXPECT_EQ(at("trtllm", "llama-3.1-70b", "b200", 64).engine.batch_wait_steps, 20);
   EXPECT_EQ(at("trtllm", "gpt-oss-120b", "b200", 64).load.front_end_processes, 4.0);
   EXPECT_EQ(at("trtllm", "llama-3.1-70b", "b200", 64).load.front_end_processes, 1.0);
   EXPECT_EQ(at("vllm", "llama-3.1-70b", "b200", 64).engine.request_gap, Span()) << "temperature 0";

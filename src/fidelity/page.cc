@@ -105,7 +105,7 @@ constexpr const char* kWhy =
 - **Serving runs** go through the engine the simulator runs, a single instance of it, with a client of their own: arrivals
   or a fixed concurrency, the front end, and the window measured. Their energy is the ledger's.
 - CPU times are one set of constants per framework for all models, GPUs and files (src/engine/framework.cc): a front end that
-  serves requests and streamed tokens in turn (vLLM 2 ms a request and 2 us a prompt token; TensorRT-LLM 15 ms, 2 us and 55
+  serves requests and streamed tokens in turn (vLLM 2 ms a request and 2 us a prompt token; TensorRT-LLM 12 ms, 2 us and 55
   us a token out; SGLang 10 ms and 60 us), chosen on the half of the end-to-end samples that counts as fitted, and scheduling
   that the GPU's work hides (SGLang, TensorRT-LLM) or not (vLLM). In one file (TensorRT-LLM 1.0.0rc3, Llama-3.1-8B) TTFT grows
   by answer time / (slots - 1) at every TP and prompt length, as if one slot stayed empty; no cause is known, so nothing is
@@ -115,11 +115,12 @@ constexpr const char* kWhy =
   is asked to forget; ours sends 100 prompts once, then draws from them (Load::distinct_prompts, engine option prefix_caching).
   That it is these prompts, and not SGLang's of the same script, is by the fitted half: there H200/vLLM's TTFT went from 41 to
   15 % in the mean, its TPOT from 25 to 11. TensorRT-LLM's TTFT stays between: below ours without the cache, above with it.
-- InferenceMAX's published scripts (benchmarks/single_node) start vLLM with async-scheduling and no-enable-prefix-caching: a
-  request waits for one step more. (B200's also fuse all-reduce, norm and quantisation, which ours do not.) TensorRT-LLM and
-  SGLang send ten tokens or more at once, the first alone (stream_interval); SGLang computes up to 32,768 prompt tokens a step
-  and on B200 looks for DeepSeek's requests every 10 or 30 steps (scheduler-recv-interval); TensorRT-LLM's data groups start
-  prompts together or after 60 steps (attention_dp_config); gpt-oss has four processes for what goes in and out.
+- InferenceMAX's published scripts start vLLM with async-scheduling and no-enable-prefix-caching: a request waits for one step
+  more. (B200's also fuse all-reduce, norm and quantisation, which ours do not.) TensorRT-LLM and SGLang send ten tokens or more
+  at once, the first alone (stream_interval). TensorRT-LLM's prompts wait for more of them, Llama's of 1,024 tokens with answers
+  as long on fewer than eight GPUs for 20 steps (batch_wait_timeout_iters); it starts DeepSeek's data groups together or after 60
+  steps (attention_dp_config); gpt-oss has four processes for what goes in and out. SGLang computes up to 32,768 prompt tokens a
+  step and on B200 looks for DeepSeek's requests every 10 or 30 steps (scheduler-recv-interval).
 - Not explained: SGLang on one H100 with a 32B model in 16 bits, which queues for 30 s where our KV cache holds all, and up
   to 512 x 2,000-token answers, where SGLang queues for 8 s.
 - Memory is what nvidia-smi reports (H100 81,559 MiB), engines use 90 % of it less 2 GB; llama-3.1-70b fits on two H100.

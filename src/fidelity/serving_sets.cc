@@ -341,7 +341,9 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
                            t->number(i, "isl"),
                            t->number(i, "osl"),
                            concurrency_of(shape, t->text(i, "silicon_data_source"), t->number(i, "batch_size")),
-                           at.shape.data};
+                           at.shape.data,
+                           at.shape.tensor,
+                           shape.precision};
     const SampleRun client = run_of(sample);
     Load load = client.load;
     at.engine = client.engine;
