@@ -230,6 +230,15 @@ Result<void> set_places(sim::SimulationSetup& setup, const config::Scenario& sce
 
 }  // namespace
 
+config::LoadedScenario alone(const config::LoadedScenario& loaded, std::size_t pool) {
+  config::LoadedScenario one = loaded;
+  one.scenario.pools = {loaded.scenario.pools.at(pool)};
+  one.scenario.pools.front().count = 1;
+  one.scenario.faults.clear();
+  one.gpus = {loaded.gpus.at(pool)};
+  return one;
+}
+
 Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                             const std::string& data_dir, std::span<const RequestLatency> requests) {
   const auto& scenario = loaded.scenario;

@@ -128,11 +128,8 @@ Result<RequestFit> fit_request_latency(const config::LoadedScenario& loaded, std
   for (int c = 1; c <= kClocks; ++c) {
     const MegaHertz clock{gpu.clock_min.value() + (gpu.clock_max.value() - gpu.clock_min.value()) * c / kClocks};
     for (const double load : {0.3, 0.6, 0.9}) {
-      config::LoadedScenario scenario = loaded;
+      config::LoadedScenario scenario = alone(loaded, pool);
       auto& s = scenario.scenario;
-      s.pools = {loaded.scenario.pools[pool]};
-      s.pools.front().count = 1;
-      scenario.gpus = {gpu};
       s.seed += 1000;
       if (!s.workload_fallback.empty()) {
         s.workload.trace.clear();

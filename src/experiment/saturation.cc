@@ -53,10 +53,7 @@ Result<Prober> make_prober(const config::LoadedScenario& loaded, std::size_t poo
     return bad_input(loaded.origins.of(fmt::format("fleet.{}.role", pool)),
                      "prefill and decode instances have no maximum load of their own; only colocated ones do");
   }
-  config::LoadedScenario one = loaded;
-  one.scenario.pools = {loaded.scenario.pools.at(pool)};
-  one.scenario.pools.front().count = 1;
-  one.gpus = {loaded.gpus.at(pool)};
+  config::LoadedScenario one = alone(loaded, pool);
   // An engine carries what it carries whatever slice of the trace is replayed at whatever rate.
   one.scenario.workload.start = Span();
   one.scenario.workload.duration = Span::max();

@@ -87,6 +87,14 @@ TEST(MaxLoad, DoesNotDependOnTheSliceThatIsReplayed) {
   EXPECT_EQ(measured(tp4, Span::s(30)).rate_per_s, whole.rate_per_s);
 }
 
+/// They befall the fleet of the run, not the engine that is measured.
+TEST(MaxLoad, DoesNotDependOnFaults) {
+  auto tp4 = engine(4);
+  const MaxLoad whole = measured(tp4, Span::s(30));
+  tp4.scenario.faults = {{Span::s(1), {}, 0, {}}, {Span::s(2), {}, 1, Span::s(5)}};
+  EXPECT_EQ(measured(tp4, Span::s(30)).rate_per_s, whole.rate_per_s);
+}
+
 TEST(MaxLoad, SharesOfItBecomeRates) {
   auto tp4 = engine(4);
   tp4.scenario.pools.front().max_load_per_s = 6.0;  // stated: not measured
