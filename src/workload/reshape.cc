@@ -13,7 +13,7 @@ Result<std::vector<TraceRow>> reshape(std::vector<TraceRow> rows, const Workload
   if (windows < 1) {
     return bad_input(
         "workload.peak_rate_per_s",
-        fmt::format("the requests last less than one window of {} s; shorten workload.rate_window_s", window_s));
+        fmt::format("the requests last less than one window of {:g} s; shorten workload.rate_window_s", window_s));
   }
   const auto window_of = [&](const TraceRow& row) {
     return static_cast<std::size_t>(std::min(row.arrival.ns() / options.rate_window.ns(), windows - 1));
