@@ -4,10 +4,11 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "engine/replica_driver_test.h"
 
 namespace wattle::engine {
 namespace {
@@ -25,84 +26,6 @@ StepModel model_with(const EngineOptions& options, double memory_bytes = 80e9) {
   auto made = StepModel::make(gpu, LlmSpec{}, 1, HardwareProfile{}, options);
   if (!made) throw std::runtime_error(made.error().message());
   return std::move(*made);
-}
-
-struct Arrival {
-  Instant at;
-  Job job;
-};
-
-/// Feeds a Replica, and keeps what it said.
-class Driver final : public ReplicaObserver {
- public:
-  Driver(const StepModel& model, const EngineOptions& options, bool fast_forward = false)
-      : replica_(model, with(options, fast_forward), *this) {}
-
-  void run(const std::vector<Arrival>& arrivals) {
-    std::size_t next = 0;
-    for (;;) {
-      const Instant arrival = next < arrivals.size() ? arrivals[next].at : Instant::never();
-      const Instant now = std::min(replica_.next_wake(), arrival);
-      if (now == Instant::never()) return;
-      replica_.advance(now);
-      events.insert(events.end(), replica_.events().begin(), replica_.events().end());
-      replica_.events().clear();
-      for (; next < arrivals.size() && arrivals[next].at == now; ++next) replica_.submit(arrivals[next].job, now);
-      if (replica_.wants_start()) replica_.start_step(now);
-      replica_.check_invariants();
-    }
-  }
-  [[nodiscard]] const Replica& replica() const { return replica_; }
-  [[nodiscard]] Instant finished(Tag tag) const {
-    const auto is = [&](const Event& e) { return e.kind == EventKind::Finished && e.tag == tag; };
-    const auto at = std::ranges::find_if(events, is);
-    return at == events.end() ? Instant::never() : at->at;
-  }
-  [[nodiscard]] std::int32_t largest_batch() const {
-    std::int32_t most = 0;
-    for (const StepReport& step : steps) most = std::max(most, step.shape.decode_requests);
-    return most;
-  }
-
-  std::vector<Event> events;
-  std::vector<StepReport> steps;
-
- private:
-  static ReplicaOptions with(const EngineOptions& engine, bool fast_forward) {
-    ReplicaOptions options;
-    options.engine = engine;
-    options.initial_clock = MegaHertz(1980);
-    options.fast_forward = fast_forward;
-    return options;
-  }
-  Hold step_starts(const StepReport& report) override {
-    steps.push_back(report);
-    return {std::numeric_limits<std::int64_t>::max(), Instant::never()};
-  }
-  void goes_idle(InstanceId, Instant) override {}
-  void power_changes(InstanceId, Instant, Milliwatts, std::int32_t, std::int64_t, MegaHertz) override {}
-  void decode_joined(InstanceId, Tag, Instant) override {}
-  void decode_left(InstanceId, Tag, Instant) override {}
-  void prefill_settled(InstanceId, Instant, std::span<const PrefillShare>) override {}
-  void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
-
-  Replica replica_;
-};
-
-Arrival request(Tag tag, Instant at, std::int32_t prompt, std::int32_t output) {
-  Job job;
-  job.tag = tag;
-  job.id = RequestId(tag);
-  job.arrival = at;
-  job.prompt_tokens = prompt;
-  job.output_tokens = output;
-  return {at, job};
-}
-
-std::vector<Arrival> together(std::int32_t requests, std::int32_t prompt, std::int32_t output) {
-  std::vector<Arrival> all;
-  for (std::int32_t i = 0; i < requests; ++i) all.push_back(request(static_cast<Tag>(i), Instant(), prompt, output));
-  return all;
 }
 
 std::vector<std::int64_t> prompt_tokens_of(const std::vector<StepReport>& steps) {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/replica.h"
+#include "engine/replica_driver_test.h"
 
 namespace wattle::engine {
 namespace {
@@ -33,26 +33,17 @@ EngineOptions drafting(std::int32_t tokens, double rate) {
 }
 
 /// All arrive at once; every token and gap is counted.
-class Watched final : public ReplicaObserver {
+class Watched final : public Driver {
  public:
-  Watched(const StepModel& model, const EngineOptions& options, const std::vector<Job>& jobs, bool per_token = true)
-      : replica_(model, with(options, per_token), *this) {
-    for (const Job& job : jobs) replica_.submit(job, Instant());
-    replica_.start_step(Instant());
-    for (Instant now = replica_.next_wake(); now != Instant::never(); now = replica_.next_wake()) {
-      replica_.advance(now);
-      for (const Event& e : replica_.events()) {
-        if (e.kind == EventKind::FirstToken) ++tokens[e.tag];
-        if (e.kind == EventKind::Finished) finished.insert_or_assign(e.tag, e);
-      }
-      replica_.events().clear();
-      if (replica_.wants_start()) replica_.start_step(now);
-      replica_.check_invariants();
+  Watched(const StepModel& model, const EngineOptions& options, const std::vector<Arrival>& all, bool per_token = true)
+      : Driver(model, with(options, per_token)) {
+    run(all);
+    for (const Event& e : events) {
+      if (e.kind == EventKind::FirstToken) ++tokens[e.tag];
+      if (e.kind == EventKind::Finished) finished.insert_or_assign(e.tag, e);
     }
   }
-  [[nodiscard]] const Replica& replica() const { return replica_; }
 
-  std::vector<StepReport> steps;
   std::map<Tag, std::int64_t> tokens;
   std::map<Tag, Event> finished;
   std::int64_t gaps_seen = 0;
@@ -68,15 +59,6 @@ class Watched final : public ReplicaObserver {
     options.itl_slo = Span::s(1000);
     return options;
   }
-  Hold step_starts(const StepReport& report) override {
-    steps.push_back(report);
-    return {std::numeric_limits<std::int64_t>::max(), Instant::never()};
-  }
-  void goes_idle(InstanceId, Instant) override {}
-  void power_changes(InstanceId, Instant, Milliwatts, std::int32_t, std::int64_t, MegaHertz) override {}
-  void decode_joined(InstanceId, Tag, Instant) override {}
-  void decode_left(InstanceId, Tag, Instant) override {}
-  void prefill_settled(InstanceId, Instant, std::span<const PrefillShare>) override {}
   void gaps(std::int64_t first, std::int64_t increment, std::int64_t steps_, std::int32_t requests) override {
     gaps_seen += steps_ * requests;
     if (first == 0 && increment == 0) gaps_of_nothing += steps_ * requests;
@@ -85,22 +67,7 @@ class Watched final : public ReplicaObserver {
     }
   }
   void token(Tag tag, Instant) override { ++tokens[tag]; }
-
-  Replica replica_;
 };
-
-std::vector<Job> jobs_of(std::int32_t requests, std::int32_t prompt, std::int32_t output) {
-  std::vector<Job> jobs;
-  for (std::int32_t i = 0; i < requests; ++i) {
-    Job job;
-    job.tag = static_cast<Tag>(i);
-    job.id = RequestId(i);
-    job.prompt_tokens = prompt;
-    job.output_tokens = output;
-    jobs.push_back(job);
-  }
-  return jobs;
-}
 
 TEST(Speculation, AStepGivesAsManyTokensAsItsFormulaSays) {
   for (const double rate : {0.0, 0.3, 0.7, 0.95}) {
@@ -114,7 +81,7 @@ TEST(Speculation, AStepGivesAsManyTokensAsItsFormulaSays) {
       EXPECT_NEAR(1.0 + accepted / kDraws, expected, 0.02 * expected) << rate << ", " << k;
       // As the engine runs: one request, so that every step is its own.
       const StepModel model = model_with(options);
-      const Watched run(model, options, jobs_of(1, 100, 3000));
+      const Watched run(model, options, together(1, 100, 3000));
       const double steps = static_cast<double>(run.steps.size()) - 1.0;
       EXPECT_NEAR(2999.0 / steps, expected, 0.06 * expected) << rate << ", " << k;
     }
@@ -124,11 +91,11 @@ TEST(Speculation, AStepGivesAsManyTokensAsItsFormulaSays) {
 TEST(Speculation, WithoutAcceptanceStepsAreLongerAndAsMany) {
   const EngineOptions plain;
   const EngineOptions options = drafting(3, 0.0);
-  const auto jobs = jobs_of(40, 200, 100);
+  const auto all = together(40, 200, 100);
   const StepModel slow = model_with(plain);
   const StepModel verifying = model_with(options);
-  const Watched alone(slow, plain, jobs);
-  const Watched drafted(verifying, options, jobs);
+  const Watched alone(slow, plain, all);
+  const Watched drafted(verifying, options, all);
   EXPECT_EQ(alone.steps.size(), drafted.steps.size());
   EXPECT_EQ(drafted.gaps_of_nothing, 0);
   EXPECT_GT(drafted.seconds_between, alone.seconds_between) << "four rows a request";
@@ -140,8 +107,8 @@ TEST(Speculation, ItPaysForFewRequestsMoreThanForMany) {
   const StepModel slow = model_with(plain);
   const StepModel fast = model_with(options);
   const auto gain = [&](std::int32_t requests) {
-    const auto jobs = jobs_of(requests, 64, 200);
-    return Watched(slow, plain, jobs).seconds_between / Watched(fast, options, jobs).seconds_between;
+    const auto all = together(requests, 64, 200);
+    return Watched(slow, plain, all).seconds_between / Watched(fast, options, all).seconds_between;
   };
   const double lone = gain(1);
   EXPECT_GT(lone, 2.0) << "a lone decode reads the weights, whatever it verifies";
@@ -184,19 +151,19 @@ RC_GTEST_PROP(Speculation, every_request_gets_its_tokens_whatever_is_drafted, ()
   options.chunked_prefill = *rc::gen::arbitrary<bool>();
   options.block_size = *rc::gen::inRange(1, 40);
   const StepModel model = model_with(options, *rc::gen::element(20.4e9, 21.5e9, 80e9));
-  std::vector<Job> jobs;
+  std::vector<Arrival> all;
   const int requests = *rc::gen::inRange(1, 40);
   for (int i = 0; i < requests; ++i) {
-    Job job = jobs_of(1, *rc::gen::inRange(1, 1500), *rc::gen::inRange(1, 400)).front();
-    job.tag = static_cast<Tag>(i);
-    job.id = RequestId(i);
+    const std::int32_t prompt = *rc::gen::inRange(1, 1500);
+    Arrival one = request(static_cast<Tag>(i), Instant(), prompt, *rc::gen::inRange(1, 400));
+    Job& job = one.job;
     RC_PRE(model.kv_blocks() >= (job.prompt_tokens + job.output_tokens) / options.block_size + 2);
     if (*rc::gen::arbitrary<bool>()) job.content = chained(16, std::vector<std::uint64_t>(20, 5));
-    jobs.push_back(std::move(job));
+    all.push_back(std::move(one));
   }
-  Watched run(model, options, jobs);  // with all invariants checked at every step
+  Watched run(model, options, all);  // with all invariants checked at every step
   std::int64_t gaps = 0;
-  for (const Job& job : jobs) {
+  for (const auto& [at, job] : all) {
     RC_ASSERT(run.tokens[job.tag] == job.output_tokens);
     const Event& e = run.finished.at(job.tag);
     RC_ASSERT(e.output_tokens == job.output_tokens);
