@@ -5,7 +5,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>

@@ -11,6 +11,12 @@ namespace wattle::policy {
 
 namespace {
 
+/// Prompt tokens of so many of the requests bound to the instance, at their mean length.
+std::int64_t prompt_tokens_of(const InstanceView& view, std::int32_t requests) {
+  const Int128 theirs = Int128{view.assigned_prompt_tokens} * requests;
+  return static_cast<std::int64_t>(theirs / std::max(view.assigned_requests, requests));
+}
+
 /// The decodes an instance will have once everything bound to it has arrived.
 StepShape decodes_of(const InstanceView& view) {
   StepShape shape;
@@ -20,8 +26,7 @@ StepShape decodes_of(const InstanceView& view) {
       std::int64_t{view.assigned_requests} - view.step.waiting_requests - view.step.shape.decode_requests;
   if (under_way > 0) {
     shape.decode_requests += static_cast<std::int32_t>(under_way);
-    const Int128 share = Int128{view.assigned_prompt_tokens} * under_way / view.assigned_requests;
-    shape.decode_kv_tokens += static_cast<std::int64_t>(share);
+    shape.decode_kv_tokens += prompt_tokens_of(view, static_cast<std::int32_t>(under_way));
   }
   return shape;
 }
@@ -32,8 +37,7 @@ bool overfull(const InstanceView& view, StepShape shape, Span limit, MegaHertz t
   const std::int32_t waiting = view.step.waiting_requests;
   if (waiting > 0) {
     shape.decode_requests += waiting;
-    const Int128 theirs = Int128{view.assigned_prompt_tokens} * waiting / std::max(view.assigned_requests, waiting);
-    shape.decode_kv_tokens += static_cast<std::int64_t>(theirs);
+    shape.decode_kv_tokens += prompt_tokens_of(view, waiting);
   }
   const std::int64_t capacity = view.spec->kv_capacity_tokens;
   if (capacity > 0 && shape.decode_kv_tokens > capacity) return true;
