@@ -118,7 +118,7 @@ Result<int> run_replay(const ReplayFlags& flags) {
     if (left-- <= 0) return std::nullopt;
     const auto row = (*source)->next();
     if (!row) return std::nullopt;
-    return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens};
+    return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, 0, row->content};
   };
   std::function<void(const loadgen::ReplayProgress&)> progress;
   if (::isatty(STDERR_FILENO) != 0) {

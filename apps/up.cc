@@ -339,7 +339,7 @@ Result<int> up(const UpFlags& flags) {
     const auto row = plan->source->next();
     if (!row) return std::nullopt;
     const auto hinted = hint ? hint->predict(row->output_tokens, replay.max_tokens) : 0;
-    return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, hinted};
+    return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, hinted, row->content};
   };
   const Instant begin = net::steady_now();
   const auto report = loadgen::replay(rows, replay, [&watch](const auto& progress) { watch.show(progress); });

@@ -126,6 +126,8 @@ class FleetLoop {
   /// or held.
   void bounced(RequestId id, InstanceId from, Instant now);
 
+  /// What its routing policies look at, RoutingPolicy::reads_prefix. Any thread.
+  [[nodiscard]] std::int32_t reads_prefix() const;
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const journal::RequestCounts& counts() const { return counts_; }
   [[nodiscard]] const journal::TokenCounts& tokens() const { return tokens_; }

@@ -7,9 +7,7 @@
 
 namespace wattle::engine {
 
-/// The i-th full block of a request: equal names, equal tokens from the beginning to that block's end. Hashes of larger
-/// or smaller blocks than the engine's serve as well: a block is known by the hash that covers its end. What no hash
-/// covers, and every output token, is the request's own: it finds them again after a preemption, nobody else does.
+/// Output tokens, too, are the request's own: it finds them again after a preemption, nobody else does.
 class BlockKeys {
  public:
   /// Precondition: job.content is not null and outlives this.
@@ -20,10 +18,7 @@ class BlockKeys {
         block_size_(block_size) {}
 
   [[nodiscard]] std::uint64_t operator[](std::int64_t block) const {
-    const std::int64_t end = (block + 1) * block_size_;
-    const auto covering = static_cast<std::size_t>((end - 1) / blocks_.block_tokens);
-    const bool known = end <= prompt_tokens_ && covering < blocks_.chain.size();
-    return hash_of(known ? blocks_.chain[covering] : own_, static_cast<std::uint64_t>(block));
+    return block_key(&blocks_, block, block_size_, prompt_tokens_, own_);
   }
 
  private:

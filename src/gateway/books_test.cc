@@ -15,6 +15,7 @@ TEST(Books, AnEnginesOwnCountsAreBooked) {
   rig.settled();
   EXPECT_EQ(rig.sink.all.at(0).request.prompt_tokens, 9) << "the client said 1, and would have believed 4";
   EXPECT_EQ(rig.sink.all.at(0).output_tokens, 7);
+  EXPECT_EQ(rig.sink.all.at(0).cached_prompt_tokens, 4);
   const auto row = nlohmann::json::parse(Rig::body_of(rig.admin("/usage/requests/my/own-id"))).at("requests").at(0);
   EXPECT_EQ(row["prompt_tokens"], 9);
   EXPECT_EQ(row["cached_tokens"], 4);

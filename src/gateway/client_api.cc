@@ -34,6 +34,9 @@ constexpr std::array<std::string_view, 16> kPassed{"/v1/responses",
                                                    "/score",
                                                    "/pooling",
                                                    "/classify"};
+/// By which other gateways bind a conversation to an engine: llm-d's, Claude Code's, SMG's.
+constexpr std::array<const char*, 5> kSessionHeaders{"X-Session-ID", "X-Session-Token", "X-Session-Affinity",
+                                                     "X-Claude-Code-Session-ID", "X-SMG-Routing-Key"};
 /// They cost no GPU anything.
 bool computes_nothing(std::string_view path) {
   return path == "/tokenize" || path == "/detokenize" || path == "/v1/messages/count_tokens";
@@ -165,6 +168,24 @@ std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath
   return Asked{std::move(*asked), static_cast<std::size_t>(model - options_.models.begin())};
 }
 
+void ClientApi::describe_prompt(const net::Exchange& exchange, const net::CompletionRequest& what, Request& request) {
+  if (control_.reads_prefix() == 0) return;
+  const auto key = [&]() -> std::string_view {
+    for (const char* field : kSessionHeaders) {
+      if (const auto value = exchange.headers().get(field); !value.empty()) return value;
+    }
+    return what.cache_key;
+  }();
+  if (!key.empty()) {  // another tenant's session of that name is another session
+    request.session = hash_of(std::hash<std::string_view>{}(key), static_cast<std::uint64_t>(request.tenant.value()));
+    return;
+  }
+  const auto blocks = static_cast<std::size_t>(control_.reads_prefix() / kTextBlockTokens);
+  const std::string_view body = exchange.body();
+  request.content =
+      text_blocks(body.substr(what.prompt_text.at, what.prompt_text.size), std::max(blocks, std::size_t{1}));
+}
+
 void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path) {
   if (!allowed(*exchange, "POST")) return;
   Request request;
@@ -185,6 +206,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
     return refuse(in, read.error());
   }
+  describe_prompt(*exchange, asked->what, request);
   // It has been on its way for half of that, and its first token will be for the other half.
   const auto origin = static_cast<std::size_t>(request.origin.value());
   if (origin < options_.trips.size()) request.arrival = std::max(begun_, request.arrival - options_.trips[origin]);

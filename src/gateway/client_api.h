@@ -53,6 +53,8 @@ class ClientApi {
   };
   std::optional<Asked> read(const Incoming& in, net::ApiPath path);
   [[nodiscard]] bool passes(std::string_view path) const;
+  /// For routing by prefixes, where it is asked for: the session it belongs to, or else what its prompt begins with.
+  void describe_prompt(const net::Exchange& exchange, const net::CompletionRequest& what, Request& request);
   void complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path);
   void models(net::Exchange& exchange);
   void one_model(net::Exchange& exchange, std::string_view id);

@@ -56,6 +56,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const control::FleetLoopOptions& options,
                 const WatchOptions& watch, journal::Sink& sink);
 
+  /// Tokens of a prompt's beginning that its routing policies look at. Any thread.
+  [[nodiscard]] std::int32_t reads_prefix() const { return requests_.reads_prefix(); }
   /// `model`: that it asks for, by its place among GatewayOptions::models.
   void arrive(const Request& request, std::shared_ptr<Stream> stream, carbon::ModelId model = {});
   void first_token(RequestId id);

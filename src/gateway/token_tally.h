@@ -70,6 +70,7 @@ class TokenTally {
     served.first_token = first_;
     served.gaps_within_itl = gaps_within_;
     served.longest_gap = longest_gap_;
+    served.cached_prompt_tokens = std::max(counted_.cached, 0);
     return served;
   }
   [[nodiscard]] std::int32_t count() const { return count_; }

@@ -127,8 +127,14 @@ class Run {
     }
     finish_if_done();
   }
+  /// Prompts are equal to no other's, of no other replay either, where their content is not known to be.
+  [[nodiscard]] std::string body_of(const ReplayRow& row) {
+    const std::uint64_t own = hash_of(salt_, static_cast<std::uint64_t>(statistics_.arrived()));
+    const std::int32_t most = options_.max_tokens > 0 ? options_.max_tokens : row.output_tokens;
+    return completion_body({options_.form, options_.model, {row.prompt_tokens, row.content, own}, most});
+  }
   void fire(Instant now) {
-    auto shot = std::make_shared<Shot>(*this, *next_, statistics_.arrived(), replay_body(*next_, options_), now);
+    auto shot = std::make_shared<Shot>(*this, *next_, statistics_.arrived(), body_of(*next_), now);
     statistics_.add_arrivals();
     const std::string_view target = options_.form == PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
     std::string headers = "Content-Type: application/json\r\n";
@@ -151,6 +157,7 @@ class Run {
   std::map<std::string, std::int64_t> failures_;
   std::optional<ReplayRow> next_;
   Instant begin_;
+  const std::uint64_t salt_ = static_cast<std::uint64_t>(net::steady_now().ns());
   Span latest_start_;
   bool done_ = false;
   std::promise<void> all_over_;
@@ -204,28 +211,6 @@ void Shot::over(Fate fate, const std::string& kind) {
 }
 
 }  // namespace
-
-std::string replay_body(const ReplayRow& row, const ReplayOptions& options) {
-  std::string prompt;
-  const auto tokens = static_cast<std::size_t>(std::max(row.prompt_tokens, 1));
-  if (options.form == PromptForm::TokenIds) {
-    prompt = "[";
-    for (std::size_t i = 0; i < tokens; ++i)
-      fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",", 64 + i % 160);
-    prompt += "]";
-  } else {
-    prompt.reserve(4 * tokens + 2);
-    prompt = "\"";
-    for (std::size_t i = 0; i < tokens; ++i) prompt += " the";
-    prompt += "\"";
-  }
-  const std::string carrier = options.form == PromptForm::Chat
-                                  ? fmt::format(R"("messages":[{{"role":"user","content":{}}}])", prompt)
-                                  : fmt::format(R"("prompt":{})", prompt);
-  return fmt::format(R"({{"model":{},{},"max_tokens":{},"ignore_eos":true,"stream":true}})",
-                     nlohmann::json(options.model).dump(), carrier,
-                     std::max(options.max_tokens > 0 ? options.max_tokens : row.output_tokens, 1));
-}
 
 Result<ReplayReport> replay(const std::function<std::optional<ReplayRow>()>& rows, const ReplayOptions& options,
                             const std::function<void(const ReplayProgress&)>& progress) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "journal/statistics.h"
+#include "loadgen/completion_body.h"
 #include "model/request.h"
 #include "units/time.h"
 
@@ -18,13 +19,7 @@ struct ReplayRow {
   std::int32_t prompt_tokens = 1;
   std::int32_t output_tokens = 1;
   std::int32_t predicted_tokens = 0;  ///< sent as X-Wattle-Predicted-Output-Tokens; 0 = not sent
-};
-
-/// How the prompt of a row is put on the wire.
-enum class PromptForm : std::uint8_t {
-  Chat,      ///< /v1/chat/completions, " the" once per token: one token to real tokenizers, four bytes to estimators
-  Text,      ///< /v1/completions, the same text
-  TokenIds,  ///< /v1/completions, an array of token ids: the length is exact for every tokenizer
+  PromptContent content = nullptr;    ///< prompts that begin alike do so on the wire
 };
 
 struct ReplayOptions {
@@ -51,9 +46,6 @@ struct ReplayReport {
   double wall_s = 0.0;
   Span latest_start;  ///< worst delay of a send behind its time: above a few ms, this machine was the bottleneck
 };
-
-/// The request body for a row.
-[[nodiscard]] std::string replay_body(const ReplayRow& row, const ReplayOptions& options);
 
 /// Blocks until every request is over. `rows` yields in order of time; `progress` (may be empty) is called about five
 /// times a second.

@@ -1,9 +1,13 @@
 #pragma once
 // What a prompt is made of, as far as a cache of prefixes has to know: a hash of it up to the end of each of its
 // blocks.
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,12 +31,42 @@ struct PromptBlocks {
 /// Null: nothing is known of it.
 using PromptContent = std::shared_ptr<const PromptBlocks>;
 
+/// Name of the block-th full block, of `block_tokens`, of a prompt of `prompt_tokens`: equal names, equal tokens from
+/// the beginning to that block's end. Hashes of larger or smaller blocks serve as well: a block is known by the hash
+/// that covers its end. What none covers is the request's own: `own` names it.
+[[nodiscard]] inline std::uint64_t block_key(const PromptBlocks* content, std::int64_t block, std::int64_t block_tokens,
+                                             std::int64_t prompt_tokens, std::uint64_t own) {
+  const std::int64_t end = (block + 1) * block_tokens;
+  const auto covering = content == nullptr ? 0 : static_cast<std::size_t>((end - 1) / content->block_tokens);
+  const bool known = content != nullptr && end <= prompt_tokens && covering < content->chain.size();
+  return hash_of(known ? content->chain[covering] : own, static_cast<std::uint64_t>(block));
+}
+
 /// Of blocks known by ids of their own.
 [[nodiscard]] inline PromptContent chained(std::int32_t block_tokens, std::span<const std::uint64_t> ids) {
   PromptBlocks blocks{block_tokens, {}};
   blocks.chain.reserve(ids.size());
   std::uint64_t before = 0;
   for (const std::uint64_t id : ids) blocks.chain.push_back(before = hash_of(before, id));
+  return std::make_shared<const PromptBlocks>(std::move(blocks));
+}
+
+inline constexpr std::int32_t kTextBlockTokens = 16;
+inline constexpr std::size_t kTextBlockBytes = 64;  ///< of English text about as many tokens
+
+/// Of text before tokenisation, up to its first `most_blocks` whole blocks of kTextBlockBytes; null: it has none.
+[[nodiscard]] inline PromptContent text_blocks(std::string_view text, std::size_t most_blocks) {
+  const std::size_t count = std::min(text.size() / kTextBlockBytes, most_blocks);
+  if (count == 0) return nullptr;
+  PromptBlocks blocks{kTextBlockTokens, {}};
+  blocks.chain.reserve(count);
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::array<std::uint64_t, kTextBlockBytes / sizeof(std::uint64_t)> words;  // NOLINT: filled by the next line
+    std::memcpy(words.data(), text.data() + i * kTextBlockBytes, kTextBlockBytes);
+    for (const std::uint64_t word : words) hash = hash_of(hash, word);
+    blocks.chain.push_back(hash);
+  }
   return std::make_shared<const PromptBlocks>(std::move(blocks));
 }
 

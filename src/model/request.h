@@ -53,6 +53,7 @@ struct Request {
   Residency residency;        ///< where it may be sent to
   std::int64_t order = 0;     ///< its queue policy's as it was dispatched, smaller first; 0: none
   PromptContent content{};    ///< of its prompt, for who routes by prefixes; null: not known
+  std::uint64_t session = 0;  ///< hash of the conversation that its client says it belongs to; 0: none
 };
 
 /// Who sends requests, and what holds for them unless they say otherwise.

@@ -168,7 +168,7 @@ class CompletionReader {
       std::string_view key;
       if (std::move(item).get(field) || field.unescaped_key().get(key)) return std::unexpected(not_json());
       od::value value = field.value();
-      if (auto problem = take(key, value)) return std::unexpected(*problem);
+      if (auto problem = take(key, value, document)) return std::unexpected(*problem);
     }
     const char* beyond = nullptr;
     if (document.current_location().get(beyond) == SUCCESS) return std::unexpected(not_json());  // more than one value
@@ -186,6 +186,15 @@ class CompletionReader {
  private:
   using Problem = std::optional<ApiError>;
 
+  Problem take(std::string_view key, od::value& value, od::document& document) {
+    const bool is_prompt = key == prompt_key_ || (out_.path == ApiPath::Other && (key == "messages" || key == "input"));
+    const char* const begins = is_prompt ? value.raw_json_token().data() : nullptr;
+    auto problem = take(key, value);
+    const char* behind = nullptr;
+    if (begins == nullptr || problem || document.current_location().get(behind) != SUCCESS) return problem;
+    out_.prompt_text = {static_cast<std::size_t>(begins - body_.data()), static_cast<std::size_t>(behind - begins)};
+    return problem;
+  }
   Problem take(std::string_view key, od::value& value) {
     if (key == "model") {
       std::string_view model;
@@ -224,10 +233,20 @@ class CompletionReader {
   Problem take_any(std::string_view key, od::value& value) {
     if (is_reserved(key)) out_.reserved_field = key;
     if (key == "priority") out_.priority = true;
+    if (key == "prompt_cache_key") return take_cache_key(value);
     const bool passed_on = key == "vllm_xargs";  // vLLM merges these into the same map
     if (rest_.walk(value, 0)) return not_json();
     if (passed_on && !rest_.reserved.empty()) out_.reserved_field = rest_.reserved;
     rest_.reserved.clear();
+    return {};
+  }
+  Problem take_cache_key(od::value& value) {
+    std::string_view text;
+    od::json_type type{};
+    if (value.type().get(type)) return not_json();
+    if (type != od::json_type::string) return rest_.walk(value, 0) ? Problem(not_json()) : Problem();
+    if (value.get_string().get(text)) return not_json();
+    out_.cache_key = text;
     return {};
   }
   Problem take_prompt(od::value& value) {

@@ -45,6 +45,12 @@ struct CompletionRequest {
     std::size_t at = 0;
     std::size_t size = 0;
   } stream_options;
+  /// Likewise `messages` or `prompt`, as it stands there.
+  struct {
+    std::size_t at = 0;
+    std::size_t size = 0;
+  } prompt_text;
+  std::string cache_key;  ///< prompt_cache_key: what the client wants prompts to share a cache by; empty: not said
   bool priority = false;  ///< the client says itself how urgent it is
   std::int64_t n = 1;
   std::int32_t max_tokens = 0;  ///< 0 = not said

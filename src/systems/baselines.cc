@@ -33,8 +33,8 @@ void add_routing(Registry& to) {
   using Prefix = policy::PrefixAffinityOptions;
   to.add<Prefix>(
         SlotKind::Routing, "prefix-affinity",
-        "Prompts that begin alike to the same instance, whose prefix cache then serves them, within a bound of "
-        "load (consistent hashing with bounded loads); least loaded where nothing is known of a prompt",
+        "Requests of a session, else prompts that begin alike, to the same instance, whose prefix cache then serves "
+        "them, within a bound of load (consistent hashing with bounded loads); least loaded where nothing is known",
         {option("prefix_tokens", &Prefix::prefix_tokens, "tokens", {1, 10'000'000},
                 "Prompts equal so far belong together"),
          option("load_factor", &Prefix::load_factor, "", {1, 100},

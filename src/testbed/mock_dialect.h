@@ -23,11 +23,12 @@ struct MockError {
 struct Usage {
   std::int32_t prompt = 0;
   std::int32_t output = 0;
+  std::int32_t cached = 0;  ///< of the prompt
   [[nodiscard]] nlohmann::json json() const {
     return {{"prompt_tokens", prompt},
             {"completion_tokens", output},
             {"total_tokens", prompt + output},
-            {"prompt_tokens_details", {{"cached_tokens", 0}}}};
+            {"prompt_tokens_details", {{"cached_tokens", cached}}}};
   }
 };
 

@@ -37,19 +37,21 @@ std::int64_t wall_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Tokens of a prompt: exact for token ids, else one per four bytes of text; of a chat, all texts together.
-std::int64_t prompt_tokens(const json& value) {
-  if (value.is_number()) return static_cast<std::int64_t>(kBytesPerToken);
-  if (value.is_string()) return static_cast<std::int64_t>(value.get_ref<const std::string&>().size());
-  std::int64_t bytes = 0;
-  if (value.is_array()) {
-    for (const auto& item : value) bytes += prompt_tokens(item);
+/// A prompt's text; of a chat, all texts together; of token ids, four bytes each.
+std::string text_of(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  std::string text;
+  if (value.is_number_integer()) {
+    const auto id = value.get<std::int32_t>();
+    text.append(reinterpret_cast<const char*>(&id), sizeof id);
+  } else if (value.is_array()) {
+    for (const auto& item : value) text += text_of(item);
   } else if (value.is_object()) {
     for (const char* key : {"content", "text"}) {
-      if (const auto found = value.find(key); found != value.end()) bytes += prompt_tokens(*found);
+      if (const auto found = value.find(key); found != value.end()) text += text_of(*found);
     }
   }
-  return bytes;
+  return text;
 }
 
 /// SGLang's --disaggregation-bootstrap-port, where a request says none.
@@ -67,6 +69,11 @@ std::int64_t positive(const json& body, const char* key, std::int64_t missing) {
 bool flag(const json& body, const char* key) {
   const auto found = body.find(key);
   return found != body.end() && found->is_boolean() && found->get<bool>();
+}
+
+bool wants_usage(const json& body) {
+  const auto options = body.find("stream_options");
+  return options != body.end() && options->is_object() && flag(*options, "include_usage");
 }
 
 }  // namespace
@@ -207,7 +214,8 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
   }
 
   auto completion = std::make_unique<Completion>();
-  const std::int64_t tokens = (prompt_tokens(*prompt) + 3) / static_cast<std::int64_t>(kBytesPerToken);
+  const std::string text = text_of(*prompt);
+  const auto tokens = static_cast<std::int64_t>((text.size() + 3) / kBytesPerToken);
   const std::int64_t room = options_.max_model_tokens - tokens;
   std::int64_t cap = positive(body, "max_completion_tokens",
                               positive(body, "max_tokens", chat ? std::max<std::int64_t>(room, 1) : 16));
@@ -237,10 +245,8 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
                                ? completion->id
                                : std::string(exchange->headers().get("x-request-id"));
   completion->stream = flag(body, "stream");
-  if (const auto stream_options = body.find("stream_options");
-      stream_options != body.end() && stream_options->is_object()) {
-    completion->include_usage = flag(*stream_options, "include_usage");
-  }
+  completion->include_usage = wants_usage(body);
+  completion->content = text_blocks(text, text.size());
   completion->prompt = static_cast<std::int32_t>(std::max<std::int64_t>(tokens, 1));
   completion->output = static_cast<std::int32_t>(output);
   completion->max_tokens = static_cast<std::int32_t>(cap);
@@ -319,6 +325,7 @@ void MockApi::start(std::unique_ptr<Completion> completion) {
     completion->output = 1;
   }
   job.kv_ready = completion->kv_ready;
+  job.content = completion->content;
   Completion& at = *completion;
   completions_[job.tag] = std::move(completion);
   metrics_.prompt_tokens += at.prompt;
@@ -354,6 +361,7 @@ void MockApi::on_event(const engine::Event& event) {
   const auto found = completions_.find(event.tag);
   if (found == completions_.end()) return;
   Completion& completion = *found->second;
+  completion.cached = event.cached_tokens;
   switch (event.kind) {
     case engine::EventKind::FirstToken:
       if (!completion.kv_ready) send_token(completion);

@@ -29,6 +29,8 @@ struct MockApi::Completion {
   bool to_be_pulled = false;  ///< prefill leg: its KV waits for the decode instance
   bool kv_ready = false;
   std::int32_t prompt = 0;
+  std::int32_t cached = 0;  ///< of the prompt
+  PromptContent content;
   std::int32_t output = 0;
   std::int32_t max_tokens = 0;
   std::int32_t sent = 0;
@@ -42,7 +44,7 @@ struct MockApi::Completion {
   std::string room;  ///< SGLang's contract: where both legs meet
 
   [[nodiscard]] const char* finish_reason() const { return output >= max_tokens ? "length" : "stop"; }
-  [[nodiscard]] Usage usage() const { return {prompt, sent}; }
+  [[nodiscard]] Usage usage() const { return {prompt, sent, cached}; }
 };
 
 }  // namespace wattle::testbed

@@ -89,31 +89,6 @@ TEST(Grid, AProductVisitsEveryCombination) {
   EXPECT_EQ(grid.cells[4], (Cell{StepKind::Decode, 8, 512, 32, 0.0}));
 }
 
-TEST(StreamBody, HasTheLengthAskedForAndABeginningOfItsOwn) {
-  const StreamPlan plan{Span(), 40, 7};
-  for (const loadgen::PromptForm form :
-       {loadgen::PromptForm::TokenIds, loadgen::PromptForm::Text, loadgen::PromptForm::Chat}) {
-    std::set<std::string> beginnings;
-    for (std::uint64_t serial = 1000; serial < 1100; ++serial) {
-      const auto body = nlohmann::json::parse(stream_body(plan, form, "m \"x\"", serial));
-      EXPECT_EQ(body["model"], "m \"x\"");
-      EXPECT_EQ(body["max_tokens"], 7);
-      EXPECT_EQ(body["ignore_eos"], true);
-      const auto prompt = form == loadgen::PromptForm::Chat ? body["messages"][0]["content"] : body["prompt"];
-      if (form == loadgen::PromptForm::TokenIds) {
-        EXPECT_EQ(prompt.size(), 40U);
-        for (const auto& id : prompt)
-          EXPECT_TRUE(id >= 32 && id < 256) << id << " may be no token of a small vocabulary";
-        beginnings.insert(nlohmann::json(std::vector(prompt.begin(), prompt.begin() + 8)).dump());
-      } else {
-        EXPECT_EQ(prompt.get<std::string>().size(), 4 * 40U) << "four bytes a token, as those who estimate have it";
-        beginnings.insert(prompt.get<std::string>().substr(0, 32));
-      }
-    }
-    EXPECT_EQ(beginnings.size(), 100U);
-  }
-}
-
 TEST(StreamBody, WhatAnEngineSaysOfAFailureIsFoundInAllTheirForms) {
   EXPECT_EQ(words_of(R"({"error":{"message":"The model `nope` does not exist.","type":"NotFoundError","code":404}})"),
             "The model `nope` does not exist.")

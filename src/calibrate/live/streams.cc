@@ -21,15 +21,8 @@ namespace {
 
 constexpr Span kPatience = Span::s(300);  ///< without a byte
 constexpr auto kStopPeriod = std::chrono::milliseconds(50);
-constexpr std::size_t kSerialTokens = 8;
 constexpr std::size_t kMostWords = 4096;
 constexpr std::size_t kShownWords = 300;
-/// Ids of bytes: to BPE vocabularies the first 256, to others those behind a few control tokens.
-constexpr std::size_t kSerialId = 40;
-constexpr std::size_t kFillerId = 64;
-constexpr std::size_t kFillers = 160;
-/// Words that are one token to every tokenizer we know, and four bytes to those that estimate.
-constexpr std::array<std::string_view, 8> kWords = {" the", " and", " for", " not", " you", " one", " all", " was"};
 
 /// Everything of one answer, and when it came.
 class Whole final : public net::ResponseHandler {
@@ -145,6 +138,10 @@ struct StreamLoad::Impl {
   [[nodiscard]] std::string_view target() const {
     return form == loadgen::PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
   }
+  [[nodiscard]] std::string body(const StreamPlan& plan, std::string of_model) {
+    const loadgen::Prompt prompt{plan.prompt_tokens, nullptr, hash_of(0, serial++)};
+    return loadgen::completion_body({form, std::move(of_model), prompt, plan.output_tokens, true});
+  }
   /// Runs `task` on the loop and waits for it.
   template <typename F>
   void on_loop(F&& task) {
@@ -229,7 +226,7 @@ std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, con
     records[i].prompt_tokens = plans[i].prompt_tokens;
     records[i].tokens.reserve(static_cast<std::size_t>(plans[i].output_tokens) + 1);
     streams.push_back(
-        std::make_shared<Stream>(batch, records[i], stream_body(plans[i], impl_->form, impl_->model, impl_->serial++)));
+        std::make_shared<Stream>(batch, records[i], impl_->body(plans[i], impl_->model)));
   }
   auto over = batch.over.get_future();
   bool cut = false;  // loop thread only, as is `here`
@@ -266,7 +263,7 @@ std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, con
 }
 
 std::optional<Span> StreamLoad::refusal(std::int32_t prompt_tokens) {
-  std::string body = stream_body({{}, prompt_tokens, 1}, impl_->form, impl_->model + "-none", impl_->serial++);
+  std::string body = impl_->body({{}, prompt_tokens, 1}, impl_->model + "-none");
   const Instant begin = net::steady_now();
   const auto answer = impl_->fetch("POST", impl_->target(), std::move(body));
   if (answer.status < 400 || answer.status >= 500) return std::nullopt;
@@ -289,31 +286,6 @@ std::string words_of(std::string_view body) {
       words, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
   if (words.size() > kShownWords) words = words.substr(0, kShownWords) + "...";
   return words;
-}
-
-std::string stream_body(const StreamPlan& plan, loadgen::PromptForm form, const std::string& model,
-                        std::uint64_t serial) {
-  std::string prompt;
-  const auto tokens = static_cast<std::size_t>(std::max(plan.prompt_tokens, 1));
-  const bool ids = form == loadgen::PromptForm::TokenIds;
-  prompt = ids ? "[" : "\"";
-  for (std::size_t i = 0; i < tokens; ++i) {
-    // The serial in base 8, one digit a token, from the front: two prompts differ in their first block.
-    const std::size_t digit = i < kSerialTokens ? (serial >> (3 * i)) % 8 : 0;
-    if (ids) {
-      fmt::format_to(std::back_inserter(prompt), "{}{}", i == 0 ? "" : ",",
-                     i < kSerialTokens ? kSerialId + digit : kFillerId + i % kFillers);
-    } else {
-      prompt += kWords[digit];
-    }
-  }
-  prompt += ids ? ']' : '"';
-  const std::string carrier = form == loadgen::PromptForm::Chat
-                                  ? fmt::format(R"("messages":[{{"role":"user","content":{}}}])", prompt)
-                                  : fmt::format(R"("prompt":{})", prompt);
-  return fmt::format(
-      R"({{"model":{},{},"max_tokens":{},"ignore_eos":true,"stream":true,"stream_options":{{"include_usage":true}}}})",
-      nlohmann::json(model).dump(), carrier, std::max(plan.output_tokens, 1));
 }
 
 }  // namespace wattle::calibrate

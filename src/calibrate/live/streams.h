@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "calibrate/live/steps.h"
-#include "loadgen/replay.h"
+#include "loadgen/completion_body.h"
 
 namespace wattle::calibrate {
 
@@ -53,12 +53,6 @@ class StreamLoad {
   explicit StreamLoad(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-/// The body of a streamed completion; `serial` shows in its first tokens. As text, a token is a word of four bytes.
-/// Token ids are below 256: bytes, of which every vocabulary has that many, and none of the control tokens at either
-/// end.
-[[nodiscard]] std::string stream_body(const StreamPlan& plan, loadgen::PromptForm form, const std::string& model,
-                                      std::uint64_t serial);
 
 /// What an engine says in the body of a refusal or of an error event, on one line and cut short: vLLM's, SGLang's,
 /// llama.cpp's and Dynamo's forms, else the text itself.

@@ -14,6 +14,8 @@ class RoutingPolicy : public virtual Policy {
  public:
   virtual RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                               RandomStream& random) = 0;
+  /// It looks at Request::session, and at so many tokens of Request::content; 0: at neither.
+  [[nodiscard]] virtual std::int32_t reads_prefix() const { return 0; }
 };
 
 }  // namespace wattle::policy

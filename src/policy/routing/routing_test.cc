@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,20 @@ TEST(PrefixAffinity, NoInstanceHasMoreThanItsShareOfTheLoad) {
   Fleet unknown(4);
   unknown.views[0].assigned_requests = unknown.views[1].assigned_requests = unknown.views[3].assigned_requests = 1;
   EXPECT_EQ(unknown.route(policy), 2) << "where nothing is known of the prompt";
+}
+
+TEST(PrefixAffinity, ASessionStaysTogetherWhateverItsPromptsBeginWith) {
+  Fleet fleet(8);
+  PrefixAffinity policy;
+  Request first = prompt_of(1, 32, 40);
+  Request second = prompt_of(2, 32, 40);
+  std::set<std::int32_t> apart;
+  for (std::uint64_t session = 1; session < 40; ++session) {
+    first.session = second.session = session;
+    EXPECT_EQ(fleet.route(policy, first), fleet.route(policy, second));
+    apart.insert(fleet.route(policy, first));
+  }
+  EXPECT_EQ(apart.size(), 8U) << "and sessions of one prefix are spread";
 }
 
 TEST(LeastLoaded, ComparesRequestsThenPromptTokensThenIds) {
