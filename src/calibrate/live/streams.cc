@@ -225,8 +225,7 @@ std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, con
   for (std::size_t i = 0; i < plans.size(); ++i) {
     records[i].prompt_tokens = plans[i].prompt_tokens;
     records[i].tokens.reserve(static_cast<std::size_t>(plans[i].output_tokens) + 1);
-    streams.push_back(
-        std::make_shared<Stream>(batch, records[i], impl_->body(plans[i], impl_->model)));
+    streams.push_back(std::make_shared<Stream>(batch, records[i], impl_->body(plans[i], impl_->model)));
   }
   auto over = batch.over.get_future();
   bool cut = false;  // loop thread only, as is `here`
