@@ -40,6 +40,7 @@ struct Flags {
   bool shadow = false;
   std::string rapl = "/sys/class/powercap";
   bool power_caps = false;
+  bool no_real_time = false;
   double watt_budget_w = 0.0;
   bool unlock = false;
   bool json = false;
@@ -180,6 +181,7 @@ Result<int> run(const Flags& flags) {
   options.keeper.advisory = flags.shadow;
   options.rapl = flags.rapl;
   options.power_caps = flags.power_caps;
+  options.real_time = !flags.no_real_time && !flags.shadow;
   if (flags.watt_budget_w > 0.0) options.watt_budget = to_milliwatts(Watts(flags.watt_budget_w));
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
   options.facts = fleet_facts(flags.fleet, fleet->recipe(), flags.ttft_ms, flags.itl_ms);
@@ -268,6 +270,10 @@ void add_agent(Command app, int& exit_code) {
                   "What the GPUs of all engines may draw together, kept by ceilings on their clocks; 0: anything. POST "
                   "/budget changes it")
       .check(non_negative());
+  command.add_flag(
+      "--no-real-time", flags->no_real_time,
+      "Decide and call the driver at ordinary priority; else before ordinary threads, where that is permitted "
+      "(CAP_SYS_NICE)");
   command.add_flag("--unlock", flags->unlock, "Take off what --state says a dead agent has left locked, and end");
   command.add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");

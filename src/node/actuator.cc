@@ -14,6 +14,7 @@
 #include "net/log.h"
 #include "node/claim.h"
 #include "node/power_cap.h"
+#include "node/realtime.h"
 
 namespace wattle::node {
 
@@ -276,13 +277,16 @@ struct Actuator::Worker {
   }
 };
 
-Actuator::Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper, bool power_caps) {
+Actuator::Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper, bool power_caps, bool real_time) {
   for (auto& target : targets) {
     for (auto& gpu : target.gpus) {
       auto worker = std::make_shared<Worker>(std::move(gpu), keeper, power_caps);
       worker->stats.uuid = worker->gpu.uuid();
       worker->stats.instance = target.instance;
-      worker->thread = std::thread([worker] { worker->run(); });
+      worker->thread = std::thread([worker, real_time] {
+        if (real_time) run_in_real_time();
+        worker->run();
+      });
       workers_.push_back(std::move(worker));
     }
   }

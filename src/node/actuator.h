@@ -61,8 +61,10 @@ class Actuator final : public control::ClockPort {
     InstanceId instance;
     std::vector<Gpu> gpus;  ///< the whole tensor-parallel group: it runs as fast as its slowest
   };
-  /// `power_caps`: GPUs that take no lock have their power limited instead (power_cap.h).
-  Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper, bool power_caps = false);
+  /// `power_caps`: GPUs that take no lock have their power limited instead (power_cap.h). `real_time`: the threads that
+  /// call the driver run before ordinary ones, where that is permitted.
+  Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper, bool power_caps = false,
+           bool real_time = false);
   ~Actuator() override;
 
   /// What may cause commands has arrived: CPU time of the calling thread, which gives them, counts from here.

@@ -4,6 +4,7 @@
 
 #include "node/agent_impl.h"
 #include "node/gpu/open.h"
+#include "node/realtime.h"
 
 namespace wattle::node {
 
@@ -71,7 +72,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
 
   impl->keeper = std::move(*keeper);
   impl->subscriber = std::make_unique<telemetry::FpmSubscriber>(std::move(*subscriber));
-  impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper, options.power_caps);
+  impl->actuator = std::make_unique<Actuator>(std::move(targets), impl->keeper, options.power_caps, options.real_time);
   impl->port = std::make_unique<AgentPort>(*impl->actuator);
   impl->budget = NodeBudget(groups, gpus_of);
   impl->sink.add(&sink);
@@ -100,6 +101,10 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
 
 void Agent::run(const std::atomic<bool>& stop) {
   Impl& s = *impl_;
+  if (s.options.real_time && !run_in_real_time()) {
+    net::log_line(net::LogLevel::Info,
+                  "no real-time priority (CAP_SYS_NICE): clocks wait for a core like everything else here", {});
+  }
   Instant next_check = net::steady_now();
   while (!stop) {
     const Instant now = net::steady_now();

@@ -27,6 +27,7 @@ struct AgentOptions {
   std::map<std::string, std::string> facts = {};
   std::string rapl = "";    ///< root of the kernel's powercap tree, for the host's power; empty: not read
   bool power_caps = false;  ///< power is limited where clocks cannot be locked (power_cap.h)
+  bool real_time = false;   ///< who decides and calls the driver runs before ordinary threads, where permitted
   /// What all GPUs together may draw (policy/frequency/watt_budget.h); none: anything.
   std::optional<Milliwatts> watt_budget = {};
   /// The highest clock of the GPUs that policies reckon with; 0: not said. A GPU with another is warned of and counted.

@@ -74,7 +74,7 @@ def check_manifests(manifests: list[dict]) -> None:
                 assert "from" in rule or (name, port) == ("wattle-gateway", "api"), (name, port)
     assert not any(p["targetPort"] == "admin" for m in manifests if m["kind"] == "Service" for p in m["spec"]["ports"])
     gateway, agent = (pods[name]["spec"]["containers"][0]["securityContext"] for name in ("wattle-gateway", "wattle-agent"))
-    assert gateway["capabilities"] == {"drop": ["ALL"]} and agent["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN"]}
+    assert gateway["capabilities"] == {"drop": ["ALL"]} and agent["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_NICE"]}
     for context in (gateway, agent):
         assert context["allowPrivilegeEscalation"] is False and context["readOnlyRootFilesystem"] and "privileged" not in context
 
