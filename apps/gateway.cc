@@ -51,6 +51,8 @@ struct GatewayFlags {
   std::int64_t max_requests = 4096;
   std::uint64_t max_body_bytes = 8ULL << 20;
   double unready_wait_s = 5;
+  double probe_timeout_s = 2;
+  int probe_misses = 2;
   double drain_s = 10;
   double connect_timeout_s = 2;
   double first_byte_timeout_s = 600;
@@ -230,6 +232,8 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
   options.default_max_tokens = flags.default_max_tokens;
   options.max_requests = flags.max_requests;
   options.unready_wait = Span::from_seconds(flags.unready_wait_s);
+  options.probe_timeout = Span::from_seconds(flags.probe_timeout_s);
+  options.health_misses = flags.probe_misses;
   options.client.connect_timeout = Span::from_seconds(flags.connect_timeout_s);
   options.client.head_timeout = Span::from_seconds(flags.first_byte_timeout_s);
   options.client.body_timeout = Span::from_seconds(flags.gap_timeout_s);
@@ -348,6 +352,12 @@ void add_patience_flags(Command& command, GatewayFlags& flags) {
   const auto patience = [&](const char* name, double& seconds, const char* what) {
     command.add_option(name, seconds, what).check(positive()).capture_default_str();
   };
+  patience("--probe-timeout-s", flags.probe_timeout_s, "for an engine to answer a health probe, sent every second");
+  command
+      .add_option("--probe-misses", flags.probe_misses,
+                  "so many probes in a row that fail or go unanswered take an engine out, until one is answered")
+      .check(range(1, 1000))
+      .capture_default_str();
   patience("--connect-timeout-s", flags.connect_timeout_s, "to reach an engine");
   patience("--first-byte-timeout-s", flags.first_byte_timeout_s,
            "from a request sent to an engine to the first byte of its answer: its queue and prefill");

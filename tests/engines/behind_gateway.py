@@ -79,7 +79,7 @@ class Stack:
     """Gateway and agent (virtual GPUs, one an engine) in front of real engines."""
 
     def __init__(self, node: Processes, folder: str, nvml: str, workers: list[str], engines: list[str], recipe: str,
-                 ttft_ms: int = 2000):
+                 ttft_ms: int = 2000, flags: tuple[str, ...] = ()):
         self.run = os.path.join(folder, "run")
         self.agent = None
         agent_flags: list[str] = []
@@ -91,7 +91,7 @@ class Stack:
         recipe_flags = ["--recipe", recipe] if recipe else []
         self.process, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "tiny",
                                       *[w for worker in workers for w in ("--worker", worker)], *recipe_flags,
-                                      "--ttft-slo-ms", str(ttft_ms), "--itl-slo-ms", "200", *agent_flags, "--journal", self.run)
+                                      "--ttft-slo-ms", str(ttft_ms), "--itl-slo-ms", "200", *agent_flags, *flags, "--journal", self.run)
         self.url, self.admin = at["url"], at["admin"]
         eventually("the gateway finds its engines", lambda: all(w["is_healthy"] for w in self.workers()))
 

@@ -106,7 +106,8 @@ def check_pair(flags: argparse.Namespace, python: pathlib.Path, node, folder: st
         prefill, decode = engines
         stack = b.Stack(node, folder, flags.nvml, [f"{prefill.url}=prefill,fpm={reports[0]}",
                                                    f"{decode.url}=decode,fpm={reports[1]}"],
-                        [f"{reports[0]}=0@prefill", f"{reports[1]}=1@decode"], "voltanallm")
+                        [f"{reports[0]}=0@prefill", f"{reports[1]}=1@decode"], "voltanallm",
+                        flags=("--probe-timeout-s", "60"))  # NIXL's threads spin: on two cores its engines are slow
         count = 20
         for i in range(count):
             answer = b.stream(stack.url, b.body_of(16, 200 + 17 * i))
