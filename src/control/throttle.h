@@ -26,6 +26,11 @@ class Throttle {
   /// Reports stopped although work is in flight.
   void lost(Instant now);
 
+  /// See FrequencyPolicy::handed_over.
+  void handed_over(Span age, Span wait) {
+    if (policy_ && mode_ != Mode::Off) policy_->handed_over(age, wait);
+  }
+
   /// Every clock stays within the range from now on, those of a policy and the one that is set; none: unbounded.
   void bound(const std::optional<ClockRange>& range, Instant now);
 

@@ -5,6 +5,7 @@
 
 #include "policy/frequency/clock_choice.h"
 #include "policy/frequency/frequency.h"
+#include "policy/frequency/recent_spans.h"
 
 namespace wattle::policy {
 
@@ -15,6 +16,7 @@ struct EcoFreqOptions {
   double margin = 0.0;         ///< share of each objective kept in reserve, in [0, 1)
   Span dwell = Span::ms(200);  ///< shortest time between a raise and the next decrease
   Span overrun = Span::ms(5);  ///< a step this much over its prediction raises the clock (control::Throttle); 0: never
+  double late_handovers = 0.0;  ///< share of first tokens that hand-overs may make late, in [0, 1); 0: not looked at
   Span window;                 ///< decide at most this often; zero: at every iteration
 };
 
@@ -29,6 +31,12 @@ struct EcoFreqOptions {
 /// believed: max(F), counted. The hold is exact: a driver that skips every step it covers gets the sequence of clocks
 /// it would get by asking at each (given a LatencyModel that keeps its contract of being monotone in KV tokens).
 ///
+/// With late_handovers the first tokens of requests that move from a prefill to a decode instance count, too. They wait
+/// for passes of the decode engine's loop, some for many. What the newest of them waited (handed_over()) says how long a
+/// step may take, at either instance, so that no more than this share would have been late: on the prefill instance what
+/// all but this share waited is taken from the budget, on the decode instance a step is within what all but this share
+/// would have borne, had each wait been longer or shorter in proportion to it.
+///
 /// With a window (an ablation of the papers, which it loses) the first decision of a window stands until the window
 /// ends, whatever comes, idleness included; only lost telemetry breaks it.
 class EcoFreq final : public FrequencyPolicy {
@@ -38,6 +46,7 @@ class EcoFreq final : public FrequencyPolicy {
 
   /// max(F) at once, and for `dwell`, whatever the predictor says; within a window too.
   ClockDecision overrun(const InstanceView& view, Instant now) override;
+  void handed_over(Span age, Span wait) override;
   [[nodiscard]] std::int64_t disbelieved() const override { return disbelieved_; }
 
  private:
@@ -50,11 +59,17 @@ class EcoFreq final : public FrequencyPolicy {
   ClockDecision decide(const InstanceView& view, Instant now);
   [[nodiscard]] Wish wish(const InstanceView& view);
   [[nodiscard]] Span budget(const StepReport& step) const;
+  /// The predicted time of the step decided upon, where first tokens wait for such steps.
+  void note_step(const InstanceView& view);
 
   ClockRule rule_;
   MegaHertz idle_clock_;
   Span dwell_;
   Span window_;
+  double late_handovers_;
+  bool prefills_;           ///< prompts alone
+  Span step_;               ///< see note_step(); zero: not known
+  RecentSpans handovers_;   ///< waits; of a decode instance the longest step that each would have borne
   MegaHertz current_{0};  ///< the newest decision; 0 before the first
   Instant lower_from_;    ///< decreases are allowed from here on
   Instant window_end_;    ///< with a window: the clock stands until here
