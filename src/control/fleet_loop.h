@@ -155,9 +155,9 @@ class FleetLoop {
     std::int32_t stated_output_tokens;  ///< the prediction it came with
     Instant dispatched;
     Instant computed = Instant::never();  ///< its prompt, on a prefill instance
-    InstanceId prefill = kNoInstance;  ///< none: held
-    InstanceId decode = kNoInstance;   ///< of a second leg
-    std::int32_t produced = 0;         ///< tokens, before it was last displaced
+    InstanceId prefill = kNoInstance;     ///< none: held
+    InstanceId decode = kNoInstance;      ///< of a second leg
+    std::int32_t produced = 0;            ///< tokens, before it was last displaced
     int model;
     std::int64_t rank = 0;     ///< in running_, while it is there
     bool may_displace = true;  ///< once, and not after it was displaced: no two can take turns

@@ -18,20 +18,35 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
       idle_clock_(options.park_idle ? options.idle_clock.on(spec) : rule_.clocks.front()),
       dwell_(options.dwell),
       window_(options.window),
+      step_yield_(spec.role == Role::Decode ? options.step_yield : 0.0),
       late_handovers_(spec.slo.ttft && spec.role != Role::Colocated ? options.late_handovers : 0.0),
       prefills_(spec.role == Role::Prefill),
       handovers_(kHandOvers) {}
 
-Span EcoFreq::budget(const StepReport& step) const {
+Span EcoFreq::fastest(const InstanceView& view) const {
+  const LatencyModel* latency = view.spec->beliefs.latency;
+  const Span predicted = latency != nullptr ? latency->step_time(view.step.shape, rule_.clocks.back()) : Span();
+  return std::clamp(predicted, Span(), kLongestBelievable);
+}
+
+Span EcoFreq::budget(const InstanceView& view) const {
+  const StepReport& step = view.step;
   Span allowed = Span::max();
   if (step.shape.prefill_tokens > 0 && rule_.ttft != Span::max()) {
     const bool known = step.oldest_scheduled_arrival < step.start;
     allowed = known ? rule_.ttft - (step.start - step.oldest_scheduled_arrival) : rule_.ttft;
-    if (prefills_ && !handovers_.empty()) allowed -= handovers_.longest_but(late_handovers_);
+    if (prefills_ && !handovers_.empty()) {
+      const Span least = fastest(view);
+      allowed -= handovers_.least(late_handovers_, allowed - least);
+      // As long as this step is longer, prompts that come meanwhile wait longer, too.
+      if (allowed > least) allowed = least + Span((allowed - least).ns() / 2);
+    }
   }
   if (step.shape.decode_requests > 0) {
-    allowed = std::min(allowed, rule_.itl);
-    if (!prefills_ && !handovers_.empty()) allowed = std::min(allowed, handovers_.shortest_but(late_handovers_));
+    const bool yields = view.tokens_per_step > 1.0 && step_yield_ > 0.0 && rule_.itl != Span::max();
+    const double tokens = yields ? 1.0 + step_yield_ * (view.tokens_per_step - 1.0) : 1.0;
+    allowed = std::min(allowed, yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl);
+    if (!prefills_ && !handovers_.empty()) allowed = std::min(allowed, handovers_.most(late_handovers_, fastest(view)));
   }
   return allowed;
 }
@@ -57,7 +72,7 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view) {
 
   const LatencyModel* latency = view.spec->beliefs.latency;
   const StepShape& shape = view.step.shape;
-  const Span allowed = budget(view.step);
+  const Span allowed = budget(view);
   const ClockChoice choice = clock_for(rule_, shape, view.step.waiting_requests, allowed, latency);
   if (!choice.believed) {
     ++disbelieved_;

@@ -25,10 +25,19 @@ class RecentSpans {
   }
 
   [[nodiscard]] bool empty() const { return sorted_.empty(); }
-  /// At most this share of them, in [0, 1), is shorter. Not when empty.
-  [[nodiscard]] Span shortest_but(double share) const { return sorted_[count(share)]; }
-  /// At most this share of them is longer.
-  [[nodiscard]] Span longest_but(double share) const { return sorted_[sorted_.size() - 1 - count(share)]; }
+  /// The longest span than which at most this share of them, in [0, 1), is shorter, or as many as are shorter than
+  /// `anyway`.
+  [[nodiscard]] Span most(double share, Span anyway) const {
+    const auto shorter = std::ranges::lower_bound(sorted_, anyway) - sorted_.begin();
+    const std::size_t allowed = std::max(static_cast<std::size_t>(shorter), count(share));
+    return allowed < sorted_.size() ? sorted_[allowed] : Span::max();
+  }
+  /// The shortest span than which at most this share of them is longer, or as many as are longer than `anyway`.
+  [[nodiscard]] Span least(double share, Span anyway) const {
+    const auto longer = sorted_.end() - std::ranges::upper_bound(sorted_, anyway);
+    const std::size_t allowed = std::max(static_cast<std::size_t>(longer), count(share));
+    return allowed < sorted_.size() ? sorted_[sorted_.size() - 1 - allowed] : Span();
+  }
 
  private:
   [[nodiscard]] std::size_t count(double share) const {
