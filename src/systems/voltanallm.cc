@@ -52,7 +52,7 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
           "steps on prefill and decode instances; 0: not looked at (paper)"),
       option("step_yield", &F::step_yield, "", {0, 1},
              "Share of the tokens beyond one that a decode instance's step gives a request (speculative decoding, as "
-             "reported) by which the time for a step exceeds slo.itl_ms; 0: not looked at (paper)"),
+             "reported) by which a step may exceed slo.itl_ms where it must; 0: not looked at (paper)"),
       decision_window(),
   };
 }

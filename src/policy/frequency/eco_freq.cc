@@ -10,6 +10,8 @@ namespace {
 constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
 /// Hand-overs that count: some seconds of a busy instance, and enough for a share of 1 % to be some.
 constexpr std::size_t kHandOvers = 512;
+/// A step that takes so much longer than the ITL objective does so although predictions err and loads vary.
+constexpr double kClearly = 1.05;
 
 }  // namespace
 
@@ -19,6 +21,7 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
       dwell_(options.dwell),
       window_(options.window),
       step_yield_(spec.role == Role::Decode ? options.step_yield : 0.0),
+      itl_lost_(spec.slo.itl ? Span::from_seconds(spec.slo.itl->seconds() * kClearly) : Span::max()),
       late_handovers_(spec.slo.ttft && spec.role != Role::Colocated ? options.late_handovers : 0.0),
       prefills_(spec.role == Role::Prefill),
       handovers_(kHandOvers) {}
@@ -43,7 +46,7 @@ Span EcoFreq::budget(const InstanceView& view) const {
     }
   }
   if (step.shape.decode_requests > 0) {
-    const bool yields = view.tokens_per_step > 1.0 && step_yield_ > 0.0 && rule_.itl != Span::max();
+    const bool yields = step_yield_ > 0.0 && view.tokens_per_step > 1.0 && fastest(view) > itl_lost_;
     const double tokens = yields ? 1.0 + step_yield_ * (view.tokens_per_step - 1.0) : 1.0;
     allowed = std::min(allowed, yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl);
     if (!prefills_ && !handovers_.empty()) allowed = std::min(allowed, handovers_.most(late_handovers_, fastest(view)));

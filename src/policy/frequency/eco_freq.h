@@ -41,9 +41,11 @@ struct EcoFreqOptions {
 /// would have borne, had each wait been longer or shorter in proportion to it.
 ///
 /// With step_yield a step of a decode instance that gives each request several tokens (speculative decoding) may take
-/// the longer: the budget is itl x (1 + step_yield x (tokens per step - 1)), by the mean of the newest reports. Mean
-/// gaps then keep to itl, and the single gap before each step's tokens may not. Where prompts are computed between its
-/// steps, mean gaps say too little of these.
+/// longer where even max(F) clearly misses itl with the gap before them: the budget is then itl x (1 + step_yield x
+/// (tokens per step - 1)), by the mean of the newest reports, so that mean gaps keep to itl. Where prompts are computed
+/// between its steps, mean gaps say too little of these.
+///
+/// With either a decision stands until the batch changes, or outgrows the budget that it was made with.
 ///
 /// With a window (an ablation of the papers, which it loses) the first decision of a window stands until the window
 /// ends, whatever comes, idleness included; only lost telemetry breaks it.
@@ -77,6 +79,7 @@ class EcoFreq final : public FrequencyPolicy {
   Span dwell_;
   Span window_;
   double step_yield_;
+  Span itl_lost_;  ///< a step that takes longer than this at max(F) cannot keep its gap
   double late_handovers_;
   bool prefills_;          ///< prompts alone
   Span step_;              ///< see note_step(); zero: not known

@@ -390,7 +390,7 @@ TEST(EcoFreq, ADecodeStepIsOneThatFirstTokensWouldHaveBorne) {
 }
 
 TEST(EcoFreq, AStepThatGivesSeveralTokensMayTakeTheirTime) {
-  InstanceView batch = decoding(100, 900'000);  // 120 ms at the low clock, of 60 a token
+  InstanceView batch = decoding(100, 900'000);  // 120 ms at the low clock and 90 at the high one, of 60 a token
   const auto clock = [&](double share, double tokens, Role role = Role::Decode) {
     batch.tokens_per_step = tokens;
     return Apart(role, 0.0, share).clock(batch);
@@ -401,6 +401,8 @@ TEST(EcoFreq, AStepThatGivesSeveralTokensMayTakeTheirTime) {
   EXPECT_EQ(clock(0.8, 2.25), kLow);
   EXPECT_EQ(clock(0.0, 5.0), kHigh) << "the paper's knows of none";
   EXPECT_EQ(clock(1.0, 5.0, Role::Colocated), kHigh) << "prompts come between";
+  batch = decoding(100, 533'000);  // 83.3 and 62.5 ms
+  EXPECT_EQ(clock(1.0, 5.0), kHigh) << "the gap before each step's tokens may yet be kept";
 }
 
 TEST(EcoFreq, AHoldSparesNearlyEveryQuestion) {
