@@ -1,4 +1,5 @@
-// What recipes do with engines that cache prefixes and draft tokens: they know of neither but by step reports.
+// What recipes do with engines that cache prefixes, draft tokens or hand requests over: they know of that by reports
+// alone.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -50,6 +51,21 @@ TEST(ServingFeatures, StepsThatGiveSeveralTokensMayTakeTheirTime) {
   const auto before = run("wattle", set, kApart);
   EXPECT_LT(ours.energy.total.value(), 0.9 * before.energy.total.value());
   EXPECT_GE(ours.slo.all, fixed.slo.all - 0.015);
+}
+
+/// Prefill and decode apart, where first tokens wait for the decode engine's loop.
+TEST(ServingFeatures, OursKeepsFirstTokensAtEveryRateAndSavesWhereTheyAllow) {
+  constexpr const char* kApart = "voltanallm-2p2d";
+  for (int rate = 40; rate <= 85; rate += 15) {
+    const std::vector<std::string> at{"workload.rate_per_s=" + std::to_string(rate), "workload.requests=6000"};
+    const auto fastest = run("static-max", at, kApart);
+    const auto ours = run("wattle", at, kApart);
+    EXPECT_GE(ours.slo.ttft, fastest.slo.ttft - 0.01) << rate;
+    EXPECT_GE(ours.slo.itl, fastest.slo.itl - 0.01) << rate;
+    const auto share =
+        static_cast<double>(ours.energy.total.value()) / static_cast<double>(fastest.energy.total.value());
+    EXPECT_LT(share, rate == 40 ? 0.7 : 0.99) << rate;
+  }
 }
 
 TEST(ServingFeatures, BothSaveEnergyAtTheSameClock) {
