@@ -47,6 +47,7 @@ class Driver final : public RequestPort {
     why = decode.reason;
     if (on_hand_over) on_hand_over(request);
   }
+  void handed_over(const HandOver& what, Instant) override { handed.push_back(what); }
   Served refuse(const Request& request, Tag, Refusal, const char* reason, Instant) override {
     const auto at = where.find(request.id);
     EXPECT_TRUE(at == where.end() || at->second.place == Place::Prefill);
@@ -57,6 +58,7 @@ class Driver final : public RequestPort {
 
   std::map<RequestId, At> where;
   std::vector<std::int64_t> started;
+  std::vector<HandOver> handed;
   std::vector<std::string> reasons;
   std::string why;  ///< the newest request went where it went
   std::function<void(const Request&)> on_start;

@@ -303,6 +303,7 @@ void FleetLoop::first_token(RequestId id, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end() || found->second.prefill == kNoInstance) return;
   Entry& entry = found->second;
+  if (!entry.answered) decode_answers(id, now);
   entry.answered = true;
   begun(entry);
   const InstanceId instance = entry.decode == kNoInstance ? entry.prefill : entry.decode;
@@ -314,11 +315,20 @@ void FleetLoop::first_token(RequestId id, Instant now) {
   observe(token, now);
 }
 
+void FleetLoop::decode_answers(RequestId id, Instant now) {
+  const auto found = requests_.find(id.value());
+  if (found == requests_.end()) return;
+  const Entry& entry = found->second;
+  if (entry.decode == kNoInstance || entry.computed >= now) return;
+  port_.handed_over({entry.prefill, entry.decode, entry.computed - entry.request.arrival, now - entry.computed}, now);
+}
+
 void FleetLoop::prefill_done(RequestId id, Instant now) {
   ++round_;
   const auto found = requests_.find(id.value());
   if (found == requests_.end() || found->second.prefill == kNoInstance) return;  // cancelled meanwhile
   begun(found->second);
+  found->second.computed = now;
   if (std::exchange(found->second.prefilling, false)) {
     return assign(found->second.prefill, found->second.request, -1);
   }

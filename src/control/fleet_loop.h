@@ -72,6 +72,8 @@ class FleetLoop {
   ClassId arrive(const Request& request, Tag tag, Instant now, int model = 0);
   /// Its first token came out of the step last reported of its instance. For policies alone. Ignored when unknown.
   void first_token(RequestId id, Instant now);
+  /// Its decode instance has sent a token, for the first time; first_token() says so, too, where that was bound before.
+  void decode_answers(RequestId id, Instant now);
   /// The prefill leg has produced its first token (P/D only): binds the decode instance now, unless both legs were
   /// bound at once; then this only frees the prefill instance. Without an accepting decode instance the request is
   /// refused. Ignored for requests that are gone or already handed over.
@@ -154,9 +156,10 @@ class FleetLoop {
     Tag tag;
     std::int32_t stated_output_tokens;  ///< the prediction it came with
     Instant dispatched;
-    InstanceId prefill = kNoInstance;  ///< none: held
-    InstanceId decode = kNoInstance;   ///< of a second leg
-    std::int32_t produced = 0;         ///< tokens, before it was last displaced
+    Instant computed = Instant::never();  ///< its prompt, on a prefill instance
+    InstanceId prefill = kNoInstance;     ///< none: held
+    InstanceId decode = kNoInstance;      ///< of a second leg
+    std::int32_t produced = 0;            ///< tokens, before it was last displaced
     int model;
     std::int64_t rank = 0;     ///< in running_, while it is there
     bool may_displace = true;  ///< once, and not after it was displaced: no two can take turns

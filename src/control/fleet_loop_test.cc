@@ -203,6 +203,35 @@ TEST_F(FleetLoopTest, DecodeIsBoundWhenPrefillEndsAndReportedTwiceOnlyOnce) {
   EXPECT_EQ(loop.counts().left(), 1);
 }
 
+TEST_F(FleetLoopTest, TheFirstTokenAfterAHandOverSaysOnceWhatItWaited) {
+  for (const bool at_once : {false, true}) {
+    FleetLoopOptions options;
+    options.both_legs_at_once = at_once;
+    FleetLoop loop(fleet({Role::Prefill, Role::Decode}), {}, 1, options, driver, journal);
+    const RequestId id(at_once ? 1 : 0);
+    Request arrives = request(id.value());
+    arrives.arrival = Instant{10};
+    loop.arrive(arrives, 0, Instant{20});
+    loop.prefill_done(id, Instant{50});
+    loop.first_token(id, Instant{80});
+    loop.first_token(id, Instant{90});
+    ASSERT_EQ(driver.handed.size(), 1U) << at_once;
+    EXPECT_EQ(driver.handed[0].prefill, InstanceId{0});
+    EXPECT_EQ(driver.handed[0].decode, InstanceId{1});
+    EXPECT_EQ(driver.handed[0].age, Span::ns(40));
+    EXPECT_EQ(driver.handed[0].wait, Span::ns(30));
+    loop.leave(id, Fate::Finished, "", {}, Instant{100});
+    driver.handed.clear();
+  }
+  // The prefill engine's own token is no hand-over, nor is a colocated one's.
+  auto loop = make(fleet({Role::Prefill, Role::Decode, Role::Colocated}), {});
+  for (const std::int64_t id : {2, 3}) {
+    loop.arrive(request(id), 0, Instant{});
+    loop.first_token(RequestId{id}, Instant{30});
+  }
+  EXPECT_TRUE(driver.handed.empty());
+}
+
 TEST_F(FleetLoopTest, ARefusalAtHandOverFreesItsPlace) {
   auto loop = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 10));
   loop.arrive(request(0), 0, Instant{});

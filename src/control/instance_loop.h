@@ -123,6 +123,8 @@ class InstanceLoop {
   void idle(std::size_t i, Instant now);
   /// What ran there has come to nothing.
   void cut_off(std::size_t i);
+  /// See FrequencyPolicy::handed_over.
+  void handed_over(std::size_t i, Span age, Span wait) { entries_[i].throttle.handed_over(age, wait); }
   /// See Throttle::bound.
   void bound(std::size_t i, const std::optional<ClockRange>& range, Instant now);
   /// See Throttle::become. Not where predictors learn.

@@ -109,6 +109,7 @@ StepReport first_step(const StepReport& idle, Role role, const InstanceWork& wor
   StepReport next = idle;
   next.start = now;
   next.shape = {};
+  next.yield = {};  // it has been heard
   next.waiting_requests = 0;
   next.waiting_prompt_tokens = 0;
   if (role == Role::Decode) {

@@ -38,6 +38,14 @@ struct Served {
   Charge charge;  ///< booked by the ledger
 };
 
+/// A request has had its first token from its decode instance.
+struct HandOver {
+  InstanceId prefill;
+  InstanceId decode;
+  Span age;   ///< from its arrival until its prompt was computed
+  Span wait;  ///< from then on
+};
+
 /// The data plane. Each call may call the loop back, about this request or another.
 class RequestPort {
  public:
@@ -69,6 +77,8 @@ class RequestPort {
     (void)until;
     (void)now;
   }
+  /// For the clocks of both instances (InstanceLoop::handed_over).
+  virtual void handed_over(const HandOver& what, Instant now) { (void)what, (void)now; }
   /// A policy is about to read InstanceView::step, telemetry or clock of this instance: report() what is newest, unless
   /// reports come by themselves as steps begin.
   virtual void refresh(InstanceId instance, Instant now) {

@@ -24,6 +24,14 @@ void Throttle::become(const InstanceSpec& spec, std::shared_ptr<policy::Frequenc
   forget_hold();
 }
 
+void Throttle::learn(const StepYield& yield) {
+  if (yield.requests <= 0) return;
+  constexpr double kForgotten = 1.0 / 128;  // of what is known, with each step
+  yields_.requests += yield.requests - yields_.requests * kForgotten;
+  yields_.tokens += static_cast<double>(yield.tokens) - yields_.tokens * kForgotten;
+  view_.tokens_per_step = std::max(1.0, yields_.tokens / yields_.requests);
+}
+
 Hold Throttle::decide(Instant now) {
   if (!policy_ || mode_ == Mode::Off) return Hold::forever();
   ClockDecision decision = policy_->choose(view_, now);
@@ -121,6 +129,7 @@ Hold Throttle::step(const StepReport& report, Instant now) {
                           report.shape.decode_kv_tokens >= asked_.shape.decode_kv_tokens;
   view_.step = report;
   view_.telemetry = Telemetry::Fresh;
+  learn(report.yield);
   asked_now_ = false;
   if (same_batch && hold_.covers(report.shape.decode_kv_tokens, now)) return hold_;
   asked_now_ = true;

@@ -26,6 +26,11 @@ class Throttle {
   /// Reports stopped although work is in flight.
   void lost(Instant now);
 
+  /// See FrequencyPolicy::handed_over.
+  void handed_over(Span age, Span wait) {
+    if (policy_ && mode_ != Mode::Off) policy_->handed_over(age, wait);
+  }
+
   /// Every clock stays within the range from now on, those of a policy and the one that is set; none: unbounded.
   void bound(const std::optional<ClockRange>& range, Instant now);
 
@@ -56,6 +61,7 @@ class Throttle {
   [[nodiscard]] const InstanceView& view() const { return view_; }
 
  private:
+  void learn(const StepYield& yield);
   Hold decide(Instant now);
   void act(ClockDecision decision, Instant now);
   [[nodiscard]] ClockDecision within(ClockDecision decision) const;
@@ -73,6 +79,11 @@ class Throttle {
   bool asked_now_ = false;
   MegaHertz last_decided_{-1};
   Hold hold_;  ///< of the last decision
+  /// Tokens per decoding request and step; older steps count less and less.
+  struct Yields {
+    double requests = 0.0;
+    double tokens = 0.0;
+  } yields_;
   /// Of the report it was made for: what makes the next one's batch the same.
   struct Asked {
     StepShape shape;

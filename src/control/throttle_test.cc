@@ -318,6 +318,24 @@ TEST_F(ThrottleTest, APolicyThatWantsStepsHasThemAll) {
   EXPECT_EQ(hearing->asked, 2) << "it holds nothing";
 }
 
+TEST_F(ThrottleTest, ReportsSayHowManyTokensAStepGives) {
+  auto throttle = make(Mode::Enforce);
+  throttle.step(decoding(10, 100), Instant{1});
+  EXPECT_EQ(throttle.view().tokens_per_step, 1.0) << "nobody has said";
+  const auto given = [&](std::int32_t requests, std::int64_t tokens) {
+    StepReport report = decoding(10, 100);
+    report.yield = {requests, tokens};
+    throttle.step(report, Instant{2});
+    return throttle.view().tokens_per_step;
+  };
+  EXPECT_DOUBLE_EQ(given(10, 30), 3.0);
+  EXPECT_NEAR(given(30, 30), 1.5, 0.02) << "by request, not by step";
+  for (int i = 0; i < 2'000; ++i) given(10, 20);
+  EXPECT_NEAR(given(10, 20), 2.0, 1e-3) << "what was before is forgotten";
+  throttle.step(decoding(10, 100), Instant{3});
+  EXPECT_NEAR(throttle.view().tokens_per_step, 2.0, 1e-3) << "nothing said, nothing learnt";
+}
+
 TEST_F(ThrottleTest, ChangedBeliefsVoidTheHold) {
   auto throttle = make(Mode::Enforce);
   throttle.step(decoding(4, 900), Instant{0});

@@ -141,6 +141,7 @@ void Replica::start_step(Instant now) {
   report_.waiting_prompt_tokens = prompts_.waiting_tokens();
   report_.kv_tokens = resident_tokens();
   const Hold hold = observer_.step_starts(report_);
+  report_.yield = {};  // said once
   while (!pending_.empty() && pending_.front().at <= now) {
     clock_ = pending_.front().clock;
     pending_.pop_front();
@@ -218,6 +219,7 @@ void Replica::accept_drafts(Instant at) {
     for (std::int32_t k = 0; options_.per_token && k < tokens; ++k) observer_.token(slot.job.tag, at);
   }
   if (all > 0) observer_.gaps(0, 0, 1, all);
+  report_.yield = {report_.shape.decode_requests, std::int64_t{report_.shape.decode_requests} + all};
 }
 
 void Replica::catch_up(Instant now) {
@@ -374,6 +376,7 @@ void Replica::go_idle(Instant at) {
   report_.kv_tokens = resident_tokens();
   set_power(model_.idle_power(clock_), clock_, at);
   observer_.goes_idle(options_.id, at);
+  report_.yield = {};
 }
 
 // ---------------------------------------------------------------------------------------------- clocks

@@ -87,6 +87,29 @@ TEST(Speculation, AStepGivesAsManyTokensAsItsFormulaSays) {
   }
 }
 
+TEST(Speculation, ReportsSayOnceWhatEachStepGave) {
+  for (const std::int32_t drafts : {0, 3}) {
+    const EngineOptions options = drafting(drafts, 0.7 * (drafts > 0));
+    const StepModel model = model_with(options);
+    const Watched run(model, options, together(20, 100, 300));
+    std::int64_t said = 0;
+    std::int64_t requests = 0;
+    for (const auto& step : run.steps) {
+      said += step.yield.tokens;
+      requests += step.yield.requests;
+    }
+    // The prompt's step gives the first token of each, and the last step's report is that of going idle.
+    const std::int64_t decoded = 20 * 299;
+    if (drafts == 0) {
+      EXPECT_EQ(requests, 0) << "one each, as everybody knows";
+    } else {
+      EXPECT_LE(said, decoded);
+      EXPECT_GE(said, decoded - 20 * (1 + drafts));
+      EXPECT_NEAR(static_cast<double>(said) / static_cast<double>(requests), tokens_per_step(options), 0.1);
+    }
+  }
+}
+
 TEST(Speculation, WithoutAcceptanceStepsAreLongerAndAsMany) {
   const EngineOptions plain;
   const EngineOptions options = drafting(3, 0.0);

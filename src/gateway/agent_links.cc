@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kAnswerMax = 4 << 20;
 constexpr Span kWorkGap = Span::ms(2);
+constexpr std::size_t kHandOversKept = 256;  ///< of an engine whose agent does not answer
 
 }  // namespace
 
@@ -186,6 +187,13 @@ void AgentLinks::work(InstanceId instance, const control::InstanceWork& work) {
   if (urgent) flush_soon();
 }
 
+void AgentLinks::handed_over(InstanceId instance, Span age, Span wait) {
+  const std::lock_guard lock(mutex_);
+  auto& unsent = handed_over_[instance];
+  if (unsent.size() == kHandOversKept) unsent.erase(unsent.begin());
+  unsent.push_back({age, wait});
+}
+
 AgentLinks::Counts AgentLinks::counts() const { return {polls_, poll_failures_, commands_, command_failures_}; }
 
 void AgentLinks::poll_all() {
@@ -292,6 +300,7 @@ void AgentLinks::flush(bool all) {
     if (!all && !commands && (!urgent || early)) continue;
     auto clocks = nlohmann::ordered_json::array();
     auto work = nlohmann::ordered_json::array();
+    auto handed_over = nlohmann::ordered_json::array();
     {
       const std::lock_guard lock(mutex_);
       for (const auto& engine : link->engines) {
@@ -300,6 +309,10 @@ void AgentLinks::flush(bool all) {
         const auto wanted = wanted_.find(instance->second);
         if (wanted != wanted_.end() && std::exchange(wanted->second.dirty, false)) {
           clocks.push_back({{"engine", engine}, {"clock_mhz", wanted->second.clock.value()}});
+        }
+        for (const HandedOver& one : std::exchange(handed_over_[instance->second], {})) {
+          handed_over.push_back(
+              {{"engine", engine}, {"age_us", one.age.ns() / 1'000}, {"wait_us", one.wait.ns() / 1'000}});
         }
         const auto known = work_.find(instance->second);
         if (known == work_.end() || !std::exchange(known->second.dirty, false)) continue;
@@ -315,13 +328,13 @@ void AgentLinks::flush(bool all) {
                         {"output_tokens", w.output_tokens}});
       }
     }
-    if (clocks.empty() && work.empty()) continue;
+    if (clocks.empty() && work.empty() && handed_over.empty()) continue;
     link->sending = true;
     link->sent = now;
     if (!clocks.empty()) ++commands_;
-    link->body =
-        nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}, {"work", work}}
-            .dump();
+    nlohmann::ordered_json body{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}, {"work", work}};
+    if (!handed_over.empty()) body["handed_over"] = std::move(handed_over);
+    link->body = body.dump();
     client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
                   std::make_shared<Send>(*this, link->sending, &AgentLinks::flush_now));
   }

@@ -76,6 +76,8 @@ class AgentLinks final : public control::ClockPort {
   /// begins or ends there, but 2 ms after the last such message at the earliest: however fast requests come and go,
   /// messages do not. Else with the next message. Any thread.
   void work(InstanceId instance, const control::InstanceWork& work);
+  /// See ControlStrand's WatchOptions. Sent with the next poll.
+  void handed_over(InstanceId instance, Span age, Span wait);
   /// No listener is called afterwards.
   void stop();
 
@@ -127,6 +129,11 @@ class AgentLinks final : public control::ClockPort {
     bool urgent = false;
   };
   std::map<InstanceId, Work> work_;
+  struct HandedOver {
+    Span age;
+    Span wait;
+  };
+  std::map<InstanceId, std::vector<HandedOver>> handed_over_;  ///< not sent yet, the newest
   std::atomic<std::int64_t> polls_{0};
   std::atomic<std::int64_t> poll_failures_{0};
   std::atomic<std::int64_t> commands_{0};

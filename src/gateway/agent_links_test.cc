@@ -18,6 +18,7 @@ struct Agent {
   std::atomic<int> heard{0};
   std::atomic<int> requests{-1};  ///< in the engine, as it last heard
   std::atomic<int> clock{0};
+  std::atomic<int> waits_us{0};  ///< of hand-overs, all
   std::unique_ptr<net::HttpServer> server;
   Agent() {
     server = std::move(*net::HttpServer::listen(pool, {}, [this](const std::shared_ptr<net::Exchange>& e) {
@@ -25,6 +26,8 @@ struct Agent {
         ++heard;
         const auto body = nlohmann::json::parse(e->body());
         for (const auto& work : body["work"]) requests = work["requests"].get<int>();
+        for (const auto& one : body.value("handed_over", nlohmann::json::array()))
+          waits_us += one["wait_us"].get<int>();
         for (const auto& wanted : body["clocks"]) clock = wanted["clock_mhz"].get<int>();
       }
       e->respond(200, "application/json", R"({"engines":[{"engine":"e"}]})");
@@ -80,6 +83,18 @@ TEST(AgentLinks, WhatBeginsIsSaidWithoutAPollAndTheRestWithOne) {
   while (linked.agent.requests != 3) std::this_thread::yield();
   linked.links->command(InstanceId(0), MegaHertz(1005), Instant());
   while (linked.agent.clock != 1005) std::this_thread::yield();
+}
+
+TEST(AgentLinks, HandOversAreSaidOnceWithAPoll) {
+  Linked linked;
+  linked.links->handed_over(InstanceId(0), Span::ms(5), Span::ms(7));
+  linked.links->handed_over(InstanceId(0), Span::ms(5), Span::ms(9));
+  linked.links->handed_over(InstanceId(1), Span::ms(5), Span::ms(100));  // another agent's
+  while (linked.agent.waits_us == 0) std::this_thread::yield();
+  const int heard = linked.agent.heard;
+  linked.links->work(InstanceId(0), of(7));
+  while (linked.agent.requests != 7 || linked.agent.heard == heard) std::this_thread::yield();
+  EXPECT_EQ(linked.agent.waits_us, 16'000);
 }
 
 }  // namespace

@@ -340,6 +340,15 @@ void ControlStrand::withdraw(const Request&, control::Tag tag, InstanceId, Insta
   say(Word::Withdraw, tag, kNoInstance, control::Refusal::Busy, "");
 }
 
+void ControlStrand::handed_over(const control::HandOver& what, Instant) {
+  for (const InstanceId instance : {what.prefill, what.decode}) {
+    const auto i = index_.find(instance);
+    if (!i) continue;
+    watch_.handed_over(*i, what.age, what.wait);
+    if (watch_options_.handed_over) watch_options_.handed_over(instance, what.age, what.wait);
+  }
+}
+
 /// Where clocks are decided here; agents with recipes of their own keep to those.
 void ControlStrand::boost(InstanceId instance, Instant until, Instant now) {
   watch_.boost(index_.at(instance), until, now);

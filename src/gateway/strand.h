@@ -49,6 +49,8 @@ struct WatchOptions {
   /// What an instance has of requests has changed, and its engine reports steps when they have ended: for the one that
   /// decides its clock elsewhere. Null: nobody.
   std::function<void(InstanceId, const control::InstanceWork&)> work = {};
+  /// A hand-over, said of both its instances, for the one that decides their clocks elsewhere. Null: nobody.
+  std::function<void(InstanceId, Span age, Span wait)> handed_over = {};
 };
 
 class ControlStrand final : private control::RequestPort, private control::InstancePort {
@@ -207,6 +209,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   bool preempt(const Request& request, control::Tag tag, InstanceId instance, bool answered, Instant now) override;
   void withdraw(const Request& request, control::Tag tag, InstanceId instance, Instant now) override;
   void boost(InstanceId instance, Instant until, Instant now) override;
+  void handed_over(const control::HandOver& what, Instant now) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
   void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) override;
   void put_refits_to_use(Instant now);

@@ -63,6 +63,7 @@ struct InstanceView {
   // From the newest step report; its age is now - step.start.
   StepReport step;
   Telemetry telemetry = Telemetry::Idle;
+  double tokens_per_step = 1.0;  ///< of a decoding request, by the newest reports that say so (StepReport::yield)
 
   MegaHertz clock_commanded;  ///< newest command; a lock is a ceiling, the reached clock may be lower
 };

@@ -23,6 +23,13 @@ struct StepShape {
 /// ended.
 enum class StepMoment : std::int32_t { Starts, Ended };
 
+/// Tokens that the decoding requests of a step got, of engines that may give several (speculative decoding).
+struct StepYield {
+  std::int32_t requests = 0;  ///< 0: not said
+  std::int64_t tokens = 0;
+  bool operator==(const StepYield&) const = default;
+};
+
 /// Of one iteration. Starts: emitted as it starts. Ended: of one that has just ended; `start` is then, which is when
 /// its successor starts, if there is one, and the queue is what that one finds.
 struct StepReport {
@@ -35,6 +42,7 @@ struct StepReport {
   std::int64_t waiting_prompt_tokens = 0;
   Instant oldest_scheduled_arrival = Instant::never();  ///< earliest arrival among this step's prefills
   std::int64_t kv_tokens = 0;                           ///< tokens resident in the KV cache
+  StepYield yield;                                      ///< of the newest step that had ended
   MegaHertz clock;                                      ///< commanded as the report was made; 0: not reported
 };
 

@@ -113,6 +113,13 @@ class Agent {
   /// What the gateway has sent to engines whose clocks are decided here (InstanceLoop::work); unknown ones are ignored:
   /// another node's. From any thread.
   void work(const std::vector<Work>& work);
+  struct HandedOver {
+    std::string engine;  ///< endpoint
+    Span age;
+    Span wait;
+  };
+  /// What requests waited that moved from one engine to another (InstanceLoop::handed_over). From any thread.
+  void handed_over(const std::vector<HandedOver>& all);
 
   /// The watt budget, and what has come of it.
   struct Budget {

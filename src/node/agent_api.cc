@@ -143,6 +143,21 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
   refuse(exchange, 404, "no engine here reports at " + refused->engine);
 }
 
+/// What requests waited between two engines; none when it is not in that form.
+std::optional<std::vector<Agent::HandedOver>> read_handed_over(const nlohmann::json& items) {
+  if (!items.is_array()) return std::nullopt;
+  constexpr std::int64_t kMostUs = std::int64_t{24} * 3'600 * 1'000'000;
+  std::vector<Agent::HandedOver> all;
+  for (const auto& item : items) {
+    if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
+    const auto age = whole(item, "age_us", 0, kMostUs);
+    const auto wait = whole(item, "wait_us", 0, kMostUs);
+    if (!age || !wait) return std::nullopt;
+    all.push_back({item["engine"].get<std::string>(), Span::us(*age), Span::us(*wait)});
+  }
+  return all;
+}
+
 /// What a gateway says of the requests it has sent here; none when it is not in that form.
 std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
   if (!items.is_array()) return std::nullopt;
@@ -198,7 +213,12 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
         R"(each of work must be {"engine": ENDPOINT} with requests, context_tokens, prompts, prompt_tokens and )"
         "oldest_us, whole numbers from 0");
   }
+  const auto handed_over = read_handed_over(body.value("handed_over", nlohmann::json::array()));
+  if (!handed_over) {
+    return refuse(exchange, 400, R"(each of handed_over must be {"engine": ENDPOINT} with age_us and wait_us from 0)");
+  }
   agent.work(*work);
+  agent.handed_over(*handed_over);
   const auto refused = agent.lease(wanted, *lease);
   if (!refused) return exchange.respond(200, kJson, "{}");
   if (refused->known) {

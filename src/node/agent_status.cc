@@ -98,6 +98,16 @@ void Agent::work(const std::vector<Work>& work) {
   }
 }
 
+void Agent::handed_over(const std::vector<HandedOver>& all) {
+  Impl& s = *impl_;
+  const std::lock_guard guard(s.mutex);
+  for (const HandedOver& one : all) {
+    const auto engine = std::ranges::find(s.engines, one.engine, &Impl::Engine::endpoint);
+    if (engine == s.engines.end()) continue;
+    if (const auto i = s.core->find(engine->instance)) s.core->handed_over(*i, one.age, one.wait);
+  }
+}
+
 std::string Agent::metrics() const {
   const Impl& s = *impl_;
   AgentMetrics m;

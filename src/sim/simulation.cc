@@ -197,6 +197,12 @@ void Simulation::kick(std::size_t i, Instant now) {
 
 void Simulation::boost(InstanceId instance, Instant until, Instant now) { loop_.boost(index(instance), until, now); }
 
+void Simulation::handed_over(const control::HandOver& what, Instant) {
+  for (const InstanceId instance : {what.prefill, what.decode}) {
+    if (const auto i = index_.find(instance)) loop_.handed_over(*i, what.age, what.wait);
+  }
+}
+
 void Simulation::refresh(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   if (ended_reports()) loop_.see(i, engines_[i].last_ended(now));

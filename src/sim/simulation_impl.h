@@ -81,6 +81,7 @@ class Simulation final : public control::RequestPort,
   void refresh(InstanceId instance, Instant now) override;
   void withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) override;
   void boost(InstanceId instance, Instant until, Instant now) override;
+  void handed_over(const control::HandOver& what, Instant now) override;
   // control::FleetPort
   InstanceId spawn(const control::StartOrder& order, Instant now) override;
   void open(InstanceId instance, Instant now) override;
@@ -108,6 +109,7 @@ class Simulation final : public control::RequestPort,
     if (auto& flight = flights_[tag]; flight.handing) {
       flight.handing = false;
       flight.served.first_token = at;
+      requests_.decode_answers(flight.request.id, at);
     }
     ledger_.decode_joined(instance, flights_[tag].account, at);
   }

@@ -46,6 +46,13 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "Shortest time from a raise to the next decrease"),
       option("overrun_ms", &F::overrun, "ms", {0, 600'000},
              "A step that outlasts its prediction by this much raises the clock at once; 0: never"),
+      option(
+          "late_handovers", &F::late_handovers, "", {0, 0.5},
+          "Share of first tokens that may be late as they wait for the decode engine, by the newest of them: shorter "
+          "steps on prefill and decode instances; 0: not looked at (paper)"),
+      option("step_yield", &F::step_yield, "", {0, 1},
+             "Share of the tokens beyond one that a decode instance's step gives a request (speculative decoding, as "
+             "reported) by which a step may exceed slo.itl_ms where it must; 0: not looked at (paper)"),
       decision_window(),
   };
 }

@@ -11,7 +11,9 @@ namespace wattle::telemetry {
 
 namespace {
 
-constexpr std::int64_t kHighestClock = 100'000;  ///< MHz; what says more is no clock
+constexpr std::int64_t kHighestClock = 100'000;    ///< MHz; what says more is no clock
+constexpr std::int64_t kMostRequests = 1'000'000;  ///< in a step
+constexpr std::int64_t kMostDrafts = 1'000;        ///< tokens of one request and step
 
 class Writer {
  public:
@@ -104,6 +106,7 @@ void read_structure(MsgpackReader& in, const std::array<Field, N>& fields, Outco
 
 void read_extra(MsgpackReader& in, FpmExtra& extra) {
   if (in.peek() != MsgpackReader::Kind::Map) return in.skip();
+  StepYield yield;
   for (std::uint64_t left = in.map(); left > 0 && !in.failed(); --left) {
     if (in.peek() != MsgpackReader::Kind::Text) {  // somebody else's map
       in.skip();
@@ -121,12 +124,19 @@ void read_extra(MsgpackReader& in, FpmExtra& extra) {
     } else if (key == "mhz" && whole) {
       const std::int64_t mhz = in.integer();
       if (mhz > 0 && mhz <= kHighestClock) extra.clock = MegaHertz(static_cast<std::int32_t>(mhz));
+    } else if (key == "of" && whole) {
+      yield.requests = static_cast<std::int32_t>(std::clamp<std::int64_t>(in.integer(), 0, kMostRequests));
+    } else if (key == "tok" && whole) {
+      yield.tokens = std::max<std::int64_t>(0, in.integer());
     } else if (key == "start" && in.peek() == MsgpackReader::Kind::Bool) {
       extra.at_start = in.boolean();
     } else {
       in.skip();
     }
   }
+  // Fewer tokens than requests, or far more, is no yield.
+  const bool makes_sense = yield.tokens >= yield.requests && yield.tokens / kMostDrafts <= yield.requests;
+  if (yield.requests > 0 && makes_sense) extra.yield = yield;
 }
 
 auto scheduled_fields(FpmMessage::Scheduled& s) {
@@ -236,7 +246,8 @@ void encode_fpm(const FpmMessage& message, std::vector<std::uint8_t>& out) {
   Writer w(out);
   const FpmExtra& x = m.extra;
   const unsigned facts = (x.oldest_scheduled_age ? 1U : 0U) + (x.kv_tokens ? 1U : 0U) +
-                         (x.prefill_context_tokens ? 1U : 0U) + (x.clock ? 1U : 0U) + (x.at_start ? 1U : 0U);
+                         (x.prefill_context_tokens ? 1U : 0U) + (x.clock ? 1U : 0U) + (x.yield ? 2U : 0U) +
+                         (x.at_start ? 1U : 0U);
   w.array(7 + (m.timing_scope.empty() ? 0U : 1U) + (facts > 0 ? 1U : 0U));
   w.integer(m.version);
   w.text(m.worker_id);
@@ -252,6 +263,7 @@ void encode_fpm(const FpmMessage& message, std::vector<std::uint8_t>& out) {
   if (x.kv_tokens) w.text("kv"), w.integer(*x.kv_tokens);
   if (x.prefill_context_tokens) w.text("ctx"), w.integer(*x.prefill_context_tokens);
   if (x.clock) w.text("mhz"), w.integer(x.clock->value());
+  if (x.yield) w.text("of"), w.integer(x.yield->requests), w.text("tok"), w.integer(x.yield->tokens);
   if (x.at_start) w.text("start"), w.boolean(*x.at_start);
 }
 
@@ -307,6 +319,7 @@ StepReport to_step_report(const FpmMessage& m, InstanceId instance, Instant now)
   }
   report.kv_tokens = m.extra.kv_tokens.value_or(shape.decode_kv_tokens);
   report.clock = m.extra.clock.value_or(MegaHertz{0});
+  report.yield = m.extra.yield.value_or(StepYield{});
   return report;
 }
 
@@ -326,6 +339,7 @@ FpmMessage to_fpm(const StepReport& report, std::string_view worker_id, Instant 
   m.extra.kv_tokens = report.kv_tokens;
   if (report.shape.prefill_context_tokens != 0) m.extra.prefill_context_tokens = report.shape.prefill_context_tokens;
   if (report.clock != MegaHertz{0}) m.extra.clock = report.clock;
+  if (report.yield.requests > 0) m.extra.yield = report.yield;
   if (report.moment == StepMoment::Starts) m.extra.at_start = true;
   return m;
 }

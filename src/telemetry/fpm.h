@@ -24,6 +24,7 @@ struct FpmExtra {
   std::optional<std::int64_t> prefill_context_tokens;  ///< "ctx"
   std::optional<MegaHertz> clock;                      ///< "mhz": the commanded clock
   std::optional<bool> at_start;                        ///< "start": sent as the iteration begins, not when it has ended
+  std::optional<StepYield> yield = {};                 ///< "of" decoding requests, "tok" tokens they got
 };
 
 struct FpmMessage {

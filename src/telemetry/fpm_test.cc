@@ -166,6 +166,26 @@ TEST(Fpm, WithoutTheExtraElementTheReportIsStillUsable) {
   EXPECT_EQ(r.clock, MegaHertz{0}) << "not reported";
 }
 
+TEST(Fpm, SaysWhatAStepGaveItsRequestsWhereThatMakesSense) {
+  const auto heard = [](std::int64_t requests, std::int64_t tokens) {
+    const json j = {
+        1, "w", 0, 7, 0.25, {0, 0, 0.0, 0, 4, 99, 0.0}, {0, 0, 0.0, 0, 0, 0.0}, {{"of", requests}, {"tok", tokens}}};
+    const Bytes bytes = json::to_msgpack(j);
+    return to_step_report(decode_fpm(bytes).value(), InstanceId(0), Instant()).yield;
+  };
+  EXPECT_EQ(heard(4, 9), (StepYield{4, 9}));
+  EXPECT_EQ(heard(4, 4), (StepYield{4, 4}));
+  EXPECT_EQ(heard(4, 3), StepYield{}) << "each has one at least";
+  EXPECT_EQ(heard(0, 9), StepYield{});
+  EXPECT_EQ(heard(-1, 9), StepYield{});
+  EXPECT_EQ(heard(4, 9'000'000), StepYield{});
+  StepReport report;
+  report.yield = {300, 707};
+  Bytes bytes;
+  encode_fpm(to_fpm(report, "w", Instant()), bytes);
+  EXPECT_EQ(to_step_report(decode_fpm(bytes).value(), InstanceId(0), Instant()).yield, report.yield);
+}
+
 TEST(Fpm, SurvivesAnyBytes) {
   RandomStream random(1, "fpm-fuzz");
   FpmMessage m = example();

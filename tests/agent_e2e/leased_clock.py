@@ -37,11 +37,14 @@ def main() -> None:
                              (400, {"lease_ms": 0, "clocks": []}), (400, {"clocks": []}), (400, b"["),
                              (400, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": "900"}]}),
                              (400, {"lease_ms": 10**9, "clocks": []}),
+                             (400, {"lease_ms": 100, "clocks": [], "handed_over": [{"engine": "x", "age_us": 1, "wait_us": -1}]}),
                              (404, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": 700},
                                                                 {"engine": "x", "clock_mhz": 700}]})):
             answered, answer = post(admin + "/clocks", body)
             assert answered == status and answer["error"]["message"], (body, answered, answer)
         assert clock() == 1410, "a refused message changes nothing"
+        waits = [{"engine": name, "age_us": 5000, "wait_us": 7000} for name in (engine["fpm"], "another node's")]
+        assert post(admin + "/clocks", {"lease_ms": 100, "clocks": [], "handed_over": waits}) == (200, {})
         status = json.loads(get(admin + "/engines"))["engines"][0]
         assert status["leased"] and status["commanded_mhz"] == 1410 and status["energy_uj"] > 0, status
         first.terminate()

@@ -4,11 +4,13 @@
 #include <deque>
 #include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
 #include "control/fleet_loop.h"
 #include "control/instance_loop.h"
 #include "control/plan_executor.h"
+#include "engine/handoff.h"
 #include "gateway/token_tally.h"
 #include "telemetry/fpm.h"
 
@@ -28,6 +30,7 @@ struct Transfer {
   std::int64_t request;
   InstanceId prefill;
   InstanceId decode;
+  bool arrived = false;  ///< at the decode engine, whose loop has not taken it up
   bool operator>(const Transfer& o) const { return std::tie(at, sequence) > std::tie(o.at, o.sequence); }
 };
 
@@ -89,9 +92,7 @@ class SteppedLive final : public control::RequestPort,
       } else if (transfer == now) {
         const Transfer done = transfers_.top();
         transfers_.pop();
-        at(done.prefill).release(static_cast<engine::Tag>(done.request), now);
-        submit(done.request, done.decode, true, now);
-        kick(index(done.prefill), now);
+        transferred(done, now);
       } else if (start == now) {
         const Start done = starts_.front();
         starts_.pop_front();
@@ -133,6 +134,20 @@ class SteppedLive final : public control::RequestPort,
   }
 
  private:
+  void transferred(const Transfer& done, Instant now) {
+    const auto tag = static_cast<engine::Tag>(done.request);
+    if (!done.arrived) at(done.prefill).release(tag, now);
+    if (!done.arrived && setup_.link.handoff_steps > 0.0) {
+      handing_.insert(tag);
+      const double steps = setup_.link.handoff_steps * engine::handoff_wait(handed_over_++);
+      const Span step = at(done.decode).step_length(now);
+      transfers_.push({now + Span::from_seconds(step.seconds() * steps), sequence_++, done.request, done.prefill,
+                       done.decode, true});
+    } else {
+      submit(done.request, done.decode, true, now);
+    }
+    if (!done.arrived) kick(index(done.prefill), now);
+  }
   static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
   engine::Replica& at(InstanceId id) { return replicas_[index(id)]; }
 
@@ -251,6 +266,7 @@ class SteppedLive final : public control::RequestPort,
   void submit(std::int64_t request, InstanceId instance, bool kv_ready, Instant now) {
     auto job = jobs_[static_cast<std::size_t>(request)];
     job.kv_ready = kv_ready;
+    if (handing_.contains(job.tag)) job.first_token = Instant::never();
     at(instance).submit(job, now);
     kick(index(instance), now);
   }
@@ -294,11 +310,16 @@ class SteppedLive final : public control::RequestPort,
     const InstanceId decode = to.instance;
     const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * request.prompt_tokens;
     auto& free = link_free_[index(prefill)];
-    free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
+    const bool sent = setup_.link.bandwidth_bytes_per_s > 0.0;
+    if (sent) free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
     if (ended()) book_.hand_over(request, decode);
-    transfers_.push({free + setup_.link.latency, sequence_++, request.id.value(), prefill, decode});
+    transfers_.push({sent ? free + setup_.link.latency : now, sequence_++, request.id.value(), prefill, decode});
   }
   control::Served refuse(const Request&, control::Tag, control::Refusal, const char*, Instant) override { return {}; }
+  void handed_over(const control::HandOver& what, Instant) override {
+    for (const InstanceId instance : {what.prefill, what.decode})
+      agent_.handed_over(index(instance), what.age, what.wait);
+  }
   // control::InstancePort
   void command(InstanceId instance, MegaHertz clock, Instant now) override { at(instance).command_clock(clock, now); }
   void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) override {
@@ -320,7 +341,11 @@ class SteppedLive final : public control::RequestPort,
     heartbeats_.push_back(report);
   }
   void power_changes(InstanceId, Instant, Milliwatts, std::int32_t, std::int64_t, MegaHertz) override {}
-  void decode_joined(InstanceId, engine::Tag, Instant) override {}
+  void decode_joined(InstanceId, engine::Tag tag, Instant when) override {
+    if (handing_.erase(tag) == 0) return;
+    jobs_[tag].first_token = when;
+    core_.decode_answers(jobs_[tag].id, when);
+  }
   void decode_left(InstanceId, engine::Tag, Instant) override {}
   void prefill_settled(InstanceId, Instant, std::span<const engine::PrefillShare>) override {}
   void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
@@ -332,6 +357,8 @@ class SteppedLive final : public control::RequestPort,
   std::vector<Instant> link_free_;
   std::priority_queue<Transfer, std::vector<Transfer>, std::greater<>> transfers_;
   std::int64_t sequence_ = 0;
+  std::set<engine::Tag> handing_;  ///< whose first token the decode engine is to send
+  std::uint64_t handed_over_ = 0;
   std::vector<std::uint8_t> bytes_;
   control::FleetLoop core_;
   control::InstanceLoop agent_;

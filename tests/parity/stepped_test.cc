@@ -133,6 +133,11 @@ std::vector<Variant> variants() {
               .set = with({"spawn.load_s=7", "workload.rate_window_s=60"}),
               .learns = false,
               .grows = true},
+      Variant{"hand_overs", "voltanallm-2p2d", "wattle", {"workload.requests=3000"}},
+      Variant{"hand_overs_few_steps", "azure-conv-2p2d", "wattle",
+              with({"slo.ttft_ms=600", "link.handoff_steps=2", "frequency.late_handovers=0.05"})},
+      Variant{"drafts", "azure-conv-2p2d", "wattle",
+              with({"slo.itl_ms=8", "engine.speculative_tokens=3", "engine.acceptance_rate=0.7"})},
       Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}};
   // Once as with a scheduler plugin, once as engines come.
   const std::size_t n = all.size();

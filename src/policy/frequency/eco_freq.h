@@ -5,6 +5,7 @@
 
 #include "policy/frequency/clock_choice.h"
 #include "policy/frequency/frequency.h"
+#include "policy/frequency/recent_spans.h"
 
 namespace wattle::policy {
 
@@ -12,10 +13,13 @@ struct EcoFreqOptions {
   std::vector<ClockSetting> clocks;  ///< F, ascending, not empty
   bool park_idle = false;            ///< while known idle: idle_clock, otherwise the lowest of F
   ClockSetting idle_clock = ClockSetting::lowest();
-  double margin = 0.0;         ///< share of each objective kept in reserve, in [0, 1)
-  Span dwell = Span::ms(200);  ///< shortest time between a raise and the next decrease
-  Span overrun = Span::ms(5);  ///< a step this much over its prediction raises the clock (control::Throttle); 0: never
-  Span window;                 ///< decide at most this often; zero: at every iteration
+  double margin = 0.0;          ///< share of each objective kept in reserve, in [0, 1)
+  Span dwell = Span::ms(200);   ///< shortest time between a raise and the next decrease
+  Span overrun = Span::ms(5);   ///< a step this much over its prediction raises the clock (control::Throttle); 0: never
+  double late_handovers = 0.0;  ///< share of first tokens that may wait too long for decode, in [0, 1); 0: any
+  double step_yield =
+      0.0;      ///< share of the tokens beyond one that a step gives a request that lengthen its budget, in [0, 1]
+  Span window;  ///< decide at most this often; zero: at every iteration
 };
 
 /// The instance's objectives count: ttft bounds prefills, itl decodes; an absent one bounds nothing.
@@ -29,6 +33,20 @@ struct EcoFreqOptions {
 /// believed: max(F), counted. The hold is exact: a driver that skips every step it covers gets the sequence of clocks
 /// it would get by asking at each (given a LatencyModel that keeps its contract of being monotone in KV tokens).
 ///
+/// With late_handovers the first tokens of requests that move from a prefill to a decode instance count, too. They wait
+/// for passes of the decode engine's loop, some for many. What the newest of them waited (handed_over()) says how long
+/// a step may take, at either instance, so that no more than this share would have been late, or no more than at
+/// max(F): on the prefill instance what the others waited is taken from the budget, and half of what is then left
+/// beyond max(F)'s time is for prompts that come meanwhile; on the decode instance a step is within what the others
+/// would have borne, had each wait been longer or shorter in proportion to it.
+///
+/// With step_yield a step of a decode instance that gives each request several tokens (speculative decoding) may take
+/// longer where even max(F) clearly misses itl with the gap before them: the budget is then itl x (1 + step_yield x
+/// (tokens per step - 1)), by the mean of the newest reports, so that mean gaps keep to itl. Where prompts are computed
+/// between its steps, mean gaps say too little of these.
+///
+/// With either a decision stands until the batch changes, or outgrows the budget that it was made with.
+///
 /// With a window (an ablation of the papers, which it loses) the first decision of a window stands until the window
 /// ends, whatever comes, idleness included; only lost telemetry breaks it.
 class EcoFreq final : public FrequencyPolicy {
@@ -38,6 +56,7 @@ class EcoFreq final : public FrequencyPolicy {
 
   /// max(F) at once, and for `dwell`, whatever the predictor says; within a window too.
   ClockDecision overrun(const InstanceView& view, Instant now) override;
+  void handed_over(Span age, Span wait) override;
   [[nodiscard]] std::int64_t disbelieved() const override { return disbelieved_; }
 
  private:
@@ -49,15 +68,25 @@ class EcoFreq final : public FrequencyPolicy {
   };
   ClockDecision decide(const InstanceView& view, Instant now);
   [[nodiscard]] Wish wish(const InstanceView& view);
-  [[nodiscard]] Span budget(const StepReport& step) const;
+  [[nodiscard]] Span budget(const InstanceView& view) const;
+  /// The predicted time of the next step at the highest clock.
+  [[nodiscard]] Span fastest(const InstanceView& view) const;
+  /// The predicted time of the step decided upon, where first tokens wait for such steps.
+  void note_step(const InstanceView& view);
 
   ClockRule rule_;
   MegaHertz idle_clock_;
   Span dwell_;
   Span window_;
-  MegaHertz current_{0};  ///< the newest decision; 0 before the first
-  Instant lower_from_;    ///< decreases are allowed from here on
-  Instant window_end_;    ///< with a window: the clock stands until here
+  double step_yield_;
+  Span itl_lost_;  ///< a step that takes longer than this at max(F) cannot keep its gap
+  double late_handovers_;
+  bool prefills_;          ///< prompts alone
+  Span step_;              ///< see note_step(); zero: not known
+  RecentSpans handovers_;  ///< waits; of a decode instance the longest step that each would have borne
+  MegaHertz current_{0};   ///< the newest decision; 0 before the first
+  Instant lower_from_;     ///< decreases are allowed from here on
+  Instant window_end_;     ///< with a window: the clock stands until here
   std::int64_t disbelieved_ = 0;
 };
 

@@ -319,6 +319,92 @@ RC_GTEST_PROP(EcoFreqProperty, SkippingHeldStepsGivesTheSameClocks, (std::uint64
   }
 }
 
+/// Of one role, with late_handovers.
+struct Apart {
+  PlaneModel model = typical();
+  InstanceSpec spec;
+  EcoFreq policy;
+  explicit Apart(Role role, double late = 0.1, double yield = 0.0)
+      : spec(believing({&model, nullptr})), policy(with(late, yield), as(role)) {}
+  MegaHertz clock(InstanceView view) {
+    view.spec = &spec;
+    return policy.choose(view, view.step.start).clock;
+  }
+
+ private:
+  static EcoFreqOptions with(double late, double yield) {
+    auto o = options();
+    o.step_yield = yield;
+    o.late_handovers = late;
+    o.dwell = Span();
+    return o;
+  }
+  const InstanceSpec& as(Role role) {
+    spec.role = role;
+    return spec;
+  }
+};
+
+TEST(EcoFreq, APromptLeavesTimeForWhatAllButAFewHandOversWait) {
+  // 20 ms + 3,000 x 0.1 ms = 320 ms at the low clock and 240 at the high one, of 600.
+  const InstanceView prompt = prefilling(3'000, Span(), Instant(Span::s(1).ns()));
+  Apart apart(Role::Prefill);
+  EXPECT_EQ(apart.clock(prompt), kLow) << "nobody has been handed over yet";
+  for (int i = 0; i < 9; ++i) apart.policy.handed_over(Span::ms(100), Span::ms(200));
+  EXPECT_EQ(apart.clock(prompt), kLow) << "400 ms are left, and 80 ms more than the fastest is half of the rest";
+  apart.policy.handed_over(Span::ms(100), Span::ms(500));
+  EXPECT_EQ(apart.clock(prompt), kLow) << "one in ten may be late";
+  apart.policy.handed_over(Span::ms(100), Span::ms(201));
+  EXPECT_EQ(apart.clock(prompt), kHigh);
+  Apart late(Role::Prefill);
+  for (const int wait_ms : {200, 361}) {
+    for (int i = 0; i < 20; ++i) late.policy.handed_over(Span::ms(100), Span::ms(wait_ms));
+  }
+  EXPECT_EQ(late.clock(prompt), kLow) << "no clock saves those that wait for 361 ms";
+
+  Apart published(Role::Prefill, 0.0);
+  for (int i = 0; i < 20; ++i) published.policy.handed_over(Span::ms(100), Span::ms(599));
+  EXPECT_EQ(published.clock(prompt), kLow) << "the paper's looks at no hand-over";
+}
+
+TEST(EcoFreq, ADecodeStepIsOneThatFirstTokensWouldHaveBorne) {
+  const InstanceView batch = decoding(100, 100'000);  // 40 ms at the low clock, 30 at the high one, of 60
+  Apart apart(Role::Decode);
+  EXPECT_EQ(apart.clock(batch), kLow);
+  // Ten passes of 40 ms after 200 ms: 400 ms are left for ten. Eleven are too many.
+  for (int i = 0; i < 10; ++i) apart.policy.handed_over(Span::ms(200), Span::ms(400));
+  EXPECT_EQ(apart.clock(batch), kLow);
+  apart.policy.handed_over(Span::ms(200), Span::ms(440));
+  EXPECT_EQ(apart.clock(batch), kLow) << "one in eleven";
+  apart.policy.handed_over(Span::ms(200), Span::ms(440));
+  EXPECT_EQ(apart.clock(batch), kHigh) << "two in twelve are more than a tenth";
+  // Eleven passes of the high clock's 30 ms: the same, of each its own steps.
+  for (int i = 0; i < 600; ++i) apart.policy.handed_over(Span::ms(200), Span::ms(330));
+  EXPECT_EQ(apart.clock(batch), kHigh);
+  for (int i = 0; i < 600; ++i) apart.policy.handed_over(Span::ms(200), Span::ms(299));
+  EXPECT_EQ(apart.clock(batch), kLow);
+  for (int i = 0; i < 300; ++i) apart.policy.handed_over(Span::ms(200), Span::ms(600));
+  EXPECT_EQ(apart.clock(batch), kLow) << "15 of the low clock's steps: no clock saves them";
+  for (int i = 0; i < 600; ++i) apart.policy.handed_over(Span::ms(601), Span::ms(300));
+  EXPECT_EQ(apart.clock(batch), kLow) << "one that was late anyway says nothing of steps";
+}
+
+TEST(EcoFreq, AStepThatGivesSeveralTokensMayTakeTheirTime) {
+  InstanceView batch = decoding(100, 900'000);  // 120 ms at the low clock and 90 at the high one, of 60 a token
+  const auto clock = [&](double share, double tokens, Role role = Role::Decode) {
+    batch.tokens_per_step = tokens;
+    return Apart(role, 0.0, share).clock(batch);
+  };
+  EXPECT_EQ(clock(1.0, 2.0), kLow);
+  EXPECT_EQ(clock(1.0, 1.9), kHigh);
+  EXPECT_EQ(clock(0.8, 2.2), kHigh) << "1 + 0.8 x 1.2";
+  EXPECT_EQ(clock(0.8, 2.25), kLow);
+  EXPECT_EQ(clock(0.0, 5.0), kHigh) << "the paper's knows of none";
+  EXPECT_EQ(clock(1.0, 5.0, Role::Colocated), kHigh) << "prompts come between";
+  batch = decoding(100, 533'000);  // 83.3 and 62.5 ms
+  EXPECT_EQ(clock(1.0, 5.0), kHigh) << "the gap before each step's tokens may yet be kept";
+}
+
 TEST(EcoFreq, AHoldSparesNearlyEveryQuestion) {
   const auto model = typical();
   Asked policy(options());

@@ -17,6 +17,12 @@ class FrequencyPolicy : public virtual Policy {
     (void)now;
     return {view.clock_commanded, "overrun: as it is", {}};
   }
+  /// A request has had its first token from the decode instance, `wait` after its prompt was computed, which took until
+  /// `age` past its arrival. Said of both its instances.
+  virtual void handed_over(Span age, Span wait) {
+    (void)age;
+    (void)wait;
+  }
   /// Decisions made without the predictor because it was absent or answered nonsense.
   [[nodiscard]] virtual std::int64_t disbelieved() const { return 0; }
 };
