@@ -393,10 +393,24 @@ bool PlanExecutor::drain_surplus(Instant now) {
   }
   if (starved && std::ranges::any_of(members_, is_draining)) return false;
   if ((next_weights_ && !starved) || !room_for_a_change()) return false;
+  // One whose GPUs let a missing instance start goes before one that leaves GPUs idle until others follow.
+  const auto makes_room = [&](const Member& m) {
+    slots_.give(m.node, m.gpus);
+    const bool room =
+        std::ranges::any_of(needs_, [&](const Need& need) { return need.serving < need.count && placeable(need); });
+    slots_.take(m.node, m.gpus);
+    return room;
+  };
+  const auto helps = [&](InstanceId id) {
+    const Member* m = find(id);
+    return is_serving(*m) && may_leave(std::array{id}) && makes_room(*m);
+  };
+  const bool someone_helps = starved && std::ranges::any_of(surplus_, helps);
   for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
     for (std::size_t i = surplus_.size(); i-- > 0;) {
       Member* m = find(surplus_[i]);
       if (m->shape != shape || !is_serving(*m) || !may_leave(std::array{m->id})) continue;
+      if (someone_helps && !helps(m->id)) continue;
       const InstanceId id = m->id;
       enter(*m, Phase::Draining, starved ? "it gives its GPUs to what the plan wants" : "what the plan wants serves",
             now);

@@ -24,10 +24,14 @@ class Scripted final : public policy::ScalingPolicy {
   Plan plan(const policy::ScalingView& view) override {
     rate = view.rate_per_s.front();
     Plan plan = Plan::of(wanted, "scripted");
+    if (!targets.empty()) plan.instances = targets;
+    plan.weights = weights;
     plan.steps = steps;
     return plan;
   }
   std::vector<PlanStep> steps;
+  std::vector<PlanTarget> targets;  ///< instead of `wanted`
+  std::vector<PoolWeight> weights;
   std::vector<std::int32_t> wanted;
   double rate = -1.0;
 };
@@ -133,6 +137,45 @@ TEST(PlanExecutor, AStartBesideOneThatServesTakesItsWeights) {
   EXPECT_EQ(driver.loads[0], Span::ms(1250)) << "70 GB of a shard at 280 GB/s, and the engine's start";
   EXPECT_FALSE(driver.loads[1].has_value()) << "nothing serves on the other node";
   EXPECT_FALSE(driver.loads[2].has_value());
+}
+
+/// Two full nodes change places: a pool's only instance waits for GPUs that another pool's last one would hold, had
+/// the others that are too much gone first.
+TEST(PlanExecutor, WhoMakesRoomForWhatIsMissingGoesFirst) {
+  constexpr std::size_t kSmall = 0, kLarge = 1;
+  const NodeId a(0), b(1);
+  const PoolId first(0), second(1);
+  PlanExecutorOptions options;
+  options.shapes = {{2, 1.0, Span::s(30)}, {4, 2.0, Span::s(30)}};
+  options.nodes = {{a, "", "", 4, {}}, {b, "", "", 4, {}}};
+  Driver driver;
+  driver.empty = true;
+  Journal journal;
+  auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{});
+  policy->targets = {{kSmall, 1, b, first}, {kSmall, 1, b, second}, {kLarge, 1, a, second}};
+  policy->weights = {{ClassId(0), first, 1.0}, {ClassId(1), second, 1.0}};
+  PlanExecutor scaler(std::move(policy), Mode::Enforce, options, driver, journal);
+  driver.scaler = &scaler;
+  const auto serves = [&](std::int32_t id, std::size_t shape, NodeId node, PoolId pool,
+                          std::vector<std::int32_t> gpus) {
+    driver.states.push_back(Driver::State::Open);
+    driver.shapes.push_back(shape);
+    ASSERT_TRUE(
+        scaler.adopt({InstanceId(id), shape, Phase::Serving, Instant(), pool, node, std::move(gpus)}, Instant()));
+  };
+  serves(0, kSmall, a, first, {0, 1});
+  serves(1, kSmall, a, second, {2, 3});
+  serves(2, kLarge, b, second, {0, 1, 2, 3});
+  for (std::int32_t t = 1; t <= 10; ++t) {
+    scaler.tick(at(10.0 * t));
+    for (std::size_t i = 0; i < driver.states.size(); ++i) {
+      if (driver.states[i] == Driver::State::Starting)
+        scaler.up(InstanceId(static_cast<std::int32_t>(i)), at(10.0 * t + 5));
+    }
+  }
+  ASSERT_EQ(scaler.members().size(), 3U);
+  EXPECT_EQ(driver.count(Driver::State::Open), 3);
+  EXPECT_EQ(driver.count(Driver::State::Stopped), 3) << "all that served before";
 }
 
 TEST(PlanExecutor, ShadowInstancingKeepsTheOldOneUntilTheNewOneServes) {

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
+#include <utility>
 
 #include "config/locate.h"
+#include "experiment/prepare.h"
 #include "experiment/simulate.h"
+#include "sim/simulation.h"
 #include "systems/recipe.h"
 
 namespace wattle::experiment {
@@ -45,6 +49,32 @@ TEST(SiteFleet, WorkIsWhereElectricityIsClean) {
     EXPECT_EQ(joules["California"], 0.0) << recipe;
     EXPECT_EQ(summary->requests.finished, summary->requests.arrived);
   }
+}
+
+/// Pools that plans have instances in.
+struct PoolsPlanned final : journal::Sink {
+  void plan(const journal::PlanRecord& record) override {
+    for (const auto& target : record.plan.instances) pools.insert(target.pool.value_or(PoolId(-1)));
+  }
+  std::set<PoolId> pools;
+};
+
+TEST(SiteFleet, TheBaselineHasOnePoolForAllClasses) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto pools_of = [](const char* recipe) {
+    PoolsPlanned planned;
+    const auto loaded = config::load_scenario(
+        "freesh-3sites", {{"workload.duration_s", "300"}, {"workload.rate_per_s", "4"}}, config::project());
+    const auto made = systems::load_recipe(recipe, {}, config::project());
+    EXPECT_TRUE(loaded && made);
+    auto prepared = prepare_run(*loaded, *made, config::data_dir());
+    EXPECT_TRUE(prepared) << prepared.error().message();
+    prepared->setup.sink = &planned;
+    (void)sim::simulate(std::move(prepared->setup));
+    return planned.pools;
+  };
+  EXPECT_EQ(pools_of("freesh-baseline"), std::set{PoolId(0)});
+  EXPECT_GT(pools_of("freesh").size(), 1U);
 }
 
 TEST(SiteFleet, ASiteThatIsCutOffIsLeft) {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <future>
-#include <map>
+#include <span>
 
 #include "config/locate.h"
 #include "reproduce/dynamollm.h"
@@ -22,25 +24,30 @@ struct Published {
   std::optional<double> servers, share_of_servers;
 };
 
-/// The fleets of a service's runs. SinglePool and its kin have `servers` as long as they last.
+/// A service, and its fleets' runs. SinglePool and its kin have `servers` as long as they last.
 struct LongRuns {
-  FleetRun single;
-  std::optional<Fixed> best;  ///< at TP8
-  std::map<std::string, FleetRun> managed;
+  Published published;
+  std::string name;                ///< of the scenario
+  std::vector<std::string> slice;  ///< overrides of it
+  HourLoad load;
+  int servers = 0;
+  FleetRun single = {};
+  std::optional<Fixed> best = {};  ///< at TP8
+  FleetRun dynamollm = {}, ours = {};
 };
 
-/// SinglePool, and it at fixed clocks; needs no solver.
-Result<void> run_fixed(const std::string& name, const std::vector<std::string>& slice, int servers, LongRuns& to) {
-  auto set = slice;
-  set.push_back(fmt::format("fleet.0.count={}", servers));
-  auto single = run({"single-pool", {}, name, set});
+/// SinglePool, and it at fixed clocks.
+Result<void> run_fixed(LongRuns& to) {
+  auto set = to.slice;
+  set.push_back(fmt::format("fleet.0.count={}", to.servers));
+  auto single = run({"single-pool", {}, to.name, set});
   if (!single) return std::unexpected(single.error());
   to.single = std::move(*single);
   // Upwards: once a clock that keeps the objectives costs more than one below it did, so does every higher one.
   for (const int mhz : {810, 1005, 1200, 1395, 1605}) {
-    Run what = fixed_fleet(8, mhz, servers * 8);
-    what.scenario = name;
-    what.scenario_set.insert(what.scenario_set.end(), slice.begin(), slice.end());
+    Run what = fixed_fleet(8, mhz, to.servers * 8);
+    what.scenario = to.name;
+    what.scenario_set.insert(what.scenario_set.end(), to.slice.begin(), to.slice.end());
     auto made = run(what);
     if (!made) return std::unexpected(made.error());
     if (made->summary.slo.all < to.single.summary.slo.all - kAllowedMiss) continue;
@@ -48,22 +55,6 @@ Result<void> run_fixed(const std::string& name, const std::vector<std::string>& 
     to.best = Fixed{8, mhz, std::move(*made)};
   }
   return {};
-}
-
-/// Beside each other on two threads: CBC's solver is one for a process, and only managed fleets ask it.
-Result<LongRuns> run_all(const std::string& name, const std::vector<std::string>& slice, int servers) {
-  LongRuns runs;
-  auto unmanaged = std::async(std::launch::async, [&] { return run_fixed(name, slice, servers, runs); });
-  Result<void> ok;
-  for (const char* recipe : {"dynamollm", "dynamollm-ours"}) {
-    auto made = run({recipe, {}, name, slice});
-    if (!made) ok = std::unexpected(made.error());
-    if (!made) break;
-    runs.managed.emplace(recipe, std::move(*made));
-  }
-  if (const auto others = unmanaged.get(); !others) return std::unexpected(others.error());
-  if (!ok) return std::unexpected(ok.error());
-  return runs;
 }
 
 /// Servers at TP8 and the highest clock that handle the peak.
@@ -77,8 +68,54 @@ Result<int> servers_for(const std::string& name, const HourLoad& load) {
   return servers;
 }
 
-void add_targets(Section& section, const Published& published, const LongRuns& runs) {
-  const FleetRun& dynamo = runs.managed.at("dynamollm");
+/// What SinglePool needs, before anything runs.
+Result<LongRuns> prepared(const Published& published, const std::vector<std::string>& slice) {
+  const std::string name = fmt::format("dynamollm-week-{}", published.service);
+  const auto overrides = config::parse_overrides(slice);
+  if (!overrides) return std::unexpected(overrides.error());
+  const auto scenario = config::load_scenario(name, *overrides, config::project());
+  if (!scenario) return std::unexpected(scenario.error());
+  const auto load = load_of(*scenario);
+  if (!load) return std::unexpected(load.error());
+  const auto servers = servers_for(name, *load);
+  if (!servers) return std::unexpected(servers.error());
+  return LongRuns{published, name, slice, *load, *servers};
+}
+
+/// All runs of all services on two threads. Each takes the next of one list; what takes longest stands first.
+Result<void> run_all(std::span<LongRuns> services) {
+  using Task = std::function<Result<void>()>;
+  const auto managed = [](LongRuns& of, const char* recipe, FleetRun& to) -> Task {
+    return [&of, recipe, &to]() -> Result<void> {
+      auto made = run({recipe, {}, of.name, of.slice});
+      if (!made) return std::unexpected(made.error());
+      to = std::move(*made);
+      return {};
+    };
+  };
+  std::vector<Task> tasks;
+  for (LongRuns& of : services) {
+    // SinglePool's between the others: those two plan, which goes one at a time (experiment/plans_in_turn.h).
+    tasks.push_back(managed(of, "dynamollm-ours", of.ours));
+    tasks.emplace_back([&of] { return run_fixed(of); });
+    tasks.push_back(managed(of, "dynamollm", of.dynamollm));
+  }
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&]() -> Result<void> {
+    for (std::size_t i = next++; i < tasks.size(); i = next++) {
+      if (auto ok = tasks[i](); !ok) return ok;
+    }
+    return {};
+  };
+  auto beside = std::async(std::launch::async, work);
+  auto ok = work();
+  auto other = beside.get();
+  return ok ? other : ok;
+}
+
+void add_targets(Section& section, const LongRuns& runs) {
+  const Published& published = runs.published;
+  const FleetRun& dynamo = runs.dynamollm;
   const auto target = [&](const char* what, const std::string& wanted, double value, bool met) {
     section.targets.push_back({fmt::format("{}_{}", published.service, what), wanted, value, met});
   };
@@ -100,25 +137,14 @@ void add_targets(Section& section, const Published& published, const LongRuns& r
 }
 
 /// What a service's runs say; with targets where `whole`.
-Result<Section> of_service(const Published& published, const std::vector<std::string>& slice, bool whole) {
-  const std::string name = fmt::format("dynamollm-week-{}", published.service);
-  const auto overrides = config::parse_overrides(slice);
-  if (!overrides) return std::unexpected(overrides.error());
-  const auto scenario = config::load_scenario(name, *overrides, config::project());
-  if (!scenario) return std::unexpected(scenario.error());
-  const auto load = load_of(*scenario);
-  if (!load) return std::unexpected(load.error());
-  Section section;
+void add_rows(Section& section, const LongRuns& runs, bool whole) {
+  const Published& published = runs.published;
   const auto row = [&](const std::string& what, const char* unit, double ours, std::optional<double> paper = {}) {
     section.rows.push_back({fmt::format("{}/{}", published.service, what), unit, paper, ours});
   };
-  row("load/servers_in_the_busiest_minute", "servers", load->busiest_servers);
-  row("load/servers_mean", "servers", load->mean_servers);
-  const auto servers = servers_for(name, *load);
-  if (!servers) return std::unexpected(servers.error());
-  row("single-pool/servers_for_the_peak", "servers", *servers, published.servers);
-  const auto runs = run_all(name, slice, *servers);
-  if (!runs) return std::unexpected(runs.error());
+  row("load/servers_in_the_busiest_minute", "servers", runs.load.busiest_servers);
+  row("load/servers_mean", "servers", runs.load.mean_servers);
+  row("single-pool/servers_for_the_peak", "servers", runs.servers, published.servers);
   const auto report = [&](const std::string& what, const FleetRun& made) {
     const auto& s = made.summary;
     row(what + "/energy", "kWh", made.kwh());
@@ -128,29 +154,32 @@ Result<Section> of_service(const Published& published, const std::vector<std::st
     row(what + "/cost_of_gpus", "USD/h", s.cost_split.gpus.value() / (s.sim.virtual_s / 3600.0));
     row(what + "/cost_of_electricity", "USD/h", s.cost_split.electricity.value() / (s.sim.virtual_s / 3600.0));
     row(what + "/requests", "requests", static_cast<double>(s.requests.arrived));
-    if (&made == &runs->single) return;
-    row(what + "/energy_saved", "%", -percent(made.kwh(), runs->single.kwh()));
-    row(what + "/servers_saved", "%", -percent(made.mean_servers(), runs->single.mean_servers()));
-    row(what + "/carbon_saved", "%", -percent(s.carbon.value(), runs->single.summary.carbon.value()));
-    if (runs->best && &made != &runs->best->run) {
-      row(what + "/saves_over_best_fixed", "%", -percent(made.kwh(), runs->best->run.kwh()));
+    if (&made == &runs.single) return;
+    row(what + "/energy_saved", "%", -percent(made.kwh(), runs.single.kwh()));
+    row(what + "/servers_saved", "%", -percent(made.mean_servers(), runs.single.mean_servers()));
+    row(what + "/carbon_saved", "%", -percent(s.carbon.value(), runs.single.summary.carbon.value()));
+    if (runs.best && &made != &runs.best->run) {
+      row(what + "/saves_over_best_fixed", "%", -percent(made.kwh(), runs.best->run.kwh()));
     }
   };
-  report("single-pool", runs->single);
-  if (runs->best) report(fmt::format("best_fixed_tp8_{}mhz", runs->best->mhz), runs->best->run);
-  for (const auto& [recipe, made] : runs->managed) report(recipe, made);
-  if (whole) add_targets(section, published, *runs);
-  return section;
+  report("single-pool", runs.single);
+  if (runs.best) report(fmt::format("best_fixed_tp8_{}mhz", runs.best->mhz), runs.best->run);
+  report("dynamollm", runs.dynamollm);
+  report("dynamollm-ours", runs.ours);
+  if (whole) add_targets(section, runs);
 }
 
 }  // namespace
 
 Result<Section> day() {
   const Published published{"conversation", 42.0, {}, 11.0, {}};
-  auto made = of_service(published, {"workload.start_s=172800", "workload.duration_s=86400"}, true);
-  if (!made) return made;
-  made->source = "Figure 16";
-  made->note =
+  auto runs = prepared(published, {"workload.start_s=172800", "workload.duration_s=86400"});
+  if (!runs) return std::unexpected(runs.error());
+  if (const auto ok = run_all(std::span(&*runs, 1)); !ok) return std::unexpected(ok.error());
+  Section made;
+  add_rows(made, *runs, true);
+  made.source = "Figure 16";
+  made.note =
       "Scenario dynamollm-week-conversation, its third day (a Tuesday) at its own rate, iteration by iteration; else "
       "as "
       "section week.";
@@ -180,12 +209,14 @@ Result<Section> week(double seconds) {
   // 24.6 of 40 servers is of both.
   const std::array<Published, 2> kServices = {
       {{"conversation", 47.0, 38.0, 40.0, 24.6 / 40.0}, {"coding", 56.0, {}, 40.0, 24.6 / 40.0}}};
+  std::vector<LongRuns> services;
   for (const Published& one : kServices) {
-    const auto made = of_service(one, slice, whole);
-    if (!made) return std::unexpected(made.error());
-    section.rows.insert(section.rows.end(), made->rows.begin(), made->rows.end());
-    section.targets.insert(section.targets.end(), made->targets.begin(), made->targets.end());
+    auto service = prepared(one, slice);
+    if (!service) return std::unexpected(service.error());
+    services.push_back(std::move(*service));
   }
+  if (const auto ok = run_all(services); !ok) return std::unexpected(ok.error());
+  for (const LongRuns& one : services) add_rows(section, one, whole);
   return section;
 }
 

@@ -388,6 +388,7 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   options.beta = o.beta;
   options.replans = o.replans;
   options.cleanest = o.cleanest;
+  options.pooled = o.pooled;
   if (o.traffic == Outlook::Given) return making.refuse("traffic", "what is given of traffic is the file of demand");
   if (o.season < o.slot) return making.refuse("season_s", "is shorter than slot_s");
   const auto season = static_cast<std::size_t>(o.season.ns() / o.slot.ns());
