@@ -25,9 +25,9 @@ struct Agent {
       if (e->path() == "/clocks") {
         ++heard;
         const auto body = nlohmann::json::parse(e->body());
-        for (const auto& work : body["work"]) requests = work["requests"].get<int>();
         for (const auto& one : body.value("handed_over", nlohmann::json::array()))
           waits_us += one["wait_us"].get<int>();
+        for (const auto& work : body["work"]) requests = work["requests"].get<int>();
         for (const auto& wanted : body["clocks"]) clock = wanted["clock_mhz"].get<int>();
       }
       e->respond(200, "application/json", R"({"engines":[{"engine":"e"}]})");
