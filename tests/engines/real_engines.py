@@ -243,7 +243,7 @@ def vllm(folder: pathlib.Path, plugin: pathlib.Path) -> pathlib.Path:
 
 
 def start_vllm(python: pathlib.Path, folder: pathlib.Path, name: str, *, reports: str, moment: str = "start",
-               kv: bool = False) -> Engine:
+               kv: bool = False, drafts: int = 0) -> Engine:
     """Returns at once; wait_until_up() takes one to three minutes."""
     model = hugging_face_model(folder / "model")
     port, side_channel = free_port(2)
@@ -255,6 +255,9 @@ def start_vllm(python: pathlib.Path, folder: pathlib.Path, name: str, *, reports
     if kv:
         words += ["--kv-transfer-config",
                   '{"kv_connector":"NixlConnector","kv_role":"kv_both","kv_buffer_device":"cpu"}']
+    if drafts:  # what random weights say soon repeats itself, and is found in what was said before
+        words += ["--speculative-config", json.dumps({"method": "ngram", "num_speculative_tokens": drafts,
+                                                      "prompt_lookup_max": 3, "prompt_lookup_min": 1})]
     # Bound to cores of its own choice, its OpenMP threads wait for each other wherever other processes run: seconds a token.
     env = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
            "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "UCX_TLS": "tcp,sm,self",

@@ -4,6 +4,7 @@ import argparse
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import behind_gateway as b
@@ -132,6 +133,49 @@ def check_pair(flags: argparse.Namespace, python: pathlib.Path, node, folder: st
             engine.end()
 
 
+LISTEN = """
+import msgspec, sys, zmq
+socket = zmq.Context().socket(zmq.SUB)
+socket.connect(sys.argv[1])
+socket.setsockopt(zmq.SUBSCRIBE, b"")
+while True:
+    report = msgspec.msgpack.decode(socket.recv_multipart()[2])
+    print(report[5][4], report[7].get("of", 0), report[7].get("tok", 0), flush=True)
+"""
+
+
+def check_drafts(flags: argparse.Namespace, python: pathlib.Path, folder: str) -> None:
+    """Of an engine that drafts tokens, what its reports say its steps gave is what its clients got."""
+    work = pathlib.Path(folder)
+    reports = f"tcp://127.0.0.1:{free_port()[0]}"
+    engine = start_vllm(python, work, "drafts", reports=reports, drafts=3)
+    heard = work / "heard"
+    listener = None
+    try:
+        engine.wait_until_up(START_S)
+        with open(heard, "w") as out:
+            listener = subprocess.Popen([python, "-c", LISTEN, reports], stdout=out)
+        eventually("its heart beats", lambda: heard.stat().st_size > 0)
+        output = 0
+        for i in range(3):
+            answer = b.stream(engine.url, b.body_of(200, 50 + i))
+            assert not answer.failed, answer.problem
+            output += answer.usage["completion_tokens"]
+        said = lambda: [[int(x) for x in line.split()] for line in heard.read_text().splitlines()]
+        eventually("it says what the last step gave", lambda: sum(tokens for _, _, tokens in said()) >= output - 3)
+        steps = sum(of for _, of, _ in said())
+        tokens = sum(tokens for _, _, tokens in said())
+        print(f"{output} tokens of 3 answers, {tokens} of them said to come from {steps} steps of a decoding request")
+        assert sum(decoding for decoding, _, _ in said()) == steps, "each step of a decoding request is said once"
+        assert output - 3 <= tokens <= output - 3 + 3 * 3, "all but the first of each; an end cuts off what was accepted beyond"
+        assert tokens > steps, "no draft was accepted"
+    finally:
+        if listener is not None:
+            listener.kill()
+            listener.wait()
+        engine.end()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wattle", required=True)
@@ -140,6 +184,7 @@ def main() -> None:
     parser.add_argument("--plugin", type=pathlib.Path, required=True)
     parser.add_argument("--moment", choices=("start", "ended"), default="start", help="what its step reports are of")
     parser.add_argument("--pair", action="store_true")
+    parser.add_argument("--drafts", action="store_true", help="one that drafts tokens")
     flags = parser.parse_args()
     flags.engines.mkdir(parents=True, exist_ok=True)
     try:
@@ -148,7 +193,9 @@ def main() -> None:
         print(f"skipped: {why}")
         sys.exit(SKIPPED)
     with a_node(flags.wattle) as (node, folder):
-        if flags.pair:
+        if flags.drafts:
+            check_drafts(flags, python, folder)
+        elif flags.pair:
             check_pair(flags, python, node, folder)
         else:
             check_one(flags, python, node, folder, flags.moment)

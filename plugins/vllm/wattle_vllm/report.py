@@ -24,12 +24,15 @@ class Step:
     decode_requests: int = 0
     decode_kv_tokens: int = 0
     decode_contexts: list[int] = field(default_factory=list)
+    decoding: list[str] = field(default_factory=list)  # these requests, where a step may give them several tokens
     queued_prefills: int = 0
     queued_prompt_tokens: int = 0
     queued_decodes: int = 0  # preempted
     queued_decode_kv_tokens: int = 0
     kv_tokens: int = 0  # resident
     oldest_age_s: float | None = None  # of the requests whose prompt is in this step
+    # Decoding requests of the newest step whose output has been processed, and the tokens they got; said once.
+    gave: tuple[int, int] | None = None
 
     def prefill(self, chunk: int, before: int, age_s: float) -> None:
         self.prefill_requests += 1
@@ -60,6 +63,8 @@ def message(step: Step, worker_id: str, dp_rank: int, counter: int, wall_s: floa
     facts: dict = {"kv": step.kv_tokens, "ctx": step.prefill_context_tokens}
     if step.oldest_age_s is not None:
         facts["age_ns"] = max(0, int(step.oldest_age_s * 1e9))
+    if step.gave is not None:
+        facts["of"], facts["tok"] = step.gave
     if starts:
         facts["start"] = True
     return [
@@ -96,6 +101,7 @@ class Publisher:
     def publish(self, step: Step, starts: bool, wall_s: float = 0.0) -> None:
         with self._lock:
             self._send(step, starts, wall_s)
+            step.gave = None
             self._idle = (step, starts) if step.idle and step.queued_prefills + step.queued_decodes == 0 else None
 
     def _send(self, step: Step, starts: bool, wall_s: float) -> None:

@@ -42,6 +42,12 @@ def endpoint_of_rank(endpoint: str, rank: int) -> str:
     return f"tcp://{host}:{int(port) + rank}"
 
 
+def tokens_of(output, req_id: str) -> int:
+    """That a step gave a request, of a ModelRunnerOutput."""
+    place = output.req_id_to_index.get(req_id)
+    return len(output.sampled_token_ids[place]) if place is not None and output.sampled_token_ids else 0
+
+
 class _Reports:
     """Mixed in before one of vLLM's schedulers."""
 
@@ -53,6 +59,8 @@ class _Reports:
         self._wattle_out: Publisher | None = None
         self._wattle_idle = True
         self._wattle_running: deque[tuple[Step, float]] = deque()  # scheduled, output not processed
+        self._wattle_drafts = getattr(self, "num_spec_tokens", 0) > 0  # else a step gives each one token: nothing to say
+        self._wattle_gave: tuple[int, int] | None = None  # Step.gave, not said yet
         self._wattle_ended = 0.0
         if not endpoint:
             logger.warning("wattle: no endpoint for step reports is stated; none are sent")
@@ -70,17 +78,20 @@ class _Reports:
             self._wattle_idle = False
             self._wattle_running.append((step, time.monotonic()))
             if self._wattle_starts:
-                self._wattle_out.publish(step, True)
+                self._wattle_publish(step)
         return output
 
-    def update_from_output(self, scheduler_output, *args, **kwargs):
-        result = super().update_from_output(scheduler_output, *args, **kwargs)
+    def update_from_output(self, scheduler_output, model_runner_output, *args, **kwargs):
+        result = super().update_from_output(scheduler_output, model_runner_output, *args, **kwargs)
         if self._wattle_out is not None and scheduler_output.num_scheduled_tokens and self._wattle_running:
             step, began = self._wattle_running.popleft()
+            if step.decoding:
+                given = [tokens_of(model_runner_output, req_id) for req_id in step.decoding]
+                self._wattle_gave = len(given), sum(given)
             now = time.monotonic()
             if not self._wattle_starts:
                 self._wattle_queue(step)  # as its successor finds it
-                self._wattle_out.publish(step, False, now - max(began, self._wattle_ended))
+                self._wattle_publish(step, now - max(began, self._wattle_ended))
             self._wattle_ended = now
             self._wattle_say_idle()
         return result
@@ -96,7 +107,11 @@ class _Reports:
             return
         self._wattle_idle = True
         self._wattle_running.clear()
-        self._wattle_out.publish(Step(), self._wattle_starts)
+        self._wattle_publish(Step())
+
+    def _wattle_publish(self, step: Step, wall_s: float = 0.0) -> None:
+        step.gave, self._wattle_gave = self._wattle_gave, None
+        self._wattle_out.publish(step, self._wattle_starts, wall_s)
 
     def _wattle_step(self, output) -> Step:
         step = Step()
@@ -111,6 +126,8 @@ class _Reports:
                 step.prefill(tokens, context, now - request.arrival_time)
             else:
                 step.decode(context)
+                if self._wattle_drafts:
+                    step.decoding.append(req_id)
         step.kv_tokens = sum(request.num_computed_tokens for request in self.running)
         self._wattle_queue(step)
         return step
