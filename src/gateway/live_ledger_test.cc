@@ -15,7 +15,7 @@ constexpr InstanceId kB{1};
 
 Instant at(std::int64_t ms) { return Instant() + Span::ms(ms); }
 
-struct Outcomes final : journal::Sink {
+struct BookedOutcomes final : journal::Sink {
   void joined(const journal::Instance& facts) override { newcomer = facts.id; }
   InstanceId newcomer = kNoInstance;
   void outcome(const Outcome& o) override { all[o.request.id.value()] = o; }
@@ -29,7 +29,7 @@ struct Books {
     rates.gpu_price = UsdPerHour(3.6);
     return {rates};
   }
-  Outcomes sink;
+  BookedOutcomes sink;
   LiveLedger ledger{sites(), sink};
   std::int64_t counter_mj[2] = {5000, 70};
 
