@@ -240,14 +240,6 @@ RouteDecision FleetLoop::pick_pool(Entry& entry, Instant now) {
   return {};
 }
 
-std::int32_t FleetLoop::reads_prefix() const {
-  std::int32_t tokens = 0;
-  for (const auto* slot : {&policies_.route_prefill, &policies_.route_decode}) {
-    if (slot->policy && slot->mode != Mode::Off) tokens = std::max(tokens, slot->policy->reads_prefix());
-  }
-  return tokens;
-}
-
 RouteDecision FleetLoop::pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
                                     const Request& request, Instant now) {
   const bool decode = kind == journal::DecisionKind::RouteDecode;

@@ -1,6 +1,7 @@
 #pragma once
 // The per-request half of the control loop: classify, admit, hold, order, route, and exactly one fate for each request.
 // Driver-neutral and single-threaded.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -38,6 +39,15 @@ struct DispatchPolicies {
   Slot<policy::RoutingPolicy> route_decode;
   /// Fills in Request::predicted_output_tokens on arrival, learns from what leaves; null: requests stay as they came.
   std::shared_ptr<predict::LengthBelief> length;
+
+  /// The most that a routing policy looks at, RoutingPolicy::reads_prefix.
+  [[nodiscard]] std::int32_t reads_prefix() const {
+    std::int32_t tokens = 0;
+    for (const auto* slot : {&route_prefill, &route_decode}) {
+      if (slot->policy && slot->mode != Mode::Off) tokens = std::max(tokens, slot->policy->reads_prefix());
+    }
+    return tokens;
+  }
 };
 
 /// Which of a service's models an instance has: bit i is the i-th.
@@ -128,8 +138,7 @@ class FleetLoop {
   /// or held.
   void bounced(RequestId id, InstanceId from, Instant now);
 
-  /// What its routing policies look at, RoutingPolicy::reads_prefix. Any thread.
-  [[nodiscard]] std::int32_t reads_prefix() const;
+  [[nodiscard]] std::int32_t reads_prefix() const { return policies_.reads_prefix(); }  ///< any thread
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const journal::RequestCounts& counts() const { return counts_; }
   [[nodiscard]] const journal::TokenCounts& tokens() const { return tokens_; }

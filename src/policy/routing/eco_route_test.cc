@@ -353,7 +353,8 @@ TEST(EcoRoute, WhatWaitsForKvBlocksCountsBeyondAnObjective) {
 }
 
 TEST(EcoRoute, AnInstanceWhoseKvCacheIsFullAttractsNothing) {
-  Fleet fleet(at_256(), {kLow, kHigh}, {10, 10});
+  const auto model = at_256();
+  Fleet fleet(model, {kLow, kHigh}, {10, 10});
   fleet.options.spare_overloaded = true;
   fleet.put(0, 10, 950);
   fleet.put(1, 10, 900);
