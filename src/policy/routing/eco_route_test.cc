@@ -356,6 +356,7 @@ TEST(EcoRoute, AnInstanceWhoseKvCacheIsFullAttractsNothing) {
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, {10, 10});
   fleet.options.spare_overloaded = true;
+  fleet.options.overload_margin = 0.0;
   fleet.put(0, 10, 950);
   fleet.put(1, 10, 900);
   EXPECT_EQ(fleet.route_once(100).to, 0) << "its turn: no capacity is known";
@@ -365,8 +366,7 @@ TEST(EcoRoute, AnInstanceWhoseKvCacheIsFullAttractsNothing) {
   EXPECT_EQ(fleet.route_once(200).to, 0) << "they fit nowhere: the rules as they are";
 }
 
-/// A fleet that grows: what joins late is judged by its own clocks, as those are that were there, and forgotten when
-/// gone.
+/// A fleet that grows: what joins late is judged by its own clocks, like the others, and forgotten when gone.
 TEST(EcoRoute, AnInstanceThatJoinsLateIsRoutedToByItsClocks) {
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, {256, 10});
