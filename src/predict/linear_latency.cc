@@ -119,7 +119,7 @@ LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t c
   if (shape.prefill_tokens > 0) {
     const std::int64_t tokens = clamp(Int128{shape.prefill_tokens} + shape.decode_requests);
     const std::int64_t pass = prompt_time(tokens, shape.prefill_context_tokens, clock_index);
-    const std::int64_t longer = std::max<std::int64_t>(0, pass - prompt_time(shape.decode_requests, 0, clock_index));
+    const Int128 longer = std::max<Int128>(0, Int128{pass} - prompt_time(shape.decode_requests, 0, clock_index));
     const FixedPlane& more = mixed_[clock_index];
     line.base = clamp(Int128{more.per_request} * shape.decode_requests + more.constant +
                       std::max<Int128>(pass, Int128{line.base} + longer));
