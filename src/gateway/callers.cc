@@ -29,15 +29,6 @@ std::optional<std::int32_t> position(const List& list, std::string_view name) {
   return std::nullopt;
 }
 
-/// The first of these fields that is there, and its name.
-template <std::size_t N>
-std::pair<const char*, std::string_view> first_of(const net::HeaderFields& headers, const char* const (&names)[N]) {
-  for (const char* name : names) {
-    if (const auto value = headers.get(name); !value.empty()) return {name, value};
-  }
-  return {"", {}};
-}
-
 }  // namespace
 
 std::expected<Caller, net::ApiError> Callers::who(const net::HeaderFields& headers) {

@@ -2,6 +2,7 @@
 // Whose a request is, and what of what it says of itself is believed.
 #include <expected>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,15 @@
 #include "net/openai.h"
 
 namespace wattle::gateway {
+
+/// The first of these fields that is there, and its name.
+template <std::size_t N>
+std::pair<const char*, std::string_view> first_of(const net::HeaderFields& headers, const char* const (&names)[N]) {
+  for (const char* name : names) {
+    if (const auto value = headers.get(name); !value.empty()) return {name, value};
+  }
+  return {"", {}};
+}
 
 /// Who is asking.
 struct Caller {

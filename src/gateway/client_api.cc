@@ -35,8 +35,8 @@ constexpr std::array<std::string_view, 16> kPassed{"/v1/responses",
                                                    "/pooling",
                                                    "/classify"};
 /// By which other gateways bind a conversation to an engine: llm-d's, Claude Code's, SMG's.
-constexpr std::array<const char*, 5> kSessionHeaders{"X-Session-ID", "X-Session-Token", "X-Session-Affinity",
-                                                     "X-Claude-Code-Session-ID", "X-SMG-Routing-Key"};
+constexpr const char* kSessionHeaders[] = {"X-Session-ID", "X-Session-Token", "X-Session-Affinity",
+                                           "X-Claude-Code-Session-ID", "X-SMG-Routing-Key"};
 /// They cost no GPU anything.
 bool computes_nothing(std::string_view path) {
   return path == "/tokenize" || path == "/detokenize" || path == "/v1/messages/count_tokens";
@@ -170,12 +170,8 @@ std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath
 
 void ClientApi::describe_prompt(const net::Exchange& exchange, const net::CompletionRequest& what, Request& request) {
   if (control_.reads_prefix() == 0) return;
-  const auto key = [&]() -> std::string_view {
-    for (const char* field : kSessionHeaders) {
-      if (const auto value = exchange.headers().get(field); !value.empty()) return value;
-    }
-    return what.cache_key;
-  }();
+  std::string_view key = first_of(exchange.headers(), kSessionHeaders).second;
+  if (key.empty()) key = what.cache_key;
   if (!key.empty()) {  // another tenant's session of that name is another session
     request.session = hash_of(std::hash<std::string_view>{}(key), static_cast<std::uint64_t>(request.tenant.value()));
     return;

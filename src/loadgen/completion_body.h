@@ -2,6 +2,7 @@
 // The body of a streamed completion whose prompt has a length and a content of our choice.
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "model/prompt_blocks.h"
 
@@ -13,6 +14,11 @@ enum class PromptForm : std::uint8_t {
   Text,      ///< /v1/completions, the same text
   TokenIds,  ///< /v1/completions, an array of token ids: the length is exact for every tokenizer
 };
+
+/// Where it is POSTed to.
+[[nodiscard]] constexpr std::string_view completion_target(PromptForm form) {
+  return form == PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
+}
 
 struct Prompt {
   std::int32_t tokens = 1;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <future>
-#include <nlohmann/json.hpp>
 
 #include "net/client.h"
 #include "net/clock.h"
@@ -136,13 +135,12 @@ class Run {
   void fire(Instant now) {
     auto shot = std::make_shared<Shot>(*this, *next_, statistics_.arrived(), body_of(*next_), now);
     statistics_.add_arrivals();
-    const std::string_view target = options_.form == PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
     std::string headers = "Content-Type: application/json\r\n";
     if (options_.max_tokens > 0) headers += fmt::format("X-Wattle-Output-Tokens: {}\r\n", next_->output_tokens);
     if (next_->predicted_tokens > 0) {
       headers += fmt::format("X-Wattle-Predicted-Output-Tokens: {}\r\n", next_->predicted_tokens);
     }
-    client_->send(endpoint_, "POST", target, headers, shot->body, shot);
+    client_->send(endpoint_, "POST", completion_target(options_.form), headers, shot->body, shot);
   }
   void finish_if_done() {
     if (next_ || statistics_.left() < statistics_.arrived() || done_) return;

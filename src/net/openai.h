@@ -40,16 +40,13 @@ struct CompletionRequest {
   std::string model;  ///< empty = not said; Other only
   bool stream = false;
   bool include_usage = false;  ///< the client's stream_options ask for it
-  /// Where in the body the value of stream_options stands; of size 0: it has none.
-  struct {
+  /// Where in the body a value stands; of size 0: it has none.
+  struct Place {
     std::size_t at = 0;
     std::size_t size = 0;
-  } stream_options;
-  /// Likewise `messages` or `prompt`, as it stands there.
-  struct {
-    std::size_t at = 0;
-    std::size_t size = 0;
-  } prompt_text;
+  };
+  Place stream_options;
+  Place prompt_text;      ///< `messages`, `prompt` or `input`
   std::string cache_key;  ///< prompt_cache_key: what the client wants prompts to share a cache by; empty: not said
   bool priority = false;  ///< the client says itself how urgent it is
   std::int64_t n = 1;

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <future>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -135,9 +133,7 @@ struct StreamLoad::Impl {
   std::unique_ptr<net::HttpClient> client;
   net::Loop loop;  // last: its thread must end before what it uses goes
 
-  [[nodiscard]] std::string_view target() const {
-    return form == loadgen::PromptForm::Chat ? "/v1/chat/completions" : "/v1/completions";
-  }
+  [[nodiscard]] std::string_view target() const { return loadgen::completion_target(form); }
   [[nodiscard]] std::string body(const StreamPlan& plan, std::string of_model) {
     const loadgen::Prompt prompt{plan.prompt_tokens, nullptr, hash_of(0, serial++)};
     return loadgen::completion_body({form, std::move(of_model), prompt, plan.output_tokens, true});

@@ -64,6 +64,7 @@ void EcoFreq::handed_over(Span age, Span wait) {
 }
 
 void EcoFreq::note_step(const InstanceView& view) {
+  if (late_handovers_ <= 0.0 || prefills_) return;
   const LatencyModel* latency = view.spec->beliefs.latency;
   const Span predicted = latency != nullptr ? latency->step_time(view.step.shape, current_) : Span();
   step_ = predicted <= kLongestBelievable ? predicted : Span();
@@ -125,12 +126,12 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   const bool first = current_ == MegaHertz{0};
   if (!first && wanted.clock < current_ && now < lower_from_) {
     hold.until = lower_from_;
-    if (late_handovers_ > 0.0 && !prefills_) note_step(view);
+    note_step(view);
     return {current_, "dwell after a raise", hold};
   }
   if (!first && wanted.clock > current_) lower_from_ = now + dwell_;
   current_ = wanted.clock;
-  if (late_handovers_ > 0.0 && !prefills_) note_step(view);
+  note_step(view);
   return {current_, wanted.reason, hold};
 }
 
