@@ -133,15 +133,13 @@ void InstanceLoop::act(Entry& entry, Instant now, Action&& action) {
 /// `measurable`: the step starts now.
 void InstanceLoop::decide(Entry& entry, const StepReport& next, bool measurable, Instant now) {
   entry.in_flight = !next.shape.idle() || next.waiting_requests > 0;
-  act(entry, now, [&](Throttle& throttle) {
-    if (entry.in_flight) {
-      entry.hold = throttle.step(next, now);
-    } else {
-      if (entry.ends) throttle.see(next);  // reports that the simulator skips have said what it is by now
-      throttle.idle(now);
-      entry.hold = Hold::forever();
-    }
-  });
+  entry.idle_until = Instant::never();
+  if (entry.in_flight) {
+    act(entry, now, [&](Throttle& throttle) { entry.hold = throttle.step(next, now); });
+  } else {
+    if (entry.ends) entry.throttle.see(next);  // reports that the simulator skips have said what it is by now
+    rest(entry, now);
+  }
   if (entry.learner != nullptr || entry.watched) begun(entry, measurable, now);
   // Only the report of its successor says how long it took.
   if (entry.measures) entry.hold = Hold{};
@@ -199,9 +197,22 @@ Hold InstanceLoop::ahead(std::size_t i, const StepReport& starts) const {
 }
 
 void InstanceLoop::idle(std::size_t i, Instant now) {
-  Entry& entry = entries_[i];
   cut_off(i);
-  act(entry, now, [now](Throttle& throttle) { throttle.idle(now); });
+  entries_[i].in_flight = false;
+  rest(entries_[i], now);
+}
+
+/// Nothing is in flight. A policy whose decision has ended as it was made is not asked for ever.
+void InstanceLoop::rest(Entry& entry, Instant now) {
+  Instant until;
+  act(entry, now, [&](Throttle& throttle) { until = throttle.idle(now); });
+  entry.hold = Hold::forever();
+  entry.idle_until = until > now ? until : Instant::never();
+  if (entry.idle_until != Instant::never()) port_.asks_idle(entry.throttle.view().id, until);
+}
+
+void InstanceLoop::ask_idle(std::size_t i, Instant now) {
+  if (!entries_[i].in_flight && entries_[i].idle_until <= now) rest(entries_[i], now);
 }
 
 void InstanceLoop::cut_off(std::size_t i) {
@@ -331,6 +342,7 @@ void InstanceLoop::tick(Instant now) {
       lose(entry, now);
     }
     if (entry.overrun_at <= now) overrun(i, now);
+    ask_idle(i, now);
     if (ask_at(entry) <= now) {  // where steps are reported, the next one asks
       decide(entry, StepReport(entry.throttle.view().step), false, now);
       cut_off(i);

@@ -28,6 +28,12 @@ class InstancePort : public ClockPort {
     (void)instance;
     (void)now;
   }
+  /// It is idle, and its policy is to be asked again at `at` unless something comes before: ask_idle(). For drivers
+  /// without tick().
+  virtual void asks_idle(InstanceId instance, Instant at) {
+    (void)instance;
+    (void)at;
+  }
   /// How long a step is said to have taken that took so long; a simulated measurement may err.
   virtual Span measured(Span duration) { return duration; }
   /// Its learner is given that, measured here: for others who believe the same.
@@ -105,7 +111,8 @@ class InstanceLoop {
   /// reports are heard (false). No step is measured or watched by it. It has to be said again within lost_after while
   /// requests are there, or telemetry is lost.
   bool infer(std::size_t i, StepReport seen, TelemetrySource source, Instant now);
-  /// When the decision made without step reports is to be made again, whatever happens (tick() does it); never(): not.
+  /// When the decision made without step reports, or for an idle instance, is to be made again, whatever happens
+  /// (tick() does it); never(): not.
   [[nodiscard]] Instant ask_at(std::size_t i) const { return ask_at(entries_[i]); }
   /// Step reports come, or came until less than lost_after ago.
   [[nodiscard]] bool hears_steps(std::size_t i) const { return hears_steps(entries_[i]); }
@@ -121,6 +128,8 @@ class InstanceLoop {
   void learn(std::size_t i, const predict::StepSample& sample, Instant now);
   /// The instance has nothing to do, and no report says so.
   void idle(std::size_t i, Instant now);
+  /// What InstancePort::asks_idle announced for `now`; nothing where it has become void.
+  void ask_idle(std::size_t i, Instant now);
   /// What ran there has come to nothing.
   void cut_off(std::size_t i);
   /// See FrequencyPolicy::handed_over.
@@ -201,6 +210,7 @@ class InstanceLoop {
     std::optional<InstanceWork> work = {};  ///< none: nobody says, or has said since the report before the newest
     bool work_is_new = false;               ///< no report has come since
     Hold hold{};                            ///< of the newest decision
+    Instant idle_until = Instant::never();  ///< nothing is in flight, and that decision stands until then
     Instant since = Instant::never();       ///< of the first tick
     Instant settled_from{};                 ///< the commanded clock is in effect from then on
     MegaHertz before{};                     ///< the slowest that may be in effect until then
@@ -224,9 +234,11 @@ class InstanceLoop {
   void decide(Entry& entry, const StepReport& next, bool measurable, Instant now);
   [[nodiscard]] static bool surely_busy(const Entry& entry);
   void begun(Entry& entry, bool measurable, Instant now);
+  void rest(Entry& entry, Instant now);
   [[nodiscard]] static Span allowed(const Entry& entry, const StepShape& shape, Instant at);
   [[nodiscard]] static Instant ask_at(const Entry& entry) {
-    const bool stands = hears_steps(entry) || !entry.in_flight || entry.lost || !entry.inferred;
+    if (!entry.in_flight) return entry.idle_until;
+    const bool stands = hears_steps(entry) || entry.lost || !entry.inferred;
     // One that has ended as it was made is of a policy that wants to be asked each time.
     return stands || entry.hold.until <= entry.last ? Instant::never() : entry.hold.until;
   }

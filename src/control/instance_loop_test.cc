@@ -360,5 +360,66 @@ TEST(InstanceLoop, WhatOneLoopHasMeasuredAnotherLearns) {
   EXPECT_TRUE(hears.port.learnt.empty()) << "what was heard is not said again";
 }
 
+/// Idle it falls by 100 MHz a second to 1210, and wants to be asked each time.
+class Falling final : public policy::FrequencyPolicy {
+ public:
+  ClockDecision choose(const InstanceView& view, Instant now) override {
+    if (view.telemetry != Telemetry::Idle) return {clock_ = MegaHertz(1410), "busy", Hold::forever()};
+    if (now >= next_ && clock_ > MegaHertz(1210)) {
+      clock_ = MegaHertz(clock_.value() - 100);
+      next_ = now + Span::s(1);
+    }
+    return {clock_, "idle", clock_ > MegaHertz(1210) ? Hold{0, next_} : Hold::forever()};
+  }
+
+ private:
+  MegaHertz clock_{1410};
+  Instant next_ = Instant() + Span::s(1);
+};
+
+struct IdleRig : Rig {
+  IdleRig() {
+    LoopInstance i;
+    i.view.id = InstanceId(9);
+    i.view.clock_commanded = MegaHertz(1410);
+    i.policy = std::make_unique<Falling>();
+    core.add(std::move(i));
+  }
+  [[nodiscard]] std::int32_t clock() const { return core.view(2).clock_commanded.value(); }
+};
+
+TEST(InstanceLoop, an_idle_instances_policy_is_asked_when_its_decision_ends) {
+  IdleRig rig;
+  const auto at = [](std::int64_t ms) { return Instant() + Span::ms(ms); };
+  rig.report(9, 1, 2, 100);
+  EXPECT_EQ(rig.core.ask_at(2), Instant::never()) << "where steps are reported, the next one asks";
+  rig.report(9, 2, 0, 200);
+  EXPECT_EQ(rig.core.ask_at(2), at(1000));
+  EXPECT_EQ(rig.core.next_tick(), at(1000));
+  EXPECT_EQ(rig.port.idle_asks.back(), at(1000)) << "a driver without tick() hears it";
+  rig.core.tick(at(999));
+  EXPECT_EQ(rig.clock(), 1410);
+  rig.core.tick(at(1001));
+  EXPECT_EQ(rig.clock(), 1310);
+  EXPECT_EQ(rig.core.ask_at(2), at(2001));
+  rig.core.ask_idle(2, at(2000));
+  EXPECT_EQ(rig.clock(), 1310) << "too early: nothing";
+  rig.core.ask_idle(2, at(2001));
+  EXPECT_EQ(rig.clock(), 1210);
+  EXPECT_EQ(rig.core.ask_at(2), Instant::never()) << "nothing more to fall";
+}
+
+TEST(InstanceLoop, work_makes_it_void_that_an_idle_instance_is_to_be_asked) {
+  IdleRig rig;
+  const auto at = [](std::int64_t ms) { return Instant() + Span::ms(ms); };
+  rig.core.idle(2, at(10));
+  EXPECT_EQ(rig.core.ask_at(2), at(1000));
+  rig.report(9, 1, 2, 500);
+  EXPECT_EQ(rig.core.ask_at(2), Instant::never());
+  rig.core.ask_idle(2, at(1000));
+  rig.core.tick(at(1000));
+  EXPECT_EQ(rig.clock(), 1410);
+}
+
 }  // namespace
 }  // namespace wattle::control

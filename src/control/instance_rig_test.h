@@ -38,6 +38,8 @@ struct Port final : InstancePort {
     ++refits;
   }
   void ask_again(InstanceId, Instant) override { ++asked_again; }
+  void asks_idle(InstanceId, Instant at) override { idle_asks.push_back(at); }
+  std::vector<Instant> idle_asks;
   void learns(InstanceId instance, const predict::StepSample& sample) override {
     learnt.emplace_back(instance, sample);
   }

@@ -140,7 +140,7 @@ Hold Throttle::step(const StepReport& report, Instant now) {
   return hold_;
 }
 
-void Throttle::idle(Instant now) {
+Instant Throttle::idle(Instant now) {
   boosted_ = now;  // nobody waits
   asked_now_ = false;
   view_.step.shape = StepShape{};
@@ -148,7 +148,7 @@ void Throttle::idle(Instant now) {
   view_.step.waiting_prompt_tokens = 0;
   view_.step.oldest_scheduled_arrival = Instant::never();
   view_.telemetry = Telemetry::Idle;
-  decide(now);
+  return decide(now).until;
 }
 
 void Throttle::lost(Instant now) {

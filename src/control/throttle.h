@@ -19,8 +19,8 @@ class Throttle {
   /// An iteration starts. Returns how long the decision stands; a driver that wants to skip steps must not skip past
   /// it.
   Hold step(const StepReport& report, Instant now);
-  /// The instance has no work (known, not guessed).
-  void idle(Instant now);
+  /// The instance has no work (known, not guessed). Returns until when the decision stands as long as that stays so.
+  Instant idle(Instant now);
   /// What step() would be asked about, seen without being asked: nothing is decided.
   void see(const StepReport& report) { view_.step = report; }
   /// Reports stopped although work is in flight.

@@ -67,19 +67,24 @@ void InstanceManager::decide() {
     reason_ = "requests wait and none is taken in: highest clock";
     return;
   }
+  const plan::ShardProfile* best = leanest_at(load_per_s_);
+  clock_ = best == nullptr ? top_ : best->clock;
+  reason_ = best == nullptr ? "no clock is known to carry the load: the highest"
+                            : "least energy of the clocks that keep the objectives at this load";
+}
+
+const plan::ShardProfile* InstanceManager::leanest_at(double load_per_s) const {
   const plan::ShardProfile* best = nullptr;
   Watts least;
   for (const auto* profile : profiles_) {
     const auto most = plan::most_load(*profile, class_->limits);
-    if (!most || load_per_s_ > *most * (1.0 - options_.margin)) continue;
-    const auto point = plan::at_load(*profile, load_per_s_);
+    if (!most || load_per_s > *most * (1.0 - options_.margin)) continue;
+    const auto point = plan::at_load(*profile, load_per_s);
     if (!point || (best != nullptr && point->power >= least)) continue;
     best = profile;
     least = point->power;
   }
-  clock_ = best == nullptr ? top_ : best->clock;
-  reason_ = best == nullptr ? "no clock is known to carry the load: the highest"
-                            : "least energy of the clocks that keep the objectives at this load";
+  return best;
 }
 
 ClockDecision InstanceManager::choose(const InstanceView& view, Instant now) {
@@ -100,6 +105,11 @@ ClockDecision InstanceManager::choose(const InstanceView& view, Instant now) {
   } else {
     clock_ = top_;
     reason_ = "telemetry lost: highest clock";
+  }
+  if (policy::has_no_work(view)) {
+    // What no load at all asks for stays until there is work.
+    const plan::ShardProfile* rest = leanest_at(0.0);
+    if (clock_ == (rest == nullptr ? top_ : rest->clock)) return {clock_, reason_, Hold::forever()};
   }
   // Asked at every step with prompt tokens, which are counted; pure decodes are known ahead.
   const std::int64_t kv = view.step.shape.prefill_tokens > 0 ? -1 : std::numeric_limits<std::int64_t>::max();

@@ -23,7 +23,7 @@ struct InstanceManagerOptions {
 /// Drops the clocks whose profile misses the objectives at the present load, then takes the one of least energy; the
 /// highest where none is left. Knows the load from the instance's own step reports, so that it works beside the GPU:
 /// prompt tokens computed and tokens decoded, over the class's mean lengths; the higher of the two counts, as requests
-/// of smaller classes have other proportions.
+/// of smaller classes have other proportions. Idle it goes on deciding each epoch, until the clock is that of no load.
 class InstanceManager final : public policy::FrequencyPolicy {
  public:
   /// The load counts in the class that the instance's pool is planned for. A table without the instance's TP degree
@@ -40,6 +40,7 @@ class InstanceManager final : public policy::FrequencyPolicy {
   void hear(const StepReport& step);
   void judge(Instant now);
   void decide();
+  [[nodiscard]] const plan::ShardProfile* leanest_at(double load_per_s) const;
 
   InstanceManagerOptions options_;
   std::shared_ptr<const plan::LoadTable> table_;

@@ -396,10 +396,42 @@ TEST(InstanceManager, DecidesOncePerEpochAndFearsSilence) {
   view.telemetry = Telemetry::Fresh;
   EXPECT_EQ(manager.choose(view, Instant() + Span::s(4)).clock, MegaHertz(1980));
   const auto later = manager.choose(view, Instant() + Span::s(5));
-  EXPECT_LT(later.clock, MegaHertz(1980));  // no load at all
-  EXPECT_EQ(later.hold.until, Instant() + Span::s(10));
+  EXPECT_LT(later.clock, MegaHertz(1980)) << "no load at all";
+  EXPECT_EQ(later.hold.until, Instant::never()) << "nothing changes that before there is work";
+  view.step.shape.decode_requests = 1;
+  EXPECT_EQ(manager.choose(view, Instant() + Span::ms(5500)).hold.until, Instant() + Span::s(10));
   view.telemetry = Telemetry::Lost;
   EXPECT_EQ(manager.choose(view, Instant() + Span::s(6)).clock, MegaHertz(1980));
+}
+
+TEST(InstanceManager, IdleTheClockFallsWithTheLoadThatIsRemembered) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  const auto& one = table->classes[0];
+  InstanceSpec spec;
+  spec.tensor_parallel = 4;
+  InstanceManager manager({}, table, spec);
+  InstanceView view;
+  view.spec = &spec;
+  view.telemetry = Telemetry::Fresh;
+  Instant now;
+  const double load = 0.98 * plan::most_load(one, 4, MegaHertz(1980));
+  for (int i = 0; i / load < 60.0; ++i) {
+    now = Instant() + Span::from_seconds(i / load);
+    view.step = report(i, now, static_cast<std::int64_t>(one.prompt_tokens), 1, 0);
+    manager.choose(view, now);
+  }
+  view.telemetry = Telemetry::Idle;
+  view.step.shape = {};
+  ClockDecision decision = manager.choose(view, now);
+  EXPECT_EQ(decision.clock, MegaHertz(1980));
+  int asked = 0;
+  for (; decision.hold.until != Instant::never() && asked < 1000; ++asked) {
+    now = decision.hold.until;
+    decision = manager.choose(view, now);
+  }
+  EXPECT_GT(asked, 1);
+  EXPECT_LT(asked, 1000) << "asked for ever";
+  EXPECT_LT(decision.clock, MegaHertz(1980));
 }
 
 TEST(Tiers, ShareAPoolUnlessApartIsCheaper) {

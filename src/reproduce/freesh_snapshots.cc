@@ -47,6 +47,7 @@ std::vector<workload::TraceRow> requests(const Case& of) {
       rows.push_back({Instant() + Span::from_seconds(at + kLead_s), 10, std::clamp(answer, 1, 231)});
     }
   }
+  rows.push_back({Instant() + Span::from_seconds(kLead_s + kMinute_s + 5.0), 10, 1});  // or the run would end earlier
   return rows;
 }
 
@@ -100,10 +101,7 @@ Result<Section> snapshots() {
   section.note =
       "Simulated: a TP2 worker of A100-80G with Llama3-70B, short prompts and answers, MIAD (2, 100 MHz, every second) "
       "with the limits of type SS. The paper draws four minutes without saying what load they have: idle is nothing, "
-      "sporadic a request every 10 s, busy 75 % of the worker's released rating. The clock as it is commanded. An idle "
-      "engine reports no steps here, so that nobody lowers its clock until it works again: what misses the floor, "
-      "misses "
-      "it for that.";
+      "sporadic a request every 10 s, busy 75 % of the worker's released rating. The clock as it is commanded.";
   const std::string scenario =
       "name = \"freesh-snapshot\"\nllm = \"llama-3-70b\"\n[workload]\nrequests = 1\n[engine]\n"
       "gpu_memory_utilization = 0.96\nactivation_gb_per_gpu = 1\n[slo]\nttft_ms = 300\ntbt_ms = 150\ne2e_ms = 7000\n"

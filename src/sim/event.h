@@ -26,6 +26,7 @@ enum class EventClass : std::uint8_t {
   Silence,
   Heartbeat,
   Look,
+  IdleAsk,
   Refitted
 };
 

@@ -249,6 +249,11 @@ void Simulation::heartbeat(const Event& event) {
   says_idle(i, event.at);
 }
 
+void Simulation::ask_idle(const Event& event) {
+  const auto there = index_.find(event.instance);
+  if (there && !engines_[*there].dead()) loop_.ask_idle(*there, event.at);
+}
+
 /// What an engine says first, too.
 void Simulation::says_idle(std::size_t i, Instant now) {
   if (!ended_reports()) return loop_.idle(i, now);
@@ -352,6 +357,8 @@ void Simulation::handle(const Event& event) {
       return look_at(event);
     case EventClass::Heartbeat:
       return heartbeat(event);
+    case EventClass::IdleAsk:
+      return ask_idle(event);
     case EventClass::Refitted:
       return refitted(event.at);
     case EventClass::NodeFault:

@@ -98,6 +98,9 @@ class Simulation final : public control::RequestPort,
   // control::InstancePort
   void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) override;
   void ask_again(InstanceId instance, Instant now) override { engines_.interrupt(index(instance), now); }
+  void asks_idle(InstanceId instance, Instant at) override {
+    agenda_.push({at, EventClass::IdleAsk, 0, 0, 0, instance, Span()});
+  }
   Span measured(Span duration) override;
   // engine::ReplicaObserver
   void step_ended(const StepReport& report) override;
@@ -170,6 +173,7 @@ class Simulation final : public control::RequestPort,
   void look_again(InstanceId instance, Instant now);
   void look_at(const Event& event);
   void heartbeat(const Event& event);
+  void ask_idle(const Event& event);
   void says_idle(std::size_t i, Instant now);
   void tell_work(Instant now);
   void handle(const Event& event);

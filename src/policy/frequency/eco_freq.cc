@@ -103,7 +103,7 @@ ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
   ClockDecision decision = decide(view, now);
   if (windowed) {
     window_end_ = now + window_;
-    decision.hold = Hold{kAnyKv, window_end_};
+    if (!has_no_work(view)) decision.hold = Hold{kAnyKv, window_end_};
   }
   return decision;
 }

@@ -57,45 +57,37 @@ MegaHertz Miad::lowered(const InstanceView& view) const {
   return below >= floor ? below : std::min(*std::ranges::lower_bound(clocks, std::min(floor, clocks.back())), clock_);
 }
 
-/// What fell due while there was no work.
-void Miad::fall_for_idle_time(const InstanceView& view, Instant now) {
-  const std::int64_t periods = 1 + (now - next_).ns() / options_.period.ns();
-  for (std::int64_t k = 0; k < periods; ++k) {
-    const MegaHertz lower = lowered(view);
-    if (lower >= clock_) break;
-    clock_ = lower;
-  }
-  reason_ = "idle: clock lowered";
-  gaps_ = first_tokens_ = {};
-  next_ = next_ + options_.period * periods;
-}
-
 ClockDecision Miad::choose(const InstanceView& view, Instant now) {
   const bool lost = view.telemetry == Telemetry::Lost;
   if (!lost) hear(view.step);
   const bool idle = has_no_work(view);
-  const bool idled = std::exchange(idled_, idle && !lost);
-  if (idled && !idle && !lost && clock_ != MegaHertz{0} && now >= next_) fall_for_idle_time(view, now);
-  const Hold until_next{std::numeric_limits<std::int64_t>::max(), next_};
+  if (std::exchange(idled_, idle && !lost) && !idle && !lost && now >= next_) {
+    next_ = next_ + options_.period * (1 + (now - next_).ns() / options_.period.ns());  // none spans idle time
+    gaps_ = first_tokens_ = {};
+  }
+  const auto until_next = [this] { return Hold{std::numeric_limits<std::int64_t>::max(), next_}; };
   if (clock_ == MegaHertz{0}) {
     clock_ = view.spec->clocks.empty() ? view.spec->gpu.clock_max : view.spec->clocks.back();
     reason_ = "start: highest clock";
     next_ = now + options_.period;
-    return {clock_, reason_, Hold{std::numeric_limits<std::int64_t>::max(), next_}};
+    return {clock_, reason_, until_next()};
   }
   const bool due = now >= next_;
   if (!lost && (!due || (!idle && gaps_.all + first_tokens_.all < options_.samples)))
-    return {clock_, reason_, until_next};
+    return {clock_, reason_, until_next()};
   if (lost || congested(view)) {
     clock_ = raised(view);
     reason_ = lost ? "telemetry lost: clock raised" : "congested: clock raised";
   } else {
-    clock_ = lowered(view);
+    const MegaHertz lower = lowered(view);
     reason_ = idle ? "idle: clock lowered" : "no congestion: clock lowered";
+    // At the floor only work changes anything.
+    if (idle && lower >= clock_) return {clock_, reason_, Hold::forever()};
+    clock_ = lower;
   }
   gaps_ = first_tokens_ = {};
   next_ = now + options_.period;
-  return {clock_, reason_, Hold{std::numeric_limits<std::int64_t>::max(), next_}};
+  return {clock_, reason_, until_next()};
 }
 
 }  // namespace wattle::policy

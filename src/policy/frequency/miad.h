@@ -31,10 +31,9 @@ struct MiadOptions {
 /// step ends. It counts from when the engine had the prompt, as far as reports tell, not from when it came to a gateway
 /// that then held it: no clock shortens that wait's past, and FREESH's figures at twice the load (Table 2: mean E2E 110
 /// to 371 s, TTFT 0.3 s, token gaps as at the normal load) leave it out. Starts at the highest clock. Without work the
-/// clock goes on falling, a step a period, to the floor (where nobody asks meanwhile, all at once with the next work);
-/// lost telemetry counts as congestion. Clocks are those the instance can lock: the lowest that is at least what a rise
-/// asks for, the highest that is at most what a fall asks for. One decision is O(log clocks), a report O(1); nothing
-/// allocates.
+/// clock goes on falling, a step a period, to the floor; lost telemetry counts as congestion. Clocks are those the
+/// instance can lock: the lowest that is at least what a rise asks for, the highest that is at most what a fall asks
+/// for. One decision is O(log clocks), a report O(1); nothing allocates.
 class Miad final : public FrequencyPolicy {
  public:
   explicit Miad(const MiadOptions& options) : options_(options) {}
@@ -60,7 +59,6 @@ class Miad final : public FrequencyPolicy {
   };
 
   void hear(const StepReport& step);
-  void fall_for_idle_time(const InstanceView& view, Instant now);
   [[nodiscard]] bool congested(const InstanceView& view) const;
   [[nodiscard]] MegaHertz raised(const InstanceView& view) const;
   [[nodiscard]] MegaHertz lowered(const InstanceView& view) const;

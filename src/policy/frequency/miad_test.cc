@@ -133,23 +133,34 @@ TEST(Miad, a_late_first_token_is_congestion_by_the_length_of_its_prompt) {
   EXPECT_LT(clock_after(100, false), MegaHertz{1305}) << "a gateway held it: the engine had it for 200 ms";
 }
 
-TEST(Miad, the_clock_falls_for_idle_time_in_which_nobody_asks) {
+TEST(Miad, idle_it_asks_to_be_asked_each_period_until_the_floor) {
+  const InstanceSpec spec = a100();
+  Miad policy({});
+  InstanceView view;
+  view.spec = &spec;
+  view.telemetry = Telemetry::Idle;
+  Instant now;
+  std::vector<std::int32_t> clocks;
+  for (Instant next = now; next != Instant::never();) {
+    ASSERT_LT(clocks.size(), 20U) << "asked for ever";
+    now = next;
+    const ClockDecision decision = policy.choose(view, now);
+    clocks.push_back(decision.clock.value());
+    next = decision.hold.until;
+    EXPECT_TRUE(next == Instant::never() || next == now + Span::s(1));
+  }
+  EXPECT_EQ(clocks, (std::vector<std::int32_t>{1410, 1305, 1200, 1095, 990, 885, 780, 675, 570, 465, 360, 300, 300}));
+}
+
+TEST(Miad, no_period_spans_idle_time) {
   const InstanceSpec spec = a100();
   Miad policy({});
   Engine engine(spec);
   engine.step(policy, Span::ms(50));
-  EXPECT_EQ(engine.idle(policy, Span::ms(50)), MegaHertz{1410});
-  engine.idle(policy, Span::ms(1));
-  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::ms(100)), MegaHertz{1410}) << "no period has ended";
-  engine.idle(policy, Span::ms(100));
-  Engine later = engine;
-  engine.pass(Span::s(3));
-  EXPECT_EQ(engine.step(policy, Span::ms(50)), MegaHertz{1095}) << "three steps down, to clocks that there are";
-  Miad other({});
-  later.step(other, Span::ms(50));
-  later.idle(other, Span::ms(10));
-  later.pass(Span::s(3600));
-  EXPECT_EQ(later.step(other, Span::ms(50)), MegaHertz{300});
+  EXPECT_EQ(engine.idle(policy, Span::ms(50)), MegaHertz{1410}) << "no period has ended";
+  engine.pass(Span::ms(3250));  // a driver that was late
+  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::ms(600)), MegaHertz{1410}) << "the fourth period goes on";
+  EXPECT_EQ(engine.run(policy, Span::ms(50), Span::ms(200)), MegaHertz{1305});
 }
 
 TEST(Miad, without_work_the_clock_goes_on_falling_and_lost_telemetry_raises_it) {
