@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <future>
+#include <ranges>
 #include <span>
 
 #include "config/locate.h"
@@ -96,7 +97,7 @@ Result<void> run_all(std::span<LongRuns> services) {
   };
   std::vector<Task> tasks;
   for (LongRuns& of : services) tasks.push_back(managed(of, "dynamollm-ours", of.ours));
-  for (LongRuns& of : services) tasks.push_back(managed(of, "dynamollm", of.dynamollm));
+  for (LongRuns& of : std::views::reverse(services)) tasks.push_back(managed(of, "dynamollm", of.dynamollm));
   for (LongRuns& of : services) tasks.emplace_back([&of] { return run_fixed(of); });
   std::atomic<std::size_t> taken = 0;
   const auto work = [&](bool from_the_end) -> Result<void> {
