@@ -14,7 +14,6 @@
 #include "config/service.h"
 #include "config/sites.h"
 #include "experiment/load_profile.h"
-#include "experiment/plans_in_turn.h"
 #include "experiment/site_fleet.h"
 #include "systems/compose.h"
 
@@ -135,7 +134,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes), pools.front()->loads, std::move(past),
                                              std::move(sites));
   if (!policy) return std::unexpected(policy.error());
-  made.policy = {*policy ? std::make_shared<PlansInTurn>(std::move(*policy)) : nullptr, scaling.mode};
+  made.policy = {std::move(*policy), scaling.mode};
   made.period = recipe.recipe.scaling_period;
   made.load_time = spawn.load;
   made.warm_time = spawn.warm;

@@ -1,22 +1,11 @@
 #include "plan/milp.h"
 
-#include <Cbc_C_Interface.h>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "base/check.h"
 
 namespace wattle::plan {
-
-namespace {
-/// CBC's own infinity.
-constexpr double kCbcInfinity = 1e30;
-
-double for_cbc(double bound) { return std::clamp(bound, -kCbcInfinity, kCbcInfinity); }
-}  // namespace
 
 int Milp::variable(double low, double high, double cost, Domain domain) {
   low_.push_back(low);
@@ -93,8 +82,9 @@ Milp::Columns Milp::columns() const {
 }
 
 bool Milp::open_ended() const {
+  constexpr double kNoBound = 1e30;  // solvers take this for none
   for (std::size_t i = 0; i < cost_.size(); ++i) {
-    if ((cost_[i] < 0.0 && high_[i] >= kCbcInfinity) || (cost_[i] > 0.0 && low_[i] <= -kCbcInfinity)) return true;
+    if ((cost_[i] < 0.0 && high_[i] >= kNoBound) || (cost_[i] > 0.0 && low_[i] <= -kNoBound)) return true;
   }
   return false;
 }
@@ -128,97 +118,11 @@ std::string_view milp_status_name(MilpStatus status) {
   return "unsolved";
 }
 
-/// One model in CBC's hands.
-class CbcRun {
- public:
-  CbcRun(const Milp& program, const MilpOptions& options) : program_(program), options_(options) {
-    Cbc_setLogLevel(model(), 0);
-    load();
-  }
-
-  void start_from(std::span<const double> values) {
-    std::vector<int> indices(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) indices[i] = static_cast<int>(i);
-    Cbc_setMIPStartI(model(), static_cast<int>(values.size()), indices.data(), values.data());
-  }
-
-  MilpSolution run() {
-    set("ratioGap", fmt::format("{:.17g}", options_.relative_gap));
-    if (options_.nodes) set("maxNodes", fmt::format("{}", *options_.nodes));
-    if (options_.cutoff < kNoLimit) set("cutoff", fmt::format("{:.17g}", options_.cutoff * scale_));
-    if (!options_.preprocess) set("preprocess", "off");
-    if (options_.time) set("seconds", fmt::format("{:.9f}", options_.time->seconds()));
-    if (options_.plain_pricing) set("primalPivot", "dantzig");
-    Cbc_solve(model());
-    return answer();
-  }
-
- private:
-  struct Delete {
-    void operator()(Cbc_Model* model) const { Cbc_deleteModel(model); }
-  };
-
-  [[nodiscard]] Cbc_Model* model() const { return model_.get(); }
-  void set(const char* name, const std::string& value) { Cbc_setParameter(model(), name, value.c_str()); }
-
-  void load() {
-    scale_ = program_.cost_scale();
-    std::vector<double> cost, low, high, row_low, row_high;
-    for (const double v : program_.cost_) cost.push_back(v * scale_);
-    for (const double v : program_.low_) low.push_back(for_cbc(v));
-    for (const double v : program_.high_) high.push_back(for_cbc(v));
-    for (const double v : program_.row_low_) row_low.push_back(for_cbc(v));
-    for (const double v : program_.row_high_) row_high.push_back(for_cbc(v));
-    const Milp::Columns by_column = program_.columns();
-    const std::vector<CoinBigIndex> starts(by_column.starts.begin(), by_column.starts.end());
-    Cbc_loadProblem(model(), program_.variables(), program_.rows(), starts.data(), by_column.rows.data(),
-                    by_column.coefficients.data(), low.data(), high.data(), cost.data(), row_low.data(),
-                    row_high.data());
-    if (options_.relaxed) return;
-    for (int i = 0; i < program_.variables(); ++i) {
-      if (program_.integer_[Milp::index(i)]) Cbc_setInteger(model(), i);
-    }
-  }
-
-  [[nodiscard]] MilpSolution answer() const {
-    MilpSolution solution;
-    solution.nodes = Cbc_getNodeCount(model());
-    if (Cbc_isProvenInfeasible(model()) != 0) {
-      solution.status = MilpStatus::Infeasible;
-      return solution;
-    }
-    if (Cbc_isContinuousUnbounded(model()) != 0) {
-      solution.status = MilpStatus::Unbounded;
-      return solution;
-    }
-    const bool optimal = Cbc_isProvenOptimal(model()) != 0;
-    solution.bound = Cbc_getBestPossibleObjValue(model()) / scale_;
-    if (!optimal && (options_.relaxed || std::abs(Cbc_getObjValue(model())) >= kCbcInfinity)) return solution;
-    const double* values = Cbc_getColSolution(model());
-    solution.values.assign(values, values + program_.variables());
-    for (std::size_t i = 0; i < solution.values.size(); ++i) {
-      if (program_.integer_[i] && !options_.relaxed) solution.values[i] = std::round(solution.values[i]);
-    }
-    solution.cost = program_.cost_of(solution.values);
-    if (options_.relaxed) solution.bound = solution.cost;
-    solution.bound = std::min(solution.bound, solution.cost);
-    solution.status = optimal ? MilpStatus::Optimal : MilpStatus::Feasible;
-    return solution;
-  }
-
-  const Milp& program_;
-  const MilpOptions& options_;
-  std::unique_ptr<Cbc_Model, Delete> model_{Cbc_newModel()};
-  double scale_ = 1.0;
-};
-
 namespace {
 
 MilpSolution solve_once(const Milp& program, const MilpOptions& options, std::span<const double> start) {
-  if (options.solver == MilpSolver::Highs) return solve_by_highs(program, options, start);
-  CbcRun run(program, options);
-  if (!start.empty()) run.start_from(start);
-  return run.run();
+  return options.solver == MilpSolver::Highs ? solve_by_highs(program, options, start)
+                                             : solve_by_cbc(program, options, start);
 }
 
 }  // namespace

@@ -118,6 +118,9 @@ struct MilpSolution {
 [[nodiscard]] MilpSolution solve(const Milp& program, const MilpOptions& options = {},
                                  std::span<const double> start = {});
 
+/// solve() by CBC, which alone calls it.
+[[nodiscard]] MilpSolution solve_by_cbc(const Milp& program, const MilpOptions& options, std::span<const double> start);
+
 /// solve() by HiGHS, which alone calls it. A build without HiGHS has no answer: Unsolved. HiGHS knows no plain_pricing,
 /// and `nodes` bounds it as closely as its heuristics allow.
 [[nodiscard]] MilpSolution solve_by_highs(const Milp& program, const MilpOptions& options,

@@ -5,7 +5,10 @@
 
 #include <array>
 #include <cmath>
+#include <future>
 #include <vector>
+
+#include "base/random.h"
 
 namespace wattle::plan {
 namespace {
@@ -158,6 +161,42 @@ TEST_P(MilpBySolver, IsSilent) {
   (void)solve(small(Domain::Continuous), {.solver = GetParam()});
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+/// Programs that no two of which are alike: uneven counts of four kinds that cover a demand at least cost.
+Milp covering(std::size_t number) {
+  RandomStream random(number, "covering");
+  Milp program;
+  std::vector<Milp::Term> gpus;
+  for (int row = 0; row < 4; ++row) {
+    std::vector<Milp::Term> served;
+    for (int kind = 0; kind < 4; ++kind) {
+      const int count = program.variable(0, 9, 1.0 + random.uniform(), Domain::Integer);
+      served.push_back({count, 0.5 + random.uniform()});
+      gpus.push_back({count, static_cast<double>(1 << kind)});
+    }
+    program.row(5.0 + 5.0 * random.uniform(), kNoLimit, served);
+  }
+  program.row(-kNoLimit, 160.0, gpus);
+  return program;
+}
+
+TEST_P(MilpBySolver, ProgramsSolvedAtOnceHaveTheAnswersTheyHaveAlone) {
+  constexpr std::size_t kPrograms = 60;
+  const auto solve_all = [solver = GetParam()] {
+    std::vector<MilpSolution> all;
+    for (std::size_t i = 0; i < kPrograms; ++i) all.push_back(solve(covering(i), {.solver = solver}));
+    return all;
+  };
+  const std::vector<MilpSolution> alone = solve_all();
+  auto beside = std::async(std::launch::async, solve_all);
+  const std::vector<MilpSolution> at_once = solve_all();
+  const std::vector<MilpSolution> other = beside.get();
+  for (std::size_t i = 0; i < kPrograms; ++i) {
+    ASSERT_EQ(alone[i].status, MilpStatus::Optimal) << i;
+    EXPECT_EQ(at_once[i].values, alone[i].values) << i;
+    EXPECT_EQ(other[i].values, alone[i].values) << i;
+  }
 }
 
 }  // namespace

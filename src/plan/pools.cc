@@ -373,7 +373,7 @@ class Planner {
 
   static constexpr double kWhole = 1e-6;
   /// Of each program of a large problem; more do not pay.
-  static constexpr int kTotalsNodes = 100, kMendNodes = 100;
+  static constexpr int kTotalsNodes = 100, kMendNodes = 300;
   static constexpr std::size_t kFirstMended = 8, kFewSites = 12;
   const PoolsProblem& problem_;
   const PoolsOptions& options_;

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <functional>
 #include <future>
-#include <ranges>
 #include <span>
 
 #include "config/locate.h"
@@ -83,8 +82,7 @@ Result<LongRuns> prepared(const Published& published, const std::vector<std::str
   return LongRuns{published, name, slice, *load, *servers};
 }
 
-/// All runs of all services on two threads, one from each end of a list: those that plan, which goes one at a time
-/// (experiment/plans_in_turn.h), and those at fixed clocks, so that two planners seldom run side by side.
+/// All runs of all services on two threads. Each takes the next of one list; what takes longest stands first.
 Result<void> run_all(std::span<LongRuns> services) {
   using Task = std::function<Result<void>()>;
   const auto managed = [](LongRuns& of, const char* recipe, FleetRun& to) -> Task {
@@ -96,18 +94,20 @@ Result<void> run_all(std::span<LongRuns> services) {
     };
   };
   std::vector<Task> tasks;
-  for (LongRuns& of : services) tasks.push_back(managed(of, "dynamollm-ours", of.ours));
-  for (LongRuns& of : std::views::reverse(services)) tasks.push_back(managed(of, "dynamollm", of.dynamollm));
-  for (LongRuns& of : services) tasks.emplace_back([&of] { return run_fixed(of); });
-  std::atomic<std::size_t> taken = 0;
-  const auto work = [&](bool from_the_end) -> Result<void> {
-    for (std::size_t done = 0; taken++ < tasks.size(); ++done) {
-      if (auto ok = tasks[from_the_end ? tasks.size() - 1 - done : done](); !ok) return ok;
+  for (LongRuns& of : services) {
+    tasks.push_back(managed(of, "dynamollm-ours", of.ours));
+    tasks.emplace_back([&of] { return run_fixed(of); });
+  }
+  for (LongRuns& of : services) tasks.push_back(managed(of, "dynamollm", of.dynamollm));
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&]() -> Result<void> {
+    for (std::size_t i = next++; i < tasks.size(); i = next++) {
+      if (auto ok = tasks[i](); !ok) return ok;
     }
     return {};
   };
-  auto beside = std::async(std::launch::async, work, true);
-  auto ok = work(false);
+  auto beside = std::async(std::launch::async, work);
+  auto ok = work();
   auto other = beside.get();
   return ok ? other : ok;
 }
