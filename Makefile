@@ -11,7 +11,7 @@ ifndef WATTLE_DATA
   endif
 endif
 
-.PHONY: deps build install deb up test test-asan test-tsan test-engines bench format clean
+.PHONY: deps build install deb up test test-asan test-tsan test-engines test-image bench format clean
 
 # What building needs: Debian packages.
 deps:
@@ -49,6 +49,11 @@ test-engines: deps
 	cmake --build build/dev -j $(JOBS) --target wattle fake_nvml
 	ctest --test-dir build/dev -L engines --verbose --no-tests=error; status=$$?; \
 	  cmake --preset dev -DWATTLE_ENGINES=OFF > /dev/null; exit $$status  # or the next `make test` would run them, too
+
+# The image, its containers by compose.yaml, without Docker and its registry: minutes and 4 GB of disk under build/image.
+test-image:
+	@tools/install.sh buildah podman crun mmdebstrap iproute2
+	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/image.py --root .
 
 bench: deps
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=ON

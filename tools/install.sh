@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what tools/packages.txt names and this machine lacks. Needs Debian 12; uses sudo when not root.
+# Installs what tools/packages.txt and the arguments name and this machine lacks. Needs Debian 12; uses sudo when not root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 mapfile -t wanted < <(grep -vE '^(#|$)' tools/packages.txt)
+wanted+=("$@")
 # Node only runs the OpenAI client test; a Node that came from elsewhere conflicts with Debian's packages, so it is kept.
 command -v node >/dev/null || wanted+=(nodejs)
 command -v npm >/dev/null || wanted+=(npm)

@@ -13,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
+from processes import Processes, eventually, metric, post
+from sandbox import again_in_namespaces, need, need_tools, pure_cgroups, skip
+
 HERE = "/opt/wattle-test"  # in the container
+UNITS = {"wattle-agent": 33, "wattle-gateway": 17}  # and how open systemd-analyze may find them
 NVML = "/usr/lib/wattle/libnvidia-ml.so.1"
 # What is the container's own: boots no service of the machine's, and says by its exit status what became of the test.
 TEST_UNIT = """[Unit]
@@ -47,23 +50,9 @@ step_reports = "tcp://127.0.0.1:5557"
 """
 
 
-def skip(why: str) -> None:
-    print(f"skipped: {why}")
-    sys.exit(SKIPPED)
-
-
-def need(*words: str) -> None:
-    """What only prepares: where it is refused, this machine lets no container be made."""
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        skip(f"{' '.join(words)}: {done.stderr.strip()}")
-
-
 def boot(flags: argparse.Namespace, folder: pathlib.Path) -> None:
     """In a mount namespace of its own: what is mounted goes with it."""
-    if os.path.ismount("/sys/fs/cgroup"):
-        need("umount", "-R", "/sys/fs/cgroup")
-    need("mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")  # pure, as systemd has it, whatever this machine's is
+    pure_cgroups()
     need("mount", "-t", "tmpfs", "tmpfs", str(folder))
     root = folder / "root"
     for name in ("upper", "work", "root"):
@@ -73,8 +62,8 @@ def boot(flags: argparse.Namespace, folder: pathlib.Path) -> None:
                    env=dict(os.environ, DESTDIR=str(root)))
     here = root / HERE.lstrip("/")
     here.mkdir(parents=True)
-    for file in (__file__, *(os.path.join(flags.root, name) for name in ("docs/deploy-containers.md", "tests/agent_e2e/processes.py"))):
-        shutil.copy(file, here)
+    for file in ("docs/deploy-containers.md", "tests/agent_e2e/processes.py", "tests/deploy/sandbox.py", "tests/deploy/units.py"):
+        shutil.copy(os.path.join(flags.root, file), here)
     units = root / "etc/systemd/system"
     (units / "wattle-test.service").write_text(TEST_UNIT.format(
         here=HERE, python=sys.executable, patience=os.environ.get("WATTLE_PATIENCE_S", 25)))
@@ -116,44 +105,47 @@ def status_of(pid: int) -> dict[str, str]:
     return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
 
 
-def inside() -> None:
-    from processes import Processes, eventually, get, metric, post
-    print("systemd is up:", systemctl("is-active", "basic.target"), flush=True)
+def restarted(unit: str, before: int) -> None:
+    eventually(f"{unit} is back", lambda: pid_of(unit) not in (0, before))
+
+
+def serves() -> bool:
+    return subprocess.run(["curl", "-sfo/dev/null", "http://127.0.0.1:8000/health"]).returncode == 0
+
+
+def check_files() -> None:
+    """What systemd says of them; it rates what is left open from 0 to 100."""
+    verified = subprocess.run(["systemd-analyze", "verify", *(f"{unit}.service" for unit in UNITS)], capture_output=True, text=True)
+    assert verified.returncode == 0 and not verified.stderr, verified
+    for unit, at_most in UNITS.items():
+        rated = subprocess.run(["systemd-analyze", "security", "--offline=true", f"--threshold={at_most}", f"{unit}.service"],
+                               capture_output=True, text=True)
+        assert rated.returncode == 0, rated.stdout
+
+
+def start_by_the_page(clock) -> None:
     page = pathlib.Path(HERE, "deploy-containers.md").read_text()
     config = re.search(r"^```toml wattle.toml\n(.*?)^```$", page, re.M | re.S)[1]
     assert 'recipe = "wattle"' in config
     pathlib.Path("wattle.toml").write_text(config.replace('recipe = "wattle"', 'recipe = "static-max"\nset = ["frequency.clock_mhz=1005"]')
                                            + CONFIG.format(nvml=NVML))
     pathlib.Path("/etc/default/wattle-agent").write_text(f"NODE=--node=this\nWATTLE_FAKE_NVML={os.environ['WATTLE_FAKE_NVML']}\n")
-    node = Processes("/usr/bin/wattle", "/dev/shm")
-    node.env = dict(os.environ)
-    engine = node.start("mock-engine", "--gpus", "0", "--listen", "127.0.0.1:9000", "--fpm", "tcp://127.0.0.1:5557")[1]
-    clock = lambda: metric(engine["url"], "wattle_mock_engine_clock_mhz")
-    assert clock() == 1410
-
-    # What systemd says of the files; it rates what is left open from 0 to 100.
-    verified = subprocess.run(["systemd-analyze", "verify", "wattle-agent.service", "wattle-gateway.service"], capture_output=True, text=True)
-    assert verified.returncode == 0 and not verified.stderr, verified
-    for unit, at_most in (("wattle-agent", 33), ("wattle-gateway", 17)):
-        rated = subprocess.run(["systemd-analyze", "security", "--offline=true", f"--threshold={at_most}", f"{unit}.service"],
-                               capture_output=True, text=True)
-        assert rated.returncode == 0, rated.stdout
-
-    # The page's commands, but for apt's.
+    # Its commands, but for apt's.
     shell = re.search(r"^apt install .*\n(install .*\nsystemctl .*\n)", page, re.M)[1]
     subprocess.run(["sh", "-e", "-c", shell], check=True, stderr=subprocess.DEVNULL)
     eventually("the agent has locked the clock", lambda: clock() == 1005)
-    eventually("the gateway is ready", lambda: subprocess.run(["curl", "-sfo/dev/null", "http://127.0.0.1:8000/health"]).returncode == 0)
+    eventually("the gateway is ready", serves)
     body = {"model": "llama-3.1-8b", "prompt": "a", "max_tokens": 3}
     assert post("http://127.0.0.1:8000/v1/completions", body)[0] == 200
-
     logged = lambda: subprocess.run(["journalctl", "-o", "cat", "_SYSTEMD_UNIT=wattle-gateway.service", "_TRANSPORT=stdout"],
                                     check=True, capture_output=True, text=True).stdout.splitlines()
     eventually("the request stands in the journal", lambda: any("request_id" in json.loads(line) for line in logged()[1:]))
     assert "listening" in logged()[0], logged()
 
-    # What the kernel says of the processes.
-    agent, gateway = pid_of("wattle-agent"), pid_of("wattle-gateway")
+
+def check_processes() -> None:
+    """What the kernel says of them."""
+    agent, gateway = (pid_of(unit) for unit in UNITS)
     of_agent, of_gateway = status_of(agent), status_of(gateway)
     assert {int(of_agent[f"Cap{one}"], 16) for one in ("Prm", "Eff", "Bnd")} == {1 << 21 | 1 << 23}, of_agent  # SYS_ADMIN, SYS_NICE
     assert int(of_gateway["CapBnd"], 16) == 0 and "0" not in of_gateway["Uid"].split(), of_gateway
@@ -162,11 +154,12 @@ def inside() -> None:
     for pid in (agent, gateway):
         mounts = [line.split() for line in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
         assert "ro" in next(words[5] for words in mounts if words[4] == "/").split(","), mounts
-    ordered = {os.sched_getscheduler(int(task)) for task in os.listdir(f"/proc/{agent}/task")}
-    assert os.SCHED_RR | getattr(os, "SCHED_RESET_ON_FORK", 0) in ordered or os.SCHED_RR in ordered, ordered
+    assert os.SCHED_RR in {os.sched_getscheduler(int(task)) & 3 for task in os.listdir(f"/proc/{agent}/task")}
     assert list(pathlib.Path("/run/lock/wattle").iterdir()) and pathlib.Path("/var/lib/wattle/agent-locks").exists()
 
-    # The admin socket: for root and for who is in the group, for nobody else.
+
+def check_admin_socket() -> None:
+    """For root and for who is in the page's group, for nobody else."""
     socket = "/run/wattle/admin.sock"
     assert stat.S_ISSOCK(os.stat(socket).st_mode)
     ask = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", socket, "http://localhost/workers"]
@@ -175,13 +168,12 @@ def inside() -> None:
         answer = subprocess.run(words, capture_output=True, text=True).stdout
         assert answer == expected, (words, answer)
 
-    def restarted(unit: str, before: int) -> None:
-        eventually(f"{unit} is back", lambda: pid_of(unit) not in (0, before))
 
-    # kill -9 of the gateway, then of the agent: systemd starts both again; the guardian has taken the lock off before.
+def check_kills(clock) -> None:
+    agent, gateway = (pid_of(unit) for unit in UNITS)
     os.kill(gateway, signal.SIGKILL)
     restarted("wattle-gateway", gateway)
-    eventually("it serves again", lambda: subprocess.run(["curl", "-sfo/dev/null", "http://127.0.0.1:8000/health"]).returncode == 0)
+    eventually("it serves again", serves)
     (guardian,) = in_cgroup("wattle-agent") - {agent}
     os.kill(agent, signal.SIGKILL)
     eventually("the guardian takes the lock off", lambda: clock() == 1410)
@@ -202,18 +194,33 @@ def inside() -> None:
     assert not in_cgroup("wattle-agent")
     after = systemctl("show", "-P", "ExecStopPost", "wattle-agent")
     assert "status=0" in after, after
-    # The same with the next start.
     drop_in.unlink()
     systemctl("daemon-reload")
     systemctl("start", "wattle-agent")
     eventually("the clock is locked", lambda: clock() == 1005)
 
-    # In good order.
-    for unit in ("wattle-agent", "wattle-gateway"):
+
+def check_stops(clock) -> None:
+    for unit in UNITS:
         systemctl("stop", unit)
         state = systemctl("show", "-P", "Result", unit)
         assert state == "success" and not in_cgroup(unit), (unit, state, journal())
     assert clock() == 1410
+
+
+def inside() -> None:
+    print("systemd is up:", systemctl("is-active", "basic.target"), flush=True)
+    node = Processes("/usr/bin/wattle", "/dev/shm")
+    node.env = dict(os.environ)
+    engine = node.start("mock-engine", "--gpus", "0", "--listen", "127.0.0.1:9000", "--fpm", "tcp://127.0.0.1:5557")[1]
+    clock = lambda: metric(engine["url"], "wattle_mock_engine_clock_mhz")
+    assert clock() == 1410
+    check_files()
+    start_by_the_page(clock)
+    check_processes()
+    check_admin_socket()
+    check_kills(clock)
+    check_stops(clock)
     node.end()
     print("agent and gateway ran under systemd, were killed and stopped: 0 clocks left locked")
 
@@ -233,15 +240,9 @@ def main() -> None:
             raise
     if flags.in_namespace:
         return boot(flags, flags.in_namespace)
-    if os.geteuid() != 0:
-        skip("booting a container is root's")
-    for tool in ("systemd-nspawn", "unshare"):
-        if shutil.which(tool) is None:
-            skip(f"no {tool}")
-    need("unshare", "--mount", "true")
+    need_tools("systemd-nspawn")
     with tempfile.TemporaryDirectory(prefix="wattle-") as folder:
-        sys.exit(subprocess.run(["unshare", "--mount", "--propagation", "private", sys.executable, "-B", __file__, "--in-namespace", folder,
-                                 *sys.argv[1:]]).returncode)
+        sys.exit(again_in_namespaces(__file__, "--in-namespace", folder))
 
 
 if __name__ == "__main__":
