@@ -13,11 +13,12 @@ endif
 
 .PHONY: deps build install deb up test test-asan test-tsan test-engines test-image bench format clean
 
-# What building needs: Debian packages.
+# Debian packages: what tests and benchmarks need, too.
 deps:
 	@tools/install.sh
 
-build: deps
+build:
+	@tools/install.sh --build
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=OFF
 	cmake --build build/release -j $(JOBS)
 
@@ -52,7 +53,7 @@ test-engines: deps
 
 # The image, its containers by compose.yaml, without Docker and its registry: minutes and 4 GB of disk under build/image.
 test-image:
-	@tools/install.sh buildah podman crun mmdebstrap iproute2
+	@tools/install.sh --build buildah podman crun mmdebstrap iproute2 docker-compose
 	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/image.py --root .
 
 bench: deps
