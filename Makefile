@@ -11,7 +11,7 @@ ifndef WATTLE_DATA
   endif
 endif
 
-.PHONY: deps build install deb up test test-asan test-tsan test-engines test-image bench format clean
+.PHONY: deps build install deb up test test-asan test-tsan test-engines test-deploy bench format clean
 
 # Debian packages: what tests and benchmarks need, too.
 deps:
@@ -51,10 +51,11 @@ test-engines: deps
 	ctest --test-dir build/dev -L engines --verbose --no-tests=error; status=$$?; \
 	  cmake --preset dev -DWATTLE_ENGINES=OFF > /dev/null; exit $$status  # or the next `make test` would run them, too
 
-# The image, its containers by compose.yaml, without Docker and its registry: minutes and 4 GB of disk under build/image.
-test-image:
-	@tools/install.sh --build buildah podman crun mmdebstrap iproute2 docker-compose
+# The image and its containers without Docker, the manifests on Kubernetes without kubelets: tens of minutes and 6 GB, most of them once.
+test-deploy: deps
+	@tools/install.sh buildah podman crun mmdebstrap iproute2
 	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/image.py --root .
+	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/cluster.py --root .
 
 bench: deps
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=ON
