@@ -1,7 +1,7 @@
-"""packaging/kubernetes on a control plane of Kubernetes without kubelets: API server, controllers, scheduler and kubectl, built from its Go
-modules, and Debian's etcd, with nothing but a network of their own. The page's commands are run: the API server admits all, its controllers
-make the pods, its scheduler gives them to nodes that exist on paper. No container is started. Takes some ten minutes and 2 GB of Go's
-caches, once. Exit 77 (skipped) without Go 1.26."""
+"""packaging/kubernetes on a cluster of one node: Kubernetes built from its Go modules, Debian's etcd, containerd and runc, the image that
+image.py has built, with nothing but a network of their own. The page's commands are run; the pods run, serve and are killed. The engine is
+a mock, GPUs are virtual (node.py), and nobody enforces NetworkPolicies. Takes some ten minutes and 3 GB of Go's caches, once. Exit 77
+(skipped) without Go 1.26."""
 import argparse
 import contextlib
 import json
@@ -9,20 +9,24 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
-from processes import eventually, scratch
+import image
+import node
+from processes import eventually, metric, post
 from sandbox import again_in_namespaces, need, need_tools, skip
 
 VERSION = "37.2"  # of Kubernetes 1
 GO = "1.26"
 MODULES = """api apiextensions-apiserver apimachinery apiserver cli-runtime client-go cloud-provider cluster-bootstrap component-base
-component-helpers controller-manager cri-api cri-client csi-translation-lib dynamic-resource-allocation endpointslice externaljwt kms
-kube-aggregator kube-controller-manager kube-proxy kube-scheduler kubectl kubelet metrics mount-utils pod-security-admission"""
+component-helpers controller-manager cri-api cri-client cri-streaming csi-translation-lib dynamic-resource-allocation endpointslice externaljwt kms
+kube-aggregator kube-controller-manager kube-proxy kube-scheduler kubectl kubelet metrics mount-utils pod-security-admission streaming"""
 PROGRAM = """package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -30,29 +34,26 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 func main() {
 	commands := map[string]func() *cobra.Command{
 		"kube-apiserver":          apiserver.NewAPIServerCommand,
 		"kube-controller-manager": controllers.NewControllerManagerCommand,
+		"kube-proxy":              func() *cobra.Command { return proxy.NewProxyCommand() },
 		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 		"kubectl":                 cmd.NewDefaultKubectlCommand,
+		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 	}
 	os.Args = os.Args[1:]
 	os.Exit(cli.Run(commands[os.Args[0]]()))
 }
 """
-# What a cluster has before the page begins. Nobody stands behind the nodes; they are not tainted as not ready for that.
-CLUSTER = [
-    {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"},
-    *({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
-       "spec": {"taints": taints}}
-      for name, labels, taints in (
-          ("gpu-node-1", {"nvidia.com/gpu.present": "true"}, [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]),
-          ("node-2", {}, [])))]
-CONTROLLERS = "deployment-controller,replicaset-controller,daemonset-controller,serviceaccount-controller,namespace-controller"
+PACKAGES = {"etcd-server": "usr/bin/etcd", "containerd": "usr/bin/containerd", "runc": "usr/sbin/runc",
+            "containernetworking-plugins": "usr/lib/cni/ptp"}
 
 
 def build(home: pathlib.Path) -> pathlib.Path:
@@ -76,11 +77,11 @@ def build(home: pathlib.Path) -> pathlib.Path:
     return program
 
 
-def etcd(home: pathlib.Path) -> str:
-    """Debian's, unpacked beside the build: installing it would start a service."""
-    if not (home / "usr/bin/etcd").exists():
-        need("sh", "-c", f"cd {home} && apt-get download etcd-server && dpkg -x etcd-server_*.deb .")
-    return str(home / "usr/bin/etcd")
+def unpack(home: pathlib.Path) -> None:
+    """Debian's, beside the build: installing them would start services."""
+    for package, file in PACKAGES.items():
+        if not (home / file).exists():
+            need("sh", "-c", f"cd {home} && apt-get download {package} && dpkg -x {package}_*.deb .")
 
 
 class Cluster:
@@ -112,96 +113,146 @@ class Cluster:
     def ready(self) -> bool:
         return subprocess.run(["kubectl", "get", "--raw", "/readyz"], env=self.env, capture_output=True).returncode == 0
 
-    def pods(self) -> dict[str, str]:
-        """The node of each pod, by what its app is; empty: none yet."""
-        pods = json.loads(self.kubectl("-n", "wattle", "get", "pods", "-o", "json"))["items"]
-        assert len({p["metadata"]["labels"]["app"] for p in pods}) == len(pods), pods
-        return {p["metadata"]["labels"]["app"]: p["spec"].get("nodeName", "") for p in pods}
+    def pods(self) -> dict[str, dict]:
+        """By what their app is."""
+        return {p["metadata"]["labels"]["app"]: p for p in json.loads(self.kubectl("-n", "wattle", "get", "pods", "-o", "json"))["items"]}
+
+    def ready_pods(self) -> set[str]:
+        return {app for app, pod in self.pods().items() for one in pod["status"].get("conditions", [])
+                if (one["type"], one["status"]) == ("Ready", "True")}
+
+    def address(self, service: str) -> str:
+        return self.kubectl("-n", "wattle", "get", "services", "-o", f'jsonpath={{.items[?(@.metadata.name=="{service}")].spec.clusterIP}}')
 
 
-@contextlib.contextmanager
-def a_cluster(program: pathlib.Path, etcd_program: str, folder: pathlib.Path):
-    cluster = Cluster(program, folder)
+def start(cluster: Cluster) -> None:
+    folder, program = cluster.folder, cluster.program
     subprocess.run(["openssl", "genrsa", "-out", folder / "key", "2048"], check=True, capture_output=True)
     keys = ("--service-account-key-file=key", "--service-account-signing-key-file=key", "--service-account-issuer=https://here")
-    try:
-        cluster.start("etcd", etcd_program, "--data-dir=etcd", "--listen-peer-urls=http://127.0.0.1:2380")
-        cluster.start("kube-apiserver", program, "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--cert-dir=certificates",
-                      "--token-auth-file=tokens.csv", "--authorization-mode=RBAC", *keys, "--bind-address=127.0.0.1",
-                      "--advertise-address=192.0.2.1",  # loopback is refused; nobody asks there
-                      "--service-cluster-ip-range=10.96.0.0/16")
-        eventually("the API server is ready", cluster.ready)
-        cluster.start("controllers", program, "kube-controller-manager", f"--kubeconfig={cluster.kubeconfig}", f"--controllers={CONTROLLERS}",
-                      "--leader-elect=false", "--service-account-private-key-file=key")
-        cluster.start("scheduler", program, "kube-scheduler", f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false")
-        yield cluster
-    finally:
-        for process in cluster.running[::-1]:
-            process.kill()
-            process.wait()
+    cluster.start("etcd", "etcd", "--data-dir=etcd", "--listen-peer-urls=http://127.0.0.1:2380")
+    cluster.start("kube-apiserver", program, "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--cert-dir=certificates",
+                  "--token-auth-file=tokens.csv", "--authorization-mode=RBAC", *keys, "--bind-address=127.0.0.1",
+                  f"--advertise-address={node.ADDRESS}", "--service-cluster-ip-range=10.96.0.0/16",
+                  "--kubelet-preferred-address-types=InternalIP")
+    eventually("the API server is ready", cluster.ready)
+    cluster.start("controllers", program, "kube-controller-manager", f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false",
+                  "--service-account-private-key-file=key", "--root-ca-file=certificates/apiserver.crt")
+    cluster.start("scheduler", program, "kube-scheduler", f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false")
 
 
-def by_the_page(root: pathlib.Path, cluster: Cluster) -> None:
+def by_the_page(root: pathlib.Path, home: pathlib.Path, cluster: Cluster) -> tuple[str, str]:
+    """The client's key, and the last of the page's commands, which asks a pod."""
     page = (root / "docs/deploy-containers.md").read_text()
-    block = re.search(r"^## Kubernetes\n.*?^```sh\n(.*?)^```$", page, re.M | re.S)[1]
-    commands = [line for line in block.splitlines() if " exec " not in line]  # there is no container
-    assert [line.split()[0] for line in commands].count("kubectl") >= 4, commands
-    wattle = cluster.folder / "bin/wattle"
-    wattle.write_text("#!/bin/sh\n")  # its key goes into a file by hand
-    wattle.chmod(0o755)
-    (cluster.folder / "keys.json").write_text('{"keys": []}\n')
+    *commands, last = re.search(r"^## Kubernetes\n.*?^```sh\n(.*?)^```$", page, re.M | re.S)[1].splitlines()
+    assert len(commands) >= 5 and " exec " in last, commands
+    (cluster.folder / "bin/wattle").symlink_to(home / "wattle")
     (cluster.folder / "packaging").symlink_to(root / "packaging")
+    said = subprocess.run(["wattle", "key", "shop"], env=cluster.env, check=True, capture_output=True, text=True).stdout.splitlines()
+    (cluster.folder / "keys.json").write_text(f'{{"keys": [{said[3].strip()}]}}')
     subprocess.run(["bash", "-euo", "pipefail", "-c", "\n".join(commands)], cwd=cluster.folder, env=cluster.env, check=True)
+    return said[1].strip(), last
 
 
-def check(root: pathlib.Path, cluster: Cluster) -> None:
-    for one in CLUSTER:
-        cluster.kubectl("apply", "-f", "-", given=json.dumps(one))
-    for node in (one for one in CLUSTER if one["kind"] == "Node"):
-        cluster.kubectl("patch", "node", node["metadata"]["name"], "-p", json.dumps({"spec": {"taints": node["spec"]["taints"] or None}}))
-        cluster.kubectl("patch", "node", node["metadata"]["name"], "--subresource=status", "-p", json.dumps({"status": {
-            "allocatable": {"cpu": "8", "memory": "32Gi", "pods": "20"}, "capacity": {"cpu": "8", "memory": "32Gi", "pods": "20"},
-            "conditions": [{"type": "Ready", "status": "True", "reason": "Said", "message": "by this test"}]}}))
-    by_the_page(root, cluster)
-    expected = {"wattle-gateway": "node-2", "wattle-agent": "gpu-node-1", "vllm-0": "gpu-node-1"}
-    eventually("every pod has its node", lambda: cluster.pods() == expected)
-    files = [str(root / "packaging/kubernetes" / name) for name in ("vllm.yaml", "wattle.yaml")]
+def process_of(app: str) -> int:
+    """The `wattle agent` or `wattle gateway` that is its container's first process."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if words[:2] == [b"/usr/bin/wattle", app.removeprefix("wattle-").encode()] and (folder / "status").read_text().split(
+                    "NSpid:")[1].split("\n")[0].split()[-1] == "1":
+                return int(folder.name)
+    return 0
+
+
+def check_manifests(root: pathlib.Path, cluster: Cluster) -> None:
     for level, apps in (("baseline", {"wattle-agent"}), ("restricted", {"wattle-agent", "vllm-0"}), ("privileged", set())):
         warned = cluster.kubectl("label", "--overwrite", "--dry-run=server", "namespace", "wattle", f"pod-security.kubernetes.io/enforce={level}")
-        assert {app for app in expected if app in warned} == apps, (level, warned)
+        assert {app for app in cluster.pods() if app in warned} == apps, (level, warned)
+    files = [str(root / "packaging/kubernetes" / name) for name in ("vllm.yaml", "wattle.yaml")]
     again = cluster.kubectl("apply", "-f", files[0], "-f", files[1])
     assert all(line.endswith(" unchanged") for line in again.splitlines() if "networkpolicy" not in line), again
     wrong = pathlib.Path(files[1]).read_text().replace("readinessProbe", "readinesProbe")
     assert "unknown field" in cluster.kubectl("apply", "-f", "-", given=wrong, fails=True)
 
 
+def check_pods(root: pathlib.Path, home: pathlib.Path, cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", given=json.dumps(
+        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"}))
+    eventually("the node is there", lambda: node.NAME in cluster.kubectl("get", "nodes", "-o", "name"))
+    cluster.kubectl("patch", "node", node.NAME, "--subresource=status", "-p", '{"status": {"capacity": {"nvidia.com/gpu": "1"}}}')
+    key, last = by_the_page(root, home, cluster)
+    eventually("all pods are ready", lambda: cluster.ready_pods() == {"wattle-gateway", "wattle-agent", "vllm-0"})
+    workers = subprocess.run(["bash", "-euo", "pipefail", "-c", last], cwd=cluster.folder, env=cluster.env, check=True,
+                             capture_output=True, text=True).stdout
+    assert [one["status"] for one in json.loads(workers)["workers"]] == ["ready"], workers
+    check_manifests(root, cluster)
+
+    # Through the Service; and what the kernel says of the two processes.
+    url = f"http://{cluster.address('wattle')}/v1/completions"
+    body = {"model": "llama-3.1-8b", "prompt": "a", "max_tokens": 3}
+    assert post(url, body)[0] == 401 and post(url, body, {"Authorization": f"Bearer {key}"})[0] == 200
+    admin = f"http://{cluster.pods()['wattle-gateway']['status']['podIP']}:8001"
+    assert post(f"{admin}/drain", {})[0] == 401, "the admin plane wants its token"
+    for app, user, capabilities in (("wattle-gateway", "65534", 0), ("wattle-agent", "0", 1 << 21 | 1 << 23)):  # SYS_ADMIN, SYS_NICE
+        status = image.status_of(process_of(app))
+        assert status["Uid"].split()[0] == user and int(status["CapBnd"], 16) == capabilities, status
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", status
+
+    agent = f"http://{node.ADDRESS}:9100"  # its host port
+    engine = f"http://{cluster.pods()['vllm-0']['status']['podIP']}:8000"
+    clock = lambda: metric(engine, "wattle_mock_engine_clock_mhz")
+    eventually("the agent has locked a clock", lambda: clock() < 1980)
+    killed = process_of("wattle-agent")
+    os.kill(killed, signal.SIGKILL)
+    eventually("the agent's container is started again", lambda: process_of("wattle-agent") not in (0, killed))
+    eventually("it has taken off what its predecessor left locked", lambda: image.answers(f"{agent}/metrics") and metric(
+        agent, "wattle_agent_restored_at_start_total") == 1)
+    eventually("and locks a clock itself", lambda: clock() < 1980)
+    eventually("all pods are ready", lambda: len(cluster.ready_pods()) == 3)
+    cluster.kubectl("-n", "wattle", "delete", "daemonset", "wattle-agent")
+    eventually("an agent that is deleted leaves nothing locked", lambda: clock() == 1980)
+
+
 def run(root: pathlib.Path, home: pathlib.Path) -> None:
-    """In a network namespace."""
+    """In namespaces of mounts, network and processes: all of them end with this one."""
     need("ip", "link", "set", "lo", "up")
-    with scratch() as folder, a_cluster(build(home), etcd(home), pathlib.Path(folder)) as cluster:
-        try:
-            check(root, cluster)
-        except BaseException:
-            print(subprocess.run("kubectl -n wattle get all,events -o wide; tail -n 5 *.log", shell=True, cwd=folder, env=cluster.env,
-                                 capture_output=True, text=True).stdout)
-            raise
-    print(f"Kubernetes 1.{VERSION} takes the page's commands, makes the pods and gives them nodes")
+    node.prepare()
+    folder = pathlib.Path("/run/cluster")
+    folder.mkdir()
+    os.environ["PATH"] = f"{home}/usr/bin:{home}/usr/sbin:{os.environ['PATH']}"
+    cluster = Cluster(build(home), folder)
+    try:
+        start(cluster)
+        node.Names(cluster.address).start()
+        node.start(cluster, home)
+        check_pods(root, home, cluster)
+    except BaseException:
+        print(subprocess.run("kubectl -n wattle get all,events -o wide; tail -n 5 *.log", shell=True, cwd=folder, env=cluster.env,
+                             capture_output=True, text=True).stdout)
+        raise
+    print(f"Kubernetes 1.{VERSION} ran the pods as the page says; they served and were killed: 0 clocks left locked")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", type=pathlib.Path, required=True)
-    parser.add_argument("--inside", action="store_true")
+    parser.add_argument("--step", choices=("images", "run"))
     flags = parser.parse_args()
     root = flags.root.resolve()
     home = root / "build/cluster"
-    if flags.inside:
+    if flags.step == "images":
+        image.configure(root / "build/image")
+        return node.images(home)
+    if flags.step == "run":
         return run(root, home)
-    need_tools("ip", "openssl")
+    need_tools("ip", "openssl", "iptables", "buildah", "podman")
     home.mkdir(parents=True, exist_ok=True)
     build(home)
-    etcd(home)
-    sys.exit(again_in_namespaces(__file__, "--inside", more=("--net",)))
+    unpack(home)
+    code = again_in_namespaces(__file__, "--step", "images") or again_in_namespaces(
+        __file__, "--step", "run", more=("--net", "--pid", "--fork", "--mount-proc", "--kill-child"))
+    node.remove_cgroups()
+    sys.exit(code)
 
 
 if __name__ == "__main__":
