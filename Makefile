@@ -51,9 +51,9 @@ test-engines: deps
 	ctest --test-dir build/dev -L engines --verbose --no-tests=error; status=$$?; \
 	  cmake --preset dev -DWATTLE_ENGINES=OFF > /dev/null; exit $$status  # or the next `make test` would run them, too
 
-# The image, its containers and the pods, without Docker and without a cluster at hand: half an hour and 8 GB of disk, most of them once.
+# The image, its containers and the pods, with a Docker and a cluster of the test's own: half an hour and 8 GB of disk, most of them once.
 test-deploy: deps
-	@tools/install.sh buildah podman crun mmdebstrap iproute2 iptables
+	@tools/install.sh mmdebstrap iproute2 iptables
 	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/image.py --root .
 	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/cluster.py --root .
 

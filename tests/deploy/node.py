@@ -1,5 +1,4 @@
-"""One node of a cluster that really runs pods: containerd, kubelet and kube-proxy, in namespaces of their own. GPUs are virtual: what NVIDIA's
-container runtime does is done by a stand-in, which puts the fake NVML where the driver's library would be."""
+"""One node of a cluster that really runs pods: containerd, kubelet and kube-proxy, in namespaces of their own."""
 import json
 import os
 import pathlib
@@ -8,15 +7,15 @@ import shutil
 import socket
 import struct
 import subprocess
-import sys
+import tempfile
 import threading
 
+from image import ask, docker, nvidia_runtime
 from processes import eventually
 from sandbox import need
 
 NAME, ADDRESS = "gpu-node-1", "10.0.0.11"  # as the ConfigMap says
 DNS = "10.96.0.10"
-BOARD = "count=1,clock_min=210,clock_max=1980"
 # What the kubelet would set for the whole machine; it is shown that it is so already.
 SYSCTLS = {"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
            "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
@@ -36,20 +35,6 @@ while [ $# -gt 0 ]; do
 done
 exec wattle mock-engine --dialect vllm --listen "0.0.0.0:$port" --model "$name" --gpus 0 --fpm "$reports" --step-reports start
 """
-RUNTIME = """#!{python}
-import json, os, sys
-words = sys.argv[1:]
-if "create" in words:
-    file = os.path.join(words[words.index("--bundle") + 1], "config.json")
-    config = json.load(open(file))
-    bind = lambda source, target, *how: config["mounts"].append(
-        {{"source": source, "destination": target, "type": "bind", "options": ["bind", *how]}})
-    bind("{folder}/libnvidia-ml.so.1", "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "ro")
-    bind("{folder}/board", "/dev/wattle-board")
-    config["process"]["env"].append("WATTLE_FAKE_NVML=/dev/wattle-board/board,{board}")
-    json.dump(config, open(file, "w"))
-os.execvp("runc", ["runc", *words])
-"""
 CONTAINERD = """version = 2
 root = "{folder}/containerd"
 state = "/run/containerd"
@@ -63,7 +48,7 @@ state = "/run/containerd"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]
   runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]
-    BinaryName = "{folder}/nvidia"
+    BinaryName = "{nvidia}"
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "{home}/usr/lib/cni"
   conf_dir = "{folder}/cni"
@@ -82,26 +67,13 @@ PROXY = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyCon
 
 
 def images(home: pathlib.Path) -> None:
-    """As one archive: the image, and with it one that takes vLLM's place, and one that does nothing, for pods to begin with. Beside it what
-    is in the image: the fake NVML, and the program."""
-    archive = home / "images.tar"
-    (home / "vllm").write_text(VLLM)
-    (home / "vllm").chmod(0o755)
-    run = lambda *words: subprocess.run(["buildah", *words], check=True, capture_output=True, text=True).stdout.strip()
-    names = []
-    for name, entrypoint in (("wattle", None), ("vllm-wattle", ["/usr/bin/vllm"]), ("pause", ["/bin/sleep", "infinity"])):
-        container = run("from", "--pull-never", "localhost/wattle")
-        if entrypoint:
-            run("copy", container, str(home / "vllm"), "/usr/bin/vllm")
-            run("config", "--user", "0", "--cmd", "", "--entrypoint", json.dumps(entrypoint), container)
-        else:
-            for file in ("usr/lib/wattle/libnvidia-ml.so.1", "usr/bin/wattle"):
-                shutil.copy(pathlib.Path(run("mount", container), file), home)
-        names.append(f"docker.io/library/{name}:latest")
-        run("commit", "--quiet", container, names[-1])
-        run("rm", container)
-    archive.unlink(missing_ok=True)
-    subprocess.run(["podman", "save", "--quiet", "--multi-image-archive", "--output", archive, *names], check=True)
+    """As one archive: the image, and with it one that takes vLLM's place, and one that does nothing, for pods to begin with."""
+    with docker(home), tempfile.TemporaryDirectory() as context:
+        pathlib.Path(context, "vllm").write_text(VLLM)
+        for name, entrypoint in (("vllm-wattle", '"sh", "/vllm"'), ("pause", '"sleep", "infinity"')):
+            pathlib.Path(context, "Dockerfile").write_text(f"FROM wattle\nUSER 0\nCOPY vllm /\nENTRYPOINT [{entrypoint}]\nCMD []\n")
+            ask("build", "--tag", name, context)
+        ask("save", "--output", str(home / "images.tar"), "wattle", "vllm-wattle", "pause")
 
 
 class Names(threading.Thread):
@@ -128,15 +100,11 @@ class Names(threading.Thread):
 
 
 def prepare() -> None:
-    """In namespaces of mounts, network and processes: what pods and kubelet write on their host is gone afterwards."""
+    """In namespaces of mounts, network and processes."""
     for address in (ADDRESS, DNS):
         need("ip", "address", "add", f"{address}/32", "dev", "lo")
     need("ip", "route", "add", "10.96.0.0/16", "dev", "lo", "src", ADDRESS)  # until kube-proxy sends them elsewhere
-    need("mount", "-t", "tmpfs", "tmpfs", "/run")
-    for folder in ("upper", "work", "sysctls"):
-        os.mkdir(f"/run/{folder}")
-    os.mkdir("/run/lock")
-    need("mount", "-t", "overlay", "overlay", "-o", "lowerdir=/var,upperdir=/run/upper,workdir=/run/work", "/var")
+    os.mkdir("/run/sysctls")
     for name, value in SYSCTLS.items():
         file = pathlib.Path("/run/sysctls", name.replace("/", "."))
         file.write_text(value + "\n")
@@ -144,23 +112,12 @@ def prepare() -> None:
     need("mount", "--make-rshared", "/")
 
 
-def remove_cgroups() -> None:
-    """What a kubelet that was killed has left; there is no namespace of them."""
-    for folder in pathlib.Path("/sys/fs/cgroup").glob("*/kubepods"):
-        for below, _, _ in os.walk(folder, topdown=False):
-            os.rmdir(below)
-
-
 def start(cluster, home: pathlib.Path) -> None:
     """`cluster` has an API server."""
     folder = home / "node"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "cni").mkdir(parents=True)
-    (folder / "board").mkdir()
-    shutil.copy(home / "libnvidia-ml.so.1", folder)
-    (folder / "nvidia").write_text(RUNTIME.format(python=sys.executable, folder=folder, board=BOARD))
-    (folder / "nvidia").chmod(0o755)
-    (folder / "containerd.toml").write_text(CONTAINERD.format(folder=folder, home=home))
+    (folder / "containerd.toml").write_text(CONTAINERD.format(folder=folder, home=home, nvidia=nvidia_runtime(home)))
     (folder / "cni/pods.conflist").write_text(json.dumps(NETWORK))
     (folder / "kubelet.json").write_text(json.dumps(KUBELET | {"podLogsDir": f"{folder}/pods"}))
     (folder / "proxy.json").write_text(json.dumps(PROXY | {"clientConnection": {"kubeconfig": str(cluster.kubeconfig)}}))
