@@ -169,6 +169,23 @@ def check_admin_socket() -> None:
         assert answer == expected, (words, answer)
 
 
+def check_credentials() -> None:
+    """Keys that root alone may read, as the page says."""
+    page = pathlib.Path(HERE, "deploy-containers.md").read_text()
+    said = subprocess.run(["wattle", "key", "shop"], check=True, capture_output=True, text=True).stdout.splitlines()
+    pathlib.Path("keys.json").write_text(f'{{"keys": [{said[3].strip()}]}}')
+    line = re.search(r'`(keys = "/run/credentials/.*?")`', page)[1]
+    file = pathlib.Path("/etc/wattle/wattle.toml")
+    file.write_text(file.read_text().replace("[gateway]\n", f"[gateway]\n{line}\n"))
+    shell = re.search(r"^```sh\n(install -m 600 .*?)^```$", page, re.M | re.S)[1]
+    subprocess.run(["sh", "-e", "-c", shell], check=True)
+    eventually("it serves with keys", serves)
+    body = {"model": "llama-3.1-8b", "prompt": "a", "max_tokens": 3}
+    for headers, expected in (({}, 401), ({"Authorization": f"Bearer {said[1].strip()}"}, 200)):
+        assert post("http://127.0.0.1:8000/v1/completions", body, headers)[0] == expected
+    assert stat.S_IMODE(os.stat("/etc/wattle/keys.json").st_mode) == 0o600
+
+
 def check_kills(clock) -> None:
     agent, gateway = (pid_of(unit) for unit in UNITS)
     os.kill(gateway, signal.SIGKILL)
@@ -219,6 +236,7 @@ def inside() -> None:
     start_by_the_page(clock)
     check_processes()
     check_admin_socket()
+    check_credentials()
     check_kills(clock)
     check_stops(clock)
     node.end()
