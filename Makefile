@@ -51,7 +51,7 @@ test-engines: deps
 	ctest --test-dir build/dev -L engines --verbose --no-tests=error; status=$$?; \
 	  cmake --preset dev -DWATTLE_ENGINES=OFF > /dev/null; exit $$status  # or the next `make test` would run them, too
 
-# The image, its containers and the pods, with a Docker and a cluster of the test's own: half an hour and 8 GB of disk, most of them once.
+# The image, its containers and the pods, with a Docker and a cluster of the test's own: a quarter of an hour and 5 GB of disk, most of it once.
 test-deploy: deps
 	@tools/install.sh mmdebstrap iproute2 iptables
 	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/image.py --root .

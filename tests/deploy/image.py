@@ -1,7 +1,7 @@
 """The page's Docker commands, by Debian's Docker in namespaces of its own. There is no registry: debian:12 and debian:12-slim are made by
 mmdebstrap. One more file says beside compose.yaml what this machine cannot be: limits are at most our own, and there is an engine, a mock. In
 place of NVIDIA's container runtime stands one that brings in the fake NVML. Then gateway and agent are looked at, and killed. Takes ten
-minutes and 8 GB under build/deploy, most of them once. Exit 77 (skipped) where a tool is missing."""
+minutes and 4 GB under build/deploy, most of it once. Exit 77 (skipped) where a tool is missing."""
 import argparse
 import contextlib
 import json
