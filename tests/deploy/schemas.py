@@ -5,7 +5,6 @@ import argparse
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 
 from real_engines import Missing, environment, run
