@@ -11,13 +11,14 @@ ifndef WATTLE_DATA
   endif
 endif
 
-.PHONY: deps build install deb up test test-asan test-tsan test-engines bench format clean
+.PHONY: deps build install deb up test test-asan test-tsan test-engines test-deploy bench format clean
 
-# What building needs: Debian packages.
+# Debian packages: what tests and benchmarks need, too.
 deps:
 	@tools/install.sh
 
-build: deps
+build:
+	@tools/install.sh --build
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=OFF
 	cmake --build build/release -j $(JOBS)
 
@@ -49,6 +50,12 @@ test-engines: deps
 	cmake --build build/dev -j $(JOBS) --target wattle fake_nvml
 	ctest --test-dir build/dev -L engines --verbose --no-tests=error; status=$$?; \
 	  cmake --preset dev -DWATTLE_ENGINES=OFF > /dev/null; exit $$status  # or the next `make test` would run them, too
+
+# The image, its containers and the pods, with a Docker and a cluster of the test's own: a quarter of an hour and 5 GB of disk, most of it once.
+test-deploy: deps
+	@tools/install.sh mmdebstrap iproute2 iptables
+	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/image.py --root .
+	PYTHONPATH=tests/agent_e2e python3 -B tests/deploy/cluster.py --root .
 
 bench: deps
 	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=ON

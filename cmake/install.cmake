@@ -44,6 +44,7 @@ set(CPACK_SET_DESTDIR ON)  # so that the units name where it will be, not where 
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES TRUE)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS ca-certificates)  # whom the carbon sources' TLS is checked against
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 include(CPack)

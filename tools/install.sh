@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
-# Installs what tools/packages.txt names and this machine lacks. Needs Debian 12; uses sudo when not root.
+# Installs what tools/packages.txt and the arguments name and this machine lacks; with --build, of the file what building needs alone.
+# Needs Debian 12; uses sudo when not root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mapfile -t wanted < <(grep -vE '^(#|$)' tools/packages.txt)
-# Node only runs the OpenAI client test; a Node that came from elsewhere conflicts with Debian's packages, so it is kept.
-command -v node >/dev/null || wanted+=(nodejs)
-command -v npm >/dev/null || wanted+=(npm)
+listed() { grep -vE '^(#|$)'; }
+if [ "${1:-}" = --build ]; then
+  shift
+  mapfile -t wanted < <(sed '/^# tests and benchmarks$/,$d' tools/packages.txt | listed)
+else
+  mapfile -t wanted < <(listed <tools/packages.txt)
+  # Node only runs the OpenAI client test; a Node that came from elsewhere conflicts with Debian's packages, so it is kept.
+  command -v node >/dev/null || wanted+=(nodejs)
+  command -v npm >/dev/null || wanted+=(npm)
+fi
+wanted+=("$@")
 
 missing=()
 for package in "${wanted[@]}"; do
