@@ -96,6 +96,20 @@ TEST(Compose, RefusesWhatCannotWork) {
             std::string::npos);
 }
 
+TEST(Compose, MorePoolsThanClassesAreRefusedBeforeAnyClockIsChosen) {
+  const auto loads = std::make_shared<plan::LoadTable>();
+  loads->classes.resize(2);
+  const auto message = [&](const char* pools) {
+    const auto of = recipe("[frequency]\npolicy = \"dynamollm\"\n", {std::string("frequency.pools=") + pools});
+    const auto made = make_clock_policy(of, spec(Role::Colocated, both()), nullptr, loads);
+    return made ? std::string() : made.error().message();
+  };
+  EXPECT_EQ(message("2"), "");
+  EXPECT_NE(message("3").find("pools: is 3; the scenario has 2 classes"), std::string::npos) << message("3");
+  loads->classes.resize(1);
+  EXPECT_NE(message("2").find("pools: is 2; the scenario has 1 class;"), std::string::npos) << message("2");
+}
+
 TEST(BeliefsTest, FitExplainsTheEngineItWasProfiledOn) {
   const engine::EngineOptions options;
   const auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, 1, engine::HardwareProfile{}, options);
