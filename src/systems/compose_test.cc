@@ -91,6 +91,9 @@ TEST(Compose, RefusesWhatCannotWork) {
   EXPECT_EQ(message(Role::Prefill, only_ttft), "");
   EXPECT_NE(message(Role::Decode, only_ttft).find("slo.itl"), std::string::npos);
   EXPECT_NE(message(Role::Colocated, only_ttft).find("slo.itl"), std::string::npos);
+  Slo mean_gap = only_ttft;
+  mean_gap.tbt = Span::ms(60);
+  EXPECT_EQ(message(Role::Colocated, mean_gap), "") << "each gap is held to it";
   EXPECT_NE(message(Role::Prefill, {}).find("slo.ttft"), std::string::npos);
   EXPECT_NE(message(Role::Decode, both(), {"frequency.clocks_mhz=1005,1980"}).find("1980 MHz is outside"),
             std::string::npos);
