@@ -17,6 +17,9 @@ struct Slo {
   std::optional<Span> itl;
   std::optional<Span> tbt;
   std::optional<Span> e2e;
+
+  /// What each gap is kept to: a mean of gaps that all keep to TBT does, too.
+  [[nodiscard]] std::optional<Span> gap() const { return itl ? itl : tbt; }
 };
 
 /// A grade of service with objectives of its own (model/objectives.h). Without tiers everything is tier 0, the fleet's.

@@ -91,9 +91,26 @@ TEST(Compose, RefusesWhatCannotWork) {
   EXPECT_EQ(message(Role::Prefill, only_ttft), "");
   EXPECT_NE(message(Role::Decode, only_ttft).find("slo.itl"), std::string::npos);
   EXPECT_NE(message(Role::Colocated, only_ttft).find("slo.itl"), std::string::npos);
+  Slo mean_gap = only_ttft;
+  mean_gap.tbt = Span::ms(60);
+  EXPECT_EQ(message(Role::Colocated, mean_gap), "") << "each gap is held to it";
   EXPECT_NE(message(Role::Prefill, {}).find("slo.ttft"), std::string::npos);
   EXPECT_NE(message(Role::Decode, both(), {"frequency.clocks_mhz=1005,1980"}).find("1980 MHz is outside"),
             std::string::npos);
+}
+
+TEST(Compose, MorePoolsThanClassesAreRefusedBeforeAnyClockIsChosen) {
+  const auto loads = std::make_shared<plan::LoadTable>();
+  loads->classes.resize(2);
+  const auto message = [&](const char* pools) {
+    const auto of = recipe("[frequency]\npolicy = \"dynamollm\"\n", {std::string("frequency.pools=") + pools});
+    const auto made = make_clock_policy(of, spec(Role::Colocated, both()), nullptr, loads);
+    return made ? std::string() : made.error().message();
+  };
+  EXPECT_EQ(message("2"), "");
+  EXPECT_NE(message("3").find("pools: is 3; the scenario has 2 classes"), std::string::npos) << message("3");
+  loads->classes.resize(1);
+  EXPECT_NE(message("2").find("pools: is 2; the scenario has 1 class;"), std::string::npos) << message("2");
 }
 
 TEST(BeliefsTest, FitExplainsTheEngineItWasProfiledOn) {

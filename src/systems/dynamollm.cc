@@ -106,12 +106,17 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
   return all;
 }
 
-Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& o, const Making& making) {
+/// Both managers share classes out over pools by the same profile.
+Result<void> check_pools(std::int32_t pools, const Making& making) {
   if (making.loads == nullptr) return making.refuse("policy", "dynamollm plans by a load profile; none is given here");
   const std::size_t classes = making.loads->classes.size();
-  if (static_cast<std::size_t>(o.pools) > classes) {
-    return making.refuse("pools", fmt::format("is {}; the scenario has {} classes", o.pools, classes));
-  }
+  if (static_cast<std::size_t>(pools) <= classes) return {};
+  return making.refuse("pools", fmt::format("is {}; the scenario has {} class{}", pools, classes,
+                                            classes == 1 ? "; [classes] says how requests are sorted" : "es"));
+}
+
+Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& o, const Making& making) {
+  if (const auto fits = check_pools(o.pools, making); !fits) return std::unexpected(fits.error());
   managers::HierarchyOptions made;
   made.pools = static_cast<std::size_t>(o.pools);
   made.cluster = {.epoch = o.epoch,
@@ -167,8 +172,7 @@ void register_dynamollm(Registry& to) {
       .needs({.load_profile = true})
       .makes([](const InstanceManagerOptions& o,
                 const Making& making) -> Result<std::shared_ptr<policy::FrequencyPolicy>> {
-        if (making.loads == nullptr)
-          return making.refuse("policy", "dynamollm needs a load profile; none is given here");
+        if (const auto fits = check_pools(o.pools, making); !fits) return std::unexpected(fits.error());
         return std::make_shared<managers::InstanceManager>(o, making.loads, *making.spec);
       });
 }

@@ -41,8 +41,9 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
       option("clocks_mhz", &F::clocks, "MHz", config::kClockBounds, "The clocks to choose from, ascending"),
       option("park_idle", &F::park_idle, "Lock idle_clock_mhz while there is no work; off: the lowest of clocks_mhz"),
       option("idle_clock_mhz", &F::idle_clock, "MHz", config::kClockBounds, "Clock of an instance without work"),
-      option("margin", &F::margin, "", {0, 0.95},
-             "Share of slo.ttft_ms and slo.itl_ms kept in reserve; reports use the stated SLO"),
+      option(
+          "margin", &F::margin, "", {0, 0.95},
+          "Share of slo.ttft_ms and slo.itl_ms (not stated: slo.tbt_ms) kept in reserve; reports use the stated SLO"),
       option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "Shortest time from a raise to the next decrease"),
       option("overrun_ms", &F::overrun, "ms", {0, 600'000},
              "A step that outlasts its prediction by this much raises the clock at once; 0: never"),
@@ -93,10 +94,11 @@ Result<void> suits(const EcoFreqOptions& o, const Making& making) {
     return making.refuse("clocks_mhz", fmt::format("must ascend; on {} they do not", spec.gpu.name));
   }
   if (spec.role != Role::Decode && !spec.slo.ttft) {
-    return making.refuse("policy", "eco-freq bounds prefill steps by the objective slo.ttft; state it");
+    return making.refuse("policy", "eco-freq bounds prefill steps by the objective slo.ttft_ms; state it");
   }
-  if (spec.role != Role::Prefill && !spec.slo.itl) {
-    return making.refuse("policy", "eco-freq bounds decode steps by the objective slo.itl; state it");
+  if (spec.role != Role::Prefill && !spec.slo.gap()) {
+    return making.refuse("policy",
+                         "eco-freq bounds decode steps by the objective slo.itl_ms, else slo.tbt_ms; state one");
   }
   return {};
 }

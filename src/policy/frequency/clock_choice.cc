@@ -16,7 +16,7 @@ Span reserve(std::optional<Span> objective, double margin) {
 }  // namespace
 
 ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin) {
-  ClockRule rule{{}, reserve(spec.slo.ttft, margin), reserve(spec.slo.itl, margin)};
+  ClockRule rule{{}, reserve(spec.slo.ttft, margin), reserve(spec.slo.gap(), margin)};
   for (const ClockSetting& setting : clocks) {
     const MegaHertz clock = setting.on(spec);
     if (rule.clocks.empty() || rule.clocks.back() != clock) rule.clocks.push_back(clock);

@@ -21,7 +21,7 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
       dwell_(options.dwell),
       window_(options.window),
       step_yield_(spec.role == Role::Decode ? options.step_yield : 0.0),
-      itl_lost_(spec.slo.itl ? Span::from_seconds(spec.slo.itl->seconds() * kClearly) : Span::max()),
+      itl_lost_(spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max()),
       late_handovers_(spec.slo.ttft && spec.role != Role::Colocated ? options.late_handovers : 0.0),
       prefills_(spec.role == Role::Prefill),
       handovers_(kHandOvers) {}

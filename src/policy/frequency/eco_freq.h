@@ -22,7 +22,7 @@ struct EcoFreqOptions {
   Span window;  ///< decide at most this often; zero: at every iteration
 };
 
-/// The instance's objectives count: ttft bounds prefills, itl decodes; an absent one bounds nothing.
+/// The instance's objectives count: ttft bounds prefills, itl (else tbt) decodes; an absent one bounds nothing.
 /// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is within the budget, max(F)
 /// when none is. Budget of a step with prompt tokens: ttft x (1 - margin) - longest wait among its prompts; of a step
 /// with decodes: itl x (1 - margin); of a colocated step with both: the smaller, as the step delays both.

@@ -229,6 +229,22 @@ TEST(EcoFreq, MarginIsKeptFromBothObjectives) {
   EXPECT_EQ(policy.choose(prefilling(4'301, Span{}, Instant{}), {&model, nullptr}, Instant{}).clock, kHigh);
 }
 
+TEST(EcoFreq, WhereNoGapIsJudgedEachKeepsToTheMeansObjective) {
+  const auto model = typical();
+  InstanceSpec spec = believing({&model, nullptr});
+  spec.slo.tbt = Span::ms(45);
+  const auto longest = [&] {
+    EcoFreq policy(options(), spec);
+    InstanceView view = decoding(100, 1'000);
+    view.spec = &spec;
+    return policy.choose(view, Instant{}).hold.kv_tokens_max;
+  };
+  const auto by_itl = longest();
+  spec.slo.itl.reset();
+  EXPECT_EQ(longest(), 150'000) << "as by 60 ms with a quarter in reserve";
+  EXPECT_GT(by_itl, 150'000) << "a stated ITL is what steps are held to";
+}
+
 TEST(EcoFreq, NonsenseIsNotBelievedAndCounted) {
   for (const std::int64_t ns : {std::int64_t{0}, std::int64_t{-5}, Span::s(601).ns(), kAnyKv}) {
     const PlaneModel model({{kLow, {ns, 0, 0, 0}}, {kHigh, {1'000, 0, 0, 0}}});
