@@ -70,15 +70,10 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   return digest.value();
 }
 
-ClassId as_predicted(const Classifier& classes, const workload::TraceRow& row, predict::LengthHint* hint,
-                     std::int32_t most) {
-  return classes.of(row.prompt_tokens, hint == nullptr ? row.output_tokens : hint->predict(row.output_tokens, most));
-}
-
 Result<std::vector<calibrate::ClassRequests>> class_requests(const config::LoadedScenario& loaded,
                                                              const std::string& data_dir, const Classifier& classes,
                                                              std::span<const plan::ShardLimits> limits,
-                                                             const Objectives& objectives, predict::LengthHint* hint) {
+                                                             const Objectives& objectives) {
   auto workload = config::locate_workload(loaded.scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
   workload->start = Span();
@@ -91,7 +86,7 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
   for (std::size_t read = 0; read < kRowsRead; ++read) {
     const auto row = (*source)->next();
     if (!row) break;
-    const ClassId id = as_predicted(classes, *row, hint, workload->max_output_tokens);
+    const ClassId id = classes.of(row->prompt_tokens, row->output_tokens);
     made[static_cast<std::size_t>(id.value())].lengths.emplace_back(row->prompt_tokens, row->output_tokens);
   }
   for (std::size_t c = 0; c < made.size(); ++c) {
@@ -140,8 +135,7 @@ Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::Loaded
 
 Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::LoadedScenario& loaded,
                                                                 const config::ClassOptions& classes,
-                                                                const std::string& data_dir,
-                                                                predict::LengthHint* hint) {
+                                                                const std::string& data_dir) {
   const Service service = config::make_service(loaded.scenario, classes);
   const Objectives objectives = service.judged(loaded.scenario.slo);
   std::vector<plan::ShardLimits> limits;
@@ -155,15 +149,14 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
     const Slo& slo = objectives.of(TierId(0), objectives.sizes().of(prompt, output));
     limits.push_back({slo.ttft.value_or(Span::max()), slo.tbt.value_or(Span::max())});
   }
-  return class_requests(loaded, data_dir, service.classes, limits, objectives, hint);
+  return class_requests(loaded, data_dir, service.classes, limits, objectives);
 }
 
 Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
                                                                 const config::ClassOptions& classes,
                                                                 const std::string& data_dir,
-                                                                const LoadProfileRequest& request,
-                                                                predict::LengthHint* hint) {
-  const auto requests = scenario_requests(loaded, classes, data_dir, hint);
+                                                                const LoadProfileRequest& request) {
+  const auto requests = scenario_requests(loaded, classes, data_dir);
   if (!requests) return std::unexpected(requests.error());
   return load_profile(loaded, *requests, request);
 }
@@ -184,7 +177,9 @@ Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedSce
     if (minute >= minutes.size()) {
       minutes.resize(minute + 1, std::vector<double>(static_cast<std::size_t>(sorter.size()), 0.0));
     }
-    const ClassId id = as_predicted(sorter, *row, hint, workload->max_output_tokens);
+    const std::int32_t output =
+        hint == nullptr ? row->output_tokens : hint->predict(row->output_tokens, workload->max_output_tokens);
+    const ClassId id = sorter.of(row->prompt_tokens, output);
     minutes[minute][static_cast<std::size_t>(id.value())] += 1.0 / kMinute.seconds();
   }
   return minutes;

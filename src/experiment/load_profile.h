@@ -15,16 +15,13 @@
 
 namespace wattle::experiment {
 
-// `hint`: classes are what it takes requests for, so that a pool is profiled with those that come to it; null: what
-// they are.
-
 /// The workload of a scenario by its classes, or by a recipe's where that states borders, with their objectives (of the
-/// first tier); prompts and outputs clamped as it clamps them, each once whatever its copies. Errors: those of the
-/// workload; a class that it has no request of.
+/// first tier); prompts and outputs clamped as it clamps them, each once whatever its copies. By what requests are, not
+/// by what they are predicted to be: a profile is of a model, and serves whatever predictor (DynamoLLM, section IV-A).
+/// Errors: those of the workload; a class that it has no request of.
 [[nodiscard]] Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::LoadedScenario& loaded,
                                                                               const config::ClassOptions& classes,
-                                                                              const std::string& data_dir,
-                                                                              predict::LengthHint* hint = nullptr);
+                                                                              const std::string& data_dir);
 
 struct LoadProfileRequest {
   std::string repository;  ///< shared directory; empty: the local cache alone
@@ -43,10 +40,10 @@ struct LoadProfileRequest {
 [[nodiscard]] Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
                                                                               const config::ClassOptions& classes,
                                                                               const std::string& data_dir,
-                                                                              const LoadProfileRequest& request = {},
-                                                                              predict::LengthHint* hint = nullptr);
+                                                                              const LoadProfileRequest& request = {});
 
-/// Requests per second of each class of the scenario's workload, minute by minute. Errors: those of the workload.
+/// Requests per second of each class of the scenario's workload, minute by minute; `hint`: of the class that it takes
+/// them for, null: of what they are. Errors: those of the workload.
 [[nodiscard]] Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,
                                                                        const config::ClassOptions& classes,
                                                                        const std::string& data_dir,

@@ -266,11 +266,10 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   setup.policies = std::move(*policies);
   run.requests.assign(requests.begin(), requests.end());
   if (systems::needs_load_profile(recipe.recipe)) {
-    const auto hint_again = systems::make_length_hint(recipe.recipe, setup.service.classes, scenario.seed);
     LoadProfileRequest request;
     request.options.instances = recipe.recipe.profiled_together;
     request.progress = [](const std::string& line) { fmt::print(stderr, "load profile: {}\n", line); };
-    const auto loads = scenario_profile(loaded, recipe.recipe.classes, data_dir, request, hint_again->get());
+    const auto loads = scenario_profile(loaded, recipe.recipe.classes, data_dir, request);
     if (!loads) return std::unexpected(loads.error());
     run.loads = *loads;
   }
