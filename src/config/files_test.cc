@@ -47,11 +47,18 @@ TEST(ShippedSpecs, A100IsTheDataSheetsA100) {
 
 // Published parameter counts, in billions (model cards). Biases, norms and position embeddings are not modelled.
 const std::map<std::string, double> kPublishedBillions{
-    {"llama-2-7b", 6.74},   {"llama-2-13b", 13.02},  {"llama-2-70b", 68.98},   {"llama-3-8b", 8.03},
-    {"llama-3-70b", 70.55}, {"llama-3.1-8b", 8.03},  {"llama-3.1-70b", 70.55}, {"llama-3.1-405b", 405.9},
-    {"ministral-3b", 3.32}, {"qwen3-8b", 8.19},      {"qwen3-14b", 14.77},     {"qwen3-32b", 32.76},
-    {"gemma-3-27b", 27.01}, {"mixtral-8x7b", 46.70}, {"mixtral-8x22b", 140.6}, {"falcon-180b", 179.5},
-    {"opt-13b", 12.85},     {"opt-66b", 65.72},      {"bloom-176b", 176.25},
+    {"llama-2-7b", 6.74},         {"llama-2-13b", 13.02},   {"llama-2-70b", 68.98},   {"llama-3-8b", 8.03},
+    {"llama-3-70b", 70.55},       {"llama-3.1-8b", 8.03},   {"llama-3.1-70b", 70.55}, {"llama-3.1-405b", 405.9},
+    {"ministral-3b", 3.32},       {"qwen3-8b", 8.19},       {"qwen3-14b", 14.77},     {"qwen3-32b", 32.76},
+    {"gemma-3-27b", 27.01},       {"mixtral-8x7b", 46.70},  {"mixtral-8x22b", 140.6}, {"falcon-180b", 179.5},
+    {"opt-13b", 12.85},           {"opt-66b", 65.72},       {"bloom-176b", 176.25},   {"gemma-2-2b", 2.61},
+    {"gemma-2-9b", 9.24},         {"gemma-2-27b", 27.23},   {"gemma-3-12b", 11.77},   {"codegemma-1.1-2b", 2.51},
+    {"codegemma-7b", 8.54},       {"codellama-34b", 33.74}, {"mistral-7b", 7.25},     {"mistral-nemo", 12.25},
+    {"mistral-small-24b", 23.57}, {"mistral-large", 122.6}, {"phi-3-mini", 3.82},     {"phi-3-small", 7.39},
+    {"phi-3-medium", 13.96},      {"phi-4", 14.66},         {"starcoder2-3b", 3.03},  {"starcoder2-7b", 7.17},
+    {"starcoder2-15b", 15.96},    {"qwen2.5-7b", 7.62},     {"qwen2.5-14b", 14.77},   {"qwen2.5-32b", 32.76},
+    {"qwen2.5-72b", 72.71},       {"qwen3-1.7b", 1.72},     {"qwen3-4b", 4.02},       {"llama-3.2-1b", 1.24},
+    {"llama-3.2-3b", 3.21},
 };
 
 struct Mixture {

@@ -13,6 +13,7 @@ namespace wattle::engine {
 
 enum class Framework : std::uint8_t {
   Profile,              ///< as the GPU's profile was fitted (vLLM V1, mostly); nothing below
+  VllmV0,               ///< before V1: scheduler, detokeniser and API server take turns in one process
   Vllm,                 ///< V1: API server and detokeniser in a process of their own, beside the engine core
   Sglang,               ///< scheduling overlapped with the GPU; one tokeniser process for all tokens in and out
   SglangDisaggregated,  ///< the same, where a hand-over adds polling to each pass of the loop
@@ -21,6 +22,7 @@ enum class Framework : std::uint8_t {
 
 inline constexpr auto kFrameworks = std::to_array<std::pair<std::string_view, Framework>>({
     {"profile", Framework::Profile},
+    {"vllm-v0", Framework::VllmV0},
     {"vllm", Framework::Vllm},
     {"sglang", Framework::Sglang},
     {"sglang-pd", Framework::SglangDisaggregated},
@@ -42,6 +44,8 @@ struct FrameworkTimes {
   Span request = {};                        ///< per decoding request of a step
   bool overlapped = false;                  ///< it works while the GPU does: the longer counts; else the GPU waits
   bool sorts_vocabulary = true;             ///< top-p sampling sorts all logits; else tokens cost no time of the GPU's
+  Span layer = {};             ///< per layer of a step, kernels started one by one: no CUDA graph holds them
+  Span parallel_layer = {};    ///< likewise on several GPUs, beside it
   Span experts = {};           ///< per layer of a step with prompts, which no CUDA graph holds: starting its kernels
   Span latent_attention = {};  ///< likewise
   FrontEnd front_end = {};

@@ -370,6 +370,8 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
   impl->limit_w = options.power_limit.value_or(gpu.tdp).value() * profile.clip_share;
   const FrameworkTimes times = times_of(options.framework);
   if (times.step) impl->profile.step_gap_s = times.step->seconds();
+  impl->profile.step_gap_s +=
+      llm.layers * (times.layer + (parallel.gpus() > 1 ? times.parallel_layer : Span())).seconds();
   if (!times.sorts_vocabulary) impl->profile.sampling_ns_per_logit = impl->profile.request_gap_s = 0.0;
   impl->prompt_gap_s = options.prompt_gap.value_or(times.prompt).seconds();
   impl->decode_gap_s = options.decode_gap.value_or(times.request).seconds();

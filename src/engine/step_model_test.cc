@@ -260,6 +260,26 @@ TEST(StepModel, a_framework_that_overlaps_hides_its_time_behind_the_gpu) {
   EXPECT_EQ(duration(overlapped) >> kTimeFractionBits, Span::ms(80).ns()) << "the longer counts";
 }
 
+TEST(StepModel, vllm_before_v1_starts_each_layers_kernels_one_by_one) {
+  EngineOptions v0;
+  v0.framework = Framework::VllmV0;
+  EngineOptions none;
+  none.step_gap = Span();
+  const FrameworkTimes times = times_of(Framework::VllmV0);
+  const LlmSpec llm;
+  for (const std::int32_t gpus : {1, 2}) {
+    const auto with = StepModel::make(h100(), llm, gpus, HardwareProfile{}, v0);
+    const auto without = StepModel::make(h100(), llm, gpus, HardwareProfile{}, none);
+    ASSERT_TRUE(with && without);
+    const StepShape shape{10, 5000, 0, 0, 0};
+    const Span layer = times.layer + (gpus > 1 ? times.parallel_layer : Span());
+    const auto added = with->mixed(shape, MegaHertz(1980)).duration - without->mixed(shape, MegaHertz(1980)).duration;
+    EXPECT_NEAR(static_cast<double>(added >> kTimeFractionBits),
+                llm.layers * layer.seconds() * 1e9 + 10 * times.request.seconds() * 1e9, 10.0)
+        << gpus;
+  }
+}
+
 TEST(StepModel, an_engines_own_attention_reads_kv_at_its_own_pace) {
   // No time of its own and none in L2, so that reading is all there is to attention over a long context.
   HardwareProfile plain;

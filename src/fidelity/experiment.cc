@@ -18,7 +18,8 @@ const LlmSpec* Catalog::llm(std::string_view published) const {
   }
   for (bool cut = true; cut;) {
     cut = false;
-    for (const std::string_view suffix : {"-instruct", "-hf", "-it", "-fp8", "-nvfp4", "-2507", "-thinking", "-0528"}) {
+    for (const std::string_view suffix : {"-instruct", "-hf", "-it", "-fp8", "-nvfp4", "-2507", "-2407", "-thinking",
+                                          "-0528", "-v0.1", "-v0.3", "-4k", "-8k"}) {
       if (name.ends_with(suffix)) {
         name.resize(name.size() - suffix.size());
         cut = true;
@@ -30,6 +31,8 @@ const LlmSpec* Catalog::llm(std::string_view published) const {
   for (const auto& [from, to] : {std::pair<std::string_view, std::string_view>{"llama-3.1-", "llama-3-"},
                                  {"llama-3-", "llama-3.1-"},
                                  {"llama2-", "llama-2-"},
+                                 {"codellama-", "llama-2-"},
+                                 {"llama-3.3-", "llama-3.1-"},
                                  {"deepseek-r1", "deepseek-v3"},
                                  {"deepseek-v3.1", "deepseek-v3"},
                                  {"kimi-k2.5", "kimi-k2"},
@@ -86,8 +89,9 @@ engine::EngineOptions clock_sweep_engine() {
 
 Result<Collection> collect(const std::string& data, const Catalog& catalog) {
   Collection all;
-  for (const auto reader : {collect_kernels, collect_clock_sweep, collect_serving, collect_runs, collect_batches,
-                            collect_power_caps, collect_profiles, collect_paper_tables, collect_facts}) {
+  for (const auto reader :
+       {collect_kernels, collect_clock_sweep, collect_serving, collect_ml_energy_2024, collect_runs, collect_batches,
+        collect_power_caps, collect_profiles, collect_paper_tables, collect_facts}) {
     if (auto ok = reader(data, catalog, all); !ok) return std::unexpected(ok.error());
   }
   return all;

@@ -90,6 +90,7 @@ struct Collection {
 [[nodiscard]] Result<void> collect_kernels(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_serving(const std::string& data, const Catalog& catalog, Collection& to);
+[[nodiscard]] Result<void> collect_ml_energy_2024(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_batches(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_power_caps(const std::string& data, const Catalog& catalog, Collection& to);
 [[nodiscard]] Result<void> collect_facts(const std::string& data, const Catalog& catalog, Collection& to);

@@ -15,6 +15,7 @@
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
 #include "fidelity/sample_model.h"
+#include "fidelity/serving.h"
 #include "fidelity/step_value.h"
 #include "fidelity/table.h"
 
@@ -23,57 +24,6 @@ namespace {
 
 using engine::HardwareProfile;
 using engine::StepModel;
-
-struct Instance {
-  GpuSpec gpu;
-  LlmSpec llm;
-  Parallelism shape;
-  engine::EngineOptions engine = benchmark_engine();
-};
-
-std::optional<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
-  Result<StepModel> made = StepModel::make(at.gpu, at.llm, at.shape, profile, at.engine);
-  if (!made) return std::nullopt;
-  return std::move(*made);
-}
-
-/// Reads `names` from a run, in the order asked.
-std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantities) {
-  std::vector<double> values;
-  for (const Quantity& q : quantities) {
-    double v = kNone;
-    if (!m.feasible) {
-      v = kNone;
-    } else if (q.name == "power_w") {
-      v = m.power_w;
-    } else if (q.name == "ttft_p99_ms") {
-      v = m.ttft_p99_s * 1e3;
-    } else if (q.name == "ttft_mean_ms") {
-      v = m.ttft_mean_s * 1e3;
-    } else if (q.name == "tpot_p99_ms") {
-      v = m.tpot_p99_s * 1e3;
-    } else if (q.name == "tpot_mean_ms") {
-      v = m.tpot_mean_s * 1e3;
-    } else if (q.name == "itl_p50_ms") {
-      v = m.itl_p50_s * 1e3;
-    } else if (q.name == "energy_per_token_j") {
-      v = m.power_w / m.output_tokens_per_s;
-    }
-    values.push_back(v);
-  }
-  return values;
-}
-
-std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
-                                                                     std::vector<Quantity> quantities) {
-  return [at = std::move(at), load, quantities = std::move(quantities)](const HardwareProfile& profile,
-                                                                        const Rival& rival) -> Simulated {
-    const std::optional<StepModel> model = instance(at, profile);
-    if (!model) return std::vector<double>(quantities.size(), kNone);
-    const RivalPower power{rival, at.gpu, at.llm, at.shape.gpus()};
-    return {pick(run(*model, at.engine, load, &power), quantities), model->asked()};
-  };
-}
 
 /// Prompts run without a CUDA graph: the CPU's launches of one layer's kernels, where the GPU is faster than they are.
 /// Of 0.2, 0.3 and 0.4 ms what suits the fitted rows: at TP4 short prompts draw far less than at TP2, not at 360
@@ -124,16 +74,6 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
     }
   }
   return {};
-}
-
-/// Published names of the GPUs.
-std::string gpu_of(const std::string& published) {
-  if (published.find("h200") != std::string::npos || published.find("H200") != std::string::npos) return "h200";
-  if (published.find("h100") != std::string::npos || published.find("H100") != std::string::npos) return "h100";
-  if (published.find("b200") != std::string::npos || published.find("B200") != std::string::npos) return "b200";
-  if (published.find("A100-SXM4-40GB") != std::string::npos) return "a100-40g";
-  if (published.find("a100") != std::string::npos || published.find("A100") != std::string::npos) return "a100-80g";
-  return published;
 }
 
 /// Prompt lengths are not in the table. Chat and reasoning prompts: what the KV cache holds per request where it limits
@@ -223,7 +163,7 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
   const std::vector<bool> waited = waited_for_host(*t);
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const std::string& task = t->text(i, "task");
-    const GpuSpec* gpu = catalog.gpu(gpu_of(t->text(i, "gpu_model")));
+    const GpuSpec* gpu = catalog.gpu(published_gpu(t->text(i, "gpu_model")));
     const LlmSpec* llm = catalog.llm(t->text(i, "model_id"));
     if (gpu == nullptr || llm == nullptr || task.find("image") != std::string::npos ||
         task.find("video") != std::string::npos) {
@@ -326,7 +266,7 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
   if (!t) return std::unexpected(t.error());
   std::map<std::string, int> why;
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    const GpuSpec* gpu = catalog.gpu(gpu_of(t->text(i, "system")));
+    const GpuSpec* gpu = catalog.gpu(published_gpu(t->text(i, "system")));
     const LlmSpec* llm = catalog.llm(t->text(i, "model_path"));
     if (const std::string reason = unscored(*t, i, gpu, llm); !reason.empty()) {
       ++why[reason];

@@ -1,0 +1,87 @@
+// ML.ENERGY's benchmark of 2024: vLLM 0.5.4 with 2B to 141B models on A100-40G (AWS p4d) and H100 (p5), chat and code.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "fidelity/experiment.h"
+#include "fidelity/serving.h"
+#include "fidelity/table.h"
+
+namespace wattle::fidelity {
+namespace {
+
+/// ShareGPT's first turns behind a system prompt; HumanEval's and MBPP's prompts. Not in the table: chat as in the
+/// later benchmark, code as such prompts are.
+double prompt_mean(const std::string& task) { return task == "code" ? 130.0 : 210.0; }
+
+/// A run whose tokens came at less than this share of what its requests in flight and its time per token make was not
+/// steady: so few requests that most of it was start and end.
+constexpr double kSteady = 0.8;
+
+/// The engine's CPU times (engine/framework.cc) were chosen with these rows in view, the others judge.
+bool in_view(const LlmSpec& llm, const std::string& task, std::int32_t gpus) {
+  constexpr double kSmallParameters = 4e9;
+  return llm.parameters() < kSmallParameters || (task == "code" && gpus > 1);
+}
+
+}  // namespace
+
+Result<void> collect_ml_energy_2024(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string file = data + "/mlenergy/v2_llm_configs.csv";
+  if (!std::filesystem::exists(file)) {
+    to.absent.push_back("mlenergy/v2_llm_configs");
+    return {};
+  }
+  const Result<Table> t = Table::read(file, {"task", "gpu", "model", "config"},
+                                      {"TP", "PP", "Energy/req (J)", "Avg TPOT (s)", "Token tput (tok/s)",
+                                       "Avg Output Tokens", "Avg BS (reqs)", "Max BS (reqs)"});
+  if (!t) return std::unexpected(t.error());
+  std::map<std::string, int> why;
+  for (std::size_t i = 0; i < t->rows(); ++i) {
+    const GpuSpec* gpu = catalog.gpu(published_gpu(t->text(i, "gpu")));
+    const LlmSpec* llm = catalog.llm(t->text(i, "model"));
+    if (gpu == nullptr || llm == nullptr) {
+      ++why[gpu == nullptr ? t->text(i, "gpu") : t->text(i, "model")];
+      continue;
+    }
+    const double in_flight = t->number(i, "Avg BS (reqs)");
+    const double tokens_per_s = t->number(i, "Token tput (tok/s)");
+    const double tpot_s = t->number(i, "Avg TPOT (s)");
+    if (tokens_per_s < kSteady * in_flight / tpot_s) {
+      ++why["most of the run is its start and end"];
+      continue;
+    }
+    const double joules = t->number(i, "Energy/req (J)") / t->number(i, "Avg Output Tokens");
+    Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "TP"))};
+    at.shape.pipeline = static_cast<std::int32_t>(t->number(i, "PP"));
+    at.engine.framework = engine::Framework::VllmV0;
+    at.engine.max_num_seqs = static_cast<std::int32_t>(t->number(i, "Max BS (reqs)"));
+    Load load;
+    load.concurrency = static_cast<std::int32_t>(std::lround(in_flight));
+    load.input_mean = prompt_mean(t->text(i, "task"));
+    load.input_cv = 1.0;
+    load.output_mean = t->number(i, "Avg Output Tokens");
+    load.output_cv = 1.0;
+    load.warm_up = 1.0 / 3.0;
+    load.requests = std::max(60, 3 * load.concurrency);
+    load.clock = gpu->clock_max;
+    Experiment e;
+    e.set = fmt::format("mlenergy-2024/{}-{}", gpu->name, llm->experts > 1 ? "moe" : "dense");
+    e.row = fmt::format("{} {} {}", t->text(i, "task"), t->text(i, "model"), t->text(i, "config"));
+    e.gpu = gpu->name;
+    e.in_view = in_view(*llm, t->text(i, "task"), at.shape.gpus());
+    e.quantities = {{"tpot_mean_ms", tpot_s * 1e3}, {"power_w", joules * tokens_per_s}, {"energy_per_token_j", joules}};
+    e.tp = at.shape.tensor;
+    e.simulate = serve(std::move(at), load, e.quantities);
+    to.experiments.push_back(std::move(e));
+  }
+  for (const auto& [reason, rows] : why) {
+    to.absent.push_back(fmt::format("mlenergy/v2_llm_configs ({} rows: {})", rows, reason));
+  }
+  return {};
+}
+
+}  // namespace wattle::fidelity

@@ -1,0 +1,68 @@
+#include "fidelity/serving.h"
+
+#include <utility>
+
+#include "fidelity/baselines.h"
+
+namespace wattle::fidelity {
+
+using engine::HardwareProfile;
+using engine::StepModel;
+
+std::optional<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
+  Result<StepModel> made = StepModel::make(at.gpu, at.llm, at.shape, profile, at.engine);
+  if (!made) return std::nullopt;
+  return std::move(*made);
+}
+
+namespace {
+
+std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantities) {
+  std::vector<double> values;
+  for (const Quantity& q : quantities) {
+    double v = kNone;
+    if (!m.feasible) {
+      v = kNone;
+    } else if (q.name == "power_w") {
+      v = m.power_w;
+    } else if (q.name == "ttft_p99_ms") {
+      v = m.ttft_p99_s * 1e3;
+    } else if (q.name == "ttft_mean_ms") {
+      v = m.ttft_mean_s * 1e3;
+    } else if (q.name == "tpot_p99_ms") {
+      v = m.tpot_p99_s * 1e3;
+    } else if (q.name == "tpot_mean_ms") {
+      v = m.tpot_mean_s * 1e3;
+    } else if (q.name == "itl_p50_ms") {
+      v = m.itl_p50_s * 1e3;
+    } else if (q.name == "energy_per_token_j") {
+      v = m.power_w / m.output_tokens_per_s;
+    }
+    values.push_back(v);
+  }
+  return values;
+}
+
+}  // namespace
+
+std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
+                                                                     std::vector<Quantity> quantities) {
+  return [at = std::move(at), load, quantities = std::move(quantities)](const HardwareProfile& profile,
+                                                                        const Rival& rival) -> Simulated {
+    const std::optional<StepModel> model = instance(at, profile);
+    if (!model) return std::vector<double>(quantities.size(), kNone);
+    const RivalPower power{rival, at.gpu, at.llm, at.shape.gpus()};
+    return {pick(run(*model, at.engine, load, &power), quantities), model->asked()};
+  };
+}
+
+std::string published_gpu(const std::string& published) {
+  if (published.find("h200") != std::string::npos || published.find("H200") != std::string::npos) return "h200";
+  if (published.find("h100") != std::string::npos || published.find("H100") != std::string::npos) return "h100";
+  if (published.find("b200") != std::string::npos || published.find("B200") != std::string::npos) return "b200";
+  if (published.find("A100-SXM4-40GB") != std::string::npos) return "a100-40g";
+  if (published.find("a100") != std::string::npos || published.find("A100") != std::string::npos) return "a100-80g";
+  return published;
+}
+
+}  // namespace wattle::fidelity
