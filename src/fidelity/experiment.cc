@@ -75,6 +75,12 @@ bool chose_expert_times(std::string_view llm, std::string_view set, std::string_
 
 engine::EngineOptions benchmark_engine() { return {}; }
 
+engine::EngineOptions engine_of_2023() {
+  engine::EngineOptions options = benchmark_engine();
+  options.step_gap = Span::ms(16);
+  return options;
+}
+
 engine::EngineOptions greedy_engine() {
   engine::EngineOptions options = benchmark_engine();
   options.request_gap = Span();

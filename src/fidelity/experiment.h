@@ -30,6 +30,7 @@ struct Catalog {
   std::map<std::string, LlmSpec, std::less<>> llms;
   std::map<std::string, engine::HardwareProfile, std::less<>> profiles;
   Setup voltanallm;
+  engine::EngineOptions throttllem;  ///< its Llama-2-13B on two GPUs
 
   [[nodiscard]] const GpuSpec* gpu(std::string_view name) const;
   /// By a published name: "meta-llama/Llama-3.1-8B-Instruct" finds "llama-3.1-8b".
@@ -123,6 +124,10 @@ struct Collection {
 
 /// The same for clients that ask for the likeliest token, as vLLM's benchmark script does by default: no sampling.
 [[nodiscard]] engine::EngineOptions greedy_engine();
+
+/// The same with what the Python loop of the vLLM of 2023 took on the CPU per step (16 ms): the median of what
+/// DistServe's fits for tensor-parallel decode at batch 16 lie above our step.
+[[nodiscard]] engine::EngineOptions engine_of_2023();
 
 /// The H100 clock sweep's. Its tokens per step are not published; of 512, 768, 1024 and 2048 what suits the fitted
 /// rows.

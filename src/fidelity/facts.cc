@@ -84,6 +84,24 @@ constexpr double kEighthAt780 = 0.513;
 constexpr double kEighthAt1830 = 1.751;
 double exponent(double at_780, double at_1830) { return std::log(at_1830 / at_780) / std::log(1830.0 / 780.0); }
 
+enum class Engine : std::uint8_t {
+  Benchmark,
+  Greedy,     ///< taken from runs without sampling
+  Throttllem  ///< Triton and TensorRT-LLM: with the CPU times that Table II and the lone token gap show
+};
+
+engine::EngineOptions options_of(Engine engine, const Catalog& catalog) {
+  switch (engine) {
+    case Engine::Benchmark:
+      return benchmark_engine();
+    case Engine::Greedy:
+      return greedy_engine();
+    case Engine::Throttllem:
+      return catalog.throttllem;
+  }
+  return benchmark_engine();
+}
+
 struct Fact {
   const char* row;
   const char* gpu;
@@ -93,7 +111,7 @@ struct Fact {
   double measured;
   bool fitted;
   double (*value)(const StepModel&);
-  bool greedy = false;  ///< taken from runs without sampling
+  Engine engine = Engine::Benchmark;
 };
 
 // A decode batch in the middle of what the paper's runs hold, and a full prompt batch.
@@ -122,26 +140,32 @@ const Fact kFacts[] = {
      [](const StepModel& m) { return to_watts(m.idle_power(MegaHertz(1410))).value(); }},
     {"data sheet collection: idle with a context, parked at 210 MHz", "a100-80g", "llama-3.1-8b", 1, "idle_power_w",
      55.0, true, [](const StepModel& m) { return to_watts(m.idle_power(MegaHertz(210))).value(); }},
-    {"VoltanaLLM: lowest clock at which prefill reaches TDP", "a100-80g", "llama-3.1-8b", 1, "limit_mhz", 1305, false,
-     [](const StepModel& m) { return limit_mhz(m, kPrompts, 0.985); }},
+    {"VoltanaLLM figure 4: where TDP holds a prefill locked at 1410 MHz", "a100-80g", "llama-3.1-8b", 1,
+     "effective_mhz", 1305, true,
+     [](const StepModel& m) {
+       return static_cast<double>(m.mixed(kPrompts, MegaHertz(1410)).effective_clock.value());
+     }},
     {"VoltanaLLM: clock of least decode energy", "a100-80g", "llama-3.1-8b", 1, "optimum_mhz", 1005, false,
      [](const StepModel& m) { return optimum_mhz(m, kDecode8b); }},
     {"VoltanaLLM: clock of least prefill energy", "a100-80g", "llama-3.1-8b", 1, "optimum_mhz", 1005, false,
      [](const StepModel& m) { return optimum_mhz(m, kPrompts); }},
     {"throttLL'eM: clock of least energy, 13B TP2", "a100-40g", "llama-2-13b", 2, "optimum_mhz", 1050, false,
-     [](const StepModel& m) { return optimum_mhz(m, kDecode13b); }},
+     [](const StepModel& m) { return optimum_mhz(m, kDecode13b); }, Engine::Throttllem},
     {"throttLL'eM section III: energy per token at 1050 against 1410 MHz, 13B TP2, 32 requests", "a100-80g",
      "llama-2-13b", 2, "energy_ratio", 1.0 / 1.374, true,
-     [](const StepModel& m) { return step(m, kHalfway32, 1050).joules() / step(m, kHalfway32, 1410).joules(); }},
+     [](const StepModel& m) { return step(m, kHalfway32, 1050).joules() / step(m, kHalfway32, 1410).joules(); },
+     Engine::Throttllem},
     {"throttLL'eM section III: TBT at 1050 against 1410 MHz, 13B TP2, 32 requests", "a100-80g", "llama-2-13b", 2,
      "time_ratio", 1.0541, false,
-     [](const StepModel& m) { return step(m, kHalfway32, 1050).seconds / step(m, kHalfway32, 1410).seconds; }},
+     [](const StepModel& m) { return step(m, kHalfway32, 1050).seconds / step(m, kHalfway32, 1410).seconds; },
+     Engine::Throttllem},
     {"throttLL'eM section V-C: TBT at its highest (32 requests, 210 MHz) against its lowest (alone, 1410 MHz), 13B TP2",
      "a100-40g", "llama-2-13b", 2, "time_ratio", 2.0, false,
-     [](const StepModel& m) { return step(m, kHalfway32, 210).seconds / step(m, kHalfway1, 1410).seconds; }},
+     [](const StepModel& m) { return step(m, kHalfway32, 210).seconds / step(m, kHalfway1, 1410).seconds; },
+     Engine::Throttllem},
     {"throttLL'eM section V-C: lowest TBT (alone, 1410 MHz), 13B TP2; the scenarios' step_gap_ms was chosen by it",
      "a100-40g", "llama-2-13b", 2, "time_ms", 15.0, false,
-     [](const StepModel& m) { return 1e3 * step(m, kHalfway1, 1410).seconds; }},
+     [](const StepModel& m) { return 1e3 * step(m, kHalfway1, 1410).seconds; }, Engine::Throttllem},
     {"GreenServe: clock of least prefill energy, 32B", "gh200-96g", "qwen3-32b", 1, "optimum_mhz", 1095, false,
      [](const StepModel& m) { return optimum_mhz(m, kPrompts); }},
     {"GreenServe: clock of least decode energy, 32B", "gh200-96g", "qwen3-32b", 1, "optimum_mhz", 1395, false,
@@ -152,22 +176,22 @@ const Fact kFacts[] = {
      [](const StepModel& m) {
        return exponent(sweep(m, kEighthAt780, 780).tpot_p99_s, sweep(m, kEighthAt1830, 1830).tpot_p99_s);
      },
-     true},
+     Engine::Greedy},
     {"H100 sweep: TTFT ~ f^e, TP8, 780 to 1830 MHz", "h100", "llama-3-70b", 8, "exponent", -0.5, false,
      [](const StepModel& m) {
        return exponent(sweep(m, kEighthAt780, 780).ttft_p99_s, sweep(m, kEighthAt1830, 1830).ttft_p99_s);
      },
-     true},
+     Engine::Greedy},
     {"H100 sweep: power at 5 requests/s and 1080 MHz, 1629 + 85 x rate", "h100", "llama-3-70b", 8, "power_w", 2054,
-     false, [](const StepModel& m) { return sweep(m, 5, 1080).power_w; }, true},
+     false, [](const StepModel& m) { return sweep(m, 5, 1080).power_w; }, Engine::Greedy},
     {"H100 sweep: power at 5 requests/s and 1830 MHz, 2696 + 139 x rate", "h100", "llama-3-70b", 8, "power_w", 3391,
-     false, [](const StepModel& m) { return sweep(m, 5, 1830).power_w; }, true},
+     false, [](const StepModel& m) { return sweep(m, 5, 1830).power_w; }, Engine::Greedy},
     {"H100 sweep: clock of least energy per request, TP8", "h100", "llama-3-70b", 8, "optimum_mhz", 1080, false,
-     [](const StepModel& m) { return request_optimum_mhz(m); }, true},
+     [](const StepModel& m) { return request_optimum_mhz(m); }, Engine::Greedy},
     {"H100 sweep: clock of least energy per request, TP4", "h100", "llama-3-70b", 4, "optimum_mhz", 1380, false,
-     [](const StepModel& m) { return request_optimum_mhz(m); }, true},
+     [](const StepModel& m) { return request_optimum_mhz(m); }, Engine::Greedy},
     {"H100 sweep: clock of least energy per request, TP2", "h100", "llama-3-70b", 2, "optimum_mhz", 1380, false,
-     [](const StepModel& m) { return request_optimum_mhz(m); }, true},
+     [](const StepModel& m) { return request_optimum_mhz(m); }, Engine::Greedy},
     {"GreenServe: lowest clock at which prefill reaches 900 W", "gh200-96g", "qwen3-32b", 1, "limit_mhz", 1600, false,
      [](const StepModel& m) { return limit_mhz(m, kPrompts, 0.985); }},
 };
@@ -186,9 +210,9 @@ Result<void> collect_facts(const std::string&, const Catalog& catalog, Collectio
     e.fitted = fact.fitted;
     e.quantities = {{fact.quantity, fact.measured}};
     e.tp = fact.tp;
-    e.simulate = [gpu, llm, &fact](const HardwareProfile& profile, const Rival&) -> Simulated {
-      const Result<StepModel> model =
-          StepModel::make(*gpu, *llm, fact.tp, profile, fact.greedy ? greedy_engine() : benchmark_engine());
+    e.simulate = [gpu, llm, &fact, engine = options_of(fact.engine, catalog)](const HardwareProfile& profile,
+                                                                              const Rival&) -> Simulated {
+      const Result<StepModel> model = StepModel::make(*gpu, *llm, fact.tp, profile, engine);
       if (!model) return std::vector<double>{kNone};
       return {{fact.value(*model)}, model->asked()};
     };

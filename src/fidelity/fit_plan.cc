@@ -102,8 +102,9 @@ const std::vector<Stage>& stages() {
 struct Start {
   std::string_view gpu;
   double HardwareProfile::*factor;
-  std::optional<double> value;  ///< absent: the relative's
+  std::optional<double> value;  ///< absent: the relative's, or `like`'s
   bool kept = false;            ///< no stage moves it
+  const char* like = nullptr;   ///< another kind's, scaled to this one's limit and memory
 };
 // Where the rows say nothing and a paper does. A100: no row's clock is below 1005 of 1410 MHz, where VoltanaLLM finds
 // the optimum of both phases: there the voltage stops falling, and below only the time grows.
@@ -111,8 +112,8 @@ constexpr Start kStarts[] = {
     // B200: its rows of serving show tokens, not prompts, and a token's small kernels move next to nothing.
     {"b200", &HardwareProfile::elementwise_passes, std::nullopt, true},
     {"a100-80g", &HardwareProfile::voltage_floor, 1005.0 / 1410.0, true},
-    // Twelve rows of power do not tell a byte's energy from a busy unit's, and every value from 0 to 40 suits them.
-    {"a100-80g", &HardwareProfile::memory_pj_per_byte, 10.0, true},
+    // A dozen rows of power do not tell a byte's energy from a busy unit's.
+    {"a100-80g", &HardwareProfile::memory_pj_per_byte, std::nullopt, true, "h100"},
     {"a100-80g", &HardwareProfile::idle_floor_w, 54.0},
     {"a100-80g", &HardwareProfile::idle_clock_w, 14.0},
     {"a100-80g", &HardwareProfile::step_gap_s, 0.0},
@@ -279,7 +280,13 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
   }
   for (const auto member : kMeasured) outcome.profile.*member = 0.0;  // a relative's range says nothing about this GPU
   for (const Start& start : kStarts) {
-    if (start.gpu == gpu && start.value) outcome.profile.*(start.factor) = *start.value;
+    if (start.gpu != gpu) continue;
+    if (start.value) outcome.profile.*(start.factor) = *start.value;
+    if (start.like == nullptr) continue;
+    const auto like = catalog.profiles.find(start.like);
+    if (like == catalog.profiles.end()) continue;
+    const HardwareProfile scaled = scaled_to(spec, like->second, *catalog.gpu(start.like), false);
+    outcome.profile.*(start.factor) = scaled.*(start.factor);
   }
   for (const Stage& stage : stages()) run_stage(stage, gpu, experiments, threads, outcome);
   if (experiments_with_kernel_power(gpu, experiments)) {

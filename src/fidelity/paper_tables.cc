@@ -37,9 +37,6 @@ constexpr LengthClass kShortIn{256, 0.250}, kMediumIn{1024, 0.400}, kLongIn{4096
 constexpr double kShortOut = 69, kMediumOut = 350, kLongOut = 427;
 constexpr double kBetweenTokens = 0.100;
 constexpr double kRunSeconds = 30.0;
-/// CPU time per step of the vLLM of 2023: the median of what DistServe's fits for tensor-parallel decode at batch 16
-/// lie above our step.
-constexpr Span kOldStackGap = Span::ms(16);
 
 struct TableRow {
   const char* name;
@@ -153,11 +150,10 @@ struct Cell {
 };
 
 engine::EngineOptions vllm_of_2023() {
-  engine::EngineOptions engine = benchmark_engine();
+  engine::EngineOptions engine = engine_of_2023();
   engine.chunked_prefill = false;
   engine.whole_prompts = true;
   engine.max_num_batched_tokens = 4096;
-  engine.step_gap = kOldStackGap;
   return engine;
 }
 

@@ -129,7 +129,7 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
     e.simulate = [gpu, llm, tp, prompt, batch, output, power](const HardwareProfile& profile,
                                                               const Rival& rival) -> Simulated {
       // A batch of equal requests, all prompts in one step.
-      engine::EngineOptions engine = benchmark_engine();
+      engine::EngineOptions engine = engine_of_2023();
       engine.max_num_batched_tokens = static_cast<std::int32_t>(prompt) * batch;
       Load load;
       load.concurrency = load.requests = batch;

@@ -37,6 +37,9 @@ Result<fidelity::Catalog> load_catalog(const config::Project& project) {
   const auto& workload = voltanallm->scenario.workload;
   catalog.voltanallm = {voltanallm->scenario.engine,
                         static_cast<double>(std::max(workload.max_prompt_tokens, workload.max_output_tokens))};
+  const auto throttllem = config::load_scenario("throttllem-llama2-13b-tp2", {}, project);
+  if (!throttllem) return std::unexpected(throttllem.error());
+  catalog.throttllem = throttllem->scenario.engine;
   return catalog;
 }
 

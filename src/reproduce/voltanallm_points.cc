@@ -17,9 +17,9 @@ namespace wattle::reproduce {
 namespace {
 
 constexpr auto kSystems = std::to_array<PublishedSystem>({
-    {kMaximum, "static-max"},
-    {"sglang_1005", "static-sweet"},
-    {kControlled, "voltanallm"},
+    {kMaximum, "static-max", "frequency.clock_mhz=max"},
+    {"sglang_1005", "static-sweet", "frequency.clock_mhz=1005"},
+    {kControlled, "voltanallm", "frequency.clocks_mhz=1005,max"},
 });
 
 template <typename Entry, std::size_t N>
@@ -78,15 +78,17 @@ Result<std::vector<Point>> published_points() {
 }
 
 Result<SimulatedPoint> simulate_point(const Point& point, const PointRuns& runs) {
-  const auto recipe = published_recipe(point.system->recipe, runs.recipe);
+  std::vector<std::string> set{point.system->clocks};
+  set.insert(set.end(), runs.recipe.begin(), runs.recipe.end());
+  const auto recipe = published_recipe(point.system->recipe, set);
   if (!recipe) return std::unexpected(recipe.error());
   SimulatedPoint mean;
   for (int draw = 1; draw <= runs.draws; ++draw) {
-    std::vector<std::string> set{
+    std::vector<std::string> drawn{
         fmt::format("seed={}", draw),
         fmt::format("workload.requests={:.0f}", static_cast<double>(point.rate) * runs.seconds)};
-    set.insert(set.end(), runs.scenario.begin(), runs.scenario.end());
-    const auto scenario = published_scenario(*point.model, *point.lengths, point.rate, set);
+    drawn.insert(drawn.end(), runs.scenario.begin(), runs.scenario.end());
+    const auto scenario = published_scenario(*point.model, *point.lengths, point.rate, drawn);
     if (!scenario) return std::unexpected(scenario.error());
     auto run = experiment::prepare_run(*scenario, *recipe, config::data_dir());
     if (!run) return std::unexpected(run.error());

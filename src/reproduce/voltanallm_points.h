@@ -18,6 +18,7 @@ inline constexpr std::string_view kControlled = "voltana";
 struct PublishedSystem {
   std::string_view name;
   const char* recipe;
+  const char* clocks;  ///< the figure's, whatever the model's own energy optimum is
 };
 
 /// One line of the digitised figure; empty cells were hidden behind another marker.
