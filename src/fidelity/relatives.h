@@ -11,11 +11,11 @@ struct Relative {
   bool same_die;  ///< with other memory beside it
 };
 // Kinds that are fitted start from the relative's factors; kinds without rows keep them.
-inline constexpr Relative kRelatives[] = {{"h200", "h100", true},         {"b200", "h100", false},
-                                          {"a100-40g", "a100-80g", true}, {"gh200-96g", "h100", true},
-                                          {"gh200-144g", "h200", true},   {"a10g", "a100-80g", false},
-                                          {"l40s", "h100", false},        {"rtx-a6000", "a100-80g", false},
-                                          {"mi300x", "h100", false},      {"a40", "a100-80g", false}};
+inline constexpr Relative kRelatives[] = {
+    {"h200", "h100", true},      {"b200", "h100", false},          {"a100-40g", "a100-80g", true},
+    {"gh200-96g", "h100", true}, {"gh200-144g", "h200", true},     {"a10g", "a100-80g", false},
+    {"l40s", "h100", false},     {"rtx-a6000", "a100-80g", false}, {"mi300x", "h100", false},
+    {"a40", "a100-80g", false},  {"h100-pcie", "h100", false}};
 
 /// `from`'s factors on `to`'s power limit, rates and, on the same die, memory bandwidth.
 [[nodiscard]] engine::HardwareProfile scaled_to(const GpuSpec& to, const engine::HardwareProfile& factors,

@@ -84,8 +84,8 @@ Result<Day> plan_windows(const plan::PoolsData& data, const plan::PoolsOptions& 
 
 Result<Day> plan_day(const plan::PoolsData& data, const plan::PoolsOptions& options, const Change& change,
                      double beta) {
-  std::vector<std::size_t> all(data.slots() / kSlotsPerWindow);
-  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<std::size_t> all(data.end_window(kSlotsPerWindow) - data.first_window(kSlotsPerWindow));
+  std::iota(all.begin(), all.end(), data.first_window(kSlotsPerWindow));
   return plan_windows(data, options, all, change, beta);
 }
 

@@ -44,7 +44,8 @@ Result<Section> windows() {
     const auto more = csv->next();
     if (!more) return std::unexpected(more.error());
     if (!*more) break;
-    const auto window = csv->whole(0, 0, static_cast<std::int64_t>(data->slots() / kSlotsPerWindow) - 1);
+    const auto window = csv->whole(0, static_cast<std::int64_t>(data->first_window(kSlotsPerWindow)),
+                                   static_cast<std::int64_t>(data->end_window(kSlotsPerWindow)) - 1);
     if (!window) return std::unexpected(window.error());
     for (std::size_t i = 1; i < kColumns.size(); ++i) {
       const bool carbon = kColumns[i].find("carbon") != std::string_view::npos;
