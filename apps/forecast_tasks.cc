@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <utility>
 
 #include "base/even_rows.h"
 #include "base/file.h"
@@ -21,8 +22,19 @@ std::int64_t step_of(std::int64_t ns, double step_minutes) {
   return (ns - kMondayNs) / (static_cast<std::int64_t>(step_minutes) * kNsPerMinute);
 }
 
-/// Held out by steps from the end.
-void hold_out(ForecastTask& task, std::size_t steps) { task.train = task.values.front().size() - steps; }
+/// Held out by steps from the end. Errors: less than four days before them, of which the last is what margins are taken
+/// from.
+Result<ForecastTask> hold_out(ForecastTask task, std::size_t steps, const std::string& path) {
+  const std::size_t all = task.values.front().size();
+  if (all < steps + 4 * task.day) {
+    return bad_input(path,
+                     fmt::format("covers {} steps of {:.0f} min; the last {} are held out, and at least {} more are "
+                                 "needed to learn from",
+                                 all, task.step_minutes, steps, 4 * task.day));
+  }
+  task.train = all - steps;
+  return task;
+}
 
 /// Azure's week of May 2024, requests per 10 s: FREESH's question, the busiest bin of each of the next six 5 minutes.
 Result<ForecastTask> traffic(const std::string& data, const char* service) {
@@ -44,8 +56,7 @@ Result<ForecastTask> traffic(const std::string& data, const char* service) {
   task.day = 288;
   task.horizon = 6;
   task.stride = 6;
-  hold_out(task, 2 * task.day);
-  return task;
+  return hold_out(std::move(task), 2 * 288, path);
 }
 
 Result<ForecastTask> load_feeds(const std::string& folder, const std::vector<std::string>& files,
@@ -83,26 +94,25 @@ Result<ForecastTask> average_emissions(const std::string& data) {
                            "US-MIDA-PJM", "US-NY-NYIS", "US-TEX-ERCO", "ZA"}) {
     files.push_back(fmt::format("{}_2024.csv", zone));
   }
-  auto task = load_feeds(data + "/carbon-electricitymaps-hourly", files, feeds::electricity_maps_direct());
+  const std::string folder = data + "/carbon-electricitymaps-hourly";
+  auto task = load_feeds(folder, files, feeds::electricity_maps_direct());
   if (!task) return task;
   task->what = "average intensity, direct, of the next 24 hours, 14 zones; the last eight weeks of 2024 held out";
   task->day = 24;
   task->horizon = 24;
   task->stride = 12;
-  hold_out(*task, std::size_t{8} * 7 * 24);
-  return task;
+  return hold_out(std::move(*task), std::size_t{8} * 7 * 24, folder);
 }
 
 Result<ForecastTask> marginal_emissions(const std::string& data) {
-  auto task =
-      load_feeds(data + "/carbon-watttime-caiso-5min", {"watttime_example.csv"}, feeds::watttime_grams("Caiso_North"));
+  const std::string folder = data + "/carbon-watttime-caiso-5min";
+  auto task = load_feeds(folder, {"watttime_example.csv"}, feeds::watttime_grams("Caiso_North"));
   if (!task) return task;
   task->what = "marginal intensity of CAISO North in the next hour by 5 minutes; the last week of a month held out";
   task->day = 288;
   task->horizon = 12;
   task->stride = 12;
-  hold_out(*task, std::size_t{7} * 288);
-  return task;
+  return hold_out(std::move(*task), std::size_t{7} * 288, folder);
 }
 
 Result<ForecastTask> price(const std::string& data) {
@@ -122,8 +132,7 @@ Result<ForecastTask> price(const std::string& data) {
   task.day = 288;
   task.horizon = 12;
   task.stride = 12;
-  hold_out(task, std::size_t{3} * 288);
-  return task;
+  return hold_out(std::move(task), std::size_t{3} * 288, path);
 }
 
 struct Entry {

@@ -117,6 +117,8 @@ struct Window {
   double solve_ms = 0.0, solve_cpu_ms = 0.0;
 };
 
+constexpr double kLeastShed = 1e-4;  ///< requests per second; what is below is the solver's rounding
+
 nlohmann::json to_json(const Window& window) {
   const plan::PoolsProblem& problem = window.problem;
   const plan::PoolsPlan& plan = window.plan;
@@ -135,7 +137,7 @@ nlohmann::json to_json(const Window& window) {
                      {"load_qps", pool.load_per_s}});
   }
   for (std::size_t r = 0; r < partition.types.size(); ++r) {
-    if (plan.shed_per_s[r] > 0.0) shed[partition.types[r].name] = plan.shed_per_s[r];
+    if (plan.shed_per_s[r] > kLeastShed) shed[partition.types[r].name] = plan.shed_per_s[r];
   }
   object.update({{"partition", partition.name},
                  {"alpha", plan.alpha},
@@ -168,20 +170,25 @@ void print(const Window& window) {
 
 Result<std::vector<Window>> plan_windows(const PoolsFlags& flags, const plan::PoolsData& data,
                                          const plan::PoolsOptions& options) {
-  if (flags.slots_per_window == 0 || flags.slots_per_window > data.slots()) {
-    return bad_input("--slots", fmt::format("is {}; the data have {} slots", flags.slots_per_window, data.slots()));
+  if (flags.slots_per_window == 0) return bad_input("--slots", "is 0; a window has at least one");
+  const std::size_t first = data.first_window(flags.slots_per_window);
+  const std::size_t end = data.end_window(flags.slots_per_window);
+  if (first >= end) {
+    return bad_input("--slots", fmt::format("is {}; the data have slots {} to {}, no whole window of them",
+                                            flags.slots_per_window, data.first_slot(), data.end_slot() - 1));
   }
-  const std::size_t all = data.slots() / flags.slots_per_window;
   std::vector<std::size_t> wanted = flags.windows;
   if (wanted.empty()) {
-    wanted.resize(all);
-    std::iota(wanted.begin(), wanted.end(), std::size_t{0});
+    wanted.resize(end - first);
+    std::iota(wanted.begin(), wanted.end(), first);
   }
   std::vector<Window> windows;
   const plan::PoolsPlan* previous = nullptr;
   windows.reserve(wanted.size());
   for (const std::size_t index : wanted) {
-    if (index >= all) return bad_input("--window", fmt::format("is {}; the data have {} windows, from 0", index, all));
+    if (index < first || index >= end) {
+      return bad_input("--window", fmt::format("is {}; the data have windows {} to {}", index, first, end - 1));
+    }
     Window window;
     window.index = index;
     window.problem = data.window(index * flags.slots_per_window, flags.slots_per_window, flags.beta);
@@ -269,7 +276,7 @@ void add_pools(Command plan, int& exit_code) {
   number("--start-s", flags->start_s, "A worker that starts draws idle power this long first (wattle)");
   number("--gap", flags->gap, "Stop when the plan is proven to be within this share of the best");
   number("--slots", flags->slots_per_window, "Slots per window, of 5 minutes");
-  command.add_option("--window", flags->windows, "Only these windows, from 0 (default: all, in turn)");
+  command.add_option("--window", flags->windows, "Only these windows, counted from slot 0 (default: all, in turn)");
   command.add_option("--partition", flags->partitions, "Only these partitions, from 1 (default: the best of all)");
   command.add_flag("--json", flags->json, "Print one JSON list");
   command.callback([flags, &exit_code] { exit_code = plan_command(*flags); });

@@ -94,6 +94,7 @@ struct SiteOptions {
 struct SpawnOptions {
   Span load = Span::s(20);  ///< from the command to an engine that answers
   Span warm = Span::s(5);   ///< from then to one that takes requests
+  bool beside_draining = false;
 };
 
 /// Equal machines; instances of a fleet that scales are placed on them.

@@ -141,6 +141,10 @@ std::vector<Option<SpawnOptions>> spawn_options() {
       option("load_s", &S::load, "s", {0, 86'400},
              "Scaling: from starting an instance to an engine that answers; its GPUs draw their idle power"),
       option("warm_s", &S::warm, "s", {0, 86'400}, "Scaling: from then to an instance that takes requests"),
+      option(
+          "beside_draining", &S::beside_draining,
+          "Scaling, simulated: who comes next has the GPUs of one that drains at once, both at full speed; off: once "
+          "it is gone, as memory has it"),
   };
 }
 

@@ -279,7 +279,8 @@ InstanceId PlanExecutor::spawn(StartOrder order, const char* reason, Instant now
   const auto beside = [&](const Member& m) { return is_serving(m) && m.node == order.node; };
   if (!order.load && options_.weights_beside && links.weight_bytes > 0 && std::ranges::any_of(members_, beside)) {
     const double shard = static_cast<double>(links.weight_bytes) / options_.shapes[order.shape].gpus;
-    order.load = Span::from_seconds(shard / links.link_bytes_per_s) + links.sync;
+    const Span load = Span::from_seconds(shard / links.link_bytes_per_s) + links.sync;
+    if (load < options_.shapes[order.shape].spawn_time) order.load = load;
   }
   const InstanceId id = port_.spawn(order, now);
   slots_.take(order.node, order.gpus);
@@ -338,6 +339,12 @@ bool PlanExecutor::call_back(Instant now) {
         return true;
       }
       if (!needed && !std::ranges::any_of(needs_, wants)) continue;
+      if (slots_.accounts() && m.gpus.empty()) {  // given up when it began to drain
+        auto place = room_for(m.shape, m.node);
+        if (!place) continue;
+        m.gpus = std::move(place->gpus);
+        slots_.take(m.node, m.gpus);
+      }
       const InstanceId id = m.id;
       for (Running& step : running_) std::erase(step.from, id);
       enter(m, Phase::Serving, "called back from draining", now);
@@ -391,7 +398,7 @@ bool PlanExecutor::drain_surplus(Instant now) {
     if (need.coming > 0 || placeable(need)) return false;
     starved = true;
   }
-  if (starved && std::ranges::any_of(members_, is_draining)) return false;
+  if (starved && !options_.beside_draining && std::ranges::any_of(members_, is_draining)) return false;
   if ((next_weights_ && !starved) || !room_for_a_change()) return false;
   // One whose GPUs let a missing instance start goes before one that leaves GPUs idle until others follow.
   const auto makes_room = [&](const Member& m) {
@@ -414,6 +421,7 @@ bool PlanExecutor::drain_surplus(Instant now) {
       const InstanceId id = m->id;
       enter(*m, Phase::Draining, starved ? "it gives its GPUs to what the plan wants" : "what the plan wants serves",
             now);
+      if (options_.beside_draining) slots_.give(m->node, std::exchange(m->gpus, {}));
       port_.drain(id, now);
       return true;
     }

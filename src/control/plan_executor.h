@@ -27,10 +27,11 @@ struct PlanExecutorOptions {
   std::vector<GpuPlace> places;  ///< where instances may stand; empty: on any GPUs of a node
   plan::ReshardProblem reshard;  ///< weights, links, memory; its layouts are ignored
   bool weights_beside = false;   ///< who starts beside an instance that serves takes the weights over its node's links
+  bool beside_draining = false;  ///< one that drains holds no GPU any more: who comes next shares it meanwhile
 };
 
 /// With `weights_beside` one that starts on a node where another serves gets its weights from that one's GPUs, and is
-/// up as soon as a re-shard's would be.
+/// up as soon as a re-shard's would be, if that is sooner than its shape's start.
 ///
 /// Counts are reached by shadow instancing: what is missing is called back from draining or started; what is too much
 /// goes on serving until all that is wanted serves, and then drains (earlier only if it holds the GPUs that are

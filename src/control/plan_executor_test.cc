@@ -141,41 +141,74 @@ TEST(PlanExecutor, AStartBesideOneThatServesTakesItsWeights) {
 
 /// Two full nodes change places: a pool's only instance waits for GPUs that another pool's last one would hold, had
 /// the others that are too much gone first.
-TEST(PlanExecutor, WhoMakesRoomForWhatIsMissingGoesFirst) {
-  constexpr std::size_t kSmall = 0, kLarge = 1;
-  const NodeId a(0), b(1);
-  const PoolId first(0), second(1);
-  PlanExecutorOptions options;
-  options.shapes = {{2, 1.0, Span::s(30)}, {4, 2.0, Span::s(30)}};
-  options.nodes = {{a, "", "", 4, {}}, {b, "", "", 4, {}}};
-  Driver driver;
-  driver.empty = true;
-  Journal journal;
-  auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{});
-  policy->targets = {{kSmall, 1, b, first}, {kSmall, 1, b, second}, {kLarge, 1, a, second}};
-  policy->weights = {{ClassId(0), first, 1.0}, {ClassId(1), second, 1.0}};
-  PlanExecutor scaler(std::move(policy), Mode::Enforce, options, driver, journal);
-  driver.scaler = &scaler;
-  const auto serves = [&](std::int32_t id, std::size_t shape, NodeId node, PoolId pool,
-                          std::vector<std::int32_t> gpus) {
+struct Swap {
+  static constexpr std::size_t kSmall = 0, kLarge = 1;
+  explicit Swap(bool beside_draining) {
+    const NodeId a(0), b(1);
+    const PoolId first(0), second(1);
+    PlanExecutorOptions options;
+    options.shapes = {{2, 1.0, Span::s(30)}, {4, 2.0, Span::s(30)}};
+    options.nodes = {{a, "", "", 4, {}}, {b, "", "", 4, {}}};
+    options.beside_draining = beside_draining;
+    auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{});
+    scripted = policy.get();
+    policy->targets = {{kSmall, 1, b, first}, {kSmall, 1, b, second}, {kLarge, 1, a, second}};
+    policy->weights = {{ClassId(0), first, 1.0}, {ClassId(1), second, 1.0}};
+    scaler = std::make_unique<PlanExecutor>(std::move(policy), Mode::Enforce, options, driver, journal);
+    driver.scaler = scaler.get();
+    serves(0, kSmall, a, first, {0, 1});
+    serves(1, kSmall, a, second, {2, 3});
+    serves(2, kLarge, b, second, {0, 1, 2, 3});
+  }
+  void serves(std::int32_t id, std::size_t shape, NodeId node, PoolId pool, std::vector<std::int32_t> gpus) {
     driver.states.push_back(Driver::State::Open);
     driver.shapes.push_back(shape);
     ASSERT_TRUE(
-        scaler.adopt({InstanceId(id), shape, Phase::Serving, Instant(), pool, node, std::move(gpus)}, Instant()));
-  };
-  serves(0, kSmall, a, first, {0, 1});
-  serves(1, kSmall, a, second, {2, 3});
-  serves(2, kLarge, b, second, {0, 1, 2, 3});
-  for (std::int32_t t = 1; t <= 10; ++t) {
-    scaler.tick(at(10.0 * t));
-    for (std::size_t i = 0; i < driver.states.size(); ++i) {
-      if (driver.states[i] == Driver::State::Starting)
-        scaler.up(InstanceId(static_cast<std::int32_t>(i)), at(10.0 * t + 5));
+        scaler->adopt({InstanceId(id), shape, Phase::Serving, Instant(), pool, node, std::move(gpus)}, Instant()));
+  }
+  void run(std::int32_t from, std::int32_t upto) {
+    for (std::int32_t t = from; t <= upto; ++t) {
+      scaler->tick(at(10.0 * t));
+      for (std::size_t i = 0; i < driver.states.size(); ++i) {
+        if (driver.states[i] == Driver::State::Starting)
+          scaler->up(InstanceId(static_cast<std::int32_t>(i)), at(10.0 * t + 5));
+      }
     }
   }
-  ASSERT_EQ(scaler.members().size(), 3U);
-  EXPECT_EQ(driver.count(Driver::State::Open), 3);
-  EXPECT_EQ(driver.count(Driver::State::Stopped), 3) << "all that served before";
+  Driver driver;
+  Journal journal;
+  Scripted* scripted = nullptr;
+  std::unique_ptr<PlanExecutor> scaler;
+};
+
+TEST(PlanExecutor, WhoMakesRoomForWhatIsMissingGoesFirst) {
+  Swap swap(false);
+  swap.driver.empty = true;
+  swap.run(1, 10);
+  ASSERT_EQ(swap.scaler->members().size(), 3U);
+  EXPECT_EQ(swap.driver.count(Driver::State::Open), 3);
+  EXPECT_EQ(swap.driver.count(Driver::State::Stopped), 3) << "all that served before";
+}
+
+TEST(PlanExecutor, BesideWhoDrainsTheNextHasItsGpusAtOnce) {
+  Swap waits(false);
+  waits.run(1, 10);
+  EXPECT_EQ(waits.driver.count(Driver::State::Draining), 1) << "never done: nobody can follow";
+  Swap swap(true);
+  swap.run(1, 10);
+  EXPECT_EQ(swap.driver.count(Driver::State::Open), 3);
+  EXPECT_EQ(swap.driver.count(Driver::State::Draining), 3) << "all that served before, still at it";
+  for (const NodeView& node : swap.scaler->nodes()) EXPECT_EQ(node.free_gpus, 0) << "each GPU is taken once";
+  // Back again: those that drain are called back as soon as their GPUs are free, and all are taken once in the end.
+  swap.driver.empty = true;
+  swap.scripted->targets = {{Swap::kSmall, 1, NodeId(0), PoolId(0)},
+                            {Swap::kSmall, 1, NodeId(0), PoolId(1)},
+                            {Swap::kLarge, 1, NodeId(1), PoolId(1)}};
+  swap.run(11, 20);
+  EXPECT_EQ(swap.driver.count(Driver::State::Open), 3);
+  for (const NodeView& node : swap.scaler->nodes()) EXPECT_EQ(node.free_gpus, 0);
+  for (std::int32_t id = 0; id < 3; ++id) swap.scaler->drained(InstanceId(id), at(300.0));  // ignored: they serve
+  EXPECT_EQ(swap.scaler->members().size(), 3U);
 }
 
 TEST(PlanExecutor, ShadowInstancingKeepsTheOldOneUntilTheNewOneServes) {

@@ -142,6 +142,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   made.idle_gpu = config::idle_gpus_of(loaded.scenario);
   made.reshard = config::reshard_problem(loaded);
   made.at_once = recipe.recipe.scaling_at_once;
+  made.beside_draining = spawn.beside_draining;
   return made;
 }
 

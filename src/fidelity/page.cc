@@ -245,7 +245,8 @@ constexpr const char* kWhy =
   public Conversation trace; chosen with the tables in view), 16 ms of CPU time per step (from DistServe's decode fits), p99
   of TTFT and of a request's mean time per token over 30 s. Its energy is read as what the instance draws while one request
   runs (power x mean latency): in size its Wh are a third below that, and 2 to 25 times a request's share (power
-  / rate). FREESH: prompts at half or 2.5 times its class border.
+  / rate). FREESH: prompts as long as LMSYS-Chat-1M's on that side of its class border; its H100s, 243 to 327 W each at their
+  ratings, are taken for the card of 350 W (read off the power rows, which count as seen; no factor is fitted on them).
 - throttLL'eM's KV blocks: TensorRT-LLM engines reserve buffers for their build's largest batch; ours do not.
 - *whole-runs* and *table-II* are the evaluations of `wattle reproduce`, which says how each was run.
 - Memory-bound time has a knee: a byte passes the memory at its own clock and L2 at the core's, and the slower decides. The

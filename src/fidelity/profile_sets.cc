@@ -28,8 +28,15 @@ bool missing(const std::string& file, const char* name, Collection& to) {
   return true;
 }
 
+/// Prompt tokens of the release's types, which it does not print: the means of LMSYS-Chat-1M, where its prompts are
+/// from (1,024 of them, length-stats/apex_llama_lmsys_05.csv), on either side of the partition's border.
+double freesh_prompt(double partition, bool is_long) {
+  if (partition == 1.0) return is_long ? 377.0 : 28.0;
+  return is_long ? 140.0 : 11.0;
+}
+
 /// Workers of Llama-3-70B at their peak load and top clock. Answers have the length that latency and time per token
-/// give; prompts are half the class border where short, 2.5 times it where long: their lengths are not published.
+/// give.
 Result<void> freesh(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/LLM_Serving_FREESH/pool_profile_llama3_70b.csv";
   if (missing(file, "LLM_Serving_FREESH", to)) return {};
@@ -39,7 +46,7 @@ Result<void> freesh(const std::string& data, const Catalog& catalog, Collection&
   if (!t) return std::unexpected(t.error());
   const LlmSpec* llm = catalog.llm("llama-3-70b");
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    // No worker with four H100 draws more than 4 x 350 W or takes less than 29 ms a token, which four with HBM3 take 18
+    // The H100s draw 243 to 327 W each, and four of them take no less than 29 ms a token, which four with HBM3 take 18
     // for: they are the PCIe cards.
     const bool h100 = t->text(i, "gpu") == "H100";
     const GpuSpec* gpu = catalog.gpu(h100 ? "h100-pcie" : "a100-80g");
@@ -47,12 +54,11 @@ Result<void> freesh(const std::string& data, const Catalog& catalog, Collection&
     const double tbt = t->number(i, "mean_tbt_ms");
     if (gpu == nullptr || llm == nullptr || qps <= 0.0 || tbt < 5.0) continue;  // 0: not feasible; 2 ms: a placeholder
     const std::string& type = t->text(i, "request_type");
-    const double border = t->number(i, "partition") == 1.0 ? 184 : 25;
     const auto tp = static_cast<std::int32_t>(t->number(i, "gpus_per_worker"));
     Load load;
     load.rate_per_s = qps;
     load.requests = 300;
-    load.input_mean = type[0] == 'S' ? border / 2 : border * 2.5;
+    load.input_mean = freesh_prompt(t->number(i, "partition"), type[0] == 'L');
     load.output_mean = std::max(1.0, (t->number(i, "mean_e2e_latency_s") * 1e3 - t->number(i, "mean_ttft_ms")) / tbt);
     load.warm_up = 0.2;
     load.clock = gpu->clock_max;
@@ -61,6 +67,7 @@ Result<void> freesh(const std::string& data, const Catalog& catalog, Collection&
     e.row = fmt::format("partition {} {} tp={} {} qps={}", t->number(i, "partition"), type, tp, gpu->name, qps);
     e.gpu = gpu->name;
     e.tp = tp;
+    e.in_view = h100;  // which card it is was read off them
     e.quantities = {{"power_w", t->number(i, "worker_power_w")},
                     {"ttft_mean_ms", t->number(i, "mean_ttft_ms")},
                     {"tpot_mean_ms", tbt}};

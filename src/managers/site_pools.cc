@@ -27,6 +27,44 @@ predict::Rows ahead(predict::Forecaster* forecaster, const std::vector<std::vect
   return rows;
 }
 
+/// Workers that take any request, as one type: they carry and draw what the expected mix of requests makes of them.
+plan::PoolType mixed(const std::vector<plan::PoolType>& types) {
+  plan::PoolType mix;
+  mix.name = "any";
+  mix.kept = types.front().kept;  // the same tenants' shares are in all types
+  mix.demand_per_s.assign(types.front().demand_per_s.size(), 0.0);
+  double all = 0.0;
+  std::vector<double> shares;
+  for (const auto& type : types) {
+    double sum = 0.0;
+    for (std::size_t t = 0; t < type.demand_per_s.size(); ++t) {
+      mix.demand_per_s[t] += type.demand_per_s[t];
+      sum += type.demand_per_s[t];
+    }
+    shares.push_back(sum);
+    all += sum;
+  }
+  for (double& share : shares) share = all > 0.0 ? share / all : 1.0 / static_cast<double>(shares.size());
+  for (std::size_t m = 0; m < types.front().ratings.size(); ++m) {
+    double busy = 0.0, peak = 0.0, idle = 0.0;  // of a worker's time, a request of the mix; joules likewise
+    bool serves = true;
+    for (std::size_t r = 0; r < types.size() && serves; ++r) {
+      if (shares[r] == 0.0) continue;
+      const auto& rating = types[r].ratings[m];
+      serves =
+          rating && rating->max_per_s > 0.0 && rating->ttft <= types[r].ttft_limit && rating->tbt <= types[r].tbt_limit;
+      if (!serves) break;
+      const double time = shares[r] / rating->max_per_s;
+      busy += time;
+      peak += time * rating->peak.value();
+      idle += time * rating->idle.value();
+    }
+    auto& rating = mix.ratings.emplace_back();
+    if (serves) rating = {.peak = Watts(peak / busy), .idle = Watts(idle / busy), .max_per_s = 1.0 / busy};
+  }
+  return mix;
+}
+
 const char* reason_of(plan::PoolsStatus status) {
   switch (status) {
     case plan::PoolsStatus::Planned:
@@ -160,9 +198,17 @@ bool SitePools::fill_intensity(std::size_t slots, Instant now) {
   return known;
 }
 
+plan::PoolsProblem SitePools::asked() const {
+  plan::PoolsProblem problem = setup_.problem;
+  auto& types = problem.partitions[0].types;
+  if (options_.pooled) types = {mixed(types)};
+  return problem;
+}
+
 Result<plan::PoolsPlan> SitePools::planned(const plan::PoolsOptions& planning) const {
   const plan::PoolsPlan* previous = plans_ > 0 ? &newest_ : nullptr;
-  if (!options_.cleanest) return plan::plan_pools(setup_.problem, planning, previous);
+  plan::PoolsProblem some = asked();
+  if (!options_.cleanest) return plan::plan_pools(some, planning, previous);
   // Sites from the cleanest on, one more at a time, until the demand is carried; all of them carry what they can.
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t n = 0; n < setup_.problem.sites.size(); ++n) {
@@ -171,7 +217,6 @@ Result<plan::PoolsPlan> SitePools::planned(const plan::PoolsOptions& planning) c
     order.emplace_back(sum, n);
   }
   std::ranges::sort(order);
-  plan::PoolsProblem some = setup_.problem;
   for (auto& site : some.sites) std::ranges::fill(site.gpus, 0);
   Result<plan::PoolsPlan> plan;
   for (const auto& [grams, n] : order) {
@@ -208,8 +253,7 @@ Plan SitePools::translated() const {
   for (const auto& pool : newest_.pools) {
     const auto shape = setup_.shapes[pool.site][pool.mode];
     if (!shape) continue;
-    const auto type = options_.pooled ? 0 : static_cast<std::int32_t>(pool.type);
-    plan.instances.push_back({*shape, pool.workers, {}, PoolId(type)});
+    plan.instances.push_back({*shape, pool.workers, {}, PoolId(static_cast<std::int32_t>(pool.type))});
   }
   for (std::size_t c = 0; options_.pooled && c < peaks_.size(); ++c) {
     plan.weights.push_back({ClassId(static_cast<std::int32_t>(c)), PoolId(0), 1.0});

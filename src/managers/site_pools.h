@@ -70,6 +70,7 @@ class SitePools final : public policy::ScalingPolicy {
   [[nodiscard]] bool sites_changed(const policy::ScalingView& view);
   void make(Instant now);
   [[nodiscard]] Result<plan::PoolsPlan> planned(const plan::PoolsOptions& planning) const;
+  [[nodiscard]] plan::PoolsProblem asked() const;
   [[nodiscard]] bool fill_intensity(std::size_t slots, Instant now);
   void fill_demand(std::size_t slots);
   [[nodiscard]] Plan translated() const;

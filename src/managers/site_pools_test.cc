@@ -215,6 +215,31 @@ TEST(SitePools, PooledAnyRequestGoesToAnyWorkerAndTheFirstPlanMayStay) {
   EXPECT_EQ(driver.policy.plans(), 1);
 }
 
+/// Who does not tell classes apart has no worker for each of them.
+TEST(SitePools, PooledWorkersAreCountedForTheMix) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  const auto workers = [&](bool pooled, std::vector<double> demand, double of_second) {
+    auto setup = two_sites(grams);
+    setup.demand_at_start = std::move(demand);
+    for (auto& type : setup.problem.partitions[0].types) type.ratings[1].reset();
+    setup.problem.partitions[0].types[1].ratings[0]->max_per_s = of_second;
+    SitePoolsOptions options;
+    options.pooled = pooled;
+    options.planning.alpha = 1.0;
+    Driver driver(std::move(setup), options);
+    int all = 0;
+    for (const auto& target : driver.ask(Instant(), {0.0, 0.0}).instances) all += target.count;
+    return all;
+  };
+  EXPECT_EQ(workers(false, {1.0, 0.1}, 2.0), 2) << "one each";
+  EXPECT_EQ(workers(true, {1.0, 0.1}, 2.0), 1);
+  // 3 of the first take one and a half workers, 1 of the second half a one.
+  EXPECT_EQ(workers(true, {3.0, 1.0}, 2.0), 2);
+  EXPECT_EQ(workers(true, {3.0, 1.0}, 1.5), 3);
+  EXPECT_EQ(workers(true, {3.0, 1.0}, 0.0), 0) << "who cannot serve the second is of no use to a mix with it";
+  EXPECT_EQ(workers(true, {3.0, 0.0}, 0.0), 2);
+}
+
 TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);

@@ -51,32 +51,60 @@ std::size_t find_or_add(std::vector<std::string>& all, std::string_view name) {
 
 std::vector<std::string_view> views(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
-/// The rows of a series: `slot_5min` counts 0, 1, 2 ..., and one number in every other column.
-Result<std::vector<std::vector<double>>> read_series(const NamedText& text, const std::vector<std::string>& columns,
-                                                     double low, double high, std::vector<std::string>* spelled) {
+/// Names of the header, whatever they are.
+std::vector<std::string_view> header_of(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf", kBlank = " \t\r\n\"";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
+  text = text.substr(0, text.find('\n'));
+  std::vector<std::string_view> names;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    std::string_view name = text.substr(0, comma);
+    name.remove_prefix(std::min(name.find_first_not_of(kBlank), name.size()));
+    names.push_back(name.substr(0, name.find_last_not_of(kBlank) + 1));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return names;
+}
+
+/// A series of every column but `slot_5min`, from that slot on.
+struct Series {
+  std::size_t first = 0;
+  std::vector<std::vector<double>> of;
+};
+
+/// The rows of a series: `slot_5min` counts up by one, and one number in every other column.
+Result<Series> read_series(const NamedText& text, const std::vector<std::string>& columns, double low, double high,
+                           std::vector<std::string>* spelled) {
   std::vector<std::string> wanted = {"slot_5min"};
   wanted.insert(wanted.end(), columns.begin(), columns.end());
   const auto wanted_views = views(wanted);
   auto csv = CsvReader::open(text.text, text.name, wanted_views);
   if (!csv) return std::unexpected(csv.error());
-  std::vector<std::vector<double>> series(columns.size());
+  Series series;
+  series.of.resize(columns.size());
   if (spelled != nullptr) {
     for (std::size_t i = 0; i < columns.size(); ++i) spelled->emplace_back(csv->column(i + 1));
   }
-  for (std::int64_t slot = 0;; ++slot) {
+  for (std::int64_t slot = -1;;) {
     const auto more = csv->next();
     if (!more) return std::unexpected(more.error());
     if (!*more) break;
     const auto number = csv->whole(0, 0, std::int64_t{1} << 40);
     if (!number) return std::unexpected(number.error());
-    if (*number != slot) return csv->bad_field(0, fmt::format("slots count from 0 without gaps: {} is next", slot));
+    if (slot < 0) series.first = static_cast<std::size_t>(*number);
+    if (slot >= 0 && *number != slot) {
+      return csv->bad_field(0, fmt::format("slots count up by one without gaps: {} is next", slot));
+    }
+    slot = *number + 1;
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const auto value = csv->number(i + 1, low, high);
       if (!value) return std::unexpected(value.error());
-      series[i].push_back(*value);
+      series.of[i].push_back(*value);
     }
   }
-  if (columns.empty() || series[0].empty()) return bad_input(text.name, "has no rows; it needs one for each slot");
+  if (columns.empty() || series.of[0].empty()) return bad_input(text.name, "has no rows; it needs one for each slot");
   return series;
 }
 
@@ -94,6 +122,7 @@ class Reader {
     if (auto ok = prices(); !ok) return std::unexpected(ok.error());
     return std::move(whole_);
   }
+  [[nodiscard]] std::size_t first_slot() const { return first_; }
 
  private:
   struct Row {
@@ -102,8 +131,8 @@ class Reader {
   };
 
   Result<void> profile() {
-    const std::string_view header = texts_.profile.text.substr(0, texts_.profile.text.find('\n'));
-    const bool has_idle = header.find("idle_power_w") != std::string_view::npos;
+    const auto header = header_of(texts_.profile.text);
+    const bool has_idle = std::ranges::find(header, "idle_power_w") != header.end();
     std::vector<std::string_view> columns = {"partition",    "request_type",    "mode",           "tp",
                                              "gpu",          "gpus_per_worker", "worker_power_w", "max_qps",
                                              "mean_ttft_ms", "mean_tbt_ms"};
@@ -136,6 +165,10 @@ class Reader {
       numbers[i] = *value;
     }
     const auto& [power, rate, ttft_ms, tbt_ms, idle] = numbers;
+    if (rate > 0.0 && power <= 0.0) return csv.bad_field(6, "a worker that serves draws power");
+    for (const std::size_t name : {0U, 1U}) {
+      if (csv.field(name).empty()) return csv.bad_field(name, "it needs a name");
+    }
     if (has_idle && idle > power) return csv.bad_field(10, "idle power is at most worker_power_w");
     Row row;
     row.partition = find_or_add(whole_.partitions, csv.field(0));
@@ -224,6 +257,7 @@ class Reader {
       const auto more = csv->next();
       if (!more) return std::unexpected(more.error());
       if (!*more) break;
+      if (csv->field(0).empty()) return csv->bad_field(0, "it needs a name");
       const auto known = std::ranges::find(whole_.sites, csv->field(0), &PoolSite::name);
       if (known != whole_.sites.end()) return csv->bad_field(0, "this site already has a row");
       PoolSite& site = whole_.sites.emplace_back();
@@ -240,16 +274,27 @@ class Reader {
 
   Result<void> demand() {
     if (texts_.demand.size() != whole_.partitions.size()) {
-      return bad_input("demand", fmt::format("{} given; the profile has {} partitions, and each needs its own",
-                                             texts_.demand.size(), whole_.partitions.size()));
+      return bad_input("demand", fmt::format("{} given; {} has {} partition(s), and each needs its own",
+                                             texts_.demand.size(), texts_.profile.name, whole_.partitions.size()));
     }
     for (std::size_t s = 0; s < whole_.partitions.size(); ++s) {
       std::vector<std::string> columns;
       for (const PoolType& type : whole_.partitions[s].types) columns.push_back(lower(type.name) + "_qps");
+      for (const std::string_view name : header_of(texts_.demand[s].text)) {
+        if (!name.ends_with("_qps") || std::ranges::find(columns, name) != columns.end()) continue;
+        return bad_input(texts_.demand[s].name,
+                         fmt::format("has column '{}'; {} rates no worker for it in partition {}", name,
+                                     texts_.profile.name, whole_.partitions[s].name));
+      }
       auto series = read_series(texts_.demand[s], columns, 0.0, kLargest, nullptr);
       if (!series) return std::unexpected(series.error());
-      for (std::size_t r = 0; r < series->size(); ++r)
-        whole_.partitions[s].types[r].demand_per_s = std::move((*series)[r]);
+      if (s == 0) {
+        first_ = series->first;
+      } else if (auto ok = same_slots(texts_.demand[s], *series); !ok) {
+        return ok;
+      }
+      for (std::size_t r = 0; r < series->of.size(); ++r)
+        whole_.partitions[s].types[r].demand_per_s = std::move(series->of[r]);
     }
     return {};
   }
@@ -262,11 +307,12 @@ class Reader {
     constexpr double kMostIntensity = 1e5;  // of marginal rates: data holds -8353 and 9067 lb/MWh
     auto series = read_series(texts_.emissions, columns, -kMostIntensity, kMostIntensity, &spelled);
     if (!series) return std::unexpected(series.error());
-    for (std::size_t n = 0; n < series->size(); ++n) {
+    if (auto ok = same_slots(texts_.emissions, *series); !ok) return ok;
+    for (std::size_t n = 0; n < series->of.size(); ++n) {
       const double unit = spelled[n].ends_with("_lb_co2_per_mwh") ? kGramsPerKwhInLbsPerMwh : 1.0;
-      for (const double value : (*series)[n]) whole_.sites[n].intensity.emplace_back(value * unit);
+      for (const double value : series->of[n]) whole_.sites[n].intensity.emplace_back(value * unit);
     }
-    return same_length(texts_.emissions, (*series)[0].size());
+    return {};
   }
 
   Result<void> prices() {
@@ -276,18 +322,20 @@ class Reader {
     constexpr double kMostPrice = 1e6;
     auto series = read_series(texts_.prices, columns, -kMostPrice, kMostPrice, nullptr);
     if (!series) return std::unexpected(series.error());
-    for (std::size_t n = 0; n < series->size(); ++n) {
-      for (const double value : (*series)[n]) whole_.sites[n].price_usd_per_kwh.push_back(value * 1e-3);
+    if (auto ok = same_slots(texts_.prices, *series); !ok) return ok;
+    for (std::size_t n = 0; n < series->of.size(); ++n) {
+      for (const double value : series->of[n]) whole_.sites[n].price_usd_per_kwh.push_back(value * 1e-3);
     }
-    return same_length(texts_.prices, (*series)[0].size());
+    return {};
   }
 
-  Result<void> same_length(const NamedText& text, std::size_t slots) const {
-    for (std::size_t s = 0; s < whole_.partitions.size(); ++s) {
-      const std::size_t demand = whole_.partitions[s].types[0].demand_per_s.size();
-      if (demand != slots) {
-        return bad_input(text.name, fmt::format("has {} slots, {} has {}", slots, texts_.demand[s].name, demand));
-      }
+  /// As the first demand has them.
+  Result<void> same_slots(const NamedText& text, const Series& series) const {
+    const std::size_t slots = series.of[0].size(), demand = whole_.partitions[0].types[0].demand_per_s.size();
+    const std::string& first = texts_.demand[0].name;
+    if (slots != demand) return bad_input(text.name, fmt::format("has {} slots, {} has {}", slots, first, demand));
+    if (series.first != first_) {
+      return bad_input(text.name, fmt::format("begins at slot {}, {} at slot {}", series.first, first, first_));
     }
     return {};
   }
@@ -295,26 +343,29 @@ class Reader {
   const PoolsTexts& texts_;
   double idle_share_;
   PoolsProblem whole_;
+  std::size_t first_ = 0;
   std::map<std::string, std::size_t> modes_;  ///< by the mode column
 };
 
 }  // namespace
 
 Result<PoolsData> PoolsData::parse(const PoolsTexts& texts, double idle_share) {
-  auto whole = Reader(texts, idle_share).run();
+  Reader reader(texts, idle_share);
+  auto whole = reader.run();
   if (!whole) return std::unexpected(whole.error());
   PoolsData data;
   data.whole_ = std::move(*whole);
+  data.first_ = reader.first_slot();
   data.slots_ = data.whole_.sites[0].intensity.size();
   return data;
 }
 
 PoolsProblem PoolsData::window(std::size_t first, std::size_t count, double beta) const {
-  WATTLE_CHECK(count > 0 && first + count <= slots_, "a window must lie within the data");
+  WATTLE_CHECK(count > 0 && first >= first_ && first + count <= end_slot(), "a window must lie within the data");
   PoolsProblem problem = whole_;
   const auto cut = [&](auto& series) {
     if (series.empty()) return;
-    const auto begin = series.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto begin = series.begin() + static_cast<std::ptrdiff_t>(first - first_);
     series = {begin, begin + static_cast<std::ptrdiff_t>(count)};
   };
   for (PoolSite& site : problem.sites) {

@@ -101,10 +101,10 @@ TEST(PoolsOracle, PublishedReachesEveryReleasedOptimum) {
 TEST(PoolsOracle, DefaultPlansEveryWindowWithoutIdleWorkers) {
   if (data_folder().empty()) GTEST_SKIP() << "WATTLE_DATA is unset";
   const PoolsData data = released();
-  ASSERT_EQ(data.slots(), 288U);
+  ASSERT_EQ(data.end_slot(), 288U);
   PoolsPlan previous;
   int relaxed = 0;
-  for (std::size_t window = 0; window < data.slots() / kSlots; ++window) {
+  for (std::size_t window = 0; window < data.end_window(kSlots); ++window) {
     const PoolsProblem problem = data.window(window * kSlots, kSlots, kBeta);
     const PoolsPlan* before = window > 0 ? &previous : nullptr;
     const auto plan = plan_pools(problem, {}, before);
@@ -155,12 +155,49 @@ TEST(PoolsCsv, SaysWhereTheInputIsWrong) {
                 .find("s.csv: has no limits for type SS"),
             std::string::npos);
   EXPECT_NE(read(profile, capacity, slo, "slot_5min,ss_qps\n0,3\n2,4\n", emissions)
-                .find("d.csv:3: slot_5min is '2'; slots count from 0 without gaps: 1 is next"),
+                .find("d.csv:3: slot_5min is '2'; slots count up by one without gaps: 1 is next"),
             std::string::npos);
   EXPECT_NE(read(profile, capacity, slo, "slot_5min,ss_qps\n0,-3\n", emissions).find("d.csv:2: ss_qps is '-3'"),
             std::string::npos);
   EXPECT_NE(read(profile, capacity, slo, "slot_5min,ss_qps\n0,3\n", emissions).find("e.csv: has 2 slots, d.csv has 1"),
             std::string::npos);
+  EXPECT_NE(read(profile, capacity, slo, "slot_5min,ss_qps\n7,3\n8,4\n", emissions)
+                .find("e.csv: begins at slot 0, d.csv at slot 7"),
+            std::string::npos);
+  EXPECT_NE(read(profile, capacity, slo, "slot_5min,ss_qps,sl_qps\n0,3,1\n1,4,1\n", emissions)
+                .find("d.csv: has column 'sl_qps'; p.csv rates no worker for it in partition 1"),
+            std::string::npos)
+      << "demand that would be dropped";
+  EXPECT_NE(read(profile + "1,SS,2,TP4,A100,4,0,5,100,50\n", capacity, slo, demand, emissions)
+                .find("p.csv:3: worker_power_w is '0'; a worker that serves draws power"),
+            std::string::npos);
+  EXPECT_NE(read(profile + "1,,2,TP4,A100,4,700,5,100,50\n", capacity, slo, demand, emissions)
+                .find("p.csv:3: request_type is ''; it needs a name"),
+            std::string::npos);
+  EXPECT_NE(
+      read(profile, "site,a100,a6000\n,4,8\n", slo, demand, emissions).find("c.csv:2: site is ''; it needs a name"),
+      std::string::npos);
+}
+
+/// Written by other hands: other line ends, order and further columns, idle power, a series cut out of a longer one.
+TEST(PoolsCsv, TakesTheSameDataInOtherShapes) {
+  const std::string profile =
+      "\xef\xbb\xbf\r\nidle_power_w,note,mean_tbt_ms,mean_ttft_ms,max_qps,worker_power_w,gpus_per_worker,gpu,tp,mode,"
+      "request_type,partition\r\n250,\"a, b\",50,100,5,700,2,A100,TP2,1,SS,1";
+  const std::string capacity = "a100,site,comment\r\n4,1,x\r\n", slo = "ttft_ms,request_type,tbt_ms\n300,SS,150";
+  const std::string demand = "ss_qps,slot_5min\n3,144\n4,145\n5,146\n";
+  const std::string emissions = "site1_g_co2_per_kwh,slot_5min\n1e2,144\n-20,145\n30,146";
+  const auto data =
+      PoolsData::parse({{"p", profile}, {"c", capacity}, {"s", slo}, {"e", emissions}, {{"d", demand}}, {}}, 0.3);
+  ASSERT_TRUE(data.has_value()) << data.error().message();
+  EXPECT_EQ(data->first_slot(), 144U);
+  EXPECT_EQ(data->end_slot(), 147U);
+  EXPECT_EQ(data->first_window(2), 72U);
+  EXPECT_EQ(data->end_window(2), 73U) << "the last slot alone is no window";
+  const PoolsProblem problem = data->window(144, 2, 2.0);
+  EXPECT_EQ(problem.partitions[0].types[0].demand_per_s, (std::vector<double>{1.5, 2.0}));
+  EXPECT_EQ(problem.sites[0].intensity, (std::vector<GramsPerKwh>{GramsPerKwh(100), GramsPerKwh(-20)}));
+  EXPECT_NEAR(problem.partitions[0].types[0].ratings[0]->idle.value(), 250.0, 1e-9);
 }
 
 }  // namespace

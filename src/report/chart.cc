@@ -179,12 +179,13 @@ std::string svg(const RowChart& chart) {
   for (const Tick& tick : chart.x.ticks) {
     fmt::format_to(std::back_inserter(out),
                    "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"0\" y2=\"{1:.1f}\"/>"
-                   "<text x=\"{0:.1f}\" y=\"{2:.1f}\" text-anchor=\"middle\">{3}</text>",
+                   "<text class=\"tick\" x=\"{0:.1f}\" y=\"{2:.1f}\" text-anchor=\"middle\">{3}</text>",
                    x(tick.at), bottom, bottom + 16, escape(tick.label));
   }
   fmt::format_to(std::back_inserter(out), "<g class=\"r{}\" data-r=\"{}\">", chart.colour, chart.run);
   for (std::size_t i = 0; i < chart.rows.size(); ++i) {
-    fmt::format_to(std::back_inserter(out), "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", left - 8,
+    fmt::format_to(std::back_inserter(out),
+                   "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", left - 8,
                    kPitch * static_cast<double>(i) + 16, escape(chart.rows[i]));
   }
   for (const Stretch& s : chart.stretches) {

@@ -179,6 +179,16 @@ std::string instance_name(const journal::Instance& i) {
                      i.spec.tensor_parallel, i.spec.gpu.name);
 }
 
+constexpr int kWide = 1160;
+constexpr int kNarrow = 560;  ///< on a phone, so that its letters stay legible
+
+/// A picture over the page's whole width, drawn anew for a phone.
+std::string over_page(const std::string& attributes, const std::string& title, const char* unit,
+                      const std::string& wide, const std::string& narrow) {
+  return fmt::format("<div class=\"wide desk\"{0}>{1}</div><div class=\"wide phone\"{0}>{2}</div>", attributes,
+                     figure(title, unit, wide), figure(title, unit, narrow));
+}
+
 /// Who was there when: one plot per run whose engines came and went.
 std::string phase_plots(const Comparison& c) {
   std::string out;
@@ -207,8 +217,9 @@ std::string phase_plots(const Comparison& c) {
                        duration_ms((span.to_s - span.from_s) * 1e3), duration_ms(span.from_s * 1e3))});
     }
     chart.rows.resize(std::min(chart.rows.size(), kMaxInstances));
-    out += fmt::format("<div class=\"wide\" data-r=\"{}\">{}</div>", i,
-                       figure(run.label, "GPUs of each engine", svg(chart)));
+    const std::string wide = svg(chart);
+    chart.width = kNarrow;
+    out += over_page(fmt::format(" data-r=\"{}\"", i), run.label, "GPUs of each engine", wide, svg(chart));
   }
   if (out.empty()) return out;
   std::string keys;
@@ -317,11 +328,12 @@ std::string time_plots(const Comparison& c) {
 
   out += fmt::format("<p class=\"note\">Each point is the mean of the samples of at least {}.</p>",
                      duration_ms(interval * 1e3));
-  out += "<div class=\"wide\">" +
-         figure("Power of the fleet", "W",
-                over_time(c, kLooks[0], "Power of the fleet over time", 1160, 260, 320, true,
-                          [](const Timeline& t) { return t.fleet(Signal::Power); })) +
-         "</div><div class=\"triple\">";
+  const auto power = [&](int width, std::size_t most, bool labels) {
+    return over_time(c, kLooks[0], "Power of the fleet over time", width, 260, most, labels,
+                     [](const Timeline& t) { return t.fleet(Signal::Power); });
+  };
+  out += over_page("", "Power of the fleet", "W", power(kWide, 320, true), power(kNarrow, 160, false)) +
+         "<div class=\"triple\">";
   for (const SignalLook& look : {kLooks[1], kLooks[2], kLooks[3]}) {
     const char* what = look.signal == Signal::Clock   ? "fleet mean, MHz"
                        : look.signal == Signal::Batch ? "fleet, decoding requests"

@@ -88,7 +88,9 @@ text.in.part0{fill:var(--paper)}
 code{font:12px ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace}
 #tip{position:fixed;z-index:3;pointer-events:none;padding:6px 10px;background:var(--card);border:1px solid var(--rule);border-radius:6px;font-size:12.5px;font-variant-numeric:tabular-nums;box-shadow:0 2px 10px rgba(0,0,0,.14);white-space:nowrap}
 #tip div{display:flex;align-items:center;justify-content:space-between;gap:14px}
-@media(max-width:600px){svg text.tick{font-size:16px}}
+.phone{display:none}
+@media(max-width:600px){svg text.tick,svg text.slo{font-size:16px}svg text.end,svg text.axis{font-size:14px}svg text.bar-name,svg text.bar-total{font-size:18px}svg text.in{font-size:17px}
+.triple svg text.tick{font-size:12px}.desk{display:none}.phone{display:grid}}
 @media print{nav{position:static}.hint{display:none}section{break-inside:avoid}}
 )css";
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/file.h"
 #include "config/locate.h"
@@ -22,6 +23,23 @@ Result<PublishedFile> published_file(const char* under_data) {
   if (!text) return std::unexpected(text.error());
   file.text = std::move(*text);
   return file;
+}
+
+std::vector<std::string> published_names(const char* under_data) {
+  const std::filesystem::path pattern(under_data);
+  const std::string name = pattern.filename().string();
+  const std::string begin = name.substr(0, name.find('*')), end = name.substr(name.find('*') + 1);
+  std::vector<std::string> found;
+  std::error_code none;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(config::data_dir()) / pattern.parent_path(), none)) {
+    const std::string at = entry.path().filename().string();
+    if (at.size() >= begin.size() + end.size() && at.starts_with(begin) && at.ends_with(end)) {
+      found.push_back((pattern.parent_path() / at).string());
+    }
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
 double median(std::vector<double> values) {

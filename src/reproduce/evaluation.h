@@ -84,6 +84,9 @@ struct PublishedFile {
   std::string text;
 };
 [[nodiscard]] Result<PublishedFile> published_file(const char* under_data);
+/// Names under the data folder that begin and end like `under_data`, whose name has one '*', in order: the part that
+/// differs may be another model's, site's or window's. Empty: none, or WATTLE_DATA not set.
+[[nodiscard]] std::vector<std::string> published_names(const char* under_data);
 
 /// 0 for none.
 [[nodiscard]] double median(std::vector<double> values);

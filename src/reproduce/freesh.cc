@@ -18,17 +18,37 @@ namespace wattle::reproduce {
 
 namespace freesh {
 
+Result<PublishedFile> released_file(const char* name, const char* like) {
+  constexpr const char* kFolder = "LLM_Serving_FREESH/";
+  const std::string released = fmt::format("{}{}.csv", kFolder, name);
+  const auto others = published_names(fmt::format("{}{}.csv", kFolder, like).c_str());
+  const bool there = others.empty() || std::ranges::find(others, released) != others.end();
+  if (!there && others.size() > 1) {
+    return bad_input(released, fmt::format("is not there, and several may stand for it: {}", fmt::join(others, ", ")));
+  }
+  return published_file(there ? released.c_str() : others.front().c_str());
+}
+
 Result<plan::PoolsData> load_data() {
-  constexpr const char* kFiles[] = {"pool_profile_llama3_70b",  "site_capacity",       "slo_limits",
-                                    "marginal_emission_3sites", "peak_qps_partition1", "peak_qps_partition2"};
+  constexpr std::pair<const char*, const char*> kFiles[] = {{"pool_profile_llama3_70b", "pool_profile_*"},
+                                                            {"site_capacity", "site_capacity*"},
+                                                            {"slo_limits", "slo_limits*"},
+                                                            {"marginal_emission_3sites", "marginal_emission_*"}};
   std::vector<PublishedFile> texts;
-  for (const char* file : kFiles) {
-    auto text = published_file(fmt::format("LLM_Serving_FREESH/{}.csv", file).c_str());
+  for (const auto& [name, like] : kFiles) {
+    auto text = released_file(name, like);
+    if (!text) return std::unexpected(text.error());
+    texts.push_back(std::move(*text));
+  }
+  for (const auto& name : published_names("LLM_Serving_FREESH/peak_qps_partition*.csv")) {
+    auto text = published_file(name.c_str());
     if (!text) return std::unexpected(text.error());
     texts.push_back(std::move(*text));
   }
   const auto named = [&](std::size_t i) { return plan::NamedText{texts[i].path, texts[i].text}; };
-  return plan::PoolsData::parse({named(0), named(1), named(2), named(3), {named(4), named(5)}, {}}, kIdleShare);
+  plan::PoolsTexts all{named(0), named(1), named(2), named(3), {}, {}};
+  for (std::size_t i = std::size(kFiles); i < texts.size(); ++i) all.demand.push_back(named(i));
+  return plan::PoolsData::parse(all, kIdleShare);
 }
 
 Joules Day::energy() const {
@@ -84,8 +104,8 @@ Result<Day> plan_windows(const plan::PoolsData& data, const plan::PoolsOptions& 
 
 Result<Day> plan_day(const plan::PoolsData& data, const plan::PoolsOptions& options, const Change& change,
                      double beta) {
-  std::vector<std::size_t> all(data.slots() / kSlotsPerWindow);
-  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<std::size_t> all(data.end_window(kSlotsPerWindow) - data.first_window(kSlotsPerWindow));
+  std::iota(all.begin(), all.end(), data.first_window(kSlotsPerWindow));
   return plan_windows(data, options, all, change, beta);
 }
 

@@ -24,6 +24,8 @@ inline constexpr double kBeta = 2.0;               ///< the release divides its 
 /// Idle power over peak power of a worker, from the paper's Figure 15: about 200 W of 650 to 700 W.
 inline constexpr double kIdleShare = 0.3;
 
+/// A file of the release by its name without ending, or the only one whose name is `like` it (one '*').
+[[nodiscard]] Result<PublishedFile> released_file(const char* name, const char* like);
 /// The released inputs: two partitions, three sites, four modes. Errors: WATTLE_DATA not set, no such files.
 [[nodiscard]] Result<plan::PoolsData> load_data();
 

@@ -13,6 +13,7 @@
 #include "config/locate.h"
 #include "experiment/simulate.h"
 #include "reproduce/freesh_load.h"
+#include "reproduce/freesh_power.h"
 #include "sim/simulation.h"
 #include "systems/recipe.h"
 
@@ -22,14 +23,18 @@ namespace {
 
 constexpr std::array<std::size_t, 2> kEpisodes{24, 25};  ///< E1, E2
 constexpr double kSlot_s = 300.0;
+constexpr double kJoulesPerWh = 3600.0;
 
 /// Which of the two a recipe sorts by, from 0: the release's plans of both episodes use the second one.
 std::size_t partition_of(std::string_view recipe) { return recipe == "freesh-wo-multiparti" ? 0 : 1; }
 
-std::string spec_name(std::string kind) {
-  std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return kind == "a100" ? "a100-80g" : kind;
+/// Any request may go to any worker.
+bool pooled(std::string_view recipe) {
+  return recipe == "freesh-baseline" || recipe == "freesh-cleanest" || recipe == "freesh-ours";
 }
+
+/// The release's H100s draw 243 to 327 W each at their ratings: the card of 350 W, not that of 700 W.
+std::string spec_name(std::string_view kind) { return kind == "A100" ? "a100-80g" : "h100-pcie"; }
 
 /// Sites and GPUs of the release; every mode wherever there are GPUs for it.
 std::string fleet_of(const plan::PoolsProblem& problem) {
@@ -51,16 +56,17 @@ std::string fleet_of(const plan::PoolsProblem& problem) {
   return text;
 }
 
-std::string scenario_of(const std::vector<plan::PoolsProblem>& episodes, std::size_t partition, double start_s) {
+std::string scenario_of(const std::vector<plan::PoolsProblem>& episodes, std::size_t partition, const FleetRun& run) {
   const auto& problem = episodes.front();
   const Cuts cuts = cuts_of(partition);
   // Two A100 with 80 GB hold the 70B model only with most of their memory. Lat: the release's profile of Table 5.
   std::string text = fmt::format(
       "name = \"freesh\"\nllm = \"llama-3-70b\"\n[engine]\ngpu_memory_utilization = 0.96\nactivation_gb_per_gpu = 1\n"
       "[workload]\ntrace = \"requests.csv\"\nmax_prompt_tokens = 4096\nmax_output_tokens = 2048\n[spawn]\nload_s = "
-      "{}\nwarm_s = 0\n[fairness]\nttft_ms = 140\ntbt_ms = 30\n[classes]\nprompt_below = [{}]\noutput_below = "
+      "{}\nwarm_s = 0\nbeside_draining = {}\n[fairness]\nttft_ms = 140\ntbt_ms = 30\n[classes]\nprompt_below = "
+      "[{}]\noutput_below = "
       "[{}]\n",
-      start_s, cuts.prompt, cuts.answer);
+      run.start_s, run.beside, cuts.prompt, cuts.answer);
   for (const auto& type : problem.partitions[partition].types) {
     text += fmt::format("[[class]]\nname = \"{}\"\nttft_ms = {}\ntbt_ms = {}\n", type.name, type.ttft_limit.millis(),
                         type.tbt_limit.millis());
@@ -72,6 +78,14 @@ std::string scenario_of(const std::vector<plan::PoolsProblem>& episodes, std::si
         site.name);
   }
   return text + fleet_of(problem);
+}
+
+void to_first_site(plan::PoolsProblem& problem) {
+  for (std::size_t n = 1; n < problem.sites.size(); ++n) {
+    for (std::size_t k = 0; k < problem.kinds.size(); ++k) {
+      problem.sites.front().gpus[k] += std::exchange(problem.sites[n].gpus[k], 0);
+    }
+  }
 }
 
 std::string time_of(double seconds) {
@@ -100,7 +114,7 @@ class Folder {
 };
 
 Result<void> write_scenario(const Folder& folder, const std::vector<plan::PoolsProblem>& episodes,
-                            std::size_t partition, double start_s, const std::vector<workload::TraceRow>& rows) {
+                            std::size_t partition, const FleetRun& run, const std::vector<workload::TraceRow>& rows) {
   std::string trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
   for (const auto& row : rows) {
     trace +=
@@ -119,7 +133,7 @@ Result<void> write_scenario(const Folder& folder, const std::vector<plan::PoolsP
     const auto name = fmt::format("site_{}.csv", episodes.front().sites[n].name);
     if (auto ok = write_file(folder.file(name), series); !ok) return ok;
   }
-  return write_file(folder.file("scenario.toml"), scenario_of(episodes, partition, start_s));
+  return write_file(folder.file("scenario.toml"), scenario_of(episodes, partition, run));
 }
 
 double quantile(std::vector<double>& all, double share) {
@@ -133,10 +147,12 @@ double mean(const std::vector<double>& all) {
   return all.empty() ? 0.0 : std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
 }
 
-/// Where finished requests spent their time.
+/// Where finished requests spent their time, and what workers drew.
 class Times final : public journal::Sink {
  public:
-  explicit Times(std::size_t classes) : by_class_(classes + 1) {}
+  Times(std::size_t classes, RatedPower& power) : by_class_(classes + 1), power_(power) {}
+  void joined(const journal::Instance& instance) override { power_.joined(instance); }
+  void sample(const journal::Sample& sample) override { power_.sample(sample); }
   void outcome(const Outcome& outcome) override {
     if (outcome.fate != Fate::Finished) return;
     const auto c = static_cast<std::size_t>(std::max(outcome.request.request_class.value(), 0));
@@ -164,10 +180,10 @@ class Times final : public journal::Sink {
     std::vector<double> held_s, ttft_ms, e2e_s, tbt_ms;
   };
   std::vector<Of> by_class_;
+  RatedPower& power_;
 };
 
 Served served_of(const journal::RunSummary& run) {
-  constexpr double kJoulesPerWh = 3600.0;
   Served s;
   s.energy_wh = run.energy.total.value() / kJoulesPerWh;
   s.carbon_kg = run.carbon.value() / 1e3;
@@ -206,12 +222,14 @@ Result<systems::LoadedRecipe> recipe_of(const std::string& name, const std::vect
 Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
   const std::size_t partition = run.requests_of.value_or(partition_of(run.recipe));
   std::vector<plan::PoolsProblem> episodes;
-  for (const std::size_t w : kEpisodes) episodes.push_back(data.window(w * kSlotsPerWindow, kSlotsPerWindow, kBeta));
+  for (const std::size_t w : kEpisodes) {
+    auto& episode = episodes.emplace_back(data.window(w * kSlotsPerWindow, kSlotsPerWindow, kBeta));
+    if (run.all_at_first_site) to_first_site(episode);
+  }
   const auto rows = draw_load(data, partition, {kEpisodes.begin(), kEpisodes.end()}, run.scale, run.seed);
   if (!rows) return std::unexpected(rows.error());
   const Folder folder;
-  if (auto ok = write_scenario(folder, episodes, partition, run.start_s, *rows); !ok)
-    return std::unexpected(ok.error());
+  if (auto ok = write_scenario(folder, episodes, partition, run, *rows); !ok) return std::unexpected(ok.error());
   const auto loaded = config::load_scenario(folder.file("scenario.toml"), {}, config::project());
   if (!loaded) return std::unexpected(loaded.error());
   auto set = run.set;
@@ -225,10 +243,17 @@ Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
   if (!recipe) return std::unexpected(recipe.error());
   auto prepared = experiment::prepare_run(*loaded, *recipe, config::data_dir());
   if (!prepared) return std::unexpected(prepared.error());
-  Times times(episodes.front().partitions[partition].types.size());
+  const Span period = Span::s(1);
+  RatedPower power(episodes, partition_of(run.recipe), pooled(run.recipe), period);
+  for (const auto& instance : prepared->facts.instances) power.joined(instance);
+  Times times(episodes.front().partitions[partition].types.size(), power);
   prepared->setup.sink = &times;
+  prepared->setup.sample_period = period;
   Served served = served_of(sim::simulate(std::move(prepared->setup)).summary);
   served.waits = times.waits();
+  served.rated = {power.rated().energy.value() / kJoulesPerWh, power.rated().carbon.value() / 1e3};
+  served.rated_in_hour_wh = power.rated_in_time().energy.value() / kJoulesPerWh;
+  served.in_hour_wh = power.booked_in_time().value() / kJoulesPerWh;
   return served;
 }
 

@@ -21,6 +21,9 @@ struct FleetRun {
   double scale = 1.0;                 ///< of the requests, not of what is planned for
   std::uint64_t seed = 1;
   double start_s = 0.0354;  ///< until a worker serves; Table 6: TP switching
+  /// New workers have the GPUs of those that finish what they run at once; off: once they are gone.
+  bool beside = true;
+  bool all_at_first_site = false;  ///< the GPUs of all sites stand there
   bool given = true;  ///< planned for the released peaks over beta; else for what is seen of each class, as classified
   /// Requests of this partition's types, from 0; none: of the one that the recipe sorts by, as the release has traffic
   /// and prompts by type.
@@ -35,8 +38,14 @@ struct Waits {
   double e2e_s = 0.0, tbt_ms = 0.0;                            ///< means
 };
 
+struct Drawn {
+  double energy_wh = 0.0, carbon_kg = 0.0;
+};
+
 struct Served {
   double energy_wh = 0.0, carbon_kg = 0.0;
+  Drawn rated;                                      ///< if workers drew as the paper says (RatedPower)
+  double in_hour_wh = 0.0, rated_in_hour_wh = 0.0;  ///< before the hour's end
   double requests = 0.0, finished = 0.0;
   double duration_s = 0.0;                          ///< until the last request is done
   double gpus = 0.0;                                ///< mean

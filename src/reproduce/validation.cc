@@ -30,8 +30,7 @@ constexpr auto kWholeRuns = std::to_array<WholeRuns>({
     {"voltanallm", reproduce::voltanallm_left_out, "VoltanaLLM/left-out", "a100-80g", kPanels, false},
     {"throttllem", reproduce::throttllem::saturation, "throttLL'eM/table-II", "a100-40g",
      "azure-llm-2023/AzureLLMInferenceTrace_conv.csv", true},
-    {"freesh", reproduce::freesh::windows, "FREESH/pool-windows", "a100-80g",
-     "LLM_Serving_FREESH/milp_oracle_beta2.csv", false},
+    {"freesh", reproduce::freesh::windows, "FREESH/pool-windows", "a100-80g", "LLM_Serving_FREESH/milp_oracle_", false},
 });
 
 bool present(const std::string& data, std::string_view needs) {

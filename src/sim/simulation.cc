@@ -40,6 +40,7 @@ control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scal
   options.reshard = scaling.reshard;
   options.weights_beside = !scaling.nodes.empty();
   options.at_once = scaling.at_once;
+  options.beside_draining = scaling.beside_draining;
   return options;
 }
 

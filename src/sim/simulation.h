@@ -55,6 +55,7 @@ struct ScalingSetup {
   std::vector<Milliwatts> idle_gpu;   ///< by node; NodeOptions::idle_gpu
   plan::ReshardProblem reshard;       ///< weights, links, memory; see control::PlanExecutorOptions
   std::int32_t at_once = std::numeric_limits<std::int32_t>::max();
+  bool beside_draining = false;  ///< see control::PlanExecutorOptions
 };
 
 /// An instance, or a node with all of its instances, loses everything in it. An instance comes back empty after `down`

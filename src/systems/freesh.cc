@@ -138,7 +138,10 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
       option(
           "cleanest", &P::cleanest,
           "Workers stand at the cleanest sites that can carry the demand, as few sites as do; off: where it is best"),
-      option("pooled", &P::pooled, "Any request goes to any worker; off: a class has its own"),
+      option(
+          "pooled", &P::pooled,
+          "Any request goes to any worker, and so many are planned as the mix of classes takes; off: a class has its "
+          "own"),
       option("tensor_parallel", &P::tensor_parallel, "GPUs", {0, 1024}, "Workers of this TP degree alone; 0: any"),
       option("ratings", &P::ratings,
              "CSV of what workers carry and draw, in the columns of FREESH's release, looked up in WATTLE_DATA; empty: "

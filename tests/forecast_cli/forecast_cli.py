@@ -50,6 +50,14 @@ def main() -> None:
         expect(run.returncode == 2 and "traffic-coding" in run.stderr, "an unknown task names the known ones", run)
         run = bench("--data", folder, "--task", "traffic-coding")
         expect(run.returncode == 2 and "invocations_ten_second_Coding.csv" in run.stderr, "an absent file is named", run)
+        for steps in (2, 500, 7 * 288 - 1):  # three days are held out, four are to be learnt from
+            prices.write_text("\n".join(rows[:steps + 1]) + "\n")
+            run = bench("--data", folder, "--task", "price", "--no-neural")
+            expect(run.returncode == 2 and prices.name in run.stderr and f"covers {steps} steps" in run.stderr,
+                   "a file too short to hold days out is refused", run)
+        prices.write_text("\n".join(rows[:7 * 288 + 1]) + "\n")
+        run = bench("--data", folder, "--task", "price", "--no-neural")
+        expect(run.returncode == 0, "the shortest file runs", run)
         run = bench("--task", "price")
         expect(run.returncode == 2 and "WATTLE_DATA" in run.stderr, "no data", run)
     print("forecast_cli: ok")
