@@ -216,7 +216,7 @@ constexpr const char* kWhy =
   off, Splitwise's from 5 to 8 % in the median). How time and power follow the clock is fitted on VoltanaLLM's runs, on the clock
   at which a prefill meets the TDP (near 1305 MHz, its figure 2), and on the energy of throttLL'eM's batch of 32 at 1050 and 1410
   MHz (section III, a DGX A100 of unstated memory: taken as the same chip). That batch is run with the CPU times of
-  throttLL'eM's engines (0.8 ms a step and 0.3 a request, chosen by its lone token and its Table II): a GPU that waits 10 ms of 24 draws
+  throttLL'eM's engines (0.8 ms a step and 0.3 a request, chosen by its lone token and its Table II): a GPU that waits 10 ms of 27 draws
   flatter power than one that does not. Without them the flatness went into the card's power: EnergyLLM's was 8.7 % off, all on
   one side, and the batch took 13 % longer at 1050 MHz (published 5, with them 8; never fitted). Below 1005 MHz no row of it
   exists but one, and that one ours misses by far; its text contradicts itself (32 times the batch at seven times the clock is
@@ -235,12 +235,12 @@ constexpr const char* kWhy =
   are taken, and one second of idling dilutes the power as its sampler's window does. Never fitted: ratios to the top clock.
 - Splitwise's and DistServe's tables were taken on the software of 2023: 16 ms of CPU time per step, which is what DistServe's
   tensor-parallel decodes of 16 requests lie above ours in the median (these count as fitted). Splitwise's time per token, never
-  fitted, is then off by 13 % (37 without), its power by 5 % in the median (24). Long prompts of Splitwise's at small TP draw a third
-  of what the same card draws one row earlier; those rows make its mean. DistServe's prompts take a third longer than ours at
+  fitted, is then off by 13 % (37 without), its power by 5 % in the median (24). Its prompts of 8,192
+  tokens draw a quarter to a third of what shorter ones do there; those rows make its mean. DistServe's prompts take a third longer than ours at
   any length: products of that software ran slower, too.
 - FREESH's workers with four H100 are taken as PCIe cards with NVLink bridges: none draws more than 350 W a card, nor makes a token
   in less than 29 ms, where four with HBM3 draw twice as much and take 18. Its release names neither; this is read off the rows
-  that judge it (power 27 to 11 % off). Its A100 workers of eight are 12 to 30 % below ours in power.
+  that judge it (power 27 to 11 % off). Its A100 workers of eight are 3 to 30 % below ours in power.
 - DynamoLLM: prompts at the class borders, answers of 69, 350 and 427 tokens (short and long: means of their class in the
   public Conversation trace; chosen with the tables in view), 16 ms of CPU time per step (from DistServe's decode fits), p99
   of TTFT and of a request's mean time per token over 30 s. Its energy is read as what the instance draws while one request
