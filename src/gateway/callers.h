@@ -36,7 +36,8 @@ class Callers {
   Callers(const GatewayOptions& options, Tenants& tenants) : options_(options), tenants_(tenants) {}
 
   /// By its API key, if keys are asked for: "Authorization: Bearer", "x-api-key" or "api-key"; else by X-Wattle-Tenant.
-  std::expected<Caller, net::ApiError> who(const net::HeaderFields& headers);
+  /// `kept`: the connection's, whose requests come with one key, mostly: its digest is made once.
+  std::expected<Caller, net::ApiError> who(const net::HeaderFields& headers, std::shared_ptr<const void>& kept);
   /// What the headers say of the request, as far as the caller's terms go: tier, origin, priority, lengths.
   std::expected<void, net::ApiError> read_wishes(const net::HeaderFields& headers, const Caller& caller,
                                                  Request& request) const;
@@ -47,6 +48,11 @@ class Callers {
   }
 
  private:
+  /// Whose key came last on a connection.
+  struct Known {
+    std::string key;
+    Caller caller;
+  };
   /// The slackest tier that promises a first token within `ttft`; else the strictest there is.
   [[nodiscard]] std::optional<TierId> tier_for(Span ttft) const;
   /// The strictest tier that promises no first token before `ttft`; else the slackest there is.

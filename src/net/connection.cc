@@ -40,6 +40,7 @@ class ConnectionExchange final : public Exchange {
   const HeaderFields& headers() const override { return connection_->parser_.headers(); }
   const std::string& body() const override { return connection_->parser_.body(); }
   const Peer* peer() const override { return connection_->peer_ ? &*connection_->peer_ : nullptr; }
+  std::shared_ptr<const void>& kept() override { return connection_->kept_; }
   Loop& loop() final { return connection_->server_->pool.at(connection_->loop_index_); }
 
   void add_headers(std::string_view lines) override {

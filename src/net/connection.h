@@ -86,8 +86,9 @@ class Connection final : public Watcher, public Deferred, public std::enable_sha
   std::unique_ptr<TlsSession> tls_;  ///< null: plain text
   std::string sealed_;               ///< what of out_ is on its way, where TLS is spoken
   std::size_t sealed_sent_ = 0;
-  std::int64_t body_held_ = 0;  ///< of ServerState::body_bytes
-  std::string extra_;           ///< header lines of the response to come
+  std::int64_t body_held_ = 0;        ///< of ServerState::body_bytes
+  std::string extra_;                 ///< header lines of the response to come
+  std::shared_ptr<const void> kept_;  ///< the handler's, for the next request
   Phase phase_ = Phase::Idle;
   Instant deadline_ = Instant::never();
   Instant write_deadline_ = Instant::never();
