@@ -27,8 +27,8 @@ std::pair<const char*, std::string_view> first_of(const net::HeaderFields& heade
 /// Who is asking.
 struct Caller {
   TenantId tenant;
-  const TenantTerms* terms = nullptr;               ///< null: no keys are asked for, and nothing is limited
-  std::shared_ptr<const KeyTable> table = nullptr;  ///< theirs
+  const TenantTerms* terms = nullptr;           ///< null: no keys are asked for, and nothing is limited
+  std::shared_ptr<const void> table = nullptr;  ///< keeps them
 };
 
 class Callers {
@@ -48,10 +48,14 @@ class Callers {
   }
 
  private:
-  /// Whose key came last on a connection.
+  std::expected<Caller, net::ApiError> named_tenant(std::string_view name);
+  /// Whose key came last on a connection. Callers of one share its table by it, so that loops do not meet at a count.
   struct Known {
     std::string key;
-    Caller caller;
+    std::uint64_t version;  ///< of the keys
+    std::shared_ptr<const KeyTable> table;
+    const TenantTerms* terms;
+    TenantId tenant;
   };
   /// The slackest tier that promises a first token within `ttft`; else the strictest there is.
   [[nodiscard]] std::optional<TierId> tier_for(Span ttft) const;

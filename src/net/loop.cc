@@ -33,7 +33,8 @@ void guarded(const char* where, F&& call) {
 
 }  // namespace
 
-Loop::Impl::Impl() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Loop::Impl::Impl(Loop& own)
+    : loop(own), epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
   const bool made = epoll_ >= 0 && wake_ >= 0 && ::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) == 0;
@@ -185,11 +186,12 @@ void Loop::Impl::run() {
     if (!timers_.empty()) run_timers();
     for (int round = 0; round < kRoundsMax && run_ready(); ++round) {
     }
-    wait();
+    if (!stopping_) wait();
   }
+  while (!deferred_.empty()) (void)run_ready();  // no tasks any more
 }
 
-Loop::Loop() : impl_(std::make_unique<Impl>()) {
+Loop::Loop() : impl_(std::make_unique<Impl>(*this)) {
   impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
 }
 
@@ -209,6 +211,10 @@ void Loop::after(Span delay, std::function<void()> task) { impl_->start_timer(de
 void Loop::every(Span period, std::function<void()> task) { impl_->start_timer(period, period, std::move(task)); }
 
 bool Loop::in_this_thread() const { return impl_->in_this_thread(); }
+
+Loop* Loop::current() { return this_threads == nullptr ? nullptr : &this_threads->loop; }
+
+void Loop::at_turn_end(std::shared_ptr<Deferred> who) { impl_->defer(std::move(who)); }
 
 LoopPool::LoopPool(int threads) {
   for (int i = 0; i < threads; ++i) loops_.push_back(std::make_unique<Loop>());

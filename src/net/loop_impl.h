@@ -21,15 +21,8 @@ class Watcher {
   virtual void on_events(std::uint32_t events) = 0;  ///< EPOLLIN and so on; it may destroy itself
 };
 
-/// Whoever wants to be called once more before the loop looks for events again.
-class Deferred {
- public:
-  virtual ~Deferred() = default;
-  virtual void on_turn_end() = 0;
-};
-
 struct Loop::Impl {
-  Impl();
+  explicit Impl(Loop& own);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -52,6 +45,7 @@ struct Loop::Impl {
   /// As this turn began: near enough for deadlines, and free.
   [[nodiscard]] Instant now() const { return now_; }
 
+  Loop& loop;
   std::thread thread;
   /// What a socket has just said, until it has been looked at: one buffer a loop instead of one a connection. Nobody
   /// may keep views of it beyond its turn.
