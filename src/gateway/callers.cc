@@ -31,30 +31,37 @@ std::optional<std::int32_t> position(const List& list, std::string_view name) {
 
 }  // namespace
 
-std::expected<Caller, net::ApiError> Callers::who(const net::HeaderFields& headers) {
+std::expected<Caller, net::ApiError> Callers::who(const net::HeaderFields& headers, std::shared_ptr<const void>& kept) {
   const auto named = headers.get("X-Wattle-Tenant");
-  Caller caller;
-  std::string_view name = named;
-  if (options_.keys != nullptr) {
-    std::string_view key = net::bearer(headers.get(kBearerHeader));
-    if (key.empty()) key = first_of(headers, kKeyHeaders).second;
-    caller.table = options_.keys->table();
-    caller.terms = caller.table->find(key);
-    if (caller.terms == nullptr) {
+  if (options_.keys == nullptr) return named_tenant(named);
+  std::string_view key = net::bearer(headers.get(kBearerHeader));
+  if (key.empty()) key = first_of(headers, kKeyHeaders).second;
+  auto known = std::static_pointer_cast<const Known>(kept);
+  const std::uint64_t version = options_.keys->version();
+  if (!known || known->version != version || !net::same_secret(known->key, key)) {
+    auto table = options_.keys->table();
+    const TenantTerms* const terms = table->find(key);
+    if (terms == nullptr) {
       return std::unexpected(net::ApiError{401, key.empty() ? "an API key is required" : "the API key is not known",
                                            "invalid_request_error", "", "invalid_api_key"});
     }
-    name = caller.terms->tenant;
-    if (!named.empty() && named != name) {
-      return std::unexpected(net::ApiError{403, "the API key is not that tenant's", "invalid_request_error",
-                                           "X-Wattle-Tenant", "wrong_tenant"});
-    }
+    const auto its = named_tenant(terms->tenant);
+    if (!its) return its;
+    known = std::make_shared<const Known>(Known{std::string(key), version, std::move(table), terms, its->tenant});
+    kept = known;
   }
+  if (!named.empty() && named != known->terms->tenant) {
+    return std::unexpected(net::ApiError{403, "the API key is not that tenant's", "invalid_request_error",
+                                         "X-Wattle-Tenant", "wrong_tenant"});
+  }
+  return Caller{known->tenant, known->terms, known};
+}
+
+std::expected<Caller, net::ApiError> Callers::named_tenant(std::string_view name) {
   const auto tenant = tenants_.id_of(name);
   if (!tenant)
     return std::unexpected(net::ApiError{400, tenant.error(), "invalid_request_error", "X-Wattle-Tenant", ""});
-  caller.tenant = *tenant;
-  return caller;
+  return Caller{*tenant};
 }
 
 std::vector<std::pair<Span, TierId>> Callers::promises() const {

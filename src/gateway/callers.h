@@ -27,8 +27,8 @@ std::pair<const char*, std::string_view> first_of(const net::HeaderFields& heade
 /// Who is asking.
 struct Caller {
   TenantId tenant;
-  const TenantTerms* terms = nullptr;               ///< null: no keys are asked for, and nothing is limited
-  std::shared_ptr<const KeyTable> table = nullptr;  ///< theirs
+  const TenantTerms* terms = nullptr;           ///< null: no keys are asked for, and nothing is limited
+  std::shared_ptr<const void> table = nullptr;  ///< keeps them
 };
 
 class Callers {
@@ -36,7 +36,8 @@ class Callers {
   Callers(const GatewayOptions& options, Tenants& tenants) : options_(options), tenants_(tenants) {}
 
   /// By its API key, if keys are asked for: "Authorization: Bearer", "x-api-key" or "api-key"; else by X-Wattle-Tenant.
-  std::expected<Caller, net::ApiError> who(const net::HeaderFields& headers);
+  /// `kept`: the connection's, whose requests come with one key, mostly: its digest is made once.
+  std::expected<Caller, net::ApiError> who(const net::HeaderFields& headers, std::shared_ptr<const void>& kept);
   /// What the headers say of the request, as far as the caller's terms go: tier, origin, priority, lengths.
   std::expected<void, net::ApiError> read_wishes(const net::HeaderFields& headers, const Caller& caller,
                                                  Request& request) const;
@@ -47,6 +48,15 @@ class Callers {
   }
 
  private:
+  std::expected<Caller, net::ApiError> named_tenant(std::string_view name);
+  /// Whose key came last on a connection. Callers of one share its table by it, so that loops do not meet at a count.
+  struct Known {
+    std::string key;
+    std::uint64_t version;  ///< of the keys
+    std::shared_ptr<const KeyTable> table;
+    const TenantTerms* terms;
+    TenantId tenant;
+  };
   /// The slackest tier that promises a first token within `ttft`; else the strictest there is.
   [[nodiscard]] std::optional<TierId> tier_for(Span ttft) const;
   /// The strictest tier that promises no first token before `ttft`; else the slackest there is.

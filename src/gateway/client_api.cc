@@ -112,7 +112,7 @@ void ClientApi::refuse(const Incoming& in, const net::ApiError& error, std::stri
 }
 
 std::optional<Caller> ClientApi::caller_of(const Incoming& in) {
-  auto caller = callers_.who(in.exchange.headers());
+  auto caller = callers_.who(in.exchange.headers(), in.exchange.kept());
   if (caller) return std::move(*caller);
   refuse(in, caller.error(), caller.error().status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
   return std::nullopt;

@@ -138,6 +138,7 @@ std::optional<Error> KeyRing::look() {
   auto fresh = std::make_shared<const KeyTable>(std::move(*read));
   const std::lock_guard lock(mutex_);
   table_ = std::move(fresh);
+  version_.fetch_add(1, std::memory_order_release);
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // Who may send requests: API keys, by digest, and what holds for the tenants they belong to.
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -62,6 +63,8 @@ class KeyRing {
     const std::lock_guard lock(mutex_);
     return table_;
   }
+  /// Another one since the table has changed: a look at it costs nobody a lock.
+  [[nodiscard]] std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
   /// Looks whether the file has changed. One that is wrong leaves the keys as they were: what is wrong, once.
   std::optional<Error> look();
 
@@ -72,6 +75,7 @@ class KeyRing {
   bool unreadable_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<const KeyTable> table_;
+  std::atomic<std::uint64_t> version_{0};
 };
 
 }  // namespace wattle::gateway

@@ -50,6 +50,12 @@ bool travels(std::string_view name) {
                                         "x-encoder-hosts-ports",
                                         "x-data-parallel-host-port",
                                         "endpoint-load-metrics-format"};
+  constexpr std::uint32_t kLengths = [](const auto& names) {
+    std::uint32_t lengths = 0;
+    for (const std::string_view one : names) lengths |= 1U << one.size();
+    return lengths;
+  }(kStay);
+  if (name.size() > 31 || (kLengths >> name.size() & 1U) == 0) return true;
   return std::ranges::none_of(kStay, [name](std::string_view s) { return net::same_name(s, name); });
 }
 
@@ -104,8 +110,10 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       tally_(context.itl_slo) {
   const net::HeaderFields& fields = exchange_->headers();
   request_id_ = fields.get("X-Request-Id");
-  if (request_id_.empty()) request_id_ = request_name(request.id);
+  own_name_ = request_id_.empty();
+  if (own_name_) request_id_ = request_name(request.id);
   const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
+  headers_.reserve(512);
   headers_.append("Content-Type: ").append(type).append("\r\nX-Request-Id: ").append(request_id_).append("\r\n");
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
@@ -247,7 +255,9 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
   const std::string_view type = headers.get("Content-Type");
   events_ = status == 200 && type.starts_with("text/event-stream");
-  std::string extra = "X-Request-Id: " + request_id_ + "\r\n";
+  std::string extra;
+  extra.reserve(96);
+  extra.append("X-Request-Id: ").append(request_id_).append("\r\n");
   if (events_) extra += "Cache-Control: no-cache\r\n";
   if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
     extra.append("Retry-After: ").append(retry).append("\r\n");
@@ -358,7 +368,7 @@ void Relay::relay_events(std::string_view bytes) {
   std::size_t begin = 0;  // of the event that comes next
   while (const auto event = parser_.next()) {
     const bool typed = path_ == net::ApiPath::Other;
-    const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : net::read_chunk(event->data);
+    const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : chunks_.read(event->data);
     for (std::int32_t i = 0; i < facts.tokens; ++i) token_came();
     done_seen_ = done_seen_ || facts.done;
     finish_seen_ = finish_seen_ || facts.finished;

@@ -151,6 +151,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::string headers_;    ///< sent upstream on every leg
   std::int64_t prompts_;
   std::string request_id_;  ///< X-Request-Id, the client's or ours
+  bool own_name_;           ///< ours
   std::shared_ptr<const Worker> worker_;
   StreamSeat seat_;
   std::shared_ptr<const Worker> prefill_worker_;  ///< of the leg beside us
@@ -178,6 +179,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::int32_t refused_ = 0;  ///< engines that refused the connection: none of them has seen it
   bool over_ = false;
   net::SseParser parser_;
+  net::ChunkReader chunks_;
   std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary
   std::string carry_;  ///< last bytes of an unstreamed answer, for the usage block
   TokenTally tally_;

@@ -76,7 +76,7 @@ void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
     note_end(fate, reason);
     charged = with_record(std::move(charged));
   }
-  std::string name = request_id_ == request_name(request_.id) ? std::string() : std::move(request_id_);
+  std::string name = own_name_ ? std::string() : std::move(request_id_);
   context_.control.leave(request_.id, fate, reason, tally_, std::move(name), std::move(charged));
 }
 

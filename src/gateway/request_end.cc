@@ -1,9 +1,17 @@
 #include "gateway/request_end.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <charconv>
 
 namespace wattle::gateway {
 
-std::string request_name(RequestId id) { return fmt::format("wattle-{:016x}", static_cast<std::uint64_t>(id.value())); }
+std::string request_name(RequestId id) {
+  std::string out = "wattle-0000000000000000";
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), static_cast<std::uint64_t>(id.value()), 16).ptr;
+  std::copy(digits.begin(), end, out.end() - (end - digits.begin()));
+  return out;
+}
 
 }  // namespace wattle::gateway

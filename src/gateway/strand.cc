@@ -23,21 +23,21 @@ void ControlStrand::arrive(const Request& request, std::shared_ptr<Stream> strea
   event.request = request;
   event.model = model;
   event.stream = std::move(stream);
-  post(std::move(event));
+  post_soon(std::move(event));
 }
 
 void ControlStrand::first_token(RequestId id) {
   Event event;
   event.kind = Kind::FirstToken;
   event.id = id;
-  post(std::move(event));
+  post_soon(std::move(event));
 }
 
 void ControlStrand::unseen(RequestId id) {
   Event event;
   event.kind = Kind::Unseen;
   event.id = id;
-  post(std::move(event));
+  post_soon(std::move(event));
 }
 
 void ControlStrand::report(const StepReport& report, Instant received) {
@@ -97,7 +97,7 @@ void ControlStrand::prefill_done(RequestId id) {
   Event event;
   event.kind = Kind::PrefillDone;
   event.id = id;
-  post(std::move(event));
+  post_soon(std::move(event));
 }
 
 void ControlStrand::withdrawn(RequestId id, bool taken) {
@@ -135,7 +135,7 @@ void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const Tok
   event.tally = tally;
   event.name = std::move(name);
   event.charged = std::move(charged);
-  post(std::move(event));
+  post_soon(std::move(event));
 }
 
 void ControlStrand::run(std::function<void(control::FleetLoop&, Instant)> task) {
@@ -158,15 +158,62 @@ void ControlStrand::run_and_wait(std::function<void(control::FleetLoop&, Instant
   finished.get();
 }
 
+struct ControlStrand::Turn final : net::Deferred {
+  explicit Turn(ControlStrand& its_strand) : strand(its_strand) {}
+  void on_turn_end() override { strand.enter(events); }
+
+  ControlStrand& strand;
+  std::vector<Event> events;  ///< none: it is not called at the end of this turn
+};
+
+namespace {
+/// A thread that serves several strands in turn makes one of each.
+thread_local std::shared_ptr<net::Deferred> this_turn;
+}  // namespace
+
+void ControlStrand::post_soon(Event event) {
+  net::Loop* const loop = net::Loop::current();
+  if (loop == nullptr) return post(std::move(event));
+  auto* turn = static_cast<Turn*>(this_turn.get());
+  if (turn == nullptr || &turn->strand != this) {
+    if (turn != nullptr) turn->on_turn_end();
+    this_turn = std::make_shared<Turn>(*this);
+    turn = static_cast<Turn*>(this_turn.get());
+  }
+  if (turn->events.empty()) loop->at_turn_end(this_turn);
+  turn->events.push_back(std::move(event));
+}
+
 void ControlStrand::post(Event event) {
+  auto* const turn = static_cast<Turn*>(this_turn.get());
+  if (turn != nullptr && &turn->strand == this && !turn->events.empty()) {
+    turn->events.push_back(std::move(event));
+    return enter(turn->events);
+  }
+  std::vector<Event> one;
+  one.push_back(std::move(event));
+  enter(one);
+}
+
+/// Leaves `events` empty.
+void ControlStrand::enter(std::vector<Event>& events) {
+  if (events.empty()) return;
   std::vector<Delivery> deliveries;
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(event));
-    if (busy_) return;  // the thread in there takes it along
+    if (queue_.empty()) {
+      queue_.swap(events);
+    } else {
+      std::ranges::move(events, std::back_inserter(queue_));
+    }
+    if (busy_) {  // the thread in there takes them along
+      events.clear();
+      return;
+    }
     busy_ = true;
     batch_.swap(queue_);
   }
+  events.clear();
   for (;;) {
     for (Event& e : batch_) {
       try {

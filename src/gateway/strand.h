@@ -1,6 +1,8 @@
 #pragma once
 // The control strand: the one place where the gateway's control loop runs. Events from any thread are handled one at a
-// time, by whichever thread finds the strand free; what they decide is delivered to each request on its own loop.
+// time, by whichever thread finds the strand free; what they decide is delivered to each request on its own loop. What
+// requests of one loop say within one of its turns is handled together, at the turn's end: the books then move between
+// processors once a turn and not several times a request.
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -178,7 +180,13 @@ class ControlStrand final : private control::RequestPort, private control::Insta
     std::int64_t urgency = 0;
   };
 
+  /// Of one loop's thread.
+  struct Turn;
+  /// At the end of this turn, where this is a loop's thread.
+  void post_soon(Event event);
+  /// Now, behind what waits for the end of this turn.
   void post(Event event);
+  void enter(std::vector<Event>& events);
   void handle(Event& event);
   void say(Word word, control::Tag tag, InstanceId instance, control::Refusal refusal, const char* reason);
   static void deliver(const Delivery& delivery);

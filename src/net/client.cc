@@ -1,24 +1,21 @@
 #include "net/client.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
+#include <cerrno>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "net/clock.h"
 #include "net/faults.h"
-#include "net/loop_impl.h"
 #include "net/server.h"
+#include "net/socket.h"
 
 namespace wattle::net {
 
@@ -39,13 +36,10 @@ struct HttpClient::Impl {
 namespace {
 
 /// One connection to one endpoint; a Call is this connection during one request.
-class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
+class Upstream final : public Watcher, public Deferred, public std::enable_shared_from_this<Upstream>, BodySink {
  public:
   Upstream(std::shared_ptr<HttpClient::Impl> client, std::shared_ptr<const Endpoint> endpoint)
-      : client_(std::move(client)),
-        endpoint_(std::move(endpoint)),
-        socket_(client_->loop.impl().context),
-        parser_(client_->options.header_bytes, *this) {}
+      : client_(std::move(client)), endpoint_(std::move(endpoint)), parser_(client_->options.header_bytes, *this) {}
 
   void begin(std::string head, const Body& body, std::shared_ptr<ResponseHandler> handler, Instant head_by) {
     ++serial_;
@@ -75,8 +69,8 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     closed_ = true;
     const auto self = shared_from_this();
     handler_.reset();
-    error_code ignored;
-    socket_.close(ignored);
+    sending_for_.reset();
+    socket_.close();
     if (const auto found = client_->idle.find(endpoint_->url); found != client_->idle.end()) {
       std::erase(found->second, self);
     }
@@ -86,13 +80,14 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   void pause(std::uint64_t serial) {
     if (serial != serial_) return;
     paused_ = true;
+    reading_ = false;
     deadline_ = Instant::never();  // it is not the peer who is slow now
   }
   void resume(std::uint64_t serial) {
     if (serial != serial_ || !paused_ || closed_) return;
     paused_ = false;
     deadline_ = steady_now() + client_->options.body_timeout;
-    asio::post(socket_.get_executor(), [self = shared_from_this(), serial] {
+    client_->loop.post([self = shared_from_this(), serial] {
       if (self->serial_ != serial || self->closed_ || self->paused_) return;
       const std::string held = std::exchange(self->in_, {});
       self->guarded_process(held);
@@ -105,88 +100,104 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   [[nodiscard]] std::uint64_t serial() const { return serial_; }
 
  private:
-  [[nodiscard]] asio::generic::stream_protocol::endpoint place() const {
-    if (!endpoint_->unix_path.empty()) return asio::local::stream_protocol::endpoint(endpoint_->unix_path);
-    return Tcp::endpoint(asio::ip::make_address(endpoint_->address), endpoint_->port);
-  }
+  [[nodiscard]] Loop::Impl& loop() const { return client_->loop.impl(); }
 
   void connect() {
-    deadline_ = steady_now() + client_->options.connect_timeout;
-    socket_.async_connect(place(), [self = shared_from_this(), socket = socket_number_](error_code ec) {
-      if (self->closed_ || self->socket_number_ != socket) return;
-      const bool ours = ec == asio::error::no_descriptors || ec == asio::error::no_buffer_space ||
-                        ec == boost::system::errc::too_many_files_open_in_system ||
-                        ec == boost::system::errc::address_not_available;
-      if (ec) return self->fail(ours ? CallFailure::Resources : CallFailure::Connect);
-      self->connected_ = true;
-      error_code ignored;
-      self->socket_.set_option(Tcp::no_delay(true), ignored);
-      self->socket_.non_blocking(true, ignored);
-      self->send();
+    deadline_ = loop().now() + client_->options.connect_timeout;
+    const bool is_unix = !endpoint_->unix_path.empty();
+    const auto at = is_unix ? unix_address(endpoint_->unix_path) : tcp_address(endpoint_->address, endpoint_->port);
+    int error = EINVAL;
+    if (at) socket_ = connect_to(*at, error);
+    if (error == 0 && !socket_.watch(loop(), *this)) error = ENOMEM;
+    if (error == 0) return;
+    // Whoever has just called does not expect an answer before it returns.
+    client_->loop.post([self = shared_from_this(), serial = serial_, error] {
+      if (self->serial_ == serial && !self->closed_) self->no_connection(error);
     });
+  }
+  void no_connection(int error) {
+    constexpr std::array kOurs{EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC, EADDRNOTAVAIL};
+    fail(std::ranges::find(kOurs, error) != kOurs.end() ? CallFailure::Resources : CallFailure::Connect);
+  }
+
+  void on_events(std::uint32_t events) override {
+    const auto self = shared_from_this();
+    socket_.note(events);
+    if (!connected_) {
+      constexpr std::uint32_t kDecided = EPOLLOUT | EPOLLERR | EPOLLHUP;
+      if ((events & kDecided) == 0) return;
+      if (const int error = socket_.connect_error(); error != 0) return no_connection(error);
+      connected_ = true;
+      return send();
+    }
+    if (sending_for_ && socket_.writable()) send_rest();
+    if (reading_ && socket_.readable()) on_readable();
+  }
+  void on_turn_end() override {
+    deferred_ = false;
+    if (reading_ && socket_.readable()) on_readable();
   }
 
   void send() {
-    deadline_ = std::min(steady_now() + client_->options.head_timeout, head_by_);
-    // Header and body leave in one writev; what the kernel does not take at once goes on asynchronously.
-    const std::array<asio::const_buffer, 3> all{asio::buffer(head_),
-                                                asio::buffer(body_.first.data(), body_.first.size()),
-                                                asio::buffer(body_.second.data(), body_.second.size())};
-    error_code ec;
-    const std::size_t sent = socket_.write_some(all, ec);
-    if (ec && ec != asio::error::would_block && ec != asio::error::try_again) {
-      const std::uint64_t serial = serial_;
-      asio::post(socket_.get_executor(), [self = shared_from_this(), serial] {
+    deadline_ = std::min(loop().now() + client_->options.head_timeout, head_by_);
+    sent_ = 0;
+    if (!send_more()) {
+      reading_ = false;  // or the end of a connection that was kept idle would be met twice
+      client_->loop.post([self = shared_from_this(), serial = serial_] {
         if (self->serial_ == serial && self->handler_) self->broke(CallFailure::Send);
       });
       return;
     }
-    if (sent < asio::buffer_size(all)) send_rest(all, sent);
+    if (sent_ < head_.size() + body_.size()) sending_for_ = handler_;
     if (handler_) handler_->on_sent();
     read();
   }
-  void send_rest(const std::array<asio::const_buffer, 3>& all, std::size_t sent) {
-    std::vector<asio::const_buffer> rest;
-    for (asio::const_buffer piece : all) {
-      const std::size_t gone = std::min(sent, piece.size());
-      sent -= gone;
-      piece += gone;
-      if (piece.size() > 0) rest.push_back(piece);
+  /// Header and body leave in one call; what the kernel does not take at once goes on when it has room. False: broken.
+  [[nodiscard]] bool send_more() {
+    for (;;) {
+      std::array<iovec, 3> pieces{};
+      std::size_t count = 0;
+      std::size_t skip = sent_;
+      for (std::string_view piece : {std::string_view(head_), body_.first, body_.second}) {
+        const std::size_t gone = std::min(skip, piece.size());
+        skip -= gone;
+        piece.remove_prefix(gone);
+        if (!piece.empty()) pieces[count++] = {const_cast<char*>(piece.data()), piece.size()};
+      }
+      if (count == 0) return true;
+      const auto put = socket_.write(std::span(pieces).first(count));
+      sent_ += put.bytes;
+      if (put.result != Socket::Result::Some) return put.result == Socket::Result::None;
     }
-    sending_ = true;
-    // The handler owns the body; hold it until the kernel has it all.
-    asio::async_write(
-        socket_, rest,
-        [self = shared_from_this(), held = handler_, socket = socket_number_](error_code ec, std::size_t) {
-          if (self->socket_number_ != socket) return;
-          self->sending_ = false;
-          if (ec && self->handler_ && !self->closed_) self->broke(CallFailure::Send);
-        });
+  }
+  void send_rest() {
+    const bool broken = !send_more();
+    if (!broken && sent_ < head_.size() + body_.size()) return;
+    sending_for_.reset();
+    if (broken && handler_ && !closed_) broke(CallFailure::Send);
   }
 
   void read() {
     if (reading_ || closed_ || paused_ || !connected_) return;
     reading_ = true;
-    socket_.async_wait(Socket::wait_read, [self = shared_from_this(), socket = socket_number_](error_code ec) {
-      if (self->socket_number_ == socket) self->on_readable(ec);
-    });
+    if (!socket_.readable() || std::exchange(deferred_, true)) return;
+    loop().defer(shared_from_this());
   }
-  void on_readable(error_code ec) {
+  void on_readable() {
     reading_ = false;
     if (closed_) return;
-    auto& loop = client_->loop.impl();
-    std::size_t n = 0;
-    if (!ec) n = socket_.read_some(asio::buffer(loop.scratch.get(), Loop::Impl::kScratchBytes), ec);
-    if (ec == asio::error::would_block || ec == asio::error::try_again) return read();
+    char* const scratch = loop().scratch.get();
+    const auto got = socket_.read(scratch, Loop::Impl::kScratchBytes);
+    if (got.result == Socket::Result::None) return read();
     if (!handler_) return close();  // an idle connection has nothing to say but goodbye
-    if (ec == asio::error::eof) {
+    if (got.result == Socket::Result::End) {
       parser_.feed_eof();
       if (parser_.done()) return complete();
       return broke(CallFailure::Response);
     }
-    if (ec) return broke(CallFailure::Response);
-    deadline_ = steady_now() + client_->options.body_timeout;
-    const std::string_view fresh(loop.scratch.get(), n);
+    if (got.result == Socket::Result::Broken) return broke(CallFailure::Response);
+    deadline_ = loop().now() + client_->options.body_timeout;
+    const std::string_view fresh(scratch, got.bytes);
     if (in_.empty()) {
       guarded_process(fresh);
     } else {
@@ -203,11 +214,9 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     if (!reused_ || parser_.started() || client_->closed) return fail(failure);
     reused_ = false;
     ++client_->retries;
-    ++socket_number_;  // what still waits on the old socket is nobody's
-    error_code ignored;
-    socket_.close(ignored);
-    socket_ = Socket(client_->loop.impl().context);
-    connected_ = reading_ = sending_ = false;
+    socket_.close();
+    sending_for_.reset();
+    connected_ = reading_ = false;
     in_.clear();
     parser_.reset();
     connect();
@@ -263,11 +272,11 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
     handler_ = nullptr;
     ++serial_;
     auto& idle = client_->idle[endpoint_->url];
-    const bool reusable = parser_.keep_alive() && in_.empty() && !sending_ && !client_->closed && connected_ &&
+    const bool reusable = parser_.keep_alive() && in_.empty() && !sending_for_ && !client_->closed && connected_ &&
                           idle.size() < client_->options.max_idle_per_endpoint && socket_.is_open();
     if (reusable) {
       parser_.reset();
-      deadline_ = steady_now() + client_->options.idle_timeout;
+      deadline_ = loop().now() + client_->options.idle_timeout;
       idle.push_back(self);
       read();  // to notice the peer closing
     } else {
@@ -290,16 +299,17 @@ class Upstream final : public std::enable_shared_from_this<Upstream>, BodySink {
   std::shared_ptr<ResponseHandler> handler_;
   std::string head_;
   Body body_;
-  std::string in_;  ///< what could not be taken yet: half a header, or all while paused
+  std::size_t sent_ = 0;                          ///< of both
+  std::shared_ptr<ResponseHandler> sending_for_;  ///< it owns the body, of which the kernel has not taken all yet
+  std::string in_;                                ///< what could not be taken yet: half a header, or all while paused
   Instant deadline_ = Instant::never();
   Instant head_by_ = Instant::never();  ///< of the current request, whatever head_timeout says
   std::uint64_t serial_ = 0;
-  std::uint64_t socket_number_ = 0;  ///< of socket_, which a retry replaces
-  bool reused_ = false;              ///< for the current request, and not yet retried
+  bool reused_ = false;  ///< for the current request, and not yet retried
   bool connected_ = false;
   bool closed_ = false;
-  bool reading_ = false;
-  bool sending_ = false;
+  bool reading_ = false;   ///< what comes is wanted
+  bool deferred_ = false;  ///< on_turn_end() comes
   bool paused_ = false;
 };
 
@@ -419,14 +429,19 @@ Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where) 
   }
   out.host_port = authority;
   out.port = parsed->port;
-  asio::io_context context;
-  Tcp::resolver resolver(context);
-  error_code ec;
-  const auto found = resolver.resolve(parsed->host, std::to_string(parsed->port), ec);
-  if (ec || found.empty()) {
-    return external_failure(std::string(where), fmt::format("cannot resolve \"{}\": {}", parsed->host, ec.message()));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(parsed->host.c_str(), std::to_string(parsed->port).c_str(), &hints, &found);
+  std::array<char, NI_MAXHOST> text{};
+  const bool said = error == 0 && ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                                                NI_NUMERICHOST) == 0;
+  if (error == 0) ::freeaddrinfo(found);
+  if (!said) {
+    return external_failure(std::string(where),
+                            fmt::format("cannot resolve \"{}\": {}", parsed->host, ::gai_strerror(error)));
   }
-  out.address = found.begin()->endpoint().address().to_string();
+  out.address = text.data();
   out.url = fmt::format("http://{}{}", authority, out.prefix);
   return out;
 }

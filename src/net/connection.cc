@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <boost/asio/post.hpp>
 #include <charconv>
 #include <utility>
 
@@ -30,7 +29,7 @@ class ConnectionExchange final : public Exchange {
     if (own.in_this_thread()) {
       if (current()) connection_->close();
     } else {
-      asio::post(own.impl().context, [c = connection_, serial = serial_] {
+      own.post([c = connection_, serial = serial_] {
         if (c->serial_ == serial && c->phase_ == Connection::Phase::Responding) c->close();
       });
     }
@@ -41,6 +40,7 @@ class ConnectionExchange final : public Exchange {
   const HeaderFields& headers() const override { return connection_->parser_.headers(); }
   const std::string& body() const override { return connection_->parser_.body(); }
   const Peer* peer() const override { return connection_->peer_ ? &*connection_->peer_ : nullptr; }
+  std::shared_ptr<const void>& kept() override { return connection_->kept_; }
   Loop& loop() final { return connection_->server_->pool.at(connection_->loop_index_); }
 
   void add_headers(std::string_view lines) override {
@@ -99,18 +99,17 @@ Connection::Connection(std::shared_ptr<ServerState> server, int loop_index, Sock
     : server_(std::move(server)),
       loop_index_(loop_index),
       socket_(std::move(socket)),
-      peer_(server_->options.unix_path.empty() ? std::nullopt : peer_of(socket_.native_handle())),
+      peer_(server_->options.unix_path.empty() ? std::nullopt : peer_of(socket_.descriptor())),
       parser_(server_->options.limits) {
   server_->connections.fetch_add(1, std::memory_order_relaxed);
   if (server_->options.tls) tls_ = std::make_unique<TlsSession>(server_->options.tls);
 }
 
 void Connection::start() {
-  error_code ignored;
-  socket_.set_option(Tcp::no_delay(true), ignored);
-  socket_.non_blocking(true, ignored);
+  socket_.no_delay();
   enter(Phase::Idle);
-  if (tls_) deadline_ = steady_now() + server_->options.header_timeout;  // to shake hands
+  if (tls_) deadline_ = loop().now() + server_->options.header_timeout;  // to shake hands
+  if (!socket_.watch(loop(), *this)) return close();
   read();
 }
 
@@ -119,16 +118,16 @@ void Connection::enter(Phase phase) {
   const auto& o = server_->options;
   switch (phase) {
     case Phase::Idle:
-      deadline_ = steady_now() + o.idle_timeout;
+      deadline_ = loop().now() + o.idle_timeout;
       break;
     case Phase::Header:
-      deadline_ = steady_now() + o.header_timeout;
+      deadline_ = loop().now() + o.header_timeout;
       break;
     case Phase::Body:
-      deadline_ = steady_now() + o.body_timeout;
+      deadline_ = loop().now() + o.body_timeout;
       break;
     case Phase::Lingering:
-      deadline_ = steady_now() + kLinger;
+      deadline_ = loop().now() + kLinger;
       break;
     case Phase::Responding:
     case Phase::Closed:
@@ -164,8 +163,7 @@ void Connection::close() {
   write_deadline_ = Instant::never();
   on_gone_ = nullptr;
   on_drained_ = nullptr;
-  error_code ignored;
-  socket_.close(ignored);
+  socket_.close();
   server_->live[static_cast<std::size_t>(loop_index_)].erase(self);
 }
 
@@ -177,23 +175,44 @@ void Connection::gone() {
   if (answering && handler) handler();
 }
 
+void Connection::on_events(std::uint32_t events) {
+  const auto self = shared_from_this();
+  socket_.note(events);
+  if (waiting_writable_ && socket_.writable()) {
+    waiting_writable_ = false;
+    write_deadline_ = Instant::never();
+    flush();
+  }
+  if (reading_ && socket_.readable()) on_readable();
+}
+
+void Connection::on_turn_end() {
+  deferred_ = false;
+  if (std::exchange(overrun_, false)) return gone();
+  if (std::exchange(flush_scheduled_, false)) flush();
+  if (reading_ && socket_.readable()) on_readable();
+}
+
+void Connection::defer() {
+  if (std::exchange(deferred_, true)) return;
+  loop().defer(shared_from_this());
+}
+
 void Connection::read() {
   if (reading_ || phase_ == Phase::Closed) return;
   // While a response runs, reading goes on only to notice the client leaving; what it pipelines is kept up to a bound.
   if (in_.size() >= std::size_t{server_->options.limits.header_bytes} + kHeldBytes) return;
   reading_ = true;
-  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](error_code ec) { self->on_readable(ec); });
+  if (socket_.readable()) defer();
 }
 
-void Connection::on_readable(error_code ec) {
+void Connection::on_readable() {
   reading_ = false;
-  if (phase_ == Phase::Closed) return;
-  if (ec) return gone();
-  auto& loop = server_->pool.at(loop_index_).impl();
-  const std::size_t n = socket_.read_some(asio::buffer(loop.scratch.get(), Loop::Impl::kScratchBytes), ec);
-  if (ec == asio::error::would_block || ec == asio::error::try_again) return read();
-  if (ec) return gone();
-  std::string_view fresh(loop.scratch.get(), n);
+  char* const scratch = loop().scratch.get();
+  const auto got = socket_.read(scratch, Loop::Impl::kScratchBytes);
+  if (got.result == Socket::Result::None) return read();
+  if (got.result != Socket::Result::Some) return gone();
+  std::string_view fresh(scratch, got.bytes);
   if (tls_ && !unseal(fresh)) return;
   if (fresh.empty()) return read();
   if (phase_ == Phase::Responding) {
@@ -211,7 +230,7 @@ void Connection::on_readable(error_code ec) {
 
 /// What TLS says instead of these bytes, maybe nothing. False: the connection is over.
 bool Connection::unseal(std::string_view& bytes) {
-  std::string& plain = server_->pool.at(loop_index_).impl().plain;
+  std::string& plain = loop().plain;
   plain.clear();
   const bool sound = tls_->open(bytes, plain, sealed_);
   if (!sealed_.empty()) flush();
@@ -319,8 +338,7 @@ void Connection::refuse(const ParseProblem& problem) {
   flush();
   if (phase_ == Phase::Closed) return;
   // Closing now, with unread input in the kernel, would reset the connection and may destroy the answer on its way.
-  error_code ignored;
-  socket_.shutdown(Socket::shutdown_send, ignored);
+  socket_.shut_sending();
   in_.clear();
   enter(Phase::Lingering);
   read();
@@ -371,7 +389,8 @@ void Connection::send_body(std::string_view bytes) {
     // Try once more before giving up on a client that does not read.
     flush();
     if (phase_ != Phase::Closed && unsent() > server_->options.max_unsent_bytes && waiting_writable_) {
-      asio::post(socket_.get_executor(), [self = shared_from_this()] { self->gone(); });
+      overrun_ = true;
+      defer();
     }
     return;
   }
@@ -391,7 +410,7 @@ void Connection::end_response() {
   let_body_go();
   enter(Phase::Idle);
   if (!in_.empty() && !in_handler_) {
-    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    server_->pool.at(loop_index_).post([self = shared_from_this()] {
       self->process_held();
       self->read();
     });
@@ -403,10 +422,7 @@ void Connection::end_response() {
 void Connection::schedule_flush() {
   if (flush_scheduled_ || waiting_writable_ || phase_ == Phase::Closed) return;
   flush_scheduled_ = true;
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    self->flush_scheduled_ = false;
-    self->flush();
-  });
+  defer();
 }
 
 void Connection::flush() {
@@ -418,24 +434,18 @@ void Connection::flush() {
   std::string& out = tls_ ? sealed_ : out_;
   std::size_t& sent = tls_ ? sealed_sent_ : out_sent_;
   while (sent < out.size()) {
-    error_code ec;
-    sent += socket_.write_some(asio::buffer(out.data() + sent, out.size() - sent), ec);
-    if (ec == asio::error::would_block || ec == asio::error::try_again) {
+    const auto put = socket_.write(std::string_view(out).substr(sent));
+    sent += put.bytes;
+    if (put.result == Socket::Result::Broken) return gone();
+    if (put.result == Socket::Result::None) {
       waiting_writable_ = true;
       write_deadline_ = steady_now() + server_->options.write_timeout;
       if (sent > kKeepCapacity) {
         out.erase(0, sent);
         sent = 0;
       }
-      socket_.async_wait(Socket::wait_write, [self = shared_from_this()](error_code wait_ec) {
-        self->waiting_writable_ = false;
-        self->write_deadline_ = Instant::never();
-        if (wait_ec) return self->gone();
-        self->flush();
-      });
       return;
     }
-    if (ec) return gone();
   }
   all_sent();
 }
@@ -453,8 +463,7 @@ void Connection::all_sent() {
   }
   if (close_when_sent_) {
     // Graceful: our FIN first, then wait for theirs, so that an unread pipelined byte cannot reset the answer away.
-    error_code ignored;
-    socket_.shutdown(Socket::shutdown_send, ignored);
+    socket_.shut_sending();
     in_.clear();
     close_when_sent_ = false;
     enter(Phase::Lingering);

@@ -1,13 +1,12 @@
 #pragma once
 // Private to net/: one client connection of an HTTP server.
 #include <atomic>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <optional>
 #include <unordered_set>
 #include <vector>
 
 #include "net/exchange.h"
-#include "net/loop_impl.h"
+#include "net/socket.h"
 #include "net/tls.h"
 
 namespace wattle::net {
@@ -20,9 +19,7 @@ struct ServerState {
   ServerOptions options;
   RequestHandler handler;
   ProblemBody problem_body;
-  // The one of the two that is used is gone once stopped, before the loop it belongs to.
-  std::optional<Tcp::acceptor> acceptor;
-  std::optional<asio::local::stream_protocol::acceptor> unix_acceptor;
+  std::unique_ptr<Watcher> acceptor;  ///< gone once stopped, before the loop it belongs to
   std::uint16_t port = 0;
   std::vector<std::unordered_set<std::shared_ptr<Connection>>> live;  ///< by loop
   std::atomic<std::int64_t> connections{0};
@@ -39,7 +36,7 @@ struct ServerState {
         live(static_cast<std::size_t>(p.size())) {}
 };
 
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection final : public Watcher, public Deferred, public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<ServerState> server, int loop_index, Socket socket);
 
@@ -53,8 +50,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   friend class ConnectionExchange;
   enum class Phase : std::uint8_t { Idle, Header, Body, Responding, Lingering, Closed };
 
+  void on_events(std::uint32_t events) override;
+  void on_turn_end() override;
+  [[nodiscard]] Loop::Impl& loop() const { return server_->pool.at(loop_index_).impl(); }
   void read();
-  void on_readable(error_code ec);
+  void on_readable();
   [[nodiscard]] bool unseal(std::string_view& bytes);
   [[nodiscard]] bool hold_body();
   void let_body_go();
@@ -70,6 +70,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                  std::optional<std::uint64_t> length);
   void send_body(std::string_view bytes);
   void end_response();
+  void defer();
   void schedule_flush();
   void flush();
   void all_sent();
@@ -85,14 +86,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<TlsSession> tls_;  ///< null: plain text
   std::string sealed_;               ///< what of out_ is on its way, where TLS is spoken
   std::size_t sealed_sent_ = 0;
-  std::int64_t body_held_ = 0;  ///< of ServerState::body_bytes
-  std::string extra_;           ///< header lines of the response to come
+  std::int64_t body_held_ = 0;        ///< of ServerState::body_bytes
+  std::string extra_;                 ///< header lines of the response to come
+  std::shared_ptr<const void> kept_;  ///< the handler's, for the next request
   Phase phase_ = Phase::Idle;
   Instant deadline_ = Instant::never();
   Instant write_deadline_ = Instant::never();
   std::uint64_t serial_ = 0;  ///< of the request being answered
-  bool reading_ = false;
+  bool reading_ = false;      ///< what comes is wanted
+  bool deferred_ = false;     ///< on_turn_end() comes
   bool flush_scheduled_ = false;
+  bool overrun_ = false;  ///< the client takes too little of what it has asked for
   bool waiting_writable_ = false;
   bool chunked_ = false;
   bool bodiless_ = false;  ///< HEAD, 204: headers only

@@ -29,6 +29,9 @@ class Exchange {
   /// Who asks, where that came over a Unix socket; else null.
   [[nodiscard]] virtual const Peer* peer() const { return nullptr; }
 
+  /// What the handler wants to know at the next request on this connection; null at its first.
+  [[nodiscard]] virtual std::shared_ptr<const void>& kept() = 0;
+
   /// Lines that go with whatever response this request gets, each ended by CRLF. Before it begins.
   virtual void add_headers(std::string_view lines) = 0;
   /// A whole response. `extra_headers` are complete lines, each ended by CRLF.

@@ -22,9 +22,10 @@ void HeaderFields::add(std::string_view name, std::string_view value) {
 }
 
 std::string_view HeaderFields::get(std::string_view name) const {
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const Field field = at(i);
-    if (same_name(field.name, name)) return field.value;
+  for (const Place& place : places_) {  // nearly all are another's by their length
+    if (place.name_length != name.size()) continue;
+    const char* const begin = arena_.data() + place.begin;
+    if (same_name({begin, place.name_length}, name)) return {begin + place.name_length, place.value_length};
   }
   return {};
 }

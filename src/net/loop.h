@@ -9,6 +9,13 @@
 
 namespace wattle::net {
 
+/// Whoever wants to be called once more before a loop looks for events again.
+class Deferred {
+ public:
+  virtual ~Deferred() = default;
+  virtual void on_turn_end() = 0;
+};
+
 class Loop {
  public:
   Loop();
@@ -23,6 +30,10 @@ class Loop {
   /// Runs `task` on the loop's thread every `period` until the loop stops. From any thread.
   void every(Span period, std::function<void()> task);
   [[nodiscard]] bool in_this_thread() const;
+  /// The loop whose thread this is; null: no loop's.
+  [[nodiscard]] static Loop* current();
+  /// When what this turn brought has been looked at, even if the loop stops. On its thread only.
+  void at_turn_end(std::shared_ptr<Deferred> who);
   /// Stops the loop and joins its thread; what was posted and not yet run is dropped. Not from the loop's own thread.
   void stop();
 

@@ -1,31 +1,92 @@
 #pragma once
-// Private to transport/: the Asio half of Loop. Keep it out of other folders (compile time).
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
+// Private to net/: the epoll half of Loop.
+#include <sys/epoll.h>
+
+#include <array>
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include "net/loop.h"
 
 namespace wattle::net {
 
-namespace asio = boost::asio;
-using boost::system::error_code;
-using Tcp = asio::ip::tcp;
-using Socket = asio::generic::stream_protocol::socket;  ///< TCP's or a Unix one
+/// Whoever has a descriptor in a loop's epoll set. Edge-triggered, both directions at once, for as long as it is open:
+/// what can be done is remembered (Socket), so that a request costs no epoll_ctl and no read that finds nothing.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void on_events(std::uint32_t events) = 0;  ///< EPOLLIN and so on; it may destroy itself
+};
 
 struct Loop::Impl {
-  asio::io_context context{1};
-  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+  explicit Impl(Loop& own);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void run();  ///< until stop()
+  void stop();
+  /// Lets go of what was posted and not run; after the thread has ended.
+  void drop_tasks();
+
+  // From any thread.
+  [[nodiscard]] bool in_this_thread() const;
+  void post(std::function<void()> task);
+  void start_timer(Span delay, Span period, std::function<void()> task);
+
+  // On the loop's thread.
+  [[nodiscard]] bool add(int descriptor, Watcher& watcher);
+  /// It hears nothing more, not of what was found in this turn either. Its descriptor is closed next.
+  void forget(const Watcher& watcher);
+  void defer(std::shared_ptr<Deferred> who) { deferred_.push_back(std::move(who)); }
+  /// As this turn began: near enough for deadlines, and free.
+  [[nodiscard]] Instant now() const { return now_; }
+
+  Loop& loop;
   std::thread thread;
   /// What a socket has just said, until it has been looked at: one buffer a loop instead of one a connection. Nobody
   /// may keep views of it beyond its turn.
   static constexpr std::size_t kScratchBytes = 64 * 1024;
   std::string plain;  ///< the same of what TLS said
   std::unique_ptr<char[]> scratch = std::make_unique_for_overwrite<char[]>(kScratchBytes);
+
+ private:
+  using Task = std::function<void()>;
+  struct Timer {
+    Instant due;
+    std::uint64_t number;  ///< of two that are due at once the older one comes first
+    Span period;           ///< zero: once
+    Task task;
+  };
+  static bool later(const Timer& a, const Timer& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; }
+  void add_timer(Instant due, Span period, Task task);
+  void run_timers();
+  [[nodiscard]] bool run_ready();
+  void wait();
+  void dispatch();
+
+  int epoll_ = -1;
+  int wake_ = -1;  ///< eventfd, edge-triggered: it need not be read
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> sleeping_{false};  ///< or about to: whoever posts has to wake it
+  std::atomic<bool> any_posted_{false};
+  std::mutex mutex_;  ///< guards posted_
+  std::vector<Task> posted_;
+
+  // On the loop's thread only.
+  Instant now_;
+  std::vector<Task> own_;  ///< posted from this thread
+  std::vector<Task> running_;
+  std::vector<std::shared_ptr<Deferred>> deferred_;
+  std::vector<std::shared_ptr<Deferred>> ending_;
+  std::vector<Timer> timers_;  ///< a heap
+  std::uint64_t timer_number_ = 0;
+  std::array<epoll_event, 128> events_{};
+  int found_ = 0;
+  int next_ = 0;  ///< of events_, to be dispatched
 };
 
 }  // namespace wattle::net

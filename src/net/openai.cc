@@ -332,7 +332,8 @@ struct ChunkWalk {
   bool empty_text = false;  ///< of a token that is no whole character yet, unless the chunk opens or closes the answer
   bool opens = false;
   bool closes = false;
-  bool choices = false;  ///< there is at least one
+  bool choices = false;        ///< there is at least one
+  const char* text = nullptr;  ///< the last one that is not empty, at its quote
 
   /// Most keys of a chunk are none that is looked for: their length says so.
   static constexpr std::uint32_t kLengths =
@@ -340,17 +341,25 @@ struct ChunkWalk {
 
   void member(std::string_view key, std::string_view value) {
     if (key.size() > 23 || (kLengths >> key.size() & 1U) == 0) return;
-    const bool text = value.starts_with('"');
+    const bool is_text = value.starts_with('"');
     if (holds_text(key)) {
-      if (text) value.starts_with("\"\"") ? static_cast<void>(empty_text = true) : static_cast<void>(++facts.tokens);
+      if (is_text) said(value);
     } else if (key == "role") {
-      opens = opens || text;
+      opens = opens || is_text;
     } else if (key == "finish_reason") {
-      closes = closes || text;
+      closes = closes || is_text;
     } else if (key == "choices") {
       choices = value.starts_with('[') && !without_spaces(value.substr(1)).starts_with(']');
     } else {
       usage(key, value);
+    }
+  }
+  void said(std::string_view value) {
+    if (value.starts_with("\"\"")) {
+      empty_text = true;
+    } else {
+      ++facts.tokens;
+      text = value.data();
     }
   }
   void usage(std::string_view key, std::string_view value) {
@@ -385,17 +394,46 @@ void each_member(std::string_view data, const Member& member) {
 
 }  // namespace
 
-ChunkFacts read_chunk(std::string_view data) {
+namespace {
+
+ChunkWalk walk_chunk(std::string_view data) {
   ChunkWalk walk;
   if (data == "[DONE]") {
     walk.facts.done = true;
-    return walk.facts;
+    return walk;
   }
   walk.facts.error = data.starts_with("{\"error\"") || data.starts_with("{\"object\":\"error\"");
   each_member(data, [&](std::string_view key, std::string_view value) { walk.member(key, value); });
   if (walk.facts.tokens == 0 && walk.empty_text && !walk.opens && !walk.closes) walk.facts.tokens = 1;
   walk.facts.finished = walk.closes;
   walk.facts.usage_only = !walk.choices && walk.facts.completion_tokens >= 0;
+  return walk;
+}
+
+/// Of a chunk that says nothing but one token.
+ChunkFacts one_token() {
+  ChunkFacts facts;
+  facts.tokens = 1;
+  return facts;
+}
+
+}  // namespace
+
+ChunkFacts read_chunk(std::string_view data) { return walk_chunk(data).facts; }
+
+ChunkFacts ChunkReader::read(std::string_view data) {
+  const std::size_t from = before_.size();
+  if (from > 0 && data.size() > from + behind_.size() && data.starts_with(before_) && data.ends_with(behind_) &&
+      closing_quote(data, from) == data.size() - behind_.size()) {
+    return one_token();
+  }
+  const ChunkWalk walk = walk_chunk(data);
+  if (walk.text == nullptr || walk.facts != one_token()) return walk.facts;
+  const std::size_t text = static_cast<std::size_t>(walk.text - data.data()) + 1;
+  const std::size_t end = closing_quote(data, text);
+  if (end == std::string_view::npos) return walk.facts;
+  before_.assign(data.substr(0, text));
+  behind_.assign(data.substr(end));
   return walk.facts;
 }
 

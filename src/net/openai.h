@@ -75,8 +75,23 @@ struct ChunkFacts {
   std::int32_t prompt_tokens = -1;
   std::int32_t cached_tokens = -1;
   std::int32_t reasoning_tokens = -1;
+
+  friend bool operator==(const ChunkFacts&, const ChunkFacts&) = default;
 };
 [[nodiscard]] ChunkFacts read_chunk(std::string_view data);
+
+/// The same, of one stream's chunks in turn. Most differ from the last in nothing but the text of one token: what is
+/// around it is compared, not read again.
+class ChunkReader {
+ public:
+  [[nodiscard]] ChunkFacts read(std::string_view data);
+
+ private:
+  // Of the last chunk with one text and nothing else that is looked for; both with that text's quotes.
+  std::string before_;
+  std::string behind_;
+};
+
 /// The same of an event of OpenAI's responses or Anthropic's messages, whose `type` says what it is.
 [[nodiscard]] ChunkFacts read_typed_event(std::string_view data);
 /// What the end of a whole answer says of its usage: only the four counts.

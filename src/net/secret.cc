@@ -18,6 +18,10 @@ Digest sha256(std::string_view bytes) {
 
 bool same(const Digest& a, const Digest& b) { return ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
+bool same_secret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
 std::string hex(const Digest& digest) {
   std::string out;
   for (const std::uint8_t byte : digest) out += fmt::format("{:02x}", byte);

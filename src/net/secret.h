@@ -14,6 +14,8 @@ using Digest = std::array<std::uint8_t, 32>;
 [[nodiscard]] Digest sha256(std::string_view bytes);
 /// In the same time whatever they are.
 [[nodiscard]] bool same(const Digest& a, const Digest& b);
+/// In the same time whatever they are, if they are of one length.
+[[nodiscard]] bool same_secret(std::string_view a, std::string_view b);
 [[nodiscard]] std::string hex(const Digest& digest);
 /// Of 64 hexadecimal digits; none: it is not that.
 [[nodiscard]] std::optional<Digest> digest_of_hex(std::string_view text);

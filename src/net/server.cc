@@ -1,12 +1,12 @@
 #include "net/server.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -15,6 +15,7 @@
 
 #include "net/clock.h"
 #include "net/connection.h"
+#include "net/socket.h"
 
 namespace wattle::net {
 
@@ -22,50 +23,96 @@ namespace {
 /// For answers cut short to leave: a client that does not read has had its time.
 constexpr Span kLastWords = Span::ms(250);
 
+/// After an accept that failed: out of descriptors, say.
+constexpr Span kBreath = Span::ms(20);
+constexpr int kAcceptsATurn = 64;
+
 using Shared = std::shared_ptr<ServerState>;
 
-template <typename Acceptor>
-void accept_next(const Shared& server, std::optional<Acceptor> ServerState::*acceptor) {
-  const int index = server->next_loop;
-  server->next_loop = (index + 1) % server->pool.size();
-  auto& context = server->pool.at(index).impl().context;
-  ((*server).*acceptor)
-      ->async_accept(
-          context, [server, acceptor, index, &context](error_code ec, typename Acceptor::protocol_type::socket socket) {
-            if (!((*server).*acceptor)) return;
-            if (ec) {  // out of descriptors, or the client left while queued: breathe, go on
-              server->pool.at(0).after(Span::ms(20), [server, acceptor] {
-                if ((*server).*acceptor) accept_next(server, acceptor);
-              });
-              return;
-            }
-            if (server->connections.load(std::memory_order_relaxed) < server->options.max_connections) {
-              asio::post(context, [server, index, s = std::move(socket)]() mutable {
-                if (server->closed.load()) return;
-                auto connection = std::make_shared<Connection>(server, index, Socket(std::move(s)));
-                server->live[static_cast<std::size_t>(index)].insert(connection);
-                connection->start();
-              });
-            }
-            accept_next(server, acceptor);
-          });
+/// Hands new connections to the loops in turn. On loop 0.
+class Acceptor final : public Watcher {
+ public:
+  Acceptor(ServerState& server, int descriptor) : server_(server), descriptor_(descriptor) {}
+  ~Acceptor() override {
+    if (listening_) loop().impl().forget(*this);
+    ::close(descriptor_);
+  }
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+  void listen(const Shared& server) {
+    shared_ = server;
+    listening_ = true;
+    if (!loop().impl().add(descriptor_, *this)) again(kBreath);
+  }
+  void on_events(std::uint32_t) override {
+    for (int i = 0; i < kAcceptsATurn; ++i) {
+      const int accepted = ::accept4(descriptor_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (accepted >= 0) {
+        take(std::make_shared<Socket>(accepted));
+        continue;
+      }
+      if (errno == EAGAIN) return;
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return again(kBreath);
+    }
+    again(Span());
+  }
+
+ private:
+  [[nodiscard]] Loop& loop() { return server_.pool.at(0); }
+  void again(Span delay) {
+    loop().after(delay, [weak = shared_, this] {
+      const Shared server = weak.lock();
+      if (server && server->acceptor.get() == this) on_events(EPOLLIN);
+    });
+  }
+  void take(std::shared_ptr<Socket> socket) {
+    const int index = server_.next_loop;
+    server_.next_loop = (index + 1) % server_.pool.size();
+    if (server_.connections.load(std::memory_order_relaxed) >= server_.options.max_connections) return;
+    server_.pool.at(index).post([server = shared_.lock(), index, socket] {
+      if (!server || server->closed.load()) return;
+      auto connection = std::make_shared<Connection>(server, index, std::move(*socket));
+      server->live[static_cast<std::size_t>(index)].insert(connection);
+      connection->start();
+    });
+  }
+
+  ServerState& server_;
+  std::weak_ptr<ServerState> shared_;
+  int descriptor_;
+  bool listening_ = false;
+};
+
+Result<void> listen_on(ServerState& state, const SocketAddress& address, const std::string& where) {
+  const auto no = [&where] {
+    return external_failure(where, fmt::format("cannot listen: {}; choose a free port", std::strerror(errno)));
+  };
+  const int socket = ::socket(address.at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (socket < 0) return no();
+  state.acceptor = std::make_unique<Acceptor>(state, socket);  // which closes it
+  const int on = 1;
+  const auto* const at = reinterpret_cast<const sockaddr*>(&address.at);
+  const bool is_unix = address.at.ss_family == AF_UNIX;
+  if (!is_unix && ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) return no();
+  if (::bind(socket, at, address.size) != 0) return no();
+  // Nobody can connect before listen(): nobody does who may not.
+  if (is_unix && ::chmod(state.options.unix_path.c_str(), state.options.unix_mode) != 0) return no();
+  if (::listen(socket, SOMAXCONN) != 0) return no();
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (is_unix || ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return {};
+  state.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                                                 : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  return {};
 }
 
 Result<void> listen_at(ServerState& state) {
   const ServerOptions& options = state.options;
   const std::string where = fmt::format("{}:{}", options.host, options.port);
-  error_code ec;
-  const auto address = asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, ec);
-  if (ec) return bad_input(where, "not an IP address to listen on; say 127.0.0.1 or 0.0.0.0");
-  const Tcp::endpoint endpoint(address, options.port);
-  auto& acceptor = state.acceptor.emplace(state.pool.at(0).impl().context);
-  acceptor.open(endpoint.protocol(), ec);
-  if (!ec) acceptor.set_option(asio::socket_base::reuse_address(true), ec);
-  if (!ec) acceptor.bind(endpoint, ec);
-  if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
-  if (ec) return external_failure(where, fmt::format("cannot listen: {}; choose a free port", ec.message()));
-  state.port = acceptor.local_endpoint(ec).port();
-  return {};
+  const auto address = tcp_address(options.host == "localhost" ? "127.0.0.1" : options.host, options.port);
+  if (!address) return bad_input(where, "not an IP address to listen on; say 127.0.0.1 or 0.0.0.0");
+  return listen_on(state, *address, where);
 }
 
 /// A socket's file that nobody listens at any more is left by one that was killed; nothing else is ever removed.
@@ -73,11 +120,9 @@ Result<void> clear(const std::string& path) {
   struct stat there {};
   if (::lstat(path.c_str(), &there) != 0) return {};
   if (!S_ISSOCK(there.st_mode)) return bad_input("unix:" + path, "is there already, and is no socket");
-  asio::io_context context;
-  asio::local::stream_protocol::socket socket(context);
-  error_code ec;
-  socket.connect(asio::local::stream_protocol::endpoint(path), ec);
-  if (ec != asio::error::connection_refused) return external_failure("unix:" + path, "somebody listens there");
+  int error = 0;
+  const Socket socket = connect_to(unix_address(path), error);
+  if (error != ECONNREFUSED) return external_failure("unix:" + path, "somebody listens there");
   ::unlink(path.c_str());
   return {};
 }
@@ -90,16 +135,7 @@ Result<void> listen_at_path(ServerState& state) {
                                         sizeof sockaddr_un{}.sun_path - 1));
   }
   if (auto cleared = clear(options.unix_path); !cleared) return cleared;
-  error_code ec;
-  auto& acceptor = state.unix_acceptor.emplace(state.pool.at(0).impl().context);
-  acceptor.open({}, ec);
-  if (!ec) acceptor.bind(asio::local::stream_protocol::endpoint(options.unix_path), ec);
-  if (ec) return external_failure(where, fmt::format("cannot listen: {}", ec.message()));
-  // Nobody can connect before listen(): nobody does who may not.
-  if (::chmod(options.unix_path.c_str(), options.unix_mode) != 0) return external_failure(where, std::strerror(errno));
-  acceptor.listen(asio::socket_base::max_listen_connections, ec);
-  if (ec) return external_failure(where, fmt::format("cannot listen: {}", ec.message()));
-  return {};
+  return listen_on(state, unix_address(options.unix_path), where);
 }
 
 /// Runs `task(loop index)` on every loop and waits for all of them.
@@ -140,9 +176,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(LoopPool& pool, const Ser
     });
   }
   auto server = std::unique_ptr<HttpServer>(new HttpServer(state));
-  pool.at(0).post([state] {
-    state->acceptor ? accept_next(state, &ServerState::acceptor) : accept_next(state, &ServerState::unix_acceptor);
-  });
+  pool.at(0).post([state] { static_cast<Acceptor&>(*state->acceptor).listen(state); });
   return server;
 }
 
@@ -159,8 +193,7 @@ void HttpServer::stop(Span grace, const std::function<void()>& last_words) {
     for (const auto& connection : snapshot) act(*connection);
   };
   on_every_loop(server, [server, each](std::size_t i) {
-    if (i == 0 && server->unix_acceptor) ::unlink(server->options.unix_path.c_str());
-    if (i == 0) server->unix_acceptor.reset();
+    if (i == 0 && !server->options.unix_path.empty()) ::unlink(server->options.unix_path.c_str());
     if (i == 0) server->acceptor.reset();
     each(i, [](Connection& c) { c.drain(); });
   });

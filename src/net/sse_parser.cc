@@ -57,6 +57,22 @@ void SseParser::line(std::string_view text) {
   }
 }
 
+/// Nearly all events are "data: ...", a line feed and another: nothing but that is looked at here.
+std::optional<SseParser::Event> SseParser::one_line_event() {
+  constexpr std::string_view kData = "data: ";
+  if (has_data_ || first_line_ || skip_lf_ || overflowed_ || cr_ != fed_.size()) return std::nullopt;
+  if (!partial_.empty() || !type_.empty() || !rest_.starts_with(kData)) return std::nullopt;
+  const std::size_t end = rest_.find('\n', kData.size());
+  if (end == std::string_view::npos || end > max_event_bytes_ || end + 1 >= rest_.size() || rest_[end + 1] != '\n') {
+    return std::nullopt;
+  }
+  data_view_ = rest_.substr(kData.size(), end - kData.size());
+  rest_.remove_prefix(end + 2);
+  boundary_ = fed_.size() - rest_.size();
+  has_data_ = emitted_ = true;
+  return Event{{}, data_view_};
+}
+
 std::optional<SseParser::Event> SseParser::next() {
   if (emitted_) {
     emitted_ = false;
@@ -65,6 +81,7 @@ std::optional<SseParser::Event> SseParser::next() {
     data_.clear();
     type_.clear();
   }
+  if (const auto whole = one_line_event()) return whole;
   while (!rest_.empty() && !overflowed_) {
     if (skip_lf_) {
       skip_lf_ = false;

@@ -32,6 +32,7 @@ class SseParser {
  private:
   /// Offset in the fed bytes of the first CR or LF at or after `from`; their size when there is none.
   [[nodiscard]] std::size_t line_end(std::size_t from);
+  [[nodiscard]] std::optional<Event> one_line_event();
   void line(std::string_view text);
   void keep_data();
 

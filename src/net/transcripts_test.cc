@@ -88,5 +88,42 @@ TEST(Transcripts, TokensUsageAndEndsAreSeen) {
   EXPECT_GE(wholes, 10);
 }
 
+/// Whatever was read before: what is around a text is never taken for the text, nor the other way round.
+TEST(ChunkReader, SaysOfEachChunkWhatIsSaidOfItAlone) {
+  const std::vector<std::string> chunks{
+      R"({"choices":[{"delta":{"content":"a"},"finish_reason":null}]})",
+      R"({"choices":[{"delta":{"content":"longer, \\ and \"quoted\""},"finish_reason":null}]})",
+      R"({"choices":[{"delta":{"content":"\\"},"finish_reason":null}]})",
+      R"({"choices":[{"delta":{"content":""},"finish_reason":null}]})",
+      R"({"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]})",
+      R"({"choices":[{"delta":{"content":"a"},"finish_reason":null,"text":"b"},"finish_reason":null}]})",
+      R"({"choices":[{"delta":{"content":"a","reasoning":"b"},"finish_reason":null}]})",
+      R"({"choices":[{"delta":{"content":"a"},"finish_reason":null}],"usage":{"completion_tokens":3}})",
+      R"({"choices":[{"delta":{"content":"a"},"finish_reason":null}],"usage":{"completion_tokens":4}})",
+      R"({"choices":[{"delta":{"content":"cut)",
+      R"({"choices":[{"delta":{"content":"a"},"finish_reason":nul)",
+      R"({"choices":[{"delta":{"role":"assistant","content":"a"},"finish_reason":null}]})",
+      R"({"choices":[{"delta":{"content":"a"},"finish_reason":"length"}]})",
+      R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":17}})",
+      R"({"text":"x"})",
+      R"({"text":"x","text":"y"})",
+      R"({"text":"x\"})",
+      R"({"error":{"message":"text"}})",
+      "[DONE]",
+      "",
+      "\"",
+  };
+  for (const auto& first : chunks) {
+    for (const auto& second : chunks) {
+      ChunkReader reader;
+      for (const auto& chunk : {first, second, first, second}) {
+        const ChunkFacts facts = reader.read(chunk);
+        const ChunkFacts alone = read_chunk(chunk);
+        EXPECT_EQ(facts, alone) << first << "\n" << second;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace wattle::net
