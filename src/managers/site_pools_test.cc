@@ -5,6 +5,8 @@
 
 #include <map>
 #include <numeric>
+#include <string>
+#include <tuple>
 
 namespace wattle::managers {
 namespace {
@@ -248,6 +250,32 @@ TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   EXPECT_STREQ(plan.reason, "the sites cannot carry the demand: as much as they can");
   EXPECT_EQ(driver.policy.newest()->status, plan::PoolsStatus::Shed);
+}
+
+/// 36 requests a second are what 16 GPUs carry, 32.7 with the margin.
+TEST(SitePools, TheReasonNamesHowFarThePlanHadToGiveIn) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  const auto asked = [&](double each, bool up) {
+    auto setup = two_sites(grams);
+    setup.demand_at_start = {each, each};
+    Driver driver(std::move(setup));
+    const Plan plan = driver.ask(Instant(), {0.0, 0.0}, {{NodeId(0), 8, 8, up}, {NodeId(1), 8, 8, up}});
+    return std::tuple(std::string(plan.reason), driver.policy.newest()->status, driver.policy.newest()->binding.size(),
+                      plan.instances.size());
+  };
+  const auto [good, planned, free, some] = asked(16.0, true);
+  EXPECT_EQ(good, "pools of least carbon for the next epoch");
+  EXPECT_EQ(planned, plan::PoolsStatus::Planned);
+  EXPECT_EQ(free, 0U);
+  const auto [tight, relaxed, binding, all] = asked(17.5, true);
+  EXPECT_EQ(tight, "margin relaxed: the sites cannot keep it");
+  EXPECT_EQ(relaxed, plan::PoolsStatus::Relaxed);
+  EXPECT_GT(binding, 0U);
+  const auto [none, shed, why, nobody] = asked(1.0, false);
+  EXPECT_EQ(none, "the sites cannot carry the demand: as much as they can") << "every site is cut off";
+  EXPECT_EQ(shed, plan::PoolsStatus::Shed);
+  EXPECT_GT(why, 0U);
+  EXPECT_EQ(nobody, 0U);
 }
 
 RC_GTEST_PROP(SitePools, NegativeIntensityStartsNobodyForCredit, ()) {

@@ -118,8 +118,10 @@ TEST_F(Report, OnePageShowsEveryRun) {
   EXPECT_NE(page.find("simulated"), std::string::npos);
   EXPECT_NE(page.find("SLO 600"), std::string::npos);
   EXPECT_NE(page.find("decode 3: 1 × a100-80g"), std::string::npos);
-  // 4 distributions, fleet power + 3, and three per instance, each with one line per run at least.
-  EXPECT_EQ(count(page, "class=\"chart\""), 4U + 4U + 3U * 4U);
+  // 4 distributions, fleet power (once more for a phone) + 3, and three per instance, each with one line per run at
+  // least.
+  EXPECT_EQ(count(page, "class=\"chart\""), 4U + 2U + 3U + 3U * 4U);
+  EXPECT_EQ(count(page, "class=\"wide desk\""), count(page, "class=\"wide phone\""));
   EXPECT_GE(count(page, "<polyline"), 3U * 20U);
 }
 

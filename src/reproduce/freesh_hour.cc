@@ -95,12 +95,13 @@ Result<Section> hour() {
       "trace that the released peaks are of, thinned by beta; lengths of real ones of each type, in the mean as long "
       "as "
       "the ratings say; without partitions both as of the other partition, and once more the same requests. Classifier "
-      "as good as the paper's. Starting a worker takes what Table 6 says of switching TP, 35 ms; slow_starts: a "
-      "minute. TTFT counts from when an engine was sent the request, "
-      "as the paper's must (0.3 s where its mean E2E is 110 to 371 s); held is the wait before that. The paper does "
-      "not "
-      "say what its baseline runs on: `freesh-baseline` has the TP2 workers that the released ratings ask for, any "
-      "request to any of them. honest: `freesh-cleanest`, fixed energy-optimal clocks, whole load at the cleanest site "
+      "as good as the paper's. Workers of a new plan start in Table 6's 35 ms, on the GPUs of those that still finish "
+      "what they run; drained_first: once those are gone, slow_starts: and in a minute. H100s: of 350 W, as they are "
+      "rated. TTFT counts from when an engine was sent the request, as the paper's must (0.3 s where its mean E2E is "
+      "110 to 371 s); held is the wait before that. The baseline: TP2 workers as many as the released ratings ask for "
+      "the mix of types, any request to any of them, at site 1, whose intensity its published carbon per watt hour is. "
+      "as_rated: what the same clocks would take if workers drew their rating whatever their load (appendix B.2). "
+      "honest: `freesh-cleanest`, fixed energy-optimal clocks, whole load at the cleanest site "
       "that can carry it. ours: `freesh-ours`.";
   const auto data = load_data();
   if (!data) return std::unexpected(data.error());
