@@ -207,6 +207,8 @@ class FleetLoop {
   /// The pool and the instance in it; says in the entry's request which pool.
   RouteDecision pick(journal::DecisionKind kind, Entry& entry, Instant now);
   RouteDecision pick_pool(Entry& entry, Instant now);
+  RouteDecision pick_in(PoolId pool, std::span<const InstanceView* const> candidates, Request& request,
+                        const char* reason, Instant now);
   RouteDecision pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
                            const Request& request, Instant now);
   /// Some instance, in whatever phase, is where it may be.

@@ -62,15 +62,17 @@ double added_energy(const InstanceView& view, const Request& request, Instant no
 RouteDecision LeastEnergy::route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                                  RandomStream&) {
   const InstanceView* best = nullptr;
+  const InstanceView* least_full = candidates.front();
   double least = 0.0;
   for (const InstanceView* candidate : candidates) {
+    if (candidate->load.at(now) < least_full->load.at(now)) least_full = candidate;
     if (overfull(*candidate, request, now)) continue;
     const double added = added_energy(*candidate, request, now);
     if (best != nullptr && (added > least || (added == least && !less_loaded(*candidate, *best)))) continue;
     best = candidate;
     least = added;
   }
-  if (best == nullptr) return {kNoInstance, "every instance has what it carries within its objectives"};
+  if (best == nullptr) return {least_full->id, "every instance has what it carries within its objectives: the least"};
   return {best->id, "the least added energy"};
 }
 
