@@ -48,17 +48,20 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   }
   rebuild_candidates();
   line_up();
-  const auto listen = [this](const auto& slot) {
-    policy::Policy* policy = slot.policy.get();
-    if (policy == nullptr || slot.mode == Mode::Off) return;
+  const auto hear = [this](policy::Policy* policy) {
+    if (policy == nullptr) return;
     if (std::ranges::find(observers_, policy, &Observer::policy) != observers_.end()) return;
     const EventKinds kinds = policy->observes();
     if (std::bit_cast<std::uint32_t>(kinds) != 0) observers_.push_back({policy, kinds});
+  };
+  const auto listen = [&](const auto& slot) {
+    if (slot.mode != Mode::Off) hear(slot.policy.get());
   };
   listen(policies_.admission);
   listen(policies_.queueing);
   listen(policies_.route_prefill);
   listen(policies_.route_decode);
+  hear(policies_.listener.get());
   preemptive_ = ordered_by_policy() && policies_.queueing.policy->preemptive();
   strict_ = ordered_by_policy() && policies_.queueing.policy->strict();
   for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
@@ -388,6 +391,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   outcome.first_token = served.first_token;
   outcome.left = now;
   outcome.output_tokens = served.output_tokens;
+  outcome.turned_out = classes_.of(outcome.request.prompt_tokens, served.output_tokens);
   outcome.preemptions = served.preemptions;
   outcome.prefill_instance = entry.prefill;
   outcome.decode_instance = entry.decode;

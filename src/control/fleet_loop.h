@@ -39,6 +39,8 @@ struct DispatchPolicies {
   Slot<policy::RoutingPolicy> route_decode;
   /// Fills in Request::predicted_output_tokens on arrival, learns from what leaves; null: requests stay as they came.
   std::shared_ptr<predict::LengthBelief> length;
+  /// Hears of events beside those that dispatch: a scaling policy in the same process. May be null.
+  std::shared_ptr<policy::Policy> listener = nullptr;
 
   /// The most that a routing policy looks at, RoutingPolicy::reads_prefix.
   [[nodiscard]] std::int32_t reads_prefix() const {
