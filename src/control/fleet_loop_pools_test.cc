@@ -246,6 +246,36 @@ TEST(FleetLoop, ARequestThatTakesAHigherClockIsNotFree) {
   EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 5);
 }
 
+/// Carries 0.5 a second at 800 MHz and 1 at more, for next to nothing.
+class SlowAndCheap final : public LoadProfile {
+ public:
+  [[nodiscard]] double max_load_per_s(ClassId, MegaHertz clock) const override {
+    return clock > MegaHertz(800) ? 1.0 : 0.5;
+  }
+  [[nodiscard]] LoadPoint at(ClassId, double load_per_s, MegaHertz) const override {
+    return {Watts(100.0 + load_per_s), Span(), Span()};
+  }
+};
+
+TEST(FleetLoop, AnInstanceInTimeAtItsClockComesBeforeACheaperOneThatIsNot) {
+  const SlowAndCheap slow;
+  const Flat costly(1.0, 10.0);
+  Fleet fleet;
+  fleet.add(0, &slow);
+  fleet.views.back().clock_commanded = MegaHertz(800);
+  fleet.add(0, &costly);
+  Journal journal;
+  Driver driver;
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_shared<policy::LeastEnergy>(), Mode::Enforce};
+  FleetLoop loop(fleet.views, std::move(policies), 1, {}, driver, journal);
+  for (std::int64_t id = 1; id <= 12; ++id) loop.arrive(request(id), 0, Instant());
+  EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 5);
+  EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 7);
+  for (std::int64_t id = 13; id <= 17; ++id) loop.arrive(request(id), 0, Instant());
+  EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 7) << "nobody is in time: the cheaper one, at a higher clock";
+}
+
 TEST(FleetLoop, WhatIsGoneIsTouchedNoMore) {
   Journal journal;
   Driver driver;

@@ -175,7 +175,8 @@ Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedSce
   const auto count = static_cast<std::size_t>(sorter.size());
   std::vector<std::vector<double>> load_of(count, std::vector<double>(count, 1.0));  // of what it is, in that class's
   for (std::size_t was = 0; loads != nullptr && was < count; ++was) {
-    for (std::size_t c = 0; c < count; ++c) load_of[was][c] = plan::load_in(loads->classes.at(was), loads->classes.at(c));
+    for (std::size_t c = 0; c < count; ++c)
+      load_of[was][c] = plan::load_in(loads->classes.at(was), loads->classes.at(c));
   }
   std::vector<std::vector<double>> minutes;
   while (const auto row = (*source)->next()) {

@@ -80,8 +80,8 @@ RouteDecision LeastEnergy::route(const Request& request, std::span<const Instanc
     const bool fits = carried_now(*candidate, request, now);
     if (in_time && !fits) continue;
     const double added = added_energy(*candidate, request, now);
-    const bool better = best == nullptr || fits != in_time || added < least ||
-                        (added == least && less_loaded(*candidate, *best));
+    const bool better =
+        best == nullptr || fits != in_time || added < least || (added == least && less_loaded(*candidate, *best));
     if (!better) continue;
     best = candidate;
     least = added;
