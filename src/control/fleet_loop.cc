@@ -48,17 +48,20 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   }
   rebuild_candidates();
   line_up();
-  const auto listen = [this](const auto& slot) {
-    policy::Policy* policy = slot.policy.get();
-    if (policy == nullptr || slot.mode == Mode::Off) return;
+  const auto hear = [this](policy::Policy* policy) {
+    if (policy == nullptr) return;
     if (std::ranges::find(observers_, policy, &Observer::policy) != observers_.end()) return;
     const EventKinds kinds = policy->observes();
     if (std::bit_cast<std::uint32_t>(kinds) != 0) observers_.push_back({policy, kinds});
+  };
+  const auto listen = [&](const auto& slot) {
+    if (slot.mode != Mode::Off) hear(slot.policy.get());
   };
   listen(policies_.admission);
   listen(policies_.queueing);
   listen(policies_.route_prefill);
   listen(policies_.route_decode);
+  hear(policies_.listener.get());
   preemptive_ = ordered_by_policy() && policies_.queueing.policy->preemptive();
   strict_ = ordered_by_policy() && policies_.queueing.policy->strict();
   for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
@@ -219,6 +222,7 @@ RouteDecision FleetLoop::pick_pool(Entry& entry, Instant now) {
   Request& request = entry.request;
   const PoolRouter::Order order = pools_.next(request.request_class);
   bool any_stands = false;
+  std::optional<PoolId> full;  // the first in which it would be too much
   for (std::size_t i = 0; i < order.pools.size(); ++i) {
     // A smaller pool is for want of any other.
     if (any_stands && (i >= order.fit || !options_.emergency.overflow)) break;
@@ -227,17 +231,27 @@ RouteDecision FleetLoop::pick_pool(Entry& entry, Instant now) {
     if (candidates.empty()) continue;
     any_stands = true;
     if (std::ranges::all_of(candidates, [&](const auto* view) { return policy::overfull(*view, request, now); })) {
+      if (!full) full = pool;
       continue;
     }
-    request.pool = pool;
-    const RouteDecision picked = pick_among(candidates, journal::DecisionKind::RoutePrefill, request, now);
-    if (picked.instance == kNoInstance) continue;
     const char* reason = i == 0 ? "its class's share" : i < order.fit ? "overflow" : "no pool of its own or larger";
-    sink_.decision(
-        {now, journal::DecisionKind::Pool, Mode::Enforce, request.id, picked.instance, pool.value(), reason});
-    return picked;
+    if (const auto picked = pick_in(pool, candidates, request, reason, now); picked.instance != kNoInstance) {
+      return picked;
+    }
   }
-  return {};
+  if (!full) return {};
+  // It queues where it belongs: there an instance's emergency ladder sees it.
+  const auto candidates = fit_for(entry, by_pool_[static_cast<std::size_t>(full->value())].prefill);
+  return pick_in(*full, candidates, request, "every pool has what it carries: its own", now);
+}
+
+RouteDecision FleetLoop::pick_in(PoolId pool, std::span<const InstanceView* const> candidates, Request& request,
+                                 const char* reason, Instant now) {
+  request.pool = pool;
+  const RouteDecision picked = pick_among(candidates, journal::DecisionKind::RoutePrefill, request, now);
+  if (picked.instance == kNoInstance) return picked;
+  sink_.decision({now, journal::DecisionKind::Pool, Mode::Enforce, request.id, picked.instance, pool.value(), reason});
+  return picked;
 }
 
 RouteDecision FleetLoop::pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
@@ -377,6 +391,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   outcome.first_token = served.first_token;
   outcome.left = now;
   outcome.output_tokens = served.output_tokens;
+  outcome.turned_out = classes_.of(outcome.request.prompt_tokens, served.output_tokens);
   outcome.preemptions = served.preemptions;
   outcome.prefill_instance = entry.prefill;
   outcome.decode_instance = entry.decode;

@@ -39,6 +39,8 @@ struct DispatchPolicies {
   Slot<policy::RoutingPolicy> route_decode;
   /// Fills in Request::predicted_output_tokens on arrival, learns from what leaves; null: requests stay as they came.
   std::shared_ptr<predict::LengthBelief> length;
+  /// Hears of events beside those that dispatch: a scaling policy in the same process. May be null.
+  std::shared_ptr<policy::Policy> listener = nullptr;
 
   /// The most that a routing policy looks at, RoutingPolicy::reads_prefix.
   [[nodiscard]] std::int32_t reads_prefix() const {
@@ -207,6 +209,8 @@ class FleetLoop {
   /// The pool and the instance in it; says in the entry's request which pool.
   RouteDecision pick(journal::DecisionKind kind, Entry& entry, Instant now);
   RouteDecision pick_pool(Entry& entry, Instant now);
+  RouteDecision pick_in(PoolId pool, std::span<const InstanceView* const> candidates, Request& request,
+                        const char* reason, Instant now);
   RouteDecision pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
                            const Request& request, Instant now);
   /// Some instance, in whatever phase, is where it may be.

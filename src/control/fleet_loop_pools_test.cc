@@ -128,7 +128,7 @@ TEST(FleetLoop, ARequestIsClassifiedAndGoesToItsClassesPool) {
   EXPECT_STREQ(journal.decisions.back().reason, "its class's share");
 }
 
-TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenRequestsWait) {
+TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenItsOwnTakesMore) {
   const Flat profile(0.5, 10.0);  // full beyond 5 requests in the last ten seconds
   Fleet fleet;
   for (const std::int32_t pool : {0, 1, 2}) fleet.add(pool, &profile);
@@ -139,18 +139,15 @@ TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenRequestsWait) {
   FleetLoop loop(fleet.views, std::move(policies), 1, nine_classes(kThree), driver, journal);
   for (std::int64_t id = 1; id <= 16; ++id) loop.arrive(sized(id, 10, 10), 0, Instant());
   const auto at = [&](std::int32_t i) { return loop.shown(InstanceId(i)).assigned_requests; };
-  EXPECT_EQ(at(0), 5);
+  EXPECT_EQ(at(0), 6) << "where every pool has what it carries, nobody waits at the gateway";
   EXPECT_EQ(at(1), 5);
   EXPECT_EQ(at(2), 5);
-  EXPECT_EQ(loop.counts().held, 1);
-  // Requests of the largest class wait by themselves; those of others are not behind them.
+  EXPECT_STREQ(journal.decisions.back().reason, "every pool has what it carries: its own");
   loop.arrive(sized(17, 5000, 400), 0, Instant());
-  EXPECT_EQ(loop.counts().held, 2);
-  const Instant later = Instant() + Span::s(100);
-  loop.leave(RequestId(1), Fate::Finished, "", {}, later);  // what was is forgotten by now
+  EXPECT_EQ(at(2), 6);
   EXPECT_EQ(loop.counts().held, 0);
-  EXPECT_EQ(driver.where.at(RequestId(16)).instance, InstanceId(0));
-  EXPECT_EQ(driver.where.at(RequestId(17)).instance, InstanceId(2));
+  loop.arrive(sized(18, 10, 10), 0, Instant() + Span::s(100));  // what was is forgotten by now
+  EXPECT_STREQ(journal.decisions.back().reason, "its class's share");
 }
 
 TEST(FleetLoop, InAStrictQueueWhoWaitsForAFullPoolHoldsUpThoseBehind) {
@@ -192,8 +189,7 @@ TEST(FleetLoop, AnInstanceWithoutRequestsTakesOneWhateverItsProfile) {
   policies.route_prefill = {std::make_shared<policy::LeastEnergy>(), Mode::Enforce};
   FleetLoop loop(fleet.views, std::move(policies), 1, {}, driver, journal);
   for (std::int64_t id = 1; id <= 3; ++id) loop.arrive(request(id), 0, Instant());
-  EXPECT_EQ(loop.counts().held, 2);
-  for (std::int64_t id = 1; id <= 3; ++id) loop.leave(RequestId(id), Fate::Finished, "", {}, Instant());
+  EXPECT_EQ(loop.counts().held, 0);
   EXPECT_EQ(driver.started, (std::vector<std::int64_t>{1, 2, 3}));
 }
 
@@ -211,6 +207,9 @@ TEST(FleetLoop, LeastEnergyFillsTheCheaperInstanceToWhatItCarries) {
   for (std::int64_t id = 1; id <= 15; ++id) loop.arrive(request(id), 0, Instant());
   EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 10);
   EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 5);
+  for (std::int64_t id = 16; id <= 21; ++id) loop.arrive(request(id), 0, Instant());
+  EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 11) << "beyond what both carry, in turn";
+  EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 10);
 }
 
 /// Carries 0.5 a second at 800 MHz and 1 at more, where each costs a hundred times as much.
@@ -245,6 +244,36 @@ TEST(FleetLoop, ARequestThatTakesAHigherClockIsNotFree) {
   for (std::int64_t id = 1; id <= 10; ++id) loop.arrive(request(id), 0, Instant());
   EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 5) << "beyond what 800 MHz carries";
   EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 5);
+}
+
+/// Carries 0.5 a second at 800 MHz and 1 at more, for next to nothing.
+class SlowAndCheap final : public LoadProfile {
+ public:
+  [[nodiscard]] double max_load_per_s(ClassId, MegaHertz clock) const override {
+    return clock > MegaHertz(800) ? 1.0 : 0.5;
+  }
+  [[nodiscard]] LoadPoint at(ClassId, double load_per_s, MegaHertz) const override {
+    return {Watts(100.0 + load_per_s), Span(), Span()};
+  }
+};
+
+TEST(FleetLoop, AnInstanceInTimeAtItsClockComesBeforeACheaperOneThatIsNot) {
+  const SlowAndCheap slow;
+  const Flat costly(1.0, 10.0);
+  Fleet fleet;
+  fleet.add(0, &slow);
+  fleet.views.back().clock_commanded = MegaHertz(800);
+  fleet.add(0, &costly);
+  Journal journal;
+  Driver driver;
+  DispatchPolicies policies;
+  policies.route_prefill = {std::make_shared<policy::LeastEnergy>(), Mode::Enforce};
+  FleetLoop loop(fleet.views, std::move(policies), 1, {}, driver, journal);
+  for (std::int64_t id = 1; id <= 12; ++id) loop.arrive(request(id), 0, Instant());
+  EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 5);
+  EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 7);
+  for (std::int64_t id = 13; id <= 17; ++id) loop.arrive(request(id), 0, Instant());
+  EXPECT_EQ(loop.shown(InstanceId(0)).assigned_requests, 7) << "nobody is in time: the cheaper one, at a higher clock";
 }
 
 TEST(FleetLoop, WhatIsGoneIsTouchedNoMore) {

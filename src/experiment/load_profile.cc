@@ -163,7 +163,8 @@ Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::Lo
 
 Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,
                                                          const config::ClassOptions& classes,
-                                                         const std::string& data_dir, predict::LengthHint* hint) {
+                                                         const std::string& data_dir, predict::LengthHint* hint,
+                                                         const plan::LoadTable* loads) {
   const Classifier sorter = config::make_service(loaded.scenario, classes).classes;
   const auto workload = config::locate_workload(loaded.scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
@@ -171,23 +172,32 @@ Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedSce
       workload::make_source(*workload, data_dir, config::base_dir(loaded.scenario), loaded.scenario.seed);
   if (!source) return std::unexpected(source.error());
   constexpr Span kMinute = Span::s(60);
+  const auto count = static_cast<std::size_t>(sorter.size());
+  std::vector<std::vector<double>> load_of(count, std::vector<double>(count, 1.0));  // of what it is, in that class's
+  for (std::size_t was = 0; loads != nullptr && was < count; ++was) {
+    for (std::size_t c = 0; c < count; ++c)
+      load_of[was][c] = plan::load_in(loads->classes.at(was), loads->classes.at(c));
+  }
   std::vector<std::vector<double>> minutes;
   while (const auto row = (*source)->next()) {
     const auto minute = static_cast<std::size_t>(row->arrival.ns() / kMinute.ns());
     if (minute >= minutes.size()) {
-      minutes.resize(minute + 1, std::vector<double>(static_cast<std::size_t>(sorter.size()), 0.0));
+      minutes.resize(minute + 1, std::vector<double>(count, 0.0));
     }
     const std::int32_t output =
         hint == nullptr ? row->output_tokens : hint->predict(row->output_tokens, workload->max_output_tokens);
     const ClassId id = sorter.of(row->prompt_tokens, output);
-    minutes[minute][static_cast<std::size_t>(id.value())] += 1.0 / kMinute.seconds();
+    const auto taken_for = static_cast<std::size_t>(id.value());
+    const auto was = static_cast<std::size_t>(sorter.of(row->prompt_tokens, row->output_tokens).value());
+    minutes[minute][taken_for] += load_of[was][taken_for] / kMinute.seconds();
   }
   return minutes;
 }
 
 Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded, const config::ClassOptions& classes,
-                                          const std::string& data_dir, predict::LengthHint* hint) {
-  const auto minutes = rates_by_minute(loaded, classes, data_dir, hint);
+                                          const std::string& data_dir, predict::LengthHint* hint,
+                                          const plan::LoadTable* loads) {
+  const auto minutes = rates_by_minute(loaded, classes, data_dir, hint, loads);
   if (!minutes) return std::unexpected(minutes.error());
   // What a profile says an instance carries has a minute's bursts in it already: Poisson arrivals, p99.
   constexpr std::size_t kWindow = 5;

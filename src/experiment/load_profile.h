@@ -43,11 +43,13 @@ struct LoadProfileRequest {
                                                                               const LoadProfileRequest& request = {});
 
 /// Requests per second of each class of the scenario's workload, minute by minute; `hint`: of the class that it takes
-/// them for, null: of what they are. Errors: those of the workload.
+/// them for, null: of what they are; `loads`: as much load as they are, in requests of that class. Errors: those of the
+/// workload.
 [[nodiscard]] Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,
                                                                        const config::ClassOptions& classes,
                                                                        const std::string& data_dir,
-                                                                       predict::LengthHint* hint = nullptr);
+                                                                       predict::LengthHint* hint = nullptr,
+                                                                       const plan::LoadTable* loads = nullptr);
 
 /// Requests per second of each class of the scenario's workload in its busiest five minutes: what fixed fleets are
 /// sized for.
@@ -55,6 +57,7 @@ struct LoadProfileRequest {
 [[nodiscard]] Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded,
                                                         const config::ClassOptions& classes,
                                                         const std::string& data_dir,
-                                                        predict::LengthHint* hint = nullptr);
+                                                        predict::LengthHint* hint = nullptr,
+                                                        const plan::LoadTable* loads = nullptr);
 
 }  // namespace wattle::experiment

@@ -186,13 +186,14 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
   std::vector<std::vector<double>> past;
   if (planned) {
     const auto hint = systems::make_length_hint(recipe.recipe, run.setup.service.classes, loaded.scenario.seed);
-    const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir, hint->get());
+    const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir, hint->get(), run.loads.get());
     if (!busiest) return std::unexpected(busiest.error());
     for (const double rate : *busiest) past.push_back({rate});
   }
   auto scaling = make_scaling(loaded, recipe, makers, std::move(past), run.sites);
   if (!scaling) return std::unexpected(scaling.error());
   run.setup.scaling = std::move(*scaling);
+  run.setup.policies.listener = run.setup.scaling.policy.policy;
   if (planned && run.setup.scaling.policy.policy != nullptr) {
     if (auto ok = begin_as_planned(run, makers); !ok) return std::unexpected(ok.error());
   }

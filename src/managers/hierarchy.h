@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "managers/cluster_level.h"
+#include "managers/mistaken.h"
 #include "managers/pool_level.h"
 #include "policy/scaling/scaling.h"
 
@@ -18,9 +19,18 @@ class Hierarchy final : public policy::ScalingPolicy {
   /// `shapes`: the fleet's, by TP degree (one of each). Nodes come as instances of the largest.
   Hierarchy(const std::shared_ptr<const plan::LoadTable>& table, std::vector<policy::Shape> shapes,
             const HierarchyOptions& options)
-      : cluster_(table, options), pools_(table, std::move(shapes), options) {}
-  Plan plan(const policy::ScalingView& view) override {
+      : cluster_(table, options), pools_(table, std::move(shapes), options), mistaken_(*table) {}
+  Plan plan(const policy::ScalingView& asked) override {
+    std::vector<double> rates(asked.rate_per_s.begin(), asked.rate_per_s.end());
+    mistaken_.weigh(rates);
+    policy::ScalingView view = asked;
+    view.rate_per_s = rates;
     return pools_.plan(view, cluster_.mandate(observation(pools_.pools(), pools_.shapes(), view), view.now));
+  }
+  [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Left>(); }
+  void observe(const Event& event, Instant) override {
+    const Outcome& left = std::get<event::Left>(event).outcome;
+    if (left.fate == Fate::Finished) mistaken_.learn(left.request.request_class, left.turned_out);
   }
 
   [[nodiscard]] const PoolMap& pools() const { return pools_.pools(); }
@@ -31,6 +41,7 @@ class Hierarchy final : public policy::ScalingPolicy {
  private:
   ClusterLevel cluster_;
   PoolLevel pools_;
+  Mistaken mistaken_;
 };
 
 }  // namespace wattle::managers

@@ -244,6 +244,38 @@ TEST(Hierarchy, ACalmEpochTakesFewerNodesAndPoolsMerge) {
   EXPECT_EQ(plan.instances.at(0).pool, PoolId(2));
 }
 
+TEST(Hierarchy, PlansForWhatRequestsTurnOutToBe) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  const auto nodes_after = [&](ClassId turned_out, Fate fate) {
+    HierarchyOptions options = three_classes(*table);
+    options.cluster.rule = NodeRule::Up;
+    Hierarchy hierarchy(table, shapes(), options);
+    EXPECT_TRUE(hierarchy.observes().has(event::Left{Outcome{}}));
+    policy::ScalingView view;
+    std::vector<double> rates = {0.0};
+    view.rate_per_s = rates;
+    (void)hierarchy.plan(view);
+    Outcome left;
+    left.request.request_class = ClassId(0);
+    left.turned_out = turned_out;
+    left.fate = fate;
+    for (int i = 0; i < 10'000; ++i) hierarchy.observe(event::Left{left}, Instant());
+    rates = {0.9 * node_carries(*table, 0), 0.0, 0.0};
+    Plan plan;
+    for (int minute = 1; minute <= 30; ++minute) {
+      view.now = Instant() + Span::s(60 * minute);
+      view.rate_per_s = rates;
+      plan = hierarchy.plan(view);
+    }
+    return plan.levels.at(0).passed.at(0).gpus / 8;
+  };
+  EXPECT_EQ(nodes_after(ClassId(0), Fate::Finished), 1);
+  const double heavier = node_carries(*table, 0) / node_carries(*table, 2);
+  ASSERT_GT(heavier, 1.5);
+  EXPECT_EQ(nodes_after(ClassId(2), Fate::Finished), static_cast<int>(std::ceil(0.9 * heavier)));
+  EXPECT_EQ(nodes_after(ClassId(2), Fate::Cancelled), 1) << "nobody knows what it would have become";
+}
+
 /// What the plan checker holds against a hierarchy: no level exceeds what it was given.
 void expect_within_mandates(const Plan& plan) {
   for (const PlanLevel& level : plan.levels) {

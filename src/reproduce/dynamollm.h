@@ -30,7 +30,7 @@ struct HourLoad {
   std::vector<double> peak_per_s;     ///< by class, in its own busiest minute
   double busiest_servers = 0.0, mean_servers = 0.0;
   double servers_of_peaks = 0.0;   ///< all classes at their own busiest minute at once
-  std::size_t busiest_minute = 0;  ///< since `start`
+  std::size_t busiest_window = 0;  ///< first minute of the busiest ten, since `start`
   Span start;                      ///< of the scenario's slice of its trace
 };
 [[nodiscard]] Result<HourLoad> load_of(const config::LoadedScenario& scenario);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "config/locate.h"
@@ -22,6 +23,7 @@ constexpr Span kMinute = Span::s(60);
 constexpr Span kSample = Span::s(2);
 constexpr Span kDay = Span::s(86'400);
 constexpr int kGpusPerServer = 8;
+constexpr std::size_t kPeakMinutes = 10;
 
 /// Adds up samples by minute and by pool.
 class Watcher final : public journal::Sink {
@@ -115,6 +117,21 @@ class Watcher final : public journal::Sink {
   std::vector<double> busy_;
 };
 
+/// First minute of the `kPeakMinutes` that need most servers together.
+std::size_t busiest_window(const std::vector<std::vector<double>>& minutes,
+                           const std::function<double(const std::vector<double>&)>& servers_for) {
+  std::size_t first = 0;
+  double sum = 0.0, most = 0.0;
+  for (std::size_t m = 0; m < minutes.size(); ++m) {
+    sum += servers_for(minutes[m]);
+    if (m >= kPeakMinutes) sum -= servers_for(minutes[m - kPeakMinutes]);
+    if (sum <= most) continue;
+    most = sum;
+    first = m + 1 - std::min(m + 1, kPeakMinutes);
+  }
+  return first;
+}
+
 }  // namespace
 
 double Occupied::all_gpus() const {
@@ -177,9 +194,9 @@ Result<HourLoad> load_of(const config::LoadedScenario& scenario) {
     for (std::size_t c = 0; c < minute.size(); ++c) load.peak_per_s[c] = std::max(load.peak_per_s[c], minute[c]);
     if (servers <= load.busiest_servers) continue;
     load.busiest_servers = servers;
-    load.busiest_minute = static_cast<std::size_t>(&minute - minutes->data());
     load.busiest_per_s = minute;
   }
+  load.busiest_window = busiest_window(*minutes, servers_for);
   load.servers_of_peaks = servers_for(load.peak_per_s);
   return load;
 }
@@ -212,9 +229,9 @@ Result<FleetRun> run(const Run& what) {
 }
 
 std::vector<std::string> peak_of(const HourLoad& load) {
-  const double begin =
-      std::max(0.0, load.start.seconds() + static_cast<double>(load.busiest_minute) * kMinute.seconds() - 270.0);
-  return {fmt::format("workload.start_s={}", begin), "workload.duration_s=600"};
+  const double begin = load.start.seconds() + static_cast<double>(load.busiest_window) * kMinute.seconds();
+  return {fmt::format("workload.start_s={}", begin),
+          fmt::format("workload.duration_s={}", kPeakMinutes * kMinute.seconds())};
 }
 
 std::vector<std::string> poisson_of(const HourLoad& load, double share) {

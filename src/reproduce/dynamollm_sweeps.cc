@@ -54,8 +54,8 @@ Result<Section> timeline() {
 Result<Section> accuracy() {
   Section section{"Figure 12",
                   "Recipe dynamollm at the medium load of section load, its output classes predicted with another "
-                  "accuracy; a wrong class is a neighbour of the right one. Pools are profiled with what is predicted "
-                  "into them.",
+                  "accuracy; a wrong class is a neighbour of the right one. Pools are profiled with requests of their "
+                  "class; managers learn what those that come turn out to be.",
                   {},
                   {},
                   {}};

@@ -35,6 +35,15 @@ double by_steps(const InstanceView& view, const Request& request) {
   return cost(prompt) + (cost(then) - before) * output;
 }
 
+/// Within its objectives at the clock that it is set to, with this request.
+bool carried_now(const InstanceView& view, const Request& request, Instant now) {
+  const Beliefs& beliefs = view.spec->beliefs;
+  if (beliefs.load == nullptr) return true;
+  const double most = most_load_per_s(view, request.request_class);
+  const double with_it = present_load_per_s(view, most, now) + 1.0 / LoadShare::kMemory.seconds();
+  return with_it <= beliefs.load->max_load_per_s(request.request_class, set_clock(view));
+}
+
 }  // namespace
 
 bool overfull(const InstanceView& view, const Request& request, Instant now) {
@@ -62,15 +71,23 @@ double added_energy(const InstanceView& view, const Request& request, Instant no
 RouteDecision LeastEnergy::route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                                  RandomStream&) {
   const InstanceView* best = nullptr;
+  const InstanceView* least_full = candidates.front();
   double least = 0.0;
+  bool in_time = false;  // the best is, at the clock that it has
   for (const InstanceView* candidate : candidates) {
+    if (candidate->load.at(now) < least_full->load.at(now)) least_full = candidate;
     if (overfull(*candidate, request, now)) continue;
+    const bool fits = carried_now(*candidate, request, now);
+    if (in_time && !fits) continue;
     const double added = added_energy(*candidate, request, now);
-    if (best != nullptr && (added > least || (added == least && !less_loaded(*candidate, *best)))) continue;
+    const bool better =
+        best == nullptr || fits != in_time || added < least || (added == least && less_loaded(*candidate, *best));
+    if (!better) continue;
     best = candidate;
     least = added;
+    in_time = fits;
   }
-  if (best == nullptr) return {kNoInstance, "every instance has what it carries within its objectives"};
+  if (best == nullptr) return {least_full->id, "every instance has what it carries within its objectives: the least"};
   return {best->id, "the least added energy"};
 }
 

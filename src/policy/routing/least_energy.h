@@ -15,7 +15,8 @@ namespace wattle::policy {
 /// runs, else 0.
 [[nodiscard]] double added_energy(const InstanceView& view, const Request& request, Instant now);
 
-/// Declines where every candidate would be overfull. Between equals the one with fewer requests, then the lowest id.
+/// Where every candidate would be overfull, the one that is least so. Between equals the one with fewer requests, then
+/// the lowest id.
 class LeastEnergy final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
