@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "net/log.h"
 #include "node/claim.h"
 #include "node/power_cap.h"
+#include "node/priority_mutex.h"
 #include "node/realtime.h"
 
 namespace wattle::node {
@@ -46,9 +46,9 @@ struct Actuator::Worker {
   const bool power_caps;
   std::thread thread;
 
-  mutable std::mutex mutex;
-  std::condition_variable wake;
-  std::condition_variable ended;
+  mutable PriorityMutex mutex;
+  PriorityCondition wake;
+  PriorityCondition ended;
   std::optional<MegaHertz> wanted;  ///< newest command the driver has not been called for
   Instant wanted_since;
   Instant wanted_cause;  ///< arrival of what caused it
@@ -110,7 +110,7 @@ struct Actuator::Worker {
   }
 
   void accept(MegaHertz clock, Instant cause, Span cpu) {
-    const std::lock_guard guard(mutex);
+    std::unique_lock guard(mutex);
     ++stats.commands;
     if (clock == latest) {
       ++stats.same;
@@ -125,6 +125,7 @@ struct Actuator::Worker {
     wanted_since = net::steady_now();
     wanted_cause = cause;
     wanted_cpu = cpu;
+    guard.unlock();  // it may run at once
     wake.notify_one();
   }
 
@@ -160,7 +161,7 @@ struct Actuator::Worker {
         wanted_cause = cause;
       }
       ++stats.retries;
-      wake.wait_for(lock, std::chrono::nanoseconds(pause.ns()), [this] { return stop; });
+      wake.wait_for(lock, pause, [this] { return stop; });
       pause = std::min(pause * 2, kLongestPause);
     }
     unlock_gpu(lock);
@@ -169,7 +170,8 @@ struct Actuator::Worker {
   }
 
   /// True when the command is dealt with; false to come back to it. `cpu_before`: thread_cpu() less what was spent.
-  bool call(std::unique_lock<std::mutex>& lock, Gpu::Snapped snapped, Instant since, Instant cause, Span cpu_before) {
+  bool call(std::unique_lock<PriorityMutex>& lock, Gpu::Snapped snapped, Instant since, Instant cause,
+            Span cpu_before) {
     call_began = net::steady_now();
     lock.unlock();
     const bool provided = keeper->claim(capped ? capped->claim : gpu.uuid());
@@ -252,7 +254,7 @@ struct Actuator::Worker {
     return true;
   }
 
-  void unlock_gpu(std::unique_lock<std::mutex>& lock) {
+  void unlock_gpu(std::unique_lock<PriorityMutex>& lock) {
     if (clean) return;
     Span pause = kFirstPause;
     for (int i = 0; i < kResetTries && !clean; ++i, pause = pause * 2) {
@@ -284,7 +286,8 @@ Actuator::Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keep
       worker->stats.uuid = worker->gpu.uuid();
       worker->stats.instance = target.instance;
       worker->thread = std::thread([worker, real_time] {
-        if (real_time) run_in_real_time();
+        // Before the thread that decides: a clock need not wait until all that has been reported is decided.
+        if (real_time) run_in_real_time(1);
         worker->run();
       });
       workers_.push_back(std::move(worker));
@@ -320,8 +323,7 @@ std::vector<std::string> Actuator::release_all(Span timeout) {
   for (const auto& worker : workers_) {
     std::unique_lock lock(worker->mutex);
     const bool done =
-        worker->ended.wait_for(lock, std::chrono::nanoseconds(std::max(Span(), deadline - net::steady_now()).ns()),
-                               [&] { return worker->done; });
+        worker->ended.wait_for(lock, std::max(Span(), deadline - net::steady_now()), [&] { return worker->done; });
     if (!done || !worker->clean) stuck.push_back(worker->gpu.uuid());
     lock.unlock();
     if (done) {

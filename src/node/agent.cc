@@ -101,9 +101,10 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
 
 void Agent::run(const std::atomic<bool>& stop) {
   Impl& s = *impl_;
-  if (s.options.real_time && !run_in_real_time()) {
-    net::log_line(net::LogLevel::Info,
-                  "no real-time priority (CAP_SYS_NICE): clocks wait for a core like everything else here", {});
+  const RealTime granted = s.options.real_time ? run_in_real_time() : RealTime::Granted;
+  if (granted != RealTime::Granted) {
+    net::log_line(net::LogLevel::Info, "no real-time priority: clocks wait for a core like everything else here",
+                  {{"why", text_of(granted)}});
   }
   Instant next_check = net::steady_now();
   while (!stop) {

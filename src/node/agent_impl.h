@@ -2,7 +2,6 @@
 // What an agent is made of, for the files that make it up.
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -20,6 +19,8 @@
 #include "node/meter.h"
 #include "node/meter_pace.h"
 #include "node/node_budget.h"
+#include "node/priority_mutex.h"
+#include "node/realtime.h"
 #include "telemetry/fpm_socket.h"
 
 namespace wattle::node {
@@ -91,7 +92,7 @@ struct Agent::Impl {
   std::unique_ptr<control::InstanceLoop> core;
   std::unique_ptr<telemetry::FpmSubscriber> subscriber;
 
-  mutable std::mutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
+  mutable PriorityMutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
   std::atomic<std::int64_t> last_cycle_ns{0};
 
   std::int64_t other_gpus = 0;  ///< that are not what policies reckon with
@@ -207,8 +208,8 @@ struct Agent::Impl {
   std::vector<Metered> metered;
   HostMeter host;               ///< under meter_mutex
   Instant host_at = Instant();  ///< of its newest sample; the meter thread's
-  mutable std::mutex meter_mutex;
-  std::condition_variable meter_wake;  ///< with meter_mutex
+  mutable PriorityMutex meter_mutex;
+  PriorityCondition meter_wake;  ///< with meter_mutex
   bool meter_stop = false;
   MeterPace pace;
   std::atomic<bool> meter_idle{false};
@@ -260,8 +261,8 @@ struct Agent::Impl {
       std::unique_lock lock(meter_mutex);
       const Instant now = net::steady_now();
       meter_idle = pace.idle(now);
-      const auto pause = std::chrono::nanoseconds(pace.pause(now).ns());
-      meter_wake.wait_for(lock, pause, [this] { return meter_stop || (meter_idle && !pace.idle(net::steady_now())); });
+      meter_wake.wait_for(lock, pace.pause(now),
+                          [this] { return meter_stop || (meter_idle && !pace.idle(net::steady_now())); });
       if (meter_stop) return;
     }
   }

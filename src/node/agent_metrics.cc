@@ -114,7 +114,8 @@ class Text {
   }
   /// Nanoseconds as a histogram in seconds, whose difference between two readings is of the time between.
   void buckets(const Histogram& ns) {
-    constexpr std::array kBounds_us{10, 20, 50, 100, 200, 300, 500, 1'000, 2'000, 5'000, 20'000, 100'000};
+    constexpr std::array kBounds_us{10,  20,  50,    100,   200,   300,    400,    500,
+                                    600, 800, 1'000, 2'000, 5'000, 20'000, 100'000};
     for (const int bound : kBounds_us) {
       std::int64_t within = 0;
       ns.for_each_cumulative([&](std::int64_t upper, std::int64_t seen) {

@@ -2,7 +2,6 @@
 // The lock keeper: no clock is locked unless its release is provided for, in this life and in the next.
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "node/gpu/nvml.h"
 #include "node/guardian.h"
+#include "node/priority_mutex.h"
 #include "node/state_file.h"
 
 namespace wattle::node {
@@ -60,7 +60,7 @@ class LockKeeper {
   std::shared_ptr<const GpuLibrary> gpus_;  ///< alive as long as anyone can still call into a GPU
   std::vector<StateLock> locks_;            ///< of the state file, then of each GPU
   StateFile state_;
-  mutable std::mutex mutex_;
+  mutable PriorityMutex mutex_;
   std::optional<Guardian> guardian_;
   std::set<std::string> recorded_;  ///< what the state file holds
   std::set<std::string> claimed_;   ///< by this process

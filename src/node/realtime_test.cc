@@ -2,15 +2,24 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
+
+#include "node/priority_mutex.h"
 
 namespace wattle::node {
 namespace {
 
 TEST(RealTime, IsTheThreadsOwn) {
   std::thread([] {
-    if (!run_in_real_time()) {
+    if (const RealTime answer = run_in_real_time(1); answer != RealTime::Granted) {
+      EXPECT_NE(std::string_view(text_of(answer)), text_of(RealTime::Granted));
       EXPECT_EQ(::sched_getscheduler(0), SCHED_OTHER) << "not permitted here, and nothing changed";
       return;
     }
@@ -18,6 +27,65 @@ TEST(RealTime, IsTheThreadsOwn) {
     std::thread([] { EXPECT_EQ(::sched_getscheduler(0), SCHED_OTHER) << "what it starts is ordinary"; }).join();
   }).join();
   EXPECT_EQ(::sched_getscheduler(0), SCHED_OTHER);
+}
+
+/// As the kernel has it: below 0 for what runs in real time.
+int priority_of(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  std::size_t at = text.rfind(") ") + 2;
+  for (int field = 3; field < 18; ++field) at = text.find(' ', at) + 1;
+  return std::stoi(text.substr(at));
+}
+
+TEST(PriorityMutex, WhoHoldsItRunsAsWhoWaitsForIt) {
+  PriorityMutex mutex;
+  std::atomic<pid_t> holder{0};
+  std::atomic<bool> let_go{false};
+  std::atomic<int> waiter{0};
+  std::thread holds([&] {
+    const std::lock_guard lock(mutex);
+    holder = ::gettid();
+    while (!let_go) std::this_thread::yield();
+  });
+  while (holder == 0) std::this_thread::yield();
+  EXPECT_GE(priority_of(holder), 0);
+  std::thread waits([&] {
+    const bool granted = run_in_real_time() == RealTime::Granted;
+    waiter = granted ? 1 : 2;
+    const std::lock_guard lock(mutex);
+  });
+  while (waiter == 0) std::this_thread::yield();
+  if (waiter == 1) {  // else there is nothing to inherit
+    for (int i = 0; i < 10'000 && priority_of(holder) >= 0; ++i) ::usleep(500);
+    EXPECT_LT(priority_of(holder), 0);
+  }
+  EXPECT_FALSE(mutex.try_lock());
+  let_go = true;
+  holds.join();
+  waits.join();
+  EXPECT_TRUE(mutex.try_lock());
+  mutex.unlock();
+}
+
+TEST(PriorityCondition, WaitsForWhatIsSaidAndForNoLongerThanAsked) {
+  PriorityMutex mutex;
+  PriorityCondition condition;
+  bool said = false;
+  std::unique_lock lock(mutex);
+  EXPECT_FALSE(condition.wait_for(lock, Span::ms(1), [&] { return said; }));
+  std::thread says([&] {
+    {
+      const std::lock_guard guard(mutex);
+      said = true;
+    }
+    condition.notify_one();
+  });
+  condition.wait(lock, [&] { return said; });
+  EXPECT_TRUE(condition.wait_for(lock, Span::s(1000), [&] { return said; }));
+  lock.unlock();
+  says.join();
 }
 
 }  // namespace
