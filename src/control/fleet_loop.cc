@@ -12,16 +12,6 @@
 
 namespace wattle::control {
 
-namespace {
-
-/// What happens where routing is off or only shadowed: fewest assigned requests, lowest id between equals.
-RouteDecision least_assigned(std::span<const InstanceView* const> candidates) {
-  const auto* best = *std::ranges::min_element(candidates, {}, &InstanceView::assigned_requests);
-  return {best->id, "least assigned"};
-}
-
-}  // namespace
-
 FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies policies, std::uint64_t seed,
                      const FleetLoopOptions& options, RequestPort& port, journal::Sink& sink)
     : instances_(std::move(instances)),
@@ -209,65 +199,6 @@ ClassId FleetLoop::turn_away(const Request& request, Refusal refusal, const char
 
 const std::vector<const InstanceView*>& FleetLoop::of(const Candidates& from, journal::DecisionKind kind) {
   return kind == journal::DecisionKind::RouteDecode ? from.decode : from.prefill;
-}
-
-RouteDecision FleetLoop::pick(journal::DecisionKind kind, Entry& entry, Instant now) {
-  if (!pools_.several()) return pick_among(fit_for(entry, of(candidates_, kind)), kind, entry.request, now);
-  if (kind == journal::DecisionKind::RoutePrefill) return pick_pool(entry, now);
-  const auto own = fit_for(entry, by_pool_[static_cast<std::size_t>(entry.request.pool.value())].decode);
-  return pick_among(own.empty() ? fit_for(entry, candidates_.decode) : own, kind, entry.request, now);
-}
-
-RouteDecision FleetLoop::pick_pool(Entry& entry, Instant now) {
-  Request& request = entry.request;
-  const PoolRouter::Order order = pools_.next(request.request_class);
-  bool any_stands = false;
-  std::optional<PoolId> full;  // the first in which it would be too much
-  for (std::size_t i = 0; i < order.pools.size(); ++i) {
-    // A smaller pool is for want of any other.
-    if (any_stands && (i >= order.fit || !options_.emergency.overflow)) break;
-    const PoolId pool = order.pools[i];
-    const auto candidates = fit_for(entry, by_pool_[static_cast<std::size_t>(pool.value())].prefill);
-    if (candidates.empty()) continue;
-    any_stands = true;
-    if (std::ranges::all_of(candidates, [&](const auto* view) { return policy::overfull(*view, request, now); })) {
-      if (!full) full = pool;
-      continue;
-    }
-    const char* reason = i == 0 ? "its class's share" : i < order.fit ? "overflow" : "no pool of its own or larger";
-    if (const auto picked = pick_in(pool, candidates, request, reason, now); picked.instance != kNoInstance) {
-      return picked;
-    }
-  }
-  if (!full) return {};
-  // It queues where it belongs: there an instance's emergency ladder sees it.
-  const auto candidates = fit_for(entry, by_pool_[static_cast<std::size_t>(full->value())].prefill);
-  return pick_in(*full, candidates, request, "every pool has what it carries: its own", now);
-}
-
-RouteDecision FleetLoop::pick_in(PoolId pool, std::span<const InstanceView* const> candidates, Request& request,
-                                 const char* reason, Instant now) {
-  request.pool = pool;
-  const RouteDecision picked = pick_among(candidates, journal::DecisionKind::RoutePrefill, request, now);
-  if (picked.instance == kNoInstance) return picked;
-  sink_.decision({now, journal::DecisionKind::Pool, Mode::Enforce, request.id, picked.instance, pool.value(), reason});
-  return picked;
-}
-
-RouteDecision FleetLoop::pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
-                                    const Request& request, Instant now) {
-  const bool decode = kind == journal::DecisionKind::RouteDecode;
-  auto& slot = decode ? policies_.route_decode : policies_.route_prefill;
-  if (candidates.empty()) return {};
-  if (!slot.policy || slot.mode == Mode::Off) return least_assigned(candidates);
-  if (slot.policy->reads_steps()) refresh(candidates, now);
-  const auto decision = slot.policy->route(request, candidates, now, decode ? decode_random_ : prefill_random_);
-  sink_.decision({now, kind, slot.mode, request.id, decision.instance, decision.instance.value(), decision.reason});
-  if (slot.mode != Mode::Enforce) return least_assigned(candidates);
-  WATTLE_CHECK(decision.instance == kNoInstance ||
-                   std::ranges::binary_search(candidates, decision.instance, {}, &InstanceView::id),
-               "a routing policy picks one of its candidates");
-  return decision;
 }
 
 void FleetLoop::assign(InstanceId id, const Request& request, int sign) {
