@@ -182,10 +182,10 @@ std::string instance_name(const journal::Instance& i) {
 constexpr int kWide = 1160;
 constexpr int kNarrow = 560;  ///< on a phone, so that its letters stay legible
 
-/// A picture over the page's whole width, drawn anew for a phone.
+/// A picture over the page's whole width, and once more for a phone.
 std::string over_page(const std::string& attributes, const std::string& title, const char* unit,
                       const std::string& wide, const std::string& narrow) {
-  return fmt::format("<div class=\"wide desk\"{0}>{1}</div><div class=\"wide phone\"{0}>{2}</div>", attributes,
+  return fmt::format("<div class=\"wide screen\"{0}>{1}</div><div class=\"wide phone\"{0}>{2}</div>", attributes,
                      figure(title, unit, wide), figure(title, unit, narrow));
 }
 

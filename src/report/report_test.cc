@@ -121,7 +121,7 @@ TEST_F(Report, OnePageShowsEveryRun) {
   // 4 distributions, fleet power (once more for a phone) + 3, and three per instance, each with one line per run at
   // least.
   EXPECT_EQ(count(page, "class=\"chart\""), 4U + 2U + 3U + 3U * 4U);
-  EXPECT_EQ(count(page, "class=\"wide desk\""), count(page, "class=\"wide phone\""));
+  EXPECT_EQ(count(page, "class=\"wide screen\""), count(page, "class=\"wide phone\""));
   EXPECT_GE(count(page, "<polyline"), 3U * 20U);
 }
 

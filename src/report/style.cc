@@ -90,7 +90,7 @@ code{font:12px ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace}
 #tip div{display:flex;align-items:center;justify-content:space-between;gap:14px}
 .phone{display:none}
 @media(max-width:600px){svg text.tick,svg text.slo{font-size:16px}svg text.end,svg text.axis{font-size:14px}svg text.bar-name,svg text.bar-total{font-size:18px}svg text.in{font-size:17px}
-.triple svg text.tick{font-size:12px}.desk{display:none}.phone{display:grid}}
+.triple svg text.tick{font-size:12px}.screen{display:none}.phone{display:grid}}
 @media print{nav{position:static}.hint{display:none}section{break-inside:avoid}}
 )css";
 

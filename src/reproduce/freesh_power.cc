@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "reproduce/freesh.h"
 
@@ -22,19 +23,19 @@ double power_share(MegaHertz clock, MegaHertz most) {
   return kIdleShare + (1.0 - kIdleShare) * std::clamp(along, 0.0, 1.0);
 }
 
-RatedPower::RatedPower(const std::vector<plan::PoolsProblem>& episodes, std::size_t partition, bool pooled, Span period)
-    : episodes_(episodes), partition_(partition), pooled_(pooled), period_(period) {}
+RatedPower::RatedPower(const plan::PoolsProblem& problem, std::size_t partition, bool pooled,
+                       std::vector<carbon::SiteRates> sites, Instant end)
+    : problem_(problem), partition_(partition), pooled_(pooled), ledger_(std::move(sites)), end_(end) {}
 
 Watts RatedPower::rating_of(const InstanceSpec& spec) const {
-  const plan::PoolsProblem& problem = episodes_.front();
-  std::size_t mode = problem.modes.size();
-  for (std::size_t m = 0; m < problem.modes.size(); ++m) {
-    for (std::size_t k = 0; k < problem.kinds.size(); ++k) {
-      if (is_kind(spec.gpu.name, problem.kinds[k]) && problem.modes[m].gpus[k] == spec.tensor_parallel) mode = m;
+  std::size_t mode = problem_.modes.size();
+  for (std::size_t m = 0; m < problem_.modes.size(); ++m) {
+    for (std::size_t k = 0; k < problem_.kinds.size(); ++k) {
+      if (is_kind(spec.gpu.name, problem_.kinds[k]) && problem_.modes[m].gpus[k] == spec.tensor_parallel) mode = m;
     }
   }
-  if (mode == problem.modes.size()) return Watts();
-  const auto& types = problem.partitions[partition_].types;
+  if (mode == problem_.modes.size()) return Watts();
+  const auto& types = problem_.partitions[partition_].types;
   const auto rating = [&](std::size_t r) {
     return r < types.size() && types[r].ratings[mode] ? types[r].ratings[mode]->peak : Watts();
   };
@@ -50,34 +51,43 @@ Watts RatedPower::rating_of(const InstanceSpec& spec) const {
 }
 
 void RatedPower::joined(const journal::Instance& instance) {
-  workers_[instance.id] = {static_cast<std::size_t>(instance.spec.site.value()), rating_of(instance.spec),
-                           instance.spec.gpu.clock_max, Picojoules()};
+  const InstanceId in_ledger(static_cast<std::int32_t>(workers_.size()));
+  ledger_.add_instance(now_, instance.spec.tensor_parallel, instance.spec.site);
+  workers_[instance.id] = {in_ledger, rating_of(instance.spec), instance.spec.gpu.clock_max, Picojoules()};
+}
+
+void RatedPower::decision(const journal::DecisionRecord& record) {
+  if (record.kind != journal::DecisionKind::Phase || record.value != static_cast<std::int64_t>(Phase::Gone)) return;
+  now_ = record.at;
+  const auto found = workers_.find(record.instance);
+  if (found != workers_.end()) ledger_.power_changes(found->second.in_ledger, record.at, Milliwatts(0), 0, 0);
 }
 
 void RatedPower::sample(const journal::Sample& sample) {
+  if (!rated_in_time_ && sample.at >= end_) {
+    ledger_.close(sample.at);
+    rated_in_time_ = ledger_.fleet();
+  }
+  now_ = sample.at;
   const auto found = workers_.find(sample.instance);
-  if (found == workers_.end() || sample.at == Instant()) return;
+  if (found == workers_.end()) return;
   Worker& worker = found->second;
-  const Joules energy(worker.rating.value() * power_share(sample.clock, worker.most) * period_.seconds());
-  // The sample ends the period that it stands for.
-  const auto slot = static_cast<std::size_t>((sample.at - period_ - Instant()).seconds() / 300.0);
-  const std::size_t each = episodes_.front().sites[worker.site].intensity.size();
-  const bool in_time = slot < each * episodes_.size();
-  const std::size_t known = std::min(slot, each * episodes_.size() - 1);  // the last one goes on, as in the ledger
-  const GramsPerKwh intensity = episodes_[known / each].sites[worker.site].intensity[known % each];
-  const GramsCo2 carbon(energy.value() / 3.6e6 * intensity.value());
-  rated_.energy += energy;
-  rated_.carbon += carbon;
-  if (!in_time) return;
-  rated_in_time_.energy += energy;
-  rated_in_time_.carbon += carbon;
-  worker.booked = sample.energy;
+  const Watts watts(worker.rating.value() * power_share(sample.clock, worker.most));
+  ledger_.power_changes(worker.in_ledger, sample.at, to_milliwatts(watts), 0, 0);
+  if (sample.at <= end_) worker.booked = sample.energy;
 }
 
-Joules RatedPower::booked_in_time() const {
-  double joules = 0.0;
-  for (const auto& [id, worker] : workers_) joules += static_cast<double>(worker.booked.value()) * 1e-12;
-  return Joules(joules);
+carbon::Totals RatedPower::rated_in_time() { return rated_in_time_ ? *rated_in_time_ : rated(); }
+
+carbon::Totals RatedPower::rated() {
+  ledger_.close(now_);
+  return ledger_.fleet();
+}
+
+Picojoules RatedPower::booked_in_time() const {
+  Picojoules all;
+  for (const auto& [id, worker] : workers_) all += worker.booked;
+  return all;
 }
 
 }  // namespace wattle::reproduce::freesh

@@ -3,9 +3,10 @@
 // workload" (appendix B.2, Figure 15), less at lower clocks along a line (Figure 14).
 #include <cstddef>
 #include <map>
-#include <utility>
+#include <optional>
 #include <vector>
 
+#include "carbon/ledger.h"
 #include "journal/record.h"
 #include "plan/pools_problem.h"
 
@@ -14,42 +15,39 @@ namespace wattle::reproduce::freesh {
 /// kIdleShare of the rating at MIAD's floor of 300 MHz, all of it at `most`.
 [[nodiscard]] double power_share(MegaHertz clock, MegaHertz most);
 
-struct Consumed {
-  Joules energy;
-  GramsCo2 carbon;
-};
-
-/// Adds up what a run's workers draw so. Samples come once a period.
+/// A ledger of a run in which workers draw so. Samples say what clock the time until the next has.
 class RatedPower {
  public:
-  /// `episodes`: one after the other, `partition` of them sorts the requests. `pooled`: a worker serves all types, and
-  /// is rated as the mean over the demand.
-  RatedPower(const std::vector<plan::PoolsProblem>& episodes, std::size_t partition, bool pooled, Span period);
+  /// `partition` of the problem's sorts the requests. `pooled`: a worker serves all types, and is rated as the mean
+  /// over the demand. `end`: of the time that in_time() is about.
+  RatedPower(const plan::PoolsProblem& problem, std::size_t partition, bool pooled,
+             std::vector<carbon::SiteRates> sites, Instant end);
 
   void joined(const journal::Instance& instance);
+  void decision(const journal::DecisionRecord& record);
   void sample(const journal::Sample& sample);
-  /// Of the whole run, by the ratings.
-  [[nodiscard]] const Consumed& rated() const { return rated_; }
-  /// Of the time before `episodes` end, by the ratings.
-  [[nodiscard]] const Consumed& rated_in_time() const { return rated_in_time_; }
-  /// Of the time before `episodes` end, as the ledger has it.
-  [[nodiscard]] Joules booked_in_time() const;
+  /// Up to the newest sample.
+  [[nodiscard]] carbon::Totals rated();
+  [[nodiscard]] carbon::Totals rated_in_time();
+  /// As the run's own ledger has it, before `end`.
+  [[nodiscard]] Picojoules booked_in_time() const;
 
  private:
   struct Worker {
-    std::size_t site = 0;
+    InstanceId in_ledger;
     Watts rating;
     MegaHertz most;
     Picojoules booked;
   };
   [[nodiscard]] Watts rating_of(const InstanceSpec& spec) const;
 
-  const std::vector<plan::PoolsProblem>& episodes_;
+  const plan::PoolsProblem& problem_;
   std::size_t partition_;
   bool pooled_;
-  Span period_;
+  carbon::Ledger ledger_;
+  Instant end_, now_;
   std::map<InstanceId, Worker> workers_;
-  Consumed rated_, rated_in_time_;
+  std::optional<carbon::Totals> rated_in_time_;
 };
 
 }  // namespace wattle::reproduce::freesh

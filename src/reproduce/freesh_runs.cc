@@ -152,6 +152,7 @@ class Times final : public journal::Sink {
  public:
   Times(std::size_t classes, RatedPower& power) : by_class_(classes + 1), power_(power) {}
   void joined(const journal::Instance& instance) override { power_.joined(instance); }
+  void decision(const journal::DecisionRecord& record) override { power_.decision(record); }
   void sample(const journal::Sample& sample) override { power_.sample(sample); }
   void outcome(const Outcome& outcome) override {
     if (outcome.fate != Fate::Finished) return;
@@ -243,17 +244,19 @@ Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
   if (!recipe) return std::unexpected(recipe.error());
   auto prepared = experiment::prepare_run(*loaded, *recipe, config::data_dir());
   if (!prepared) return std::unexpected(prepared.error());
-  const Span period = Span::s(1);
-  RatedPower power(episodes, partition_of(run.recipe), pooled(run.recipe), period);
+  const Instant end =
+      Instant() + Span::from_seconds(kSlot_s) * static_cast<std::int64_t>(kEpisodes.size() * kSlotsPerWindow);
+  RatedPower power(episodes.front(), partition_of(run.recipe), pooled(run.recipe), prepared->setup.sites, end);
   for (const auto& instance : prepared->facts.instances) power.joined(instance);
   Times times(episodes.front().partitions[partition].types.size(), power);
   prepared->setup.sink = &times;
-  prepared->setup.sample_period = period;
+  prepared->setup.sample_period = Span::s(1);
   Served served = served_of(sim::simulate(std::move(prepared->setup)).summary);
   served.waits = times.waits();
-  served.rated = {power.rated().energy.value() / kJoulesPerWh, power.rated().carbon.value() / 1e3};
-  served.rated_in_hour_wh = power.rated_in_time().energy.value() / kJoulesPerWh;
-  served.in_hour_wh = power.booked_in_time().value() / kJoulesPerWh;
+  const carbon::Booking rated = power.rated().total;
+  served.rated = {rated.energy.joules().value() / kJoulesPerWh, rated.carbon.grams().value() / 1e3};
+  served.rated_in_hour_wh = power.rated_in_time().total.energy.joules().value() / kJoulesPerWh;
+  served.in_hour_wh = power.booked_in_time().joules().value() / kJoulesPerWh;
   return served;
 }
 
