@@ -24,7 +24,7 @@ TEST(FreeshPower, ClocksAndRatingsMakeTheEnergyWhateverTheLoad) {
   for (const double watts : {700.0, 500.0}) {
     plan::PoolType type;
     type.demand_per_s = {1.0};
-    type.ratings = {plan::WorkerRating{.peak = Watts(watts), .max_per_s = 1.0}};
+    type.ratings = {plan::WorkerRating{.peak = Watts(watts), .idle = Watts(0), .max_per_s = 1.0}};
     partition.types.push_back(type);
   }
   problem.partitions = {partition};
