@@ -110,7 +110,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
     if (at) socket_ = connect_to(*at, error);
     if (error == 0 && !socket_.watch(loop(), *this)) error = ENOMEM;
     if (error == 0) return;
-    // Whoever has just called does not expect an answer before it returns.
+    // The caller does not expect an answer before this returns.
     client_->loop.post([self = shared_from_this(), serial = serial_, error] {
       if (self->serial_ == serial && !self->closed_) self->no_connection(error);
     });

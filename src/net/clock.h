@@ -22,6 +22,17 @@ inline std::int64_t unix_now_ns() {
       .count();
 }
 
+/// When `wait` will be over, as calls of the kernel's that wait by CLOCK_MONOTONIC take it.
+inline timespec monotonic_after(Span wait) {
+  constexpr std::int64_t kNsPerS = 1'000'000'000;
+  timespec until{};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  const std::int64_t ns = until.tv_nsec + wait.ns();
+  until.tv_sec += ns / kNsPerS;
+  until.tv_nsec = ns % kNsPerS;
+  return until;
+}
+
 /// CPU time of the calling thread: what its own code took, whatever else the machine ran meanwhile.
 inline Span thread_cpu() {
   timespec t{};

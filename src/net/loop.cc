@@ -148,7 +148,7 @@ bool Loop::Impl::run_ready() {
 
 void Loop::Impl::wait() {
   sleeping_ = own_.empty() && deferred_.empty();
-  // Whoever posts sets any_posted_ first and looks at sleeping_ then: one of the two of us sees the other.
+  // One that posts sets any_posted_ first and looks at sleeping_ then: one of the two of us sees the other.
   if (any_posted_) sleeping_ = false;
   timespec most{};
   const timespec* timeout = &most;

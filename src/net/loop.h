@@ -9,7 +9,7 @@
 
 namespace wattle::net {
 
-/// Whoever wants to be called once more before a loop looks for events again.
+/// One that wants to be called once more before a loop looks for events again.
 class Deferred {
  public:
   virtual ~Deferred() = default;

@@ -13,7 +13,7 @@
 
 namespace wattle::net {
 
-/// Whoever has a descriptor in a loop's epoll set. Edge-triggered, both directions at once, for as long as it is open:
+/// One that has a descriptor in a loop's epoll set. Edge-triggered, both directions at once, for as long as it is open:
 /// what can be done is remembered (Socket), so that a request costs no epoll_ctl and no read that finds nothing.
 class Watcher {
  public:
@@ -71,7 +71,7 @@ struct Loop::Impl {
   int epoll_ = -1;
   int wake_ = -1;  ///< eventfd, edge-triggered: it need not be read
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> sleeping_{false};  ///< or about to: whoever posts has to wake it
+  std::atomic<bool> sleeping_{false};  ///< or about to: a thread that posts has to wake it
   std::atomic<bool> any_posted_{false};
   std::mutex mutex_;  ///< guards posted_
   std::vector<Task> posted_;

@@ -26,7 +26,7 @@ class Socket {
 
   /// From now on `owner` hears of it, until it is closed. False: the kernel has no room for that.
   [[nodiscard]] bool watch(Loop::Impl& loop, Watcher& owner);
-  /// What on_events() was told. It is readable until a read has found less than it had room for.
+  /// What on_events() was given. It is readable until a read has found less than it had room for.
   void note(std::uint32_t events);
   [[nodiscard]] bool readable() const { return readable_; }
   [[nodiscard]] bool writable() const { return writable_; }

@@ -1,12 +1,13 @@
 #pragma once
-// Between threads that run in real time (realtime.h) and ordinary ones: whoever holds it runs at the priority of
-// whoever waits for it. With std::mutex an ordinary thread that was put off its core while it held one would keep a
-// clock waiting for as long as the machine is busy.
+// Between threads that run in real time (realtime.h) and ordinary ones: the thread that holds it runs at the priority
+// of the one that waits for it. With std::mutex an ordinary thread that was put off its core while it held one would
+// keep a clock waiting for as long as the machine is busy.
 #include <pthread.h>
 #include <time.h>
 
 #include <mutex>
 
+#include "net/clock.h"
 #include "units/time.h"
 
 namespace wattle::node {
@@ -56,12 +57,7 @@ class PriorityCondition {
   /// False: the time was over, and it does not hold.
   template <typename Holds>
   bool wait_for(std::unique_lock<PriorityMutex>& lock, Span most, const Holds& holds) {
-    constexpr std::int64_t kNsPerS = 1'000'000'000;
-    timespec until{};
-    ::clock_gettime(CLOCK_MONOTONIC, &until);
-    const std::int64_t ns = until.tv_nsec + most.ns();
-    until.tv_sec += ns / kNsPerS;
-    until.tv_nsec = ns % kNsPerS;
+    const timespec until = net::monotonic_after(most);
     while (!holds()) {
       if (::pthread_cond_timedwait(&condition_, lock.mutex()->native(), &until) != 0) return holds();
     }
