@@ -13,6 +13,7 @@
 #include "fidelity/cross_validation.h"
 #include "fidelity/experiment.h"
 #include "fidelity/fit_plan.h"
+#include "fidelity/h100_catalog_test.h"
 #include "fidelity/least_squares.h"
 #include "fidelity/page.h"
 #include "fidelity/samples.h"
@@ -39,34 +40,6 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
-
-Catalog h100_catalog() {
-  Catalog catalog;
-  GpuSpec gpu;
-  gpu.name = "h100";
-  gpu.clock_max = MegaHertz(1980);
-  gpu.tdp = Watts(700.0);
-  gpu.memory_bandwidth_bytes_per_s = 3.35e12;
-  gpu.bf16_flops_per_s = 989e12;
-  gpu.fp8_flops_per_s = 1979e12;
-  gpu.nvlink_bytes_per_s = 450e9;
-  gpu.sm_count = 132;
-  catalog.gpus["h100"] = gpu;
-  LlmSpec llm;
-  llm.name = "llama-3-70b";
-  llm.layers = 80;
-  llm.hidden = 8192;
-  llm.heads = 64;
-  llm.ffn = 28672;
-  catalog.llms["llama-3-70b"] = llm;
-  LlmSpec small;
-  small.name = "llama-3.1-8b";
-  catalog.llms["llama-3.1-8b"] = small;
-  engine::HardwareProfile profile;
-  profile.gpu = "h100";
-  catalog.profiles["h100"] = profile;
-  return catalog;
-}
 
 Result<engine::StepModel> llama_8b_on_h100(const Catalog& catalog) {
   return engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,

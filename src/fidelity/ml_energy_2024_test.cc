@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fidelity/experiment.h"
+#include "fidelity/h100_catalog_test.h"
 
 namespace wattle::fidelity {
 namespace {
@@ -15,23 +16,14 @@ constexpr const char* kHeader =
     "Max BS (reqs)\n";
 
 Catalog h100_and_two_models() {
-  Catalog catalog;
-  GpuSpec gpu;
-  gpu.name = "h100";
-  gpu.clock_max = MegaHertz(1980);
-  gpu.tdp = Watts(700.0);
-  gpu.memory_bandwidth_bytes_per_s = 3.35e12;
-  gpu.bf16_flops_per_s = 989e12;
-  gpu.nvlink_bytes_per_s = 450e9;
-  gpu.sm_count = 132;
-  catalog.gpus["h100"] = gpu;
+  Catalog catalog = h100_catalog();
+  catalog.llms.clear();
   LlmSpec llm;
   llm.name = "mistral-7b";
   catalog.llms["mistral-7b"] = llm;
   llm.name = "phi-3-mini";
   llm.layers = 12;
   catalog.llms["phi-3-mini"] = llm;
-  catalog.profiles["h100"].gpu = "h100";
   return catalog;
 }
 
