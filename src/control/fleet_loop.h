@@ -15,6 +15,7 @@
 #include "control/ports.h"
 #include "journal/record.h"
 #include "journal/summary.h"
+#include "model/instance_index.h"
 #include "model/objectives.h"
 #include "model/plan.h"
 #include "policy/admission/admission.h"
@@ -269,7 +270,7 @@ class FleetLoop {
   AdmissionDecision ask_admission(const Request& request, std::int64_t held_before, Instant now);
 
   std::vector<InstanceView> instances_;  ///< ascending by id
-  std::int32_t next_id_ = 0;
+  InstanceIndex index_;                  ///< of instances_
   Candidates candidates_;
   std::vector<Candidates> by_pool_;  ///< where there are several
   std::vector<ModelMask> has_;       ///< as instances_
