@@ -51,7 +51,6 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   listen(policies_.queueing);
   listen(policies_.route_prefill);
   listen(policies_.route_decode);
-  hear(policies_.listener.get());
   preemptive_ = ordered_by_policy() && policies_.queueing.policy->preemptive();
   strict_ = ordered_by_policy() && policies_.queueing.policy->strict();
   for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
@@ -319,7 +318,6 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   outcome.first_token = served.first_token;
   outcome.left = now;
   outcome.output_tokens = served.output_tokens;
-  outcome.turned_out = classes_.of(outcome.request.prompt_tokens, served.output_tokens);
   outcome.preemptions = served.preemptions;
   outcome.prefill_instance = entry.prefill;
   outcome.decode_instance = entry.decode;
@@ -332,6 +330,9 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   outcome.cached_prompt_tokens = served.cached_prompt_tokens;
   tokens_.output += served.output_tokens;
   counts_.leave(fate);
+  if (fate == Fate::Finished) {
+    turned_out_.add(outcome.request.request_class, classes_.of(outcome.request.prompt_tokens, served.output_tokens));
+  }
   sink_.outcome(outcome);
   return outcome;
 }

@@ -334,6 +334,7 @@ void AdminApi::plan(net::Exchange& exchange) {
     auto arrived = control_.arrived();
     arrived.resize(std::max(arrived.size(), static_cast<std::size_t>(core.classes().size())));
     body["arrived"] = arrived;
+    body["turned_out"] = core.turned_out().rows();
   });
   answer_json(exchange, 200, body);
 }
