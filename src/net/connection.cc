@@ -11,6 +11,8 @@
 
 namespace wattle::net {
 
+using namespace std::string_view_literals;
+
 namespace {
 constexpr std::size_t kHeldBytes = 16 * 1024;  ///< beyond a header, of what a client pipelines
 constexpr std::size_t kKeepCapacity = 1 << 20;
@@ -350,27 +352,31 @@ void Connection::send_head(int status, std::string_view content_type, std::strin
   bodiless_ = parser_.method() == "HEAD" || status == 204;
   chunked_ = !length && parser_.http11();
   if (!length && !chunked_) keep_alive_ = false;  // HTTP/1.0: the end of the body is the end of the connection
-  out_.append("HTTP/1.1 ")
-      .append(fmt::format_int(status).c_str())
-      .append(" ")
-      .append(status_text(status))
-      .append("\r\n");
-  if (!content_type.empty()) {
-    out_.append("Content-Type: ");
-    out_.append(content_type);
-    out_.append("\r\n");
+  if (status == 200) {
+    out_.append("HTTP/1.1 200 OK\r\n"sv);
+  } else {
+    const fmt::format_int code(status);
+    out_.append("HTTP/1.1 "sv)
+        .append(code.data(), code.size())
+        .append(" "sv)
+        .append(status_text(status))
+        .append("\r\n"sv);
   }
+  if (!content_type.empty()) out_.append("Content-Type: "sv).append(content_type).append("\r\n"sv);
   if (chunked_) {
-    out_.append("Transfer-Encoding: chunked\r\n");
+    out_.append("Transfer-Encoding: chunked\r\n"sv);
   } else if (length && status != 204) {
-    out_.append("Content-Length: ").append(fmt::format_int(*length).c_str()).append("\r\n");
+    const fmt::format_int digits(*length);
+    out_.append("Content-Length: "sv).append(digits.data(), digits.size()).append("\r\n"sv);
   }
   if (!keep_alive_) {
-    out_.append("Connection: close\r\n");
+    out_.append("Connection: close\r\n"sv);
   } else if (!parser_.http11()) {
-    out_.append("Connection: keep-alive\r\n");
+    out_.append("Connection: keep-alive\r\n"sv);
   }
-  out_.append(extra).append(std::exchange(extra_, {})).append("\r\n");
+  out_.append(extra);
+  if (!extra_.empty()) out_.append(std::exchange(extra_, {}));
+  out_.append("\r\n"sv);
   schedule_flush();
 }
 
