@@ -14,6 +14,8 @@
 
 namespace wattle::gateway {
 
+using namespace std::string_view_literals;
+
 namespace {
 
 constexpr std::size_t kUnsentMax = 256 * 1024;  ///< a slower client stops us reading from the engine
@@ -30,26 +32,26 @@ constexpr const char* kAskForLoad = "endpoint-load-metrics-format: json\r\n";
 /// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves (an engine's load is for us to ask), those that would
 /// change the answer's encoding, and those by which llm-d's sidecar learns where to fetch KV.
 bool travels(std::string_view name) {
-  constexpr std::string_view kStay[] = {"connection",
-                                        "keep-alive",
-                                        "proxy-authenticate",
-                                        "proxy-authorization",
-                                        "te",
-                                        "trailer",
-                                        "transfer-encoding",
-                                        "upgrade",
-                                        "host",
-                                        "content-length",
-                                        "expect",
-                                        "accept-encoding",
-                                        "x-request-id",
-                                        "proxy-connection",
-                                        "content-type",
-                                        "x-prefiller-host-port",
-                                        "x-prefiller-url",
-                                        "x-encoder-hosts-ports",
-                                        "x-data-parallel-host-port",
-                                        "endpoint-load-metrics-format"};
+  constexpr std::string_view kStay[] = {"Connection",
+                                        "Keep-Alive",
+                                        "Proxy-Authenticate",
+                                        "Proxy-Authorization",
+                                        "TE",
+                                        "Trailer",
+                                        "Transfer-Encoding",
+                                        "Upgrade",
+                                        "Host",
+                                        "Content-Length",
+                                        "Expect",
+                                        "Accept-Encoding",
+                                        "X-Request-Id",
+                                        "Proxy-Connection",
+                                        "Content-Type",
+                                        "X-Prefiller-Host-Port",
+                                        "X-Prefiller-Url",
+                                        "X-Encoder-Hosts-Ports",
+                                        "X-Data-Parallel-Host-Port",
+                                        "Endpoint-Load-Metrics-Format"};
   constexpr std::uint32_t kLengths = [](const auto& names) {
     std::uint32_t lengths = 0;
     for (const std::string_view one : names) lengths |= 1U << one.size();
@@ -113,8 +115,8 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   own_name_ = request_id_.empty();
   if (own_name_) request_id_ = request_name(request.id);
   const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
-  headers_.reserve(512);
-  headers_.append("Content-Type: ").append(type).append("\r\nX-Request-Id: ").append(request_id_).append("\r\n");
+  headers_.reserve(256);
+  headers_.append("Content-Type: "sv).append(type).append("\r\nX-Request-Id: "sv).append(request_id_).append("\r\n"sv);
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
   const std::string_view options = fields.get("Connection");
@@ -124,7 +126,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
     if (names && named_by_connection(fields, field.name)) continue;
     if (!travels(field.name) || (context_.own_keys && is_credential(field.name))) continue;
     if (!trace.empty() && is_of_trace(field.name)) continue;
-    headers_.append(field.name).append(": ").append(field.value).append("\r\n");
+    headers_.append(field.name).append(": "sv).append(field.value).append("\r\n"sv);
   }
   if (!usage_asked_ || usage_appended_) return;
   const std::string& body = exchange_->body();
@@ -257,12 +259,13 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   events_ = status == 200 && type.starts_with("text/event-stream");
   std::string extra;
   extra.reserve(96);
-  extra.append("X-Request-Id: ").append(request_id_).append("\r\n");
-  if (events_) extra += "Cache-Control: no-cache\r\n";
+  extra.append("X-Request-Id: "sv).append(request_id_).append("\r\n"sv);
+  if (events_) extra.append("Cache-Control: no-cache\r\n"sv);
   if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
-    extra.append("Retry-After: ").append(retry).append("\r\n");
+    extra.append("Retry-After: "sv).append(retry).append("\r\n"sv);
   }
   energy_asked_ = energy_asked_ && status == 200 && (!events_ || path_ != net::ApiPath::Other);
+  if (events_) reader_ = std::make_unique<EventReader>();
   if (events_ || energy_asked_) {
     type_ = type;
     head_ = std::move(extra);
@@ -363,18 +366,19 @@ void Relay::read_usage_of_whole(std::string_view bytes) {
 }
 
 void Relay::relay_events(std::string_view bytes) {
-  parser_.feed(bytes);
+  auto& [parser, chunks] = *reader_;
+  parser.feed(bytes);
   std::size_t from = 0;   // of what has not been relayed yet
   std::size_t begin = 0;  // of the event that comes next
-  while (const auto event = parser_.next()) {
+  while (const auto event = parser.next()) {
     const bool typed = path_ == net::ApiPath::Other;
-    const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : chunks_.read(event->data);
+    const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : chunks.read(event->data);
     for (std::int32_t i = 0; i < facts.tokens; ++i) token_came();
     done_seen_ = done_seen_ || facts.done;
     finish_seen_ = finish_seen_ || facts.finished;
     error_seen_ = error_seen_ || facts.error;
     take_usage(facts);
-    const std::size_t end = parser_.complete_bytes();
+    const std::size_t end = parser.complete_bytes();
     const bool waits = energy_asked_ && (facts.usage_only || facts.done);
     if (waits || (facts.usage_only && usage_asked_)) {  // the latter the client has not asked for
       if (begin > 0) relay(bytes.substr(from, begin - from));
@@ -384,11 +388,11 @@ void Relay::relay_events(std::string_view bytes) {
     }
     begin = end;
   }
-  if (parser_.overflowed()) {
+  if (parser.overflowed()) {
     call_->cancel();
     return fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
   }
-  const std::size_t complete = parser_.complete_bytes();
+  const std::size_t complete = parser.complete_bytes();
   if (complete > from) relay(bytes.substr(from, complete - from));
   tail_.append(bytes.substr(complete));
 }
