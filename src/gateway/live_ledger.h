@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -165,8 +166,9 @@ class LiveLedger final : public journal::Sink {
   journal::Sink& next_;
   Service service_;
   InstanceIndex index_;
-  std::vector<Meter> meters_;  ///< of the instances that are there
-  std::unordered_map<std::int64_t, Billed> billed_;
+  std::vector<Meter> meters_;                     ///< of the instances that are there
+  std::pmr::unsynchronized_pool_resource nodes_;  ///< of billed_: a request's is more than malloc keeps at hand
+  std::pmr::unordered_map<std::int64_t, Billed> billed_{&nodes_};
   std::unordered_map<std::int64_t, carbon::ModelId> models_;  ///< of requests that have not left the ledger
   std::vector<carbon::Ledger::Share> shares_;                 ///< scratch
   Counts counts_;

@@ -6,8 +6,7 @@ namespace {
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 }  // namespace
 
-bool same_name(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
+bool same_letters(std::string_view a, std::string_view b) {
   if (a == b) return true;  // nearly always, where it is the same name at all
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (lower(a[i]) != lower(b[i])) return false;

@@ -8,7 +8,10 @@
 namespace wattle::net {
 
 /// ASCII case-insensitive equality, as HTTP field names compare.
-[[nodiscard]] bool same_name(std::string_view a, std::string_view b);
+[[nodiscard]] bool same_letters(std::string_view a, std::string_view b);  ///< of two of one length
+[[nodiscard]] inline bool same_name(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && same_letters(a, b);
+}
 
 class HeaderFields {
  public:
