@@ -9,12 +9,11 @@
 #include "gateway/keys.h"
 #include "gateway/leg_bootstrap.h"
 #include "gateway/leg_nixl.h"
+#include "net/append.h"
 #include "net/clock.h"
 #include "telemetry/gauges.h"
 
 namespace wattle::gateway {
-
-using namespace std::string_view_literals;
 
 namespace {
 
@@ -116,7 +115,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   if (own_name_) request_id_ = request_name(request.id);
   const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
   headers_.reserve(256);
-  headers_.append("Content-Type: "sv).append(type).append("\r\nX-Request-Id: "sv).append(request_id_).append("\r\n"sv);
+  net::append(headers_, {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\n"});
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
   const std::string_view options = fields.get("Connection");
@@ -126,7 +125,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
     if (names && named_by_connection(fields, field.name)) continue;
     if (!travels(field.name) || (context_.own_keys && is_credential(field.name))) continue;
     if (!trace.empty() && is_of_trace(field.name)) continue;
-    headers_.append(field.name).append(": "sv).append(field.value).append("\r\n"sv);
+    net::append(headers_, {field.name, ": ", field.value, "\r\n"});
   }
   if (!usage_asked_ || usage_appended_) return;
   const std::string& body = exchange_->body();
@@ -255,14 +254,15 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   if (leg_ == Leg::Prefill && status == 200) return;
   if (status != 200) drop_prefill_leg();
   leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
+  whole_left_ = content_length;
   const std::string_view type = headers.get("Content-Type");
   events_ = status == 200 && type.starts_with("text/event-stream");
   std::string extra;
   extra.reserve(96);
-  extra.append("X-Request-Id: "sv).append(request_id_).append("\r\n"sv);
-  if (events_) extra.append("Cache-Control: no-cache\r\n"sv);
+  net::append(extra, {"X-Request-Id: ", request_id_, "\r\n"});
+  if (events_) extra += "Cache-Control: no-cache\r\n";
   if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
-    extra.append("Retry-After: "sv).append(retry).append("\r\n"sv);
+    net::append(extra, {"Retry-After: ", retry, "\r\n"});
   }
   energy_asked_ = energy_asked_ && status == 200 && (!events_ || path_ != net::ApiPath::Other);
   if (events_) reader_ = std::make_unique<EventReader>();
@@ -356,10 +356,13 @@ void Relay::take_usage(const net::ChunkFacts& facts) {
 /// Usage may lie anywhere in the answer, and begin in one read and end in the next.
 void Relay::read_usage_of_whole(std::string_view bytes) {
   const auto look = [this](std::string_view text) { take_usage(net::read_usage(text)); };
-  look(carry_.append(bytes.substr(0, kCarry)));
-  if (bytes.size() > kCarry) {
-    look(bytes);
-    carry_.assign(bytes.substr(bytes.size() - kCarry));
+  const bool first = carry_.empty();
+  if (!first) look(carry_.append(bytes.substr(0, kCarry)));
+  if (first || bytes.size() > kCarry) look(bytes);
+  if (whole_left_ >= 0) whole_left_ -= static_cast<std::int64_t>(bytes.size());
+  if (whole_left_ == 0) return;  // that was all
+  if (first || bytes.size() > kCarry) {
+    carry_.assign(bytes.substr(bytes.size() - std::min(bytes.size(), kCarry)));
   } else if (carry_.size() > kCarry) {
     carry_.erase(0, carry_.size() - kCarry);
   }

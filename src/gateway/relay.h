@@ -186,6 +186,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::unique_ptr<EventReader> reader_;  ///< of a stream
   std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary
   std::string carry_;  ///< last bytes of an unstreamed answer, for the usage block
+  std::int64_t whole_left_ = -1;  ///< of one, to come; below 0: its length was not said
   TokenTally tally_;
   Instant heard_;  ///< when the engine last sent something, or the request went out
   Instant now_;    ///< of this turn of the loop; one clock reading per read

@@ -181,6 +181,7 @@ void ControlStrand::enter(std::vector<Event>& events) {
       }
       if (e.kind == Kind::Run) now = net::steady_now();
     }
+    tell_work(last_now_);
     std::ranges::move(outgoing_, std::back_inserter(deliveries));
     outgoing_.clear();
     batch_.clear();
@@ -242,7 +243,6 @@ void ControlStrand::handle(Event& event, Instant at) {
       std::get<Task>(event.more)(requests_, now);
       break;
   }
-  if (book_.changed()) tell_work(now);
 }
 
 void ControlStrand::count(ClassId arrived) {

@@ -12,14 +12,13 @@
 #include <unordered_set>
 #include <utility>
 
+#include "net/append.h"
 #include "net/clock.h"
 #include "net/faults.h"
 #include "net/server.h"
 #include "net/socket.h"
 
 namespace wattle::net {
-
-using namespace std::string_view_literals;
 
 namespace {
 class Upstream;
@@ -387,13 +386,10 @@ std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& en
   }
   std::string& head = upstream->head();
   head.reserve(160 + extra_headers.size());
-  head.append(method).append(" "sv).append(endpoint->prefix).append(target).append(" HTTP/1.1\r\nHost: "sv);
-  head.append(endpoint->host_port).append("\r\n"sv);
-  if (body.size() > 0 || method == "POST") {
-    const fmt::format_int length(body.size());
-    head.append("Content-Length: "sv).append(length.data(), length.size()).append("\r\n"sv);
-  }
-  head.append(extra_headers).append("\r\n"sv);
+  const fmt::format_int length(body.size());
+  append(head, {method, " ", endpoint->prefix, target, " HTTP/1.1\r\nHost: ", endpoint->host_port});
+  if (body.size() > 0 || method == "POST") append(head, {"\r\nContent-Length: ", {length.data(), length.size()}});
+  append(head, {"\r\n", extra_headers, "\r\n"});
   upstream->begin(body, std::move(handler), head_by);
   return std::make_shared<UpstreamCall>(std::move(upstream));
 }

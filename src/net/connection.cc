@@ -6,12 +6,11 @@
 #include <charconv>
 #include <utility>
 
+#include "net/append.h"
 #include "net/clock.h"
 #include "net/faults.h"
 
 namespace wattle::net {
-
-using namespace std::string_view_literals;
 
 namespace {
 constexpr std::size_t kHeldBytes = 16 * 1024;  ///< beyond a header, of what a client pipelines
@@ -353,30 +352,25 @@ void Connection::send_head(int status, std::string_view content_type, std::strin
   chunked_ = !length && parser_.http11();
   if (!length && !chunked_) keep_alive_ = false;  // HTTP/1.0: the end of the body is the end of the connection
   if (status == 200) {
-    out_.append("HTTP/1.1 200 OK\r\n"sv);
+    out_.append("HTTP/1.1 200 OK\r\n");
   } else {
     const fmt::format_int code(status);
-    out_.append("HTTP/1.1 "sv)
-        .append(code.data(), code.size())
-        .append(" "sv)
-        .append(status_text(status))
-        .append("\r\n"sv);
+    append(out_, {"HTTP/1.1 ", {code.data(), code.size()}, " ", status_text(status), "\r\n"});
   }
-  if (!content_type.empty()) out_.append("Content-Type: "sv).append(content_type).append("\r\n"sv);
+  if (!content_type.empty()) append(out_, {"Content-Type: ", content_type, "\r\n"});
   if (chunked_) {
-    out_.append("Transfer-Encoding: chunked\r\n"sv);
+    append(out_, {"Transfer-Encoding: chunked\r\n"});
   } else if (length && status != 204) {
     const fmt::format_int digits(*length);
-    out_.append("Content-Length: "sv).append(digits.data(), digits.size()).append("\r\n"sv);
+    append(out_, {"Content-Length: ", {digits.data(), digits.size()}, "\r\n"});
   }
   if (!keep_alive_) {
-    out_.append("Connection: close\r\n"sv);
+    append(out_, {"Connection: close\r\n"});
   } else if (!parser_.http11()) {
-    out_.append("Connection: keep-alive\r\n"sv);
+    append(out_, {"Connection: keep-alive\r\n"});
   }
-  out_.append(extra);
-  if (!extra_.empty()) out_.append(std::exchange(extra_, {}));
-  out_.append("\r\n"sv);
+  append(out_, {extra, extra_, "\r\n"});
+  extra_.clear();
   schedule_flush();
 }
 
