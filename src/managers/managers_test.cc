@@ -272,25 +272,6 @@ TEST(Hierarchy, PlansForWhatRequestsTurnOutToBe) {
   EXPECT_EQ(nodes_after(ClassId(2)), static_cast<int>(std::ceil(0.9 * heavier)));
 }
 
-/// Said at once or one by one, it is the same mean of the last thousand.
-TEST(Mistaken, ForgetsByRequests) {
-  const plan::LoadTable table = formula_table();
-  Mistaken at_once(table), one_by_one(table);
-  TurnedOut many, one, of_no_class;
-  many.add(ClassId(0), ClassId(2), 500);
-  one.add(ClassId(0), ClassId(2));
-  of_no_class.add(ClassId(0), ClassId(99));
-  at_once.learn(many);
-  for (int i = 0; i < 500; ++i) one_by_one.learn(one);
-  at_once.learn(of_no_class);
-  std::vector<double> a = {1.0}, b = {1.0};
-  at_once.weigh(a);
-  one_by_one.weigh(b);
-  EXPECT_NEAR(a[0], b[0], 1e-9);
-  const double heavier = plan::load_in(table.classes[2], table.classes[0]);
-  EXPECT_NEAR(a[0], heavier + (1.0 - heavier) * std::exp(-0.5), 1e-9);
-}
-
 /// What the plan checker holds against a hierarchy: no level exceeds what it was given.
 void expect_within_mandates(const Plan& plan) {
   for (const PlanLevel& level : plan.levels) {

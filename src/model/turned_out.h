@@ -23,15 +23,15 @@ class TurnedOut {
     more.each([this](ClassId taken_for, ClassId was, std::int64_t n) { add(taken_for, was, n); });
   }
 
-  /// What is here that was not in `before`. One that counts less than before has begun anew: all of it.
+  /// What is here that was not in `before`. All of it where it counts less than before: it has begun again.
   [[nodiscard]] TurnedOut since(const TurnedOut& before) const {
     TurnedOut fresh = *this;
-    bool anew = false;
+    bool restarted = false;
     before.each([&](ClassId taken_for, ClassId was, std::int64_t n) {
       fresh.add(taken_for, was, -n);
-      anew = anew || fresh.of(taken_for, was) < 0;
+      restarted = restarted || fresh.of(taken_for, was) < 0;
     });
-    return anew ? *this : fresh;
+    return restarted ? *this : fresh;
   }
 
   /// f(taken for, was, requests), for every pair that there was.

@@ -5,7 +5,7 @@
 namespace wattle {
 namespace {
 
-TEST(TurnedOut, SinceIsWhatIsNewAndAllOfACounterThatBeganAnew) {
+TEST(TurnedOut, SinceIsWhatIsNewAndAllOfACounterThatRestarted) {
   TurnedOut before, now;
   before.add(ClassId(1), ClassId(0), 3);
   now.add(before);
@@ -18,9 +18,9 @@ TEST(TurnedOut, SinceIsWhatIsNewAndAllOfACounterThatBeganAnew) {
     EXPECT_EQ(was, taken_for == ClassId(1) ? ClassId(0) : ClassId(4));
   });
   EXPECT_EQ(pairs, 2);
-  TurnedOut anew;
-  anew.add(ClassId(1), ClassId(0), 2);
-  EXPECT_EQ(anew.since(before).rows(), anew.rows());
+  TurnedOut restarted;
+  restarted.add(ClassId(1), ClassId(0), 2);
+  EXPECT_EQ(restarted.since(before).rows(), restarted.rows());
   EXPECT_EQ(TurnedOut().since(before).rows(), TurnedOut().rows());
 }
 

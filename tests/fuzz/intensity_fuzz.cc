@@ -7,14 +7,14 @@
 namespace wattle::fuzz {
 
 namespace {
-std::string broken_rule(const carbon::IntensitySeries& series) {
+std::string broken_rule(const carbon::IntensitySeries& series, const carbon::SeriesForm& form) {
   if (series.points().empty()) return "a series without points was accepted";
   if (series.points().front().from != Instant()) return "the first point is not at 0";
   Instant before(-1);
   for (const auto& point : series.points()) {
     if (point.from <= before) return "points out of order were accepted";
     const double v = point.value.value();
-    if (!std::isfinite(v) || v < 0.0 || v > 5000.0) return "an intensity outside 0 to 5000 g/kWh was accepted";
+    if (!std::isfinite(v) || v < form.least || v > form.most) return "an intensity beyond its form's was accepted";
     before = point.from;
   }
   return series.end() > before ? "" : "the series ends before its last point";
@@ -35,7 +35,7 @@ Verdict parse(std::string_view input) {
   for (const auto& form : {carbon::electricity_maps_direct(), carbon::electricity_maps_lifecycle(),
                            carbon::watttime_moer(), carbon::grams_column("Caiso_North")}) {
     const auto series = carbon::parse_series<GramsPerKwh>(form, input, "fuzz");
-    const Verdict one = series ? Verdict{true, broken_rule(*series)} : rejected(series.error(), "fuzz");
+    const Verdict one = series ? Verdict{true, broken_rule(*series, form)} : rejected(series.error(), "fuzz");
     if (!one.broken_rule.empty()) return one;
     verdict.accepted |= one.accepted;
   }
