@@ -1,4 +1,5 @@
 #include "gateway/agent_links.h"
+#include "base/await_test.h"
 
 #include <gtest/gtest.h>
 
@@ -59,7 +60,7 @@ struct Linked {
     links->start({[](const EngineReading&) {}, [](const journal::DecisionRecord&) {}});
     // Once it has said which engines it has, it hears of them.
     links->work(InstanceId(0), of(1));
-    while (agent.requests != 1) std::this_thread::yield();
+    await([&] { return agent.requests == 1; });
   }
 };
 
@@ -69,7 +70,7 @@ TEST(AgentLinks, HoweverFastWorkComesAndGoesTheAgentHearsSoOftenAndNoMore) {
   const int before = linked.agent.heard;
   for (int i = 0; i < 200'000; ++i) linked.links->work(InstanceId(0), of(i % 2));
   linked.links->work(InstanceId(0), of(7));
-  while (linked.agent.requests != 7) std::this_thread::yield();
+  await([&] { return linked.agent.requests == 7; });
   const double passed_ms = (net::steady_now() - began).millis();
   // Every 2 ms, with polls and with renewals.
   EXPECT_LE(linked.agent.heard - before, passed_ms / 2 + passed_ms / 50 + passed_ms / 500 + 4);
@@ -78,11 +79,11 @@ TEST(AgentLinks, HoweverFastWorkComesAndGoesTheAgentHearsSoOftenAndNoMore) {
 TEST(AgentLinks, WhatBeginsIsSaidWithoutAPollAndTheRestWithOne) {
   Linked linked(Span::s(3600));  // one poll, and no renewal in our time
   linked.links->work(InstanceId(0), of(0));
-  while (linked.agent.requests != 0) std::this_thread::yield();
+  await([&] { return linked.agent.requests == 0; });
   linked.links->work(InstanceId(0), of(3));
-  while (linked.agent.requests != 3) std::this_thread::yield();
+  await([&] { return linked.agent.requests == 3; });
   linked.links->command(InstanceId(0), MegaHertz(1005), Instant());
-  while (linked.agent.clock != 1005) std::this_thread::yield();
+  await([&] { return linked.agent.clock == 1005; });
 }
 
 TEST(AgentLinks, HandOversAreSaidOnceWithAPoll) {
@@ -90,10 +91,10 @@ TEST(AgentLinks, HandOversAreSaidOnceWithAPoll) {
   linked.links->handed_over(InstanceId(0), Span::ms(5), Span::ms(7));
   linked.links->handed_over(InstanceId(0), Span::ms(5), Span::ms(9));
   linked.links->handed_over(InstanceId(1), Span::ms(5), Span::ms(100));  // another agent's
-  while (linked.agent.waits_us == 0) std::this_thread::yield();
+  await([&] { return linked.agent.waits_us != 0; });
   const int heard = linked.agent.heard;
   linked.links->work(InstanceId(0), of(7));
-  while (linked.agent.requests != 7 || linked.agent.heard == heard) std::this_thread::yield();
+  await([&] { return linked.agent.requests == 7 && linked.agent.heard != heard; });
   EXPECT_EQ(linked.agent.waits_us, 16'000);
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/await_test.h"
 #include "gateway/gateway.h"
 #include "gateway/leg_bootstrap.h"
 #include "net/openai.h"
@@ -47,7 +48,7 @@ struct Party {
     parked.clear();
   }
   void then(const Handler& what) {
-    while (asked == 0) std::this_thread::yield();
+    await([&] { return asked != 0; });
     pool.at(0).post([this, what] { what(parked.back()); });
   }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
@@ -103,12 +104,8 @@ struct Rig {
            "\r\n\r\n" + body;
   }
   journal::RequestCounts settled() {
-    journal::RequestCounts counts = gateway->counts();
-    while (counts.in_flight > 0) {
-      std::this_thread::yield();
-      counts = gateway->counts();
-    }
-    return counts;
+    await([&] { return gateway->counts().in_flight == 0; });
+    return gateway->counts();
   }
   std::int32_t assigned(int worker) {
     net::RawClient client(gateway->admin_port());
@@ -124,7 +121,7 @@ TEST(Bootstrap, BothLegsGetTheSameBodyAndTheClientTheDecodeLeg) {
   net::RawClient client(rig.gateway->port());
   client.send(Rig::chat());
   client.until(" t");
-  EXPECT_EQ(rig.assigned(0), 0) << "a token: the KV has been handed over";
+  await([&] { return rig.assigned(0) == 0; });  // a token: the KV has been handed over
   EXPECT_EQ(rig.assigned(1), 1);
   rig.prefill.then(kAnswer);
   rig.decode.then(kDone);
@@ -147,7 +144,7 @@ TEST(Bootstrap, ADeadPrefillLegTakesDecodeAlong) {
   net::RawClient client(rig.gateway->port());
   client.send(Rig::chat());
   EXPECT_EQ(client.response().substr(9, 3), "502");
-  while (rig.decode.gone == 0) std::this_thread::yield();
+  await([&] { return rig.decode.gone != 0; });
   EXPECT_EQ(rig.settled().failed, 1);
   EXPECT_EQ(rig.assigned(0), 0);
   EXPECT_EQ(rig.assigned(1), 0);
@@ -161,7 +158,7 @@ TEST(Bootstrap, ARefusalOfThePrefillLegReachesTheClient) {
   const std::string answer = client.response();
   EXPECT_EQ(answer.substr(9, 3), "400");
   EXPECT_NE(answer.find("too long"), std::string::npos);
-  while (rig.decode.gone == 0) std::this_thread::yield();
+  await([&] { return rig.decode.gone != 0; });
   EXPECT_EQ(rig.settled().rejected, 1);
 }
 
@@ -172,7 +169,7 @@ TEST(Bootstrap, ADeadDecodeLegTakesPrefillAlong) {
     net::RawClient client(rig.gateway->port());
     client.send(Rig::chat());
     EXPECT_EQ(client.response().substr(9, 3), refused ? "503" : "502");
-    while (rig.prefill.gone == 0) std::this_thread::yield();
+    await([&] { return rig.prefill.gone != 0; });
     EXPECT_EQ(rig.settled().failed, 1);
   }
 }
@@ -182,10 +179,10 @@ TEST(Bootstrap, AClientThatLeavesStopsBothUntilTheHandOver) {
   {
     net::RawClient client(rig.gateway->port());
     client.send(Rig::chat());
-    while (rig.prefill.asked == 0 || rig.decode.asked == 0) std::this_thread::yield();
+    await([&] { return rig.prefill.asked != 0 && rig.decode.asked != 0; });
     client.close();
   }
-  while (rig.prefill.gone == 0 || rig.decode.gone == 0) std::this_thread::yield();
+  await([&] { return rig.prefill.gone != 0 && rig.decode.gone != 0; });
   EXPECT_EQ(rig.settled().cancelled, 1);
 
   Rig late;
@@ -194,7 +191,7 @@ TEST(Bootstrap, AClientThatLeavesStopsBothUntilTheHandOver) {
   client.send(Rig::chat());
   client.until(" t");
   client.close();
-  while (late.decode.gone == 0) std::this_thread::yield();
+  await([&] { return late.decode.gone != 0; });
   EXPECT_EQ(late.settled().cancelled, 1);
   EXPECT_EQ(late.prefill.gone, 0) << "what has been handed over is not ours to stop";
   late.prefill.then(kAnswer);

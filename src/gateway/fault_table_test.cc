@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/await_test.h"
 #include "base/file.h"
 #include "gateway/rig_test.h"
 
@@ -157,9 +158,7 @@ void probing(GatewayOptions& options) {
 
 void wait_ready(Rig& rig, int workers) {
   for (int i = 0; i < workers; ++i) {
-    while (rig.admin("/workers/" + std::to_string(i)).find("\"status\":\"ready\"") == std::string::npos) {
-      std::this_thread::yield();
-    }
+    await([&] { return rig.admin("/workers/" + std::to_string(i)).find("\"status\":\"ready\"") != std::string::npos; });
   }
 }
 
@@ -228,7 +227,7 @@ void FaultTable::before_first_byte() {
     net::RawClient client(rig.gateway->port());
     client.send(Rig::chat("", false));
     if (wait) {  // it comes back
-      while (rig.gateway->counts().held < 1) std::this_thread::yield();
+      await([&] { return rig.gateway->counts().held >= 1; });
       rig.upstream.hangs = false;
       rig.upstream.answers_health = true;
     }

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "base/await_test.h"
 #include "gateway/rig_test.h"
 #include "net/clock.h"
 #include "net/faults.h"
@@ -88,8 +89,9 @@ TEST(Faults, WithNoOtherEngineARefusedConnectionIsA503) {
 struct Pair {
   Upstream second;
   Rig rig;
-  explicit Pair(const std::function<void(GatewayOptions&)>& change = nullptr)
-      : rig({Role::Colocated, Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+  explicit Pair(const std::function<void(GatewayOptions&)>& change = nullptr, bool second_is_up = true)
+      : second(second_is_up),
+        rig({Role::Colocated, Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
           options.workers.back().url = second.url();
           if (change) change(options);
         }) {}
@@ -113,21 +115,21 @@ TEST(Faults, ARequestThatNoByteHasComeOfGoesToAnotherEngineOnce) {
 }
 
 TEST(Faults, AnEngineThatIsGoneRefusesAndItsRequestWaitsForAnother) {
-  Pair pair([](GatewayOptions& options) {
+  const auto probed = [](GatewayOptions& options) {
     options.unready_wait = Span::s(60);
     options.probe_health = true;
     options.health_period = Span::ms(20);
     options.probe_timeout = Span::ms(50);
     options.health_misses = 1'000'000;  // probes do not notice
-  });
-  pair.second.answers_health = false;
-  while (pair.rig.admin("/workers/0").find("\"status\":\"ready\"") == std::string::npos) std::this_thread::yield();
+  };
+  Pair pair(probed, false);
+  await([&] { return pair.rig.admin("/workers/0").find("\"status\":\"ready\"") != std::string::npos; });
   pair.rig.upstream.hangs = true;
   net::RawClient client(pair.rig.gateway->port());
   client.send(Rig::chat("", false));
-  while (pair.rig.upstream.seen_count() < 1) std::this_thread::yield();
+  await([&] { return pair.rig.upstream.seen_count() >= 1; });
   pair.rig.upstream.server->stop(Span());  // with the request; and from now on it refuses
-  while (pair.rig.gateway->counts().held < 1) std::this_thread::yield();
+  await([&] { return pair.rig.gateway->counts().held >= 1; });
   pair.second.answers_health = true;
   EXPECT_EQ(client.response().substr(9, 3), "200");
   EXPECT_EQ(pair.rig.settled().finished, 1);
@@ -142,18 +144,18 @@ TEST(Faults, WhatKillsEnginesKillsTwoAtMost) {
 }
 
 TEST(Faults, ALostEnginesWholeAnswersAreMadeElsewhereAndBegunStreamsEnd) {
-  Pair pair([](GatewayOptions& options) {
+  const auto probed = [](GatewayOptions& options) {
     options.probe_health = true;
     options.probe_timeout = Span::ms(50);
     options.health_period = Span::ms(20);
     options.lost_after = Span::ms(100);
     options.unready_wait = Span::s(60);
-  });
-  pair.second.answers_health = false;  // the other site is not up yet
+  };
+  Pair pair(probed, false);  // the other site is not up yet
   const auto ready = [&](int worker) {
     return pair.rig.admin("/workers/" + std::to_string(worker)).find("\"status\":\"ready\"") != std::string::npos;
   };
-  while (!ready(0) || ready(1)) std::this_thread::yield();
+  await([&] { return ready(0) && !ready(1); });
   net::RawClient begun(pair.rig.gateway->port());
   begun.send(Rig::chat("park", true));
   begun.until("t0");
@@ -163,9 +165,9 @@ TEST(Faults, ALostEnginesWholeAnswersAreMadeElsewhereAndBegunStreamsEnd) {
     clients.push_back(std::make_unique<net::RawClient>(pair.rig.gateway->port()));
     clients.back()->send(Rig::chat("", i % 2 == 0));
   }
-  while (pair.rig.upstream.seen_count() < 7) std::this_thread::yield();  // with the stream that has begun
+  await([&] { return pair.rig.upstream.seen_count() >= 7; });  // with the stream that has begun
   pair.rig.upstream.answers_health = false;
-  while (pair.rig.gateway->counts().held < 6) std::this_thread::yield();
+  await([&] { return pair.rig.gateway->counts().held >= 6; });
   pair.second.answers_health = true;
   for (int i = 0; i < 6; ++i) {
     auto& client = *clients[static_cast<std::size_t>(i)];
@@ -186,10 +188,10 @@ TEST(Faults, WhileNoEngineIsThereRequestsWaitForOne) {
     options.probe_timeout = Span::ms(50);
   });
   rig.upstream.answers_health = false;
-  while (rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3) != "503") std::this_thread::yield();
+  await([&] { return rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3) == "503"; });
   net::RawClient client(rig.gateway->port());
   client.send(Rig::chat("", false));
-  while (rig.gateway->counts().held < 1) std::this_thread::yield();
+  await([&] { return rig.gateway->counts().held >= 1; });
   rig.upstream.answers_health = true;
   EXPECT_EQ(client.response().substr(9, 3), "200");
   EXPECT_EQ(rig.settled().finished, 1);
@@ -206,7 +208,7 @@ TEST(Faults, TimeOutsAreSaidAndStopTheEngine) {
   const std::string half = rig.ask(Rig::chat("park", true), true);
   EXPECT_NE(half.find("t0"), std::string::npos) << half;
   EXPECT_NE(half.find("data: {\"error\":{\"message\":\"the engine failed: timed out\""), std::string::npos) << half;
-  while (rig.upstream.gone < 2) std::this_thread::yield();
+  await([&] { return rig.upstream.gone >= 2; });
   EXPECT_EQ(rig.settled().failed, 2);
 }
 
@@ -217,7 +219,7 @@ TEST(Faults, StreamsOfAnEngineThatHangsEnd) {
     options.health_period = Span::ms(20);
     options.lost_after = Span::ms(100);
   });
-  while (rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3) != "200") std::this_thread::yield();
+  await([&] { return rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3) == "200"; });
   net::RawClient client(rig.gateway->port());
   client.send(Rig::chat("park", true));
   client.until("t0");
@@ -225,7 +227,7 @@ TEST(Faults, StreamsOfAnEngineThatHangsEnd) {
   const std::string rest = client.until("0\r\n\r\n");
   EXPECT_NE(rest.find(R"("message":"the engine stopped answering")"), std::string::npos) << rest;
   EXPECT_EQ(rig.settled().failed, 1);
-  while (rig.upstream.gone == 0) std::this_thread::yield();  // the engine, should it come back, has been asked to stop
+  await([&] { return rig.upstream.gone != 0; });  // the engine, should it come back, has been asked to stop
 }
 
 TEST(Faults, AStreamThatIsCutOffByStoppingSaysSo) {
@@ -237,7 +239,7 @@ TEST(Faults, AStreamThatIsCutOffByStoppingSaysSo) {
   const std::string rest = client.until("0\r\n\r\n");
   stopping.join();
   EXPECT_NE(rest.find(R"(data: {"error":{"message":"the gateway is stopping)"), std::string::npos) << rest;
-  while (rig.upstream.gone == 0) std::this_thread::yield();
+  await([&] { return rig.upstream.gone != 0; });
   ASSERT_EQ(rig.sink.all.size(), 1U);
   EXPECT_EQ(rig.sink.all.at(0).fate, Fate::Failed);
 }

@@ -1,4 +1,5 @@
 #include "gateway/gateway.h"
+#include "base/await_test.h"
 
 #include <gtest/gtest.h>
 
@@ -107,7 +108,7 @@ TEST(Gateway, AClientThatLeavesStopsTheEngine) {
   client.send(Rig::chat("park", true));
   client.until("t0");
   client.close();
-  while (rig.upstream.gone == 0) std::this_thread::yield();
+  await([&] { return rig.upstream.gone != 0; });
   EXPECT_EQ(rig.settled().cancelled, 1);
   EXPECT_EQ(rig.sink.all.at(0).output_tokens, 1);
 }
@@ -251,10 +252,11 @@ TEST(Gateway, StepReportsGoBeforeStreamsUntilTheyStop) {
   report.kv_tokens = 900;
   report.clock = MegaHertz(1005);
   const auto publish_until = [&](const auto& seen) {
-    while (!seen(rig.view())) {
+    await([&] {
       publisher.publish(report, Instant());
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+      return seen(rig.view());
+    });
   };
   publish_until([](const auto& view) { return view["source"] == "step-reports"; });
   const auto view = rig.view();
@@ -346,24 +348,20 @@ TEST(Gateway, ARegistrationTakesOverTheStepReportsOfTheOneBefore) {
     return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4))["view"]["source"].get<std::string>();
   };
   StepReport report;
-  const auto publish_until = [&](const std::string& id) {
-    while (source_of(id) != "step-reports") {
+  const auto publish_until = [&](const std::string& id, const char* source) {
+    await([&] {
       publisher.publish(report, Instant());
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+      return source_of(id) == source;
+    });
   };
-  publish_until("0");
+  publish_until("0", "step-reports");
   admin(Rig::post(R"({"url":")" + rig.upstream.url() + R"(","step_reports":")" + publisher.endpoint() + R"("})",
                   "/workers"));
-  publish_until("1");
-  while (source_of("0") != "streams") {  // it goes silent, although reports come on and on
-    publisher.publish(report, Instant());
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  while (admin("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").find("wattle_gateway_report_sources 1\n") ==
-         std::string::npos) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  publish_until("1", "step-reports");
+  publish_until("0", "streams");  // it goes silent, although reports come on and on
+  const std::string scrape = "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n";
+  await([&] { return admin(scrape).find("wattle_gateway_report_sources 1\n") != std::string::npos; });
   rig.settled();
 }
 

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/await_test.h"
 #include "gateway/otlp.h"
 #include "gateway/rig_test.h"
 #include "net/log.h"
@@ -236,7 +237,7 @@ TEST(Observer, ACollectorThatIsAwayOrSlowCostsSpansAndNoRequest) {
   hung.hangs = true;
   Rig slow({Role::Colocated}, 64, "", traced(hung.url(), 1.0, 4));
   all_answered(slow);
-  while (counter(slow, "wattle_gateway_spans_dropped_total") < kRequests) std::this_thread::yield();
+  await([&] { return counter(slow, "wattle_gateway_spans_dropped_total") >= kRequests; });
   EXPECT_EQ(counter(slow, "wattle_gateway_spans_exported_total"), 0);
 
   std::string nobody;
@@ -246,13 +247,13 @@ TEST(Observer, ACollectorThatIsAwayOrSlowCostsSpansAndNoRequest) {
   }
   Rig dead({Role::Colocated}, 64, "", traced(nobody));
   all_answered(dead);
-  while (counter(dead, "wattle_gateway_spans_dropped_total") < kRequests) std::this_thread::yield();
+  await([&] { return counter(dead, "wattle_gateway_spans_dropped_total") >= kRequests; });
 
   Collector angry;
   angry.status = 503;
   Rig refused({Role::Colocated}, 64, "", traced(angry.url()));
   all_answered(refused);
-  while (counter(refused, "wattle_gateway_spans_dropped_total") < kRequests) std::this_thread::yield();
+  await([&] { return counter(refused, "wattle_gateway_spans_dropped_total") >= kRequests; });
   angry.status = 200;
   refused.ask(Rig::chat("", false));
   EXPECT_EQ(angry.once(1).size(), 1U) << "it goes on";

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/await_test.h"
 #include "gateway/rig_test.h"
 #include "policy/admission/bounded.h"
 #include "policy/queueing/laxity.h"
@@ -137,10 +138,10 @@ TEST(Places, OneMoreUrgentTakesThePlaceOfOneThatHasNoTokenYetAndOfNoOther) {
     net::RawClient patient(rig.gateway->port());
     patient.send(Rig::chat(answered ? "park" : "silent-at-first", true, expecting(100'000)));
     if (answered) {
-      while (rig.upstream.parked_count < 1) std::this_thread::yield();
-      while (rig.view().at("decode_requests") != 1) std::this_thread::yield();
+      await([&] { return rig.upstream.parked_count >= 1; });
+      await([&] { return rig.view().at("decode_requests") == 1; });
     } else {
-      while (rig.gateway->counts().held + 1 > rig.gateway->counts().in_flight) std::this_thread::yield();
+      await([&] { return rig.gateway->counts().held + 1 <= rig.gateway->counts().in_flight; });
       for (;;) {  // it has reached the engine
         const std::lock_guard lock(rig.upstream.mutex);
         if (!rig.upstream.seen.empty()) break;
@@ -149,13 +150,13 @@ TEST(Places, OneMoreUrgentTakesThePlaceOfOneThatHasNoTokenYetAndOfNoOther) {
     net::RawClient urgent(rig.gateway->port());
     urgent.send(Rig::chat("", true, expecting(1)));
     if (answered) {
-      while (rig.gateway->counts().held < 1) std::this_thread::yield();
+      await([&] { return rig.gateway->counts().held >= 1; });
       EXPECT_EQ(rig.upstream.gone, 0);
       continue;
     }
     EXPECT_NE(urgent.until("0\r\n\r\n").find("[DONE]"), std::string::npos);
     EXPECT_NE(patient.until("0\r\n\r\n").find("[DONE]"), std::string::npos) << "it is computed afterwards, whole";
-    while (rig.upstream.gone < 1) std::this_thread::yield();
+    await([&] { return rig.upstream.gone >= 1; });
     const auto counts = rig.settled();
     EXPECT_EQ(counts.finished, 2);
     const std::lock_guard lock(rig.sink.mutex);
@@ -189,9 +190,7 @@ TEST(Places, AWorkerIsForTheTypeItSaysOnceItsHealthHasBeenSeen) {
   EXPECT_EQ(worker("0")["job_status"]["status"], "processing");
   EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "503") << "not admitted yet";
   rig.upstream.answers_health = true;
-  while (worker("1")["job_status"]["status"] != "succeeded" || worker("0")["status"] != "ready") {
-    std::this_thread::yield();
-  }
+  await([&] { return worker("1")["job_status"]["status"] == "succeeded" && worker("0")["status"] == "ready"; });
   EXPECT_EQ(worker("0")["type"], "SS");
   EXPECT_EQ(worker("0")["weight"], 2);
   const auto ask = [&](int prompt, int answer) {
@@ -225,7 +224,7 @@ TEST(Places, AnEngineThatNeverAnswersIsSaidToHaveFailed) {
     options.probe_timeout = Span::ms(50);
   });
   call(rig, "POST", "/workers", R"({"url":"http://127.0.0.1:9"})", "202");
-  while (call(rig, "GET", "/workers/0", "", "200")["job_status"]["status"] != "failed") std::this_thread::yield();
+  await([&] { return call(rig, "GET", "/workers/0", "", "200")["job_status"]["status"] == "failed"; });
   EXPECT_EQ(call(rig, "GET", "/workers/0", "", "200")["is_healthy"], false);
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/await_test.h"
 #include "gateway/gateway.h"
 #include "net/raw_client_test.h"
 #include "net/server.h"
@@ -34,13 +35,13 @@ struct Upstream {
   std::atomic<int> gone{0};
   std::vector<std::shared_ptr<net::Exchange>> parked;  ///< on the loop only
   std::atomic<int> parked_count{0};
-  std::atomic<bool> answers_health{true};
+  std::atomic<bool> answers_health;
   std::atomic<bool> hangs{false};                    ///< it takes requests and answers none
   std::atomic<bool> drops{false};                    ///< it breaks the connection instead
   std::vector<std::shared_ptr<net::Exchange>> deaf;  ///< probes that are not answered; on the loop only
   std::unique_ptr<net::HttpServer> server;
 
-  Upstream() {
+  explicit Upstream(bool healthy = true) : answers_health(healthy) {
     server = std::move(
         *net::HttpServer::listen(pool, {}, [this](std::shared_ptr<net::Exchange> e) { handle(std::move(e)); }));
   }
@@ -233,11 +234,8 @@ struct Rig {
   }
   /// Waits until nothing is in flight: outcomes are booked a moment after the last byte was sent.
   journal::RequestCounts settled() {
-    journal::RequestCounts counts = gateway->counts();
-    while (counts.in_flight > 0) {
-      std::this_thread::yield();
-      counts = gateway->counts();
-    }
+    await([&] { return gateway->counts().in_flight == 0; });
+    const journal::RequestCounts counts = gateway->counts();
     EXPECT_EQ(counts.arrived, counts.finished + counts.rejected + counts.failed + counts.cancelled);
     return counts;
   }

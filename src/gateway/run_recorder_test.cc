@@ -1,4 +1,5 @@
 #include "gateway/run_recorder.h"
+#include "base/await_test.h"
 
 #include <gtest/gtest.h>
 
@@ -98,9 +99,9 @@ TEST(RunRecorder, WhatWasRecordedCanBeReadWithoutAnEnd) {
   o.output_tokens = 1;
   recorder->outcome(o);
   // The process may be killed at any moment: what is on disk by then is all there is.
-  while (journal::read_run(folder.path.string()).value_or(journal::RunFile{}).summary.requests.finished == 0) {
-    std::this_thread::yield();
-  }
+  await([&] {
+    return journal::read_run(folder.path.string()).value_or(journal::RunFile{}).summary.requests.finished != 0;
+  });
   const auto run = journal::read_run(folder.path.string()).value();
   EXPECT_FALSE(run.ended);
   EXPECT_EQ(run.summary.energy.total.value(), 8.0);

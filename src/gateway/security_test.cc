@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/await_test.h"
 #include "gateway/limits.h"
 #include "gateway/rig_test.h"
 #include "net/secret.h"
@@ -68,7 +69,7 @@ TEST(Security, AKeyIsTakenAwayWithoutARestart) {
   Keyed keyed("{}");
   EXPECT_EQ(keyed.ask("beta").substr(9, 3), "200");
   keyed.write(R"({"keys":[)" + key_row("alpha", "shop") + "]}");
-  while (keyed.ask("beta").substr(9, 3) != "401") std::this_thread::yield();
+  await([&] { return keyed.ask("beta").substr(9, 3) == "401"; });
   const auto other = std::move(*KeyRing::open(keyed.path));
   keyed.write("broken");
   EXPECT_TRUE(other->look().has_value());

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/await_test.h"
 #include "gateway/rig_test.h"
 
 namespace wattle::gateway {
@@ -64,7 +65,7 @@ TEST(Service, ARequestThatWaitedForTooLongIsGivenBackToTryAgain) {
   EXPECT_NE(answer.find("Retry-After: 1"), std::string::npos) << answer;
   EXPECT_NE(answer.find("overloaded"), std::string::npos) << answer;
   EXPECT_EQ(rig.settled().rejected, 1);
-  while (rig.upstream.gone < 1) std::this_thread::yield();  // the engine is rid of it
+  await([&] { return rig.upstream.gone >= 1; });  // the engine is rid of it
   EXPECT_NE(rig.ask(Rig::chat("", true), true).find("[DONE]"), std::string::npos) << "others go on";
 }
 
@@ -84,7 +85,7 @@ TEST(Service, ABacklogIsSentToAnotherEngineAndEachRequestIsAnsweredOnce) {
   for (int i = 0; i < 4; ++i) {  // 6 s of prompt each: the fourth would be late
     clients.push_back(std::make_unique<net::RawClient>(rig.gateway->port()));
     clients.back()->send(Rig::chat("silent-at-first", true, "X-Wattle-Prompt-Tokens: 30\r\n"));
-    while (rig.gateway->counts().arrived < i + 1) std::this_thread::yield();
+    await([&] { return rig.gateway->counts().arrived >= i + 1; });
   }
   const std::string answer = clients.back()->until("0\r\n\r\n");
   EXPECT_EQ(answer.substr(9, 3), "200") << answer;

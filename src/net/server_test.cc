@@ -1,4 +1,5 @@
 #include "net/server.h"
+#include "base/await_test.h"
 
 #include <gtest/gtest.h>
 
@@ -129,7 +130,7 @@ TEST(HttpServer, TellsWhenTheClientLeaves) {
   client.send("GET /hold HTTP/1.1\r\nHost: h\r\n\r\n");
   const auto exchange = held.get();
   client.close();
-  while (echo.gone == 0) std::this_thread::yield();
+  await([&] { return echo.gone != 0; });
   std::promise<void> late;
   exchange->loop().post([&] {
     exchange->respond(200, "text/plain", "too late");  // ignored

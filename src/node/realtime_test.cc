@@ -1,4 +1,5 @@
 #include "node/realtime.h"
+#include "base/await_test.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -47,16 +48,16 @@ TEST(PriorityMutex, WhoHoldsItRunsAsWhoWaitsForIt) {
   std::thread holds([&] {
     const std::lock_guard lock(mutex);
     holder = ::gettid();
-    while (!let_go) std::this_thread::yield();
+    await([&] { return let_go.load(); });
   });
-  while (holder == 0) std::this_thread::yield();
+  await([&] { return holder != 0; });
   EXPECT_GE(priority_of(holder), 0);
   std::thread waits([&] {
     const bool granted = run_in_real_time() == RealTime::Granted;
     waiter = granted ? 1 : 2;
     const std::lock_guard lock(mutex);
   });
-  while (waiter == 0) std::this_thread::yield();
+  await([&] { return waiter != 0; });
   if (waiter == 1) {  // else there is nothing to inherit
     for (int i = 0; i < 10'000 && priority_of(holder) >= 0; ++i) ::usleep(500);
     EXPECT_LT(priority_of(holder), 0);
