@@ -13,6 +13,7 @@ namespace wattle::carbon {
 namespace {
 constexpr const char* kTimeColumns =
     "oootime|time|timestamp|point_time|datetime_utc|Datetime (UTC)|INTERVALSTARTTIME_GMT";
+constexpr double kMostIntensity = SeriesForm{}.most;
 }  // namespace
 
 SeriesForm electricity_maps_direct() {
@@ -25,9 +26,14 @@ SeriesForm electricity_maps_lifecycle() {
           "ci_lifecycle_gco2_kwh|Carbon intensity gCO\u2082eq/kWh (Life cycle)|Carbon Intensity gCO\u2082eq/kWh (LCA)"};
 }
 
-SeriesForm watttime_moer() { return {"timestamp|point_time", "MOER|value", kGramsPerKwhInLbsPerMwh}; }
+// Marginal: where one more kWh lets a plant that would be turned down run on, it may be below zero.
+SeriesForm watttime_moer() {
+  return {"timestamp|point_time", "MOER|value", kGramsPerKwhInLbsPerMwh, -kMostIntensity, kMostIntensity};
+}
 
-SeriesForm grams_column(std::string column) { return {kTimeColumns, std::move(column)}; }
+SeriesForm grams_column(std::string column) {
+  return {kTimeColumns, std::move(column), 1.0, -kMostIntensity, kMostIntensity};
+}
 
 SeriesForm caiso_price() { return price_column("VALUE"); }
 

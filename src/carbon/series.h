@@ -87,7 +87,7 @@ struct SeriesForm {
 [[nodiscard]] SeriesForm electricity_maps_lifecycle();
 /// WattTime marginal rates (MOER), 5-minute, in lbs/MWh as the API serves them.
 [[nodiscard]] SeriesForm watttime_moer();
-/// g/kWh in a column of any name (vessim's example file: "oootime,Caiso_North").
+/// g/kWh, average or marginal, in a column of any name (vessim's example file: "oootime,Caiso_North").
 [[nodiscard]] SeriesForm grams_column(std::string column);
 /// CAISO OASIS prices, 5-minute, in USD/MWh: "INTERVALSTARTTIME_GMT" and "VALUE".
 [[nodiscard]] SeriesForm caiso_price();

@@ -103,10 +103,18 @@ TEST(Intensity, RefusesBadFiles) {
             "ci.csv:3: time is '2261-06-08 00:00:00'; it lies more than 31 days after the row above; check both");
   EXPECT_EQ(error_of(form, head + "2023-06-08,1\n"),
             "ci.csv:4: time is '2023-06-08'; it must be a time like 2024-01-01 00:00:00 (UTC)");
-  for (const char* bad : {"", "nan", "inf", "-1", "5001", "x"}) {
+  for (const char* bad : {"", "nan", "inf", "-5001", "5001", "x"}) {
     EXPECT_EQ(error_of(form, head + "2023-06-08 00:10:00," + bad + "\n"),
-              "ci.csv:4: ci is '" + std::string(bad) + "'; it must be a number from 0 to 5000");
+              "ci.csv:4: ci is '" + std::string(bad) + "'; it must be a number from -5000 to 5000");
   }
+  const auto marginal = parse_series<GramsPerKwh>(form, head + "2023-06-08 00:10:00,-20\n", "ci.csv");
+  ASSERT_TRUE(marginal) << marginal.error().message();
+  EXPECT_EQ(marginal->points().back().value, GramsPerKwh(-20.0));
+  const auto average = parse_series<GramsPerKwh>(
+      electricity_maps_direct(), "datetime_utc,ci_direct_gco2_kwh\n2023-06-08 00:00:00,1\n2023-06-08 01:00:00,-1\n",
+      "em.csv");
+  ASSERT_FALSE(average);
+  EXPECT_EQ(average.error().message(), "em.csv:3: ci_direct_gco2_kwh is '-1'; it must be a number from 0 to 5000");
   EXPECT_EQ(error_of(form, head + "2023-06-08 00:10:00"),
             "ci.csv:4: has 1 field where the header has 2; is the file cut short? Remove or complete its last line");
   const auto missing = load_series<GramsPerKwh>(form, "/no/such/ci.csv");

@@ -26,8 +26,8 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
       sink_(sink) {
   for (std::size_t i = 0; i < instances_.size(); ++i) {
     WATTLE_CHECK(instances_[i].id.value() == static_cast<std::int32_t>(i), "instance ids are their positions");
+    index_.add(instances_[i].id);
   }
-  next_id_ = static_cast<std::int32_t>(instances_.size());
   refreshed_.assign(instances_.size(), -1);
   unbegun_.resize(instances_.size());
   boosted_.resize(instances_.size());
@@ -51,18 +51,14 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
   listen(policies_.queueing);
   listen(policies_.route_prefill);
   listen(policies_.route_decode);
-  hear(policies_.listener.get());
   preemptive_ = ordered_by_policy() && policies_.queueing.policy->preemptive();
   strict_ = ordered_by_policy() && policies_.queueing.policy->strict();
   for (const InstanceView& view : instances_) observe(event::Joined{view}, Instant());
 }
 
 const InstanceView* FleetLoop::find(InstanceId id) const {
-  // Where none has gone, ids are positions.
-  const auto position = static_cast<std::size_t>(id.value());
-  if (position < instances_.size() && instances_[position].id == id) return &instances_[position];
-  const auto found = std::ranges::lower_bound(instances_, id, {}, &InstanceView::id);
-  return found != instances_.end() && found->id == id ? &*found : nullptr;
+  const auto position = index_.find(id);
+  return position ? &instances_[*position] : nullptr;
 }
 
 const InstanceView& FleetLoop::shown(InstanceId id) const {
@@ -322,7 +318,6 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   outcome.first_token = served.first_token;
   outcome.left = now;
   outcome.output_tokens = served.output_tokens;
-  outcome.turned_out = classes_.of(outcome.request.prompt_tokens, served.output_tokens);
   outcome.preemptions = served.preemptions;
   outcome.prefill_instance = entry.prefill;
   outcome.decode_instance = entry.decode;
@@ -335,6 +330,9 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   outcome.cached_prompt_tokens = served.cached_prompt_tokens;
   tokens_.output += served.output_tokens;
   counts_.leave(fate);
+  if (fate == Fate::Finished) {
+    turned_out_.add(outcome.request.request_class, classes_.of(outcome.request.prompt_tokens, served.output_tokens));
+  }
   sink_.outcome(outcome);
   return outcome;
 }
@@ -379,7 +377,7 @@ void FleetLoop::lost(InstanceId id) {
 }
 
 void FleetLoop::set_accepting(InstanceId id, bool accepting, Instant now) {
-  WATTLE_CHECK(id.value() >= 0 && id.value() < next_id_, "a known instance");
+  WATTLE_CHECK(id.value() >= 0 && id <= index_.newest(), "a known instance");
   ++round_;
   InstanceView* const of = view(id);
   if (of == nullptr) return;
@@ -406,7 +404,8 @@ void FleetLoop::sort_by(const Classifier& classes, Instant now) {
 }
 
 InstanceId FleetLoop::add_instance(InstanceView view, Instant now, ModelMask has) {
-  const InstanceId id = view.id = InstanceId(next_id_++);
+  const InstanceId id = view.id = InstanceId(index_.newest().value() + 1);
+  index_.add(id);
   const bool accepting = view.accepting;
   instances_.push_back(view);
   refreshed_.push_back(-1);
@@ -427,12 +426,12 @@ void FleetLoop::remove_instance(InstanceId id, Instant now) {
   const InstanceView* const of = find(id);
   if (of == nullptr) return;
   const InstanceView last = *of;
-  const auto i = of - instances_.data();
-  instances_.erase(instances_.begin() + i);
-  refreshed_.erase(refreshed_.begin() + i);
-  has_.erase(has_.begin() + i);
-  unbegun_.erase(unbegun_.begin() + i);
-  boosted_.erase(boosted_.begin() + i);
+  const std::size_t i = index_.remove(id);
+  erase_at(instances_, i);
+  erase_at(refreshed_, i);
+  erase_at(has_, i);
+  erase_at(unbegun_, i);
+  erase_at(boosted_, i);
   rebuild_candidates();
   observe(event::Gone{last}, now);
   if (residencies_.size() > 1) retry_held(now);  // some may have no place left

@@ -15,8 +15,10 @@
 #include "control/ports.h"
 #include "journal/record.h"
 #include "journal/summary.h"
+#include "model/instance_index.h"
 #include "model/objectives.h"
 #include "model/plan.h"
+#include "model/turned_out.h"
 #include "policy/admission/admission.h"
 #include "policy/queueing/queueing.h"
 #include "policy/routing/routing.h"
@@ -39,8 +41,6 @@ struct DispatchPolicies {
   Slot<policy::RoutingPolicy> route_decode;
   /// Fills in Request::predicted_output_tokens on arrival, learns from what leaves; null: requests stay as they came.
   std::shared_ptr<predict::LengthBelief> length;
-  /// Hears of events beside those that dispatch: a scaling policy in the same process. May be null.
-  std::shared_ptr<policy::Policy> listener = nullptr;
 
   /// The most that a routing policy looks at, RoutingPolicy::reads_prefix.
   [[nodiscard]] std::int32_t reads_prefix() const {
@@ -143,6 +143,8 @@ class FleetLoop {
   [[nodiscard]] std::int32_t reads_prefix() const { return policies_.reads_prefix(); }  ///< any thread
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const journal::RequestCounts& counts() const { return counts_; }
+  /// Of all that has finished.
+  [[nodiscard]] const TurnedOut& turned_out() const { return turned_out_; }
   [[nodiscard]] const journal::TokenCounts& tokens() const { return tokens_; }
   /// Those that are not gone, ascending by id.
   [[nodiscard]] std::span<const InstanceView> instances() const { return instances_; }
@@ -269,7 +271,7 @@ class FleetLoop {
   AdmissionDecision ask_admission(const Request& request, std::int64_t held_before, Instant now);
 
   std::vector<InstanceView> instances_;  ///< ascending by id
-  std::int32_t next_id_ = 0;
+  InstanceIndex index_;                  ///< of instances_
   Candidates candidates_;
   std::vector<Candidates> by_pool_;  ///< where there are several
   std::vector<ModelMask> has_;       ///< as instances_
@@ -308,6 +310,7 @@ class FleetLoop {
   bool retrying_ = false;
   bool retry_again_ = false;
   journal::RequestCounts counts_;
+  TurnedOut turned_out_;
   journal::TokenCounts tokens_;
   std::vector<std::int64_t> refreshed_;  ///< as instances_: the round in which its view was last brought up to date
   std::int64_t round_ = 0;               ///< counts what happened; views are refreshed at most once in each

@@ -128,6 +128,22 @@ TEST(FleetLoop, ARequestIsClassifiedAndGoesToItsClassesPool) {
   EXPECT_STREQ(journal.decisions.back().reason, "its class's share");
 }
 
+TEST(FleetLoop, CountsWhatFinishedRequestsTurnOutToBe) {
+  Fleet fleet;
+  fleet.add(0);
+  Journal journal;
+  Driver driver;
+  FleetLoop loop(fleet.views, {}, 1, nine_classes(kThree), driver, journal);
+  Served long_answer;
+  long_answer.output_tokens = 400;
+  for (std::int64_t id = 1; id <= 3; ++id) loop.arrive(sized(id, 10, 10), 0, Instant(id));
+  loop.leave(RequestId(1), Fate::Finished, "", long_answer, Instant(10));
+  loop.leave(RequestId(2), Fate::Cancelled, "", long_answer, Instant(10));
+  loop.leave(RequestId(3), Fate::Failed, "", long_answer, Instant(10));
+  EXPECT_EQ(loop.turned_out().rows(), (std::vector<std::vector<std::int64_t>>{{0, 0, 1}}))
+      << "nobody knows what the others would have become";
+}
+
 TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenItsOwnTakesMore) {
   const Flat profile(0.5, 10.0);  // full beyond 5 requests in the last ten seconds
   Fleet fleet;

@@ -71,6 +71,7 @@ class PlanExecutor {
     if (i >= arrivals_.size()) arrivals_.resize(i + 1, 0);
     arrivals_[i] += requests;
   }
+  void finished(const TurnedOut& fresh) { turned_out_.add(fresh); }
   void up(InstanceId instance, Instant now);       ///< it answers; open() follows
   void serving(InstanceId instance, Instant now);  ///< it is offered to the dispatcher
   void drained(InstanceId instance, Instant now);  ///< it holds no request any more; ignored unless it drains
@@ -193,6 +194,7 @@ class PlanExecutor {
   std::vector<policy::ShapeCount> counts_;  ///< scratch
   FleetBounds bounds_;
   std::vector<std::int64_t> arrivals_ = {0};  ///< by request class, since the last tick
+  TurnedOut turned_out_;                      ///< since the last tick
   Instant last_tick_;
   Instant next_tick_;
   bool busy_ = false;   ///< in carry_out

@@ -193,7 +193,6 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
   auto scaling = make_scaling(loaded, recipe, makers, std::move(past), run.sites);
   if (!scaling) return std::unexpected(scaling.error());
   run.setup.scaling = std::move(*scaling);
-  run.setup.policies.listener = run.setup.scaling.policy.policy;
   if (planned && run.setup.scaling.policy.policy != nullptr) {
     if (auto ok = begin_as_planned(run, makers); !ok) return std::unexpected(ok.error());
   }

@@ -151,10 +151,8 @@ nlohmann::ordered_json AdminApi::usage() {
     body["instances"] = table_of(used.by_instance);
     body["sites"] = table_of(used.by_site);
     auto& recent = body["recent"] = nlohmann::ordered_json::array();
-    const auto& all = ledger_.recent();
-    for (std::size_t i = all.size() - std::min(all.size(), kShown); i < all.size(); ++i) {
-      recent.push_back(row_of(all[i]));
-    }
+    const std::size_t all = ledger_.recents();
+    for (std::size_t i = all - std::min(all, kShown); i < all; ++i) recent.push_back(row_of(ledger_.recent(i)));
   });
   if (agents_ == nullptr) body["note"] = "no agent: energy is not metered, hence unknown (null)";
   return body;
@@ -193,7 +191,8 @@ nlohmann::ordered_json AdminApi::row_of(const LiveLedger::Recent& recent) const 
 void AdminApi::usage_of(net::Exchange& exchange, std::string_view name) {
   auto rows = nlohmann::ordered_json::array();
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
-    for (const auto& recent : ledger_.recent()) {
+    for (std::size_t i = 0; i < ledger_.recents(); ++i) {
+      const auto& recent = ledger_.recent(i);
       if (name_of(recent) == name) rows.push_back(row_of(recent));
     }
   });
@@ -334,6 +333,7 @@ void AdminApi::plan(net::Exchange& exchange) {
     auto arrived = control_.arrived();
     arrived.resize(std::max(arrived.size(), static_cast<std::size_t>(core.classes().size())));
     body["arrived"] = arrived;
+    body["turned_out"] = core.turned_out().rows();
   });
   answer_json(exchange, 200, body);
 }

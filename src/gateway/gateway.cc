@@ -137,7 +137,7 @@ struct Gateway::Impl {
     for (int i = 0; i < pool.size(); ++i) {
       run_on(pool.at(i), [&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
       contexts.push_back(std::make_unique<RelayContext>(RelayContext{
-          *clients.back(), control, metrics, prompts, options.slo.itl, options.client.head_timeout,
+          *clients.back(), control, metrics, metrics.of_loop(), prompts, options.slo.itl, options.client.head_timeout,
           [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
           options.keys != nullptr, nullptr, std::mt19937_64(std::random_device{}()), observer.get()}));
       if (options.keys == nullptr) continue;

@@ -276,8 +276,13 @@ void LiveLedger::let_go(Billed& r) {
   billed_.erase(outcome.request.id.value());
   if (!outcome.metered) ++unmetered_requests_;
   if (leaving.charged) leaving.charged(outcome, meters());
-  recent_.push_back({outcome, leaving.counted, std::move(leaving.name)});
-  if (recent_.size() > kRecentMax) recent_.pop_front();
+  Recent newest{outcome, leaving.counted, std::move(leaving.name)};
+  if (recent_.size() < kRecentMax) {
+    recent_.push_back(std::move(newest));
+  } else {
+    recent_[oldest_] = std::move(newest);
+    oldest_ = (oldest_ + 1) % kRecentMax;
+  }
   next_.outcome(outcome);
 }
 

@@ -15,8 +15,8 @@
 // time is counted, and requests served in it say so (Outcome::metered).
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -104,7 +104,8 @@ class LiveLedger final : public journal::Sink {
     std::string name;
   };
   /// The newest outcomes that were handed on, the newest last.
-  [[nodiscard]] const std::deque<Recent>& recent() const { return recent_; }
+  [[nodiscard]] std::size_t recents() const { return recent_.size(); }
+  [[nodiscard]] const Recent& recent(std::size_t i) const { return recent_[(oldest_ + i) % recent_.size()]; }
   /// Instances that no reading has come of for longer than an agent takes to be restarted.
   [[nodiscard]] std::int64_t unmetered_instances(Instant now) const;
   /// Requests that are over, and whose energy nobody metered in full.
@@ -165,12 +166,14 @@ class LiveLedger final : public journal::Sink {
   journal::Sink& next_;
   Service service_;
   InstanceIndex index_;
-  std::vector<Meter> meters_;  ///< of the instances that are there
-  std::unordered_map<std::int64_t, Billed> billed_;
+  std::vector<Meter> meters_;                     ///< of the instances that are there
+  std::pmr::unsynchronized_pool_resource nodes_;  ///< of billed_: a request's is more than malloc keeps at hand
+  std::pmr::unordered_map<std::int64_t, Billed> billed_{&nodes_};
   std::unordered_map<std::int64_t, carbon::ModelId> models_;  ///< of requests that have not left the ledger
   std::vector<carbon::Ledger::Share> shares_;                 ///< scratch
   Counts counts_;
-  std::deque<Recent> recent_;
+  std::vector<Recent> recent_;  ///< a ring once it is full
+  std::size_t oldest_ = 0;
   std::int64_t unmetered_requests_ = 0;
   std::int64_t lost_attempts_ = 0;
   bool read_ = false;

@@ -15,8 +15,9 @@ namespace wattle::gateway {
 
 namespace {
 using Buckets = prometheus::Histogram::BucketBoundaries;
-const Buckets kSeconds{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300};
-const Buckets kTokens{1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072};
+Buckets buckets_of(std::span<const double> bounds) { return {bounds.begin(), bounds.end()}; }
+const Buckets kSeconds = buckets_of(LoopMetrics::kSeconds);
+const Buckets kTokens = buckets_of(LoopMetrics::kTokens);
 }  // namespace
 
 struct GatewayMetrics::Impl {
@@ -41,9 +42,8 @@ struct GatewayMetrics::Impl {
                                               "Arrival to last byte, of requests that reached an engine", kSeconds);
   prometheus::Histogram& ttft =
       histogram("wattle_gateway_time_to_first_token_seconds", "Arrival to the first token relayed", kSeconds);
-  prometheus::Histogram& itl =
-      histogram("wattle_gateway_inter_token_latency_seconds", "Gaps between tokens of streamed answers",
-                Buckets(TokenTally::kGapBounds.begin(), TokenTally::kGapBounds.end()));
+  prometheus::Histogram& itl = histogram("wattle_gateway_inter_token_latency_seconds",
+                                         "Gaps between tokens of streamed answers", buckets_of(TokenTally::kGapBounds));
   prometheus::Histogram& input =
       histogram("wattle_gateway_input_sequence_tokens", "Believed prompt tokens per request", kTokens);
   prometheus::Histogram& output =
@@ -67,19 +67,29 @@ void GatewayMetrics::answered(int status) {
   impl_->responses.Add({{"code", std::to_string(status)}}).Increment();
 }
 
-void GatewayMetrics::request_over(const Request& request, const TokenTally& tally, Instant now) {
-  impl_->duration.Observe((now - request.arrival).seconds());
-  const TokenTally::Counted& counted = tally.counted();
-  impl_->input.Observe(counted.prompt >= 0 ? counted.prompt : request.prompt_tokens);
-  if (counted.cached > 0) impl_->cached.Increment(counted.cached);
-  if (counted.reasoning > 0) impl_->reasoning.Increment(counted.reasoning);
-  if (tally.count() == 0) return;
-  if (counted.prompt < 0) impl_->uncounted.Increment();
-  impl_->ttft.Observe((tally.first() - request.arrival).seconds());
-  impl_->output.Observe(tally.count());
-  if (tally.gap_sum() == Span()) return;
-  std::vector<double> gaps(tally.gap_counts().begin(), tally.gap_counts().end());
-  impl_->itl.ObserveMultiple(gaps, tally.gap_sum().seconds());
+LoopMetrics& GatewayMetrics::of_loop() {
+  const std::lock_guard lock(mutex_);
+  return loops_.emplace_back();
+}
+
+void GatewayMetrics::take_from_loops() {
+  const std::lock_guard lock(mutex_);
+  std::vector<double> by_bucket;
+  const auto histogram = [&](prometheus::Histogram& to, auto& from) {
+    const double sum = from.take(by_bucket);
+    to.ObserveMultiple(by_bucket, sum);
+  };
+  for (LoopMetrics& loop : loops_) {
+    impl_->ok.Increment(static_cast<double>(loop.ok.take()));
+    impl_->cached.Increment(static_cast<double>(loop.cached.take()));
+    impl_->reasoning.Increment(static_cast<double>(loop.reasoning.take()));
+    impl_->uncounted.Increment(static_cast<double>(loop.uncounted.take()));
+    histogram(impl_->duration, loop.duration);
+    histogram(impl_->ttft, loop.ttft);
+    histogram(impl_->itl, loop.itl);
+    histogram(impl_->input, loop.input);
+    histogram(impl_->output, loop.output);
+  }
 }
 
 void GatewayMetrics::worker_failure(std::string_view worker) {
@@ -134,6 +144,7 @@ void write_observed(std::string& out, const RequestObserver::Counts& counts) {
 
 std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std::vector<WorkerRow>& workers,
                                  const Extras& extras, const Histogram& report_to_command_ns) {
+  take_from_loops();
   std::string out = prometheus::TextSerializer().Serialize(impl_->registry->Collect());
   // The books live on the control strand; they are read there and written here as they are.
   const auto number = [&out](std::string_view name, std::string_view type, std::string_view help, std::int64_t value) {

@@ -1,6 +1,7 @@
 #pragma once
 // The gateway's numbers in Prometheus form. Names say their unit; label sets are bounded.
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/loop_metrics.h"
 #include "gateway/request_observer.h"
 #include "gateway/strand.h"
 #include "journal/summary.h"
@@ -23,8 +25,8 @@ class GatewayMetrics {
 
   /// A request on an API path was answered with this status (or a stream with it was begun and is over).
   void answered(int status);
-  /// A request that reached an engine is over. Any thread.
-  void request_over(const Request& request, const TokenTally& tally, Instant now);
+  /// One more loop's, which it alone adds to; scrapes sum them up.
+  [[nodiscard]] LoopMetrics& of_loop();
   /// A connection was refused, or an answer cut off. Any thread.
   void worker_failure(std::string_view worker);
   void retried();                  ///< sent to another engine, because the first refused the connection
@@ -67,10 +69,12 @@ class GatewayMetrics {
 
  private:
   void write_failures(std::string& out, const std::vector<WorkerRow>& workers);
+  void take_from_loops();
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
-  std::mutex mutex_;                                           ///< failures
+  std::mutex mutex_;  ///< failures, loops
+  std::deque<LoopMetrics> loops_;
   std::map<std::string, std::int64_t, std::less<>> failures_;  ///< by URL
   std::int64_t failures_of_gone_ = 0;
 };

@@ -9,6 +9,7 @@
 #include "gateway/keys.h"
 #include "gateway/leg_bootstrap.h"
 #include "gateway/leg_nixl.h"
+#include "net/append.h"
 #include "net/clock.h"
 #include "telemetry/gauges.h"
 
@@ -30,26 +31,26 @@ constexpr const char* kAskForLoad = "endpoint-load-metrics-format: json\r\n";
 /// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves (an engine's load is for us to ask), those that would
 /// change the answer's encoding, and those by which llm-d's sidecar learns where to fetch KV.
 bool travels(std::string_view name) {
-  constexpr std::string_view kStay[] = {"connection",
-                                        "keep-alive",
-                                        "proxy-authenticate",
-                                        "proxy-authorization",
-                                        "te",
-                                        "trailer",
-                                        "transfer-encoding",
-                                        "upgrade",
-                                        "host",
-                                        "content-length",
-                                        "expect",
-                                        "accept-encoding",
-                                        "x-request-id",
-                                        "proxy-connection",
-                                        "content-type",
-                                        "x-prefiller-host-port",
-                                        "x-prefiller-url",
-                                        "x-encoder-hosts-ports",
-                                        "x-data-parallel-host-port",
-                                        "endpoint-load-metrics-format"};
+  constexpr std::string_view kStay[] = {"Connection",
+                                        "Keep-Alive",
+                                        "Proxy-Authenticate",
+                                        "Proxy-Authorization",
+                                        "TE",
+                                        "Trailer",
+                                        "Transfer-Encoding",
+                                        "Upgrade",
+                                        "Host",
+                                        "Content-Length",
+                                        "Expect",
+                                        "Accept-Encoding",
+                                        "X-Request-Id",
+                                        "Proxy-Connection",
+                                        "Content-Type",
+                                        "X-Prefiller-Host-Port",
+                                        "X-Prefiller-Url",
+                                        "X-Encoder-Hosts-Ports",
+                                        "X-Data-Parallel-Host-Port",
+                                        "Endpoint-Load-Metrics-Format"};
   constexpr std::uint32_t kLengths = [](const auto& names) {
     std::uint32_t lengths = 0;
     for (const std::string_view one : names) lengths |= 1U << one.size();
@@ -113,8 +114,8 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   own_name_ = request_id_.empty();
   if (own_name_) request_id_ = request_name(request.id);
   const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
-  headers_.reserve(512);
-  headers_.append("Content-Type: ").append(type).append("\r\nX-Request-Id: ").append(request_id_).append("\r\n");
+  headers_.reserve(256);
+  net::append(headers_, {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\n"});
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
   const std::string_view options = fields.get("Connection");
@@ -124,7 +125,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
     if (names && named_by_connection(fields, field.name)) continue;
     if (!travels(field.name) || (context_.own_keys && is_credential(field.name))) continue;
     if (!trace.empty() && is_of_trace(field.name)) continue;
-    headers_.append(field.name).append(": ").append(field.value).append("\r\n");
+    net::append(headers_, {field.name, ": ", field.value, "\r\n"});
   }
   if (!usage_asked_ || usage_appended_) return;
   const std::string& body = exchange_->body();
@@ -253,16 +254,18 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   if (leg_ == Leg::Prefill && status == 200) return;
   if (status != 200) drop_prefill_leg();
   leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
+  whole_left_ = content_length;
   const std::string_view type = headers.get("Content-Type");
   events_ = status == 200 && type.starts_with("text/event-stream");
   std::string extra;
   extra.reserve(96);
-  extra.append("X-Request-Id: ").append(request_id_).append("\r\n");
+  net::append(extra, {"X-Request-Id: ", request_id_, "\r\n"});
   if (events_) extra += "Cache-Control: no-cache\r\n";
   if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
-    extra.append("Retry-After: ").append(retry).append("\r\n");
+    net::append(extra, {"Retry-After: ", retry, "\r\n"});
   }
   energy_asked_ = energy_asked_ && status == 200 && (!events_ || path_ != net::ApiPath::Other);
+  if (events_) reader_ = std::make_unique<EventReader>();
   if (events_ || energy_asked_) {
     type_ = type;
     head_ = std::move(extra);
@@ -353,28 +356,32 @@ void Relay::take_usage(const net::ChunkFacts& facts) {
 /// Usage may lie anywhere in the answer, and begin in one read and end in the next.
 void Relay::read_usage_of_whole(std::string_view bytes) {
   const auto look = [this](std::string_view text) { take_usage(net::read_usage(text)); };
-  look(carry_.append(bytes.substr(0, kCarry)));
-  if (bytes.size() > kCarry) {
-    look(bytes);
-    carry_.assign(bytes.substr(bytes.size() - kCarry));
+  const bool first = carry_.empty();
+  if (!first) look(carry_.append(bytes.substr(0, kCarry)));
+  if (first || bytes.size() > kCarry) look(bytes);
+  if (whole_left_ >= 0) whole_left_ -= static_cast<std::int64_t>(bytes.size());
+  if (whole_left_ == 0) return;  // that was all
+  if (first || bytes.size() > kCarry) {
+    carry_.assign(bytes.substr(bytes.size() - std::min(bytes.size(), kCarry)));
   } else if (carry_.size() > kCarry) {
     carry_.erase(0, carry_.size() - kCarry);
   }
 }
 
 void Relay::relay_events(std::string_view bytes) {
-  parser_.feed(bytes);
+  auto& [parser, chunks] = *reader_;
+  parser.feed(bytes);
   std::size_t from = 0;   // of what has not been relayed yet
   std::size_t begin = 0;  // of the event that comes next
-  while (const auto event = parser_.next()) {
+  while (const auto event = parser.next()) {
     const bool typed = path_ == net::ApiPath::Other;
-    const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : chunks_.read(event->data);
+    const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : chunks.read(event->data);
     for (std::int32_t i = 0; i < facts.tokens; ++i) token_came();
     done_seen_ = done_seen_ || facts.done;
     finish_seen_ = finish_seen_ || facts.finished;
     error_seen_ = error_seen_ || facts.error;
     take_usage(facts);
-    const std::size_t end = parser_.complete_bytes();
+    const std::size_t end = parser.complete_bytes();
     const bool waits = energy_asked_ && (facts.usage_only || facts.done);
     if (waits || (facts.usage_only && usage_asked_)) {  // the latter the client has not asked for
       if (begin > 0) relay(bytes.substr(from, begin - from));
@@ -384,11 +391,11 @@ void Relay::relay_events(std::string_view bytes) {
     }
     begin = end;
   }
-  if (parser_.overflowed()) {
+  if (parser.overflowed()) {
     call_->cancel();
     return fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
   }
-  const std::size_t complete = parser_.complete_bytes();
+  const std::size_t complete = parser.complete_bytes();
   if (complete > from) relay(bytes.substr(from, complete - from));
   tail_.append(bytes.substr(complete));
 }

@@ -24,6 +24,7 @@ struct RelayContext {
   net::HttpClient& client;
   ControlStrand& control;
   GatewayMetrics& metrics;
+  LoopMetrics& own_metrics;
   PromptScale& prompts;
   std::optional<Span> itl_slo;
   Span first_byte_timeout;                      ///< from a request's arrival, where several engines are tried
@@ -178,10 +179,14 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   bool sent_again_ = false;   ///< an engine was lost before its first byte: once, another one is tried
   std::int32_t refused_ = 0;  ///< engines that refused the connection: none of them has seen it
   bool over_ = false;
-  net::SseParser parser_;
-  net::ChunkReader chunks_;
+  struct EventReader {
+    net::SseParser parser;
+    net::ChunkReader chunks;
+  };
+  std::unique_ptr<EventReader> reader_;  ///< of a stream
   std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary
   std::string carry_;  ///< last bytes of an unstreamed answer, for the usage block
+  std::int64_t whole_left_ = -1;  ///< of one, to come; below 0: its length was not said
   TokenTally tally_;
   Instant heard_;  ///< when the engine last sent something, or the request went out
   Instant now_;    ///< of this turn of the loop; one clock reading per read

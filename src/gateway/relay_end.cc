@@ -70,8 +70,10 @@ void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
   prefill_leg_.reset();
   exchange_.reset();
   call_.reset();
-  if (fate != Fate::Cancelled) context_.metrics.answered(status_);
-  context_.metrics.request_over(request_, tally_, now());
+  if (fate != Fate::Cancelled) {
+    status_ == 200 ? context_.own_metrics.ok.add(1) : context_.metrics.answered(status_);
+  }
+  context_.own_metrics.request_over(request_, tally_, now());
   if (record_) {
     note_end(fate, reason);
     charged = with_record(std::move(charged));

@@ -18,42 +18,18 @@ ControlStrand::ControlStrand(control::DispatchPolicies policies, std::uint64_t s
       watch_(watch.telemetry, *this, sink) {}
 
 void ControlStrand::arrive(const Request& request, std::shared_ptr<Stream> stream, carbon::ModelId model) {
-  Event event;
-  event.kind = Kind::Arrive;
-  event.request = request;
-  event.model = model;
-  event.stream = std::move(stream);
-  post_soon(std::move(event));
+  post_soon({Kind::Arrive, request.id, Arriving{request, model, std::move(stream)}});
 }
 
-void ControlStrand::first_token(RequestId id) {
-  Event event;
-  event.kind = Kind::FirstToken;
-  event.id = id;
-  post_soon(std::move(event));
-}
+void ControlStrand::first_token(RequestId id) { post_soon({Kind::FirstToken, id}); }
 
-void ControlStrand::unseen(RequestId id) {
-  Event event;
-  event.kind = Kind::Unseen;
-  event.id = id;
-  post_soon(std::move(event));
-}
+void ControlStrand::unseen(RequestId id) { post_soon({Kind::Unseen, id}); }
 
 void ControlStrand::report(const StepReport& report, Instant received) {
-  Event event;
-  event.kind = Kind::Report;
-  event.report = report;
-  event.received = received;
-  post(std::move(event));
+  post({Kind::Report, RequestId{-1}, Reported{report, received}});
 }
 
-void ControlStrand::reading(const EngineReading& reading) {
-  Event event;
-  event.kind = Kind::Reading;
-  event.reading = reading;
-  post(std::move(event));
-}
+void ControlStrand::reading(const EngineReading& reading) { post({Kind::Reading, RequestId{-1}, reading}); }
 
 void ControlStrand::decided(const journal::DecisionRecord& record) {
   run([this, record](control::FleetLoop&, Instant) { sink_.decision(record); });
@@ -87,18 +63,9 @@ ControlStrand::Learnt ControlStrand::learnt() const {
   return all;
 }
 
-void ControlStrand::tick() {
-  Event event;
-  event.kind = Kind::Tick;
-  post(std::move(event));
-}
+void ControlStrand::tick() { post({Kind::Tick}); }
 
-void ControlStrand::prefill_done(RequestId id) {
-  Event event;
-  event.kind = Kind::PrefillDone;
-  event.id = id;
-  post_soon(std::move(event));
-}
+void ControlStrand::prefill_done(RequestId id) { post_soon({Kind::PrefillDone, id}); }
 
 void ControlStrand::withdrawn(RequestId id, bool taken) {
   run([this, id, taken](control::FleetLoop& core, Instant now) {
@@ -127,21 +94,11 @@ void ControlStrand::never_sent(RequestId id, Instant now) {
 
 void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally, std::string name,
                           LiveLedger::Charged charged) {
-  Event event;
-  event.kind = Kind::Leave;
-  event.id = id;
-  event.fate = fate;
-  event.reason = reason;
-  event.tally = tally;
-  event.name = std::move(name);
-  event.charged = std::move(charged);
-  post_soon(std::move(event));
+  post_soon({Kind::Leave, id, Leaving{fate, reason, tally, std::move(name), std::move(charged)}});
 }
 
 void ControlStrand::run(std::function<void(control::FleetLoop&, Instant)> task) {
-  Event event;
-  event.task = std::move(task);
-  post(std::move(event));
+  post({Kind::Run, RequestId{-1}, std::move(task)});
 }
 
 void ControlStrand::run_and_wait(std::function<void(control::FleetLoop&, Instant)> task) {
@@ -171,7 +128,7 @@ namespace {
 thread_local std::shared_ptr<net::Deferred> this_turn;
 }  // namespace
 
-void ControlStrand::post_soon(Event event) {
+void ControlStrand::post_soon(Event&& event) {
   net::Loop* const loop = net::Loop::current();
   if (loop == nullptr) return post(std::move(event));
   auto* turn = static_cast<Turn*>(this_turn.get());
@@ -184,7 +141,7 @@ void ControlStrand::post_soon(Event event) {
   turn->events.push_back(std::move(event));
 }
 
-void ControlStrand::post(Event event) {
+void ControlStrand::post(Event&& event) {
   auto* const turn = static_cast<Turn*>(this_turn.get());
   if (turn != nullptr && &turn->strand == this && !turn->events.empty()) {
     turn->events.push_back(std::move(event));
@@ -215,14 +172,16 @@ void ControlStrand::enter(std::vector<Event>& events) {
   }
   events.clear();
   for (;;) {
+    Instant now = net::steady_now();  // of all in one batch, but of those behind a task, which may be long
     for (Event& e : batch_) {
       try {
-        handle(e);
+        handle(e, now);
       } catch (...) {  // the strand must never stay taken
-        const RequestId id = e.kind == Kind::Arrive ? e.request.id : e.id;
-        net::count_fault("the control strand", id == RequestId{-1} ? std::string() : request_name(id));
+        net::count_fault("the control strand", e.id == RequestId{-1} ? std::string() : request_name(e.id));
       }
+      if (e.kind == Kind::Run) now = net::steady_now();
     }
+    tell_work(last_now_);
     std::ranges::move(outgoing_, std::back_inserter(deliveries));
     outgoing_.clear();
     batch_.clear();
@@ -237,13 +196,15 @@ void ControlStrand::enter(std::vector<Event>& events) {
   for (const Delivery& delivery : deliveries) deliver(delivery);
 }
 
-void ControlStrand::handle(Event& event) {
-  const Instant now = last_now_ = std::max(last_now_, net::steady_now());
+void ControlStrand::handle(Event& event, Instant at) {
+  const Instant now = last_now_ = std::max(last_now_, at);
   switch (event.kind) {
-    case Kind::Arrive:
-      if (ledger_ != nullptr && event.model != carbon::ModelId()) ledger_->asked_for(event.request.id, event.model);
-      count(requests_.arrive(event.request, seat(std::move(event.stream)), now, event.model.value()));
+    case Kind::Arrive: {
+      auto& [request, model, stream] = std::get<Arriving>(event.more);
+      if (ledger_ != nullptr && model != carbon::ModelId()) ledger_->asked_for(event.id, model);
+      count(requests_.arrive(request, seat(std::move(stream)), now, model.value()));
       break;
+    }
     case Kind::FirstToken:
       if (ledger_ != nullptr) ledger_->first_token(event.id, now);
       book_.prompt_done(event.id);
@@ -257,11 +218,13 @@ void ControlStrand::handle(Event& event) {
       book_.prompt_done(event.id);
       requests_.prefill_done(event.id, now);
       break;
-    case Kind::Report:
-      take(event.report, event.received, now);
+    case Kind::Report: {
+      const auto& [report, received] = std::get<Reported>(event.more);
+      take(report, received, now);
       break;
+    }
     case Kind::Reading:
-      take(event.reading, now);
+      take(std::get<EngineReading>(event.more), now);
       break;
     case Kind::Tick:
       watch(now);
@@ -269,18 +232,17 @@ void ControlStrand::handle(Event& event) {
       requests_.tick(now);
       if (ledger_ != nullptr) ledger_->tick(now);
       break;
-    case Kind::Leave:
+    case Kind::Leave: {
+      auto& [fate, reason, tally, name, charged] = std::get<Leaving>(event.more);
       book_.leave(event.id);
-      if (ledger_ != nullptr) {
-        ledger_->leaving(event.id, {event.tally.counted(), std::move(event.name), std::move(event.charged)});
-      }
-      if (const auto tag = requests_.leave(event.id, event.fate, event.reason, event.tally.served(), now)) unseat(*tag);
+      if (ledger_ != nullptr) ledger_->leaving(event.id, {tally.counted(), std::move(name), std::move(charged)});
+      if (const auto tag = requests_.leave(event.id, fate, reason, tally.served(), now)) unseat(*tag);
       break;
+    }
     case Kind::Run:
-      event.task(requests_, now);
+      std::get<Task>(event.more)(requests_, now);
       break;
   }
-  if (book_.changed()) tell_work(now);
 }
 
 void ControlStrand::count(ClassId arrived) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/histogram.h"
@@ -154,21 +155,27 @@ class ControlStrand final : private control::RequestPort, private control::Insta
 
  private:
   enum class Kind : std::uint8_t { Arrive, FirstToken, Unseen, PrefillDone, Report, Reading, Tick, Leave, Run };
-  struct Event {
-    Kind kind = Kind::Run;
-    RequestId id{-1};
+  using Task = std::function<void(control::FleetLoop&, Instant)>;
+  struct Arriving {
     Request request;
     carbon::ModelId model;
     std::shared_ptr<Stream> stream;
+  };
+  struct Leaving {
     Fate fate = Fate::Finished;
     const char* reason = "";
     TokenTally tally;
     std::string name;
     LiveLedger::Charged charged;
+  };
+  struct Reported {
     StepReport report;
     Instant received;
-    EngineReading reading;
-    std::function<void(control::FleetLoop&, Instant)> task;
+  };
+  struct Event {
+    Kind kind = Kind::Run;
+    RequestId id{-1};
+    std::variant<std::monostate, Arriving, Leaving, Reported, EngineReading, Task> more = {};  ///< as the kind says
   };
   enum class Word : std::uint8_t { Start, HandOver, Refuse, Withdraw };
   struct Delivery {
@@ -183,11 +190,11 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// Of one loop's thread.
   struct Turn;
   /// At the end of this turn, where this is a loop's thread.
-  void post_soon(Event event);
+  void post_soon(Event&& event);
   /// Now, behind what waits for the end of this turn.
-  void post(Event event);
+  void post(Event&& event);
   void enter(std::vector<Event>& events);
-  void handle(Event& event);
+  void handle(Event& event, Instant at);
   void say(Word word, control::Tag tag, InstanceId instance, control::Refusal refusal, const char* reason);
   static void deliver(const Delivery& delivery);
   void take(const StepReport& report, Instant received, Instant now);

@@ -3,6 +3,7 @@
 
 #include "control/next_step.h"
 #include "gateway/strand.h"
+#include "net/faults.h"
 
 namespace wattle::gateway {
 
@@ -39,7 +40,16 @@ void ControlStrand::show(std::size_t i, StepReport shown, Instant now) {
 }
 
 void ControlStrand::tell_work(Instant now) {
-  for (const InstanceId instance : book_.take_changed()) tell_work(index_.at(instance), now);
+  if (!book_.changed()) return;
+  for (const InstanceId instance : book_.take_changed()) {
+    const auto i = index_.find(instance);
+    if (!i) continue;  // taken out since
+    try {
+      tell_work(*i, now);
+    } catch (...) {  // the strand must never stay taken
+      net::count_fault("telling an agent of its work");
+    }
+  }
 }
 
 namespace {

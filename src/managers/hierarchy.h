@@ -21,18 +21,19 @@ class Hierarchy final : public policy::ScalingPolicy {
             const HierarchyOptions& options)
       : cluster_(table, options), pools_(table, std::move(shapes), options), mistaken_(*table) {}
   Plan plan(const policy::ScalingView& asked) override {
-    std::vector<double> rates(asked.rate_per_s.begin(), asked.rate_per_s.end());
-    mistaken_.weigh(rates);
     policy::ScalingView view = asked;
+    const std::vector<double> rates = loads(asked);
     view.rate_per_s = rates;
     return pools_.plan(view, cluster_.mandate(observation(pools_.pools(), pools_.shapes(), view), view.now));
   }
-  [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Left>(); }
-  void observe(const Event& event, Instant) override {
-    const Outcome& left = std::get<event::Left>(event).outcome;
-    if (left.fate == Fate::Finished) mistaken_.learn(left.request.request_class, left.turned_out);
-  }
 
+  /// Rates by class, of what requests turn out to be, from now on by what has finished since last asked, too.
+  [[nodiscard]] std::vector<double> loads(const policy::ScalingView& asked) {
+    if (asked.turned_out != nullptr) mistaken_.learn(*asked.turned_out);
+    std::vector<double> rates(asked.rate_per_s.begin(), asked.rate_per_s.end());
+    mistaken_.weigh(rates);
+    return rates;
+  }
   [[nodiscard]] const PoolMap& pools() const { return pools_.pools(); }
   // Its levels, for processes of their own.
   [[nodiscard]] ClusterLevel& cluster_level() { return cluster_; }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "model/turned_out.h"
 #include "plan/load_table.h"
 #include "units/quantity.h"
 
@@ -13,8 +14,8 @@ class Mistaken {
  public:
   explicit Mistaken(const plan::LoadTable& table);
 
-  /// A request has left. Unknown classes are ignored.
-  void learn(ClassId taken_for, ClassId was);
+  /// What has finished of late. Unknown classes are ignored.
+  void learn(const TurnedOut& fresh);
   /// Rates of what requests are taken for become rates of that class which are as much load.
   void weigh(std::vector<double>& rate_per_s) const;
 

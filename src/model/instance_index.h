@@ -1,8 +1,8 @@
 #pragma once
 // Where what is kept of each instance lies, in containers that are as long as the fleet is large: ids count up and
 // never come back, positions are dense, and those behind one that is removed move up.
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -17,6 +17,8 @@ class InstanceIndex {
   std::size_t add(InstanceId id) {
     WATTLE_CHECK(id > newest_, "ids of instances count up and never come back");
     newest_ = id;
+    positions_.resize(static_cast<std::size_t>(id.value()), kGone);
+    positions_.push_back(static_cast<std::int32_t>(ids_.size()));
     ids_.push_back(id);
     return ids_.size() - 1;
   }
@@ -24,6 +26,10 @@ class InstanceIndex {
   std::size_t remove(InstanceId id) {
     const std::size_t i = at(id);
     ids_.erase(ids_.begin() + static_cast<std::ptrdiff_t>(i));
+    positions_[static_cast<std::size_t>(id.value())] = kGone;
+    for (std::size_t behind = i; behind < ids_.size(); ++behind) {
+      --positions_[static_cast<std::size_t>(ids_[behind].value())];
+    }
     return i;
   }
 
@@ -44,17 +50,16 @@ class InstanceIndex {
   [[nodiscard]] InstanceId newest() const { return newest_; }
 
  private:
+  static constexpr std::int32_t kGone = -1;
+
   /// Behind the last: it is not there.
   [[nodiscard]] std::size_t position(InstanceId id) const {
-    const auto dense = static_cast<std::size_t>(id.value());  // as it is while nobody has left
-    return dense < ids_.size() && ids_[dense] == id ? dense : search(id);
-  }
-  [[nodiscard]] [[gnu::noinline]] std::size_t search(InstanceId id) const {
-    const auto found = std::ranges::lower_bound(ids_, id);
-    return found != ids_.end() && *found == id ? static_cast<std::size_t>(found - ids_.begin()) : ids_.size();
+    const auto i = static_cast<std::size_t>(id.value());  // of kNoInstance: behind all
+    return i < positions_.size() && positions_[i] != kGone ? static_cast<std::size_t>(positions_[i]) : ids_.size();
   }
 
-  std::vector<InstanceId> ids_;  ///< ascending
+  std::vector<InstanceId> ids_;          ///< ascending
+  std::vector<std::int32_t> positions_;  ///< by id, of all that ever were: four bytes for each that went
   InstanceId newest_{-1};
 };
 

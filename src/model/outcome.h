@@ -38,7 +38,6 @@ struct Outcome : Charge {
   Span longest_gap;                          ///< between two of its tokens
   std::int64_t gaps_within_itl = 0;          ///< token gaps within the ITL SLO (output_tokens - 1 gaps in all)
   std::int32_t cached_prompt_tokens = 0;     ///< not computed, as their KV was cached; 0, too, where nobody says it
-  ClassId turned_out{};                      ///< its class by the tokens that it had; of one that finished
 
   [[nodiscard]] Span ttft() const { return first_token - request.arrival; }
   [[nodiscard]] Span e2e() const { return left - request.arrival; }

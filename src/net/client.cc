@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "net/append.h"
 #include "net/clock.h"
 #include "net/faults.h"
 #include "net/server.h"
@@ -28,7 +29,8 @@ struct HttpClient::Impl {
   ClientOptions options;
   bool closed = false;
   std::atomic<std::int64_t> retries{0};
-  std::unordered_map<std::string, std::vector<std::shared_ptr<Upstream>>> idle;
+  using Idle = std::vector<std::shared_ptr<Upstream>>;
+  std::unordered_map<std::string, Idle> idle;  ///< by URL; lists stay where they are
   std::unordered_set<std::shared_ptr<Upstream>> all;
   Impl(Loop& l, const ClientOptions& o) : loop(l), options(o) {}
 };
@@ -38,13 +40,22 @@ namespace {
 /// One connection to one endpoint; a Call is this connection during one request.
 class Upstream final : public Watcher, public Deferred, public std::enable_shared_from_this<Upstream>, BodySink {
  public:
-  Upstream(std::shared_ptr<HttpClient::Impl> client, std::shared_ptr<const Endpoint> endpoint)
-      : client_(std::move(client)), endpoint_(std::move(endpoint)), parser_(client_->options.header_bytes, *this) {}
+  /// `idle`: where it waits between requests.
+  Upstream(std::shared_ptr<HttpClient::Impl> client, std::shared_ptr<const Endpoint> endpoint,
+           HttpClient::Impl::Idle& idle)
+      : client_(std::move(client)),
+        endpoint_(std::move(endpoint)),
+        idle_(idle),
+        parser_(client_->options.header_bytes, *this) {}
 
-  void begin(std::string head, const Body& body, std::shared_ptr<ResponseHandler> handler, Instant head_by) {
+  /// For the header of the request that begins next.
+  [[nodiscard]] std::string& head() {
+    head_.clear();
+    return head_;
+  }
+  void begin(const Body& body, std::shared_ptr<ResponseHandler> handler, Instant head_by) {
     ++serial_;
     head_by_ = head_by;
-    head_ = std::move(head);
     body_ = body;
     handler_ = std::move(handler);
     paused_ = false;
@@ -71,9 +82,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
     handler_.reset();
     sending_for_.reset();
     socket_.close();
-    if (const auto found = client_->idle.find(endpoint_->url); found != client_->idle.end()) {
-      std::erase(found->second, self);
-    }
+    std::erase(idle_, self);
     client_->all.erase(self);
   }
 
@@ -271,13 +280,12 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
     const auto handler = std::move(handler_);
     handler_ = nullptr;
     ++serial_;
-    auto& idle = client_->idle[endpoint_->url];
     const bool reusable = parser_.keep_alive() && in_.empty() && !sending_for_ && !client_->closed && connected_ &&
-                          idle.size() < client_->options.max_idle_per_endpoint && socket_.is_open();
+                          idle_.size() < client_->options.max_idle_per_endpoint && socket_.is_open();
     if (reusable) {
       parser_.reset();
       deadline_ = loop().now() + client_->options.idle_timeout;
-      idle.push_back(self);
+      idle_.push_back(self);
       read();  // to notice the peer closing
     } else {
       close();
@@ -294,6 +302,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
 
   std::shared_ptr<HttpClient::Impl> client_;
   std::shared_ptr<const Endpoint> endpoint_;
+  HttpClient::Impl::Idle& idle_;
   Socket socket_;
   ResponseParser parser_;
   std::shared_ptr<ResponseHandler> handler_;
@@ -366,26 +375,22 @@ HttpClient::~HttpClient() {
 std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
                                        std::string_view target, std::string_view extra_headers, const Body& body,
                                        std::shared_ptr<ResponseHandler> handler, Instant head_by) {
-  std::string head;
-  head.reserve(160 + extra_headers.size());
-  head.append(method).append(" ").append(endpoint->prefix).append(target).append(" HTTP/1.1\r\nHost: ");
-  head.append(endpoint->host_port).append("\r\n");
-  if (body.size() > 0 || method == "POST") {
-    head.append("Content-Length: ").append(fmt::format_int(body.size()).c_str()).append("\r\n");
-  }
-  head.append(extra_headers);
-  head.append("\r\n");
-
   std::shared_ptr<Upstream> upstream;
   auto& idle = impl_->idle[endpoint->url];
-  if (!idle.empty()) {  // the most recently used one is the least likely to be closed under us
-    upstream = std::move(idle.back());
+  if (!idle.empty()) {
+    upstream = std::move(idle.back());  // the most recently used one is the least likely to be closed under us
     idle.pop_back();
   } else {
-    upstream = std::make_shared<Upstream>(impl_, endpoint);
+    upstream = std::make_shared<Upstream>(impl_, endpoint, idle);
     impl_->all.insert(upstream);
   }
-  upstream->begin(std::move(head), body, std::move(handler), head_by);
+  std::string& head = upstream->head();
+  head.reserve(160 + extra_headers.size());
+  const fmt::format_int length(body.size());
+  append(head, {method, " ", endpoint->prefix, target, " HTTP/1.1\r\nHost: ", endpoint->host_port});
+  if (body.size() > 0 || method == "POST") append(head, {"\r\nContent-Length: ", {length.data(), length.size()}});
+  append(head, {"\r\n", extra_headers, "\r\n"});
+  upstream->begin(body, std::move(handler), head_by);
   return std::make_shared<UpstreamCall>(std::move(upstream));
 }
 

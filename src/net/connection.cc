@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "net/append.h"
 #include "net/clock.h"
 #include "net/faults.h"
 
@@ -350,27 +351,26 @@ void Connection::send_head(int status, std::string_view content_type, std::strin
   bodiless_ = parser_.method() == "HEAD" || status == 204;
   chunked_ = !length && parser_.http11();
   if (!length && !chunked_) keep_alive_ = false;  // HTTP/1.0: the end of the body is the end of the connection
-  out_.append("HTTP/1.1 ")
-      .append(fmt::format_int(status).c_str())
-      .append(" ")
-      .append(status_text(status))
-      .append("\r\n");
-  if (!content_type.empty()) {
-    out_.append("Content-Type: ");
-    out_.append(content_type);
-    out_.append("\r\n");
+  if (status == 200) {
+    out_.append("HTTP/1.1 200 OK\r\n");
+  } else {
+    const fmt::format_int code(status);
+    append(out_, {"HTTP/1.1 ", {code.data(), code.size()}, " ", status_text(status), "\r\n"});
   }
+  if (!content_type.empty()) append(out_, {"Content-Type: ", content_type, "\r\n"});
   if (chunked_) {
-    out_.append("Transfer-Encoding: chunked\r\n");
+    append(out_, {"Transfer-Encoding: chunked\r\n"});
   } else if (length && status != 204) {
-    out_.append("Content-Length: ").append(fmt::format_int(*length).c_str()).append("\r\n");
+    const fmt::format_int digits(*length);
+    append(out_, {"Content-Length: ", {digits.data(), digits.size()}, "\r\n"});
   }
   if (!keep_alive_) {
-    out_.append("Connection: close\r\n");
+    append(out_, {"Connection: close\r\n"});
   } else if (!parser_.http11()) {
-    out_.append("Connection: keep-alive\r\n");
+    append(out_, {"Connection: keep-alive\r\n"});
   }
-  out_.append(extra).append(std::exchange(extra_, {})).append("\r\n");
+  append(out_, {extra, extra_, "\r\n"});
+  extra_.clear();
   schedule_flush();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -453,9 +454,24 @@ ChunkFacts read_typed_event(std::string_view data) {
   return facts;
 }
 
+namespace {
+
+/// From quote to quote: rfind() of a whole word looks at every byte.
+std::size_t last_usage(std::string_view json) {
+  for (std::size_t end = json.size(); end > 0;) {
+    const void* const quote = ::memrchr(json.data(), '"', end);
+    if (quote == nullptr) break;
+    end = static_cast<std::size_t>(static_cast<const char*>(quote) - json.data());
+    if (json.substr(end).starts_with("\"usage\"")) return end;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
 ChunkFacts read_usage(std::string_view json) {
   ChunkWalk walk;
-  const std::size_t at = json.rfind("\"usage\"");
+  const std::size_t at = last_usage(json);
   if (at == std::string_view::npos) return walk.facts;
   each_member(json.substr(at), [&](std::string_view key, std::string_view value) { walk.usage(key, value); });
   return walk.facts;

@@ -5,6 +5,9 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/check.h"
 #include "net/http_message.h"
 
@@ -18,8 +21,20 @@ Digest sha256(std::string_view bytes) {
 
 bool same(const Digest& a, const Digest& b) { return ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
+/// As CRYPTO_memcmp, but eight bytes at a time: every request's key passes here.
 bool same_secret(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+  if (a.size() != b.size()) return false;
+  std::uint64_t differ = 0;
+  for (std::size_t at = 0; at < a.size(); at += sizeof differ) {
+    std::uint64_t x = 0;
+    std::uint64_t y = 0;
+    const std::size_t size = std::min(sizeof differ, a.size() - at);
+    std::memcpy(&x, a.data() + at, size);
+    std::memcpy(&y, b.data() + at, size);
+    differ |= x ^ y;
+    asm volatile("" : "+r"(differ));  // no compiler may know when it could stop
+  }
+  return differ == 0;
 }
 
 std::string hex(const Digest& digest) {

@@ -1,7 +1,10 @@
 #include "planner/gateway_admin.h"
 
+#include <nlohmann/json.hpp>
+
 #include "journal/plan_reader.h"
 #include "net/log.h"
+#include "planner/managers_wire.h"
 
 namespace wattle::planner {
 
@@ -60,11 +63,15 @@ std::optional<GatewayAdmin::InForce> GatewayAdmin::in_force() {
   const auto answer = caller_.call(url_, "GET", "/plan");
   if (!answer || answer->status != 200) return std::nullopt;
   const auto plan = journal::plan_from_json(answer->body);
-  const auto json = nlohmann::json::parse(answer->body, nullptr, false);
+  const auto json = nlohmann::ordered_json::parse(answer->body, nullptr, false);
   if (!plan || !json.is_object()) return std::nullopt;
-  InForce found{plan->weights, plan->clocks, {}};
-  for (const auto& count : json.value("arrived", nlohmann::json::array())) {
+  InForce found{plan->weights, plan->clocks, {}, {}};
+  for (const auto& count : json.value("arrived", nlohmann::ordered_json::array())) {
     if (count.is_number_integer()) found.arrived.push_back(count.get<std::int64_t>());
+  }
+  // None from a gateway that does not say it.
+  if (auto counts = turned_out_from_json(json.value("turned_out", nlohmann::ordered_json::array()))) {
+    found.turned_out = std::move(*counts);
   }
   return found;
 }

@@ -9,6 +9,7 @@
 
 #include "launch/admin_call.h"
 #include "model/plan.h"
+#include "model/turned_out.h"
 
 namespace wattle::planner {
 
@@ -45,6 +46,7 @@ class GatewayAdmin {
     std::vector<PoolWeight> weights;
     std::vector<ClockRange> clocks;
     std::vector<std::int64_t> arrived;  ///< requests by class, since it started
+    TurnedOut turned_out;               ///< since it started
   };
   [[nodiscard]] std::optional<InForce> in_force();
 

@@ -50,7 +50,9 @@ ManagerAnswer PoolService::observe(const std::string& body, Instant now) {
   managers::PoolLevel& pools = levels_->pool_level();
   const auto observed = observation_from_json(body, pools.shapes().size(), now);
   if (!observed) return refused(400, observed.error().message());
-  const auto view = observed->view();
+  auto view = observed->view();
+  const std::vector<double> rates = levels_->loads(view);
+  view.rate_per_s = rates;
   auto seen = managers::observation(pools.pools(), pools.shapes(), view);
   ask_above(seen, now);
   if (!mandate_) {

@@ -35,6 +35,7 @@ std::int64_t whole(const Ordered& json, const char* key, std::int64_t least, std
 }
 
 constexpr std::int64_t kMostId = 1'000'000'000;
+constexpr std::int64_t kMostRequests = std::int64_t{1} << 53;
 constexpr std::int64_t kMostNs = std::int64_t{1} << 60;
 
 double share(const Ordered& value, const char* key) {
@@ -65,6 +66,23 @@ std::vector<std::int32_t> counts(const Ordered& json, const char* key) {
   return made;
 }
 
+TurnedOut turned_out(const Ordered& rows) {
+  constexpr std::size_t kMostClasses = 1024;
+  if (!rows.is_array() || rows.size() > kMostClasses) wrong("turned_out must be a list of lists");
+  TurnedOut made;
+  for (std::size_t t = 0; t < rows.size(); ++t) {
+    if (!rows[t].is_array() || rows[t].size() > kMostClasses) wrong("turned_out must be a list of lists");
+    for (std::size_t w = 0; w < rows[t].size(); ++w) {
+      const Ordered& value = rows[t][w];
+      if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kMostRequests) {
+        wrong("turned_out must have whole numbers from 0");
+      }
+      made.add(ClassId(static_cast<std::int32_t>(t)), ClassId(static_cast<std::int32_t>(w)), value.get<std::int64_t>());
+    }
+  }
+  return made;
+}
+
 template <typename Made, typename Read>
 Result<Made> parsed(const char* what, std::string_view text, Read read) {
   const Ordered json = Ordered::parse(text, nullptr, false);
@@ -88,8 +106,19 @@ Phase phase_of(const std::string& name) {
 
 }  // namespace
 
+Result<TurnedOut> turned_out_from_json(const Ordered& rows) {
+  try {
+    return turned_out(rows);
+  } catch (const std::exception& problem) {
+    return bad_input("turned_out", problem.what());
+  }
+}
+
 std::string to_json(const Observation& seen) {
-  Ordered json{{"now_ns", seen.now.ns()}, {"rate_per_s", seen.rate_per_s}, {"members", Ordered::array()}};
+  Ordered json{{"now_ns", seen.now.ns()},
+               {"rate_per_s", seen.rate_per_s},
+               {"turned_out", seen.turned_out.rows()},
+               {"members", Ordered::array()}};
   for (const FleetMember& m : seen.members) {
     json["members"].push_back({{"engine", m.id.value()},
                                {"shape", m.shape},
@@ -114,6 +143,7 @@ Result<Observation> observation_from_json(std::string_view text, std::size_t sha
     const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
     seen.rate_per_s = numbers(json, "rate_per_s");
     if (seen.rate_per_s.empty()) seen.rate_per_s.push_back(0.0);
+    if (const auto rows = json.find("turned_out"); rows != json.end()) seen.turned_out = turned_out(*rows);
     if (!at(json, "members").is_array()) wrong("members must be a list");
     seen.counts.resize(shapes);
     for (const Ordered& item : at(json, "members")) {

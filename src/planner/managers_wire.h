@@ -2,6 +2,7 @@
 // What a fleet's executor, its pool managers and its cluster manager say to each other, as JSON
 // (docs/plan-protocol.md). Times are on the sender's clock, which each message says ("now_ns"), and are put on the
 // receiver's as it arrives: clocks of controllers may differ by anything.
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,11 +21,15 @@ struct Observation {
   std::vector<PoolWeight> weights;
   std::vector<ClockRange> clocks;
   std::vector<policy::ShapeCount> counts;
+  TurnedOut turned_out;
   /// Valid as long as this is.
   [[nodiscard]] policy::ScalingView view() const {
-    return {now, rate_per_s, counts, members, nullptr, {}, weights, clocks};
+    return {now, rate_per_s, counts, members, nullptr, {}, weights, clocks, &turned_out};
   }
 };
+
+/// Rows of counts, by the class taken for and what it was.
+[[nodiscard]] Result<TurnedOut> turned_out_from_json(const nlohmann::ordered_json& rows);
 
 [[nodiscard]] std::string to_json(const Observation& seen);
 /// `shapes`: so many there are. Errors, as of all of these: bad input, with the key.

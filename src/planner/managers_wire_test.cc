@@ -14,6 +14,7 @@ Observation two_members() {
   Observation seen;
   seen.now = kSent;
   seen.rate_per_s = {1.5, 0.0};
+  seen.turned_out.add(ClassId(0), ClassId(1), 7);
   FleetMember m;
   m.id = InstanceId(4);
   m.shape = 1;
@@ -35,6 +36,7 @@ TEST(ManagersWire, AnObservationArrivesOnTheReceiversClock) {
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read->now, now);
   EXPECT_EQ(read->rate_per_s, (std::vector{1.5, 0.0}));
+  EXPECT_EQ(read->turned_out.rows(), (std::vector<std::vector<std::int64_t>>{{0, 7}}));
   ASSERT_EQ(read->members.size(), 2U);
   const FleetMember& m = read->members[0];
   EXPECT_EQ(now - m.since, Span::s(30)) << "as long as it has been, whatever the clocks say";
@@ -55,6 +57,10 @@ TEST(ManagersWire, BadMessagesSayWhatIsWrong) {
   EXPECT_EQ(problem("{}"), "observation: now_ns is missing");
   EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[-1],"members":[]})"),
             "observation: rate_per_s must be numbers from 0");
+  EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"turned_out":[[1],3],"members":[]})"),
+            "observation: turned_out must be a list of lists");
+  EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"turned_out":[[-1]],"members":[]})"),
+            "observation: turned_out must have whole numbers from 0");
   EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"members":[{"engine":0,"shape":1}]})"),
             "observation: shape must be a whole number from 0 to 0");
   EXPECT_NE(problem(R"({"now_ns":0,"rate_per_s":[],"members":[{"engine":0,"shape":0,"phase":"asleep"}]})"), "accepted");

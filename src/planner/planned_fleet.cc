@@ -340,7 +340,13 @@ void PlannedFleet::count_arrivals() {
     if (c >= since_asked_.size()) since_asked_.resize(c + 1);
     since_asked_[c] += fresh;
   }
+  if (arrived_) {
+    const TurnedOut fresh = said->turned_out.since(turned_out_);
+    scaler_->finished(fresh);
+    finished_.add(fresh);
+  }
   arrived_ = said->arrived;
+  turned_out_ = said->turned_out;
 }
 
 /// One look at what serves, and what follows from it for nodes.

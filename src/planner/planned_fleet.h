@@ -151,6 +151,8 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end
   std::unique_ptr<control::PlanExecutor> scaler_;
   std::optional<std::vector<std::int64_t>> arrived_;  ///< by class, as the gateway last said
+  TurnedOut turned_out_;                              ///< likewise
+  TurnedOut finished_;                                ///< since managers were last asked
   std::vector<std::int64_t> since_asked_;             ///< by class: what has arrived since managers were last asked
   Instant asked_;
   struct AtGateway {

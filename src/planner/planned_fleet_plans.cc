@@ -95,6 +95,7 @@ Observation PlannedFleet::observed() {
     seen.rate_per_s.push_back(seconds > 0.0 ? static_cast<double>(std::exchange(arrived, 0)) / seconds : 0.0);
   }
   if (seen.rate_per_s.empty()) seen.rate_per_s.push_back(0.0);
+  seen.turned_out = std::exchange(finished_, {});
   asked_ = seen.now;
   seen.members = scaler_->members();
   seen.weights = scaler_->weights();

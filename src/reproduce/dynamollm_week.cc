@@ -95,10 +95,10 @@ Result<void> run_all(std::span<LongRuns> services) {
   };
   std::vector<Task> tasks;
   for (LongRuns& of : services) {
-    tasks.push_back(managed(of, "dynamollm-ours", of.ours));
     tasks.emplace_back([&of] { return run_fixed(of); });
+    tasks.push_back(managed(of, "dynamollm", of.dynamollm));
   }
-  for (LongRuns& of : services) tasks.push_back(managed(of, "dynamollm", of.dynamollm));
+  for (LongRuns& of : services) tasks.push_back(managed(of, "dynamollm-ours", of.ours));
   std::atomic<std::size_t> next = 0;
   const auto work = [&]() -> Result<void> {
     for (std::size_t i = next++; i < tasks.size(); i = next++) {

@@ -113,6 +113,8 @@ SimulationResult Simulation::run() {
     } else if (rare == now) {
       handle(agenda_.pop());
     } else if (plan == now) {
+      scaler_.finished(requests_.turned_out().since(heard_));
+      heard_ = requests_.turned_out();
       scaler_.tick(now);
     } else if (look == now) {
       requests_.tick(now);

@@ -220,6 +220,7 @@ class Simulation final : public control::RequestPort,
   control::FleetLoop requests_;
   Clients clients_;
   control::PlanExecutor scaler_;
+  TurnedOut heard_;                            ///< by scaler_, of what requests turned out to be
   std::vector<engine::Event> handled_;         ///< scratch
   std::vector<carbon::Ledger::Share> booked_;  ///< scratch
   std::int64_t arrivals_ = 0;

@@ -189,6 +189,10 @@ def main() -> None:
                 over.set()
                 sender.join()
             assert clients.count(200) == clients.sent, clients.answers
+            # What a planner learns of requests that turn out to be of another class: here prompts alone say it.
+            turned_out = json.loads(get(admin + "/plan"))["turned_out"]
+            assert [sum(row) for row in turned_out] == [row[i] for i, row in enumerate(turned_out)], turned_out
+            assert sum(map(sum, turned_out)) == clients.sent, (turned_out, clients.sent)
             node.stop(process)
         finally:
             node.end(pids)

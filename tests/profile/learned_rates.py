@@ -1,7 +1,7 @@
 """throttLL'eM's performance model M from a mock engine in real time, by the paper's procedure: batches of growing size, each
 until it fills the cache, a clock drawn for each measurement, over HTTP and the fake NVML; steps reported by the engine's
-own telemetry. M is learned from nine in ten of the measurements and from one in ten, and scored on the rest; M collected
-in the simulator by the same procedure is scored on all of them (rates.cc)."""
+own telemetry. M is learned from nine in ten of the measurements and from one in ten, and scored on the rest (the median
+of nine draws); M collected in the simulator by the same procedure is scored on all of them (rates.cc)."""
 import argparse
 import os
 import subprocess

@@ -35,56 +35,77 @@ double by_steps(const InstanceView& view, const Request& request) {
   return cost(prompt) + (cost(then) - before) * output;
 }
 
-/// Within its objectives at the clock that it is set to, with this request.
-bool carried_now(const InstanceView& view, const Request& request, Instant now) {
+/// What an instance carries of a class and has of it, in requests per second, by its load profile. Read once a
+/// candidate: forgetting takes an exponential.
+struct Reading {
+  double most = 0.0;   ///< within its objectives at its highest clock
+  double share = 0.0;  ///< of what it carries, that it was given of late
+  [[nodiscard]] double load() const { return share * most; }
+};
+constexpr double kOneMore = 1.0 / LoadShare::kMemory.seconds();
+
+Reading read(const InstanceView& view, ClassId of, Instant now) {
+  if (view.spec->beliefs.load == nullptr) return {};
+  return {most_load_per_s(view, of), view.load.at(now)};
+}
+
+bool over(const InstanceView& view, const Reading& reading) {
+  if (view.spec->beliefs.load == nullptr || view.assigned_requests == 0) return false;
+  return !(reading.most > 0.0) || reading.share + LoadShare::of_one(reading.most) > 1.0;
+}
+
+/// Within its objectives at the clock that it is set to, with one more.
+bool carried_now(const InstanceView& view, ClassId of, const Reading& reading) {
+  const LoadProfile* const profile = view.spec->beliefs.load;
+  return profile == nullptr || reading.load() + kOneMore <= profile->max_load_per_s(of, set_clock(view));
+}
+
+double added(const InstanceView& view, const Request& request, const Reading& reading) {
   const Beliefs& beliefs = view.spec->beliefs;
-  if (beliefs.load == nullptr) return true;
-  const double most = most_load_per_s(view, request.request_class);
-  const double with_it = present_load_per_s(view, most, now) + 1.0 / LoadShare::kMemory.seconds();
-  return with_it <= beliefs.load->max_load_per_s(request.request_class, set_clock(view));
+  if (beliefs.load != nullptr) {
+    if (!(reading.most > 0.0)) return 0.0;
+    const ClassId of = request.request_class;
+    const double load = reading.load();
+    // A clock that carries the load within the objectives: below it there is no profile to read.
+    const MegaHertz clock = beliefs.load->clock_for(of, load, set_clock(view));
+    const MegaHertz then = beliefs.load->clock_for(of, load + kOneMore, clock);
+    const Watts more = beliefs.load->at(of, load + kOneMore, then).power;
+    return (more - beliefs.load->at(of, load, clock).power).value() / kOneMore;
+  }
+  return beliefs.power != nullptr && beliefs.latency != nullptr ? by_steps(view, request) : 0.0;
 }
 
 }  // namespace
 
 bool overfull(const InstanceView& view, const Request& request, Instant now) {
-  if (view.spec->beliefs.load == nullptr || view.assigned_requests == 0) return false;
-  const double most = most_load_per_s(view, request.request_class);
-  return !(most > 0.0) || view.load.at(now) + LoadShare::of_one(most) > 1.0;
+  return over(view, read(view, request.request_class, now));
 }
 
 double added_energy(const InstanceView& view, const Request& request, Instant now) {
-  const Beliefs& beliefs = view.spec->beliefs;
-  if (beliefs.load != nullptr) {
-    const ClassId of = request.request_class;
-    const double most = most_load_per_s(view, of);
-    if (!(most > 0.0)) return 0.0;
-    const double one = 1.0 / LoadShare::kMemory.seconds();
-    const double load = present_load_per_s(view, most, now);
-    // A clock that carries the load within the objectives: below it there is no profile to read.
-    const MegaHertz clock = beliefs.load->clock_for(of, load, set_clock(view));
-    const Watts more = beliefs.load->at(of, load + one, beliefs.load->clock_for(of, load + one, clock)).power;
-    return (more - beliefs.load->at(of, load, clock).power).value() / one;
-  }
-  return beliefs.power != nullptr && beliefs.latency != nullptr ? by_steps(view, request) : 0.0;
+  return added(view, request, read(view, request.request_class, now));
 }
 
 RouteDecision LeastEnergy::route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                                  RandomStream&) {
   const InstanceView* best = nullptr;
-  const InstanceView* least_full = candidates.front();
-  double least = 0.0;
+  const InstanceView* least_full = nullptr;
+  double least = 0.0, least_share = 0.0;
   bool in_time = false;  // the best is, at the clock that it has
   for (const InstanceView* candidate : candidates) {
-    if (candidate->load.at(now) < least_full->load.at(now)) least_full = candidate;
-    if (overfull(*candidate, request, now)) continue;
-    const bool fits = carried_now(*candidate, request, now);
+    const Reading reading = read(*candidate, request.request_class, now);
+    if (least_full == nullptr || reading.share < least_share) {
+      least_full = candidate;
+      least_share = reading.share;
+    }
+    if (over(*candidate, reading)) continue;
+    const bool fits = carried_now(*candidate, request.request_class, reading);
     if (in_time && !fits) continue;
-    const double added = added_energy(*candidate, request, now);
+    const double more = added(*candidate, request, reading);
     const bool better =
-        best == nullptr || fits != in_time || added < least || (added == least && less_loaded(*candidate, *best));
+        best == nullptr || fits != in_time || more < least || (more == least && less_loaded(*candidate, *best));
     if (!better) continue;
     best = candidate;
-    least = added;
+    least = more;
     in_time = fits;
   }
   if (best == nullptr) return {least_full->id, "every instance has what it carries within its objectives: the least"};

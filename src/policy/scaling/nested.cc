@@ -60,11 +60,13 @@ void NestedPlanner::ask(Seat& seat, const ScalingView& view) {
   const double seconds = seat.counted.seconds();
   for (std::size_t c = 0; c < rates.size() && seconds > 0.0; ++c) rates[c] = seat.arrivals[c] / seconds;
   const auto counts = count(members, gpus_of_shape_.size());
-  seat.newest = seat.planner->plan({view.now + levels_[seat.level].ahead, rates, counts, members,
-                                    seat.given ? &*seat.given : nullptr, view.nodes, view.weights, clocks});
+  seat.newest =
+      seat.planner->plan({view.now + levels_[seat.level].ahead, rates, counts, members,
+                          seat.given ? &*seat.given : nullptr, view.nodes, view.weights, clocks, &seat.turned_out});
   seat.made = view.now;
   seat.asked = true;
   seat.arrivals.assign(seat.arrivals.size(), 0.0);
+  seat.turned_out = {};
   seat.counted = Span();
 }
 
@@ -129,6 +131,7 @@ Plan NestedPlanner::plan(const ScalingView& view) {
     for (std::size_t c = 0; c < view.rate_per_s.size(); ++c) {
       seat->arrivals[c] += view.rate_per_s[c] * passed.seconds();
     }
+    if (view.turned_out != nullptr) seat->turned_out.add(*view.turned_out);
     seat->counted += passed;
   }
   visit(0, std::nullopt, view.given != nullptr ? std::optional(*view.given) : std::nullopt, view);

@@ -39,7 +39,8 @@ class NestedPlanner final : public ScalingPolicy {
     Plan newest;
     Instant made;
     Instant due;                   ///< by its own clock
-    std::vector<double> arrivals;  ///< by class, since `counted`
+    std::vector<double> arrivals;  ///< by class, in `counted`
+    TurnedOut turned_out;          ///< in `counted`
     Span counted;
     bool asked = false;
     bool current = false;  ///< it has a mandate in this round

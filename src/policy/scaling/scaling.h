@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/plan.h"
+#include "model/turned_out.h"
 #include "policy/policy.h"
 
 namespace wattle::policy {
@@ -38,6 +39,7 @@ struct ScalingView {
   std::span<const NodeView> nodes = {};      ///< empty: not accounted for
   std::span<const PoolWeight> weights = {};  ///< in force
   std::span<const ClockRange> clocks = {};   ///< in force
+  const TurnedOut* turned_out = nullptr;     ///< what has finished since it was last asked; null: not known
 };
 
 /// Asked periodically. One object per fleet. Wants at least one instance.
