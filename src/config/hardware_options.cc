@@ -33,6 +33,8 @@ const std::vector<Option<GpuSpec>>& gpu_options() {
       option("nvlink_gb_per_s", &G::nvlink_bytes_per_s, "GB/s", {0.1, 1e5},
              "GPU-to-GPU bandwidth per direction (NVLink, Infinity Fabric, else PCIe)")
           .must(),
+      option("switch_reduces", &G::switch_reduces,
+             "The switch between the GPUs sums what they send (NVLink SHARP: third-generation NVSwitch and later)"),
       option("sm_count", &G::sm_count, "", {1, 10'000}, "Streaming multiprocessors or compute units").must(),
   };
   return options;

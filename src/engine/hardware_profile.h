@@ -37,6 +37,7 @@ struct HardwareProfile {
   // All-reduce of a tensor-parallel group, twice a layer.
   double allreduce_latency_s = 7.0e-6;
   double allreduce_efficiency = 0.50;
+  double allreduce_size_exponent = 0.0;
   // Share of ramps, small kernels and all-reduce latency that scales with 1/x.
   double latency_clock_share = 0.60;
   // The serving framework, which no clock touches: on the CPU, and holding the GPU for each request.

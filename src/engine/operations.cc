@@ -10,7 +10,8 @@ constexpr double kTile = 128.0;
 // How sharply one limit of a memory-bound kernel takes over from the other. Of 3, 4 and 8 what suits the H100 sweep's
 // fitted rows best: time per token turns between 1080 and 1380 MHz there.
 constexpr double kPathSharpness = 8.0;
-constexpr double kActivationBytes = 2.0;  // activations stay 16-bit, whatever the weights are
+constexpr double kLinkReference = 16.0 * 1024.0 * 1024.0;  // bytes on the link at which its share is stated
+constexpr double kActivationBytes = 2.0;                   // activations stay 16-bit, whatever the weights are
 
 constexpr double kWidened = 0.20;        // grouped_share() of 4-bit weights that are widened to 16 bits
 constexpr double kExpertPasses = 4.8;    // every routed token gathered, written, read and summed, over its 16-bit size
@@ -125,16 +126,25 @@ Work Operations::product_at(double top_flops_per_s, Dtype dtype, double rows, do
           2.0 * count * rows * columns * inner * flop_weight, bytes, busy};
 }
 
+double Operations::link_seconds(double bytes) const {
+  if (bytes <= 0.0) return 0.0;
+  const double share =
+      profile_.allreduce_efficiency * std::pow(bytes / kLinkReference, profile_.allreduce_size_exponent);
+  return bytes / (gpu_.nvlink_bytes_per_s * std::min(1.0, share));
+}
+
 Work Operations::all_reduce(double bytes) const {
   if (tp_ == 1) return {};
-  const double on_link = 2.0 * (tp_ - 1) / tp_ * bytes / (gpu_.nvlink_bytes_per_s * profile_.allreduce_efficiency);
-  return {latency(profile_.allreduce_latency_s) + on_link, 0.0, 2.0 * bytes};
+  // A ring sends everything twice but one share. A switch that sums asks each GPU once for what it has and gives each
+  // its share of the sums to pass on; with two GPUs the ring sends less.
+  const double ring = 2.0 * (tp_ - 1) / tp_;
+  const double sent = bytes * (gpu_.switch_reduces ? std::min(ring, 1.0 + 1.0 / tp_) : ring);
+  return {latency(profile_.allreduce_latency_s) + link_seconds(sent), 0.0, 2.0 * bytes};
 }
 
 Work Operations::stage_send(std::int64_t tokens) const {
   const double bytes = static_cast<double>(tokens) * llm_.hidden * kActivationBytes / tp_;
-  return {latency(profile_.allreduce_latency_s) + bytes / (gpu_.nvlink_bytes_per_s * profile_.allreduce_efficiency),
-          0.0, 2.0 * bytes};
+  return {latency(profile_.allreduce_latency_s) + link_seconds(bytes), 0.0, 2.0 * bytes};
 }
 
 Work Operations::exchange(double tokens) const {
@@ -144,9 +154,7 @@ Work Operations::exchange(double tokens) const {
   const double visited = groups * (1.0 - std::pow(1.0 - here, llm_.experts_per_token)) * (1.0 - here);
   const double there = bytes_of(llm_.expert_dtype()) <= 1.0 ? 1.0 : kActivationBytes;
   const double bytes = tokens * visited * llm_.hidden * (there + kActivationBytes) / tp_;
-  return {
-      2.0 * latency(profile_.allreduce_latency_s) + bytes / (gpu_.nvlink_bytes_per_s * profile_.allreduce_efficiency),
-      0.0, 2.0 * bytes};
+  return {2.0 * latency(profile_.allreduce_latency_s) + link_seconds(bytes), 0.0, 2.0 * bytes};
 }
 
 Work Operations::attention_products(double t) const {

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
 #include "engine/hardware_profile.h"
+#include "engine/operations.h"
 #include "engine/step_model.h"
 
 namespace wattle::engine {
@@ -229,6 +231,35 @@ TEST(Unmeasured, NamesWhatNoRowHas) {
   EXPECT_NE(pipeline.extrapolated().back().find("pipeline parallelism, never measured"), std::string::npos);
   EXPECT_TRUE(unmeasured("h200", latent(), 8).empty());
   EXPECT_EQ(unmeasured("h100", latent(), 8).size(), 1U);
+}
+
+double all_reduce_seconds(const GpuSpec& gpu, std::int32_t gpus, double bytes, double exponent) {
+  HardwareProfile profile;
+  profile.allreduce_latency_s = 0.0;
+  profile.allreduce_efficiency = 0.5;
+  profile.allreduce_size_exponent = exponent;
+  return Operations(gpu, LlmSpec{}, gpus, profile, gpu.clock_max.value()).all_reduce(bytes).seconds;
+}
+
+TEST(AllReduce, ASwitchThatSumsSparesAWideGroupWhatARingSendsTwice) {
+  GpuSpec gpu = h200();
+  const double bytes = 16.0 * 1024.0 * 1024.0;
+  const double once = bytes / (gpu.nvlink_bytes_per_s * 0.5);
+  EXPECT_NEAR(all_reduce_seconds(gpu, 2, bytes, 0.0), once, 1e-12);
+  EXPECT_NEAR(all_reduce_seconds(gpu, 8, bytes, 0.0), 1.75 * once, 1e-12);
+  gpu.switch_reduces = true;
+  EXPECT_NEAR(all_reduce_seconds(gpu, 2, bytes, 0.0), once, 1e-12);
+  EXPECT_NEAR(all_reduce_seconds(gpu, 4, bytes, 0.0), 1.25 * once, 1e-12);
+  EXPECT_NEAR(all_reduce_seconds(gpu, 8, bytes, 0.0), 1.125 * once, 1e-12);
+}
+
+TEST(AllReduce, LargeMessagesComeNearerToTheLinkAndNeverPassIt) {
+  const GpuSpec gpu = h200();
+  const double reference = 16.0 * 1024.0 * 1024.0;  // two GPUs send what they reduce
+  const auto rate = [&](double bytes) { return bytes / all_reduce_seconds(gpu, 2, bytes, 0.1); };
+  EXPECT_NEAR(rate(reference), 0.5 * gpu.nvlink_bytes_per_s, 1.0);
+  EXPECT_NEAR(rate(reference / 16.0), 0.5 * gpu.nvlink_bytes_per_s / std::pow(16.0, 0.1), 1.0);
+  EXPECT_NEAR(rate(reference * 1e6), gpu.nvlink_bytes_per_s, 1.0);
 }
 
 }  // namespace

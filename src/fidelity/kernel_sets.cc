@@ -258,6 +258,38 @@ Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& 
   return {};
 }
 
+// Vidur's all-reduces on one DGX H100, NCCL's started from Python: below, the readings are that start. Its A100 table
+// mixes two kinds of machine, 11 and 156 GB/s of one size on two GPUs, and is not read.
+constexpr double kShortestVidurReduce = 8.0 * 1024.0 * 1024.0;
+
+Result<void> vidur_all_reduce(const std::string& data, const Catalog& catalog, Collection& to) {
+  const std::string set = "vidur-profiles/h100-allreduce";
+  bool there = false;
+  Result<Table> read = optional_table(data + "/vidur-profiles/h100_dgx_all_reduce.csv", set, to, there, {},
+                                      {"num_workers", "size_bytes", "median_ms"});
+  if (!read) return std::unexpected(read.error());
+  const GpuSpec* gpu = catalog.gpu("h100");
+  if (!there || gpu == nullptr) return {};
+  constexpr std::size_t kStep = 20;
+  for (std::size_t i = 0; i < read->rows(); i += kStep) {
+    const double bytes = read->number(i, "size_bytes");
+    if (bytes < kShortestVidurReduce) continue;
+    Experiment e;
+    e.set = set;
+    e.row = fmt::format("gpus={} bytes={}", read->number(i, "num_workers"), bytes);
+    e.gpu = gpu->name;
+    e.tp = static_cast<std::int32_t>(read->number(i, "num_workers"));
+    e.quantities = {{"latency_ms", read->number(i, "median_ms")}};
+    LlmSpec llm;
+    llm.layers = 1;
+    const std::int32_t clock = gpu->clock_max.value();
+    e.simulate = kernel_simulation(*gpu, llm, e.tp, false, false, 0.0, {0, 0, 0, clock, clock},
+                                   [bytes](const Operations& o) { return o.all_reduce(bytes); });
+    to.experiments.push_back(std::move(e));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> collect_kernels(const std::string& data, const Catalog& catalog, Collection& to) {
@@ -270,6 +302,7 @@ Result<void> collect_kernels(const std::string& data, const Catalog& catalog, Co
     }
     if (auto ok = all_reduce(data, f, *gpu, to); !ok) return ok;
   }
+  if (auto ok = vidur_all_reduce(data, catalog, to); !ok) return ok;
   return vidur(data, catalog, to);
 }
 

@@ -45,6 +45,7 @@ struct GpuSpec {
   double fp8_flops_per_s = 0.0;      ///< 0 = none
   double fp4_flops_per_s = 0.0;      ///< 0 = none: 4-bit weights are widened and computed in 16 bits
   double nvlink_bytes_per_s = 300e9;
+  bool switch_reduces = false;  ///< what GPUs send is summed in the switch between them (NVLink SHARP)
   std::int32_t sm_count = 108;
 };
 
