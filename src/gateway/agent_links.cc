@@ -177,14 +177,16 @@ void AgentLinks::place(InstanceId instance, PoolId pool, const std::optional<Clo
 }
 
 void AgentLinks::work(InstanceId instance, const control::InstanceWork& work) {
-  bool urgent = false;
+  bool begins = false;  // to be urgent: from then on a flush is on its way, or a timer for one
   {
     const std::lock_guard lock(mutex_);
     Work& known = work_[instance];
-    urgent = (known.now.requests == 0) != (work.requests == 0) || (known.now.prompts == 0 && work.prompts > 0);
+    const bool urgent =
+        (known.now.requests == 0) != (work.requests == 0) || (known.now.prompts == 0 && work.prompts > 0);
+    begins = urgent && !known.urgent;
     known = {work, true, known.urgent || urgent};
   }
-  if (urgent) flush_soon();
+  if (begins) flush_soon();
 }
 
 void AgentLinks::handed_over(InstanceId instance, Span age, Span wait) {
