@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/await_test.h"
 #include "gateway/gateway.h"
 #include "gateway/leg_bootstrap.h"
+#include "net/await_test.h"
 #include "net/openai.h"
 #include "net/raw_client_test.h"
 #include "net/server.h"

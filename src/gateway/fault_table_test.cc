@@ -7,9 +7,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/await_test.h"
 #include "base/file.h"
 #include "gateway/rig_test.h"
+#include "net/await_test.h"
 
 namespace wattle::gateway {
 namespace {

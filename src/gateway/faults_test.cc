@@ -3,8 +3,8 @@
 
 #include <stdexcept>
 
-#include "base/await_test.h"
 #include "gateway/rig_test.h"
+#include "net/await_test.h"
 #include "net/clock.h"
 #include "net/faults.h"
 

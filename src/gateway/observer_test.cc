@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "base/await_test.h"
 #include "gateway/otlp.h"
 #include "gateway/rig_test.h"
+#include "net/await_test.h"
 #include "net/log.h"
 
 namespace wattle::gateway {

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "base/await_test.h"
 #include "gateway/rig_test.h"
+#include "net/await_test.h"
 #include "policy/admission/bounded.h"
 #include "policy/queueing/laxity.h"
 

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/await_test.h"
 #include "gateway/gateway.h"
+#include "net/await_test.h"
 #include "net/raw_client_test.h"
 #include "net/server.h"
 

@@ -1,5 +1,5 @@
 #include "gateway/run_recorder.h"
-#include "base/await_test.h"
+#include "net/await_test.h"
 
 #include <gtest/gtest.h>
 

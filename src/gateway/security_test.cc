@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/await_test.h"
 #include "gateway/limits.h"
 #include "gateway/rig_test.h"
+#include "net/await_test.h"
 #include "net/secret.h"
 
 namespace wattle::gateway {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "base/await_test.h"
 #include "gateway/rig_test.h"
+#include "net/await_test.h"
 
 namespace wattle::gateway {
 namespace {

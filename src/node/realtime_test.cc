@@ -1,5 +1,5 @@
 #include "node/realtime.h"
-#include "base/await_test.h"
+#include "net/await_test.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
