@@ -142,10 +142,7 @@ TEST(Places, OneMoreUrgentTakesThePlaceOfOneThatHasNoTokenYetAndOfNoOther) {
       await([&] { return rig.view().at("decode_requests") == 1; });
     } else {
       await([&] { return rig.gateway->counts().held + 1 <= rig.gateway->counts().in_flight; });
-      for (;;) {  // it has reached the engine
-        const std::lock_guard lock(rig.upstream.mutex);
-        if (!rig.upstream.seen.empty()) break;
-      }
+      await([&] { return rig.upstream.seen_count() >= 1; });  // it has reached the engine
     }
     net::RawClient urgent(rig.gateway->port());
     urgent.send(Rig::chat("", true, expecting(1)));
