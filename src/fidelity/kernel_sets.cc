@@ -203,6 +203,21 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
   return {};
 }
 
+/// A reading without power that no fit sees, whatever held_out() says of its row.
+void add_unseen(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu,
+                const char* quantity, double ms, const LlmSpec& llm, std::int32_t tp, std::int64_t tokens,
+                std::function<Work(const Operations&)> work) {
+  Experiment e;
+  e.set = set;
+  e.row = row;
+  e.gpu = gpu.name;
+  e.tp = tp;
+  e.quantities = {{quantity, ms}};
+  const std::int32_t clock = gpu.clock_max.value();
+  e.simulate = kernel_simulation(gpu, llm, tp, false, false, 0.0, {0, 0, tokens, clock, clock}, std::move(work));
+  to.experiments.push_back(std::move(e));
+}
+
 struct VidurFile {
   const char* gpu;
   const char* file;
@@ -244,15 +259,8 @@ Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& 
         return o.product(tokens, (heads + 2 * kv) * head_dim, hidden) + o.product(tokens, hidden, heads * head_dim) +
                o.product(tokens, 2 * ffn, hidden) + o.product(tokens, hidden, ffn);
       };
-      Experiment e;
-      e.set = set;
-      e.row = fmt::format("tp={} tokens={}", tp, tokens);
-      e.gpu = gpu->name;
-      e.quantities = {{"products_ms", ms}};
-      const std::int32_t clock = gpu->clock_max.value();
-      e.tp = tp;
-      e.simulate = kernel_simulation(*gpu, llm, tp, false, false, 0.0, {0, 0, whole(tokens), clock, clock}, work);
-      to.experiments.push_back(std::move(e));
+      add_unseen(to, set, fmt::format("tp={} tokens={}", tp, tokens), *gpu, "products_ms", ms, llm, tp, whole(tokens),
+                 work);
     }
   }
   return {};
@@ -274,18 +282,11 @@ Result<void> vidur_all_reduce(const std::string& data, const Catalog& catalog, C
   for (std::size_t i = 0; i < read->rows(); i += kStep) {
     const double bytes = read->number(i, "size_bytes");
     if (bytes < kShortestVidurReduce) continue;
-    Experiment e;
-    e.set = set;
-    e.row = fmt::format("gpus={} bytes={}", read->number(i, "num_workers"), bytes);
-    e.gpu = gpu->name;
-    e.tp = static_cast<std::int32_t>(read->number(i, "num_workers"));
-    e.quantities = {{"latency_ms", read->number(i, "median_ms")}};
+    const double gpus = read->number(i, "num_workers");
     LlmSpec llm;
     llm.layers = 1;
-    const std::int32_t clock = gpu->clock_max.value();
-    e.simulate = kernel_simulation(*gpu, llm, e.tp, false, false, 0.0, {0, 0, 0, clock, clock},
-                                   [bytes](const Operations& o) { return o.all_reduce(bytes); });
-    to.experiments.push_back(std::move(e));
+    add_unseen(to, set, fmt::format("gpus={} bytes={}", gpus, bytes), *gpu, "latency_ms", read->number(i, "median_ms"),
+               llm, static_cast<std::int32_t>(gpus), 0, [bytes](const Operations& o) { return o.all_reduce(bytes); });
   }
   return {};
 }

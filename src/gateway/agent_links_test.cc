@@ -1,5 +1,4 @@
 #include "gateway/agent_links.h"
-#include "net/await_test.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "net/await_test.h"
 #include "net/clock.h"
 #include "net/server.h"
 

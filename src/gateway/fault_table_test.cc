@@ -158,7 +158,7 @@ void probing(GatewayOptions& options) {
 
 void wait_ready(Rig& rig, int workers) {
   for (int i = 0; i < workers; ++i) {
-    await([&] { return rig.admin("/workers/" + std::to_string(i)).find("\"status\":\"ready\"") != std::string::npos; });
+    await([&] { return rig.ready(i); });
   }
 }
 

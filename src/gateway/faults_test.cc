@@ -123,7 +123,7 @@ TEST(Faults, AnEngineThatIsGoneRefusesAndItsRequestWaitsForAnother) {
     options.health_misses = 1'000'000;  // probes do not notice
   };
   Pair pair(probed, false);
-  await([&] { return pair.rig.admin("/workers/0").find("\"status\":\"ready\"") != std::string::npos; });
+  await([&] { return pair.rig.ready(0); });
   pair.rig.upstream.hangs = true;
   net::RawClient client(pair.rig.gateway->port());
   client.send(Rig::chat("", false));
@@ -152,10 +152,7 @@ TEST(Faults, ALostEnginesWholeAnswersAreMadeElsewhereAndBegunStreamsEnd) {
     options.unready_wait = Span::s(60);
   };
   Pair pair(probed, false);  // the other site is not up yet
-  const auto ready = [&](int worker) {
-    return pair.rig.admin("/workers/" + std::to_string(worker)).find("\"status\":\"ready\"") != std::string::npos;
-  };
-  await([&] { return ready(0) && !ready(1); });
+  await([&] { return pair.rig.ready(0) && !pair.rig.ready(1); });
   net::RawClient begun(pair.rig.gateway->port());
   begun.send(Rig::chat("park", true));
   begun.until("t0");

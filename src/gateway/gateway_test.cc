@@ -1,11 +1,11 @@
 #include "gateway/gateway.h"
-#include "net/await_test.h"
 
 #include <gtest/gtest.h>
 
 #include "base/random.h"
 #include "gateway/leg_nixl.h"
 #include "gateway/rig_test.h"
+#include "net/await_test.h"
 #include "net/openai.h"
 #include "telemetry/fpm_socket.h"
 

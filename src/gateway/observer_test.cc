@@ -255,7 +255,9 @@ TEST(Observer, ACollectorThatIsAwayOrSlowCostsSpansAndNoRequest) {
   await([&] { return counter(refused, "wattle_gateway_spans_dropped_total") >= kRequests; });
   angry.status = 200;
   refused.ask(Rig::chat("", false));
-  await([&] { return counter(refused, "wattle_gateway_spans_exported_total") >= 1; });  // it goes on
+  await([&] { return counter(refused, "wattle_gateway_spans_exported_total") >= 1; });
+  EXPECT_EQ(counter(refused, "wattle_gateway_spans_exported_total"), 1) << "it goes on";
+  EXPECT_FALSE(angry.once(1).empty());
 }
 
 TEST(Observer, WhatTheCollectorRejectsIsCounted) {

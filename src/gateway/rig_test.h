@@ -232,6 +232,9 @@ struct Rig {
     for (const Outcome& o : sink.all) sum += o.output_tokens;
     return sum;
   }
+  bool ready(int worker) {
+    return admin("/workers/" + std::to_string(worker)).find("\"status\":\"ready\"") != std::string::npos;
+  }
   /// Waits until nothing is in flight: outcomes are booked a moment after the last byte was sent.
   journal::RequestCounts settled() {
     await([&] { return gateway->counts().in_flight == 0; });

@@ -1,5 +1,4 @@
 #include "gateway/run_recorder.h"
-#include "net/await_test.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "journal/decisions_jsonl.h"
 #include "journal/requests_csv.h"
+#include "net/await_test.h"
 #include "net/clock.h"
 
 namespace wattle::gateway {

@@ -1,5 +1,4 @@
 #include "net/server.h"
-#include "net/await_test.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +6,7 @@
 #include <future>
 #include <stdexcept>
 
+#include "net/await_test.h"
 #include "net/client.h"
 #include "net/clock.h"
 #include "net/faults.h"

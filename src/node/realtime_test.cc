@@ -1,5 +1,4 @@
 #include "node/realtime.h"
-#include "net/await_test.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "net/await_test.h"
 #include "node/priority_mutex.h"
 
 namespace wattle::node {

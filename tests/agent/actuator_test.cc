@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "board_fixture.h"
+#include "net/await_test.h"
 #include "net/clock.h"
 #include "node/claim.h"
 #include "node/power_cap.h"

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "board_fixture.h"
+#include "net/await_test.h"
 #include "node/actuator.h"
 #include "node/gpu/open.h"
 

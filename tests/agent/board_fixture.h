@@ -3,27 +3,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 
 #include "virtual_gpu/virtual_gpu.h"
 
 namespace wattle {
-
-/// Polls for up to 20 s; the wait ends as soon as it holds.
-template <typename Predicate>
-bool eventually(Predicate&& holds) {
-  for (int i = 0; i < 20'000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 class BoardFixture : public ::testing::Test {
  protected:

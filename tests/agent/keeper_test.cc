@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "board_fixture.h"
+#include "net/await_test.h"
 #include "node/actuator.h"
 #include "node/claim.h"
 
