@@ -22,6 +22,12 @@ function(wattle_united target)
   endif()
 endfunction()
 
+# A test that computes takes a core; one that starts processes and waits for them, as those of tests/ do that do not say so, a tenth of
+# one (e2e.*: 1 to 9 s of CPU time in 16 to 84 s). So that more of those run at once, ctest's -j counts thirds of a core.
+function(wattle_computes)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 3)
+endfunction()
+
 function(wattle_add_library row)
   string(REPLACE "|" ";" fields "${row}")
   list(GET fields 0 name)
@@ -51,7 +57,7 @@ function(wattle_add_library row)
     target_compile_options(wattle_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   if(WATTLE_COLD_BUILD AND NOT WATTLE_SANITIZE_ALL AND name IN_LIST WATTLE_ARITHMETIC)
-    set_target_properties(wattle_${name} PROPERTIES WATTLE_PLAIN ON)
+    set_target_properties(wattle_${name} PROPERTIES WATTLE_PLAIN ON UNITY_BUILD OFF)  # compiled for dev, in the cache for the others
   endif()
   if(name IN_LIST WATTLE_COLD OR name STREQUAL fidelity)
     wattle_united(wattle_${name})
@@ -74,6 +80,7 @@ function(wattle_add_library row)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     # property tests draw the same cases every time; run the binary by hand (or with another RC_PARAMS) for fresh ones
     set_tests_properties(unit.${name} PROPERTIES ENVIRONMENT "RC_PARAMS=seed=20250801;WATTLE_CACHE=none")
+    wattle_computes(unit.${name})
     wattle_sanitized(${name} ${name}_test unit.${name})
   endif()
   if(WATTLE_BUILD_BENCHES AND benches)
@@ -82,6 +89,7 @@ function(wattle_add_library row)
     set_target_properties(${name}_bench PROPERTIES UNITY_BUILD OFF)
     if(WATTLE_BUILD_TESTS)  # a bench that is not run rots: ctest runs each for an instant
       add_test(NAME bench.${name} COMMAND ${name}_bench --benchmark_min_time=0.001)
+      wattle_computes(bench.${name})
     endif()
   endif()
 endfunction()

@@ -13,13 +13,12 @@ target_compile_options(wattle_flags INTERFACE -Wno-restrict $<$<CONFIG:Release>:
 # types for a header's; dev keeps both warnings.
 target_compile_options(wattle_flags INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;-Wno-subobject-linkage>")
-# A target with the property WATTLE_PLAIN is compiled without the sanitizer (house.cmake says which).
+# A target with the property WATTLE_PLAIN is compiled without the sanitizer, as dev compiles it (house.cmake says which).
 if(WATTLE_SANITIZE)
-  target_compile_options(wattle_flags INTERFACE -fno-omit-frame-pointer -g1 -O0
-    "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:WATTLE_PLAIN>>>:-fsanitize=${WATTLE_SANITIZE}>")
-  target_link_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE})
+  set(sanitized -fno-omit-frame-pointer -O0 -fsanitize=${WATTLE_SANITIZE})
   if(WATTLE_SANITIZE MATCHES "undefined")
-    target_compile_options(wattle_flags INTERFACE
-      "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:WATTLE_PLAIN>>>:-fno-sanitize-recover=all>")
+    list(APPEND sanitized -fno-sanitize-recover=all)
   endif()
+  target_compile_options(wattle_flags INTERFACE "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:WATTLE_PLAIN>>>:${sanitized}>")
+  target_link_options(wattle_flags INTERFACE -fsanitize=${WATTLE_SANITIZE})
 endif()

@@ -59,7 +59,8 @@ Result<Guardian> LockKeeper::start_guardian() const {
 }
 
 Result<Unlocked> unlock_recorded(const KeeperOptions& options, const GpuLibrary& gpus) {
-  const auto lock = StateLock::take(options.state_file, 0);
+  const auto lock =
+      StateLock::take(options.state_file, options.lock_patience_s);  // what was just killed may not have let go yet
   if (!lock) return std::unexpected(lock.error());
   const StateFile state(options.state_file);
   const auto recorded = state.read();

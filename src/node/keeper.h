@@ -71,8 +71,8 @@ struct Unlocked {
   std::vector<std::string> reset;
   std::vector<std::string> failed;  ///< recorded, and did not let go
 };
-/// Takes off every clock lock that the state file records, for an operator: no agent may be running with it. Errors:
-/// one is; an unreadable or unwritable state file.
+/// Takes off every clock lock that the state file records, for an operator: no agent may be running with it (it
+/// waits `lock_patience_s` for one that is ending). Errors: one is; an unreadable or unwritable state file.
 [[nodiscard]] Result<Unlocked> unlock_recorded(const KeeperOptions& options, const GpuLibrary& gpus);
 
 }  // namespace wattle::node

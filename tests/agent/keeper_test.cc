@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <fstream>
+#include <thread>
 
 #include "board_fixture.h"
 #include "net/await_test.h"
@@ -162,7 +163,22 @@ TEST_F(Keeper, AnOperatorUnlocksWhatADeadAgentLeft) {
   EXPECT_FALSE(board().locked(0));
   auto keeper = node::LockKeeper::start(options_, nvml_);
   ASSERT_TRUE(keeper);
+  options_.lock_patience_s = 0;
   EXPECT_FALSE(node::unlock_recorded(options_, *nvml_)) << "an agent is running";
+}
+
+TEST_F(Keeper, UnlockingWaitsForWhatIsStillDying) {
+  ASSERT_TRUE(node::StateFile(state_).write({board().uuid(0)}));
+  board().lock_clocks(0, MegaHertz(1005), MegaHertz(1005));
+  auto dying = node::StateLock::take(state_, 0);
+  ASSERT_TRUE(dying);
+  std::jthread gone([held = std::move(*dying)]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const auto let_go = std::move(held);
+  });
+  const auto done = node::unlock_recorded(options_, *nvml_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_FALSE(board().locked(0));
 }
 
 TEST_F(Keeper, AdvisoryClaimsNothingAndLeavesNothing) {
