@@ -12,10 +12,12 @@
 
 #include "base/file.h"
 #include "commands.h"
+#include "config/load.h"
 #include "config/locate.h"
 #include "config/profile.h"
 #include "fidelity/cross_validation.h"
 #include "fidelity/fit_plan.h"
+#include "fidelity/relatives.h"
 #include "fidelity/seen_rows.h"
 #include "predict/belief_file.h"
 #include "reproduce/catalog.h"
@@ -29,6 +31,7 @@ struct FitFlags {
   std::string data;
   std::string out;
   std::vector<std::string> gpus;
+  std::string like;
   unsigned threads = 2;
   unsigned folds = 0;
   bool by_model = false;
@@ -122,8 +125,34 @@ Result<std::size_t> record_seen(const std::string& out, const std::vector<std::s
   return seen.size();
 }
 
+/// The profile of a kind without rows: its relative's factors on its own data sheet.
+int like_a_relative(const FitFlags& flags, const std::string& out) {
+  if (flags.gpus.size() != 1) return fail({ErrorKind::BadInput, "--like", "name the new kind with --gpu, just one"});
+  const auto& project = config::project();
+  const auto spec = [&](const std::string& name, const char* flag) -> Result<GpuSpec> {
+    const auto file = project.find(config::Project::Kind::Gpu, name, flag);
+    return file ? config::load_gpu(*file) : Result<GpuSpec>(std::unexpected(file.error()));
+  };
+  const auto to = spec(flags.gpus.front(), "--gpu");
+  if (!to) return fail(to.error());
+  const auto from = spec(flags.like, "--like");
+  if (!from) return fail(from.error());
+  const auto factors = config::profile_of(flags.like, project);
+  if (!factors) return fail(factors.error());
+  const config::LoadedProfile made{
+      fidelity::without_rows(fidelity::scaled_to(*to, *factors, *from, false), flags.gpus.front()),
+      fmt::format("No measurement of this GPU: factors of {}, power scaled to its TDP", flags.like)};
+  const std::string file = out + "/" + flags.gpus.front() + ".toml";
+  if (std::filesystem::exists(file))
+    return fail({ErrorKind::BadInput, file, "is there; delete it to have it replaced"});
+  if (const auto ok = write_file(file, config::to_text(made, {})); !ok) return fail(ok.error());
+  fmt::print("{}: {}\n", file, made.provenance);
+  return 0;
+}
+
 int fit_shipped(const FitFlags& flags) {
   const std::string out = flags.out.empty() ? "profiles" : flags.out;
+  if (!flags.like.empty()) return like_a_relative(flags, out);
   Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());
   const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
@@ -171,6 +200,10 @@ void add_fit(Command app, int& exit_code) {
   command.add_option("--data", flags->data, "Folder of the data sets (default: WATTLE_DATA)");
   command.add_option("-o,--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
   command.add_option("--gpu", flags->gpus, "Write only these kinds (default: all)");
+  command.add_option(
+      "--like", flags->like,
+      "No fit: a profile for the one kind of --gpu, of which nothing is measured, by this kind's factors "
+      "and both data sheets");
   command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
   command
       .add_option("--folds", flags->folds,

@@ -2,11 +2,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "base/side_by_side.h"
 #include "commands.h"
 #include "config/locate.h"
 #include "experiment/match_attainment.h"
@@ -46,18 +45,6 @@ experiment::SimulateOptions options_for(const SimFlags& flags, const std::string
   options.data_dir = config::data_dir();
   if (!flags.out.empty()) options.out_dir = (std::filesystem::path(flags.out) / recipe).string();
   return options;
-}
-
-/// Calls work(i) for each i below `count`, on so many threads.
-template <typename Work>
-void side_by_side(unsigned threads, std::size_t count, Work&& work) {
-  std::atomic<std::size_t> next{0};
-  const auto all = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<std::jthread> others;
-  for (unsigned t = 1; t < std::min<std::size_t>(threads, count); ++t) others.emplace_back(all);
-  all();
 }
 
 void print_table(const std::vector<journal::RunSummary>& runs) {

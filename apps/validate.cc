@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -59,7 +60,8 @@ ordered_json to_json(const reproduce::Validation& all) {
           {"absent", all.absent},
           {"worst", std::move(worst)},
           {"marks", std::move(targets)},
-          {"infeasible", scores.infeasible}};
+          {"infeasible", scores.infeasible.size()},
+          {"infeasible_rows", scores.infeasible}};
 }
 
 int validate(const ValidateFlags& flags) {
@@ -73,6 +75,7 @@ int validate(const ValidateFlags& flags) {
   if (!seen) return fail(seen.error());
   const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
+  if (!std::filesystem::is_directory(data)) return fail({ErrorKind::BadInput, data, "is no folder"});
   setenv("WATTLE_DATA", data.c_str(), 1);  // what the evaluations' scenarios read
   const auto all = reproduce::validation(data, *catalog, *seen, flags.threads);
   if (!all) return fail(all.error());
@@ -101,6 +104,7 @@ int validate(const ValidateFlags& flags) {
     fmt::print("{:<42} {:<16} {:>6.1f}   {}\n", m.name, m.target, m.value, m.met ? "met" : "missed");
   }
   for (const std::string& name : all->absent) fmt::print("not found: {}\n", name);
+  for (const std::string& row : scores.infeasible) fmt::print("cannot run here: {}\n", row);
   return 0;
 }
 

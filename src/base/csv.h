@@ -23,6 +23,9 @@ class CsvReader {
   /// Moves to the next row; false at the end. Errors: wrong number of fields, an unclosed quote.
   Result<bool> next();
 
+  /// Every column's name, and the current row's values of them.
+  [[nodiscard]] std::span<const std::string> header() const { return names_; }
+  [[nodiscard]] std::span<const std::string_view> fields() const { return fields_; }
   [[nodiscard]] std::string_view field(std::size_t i) const { return fields_[wanted_[i]]; }
   [[nodiscard]] std::string_view column(std::size_t i) const { return names_[wanted_[i]]; }
   /// 1-based line of the current row.

@@ -25,10 +25,13 @@ struct ClassRequests {
   Objectives held_to = {};
 };
 
+/// Seven clocks that a GPU has: nearest to the shares of the highest that DynamoLLM's are of the H100's (Table I: 0.8
+/// to 2.0 GHz; there 810, 1005, 1200, 1395, 1605, 1800 and 1980 MHz). Ascending, each once.
+[[nodiscard]] std::vector<MegaHertz> clocks_to_profile(const GpuSpec& gpu);
+
 struct LoadProfilerOptions {
   std::vector<int> tps = {2, 4, 8};
-  std::vector<MegaHertz> clocks = {MegaHertz(810),  MegaHertz(1005), MegaHertz(1200), MegaHertz(1395),
-                                   MegaHertz(1605), MegaHertz(1800), MegaHertz(1980)};
+  std::vector<MegaHertz> clocks;                      ///< ascending, the GPU's own: `clocks_to_profile`
   std::int64_t requests = 1500;                       ///< of a measurement, after as many as its first fifth
   double quantile = 0.99;                             ///< of latencies
   std::vector<double> shares = {0.25, 0.5, 0.75, 1};  ///< measured loads, of the most within limits

@@ -8,10 +8,10 @@
 namespace wattle::calibrate {
 namespace {
 
-ProfiledEngine engine_of(const char* llm) {
+ProfiledEngine engine_of(const char* llm, const char* gpu = "h100") {
   const auto& project = config::project();
   ProfiledEngine engine;
-  engine.gpu = config::load_gpu(*project.find(config::Project::Kind::Gpu, "h100", "gpu")).value();
+  engine.gpu = config::load_gpu(*project.find(config::Project::Kind::Gpu, gpu, "gpu")).value();
   engine.llm = config::load_llm(*project.find(config::Project::Kind::Llm, llm, "llm")).value();
   return engine;
 }
@@ -24,6 +24,21 @@ LoadProfilerOptions quick() {
   options.clocks = {MegaHertz(1200), MegaHertz(1980)};
   options.requests = 120;
   return options;
+}
+
+TEST(LoadProfiler, ProfilesClocksThatTheGpuHas) {
+  const auto mhz = [](const char* gpu) {
+    std::vector<int> all;
+    for (const MegaHertz clock : clocks_to_profile(engine_of("llama-2-13b", gpu).gpu)) all.push_back(clock.value());
+    return all;
+  };
+  EXPECT_EQ(mhz("h100"), (std::vector{810, 1005, 1200, 1395, 1605, 1800, 1980})) << "DynamoLLM's";
+  EXPECT_EQ(mhz("a100-80g"), (std::vector{570, 720, 855, 990, 1140, 1275, 1410}));
+  for (const char* gpu : {"a10g", "a40", "b200", "gh200-96g", "l40s", "mi300x"}) {
+    const GpuSpec spec = engine_of("llama-2-13b", gpu).gpu;
+    for (const MegaHertz clock : clocks_to_profile(spec)) EXPECT_TRUE(has_clock(spec, clock)) << gpu;
+    EXPECT_EQ(clocks_to_profile(spec).back(), spec.clock_max);
+  }
 }
 
 TEST(LoadProfiler, MeasuresUpToTheMostLoadWithinTheObjectives) {

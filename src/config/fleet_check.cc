@@ -58,6 +58,23 @@ std::string remedy(const LoadedScenario& loaded, std::size_t pool, double kv_tok
                 : std::string("no tensor_parallel fits; choose a GPU with more memory");
 }
 
+/// Watts that the pool's GPU can be held to, or can draw idle. Drivers take no limit below a quarter of the TDP (A100:
+/// 100 of 400 W, H100: 200 of 700), and the hardware model knows no GPU that keeps to less.
+Result<void> check_watts(const LoadedScenario& loaded, std::size_t index) {
+  const GpuSpec& gpu = loaded.gpus[index];
+  const auto& engine = loaded.scenario.engine;
+  if (engine.power_limit && !(*engine.power_limit >= gpu.tdp * 0.25 && *engine.power_limit <= gpu.tdp)) {
+    return bad_input(loaded.origins.of("engine.power_limit_w"),
+                     fmt::format("{} takes a power limit from {} W to its TDP of {} W", gpu.name,
+                                 gpu.tdp.value() * 0.25, gpu.tdp.value()));
+  }
+  if (engine.idle_gpu && *engine.idle_gpu >= gpu.tdp) {
+    return bad_input(loaded.origins.of("engine.idle_gpu_w"),
+                     fmt::format("an idle {} draws less than its TDP of {} W", gpu.name, gpu.tdp.value()));
+  }
+  return {};
+}
+
 Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
   const Scenario& scenario = loaded.scenario;
   const PoolOptions& pool = scenario.pools[index];
@@ -72,6 +89,7 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
       !ok) {
     return ok;
   }
+  if (auto ok = check_watts(loaded, index); !ok) return ok;
   const Memory m = memory_of(loaded, index, pool.parallelism());
   constexpr double kGb = 1e9;
   if (m.weights_bytes > m.available_bytes) {

@@ -114,7 +114,9 @@ std::vector<Option<Slo>> slo_options() {
   constexpr Bounds kLatency{0.001, 86'400'000};
   return {
       option("ttft_ms", &Slo::ttft, "ms", kLatency, "Time to first token; none: not judged"),
-      option("itl_ms", &Slo::itl, "ms", kLatency, "Every gap between two tokens; none: not judged"),
+      option("itl_ms", &Slo::itl, "ms", kLatency,
+             "Gap between two tokens: itl_attainment counts gaps, attainment requests by their mean gap; none: not "
+             "judged"),
       option("tbt_ms", &Slo::tbt, "ms", kLatency, "A request's mean gap between tokens; none: not judged"),
       option("e2e_ms", &Slo::e2e, "ms", kLatency, "Arrival to last token; none: not judged"),
   };

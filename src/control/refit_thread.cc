@@ -12,6 +12,8 @@ Result<std::shared_ptr<const LatencyModel>> fit(const predict::LatencyRefit& ref
     return refit(samples);
   } catch (const std::exception& e) {
     return external_failure("refit", e.what());
+  } catch (...) {
+    return external_failure("refit", "something that is no std::exception");
   }
 }
 

@@ -152,16 +152,16 @@ void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, Re
   const auto established = size_ - static_cast<std::int32_t>(fresh_.size());
   good_steps_ += good(first_gap) ? 1 : 0;
   if (established > 0) {
-    observer.gaps(static_cast<std::int64_t>(first_gap), 0, 1, established);
-    if (longest < first_gap) note_gap(steps_ + 1, static_cast<std::int64_t>(first_gap), slots);
+    observer.gaps(gap_of(first_gap), 0, 1, established);
+    if (longest < first_gap) note_gap(steps_ + 1, gap_of(first_gap), slots);
   }
   for (const SlotIndex index : fresh_) {
     Slot& slot = slots[index];
     const Int128 gap = first_end - slot.last_token;
-    observer.gaps(static_cast<std::int64_t>(gap), 0, 1, 1);
+    observer.gaps(gap_of(gap), 0, 1, 1);
     slot.good_gaps += good(gap) ? 1 : 0;
     slot.good_before = good_steps_;
-    slot.longest_gap = std::max(slot.longest_gap, static_cast<std::int64_t>(gap));
+    slot.longest_gap = std::max(slot.longest_gap, gap_of(gap));
   }
   fresh_.clear();
   if (steps > 1) {

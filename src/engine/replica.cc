@@ -292,9 +292,9 @@ void Replica::end_prompt(SlotIndex index, Instant at) {
   const bool first = slot.generated == 1;
   if (!first) {  // the token after a recompute: its gap spans the preemption
     const Int128 gap = run_.start - slot.last_token;
-    observer_.gaps(static_cast<std::int64_t>(gap), 0, 1, 1);
+    observer_.gaps(gap_of(gap), 0, 1, 1);
     slot.good_gaps += decode_.good(gap) ? 1 : 0;
-    slot.longest_gap = std::max(slot.longest_gap, static_cast<std::int64_t>(gap));
+    slot.longest_gap = std::max(slot.longest_gap, gap_of(gap));
     if (options_.per_token) observer_.token(slot.job.tag, at);
   }
   slot.last_token = run_.start;
@@ -444,6 +444,7 @@ void Replica::check_invariants() const {
                "INV-4: decode totals equal the sum over requests");
   WATTLE_CHECK(prefill_kv == kv_tokens_prefill_, "INV-4: prefill KV equals the sum over requests");
   WATTLE_CHECK(kv_.free() >= 0 && blocks + kv_.free() + kv_.aside() == kv_.total(), "INV-3: KV blocks are conserved");
+  WATTLE_CHECK(has_clock(model_.gpu(), clock_), "INV-11: a GPU is locked to a clock it has");
 }
 
 }  // namespace wattle::engine

@@ -36,6 +36,20 @@ std::vector<std::int64_t> prompt_tokens_of(const std::vector<StepReport>& steps)
   return tokens;
 }
 
+TEST(Replica, a_clock_that_the_gpu_does_not_have_breaks_an_invariant) {
+  const StepModel model = model_with({});
+  for (const MegaHertz clock : {MegaHertz(1980), MegaHertz(1995), MegaHertz(1003), MegaHertz(195)}) {
+    ReplicaOptions options;
+    options.initial_clock = clock;
+    const Driver driver(model, options);
+    if (clock == MegaHertz(1980)) {
+      driver.replica().check_invariants();
+    } else {
+      EXPECT_DEATH(driver.replica().check_invariants(), "INV-11") << clock.value();
+    }
+  }
+}
+
 TEST(Replica, prompts_are_split_at_the_budget_or_kept_whole) {
   EngineOptions options;
   options.max_num_batched_tokens = 1000;

@@ -1,6 +1,8 @@
 #pragma once
 // A stretch of steps of one batch as a closed form, in fixed point (2^-20 ns).
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "base/wide.h"
 #include "engine/step_model.h"
@@ -12,6 +14,11 @@ namespace wattle::engine {
 [[nodiscard]] constexpr Int128 to_fixed(Span d) { return Int128{d.ns()} << kTimeFractionBits; }
 [[nodiscard]] constexpr Instant to_instant(Int128 fixed) {
   return Instant(static_cast<std::int64_t>(fixed >> kTimeFractionBits));
+}
+
+/// A token gap as its counters hold it: what is longer than they reach (2^63 fixed point: 8796 s) counts as so long.
+[[nodiscard]] constexpr std::int64_t gap_of(Int128 fixed) {
+  return static_cast<std::int64_t>(std::min(fixed, Int128{std::numeric_limits<std::int64_t>::max()}));
 }
 
 /// `steps` steps from `start`, the i-th takes first + i x increment. No step in progress: steps 0.

@@ -13,6 +13,11 @@ std::int64_t counted(const StepRun& run, Instant now) {
   return done;
 }
 
+TEST(StepRun, AGapBeyondWhatItsCountersHoldCountsAsTheLongest) {
+  EXPECT_EQ(gap_of(to_fixed(Span::ms(20))), static_cast<std::int64_t>(to_fixed(Span::ms(20))));
+  EXPECT_EQ(gap_of(to_fixed(Span::ms(9'000'000))), std::numeric_limits<std::int64_t>::max());
+}
+
 RC_GTEST_PROP(StepRun, CountsTheStepsThatHaveEnded, ()) {
   const std::int64_t ms = std::int64_t{1000000} << kTimeFractionBits;
   StepRun run;

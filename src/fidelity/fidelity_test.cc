@@ -59,7 +59,7 @@ TEST(Table, ragged_lines_are_refused_with_their_place) {
   const std::string file = folder.write("z.csv", "a,b\n1,2\n3,many\n");
   const auto missing = Table::read(file, {"a"}, {"c"});
   ASSERT_FALSE(missing);
-  EXPECT_NE(missing.error().message().find("no column \"c\""), std::string::npos);
+  EXPECT_NE(missing.error().message().find("no column 'c'"), std::string::npos);
   const auto wrong = Table::read(file, {"a"}, {"b"});
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message().find("z.csv:3"), std::string::npos) << wrong.error().message();

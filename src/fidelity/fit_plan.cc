@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
-#include <thread>
 
+#include "base/side_by_side.h"
 #include "fidelity/least_squares.h"
 #include "fidelity/relatives.h"
 
@@ -190,22 +189,14 @@ void run_stage(const Stage& stage, std::string_view gpu, const std::vector<Exper
     HardwareProfile profile = base;
     for (std::size_t i = 0; i < values.size(); ++i) profile.*(members[i]) = values[i];
     std::vector<std::vector<double>> parts(used.size());
-    std::atomic<std::size_t> next{0};
-    const auto work = [&] {
-      for (std::size_t i = next++; i < used.size(); i = next++) {
-        const Experiment& e = *used[i].experiment;
-        const std::vector<double> ours = e.simulate(profile, Rival{}).values;
-        for (std::size_t q = 0; q < ours.size(); ++q) {
-          if (used[i].weights[q] <= 0.0) continue;
-          parts[i].push_back(std::log(ours[q] / e.quantities[q].measured) * used[i].weights[q] * kUnit);
-        }
+    side_by_side(threads, used.size(), [&](std::size_t i) {
+      const Experiment& e = *used[i].experiment;
+      const std::vector<double> ours = e.simulate(profile, Rival{}).values;
+      for (std::size_t q = 0; q < ours.size(); ++q) {
+        if (used[i].weights[q] <= 0.0) continue;
+        parts[i].push_back(std::log(ours[q] / e.quantities[q].measured) * used[i].weights[q] * kUnit);
       }
-    };
-    {
-      std::vector<std::jthread> pool;
-      for (unsigned t = 1; t < threads; ++t) pool.emplace_back(work);
-      work();
-    }
+    });
     std::vector<double> all;
     for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
     return all;
@@ -214,11 +205,6 @@ void run_stage(const Stage& stage, std::string_view gpu, const std::vector<Exper
   for (std::size_t i = 0; i < members.size(); ++i) outcome.profile.*(members[i]) = result.values[i];
   outcome.notes.push_back(fmt::format("{}: robust cost {:.3f} -> {:.3f}", stage.name, result.cost_before, result.cost));
 }
-
-constexpr double HardwareProfile::*kMeasured[] = {
-    &HardwareProfile::measured_requests,      &HardwareProfile::measured_context_tokens,
-    &HardwareProfile::measured_step_tokens,   &HardwareProfile::measured_tensor_parallel,
-    &HardwareProfile::measured_clock_low_mhz, &HardwareProfile::measured_clock_high_mhz};
 
 /// What the rows that may be fitted ask of the hardware. Whole tables count, not only the rows a stage strides over.
 void measured_range(std::string_view gpu, const std::vector<Experiment>& experiments, HardwareProfile& profile) {
@@ -276,12 +262,7 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
       outcome.profile = scaled_to(spec, from->second, *catalog.gpu(relative->from), relative->same_die);
     }
   }
-  outcome.profile.gpu = gpu;
-  for (const engine::ProfileField& field : engine::profile_fields()) {
-    double& value = outcome.profile.*(field.member);
-    value = std::clamp(value, field.low, field.high);
-  }
-  for (const auto member : kMeasured) outcome.profile.*member = 0.0;  // a relative's range says nothing about this GPU
+  outcome.profile = without_rows(outcome.profile, gpu);
   for (const Start& start : kStarts) {
     if (start.gpu != gpu) continue;
     if (start.value) outcome.profile.*(start.factor) = *start.value;

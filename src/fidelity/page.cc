@@ -6,16 +6,12 @@
 #include <cmath>
 #include <map>
 
+#include "base/quantile.h"
+
 namespace wattle::fidelity {
 namespace {
 
 std::string percent(double v) { return std::isfinite(v) ? fmt::format("{:.1f} %", 100.0 * v) : std::string(); }
-
-double median_of(std::vector<double> v) {
-  std::ranges::sort(v);
-  const std::size_t half = v.size() / 2;
-  return v.size() % 2 == 1 ? v[half] : 0.5 * (v[half - 1] + v[half]);
-}
 
 struct TargetRule {
   const char* name;
@@ -24,6 +20,11 @@ struct TargetRule {
   double limit;
   bool median;
 };
+
+bool judges(const TargetRule& rule, const std::string& set, const std::string& quantity) {
+  const auto named = [&](const char* part) { return set.find(part) != std::string::npos; };
+  return quantity == rule.quantity && std::ranges::any_of(rule.sets, named);
+}
 
 const std::vector<TargetRule>& rules() {
   static const std::vector<TargetRule> all{
@@ -264,28 +265,40 @@ constexpr const char* kWhy =
 
 }  // namespace
 
+namespace {
+
+/// What no target looks at, and where that is far off.
+std::string beside_targets(const Scores& scores) {
+  constexpr double kFarOff = 0.25;
+  std::size_t all = 0;
+  std::size_t beside = 0;
+  std::vector<std::string> far;
+  for (const ScoredSet& s : scores.sets) {
+    if (s.fitted) continue;
+    all += s.rows;
+    if (std::ranges::any_of(rules(), [&](const TargetRule& r) { return judges(r, s.set, s.quantity); })) continue;
+    beside += s.rows;
+    if (s.mape > kFarOff) far.push_back(fmt::format("{} {} {}", s.set, s.quantity, percent(s.mape)));
+  }
+  std::string text = fmt::format("\nOf {} rows never fitted {} are in no target.", all, beside);
+  if (!far.empty()) text += fmt::format(" Of those more than 25 % off in the mean: {}.", fmt::join(far, "; "));
+  return text + "\n";
+}
+
+}  // namespace
+
 std::vector<Target> targets(const Scores& scores) {
   std::vector<Target> all;
   for (const TargetRule& rule : rules()) {
     std::vector<double> errors;
     for (const ScoredRow& row : scores.rows) {
-      if (row.fitted || row.quantity != rule.quantity) continue;
-      if (std::ranges::any_of(rule.sets, [&](const char* s) { return row.set.find(s) != std::string::npos; })) {
-        errors.push_back(std::abs(row.error));
-      }
+      if (!row.fitted && judges(rule, row.set, row.quantity)) errors.push_back(std::abs(row.error));
     }
     if (errors.empty()) continue;
-    double value = 0.0;
-    if (rule.median) {
-      value = median_of(errors);
-    } else {
-      for (const double e : errors) value += e / static_cast<double>(errors.size());
-    }
-    std::ranges::sort(errors);
     double mean = 0.0;
     for (const double e : errors) mean += e / static_cast<double>(errors.size());
     all.push_back({rule.name, fmt::format("{} <= {:.0f} %", rule.median ? "median" : "MAPE", 100 * rule.limit),
-                   rule.limit, value, errors.size(), mean, errors[(errors.size() - 1) * 9 / 10]});
+                   rule.limit, rule.median ? quantile(errors, 0.5) : mean, errors.size(), mean, quantile(errors, 0.9)});
   }
   return all;
 }
@@ -317,6 +330,7 @@ std::string to_markdown(const Scores& scores, const std::vector<std::string>& ab
         fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", m.name, m.target, percent(m.value), percent(m.mean),
                     percent(m.p90), m.rows, m.met() ? "met" : fmt::format("missed by {}", percent(m.value - m.limit)));
   }
+  text += beside_targets(scores);
   if (!of_runs.empty())
     text += "\nOf whole runs through the simulator:\n\n| figure | target | reached | |\n|---|---|---|---|\n";
   for (const RunTarget& m : of_runs) {
@@ -332,9 +346,11 @@ std::string to_markdown(const Scores& scores, const std::vector<std::string>& ab
                     s.fitted ? "fitted" : "never fitted", s.rows, s.extrapolated, percent(s.mape), percent(s.median),
                     percent(s.p90), percent(s.bias), percent(s.mfu_power_law), percent(s.three_constants));
   }
-  if (scores.infeasible > 0) {
-    text += fmt::format("\n{} rows ran on hardware where our model says the weights or one request do not fit.\n",
-                        scores.infeasible);
+  if (!scores.infeasible.empty()) {
+    text += fmt::format(
+        "\n{} rows ran where our model says that the weights or one request do not fit, or that so many GPUs do not "
+        "divide the model: {}.\n",
+        scores.infeasible.size(), fmt::join(scores.infeasible, "; "));
   }
   if (!absent.empty()) {
     text += fmt::format("\nSets not found, and rows of a set that are not scored: {}.\n", fmt::join(absent, "; "));

@@ -27,4 +27,19 @@ HardwareProfile scaled_to(const GpuSpec& to, const HardwareProfile& factors, con
   return scaled;
 }
 
+HardwareProfile without_rows(HardwareProfile factors, std::string_view gpu) {
+  factors.gpu = gpu;
+  for (const engine::ProfileField& field : engine::profile_fields()) {
+    double& value = factors.*(field.member);
+    value = std::clamp(value, field.low, field.high);
+  }
+  // A relative's range says nothing about this GPU.
+  for (const auto measured : {&HardwareProfile::measured_requests, &HardwareProfile::measured_context_tokens,
+                              &HardwareProfile::measured_step_tokens, &HardwareProfile::measured_tensor_parallel,
+                              &HardwareProfile::measured_clock_low_mhz, &HardwareProfile::measured_clock_high_mhz}) {
+    factors.*measured = 0.0;
+  }
+  return factors;
+}
+
 }  // namespace wattle::fidelity

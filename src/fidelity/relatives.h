@@ -1,5 +1,7 @@
 #pragma once
 // Kinds of GPU that start from another's factors, and what their data sheets change in those.
+#include <string_view>
+
 #include "engine/hardware_profile.h"
 #include "model/hardware.h"
 
@@ -20,5 +22,9 @@ inline constexpr Relative kRelatives[] = {
 /// `from`'s factors on `to`'s power limit, rates and, on the same die, memory bandwidth.
 [[nodiscard]] engine::HardwareProfile scaled_to(const GpuSpec& to, const engine::HardwareProfile& factors,
                                                 const GpuSpec& from, bool same_die);
+
+/// The factors for `gpu` before any row of it is seen: within their bounds, and flagged as extrapolated wherever they
+/// are used.
+[[nodiscard]] engine::HardwareProfile without_rows(engine::HardwareProfile factors, std::string_view gpu);
 
 }  // namespace wattle::fidelity

@@ -1,14 +1,14 @@
 #include "fidelity/score.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <thread>
 #include <tuple>
 
+#include "base/quantile.h"
+#include "base/side_by_side.h"
 #include "fidelity/samples.h"
 
 namespace wattle::fidelity {
@@ -16,17 +16,6 @@ namespace {
 
 bool is_power(const std::string& quantity) {
   return quantity == "power_w" || quantity == "energy_j" || quantity == "energy_per_token_j";
-}
-
-template <typename F>
-void for_all(std::size_t n, unsigned threads, F body) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < n; i = next++) body(i);
-  };
-  std::vector<std::jthread> pool;
-  for (unsigned t = 1; t < threads; ++t) pool.emplace_back(work);
-  work();
 }
 
 /// The three constants a person would put down for a card: measured idle, TDP for prompts, 65 % of it for decode.
@@ -39,19 +28,11 @@ Rival rival(PowerLaw law, const GpuSpec& gpu, const engine::HardwareProfile& pro
   return r;
 }
 
-double quantile(std::vector<double> v, double p) {
-  std::ranges::sort(v);
-  const double at = p * static_cast<double>(v.size() - 1);
-  const auto low = static_cast<std::size_t>(at);
-  const std::size_t high = std::min(low + 1, v.size() - 1);
-  return v[low] + (at - static_cast<double>(low)) * (v[high] - v[low]);
-}
-
 }  // namespace
 
 Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog, unsigned threads, bool rivals) {
   std::vector<std::vector<ScoredRow>> rows(experiments.size());
-  for_all(experiments.size(), threads, [&](std::size_t i) {
+  side_by_side(threads, experiments.size(), [&](std::size_t i) {
     const Experiment& e = experiments[i];
     const auto profile = catalog.profiles.find(e.gpu);
     const GpuSpec* gpu = catalog.gpu(e.gpu);
@@ -94,7 +75,11 @@ Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog,
 
 Scores scores_of(std::vector<ScoredRow> rows) {
   Scores scores;
-  scores.infeasible = std::erase_if(rows, [](const ScoredRow& row) { return !std::isfinite(row.error); });
+  std::erase_if(rows, [&](const ScoredRow& row) {
+    if (std::isfinite(row.error)) return false;
+    scores.infeasible.push_back(row.set + ": " + row.row + ", " + row.quantity);
+    return true;
+  });
   scores.rows = std::move(rows);
   std::map<std::tuple<std::string, std::string, bool>, std::vector<const ScoredRow*>> groups;
   for (const ScoredRow& row : scores.rows) groups[{row.set, row.quantity, row.fitted}].push_back(&row);

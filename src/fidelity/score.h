@@ -34,8 +34,8 @@ struct ScoredSet {
 
 struct Scores {
   std::vector<ScoredRow> rows;
-  std::vector<ScoredSet> sets;  ///< fitted and never-fitted rows of a set apart
-  std::size_t infeasible = 0;   ///< rows our model says cannot run
+  std::vector<ScoredSet> sets;          ///< fitted and never-fitted rows of a set apart
+  std::vector<std::string> infeasible;  ///< rows that our model says cannot run, with their sets
 };
 
 /// Runs every experiment whose GPU has a profile, on `threads` threads; the result does not depend on their number.

@@ -331,6 +331,14 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
       Table::read(file, {}, {"tp", "input_len", "output_len", "freq", "rps", "power", "ttft_p99", "tpot_p99"});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
+    const std::string where = fmt::format("{}:{}", file, t->line(i));
+    for (const char* name : {"tp", "input_len", "output_len", "rps", "power", "ttft_p99", "tpot_p99"}) {
+      if (!(t->number(i, name) > 0.0)) return bad_input(where, fmt::format("{} is not above 0", name));
+    }
+    if (const double mhz = t->number(i, "freq"); mhz < gpu->clock_min.value() || mhz > gpu->clock_max.value()) {
+      return bad_input(where, fmt::format("freq is {:g}; {} can lock {} to {} MHz", mhz, gpu->name,
+                                          gpu->clock_min.value(), gpu->clock_max.value()));
+    }
     Load load;
     load.rate_per_s = t->number(i, "rps");
     load.requests = 400;

@@ -1,64 +1,33 @@
 #include "fidelity/table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
 
 #include "base/check.h"
+#include "base/csv.h"
+#include "base/file.h"
 
 namespace wattle::fidelity {
-namespace {
-
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      cells.emplace_back();
-    } else if (c != '\r') {
-      cells.back() += c;
-    }
-  }
-  return cells;
-}
-
-}  // namespace
 
 Result<Table> Table::read(const std::string& file, const std::vector<std::string>& texts,
                           const std::vector<std::string>& numbers) {
-  std::ifstream in(file);
-  if (!in) return bad_input(file, "cannot be read");
+  const auto text = read_file(file);
+  if (!text) return std::unexpected(text.error());
+  std::vector<std::string_view> columns(texts.begin(), texts.end());
+  columns.insert(columns.end(), numbers.begin(), numbers.end());
+  auto reader = CsvReader::open(*text, file, columns);
+  if (!reader) return std::unexpected(reader.error());
   Table table;
-  std::string line;
-  if (!std::getline(in, line) || line.empty()) return bad_input(file + ":1", "no header line");
-  table.header_ = split(line);
-  std::size_t number = 1;
-  while (std::getline(in, line)) {
-    ++number;
-    if (line.empty()) continue;
-    std::vector<std::string> cells = split(line);
-    if (cells.size() != table.header_.size()) {
-      return bad_input(fmt::format("{}:{}", file, number),
-                       fmt::format("{} fields where the header has {}", cells.size(), table.header_.size()));
-    }
-    table.cells_.push_back(std::move(cells));
-  }
-  for (const auto& columns : {texts, numbers}) {
-    for (const std::string& name : columns) {
-      if (!table.has(name)) return bad_input(file + ":1", fmt::format("no column \"{}\"", name));
-    }
-  }
-  for (std::size_t row = 0; row < table.rows(); ++row) {
-    for (const std::string& name : numbers) {
-      if (std::isfinite(table.number(row, name))) continue;
-      return bad_input(fmt::format("{}:{}", file, table.line(row)),
-                       fmt::format("column \"{}\": \"{}\" is no number", name, table.text(row, name)));
+  table.header_.assign(reader->header().begin(), reader->header().end());
+  for (auto more = reader->next(); !more || *more; more = reader->next()) {
+    if (!more) return std::unexpected(more.error());
+    table.cells_.emplace_back(reader->fields().begin(), reader->fields().end());
+    table.lines_.push_back(reader->line());
+    for (std::size_t i = texts.size(); i < columns.size(); ++i) {
+      if (!std::isfinite(table.number(table.rows() - 1, columns[i])))
+        return reader->bad_field(i, "it must be a number");
     }
   }
   return table;

@@ -10,8 +10,8 @@ namespace wattle::fidelity {
 
 class Table {
  public:
-  /// BadInput with file, line and column when absent, ragged, without a header or one of these columns, or when a cell
-  /// of `numbers` is no number.
+  /// Errors, with file, line and column: absent, not as CsvReader wants it, without one of these columns (other
+  /// spellings as "a|b" are for the reader alone), a cell of `numbers` that is no finite number.
   [[nodiscard]] static Result<Table> read(const std::string& file, const std::vector<std::string>& texts = {},
                                           const std::vector<std::string>& numbers = {});
 
@@ -21,12 +21,13 @@ class Table {
   /// NaN when blank or no number.
   [[nodiscard]] double number(std::size_t row, std::string_view column) const;
   /// 1-based line of a row in the file.
-  [[nodiscard]] std::size_t line(std::size_t row) const { return row + 2; }
+  [[nodiscard]] std::size_t line(std::size_t row) const { return static_cast<std::size_t>(lines_[row]); }
 
  private:
   [[nodiscard]] std::size_t column(std::string_view name) const;
   std::vector<std::string> header_;
   std::vector<std::vector<std::string>> cells_;
+  std::vector<std::int64_t> lines_;
 };
 
 }  // namespace wattle::fidelity

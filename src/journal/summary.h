@@ -126,7 +126,7 @@ struct ServiceRow {
   std::int64_t rejected = 0;  ///< shed and squashed ones, too
   std::int64_t failed = 0;
   std::int64_t cancelled = 0;
-  double attainment = 0.0;  ///< finished, with every stated SLO met
+  double attainment = 0.0;  ///< finished, with every stated SLO met (ITL by the mean gap, decision 0005)
   Distribution ttft;
   Distribution tbt;
   Distribution e2e;

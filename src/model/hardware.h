@@ -59,6 +59,12 @@ struct GpuSpec {
   return clocks;
 }
 
+/// Whether it can be locked to exactly this one.
+[[nodiscard]] inline bool has_clock(const GpuSpec& gpu, MegaHertz clock) {
+  return clock >= gpu.clock_min && clock <= gpu.clock_max &&
+         (gpu.clock_max.value() - clock.value()) % gpu.clock_step.value() == 0;
+}
+
 /// One decoder-only transformer (specs/llms/*.toml).
 struct LlmSpec {
   std::string name;

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <functional>
 #include <future>
 #include <span>
 
+#include "base/side_by_side.h"
 #include "config/locate.h"
 #include "reproduce/dynamollm.h"
 
@@ -101,17 +101,10 @@ Result<void> run_all(std::span<LongRuns> services) {
     tasks.emplace_back([&of] { return run_fixed(of); });
   }
   for (LongRuns& of : services) tasks.push_back(managed(of, "dynamollm", of.dynamollm));
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&]() -> Result<void> {
-    for (std::size_t i = next++; i < tasks.size(); i = next++) {
-      if (auto ok = tasks[i](); !ok) return ok;
-    }
-    return {};
-  };
-  auto beside = std::async(std::launch::async, work);
-  auto ok = work();
-  auto other = beside.get();
-  return ok ? other : ok;
+  std::vector<Result<void>> done(tasks.size());
+  side_by_side(2, tasks.size(), [&](std::size_t i) { done[i] = tasks[i](); });
+  const auto failed = std::ranges::find_if(done, [](const Result<void>& one) { return !one; });
+  return failed == done.end() ? Result<void>() : *failed;
 }
 
 void add_targets(Section& section, const LongRuns& runs) {

@@ -42,13 +42,6 @@ std::vector<std::string> published_names(const char* under_data) {
   return found;
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0.0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 namespace {
 
 /// Three significant digits at least.

@@ -88,9 +88,6 @@ struct PublishedFile {
 /// differs may be another model's, site's or window's. Empty: none, or WATTLE_DATA not set.
 [[nodiscard]] std::vector<std::string> published_names(const char* under_data);
 
-/// 0 for none.
-[[nodiscard]] double median(std::vector<double> values);
-
 void print(const Section& section);
 /// All sections as one self-contained page.
 [[nodiscard]] std::string html(std::string_view system, std::span<const Section> sections);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/quantile.h"
 #include "config/locate.h"
 #include "experiment/simulate.h"
 #include "reproduce/freesh_load.h"
@@ -134,13 +135,6 @@ Result<void> write_scenario(const Folder& folder, const std::vector<plan::PoolsP
     if (auto ok = write_file(folder.file(name), series); !ok) return ok;
   }
   return write_file(folder.file("scenario.toml"), scenario_of(episodes, partition, run));
-}
-
-double quantile(std::vector<double>& all, double share) {
-  if (all.empty()) return 0.0;
-  const auto at = all.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(all.size() - 1));
-  std::ranges::nth_element(all, at);
-  return *at;
 }
 
 double mean(const std::vector<double>& all) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -111,7 +112,7 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
     made.whole_runs.emplace(of.set, std::move(*section));
   }
   made.scores = fidelity::scores_of(std::move(rows));
-  made.scores.infeasible += of_sets.infeasible;
+  std::ranges::move(of_sets.infeasible, std::back_inserter(made.scores.infeasible));
   return made;
 }
 

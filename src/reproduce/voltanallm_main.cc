@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/quantile.h"
 #include "engine/framework.h"
 #include "reproduce/voltanallm_points.h"
 #include "reproduce/voltanallm_runs.h"
@@ -50,7 +51,7 @@ void add_rows(Section& made, const std::vector<Point>& points, const std::vector
 void add_targets(Section& made, const PointErrors& fitted, const PointErrors& others) {
   std::vector<double> sizes = fitted.energies;
   for (double& size : sizes) size = std::abs(size);
-  const double energy_error = sizes.empty() ? 0.0 : 100.0 * median(sizes);
+  const double energy_error = 100.0 * quantile(sizes, 0.5);
   const double worst_saving = worst_size(fitted.savings);
   const double worst_attainment = worst_size(fitted.attainments);
   const double beyond = beyond_reading(fitted.attainments);

@@ -50,8 +50,8 @@ void each_clock(const PolicyEntry& entry, const PolicyChoice& choice, Visit&& vi
   }
 }
 
-/// What is wrong with a clock on this instance; empty: nothing. `steps`: fixed clocks must be the GPU's own.
-std::string clock_problem(const ClockSetting& setting, const InstanceSpec& spec, bool steps) {
+/// What is wrong with a clock on this instance; empty: nothing.
+std::string clock_problem(const ClockSetting& setting, const InstanceSpec& spec) {
   const GpuSpec& gpu = spec.gpu;
   const std::int32_t mhz = setting.on(spec).value();
   const std::int32_t low = gpu.clock_min.value();
@@ -59,10 +59,10 @@ std::string clock_problem(const ClockSetting& setting, const InstanceSpec& spec,
   const std::int32_t step = gpu.clock_step.value();
   if (setting.kind() == ClockSetting::Kind::Sweet && mhz == 0) return "the energy-optimal clock is not known here";
   if (mhz < low || mhz > high) return fmt::format("{} MHz is outside the {} to {} MHz of {}", mhz, low, high, gpu.name);
-  if (!steps || setting.kind() != ClockSetting::Kind::Fixed || (mhz - low) % step == 0) return "";
-  const std::int32_t below = low + (mhz - low) / step * step;
-  return fmt::format("{} MHz is no clock of {}, which steps by {}; nearest: {} and {}", mhz, gpu.name, step, below,
-                     below + step);
+  if (setting.kind() != ClockSetting::Kind::Fixed || has_clock(gpu, MegaHertz(mhz))) return "";
+  const std::int32_t above = high - (high - mhz) / step * step;
+  return fmt::format("{} MHz is no clock of {}, which steps by {}; nearest: {} and {}", mhz, gpu.name, step,
+                     above - step, above);
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ Result<void> check_choice(const Recipe& recipe, SlotKind slot, const PolicyChoic
   from.spec = &spec;
   Result<void> result;
   each_clock(entry, choice, [&](const std::string& key, const ClockSetting& clock) {
-    const std::string problem = result ? clock_problem(clock, spec, false) : std::string();
+    const std::string problem = result ? clock_problem(clock, spec) : std::string();
     if (!problem.empty()) result = from.refuse(key, problem);
   });
   if (!result) return result;
@@ -136,7 +136,7 @@ Result<void> check_recipe_on(const LoadedRecipe& recipe, const config::LoadedSce
     const PolicyChoice& choice = frequency_of(recipe.recipe, spec.role);
     Result<void> result;
     each_clock(entry_of(SlotKind::Frequency, choice), choice, [&](const std::string& key, const ClockSetting& clock) {
-      const std::string problem = result ? clock_problem(clock, spec, true) : std::string();
+      const std::string problem = result ? clock_problem(clock, spec) : std::string();
       if (!problem.empty()) result = bad_input(place_of(recipe.origins, section_of(spec.role), key), problem);
     });
     if (!result) return result;

@@ -97,6 +97,8 @@ TEST(Compose, RefusesWhatCannotWork) {
   EXPECT_NE(message(Role::Prefill, {}).find("slo.ttft"), std::string::npos);
   EXPECT_NE(message(Role::Decode, both(), {"frequency.clocks_mhz=1005,1980"}).find("1980 MHz is outside"),
             std::string::npos);
+  EXPECT_NE(message(Role::Decode, both(), {"frequency.clocks_mhz=1003,1410"}).find("nearest: 990 and 1005"),
+            std::string::npos);
 }
 
 TEST(Compose, MorePoolsThanClassesAreRefusedBeforeAnyClockIsChosen) {
