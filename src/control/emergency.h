@@ -16,8 +16,10 @@
 namespace wattle::control {
 
 struct EmergencyOptions {
-  Mode mode = Mode::Off;            ///< shadow: steps are journaled, not taken
-  Span period = Span::ms(500);      ///< between two looks
+  Mode mode = Mode::Off;  ///< shadow: steps are journaled, not taken
+  /// Between two looks: what setting a clock takes (section III-D: 50 to 80 ms). One that comes later than a short
+  /// prompt may wait (250 ms) helps nobody.
+  Span period = Span::ms(50);
   Span boost = Span::s(5);          ///< at the highest clock for so long after the last predicted miss
   Span squash_after = Span::max();  ///< since arrival; max(): nobody is squashed
   /// A request that its class's pools cannot take may go to larger ones. In any mode.

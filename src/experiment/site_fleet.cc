@@ -15,7 +15,7 @@ namespace wattle::experiment {
 
 namespace {
 
-/// Latencies count as kept when nine of ten are, as MIAD's are judged (the paper names no statistic).
+/// Latencies count as kept when nine of ten are (ours; the paper rates workers by their means).
 constexpr double kQuantile = 0.9;
 
 /// The pools of one GPU alone.

@@ -130,6 +130,8 @@ Result<Section> hour() {
   section.rows.push_back({"load/kept_at_the_peak_with_one_copy_more", "%", {}, 100.0 * *one_more});
   section.targets.push_back(
       {"twelve_servers_handle_the_peak", "99 % of each class's objectives", 100.0 * *kept, *kept >= kHandled});
+  section.targets.push_back(
+      {"and_not_a_copy_more", "below 99 % of a class's", 100.0 * *one_more, *one_more < kHandled});
   struct Published {
     const char* recipe;
     std::optional<double> saving;
@@ -192,7 +194,7 @@ Result<Section> constants() {
       "Scenario dynamollm-hour; saving over SinglePool and objectives met of recipe dynamollm. What the paper does not "
       "say was set so before the savings of these runs were looked at: instance managers keep 10 % of what a clock "
       "carries free and remember a minute. After a first look: pool managers keep 10 % of what instances carry free, "
-      "copies of a request spread over five minutes (with one, each class bursts as that of a service of a ninth "
+      "copies of a request spread over five minutes (with one, each class bursts as that of a service of an eleventh "
       "of the size), and how much load twelve servers handle: what keeps 99 % of each class's objectives at the peak "
       "(before: what the classes' profiles add up to, 19 copies). Here the other values.",
       {},

@@ -33,7 +33,7 @@ void Miad::hear(const StepReport& step) {
 bool Miad::congested(const InstanceView& view) const {
   const auto pool = static_cast<std::size_t>(view.spec->pool.value());
   const bool slow = pool < options_.mean_gap_ms.size() && gaps_.mean_above(Span::ms(options_.mean_gap_ms[pool]));
-  return slow || gaps_.congested(options_.quantile) || first_tokens_.congested(options_.quantile);
+  return slow || gaps_.beyond || first_tokens_.beyond;
 }
 
 MegaHertz Miad::raised(const InstanceView& view) const {
@@ -73,8 +73,7 @@ ClockDecision Miad::choose(const InstanceView& view, Instant now) {
     return {clock_, reason_, until_next()};
   }
   const bool due = now >= next_;
-  if (!lost && (!due || (!idle && gaps_.all + first_tokens_.all < options_.samples)))
-    return {clock_, reason_, until_next()};
+  if (!lost && (!due || (!idle && gaps_.all + first_tokens_.all == 0))) return {clock_, reason_, until_next()};
   if (lost || congested(view)) {
     clock_ = raised(view);
     reason_ = lost ? "telemetry lost: clock raised" : "congested: clock raised";

@@ -21,11 +21,11 @@ struct MiadOptions {
   /// By pool, milliseconds: a longer gap in the mean of a period is congestion. What a limit on whole requests leaves
   /// each token of a mean answer: steps do not say which request they end.
   std::vector<std::int32_t> mean_gap_ms = {};
-  double quantile = 0.9;      ///< congested: more than 1 - quantile of a period's latencies are beyond (ours; the
-                              ///< paper does not name its statistic); 1: any
-  std::int64_t samples = 16;  ///< fewer gaps than that: the period goes on (ours)
 };
 
+/// A single latency of the period beyond its limit is congestion: the limits "define a violation", and the clock rises
+/// "immediately" with one (appendices D.7 and B.2). A period without any latency goes on.
+///
 /// Latencies come from the instance's own step reports, so that it works beside the GPU and without the gateway: the
 /// gap between two steps that decode is every decoding request's token gap, and a prompt's first token comes when its
 /// step ends. It counts from when the engine had the prompt, as far as reports tell, not from when it came to a gateway
@@ -43,18 +43,15 @@ class Miad final : public FrequencyPolicy {
   /// Latencies seen since the last decision.
   struct Seen {
     std::int64_t all = 0;
-    std::int64_t beyond = 0;
+    bool beyond = false;  ///< one of them was
     double sum_s = 0.0;
     void add(std::int64_t count, Span latency, Span limit) {
       all += count;
-      beyond += latency > limit ? count : 0;
+      beyond |= latency > limit;
       sum_s += latency.seconds() * static_cast<double>(count);
     }
     [[nodiscard]] bool mean_above(Span limit) const {
       return all > 0 && sum_s > limit.seconds() * static_cast<double>(all);
-    }
-    [[nodiscard]] bool congested(double quantile) const {
-      return static_cast<double>(beyond) > static_cast<double>(all) * (1.0 - quantile);
     }
   };
 

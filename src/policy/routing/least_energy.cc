@@ -46,7 +46,10 @@ constexpr double kOneMore = 1.0 / LoadShare::kMemory.seconds();
 
 Reading read(const InstanceView& view, ClassId of, Instant now) {
   if (view.spec->beliefs.load == nullptr) return {};
-  return {most_load_per_s(view, of), view.load.at(now)};
+  const double most = most_load_per_s(view, of);
+  // What waits there is not forgotten: it is still to be served.
+  const double waiting = most > 0.0 ? view.step.waiting_requests * LoadShare::of_one(most) : 0.0;
+  return {most, std::max(view.load.at(now), waiting)};
 }
 
 bool over(const InstanceView& view, const Reading& reading) {

@@ -5,7 +5,8 @@
 
 namespace wattle::policy {
 
-/// Would it, with this request, have more than it carries within its objectives? By Beliefs::load; false without one,
+/// Would it, with this request, have more than it carries within its objectives, what waits there counted however long
+/// ago it came (its response time is predicted, too, section IV-D)? By Beliefs::load; false without one,
 /// and for an instance that has nothing: somebody must take a request.
 [[nodiscard]] bool overfull(const InstanceView& view, const Request& request, Instant now);
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/routing/least_energy.h"
 #include "policy/routing/least_loaded.h"
 #include "policy/routing/power_of_two.h"
 #include "policy/routing/prefix_affinity.h"
@@ -222,6 +223,35 @@ TEST(WeightedRoundRobin, ABoundIsOfAPoolsWorkersOnOneKindOfGpus) {
   fleet.views[2].assigned_requests = 10;
   EXPECT_EQ(fleet.route(policy), 1);
   EXPECT_EQ(fleet.route(policy), 1);
+}
+
+/// Carries one a second, each of which costs so much.
+class OneASecond final : public LoadProfile {
+ public:
+  explicit OneASecond(double watts) : watts_(watts) {}
+  [[nodiscard]] double max_load_per_s(ClassId, MegaHertz) const override { return 1.0; }
+  [[nodiscard]] LoadPoint at(ClassId, double load_per_s, MegaHertz) const override {
+    return {Watts(watts_ * load_per_s), Span(), Span()};
+  }
+
+ private:
+  double watts_;
+};
+
+TEST(LeastEnergy, WhatWaitsAtAnInstanceCountsHoweverLongAgoItCame) {
+  const OneASecond cheap(10.0);
+  const OneASecond costly(20.0);
+  Fleet fleet(2);
+  fleet.specs[0].beliefs.load = &cheap;
+  fleet.specs[1].beliefs.load = &costly;
+  for (auto& view : fleet.views) view.assigned_requests = 20;
+  LeastEnergy policy;
+  for (const auto& [waiting, chosen] : {std::pair{0, 0}, {9, 0}, {10, 1}}) {
+    fleet.views[0].step.waiting_requests = waiting;
+    EXPECT_EQ(fleet.route(policy), chosen) << waiting << " of the ten that it carries in LoadShare::kMemory";
+  }
+  fleet.views[1].step.waiting_requests = 11;
+  EXPECT_EQ(fleet.route(policy), 0) << "the least full where all are";
 }
 
 RC_GTEST_PROP(WeightedRoundRobinProperty, SharesFollowWeights, ()) {
