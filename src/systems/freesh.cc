@@ -74,6 +74,9 @@ std::vector<config::Option<MiadOptions>> miad_options() {
       option("ttft_short_ms", &M::ttft_short, "ms", kTime, "Likewise to the first token of a short prompt"),
       option("ttft_long_ms", &M::ttft_long, "ms", kTime, "And of a longer one"),
       option("short_prompt", &M::short_prompt, "tokens", {0, 10'000'000}, "The longest short prompt"),
+      option(
+          "quantile", &M::quantile, "", {0, 1},
+          "Share of a period's latencies that has to be within; 1: a single one beyond is congestion, as in the paper"),
       option("mean_gap_ms", &M::mean_gap_ms, "ms", {1, 3'600'000},
              "By pool (of a planner of pools: the class): a longer gap between tokens in the mean of a period is "
              "congestion; a limit on whole requests over the mean answer"),

@@ -33,7 +33,7 @@ void Miad::hear(const StepReport& step) {
 bool Miad::congested(const InstanceView& view) const {
   const auto pool = static_cast<std::size_t>(view.spec->pool.value());
   const bool slow = pool < options_.mean_gap_ms.size() && gaps_.mean_above(Span::ms(options_.mean_gap_ms[pool]));
-  return slow || gaps_.beyond || first_tokens_.beyond;
+  return slow || gaps_.congested(options_.quantile) || first_tokens_.congested(options_.quantile);
 }
 
 MegaHertz Miad::raised(const InstanceView& view) const {

@@ -21,10 +21,11 @@ struct MiadOptions {
   /// By pool, milliseconds: a longer gap in the mean of a period is congestion. What a limit on whole requests leaves
   /// each token of a mean answer: steps do not say which request they end.
   std::vector<std::int32_t> mean_gap_ms = {};
+  double quantile = 1.0;  ///< congested: more than 1 - quantile of a period's latencies are beyond; 1: any
 };
 
-/// A single latency of the period beyond its limit is congestion: the limits "define a violation", and the clock rises
-/// "immediately" with one (appendices D.7 and B.2). A period without any latency goes on.
+/// By default a single latency of the period beyond its limit is congestion: the limits "define a violation", and the
+/// clock rises "immediately" with one (appendices D.7 and B.2). A period without any latency goes on.
 ///
 /// Latencies come from the instance's own step reports, so that it works beside the GPU and without the gateway: the
 /// gap between two steps that decode is every decoding request's token gap, and a prompt's first token comes when its
@@ -43,15 +44,18 @@ class Miad final : public FrequencyPolicy {
   /// Latencies seen since the last decision.
   struct Seen {
     std::int64_t all = 0;
-    bool beyond = false;  ///< one of them was
+    std::int64_t beyond = 0;
     double sum_s = 0.0;
     void add(std::int64_t count, Span latency, Span limit) {
       all += count;
-      beyond |= latency > limit;
+      beyond += latency > limit ? count : 0;
       sum_s += latency.seconds() * static_cast<double>(count);
     }
     [[nodiscard]] bool mean_above(Span limit) const {
       return all > 0 && sum_s > limit.seconds() * static_cast<double>(all);
+    }
+    [[nodiscard]] bool congested(double quantile) const {
+      return static_cast<double>(beyond) > static_cast<double>(all) * (1.0 - quantile);
     }
   };
 

@@ -96,8 +96,15 @@ TEST(Miad, a_rise_is_a_factor_not_the_maximum) {
   EXPECT_EQ(engine.run(policy, Span::ms(200), Span::ms(1400)), MegaHertz{600});
 }
 
-TEST(Miad, one_long_gap_is_congestion) {
+TEST(Miad, one_long_gap_is_congestion_unless_a_share_of_them_is_tolerated) {
   const InstanceSpec spec = a100();
+  MiadOptions tolerant;
+  tolerant.quantile = 0.9;
+  Miad most(tolerant);
+  Engine of_it(spec);
+  of_it.run(most, Span::ms(40), Span::ms(600));
+  of_it.step(most, Span::ms(160));
+  EXPECT_EQ(of_it.run(most, Span::ms(40), Span::ms(400)), MegaHertz{1305});
   for (const auto& [gap_ms, clock] : {std::pair{149, 1305}, {151, 1410}}) {
     Miad policy({});
     Engine engine(spec);
