@@ -46,7 +46,7 @@ const std::vector<Stage>& stages() {
         {"-generation-attention", "latency_ms", 1.0, 3}}},
       {"all-reduce",
        "",
-       {"allreduce_latency_s", "allreduce_efficiency", "allreduce_size_exponent"},
+       {"allreduce_latency_s", "allreduce_pass_s", "allreduce_efficiency", "allreduce_size_exponent"},
        {{"-allreduce", "latency_ms", 1.0, 1}}},
       // Only the H100's 8-bit table has products short enough to show the ramp; the others' floors are launches.
       {"8-bit products", "", {"fp8_tensor_efficiency", "fp8_ramp_s"}, {{"h100-gemm-fp8", "latency_ms", 1.0, 3}}},

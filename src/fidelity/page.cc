@@ -144,8 +144,6 @@ constexpr const char* kWhy =
 - B200 on vLLM: a step with prompts takes some 20 ms longer than ours on two GPUs, 45 on four, 75 on eight, whatever the
   prompt's length (it shows in TTFT, and as often in the time per token as prompts come between); not on one, nor on H100 or H200.
   Its script fuses all-reduce, norm and quantisation, which ours do not; no kernel table has that kernel.
-- All-reduce of prompts on eight H100 is too slow here: kernel tables show 190 GB/s on the link at 2 MB and 340 to 430 from 64
-  MB, and less on two GPUs than on eight; ours is one share (276). So 8,192-token prompts on eight H100 take a quarter too long.
 - Not explained: DeepSeek-R1 in 4 bits on SGLang and B200, where TTFT is 5 to 12 s in half of the runs at any load; gpt-oss on
   512 slots; runs with multi-token prediction, which DeepSeek's rows do not name (time per token halves); Qwen3-235B's time per
   token on vLLM (half the measured). InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64 on a
