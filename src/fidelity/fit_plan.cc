@@ -114,6 +114,8 @@ struct Start {
 constexpr Start kStarts[] = {
     // B200: its rows of serving show tokens, not prompts, and a token's small kernels move next to nothing.
     {"b200", &HardwareProfile::elementwise_passes, std::nullopt, true},
+    // Nor do a dozen of them tell a layer's small kernels from a step's CPU time (robust cost 0.66 and 0.70).
+    {"b200", &HardwareProfile::layer_overhead_s, std::nullopt, true},
     {"a100-80g", &HardwareProfile::voltage_floor, 1005.0 / 1410.0, true},
     // A dozen rows of power do not tell a byte's energy from a busy unit's.
     {"a100-80g", &HardwareProfile::memory_pj_per_byte, std::nullopt, true, "h100"},
