@@ -161,11 +161,16 @@ int fit_shipped(const FitFlags& flags) {
   const auto all = fidelity::collect(data, *catalog);
   if (!all) return fail(all.error());
   if (flags.by_model) return leave_models_out(flags, *catalog, all->experiments);
-  catalog->profiles.clear();  // a fit starts from the defaults, not from an earlier fit
+  // A fit starts from the defaults or a relative, shipped or just fitted; never from an earlier fit of the same kind.
+  const auto wanted = [&](const std::string& gpu) {
+    return flags.gpus.empty() || std::ranges::find(flags.gpus, gpu) != flags.gpus.end();
+  };
+  std::erase_if(catalog->profiles, [&](const auto& profile) { return wanted(profile.first); });
   if (flags.folds > 0) return cross_validate(flags, *catalog, all->experiments);
   std::error_code error;
   std::filesystem::create_directories(out, error);
-  const auto order = fidelity::fit_order(*catalog, flags.gpus);
+  auto order = fidelity::fit_order(*catalog, flags.gpus);
+  std::erase_if(order, [&](const std::string& gpu) { return !wanted(gpu); });
   auto rows = reproduce::whole_runs_in_view(data);
   if (!rows) return fail(rows.error());
   rows->insert(rows->end(), all->experiments.begin(), all->experiments.end());
@@ -181,7 +186,6 @@ int fit_shipped(const FitFlags& flags) {
     const auto rounded = config::profile_from_text(text, gpu + ".toml");
     if (!rounded) return fail(rounded.error());
     catalog->profiles[gpu] = rounded->factors;
-    if (!flags.gpus.empty() && std::ranges::find(flags.gpus, gpu) == flags.gpus.end()) continue;
     const std::string file = out + "/" + gpu + ".toml";
     std::ofstream(file) << text;
     if (!std::filesystem::exists(file)) return fail({ErrorKind::External, file, "cannot be written"});
@@ -199,7 +203,8 @@ void add_fit(Command app, int& exit_code) {
   command.add_option("PROFILE", flags->profile, "What `wattle profile` wrote; without it: the shipped profiles");
   command.add_option("--data", flags->data, "Folder of the data sets (default: WATTLE_DATA)");
   command.add_option("-o,--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
-  command.add_option("--gpu", flags->gpus, "Write only these kinds (default: all)");
+  command.add_option("--gpu", flags->gpus,
+                     "Fit only these kinds, from their relatives' shipped profiles (default: all)");
   command.add_option(
       "--like", flags->like,
       "No fit: a profile for the one kind of --gpu, of which nothing is measured, by this kind's factors "

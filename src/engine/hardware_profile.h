@@ -36,6 +36,7 @@ struct HardwareProfile {
   double elementwise_passes = 14.0;
   // All-reduce of a tensor-parallel group, twice a layer.
   double allreduce_latency_s = 7.0e-6;
+  double allreduce_pass_s = 0.0;
   double allreduce_efficiency = 0.50;
   double allreduce_size_exponent = 0.0;
   // Share of ramps, small kernels and all-reduce latency that scales with 1/x.

@@ -10,8 +10,10 @@ constexpr double kTile = 128.0;
 // How sharply one limit of a memory-bound kernel takes over from the other. Of 3, 4 and 8 what suits the H100 sweep's
 // fitted rows best: time per token turns between 1080 and 1380 MHz there.
 constexpr double kPathSharpness = 8.0;
-constexpr double kLinkReference = 16.0 * 1024.0 * 1024.0;  // bytes on the link at which its share is stated
-constexpr double kActivationBytes = 2.0;                   // activations stay 16-bit, whatever the weights are
+// Bytes on the link up to which frameworks' own kernels move them, at one share of its rate; beyond, NCCL's come
+// nearer.
+constexpr double kOwnKernels = 16.0 * 1024.0 * 1024.0;
+constexpr double kActivationBytes = 2.0;  // activations stay 16-bit, whatever the weights are
 
 constexpr double kWidened = 0.20;        // grouped_share() of 4-bit weights that are widened to 16 bits
 constexpr double kExpertPasses = 4.8;    // every routed token gathered, written, read and summed, over its 16-bit size
@@ -129,17 +131,21 @@ Work Operations::product_at(double top_flops_per_s, Dtype dtype, double rows, do
 double Operations::link_seconds(double bytes) const {
   if (bytes <= 0.0) return 0.0;
   const double share =
-      profile_.allreduce_efficiency * std::pow(bytes / kLinkReference, profile_.allreduce_size_exponent);
+      profile_.allreduce_efficiency * std::pow(std::max(1.0, bytes / kOwnKernels), profile_.allreduce_size_exponent);
   return bytes / (gpu_.nvlink_bytes_per_s * std::min(1.0, share));
 }
 
 Work Operations::all_reduce(double bytes) const {
   if (tp_ == 1) return {};
-  // A ring sends everything twice but one share. A switch that sums asks each GPU once for what it has and gives each
-  // its share of the sums to pass on; with two GPUs the ring sends less.
-  const double ring = 2.0 * (tp_ - 1) / tp_;
-  const double sent = bytes * (gpu_.switch_reduces ? std::min(ring, 1.0 + 1.0 / tp_) : ring);
-  return {latency(profile_.allreduce_latency_s) + link_seconds(sent), 0.0, 2.0 * bytes};
+  // Small messages: every GPU reads all that its peers have. Larger ones in two passes: each sums one share and the
+  // others read it, so everything but one share passes twice; or a switch that sums asks each GPU once for what it has
+  // and gives each its share of the sums to pass on. Frameworks switch about where the second takes less.
+  const double peers = tp_ - 1;
+  const double twice = 2.0 * peers / tp_;
+  const double sent = bytes * (gpu_.switch_reduces ? std::min(twice, 1.0 + 1.0 / tp_) : twice);
+  const double one_pass = peers * bytes / (gpu_.nvlink_bytes_per_s * profile_.allreduce_efficiency);
+  const double two_passes = latency(profile_.allreduce_pass_s) + link_seconds(sent);
+  return {latency(profile_.allreduce_latency_s) + std::min(one_pass, two_passes), 0.0, 2.0 * bytes};
 }
 
 Work Operations::stage_send(std::int64_t tokens) const {

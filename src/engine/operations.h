@@ -78,7 +78,7 @@ class Operations {
   [[nodiscard]] Work product_at(double top_flops_per_s, Dtype dtype, double rows, double columns, double inner,
                                 double count) const;
   [[nodiscard]] double latency(double seconds) const;
-  /// So many bytes from one GPU to others: large messages come nearer to the link's rate.
+  /// So many bytes from one GPU to others: those of NCCL's size come nearer to the link's rate.
   [[nodiscard]] double link_seconds(double bytes) const;
   [[nodiscard]] double memory_seconds(double bytes, double efficiency, double clock_share) const;
 

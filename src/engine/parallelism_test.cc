@@ -233,9 +233,10 @@ TEST(Unmeasured, NamesWhatNoRowHas) {
   EXPECT_EQ(unmeasured("h100", latent(), 8).size(), 1U);
 }
 
-double all_reduce_seconds(const GpuSpec& gpu, std::int32_t gpus, double bytes, double exponent) {
+double all_reduce_seconds(const GpuSpec& gpu, std::int32_t gpus, double bytes, double exponent, double pass_s = 0.0) {
   HardwareProfile profile;
   profile.allreduce_latency_s = 0.0;
+  profile.allreduce_pass_s = pass_s;
   profile.allreduce_efficiency = 0.5;
   profile.allreduce_size_exponent = exponent;
   return Operations(gpu, LlmSpec{}, gpus, profile, gpu.clock_max.value()).all_reduce(bytes).seconds;
@@ -257,9 +258,21 @@ TEST(AllReduce, LargeMessagesComeNearerToTheLinkAndNeverPassIt) {
   const GpuSpec gpu = h200();
   const double reference = 16.0 * 1024.0 * 1024.0;  // two GPUs send what they reduce
   const auto rate = [&](double bytes) { return bytes / all_reduce_seconds(gpu, 2, bytes, 0.1); };
+  EXPECT_NEAR(rate(reference / 16.0), 0.5 * gpu.nvlink_bytes_per_s, 1.0);
   EXPECT_NEAR(rate(reference), 0.5 * gpu.nvlink_bytes_per_s, 1.0);
-  EXPECT_NEAR(rate(reference / 16.0), 0.5 * gpu.nvlink_bytes_per_s / std::pow(16.0, 0.1), 1.0);
+  EXPECT_NEAR(rate(reference * 4.0), 0.5 * gpu.nvlink_bytes_per_s * std::pow(4.0, 0.1), 1.0);
   EXPECT_NEAR(rate(reference * 1e6), gpu.nvlink_bytes_per_s, 1.0);
+}
+
+TEST(AllReduce, SmallMessagesAreReadFromAllPeersInOnePass) {
+  GpuSpec gpu = h200();
+  gpu.switch_reduces = true;
+  const double rate = 0.5 * gpu.nvlink_bytes_per_s;
+  const double pass = 4e-6;
+  const auto seconds = [&](std::int32_t gpus, double bytes) { return all_reduce_seconds(gpu, gpus, bytes, 0.0, pass); };
+  EXPECT_NEAR(seconds(8, 65536.0), 7.0 * 65536.0 / rate, 1e-12);
+  EXPECT_NEAR(seconds(8, 1048576.0), pass + 1.125 * 1048576.0 / rate, 1e-12);
+  EXPECT_NEAR(seconds(2, 4194304.0), 4194304.0 / rate, 1e-12);  // two GPUs have nothing to gain from a second pass
 }
 
 }  // namespace

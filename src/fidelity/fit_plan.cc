@@ -45,7 +45,7 @@ const std::vector<Stage>& stages() {
         {"-generation-attention", "latency_ms", 1.0, 3}}},
       {"all-reduce",
        "",
-       {"allreduce_latency_s", "allreduce_efficiency", "allreduce_size_exponent"},
+       {"allreduce_latency_s", "allreduce_pass_s", "allreduce_efficiency", "allreduce_size_exponent"},
        {{"-allreduce", "latency_ms", 1.0, 1}}},
       // Only the H100's 8-bit table has products short enough to show the ramp; the others' floors are launches.
       {"8-bit products", "", {"fp8_tensor_efficiency", "fp8_ramp_s"}, {{"h100-gemm-fp8", "latency_ms", 1.0, 3}}},
@@ -53,14 +53,14 @@ const std::vector<Stage>& stages() {
       {"serving framework",
        "",
        {"layer_overhead_s", "step_gap_s", "sampling_ns_per_logit"},
-       {{"mlenergy/", "itl_p50_ms", 1.0, 1}}},
+       {{"(kept busy)", "itl_p50_ms", 1.0, 1}}},
       {"overheads and clock dependence of time",
        "",
        {"layer_overhead_s", "elementwise_passes", "latency_clock_share", "memory_clock_share",
         "decode_attention_clock_share", "step_gap_s", "sampling_ns_per_logit"},
        {{"/clock-sweep", "tpot_p99_ms", 1.0, 1},
         {"/clock-sweep", "ttft_p99_ms", 1.0, 1},
-        {"mlenergy/", "itl_p50_ms", 1.0, 1}}},
+        {"(kept busy)", "itl_p50_ms", 1.0, 1}}},
       // A ratio between two clocks says nothing about time that no clock touches.
       {"clock dependence of time",
        "",
@@ -113,6 +113,8 @@ struct Start {
 constexpr Start kStarts[] = {
     // B200: its rows of serving show tokens, not prompts, and a token's small kernels move next to nothing.
     {"b200", &HardwareProfile::elementwise_passes, std::nullopt, true},
+    // Nor do a dozen of them tell a layer's small kernels from a step's CPU time (robust cost 0.66 and 0.70).
+    {"b200", &HardwareProfile::layer_overhead_s, std::nullopt, true},
     {"a100-80g", &HardwareProfile::voltage_floor, 1005.0 / 1410.0, true},
     // A dozen rows of power do not tell a byte's energy from a busy unit's.
     {"a100-80g", &HardwareProfile::memory_pj_per_byte, std::nullopt, true, "h100"},

@@ -98,11 +98,23 @@ std::int64_t whole(double v) { return static_cast<std::int64_t>(v); }
 
 std::size_t stride(std::size_t rows) { return std::max<std::size_t>(1, rows / kMostRows); }
 
-/// Readings of a kernel far below those of a smaller one of the same shape are the meter's, not the kernel's.
-bool reads_low(double power, double& envelope) {
-  const bool low = power < 0.7 * envelope;
-  envelope = std::max(envelope, power);
-  return low;
+/// What a kernel does each second, and what the meter read meanwhile.
+struct Reading {
+  double bytes_per_s, flops_per_s, watts;
+};
+
+/// Far below what another kernel drew that moved and computed no more each second: the meter's reading, not the
+/// kernel's. Of B200's streaming products half read so (1.07 GB at 6.9 TB/s 985 W, twice as many at 6.3 TB/s 508).
+bool reads_low(const Reading& r, const std::vector<Reading>& all) {
+  return std::ranges::any_of(all, [&](const Reading& other) {
+    return r.watts < 0.7 * other.watts && other.bytes_per_s <= r.bytes_per_s && other.flops_per_s <= r.flops_per_s;
+  });
+}
+
+/// Of a product of 16-bit activations and weights of `bytes` each.
+Reading product_reading(double m, double n, double k, double bytes, double ms, double watts) {
+  const double seconds = ms * 1e-3;
+  return {(n * k * bytes + 2.0 * m * (n + k)) / seconds, 2.0 * m * n * k / seconds, watts};
 }
 
 Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, Collection& to) {
@@ -114,27 +126,32 @@ Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, C
   if (!there) return {};
   const Table& t = *read;
   const std::string set = fmt::format("aiconfigurator/{}-gemm", f.prefix);
-  double envelope = 0.0;
-  std::string shape;
+  const auto is_fp8 = [&](std::size_t i) { return t.text(i, "dtype").starts_with("fp8"); };
+  const auto reading = [&](std::size_t i) {
+    return product_reading(t.number(i, "m"), t.number(i, "n"), t.number(i, "k"), is_fp8(i) ? 1.0 : 2.0,
+                           t.number(i, "latency_ms"), t.number(i, "power_w"));
+  };
+  std::map<bool, std::vector<Reading>> readings;  // 8 bits or not
+  for (std::size_t i = 0; t.has("power_w") && i < t.rows(); ++i) {
+    const std::string& dtype = t.text(i, "dtype");
+    const double ms = t.number(i, "latency_ms");
+    if (ms < kShortestPowerMs || (dtype == "fp8_block" && ms < kShortestFp8Ms)) continue;
+    if (is_fp8(i) || dtype == "bfloat16") readings[is_fp8(i)].push_back(reading(i));
+  }
   std::size_t kept = 0;
   const std::size_t step = stride(t.rows());
   for (std::size_t i = 0; i < t.rows(); ++i) {
     const std::string& dtype = t.text(i, "dtype");
-    const bool fp8 = dtype.starts_with("fp8");
+    const bool fp8 = is_fp8(i);
     if (!fp8 && dtype != "bfloat16") continue;
     const double m = t.number(i, "m");
     const double n = t.number(i, "n");
     const double k = t.number(i, "k");
     const double ms = t.number(i, "latency_ms");
     double power = t.has("power_w") ? t.number(i, "power_w") : -1.0;
-    const std::string here = fmt::format("{}{}{}", dtype, n, k);
-    if (here != shape) {
-      shape = here;
-      envelope = 0.0;
-    }
-    if (power > 0.0 && ms >= kShortestPowerMs && reads_low(power, envelope)) power = 0.0;
     if (dtype == "fp8_block" && ms < kShortestFp8Ms) continue;
     if (kept++ % step != 0) continue;
+    if (power > 0.0 && ms >= kShortestPowerMs && reads_low(reading(i), readings[fp8])) power = 0.0;
     LlmSpec llm;
     llm.dtype = fp8 ? Dtype::Fp8 : Dtype::Bf16;
     add(to, set + (fp8 ? "-fp8" : "-bf16"), fmt::format("m={} n={} k={}", m, n, k), gpu, ms, power, llm, 1,

@@ -92,7 +92,7 @@ constexpr const char* kWhy =
   run each and scatter: at 1410 MHz TTFT goes 96.7, 92.6, 95.5 over 95, 100, 105 requests per second. Where ours has all gaps
   within, published curves leave 100 earlier and fall more slowly: our steps have no noise, so a batch's requests cross the
   objective together.
-- **TTFT of end-to-end samples:** below, and docs/decisions/0018. **B200 kept busy:** below.
+- **TTFT of end-to-end samples:** below, and docs/decisions/0018.
 
 ## What is assumed, and where it is weak
 
@@ -145,8 +145,6 @@ constexpr const char* kWhy =
 - B200 on vLLM: a step with prompts takes some 20 ms longer than ours on two GPUs, 45 on four, 75 on eight, whatever the
   prompt's length (it shows in TTFT, and as often in the time per token as prompts come between); not on one, nor on H100 or H200.
   Its script fuses all-reduce, norm and quantisation, which ours do not; no kernel table has that kernel.
-- All-reduce of prompts on eight H100 is too slow here: kernel tables show 190 GB/s on the link at 2 MB and 340 to 430 from 64
-  MB, and less on two GPUs than on eight; ours is one share (276). So 8,192-token prompts on eight H100 take a quarter too long.
 - Not explained: DeepSeek-R1 in 4 bits on SGLang and B200, where TTFT is 5 to 12 s in half of the runs at any load; gpt-oss on
   512 slots; runs with multi-token prediction, which DeepSeek's rows do not name (time per token halves); Qwen3-235B's time per
   token on vLLM (half the measured). InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64 on a
@@ -174,13 +172,15 @@ constexpr const char* kWhy =
   ms longer than chat's, by three models that are not dense or not known here (Qwen3-30B-A3B 25, Nemotron-Nano-12B 23 and
   9B 14 ms; not so gpt-oss, nor eight GPUs, nor an H100), so the client's host takes 21 ms a step in those runs. That it
   is this task on one GPU shows in Qwen3-14B's rows, too, which it is judged by; the number is not theirs. Llama-3.1-8B's
-  from 128 up stay unexplained. All are scored, and count in *B200 dense: power*, but no power is fitted on runs that
-  waited. That, the energy of a byte (39 pJ, the H100's scaled by TDP and bandwidth; left to the rows it falls to 0)
-  and the times of products under the TDP in the fit of power (without, a tensor unit at 110 % of its peak) took the other runs
-  from 14.8 to 12.7 %, and serving rows that weigh as much as all kernels' (twice a kernel table before; the two fitted models
-  went from 7.5 to 6.7 %) to 12.1. By model left out: `wattle fit --gpu b200 --by-model`; power 10.1 % in the mean, 10.7 in
-  the median, p90 14.1 (H100 11.1, 11.8, 17.8; the shipped H100 profile, fitted on two of its models, 7.9 on the rest). What
-  of a B200's power follows the clock no row says; the H100's share is taken.
+  from 128 up stay unexplained. All are scored, and count in *B200 dense: power*, but neither power nor time is fitted on runs
+  that waited (with them in the fit of time, the B200 sampled a token in half as much time again as an H100 does, and then
+  drew nothing for it). Its layers' small kernels take the H100's time: left to those dozen rows they took 41 us for 21, and
+  the end-to-end samples' time per token went from 15 to 30 % off on the fitted half (TensorRT-LLM). The energy of a byte stays
+  the H100's scaled by TDP and bandwidth (39 pJ; unscaled, 66 pJ, it suits the fitted rows worse). Serving rows weigh as much as
+  all kernels'. By model left out: `wattle fit --gpu b200 --by-model`; power 8.7 % in the mean, 7.7 in the median, p90 15.6
+  (Llama-3.1-8B 12 % high, 405B 11 low), time per token 11.7, 8.9 and 25.1 (H100's power 11.1, 11.8, 17.8; the shipped H100
+  profile, fitted on two of its models, 7.9 on the rest). What of a B200's power follows the clock no row says; the H100's
+  share is taken.
 - Prompts short enough to wait for the CPU's kernel launches (vLLM runs them without a CUDA graph) draw less: in the table of
   prefill power 0.3 ms a layer, of 0.2, 0.3 and 0.4 what suits its fitted rows best; nowhere else.
 - Arrivals of the H100 sweep are taken as Poisson and its token budget per step as 768, which of 512, 768, 1,024 and 2,048
@@ -193,7 +193,9 @@ constexpr const char* kWhy =
   A100 that costs up to two thirds of its time at small batches and nothing at 512; the split heuristic is not modelled.
 - Block-scaled 8-bit products below 0.5 ms are left out (the readings are launches), and kernel power below 0.05 ms (the
   meter reads low), attention's below 0.2 ms: there a decode kernel and the same with twice the context read 25 % apart in
-  the median, 60 % in one of ten (H200; B200 20 and 50), products as long 1 %. Above, still 12 to 17 %.
+  the median, 60 % in one of ten (H200; B200 20 and 50), products as long 1 %. Above, still 12 to 17 %. Nor does a product's
+  reading count that is below seven tenths of another's which moved and computed no more each second: of B200's streaming
+  products half are so, in whole shapes (1.07 GB at 6.9 TB/s 985 W, 2.1 GB at 6.3 TB/s 508), and no kernel can be both.
 - VoltanaLLM: engines, lengths' limit and the window of energy as its published scripts set them, in the fit as in
   `wattle reproduce`; clocks are the figure's 1005 and 1410 MHz, whatever a model's own optimum is. SGLang's CPU works while the
   GPU does, and the longer counts: 12 ms a step, 5 ms a prompt and 25 us a decoding request for both models (framework
