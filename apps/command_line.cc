@@ -4,8 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
+#include <type_traits>
 
 #include "base/file.h"
 #include "command_pages.h"
@@ -31,8 +34,29 @@ Check::Check(CLI::Validator&& validator) : validator_(std::make_shared<const CLI
 Check range(int least, int most) { return Check(CLI::Range(least, most)); }
 Check range(unsigned least, unsigned most) { return Check(CLI::Range(least, most)); }
 Check range(double least, double most) { return Check(CLI::Range(least, most)); }
-Check positive() { return Check(CLI::Validator(CLI::PositiveNumber)); }
-Check non_negative() { return Check(CLI::Validator(CLI::NonNegativeNumber)); }
+
+namespace {
+
+/// CLI11's own say all the digits of the largest number there is.
+Check number_that(const char* name, bool (*holds)(double), const char* right) {
+  const auto problem = [holds, right](std::string& text) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    return end != text.c_str() && *end == '\0' && holds(value) ? std::string() : text + " is not " + right;
+  };
+  return Check(CLI::Validator(problem, name));
+}
+
+}  // namespace
+
+Check positive() {
+  return number_that(
+      "POSITIVE", [](double v) { return v > 0.0; }, "a number above 0");
+}
+Check non_negative() {
+  return number_that(
+      "NONNEGATIVE", [](double v) { return v >= 0.0; }, "a number of 0 or more");
+}
 Check one_of(std::vector<std::string> names) { return Check(CLI::IsMember(std::move(names))); }
 
 Flag& Flag::required() {
@@ -79,9 +103,44 @@ Command Command::add_subcommand(const std::string& name, const std::string& help
   return Command(*app_->add_subcommand(name, help));
 }
 
+namespace {
+
+template <typename T>
+struct ValueOf {
+  using Type = T;
+};
+template <typename T>
+struct ValueOf<std::optional<T>> : ValueOf<T> {};
+template <typename T>
+struct ValueOf<std::vector<T>> : ValueOf<T> {};
+
+/// What CLI11 takes, or does not say: -1 for the largest number there is, numbers that are none; why a port is none.
+template <typename T>
+std::string flaw_of(const std::string& text) {
+  char* end = nullptr;
+  if constexpr (std::is_floating_point_v<T>) {
+    const double value = std::strtod(text.c_str(), &end);
+    if (end != text.c_str() && !std::isfinite(value)) return text + " is not a finite number";
+  } else if constexpr (std::is_same_v<T, std::uint16_t>) {
+    const double value = std::strtod(text.c_str(), &end);
+    if (end != text.c_str() && !(value >= 0 && value <= 65'535)) return text + " is not from 0 to 65535";
+  } else if constexpr (std::is_unsigned_v<T>) {
+    if (text.starts_with('-')) return text + " is below 0";
+  }
+  return "";
+}
+
+template <typename T>
+Flag checked(CLI::Option* option) {
+  option->check(CLI::Validator([](std::string& text) { return flaw_of<typename ValueOf<T>::Type>(text); }, ""));
+  return Flag(option);
+}
+
+}  // namespace
+
 template <typename T>
 Flag Command::add_option(const std::string& name, T& into, const std::string& help) {
-  return Flag(app_->add_option(name, into, help));
+  return checked<T>(app_->add_option(name, into, help));
 }
 template Flag Command::add_option(const std::string&, std::string&, const std::string&);
 template Flag Command::add_option(const std::string&, double&, const std::string&);
@@ -98,7 +157,7 @@ template Flag Command::add_option(const std::string&, std::vector<std::uint64_t>
 
 Flag Command::add_option_function(const std::string& name, const std::function<void(double)>& take,
                                   const std::string& help) {
-  return Flag(app_->add_option_function<double>(name, take, help));
+  return checked<double>(app_->add_option_function<double>(name, take, help));
 }
 
 Flag Command::add_text_option(const std::string& name, const std::function<void(const std::string&)>& take,

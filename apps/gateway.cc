@@ -433,10 +433,10 @@ void add_gateway(Command app, int& exit_code) {
   const auto objective = [&](const char* name, double& ms, const char* what) {
     command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative());
   };
-  objective("--ttft-slo-ms", flags->ttft_slo_ms, "time to first token");
-  objective("--itl-slo-ms", flags->itl_slo_ms, "gap between tokens");
-  objective("--tbt-slo-ms", flags->tbt_slo_ms, "mean gap between a request's tokens");
-  objective("--e2e-slo-ms", flags->e2e_slo_ms, "arrival to last token");
+  objective("--ttft-slo-ms,--ttft-ms", flags->ttft_slo_ms, "time to first token");
+  objective("--itl-slo-ms,--itl-ms", flags->itl_slo_ms, "gap between tokens");
+  objective("--tbt-slo-ms,--tbt-ms", flags->tbt_slo_ms, "mean gap between a request's tokens");
+  objective("--e2e-slo-ms,--e2e-ms", flags->e2e_slo_ms, "arrival to last token");
   command.add_option("--max-requests", flags->max_requests, "held and in flight together; beyond: 429")
       .check(positive())
       .capture_default_str();

@@ -143,11 +143,11 @@ Result<int> serve(Flags flags) {
   started.get_future().wait();
 
   const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
-  const std::string endpoint = publisher ? publisher->endpoint() : "";
+  const std::string endpoint = publisher ? publisher->endpoint() : "", on = publisher ? "on " + endpoint : "off";
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"url", url}, {"fpm", endpoint}, {"model", options.model}}.dump());
   } else {
-    fmt::print("{} ({}) on {}\nforward-pass metrics on {}\n", options.model, flags.gpu, url, endpoint);
+    fmt::print("{} ({}) on {}\nforward-pass metrics {}\n", options.model, flags.gpu, url, on);
   }
   std::fflush(stdout);
   int signal = 0;

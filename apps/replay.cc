@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "commands.h"
 #include "config/locate.h"
+#include "figures.h"
 #include "workload/source.h"
 #include "workload/trace.h"
 
@@ -34,34 +35,35 @@ struct ReplayFlags {
 std::optional<Span> slo_of(double ms) { return ms > 0 ? std::optional(Span::from_seconds(ms * 1e-3)) : std::nullopt; }
 
 nlohmann::ordered_json to_json(const journal::Distribution& d) {
-  return {{"mean", d.mean_ms}, {"p50", d.p50_ms}, {"p90", d.p90_ms}, {"p99", d.p99_ms}};
+  const auto of_some = [&](double ms) { return d.count == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(ms); };
+  return {
+      {"mean", of_some(d.mean_ms)}, {"p50", of_some(d.p50_ms)}, {"p90", of_some(d.p90_ms)}, {"p99", of_some(d.p99_ms)}};
 }
 
 void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags) {
   const auto& s = report.summary;
-  nlohmann::ordered_json out{
-      {"trace", flags.trace},
-      {"url", flags.url},
-      {"speed", flags.speed},
-      {"requests",
-       {{"arrived", s.requests.arrived},
-        {"finished", s.requests.finished},
-        {"rejected", s.requests.rejected},
-        {"failed", s.requests.failed}}},
-      {"failures", report.failures},
-      {"tokens", {{"prompt", s.tokens.prompt}, {"output", s.tokens.output}}},
-      {"slo",
-       {{"ttft_attainment", s.slo.ttft},
-        {"itl_attainment", s.itl.count == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(s.slo.itl)},
-        {"tbt_attainment", s.slo.tbt},
-        {"e2e_attainment", s.slo.e2e},
-        {"attainment", s.slo.all}}},
-      {"ttft_ms", to_json(s.ttft)},
-      {"itl_ms", to_json(s.itl)},
-      {"tbt_ms", to_json(s.tbt)},
-      {"e2e_ms", to_json(s.e2e)},
-      {"wall_s", report.wall_s},
-      {"latest_start_ms", report.latest_start.millis()}};
+  nlohmann::ordered_json out{{"trace", flags.trace},
+                             {"url", flags.url},
+                             {"speed", flags.speed},
+                             {"requests",
+                              {{"arrived", s.requests.arrived},
+                               {"finished", s.requests.finished},
+                               {"rejected", s.requests.rejected},
+                               {"failed", s.requests.failed}}},
+                             {"failures", report.failures},
+                             {"tokens", {{"prompt", s.tokens.prompt}, {"output", s.tokens.output}}},
+                             {"slo",
+                              {{"ttft_attainment", s.slo.ttft},
+                               {"itl_attainment", s.slo.itl},
+                               {"tbt_attainment", s.slo.tbt},
+                               {"e2e_attainment", s.slo.e2e},
+                               {"attainment", s.slo.all}}},
+                             {"ttft_ms", to_json(s.ttft)},
+                             {"itl_ms", to_json(s.itl)},
+                             {"tbt_ms", to_json(s.tbt)},
+                             {"e2e_ms", to_json(s.e2e)},
+                             {"wall_s", report.wall_s},
+                             {"latest_start_ms", report.latest_start.millis()}};
   fmt::print("{}\n", out.dump());
 }
 
@@ -76,14 +78,14 @@ void print_table(const loadgen::ReplayReport& report) {
       fmt::print("{:<8}{:>10}{:>10}{:>10}{:>10}{:>14}\n", name, "-", "-", "-", "-", "-");
       return;
     }
-    fmt::print("{:<8}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.1f}{:>13.1f}%\n", name, d.mean_ms, d.p50_ms, d.p90_ms, d.p99_ms,
-               100 * attainment);
+    fmt::print("{:<8}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.1f}{:>14}\n", name, d.mean_ms, d.p50_ms, d.p90_ms, d.p99_ms,
+               percent(attainment));
   };
   row("TTFT", s.ttft, s.slo.ttft);
   row("ITL", s.itl, s.slo.itl);
   row("TBT", s.tbt, s.slo.tbt);
   row("E2E", s.e2e, s.slo.e2e);
-  fmt::print("all stated objectives met: {:.1f}% of arrived requests\n", 100 * s.slo.all);
+  fmt::print("all stated objectives met: {} of arrived requests\n", percent(s.slo.all));
   if (report.latest_start > Span::ms(50)) {
     fmt::print("note: requests left up to {:.0f} ms late; this machine was busy\n", report.latest_start.millis());
   }
@@ -167,10 +169,13 @@ void add_replay(Command app, int& exit_code) {
   command.add_option("--max-output-tokens", flags->max_output_tokens, "longer outputs are cut to this")
       .check(positive())
       .capture_default_str();
-  command.add_option("--ttft-slo-ms", flags->ttft_slo_ms, "time to first token; 0 = not judged");
-  command.add_option("--itl-slo-ms", flags->itl_slo_ms, "every gap between tokens");
-  command.add_option("--tbt-slo-ms", flags->tbt_slo_ms, "a request's mean gap");
-  command.add_option("--e2e-slo-ms", flags->e2e_slo_ms, "arrival to last token");
+  const auto objective = [&](const char* name, double& ms, const char* what) {
+    command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative());
+  };
+  objective("--ttft-slo-ms,--ttft-ms", flags->ttft_slo_ms, "time to first token");
+  objective("--itl-slo-ms,--itl-ms", flags->itl_slo_ms, "every gap between tokens");
+  objective("--tbt-slo-ms,--tbt-ms", flags->tbt_slo_ms, "a request's mean gap");
+  objective("--e2e-slo-ms,--e2e-ms", flags->e2e_slo_ms, "arrival to last token");
   command.add_flag("--json", flags->json, "one JSON object on stdout");
   command.callback([flags, &exit_code] {
     const auto result = run_replay(*flags);

@@ -2,8 +2,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/side_by_side.h"
 #include "commands.h"
@@ -12,6 +14,7 @@
 #include "experiment/saturation.h"
 #include "experiment/simulate.h"
 #include "experiment/telemetry_sources.h"
+#include "figures.h"
 #include "journal/summary_json.h"
 #include "systems/recipe.h"
 
@@ -22,7 +25,7 @@ namespace {
 struct SimFlags {
   std::string scenario;
   std::vector<std::string> recipes;
-  std::optional<std::uint64_t> seed;
+  std::string seed;
   std::vector<std::string> set;
   std::string out;
   unsigned threads = 1;
@@ -47,24 +50,45 @@ experiment::SimulateOptions options_for(const SimFlags& flags, const std::string
   return options;
 }
 
+/// "-" where less was done, as less energy is no saving then.
+std::string saved_text(const journal::RunSummary& run, const journal::RunSummary& baseline, int decimals = 1) {
+  return did_less(run, baseline) ? "-" : percent(saved(run, baseline), decimals);
+}
+
+/// Says of those that have no saving why.
+void print_undone(const journal::RunSummary& run, const journal::RunSummary& baseline) {
+  if (!did_less(run, baseline)) return;
+  fmt::print(
+      "{}: no saving is stated, as it did less: {} requests finished with {} tokens, where {} finished {} with {}\n",
+      run.recipe, run.requests.finished, run.tokens.output, baseline.recipe, baseline.requests.finished,
+      baseline.tokens.output);
+}
+
+double finished_share(const journal::RunSummary& run) {
+  return static_cast<double>(run.requests.finished) / static_cast<double>(run.requests.arrived);
+}
+
 void print_table(const std::vector<journal::RunSummary>& runs) {
-  fmt::print("{:<20} {:>10} {:>7} {:>7} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>8}\n", "recipe (simulated)",
-             "energy kJ", "saved", "mean W", "CO2 g", "TTFT", "ITL", "TTFT p99", "ITL p99", "clock", "tokens/J",
-             "wall s");
+  const auto& first = runs.front();
+  fmt::print("{:<20} {:>10} {:>7} {:>8} {:>7} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>8}\n", "recipe (simulated)",
+             "energy kJ", "saved", "finished", "mean W", "CO2 g", "TTFT", "ITL", "TTFT p99", "ITL p99", "clock",
+             "tokens/J", "wall s");
   for (const auto& run : runs) {
-    const double saved = 1.0 - run.energy.total.value() / runs.front().energy.total.value();
-    fmt::print("{:<20} {:>10.1f} {:>6.1f}% {:>7.0f} {:>9.1f} {:>6.1f}% {:>6.1f}% {:>6.0f} ms {:>6.1f} ms {:>5.0f} MHz",
-               run.recipe, run.energy.total.value() / 1e3, saved * 100.0, run.mean_power.value(), run.carbon.value(),
-               run.slo.ttft * 100.0, run.slo.itl * 100.0, run.ttft.p99_ms, run.itl.p99_ms, run.clock_mean_mhz);
-    fmt::print(" {:>9.3f} {:>8.3f}\n", run.tokens_per_joule, run.sim.wall_s);
+    fmt::print("{:<20} {:>10.1f} {:>7} {:>8} {:>7.0f} {:>9.1f} {:>7} {:>7} {:>9} {:>9} {:>5.0f} MHz", run.recipe,
+               run.energy.total.value() / 1e3, saved_text(run, first), percent(finished_share(run)),
+               run.mean_power.value(), run.carbon.value(), percent(run.slo.ttft), percent(run.slo.itl),
+               millis(run.ttft, run.ttft.p99_ms), millis(run.itl, run.itl.p99_ms, 1), run.clock_mean_mhz);
+    fmt::print(" {:>9} {:>8.3f}\n",
+               std::isnan(run.tokens_per_joule) ? "-" : fmt::format("{:.3f}", run.tokens_per_joule), run.sim.wall_s);
   }
   fmt::print("\n{:<20} {:>6} {:>11} {:>13} {:>13}\n", "fairness", "Jain", "violations", "max wait mean",
              "max wait p99");
   for (const auto& run : runs) {
-    fmt::print("{:<20} {:>6.3f} {:>10.1f}% {:>10.0f} ms {:>10.0f} ms\n", run.recipe, run.fairness.jain,
-               run.fairness.violation_rate * 100.0, run.fairness.waiting.mean_ms, run.fairness.waiting.p99_ms);
+    const auto& fair = run.fairness;
+    fmt::print("{:<20} {:>6} {:>11} {:>13} {:>13}\n", run.recipe,
+               std::isnan(fair.jain) ? "-" : fmt::format("{:.3f}", fair.jain), percent(fair.violation_rate),
+               millis(fair.waiting, fair.waiting.mean_ms), millis(fair.waiting, fair.waiting.p99_ms));
   }
-  const auto& first = runs.front();
   fmt::print(
       "{} requests, {:.0f} s simulated; saved: energy against {}; TTFT, ITL: attainment\n"
       "Jain: over quartiles of output tokens, tokens delivered within [fairness] window x Lat; violations: not "
@@ -75,6 +99,7 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
                first.requests.clamped_prompts, first.requests.clamped_outputs);
   }
   for (const auto& run : runs) {
+    print_undone(run, first);
     if (run.extrapolations > 0) {
       fmt::print("{}: {} predictions were asked for outside what predictor_file was measured on\n", run.recipe,
                  run.extrapolations);
@@ -101,10 +126,11 @@ void print_matched(const std::vector<experiment::Matched>& all) {
     std::string reserve;
     for (const auto& [key, value] : one.reserve) reserve += fmt::format("{}={} ", key, value);
     if (!one.kept) reserve += one.settable ? "NOT KEPT at any" : "NOT KEPT, and none to set";
-    fmt::print("{:<22} {:>10.1f} {:>6.1f}% {:>6.2f}% {:>6.2f}% {:>6.2f}% {:>6.2f}%  {}\n", run.recipe,
-               run.energy.total.value() / 1e3, 100.0 * (1.0 - run.energy.total.value() / baseline.energy.total.value()),
-               100.0 * run.slo.ttft, 100.0 * run.slo.itl, 100.0 * run.slo.tbt, 100.0 * run.slo.e2e, reserve);
+    fmt::print("{:<22} {:>10.1f} {:>7} {:>7} {:>7} {:>7} {:>7}  {}\n", run.recipe, run.energy.total.value() / 1e3,
+               saved_text(run, baseline), percent(run.slo.ttft, 2), percent(run.slo.itl, 2), percent(run.slo.tbt, 2),
+               percent(run.slo.e2e, 2), reserve);
   }
+  for (const auto& one : all) print_undone(one.second_half, baseline);
   fmt::print(
       "second half: {} requests, {:.0f} s simulated; saved: energy against {}; TTFT to E2E: attainment\n"
       "reserve: that with which the first half keeps {}'s attainment, to {:.1f} points, at least energy\n",
@@ -218,29 +244,54 @@ Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::Lo
     }
     for (const auto& one : **found[r]) {
       const auto& run = one.summary;
-      const double saved = 1.0 - run.energy.total.value() / baseline->energy.total.value();
       runs.push_back(journal::to_json(run));
       runs.back()["telemetry"] = one.source;
-      runs.back()["saved"] = saved;
+      runs.back()["saved"] = saved(run, *baseline);
       if (flags.json) continue;
-      fmt::print("{:<22} {:<22} {:>10.1f} {:>6.2f}% {:>6.2f}% {:>6.2f}% {:>6.0f} ms {:>6.1f} ms\n", run.recipe,
-                 one.source, run.energy.total.value() / 1e3, 100.0 * saved, 100.0 * run.slo.ttft, 100.0 * run.slo.itl,
-                 run.ttft.p99_ms, run.itl.p99_ms);
+      fmt::print("{:<22} {:<22} {:>10.1f} {:>7} {:>7} {:>7} {:>9} {:>9}\n", run.recipe, one.source,
+                 run.energy.total.value() / 1e3, saved_text(run, *baseline, 2), percent(run.slo.ttft, 2),
+                 percent(run.slo.itl, 2), millis(run.ttft, run.ttft.p99_ms), millis(run.itl, run.itl.p99_ms, 1));
+      print_undone(run, *baseline);
     }
   }
   return runs;
 }
 
+/// Each run's folder is called after its recipe.
+Result<void> check_folders(const SimFlags& flags, const std::vector<Named>& recipes) {
+  if (flags.out.empty()) return {};
+  std::set<std::string> taken;
+  for (const auto& [given, recipe] : recipes) {
+    const std::string& name = recipe.recipe.name;
+    if (taken.insert(name).second) continue;
+    return bad_input("--out", fmt::format("two of the recipes are called {} and would be written to one folder; give "
+                                          "{} another name",
+                                          name, given));
+  }
+  return {};
+}
+
+/// A run ends with its last request: what was to die later did not.
+void say_what_did_not_happen(const config::LoadedScenario& scenario, const journal::RunSummary& run) {
+  const auto& faults = scenario.scenario.faults;
+  for (std::size_t f = 0; f < faults.size(); ++f) {
+    if (faults[f].at.seconds() <= run.sim.virtual_s) continue;
+    fmt::print(stderr, "wattle: {}: the fault at {:g} s did not happen: the run of {} ended at {:.1f} s\n",
+               scenario.origins.of(fmt::format("fault.{}", f)), faults[f].at.seconds(), run.recipe, run.sim.virtual_s);
+  }
+}
+
 int run(const SimFlags& flags) {
-  const auto set = config::parse_overrides(flags.set);
+  auto set = config::parse_overrides(flags.set);
   if (!set) return fail(set.error());
+  if (!flags.seed.empty()) set->push_back({"seed", flags.seed, "--seed"});
   const auto overrides = systems::split_overrides(*set);
   if (!overrides) return fail(overrides.error());
-  auto stated = config::load_scenario(flags.scenario, overrides->scenario, config::project());
+  const auto stated = config::load_scenario(flags.scenario, overrides->scenario, config::project());
   if (!stated) return fail(stated.error());
-  if (flags.seed) stated->scenario.seed = *flags.seed;
   const auto recipes = load_recipes(flags, overrides->recipe);
   if (!recipes) return fail(recipes.error());
+  if (auto ok = check_folders(flags, *recipes); !ok) return fail(ok.error());
   const bool scales = std::ranges::any_of(*recipes, [](const auto& one) { return one.recipe.recipe.scales(); });
   // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.
   const auto scenario = experiment::with_loads(*stated, scales, config::data_dir());
@@ -263,7 +314,10 @@ int run(const SimFlags& flags) {
   } else {
     const auto runs = run_all(flags, *scenario, *recipes);
     if (!runs) return fail(runs.error());
-    for (const auto& summary : *runs) object["runs"].push_back(journal::to_json(summary));
+    for (const auto& summary : *runs) {
+      say_what_did_not_happen(*scenario, summary);
+      object["runs"].push_back(journal::to_json(summary));
+    }
     if (!flags.json) print_table(*runs);
   }
   if (flags.json) fmt::print("{}\n", object.dump(1));
@@ -279,15 +333,20 @@ void add_sim(Command app, int& exit_code) {
   command.add_option("--recipe", flags->recipes, "name or file of a recipe; repeat to compare (default static-max)");
   command.add_option("--seed", flags->seed, "instead of the scenario's");
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
-  command.add_option("-o,--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
+  const Flag out =
+      command.add_option("-o,--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
   command.add_option("--threads", flags->threads, "recipes run side by side").check(range(1U, 256U));
   command.add_flag("--only", flags->only,
                    "only the recipes named; otherwise a comparison has the fixed energy-optimal clock beside them");
-  command.add_flag("--match-attainment", flags->match,
-                   "give each recipe the reserve (margin, or a fixed clock's height) with which the first half of the "
-                   "workload keeps the attainment of the first recipe at least energy, and report the second half");
-  command.add_flag("--by-source", flags->by_source,
-                   "what each recipe after the first saves against it, and attains, by each source of telemetry");
+  const Flag match = command.add_flag(
+      "--match-attainment", flags->match,
+      "give each recipe the reserve (margin, or a fixed clock's height) with which the first half of the "
+      "workload keeps the attainment of the first recipe at least energy, and report the second half");
+  command
+      .add_flag("--by-source", flags->by_source,
+                "what each recipe after the first saves against it, and attains, by each source of telemetry")
+      .excludes(match)
+      .excludes(out);
   command.add_flag("--json", flags->json, "one JSON object on stdout");
   command.add_flag("--step", flags->step, "run every iteration on its own; same result, slower");
   command.add_flag("--check", flags->check, "check every invariant after every event (slow)");

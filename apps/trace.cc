@@ -1,7 +1,7 @@
 // `wattle trace`: look at, convert and make traces.
 #include <fmt/core.h>
 
-#include <cmath>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -147,6 +147,7 @@ struct SynthFlags {
   std::uint64_t seed = 1;
   double duration_s = 0.0;
   workload::WorkloadOptions options;
+  std::map<std::string, std::string> flag_of;  ///< of the workload's key
 };
 
 Result<workload::WorkloadStats> synthesize(const SynthFlags& flags) {
@@ -154,13 +155,17 @@ Result<workload::WorkloadStats> synthesize(const SynthFlags& flags) {
   if (!format) return std::unexpected(format.error());
   workload::WorkloadOptions options = flags.options;
   if (flags.duration_s != 0.0) {
-    if (!std::isfinite(flags.duration_s) || flags.duration_s < 0.0 || flags.duration_s > workload::kMaxTraceSeconds) {
+    if (flags.duration_s < 0.0 || flags.duration_s > workload::kMaxTraceSeconds) {
       return bad_input("--duration", fmt::format("is {}; it must be a number of seconds above 0", flags.duration_s));
     }
     options.duration = Span::from_seconds(flags.duration_s);
   }
   auto source = workload::make_source(options, config::data_dir(), ".", flags.seed);
-  if (!source) return std::unexpected(source.error());
+  if (!source) {
+    auto error = source.error();
+    if (const auto flag = flags.flag_of.find(error.where); flag != flags.flag_of.end()) error.where = flag->second;
+    return std::unexpected(std::move(error));
+  }
   auto writer = workload::TraceWriter::create(flags.out, *format);
   if (!writer) return std::unexpected(writer.error());
   while (const auto row = (*source)->next()) {
@@ -177,24 +182,30 @@ void add_synth(Command trace, int& exit_code) {
   command.add_option("OUT", flags->out, "Trace file to write").required();
   command.add_option("--format", flags->format, kFormats).capture_default_str();
   command.add_option("--seed", flags->seed, "Same seed, same trace").capture_default_str();
-  const Flag like = command.add_option("--like", o.synthetic,
-                                       "azure-conv: the Azure 2023 conversation trace's rate, burstiness and lengths");
-  const auto own = [&](const char* flag, auto& value, const char* text) {
-    command.add_option(flag, value, text).capture_default_str().excludes(like);
+  const auto stands_for = [&](const char* key, const char* flag, auto& value, const char* text) {
+    flags->flag_of[fmt::format("workload.{}", key)] = flag;
+    return command.add_option(flag, value, text);
   };
-  own("--requests", o.requests, "How many");
-  own("--rate", o.rate_per_s, "Arrivals per second");
-  own("--cv", o.arrival_cv, "Coefficient of variation of the gaps: 0 even, 1 Poisson, else Gamma");
-  own("--lengths", o.lengths, "CSV of (prompt, output) token pairs to draw from, instead of lognormal lengths");
-  own("--prompt-mean", o.prompt_mean, "Tokens");
-  own("--prompt-std", o.prompt_std, "Tokens");
-  own("--output-mean", o.output_mean, "Tokens");
-  own("--output-std", o.output_std, "Tokens");
-  command.add_option("--duration", flags->duration_s, "Stop after this many seconds (default: never)");
-  command.add_option("--rate-scale", o.rate_scale, "2 = the same arrivals in half the time").capture_default_str();
-  command.add_option("--max-prompt", o.max_prompt_tokens, "Longer prompts are clamped, and counted")
+  const Flag like = stands_for("synthetic", "--like", o.synthetic,
+                               "azure-conv: the Azure 2023 conversation trace's rate, burstiness and lengths");
+  const auto own = [&](const char* key, const char* flag, auto& value, const char* text) {
+    stands_for(key, flag, value, text).capture_default_str().excludes(like);
+  };
+  own("requests", "--requests", o.requests, "How many");
+  own("rate_per_s", "--rate", o.rate_per_s, "Arrivals per second");
+  own("arrival_cv", "--cv", o.arrival_cv, "Coefficient of variation of the gaps: 0 even, 1 Poisson, else Gamma");
+  own("lengths", "--lengths", o.lengths,
+      "CSV of (prompt, output) token pairs to draw from, instead of lognormal lengths");
+  own("prompt_mean", "--prompt-mean", o.prompt_mean, "Tokens");
+  own("prompt_std", "--prompt-std", o.prompt_std, "Tokens");
+  own("output_mean", "--output-mean", o.output_mean, "Tokens");
+  own("output_std", "--output-std", o.output_std, "Tokens");
+  stands_for("duration_s", "--duration", flags->duration_s, "Stop after this many seconds (default: never)");
+  stands_for("rate_scale", "--rate-scale", o.rate_scale, "2 = the same arrivals in half the time")
       .capture_default_str();
-  command.add_option("--max-output", o.max_output_tokens, "Longer outputs are clamped, and counted")
+  stands_for("max_prompt_tokens", "--max-prompt", o.max_prompt_tokens, "Longer prompts are clamped, and counted")
+      .capture_default_str();
+  stands_for("max_output_tokens", "--max-output", o.max_output_tokens, "Longer outputs are clamped, and counted")
       .capture_default_str();
   command.callback([flags, &exit_code] {
     const auto stats = synthesize(*flags);

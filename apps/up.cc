@@ -15,6 +15,7 @@
 #include "config/service.h"
 #include "experiment/reference_run.h"
 #include "experiment/saturation.h"
+#include "figures.h"
 #include "loadgen/clients_view.h"
 #include "loadgen/replay.h"
 #include "net/clock.h"
@@ -81,7 +82,7 @@ double met_so_far(const Objective& objective, const journal::RunSummary& run) {
   const double share = run.slo.*objective.met;
   const auto over = run.requests.arrived - run.requests.in_flight;
   if (objective.met == &journal::Attainment::itl) return share;
-  return over == 0 ? 1.0 : share * static_cast<double>(run.requests.arrived) / static_cast<double>(over);
+  return over == 0 ? std::nan("") : share * static_cast<double>(run.requests.arrived) / static_cast<double>(over);
 }
 
 /// What is run, and what it is compared with.
@@ -135,7 +136,7 @@ Result<Plan> make_plan(const UpFlags& flags) {
   const auto& options = scenario->scenario;
   const auto workload = config::locate_workload(options, config::data_dir());
   if (!workload) return std::unexpected(workload.error());
-  auto whole = workload::make_source(*workload, config::data_dir(), config::base_dir(options), options.seed);
+  auto whole = config::open_workload(*scenario, *workload, config::data_dir());
   if (!whole) return std::unexpected(whole.error());
   return Plan{std::move(*scenario),
               std::move(*recipe),
@@ -197,7 +198,7 @@ class Watch {
     const double reference = plan_.baseline.energy_until(progress.now.seconds());
     const bool comparable = reference > 0.0 && !first_switch_.under_way();
     fmt::print("{:>5}s {:>6} {:>6}", second, progress.summary.requests.arrived, progress.summary.requests.left());
-    for (const auto& o : objectives_) fmt::print(" {:>6.1f}%", met_so_far(o, progress.summary) * 100.0);
+    for (const auto& o : objectives_) fmt::print(" {:>7}", percent(met_so_far(o, progress.summary)));
     fmt::print(" {:>7.0f} {:>6.1f} kJ {:>7}  {}\n", readings.power_w, booked_.energy_j / 1e3,
                comparable ? fmt::format("{:.1f}%", (1.0 - booked_.energy_j / reference) * 100.0) : "-",
                fmt::join(readings.clocks_mhz, " "));
@@ -271,7 +272,7 @@ void Watch::print(const Ended& ended) const {
   fmt::print("\n");
   const auto row = [&](const std::string& name, double energy_j, const journal::RunSummary& run) {
     fmt::print("{:<34} {:>6.1f} kJ", name, energy_j / 1e3);
-    for (const auto& o : objectives_) fmt::print(" {:>6.1f}%", run.slo.*o.met * 100.0);
+    for (const auto& o : objectives_) fmt::print(" {:>7}", percent(run.slo.*o.met));
     fmt::print("\n");
   };
   row(flags_.recipe + ", emulated", ended.booked.energy_j, live);

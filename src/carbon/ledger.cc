@@ -214,8 +214,7 @@ Charge Ledger::request_left(const Request& request, std::int32_t output_tokens, 
     usage->output_tokens += output_tokens;
     usage->booked += account.total();
   }
-  const Booking total = account.total();
-  return {total.energy, total.carbon.grams(), total.cost.usd(), !account.unmetered};
+  return account.charge();
 }
 
 Usage Ledger::usage(ModelId model) const {

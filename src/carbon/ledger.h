@@ -89,6 +89,10 @@ struct Account {
   Span unmetered_at;       ///< the instance's unmetered time then
   bool unmetered = false;  ///< some of it was served while nobody measured
   [[nodiscard]] Booking total() const { return prefill + decode; }
+  [[nodiscard]] Charge charge() const {
+    const Booking all = total();
+    return {all.energy, all.carbon.grams(), all.cost.usd(), !unmetered};
+  }
 };
 
 /// Where an instance's (or a site's, or the fleet's) energy went.

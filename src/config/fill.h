@@ -16,7 +16,8 @@ namespace wattle::config {
 struct Override {
   std::string key;
   std::string text;
-  [[nodiscard]] std::string where() const { return "--set " + key; }
+  std::string flag{};  ///< a flag that stands for the key; empty: --set
+  [[nodiscard]] std::string where() const { return flag.empty() ? "--set " + key : flag; }
 };
 
 /// Where each key was written, for checks that come after parsing.

@@ -143,6 +143,16 @@ Result<void> check_roles(const LoadedScenario& loaded) {
   if (decode < pools.size() && prefill == pools.size()) {
     return bad_input(at(decode), "a decode pool without a prefill pool; add a [[fleet]] with role = \"prefill\"");
   }
+  // Colocated instances may come later; those of a split fleet are not scaled.
+  for (const std::size_t role : {prefill, decode}) {
+    if (role == pools.size()) continue;
+    const auto begins = [&](const PoolOptions& pool) { return pool.role == pools[role].role && pool.count > 0; };
+    if (std::ranges::any_of(pools, begins)) continue;
+    return bad_input(loaded.origins.of(pool_key(role, "count")),
+                     fmt::format("no {} instance, and a fleet of prefill and decode instances is not scaled; some "
+                                 "[[fleet]] of each role needs count >= 1",
+                                 role == prefill ? "prefill" : "decode"));
+  }
   if (colocated < pools.size() && prefill < pools.size()) {
     return bad_input(at(std::max(colocated, prefill)),
                      "colocated pools beside prefill and decode pools; a fleet is either the one or the other");

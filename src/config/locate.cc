@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "config/cache_dir.h"
-#include "workload/source.h"
 
 namespace wattle::config {
 
@@ -60,7 +59,8 @@ std::string cache_dir() {
 }
 
 std::string base_dir(const config::Scenario& scenario) {
-  return std::filesystem::path(scenario.file).parent_path().string();
+  const auto folder = std::filesystem::path(scenario.file).parent_path();
+  return folder.empty() ? "." : folder.string();
 }
 
 Result<workload::WorkloadOptions> locate_workload(const config::Scenario& scenario, const std::string& data_dir) {
@@ -74,6 +74,18 @@ Result<workload::WorkloadOptions> locate_workload(const config::Scenario& scenar
   options.trace.clear();
   options.synthetic = scenario.workload_fallback;
   return options;
+}
+
+Result<std::unique_ptr<workload::RequestSource>> open_workload(const LoadedScenario& loaded,
+                                                               const workload::WorkloadOptions& located,
+                                                               const std::string& data_dir) {
+  const auto& scenario = loaded.scenario;
+  auto source = workload::make_source(located, data_dir, base_dir(scenario), scenario.seed);
+  if (source || !source.error().where.starts_with("workload.")) return source;
+  Error& error = source.error();
+  error.what = error.where + " " + error.what;
+  error.where = loaded.origins.of(error.where);
+  return source;
 }
 
 }  // namespace wattle::config

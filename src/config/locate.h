@@ -1,11 +1,13 @@
 #pragma once
 // Where the project's folders and the data sets are. The environment is read here and nowhere else.
+#include <memory>
 #include <string>
 
 #include "base/error.h"
+#include "config/load.h"
 #include "config/project.h"
 #include "config/scenario.h"
-#include "workload/options.h"
+#include "workload/source.h"
 
 namespace wattle::config {
 
@@ -29,5 +31,10 @@ namespace wattle::config {
 /// fallback, that takes the trace's place and a line on stderr says so. Errors: absent and no fallback.
 [[nodiscard]] Result<workload::WorkloadOptions> locate_workload(const config::Scenario& scenario,
                                                                 const std::string& data_dir);
+
+/// The source of requests of a workload located so. Errors: of a key, where that was written.
+[[nodiscard]] Result<std::unique_ptr<workload::RequestSource>> open_workload(const LoadedScenario& loaded,
+                                                                             const workload::WorkloadOptions& located,
+                                                                             const std::string& data_dir);
 
 }  // namespace wattle::config

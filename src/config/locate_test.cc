@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "config/load.h"
+#include "config/test_texts.h"
 
 namespace wattle::config {
 namespace {
@@ -95,6 +96,29 @@ TEST(LocateProject, WattleHomeAddsToTheShippedFoldersAndWinsOverThem) {
   const auto shipped = project().find(config::Project::Kind::Recipe, "static-max", "test");
   ASSERT_TRUE(shipped) << shipped.error().message();
   EXPECT_NE(*shipped, *own);
+}
+
+TEST(BaseDir, OfABareFileNameIsTheWorkingFolder) {
+  config::Scenario scenario;
+  scenario.file = "s.toml";
+  EXPECT_EQ(base_dir(scenario), ".");
+  scenario.file = "/a/s.toml";
+  EXPECT_EQ(base_dir(scenario), "/a");
+}
+
+TEST(OpenWorkload, WhatIsWrongWithAKeyIsSaidWhereItWasWritten) {
+  auto loaded = scenario_from_text(testing::kScenario + "[report]\n", "s.toml", {}, testing::project());
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  loaded->scenario.workload.requests = 0;
+  const auto message = [&] {
+    const auto source = open_workload(*loaded, loaded->scenario.workload, "");
+    return source ? std::string() : source.error().message();
+  };
+  EXPECT_EQ(message(), "s.toml:2: workload.requests is 0; it must be at least 1");
+  loaded->scenario.workload.requests = 10;
+  loaded->origins.note("workload.start_s", "--set workload.start_s");
+  loaded->scenario.workload.start = Span::s(1'000'000);
+  EXPECT_TRUE(message().starts_with("--set workload.start_s: workload.start_s leaves no request")) << message();
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ Result<void> is_named(const LoadedScenario& loaded, const char* list, const std:
 Result<void> check_borders(const LoadedScenario& loaded) {
   const ClassOptions& classes = loaded.scenario.classes;
   if (const char* flaw = flaw_of(classes)) {
-    return bad_input(loaded.origins.of("classes"), flaw);
+    const bool prompts = flaw_of(ClassOptions{.prompt_below = classes.prompt_below, .output_below = {}}) != nullptr;
+    return bad_input(loaded.origins.of(prompts ? "classes.prompt_below" : "classes.output_below"), flaw);
   }
   return {};
 }
@@ -96,6 +97,27 @@ Result<void> check_residency(const LoadedScenario& loaded) {
 }
 
 }  // namespace
+
+Result<void> check_workload(const LoadedScenario& loaded) {
+  constexpr const char* kSynthetic[] = {"requests",   "rate_per_s",  "arrival_cv", "prompt_mean",
+                                        "prompt_std", "output_mean", "output_std"};
+  if (loaded.scenario.workload.trace.empty()) return {};
+  for (const char* key : kSynthetic) {
+    const std::string path = fmt::format("workload.{}", key);
+    const std::string where = loaded.origins.of(path);
+    if (!where.starts_with("--set")) continue;
+    return bad_input(where, fmt::format("{} is of synthetic requests; beside workload.trace it does nothing: leave it "
+                                        "out, or set workload.trace to nothing",
+                                        path));
+  }
+  return {};
+}
+
+Result<void> check_file_name(const Origins& origins, const std::string& name) {
+  if (!name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos) return {};
+  return bad_input(origins.of("name"),
+                   fmt::format("name is \"{}\"; a run's folder is called so: no '/', not '.', '..' or empty", name));
+}
 
 Result<void> check_names(const LoadedScenario& loaded) {
   const Scenario& s = loaded.scenario;

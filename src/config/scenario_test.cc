@@ -156,6 +156,11 @@ INSTANTIATE_TEST_SUITE_P(
             "count = 0\nrole =",
             "s.toml:7",
             {"no instance to begin with", "count >= 1"}},
+        Bad{"SplitFleetWithoutDecode",
+            "role = \"colocated\"\ngpu = \"a100-80g\"",
+            "role = \"prefill\"\ngpu = \"a100-80g\"\n[[fleet]]\nrole = \"decode\"\ncount = 0\ngpu = \"a100-80g\"",
+            "s.toml:11",
+            {"no decode instance", "count >= 1"}},
         Bad{"CountBeyondInt32", "role =", "count = 5000000000\nrole =", "s.toml:7", {"<= 100000"}},
         Bad{"UnknownRole", "colocated", "colocatd", "s.toml:7", {"did you mean \"colocated\"?"}},
         Bad{"UnknownFormat", "rate_per_s", "format = \"csv\"\nrate_per_s", "s.toml:3", {"azure", "mooncake"}},
@@ -358,6 +363,15 @@ classes = "SL MS MM ML LS LM LL"
   EXPECT_EQ(problem(sites, {"tenant.1.residency= ,"}),
             "--set tenant.1.residency: names no [[site]]; leave it out where any will do");
   EXPECT_EQ(problem(service, {"tenant.share=0"}), "--set tenant.0.share: some tenant needs a share above 0");
+}
+
+TEST(ScenarioSet, WhatIsOfSyntheticRequestsIsRefusedBesideATrace) {
+  const std::string text = edited(kScenario, "rate_per_s = 2", "rate_per_s = 2\ntrace = \"t.csv\"");
+  EXPECT_TRUE(load(text)) << "a file may keep it";
+  const auto refused = load(text, {"workload.rate_per_s=3"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "--set workload.rate_per_s");
+  EXPECT_TRUE(load(text, {"workload.rate_per_s=3", "workload.trace="}));
 }
 
 }  // namespace

@@ -79,8 +79,7 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
   workload->start = Span();
   workload->duration = Span::max();
   workload->copies = 1.0;
-  const auto source =
-      workload::make_source(*workload, data_dir, config::base_dir(loaded.scenario), loaded.scenario.seed);
+  const auto source = config::open_workload(loaded, *workload, data_dir);
   if (!source) return std::unexpected(source.error());
   std::vector<calibrate::ClassRequests> made(static_cast<std::size_t>(classes.size()));
   for (std::size_t read = 0; read < kRowsRead; ++read) {
@@ -169,8 +168,7 @@ Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedSce
   const Classifier sorter = config::make_service(loaded.scenario, classes).classes;
   const auto workload = config::locate_workload(loaded.scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
-  const auto source =
-      workload::make_source(*workload, data_dir, config::base_dir(loaded.scenario), loaded.scenario.seed);
+  const auto source = config::open_workload(loaded, *workload, data_dir);
   if (!source) return std::unexpected(source.error());
   constexpr Span kMinute = Span::s(60);
   const auto count = static_cast<std::size_t>(sorter.size());

@@ -35,6 +35,39 @@ TEST(MatchAttainment, HalvesPartTheWorkload) {
       << "the second half begins when it begins";
 }
 
+TEST(MatchAttainment, AHalfWithoutARequestIsRefused) {
+  const auto scenario = busy({"workload.requests=1"});
+  const auto first = run_half(scenario, recipe("static-max"), workload::Half::First, {});
+  ASSERT_FALSE(first);
+  EXPECT_NE(first.error().what.find("no request arrives in the first half"), std::string::npos);
+  EXPECT_TRUE(run_half(scenario, recipe("static-max"), workload::Half::Second, {}));
+}
+
+TEST(Simulate, TimeSeriesHaveABound) {
+  // A request in 2 days on average, a sample each millisecond.
+  auto scenario = busy({"workload.requests=3", "workload.rate_per_s=5e-6", "report.sample_period_s=0.001"});
+  SimulateOptions options;
+  options.out_dir = ::testing::TempDir() + "/never_written";
+  const auto refused = run_simulation(scenario, recipe("static-max"), options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "--set report.sample_period_s");
+}
+
+TEST(Simulate, ABeliefFileThatIsNamedIsThere) {
+  auto static_max = recipe("static-max");
+  static_max.recipe.predictor.file = "nosuch.toml";
+  EXPECT_FALSE(run_simulation(busy({"workload.requests=3"}), static_max, {}));
+}
+
+TEST(Simulate, TheFloorOfMiadIsAClockOfTheGpu) {
+  auto set = config::parse_overrides({"frequency.policy=miad", "frequency.floor_mhz=9999"}).value();
+  const auto miad = systems::load_recipe("static-max", set, config::project());
+  ASSERT_TRUE(miad) << miad.error().message();
+  const auto refused = run_simulation(busy({"workload.requests=3"}), *miad, {});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("floor_mhz"), std::string::npos);
+}
+
 TEST(MatchAttainment, TheReserveFoundKeepsTheBaselineWithLeastEnergy) {
   const auto scenario = busy();
   const auto baseline = run_half(scenario, recipe("static-max"), workload::Half::First, {});

@@ -274,6 +274,11 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
     if (!loads) return std::unexpected(loads.error());
     run.loads = *loads;
   }
+  // Even where no policy here asks for a belief: a file that is named is one.
+  if (!recipe.recipe.predictor.file.empty()) {
+    const auto file = calibrate::load_belief(recipe.recipe.predictor.file, recipe.recipe.file);
+    if (!file) return std::unexpected(file.error());
+  }
   std::vector<std::shared_ptr<const PoolMaker>> makers;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
@@ -328,7 +333,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   if (auto ok = set_scaling(run, loaded, recipe, data_dir, makers); !ok) return std::unexpected(ok.error());
   const auto workload = config::locate_workload(scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
-  auto source = workload::make_source(*workload, data_dir, config::base_dir(scenario), scenario.seed);
+  auto source = config::open_workload(loaded, *workload, data_dir);
   if (!source) return std::unexpected(source.error());
   run.source = std::move(*source);
   setup.source = run.source.get();

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "calibrate/beliefs.h"
+#include "config/locate.h"
 #include "experiment/request_profile.h"
 #include "experiment/saturation.h"
 #include "systems/compose.h"
@@ -41,6 +42,24 @@ Result<void> write_sites(const std::string& directory, const std::vector<carbon:
   return write_file((std::filesystem::path(directory) / "sites.csv").string(), text);
 }
 
+/// Refuses time series without bound: a gap of years in a trace is one line of it. Reads the requests once.
+Result<void> check_samples(const config::LoadedScenario& loaded, const std::string& data_dir) {
+  constexpr double kMostSamples = 1e7;  // of each instance: a week at 60 ms
+  const auto located = config::locate_workload(loaded.scenario, data_dir);
+  if (!located) return std::unexpected(located.error());
+  const auto requests = config::open_workload(loaded, *located, data_dir);
+  if (!requests) return std::unexpected(requests.error());
+  Instant last;
+  while (const auto row = (*requests)->next()) last = row->arrival;
+  const double samples = (last - Instant()).seconds() / loaded.scenario.sample_period.seconds();
+  if (samples <= kMostSamples) return {};
+  return bad_input(loaded.origins.of("report.sample_period_s"),
+                   fmt::format("report.sample_period_s is {:g} s, and requests arrive for {:.0f} s: {:.2g} samples of "
+                               "each instance, above {:g}; raise it to {:.2g} s or more",
+                               loaded.scenario.sample_period.seconds(), (last - Instant()).seconds(), samples,
+                               kMostSamples, 1.01 * (last - Instant()).seconds() / kMostSamples));
+}
+
 }  // namespace
 
 Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
@@ -68,12 +87,15 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
   setup.fast_forward = options.fast_forward;
   setup.check_invariants = options.check_invariants;
   if (options.half) {
-    run->source = workload::half_of(*run->source, *options.half);
+    auto half = workload::half_of(*run->source, *options.half);
+    if (!half) return std::unexpected(half.error());
+    run->source = std::move(*half);
     setup.source = run->source.get();
   }
 
   std::unique_ptr<journal::RunWriter> writer;
   if (!options.out_dir.empty()) {
+    if (auto ok = check_samples(loaded, options.data_dir); !ok) return std::unexpected(ok.error());
     auto opened = journal::RunWriter::open(options.out_dir, run->facts);
     if (!opened) return std::unexpected(opened.error());
     writer = std::move(*opened);

@@ -72,6 +72,7 @@ TEST(Gateway, SaysWhatIsWrongWithARequest) {
   expect(Rig::post(R"({"model":"m"})"), "400", R"("param":"messages")");
   expect(Rig::post(R"({"model":"m","messages":[],"stream":1})"), "400", R"("param":"stream")");
   expect(Rig::post(R"({"model":"m","messages":[],"max_tokens":-2})"), "400", R"("param":"max_tokens")");
+  expect(Rig::post(R"({"model":"m","messages":[],"max_tokens":9999999999})"), "400", "from 1 to 2147483647");
   expect(Rig::post(R"({"model":"other","messages":[]})"), "404", "model_not_found");
   expect(Rig::post(std::string(5000, ' ')), "413", "larger");
   expect("GET /v1/chat/completions HTTP/1.1\r\nHost: h\r\n\r\n", "405", "POST");

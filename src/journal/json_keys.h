@@ -29,6 +29,9 @@ class JsonWriter {
   void count(const char* key, std::int64_t v) { into_[key] = v; }
   /// NaN, unknown, is null; so are the next ones'.
   void ratio(const char* key, double v) { into_[key] = std::isnan(v) ? Json() : Json(v); }
+  /// A figure of `count` values: of none it is null.
+  void of_some(const char* key, double v, std::int64_t count) { into_[key] = count == 0 ? Json() : Json(v); }
+  void added_of_some(const char* key, double v, std::int64_t count) { of_some(key, v, count); }
   void digest(const char* key, std::uint64_t v) { into_[key] = digest_text(v); }
   template <typename Tag>
   void quantity(const char* key, Quantity<Tag> v) {
@@ -75,6 +78,8 @@ class JsonReader {
   void number(const char* key, double& v) { number(key, v, true); }
   void count(const char* key, std::int64_t& v) { count(key, v, true); }
   void ratio(const char* key, double& v) { ratio(key, v, true); }
+  void of_some(const char* key, double& v, std::int64_t) { of_some(key, v, true); }
+  void added_of_some(const char* key, double& v, std::int64_t) { of_some(key, v, false); }
   /// Keys added after the first version may be absent from older files.
   void added_number(const char* key, double& v) { number(key, v, false); }
   void added_count(const char* key, std::int64_t& v) { count(key, v, false); }
@@ -139,6 +144,11 @@ class JsonReader {
     if (j == nullptr) return;
     if (j->is_null()) return static_cast<void>(v = std::numeric_limits<double>::quiet_NaN());
     number(key, v, required);
+  }
+  /// Null leaves what is there: the count says so.
+  void of_some(const char* key, double& v, bool required) {
+    const Json* j = find(key, required);
+    if (j != nullptr && !j->is_null()) number(key, v, required);
   }
   template <typename F>
   void group(const char* key, F&& f, bool required) {

@@ -15,7 +15,7 @@ constexpr std::array kStepKinds = {"start"sv, "drain"sv, "reshard"sv, "move"sv, 
 constexpr std::array kRungNames = {"reorder"sv, "boost"sv, "resteer"sv, "squash"sv, "shed"sv};
 constexpr std::array kPhases = {"spawning"sv, "warming"sv, "serving"sv, "draining"sv, "gone"sv};
 constexpr std::array kModes = {"enforce"sv, "shadow"sv, "off"sv};
-constexpr std::array kFates = {"finished"sv, "rejected"sv, "failed"sv, "cancelled"sv};
+constexpr std::array kFates = {"finished"sv, "rejected"sv, "failed"sv, "cancelled"sv, "in_flight"sv};
 constexpr std::array kRoles = {"colocated"sv, "prefill"sv, "decode"sv};
 
 static_assert(kDecisionKinds.size() == static_cast<std::size_t>(DecisionKind::Emergency) + 1);
@@ -23,7 +23,7 @@ static_assert(kStepKinds.size() == static_cast<std::size_t>(StepKind::Reroute) +
 static_assert(kRungNames.size() == kRungs);
 static_assert(kPhases.size() == static_cast<std::size_t>(Phase::Gone) + 1);
 static_assert(kModes.size() == static_cast<std::size_t>(Mode::Off) + 1);
-static_assert(kFates.size() == static_cast<std::size_t>(Fate::Cancelled) + 1);
+static_assert(kFates.size() == static_cast<std::size_t>(Fate::InFlight) + 1);
 static_assert(kRoles.size() == static_cast<std::size_t>(Role::Decode) + 1);
 
 template <typename E, std::size_t N>

@@ -105,6 +105,8 @@ class Sink {
   virtual void decision(const DecisionRecord& record) { (void)record; }
   virtual void plan(const PlanRecord& record) { (void)record; }
   virtual void outcome(const Outcome& outcome) { (void)outcome; }
+  /// A request that had not left when the run ended (Fate::InFlight).
+  virtual void left_behind(const Outcome& so_far) { (void)so_far; }
   virtual void sample(const Sample& sample) { (void)sample; }
   virtual void stretch(const Stretch& stretch) { (void)stretch; }
 };

@@ -183,9 +183,11 @@ void append_request_row(std::string& out, const Outcome& o) {
   append_whole(out, o.cached_prompt_tokens), comma();
   if (o.first_token != Instant::never()) append_decimal(out, o.ttft().ns(), 6);
   comma();
-  if (o.first_token != Instant::never() && o.output_tokens >= 2) append_decimal(out, o.tbt().ns(), 6);
+  if (o.first_token != Instant::never() && o.left != Instant::never() && o.output_tokens >= 2)
+    append_decimal(out, o.tbt().ns(), 6);
   comma();
-  append_decimal(out, o.e2e().ns(), 6), comma();
+  if (o.left != Instant::never()) append_decimal(out, o.e2e().ns(), 6);
+  comma();
   if (o.output_tokens >= 2) append_decimal(out, o.longest_gap.ns(), 6);
   out.push_back('\n');
 }
@@ -212,7 +214,8 @@ Result<void> parse_requests(std::string_view text, const std::string& name,
     o.request.id = RequestId(id);
     o.request.tenant = TenantId(tenant);
     const auto fate = fate_from(csv->field(kFate));
-    fate ? static_cast<void>(o.fate = *fate) : row.fail(kFate, "use finished, rejected, failed or cancelled");
+    fate ? static_cast<void>(o.fate = *fate)
+         : row.fail(kFate, "use finished, rejected, failed, cancelled or in_flight");
     reason = csv->field(kReason);
     o.reason = reason.c_str();
     row.time(kArrival, o.request.arrival);

@@ -1,5 +1,6 @@
 #pragma once
-// requests.csv: one row per request that left. Times are seconds since the run's origin, exact to the nanosecond.
+// requests.csv: one row per request, those that had not left at the end last. Times are seconds since the run's origin,
+// exact to the nanosecond.
 #include <functional>
 #include <string>
 #include <string_view>

@@ -32,6 +32,7 @@ class RunWriter final : public Sink {
   void decision(const DecisionRecord& record) override;
   void plan(const PlanRecord& record) override;
   void outcome(const Outcome& outcome) override;
+  void left_behind(const Outcome& so_far) override { outcome(so_far); }
   void sample(const Sample& sample) override;
   void stretch(const Stretch& stretch) override;
 

@@ -351,7 +351,7 @@ TEST(Requests, BadCellsNameFileLineAndRemedy) {
   EXPECT_EQ(problem(good), "accepted");
   std::string bad = good;
   bad.replace(bad.find("finished"), 8, "vanished");
-  EXPECT_EQ(problem(bad), "requests.csv:2: fate is 'vanished'; use finished, rejected, failed or cancelled");
+  EXPECT_EQ(problem(bad), "requests.csv:2: fate is 'vanished'; use finished, rejected, failed, cancelled or in_flight");
   bad = good;
   bad.replace(bad.find("0.000000000000"), 14, "a lot");
   EXPECT_EQ(problem(bad),

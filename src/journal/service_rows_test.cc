@@ -99,5 +99,20 @@ TEST(ServiceRows, FactsKeepWhatRequestsAreHeldTo) {
   EXPECT_EQ(s.objectives->tiers()[1].name, "loose");
 }
 
+TEST(Requests, OneThatHasNotLeftHasARowToo) {
+  Outcome o;
+  o.fate = Fate::InFlight;
+  o.dispatched = o.prefill_start = o.left = Instant::never();
+  std::string row;
+  append_request_row(row, o);
+  std::size_t rows = 0;
+  ASSERT_TRUE(parse_requests(std::string(requests_csv_header()) + row, "r", [&](const Outcome& read) {
+    ++rows;
+    EXPECT_EQ(read.fate, Fate::InFlight);
+    EXPECT_EQ(read.left, Instant::never());
+  }));
+  EXPECT_EQ(rows, 1U);
+}
+
 }  // namespace
 }  // namespace wattle::journal

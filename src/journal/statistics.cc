@@ -43,8 +43,9 @@ Curve thin(const Histogram& h) {
   return curve;
 }
 
+/// NaN of nothing.
 double share_of(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(whole);
+  return static_cast<double>(part) / static_cast<double>(whole);
 }
 
 bool met(const std::optional<Span>& limit, Span value) { return !limit || value <= *limit; }
@@ -52,6 +53,7 @@ bool met(const std::optional<Span>& limit, Span value) { return !limit || value 
 Span times(Span span, double factor) { return Span::from_seconds(span.seconds() * factor); }
 
 double jain_of(std::span<const double> shares) {
+  if (shares.empty()) return std::nan("");
   double sum = 0.0;
   double squares = 0.0;
   for (const double x : shares) {
@@ -75,7 +77,7 @@ std::int64_t tokens_within(const Outcome& o, Span limit) {
 
 void RunSummary::derive() {
   const double joules = energy.total.value();  // of unknown energy everything is unknown
-  tokens_per_joule = joules > 0.0 || std::isnan(joules) ? static_cast<double>(tokens.output) / joules : 0.0;
+  tokens_per_joule = joules == 0.0 ? std::nan("") : static_cast<double>(tokens.output) / joules;
   mean_power = Watts(sim.virtual_s > 0.0 ? energy.total.value() / sim.virtual_s : 0.0);
 }
 

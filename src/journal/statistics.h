@@ -19,12 +19,13 @@ namespace wattle::journal {
 /// A request is held to the objectives of its tier and size (model/objectives.h).
 ///
 /// Attainment (all over ARRIVED requests, so one that is rejected, failed, cancelled or still in flight misses):
-///  ttft/tbt/e2e: finished within the SLO; itl: share of all token gaps within the SLO (1 when there were none);
+///  ttft/tbt/e2e: finished within the SLO; itl: share of all token gaps within the SLO;
 ///  all: finished and every stated SLO met, ITL by the request's mean gap (docs/decisions/0005).
+///  A share of nothing is NaN.
 ///
 /// fairness_jain = (sum x)^2 / (n sum x^2) over groups, x = share of the group's requests that met every stated SLO.
 ///  Groups are the tenants when more than one was seen, else the four quartiles of output length (requests that
-///  produced tokens). 1 when there is nothing to compare or nobody met anything.
+///  produced tokens). 1 when nobody met anything, NaN when nothing was produced.
 ///
 /// Fairness::jain is over the same quartiles, x = their tokens delivered in time. A request's tokens are taken to come
 ///  evenly between its first and its last.

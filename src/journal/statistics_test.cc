@@ -171,7 +171,7 @@ TEST(RunStatistics, AnUnstatedSloIsMetByWhatFinished) {
   const RunSummary s = stats.summary();
   EXPECT_DOUBLE_EQ(s.slo.all, 0.5);
   EXPECT_DOUBLE_EQ(s.slo.ttft, 0.5);
-  EXPECT_DOUBLE_EQ(s.slo.itl, 1.0);
+  EXPECT_TRUE(std::isnan(s.slo.itl)) << "of no gap";
   EXPECT_EQ(s.requests.cancelled, 1);
 }
 
@@ -294,6 +294,34 @@ TEST(RunSummary, UnknownEnergyIsNullAndStaysUnknown) {
   const auto back = summary_from_json(json, "here");
   ASSERT_TRUE(back) << back.error().message();
   EXPECT_TRUE(std::isnan(back->energy.total.value()));
+}
+
+TEST(RunSummary, TokensPerJouleOfNoJouleIsUnknown) {
+  RunSummary s;
+  s.sim.virtual_s = 1.0;
+  s.derive();
+  EXPECT_TRUE(std::isnan(s.tokens_per_joule));
+  EXPECT_EQ(s.mean_power.value(), 0.0);
+}
+
+TEST(RunSummary, WhatNothingWasServedOfIsNullAndNotPerfect) {
+  RunStatistics stats(slo_all());
+  stats.add_arrivals(1);
+  Outcome rejected;
+  rejected.fate = Fate::Rejected;
+  stats.outcome(rejected);
+  const auto summary = stats.summary();
+  EXPECT_EQ(summary.slo.all, 0.0);
+  const auto json = to_json(summary);
+  for (const char* key : {"/slo/itl_attainment", "/ttft_ms/p99", "/itl_ms/mean", "/e2e_ms/max", "/fairness_jain"}) {
+    EXPECT_TRUE(json[nlohmann::ordered_json::json_pointer(key)].is_null()) << key;
+  }
+  const auto back = summary_from_json(nlohmann::ordered_json::parse(json.dump()), "here");
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_TRUE(std::isnan(back->slo.itl));
+  EXPECT_EQ(to_json(*back), json);
+  const auto nothing = RunStatistics(slo_all()).summary();
+  EXPECT_TRUE(std::isnan(nothing.slo.all)) << "nobody came";
 }
 
 TEST(RunSummary, BadJsonNamesTheKey) {

@@ -11,7 +11,8 @@
 
 namespace wattle::journal {
 
-/// Milliseconds; all zero when count is 0. Percentiles carry the histogram's error (< 0.4 %), mean and max are exact.
+/// Milliseconds; all zero, null in JSON, when count is 0. Percentiles carry the histogram's error (< 0.4 %), mean and
+/// max are exact.
 struct Distribution {
   std::int64_t count = 0;
   double mean_ms = 0.0;
@@ -109,7 +110,8 @@ struct Consumption {
   std::vector<UsageRow> by_site;
 };
 
-/// Shares in [0, 1]. An SLO that is not stated counts as met by every request that finished.
+/// Shares in [0, 1]; NaN, null in JSON: of nothing. An SLO that is not stated counts as met by every request that
+/// finished.
 struct Attainment {
   double ttft = 0.0;  ///< of arrived requests
   double itl = 0.0;   ///< of all token gaps
@@ -118,7 +120,8 @@ struct Attainment {
   double all = 0.0;   ///< of arrived requests: finished, with every stated SLO met (ITL: by its mean gap)
 };
 
-/// How requests of one class or tier were served, of those that left; shares in [0, 1].
+/// How requests of one class or tier were served, of those that left; shares in [0, 1], NaN (null in JSON) where none
+/// did.
 struct ServiceRow {
   std::string name;
   std::int64_t left = 0;
@@ -182,7 +185,7 @@ struct RunSummary : Consumption {
   std::string recipe;
   RequestCounts requests;
   TokenCounts tokens;
-  double tokens_per_joule = 0.0;  ///< output tokens per joule of total energy
+  double tokens_per_joule = 0.0;  ///< output tokens per joule of total energy; NaN of none
   Watts mean_power;
   double mean_gpus = 0.0;
   Attainment slo;

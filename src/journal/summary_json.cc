@@ -13,12 +13,12 @@ namespace {
 template <typename V, typename D>
 void visit_distribution(V& v, const char* key, D& d) {
   v.group(key, [&](auto& g) {
-    g.number("mean", d.mean_ms);
-    g.number("p50", d.p50_ms);
-    g.number("p90", d.p90_ms);
-    g.number("p99", d.p99_ms);
-    g.added_number("p95", d.p95_ms);
-    g.added_number("max", d.max_ms);
+    g.of_some("mean", d.mean_ms, d.count);
+    g.of_some("p50", d.p50_ms, d.count);
+    g.of_some("p90", d.p90_ms, d.count);
+    g.of_some("p99", d.p99_ms, d.count);
+    g.added_of_some("p95", d.p95_ms, d.count);
+    g.added_of_some("max", d.max_ms, d.count);
     g.added_count("count", d.count);
   });
 }
@@ -54,7 +54,7 @@ void visit_service(V& v, R& row) {
   v.count("rejected", row.rejected);
   v.count("failed", row.failed);
   v.count("cancelled", row.cancelled);
-  v.number("attainment", row.attainment);
+  v.ratio("attainment", row.attainment);
   visit_distribution(v, "ttft_ms", row.ttft);
   visit_distribution(v, "tbt_ms", row.tbt);
   visit_distribution(v, "e2e_ms", row.e2e);
@@ -119,11 +119,11 @@ void visit(V& v, S& s) {
   v.quantity("mean_power_w", s.mean_power);
   v.number("mean_gpus", s.mean_gpus);
   v.group("slo", [&](auto& g) {
-    g.number("ttft_attainment", s.slo.ttft);
-    g.number("itl_attainment", s.slo.itl);
-    g.number("tbt_attainment", s.slo.tbt);
-    g.number("e2e_attainment", s.slo.e2e);
-    g.number("attainment", s.slo.all);
+    g.ratio("ttft_attainment", s.slo.ttft);
+    g.ratio("itl_attainment", s.slo.itl);
+    g.ratio("tbt_attainment", s.slo.tbt);
+    g.ratio("e2e_attainment", s.slo.e2e);
+    g.ratio("attainment", s.slo.all);
   });
   visit_distribution(v, "ttft_ms", s.ttft);
   visit_distribution(v, "itl_ms", s.itl);
@@ -144,7 +144,7 @@ void visit(V& v, S& s) {
     g.added_count("failed", s.prediction.failed);
     g.added_count("rolled_back", s.prediction.rolled_back);
   });
-  v.number("fairness_jain", s.fairness_jain);
+  v.ratio("fairness_jain", s.fairness_jain);
   v.added_group("fairness", [&](auto& g) {
     g.ratio("jain", s.fairness.jain);
     g.ratio("violation_rate", s.fairness.violation_rate);

@@ -25,6 +25,9 @@ class Tee final : public Sink {
   void outcome(const Outcome& outcome) override {
     for (Sink* sink : sinks_) sink->outcome(outcome);
   }
+  void left_behind(const Outcome& so_far) override {
+    for (Sink* sink : sinks_) sink->left_behind(so_far);
+  }
   void sample(const Sample& sample) override {
     for (Sink* sink : sinks_) sink->sample(sample);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// How a request left: always in exactly one bucket.
+// How a request left, or that it had not when the run ended: always in exactly one bucket.
 #include <cstdint>
 
 #include "model/request.h"
@@ -13,6 +13,7 @@ enum class Fate : std::uint8_t {
   Rejected,   ///< refused by admission, or can never fit
   Failed,     ///< engine died or answered with an error
   Cancelled,  ///< the client went away
+  InFlight,   ///< it has not left: the run ended
 };
 
 /// What a request has used; booked by the ledger.
@@ -30,7 +31,7 @@ struct Outcome : Charge {
   Instant dispatched;                      ///< sent to its first instance; meaningless when rejected
   Instant prefill_start;                   ///< its first prompt token was scheduled
   Instant first_token = Instant::never();  ///< never: none was produced
-  Instant left;
+  Instant left;                            ///< never: in flight
   std::int32_t output_tokens = 0;
   std::int32_t preemptions = 0;
   InstanceId prefill_instance = kNoInstance;

@@ -224,7 +224,7 @@ class CompletionReader {
       const bool wins = key == "max_completion_tokens" || out_.max_tokens == 0;
       std::int64_t tokens = 0;
       if (value.get_int64().get(tokens) || tokens < 1 || tokens > std::numeric_limits<std::int32_t>::max()) {
-        return wrong(key, "must be a positive integer");
+        return wrong(key, "must be an integer from 1 to 2147483647");
       }
       if (wins) out_.max_tokens = static_cast<std::int32_t>(tokens);
       return {};

@@ -276,7 +276,7 @@ std::string energy_plots(const Comparison& c) {
     double floor = 1.0;
     for (std::size_t i = 0; i < c.runs.size(); ++i) {
       const auto& s = c.runs[i].file.summary;
-      if (std::isnan(s.energy.total.value())) continue;
+      if (std::isnan(s.energy.total.value()) || std::isnan(s.slo.all)) continue;
       dots.dots.push_back({i, c.colour(i), c.runs[i].label, s.energy.total.value() * unit.factor, s.slo.all * 100.0});
       low = std::min(low, s.energy.total.value() * unit.factor);
       floor = std::min(floor, s.slo.all);

@@ -25,6 +25,7 @@ std::string change_cell(double relative, bool baseline) {
 }
 
 std::string share_cell(double share) {
+  if (std::isnan(share)) return "<td class=\"dim\">–</td>";
   return fmt::format("<td class=\"share\">{}<span class=\"meter\"><span style=\"width:{:.2f}%\"></span></span></td>",
                      percent(share), std::clamp(share, 0.0, 1.0) * 100.0);
 }
@@ -190,8 +191,8 @@ std::string service_table(const Comparison& c) {
              count(s.requests.in_flight);
     }
     if (cached) out += share_cell(s.tokens.cached_share());
-    out += cell(number(s.fairness_jain, 3));
     const std::string unknown = "<td class=\"dim\">–</td>";
+    out += std::isnan(s.fairness_jain) ? unknown : cell(number(s.fairness_jain, 3));
     out += std::isnan(f.jain) ? unknown + unknown : cell(number(f.jain, 3)) + cell(percent(f.violation_rate));
     out += f.waiting.count == 0 ? unknown + unknown
                                 : cell(duration_ms(f.waiting.mean_ms)) + cell(duration_ms(f.waiting.p99_ms));

@@ -83,6 +83,20 @@ void Simulation::set_up(std::size_t i, Instant now) {
              step_starts_reported() ? StepMoment::Starts : StepMoment::Ended});
 }
 
+/// Of a request that a fleet dead for good has left behind.
+Outcome so_far(const InFlightRequest& flight) {
+  Outcome o;
+  static_cast<Charge&>(o) = flight.account.charge();
+  o.request = flight.request;
+  o.fate = Fate::InFlight;
+  o.reason = "the run ended";
+  o.dispatched = o.prefill_start = o.left = Instant::never();
+  o.first_token = flight.served.first_token;
+  o.output_tokens = std::max(flight.served.output_tokens, flight.produced);
+  o.preemptions = flight.served.preemptions;
+  return o;
+}
+
 // ---------------------------------------------------------------------------------------------- the loop
 
 SimulationResult Simulation::run() {
@@ -133,6 +147,9 @@ SimulationResult Simulation::run() {
   const Instant end = std::max(last_left_, now);
   stretches_.close_all(end);
   ledger_.close(end);
+  for (const auto& flight : flights_.places()) {
+    if (flight.alive) sink_.left_behind(so_far(flight));
+  }
 
   SimulationResult result{statistics_.summary(), statistics_.curves(), requests_.length()};
   auto& summary = result.summary;

@@ -336,6 +336,9 @@ TEST(Simulation, DeadFleetLeavesNobodyWaitingForever) {
   const auto r = play(c, true);
   EXPECT_EQ(r.outcomes.at(0).fate, Fate::Failed);
   EXPECT_EQ(r.result.summary.requests.in_flight, 1) << "held: nothing accepts it, and nothing ever will";
+  ASSERT_EQ(r.left_behind.size(), 1U);
+  EXPECT_EQ(r.left_behind.front().fate, Fate::InFlight);
+  EXPECT_EQ(r.left_behind.front().request.arrival, Instant(2'000'000'000));
 }
 
 }  // namespace

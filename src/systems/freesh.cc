@@ -437,6 +437,12 @@ void register_freesh(Registry& to) {
         SlotKind::Frequency, "miad",
         "FREESH: the clock rises by a factor when requests suffer and falls by a constant when they do not",
         miad_options())
+      .admits([](const MiadOptions& o, const Making& making) -> Result<void> {
+        const GpuSpec& gpu = making.spec->gpu;
+        if (o.floor <= gpu.clock_max) return {};
+        return making.refuse("floor_mhz", fmt::format("{} MHz is above the highest clock of {}, {} MHz",
+                                                      o.floor.value(), gpu.name, gpu.clock_max.value()));
+      })
       .makes([](const MiadOptions& o, const Making&) -> Result<std::shared_ptr<policy::Miad>> {
         return std::make_shared<policy::Miad>(o);
       });

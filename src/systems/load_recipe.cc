@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/load.h"
+#include "config/names_check.h"
 #include "config/toml_document.h"
 #include "systems/recipe.h"
 #include "systems/recipe_options.h"
@@ -209,7 +210,8 @@ Result<LoadedRecipe> recipe_from_text(std::string_view text, const std::string& 
   if (auto ok = apply_overrides(specs, fitting, last, loaded.origins); !ok) return std::unexpected(ok.error());
   if (auto ok = fill(options, last, recipe); !ok) return std::unexpected(std::move(ok.error()));
   recipe.file = file;
-  if (recipe.name.empty()) recipe.name = std::filesystem::path(file).stem().string();
+  if (!loaded.origins.has("name")) recipe.name = std::filesystem::path(file).stem().string();
+  if (auto ok = config::check_file_name(loaded.origins, recipe.name); !ok) return std::unexpected(ok.error());
   if (auto ok = check_options(loaded); !ok) return std::unexpected(std::move(ok.error()));
   return loaded;
 }

@@ -77,9 +77,11 @@ std::vector<config::Option<EcoRouteOptions>> eco_route_options() {
 
 std::pair<std::string, std::string> ascending(const EcoFreqOptions& o) {
   if (o.clocks.empty()) return {"clocks_mhz", R"(eco-freq needs clocks to choose from, as in ["sweet", "max"])"};
+  // On any GPU; suits() looks at the instance's.
   const auto falls = [](const ClockSetting& a, const ClockSetting& b) {
-    constexpr auto kFixed = ClockSetting::Kind::Fixed;
-    return a.kind() == kFixed && b.kind() == kFixed && a.value() >= b.value();
+    using Kind = ClockSetting::Kind;
+    return (a.kind() == b.kind() && a.value() >= b.value()) || a.kind() == Kind::Highest || b.kind() == Kind::Lowest ||
+           (a.kind() == Kind::AboveSweet && b.kind() == Kind::Sweet);
   };
   if (std::ranges::adjacent_find(o.clocks, falls) != o.clocks.end()) {
     return {"clocks_mhz", "clocks_mhz must ascend, each clock once"};

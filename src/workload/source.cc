@@ -18,6 +18,7 @@
 #include "workload/mlperf_openorca.h"
 #include "workload/reshape.h"
 #include "workload/shared_prefixes.h"
+#include "workload/some_requests.h"
 #include "workload/trace.h"
 
 namespace wattle::workload {
@@ -68,6 +69,7 @@ class TraceSource final : public RequestSource {
     const auto total = static_cast<std::int64_t>(rows_.size());
     shaper_.stats.rows_read = total + trace.skipped_failed;
     shaper_.stats.skipped_failed = trace.skipped_failed;
+    shaper_.stats.last_read = rows_.back().arrival;
     const auto first =
         std::ranges::find_if_not(rows_, [&](const TraceRow& r) { return shaper_.before_slice(r.arrival); });
     const auto last =
@@ -76,8 +78,6 @@ class TraceSource final : public RequestSource {
     end_ = static_cast<std::size_t>(last - rows_.begin());
     shaper_.stats.outside_slice = total - static_cast<std::int64_t>(end_ - at_);
   }
-  [[nodiscard]] bool empty() const { return at_ == end_; }
-  [[nodiscard]] Span length() const { return rows_.back().arrival - Instant(); }
   std::optional<TraceRow> next() override {
     if (at_ == end_) return std::nullopt;
     return shaper_.shape(rows_[at_++]);
@@ -116,6 +116,7 @@ class SyntheticSource final : public RequestSource {
       --left_;
       ++shaper_.stats.rows_read;
       now_ += Span(std::llround(gap() * mean_gap_ns_));
+      shaper_.stats.last_read = now_;
       const LengthPair pair = lengths_->draw();
       if (shaper_.before_slice(now_)) {
         ++shaper_.stats.outside_slice;
@@ -169,6 +170,7 @@ class CountsSource final : public RequestSource {
   void fill() {
     const Instant begin = Instant() + bins_.width * static_cast<std::int64_t>(bin_);
     const std::int32_t count = bins_.counts[bin_++];
+    if (count > 0) shaper_.stats.last_read = begin + bins_.width;  // at the latest
     waiting_.clear();
     at_ = 0;
     shaper_.stats.rows_read += count;
@@ -274,8 +276,8 @@ Result<void> check_shaping(const WorkloadOptions& o) {
   if (!positive(o.rate_scale) || o.rate_scale < 1e-6 || o.rate_scale > 1e9) {
     return bad_option("rate_scale", o.rate_scale, "it must be a number from 1e-6 to 1e9");
   }
-  if (o.start.ns() < 0) return bad_option("start", o.start.seconds(), "it must be 0 s or later");
-  if (o.duration.ns() <= 0) return bad_option("duration", o.duration.seconds(), "it must be longer than 0 s");
+  if (o.start.ns() < 0) return bad_option("start_s", o.start.seconds(), "it must be 0 s or later");
+  if (o.duration.ns() <= 0) return bad_option("duration_s", o.duration.seconds(), "it must be longer than 0 s");
   if (o.max_prompt_tokens < 1) return bad_option("max_prompt_tokens", o.max_prompt_tokens, "it must be at least 1");
   if (o.max_output_tokens < 1) return bad_option("max_output_tokens", o.max_output_tokens, "it must be at least 1");
   return {};
@@ -320,13 +322,7 @@ Result<std::unique_ptr<RequestSource>> make_trace_source(const WorkloadOptions& 
     return bad_option("rate_scale", options.rate_scale,
                       "the trace would outlast the 64-bit nanosecond clock; raise it");
   }
-  auto source = std::make_unique<TraceSource>(std::move(*trace), options);
-  if (source->empty()) {
-    return bad_input("workload.start",
-                     fmt::format("no request of {} lies in the slice from {} s on; the trace lasts {} s", *path,
-                                 options.start.seconds(), source->length().seconds()));
-  }
-  return source;
+  return std::make_unique<TraceSource>(std::move(*trace), options);
 }
 
 Result<std::unique_ptr<RequestSource>> make_counts_source(const WorkloadOptions& options, const std::string& data_dir,
@@ -349,9 +345,6 @@ Result<std::unique_ptr<RequestSource>> make_counts_source(const WorkloadOptions&
   if (!histograms) return std::unexpected(histograms.error());
   auto lengths = histogram_lengths(histograms->second, histograms->first, options.service, seed);
   if (!lengths) return std::unexpected(lengths.error());
-  if (options.start >= bins->width * std::ssize(bins->counts)) {
-    return bad_option("start", options.start.seconds(), "the counts end before");
-  }
   return std::make_unique<CountsSource>(std::move(*bins), std::move(*lengths), options, seed);
 }
 
@@ -396,7 +389,8 @@ Result<void> check_reshaping(const WorkloadOptions& o) {
   if (!not_negative(o.trough_rate_per_s) || o.trough_rate_per_s > o.peak_rate_per_s) {
     return bad_option("trough_rate_per_s", o.trough_rate_per_s, "it must be from 0 to peak_rate_per_s");
   }
-  if (o.rate_window <= Span()) return bad_option("rate_window", o.rate_window.seconds(), "it must be longer than 0 s");
+  if (o.rate_window <= Span())
+    return bad_option("rate_window_s", o.rate_window.seconds(), "it must be longer than 0 s");
   return {};
 }
 
@@ -458,6 +452,7 @@ static Result<std::unique_ptr<RequestSource>> make_shaped_source(const WorkloadO
   if (auto ok = check_reshaping(options); !ok) return std::unexpected(ok.error());
   std::vector<TraceRow> rows;
   while (const auto row = (*source)->next()) rows.push_back(*row);
+  if (rows.empty()) return std::unexpected(no_requests(options, (*source)->stats()));
   auto shaped = reshape(std::move(rows), options);
   if (!shaped) return std::unexpected(shaped.error());
   WorkloadStats stats = (*source)->stats();
@@ -473,7 +468,7 @@ Result<std::unique_ptr<RequestSource>> make_source(const WorkloadOptions& option
     source = with_copies(std::move(*source), options.copies, options.copies_spread, seed);
   }
   if (source && options.prefix.any()) source = with_prefixes(std::move(*source), options.prefix, seed);
-  return source;
+  return source ? with_some(std::move(*source), options) : std::move(source);
 }
 
 }  // namespace wattle::workload

@@ -138,8 +138,47 @@ TEST(TraceSource, AnEmptySliceIsAnError) {
   options.start = Span::s(5);
   const auto source = make_source(options, folder.data(), "", 1);
   ASSERT_FALSE(source.has_value());
-  EXPECT_EQ(source.error().where, "workload.start");
-  EXPECT_NE(source.error().what.find("lasts 4 s"), std::string::npos) << source.error().what;
+  EXPECT_EQ(source.error().where, "workload.start_s");
+  EXPECT_NE(source.error().what.find("the last comes at 4 s"), std::string::npos) << source.error().what;
+}
+
+TEST(Sources, WhateverLeavesNoRequestIsRefusedByTheKeyThatDid) {
+  const Folder folder;
+  ASSERT_TRUE(write_file(folder.data() + "/t.csv", kTrace).has_value());
+  ASSERT_TRUE(
+      write_file(folder.data() + "/none.csv", "Time,TIMESTAMP\n2024-05-10 00:00:00,0\n2024-05-10 00:00:10,0\n"));
+  ASSERT_TRUE(write_file(folder.data() + "/lengths.csv",
+                         "service,field,bin_lo,bin_hi,share\ns,ContextTokens,1,9,1\ns,GeneratedTokens,1,9,1\n"));
+  const auto refused_at = [&](const WorkloadOptions& options) {
+    const auto source = make_source(options, folder.data(), "", 1);
+    return source ? std::string() : source.error().where;
+  };
+  WorkloadOptions none;
+  none.trace = "none.csv";
+  none.format = TraceFormat::Counts;
+  none.lengths = "lengths.csv";
+  none.service = "s";
+  EXPECT_EQ(refused_at(none), "workload.trace");
+  for (WorkloadOptions options : {WorkloadOptions(), trace_options()}) {
+    options.copies = 1e-9;
+    EXPECT_EQ(refused_at(options), "workload.copies");
+    options.copies = 1.0;
+    options.start = Span::us(1500);
+    options.duration = Span::us(1);
+    EXPECT_EQ(refused_at(options), "workload.duration_s");
+    options.peak_rate_per_s = 5.0;
+    EXPECT_EQ(refused_at(options), "workload.duration_s");
+    options.start = Span::s(1'000'000);
+    EXPECT_EQ(refused_at(options), "workload.start_s");
+  }
+}
+
+TEST(Sources, TheFirstRequestIsNotCountedBeforeItIsHandedOver) {
+  const auto source = make_source(WorkloadOptions(), "", "", 1);
+  ASSERT_TRUE(source.has_value());
+  EXPECT_EQ((*source)->stats().rows_yielded, 0);
+  ASSERT_TRUE((*source)->next().has_value());
+  EXPECT_EQ((*source)->stats().rows_yielded, 1);
 }
 
 TEST(SyntheticSource, PoissonArrivalsAndLognormalLengthsHaveTheirMoments) {
@@ -293,8 +332,8 @@ TEST(MakeSource, RefusesOptionsByName) {
     expect_key("prompt_std", [&](WorkloadOptions& o) { o.prompt_std = bad; });
     expect_key("output_std", [&](WorkloadOptions& o) { o.output_std = bad; });
   }
-  expect_key("start", [](WorkloadOptions& o) { o.start = Span::ns(-1); });
-  expect_key("duration", [](WorkloadOptions& o) { o.duration = Span(); });
+  expect_key("start_s", [](WorkloadOptions& o) { o.start = Span::ns(-1); });
+  expect_key("duration_s", [](WorkloadOptions& o) { o.duration = Span(); });
   expect_key("requests", [](WorkloadOptions& o) { o.requests = 0; });
   expect_key("max_prompt_tokens", [](WorkloadOptions& o) { o.max_prompt_tokens = 0; });
   expect_key("max_output_tokens", [](WorkloadOptions& o) { o.max_output_tokens = 0; });

@@ -52,7 +52,8 @@ TraceSummary summarize(std::span<const TraceRow> rows) {
     window = here;
     most = std::max(most, in_window);
   }
-  out.peak_rate_10s_per_s = static_cast<double>(most) / kWindow.seconds();
+  // A shorter trace has no whole window.
+  out.peak_rate_10s_per_s = out.span >= kWindow ? static_cast<double>(most) / kWindow.seconds() : out.rate_per_s;
 
   std::vector<std::int32_t> lengths(rows.size());
   std::ranges::transform(rows, lengths.begin(), &TraceRow::prompt_tokens);

@@ -17,7 +17,8 @@ struct TraceSummary {
   Span span;                ///< first to last arrival
   double rate_per_s = 0.0;  ///< 1 / mean gap; 0 when the span is
   double arrival_cv = 0.0;  ///< standard deviation of the gaps / their mean; 0 when the span is
-  /// Most arrivals per second over the windows [0, 10 s), [10 s, 20 s), ... counted from the first arrival.
+  /// Most arrivals per second over the windows [0, 10 s), [10 s, 20 s), ... counted from the first arrival; the
+  /// mean rate where the trace is shorter than one.
   double peak_rate_10s_per_s = 0.0;
   LengthSummary prompt;
   LengthSummary output;

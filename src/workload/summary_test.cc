@@ -37,6 +37,12 @@ TEST(Summary, WindowsLieEndToEndFromTheFirstArrival) {
   EXPECT_DOUBLE_EQ(summarize(rows).peak_rate_10s_per_s, 0.2);  // 17 and 26; 7 and 27 are in windows of their own
 }
 
+TEST(Summary, ATraceShorterThanAWindowPeaksAtItsMean) {
+  const std::vector<TraceRow> rows = {{Instant(), 1, 1}, {Instant() + Span::s(1), 1, 1}};
+  EXPECT_DOUBLE_EQ(summarize(rows).rate_per_s, 1.0);
+  EXPECT_DOUBLE_EQ(summarize(rows).peak_rate_10s_per_s, 1.0);
+}
+
 TEST(Summary, OfOneRowAndOfNone) {
   const std::vector<TraceRow> one = {{Instant(7), 5, 6}};
   EXPECT_EQ(summarize(one).span, Span());

@@ -1,5 +1,6 @@
 """The command line itself: exit codes, what errors name, one word for outputs."""
 import http.server
+import json
 import pathlib
 import re
 import subprocess
@@ -53,6 +54,89 @@ def faults_of_what_is_not_there() -> None:
             check(done.returncode == 2 and words in done.stderr and "s.toml:" in done.stderr, (fault, done))
 
 
+def sim(*arguments: str, scenario: str = "synthetic-poisson", **more) -> subprocess.CompletedProcess:
+    return run("sim", scenario, *arguments, **more)
+
+
+def refused(words: str, *arguments: str, scenario: str = "synthetic-poisson", **more) -> None:
+    done = sim(*arguments, scenario=scenario, **more)
+    check(done.returncode == 2 and words in done.stderr, (words, arguments, done))
+
+
+def runs_of_nothing() -> None:
+    """A run without a request is refused, whatever left none; of nothing served no statistic is stated."""
+    for key, value in (("duration_s", "0.01"), ("start_s", "1e6"), ("copies", "0.00001"), ("requests", "0")):
+        refused(f"workload.{key}", "--set", f"workload.{key}={value}")
+    refused("no request arrives in the first half", "--set", "workload.requests=1", "--match-attainment", "--json")
+    text = (pathlib.Path(__file__).parents[2] / "scenarios" / "synthetic-poisson.toml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "s.toml").write_text(text.replace("count = 2", "count = 1") + "\n[[fault]]\nat_s = 0\ninstance = 0\n")
+        dead = ("--set", "workload.requests=20", "--only")
+        done = sim(*dead, "--json", "--out", folder, scenario=f"{folder}/s.toml")
+        run_json = json.loads(done.stdout)["runs"][0]
+        check(done.returncode == 0 and run_json["requests"]["finished"] == 0, done)
+        check(run_json["slo"]["itl_attainment"] is None and run_json["ttft_ms"]["p99"] is None, run_json)
+        rows = pathlib.Path(folder, "static-max", "requests.csv").read_text(encoding="utf-8").splitlines()
+        check(len(rows) == 21 and sum(",in_flight," in row for row in rows) == run_json["requests"]["in_flight"] > 0, rows)
+        done = sim(*dead, scenario=f"{folder}/s.toml")
+        check("nan" not in done.stdout and re.search(r"^static-max .* - ", done.stdout, re.M), done)
+        pathlib.Path(folder, "late.toml").write_text(text + "\n[[fault]]\nat_s = 1000\ninstance = 0\n")
+        done = sim(*dead, scenario=f"{folder}/late.toml")
+        check(done.returncode == 0 and "the fault at 1000 s did not happen" in done.stderr and "late.toml:" in done.stderr, done)
+
+
+def less_work_is_no_saving() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        few = pathlib.Path(folder, "few.toml")
+        few.write_text('[admission]\npolicy = "bounded"\nmax_in_flight_per_instance = 1\nmax_held = 0\n')
+        done = sim("--recipe", "static-max", "--recipe", str(few), "--only", "--set", "workload.requests=200")
+    line = next(line for line in done.stdout.splitlines() if line.startswith("few "))
+    check(line.split()[2] == "-" and 0 < float(line.split()[3][:-1]) < 99 and "no saving is stated" in done.stdout, done)
+
+
+def one_folder_each() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("a", "b"):
+            pathlib.Path(folder, f"{name}.toml").write_text('name = "mine"\n')
+        both = ("--recipe", f"{folder}/a.toml", "--recipe", f"{folder}/b.toml", "--only", "--set", "workload.requests=20")
+        refused("two of the recipes are called mine", *both, "--out", f"{folder}/out")
+        check(sim(*both).returncode == 0, "without --out they do not meet")
+        pathlib.Path(folder, "a.toml").write_text('name = "../../escape"\n')
+        refused("a.toml:1: name is", "--recipe", f"{folder}/a.toml", "--only")
+
+
+def beside_the_scenario() -> None:
+    text = (pathlib.Path(__file__).parents[2] / "scenarios" / "azure-conv-1.toml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "s.toml").write_text(re.sub(r"^trace = .*$", 'trace = "t.csv"', text, flags=re.M))
+        pathlib.Path(folder, "t.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,10,5\n2023-11-16 18:15:47,10,5\n")
+        done = sim("--only", scenario="s.toml", cwd=folder)
+        check(done.returncode == 0 and "2 requests" in done.stdout, done)
+
+
+def values_out_of_bounds() -> None:
+    refused("--seed", "--seed", "-1")
+    refused("--seed", "--seed", "18446744073709551615")
+    refused("--by-source", "--match-attainment", "--by-source")
+    refused("--set classes.prompt_below", "--set", "classes.prompt_below=[10,5]")
+    for flag, value, words in (("--ttft-slo-ms", "nan", "finite"), ("--itl-ms", "-5", "--itl"), ("--speed", "inf", "inf is not a finite number")):
+        done = run("replay", "t.csv", "--url", "http://127.0.0.1:1", flag, value)
+        check(done.returncode == 2 and words in done.stderr and len(done.stderr) < 300, (flag, done))
+    done = run("up", "--port", "99999")
+    check(done.returncode == 2 and "from 0 to 65535" in done.stderr, done)
+    done = run("trace", "synth", "x.csv", "--requests", "0")
+    check(done.returncode == 2 and "--requests: is 0" in done.stderr, done)
+
+
+def no_metrics() -> None:
+    child = subprocess.Popen([WATTLE, "mock-engine", "--fpm", "off", "--gpu", "a100-80g", "--listen", "127.0.0.1:0"],
+                             stdout=subprocess.PIPE, text=True)
+    lines = [child.stdout.readline() for _ in range(2)]
+    child.terminate()
+    child.wait(20)
+    check(lines[1] == "forward-pass metrics off\n", lines)
+
+
 def outputs() -> None:
     """-o, --out: the one word for where a result goes."""
     commands = re.findall(r"^  ([a-z-]+) ", run("--help").stdout.split("ubcommands:")[1], re.M)
@@ -88,6 +172,7 @@ def replay_without_answers() -> None:
     server.shutdown()
 
 
-for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, outputs, replay_without_answers):
+for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing, less_work_is_no_saving,
+             one_folder_each, beside_the_scenario, values_out_of_bounds, no_metrics, outputs, replay_without_answers):
     test()
 print("flags: ok")

@@ -1,0 +1,38 @@
+#pragma once
+// Figures in tables for people: a share or a time of nothing is "-".
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+
+#include "journal/summary.h"
+
+namespace wattle::apps {
+
+/// "98.2%" of a share.
+inline std::string percent(double share, int decimals = 1) {
+  return std::isnan(share) ? "-" : fmt::format("{:.{}f}%", share * 100.0, decimals);
+}
+
+/// "37 ms": a figure of that distribution.
+inline std::string millis(const journal::Distribution& of, double ms, int decimals = 0) {
+  return of.count == 0 ? "-" : fmt::format("{:.{}f} ms", ms, decimals);
+}
+
+/// What was saved against `baseline`; NaN where that drew nothing.
+inline double saved(const journal::RunSummary& run, const journal::RunSummary& baseline) {
+  const double base = baseline.energy.total.value();
+  return base > 0.0 ? 1.0 - run.energy.total.value() / base : std::nan("");
+}
+
+/// Did it leave so much of the baseline's work undone that less energy is no saving? More than a hundredth of the
+/// requests it finished, or of the tokens.
+inline bool did_less(const journal::RunSummary& run, const journal::RunSummary& baseline) {
+  constexpr double kEnough = 0.99;
+  const auto less = [](std::int64_t ours, std::int64_t base) {
+    return static_cast<double>(ours) < kEnough * static_cast<double>(base);
+  };
+  return less(run.requests.finished, baseline.requests.finished) || less(run.tokens.output, baseline.tokens.output);
+}
+
+}  // namespace wattle::apps
