@@ -112,7 +112,7 @@ Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::Loaded
   if (auto ok = config::check_tensor_parallel_only(loaded, "a load profile"); !ok) return std::unexpected(ok.error());
   const calibrate::ProfiledEngine engine{loaded.gpus.front(), loaded.llm, loaded.scenario.engine};
   auto options = request.options;
-  options.clocks = calibrate::clocks_to_profile(engine.gpu);
+  if (options.clocks.empty()) options.clocks = calibrate::clocks_to_profile(engine.gpu);
   options.tps.clear();
   for (const auto& pool : loaded.scenario.pools) options.tps.push_back(pool.tensor_parallel);
   std::ranges::sort(options.tps);

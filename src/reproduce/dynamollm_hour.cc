@@ -36,7 +36,7 @@ void add_rows(Section& section, const std::string& name, const FleetRun& run, co
   row("gpus_with_instance", "GPUs", run.mean_gpus());
   row("clock", "MHz", s.clock_mean_mhz);
   for (const auto& one : s.service_by_class) {
-    row("objectives_met_" + one.name, "%", 100.0 * one.attainment);
+    if (std::isfinite(one.attainment)) row("objectives_met_" + one.name, "%", 100.0 * one.attainment);
   }
   for (const auto& one : s.by_class) row("energy_of_requests_" + one.name, "kWh", one.energy.value() / 3.6e6);
   for (std::size_t p = 0; run.pools.size() > 1 && p < run.pools.size(); ++p) {
