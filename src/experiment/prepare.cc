@@ -155,6 +155,7 @@ Result<void> begin_as_planned(PreparedRun& run, const std::vector<std::shared_pt
   const Plan plan = setup.scaling.policy.policy->plan(view);
   setup.instances.clear();
   setup.scaling.shape_of.clear();
+  setup.scaling.weights = plan.weights;
   run.facts.instances.clear();
   for (const PlanTarget& target : plan.instances) {
     for (std::int32_t i = 0; i < target.count; ++i) {

@@ -49,11 +49,13 @@ struct ScalingSetup {
   Span period = Span::s(10);
   std::vector<ShapeSetup> shapes;
   std::vector<std::size_t> shape_of;  ///< of the instances the run begins with
-  Span load_time = Span::s(20);       ///< from the command to an engine that answers
-  Span warm_time;                     ///< from then to one that takes requests; not after a re-shard
-  std::vector<Node> nodes;            ///< empty: GPUs are not accounted for; else all the instances have room there
-  std::vector<Milliwatts> idle_gpu;   ///< by node; NodeOptions::idle_gpu
-  plan::ReshardProblem reshard;       ///< weights, links, memory; see control::PlanExecutorOptions
+  std::vector<PoolWeight>
+      weights;  ///< in force from the beginning, as of a plan; none: requests go by the service's pools
+  Span load_time = Span::s(20);      ///< from the command to an engine that answers
+  Span warm_time;                    ///< from then to one that takes requests; not after a re-shard
+  std::vector<Node> nodes;           ///< empty: GPUs are not accounted for; else all the instances have room there
+  std::vector<Milliwatts> idle_gpu;  ///< by node; NodeOptions::idle_gpu
+  plan::ReshardProblem reshard;      ///< weights, links, memory; see control::PlanExecutorOptions
   std::int32_t at_once = std::numeric_limits<std::int32_t>::max();
   bool beside_draining = false;  ///< see control::PlanExecutorOptions
 };

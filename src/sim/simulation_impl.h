@@ -58,6 +58,10 @@ class Simulation final : public control::RequestPort,
         WATTLE_CHECK(fits, "the nodes have room for the instances that a run begins with");
       }
     }
+    if (!setup_.scaling.weights.empty()) {
+      requests_.reroute(setup_.scaling.weights, Instant());
+      scaler_.adopt(setup_.scaling.weights, {});
+    }
     for (const auto& fault : setup_.faults) {
       Event event{fault.at, EventClass::Fault, 0, 0, 0, fault.instance, fault.down};
       if (fault.node) {
