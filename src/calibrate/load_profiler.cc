@@ -214,11 +214,12 @@ plan::ProfiledClass head_of(const ClassRequests& of) {
 
 std::vector<MegaHertz> clocks_to_profile(const GpuSpec& gpu) {
   constexpr double kHighest = 1980.0;
+  const auto supported = supported_clocks(gpu);
   std::vector<MegaHertz> clocks;
   for (const double mhz : {810.0, 1005.0, 1200.0, 1395.0, 1605.0, 1800.0, kHighest}) {
     const double wanted = mhz / kHighest * gpu.clock_max.value();
     const auto away = [wanted](MegaHertz clock) { return std::abs(clock.value() - wanted); };
-    const auto nearest = std::ranges::min(supported_clocks(gpu), {}, away);
+    const auto nearest = std::ranges::min(supported, {}, away);
     if (clocks.empty() || clocks.back() < nearest) clocks.push_back(nearest);
   }
   return clocks;

@@ -75,14 +75,20 @@ std::function<Simulated(const HardwareProfile&, const Rival&)> kernel_simulation
   };
 }
 
-void add(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu, double latency_ms,
-         double power_w, const LlmSpec& llm, std::int32_t tp, double flops, engine::AskedRange asked,
-         std::function<Work(const Operations&)> work) {
+/// Named; without quantities and simulation, and seen by no fit.
+Experiment kernel_row(const std::string& set, const std::string& row, const GpuSpec& gpu, std::int32_t tp) {
   Experiment e;
   e.set = set;
   e.row = row;
   e.gpu = gpu.name;
   e.tp = tp;
+  return e;
+}
+
+void add(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu, double latency_ms,
+         double power_w, const LlmSpec& llm, std::int32_t tp, double flops, engine::AskedRange asked,
+         std::function<Work(const Operations&)> work) {
+  Experiment e = kernel_row(set, row, gpu, tp);
   asked.clock_low_mhz = asked.clock_high_mhz = gpu.clock_max.value();
   e.fitted = !held_out(set, row);
   e.quantities.push_back({"latency_ms", latency_ms});
@@ -224,11 +230,7 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
 void add_unseen(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu,
                 const char* quantity, double ms, const LlmSpec& llm, std::int32_t tp, std::int64_t tokens,
                 std::function<Work(const Operations&)> work) {
-  Experiment e;
-  e.set = set;
-  e.row = row;
-  e.gpu = gpu.name;
-  e.tp = tp;
+  Experiment e = kernel_row(set, row, gpu, tp);
   e.quantities = {{quantity, ms}};
   const std::int32_t clock = gpu.clock_max.value();
   e.simulate = kernel_simulation(gpu, llm, tp, false, false, 0.0, {0, 0, tokens, clock, clock}, std::move(work));
