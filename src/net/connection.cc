@@ -107,6 +107,8 @@ Connection::Connection(std::shared_ptr<ServerState> server, int loop_index, Sock
 }
 
 void Connection::start() {
+  if (server_->closed.load()) return close();
+  server_->live[static_cast<std::size_t>(loop_index_)].insert(shared_from_this());
   socket_.no_delay();
   enter(Phase::Idle);
   if (tls_) deadline_ = loop().now() + server_->options.header_timeout;  // to shake hands

@@ -48,7 +48,7 @@ class Acceptor final : public Watcher {
     for (int i = 0; i < kAcceptsATurn; ++i) {
       const int accepted = ::accept4(descriptor_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (accepted >= 0) {
-        take(std::make_shared<Socket>(accepted));
+        take(Socket(accepted));
         continue;
       }
       if (errno == EAGAIN) return;
@@ -66,16 +66,15 @@ class Acceptor final : public Watcher {
       if (server && server->acceptor.get() == this) on_events(EPOLLIN);
     });
   }
-  void take(std::shared_ptr<Socket> socket) {
+  void take(Socket socket) {
     const int index = server_.next_loop;
     server_.next_loop = (index + 1) % server_.pool.size();
     if (server_.connections.load(std::memory_order_relaxed) >= server_.options.max_connections) return;
-    server_.pool.at(index).post([server = shared_.lock(), index, socket] {
-      if (!server || server->closed.load()) return;
-      auto connection = std::make_shared<Connection>(server, index, std::move(*socket));
-      server->live[static_cast<std::size_t>(index)].insert(connection);
-      connection->start();
-    });
+    const Shared server = shared_.lock();
+    if (!server) return;
+    // Counted here, not on its own loop: of a burst, no more are let in than there is room for.
+    auto connection = std::make_shared<Connection>(server, index, std::move(socket));
+    server_.pool.at(index).post([connection] { connection->start(); });
   }
 
   ServerState& server_;

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <future>
+#include <memory>
 #include <stdexcept>
+#include <vector>
 
 #include "net/await_test.h"
 #include "net/client.h"
@@ -393,6 +395,28 @@ TEST(Endpoint, ReadsUrls) {
   EXPECT_FALSE(resolve_endpoint("http://", "x").has_value());
   EXPECT_FALSE(resolve_endpoint("http://h:notaport", "x").has_value());
   EXPECT_FALSE(parse_host_port("127.0.0.1", "--listen").has_value());
+}
+
+TEST(HttpServer, OfABurstNoMoreAreLetInThanThereIsRoomFor) {
+  ServerOptions options;
+  options.max_connections = 4;
+  Echo echo(options);
+  std::promise<void> all_wait;
+  std::promise<void> held_up;
+  echo.pool.at(0).post([&] {
+    held_up.set_value();
+    all_wait.get_future().wait();
+  });
+  held_up.get_future().wait();
+  std::vector<std::unique_ptr<RawClient>> clients;  // the kernel has taken them; now the server finds them all at once
+  for (int i = 0; i < 40; ++i) clients.push_back(std::make_unique<RawClient>(echo.server->port()));
+  all_wait.set_value();
+  int served = 0;
+  for (const auto& client : clients) {
+    client->send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi");
+    if (client->response().ends_with("hi")) ++served;
+  }
+  EXPECT_EQ(served, options.max_connections);
 }
 
 TEST(HttpServer, UnansweredBodiesTogetherHaveABound) {
