@@ -10,7 +10,9 @@ namespace wattle::managers {
 
 namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-}
+/// Slots that say what load there is: the one that runs, which may have only just begun, and the one before.
+constexpr std::size_t kFewest = 2;
+}  // namespace
 
 LoadHistory::LoadHistory(std::size_t classes, const LoadForecastOptions& options)
     : options_(options), slots_(classes) {}
@@ -53,7 +55,7 @@ std::vector<double> LoadHistory::peak(Instant from, Instant until) const {
         take(typical[static_cast<std::size_t>(((slot % count) + count) % count)]);
       }
     } else {
-      const auto wanted = static_cast<std::size_t>(end - begin);
+      const auto wanted = std::max(kFewest, static_cast<std::size_t>(end - begin));
       for (std::size_t i = one.size() - std::min(one.size(), wanted); i < one.size(); ++i) take(one[i]);
     }
   }
@@ -64,7 +66,7 @@ std::vector<double> LoadHistory::present() const {
   std::vector<double> rates(slots_.size(), 0.0);
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     const auto& one = slots_[c];
-    for (std::size_t i = one.size() - std::min<std::size_t>(one.size(), 2); i < one.size(); ++i) {
+    for (std::size_t i = one.size() - std::min(one.size(), kFewest); i < one.size(); ++i) {
       if (!std::isnan(one[i])) rates[c] = std::max(rates[c], one[i]);
     }
   }

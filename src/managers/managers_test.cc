@@ -49,6 +49,23 @@ TEST(LoadHistory, RecentPeakUntilASeasonIsKnownThenTheTemplate) {
   EXPECT_EQ(history.peak(Instant() + Span::s(1500), Instant() + Span::s(1800))[0], 5.0);
 }
 
+TEST(LoadHistory, ASlotThatHasJustBegunSaysLittle) {
+  LoadForecastOptions options;
+  options.slot = Span::s(300);
+  LoadHistory history(1, options);
+  history.begin_with({{7.0}});
+  const auto next = [&](int from_s) {
+    return history.peak(Instant() + Span::s(from_s), Instant() + Span::s(from_s + 300))[0];
+  };
+  history.add(std::vector<double>{2.0}, Instant() + Span::s(60));
+  EXPECT_EQ(next(300), 7.0) << "one minute does not say that a fleet is three times too large";
+  history.add(std::vector<double>{3.0}, Instant() + Span::s(300));
+  history.add(std::vector<double>{1.0}, Instant() + Span::s(360));
+  EXPECT_EQ(next(600), 3.0);
+  history.add(std::vector<double>{1.0}, Instant() + Span::s(660));
+  EXPECT_EQ(next(900), 1.0);
+}
+
 TEST(ClusterManager, FloorRuleSendsTheRestOnAndRoundsUpTheLargest) {
   const auto table = formula_table();
   const PoolMap map(table, 0);
