@@ -46,8 +46,9 @@ void print_quality(const char* phase, const predict::FitQuality& quality) {
 }
 
 int fit_profile(const FitFlags& flags) {
-  if (!flags.data.empty() || !flags.gpus.empty() || flags.folds > 0 || flags.by_model || flags.seen_only) {
-    return fail({ErrorKind::BadInput, "--data, --gpu, --folds, --by-model, --seen-only",
+  if (!flags.data.empty() || !flags.gpus.empty() || !flags.like.empty() || flags.folds > 0 || flags.by_model ||
+      flags.seen_only) {
+    return fail({ErrorKind::BadInput, "--data, --gpu, --like, --folds, --by-model, --seen-only",
                  "are for the shipped profiles, not for a PROFILE"});
   }
   const auto text = read_file(flags.profile);

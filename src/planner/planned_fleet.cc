@@ -125,9 +125,13 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   if (!scaler_->members().empty()) {
     take_over_plan();
   } else {
-    const auto first = first_engines(recipe, *policy);
+    const auto first = first_plan(recipe, *policy);
     if (!first) return std::unexpected(first.error());
-    if (auto begun = begin_first(*first, mode); !begun) return begun;
+    if (auto begun = begin_first(first->engines, mode); !begun) return begun;
+    if (mode == Mode::Enforce && !first->weights.empty()) {  // from the first request on, as in the simulator
+      scaler_->adopt(first->weights, {});
+      reroute(first->weights, now());
+    }
   }
   asked_ = now();
   tell();

@@ -118,7 +118,11 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     std::size_t shape;
     PoolId pool;
   };
-  [[nodiscard]] Result<std::vector<First>> first_engines(const systems::Recipe& recipe, policy::ScalingPolicy& policy);
+  struct FirstPlan {
+    std::vector<First> engines;
+    std::vector<PoolWeight> weights;
+  };
+  [[nodiscard]] Result<FirstPlan> first_plan(const systems::Recipe& recipe, policy::ScalingPolicy& policy);
   Result<void> begin_first(const std::vector<First>& engines, Mode mode);
   Result<void> await_ready(InstanceId id);
   [[nodiscard]] Observation observed();

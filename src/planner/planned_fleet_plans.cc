@@ -16,10 +16,9 @@ constexpr Span kPutAgain = Span::s(1);  ///< what the gateway would not have
 }  // namespace
 
 /// What the scenario says; of a fleet that managers size by classes, what their first plan says.
-Result<std::vector<PlannedFleet::First>> PlannedFleet::first_engines(const systems::Recipe& recipe,
-                                                                     policy::ScalingPolicy& policy) {
+Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& recipe, policy::ScalingPolicy& policy) {
   const auto& pools = loaded_.scenario.pools;
-  std::vector<First> engines;
+  FirstPlan first;
   Plan plan;
   if (managers_.any()) {
     const Instant limit = now() + kFirstPlanLimit;
@@ -40,10 +39,11 @@ Result<std::vector<PlannedFleet::First>> PlannedFleet::first_engines(const syste
   }
   for (const PlanTarget& target : plan.instances) {
     if (target.shape >= pools.size()) return bad_input("plan", "has a shape that the scenario has no [[fleet]] for");
-    engines.insert(engines.end(), static_cast<std::size_t>(std::max(target.count, 0)),
-                   {target.shape, target.pool.value_or(home_[target.shape])});
+    first.engines.insert(first.engines.end(), static_cast<std::size_t>(std::max(target.count, 0)),
+                         {target.shape, target.pool.value_or(home_[target.shape])});
   }
-  return engines;
+  first.weights = std::move(plan.weights);
+  return first;
 }
 
 /// They serve before anything else is planned.
