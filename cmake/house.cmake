@@ -12,16 +12,6 @@ function(wattle_sanitized group target test)
   endif()
 endfunction()
 
-# `make test` and CI build once, from nothing; a developer's build is many small ones. For the first, what runs once a process
-# is compiled as few units, without the warnings that several files in one unit make false (warnings.cmake; a developer's
-# build has them). Compiling the test libraries' headers ahead was tried: g++ 12 then sees overflows in its own strings.
-option(WATTLE_COLD_BUILD "Compile as for one build from nothing" OFF)
-function(wattle_united target)
-  if(WATTLE_COLD_BUILD)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
-  endif()
-endfunction()
-
 # A test that computes takes a core; one that starts processes and waits for them, as those of tests/ do that do not say so, a tenth of
 # one (e2e.*: 1 to 9 s of CPU time in 16 to 84 s). So that more of those run at once, ctest's -j counts thirds of a core.
 function(wattle_computes)
@@ -56,11 +46,8 @@ function(wattle_add_library row)
   if(name IN_LIST WATTLE_COLD)
     target_compile_options(wattle_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
-  if(WATTLE_COLD_BUILD AND NOT WATTLE_SANITIZE_ALL AND name IN_LIST WATTLE_ARITHMETIC)
-    set_target_properties(wattle_${name} PROPERTIES WATTLE_PLAIN ON UNITY_BUILD OFF)  # compiled for dev, in the cache for the others
-  endif()
-  if(name IN_LIST WATTLE_COLD OR name STREQUAL fidelity)
-    wattle_united(wattle_${name})
+  if(NOT WATTLE_SANITIZE_ALL AND name IN_LIST WATTLE_ARITHMETIC)
+    set_target_properties(wattle_${name} PROPERTIES WATTLE_PLAIN ON)  # compiled for release: in the compiler's cache
   endif()
   target_include_directories(wattle_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(wattle_${name} PUBLIC wattle_flags ${externals})
@@ -73,10 +60,11 @@ function(wattle_add_library row)
   if(WATTLE_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE wattle_${name} GTest::gtest_main rapidcheck)
-    set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF UNITY_BUILD_BATCH_SIZE 4)
-    if(NOT name IN_LIST WATTLE_TESTS_NOT_UNITED)
-      wattle_united(${name}_test)
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD_BATCH_SIZE 4)
+    if(name IN_LIST WATTLE_TESTS_NOT_UNITED)
+      set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
     endif()
+    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)  # compiling is what takes a test's time
     add_test(NAME unit.${name} COMMAND ${name}_test)
     # property tests draw the same cases every time; run the binary by hand (or with another RC_PARAMS) for fresh ones
     set_tests_properties(unit.${name} PROPERTIES ENVIRONMENT "RC_PARAMS=seed=20250801;WATTLE_CACHE=none")
@@ -122,21 +110,17 @@ function(wattle_own_file_proves header included proves)
   endif()
 endfunction()
 
-# Proof that a header stands on its own: each is the first include of a translation unit: of its own .cc file, or where
-# that begins otherwise, of a generated one that includes it twice (the second time for the include guard) and nothing
-# else. `prefix`: of the header's path in #include lines.
+# Proof that a header stands on its own: each is the first include of a translation unit: of its own .cc file (as dev, which
+# unites no files, compiles it), or where that begins otherwise, of a generated one that includes it twice (the second time
+# for the include guard) and nothing else. `prefix`: of the header's path in #include lines.
 function(wattle_add_header_test name dir prefix)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${dir}/*.h)
   list(FILTER headers EXCLUDE REGEX "/test_[^/]*[.]h$|_test[.]h$")  # these lean on what a test's target defines
   set(units)
-  set(united FALSE)  # then only the first file of a unit proves anything
-  if(TARGET wattle_${name})
-    get_target_property(united wattle_${name} UNITY_BUILD)
-  endif()
   foreach(header IN LISTS headers)
     file(RELATIVE_PATH relative ${dir} ${header})
     wattle_own_file_proves(${header} ${prefix}${relative} proves)
-    if(proves AND NOT united)
+    if(proves)
       continue()
     endif()
     string(MAKE_C_IDENTIFIER ${relative} stem)

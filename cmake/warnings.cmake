@@ -13,9 +13,9 @@ target_compile_options(wattle_flags INTERFACE -Wno-restrict $<$<CONFIG:Release>:
 # types for a header's; dev keeps both warnings.
 target_compile_options(wattle_flags INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;-Wno-subobject-linkage>")
-# A target with the property WATTLE_PLAIN is compiled without the sanitizer, as dev compiles it (house.cmake says which).
+# A target with the property WATTLE_PLAIN is compiled without the sanitizer, as release compiles it (house.cmake says which).
 if(WATTLE_SANITIZE)
-  set(sanitized -fno-omit-frame-pointer -O0 -fsanitize=${WATTLE_SANITIZE})
+  set(sanitized -fno-omit-frame-pointer -O0 -g1 -D_GLIBCXX_ASSERTIONS -fsanitize=${WATTLE_SANITIZE})
   if(WATTLE_SANITIZE MATCHES "undefined")
     list(APPEND sanitized -fno-sanitize-recover=all)
   endif()

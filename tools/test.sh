@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of the named presets (dev, asan, tsan) and closes with one line per preset.
+# Builds and runs the tests of the named presets (release, asan, tsan) and closes with one line per preset.
 # Under a sanitizer only the chosen tests are built (WATTLE_SANITIZED_TESTS in the preset), or everything with --all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,12 +16,16 @@ for preset in "$@"; do
   started=$SECONDS
   target=(--target sanitized_tests)
   choose=(-L sanitized)
-  if [ "$preset" = dev ] || $all; then
+  with=()
+  if [ "$preset" = release ]; then
+    with=(-DWATTLE_BUILD_BENCHES=ON -DWATTLE_TORCH=ON)
+  fi
+  if [ "$preset" = release ] || $all; then
     target=()
     choose=()
   fi
   echo "== $preset: build"
-  cmake --preset "$preset" -DWATTLE_COLD_BUILD=ON -DWATTLE_SANITIZE_ALL=$all >"/tmp/wattle-configure.$$" 2>&1 || { cat "/tmp/wattle-configure.$$"; exit 1; }
+  cmake --preset "$preset" -DWATTLE_BUILD_TESTS=ON -DWATTLE_SANITIZE_ALL=$all "${with[@]}" >"/tmp/wattle-configure.$$" 2>&1 || { cat "/tmp/wattle-configure.$$"; exit 1; }
   rm -f "/tmp/wattle-configure.$$"
   cmake --build "build/$preset" -j "$jobs" "${target[@]}"
   built=$((SECONDS - started))
