@@ -10,9 +10,7 @@ namespace wattle::managers {
 
 namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-/// Slots that say what load there is: the one that runs, which may have only just begun, and the one before.
-constexpr std::size_t kFewest = 2;
-}  // namespace
+}
 
 LoadHistory::LoadHistory(std::size_t classes, const LoadForecastOptions& options)
     : options_(options), slots_(classes) {}
@@ -27,6 +25,7 @@ void LoadHistory::begin_with(std::vector<std::vector<double>> past) {
 }
 
 void LoadHistory::add(std::span<const double> rate_per_s, Instant now) {
+  seen_ = std::max(seen_, now);
   // What ends at a slot's border was seen in the slot before.
   const std::int64_t slot = std::max<std::int64_t>(0, (now.ns() - 1) / options_.slot.ns());
   const auto at = static_cast<std::size_t>(std::max<std::int64_t>(0, slot - first_));
@@ -55,7 +54,9 @@ std::vector<double> LoadHistory::peak(Instant from, Instant until) const {
         take(typical[static_cast<std::size_t>(((slot % count) + count) % count)]);
       }
     } else {
-      const auto wanted = std::max(kFewest, static_cast<std::size_t>(end - begin));
+      // A slot that still runs may have only just begun: by itself it says little.
+      const std::int64_t fewest = seen_.ns() % options_.slot.ns() == 0 ? 1 : 2;
+      const auto wanted = static_cast<std::size_t>(std::max(fewest, end - begin));
       for (std::size_t i = one.size() - std::min(one.size(), wanted); i < one.size(); ++i) take(one[i]);
     }
   }
@@ -66,7 +67,7 @@ std::vector<double> LoadHistory::present() const {
   std::vector<double> rates(slots_.size(), 0.0);
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     const auto& one = slots_[c];
-    for (std::size_t i = one.size() - std::min(one.size(), kFewest); i < one.size(); ++i) {
+    for (std::size_t i = one.size() - std::min<std::size_t>(one.size(), 2); i < one.size(); ++i) {
       if (!std::isnan(one[i])) rates[c] = std::max(rates[c], one[i]);
     }
   }

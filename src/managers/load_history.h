@@ -26,7 +26,8 @@ class LoadHistory {
   void add(std::span<const double> rate_per_s, Instant now);
 
   /// The highest rate of each class expected within [from, until): the template's where at least one whole season is
-  /// known, else the highest of as long a while just past, present() at least. Zeros where nothing is known.
+  /// known, else the highest of as long a while just past (never of a slot alone that still runs). Zeros where nothing
+  /// is known.
   [[nodiscard]] std::vector<double> peak(Instant from, Instant until) const;
   /// The highest rate of each class in the slot that runs and the one before.
   [[nodiscard]] std::vector<double> present() const;
@@ -37,6 +38,7 @@ class LoadHistory {
   LoadForecastOptions options_;
   std::vector<std::vector<double>> slots_;  ///< by class; NaN: nothing seen
   std::int64_t first_ = 0;                  ///< slot of the first entry
+  Instant seen_;                            ///< until then
 };
 
 }  // namespace wattle::managers

@@ -60,6 +60,7 @@ TEST(LoadHistory, ASlotThatHasJustBegunSaysLittle) {
   history.add(std::vector<double>{2.0}, Instant() + Span::s(60));
   EXPECT_EQ(next(300), 7.0) << "one minute does not say that a fleet is three times too large";
   history.add(std::vector<double>{3.0}, Instant() + Span::s(300));
+  EXPECT_EQ(next(300), 3.0) << "a whole slot does";
   history.add(std::vector<double>{1.0}, Instant() + Span::s(360));
   EXPECT_EQ(next(600), 3.0);
   history.add(std::vector<double>{1.0}, Instant() + Span::s(660));
