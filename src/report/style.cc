@@ -40,6 +40,8 @@ nav{position:sticky;top:0;z-index:2;display:flex;flex-wrap:wrap;gap:8px;align-it
 .swatch{display:inline-block;width:11px;height:11px;border-radius:3px;background:var(--c);margin-right:8px;flex:none}
 .chip .swatch{margin:0}
 .scroll{overflow-x:auto;margin:0 0 14px}
+details{margin:0 0 14px}
+summary{cursor:pointer;margin:0 0 6px;font-weight:600}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
 th,td{padding:7px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--rule)}
 thead th{font-weight:600;font-size:12px;color:var(--soft);vertical-align:bottom;line-height:1.3;white-space:normal}

@@ -35,6 +35,26 @@ std::string latency_cells(const journal::Distribution& d) {
   return cell(duration_ms(d.p50_ms)) + cell(duration_ms(d.p90_ms)) + cell(duration_ms(d.p99_ms));
 }
 
+/// A table of its own: beside the latencies it would be wider than a screen.
+std::string fairness_table(const Comparison& c) {
+  std::string out =
+      "<div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>Fairness<small>Jain, SLO met</small></th>"
+      "<th>FREESH's Jain<small>tokens in time</small></th><th>violations</th><th>longest wait<small>mean</small></th>"
+      "<th><small>p99</small></th></tr></thead><tbody>";
+  for (std::size_t i = 0; i < c.runs.size(); ++i) {
+    const auto& s = c.runs[i].file.summary;
+    const auto& f = s.fairness;
+    out += row_start(c, i);
+    const std::string unknown = "<td class=\"dim\">–</td>";
+    out += std::isnan(s.fairness_jain) ? unknown : cell(number(s.fairness_jain, 3));
+    out += std::isnan(f.jain) ? unknown + unknown : cell(number(f.jain, 3)) + cell(percent(f.violation_rate));
+    out += f.waiting.count == 0 ? unknown + unknown
+                                : cell(duration_ms(f.waiting.mean_ms)) + cell(duration_ms(f.waiting.p99_ms));
+    out += "</tr>";
+  }
+  return out + "</tbody></table></div>";
+}
+
 }  // namespace
 
 std::string energy_table(const Comparison& c) {
@@ -83,14 +103,16 @@ std::string usage_tables(const Comparison& c) {
     const char* name;
     std::vector<journal::UsageRow> journal::Consumption::*rows;
     bool of_requests;
+    const char* summary;
+    bool open;  ///< instances are many, and rarely what a reader looks for
   };
   using journal::Consumption;
-  constexpr Kind kKinds[] = {{"Tenant", &Consumption::by_tenant, true},
-                             {"Class", &Consumption::by_class, true},
-                             {"Site", &Consumption::by_site, false},
-                             {"Instance", &Consumption::by_instance, false}};
+  constexpr Kind kKinds[] = {{"Tenant", &Consumption::by_tenant, true, "By tenant", true},
+                             {"Class", &Consumption::by_class, true, "By class of requests", true},
+                             {"Site", &Consumption::by_site, false, "By site", true},
+                             {"Instance", &Consumption::by_instance, false, "By instance", false}};
   std::string out;
-  for (const auto& [name, rows_of, of_requests] : kKinds) {
+  for (const auto& [name, rows_of, of_requests, summary, open] : kKinds) {
     std::string body;
     for (std::size_t i = 0; i < c.runs.size(); ++i) {
       const auto& rows = c.runs[i].file.summary.*rows_of;
@@ -105,9 +127,10 @@ std::string usage_tables(const Comparison& c) {
     }
     if (body.empty()) continue;
     out += fmt::format(
-        "<div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>{}</th>{}<th>Energy<small>J</small></th>"
-        "<th>CO₂<small>g</small></th><th>Cost<small>US$</small></th></tr></thead><tbody>{}</tbody></table></div>",
-        name, of_requests ? "<th>Requests</th><th>Output tokens</th>" : "", body);
+        "<details{}><summary>{}</summary><div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>{}</th>{}"
+        "<th>Energy<small>J</small></th><th>CO₂<small>g</small></th><th>Cost<small>US$</small></th></tr></thead>"
+        "<tbody>{}</tbody></table></div></details>",
+        open ? " open" : "", summary, name, of_requests ? "<th>Requests</th><th>Output tokens</th>" : "", body);
   }
   return out;
 }
@@ -161,8 +184,7 @@ std::string service_table(const Comparison& c) {
       "<div class=\"scroll\"><table class=\"grouped\"><thead><tr><th rowspan=\"2\">Recipe</th><th "
       "colspan=\"{}\">Attainment</th>"
       "<th colspan=\"3\">TTFT</th><th colspan=\"3\">{}</th><th colspan=\"3\">E2E</th><th colspan=\"{}\">Requests</th>"
-      "<th rowspan=\"2\">Fairness<small>Jain, SLO met</small></th><th colspan=\"4\">FREESH's "
-      "fairness</th></tr><tr><th>every SLO</th>",
+      "</tr><tr><th>every SLO</th>",
       attainments, gaps ? "ITL" : "TBT", counts);
   for (const auto& [wanted, name] : {std::pair{ttft, "TTFT"}, {itl, "ITL"}, {tbt, "TBT"}, {e2e, "E2E"}}) {
     if (wanted) out += fmt::format("<th>{}</th>", name);
@@ -171,13 +193,9 @@ std::string service_table(const Comparison& c) {
   out += "<th class=\"first\">arrived</th><th>finished</th>";
   if (lost) out += "<th>rejected</th><th>failed</th><th>cancelled</th><th>not left</th>";
   if (cached) out += "<th>cached<small>of prompt tokens</small></th>";
-  out +=
-      "<th class=\"first\">Jain<small>tokens in time</small></th><th>violations</th><th>longest "
-      "wait<small>mean</small></th>"
-      "<th><small>p99</small></th></tr></thead><tbody>";
+  out += "</tr></thead><tbody>";
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
     const auto& s = c.runs[i].file.summary;
-    const auto& f = s.fairness;
     const auto count = [](std::int64_t n) { return cell(whole(n)); };
     out += row_start(c, i) + share_cell(s.slo.all);
     if (ttft) out += share_cell(s.slo.ttft);
@@ -191,14 +209,9 @@ std::string service_table(const Comparison& c) {
              count(s.requests.in_flight);
     }
     if (cached) out += share_cell(s.tokens.cached_share());
-    const std::string unknown = "<td class=\"dim\">–</td>";
-    out += std::isnan(s.fairness_jain) ? unknown : cell(number(s.fairness_jain, 3));
-    out += std::isnan(f.jain) ? unknown + unknown : cell(number(f.jain, 3)) + cell(percent(f.violation_rate));
-    out += f.waiting.count == 0 ? unknown + unknown
-                                : cell(duration_ms(f.waiting.mean_ms)) + cell(duration_ms(f.waiting.p99_ms));
     out += "</tr>";
   }
-  return out + "</tbody></table></div>";
+  return out + "</tbody></table></div>" + fairness_table(c);
 }
 
 }  // namespace wattle::report
