@@ -72,7 +72,7 @@ bool ClientApi::passes(std::string_view path) const {
 }
 
 bool ClientApi::allowed(net::Exchange& exchange, std::string_view method) {
-  if (only(exchange, method)) return true;
+  if (only(exchange, {method, "OPTIONS"})) return true;
   metrics_.answered(405);
   return false;
 }
@@ -94,7 +94,7 @@ bool ClientApi::crossed(net::Exchange& exchange) {
   }
   if (exchange.method() != "OPTIONS") return false;
   metrics_.answered(204);
-  exchange.respond(204, "", "", "Allow: GET, POST, OPTIONS\r\n");
+  exchange.respond(204, "", "", "Allow: GET, HEAD, POST, OPTIONS\r\n");
   return true;
 }
 

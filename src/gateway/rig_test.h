@@ -56,6 +56,8 @@ struct Upstream {
     return static_cast<int>(seen.size());
   }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
+  /// The same place in other words: another worker.
+  [[nodiscard]] std::string other_url() const { return "http://127.1:" + std::to_string(server->port()); }
   static std::string token(int i) {
     return R"(data: {"choices":[{"index":0,"delta":{"content":" t)" + std::to_string(i) + R"("}}]})" + "\n\n";
   }
