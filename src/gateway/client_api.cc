@@ -8,6 +8,7 @@
 
 #include "gateway/answers.h"
 #include "net/clock.h"
+#include "net/form.h"
 
 namespace wattle::gateway {
 
@@ -133,10 +134,14 @@ std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath
   }
   auto asked = net::read_completion(path, exchange.body());
   if (!asked && path != net::ApiPath::Other) return no(asked.error());
-  if (!asked) {  // a form, maybe: its engine will say
+  if (!asked) {
+    const std::string_view type = exchange.headers().get("Content-Type");
+    // What an engine's lenient reader takes for JSON has been read here, or goes no further.
+    if (!net::is_no_json(type) || net::begins_like_json(exchange.body())) return no(asked.error());
     asked.emplace();
     asked->path = path;
     asked->prompt.media = 1;
+    asked->model = net::form_field(type, exchange.body(), "model").value_or("");
   }
   if (in.record) {
     in.record->model = asked->model;

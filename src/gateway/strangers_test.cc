@@ -18,6 +18,53 @@ std::string worker(const std::string& url, const std::string& rest = "") {
   return Rig::post(R"({"url":")" + url + "\"" + rest + "}", "/workers");
 }
 
+std::string form(const std::string& model) {
+  return "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nRIFF\r\n--b\r\n" +
+         (model.empty() ? "" : "Content-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n--b") + "--\r\n";
+}
+
+TEST(Strangers, WhatIsNotReadDoesNotPass) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) { options.pass_paths = {"/form"}; });
+  const auto status = [&](const std::string& path, const std::string& body, const std::string& type) {
+    return rig.ask(Rig::post(body, path, type.empty() ? "" : "Content-Type: " + type + "\r\n")).substr(9, 3);
+  };
+  const std::string utf16("{\0\"\0k\0v\0_\0t\0r\0a\0n\0s\0f\0e\0r\0_\0p\0a\0r\0a\0m\0s\0\"\0:\0{\0}\0}\0", 52);
+  for (const char* path : {"/v1/responses", "/v1/messages", "/v1/embeddings", "/tokenize"}) {
+    for (const char* type : {"", "application/json", "text/plain", "multipart/form-data; boundary=b", "audio/wav"}) {
+      EXPECT_EQ(status(path, R"({"model":"m","x":NaN,"kv_transfer_params":{"remote_host":"h"}})", type), "400") << type;
+      EXPECT_EQ(status(path, R"({"model":"no such","x":Infinity})", type), "400") << type;
+      EXPECT_EQ(status(path, utf16, type), "400") << type;
+      EXPECT_EQ(status(path, "\xFF\xFE" + utf16, type), "400") << type;
+    }
+    EXPECT_EQ(status(path, "", ""), "400");
+  }
+  EXPECT_EQ(rig.gateway->counts().arrived, 0);
+  EXPECT_EQ(rig.upstream.seen_count(), 0);
+  EXPECT_EQ(status("/form", form("m"), "multipart/form-data; boundary=b"), "200");
+  EXPECT_EQ(status("/form", form(""), "multipart/form-data; boundary=b"), "200") << "one model: it need not be said";
+  EXPECT_EQ(status("/form", form("no such"), "multipart/form-data; boundary=b"), "404");
+}
+
+TEST(Strangers, AFormsModelIsRead) {
+  Upstream second;
+  Rig rig({Role::Colocated, Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+    options.models = {"m", "o"};
+    options.workers[0].models = {"m"};
+    options.workers[1].models = {"o"};
+    options.workers[1].url = second.url();
+    options.pass_paths = {"/form"};
+  });
+  const auto status = [&](const std::string& model) {
+    return rig.ask(Rig::post(form(model), "/form", "Content-Type: multipart/form-data; boundary=b\r\n")).substr(9, 3);
+  };
+  EXPECT_EQ(status("o"), "200");
+  EXPECT_EQ(second.seen_count(), 1);
+  EXPECT_EQ(status("m"), "200");
+  EXPECT_EQ(rig.upstream.seen_count(), 1);
+  EXPECT_EQ(status("p"), "404");
+  EXPECT_EQ(status(""), "400");
+}
+
 TEST(Strangers, AWorkersUrlChangesNoLineAndNoLabel) {
   Rig rig;
   for (const char* path : {"/a b", "/a\\r\\nX-Mine: 1", "/a\\\"", "/a\\\\", "/\\u0001"}) {
@@ -100,6 +147,19 @@ TEST(Strangers, APrefillEngineThatHasLeftForbidsNothing) {
   EXPECT_EQ(admin(rig, "DELETE /workers/1 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
   EXPECT_EQ(rig.ask(two).substr(9, 3), "200");
   EXPECT_EQ(rig.ask(embed).substr(9, 3), "200");
+}
+
+TEST(Strangers, CompletionsMayAskForNoTokens) {
+  const auto most = [](net::ApiPath path, const std::string& fields) {
+    const auto asked = net::read_completion(path, padded("{\"model\":\"m\"," + fields + "}"));
+    return asked ? asked->max_tokens : -1;
+  };
+  using enum net::ApiPath;
+  EXPECT_EQ(most(Completions, R"("prompt":"x","max_tokens":0,"echo":true)"), 1) << "believed";
+  EXPECT_EQ(most(Completions, R"("prompt":"x","max_tokens":-1)"), -1);
+  EXPECT_EQ(most(Completions, R"("prompt":"x")"), 0) << "not said";
+  EXPECT_EQ(most(Chat, R"("messages":[],"max_tokens":0)"), -1);
+  EXPECT_EQ(most(Chat, R"("messages":[],"max_completion_tokens":0)"), -1);
 }
 
 }  // namespace
