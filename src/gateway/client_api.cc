@@ -202,6 +202,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   request.arrival = net::steady_now();
   request.prompt_tokens =
       computes_nothing(exchange->path()) ? 1 : context.prompts.tokens(asked->model, asked->what.prompt);
+  const std::int32_t measured = request.prompt_tokens;  // what headers say of it is no matter of limits
   const std::int32_t most = path == net::ApiPath::Other ? 1 : options_.default_max_tokens;
   request.max_tokens = asked->what.max_tokens > 0 ? asked->what.max_tokens : most;
   if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
@@ -211,7 +212,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   // It has been on its way for half of that, and its first token will be for the other half.
   const auto origin = static_cast<std::size_t>(request.origin.value());
   if (origin < options_.trips.size()) request.arrival = std::max(begun_, request.arrival - options_.trips[origin]);
-  auto place = callers_.enter(*caller, request);
+  auto place = callers_.enter(*caller, measured, request.arrival);
   if (place.refused != nullptr) {
     const auto seconds = static_cast<std::int64_t>(place.retry_after.seconds()) + 1;
     return refuse(in, {429, place.refused, "rate_limit_error", "", "rate_limit_exceeded"},

@@ -90,7 +90,7 @@ bool is_of_trace(std::string_view name) {
 }  // namespace
 
 Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-             const Request& request, carbon::ModelId model, std::shared_ptr<void> seat,
+             const Request& request, carbon::ModelId model, std::shared_ptr<Limits::Seat> seat,
              std::shared_ptr<RequestEnd> record)
     : context_(context),
       loop_(exchange->loop()),

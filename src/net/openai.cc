@@ -88,7 +88,7 @@ struct Measure {
         return e;
       }
       case od::json_type::number: {
-        ++numbers;
+        if (depth > 0) ++numbers;  // token ids come in arrays
         double number = 0;
         return value.get_double().get(number);
       }
@@ -174,7 +174,7 @@ class CompletionReader {
     const char* beyond = nullptr;
     if (document.current_location().get(beyond) == SUCCESS) return std::unexpected(not_json());  // more than one value
     if (out_.path == ApiPath::Other) {  // whatever text it has is taken for prompt
-      out_.prompt = {0, prompt_.string_bytes + rest_.string_bytes,
+      out_.prompt = {prompt_.numbers + rest_.numbers, prompt_.string_bytes + rest_.string_bytes,
                      prompt_.media + rest_.media};
       return std::move(out_);
     }
