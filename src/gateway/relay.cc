@@ -110,9 +110,9 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       prompts_(asked.prompts),
       tally_(context.itl_slo) {
   const net::HeaderFields& fields = exchange_->headers();
-  request_id_ = fields.get("X-Request-Id");
-  own_name_ = request_id_.empty();
-  if (own_name_) request_id_ = request_name(request.id);
+  const std::string_view named = client_name(fields);
+  own_name_ = named.empty();
+  request_id_ = own_name_ ? request_name(request.id) : std::string(named);
   const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
   headers_.reserve(256);
   net::append(headers_, {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\n"});

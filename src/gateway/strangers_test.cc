@@ -149,6 +149,17 @@ TEST(Strangers, APrefillEngineThatHasLeftForbidsNothing) {
   EXPECT_EQ(rig.ask(embed).substr(9, 3), "200");
 }
 
+TEST(Strangers, LongRequestIdsAreNotKept) {
+  Rig rig;
+  const auto ask = [&](std::size_t size) {
+    return rig.ask(Rig::chat("", false, "X-Request-Id: " + std::string(size, 'x') + "\r\n"));
+  };
+  EXPECT_NE(ask(128).find("X-Request-Id: " + std::string(128, 'x') + "\r\n"), std::string::npos);
+  EXPECT_NE(ask(129).find("X-Request-Id: wattle-"), std::string::npos);
+  EXPECT_EQ(rig.upstream.request_ids.at(0).size(), 128U);
+  EXPECT_TRUE(rig.upstream.request_ids.at(1).starts_with("wattle-")) << rig.upstream.request_ids.at(1);
+}
+
 TEST(Strangers, CompletionsMayAskForNoTokens) {
   const auto most = [](net::ApiPath path, const std::string& fields) {
     const auto asked = net::read_completion(path, padded("{\"model\":\"m\"," + fields + "}"));
