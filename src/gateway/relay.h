@@ -116,6 +116,9 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void take_usage(const net::ChunkFacts& facts);
   void over_whole();
   void over_stream();
+  /// The last event of the stream has gone to the client.
+  [[nodiscard]] bool all_said() const { return events_ && begun_ && done_seen_; }
+  void over_early();
   /// Whatever became of it at this engine. `sent`: it may have begun there: then once. False: the client has had a
   /// byte, its time is up, or it has been tried enough.
   [[nodiscard]] bool try_another(InstanceId lost, bool sent);

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "gateway/metrics.h"
+#include "gateway/relay_fields.h"
 #include "gateway/rig_test.h"
 #include "net/await_test.h"
+#include "net/raw_server_test.h"
 
 namespace wattle::gateway {
 namespace {
@@ -63,6 +65,81 @@ TEST(Strangers, AFormsModelIsRead) {
   EXPECT_EQ(rig.upstream.seen_count(), 1);
   EXPECT_EQ(status("p"), "404");
   EXPECT_EQ(status(""), "400");
+}
+
+TEST(Strangers, WhatAnEngineSaysOfItsRefusalComesBack) {
+  Rig rig;
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("who", false));
+  const std::string who = client.response();
+  EXPECT_NE(who.find("WWW-Authenticate: Bearer realm=\"e\"\r\n"), std::string::npos) << who;
+  EXPECT_EQ(who.find("X-Own"), std::string::npos) << who;
+  client.send(Rig::chat("elsewhere", false));
+  EXPECT_NE(client.response().find("Location: /other\r\n"), std::string::npos);
+  for (const char* mode : {"bare", "not-modified"}) {
+    client.send(Rig::chat(mode, false));
+    const std::string head = client.until("\r\n\r\n");
+    EXPECT_EQ(head.find("Transfer-Encoding"), std::string::npos) << head;
+    client.send("GET /v1/models/m HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_NE(client.response().find(R"("id":"m")"), std::string::npos) << "the connection serves on";
+  }
+}
+
+TEST(Strangers, AnEncodedAnswerIsTheEnginesFailure) {
+  net::RawServer packed([](int, int fd) {
+    if (!net::RawServer::read_request(fd)) return;
+    net::RawServer::say(fd, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b");
+  });
+  Rig rig({Role::Colocated}, 64, "",
+          [&](GatewayOptions& options, GatewayPolicies&) { options.workers.front().url = packed.url() + "/"; });
+  const std::string answer = rig.ask(Rig::chat("", false, "Accept-Encoding: gzip\r\n"));
+  EXPECT_EQ(answer.substr(9, 3), "502") << answer;
+  EXPECT_NE(answer.find("Content-Encoding, although identity was asked for"), std::string::npos) << answer;
+  EXPECT_EQ(rig.settled().failed, 1);
+  const std::string metrics = rig.admin("/metrics");
+  EXPECT_NE(metrics.find("worker_failures_total{worker=\"" + packed.url() + "\"} 2\n"), std::string::npos) << metrics;
+  Rig sound;
+  EXPECT_EQ(sound.ask(Rig::chat("", false, "Accept-Encoding: gzip\r\n")).substr(9, 3), "200");
+  const std::string& seen = sound.upstream.headers.at(0);
+  EXPECT_NE(seen.find("Accept-Encoding: identity\n"), std::string::npos) << seen;
+  EXPECT_EQ(seen.find("gzip"), std::string::npos) << seen;
+}
+
+TEST(Strangers, AStreamThatHasSaidItsLastEventIsOver) {
+  Rig rig({Role::Colocated}, 64, "",
+          [](GatewayOptions& options, GatewayPolicies&) { options.client.body_timeout = Span::ms(50); });
+  const std::string answer = rig.ask(Rig::chat("stays-open", true), true);
+  EXPECT_NE(answer.find("[DONE]\n\n"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("error"), std::string::npos) << answer;
+  const auto counts = rig.settled();
+  EXPECT_EQ(counts.finished, 1);
+  EXPECT_EQ(counts.failed, 0);
+  EXPECT_EQ(rig.admin("/metrics").find("worker_failures_total{"), std::string::npos);
+}
+
+TEST(Strangers, AStreamCutBetweenCrAndLfKeepsItsUsageToItself) {
+  net::RawServer engine([](int, int fd) {
+    if (!net::RawServer::read_request(fd)) return;
+    net::RawServer::say(
+        fd,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+        "id: 1\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\r\n\r\n"
+        "id: 2\r");
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // two reads
+    net::RawServer::say(fd, "\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    net::RawServer::say(fd,
+                        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\r\n\r\n"
+                        "id: 3\r\ndata: [DONE]\r\n\r\n");
+  });
+  Rig rig({Role::Colocated}, 64, "",
+          [&](GatewayOptions& options, GatewayPolicies&) { options.workers.front().url = engine.url(); });
+  const std::string answer = rig.ask(Rig::chat("", true), true);
+  EXPECT_NE(answer.find("id: 1\r\n"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("id: 2"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("usage"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("id: 3\r\ndata: [DONE]"), std::string::npos) << answer;
+  EXPECT_EQ(rig.settled().finished, 1);
 }
 
 TEST(Strangers, AWorkersUrlChangesNoLineAndNoLabel) {
