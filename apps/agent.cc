@@ -196,7 +196,9 @@ Result<int> run(const Flags& flags) {
   auto server = net::HttpServer::listen(pool, where, [&agent, &fleet](std::shared_ptr<net::Exchange> e) {
     if (e->path() != "/metrics" || e->method() != "GET") return node::answer(**agent, *e);
     const std::string outside = fmt::format(
-        "# TYPE wattle_agent_belief_extrapolations_total counter\nwattle_agent_belief_extrapolations_total {}\n",
+        "# HELP wattle_agent_belief_extrapolations_total Predictions asked for outside the range that their belief was "
+        "measured in\n# TYPE wattle_agent_belief_extrapolations_total "
+        "counter\nwattle_agent_belief_extrapolations_total {}\n",
         fleet->extrapolations());
     e->respond(200, "text/plain; version=0.0.4", (*agent)->metrics() + outside);
   });

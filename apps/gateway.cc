@@ -224,6 +224,7 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
     if (!worker) return std::unexpected(worker.error());
     options.workers.push_back(*worker);
   }
+  if (auto ok = gateway::check_apart(options.workers, "--worker"); !ok) return ok;
   options.models = flags.models;
   options.engine_priority = flags.engine_priority;
   options.contract = flags.contract == "sglang" ? gateway::PdContract::Bootstrap : gateway::PdContract::Nixl;

@@ -57,26 +57,25 @@ void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
   if (path == "/health") return clients_.health(*exchange);
   if (!trusted(*exchange)) return;
   if (path == "/metrics") {
-    if (!only(*exchange, "GET")) return;
+    if (!only(*exchange, {"GET"})) return;
     return exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text());
   }
   if (path == "/usage") {
-    if (!only(*exchange, "GET")) return;
+    if (!only(*exchange, {"GET"})) return;
     return answer_json(*exchange, 200, usage());
   }
   if (path.starts_with("/usage/requests/")) {
-    if (!only(*exchange, "GET")) return;
+    if (!only(*exchange, {"GET"})) return;
     return usage_of(*exchange, path.substr(16));
   }
   if (path == "/journal") {
-    if (!only(*exchange, "POST")) return;
+    if (!only(*exchange, {"POST"})) return;
     return post_records(*exchange);
   }
   if (path == "/workers") {
-    if (exchange->method() == "GET") return answer_json(*exchange, 200, {{"workers", workers(std::nullopt)}});
+    if (!only(*exchange, {"GET", "POST"})) return;
     if (exchange->method() == "POST") return post_worker(*exchange);
-    static_cast<void>(only(*exchange, "GET"));
-    return;
+    return answer_json(*exchange, 200, {{"workers", workers(std::nullopt)}});
   }
   if (path == "/plan") return plan(*exchange);
   if (path == "/queue") return queue(*exchange);
@@ -104,8 +103,10 @@ std::string AdminApi::metrics_text() {
       const InstanceId id = state.worker->id;
       const auto& view = core.shown(id);
       if (state.removed && !state.starting && view.assigned_requests == 0) continue;  // series of the gone only pile up
-      rows.push_back({id, state.options.url, std::string(journal::name_of(state.worker->role)), view.accepting,
-                      view.assigned_requests, control_.telemetry(id), control_.source(id, now), now - view.step.start});
+      const auto& endpoint = state.worker->endpoint;
+      rows.push_back({id, endpoint ? endpoint->url : state.options.url,
+                      std::string(journal::name_of(state.worker->role)), view.accepting, view.assigned_requests,
+                      control_.telemetry(id), control_.source(id, now), now - view.step.start});
     }
   });
   extras.connections = connections_();
@@ -272,6 +273,13 @@ void AdminApi::post_worker(net::Exchange& exchange) {
   };
   auto wanted = read_worker(exchange.body());
   if (!wanted) return answer_error(exchange, wanted.error());
+  if (const auto known = workers_.standing_at(wanted->url)) {  // said once more
+    if (known->role != wanted->role) {
+      return answer_error(exchange, {409, fmt::format("worker {} stands there, in another role", known->id.value()),
+                                     "invalid_request_error", "url", "worker_exists"});
+    }
+    return answer_json(exchange, 200, {{"id", std::to_string(known->id.value())}, {"status", "accepted"}});
+  }
   const auto id = workers_.add(*wanted, "url");
   if (!id) return refuse(id.error().where == "url" ? "url" : "", id.error().message());
   if (!wanted->url.empty()) {
@@ -296,7 +304,7 @@ void AdminApi::queue(net::Exchange& exchange) {
                                      "invalid_request_error", "mode", ""});
     }
     control_.run_and_wait([&](control::FleetLoop& core, Instant now) { core.order_by_policy(!direct, now); });
-  } else if (!only(exchange, "GET")) {
+  } else if (!only(exchange, {"GET", "PUT"})) {
     return;
   }
   nlohmann::ordered_json body;
@@ -316,7 +324,7 @@ void AdminApi::plan(net::Exchange& exchange) {
     control_.run_and_wait([&](control::FleetLoop&, Instant now) { control_.follow(*wanted, now); });
     return answer_json(exchange, 200, {{"status", "in force"}});
   }
-  if (!only(exchange, "GET")) return;
+  if (!only(exchange, {"GET", "PUT"})) return;
   nlohmann::ordered_json body{{"weights", nlohmann::ordered_json::array()},
                               {"clocks", nlohmann::ordered_json::array()}};
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
@@ -372,7 +380,8 @@ void AdminApi::one_worker(net::Exchange& exchange, std::string_view text) {
   const bool number = ec == std::errc() && end == text.data() + text.size() && id >= 0;
   const auto found = number ? workers(id) : nlohmann::ordered_json::array();
   if (found.empty()) return answer_not_found(exchange);
-  if (exchange.method() == "GET") return answer_json(exchange, 200, found[0]);
+  if (!only(exchange, {"GET", "PUT", "DELETE"})) return;
+  if (method_of(exchange) == "GET") return answer_json(exchange, 200, found[0]);
   if (exchange.method() == "PUT") {
     std::string url;
     if (!exchange.body().empty()) {
@@ -388,10 +397,6 @@ void AdminApi::one_worker(net::Exchange& exchange, std::string_view text) {
       return answer_error(exchange, {400, taken.error().message(), "invalid_request_error", "url", ""});
     }
     return answer_json(exchange, 202, {{"id", std::to_string(id)}, {"status", "accepted"}});
-  }
-  if (exchange.method() != "DELETE") {
-    static_cast<void>(only(exchange, "GET"));
-    return;
   }
   workers_.remove(InstanceId(id));
   answer_json(exchange, 202, {{"id", std::to_string(id)}, {"status", "draining"}});

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "net/append.h"
 
 namespace wattle::gateway {
 
@@ -23,12 +26,20 @@ void answer_not_found(net::Exchange& exchange) {
                {404, fmt::format("no such path: {}", exchange.path()), "invalid_request_error", "", "not_found"});
 }
 
-bool only(net::Exchange& exchange, std::string_view method) {
-  if (exchange.method() == method || (method == "GET" && exchange.method() == "HEAD")) return true;
+std::string_view method_of(const net::Exchange& exchange) {
+  return exchange.method() == "HEAD" ? "GET" : exchange.method();
+}
+
+bool only(net::Exchange& exchange, std::initializer_list<std::string_view> methods) {
+  if (std::ranges::find(methods, method_of(exchange)) != methods.end()) return true;
+  std::string allowed;
+  for (const std::string_view method : methods) {
+    net::append(allowed, {allowed.empty() ? "" : ", ", method, method == "GET" ? ", HEAD" : ""});
+  }
   answer_error(
       exchange,
-      {405, fmt::format("use {} on {}", method, exchange.path()), "invalid_request_error", "", "method_not_allowed"},
-      fmt::format("Allow: {}\r\n", method));
+      {405, fmt::format("use {} on {}", allowed, exchange.path()), "invalid_request_error", "", "method_not_allowed"},
+      fmt::format("Allow: {}\r\n", allowed));
   return false;
 }
 

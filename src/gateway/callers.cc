@@ -138,9 +138,9 @@ std::expected<void, net::ApiError> Callers::read_wishes(const net::HeaderFields&
   return {};
 }
 
-Limits::Verdict Callers::enter(const Caller& caller, const Request& request) {
+Limits::Verdict Callers::enter(const Caller& caller, std::int32_t prompt_tokens, Instant now) {
   if (caller.terms == nullptr) return {};
-  return limits_.enter(*caller.terms, caller.tenant, request.prompt_tokens, request.arrival);
+  return limits_.enter(*caller.terms, caller.tenant, prompt_tokens, now);
 }
 
 }  // namespace wattle::gateway

@@ -41,11 +41,8 @@ class Callers {
   /// What the headers say of the request, as far as the caller's terms go: tier, origin, priority, lengths.
   std::expected<void, net::ApiError> read_wishes(const net::HeaderFields& headers, const Caller& caller,
                                                  Request& request) const;
-  /// A place for the request, or why it has none.
-  Limits::Verdict enter(const Caller& caller, const Request& request);
-  void used(TenantId tenant, std::int32_t output_tokens) {
-    if (options_.keys != nullptr) limits_.used(tenant, output_tokens);
-  }
+  /// A place for a request with a prompt of so many tokens, whatever its headers say of it, or why it has none.
+  Limits::Verdict enter(const Caller& caller, std::int32_t prompt_tokens, Instant now);
 
  private:
   std::expected<Caller, net::ApiError> named_tenant(std::string_view name);

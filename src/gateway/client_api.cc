@@ -8,6 +8,7 @@
 
 #include "gateway/answers.h"
 #include "net/clock.h"
+#include "net/form.h"
 
 namespace wattle::gateway {
 
@@ -72,7 +73,7 @@ bool ClientApi::passes(std::string_view path) const {
 }
 
 bool ClientApi::allowed(net::Exchange& exchange, std::string_view method) {
-  if (only(exchange, method)) return true;
+  if (only(exchange, {method, "OPTIONS"})) return true;
   metrics_.answered(405);
   return false;
 }
@@ -94,7 +95,7 @@ bool ClientApi::crossed(net::Exchange& exchange) {
   }
   if (exchange.method() != "OPTIONS") return false;
   metrics_.answered(204);
-  exchange.respond(204, "", "", "Allow: GET, POST, OPTIONS\r\n");
+  exchange.respond(204, "", "", "Allow: GET, HEAD, POST, OPTIONS\r\n");
   return true;
 }
 
@@ -133,10 +134,14 @@ std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath
   }
   auto asked = net::read_completion(path, exchange.body());
   if (!asked && path != net::ApiPath::Other) return no(asked.error());
-  if (!asked) {  // a form, maybe: its engine will say
+  if (!asked) {
+    const std::string_view type = exchange.headers().get("Content-Type");
+    // What an engine's lenient reader takes for JSON has been read here, or goes no further.
+    if (!net::is_no_json(type) || net::begins_like_json(exchange.body())) return no(asked.error());
     asked.emplace();
     asked->path = path;
     asked->prompt.media = 1;
+    asked->model = net::form_field(type, exchange.body(), "model").value_or("");
   }
   if (in.record) {
     in.record->model = asked->model;
@@ -197,6 +202,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   request.arrival = net::steady_now();
   request.prompt_tokens =
       computes_nothing(exchange->path()) ? 1 : context.prompts.tokens(asked->model, asked->what.prompt);
+  const std::int32_t measured = request.prompt_tokens;  // what headers say of it is no matter of limits
   const std::int32_t most = path == net::ApiPath::Other ? 1 : options_.default_max_tokens;
   request.max_tokens = asked->what.max_tokens > 0 ? asked->what.max_tokens : most;
   if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
@@ -206,7 +212,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   // It has been on its way for half of that, and its first token will be for the other half.
   const auto origin = static_cast<std::size_t>(request.origin.value());
   if (origin < options_.trips.size()) request.arrival = std::max(begun_, request.arrival - options_.trips[origin]);
-  auto place = callers_.enter(*caller, request);
+  auto place = callers_.enter(*caller, measured, request.arrival);
   if (place.refused != nullptr) {
     const auto seconds = static_cast<std::int64_t>(place.retry_after.seconds()) + 1;
     return refuse(in, {429, place.refused, "rate_limit_error", "", "rate_limit_exceeded"},

@@ -28,8 +28,6 @@ class ClientApi {
   void handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context);
   /// 200 while requests can be served.
   void health(net::Exchange& exchange);
-  /// Tokens of a tenant's answer count against its limits.
-  void used(TenantId tenant, std::int32_t tokens) { callers_.used(tenant, tokens); }
   /// From now on health() says no.
   void stopping() { stopping_ = true; }
 

@@ -1,8 +1,6 @@
 // What becomes of a request when something goes wrong: docs/faults.md is what this test finds. WATTLE_WRITE_DOCS=1
 // writes the page again.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <fstream>
 #include <sstream>
@@ -10,61 +8,14 @@
 #include "base/file.h"
 #include "gateway/rig_test.h"
 #include "net/await_test.h"
+#include "net/raw_server_test.h"
 
 namespace wattle::gateway {
 namespace {
 
 using Change = std::function<void(GatewayOptions&)>;
 
-/// An engine below HTTP: what it does with each connection, in turn, the test says.
-class RawEngine {
- public:
-  using Serve = std::function<void(int connection, int fd)>;
-  explicit RawEngine(Serve serve) : fd_(::socket(AF_INET, SOCK_STREAM, 0)), serve_(std::move(serve)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::listen(fd_, 8), 0);
-    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] {
-      for (int i = 0;; ++i) {
-        const int peer = ::accept(fd_, nullptr, nullptr);
-        if (peer < 0) return;
-        serve_(i, peer);
-        ::close(peer);
-      }
-    });
-  }
-  ~RawEngine() {
-    ::shutdown(fd_, SHUT_RDWR);
-    thread_.join();
-    ::close(fd_);
-  }
-  RawEngine(const RawEngine&) = delete;
-  RawEngine& operator=(const RawEngine&) = delete;
-  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  /// A request's header and, as far as it came along, its body.
-  static bool read_request(int fd) {
-    std::string all;
-    char piece[4096];
-    while (all.find("\r\n\r\n") == std::string::npos || all.find("\"stream\"") == std::string::npos) {
-      const ssize_t n = ::recv(fd, piece, sizeof piece, 0);
-      if (n <= 0) return false;
-      all.append(piece, static_cast<std::size_t>(n));
-    }
-    return true;
-  }
-  static void say(int fd, std::string_view text) { ::send(fd, text.data(), text.size(), MSG_NOSIGNAL); }
-
- private:
-  int fd_;
-  Serve serve_;
-  std::uint16_t port_ = 0;
-  std::thread thread_;
-};
+using RawEngine = net::RawServer;
 
 /// In words.
 std::string client_saw(const std::string& answer) {
@@ -193,6 +144,12 @@ void FaultTable::before_first_byte() {
       if (RawEngine::read_request(fd)) RawEngine::say(fd, "\x16\x03\x01 what?\r\n\r\n");
     });
     with_first("answers no HTTP", garbage.url(), true);
+    with_first("answers no HTTP, no other (sent to it once more)", garbage.url(), false);
+    RawEngine packed([](int, int fd) {
+      if (!RawEngine::read_request(fd)) return;
+      RawEngine::say(fd, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b");
+    });
+    with_first("answers with a `Content-Encoding`, no other (sent to it once more)", packed.url(), false);
     RawEngine broken([](int, int fd) {
       const char* const answer =
           "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 31\r\n\r\n"
@@ -299,7 +256,7 @@ void FaultTable::clients() {
   client("body that does not come, beyond 60 s",
          "POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{");
   client("garbage", "\x01\x02\x03\r\n\r\n");
-  client("header above 32 KiB", "GET / HTTP/1.1\r\nX: " + std::string(40'000, 'x') + "\r\n\r\n");
+  client("header above 32 KiB", "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(40'000, 'x') + "\r\n\r\n");
   client("body above `--max-body-bytes`", Rig::post(std::string(5000, ' ')));
   client("TLS where plain text is spoken", "\x16\x03\x01\x02\x01\x01\r\n\r\n");
   {

@@ -139,9 +139,7 @@ struct Gateway::Impl {
       contexts.push_back(std::make_unique<RelayContext>(RelayContext{
           *clients.back(), control, metrics, metrics.of_loop(), prompts, options.slo.itl, options.client.head_timeout,
           [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
-          options.keys != nullptr, nullptr, std::mt19937_64(std::random_device{}()), observer.get()}));
-      if (options.keys == nullptr) continue;
-      contexts.back()->used = [this](TenantId tenant, std::int32_t tokens) { clients_api.used(tenant, tokens); };
+          options.keys != nullptr, std::mt19937_64(std::random_device{}()), observer.get()}));
     }
   }
 

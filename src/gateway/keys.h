@@ -24,7 +24,7 @@ inline constexpr const char* kKeyHeaders[] = {"x-api-key", "api-key"};
 struct TenantTerms {
   std::string tenant;
   std::optional<double> requests_per_minute;
-  std::optional<double> tokens_per_minute;  ///< of prompts, as believed, and of answers
+  std::optional<double> tokens_per_minute;  ///< of prompts and answers, in the end as the engine counted them
   std::optional<int> concurrent;            ///< requests held or at an engine
   std::int32_t most_priority = 0;           ///< higher ones are clamped to it
   std::optional<Span> tightest_ttft;        ///< tiers with a stricter objective are not for it

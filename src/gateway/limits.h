@@ -14,11 +14,34 @@ namespace wattle::gateway {
 /// Token buckets of a minute's worth, and a count of what is under way. Thread-safe; bounded by the tenants that have
 /// terms.
 class Limits {
+  struct State;
+
  public:
+  /// A request's place: let go when it is over.
+  class Seat {
+   public:
+    Seat(std::shared_ptr<State> state, double tokens) : state_(std::move(state)), charged_(tokens) {}
+    Seat(const Seat&) = delete;
+    Seat& operator=(const Seat&) = delete;
+    ~Seat() {
+      const std::lock_guard lock(state_->mutex);
+      --state_->under_way;
+    }
+    [[nodiscard]] double charged() const { return charged_; }
+    /// It took so many tokens in all: more are charged, fewer given back.
+    void settle(double tokens) {
+      const std::lock_guard lock(state_->mutex);
+      state_->tokens.take(tokens - std::exchange(charged_, tokens));
+    }
+
+   private:
+    std::shared_ptr<State> state_;
+    double charged_;
+  };
   struct Verdict {
-    const char* refused = nullptr;         ///< why; null: it may enter
-    Span retry_after;                      ///< at the earliest
-    std::shared_ptr<void> seat = nullptr;  ///< its place: let go when it is over
+    const char* refused = nullptr;  ///< why; null: it may enter
+    Span retry_after;               ///< at the earliest
+    std::shared_ptr<Seat> seat = nullptr;
   };
   /// `tokens`: of its prompt, as believed. Terms may change from call to call.
   [[nodiscard]] Verdict enter(const TenantTerms& terms, TenantId tenant, double tokens, Instant now) {
@@ -38,27 +61,17 @@ class Limits {
     state->requests.take(1.0);
     state->tokens.take(tokens);
     ++state->under_way;
-    return {nullptr, Span(), std::shared_ptr<void>(state.get(), [state](void*) {
-              const std::lock_guard held(state->mutex);
-              --state->under_way;
-            })};
-  }
-  /// Tokens of its answers.
-  void used(TenantId tenant, double tokens) {
-    const std::lock_guard lock(mutex_);
-    const auto found = states_.find(tenant);
-    if (found == states_.end()) return;
-    const std::lock_guard held(found->second->mutex);
-    found->second->tokens.take(tokens);
+    return {nullptr, Span(), std::make_shared<Seat>(state, tokens)};
   }
 
  private:
   class Bucket {
    public:
-    /// What is in it; it holds a minute's worth at most.
+    /// What is in it; it holds a minute's worth at most, but one where that is less: or nothing would ever fit.
     double level(double per_minute, Instant now) {
-      if (!begun_) level_ = per_minute;
-      if (begun_ && now > at_) level_ = std::min(per_minute, level_ + per_minute / 60.0 * (now - at_).seconds());
+      const double most = std::max(1.0, per_minute);
+      if (!begun_) level_ = most;
+      if (begun_) level_ = std::min(most, level_ + per_minute / 60.0 * std::max(Span(), now - at_).seconds());
       begun_ = true;
       at_ = std::max(at_, now);
       return level_;

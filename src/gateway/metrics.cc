@@ -111,7 +111,7 @@ void GatewayMetrics::write_failures(std::string& out, const std::vector<WorkerRo
       failures_of_gone_ += at->second;
       at = failures_.erase(at);
     } else {
-      fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\"}} {}\n", kName, at->first, at->second);
+      fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\"}} {}\n", kName, escaped_label(at->first), at->second);
       ++at;
     }
   }
@@ -187,8 +187,8 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
                               std::string_view type = "gauge") {
     fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
     for (const auto& w : workers) {
-      fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\",id=\"{}\",role=\"{}\"}} {}\n", name, w.url,
-                     w.id.value(), w.role, value(w));
+      fmt::format_to(std::back_inserter(out), "{}{{worker=\"{}\",id=\"{}\",role=\"{}\"}} {}\n", name,
+                     escaped_label(w.url), w.id.value(), w.role, value(w));
     }
   };
   per_worker("wattle_gateway_worker_up", "1 while the worker accepts requests",

@@ -172,8 +172,9 @@ void four_types(GatewayOptions& options, GatewayPolicies& policies) {
 
 TEST(Places, AWorkerIsForTheTypeItSaysOnceItsHealthHasBeenSeen) {
   Rig rig({}, 64, "", four_types);
-  const auto add = [&](const std::string& rest, const std::string& status) {
-    return call(rig, "POST", "/workers", R"({"url":")" + rig.upstream.url() + R"(")" + rest + "}", status);
+  const auto add = [&](const std::string& rest, const std::string& status, bool other = false) {
+    const std::string url = other ? rig.upstream.other_url() : rig.upstream.url();
+    return call(rig, "POST", "/workers", R"({"url":")" + url + R"(")" + rest + "}", status);
   };
   add(R"(,"type":"XL")", "400");
   add(R"(,"type":3)", "400");
@@ -181,7 +182,7 @@ TEST(Places, AWorkerIsForTheTypeItSaysOnceItsHealthHasBeenSeen) {
   add(R"(,"connection_mode":"grpc")", "400");
   rig.upstream.answers_health = false;
   EXPECT_EQ(add(R"(,"type":"SS","weight":2,"priority":50,"cost":1.0,"labels":{})", "202")["id"], "0");
-  EXPECT_EQ(add(R"(,"type":"LL")", "202")["id"], "1");
+  EXPECT_EQ(add(R"(,"type":"LL")", "202", true)["id"], "1");
   const auto worker = [&](const char* id) { return call(rig, "GET", std::string("/workers/") + id, "", "200"); };
   EXPECT_EQ(worker("0")["job_status"]["job_type"], "AddWorker");
   EXPECT_EQ(worker("0")["job_status"]["status"], "processing");

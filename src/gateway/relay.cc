@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/keys.h"
 #include "gateway/leg_bootstrap.h"
 #include "gateway/leg_nixl.h"
+#include "gateway/relay_fields.h"
 #include "net/append.h"
 #include "net/clock.h"
 #include "telemetry/gauges.h"
@@ -28,69 +28,10 @@ constexpr const char *kUsage = R"(,"stream_options":{"include_usage":true})",
 /// The format of ORCA's load report, in a header of the answer.
 constexpr const char* kAskForLoad = "endpoint-load-metrics-format: json\r\n";
 
-/// Hop-by-hop fields (RFC 9110 7.6.1), those we set ourselves (an engine's load is for us to ask), those that would
-/// change the answer's encoding, and those by which llm-d's sidecar learns where to fetch KV.
-bool travels(std::string_view name) {
-  constexpr std::string_view kStay[] = {"Connection",
-                                        "Keep-Alive",
-                                        "Proxy-Authenticate",
-                                        "Proxy-Authorization",
-                                        "TE",
-                                        "Trailer",
-                                        "Transfer-Encoding",
-                                        "Upgrade",
-                                        "Host",
-                                        "Content-Length",
-                                        "Expect",
-                                        "Accept-Encoding",
-                                        "X-Request-Id",
-                                        "Proxy-Connection",
-                                        "Content-Type",
-                                        "X-Prefiller-Host-Port",
-                                        "X-Prefiller-Url",
-                                        "X-Encoder-Hosts-Ports",
-                                        "X-Data-Parallel-Host-Port",
-                                        "Endpoint-Load-Metrics-Format"};
-  constexpr std::uint32_t kLengths = [](const auto& names) {
-    std::uint32_t lengths = 0;
-    for (const std::string_view one : names) lengths |= 1U << one.size();
-    return lengths;
-  }(kStay);
-  if (name.size() > 31 || (kLengths >> name.size() & 1U) == 0) return true;
-  return std::ranges::none_of(kStay, [name](std::string_view s) { return net::same_name(s, name); });
-}
-
-/// Fields that Connection names are for us alone (RFC 9110 7.6.1): those of an upgrade that we do not make (7.8), say.
-bool named_by_connection(const net::HeaderFields& fields, std::string_view name) {
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const auto field = fields.at(i);
-    if (!net::same_name(field.name, "connection")) continue;
-    std::string_view rest = field.value;
-    while (!rest.empty()) {
-      std::string_view option = rest.substr(0, rest.find(','));
-      rest.remove_prefix(std::min(rest.size(), option.size() + 1));
-      while (option.starts_with(' ') || option.starts_with('\t')) option.remove_prefix(1);
-      while (option.ends_with(' ') || option.ends_with('\t')) option.remove_suffix(1);
-      if (net::same_name(option, name)) return true;
-    }
-  }
-  return false;
-}
-
-bool is_credential(std::string_view name) {
-  const auto same = [name](const char* header) { return net::same_name(name, header); };
-  return same(kBearerHeader) || std::ranges::any_of(kKeyHeaders, same);
-}
-
-/// Fields that say whose child a span is.
-bool is_of_trace(std::string_view name) {
-  return net::same_name(name, "traceparent") || net::same_name(name, "tracestate");
-}
-
 }  // namespace
 
 Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-             const Request& request, carbon::ModelId model, std::shared_ptr<void> seat,
+             const Request& request, carbon::ModelId model, std::shared_ptr<Limits::Seat> seat,
              std::shared_ptr<RequestEnd> record)
     : context_(context),
       loop_(exchange->loop()),
@@ -110,23 +51,15 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       prompts_(asked.prompts),
       tally_(context.itl_slo) {
   const net::HeaderFields& fields = exchange_->headers();
-  request_id_ = fields.get("X-Request-Id");
-  own_name_ = request_id_.empty();
-  if (own_name_) request_id_ = request_name(request.id);
+  const std::string_view named = client_name(fields);
+  own_name_ = named.empty();
+  request_id_ = own_name_ ? request_name(request.id) : std::string(named);
   const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
   headers_.reserve(256);
   net::append(headers_, {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\n"});
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
-  const std::string_view options = fields.get("Connection");
-  const bool names = !options.empty() && !net::same_name(options, "keep-alive") && !net::same_name(options, "close");
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const auto field = fields.at(i);
-    if (names && named_by_connection(fields, field.name)) continue;
-    if (!travels(field.name) || (context_.own_keys && is_credential(field.name))) continue;
-    if (!trace.empty() && is_of_trace(field.name)) continue;
-    net::append(headers_, {field.name, ": ", field.value, "\r\n"});
-  }
+  append_passed_on(headers_, fields, context_.own_keys, !trace.empty());
   if (!usage_asked_ || usage_appended_) return;
   const std::string& body = exchange_->body();
   const auto [at, size] = asked.stream_options;
@@ -182,6 +115,7 @@ void Relay::worker_lost(InstanceId worker, Span silence) {
   const bool beside = prefill_leg_ && prefill_worker_ && prefill_worker_->id == worker;
   if (worker_->id != worker && !beside) return;
   now_fresh_ = false;
+  if (all_said()) return over_early();
   context_.metrics.worker_failure((beside ? prefill_worker_ : worker_)->endpoint->url);
   if (try_another(worker, true)) return;
   call_->cancel();
@@ -192,6 +126,7 @@ void Relay::worker_lost(InstanceId worker, Span silence) {
 void Relay::cut_off() {
   if (over_) return;
   now_fresh_ = false;
+  if (all_said()) return over_early();
   if (call_) call_->cancel();
   call_.reset();
   drop_prefill_leg();
@@ -261,9 +196,7 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   extra.reserve(96);
   net::append(extra, {"X-Request-Id: ", request_id_, "\r\n"});
   if (events_) extra += "Cache-Control: no-cache\r\n";
-  if (const auto retry = headers.get("Retry-After"); !retry.empty()) {
-    net::append(extra, {"Retry-After: ", retry, "\r\n"});
-  }
+  if (status != 200) append_passed_back(extra, headers);
   energy_asked_ = energy_asked_ && status == 200 && (!events_ || path_ != net::ApiPath::Other);
   if (events_) reader_ = std::make_unique<EventReader>();
   if (events_ || energy_asked_) {
@@ -470,9 +403,16 @@ void Relay::over_stream() {
   end(Fate::Finished, "");
 }
 
+/// The client has the stream's last event: what becomes of the connection behind it changes nothing.
+void Relay::over_early() {
+  if (const auto call = std::exchange(call_, nullptr)) call->cancel();
+  over_stream();
+}
+
 void Relay::on_failure(net::CallFailure failure) {
   if (over_) return;
   now_fresh_ = false;
+  if (all_said() && failure != net::CallFailure::Handler) return over_early();
   call_.reset();
   if (failure == net::CallFailure::Resources) {  // no fault of the engine
     return fail(503, "no descriptors left", "the gateway is out of descriptors or ports, try again");

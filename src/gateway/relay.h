@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "gateway/charged_answer.h"
+#include "gateway/limits.h"
 #include "gateway/metrics.h"
 #include "gateway/prompt_scale.h"
 #include "gateway/request_observer.h"
@@ -31,8 +32,7 @@ struct RelayContext {
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
   PdContract contract = PdContract::Nixl;
   bool engine_priority = false;
-  bool own_keys = false;                                  ///< clients' credentials are for us, not for engines
-  std::function<void(TenantId, std::int32_t)> used = {};  ///< tokens of an answer; null: nobody counts
+  bool own_keys = false;   ///< clients' credentials are for us, not for engines
   std::mt19937_64 random;  ///< bootstrap rooms, span ids: must not meet those of another gateway, or of our last life
   RequestObserver* observer = nullptr;                                 ///< who hears how requests ended; null: nobody
   std::unordered_map<const Relay*, std::weak_ptr<Relay>> relays = {};  ///< at an engine now
@@ -67,7 +67,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
  public:
   /// `seat`: let go when the request is over. `record`: the observer's; null: there is none.
   Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
-        const Request& request, carbon::ModelId model, std::shared_ptr<void> seat = nullptr,
+        const Request& request, carbon::ModelId model, std::shared_ptr<Limits::Seat> seat = nullptr,
         std::shared_ptr<RequestEnd> record = nullptr);
 
   void start();  ///< hands the request to the control strand
@@ -116,6 +116,9 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void take_usage(const net::ChunkFacts& facts);
   void over_whole();
   void over_stream();
+  /// The last event of the stream has gone to the client.
+  [[nodiscard]] bool all_said() const { return events_ && begun_ && done_seen_; }
+  void over_early();
   /// Whatever became of it at this engine. `sent`: it may have begun there: then once. False: the client has had a
   /// byte, its time is up, or it has been tried enough.
   [[nodiscard]] bool try_another(InstanceId lost, bool sent);
@@ -126,6 +129,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void token_came();
   void fail(int status, const char* reason, std::string_view message);
   void end(Fate fate, const char* reason, LiveLedger::Charged charged = nullptr);
+  void settle(Fate fate);
   void end_charged(const std::shared_ptr<ChargedAnswer>& answer);
   void note_start(const char* decision);
   void note_end(Fate fate, std::string_view reason);
@@ -146,7 +150,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   bool says_urgency_;    ///< to the engine, in vLLM's field `priority`
   bool energy_asked_;    ///< by the client: the end of the answer waits for it
   net::PromptSize prompt_;
-  std::shared_ptr<void> held_seat_;
+  std::shared_ptr<Limits::Seat> held_seat_;
   std::shared_ptr<RequestEnd> record_;  ///< null: nobody asks how it ended
   std::string rewritten_;  ///< the client's body, where it says of usage what we cannot have; empty: as it came
   std::string headers_;    ///< sent upstream on every leg

@@ -14,7 +14,7 @@ constexpr Span kEnergyWait = Span::s(1);
 void Relay::on_refuse(control::Refusal refusal, const char* reason) {
   if (over_) return;
   over_ = true;  // the core has booked it as rejected
-  held_seat_.reset();
+  settle(Fate::Rejected);
   context_.relays.erase(this);
   seat_.leave();
   net::ApiError error;
@@ -57,8 +57,7 @@ void Relay::fail(int status, const char* reason, std::string_view message) {
 
 void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
   over_ = true;
-  held_seat_.reset();
-  if (context_.used) context_.used(request_.tenant, tally_.count());
+  settle(fate);
   if (fate == Fate::Finished && tally_.counted().prompt > 0) {
     context_.prompts.learn(static_cast<std::size_t>(model_.value()), prompt_, tally_.counted().prompt);
   }
@@ -80,6 +79,19 @@ void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
   }
   std::string name = own_name_ ? std::string() : std::move(request_id_);
   context_.control.leave(request_.id, fate, reason, tally_, std::move(name), std::move(charged));
+}
+
+/// What it took of its tenant's tokens on entry was believed; the engine's count is what holds. Of one that was refused
+/// nothing was computed.
+void Relay::settle(Fate fate) {
+  const auto seat = std::exchange(held_seat_, nullptr);
+  if (!seat) return;
+  const std::int32_t counted = tally_.counted().prompt;
+  if (fate == Fate::Rejected) {
+    seat->settle(0.0);
+  } else {
+    seat->settle((counted >= 0 ? counted : seat->charged()) + tally_.count());
+  }
 }
 
 void Relay::end_charged(const std::shared_ptr<ChargedAnswer>& answer) {

@@ -6,6 +6,15 @@
 
 namespace wattle::gateway {
 
+namespace {
+constexpr std::size_t kLongestName = 128;  ///< as tenants' names; thousands of them are kept
+}
+
+std::string_view client_name(const net::HeaderFields& fields) {
+  const std::string_view name = fields.get("X-Request-Id");
+  return name.size() <= kLongestName ? name : std::string_view();
+}
+
 std::string request_name(RequestId id) {
   std::string out = "wattle-0000000000000000";
   std::array<char, 16> digits{};

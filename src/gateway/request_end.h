@@ -3,15 +3,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "gateway/trace_context.h"
 #include "model/outcome.h"
+#include "net/http_message.h"
 #include "units/time.h"
 
 namespace wattle::gateway {
 
-/// X-Request-Id of a request that came without one.
+/// X-Request-Id of a request that came without one, or with one too long to be kept.
 [[nodiscard]] std::string request_name(RequestId id);
+/// The X-Request-Id that its client gave it; empty: none, or one of more than 128 bytes.
+[[nodiscard]] std::string_view client_name(const net::HeaderFields& fields);
 
 struct RequestEnd {
   std::string name;                    ///< X-Request-Id, the client's or ours

@@ -109,7 +109,7 @@ std::shared_ptr<RequestEnd> RequestObserver::begin(const net::Exchange& exchange
   auto made = std::make_shared<RequestEnd>();
   const net::HeaderFields& fields = exchange.headers();
   made->arrival = net::steady_now();
-  made->name = fields.get("X-Request-Id");
+  made->name = client_name(fields);
   if (made->name.empty()) made->name = request_name(id);
   made->path = exchange.path();
   made->caller = read_traceparent(fields.get("traceparent"));

@@ -56,6 +56,8 @@ struct Upstream {
     return static_cast<int>(seen.size());
   }
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
+  /// The same place in other words: another worker.
+  [[nodiscard]] std::string other_url() const { return "http://127.1:" + std::to_string(server->port()); }
   static std::string token(int i) {
     return R"(data: {"choices":[{"index":0,"delta":{"content":" t)" + std::to_string(i) + R"("}}]})" + "\n\n";
   }
@@ -95,6 +97,15 @@ struct Upstream {
     if (!e->path().ends_with("/completions")) return e->respond(200, "application/json", R"({"data":[1]})");
     const std::string mode = body.value("user", "");
     if (drops) return e->drop();
+    if (mode == "bare") return e->respond(204, "", "");
+    if (mode == "not-modified") {
+      e->begin(304, "");
+      return e->finish();
+    }
+    if (mode == "who") {
+      return e->respond(401, "application/json", "{}", "WWW-Authenticate: Bearer realm=\"e\"\r\nX-Own: 1\r\n");
+    }
+    if (mode == "elsewhere") return e->respond(307, "", "", "Location: /other\r\n");
     if (hangs) return parked.push_back(e);
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (mode == "die") return e->drop();
@@ -137,6 +148,10 @@ struct Upstream {
     if (mode == "no-done") return e->finish();
     if (mode != "no-finish")
       e->write("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
+    if (mode == "stays-open") {
+      e->write("data: [DONE]\n\n");
+      return parked.push_back(e);
+    }
     if (mode == "error-done") e->write("data: {\"error\":{\"message\":\"EngineCore died\",\"code\":500}}\n\n");
     if (body.contains("stream_options")) {
       const std::string usage = R"(data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":7,)"

@@ -120,11 +120,76 @@ TEST(Security, TokensOfPromptsAndAnswersAreLimited) {
     return limits.enter(terms, TenantId(3), tokens, now).refused != nullptr;
   };
   Instant now = Instant() + Span::s(1);
-  EXPECT_FALSE(refused(500, now));
-  limits.used(TenantId(3), 700);
+  {
+    const auto first = limits.enter(terms, TenantId(3), 500, now).seat;
+    ASSERT_NE(first, nullptr);
+    EXPECT_EQ(first->charged(), 500);
+    first->settle(1200);
+  }
   EXPECT_TRUE(refused(1, now)) << "600 tokens too many";
   EXPECT_TRUE(refused(1, now + Span::s(59)));
   EXPECT_FALSE(refused(1, now + Span::s(61)));
+}
+
+TEST(Security, WhatARequestDidNotTakeIsGivenBack) {
+  Limits limits;
+  TenantTerms terms;
+  terms.tokens_per_minute = 600;
+  const Instant now = Instant() + Span::s(1);
+  const auto seat = limits.enter(terms, TenantId(3), 5000, now).seat;
+  EXPECT_NE(limits.enter(terms, TenantId(3), 1, now).refused, nullptr);
+  seat->settle(100);
+  seat->settle(100);  // the same again changes nothing
+  EXPECT_EQ(limits.enter(terms, TenantId(3), 500, now).refused, nullptr);
+  EXPECT_NE(limits.enter(terms, TenantId(3), 1, now).refused, nullptr) << "600 were there";
+  seat->settle(-1e9);
+  EXPECT_EQ(limits.enter(terms, TenantId(3), 600, now).refused, nullptr);
+  EXPECT_NE(limits.enter(terms, TenantId(3), 1, now).refused, nullptr) << "a minute's worth is all that it holds";
+}
+
+TEST(Security, LessThanOneRequestAMinuteIsOneNowAndThen) {
+  Limits limits;
+  TenantTerms terms;
+  terms.requests_per_minute = 0.5;
+  const Instant now = Instant() + Span::s(1);
+  const auto enter = [&](Instant at) { return limits.enter(terms, TenantId(3), 1, at); };
+  EXPECT_EQ(enter(now).refused, nullptr);
+  const auto second = enter(now + Span::s(60));
+  EXPECT_NE(second.refused, nullptr);
+  EXPECT_NEAR(second.retry_after.seconds(), 60.0, 0.01);
+  EXPECT_EQ(enter(now + Span::s(121)).refused, nullptr);
+}
+
+TEST(Security, ATenantsTokensAreThoseThatItsEnginesCount) {
+  Keyed keyed(R"({"shop":{"tokens_per_minute":40},"lab":{"tokens_per_minute":40}})");
+  const std::string hint = "X-Wattle-Prompt-Tokens: 1\r\n";
+  // Streams count 9 of the prompt and 7 of the answer, whatever the hint says: three are 48.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(keyed.ask("alpha", hint, true).substr(9, 3), "200") << i;
+    keyed.rig->settled();
+  }
+  EXPECT_EQ(keyed.ask("alpha", hint).substr(9, 3), "429");
+  const auto embed = [&](const std::string& input) {
+    const std::string answer = keyed.rig->ask(
+        Rig::post(R"({"model":"m","input":)" + input + "}", "/v1/embeddings", "Authorization: Bearer beta\r\n"));
+    keyed.rig->settled();
+    return answer.substr(9, 3);
+  };
+  std::string ids = "[1";
+  for (int i = 2; i <= 50; ++i) ids += "," + std::to_string(i);
+  EXPECT_EQ(embed(ids + "]"), "200");
+  EXPECT_EQ(embed("[1]"), "429") << "fifty token ids are fifty tokens";
+}
+
+TEST(Security, ARefusedRequestTakesNoTokens) {
+  Keyed keyed(R"({"shop":{"tokens_per_minute":40}})");
+  const std::string refused = Rig::post(
+      R"({"model":"m","messages":[{"role":"user","content":")" + std::string(400, 'x') + R"("}],"user":"refuse"})",
+      "/v1/chat/completions", "Authorization: Bearer alpha\r\n");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(keyed.rig->ask(refused).substr(9, 3), "422") << i;
+    keyed.rig->settled();
+  }
 }
 
 TEST(Security, WishesGoAsFarAsTheTermsDo) {

@@ -6,9 +6,11 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <type_traits>
 
 #include "gateway/plan_api.h"
+#include "net/client.h"
 
 namespace wattle::gateway {
 
@@ -70,6 +72,18 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
     }
   }
   return out;
+}
+
+Result<void> check_apart(std::span<const WorkerOptions> workers, std::string_view where) {
+  std::set<std::string> seen;
+  for (const WorkerOptions& worker : workers) {
+    const auto place = net::normalised_url(worker.url, where);
+    if (!place) return std::unexpected(place.error());
+    if (!seen.insert(*place).second) {
+      return bad_input(std::string(where), fmt::format("{} is said twice: an engine is one worker", worker.url));
+    }
+  }
+  return {};
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <expected>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ struct WorkerOptions {
 /// URL[=prefill|decode|colocated][,fpm=ENDPOINT][,load=orca][,tp=N][,bootstrap=PORT][,site=NAME][,pool=NAME][,type=CLASS]
 /// [,model=NAME]...
 [[nodiscard]] Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
+
+/// Errors: two of them stand at one URL.
+[[nodiscard]] Result<void> check_apart(std::span<const WorkerOptions> workers, std::string_view where);
 
 /// {"url", "worker_type", "step_reports", "load": "orca", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port",
 /// "site", "pool", "node", "weight", "type", "model_id" or "models"}, the pool by name or id. Other keys are other

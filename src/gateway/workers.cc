@@ -138,7 +138,6 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     spec->node = wanted.node;
     described->spec = std::move(spec);
   }
-  if (wanted.role == Role::Prefill) disaggregated_ = true;
   InstanceId id = kNoInstance;
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     InstanceView view;
@@ -156,6 +155,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     index_.add(id);
     states_.push_back({control_.worker(id), wanted, 0, false, false, starting, starting, false});
     route_by_type(core, now);
+    look_at_roles();
     if (static_cast<std::size_t>(id.value()) >= options_.workers.size()) {
       control_.joined({id, *described->spec});
     }
@@ -219,6 +219,25 @@ Result<PoolId> WorkerRegistry::pool_of(const WorkerOptions& worker, std::string_
   return of->id;
 }
 
+void WorkerRegistry::look_at_roles() {
+  disaggregated_ = std::ranges::any_of(
+      states_, [](const WorkerState& s) { return s.worker->role == Role::Prefill && (!s.removed || s.starting); });
+}
+
+std::optional<WorkerRegistry::Standing> WorkerRegistry::standing_at(std::string_view url) {
+  const auto wanted = net::normalised_url(url, "url");
+  std::optional<Standing> out;
+  if (!wanted) return out;
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
+    for (const WorkerState& s : states_) {
+      if (s.removed || net::normalised_url(s.options.url, "url") != *wanted) continue;
+      out = Standing{s.worker->id, s.worker->role};
+      return;
+    }
+  });
+  return out;
+}
+
 /// As soon as some worker says a type, each class has the pool of its number (FREESH's router).
 void WorkerRegistry::route_by_type(control::FleetLoop& core, Instant now) {
   const auto stays = [](const WorkerState& s) { return !s.removed || s.starting; };
@@ -247,6 +266,7 @@ void WorkerRegistry::remove(InstanceId id) {
     state->starting = false;
     set_up(core, id, false, now);
     route_by_type(core, now);
+    look_at_roles();
     const auto over = [&](const WorkerState& s) {
       return s.removed && !s.starting && core.shown(s.worker->id).assigned_requests == 0;
     };
@@ -261,6 +281,7 @@ void WorkerRegistry::forget(InstanceId id, Instant now) {
   const std::size_t i = index_.remove(id);
   if (states_[i].listening) unheard_.push_back(id);
   erase_at(states_, i);
+  look_at_roles();
   if (agents_ != nullptr) agents_->forget(id);
 }
 
@@ -292,6 +313,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
     state->removed = false;
     state->misses = 0;
     route_by_type(core, now);
+    look_at_roles();
     set_up(core, id, true, now);
   });
   if (gone) return bad_input("", "the worker is gone for good");

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gateway/options.h"
@@ -38,6 +40,12 @@ class WorkerRegistry {
   /// Adds those of the options and listens to their step reports.
   Result<void> start();
   Result<InstanceId> add(const WorkerOptions& stated, std::string_view where);
+  /// The worker that is at this URL, however it is written, and not leaving; none: nobody is.
+  struct Standing {
+    InstanceId id;
+    Role role;
+  };
+  [[nodiscard]] std::optional<Standing> standing_at(std::string_view url);
   /// The step reports of a worker added after the start, unless they are listened to.
   Result<void> listen_to(InstanceId id);
   /// What runs there goes on to its end. It may be taken back, unless many were removed since.
@@ -56,7 +64,7 @@ class WorkerRegistry {
   /// Of an engine asked in that form; none: it does not answer to it.
   void gauged(InstanceId id, std::size_t form, const std::optional<LoadGauges>& gauges, Instant read);
 
-  /// Some worker has the prefill role, or had.
+  /// Some worker has the prefill role, and is not leaving.
   [[nodiscard]] bool disaggregated() const { return disaggregated_.load(std::memory_order_relaxed); }
   /// Ascending by instance id; on the control strand only.
   [[nodiscard]] const std::vector<WorkerState>& states() const { return states_; }
@@ -80,6 +88,7 @@ class WorkerRegistry {
   /// The pool a worker is in. Errors: no such class or pool.
   Result<PoolId> pool_of(const WorkerOptions& worker, std::string_view where);
   void route_by_type(control::FleetLoop& core, Instant now);
+  void look_at_roles();
   void probe_all();
   void read_all_gauges();
 

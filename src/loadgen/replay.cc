@@ -24,6 +24,11 @@ const char* kind_of(net::CallFailure failure) {
       return "send";
     case net::CallFailure::Response:
       return "cut off";
+    case net::CallFailure::Malformed:
+    case net::CallFailure::Framing:
+    case net::CallFailure::Header:
+    case net::CallFailure::Coding:
+      return "no answer to be read";
     case net::CallFailure::Timeout:
       return "timeout";
     case net::CallFailure::Handler:

@@ -1,8 +1,6 @@
 #include "net/client.h"
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -36,6 +34,18 @@ struct HttpClient::Impl {
 };
 
 namespace {
+
+CallFailure failure_of(const ParseProblem& problem) {
+  switch (problem.kind) {
+    case ParseProblem::Kind::Framing:
+      return CallFailure::Framing;
+    case ParseProblem::Kind::Size:
+      return CallFailure::Header;
+    case ParseProblem::Kind::Form:
+      break;
+  }
+  return CallFailure::Malformed;
+}
 
 /// One connection to one endpoint; a Call is this connection during one request.
 class Upstream final : public Watcher, public Deferred, public std::enable_shared_from_this<Upstream>, BodySink {
@@ -252,12 +262,14 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
       const std::size_t taken = parser_.feed(bytes);
       bytes.remove_prefix(taken);
       if (!current()) return;
-      if (parser_.problem()) return fail(CallFailure::Response);
+      if (parser_.problem()) return fail(failure_of(parser_.problem()));
       if (!had_head && parser_.header_done()) {
         if (parser_.status() / 100 == 1) {
           parser_.reset();
           continue;
         }
+        const std::string_view coding = parser_.headers().get("Content-Encoding");
+        if (!coding.empty() && !same_name(coding, "identity")) return fail(CallFailure::Coding);
         handler_->on_head(parser_.status(), parser_.headers(), parser_.content_length());
         if (!current()) return;
         if (parser_.done()) break;
@@ -347,6 +359,14 @@ const char* text_of(CallFailure failure) {
       return "connection broke while sending";
     case CallFailure::Response:
       return "connection closed before the response was complete";
+    case CallFailure::Malformed:
+      return "malformed HTTP response";
+    case CallFailure::Framing:
+      return "the response's Content-Length or Transfer-Encoding is not to be relied on";
+    case CallFailure::Header:
+      return "the response's header is too large";
+    case CallFailure::Coding:
+      return "the response has a Content-Encoding, although identity was asked for";
     case CallFailure::Timeout:
       return "timed out";
     case CallFailure::Handler:
@@ -385,9 +405,10 @@ std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& en
     impl_->all.insert(upstream);
   }
   std::string& head = upstream->head();
-  head.reserve(160 + extra_headers.size());
+  head.reserve(192 + extra_headers.size());
   const fmt::format_int length(body.size());
-  append(head, {method, " ", endpoint->prefix, target, " HTTP/1.1\r\nHost: ", endpoint->host_port});
+  append(head, {method, " ", endpoint->prefix, target, " HTTP/1.1\r\nHost: ", endpoint->host_port,
+                "\r\nAccept-Encoding: identity"});
   if (body.size() > 0 || method == "POST") append(head, {"\r\nContent-Length: ", {length.data(), length.size()}});
   append(head, {"\r\n", extra_headers, "\r\n"});
   upstream->begin(body, std::move(handler), head_by);
@@ -401,54 +422,5 @@ std::size_t HttpClient::idle_connections() const {
 }
 
 std::int64_t HttpClient::retries() const { return impl_->retries; }
-
-Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where) {
-  Endpoint out;
-  constexpr std::string_view kUnix = "unix:";
-  if (url.starts_with(kUnix)) {
-    out.url = url;
-    out.host_port = "localhost";
-    out.unix_path = url.substr(kUnix.size());
-    if (out.unix_path.empty() || out.unix_path.size() >= sizeof sockaddr_un{}.sun_path) {
-      return bad_input(std::string(where),
-                       fmt::format("\"{}\" is not the path of a socket, like unix:/run/wattle/admin.sock", url));
-    }
-    return out;
-  }
-  std::string_view rest = url;
-  if (rest.starts_with("http://")) {
-    rest.remove_prefix(7);
-  } else if (rest.find("://") != std::string_view::npos) {
-    return bad_input(std::string(where), fmt::format("\"{}\": only http:// URLs are spoken here", url));
-  }
-  const std::size_t slash = rest.find('/');
-  const std::string_view authority = rest.substr(0, slash);
-  if (slash != std::string_view::npos) out.prefix = rest.substr(slash);
-  while (out.prefix.ends_with('/')) out.prefix.pop_back();
-  std::string with_port(authority);
-  const std::size_t colon = with_port.rfind(':');
-  if (colon == std::string::npos || with_port.ends_with(']')) with_port += ":80";
-  const auto parsed = parse_host_port(with_port, where);
-  if (!parsed || parsed->port == 0 || authority.empty()) {
-    return bad_input(std::string(where), fmt::format("\"{}\" is not a URL like http://127.0.0.1:8100", url));
-  }
-  out.host_port = authority;
-  out.port = parsed->port;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(parsed->host.c_str(), std::to_string(parsed->port).c_str(), &hints, &found);
-  std::array<char, NI_MAXHOST> text{};
-  const bool said = error == 0 && ::getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0,
-                                                NI_NUMERICHOST) == 0;
-  if (error == 0) ::freeaddrinfo(found);
-  if (!said) {
-    return external_failure(std::string(where),
-                            fmt::format("cannot resolve \"{}\": {}", parsed->host, ::gai_strerror(error)));
-  }
-  out.address = text.data();
-  out.url = fmt::format("http://{}{}", authority, out.prefix);
-  return out;
-}
 
 }  // namespace wattle::net

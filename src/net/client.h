@@ -15,7 +15,7 @@ namespace wattle::net {
 
 /// Where requests go: a resolved http:// URL, or unix:PATH.
 struct Endpoint {
-  std::string url;        ///< as given, without a trailing slash
+  std::string url;        ///< with its scheme, without a trailing slash
   std::string host_port;  ///< for the Host header
   std::string prefix;     ///< path of the URL, put before every target; "" or "/x"
   std::string address;    ///< numeric; empty: unix_path
@@ -24,12 +24,18 @@ struct Endpoint {
 };
 /// Resolves names (blocks). `where` names the flag or key in the error.
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where);
+/// The same text for all URLs of one scheme, host, port and path; resolves nothing. Errors as above.
+Result<std::string> normalised_url(std::string_view url, std::string_view where);
 
 enum class CallFailure : std::uint8_t {
   Connect,    ///< no connection; the request was not sent
   Resources,  ///< nor was it, for want of descriptors or ports of our own
   Send,       ///< broke while sending
-  Response,   ///< closed or nonsense before the response was complete
+  Response,   ///< closed before the response was complete
+  Malformed,  ///< it is no HTTP
+  Framing,    ///< its header does not say in one way how long it is
+  Header,     ///< which is larger than header_bytes
+  Coding,     ///< it has a Content-Encoding, although none was asked for
   Timeout,
   Handler,  ///< the handler threw: ours, not the peer's
 };
@@ -89,9 +95,9 @@ class HttpClient {
   HttpClient(Loop& loop, const ClientOptions& options);
   ~HttpClient();
 
-  /// `extra_headers` are complete lines, each ended by CRLF. `body` is borrowed until the handler's last call; the
-  /// handler is kept alive until then. `head_by`: the response's header has to come until then, and within
-  /// head_timeout.
+  /// `extra_headers` are complete lines, each ended by CRLF; that bodies are to come as they are is said anyway. `body`
+  /// is borrowed until the handler's last call; the handler is kept alive until then. `head_by`: the response's header
+  /// has to come until then, and within head_timeout.
   std::shared_ptr<Call> send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
                              std::string_view target, std::string_view extra_headers, const Body& body,
                              std::shared_ptr<ResponseHandler> handler, Instant head_by = Instant::never());

@@ -296,7 +296,7 @@ void Connection::process(std::string_view bytes) {
     }
     if (parser_.header_done() && phase_ == Phase::Header) {
       enter(Phase::Body);
-      if (!continue_sent_ && same_name(parser_.headers().get("Expect"), "100-continue")) {
+      if (!continue_sent_ && parser_.http11() && same_name(parser_.headers().get("Expect"), "100-continue")) {
         continue_sent_ = true;
         out_.append("HTTP/1.1 100 Continue\r\n\r\n");
         schedule_flush();
@@ -350,9 +350,11 @@ void Connection::refuse(const ParseProblem& problem) {
 void Connection::send_head(int status, std::string_view content_type, std::string_view extra,
                            std::optional<std::uint64_t> length) {
   head_sent_ = true;
-  bodiless_ = parser_.method() == "HEAD" || status == 204;
-  chunked_ = !length && parser_.http11();
-  if (!length && !chunked_) keep_alive_ = false;  // HTTP/1.0: the end of the body is the end of the connection
+  const bool never_has_body = status / 100 == 1 || status == 204 || status == 304;  // RFC 9112, 6.3
+  bodiless_ = parser_.method() == "HEAD" || never_has_body;
+  chunked_ = !length && parser_.http11() && !never_has_body;
+  // HTTP/1.0: the end of the body is the end of the connection.
+  if (!length && !chunked_ && !never_has_body) keep_alive_ = false;
   if (status == 200) {
     out_.append("HTTP/1.1 200 OK\r\n");
   } else {
@@ -362,7 +364,7 @@ void Connection::send_head(int status, std::string_view content_type, std::strin
   if (!content_type.empty()) append(out_, {"Content-Type: ", content_type, "\r\n"});
   if (chunked_) {
     append(out_, {"Transfer-Encoding: chunked\r\n"});
-  } else if (length && status != 204) {
+  } else if (length && !never_has_body) {
     const fmt::format_int digits(*length);
     append(out_, {"Content-Length: ", {digits.data(), digits.size()}, "\r\n"});
   }

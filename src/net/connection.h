@@ -99,7 +99,7 @@ class Connection final : public Watcher, public Deferred, public std::enable_sha
   bool overrun_ = false;  ///< the client takes too little of what it has asked for
   bool waiting_writable_ = false;
   bool chunked_ = false;
-  bool bodiless_ = false;  ///< HEAD, 204: headers only
+  bool bodiless_ = false;  ///< HEAD, 1xx, 204, 304: headers only
   bool head_sent_ = false;
   bool keep_alive_ = true;
   bool close_when_sent_ = false;

@@ -1,5 +1,6 @@
 #include "net/http_parser.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
@@ -18,9 +19,61 @@ std::string_view plain(string_view s) { return {s.data(), s.size()}; }
 
 ParseProblem problem_of(const error_code& ec) {
   if (ec == http::error::body_limit) return {413, "the request body is larger than this server accepts"};
-  if (ec == http::error::header_limit) return {431, "the request header is larger than this server accepts"};
+  if (ec == http::error::header_limit) {
+    return {431, "the request header is larger than this server accepts", ParseProblem::Kind::Size};
+  }
   if (ec == http::error::bad_version) return {505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-  return {400, "malformed HTTP message"};
+  const bool framing = ec == http::error::bad_content_length || ec == http::error::multiple_content_length ||
+                       ec == http::error::bad_transfer_encoding;
+  return {400, "malformed HTTP message", framing ? ParseProblem::Kind::Framing : ParseProblem::Kind::Form};
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// Transfer codings other than exactly "chunked" (RFC 9112, 6.1 and 6.3): Beast takes a message with one for a message
+/// without a body.
+ParseProblem check_codings(const HeaderFields& fields) {
+  std::string_view last;
+  int lines = 0;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto field = fields.at(i);
+    if (!same_name(field.name, "Transfer-Encoding")) continue;
+    ++lines;
+    last = trimmed(field.value);
+  }
+  if (lines == 0 || (lines == 1 && same_name(last, "chunked"))) return {};
+  if (same_name(trimmed(last.substr(last.rfind(',') + 1)), "chunked")) {
+    return {501, "no transfer coding but chunked is known here", ParseProblem::Kind::Framing};
+  }
+  return {400, "the last transfer coding must be chunked", ParseProblem::Kind::Framing};
+}
+
+/// RFC 9112, 3.2: exactly one Host, which HTTP/1.0 may leave out.
+ParseProblem check_host(const HeaderFields& fields, bool http11) {
+  int hosts = 0;
+  bool sound = true;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto field = fields.at(i);
+    if (!same_name(field.name, "Host")) continue;
+    ++hosts;
+    sound = sound && field.value.find_first_of(" \t/?#@\\,") == std::string_view::npos;
+  }
+  if (hosts > 1 || !sound) return {400, "a request has one Host, HOST or HOST:PORT"};
+  return hosts == 0 && http11 ? ParseProblem{400, "a request of HTTP/1.1 has a Host"} : ParseProblem{};
+}
+
+/// The origin form of a target in absolute form (RFC 9112, 3.2.2), any other as it is. May need a '/' before it.
+std::string_view without_authority(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!same_name(target.substr(0, scheme.size()), scheme)) continue;
+    target.remove_prefix(scheme.size());
+    return target.substr(std::min(target.find_first_of("/?#"), target.size()));
+  }
+  return target;
 }
 
 /// What both directions record. `Derived` decides where body bytes go.
@@ -41,7 +94,10 @@ class Recorder final : public http::basic_parser<IsRequest> {
     }
     owner_.headers.add(plain(name), plain(value));
   }
-  void on_header_impl(error_code&) override {}
+  void on_header_impl(error_code& ec) override {
+    owner_.problem = owner_.check_header();
+    if (owner_.problem) ec = http::error::bad_value;
+  }
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
     owner_.on_body_start(length ? static_cast<std::int64_t>(*length) : -1);
   }
@@ -69,7 +125,7 @@ std::size_t drive(Parser& parser, std::string_view bytes, bool stop_at_header, P
     const std::size_t n = parser.put(boost::asio::const_buffer(bytes.data() + taken, bytes.size() - taken), ec);
     taken += n;
     if (ec == http::error::need_more) break;
-    if (ec) problem = problem_of(ec);
+    if (ec && !problem) problem = problem_of(ec);
     if (stop_at_header && !had_header && parser.is_header_done()) {
       parser.eager(true);
       break;
@@ -105,7 +161,16 @@ struct RequestParser::Impl {
   void on_start(std::string_view m, std::string_view t, int v) {
     version = v;
     method = m;
-    target = t;
+    const std::string_view path = without_authority(t);
+    target.assign(path.size() < t.size() && !path.starts_with('/') ? "/" : "").append(path);
+  }
+  [[nodiscard]] ParseProblem check_header() const {
+    const ParseProblem host = check_host(headers, version == 11);
+    if (host) return host;
+    if (version != 11 && !headers.get("Transfer-Encoding").empty()) {
+      return {400, "HTTP/1.0 has no transfer codings", ParseProblem::Kind::Framing};
+    }
+    return check_codings(headers);
   }
   void on_body_start(std::int64_t length) {
     if (length > 0) body.reserve(static_cast<std::size_t>(length) + kBodyPadding);
@@ -154,6 +219,7 @@ struct ResponseParser::Impl {
     parser->eager(false);  // until the header is done
   }
   void on_start(std::string_view, std::string_view, int code) { status = code; }
+  [[nodiscard]] ParseProblem check_header() const { return check_codings(headers); }
   void on_body_start(std::int64_t) {}
   void on_body(std::string_view bytes) { sink.on_body_piece(bytes); }
 };

@@ -15,10 +15,13 @@ struct HttpLimits {
   std::uint64_t body_bytes = 8 * 1024 * 1024;
 };
 
-/// Why a message was refused, as the status a server should answer: 400, 413, 431 or 505. 0 = nothing wrong so far.
+/// Why a message was refused, as the status a server should answer: 400, 413, 431, 501 or 505. 0 = nothing wrong so
+/// far.
 struct ParseProblem {
+  enum class Kind : std::uint8_t { Form, Framing, Size };
   int status = 0;
   const char* what = "";
+  Kind kind = Kind::Form;  ///< Framing: how long the message is cannot be relied on
   explicit operator bool() const { return status != 0; }
 };
 
@@ -38,7 +41,7 @@ class RequestParser {
   [[nodiscard]] bool http11() const;
   [[nodiscard]] const ParseProblem& problem() const;
   [[nodiscard]] std::string_view method() const;
-  [[nodiscard]] std::string_view target() const;
+  [[nodiscard]] std::string_view target() const;  ///< in origin form, whichever it came in
   [[nodiscard]] const HeaderFields& headers() const;
   /// The body. Its capacity exceeds its size by kBodyPadding, as simdjson wants.
   [[nodiscard]] const std::string& body() const;

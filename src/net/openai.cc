@@ -88,7 +88,7 @@ struct Measure {
         return e;
       }
       case od::json_type::number: {
-        ++numbers;
+        if (depth > 0) ++numbers;  // token ids come in arrays
         double number = 0;
         return value.get_double().get(number);
       }
@@ -174,7 +174,8 @@ class CompletionReader {
     const char* beyond = nullptr;
     if (document.current_location().get(beyond) == SUCCESS) return std::unexpected(not_json());  // more than one value
     if (out_.path == ApiPath::Other) {  // whatever text it has is taken for prompt
-      out_.prompt = {0, prompt_.string_bytes + rest_.string_bytes, prompt_.media + rest_.media};
+      out_.prompt = {prompt_.numbers + rest_.numbers, prompt_.string_bytes + rest_.string_bytes,
+                     prompt_.media + rest_.media};
       return std::move(out_);
     }
     if (!has_model_) return std::unexpected(wrong("model", "is required"));
@@ -222,11 +223,14 @@ class CompletionReader {
     }
     if ((key == "max_tokens" || key == "max_completion_tokens") && !is_null(value)) {
       const bool wins = key == "max_completion_tokens" || out_.max_tokens == 0;
+      // Completions may ask for none: the prompt's own tokens, with `echo`.
+      const std::int64_t least = out_.path == ApiPath::Completions && key == "max_tokens" ? 0 : 1;
+      constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
       std::int64_t tokens = 0;
-      if (value.get_int64().get(tokens) || tokens < 1 || tokens > std::numeric_limits<std::int32_t>::max()) {
-        return wrong(key, "must be an integer from 1 to 2147483647");
+      if (value.get_int64().get(tokens) || tokens < least || tokens > kMost) {
+        return wrong(key, "must be an integer from " + std::to_string(least) + " to " + std::to_string(kMost));
       }
-      if (wins) out_.max_tokens = static_cast<std::int32_t>(tokens);
+      if (wins) out_.max_tokens = static_cast<std::int32_t>(std::max<std::int64_t>(tokens, 1));
       return {};
     }
     return take_any(key, value);

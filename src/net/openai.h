@@ -50,7 +50,7 @@ struct CompletionRequest {
   std::string cache_key;  ///< prompt_cache_key: what the client wants prompts to share a cache by; empty: not said
   bool priority = false;  ///< the client says itself how urgent it is
   std::int64_t n = 1;
-  std::int32_t max_tokens = 0;  ///< 0 = not said
+  std::int32_t max_tokens = 0;  ///< 0 = not said; what asks for none is taken to ask for one
   PromptSize prompt;
   std::int64_t prompts = 1;  ///< in the batch; completions only
   /// A field that says where an engine fetches KV (kv_transfer_params, bootstrap_*, disaggregated_params ...): never a
@@ -58,7 +58,7 @@ struct CompletionRequest {
   std::string reserved_field;
 };
 
-/// Reads a body whole (it must be one valid JSON object; for Other anything goes, and what is no object says nothing).
+/// Reads a body whole: it must be one valid JSON object.
 /// The body's capacity must exceed its size by RequestParser::kBodyPadding.
 std::expected<CompletionRequest, ApiError> read_completion(ApiPath path, const std::string& body);
 

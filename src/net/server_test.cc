@@ -106,14 +106,14 @@ TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
   };
   EXPECT_EQ(answer("nonsense\r\n\r\n"), "HTTP/1.1 400");
   EXPECT_EQ(answer("GET / HTTP/2.0\r\n\r\n"), "HTTP/1.1 505");
-  EXPECT_EQ(answer("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), "HTTP/1.1 400");
-  EXPECT_EQ(answer("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), "HTTP/1.1 400");
-  EXPECT_EQ(answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n"),
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n"),
             "HTTP/1.1 400");
-  EXPECT_EQ(answer("POST / HTTP/1.1\r\nContent-Length: 4097\r\n\r\n"), "HTTP/1.1 413");
-  EXPECT_EQ(answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1001\r\n" + std::string(4097, 'x')),
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4097\r\n\r\n"), "HTTP/1.1 413");
+  EXPECT_EQ(answer("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1001\r\n" + std::string(4097, 'x')),
             "HTTP/1.1 413");
-  EXPECT_EQ(answer("GET / HTTP/1.1\r\nX-Long: " + std::string(4000, 'x') + "\r\n\r\n"), "HTTP/1.1 431");
+  EXPECT_EQ(answer("GET / HTTP/1.1\r\nHost: h\r\nX-Long: " + std::string(4000, 'x') + "\r\n\r\n"), "HTTP/1.1 431");
 }
 
 TEST(HttpServer, SaysContinue) {
@@ -158,14 +158,14 @@ TEST(HttpServer, AHandlerThatThrowsIsA500AndOthersGoOn) {
   const std::int64_t before = faults();
   RawClient client(echo.server->port());
   testing::internal::CaptureStderr();
-  client.send("GET /throw HTTP/1.1\r\nX-Request-Id: mine\xff\r\n\r\n");
+  client.send("GET /throw HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\xff\r\n\r\n");
   EXPECT_TRUE(client.response().starts_with("HTTP/1.1 500"));
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("internal error"), std::string::npos) << said;
   EXPECT_NE(said.find(R"(request_id="mine\ufffd")"), std::string::npos) << said;
-  client.send("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi");
+  client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi");
   EXPECT_TRUE(client.response().ends_with("\r\n\r\nhi")) << "the same connection serves on";
-  client.send("GET /throw-midway HTTP/1.1\r\n\r\n");
+  client.send("GET /throw-midway HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_FALSE(client.all().ends_with("0\r\n\r\n")) << "a cut answer must not look whole";
   EXPECT_EQ(faults(), before + 2);
 }

@@ -1,6 +1,7 @@
 #include "net/sse_parser.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace wattle::net {
 
@@ -88,7 +89,7 @@ std::optional<SseParser::Event> SseParser::next() {
       if (rest_.front() == '\n') {
         rest_.remove_prefix(1);
         // The LF closes the line end that completed an event, so it belongs to that event.
-        if (!has_data_ && type_.empty() && partial_.empty()) boundary_ = fed_.size() - rest_.size();
+        if (std::exchange(ended_, false)) boundary_ = fed_.size() - rest_.size();
         continue;
       }
     }
@@ -108,7 +109,8 @@ std::optional<SseParser::Event> SseParser::next() {
       overflowed_ = true;
       return std::nullopt;
     }
-    if (!text.empty()) {
+    ended_ = text.empty();
+    if (!ended_) {
       line(text);
       partial_.clear();
       continue;

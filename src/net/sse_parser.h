@@ -50,6 +50,7 @@ class SseParser {
   bool copied_ = false;
   bool first_line_ = true;
   bool skip_lf_ = false;  ///< the last line ended in CR: an LF right after belongs to it
+  bool ended_ = false;    ///< it was blank, the end of an event
   bool emitted_ = false;  ///< the event handed out last is to be cleared
   bool overflowed_ = false;
 };

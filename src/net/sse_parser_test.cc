@@ -47,6 +47,23 @@ TEST(SseParser, SaysHowFarCompleteEventsReach) {
   EXPECT_EQ(out, (Events{{"", "a"}, {"", "b"}}));
 }
 
+TEST(SseParser, ALineFeedThatComesLaterEndsAnEventOnlyAfterABlankLine) {
+  SseParser parser;
+  Events out;
+  const auto complete = [&](std::string_view bytes) {
+    parser.feed(bytes);
+    drain(parser, out);
+    return parser.complete_bytes();
+  };
+  EXPECT_EQ(complete("id: 7\r"), 0U);
+  EXPECT_EQ(complete("\n"), 0U) << "the line's end, not the event's";
+  EXPECT_EQ(complete("data: a\r"), 0U);
+  EXPECT_EQ(complete("\n\r"), 2U);
+  EXPECT_EQ(complete("\nid: 8\r\n"), 1U) << "of the event before";
+  EXPECT_EQ(complete("data: b\r\n\r\n"), 11U);
+  EXPECT_EQ(out, (Events{{"", "a"}, {"", "b"}}));
+}
+
 TEST(SseParser, LineEndsOfOneKindDoNotHideTheOther) {
   EXPECT_EQ(whole("data: a\r\rdata: b\n\ndata: c\r\n\r\n"), (Events{{"", "a"}, {"", "b"}, {"", "c"}}));
   EXPECT_EQ(whole("data: a\n\ndata: b\r\rdata: c\n\n"), (Events{{"", "a"}, {"", "b"}, {"", "c"}}));

@@ -21,8 +21,8 @@ constexpr Span kLongestLease = Span::s(60);
 constexpr double kMostWatts = 1e6;
 constexpr std::int64_t kMostTokens = 1'000'000'000'000;
 
-void refuse(net::Exchange& exchange, int status, const std::string& what) {
-  exchange.respond(status, kJson, nlohmann::json{{"error", {{"message", what}}}}.dump());
+void refuse(net::Exchange& exchange, int status, const std::string& what, std::string_view headers = {}) {
+  exchange.respond(status, kJson, nlohmann::json{{"error", {{"message", what}}}}.dump(), headers);
 }
 
 /// The number after `key` in a query; none: it is not there.
@@ -276,17 +276,17 @@ void take_budget(Agent& agent, net::Exchange& exchange) {
 void answer(Agent& agent, net::Exchange& exchange) {
   const auto path = exchange.path();
   const bool get = exchange.method() == "GET" || exchange.method() == "HEAD";
-  const auto only = [&](bool right, const char* method) {
-    if (!right) refuse(exchange, 405, fmt::format("use {}", method));
+  const auto only = [&](bool right, const char* methods) {
+    if (!right) refuse(exchange, 405, fmt::format("use {}", methods), fmt::format("Allow: {}\r\n", methods));
     return right;
   };
   if (path == "/metrics") {
-    if (only(get, "GET")) exchange.respond(200, "text/plain; version=0.0.4", agent.metrics());
+    if (only(get, "GET, HEAD")) exchange.respond(200, "text/plain; version=0.0.4", agent.metrics());
   } else if (path == "/health") {
     const bool ready = agent.ready();
     exchange.respond(ready ? 200 : 503, "text/plain", ready ? "ready\n" : "stale\n");
   } else if (path == "/engines") {
-    if (!only(get, "GET")) return;
+    if (!only(get, "GET, HEAD")) return;
     const std::string_view query = exchange.target().substr(std::min(path.size() + 1, exchange.target().size()));
     exchange.respond(200, kJson,
                      engines_json(agent, number_in(query, "after=").value_or(0), number_in(query, "steps=")));
@@ -296,7 +296,7 @@ void answer(Agent& agent, net::Exchange& exchange) {
     if (only(exchange.method() == "POST", "POST")) take_plan(agent, exchange);
   } else if (path == "/budget") {
     if (get) return exchange.respond(200, kJson, budget_json(agent));
-    if (only(exchange.method() == "POST", "GET or POST")) take_budget(agent, exchange);
+    if (only(exchange.method() == "POST", "GET, HEAD, POST")) take_budget(agent, exchange);
   } else {
     exchange.respond(404, "text/plain", "GET /metrics, /health, /engines or /budget; POST /clocks, /plan or /budget\n");
   }

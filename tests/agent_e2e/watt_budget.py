@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 
 from processes import PATIENCE_S, a_node, eventually, get, metric, post
@@ -33,6 +34,16 @@ class Load:
         self.stopped.set()
         for thread in self.threads:
             thread.join(PATIENCE_S)
+
+
+def not_allowed(url: str) -> str:
+    """What a 405 says would be right."""
+    try:
+        urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=PATIENCE_S)
+    except urllib.error.HTTPError as error:
+        assert error.code == 405, error
+        return error.headers["Allow"]
+    raise AssertionError(url)
 
 
 def main() -> None:
@@ -69,6 +80,12 @@ def main() -> None:
         assert all(210 <= ceiling < 1410 for ceiling in budget()["ceilings_mhz"].values()), budget()
         status = json.loads(get(admin + "/engines"))
         assert any(d["reason"] == "the node's watt budget" for d in status["decisions"]), status["decisions"]
+        lines = get(admin + "/metrics").splitlines()
+        bare = [line for before, line in zip([""] + lines, lines)
+                if line.startswith("# TYPE ") and not before.startswith(f"# HELP {line.split()[2]} ")]
+        assert not bare and any("belief_extrapolations_total" in line for line in lines), bare
+        for path, methods in (("/budget", "GET, HEAD, POST"), ("/engines", "GET, HEAD"), ("/clocks", "POST")):
+            assert not_allowed(admin + path) == methods, path
         assert all(e["commanded_mhz"] <= e["ceiling_mhz"] for e in status["engines"]), status["engines"]
         slow = budget()
         print(f"{full_w:.0f} W at 1410 MHz; under {limit_w} W: {slow['drawn_w']:.0f} W, ceilings {slow['ceilings_mhz']}")

@@ -122,6 +122,9 @@ def values_out_of_bounds() -> None:
     for flag, value, words in (("--ttft-slo-ms", "nan", "finite"), ("--itl-ms", "-5", "--itl"), ("--speed", "inf", "inf is not a finite number")):
         done = run("replay", "t.csv", "--url", "http://127.0.0.1:1", flag, value)
         check(done.returncode == 2 and words in done.stderr and len(done.stderr) < 300, (flag, done))
+    done = run("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "m", "--worker", "http://127.0.0.1:1",
+               "--worker", "127.0.0.1:1/")
+    check(done.returncode == 2 and "--worker: 127.0.0.1:1/ is said twice" in done.stderr, done)
     done = run("up", "--port", "99999")
     check(done.returncode == 2 and "from 0 to 65535" in done.stderr, done)
     done = run("trace", "synth", "x.csv", "--requests", "0")

@@ -1,0 +1,254 @@
+// What clients, engines and operators send that is not what one would like.
+#include <gtest/gtest.h>
+
+#include "gateway/metrics.h"
+#include "gateway/relay_fields.h"
+#include "gateway/rig_test.h"
+#include "net/await_test.h"
+#include "net/raw_server_test.h"
+
+namespace wattle::gateway {
+namespace {
+
+std::string admin(Rig& rig, const std::string& bytes) {
+  net::RawClient client(rig.gateway->admin_port());
+  client.send(bytes);
+  return client.response();
+}
+
+std::string worker(const std::string& url, const std::string& rest = "") {
+  return Rig::post(R"({"url":")" + url + "\"" + rest + "}", "/workers");
+}
+
+std::string form(const std::string& model) {
+  return "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nRIFF\r\n--b\r\n" +
+         (model.empty() ? "" : "Content-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n--b") + "--\r\n";
+}
+
+TEST(Strangers, WhatIsNotReadDoesNotPass) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) { options.pass_paths = {"/form"}; });
+  const auto status = [&](const std::string& path, const std::string& body, const std::string& type) {
+    return rig.ask(Rig::post(body, path, type.empty() ? "" : "Content-Type: " + type + "\r\n")).substr(9, 3);
+  };
+  const std::string utf16("{\0\"\0k\0v\0_\0t\0r\0a\0n\0s\0f\0e\0r\0_\0p\0a\0r\0a\0m\0s\0\"\0:\0{\0}\0}\0", 52);
+  for (const char* path : {"/v1/responses", "/v1/messages", "/v1/embeddings", "/tokenize"}) {
+    for (const char* type : {"", "application/json", "text/plain", "multipart/form-data; boundary=b", "audio/wav"}) {
+      EXPECT_EQ(status(path, R"({"model":"m","x":NaN,"kv_transfer_params":{"remote_host":"h"}})", type), "400") << type;
+      EXPECT_EQ(status(path, R"({"model":"no such","x":Infinity})", type), "400") << type;
+      EXPECT_EQ(status(path, utf16, type), "400") << type;
+      EXPECT_EQ(status(path, "\xFF\xFE" + utf16, type), "400") << type;
+    }
+    EXPECT_EQ(status(path, "", ""), "400");
+  }
+  EXPECT_EQ(rig.gateway->counts().arrived, 0);
+  EXPECT_EQ(rig.upstream.seen_count(), 0);
+  EXPECT_EQ(status("/form", form("m"), "multipart/form-data; boundary=b"), "200");
+  EXPECT_EQ(status("/form", form(""), "multipart/form-data; boundary=b"), "200") << "one model: it need not be said";
+  EXPECT_EQ(status("/form", form("no such"), "multipart/form-data; boundary=b"), "404");
+}
+
+TEST(Strangers, AFormsModelIsRead) {
+  Upstream second;
+  Rig rig({Role::Colocated, Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+    options.models = {"m", "o"};
+    options.workers[0].models = {"m"};
+    options.workers[1].models = {"o"};
+    options.workers[1].url = second.url();
+    options.pass_paths = {"/form"};
+  });
+  const auto status = [&](const std::string& model) {
+    return rig.ask(Rig::post(form(model), "/form", "Content-Type: multipart/form-data; boundary=b\r\n")).substr(9, 3);
+  };
+  EXPECT_EQ(status("o"), "200");
+  EXPECT_EQ(second.seen_count(), 1);
+  EXPECT_EQ(status("m"), "200");
+  EXPECT_EQ(rig.upstream.seen_count(), 1);
+  EXPECT_EQ(status("p"), "404");
+  EXPECT_EQ(status(""), "400");
+}
+
+TEST(Strangers, WhatAnEngineSaysOfItsRefusalComesBack) {
+  Rig rig;
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("who", false));
+  const std::string who = client.response();
+  EXPECT_NE(who.find("WWW-Authenticate: Bearer realm=\"e\"\r\n"), std::string::npos) << who;
+  EXPECT_EQ(who.find("X-Own"), std::string::npos) << who;
+  client.send(Rig::chat("elsewhere", false));
+  EXPECT_NE(client.response().find("Location: /other\r\n"), std::string::npos);
+  for (const char* mode : {"bare", "not-modified"}) {
+    client.send(Rig::chat(mode, false));
+    const std::string head = client.until("\r\n\r\n");
+    EXPECT_EQ(head.find("Transfer-Encoding"), std::string::npos) << head;
+    client.send("GET /v1/models/m HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_NE(client.response().find(R"("id":"m")"), std::string::npos) << "the connection serves on";
+  }
+}
+
+TEST(Strangers, AnEncodedAnswerIsTheEnginesFailure) {
+  net::RawServer packed([](int, int fd) {
+    if (!net::RawServer::read_request(fd)) return;
+    net::RawServer::say(fd, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b");
+  });
+  Rig rig({Role::Colocated}, 64, "",
+          [&](GatewayOptions& options, GatewayPolicies&) { options.workers.front().url = packed.url() + "/"; });
+  const std::string answer = rig.ask(Rig::chat("", false, "Accept-Encoding: gzip\r\n"));
+  EXPECT_EQ(answer.substr(9, 3), "502") << answer;
+  EXPECT_NE(answer.find("Content-Encoding, although identity was asked for"), std::string::npos) << answer;
+  EXPECT_EQ(rig.settled().failed, 1);
+  const std::string metrics = rig.admin("/metrics");
+  EXPECT_NE(metrics.find("worker_failures_total{worker=\"" + packed.url() + "\"} 2\n"), std::string::npos) << metrics;
+  Rig sound;
+  EXPECT_EQ(sound.ask(Rig::chat("", false, "Accept-Encoding: gzip\r\n")).substr(9, 3), "200");
+  const std::string& seen = sound.upstream.headers.at(0);
+  EXPECT_NE(seen.find("Accept-Encoding: identity\n"), std::string::npos) << seen;
+  EXPECT_EQ(seen.find("gzip"), std::string::npos) << seen;
+}
+
+TEST(Strangers, AStreamThatHasSaidItsLastEventIsOver) {
+  Rig rig({Role::Colocated}, 64, "",
+          [](GatewayOptions& options, GatewayPolicies&) { options.client.body_timeout = Span::ms(50); });
+  const std::string answer = rig.ask(Rig::chat("stays-open", true), true);
+  EXPECT_NE(answer.find("[DONE]\n\n"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("error"), std::string::npos) << answer;
+  const auto counts = rig.settled();
+  EXPECT_EQ(counts.finished, 1);
+  EXPECT_EQ(counts.failed, 0);
+  EXPECT_EQ(rig.admin("/metrics").find("worker_failures_total{"), std::string::npos);
+}
+
+TEST(Strangers, AStreamCutBetweenCrAndLfKeepsItsUsageToItself) {
+  net::RawServer engine([](int, int fd) {
+    if (!net::RawServer::read_request(fd)) return;
+    net::RawServer::say(
+        fd,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+        "id: 1\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\r\n\r\n"
+        "id: 2\r");
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // two reads
+    net::RawServer::say(fd, "\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    net::RawServer::say(fd,
+                        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\r\n\r\n"
+                        "id: 3\r\ndata: [DONE]\r\n\r\n");
+  });
+  Rig rig({Role::Colocated}, 64, "",
+          [&](GatewayOptions& options, GatewayPolicies&) { options.workers.front().url = engine.url(); });
+  const std::string answer = rig.ask(Rig::chat("", true), true);
+  EXPECT_NE(answer.find("id: 1\r\n"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("id: 2"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("usage"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("id: 3\r\ndata: [DONE]"), std::string::npos) << answer;
+  EXPECT_EQ(rig.settled().finished, 1);
+}
+
+TEST(Strangers, AWorkersUrlChangesNoLineAndNoLabel) {
+  Rig rig;
+  for (const char* path : {"/a b", "/a\\r\\nX-Mine: 1", "/a\\\"", "/a\\\\", "/\\u0001"}) {
+    EXPECT_EQ(admin(rig, worker("http://127.0.0.1:9" + std::string(path))).substr(9, 3), "400") << path;
+  }
+  GatewayMetrics metrics;
+  metrics.worker_failure("a\"b\\c");
+  GatewayMetrics::WorkerRow row;
+  row.id = InstanceId(0);
+  row.url = "a\"b\\c";
+  const std::string text = metrics.text({}, {row}, {}, {});
+  EXPECT_NE(text.find("worker_failures_total{worker=\"a\\\"b\\\\c\"} 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("worker_up{worker=\"a\\\"b\\\\c\",id=\"0\""), std::string::npos) << text;
+}
+
+TEST(Strangers, HeadIsAnsweredAndA405NamesWhatAPathServes) {
+  Rig rig;
+  const auto ask = [&](const std::string& method, const std::string& path) {
+    net::RawClient client(rig.gateway->admin_port());
+    client.send(method + " " + path + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    return client.all();
+  };
+  for (const char* path : {"/workers", "/workers/0", "/metrics", "/usage", "/plan", "/queue", "/health"}) {
+    const std::string answer = ask("HEAD", path);
+    EXPECT_EQ(answer.substr(9, 3), "200") << path;
+    EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << path << answer;
+  }
+  EXPECT_EQ(ask("HEAD", "/workers/7").substr(9, 3), "404");
+  for (const auto& [path, allow] : {std::pair{"/workers", "GET, HEAD, POST"},
+                                    {"/workers/0", "GET, HEAD, PUT, DELETE"},
+                                    {"/plan", "GET, HEAD, PUT"},
+                                    {"/queue", "GET, HEAD, PUT"},
+                                    {"/usage", "GET, HEAD"},
+                                    {"/journal", "POST"}}) {
+    const std::string answer = ask("PATCH", path);
+    EXPECT_EQ(answer.substr(9, 3), "405") << path;
+    EXPECT_NE(answer.find(std::string("Allow: ") + allow + "\r\n"), std::string::npos) << answer;
+  }
+  EXPECT_NE(rig.ask("PUT /v1/models HTTP/1.1\r\nHost: h\r\n\r\n").find("Allow: GET, HEAD, OPTIONS\r\n"),
+            std::string::npos);
+  EXPECT_NE(rig.ask("PUT /v1/completions HTTP/1.1\r\nHost: h\r\n\r\n").find("Allow: POST, OPTIONS\r\n"),
+            std::string::npos);
+}
+
+TEST(Strangers, AWorkerThatIsThereIsNotAddedAgain) {
+  Rig rig;
+  const std::string url = rig.upstream.url();
+  for (const std::string& same : {url, url + "/", url.substr(7)}) {
+    const std::string answer = admin(rig, worker(same));
+    EXPECT_EQ(answer.substr(9, 3), "200") << answer;
+    EXPECT_NE(answer.find(R"("id":"0")"), std::string::npos) << answer;
+  }
+  EXPECT_EQ(admin(rig, worker(url, R"(,"worker_type":"decode")")).substr(9, 3), "409");
+  EXPECT_EQ(admin(rig, "DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
+  const std::string again = admin(rig, worker(url));
+  EXPECT_EQ(again.substr(9, 3), "202") << again;
+  EXPECT_NE(again.find(R"("id":"1")"), std::string::npos) << "the first is leaving";
+  EXPECT_EQ(admin(rig, worker(url + "/v2")).substr(9, 3), "202") << "another path, another engine";
+}
+
+TEST(Strangers, EnginesGivenAtTheStartStandApart) {
+  const auto said = [](std::vector<std::string> urls) {
+    std::vector<WorkerOptions> workers;
+    for (auto& url : urls) workers.emplace_back().url = std::move(url);
+    const auto ok = check_apart(workers, "--worker");
+    return ok ? std::string() : ok.error().message();
+  };
+  EXPECT_EQ(said({"http://h:1", "http://h:2", "http://h:1/x", "h:3"}), "");
+  EXPECT_NE(said({"http://h:1", "http://h:2", "h:1/"}).find("h:1/ is said twice"), std::string::npos);
+}
+
+TEST(Strangers, APrefillEngineThatHasLeftForbidsNothing) {
+  Rig rig;
+  const std::string two = Rig::post(R"({"model":"m","messages":[],"n":2,"user":""})");
+  const std::string embed = Rig::post(R"({"model":"m","input":"x"})", "/v1/embeddings");
+  EXPECT_EQ(rig.ask(two).substr(9, 3), "200");
+  EXPECT_EQ(admin(rig, worker("http://127.0.0.1:9", R"(,"worker_type":"prefill")")).substr(9, 3), "202");
+  EXPECT_EQ(rig.ask(two).substr(9, 3), "400");
+  EXPECT_EQ(rig.ask(embed).substr(9, 3), "501");
+  EXPECT_EQ(admin(rig, "DELETE /workers/1 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
+  EXPECT_EQ(rig.ask(two).substr(9, 3), "200");
+  EXPECT_EQ(rig.ask(embed).substr(9, 3), "200");
+}
+
+TEST(Strangers, LongRequestIdsAreNotKept) {
+  Rig rig;
+  const auto ask = [&](std::size_t size) {
+    return rig.ask(Rig::chat("", false, "X-Request-Id: " + std::string(size, 'x') + "\r\n"));
+  };
+  EXPECT_NE(ask(128).find("X-Request-Id: " + std::string(128, 'x') + "\r\n"), std::string::npos);
+  EXPECT_NE(ask(129).find("X-Request-Id: wattle-"), std::string::npos);
+  EXPECT_EQ(rig.upstream.request_ids.at(0).size(), 128U);
+  EXPECT_TRUE(rig.upstream.request_ids.at(1).starts_with("wattle-")) << rig.upstream.request_ids.at(1);
+}
+
+TEST(Strangers, CompletionsMayAskForNoTokens) {
+  const auto most = [](net::ApiPath path, const std::string& fields) {
+    const auto asked = net::read_completion(path, padded("{\"model\":\"m\"," + fields + "}"));
+    return asked ? asked->max_tokens : -1;
+  };
+  using enum net::ApiPath;
+  EXPECT_EQ(most(Completions, R"("prompt":"x","max_tokens":0,"echo":true)"), 1) << "believed";
+  EXPECT_EQ(most(Completions, R"("prompt":"x","max_tokens":-1)"), -1);
+  EXPECT_EQ(most(Completions, R"("prompt":"x")"), 0) << "not said";
+  EXPECT_EQ(most(Chat, R"("messages":[],"max_tokens":0)"), -1);
+  EXPECT_EQ(most(Chat, R"("messages":[],"max_completion_tokens":0)"), -1);
+}
+
+}  // namespace
+}  // namespace wattle::gateway
