@@ -23,7 +23,9 @@
 #include "gateway_security.h"
 #include "log_format.h"
 #include "managers/hierarchy.h"
+#include "net/browser.h"
 #include "net/clock.h"
+#include "net/openai.h"
 #include "net/server.h"
 #include "planner/manager_service.h"
 #include "planner/planned_fleet.h"
@@ -55,6 +57,7 @@ struct Flags {
   std::string logs;
   std::string state;
   double clock_lease_s = 60.0;
+  double drain_s = 10.0;
   double cut_off_after_s = 10.0;
   double cut_off_pause_s = 60.0;
   bool json = false;
@@ -135,31 +138,57 @@ Result<Inputs> read_inputs(const Flags& flags) {
   return inputs;
 }
 
-/// A server until a signal comes; `turn` is called all the while.
-Result<void> serve(const Flags& flags, const std::string& what, net::RequestHandler handler,
-                   const std::function<void()>& turn) {
-  const auto address = net::parse_host_port(flags.admin, "--admin");
-  if (!address) return std::unexpected(address.error());
-  net::LoopPool pool(1);
-  net::ServerOptions where;
-  where.host = address->host;
-  where.port = address->port;
-  auto server = net::HttpServer::listen(pool, where, std::move(handler));
-  if (!server) return std::unexpected(server.error());
-  const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
-  if (flags.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"admin", url}}.dump());
-  } else {
-    fmt::print("{}, recipe {}, on {}\n", what, flags.recipe, url);
+/// What listens on --admin. Bound before any engine is touched: a port that is taken costs nothing.
+class AdminPlane {
+ public:
+  static Result<std::unique_ptr<AdminPlane>> listen(const Flags& flags, const net::RequestHandler& handler) {
+    const auto address = net::parse_host_port(flags.admin, "--admin");
+    if (!address) return std::unexpected(address.error());
+    auto plane = std::make_unique<AdminPlane>();
+    net::ServerOptions where;
+    where.host = address->host;
+    where.port = address->port;
+    auto server = net::HttpServer::listen(
+        plane->pool_, where,
+        [handler](std::shared_ptr<net::Exchange> e) {
+          if (!net::refused_as_page(*e)) handler(std::move(e));
+        },
+        net::problem_json);
+    if (!server) return std::unexpected(server.error());
+    plane->server_ = std::move(*server);
+    plane->url_ = fmt::format("http://{}:{}", address->host, plane->server_->port());
+    return plane;
   }
-  std::fflush(stdout);
-  while (!stop_wanted) {
-    turn();
-    usleep(static_cast<useconds_t>(kTurn.ns() / 1000));
+
+  /// Until a signal comes; `turn` is called all the while.
+  void serve(const Flags& flags, const std::string& what, const std::function<void()>& turn) {
+    if (flags.json) {
+      fmt::print("{}\n", nlohmann::ordered_json{{"admin", url_}}.dump());
+    } else {
+      fmt::print("{}, recipe {}, on {}\n", what, flags.recipe, url_);
+    }
+    std::fflush(stdout);
+    while (!stop_wanted) {
+      turn();
+      usleep(static_cast<useconds_t>(kTurn.ns() / 1000));
+    }
   }
-  (*server)->stop(Span::ms(100));
-  pool.stop();
-  return {};
+  ~AdminPlane() {
+    if (server_) server_->stop(Span::ms(100));
+    pool_.stop();
+  }
+
+ private:
+  net::LoopPool pool_{1};
+  std::unique_ptr<net::HttpServer> server_;
+  std::string url_;
+};
+
+void answer_json(net::Exchange& exchange, int status, std::string_view json) {
+  exchange.respond(status, "application/json", json);
+}
+void answer_error(net::Exchange& exchange, int status, const std::string& what) {
+  answer_json(exchange, status, net::problem_json(status, what));
 }
 
 /// So that a manager that restarts has the epochs of the one before: time since midnight, UTC, by the steady clock.
@@ -194,18 +223,17 @@ Result<void> run_managers(const Flags& flags, const Inputs& inputs) {
   planner::PoolService pools(levels, flags.above);
   const auto now = clock_of_day();
   const bool above = flags.level == "cluster";
-  return serve(
-      flags, above ? "cluster manager" : "pool managers",
-      [&, above](std::shared_ptr<net::Exchange> e) {
-        if (e->path() == "/health") return e->respond(200, "text/plain", "ready\n");
-        if (e->path() != "/observe" || e->method() != "POST") {
-          return e->respond(e->path() == "/observe" ? 405 : 404, "text/plain", "POST /observe, GET /health\n");
-        }
-        const std::string body(e->body());
-        const auto said = above ? cluster.observe(body, now()) : pools.observe(body, now());
-        e->respond(said.status, "application/json", said.body);
-      },
-      [] {});
+  auto plane = AdminPlane::listen(flags, [&, above](std::shared_ptr<net::Exchange> e) {
+    if (e->path() == "/health") return e->respond(200, "text/plain", "ready\n");
+    if (e->path() != "/observe") return answer_error(*e, 404, "no such path; POST /observe, GET /health");
+    if (e->method() != "POST") return answer_error(*e, 405, "use POST");
+    const std::string body(e->body());
+    const auto said = above ? cluster.observe(body, now()) : pools.observe(body, now());
+    answer_json(*e, said.status, said.body);
+  });
+  if (!plane) return std::unexpected(plane.error());
+  (*plane)->serve(flags, above ? "cluster manager" : "pool managers", [] {});
+  return {};
 }
 
 Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
@@ -225,26 +253,25 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
                                 {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s),
                                  flags.managers, inputs.loads, inputs.past, inputs.sites, token,
                                  Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
-  if (auto begun = planner.begin(inputs.recipe); !begun) {
-    planner.end();
-    return begun;
-  }
-  auto served = serve(
-      flags, "planner for " + flags.gateway,
-      [&planner](std::shared_ptr<net::Exchange> e) {
-        if (e->path() == "/fleet") {
-          e->respond(200, "application/json", planner.fleet_json());
-        } else if (e->path() == "/plan" && e->method() == "POST") {
-          const auto taken = planner.give(std::string(e->body()));
-          const nlohmann::ordered_json said{{"status", taken ? "accepted" : taken.error().message()}};
-          e->respond(taken ? 202 : 400, "application/json", said.dump());
-        } else {
-          e->respond(404, "text/plain", "GET /fleet, POST /plan\n");
-        }
-      },
-      [&planner] { planner.turn(); });
-  planner.end();
-  return served;
+  std::atomic<bool> begun{false};
+  auto plane = AdminPlane::listen(flags, [&planner, &begun](std::shared_ptr<net::Exchange> e) {
+    const bool plan = e->path() == "/plan";
+    if (!plan && e->path() != "/fleet") return answer_error(*e, 404, "no such path; GET /fleet, POST /plan");
+    if (plan && e->method() != "POST") return answer_error(*e, 405, "use POST");
+    if (!plan && e->method() != "GET" && e->method() != "HEAD") return answer_error(*e, 405, "use GET");
+    if (!begun) return answer_error(*e, 503, "the first engines are coming up");
+    if (!plan) return answer_json(*e, 200, planner.fleet_json());
+    const auto taken = planner.give(std::string(e->body()));
+    if (!taken) return answer_error(*e, 400, taken.error().message());
+    answer_json(*e, 202, R"({"status":"accepted"})");
+  });
+  if (!plane) return std::unexpected(plane.error());
+  if (auto ok = planner.begin(inputs.recipe); !ok) return ok;
+  begun = true;
+  (*plane)->serve(flags, "planner for " + flags.gateway, [&planner] { planner.turn(); });
+  plane->reset();
+  planner.end(Span::from_seconds(flags.drain_s));
+  return {};
 }
 
 Result<void> run(const Flags& flags) {
@@ -254,6 +281,7 @@ Result<void> run(const Flags& flags) {
   if (!inputs) return std::unexpected(inputs.error());
   struct sigaction action {};
   action.sa_handler = on_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one does not wait for anything
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   return flags.level == "fleet" ? run_fleet(flags, *inputs) : run_managers(flags, *inputs);
@@ -291,11 +319,17 @@ void add_planner(Command app, int& exit_code) {
       .add_option("--admin", flags->admin,
                   "host:port of /fleet and /plan, or of a manager's /observe; port 0 takes any free one")
       .capture_default_str();
-  command.add_option("--logs", flags->logs, "Folder for what engines write on stderr").capture_default_str();
+  command.add_option("--logs", flags->logs, "Folder for what engines write on stderr; made if need be")
+      .capture_default_str();
   command.add_option(
       "--state", flags->state,
-      "Folder in which the next planner finds the engines that this one leaves if it dies; without one they "
-      "end with it");
+      "Folder, made if need be, in which the next planner finds the engines that this one leaves: they serve on "
+      "when it ends or dies. Without one they end with it");
+  command
+      .add_option("--drain-s", flags->drain_s,
+                  "Without --state: on SIGINT/SIGTERM, how long running requests may go on before engines end")
+      .check(range(0.0, 86'400.0))
+      .capture_default_str();
   command
       .add_option("--clock-lease-s", flags->clock_lease_s,
                   "For so long clock ranges of a plan hold once this planner is gone")

@@ -12,6 +12,7 @@
 #include "gateway/request_end.h"
 #include "journal/names.h"
 #include "journal/summary_json.h"
+#include "net/browser.h"
 #include "net/clock.h"
 
 namespace wattle::gateway {
@@ -218,9 +219,7 @@ bool AdminApi::trusted(net::Exchange& exchange) {
                  "WWW-Authenticate: Bearer\r\n");
     return false;
   }
-  if (exchange.headers().get("Origin").empty()) return true;
-  answer_error(exchange, {403, "pages of other origins have no business here", "invalid_request_error", "Origin", ""});
-  return false;
+  return !net::refused_as_page(exchange);
 }
 
 nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {

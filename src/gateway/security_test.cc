@@ -236,6 +236,9 @@ TEST(Security, TheAdminPlaneWantsItsToken) {
   net::RawClient page(open.gateway->admin_port());
   page.send(Rig::post(R"({"url":"http://127.0.0.1:1"})", "/workers", "Origin: http://evil.example\r\n"));
   EXPECT_EQ(page.response().substr(9, 3), "403");
+  net::RawClient rebound(open.gateway->admin_port());
+  rebound.send("GET /usage HTTP/1.1\r\nHost: evil.example\r\nAccept-Language: en\r\n\r\n");
+  EXPECT_EQ(rebound.response().substr(9, 3), "403");
 }
 
 TEST(Security, OnAUnixSocketTheKernelSaysWhoAsks) {

@@ -26,7 +26,8 @@ class Child {
     std::string pid_file;     ///< it writes its id there before it does anything else
     std::string output_file;  ///< what it prints
   };
-  /// The same, in a session of its own: it goes on if we die, and ends when stopped or when this object goes.
+  /// The same, in a session of its own: it goes on if we die, and ends when stopped or when this object goes, unless it
+  /// is left.
   [[nodiscard]] static Result<Child> start(const std::string& name, const std::vector<std::string>& arguments,
                                            const std::string& log_file, const std::optional<Trace>& trace);
   /// One that a predecessor of ours started and left. Nothing: no process of that id runs with these `arguments` among
@@ -42,6 +43,8 @@ class Child {
   [[nodiscard]] bool running();
   /// SIGTERM, then after `grace` SIGKILL. Waits for the end.
   void stop(Span grace);
+  /// It goes on without us, for a successor to adopt; to this object it has ended. Of one started with a Trace.
+  void leave() { pid_ = -1; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
 

@@ -9,13 +9,13 @@ Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& optio
                                                       std::shared_ptr<const GpuLibrary> gpus) {
   if (options.advisory) return std::shared_ptr<LockKeeper>(new LockKeeper(options, std::move(gpus), {}));
   if (options.state_file.empty()) return bad_input("--state", "names a file that survives a restart of the agent");
-  auto lock = StateLock::take(options.state_file, options.lock_patience_s);
+  auto lock = lock_state(options.state_file, options.lock_patience_s);
   if (!lock) return std::unexpected(lock.error());
-  std::vector<StateLock> locks;
+  std::vector<FileLock> locks;
   locks.push_back(std::move(*lock));
   const std::string folder = options.gpu_locks.empty() ? gpus->lock_folder() : options.gpu_locks;
   for (const auto& uuid : options.gpus) {
-    auto mine = StateLock::take_gpu(folder, uuid, options.lock_patience_s);
+    auto mine = lock_gpu(folder, uuid, options.lock_patience_s);
     if (!mine) return std::unexpected(mine.error());
     locks.push_back(std::move(*mine));
   }
@@ -60,7 +60,7 @@ Result<Guardian> LockKeeper::start_guardian() const {
 
 Result<Unlocked> unlock_recorded(const KeeperOptions& options, const GpuLibrary& gpus) {
   const auto lock =
-      StateLock::take(options.state_file, options.lock_patience_s);  // what was just killed may not have let go yet
+      lock_state(options.state_file, options.lock_patience_s);  // what was just killed may not have let go yet
   if (!lock) return std::unexpected(lock.error());
   const StateFile state(options.state_file);
   const auto recorded = state.read();

@@ -50,7 +50,7 @@ class LockKeeper {
   [[nodiscard]] pid_t guardian_pid() const;
 
  private:
-  LockKeeper(KeeperOptions options, std::shared_ptr<const GpuLibrary> gpus, std::vector<StateLock> locks)
+  LockKeeper(KeeperOptions options, std::shared_ptr<const GpuLibrary> gpus, std::vector<FileLock> locks)
       : options_(std::move(options)), gpus_(std::move(gpus)), locks_(std::move(locks)), state_(options_.state_file) {}
   void restore();
   [[nodiscard]] Result<Guardian> start_guardian() const;
@@ -58,7 +58,7 @@ class LockKeeper {
 
   KeeperOptions options_;
   std::shared_ptr<const GpuLibrary> gpus_;  ///< alive as long as anyone can still call into a GPU
-  std::vector<StateLock> locks_;            ///< of the state file, then of each GPU
+  std::vector<FileLock> locks_;             ///< of the state file, then of each GPU
   StateFile state_;
   mutable PriorityMutex mutex_;
   std::optional<Guardian> guardian_;

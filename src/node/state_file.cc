@@ -1,14 +1,12 @@
 #include "node/state_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 namespace wattle::node {
 
@@ -96,39 +94,19 @@ Result<void> StateFile::write(const std::set<std::string>& uuids) const {
   return {};
 }
 
-Result<StateLock> StateLock::take(const std::string& state_path, int patience_s) {
-  return take_file(state_path + ".lock", "another agent, or the guardian of one that died, still has these GPUs",
-                   patience_s);
+Result<FileLock> lock_state(const std::string& state_path, int patience_s) {
+  return FileLock::take(state_path + ".lock", "another agent, or the guardian of one that died, still has these GPUs",
+                        patience_s);
 }
 
-Result<StateLock> StateLock::take_gpu(const std::string& folder, const std::string& uuid, int patience_s) {
+Result<FileLock> lock_gpu(const std::string& folder, const std::string& uuid, int patience_s) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     return external_failure(folder, "cannot be made (" + error.message() + "); name another one with --gpu-locks");
   }
-  return take_file(folder + "/" + uuid, "another agent of this machine, or its guardian, has this GPU", patience_s);
-}
-
-Result<StateLock> StateLock::take_file(const std::string& path, const std::string& taken, int patience_s) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return external_failure(path, "cannot be created: " + why());
-  for (int tries = patience_s * 50;; --tries) {
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return StateLock(fd);
-    if (tries <= 0) break;
-    ::usleep(20'000);
-  }
-  ::close(fd);
-  return external_failure(path, taken);
-}
-
-StateLock::~StateLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-StateLock::StateLock(StateLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-StateLock& StateLock::operator=(StateLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
+  return FileLock::take(folder + "/" + uuid, "another agent of this machine, or its guardian, has this GPU",
+                        patience_s);
 }
 
 }  // namespace wattle::node

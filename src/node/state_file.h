@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 
 namespace wattle::node {
 
@@ -23,21 +24,9 @@ class StateFile {
 };
 
 /// Held by an agent and, inherited, by its guardian: the next agent starts only when both are through with the GPUs.
-class StateLock {
- public:
-  /// Waits up to `patience_s` for the other holder. Errors: still held; cannot create.
-  [[nodiscard]] static Result<StateLock> take(const std::string& state_path, int patience_s);
-  /// The same for one GPU, whatever state file an agent keeps: a file of its UUID's name in `folder`, which is made.
-  [[nodiscard]] static Result<StateLock> take_gpu(const std::string& folder, const std::string& uuid, int patience_s);
-  ~StateLock();
-  StateLock(StateLock&& other) noexcept;
-  StateLock& operator=(StateLock&& other) noexcept;
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  explicit StateLock(int fd) : fd_(fd) {}
-  [[nodiscard]] static Result<StateLock> take_file(const std::string& path, const std::string& taken, int patience_s);
-  int fd_ = -1;
-};
+/// Waits up to `patience_s` for the other holder. Errors: still held; cannot create.
+[[nodiscard]] Result<FileLock> lock_state(const std::string& state_path, int patience_s);
+/// The same for one GPU, whatever state file an agent keeps: a file of its UUID's name in `folder`, which is made.
+[[nodiscard]] Result<FileLock> lock_gpu(const std::string& folder, const std::string& uuid, int patience_s);
 
 }  // namespace wattle::node

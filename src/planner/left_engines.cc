@@ -1,10 +1,12 @@
 // Engines outlive the planner that started them: what it leaves for its successor, and how that takes over.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/file.h"
 #include "journal/plan_reader.h"
@@ -18,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kPlanFile = "plan.json";
+constexpr int kLockPatience_s = 2;  ///< with a planner that is ending
 
 /// A reader finds all of it or what was there before.
 void write_whole(const fs::path& file, const std::string& text) {
@@ -31,6 +34,21 @@ void write_whole(const fs::path& file, const std::string& text) {
 }
 
 }  // namespace
+
+/// Its folders are made; of one --state there is one planner at a time: two would end each other's engines.
+Result<void> PlannedFleet::take_folders() {
+  for (const auto& [flag, folder] : {std::pair("--logs ", &options_.logs), std::pair("--state ", &options_.state)}) {
+    std::error_code failed;
+    if (!folder->empty() && !fs::is_directory(*folder, failed)) fs::create_directories(*folder, failed);
+    if (failed) return external_failure(flag + *folder, "cannot be made a folder: " + failed.message());
+  }
+  if (options_.state.empty()) return {};
+  auto lock = FileLock::take((fs::path(options_.state) / "lock").string(),
+                             "another planner has the engines of this --state", kLockPatience_s);
+  if (!lock) return std::unexpected(lock.error());
+  lock_ = std::move(*lock);
+  return {};
+}
 
 launch::Child::Trace PlannedFleet::trace_of(const std::string& name) const {
   const fs::path folder(options_.state);
@@ -133,6 +151,40 @@ void PlannedFleet::adopt_left(Mode mode) {
     decision({now(), journal::DecisionKind::Phase, mode, RequestId{-1}, member->id,
               static_cast<std::int64_t>(member->phase), "left by a planner that is gone"});
   }
+}
+
+void PlannedFleet::stop_all() {
+  for (auto& [id, engine] : engines_) {
+    if (engine.process) stop(InstanceId(id), now());
+    note(id, engine);
+  }
+}
+
+void PlannedFleet::leave_all() {
+  for (auto& [id, engine] : engines_) {
+    note(id, engine);
+    if (engine.process) engine.process->leave();
+    engine.process.reset();
+  }
+}
+
+PlannedFleet::~PlannedFleet() {
+  if (!options_.state.empty()) leave_all();
+}
+
+void PlannedFleet::end(Span drain) {
+  tell_journal();
+  if (!options_.state.empty()) return leave_all();
+  for (auto& [id, engine] : engines_) {
+    if (engine.process) withdraw(engine);
+  }
+  // Of one about which the gateway does not answer nothing is known that is worth waiting for.
+  const auto busy = [this](auto& entry) {
+    Engine& engine = entry.second;
+    return engine.process && engine.process->running() && look(engine).active_requests > 0;
+  };
+  for (const Instant limit = now() + drain; now() < limit && std::ranges::any_of(engines_, busy);) usleep(100'000);
+  stop_all();
 }
 
 }  // namespace wattle::planner

@@ -5,15 +5,14 @@
 #include <utility>
 
 #include "net/log.h"
+#include "net/openai.h"
 #include "planner/managers_wire.h"
 
 namespace wattle::planner {
 
 namespace {
 
-ManagerAnswer refused(int status, const std::string& why) {
-  return {status, nlohmann::json{{"error", {{"message", why}}}}.dump()};
-}
+ManagerAnswer refused(int status, const std::string& why) { return {status, net::problem_json(status, why)}; }
 
 }  // namespace
 

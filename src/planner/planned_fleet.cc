@@ -99,6 +99,7 @@ Instant PlannedFleet::now() const { return Instant() + (net::steady_now() - begi
 
 Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   if (auto ok = config::check_tensor_parallel_only(loaded_, "the planner"); !ok) return ok;
+  if (auto ok = take_folders(); !ok) return ok;
   const auto& scenario = loaded_.scenario;
   control::PlanExecutorOptions options;
   options.period = options.retry = recipe.scaling_period;
@@ -127,7 +128,10 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   } else {
     const auto first = first_plan(recipe, *policy);
     if (!first) return std::unexpected(first.error());
-    if (auto begun = begin_first(first->engines, mode); !begun) return begun;
+    if (auto begun = begin_first(first->engines, mode); !begun) {
+      stop_all();
+      return begun;
+    }
     if (mode == Mode::Enforce && !first->weights.empty()) {  // from the first request on, as in the simulator
       scaler_->adopt(first->weights, {});
       reroute(first->weights, now());
@@ -403,13 +407,6 @@ void PlannedFleet::turn() {
   tell_journal();
   forget_past();
   tell();
-}
-
-void PlannedFleet::end() {
-  tell_journal();
-  for (auto& [id, engine] : engines_) {
-    if (engine.process) stop(InstanceId(id), now());
-  }
 }
 
 void PlannedFleet::plan(const journal::PlanRecord& record) {

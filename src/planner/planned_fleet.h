@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "config/load.h"
 #include "control/plan_executor.h"
 #include "launch/child.h"
@@ -40,7 +41,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   struct Options {
     std::string gateway;  ///< URL of its admin plane
     std::string logs;     ///< folder of what engines write on stderr
-    std::string state;    ///< folder in which a successor finds what this one started; empty: engines end with it
+    std::string state;    ///< folder in which a successor finds what this one leaves; empty: engines end with it
     /// For so long clock ranges of a plan hold without this planner; renewed four times as often. Weights have no end:
     /// requests sent by an old plan are served, those sent to anybody miss their objectives.
     Span clock_lease = Span::s(60);
@@ -58,14 +59,17 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   };
   /// `loaded` outlives this.
   PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options);
+  ~PlannedFleet() override;  ///< by an exception, too: with Options::state engines serve on
 
   /// Adopts what a predecessor left; where that is nothing, starts what the scenario begins with. A recipe that does
-  /// not scale is carried out as given() is. Errors: engines that do not come up.
+  /// not scale is carried out as given() is. Errors: another planner has Options::state; engines that do not come up,
+  /// and then those that it has started are ended: a part of a first fleet is none to adopt.
   [[nodiscard]] Result<void> begin(const systems::Recipe& recipe);
   /// One look at everything.
   void turn();
-  void end();
-  /// From any thread.
+  /// With Options::state engines are left as they are, for the next planner. Else they get no more requests, and end
+  /// when those they have are over, or after `drain`.
+  void end(Span drain);
   /// See plan_from_json. A successor has it, too. From any thread.
   [[nodiscard]] Result<void> give(const std::string& json);
   /// From any thread.
@@ -125,6 +129,9 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   [[nodiscard]] Result<FirstPlan> first_plan(const systems::Recipe& recipe, policy::ScalingPolicy& policy);
   Result<void> begin_first(const std::vector<First>& engines, Mode mode);
   Result<void> await_ready(InstanceId id);
+  [[nodiscard]] Result<void> take_folders();
+  void stop_all();
+  void leave_all();
   [[nodiscard]] Observation observed();
   void adopt_left(Mode mode);
   [[nodiscard]] std::optional<control::PlanExecutor::Member> adopt(std::int32_t id);
@@ -146,7 +153,8 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   GatewayAdmin gateway_;
   launch::AdminCaller engine_;  ///< asks engines whether they have loaded
   Options options_;
-  std::vector<PoolId> home_;  ///< by shape: where one goes whose pool no plan states
+  std::optional<FileLock> lock_;  ///< of Options::state
+  std::vector<PoolId> home_;      ///< by shape: where one goes whose pool no plan states
   ManagerLinks managers_;
   std::shared_ptr<GivenPlan> given_ = std::make_shared<GivenPlan>();
   CutOffs cut_offs_;

@@ -170,7 +170,7 @@ TEST_F(Keeper, AnOperatorUnlocksWhatADeadAgentLeft) {
 TEST_F(Keeper, UnlockingWaitsForWhatIsStillDying) {
   ASSERT_TRUE(node::StateFile(state_).write({board().uuid(0)}));
   board().lock_clocks(0, MegaHertz(1005), MegaHertz(1005));
-  auto dying = node::StateLock::take(state_, 0);
+  auto dying = node::lock_state(state_, 0);
   ASSERT_TRUE(dying);
   std::jthread gone([held = std::move(*dying)]() mutable {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -30,6 +30,26 @@ def post(url: str, body: dict | bytes, headers: dict[str, str] | None = None) ->
         return error.code, json.loads(error.read())
 
 
+PAGE = {"Origin": "http://evil.example", "Content-Type": "text/plain"}  # as a page of another origin sends it
+REBOUND = {"Host": "evil.example", "Accept-Language": "en"}  # a page that has pointed its own name here
+
+
+def answer(url: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None) -> tuple[int, str, str]:
+    """Status, content type, body."""
+    request = urllib.request.Request(url, body, headers or {}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as said:
+            return said.status, said.headers["Content-Type"], said.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read().decode()
+
+
+def refused(status: int, url: str, method: str = "GET", **more) -> None:
+    """With the reason as JSON."""
+    got, kind, text = answer(url, method, **more)
+    assert got == status and kind == "application/json" and json.loads(text)["error"]["message"], (method, url, got, kind, text)
+
+
 def metric(url: str, name: str, label: str = "") -> float:
     for line in get(url + "/metrics").splitlines():
         if line.startswith(name) and line[len(name)] in "{ " and label in line:

@@ -12,7 +12,7 @@ import threading
 import time
 
 from planner import Clients, free_endpoint
-from processes import PATIENCE_S, Processes, eventually, get, scratch
+from processes import PAGE, PATIENCE_S, Processes, eventually, get, post, refused, scratch
 
 MODEL = "llama-2-13b"
 SHORT, LONG = 30, 300  # prompt tokens on both sides of the border
@@ -166,6 +166,15 @@ def check_levels(fleet: Fleet) -> None:
     assert set(pools) == {0, 1} == set(passed) and all(pools[p]["gpus"] == passed[p]["gpus"] > 0 for p in pools), plan
 
 
+def check_errors(admin: str) -> None:
+    """A manager's, as JSON; and what a page in a browser sends."""
+    refused(404, admin + "/nope")
+    refused(405, admin + "/observe")
+    refused(403, admin + "/observe", "POST", headers=PAGE, body=b"{}")
+    status, said = post(admin + "/observe", b"{}")
+    assert status == 400 and said["error"]["message"], said
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wattle", required=True)
@@ -184,6 +193,8 @@ def main() -> None:
             # One GPU carries so little at less power than two.
             eventually("pools have another layout", lambda: fleet.serving() == [(0, 1), (1, 1)])
             check_levels(fleet)
+            for name in ["cluster", "pool 0"] if flags.apart else []:
+                check_errors(fleet.running[name][1])
             agent = lambda: json.loads(get(fleet.running["agent"][1] + "/engines"))["engines"]
             low = lambda: any(e.get("pool") == 1 and 0 < e["clock_mhz"] < 1980 for e in agent())
             eventually("the instance manager has lowered a clock", low)
