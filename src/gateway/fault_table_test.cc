@@ -202,6 +202,7 @@ void FaultTable::in_its_stream() {
   streamed("says that it failed, then `[DONE]` (relayed as it is)", "error-done");
   streamed("says `[DONE]`, and no choice had finished", "no-finish");
   streamed("sends nothing for `--gap-timeout-s`", "park", short_times);
+  streamed("says `[DONE]`, and leaves its answer open for `--gap-timeout-s`", "stays-open", short_times);
   {
     Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) { probing(options); });
     wait_ready(rig, 1);
