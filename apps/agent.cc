@@ -1,6 +1,7 @@
 // `wattle agent`: runs the recipe's frequency policy for the engines of this node and sets their GPUs' clocks.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include "engine_flags.h"
 #include "experiment/live_fleet.h"
 #include "log_format.h"
+#include "net/openai.h"
 #include "net/server.h"
 #include "node/agent_api.h"
 #include "node/gpu/open.h"
@@ -133,6 +135,13 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
   return engines;
 }
 
+/// Every policy decides and writes down, no clock is leased, and no budget bounds one.
+bool sets_nothing(const Flags& flags, const std::vector<node::AgentEngine>& engines) {
+  return flags.watt_budget_w <= 0.0 && std::ranges::all_of(engines, [](const node::AgentEngine& engine) {
+           return !engine.leased && engine.instance.mode == Mode::Shadow;
+         });
+}
+
 /// As node::open_gpus takes it.
 std::string gpu_library(const Flags& flags) {
   return flags.zeusd.empty() ? flags.nvml : fmt::format("zeusd:{},{}", flags.zeusd, flags.nvml);
@@ -160,6 +169,7 @@ Result<int> run(const Flags& flags) {
   apply_log_format(flags.log_format);
   if (flags.unlock) return unlock(flags);
   if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
+  if (flags.fleet.recipe.empty()) return bad_input("--recipe", "is empty; static-max leaves clocks at their highest");
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
   auto fleet = experiment::LiveFleet::load(flags.fleet);
@@ -178,10 +188,10 @@ Result<int> run(const Flags& flags) {
   options.keeper.state_file = flags.state;
   options.keeper.guardian = !flags.no_guardian;
   options.keeper.gpu_locks = flags.gpu_locks;
-  options.keeper.advisory = flags.shadow;
+  options.keeper.advisory = flags.shadow || sets_nothing(flags, *engines);
   options.rapl = flags.rapl;
   options.power_caps = flags.power_caps;
-  options.real_time = !flags.no_real_time && !flags.shadow;
+  options.real_time = !flags.no_real_time && !options.keeper.advisory;
   if (flags.watt_budget_w > 0.0) options.watt_budget = to_milliwatts(Watts(flags.watt_budget_w));
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
   options.facts = fleet_facts(flags.fleet, fleet->recipe(), flags.ttft_ms, flags.itl_ms);
@@ -193,13 +203,15 @@ Result<int> run(const Flags& flags) {
   net::ServerOptions where;
   where.host = address->host;
   where.port = address->port;
-  auto server = net::HttpServer::listen(pool, where, [&agent, &fleet](std::shared_ptr<net::Exchange> e) {
-    if (e->path() != "/metrics" || e->method() != "GET") return node::answer(**agent, *e);
-    const std::string outside = fmt::format(
-        "# TYPE wattle_agent_belief_extrapolations_total counter\nwattle_agent_belief_extrapolations_total {}\n",
-        fleet->extrapolations());
-    e->respond(200, "text/plain; version=0.0.4", (*agent)->metrics() + outside);
-  });
+  auto server = net::HttpServer::listen(
+      pool, where,
+      [&agent, &fleet](std::shared_ptr<net::Exchange> e) {
+        const std::string outside = fmt::format(
+            "# TYPE wattle_agent_belief_extrapolations_total counter\nwattle_agent_belief_extrapolations_total {}\n",
+            fleet->extrapolations());
+        node::answer(**agent, *e, outside);
+      },
+      net::problem_json);
   if (!server) return std::unexpected(server.error());
 
   const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
@@ -259,8 +271,10 @@ void add_agent(Command app, int& exit_code) {
       "--gpu-locks", flags->gpu_locks,
       "Folder in which agents of this machine say which GPUs they have, so that no two have one; default "
       "/run/lock/wattle, of virtual GPUs beside their board");
-  command.add_flag("--shadow", flags->shadow,
-                   "Decide and write down, set nothing: no lock, no state, no guardian, no permission needed");
+  command.add_flag(
+      "--shadow", flags->shadow,
+      "Decide and write down, set nothing: no lock, no state, no guardian, no permission needed. The same as "
+      "frequency.mode=shadow without a watt budget");
   command.add_option("--rapl", flags->rapl, "The kernel's powercap tree, for the host's power where it may be read")
       .capture_default_str();
   command.add_flag("--power-caps", flags->power_caps,

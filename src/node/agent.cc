@@ -91,7 +91,8 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
     impl->core->add(std::move(engine.instance));
   }
   if (options.watt_budget) {
-    if (auto ok = impl->check_budget(*options.watt_budget, "--watt-budget-w"); !ok) return std::unexpected(ok.error());
+    if (auto ok = impl->check_budget(*options.watt_budget, impl->without_work(), "--watt-budget-w"); !ok)
+      return std::unexpected(ok.error());
     impl->set_budget(options.watt_budget, net::steady_now());
   }
   impl->last_cycle_ns = impl->last_meter_ns = net::steady_now().ns();

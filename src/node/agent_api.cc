@@ -9,7 +9,9 @@
 #include <optional>
 
 #include "journal/names.h"
+#include "net/browser.h"
 #include "net/clock.h"
+#include "net/openai.h"
 
 namespace wattle::node {
 
@@ -22,7 +24,7 @@ constexpr double kMostWatts = 1e6;
 constexpr std::int64_t kMostTokens = 1'000'000'000'000;
 
 void refuse(net::Exchange& exchange, int status, const std::string& what) {
-  exchange.respond(status, kJson, nlohmann::json{{"error", {{"message", what}}}}.dump());
+  exchange.respond(status, kJson, net::problem_json(status, what));
 }
 
 /// The number after `key` in a query; none: it is not there.
@@ -273,7 +275,8 @@ void take_budget(Agent& agent, net::Exchange& exchange) {
 
 }  // namespace
 
-void answer(Agent& agent, net::Exchange& exchange) {
+void answer(Agent& agent, net::Exchange& exchange, std::string_view more_metrics) {
+  if (net::refused_as_page(exchange)) return;
   const auto path = exchange.path();
   const bool get = exchange.method() == "GET" || exchange.method() == "HEAD";
   const auto only = [&](bool right, const char* method) {
@@ -281,7 +284,9 @@ void answer(Agent& agent, net::Exchange& exchange) {
     return right;
   };
   if (path == "/metrics") {
-    if (only(get, "GET")) exchange.respond(200, "text/plain; version=0.0.4", agent.metrics());
+    if (only(get, "GET")) {
+      exchange.respond(200, "text/plain; version=0.0.4", agent.metrics() + std::string(more_metrics));
+    }
   } else if (path == "/health") {
     const bool ready = agent.ready();
     exchange.respond(ready ? 200 : 503, "text/plain", ready ? "ready\n" : "stale\n");
@@ -298,7 +303,7 @@ void answer(Agent& agent, net::Exchange& exchange) {
     if (get) return exchange.respond(200, kJson, budget_json(agent));
     if (only(exchange.method() == "POST", "GET or POST")) take_budget(agent, exchange);
   } else {
-    exchange.respond(404, "text/plain", "GET /metrics, /health, /engines or /budget; POST /clocks, /plan or /budget\n");
+    refuse(exchange, 404, "no such path; GET /metrics, /health, /engines or /budget; POST /clocks, /plan or /budget");
   }
 }
 

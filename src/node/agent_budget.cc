@@ -11,16 +11,30 @@ using BudgetState = policy::WattBudget::State;
 constexpr const char* kReason = "the node's watt budget";
 }  // namespace
 
-Result<void> Agent::Impl::check_budget(Milliwatts watts, const std::string& where) const {
+std::vector<bool> Agent::Impl::without_work() const {
+  std::vector<bool> known(metered.size(), true);
+  for (std::size_t i = 0; i < core->size(); ++i) {
+    const bool none = core->last_report(i) != Instant() && policy::has_no_work(core->view(i));
+    for (const std::size_t gpu : engines[i].gpus) known[gpu] = known[gpu] && none;
+  }
+  return known;
+}
+
+/// Those that do something draw what is not known beforehand: it is left out.
+Result<void> Agent::Impl::check_budget(Milliwatts watts, const std::vector<bool>& without_work,
+                                       const std::string& where) const {
   Milliwatts idle;
-  for (const Metered& m : metered) {
-    const auto power = m.gpu.power();
-    if (!power.ok() || !m.gpu.idle()) return {};  // what it draws at least is not known
+  std::size_t gpus = 0;
+  for (std::size_t i = 0; i < metered.size(); ++i) {
+    if (!without_work[i] && !metered[i].gpu.idle()) continue;
+    const auto power = metered[i].gpu.power();
+    if (!power.ok()) continue;
     idle = Milliwatts(idle.value() + power.value.value());
+    ++gpus;
   }
   if (watts >= idle) return {};
   return bad_input(where, fmt::format("{:.0f} W is less than the {} GPUs draw idle, which is {:.0f} W",
-                                      to_watts(watts).value(), metered.size(), to_watts(idle).value()));
+                                      to_watts(watts).value(), gpus, to_watts(idle).value()));
 }
 
 void Agent::Impl::set_budget(std::optional<Milliwatts> watts, Instant now) {
@@ -86,7 +100,12 @@ void Agent::Impl::apply_ceilings(Instant now) {
 Result<void> Agent::set_budget(std::optional<Milliwatts> watts) {
   Impl& s = *impl_;
   if (watts) {
-    if (auto ok = s.check_budget(*watts, "the watt budget"); !ok) return ok;
+    std::vector<bool> without_work;
+    {
+      const std::lock_guard guard(s.mutex);
+      without_work = s.without_work();
+    }
+    if (auto ok = s.check_budget(*watts, without_work, "the watt budget"); !ok) return ok;  // asks the driver
   }
   const std::lock_guard guard(s.mutex);
   s.set_budget(watts, net::steady_now());

@@ -132,8 +132,11 @@ struct Agent::Impl {
   void keep_budget(Instant now);
   void apply_ceilings(Instant now);
   void set_budget(std::optional<Milliwatts> watts, Instant now);
-  /// Errors: less than the GPUs draw, which do nothing.
-  [[nodiscard]] Result<void> check_budget(Milliwatts watts, const std::string& where) const;
+  /// By GPU: all of its engines are known to have nothing to do. Under mutex.
+  [[nodiscard]] std::vector<bool> without_work() const;
+  /// Errors: less than the GPUs draw that do nothing, by their engines or by the device itself.
+  [[nodiscard]] Result<void> check_budget(Milliwatts watts, const std::vector<bool>& without_work,
+                                          const std::string& where) const;
 
   /// It serves in this pool from now on.
   void move_to(Engine& engine, PoolId pool, Instant now) {

@@ -4,6 +4,7 @@ every lock off. The container is a PID namespace whose first process is killed: 
 program that sets the clock is overruled and reported; a second agent for the same GPU is turned away; --shadow sets nothing."""
 import argparse
 import ctypes
+import json
 import os
 import pathlib
 import random
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from processes import PATIENCE_S, a_node, eventually, metric
+from processes import PAGE, PATIENCE_S, REBOUND, a_node, answer, eventually, get, metric, refused
 
 
 def agent_words(fpm: str, nvml: str, folder: str, state: str = "state") -> list[str]:
@@ -90,6 +91,16 @@ def another_writer(wattle: str, nvml: str) -> None:
         eventually("its clock is locked", lambda: clock() == 1005)
         assert shadow["guardian_pid"] == -1 and metric(shadow["admin"], "wattle_agent_advisory") == 1
         assert not os.path.exists(os.path.join(folder, "none")), "an advisory agent keeps no state"
+        modes = "frequency.mode=shadow"  # as an ordinary user, who may write nowhere
+        _, shadow = node.start(*agent_words(at["fpm"], nvml, folder, "no/such/folder"), "--set", modes)
+        assert shadow["guardian_pid"] == -1 and metric(shadow["admin"], "wattle_agent_advisory") == 1, shadow
+        refused(404, shadow["admin"] + "/nope")
+        for path, body in (("/budget", b'{"watts": 500}'), ("/clocks", b"{}"), ("/plan", b"{}")):
+            refused(403, shadow["admin"] + path, "POST", headers=PAGE, body=body)
+        for path in ("/metrics", "/engines", "/budget"):
+            refused(403, shadow["admin"] + path, headers=REBOUND)
+            assert answer(shadow["admin"] + path, headers={"Host": "wattle-agent:9100"})[0] == 200, path
+        assert json.loads(get(shadow["admin"] + "/budget"))["watts"] is None
 
         turned_away = subprocess.run([node.wattle, *agent_words(at["fpm"], nvml, folder, "other")], env=node.env,
                                      capture_output=True, text=True, timeout=60)
