@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -56,6 +57,10 @@ Check positive() {
 Check non_negative() {
   return number_that(
       "NONNEGATIVE", [](double v) { return v >= 0.0; }, "a number of 0 or more");
+}
+Check not_empty() {
+  return Check(
+      CLI::Validator([](std::string& text) { return text.empty() ? std::string("is empty") : std::string(); }, "NAME"));
 }
 Check one_of(std::vector<std::string> names) { return Check(CLI::IsMember(std::move(names))); }
 
@@ -198,6 +203,16 @@ std::optional<std::string> given(const Words& words, const Words& flags) {
   return std::nullopt;
 }
 
+/// As a word of its own: --admin is not --admin-user.
+bool names(const std::string& text, const std::string& flag) {
+  const auto in_name = [](char c) { return c == '-' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = text.find(flag); at != std::string::npos; at = text.find(flag, at + 1)) {
+    const std::size_t end = at + flag.size();
+    if ((at == 0 || !in_name(text[at - 1])) && (end == text.size() || !in_name(text[end]))) return true;
+  }
+  return false;
+}
+
 /// The flags of --config's file behind the words given, but for those that are given.
 Result<std::vector<config::FlagText>> add_flags_of_file(CLI::App& app, Words& words, const FlagsOfFile& flags_of_file) {
   std::vector<config::FlagText> added;
@@ -213,6 +228,10 @@ Result<std::vector<config::FlagText>> add_flags_of_file(CLI::App& app, Words& wo
   }
   const Words on_line = words;
   for (config::FlagText& flag : all) {
+    // What says where flags come from, or asks about them, is no flag of a file.
+    for (const char* name : {"--config", "--node", "--help"}) {
+      if (flag.name == name) return bad_input(flag.where, fmt::format("{} is for the command line alone", name));
+    }
     const CLI::Option* option = chosen->get_option_no_throw(flag.name);
     if (option == nullptr) {
       Words known;
@@ -292,8 +311,8 @@ int run_program(const std::string& name, const std::string& help, std::span<char
     return 2;
   } catch (const CLI::ParseError& error) {
     const std::string what = error.what();
-    const auto line = std::ranges::find_if(
-        *of_file, [&](const config::FlagText& flag) { return what.find(flag.name + ":") != std::string::npos; });
+    const auto line =
+        std::ranges::find_if(*of_file, [&](const config::FlagText& flag) { return names(what, flag.name); });
     if (line != of_file->end()) return fail(Error{ErrorKind::BadInput, line->where, what});
     app.exit(error);
     return 2;

@@ -40,6 +40,7 @@ class Check {
 [[nodiscard]] Check range(double least, double most);
 [[nodiscard]] Check positive();
 [[nodiscard]] Check non_negative();
+[[nodiscard]] Check not_empty();
 [[nodiscard]] Check one_of(std::vector<std::string> names);
 
 /// One flag or positional argument, as declared; belongs to its command.

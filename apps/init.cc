@@ -15,6 +15,7 @@
 #include "config/locate.h"
 #include "http_get.h"
 #include "node/gpu/nvml.h"
+#include "systems/recipe.h"
 
 namespace wattle::apps {
 
@@ -176,6 +177,9 @@ Result<void> run(const Flags& flags) {
   if (!flags.force && std::filesystem::exists(flags.out)) {
     return bad_input("--out " + flags.out, "is there already; --force writes over it");
   }
+  if (const auto recipe = systems::load_recipe(flags.recipe, {}, config::project()); !recipe) {
+    return std::unexpected(recipe.error());
+  }
   std::string why_no_gpu;
   const auto gpus = look_for_gpus(flags.nvml, why_no_gpu);
   const auto engines = look_for_engines(flags.ports);
@@ -194,6 +198,7 @@ void add_init(Command app, int& exit_code) {
   command.add_option("--nvml", flags->nvml, "The NVML library").capture_default_str();
   command.add_option("--ports", flags->ports, "Of this machine, on which engines may listen")
       .delimiter(',')
+      .check(range(1, 65'535))
       .capture_default_str();
   command.add_option("--recipe", flags->recipe, "Which recipe it names").capture_default_str();
   command.add_flag("--force", flags->force, "Write over a file that is there");

@@ -16,7 +16,7 @@ void add_key(Command app, int& exit_code) {
     std::string note;
   };
   auto flags = std::make_shared<Flags>();
-  command.add_option("tenant", flags->tenant, "Whose it is").required();
+  command.add_option("tenant", flags->tenant, "Whose it is").required().check(not_empty());
   command.add_option("--note", flags->note, "What it is for, kept in the file");
   command.callback([flags, &exit_code] {
     const std::string key = net::random_key("wattle-");

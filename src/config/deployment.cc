@@ -265,6 +265,9 @@ std::vector<FlagText> Deployment::believed() const {
 std::vector<FlagText> Deployment::gateway() const {
   std::vector<FlagText> flags = believed();
   for (const std::string& model : fleet_.models) flags.push_back({"--model", model, origins_.of("fleet.models")});
+  // Its line is named where nobody says a model.
+  if (fleet_.models.empty() && origins_.has("fleet.models"))
+    flags.push_back({"--model", "", origins_.of("fleet.models")});
   add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}, {"tbt", slo_.tbt_ms}, {"e2e", slo_.e2e_ms}});
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     flags.push_back({"--agent", "http://" + nodes_[i].agent, node_wheres_[i]});

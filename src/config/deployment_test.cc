@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace wattle::config {
@@ -91,6 +92,12 @@ TEST(Deployment, GatewayAndAgentsGetTheSame) {
   EXPECT_EQ(as_line(made->planner()),
             "--recipe=voltanallm\n--set=frequency.decode.margin=0.1\n--gateway=http://127.0.0.1:8001\n");
   EXPECT_EQ(made->gateway().back().where, "w.toml:19") << "flags know their lines";
+  const auto open = Deployment::from_text(replaced(kText, "models = [\"a\", \"b\"]", "models = []"), "w.toml");
+  ASSERT_TRUE(open) << open.error().message();
+  const auto flags = open->gateway();
+  const auto model = std::ranges::find(flags, "--model", &FlagText::name);
+  ASSERT_NE(model, flags.end()) << "so that its line is named where nobody says a model";
+  EXPECT_TRUE(model->value.empty() && model->where.starts_with("w.toml:")) << model->where;
 }
 
 TEST(Deployment, WhatIsWrongIsNamedByItsLine) {

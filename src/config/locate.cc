@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "config/cache_dir.h"
@@ -58,6 +60,18 @@ std::string cache_dir() {
   return home.empty() ? "" : (std::filesystem::path(home) / ".cache" / "wattle").string();
 }
 
+namespace {
+
+/// On stderr, once a process: a scenario's workload is located for every load that is measured on it.
+void say_once(const std::string& line) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(line).second) fmt::print(stderr, "{}", line);
+}
+
+}  // namespace
+
 std::string base_dir(const config::Scenario& scenario) {
   const auto folder = std::filesystem::path(scenario.file).parent_path();
   return folder.empty() ? "." : folder.string();
@@ -69,8 +83,8 @@ Result<workload::WorkloadOptions> locate_workload(const config::Scenario& scenar
   const Result<std::string> found = workload::find_file(options.trace, data_dir, base_dir(scenario));
   if (found) return options;
   if (scenario.workload_fallback.empty()) return std::unexpected(found.error());
-  fmt::print(stderr, "wattle: {} is not here{}; synthesising \"{}\" instead (workload.fallback)\n", options.trace,
-             data_dir.empty() ? " (WATTLE_DATA is not set)" : "", scenario.workload_fallback);
+  say_once(fmt::format("wattle: {} is not here{}; synthesising \"{}\" instead (workload.fallback)\n", options.trace,
+                       data_dir.empty() ? " (WATTLE_DATA is not set)" : "", scenario.workload_fallback));
   options.trace.clear();
   options.synthetic = scenario.workload_fallback;
   return options;

@@ -73,6 +73,16 @@ TEST(LocateWorkload, AnAbsentTraceGivesWayToTheFallbackAndKeepsTheShaping) {
   EXPECT_EQ(options->rate_scale, 3.0);
 }
 
+TEST(LocateWorkload, AStandInIsSaidOnceAProcess) {
+  config::Scenario scenario = azure("azure-conv");
+  scenario.workload.trace = "another/trace.csv";
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(locate_workload(scenario, ""));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "wattle: another/trace.csv is not here (WATTLE_DATA is not set); synthesising \"azure-conv\" instead "
+            "(workload.fallback)\n");
+}
+
 TEST(LocateWorkload, WithoutAFallbackAnAbsentTraceIsAnError) {
   const auto options = locate_workload(azure(""), "");
   ASSERT_FALSE(options);

@@ -128,6 +128,32 @@ def values_out_of_bounds() -> None:
     check(done.returncode == 2 and "--requests: is 0" in done.stderr, done)
 
 
+def nothing_is_ignored() -> None:
+    """What names nothing that there is, is refused where it is said: by flag, or by the line of the deployment's file."""
+    listens = ("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    for more, words in ((("--model", "m", "--set", "a.b=1"), "--set a.b=1"),
+                        (("--model", "m", "--set", "frequency.mode=shadow", "--scenario", "synthetic-poisson"), "recipe"),
+                        (("--model", "m", "--gpu", "nope"), "--gpu"), (("--model", "m", "--llm", "nope"), "--llm"),
+                        (("--model", ""), "--model")):
+        done = run(*listens, *more)
+        check(done.returncode == 2 and words in done.stderr, (more, done))
+    for arguments, words in ((("key", ""), "tenant"), (("agent", "--engine", "tcp://127.0.0.1:1=0", "--recipe", ""), "--recipe")):
+        done = run(*arguments)
+        check(done.returncode == 2 and words in done.stderr, (arguments, done))
+    with tempfile.TemporaryDirectory() as folder:
+        out = f"{folder}/w.toml"
+        for more, words in ((("--recipe", "nope"), "nope"), (("--ports", "70000"), "--ports"), (("--ports", "0"), "--ports")):
+            done = run("init", "--out", out, *more)
+            check(done.returncode == 2 and words in done.stderr and not pathlib.Path(out).exists(), (more, done))
+        fleet = '[fleet]\nrecipe = "static-max"\ngpu = "h100"\nllm = "llama-3.1-8b"\nmodels = {}\n[gateway]\n{}\n'
+        for models, key, line, words in (('["m"]', 'log_requests = "maybe"', 7, "log-requests"), ("[]", "", 5, "--model"),
+                                         ('[""]', "", 5, "--model"), ('["m"]', 'config = "x.toml"', 7, "--config"),
+                                         ('["m"]', "help = true", 7, "--help"), ('["m"]', 'admin_usr = "x"', 7, "--admin-user")):
+            pathlib.Path(out).write_text(fleet.format(models, key), encoding="utf-8")
+            done = run("gateway", "--config", out)
+            check(done.returncode == 2 and f"w.toml:{line}: " in done.stderr and words in done.stderr and not done.stdout, (models, key, done))
+
+
 def no_metrics() -> None:
     child = subprocess.Popen([WATTLE, "mock-engine", "--fpm", "off", "--gpu", "a100-80g", "--listen", "127.0.0.1:0"],
                              stdout=subprocess.PIPE, text=True)
@@ -173,6 +199,6 @@ def replay_without_answers() -> None:
 
 
 for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing, less_work_is_no_saving,
-             one_folder_each, beside_the_scenario, values_out_of_bounds, no_metrics, outputs, replay_without_answers):
+             one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored, no_metrics, outputs, replay_without_answers):
     test()
 print("flags: ok")
