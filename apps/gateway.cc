@@ -254,13 +254,10 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   const auto keys = apply(flags.security, options);
   if (!keys) return std::unexpected(keys.error());
 
-  experiment::LiveFleet fleet;
+  auto loaded = experiment::LiveFleet::load(flags.fleet);
+  if (!loaded) return std::unexpected(loaded.error());
+  experiment::LiveFleet fleet = std::move(*loaded);
   gateway::GatewayPolicies policies;
-  if (!flags.fleet.recipe.empty()) {
-    auto loaded = experiment::LiveFleet::load(flags.fleet);
-    if (!loaded) return std::unexpected(loaded.error());
-    fleet = std::move(*loaded);
-  }
   if (auto ok = read_service(flags, fleet.recipe(), options); !ok) return ok;
   if (!flags.fleet.recipe.empty()) {
     auto made = make_policies(fleet, options);
@@ -289,6 +286,12 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   journal::Sink nowhere;
   std::unique_ptr<gateway::RunRecorder> recorder;
   if (!flags.journal.empty()) {
+    const auto kept = journal::set_aside_unended(flags.journal);
+    if (!kept) return std::unexpected(kept.error());
+    if (!kept->empty()) {
+      net::log_line(net::LogLevel::Warning, "the journal holds a run that did not end: it is kept apart",
+                    {{"folder", std::string_view(*kept)}});
+    }
     auto opened = gateway::RunRecorder::open(flags.journal, facts_of(flags, fleet, options));
     if (!opened) return std::unexpected(opened.error());
     recorder = std::move(*opened);
@@ -387,7 +390,9 @@ void add_gateway(Command app, int& exit_code) {
       "publishes forward-pass metrics; without, its load is inferred from the streams relayed. "
       "load=orca: its load is asked for with each request, in a header, instead of by reading its gauges. "
       "model: one of --model that it has; without, all of them");
-  command.add_option("--model", flags->models, "a model name clients may ask for; repeatable").required();
+  command.add_option("--model", flags->models, "a model name clients may ask for; repeatable")
+      .required()
+      .check(not_empty());
   command
       .add_option("--pd-contract", flags->contract,
                   "between prefill and decode engines: nixl (vLLM: prefill, then decode pulls) or sglang (both legs at "

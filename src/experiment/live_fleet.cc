@@ -29,9 +29,15 @@ Result<LiveFleet> LiveFleet::load(const LiveFleetOptions& options) {
     if (!scenario) return std::unexpected(scenario.error());
     fleet.scenario_ = std::move(*scenario);
   }
-  const auto recipe = systems::load_recipe(options.recipe, of_recipe, home);
-  if (!recipe) return std::unexpected(recipe.error());
-  fleet.recipe_ = recipe->recipe;
+  if (!options.recipe.empty()) {
+    const auto recipe = systems::load_recipe(options.recipe, of_recipe, home);
+    if (!recipe) return std::unexpected(recipe.error());
+    fleet.recipe_ = recipe->recipe;
+  } else if (!of_recipe.empty()) {
+    return bad_input(of_recipe.front().where(), options.scenario.empty()
+                                                    ? "there is neither a recipe nor a scenario whose key it could be"
+                                                    : "is a recipe's key; name one with --recipe");
+  }
   const auto gpu_file = home.find(config::Project::Kind::Gpu, options.gpu, "--gpu");
   if (!gpu_file) return std::unexpected(gpu_file.error());
   auto gpu = config::load_gpu(*gpu_file);

@@ -34,7 +34,8 @@ struct LiveFleetOptions {
 /// One recipe over engines of one kind, at any tensor parallelism.
 class LiveFleet {
  public:
-  /// Errors: a file that is missing or wrong, an override that is no recipe key.
+  /// Without a recipe: what the hardware is. Errors: a file that is missing or wrong, an override of nothing that is
+  /// named.
   [[nodiscard]] static Result<LiveFleet> load(const LiveFleetOptions& options);
 
   [[nodiscard]] const systems::Recipe& recipe() const { return recipe_; }

@@ -17,6 +17,38 @@ namespace wattle::journal {
 
 namespace {
 constexpr const char* kPartial = "run.partial.json";
+constexpr std::array kFiles = {"decisions.jsonl", "requests.csv", "timeseries.csv", "trace.json"};  ///< beside run.json
+}  // namespace
+
+Result<std::string> set_aside_unended(const std::string& directory) {
+  namespace fs = std::filesystem;
+  const fs::path from(directory);
+  std::error_code code;
+  if (!fs::exists(from / kPartial, code) || fs::exists(from / "run.json", code)) return std::string();
+  const auto holds_more = [&](const char* name, std::size_t header) {
+    const auto size = fs::file_size(from / name, code);
+    return !code && size > header;
+  };
+  if (!holds_more("decisions.jsonl", 0) && !holds_more("requests.csv", requests_csv_header().size()) &&
+      !holds_more("timeseries.csv", timeseries_csv_header().size())) {
+    return std::string();
+  }
+  fs::path to;
+  for (int number = 1; to.empty() || fs::exists(to / kPartial, code); ++number) {
+    to = from / ("unended-" + std::to_string(number));
+  }
+  code.clear();
+  fs::create_directories(to, code);
+  for (const char* name : kFiles) {
+    std::error_code absent;
+    if (!code && fs::exists(from / name, absent)) fs::rename(from / name, to / name, code);
+  }
+  if (!code) fs::rename(from / kPartial, to / kPartial, code);  // last: until then it is still to be moved
+  if (code) {
+    return external_failure(to.string(), "the record of a run that did not end cannot be moved there (" +
+                                             code.message() + "); name another directory, or move it yourself");
+  }
+  return to.string();
 }
 
 struct RunWriter::Impl {
@@ -49,9 +81,9 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory,
   impl->facts = std::move(facts);
   impl->wanted = files;
   // An older run's files would contradict this one's until it ends, and for ever when they are not wanted now.
-  for (const char* name : {"run.json", kPartial, "decisions.jsonl", "requests.csv", "timeseries.csv", "trace.json"}) {
+  for (const char* name : {"run.json", kPartial})
     std::filesystem::remove(std::filesystem::path(directory) / name, code);
-  }
+  for (const char* name : kFiles) std::filesystem::remove(std::filesystem::path(directory) / name, code);
   struct Wanted {
     bool wanted;
     const char* name;

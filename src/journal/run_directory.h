@@ -57,6 +57,11 @@ struct RunFile {
   bool ended = true;  ///< false: read from the last checkpoint of a run that goes on, or was killed
 };
 
+/// Moves what a live run that never ended has recorded in `directory` out of the next one's way, to
+/// `directory`/unended-1, -2, ..., where it can be read as a run. The folder; empty: there is no such run, or it has
+/// recorded nothing. Errors: External, where = that folder.
+[[nodiscard]] Result<std::string> set_aside_unended(const std::string& directory);
+
 /// Errors: no such directory, no run.json in it, bad JSON (file:line), a missing or wrong key (file, key).
 [[nodiscard]] Result<RunFile> read_run(const std::string& directory);
 [[nodiscard]] Result<RunFile> parse_run(std::string_view text, const std::string& name);

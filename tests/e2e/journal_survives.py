@@ -68,6 +68,21 @@ try:
         said = json.loads(report.stdout)["runs"][0]
         check(said["ended"] is False and said["requests"]["finished"] == 3, f"the report says {said}")
 
+        child, urls = gateway(run, stderr=subprocess.PIPE)
+        complete(urls["url"])
+        child.terminate()
+        _, words = child.communicate(timeout=30)
+        check(str(run / "unended-1") in words, f"nothing says where the killed run's record is: {words}")
+        kept = (run / "unended-1" / "requests.csv").read_text().splitlines()
+        check(kept == rows, f"a restart keeps {len(kept)} of {len(rows)} lines of the killed run")
+        report = subprocess.run([wattle, "report", "--json", str(run / "unended-1")], capture_output=True, text=True)
+        check(report.returncode == 0 and json.loads(report.stdout)["runs"][0]["requests"]["finished"] == 3, f"{report}")
+        check(len((run / "requests.csv").read_text().splitlines()) == 2, "the new run has its own record")
+        child, urls = gateway(run, stderr=subprocess.PIPE)
+        child.terminate()
+        _, words = child.communicate(timeout=30)
+        check("unended" not in words and not (run / "unended-2").exists(), "what ended is replaced")
+
         full = pathlib.Path(scratch) / "full"
         child, urls = gateway(full, file_bytes=2048, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 30
