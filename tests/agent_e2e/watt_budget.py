@@ -62,9 +62,10 @@ def main() -> None:
 
         _, at = node.start(*words, "--watt-budget-w", "2000")
         admin = at["admin"]
-        idle = lambda: post(admin + "/budget", {"watts": 10})
-        eventually("engines have said that they do nothing", lambda: idle()[0] == 400)
-        assert "10 W is less than the 2 GPUs draw idle" in idle()[1]["error"]["message"], idle()
+        too_little = lambda: post(admin + "/budget", {"watts": 10})
+        eventually("engines have said that they do nothing, and less than they draw then is refused",
+                   lambda: "10 W is less than the 2 GPUs draw idle" in str(too_little()))
+        assert too_little()[0] == 400, too_little()
         assert post(admin + "/budget", {"watts": 2000})[0] == 200
         budget = lambda: json.loads(get(admin + "/budget"))
         clocks = lambda: [metric(engine["url"], "wattle_mock_engine_clock_mhz") for engine in engines]

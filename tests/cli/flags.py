@@ -134,7 +134,7 @@ def values_out_of_bounds() -> None:
 def nothing_is_ignored() -> None:
     """What names nothing that there is, is refused where it is said: by flag, or by the line of the deployment's file."""
     listens = ("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-    for more, words in ((("--model", "m", "--set", "a.b=1"), "--set a.b=1"),
+    for more, words in ((("--model", "m", "--set", "a.b=1"), "--set a.b: "),
                         (("--model", "m", "--set", "frequency.mode=shadow", "--scenario", "synthetic-poisson"), "recipe"),
                         (("--model", "m", "--gpu", "nope"), "--gpu"), (("--model", "m", "--llm", "nope"), "--llm"),
                         (("--model", ""), "--model")):
