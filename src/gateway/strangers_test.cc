@@ -30,7 +30,10 @@ TEST(Strangers, WhatIsNotReadDoesNotPass) {
   const auto status = [&](const std::string& path, const std::string& body, const std::string& type) {
     return rig.ask(Rig::post(body, path, type.empty() ? "" : "Content-Type: " + type + "\r\n")).substr(9, 3);
   };
-  const std::string utf16("{\0\"\0k\0v\0_\0t\0r\0a\0n\0s\0f\0e\0r\0_\0p\0a\0r\0a\0m\0s\0\"\0:\0{\0}\0}\0", 52);
+  std::string utf16;
+  for (const char ascii : std::string_view(R"({"kv_transfer_params":{}})")) {
+    utf16 += {ascii, '\0'};
+  }
   for (const char* path : {"/v1/responses", "/v1/messages", "/v1/embeddings", "/tokenize"}) {
     for (const char* type : {"", "application/json", "text/plain", "multipart/form-data; boundary=b", "audio/wav"}) {
       EXPECT_EQ(status(path, R"({"model":"m","x":NaN,"kv_transfer_params":{"remote_host":"h"}})", type), "400") << type;
