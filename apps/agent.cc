@@ -206,12 +206,14 @@ Result<int> run(const Flags& flags) {
   auto server = net::HttpServer::listen(
       pool, where,
       [&agent, &fleet](std::shared_ptr<net::Exchange> e) {
-        const std::string outside = fmt::format(
-            "# HELP wattle_agent_belief_extrapolations_total Predictions asked for outside the range that their belief "
-            "was measured in\n# TYPE wattle_agent_belief_extrapolations_total "
-            "counter\nwattle_agent_belief_extrapolations_total {}\n",
-            fleet->extrapolations());
-        node::answer(**agent, *e, outside);
+        node::answer(**agent, *e, [&fleet] {
+          return fmt::format(
+              "# HELP wattle_agent_belief_extrapolations_total Predictions asked for outside the range that their "
+              "belief "
+              "was measured in\n# TYPE wattle_agent_belief_extrapolations_total "
+              "counter\nwattle_agent_belief_extrapolations_total {}\n",
+              fleet->extrapolations());
+        });
       },
       net::problem_json);
   if (!server) return std::unexpected(server.error());

@@ -7,7 +7,7 @@ target_compile_options(wattle_flags INTERFACE
 target_compile_definitions(wattle_flags INTERFACE _GNU_SOURCE)
 # g++ 12 sees overlapping copies in std::string concatenation where there are none (GCC bug 105651).
 # At -O3 it also thinks a default-initialised std::string of a nested aggregate may be uninitialised as an exception unwinds;
-# that warning stays on where values are optimised less: dev, asan, tsan.
+# that warning stays on where values are optimised less: dev.
 target_compile_options(wattle_flags INTERFACE -Wno-restrict $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
 # Of several files compiled as one, a local name in one may be a file's own constant in another, and g++ takes a file's own
 # types for a header's; dev keeps both warnings.

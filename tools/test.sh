@@ -14,15 +14,14 @@ summary=()
 failed=false
 for preset in "$@"; do
   started=$SECONDS
-  target=(--target sanitized_tests)
-  choose=(-L sanitized)
+  target=()
+  choose=()
   with=()
   if [ "$preset" = release ]; then
     with=(-DWATTLE_BUILD_BENCHES=ON -DWATTLE_TORCH=ON)
-  fi
-  if [ "$preset" = release ] || $all; then
-    target=()
-    choose=()
+  elif ! $all; then
+    target=(--target sanitized_tests)
+    choose=(-L sanitized)
   fi
   echo "== $preset: build"
   cmake --preset "$preset" -DWATTLE_BUILD_TESTS=ON -DWATTLE_SANITIZE_ALL=$all "${with[@]}" >"/tmp/wattle-configure.$$" 2>&1 || { cat "/tmp/wattle-configure.$$"; exit 1; }

@@ -7,15 +7,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/trimmed.h"
+
 namespace wattle {
 
 namespace {
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
-  return s;
-}
-
 /// What an error message shows of a field: short, and printable whatever the file holds.
 std::string shown(std::string_view field) {
   std::string out;
@@ -46,7 +42,7 @@ Result<CsvReader> CsvReader::open(std::string_view text, std::string name, std::
   std::optional<std::string_view> header;
   do {
     header = reader.take_line();
-  } while (header && trim(*header).empty());
+  } while (header && trimmed(*header).empty());
   if (!header)
     return bad_input(reader.name_, fmt::format("is empty; expected a header line with {}", fmt::join(columns, ",")));
   if (auto ok = reader.split(*header); !ok) return std::unexpected(ok.error());
@@ -81,7 +77,7 @@ Result<void> CsvReader::split(std::string_view line) {
   if (line.find('"') == std::string_view::npos) {
     while (true) {
       const auto comma = line.find(',');
-      fields_.push_back(trim(line.substr(0, comma)));
+      fields_.push_back(trimmed(line.substr(0, comma)));
       if (comma == std::string_view::npos) return {};
       line.remove_prefix(comma + 1);
     }
@@ -89,7 +85,7 @@ Result<void> CsvReader::split(std::string_view line) {
   unescaped_.clear();
   unescaped_.reserve(static_cast<std::size_t>(std::ranges::count(line, ',')) + 1);  // views into it must not move
   while (true) {
-    std::string_view field = trim(line);
+    std::string_view field = trimmed(line);
     if (field.starts_with('"')) {
       std::size_t at = 1;
       std::string& value = unescaped_.emplace_back();
@@ -104,13 +100,13 @@ Result<void> CsvReader::split(std::string_view line) {
         ++at;
       }
       fields_.push_back(value);
-      const std::string_view after = trim(field.substr(at));
+      const std::string_view after = trimmed(field.substr(at));
       if (after.empty()) return {};
       if (after.front() != ',') return bad_input(where(), "text follows a closing quote; separate fields by ','");
       line = after.substr(1);
     } else {
       const auto comma = line.find(',');
-      fields_.push_back(trim(line.substr(0, comma)));
+      fields_.push_back(trimmed(line.substr(0, comma)));
       if (comma == std::string_view::npos) return {};
       line.remove_prefix(comma + 1);
     }
@@ -121,7 +117,7 @@ Result<bool> CsvReader::next() {
   while (true) {
     const auto line = take_line();
     if (!line) return false;
-    if (trim(*line).empty()) continue;
+    if (trimmed(*line).empty()) continue;
     if (auto ok = split(*line); !ok) return std::unexpected(std::move(ok.error()));
     if (fields_.size() != names_.size()) {
       return bad_input(where(), fmt::format("has {} field{} where the header has {}; {}", fields_.size(),

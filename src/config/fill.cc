@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/trimmed.h"
 #include "config/records.h"
 
 namespace wattle::config {
@@ -127,12 +128,6 @@ template <typename Number>
 bool parse_whole(std::string_view text, Number& to) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), to);
   return code == std::errc{} && end == text.data() + text.size();
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

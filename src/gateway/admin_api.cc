@@ -103,7 +103,7 @@ std::string AdminApi::metrics_text() {
     for (const auto& state : workers_.states()) {
       const InstanceId id = state.worker->id;
       const auto& view = core.shown(id);
-      if (state.removed && !state.starting && view.assigned_requests == 0) continue;  // series of the gone only pile up
+      if (!state.stays() && view.assigned_requests == 0) continue;  // series of the gone only pile up
       const auto& endpoint = state.worker->endpoint;
       rows.push_back({id, endpoint ? endpoint->url : state.options.url,
                       std::string(journal::name_of(state.worker->role)), view.accepting, view.assigned_requests,
@@ -228,7 +228,7 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
     control_.look(now);
     for (const auto& state : workers_.states()) {
       const std::int32_t id = state.worker->id.value();
-      if (only_id ? id != *only_id : state.removed && !state.starting) continue;
+      if (only_id ? id != *only_id : !state.stays()) continue;
       const auto& view = core.shown(state.worker->id);
       list.push_back(
           {{"id", std::to_string(id)},

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/trimmed.h"
 #include "gateway/keys.h"
 #include "net/append.h"
 
@@ -50,11 +51,9 @@ bool named_by_connection(const net::HeaderFields& fields, std::string_view name)
     if (!net::same_name(field.name, "connection")) continue;
     std::string_view rest = field.value;
     while (!rest.empty()) {
-      std::string_view option = rest.substr(0, rest.find(','));
+      const std::string_view option = rest.substr(0, rest.find(','));
       rest.remove_prefix(std::min(rest.size(), option.size() + 1));
-      while (option.starts_with(' ') || option.starts_with('\t')) option.remove_prefix(1);
-      while (option.ends_with(' ') || option.ends_with('\t')) option.remove_suffix(1);
-      if (net::same_name(option, name)) return true;
+      if (net::same_name(trimmed(option), name)) return true;
     }
   }
   return false;

@@ -220,8 +220,8 @@ Result<PoolId> WorkerRegistry::pool_of(const WorkerOptions& worker, std::string_
 }
 
 void WorkerRegistry::look_at_roles() {
-  disaggregated_ = std::ranges::any_of(
-      states_, [](const WorkerState& s) { return s.worker->role == Role::Prefill && (!s.removed || s.starting); });
+  disaggregated_ =
+      std::ranges::any_of(states_, [](const WorkerState& s) { return s.worker->role == Role::Prefill && s.stays(); });
 }
 
 std::optional<WorkerRegistry::Standing> WorkerRegistry::standing_at(std::string_view url) {
@@ -240,13 +240,12 @@ std::optional<WorkerRegistry::Standing> WorkerRegistry::standing_at(std::string_
 
 /// As soon as some worker says a type, each class has the pool of its number (FREESH's router).
 void WorkerRegistry::route_by_type(control::FleetLoop& core, Instant now) {
-  const auto stays = [](const WorkerState& s) { return !s.removed || s.starting; };
   std::vector<PoolWeight> weights;
-  if (std::ranges::any_of(states_, [&](const auto& s) { return stays(s) && !s.options.type.empty(); })) {
+  if (std::ranges::any_of(states_, [](const WorkerState& s) { return s.stays() && !s.options.type.empty(); })) {
     std::vector<bool> served(static_cast<std::size_t>(core.classes().size()), false);
     for (const WorkerState& s : states_) {
       const auto pool = static_cast<std::size_t>(core.shown(s.worker->id).spec->pool.value());
-      if (stays(s) && pool < served.size()) served[pool] = true;
+      if (s.stays() && pool < served.size()) served[pool] = true;
     }
     weights = weights_of_own_pools(served);
   }
@@ -268,7 +267,7 @@ void WorkerRegistry::remove(InstanceId id) {
     route_by_type(core, now);
     look_at_roles();
     const auto over = [&](const WorkerState& s) {
-      return s.removed && !s.starting && core.shown(s.worker->id).assigned_requests == 0;
+      return !s.stays() && core.shown(s.worker->id).assigned_requests == 0;
     };
     if (std::ranges::count_if(states_, over) > kRemembered) {
       forget(std::ranges::find_if(states_, over)->worker->id, now);

@@ -28,6 +28,8 @@ struct WorkerState {
   bool listening = false;  ///< to its step reports
   /// Which of the forms that gauges come in it answers to is being tried, or known; past the last: none.
   std::size_t gauges_form = 0;
+  /// It takes requests, or will.
+  [[nodiscard]] bool stays() const { return !removed || starting; }
 };
 
 class WorkerRegistry {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "base/trimmed.h"
+
 namespace wattle::net {
 
 namespace {
@@ -26,12 +28,6 @@ ParseProblem problem_of(const error_code& ec) {
   const bool framing = ec == http::error::bad_content_length || ec == http::error::multiple_content_length ||
                        ec == http::error::bad_transfer_encoding;
   return {400, "malformed HTTP message", framing ? ParseProblem::Kind::Framing : ParseProblem::Kind::Form};
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-  return text;
 }
 
 /// Transfer codings other than exactly "chunked" (RFC 9112, 6.1 and 6.3): Beast takes a message with one for a message

@@ -275,7 +275,7 @@ void take_budget(Agent& agent, net::Exchange& exchange) {
 
 }  // namespace
 
-void answer(Agent& agent, net::Exchange& exchange, std::string_view more_metrics) {
+void answer(Agent& agent, net::Exchange& exchange, const std::function<std::string()>& more_metrics) {
   if (net::refused_as_page(exchange)) return;
   const auto path = exchange.path();
   const bool get = exchange.method() == "GET" || exchange.method() == "HEAD";
@@ -285,7 +285,7 @@ void answer(Agent& agent, net::Exchange& exchange, std::string_view more_metrics
   };
   if (path == "/metrics") {
     if (only(get, "GET, HEAD")) {
-      exchange.respond(200, "text/plain; version=0.0.4", agent.metrics() + std::string(more_metrics));
+      exchange.respond(200, "text/plain; version=0.0.4", agent.metrics() + (more_metrics ? more_metrics() : ""));
     }
   } else if (path == "/health") {
     const bool ready = agent.ready();

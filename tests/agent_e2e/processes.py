@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
+from email.message import Message
 
 # How long something that must happen may take on a busy machine; nothing waits longer than it needs.
 PATIENCE_S = float(os.environ.get("WATTLE_PATIENCE_S", 25))
@@ -22,31 +23,28 @@ def get(url: str) -> str:
 
 def post(url: str, body: dict | bytes, headers: dict[str, str] | None = None) -> tuple[int, dict]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json", **(headers or {})})
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            return answer.status, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+    status, _, text = answer(url, "POST", {"Content-Type": "application/json", **(headers or {})}, data)
+    return status, json.loads(text)
 
 
 PAGE = {"Origin": "http://evil.example", "Content-Type": "text/plain"}  # as a page of another origin sends it
 REBOUND = {"Host": "evil.example", "Accept-Language": "en"}  # a page that has pointed its own name here
 
 
-def answer(url: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None) -> tuple[int, str, str]:
-    """Status, content type, body."""
+def answer(url: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None) -> tuple[int, Message, str]:
+    """Status, header fields, body."""
     request = urllib.request.Request(url, body, headers or {}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as said:
-            return said.status, said.headers["Content-Type"], said.read().decode()
+            return said.status, said.headers, said.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.headers["Content-Type"], error.read().decode()
+        return error.code, error.headers, error.read().decode()
 
 
 def refused(status: int, url: str, method: str = "GET", **more) -> None:
     """With the reason as JSON."""
-    got, kind, text = answer(url, method, **more)
+    got, fields, text = answer(url, method, **more)
+    kind = fields["Content-Type"]
     assert got == status and kind == "application/json" and json.loads(text)["error"]["message"], (method, url, got, kind, text)
 
 

@@ -5,10 +5,9 @@ import json
 import os
 import subprocess
 import threading
-import urllib.error
 import urllib.request
 
-from processes import PATIENCE_S, a_node, eventually, get, metric, post
+from processes import PATIENCE_S, a_node, answer, eventually, get, metric, post
 
 
 class Load:
@@ -38,12 +37,9 @@ class Load:
 
 def not_allowed(url: str) -> str:
     """What a 405 says would be right."""
-    try:
-        urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=PATIENCE_S)
-    except urllib.error.HTTPError as error:
-        assert error.code == 405, error
-        return error.headers["Allow"]
-    raise AssertionError(url)
+    status, fields, _ = answer(url, "DELETE")
+    assert status == 405, status
+    return fields["Allow"]
 
 
 def main() -> None:
