@@ -45,7 +45,15 @@ void ClusterManager::in_nodes(std::vector<int>& gpus) const {
   for (std::size_t p = 0; p < gpus.size(); ++p) gpus[p] = nodes[p] * options_.gpus_per_node;
 }
 
-ClusterOrder ClusterManager::make(const std::vector<double>& peak_per_s) const {
+ClusterOrder ClusterManager::make(const std::vector<double>& peak_per_s) {
+  if (peak_per_s != solved_) {
+    solution_ = solve(peak_per_s);
+    solved_ = peak_per_s;
+  }
+  return solution_;
+}
+
+ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const {
   const auto load = pools_.by_pool(peak_per_s);
   const int gpus = options_.nodes * options_.gpus_per_node;
   auto problem = pools_.problem(load, gpus, Watts());

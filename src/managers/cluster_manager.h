@@ -55,7 +55,8 @@ class ClusterManager {
   [[nodiscard]] std::optional<ClusterOrder> order(Instant now);
 
  private:
-  [[nodiscard]] ClusterOrder make(const std::vector<double>& peak_per_s) const;
+  [[nodiscard]] ClusterOrder make(const std::vector<double>& peak_per_s);
+  [[nodiscard]] ClusterOrder solve(const std::vector<double>& peak_per_s) const;
   void in_nodes(std::vector<int>& gpus) const;
 
   const PoolMap& pools_;
@@ -63,6 +64,8 @@ class ClusterManager {
   Span start_;
   LoadHistory history_;
   std::optional<Instant> next_;  ///< epoch not ordered yet
+  std::vector<double> solved_;   ///< peaks of the newest program; epochs shorter than a slot often have the same
+  ClusterOrder solution_;
 };
 
 }  // namespace wattle::managers

@@ -225,22 +225,31 @@ TEST(WeightedRoundRobin, ABoundIsOfAPoolsWorkersOnOneKindOfGpus) {
   EXPECT_EQ(fleet.route(policy), 1);
 }
 
-/// Carries one a second, each of which costs so much.
-class OneASecond final : public LoadProfile {
+/// Carries so many a second, each of which costs so much.
+class Carries final : public LoadProfile {
  public:
-  explicit OneASecond(double watts) : watts_(watts) {}
-  [[nodiscard]] double max_load_per_s(ClassId, MegaHertz) const override { return 1.0; }
+  Carries(double per_s, double watts) : per_s_(per_s), watts_(watts) {}
+  [[nodiscard]] double max_load_per_s(ClassId, MegaHertz) const override { return per_s_; }
   [[nodiscard]] LoadPoint at(ClassId, double load_per_s, MegaHertz) const override {
     return {Watts(watts_ * load_per_s), Span(), Span()};
   }
 
  private:
-  double watts_;
+  double per_s_, watts_;
 };
 
+TEST(LeastLoaded, ASmallInstanceBesideALargeOneGetsItsShare) {
+  const Carries large(8.0, 10.0), small(2.0, 10.0);
+  Fleet fleet(2);
+  fleet.specs[0].beliefs.load = &large;
+  fleet.specs[1].beliefs.load = &small;
+  LeastLoaded policy;
+  for (int i = 0; i < 100; ++i) ++fleet.views[static_cast<std::size_t>(fleet.route(policy))].assigned_requests;
+  EXPECT_EQ(fleet.views[0].assigned_requests, 80);
+}
+
 TEST(LeastEnergy, WhatWaitsAtAnInstanceCountsHoweverLongAgoItCame) {
-  const OneASecond cheap(10.0);
-  const OneASecond costly(20.0);
+  const Carries cheap(1.0, 10.0), costly(1.0, 20.0);
   Fleet fleet(2);
   fleet.specs[0].beliefs.load = &cheap;
   fleet.specs[1].beliefs.load = &costly;
