@@ -5,6 +5,7 @@
 #include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -285,8 +286,12 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   journal::Sink nowhere;
+  std::optional<FileLock> journal_lock;
   std::unique_ptr<gateway::RunRecorder> recorder;
   if (!flags.journal.empty()) {
+    auto lock = journal::lock_run(flags.journal);
+    if (!lock) return std::unexpected(lock.error());
+    journal_lock = std::move(*lock);
     const auto kept = journal::set_aside_unended(flags.journal);
     if (!kept) return std::unexpected(kept.error());
     if (!kept->empty()) {

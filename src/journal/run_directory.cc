@@ -16,12 +16,19 @@
 namespace wattle::journal {
 
 namespace {
+namespace fs = std::filesystem;
 constexpr const char* kPartial = "run.partial.json";
 constexpr std::array kFiles = {"decisions.jsonl", "requests.csv", "timeseries.csv", "trace.json"};  ///< beside run.json
 }  // namespace
 
+Result<FileLock> lock_run(const std::string& directory) {
+  std::error_code failed;
+  fs::create_directories(directory, failed);
+  if (failed) return external_failure(directory, "cannot be made a folder: " + failed.message());
+  return FileLock::take((fs::path(directory) / ".lock").string(), "another gateway records its run there", 5);
+}
+
 Result<std::string> set_aside_unended(const std::string& directory) {
-  namespace fs = std::filesystem;
   const fs::path from(directory);
   std::error_code code;
   if (!fs::exists(from / kPartial, code) || fs::exists(from / "run.json", code)) return std::string();
@@ -60,7 +67,7 @@ struct RunWriter::Impl {
   std::optional<OutputFile> timeseries;
   std::optional<OutputFile> trace;
 
-  [[nodiscard]] std::string path(const char* name) const { return (std::filesystem::path(directory) / name).string(); }
+  [[nodiscard]] std::string path(const char* name) const { return (fs::path(directory) / name).string(); }
   [[nodiscard]] std::string run_text(const RunSummary& summary, const RunCurves& curves) const {
     return run_json({.facts = facts, .files = wanted, .summary = summary, .curves = curves});
   }
@@ -71,8 +78,8 @@ RunWriter::~RunWriter() = default;
 
 Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory, RunFacts facts, RunFiles files) {
   std::error_code code;
-  std::filesystem::create_directories(directory, code);
-  if (code || !std::filesystem::is_directory(directory, code)) {
+  fs::create_directories(directory, code);
+  if (code || !fs::is_directory(directory, code)) {
     return external_failure(directory,
                             "cannot be made a directory (" + code.message() + "); name one you may write to");
   }
@@ -81,9 +88,8 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory,
   impl->facts = std::move(facts);
   impl->wanted = files;
   // An older run's files would contradict this one's until it ends, and for ever when they are not wanted now.
-  for (const char* name : {"run.json", kPartial})
-    std::filesystem::remove(std::filesystem::path(directory) / name, code);
-  for (const char* name : kFiles) std::filesystem::remove(std::filesystem::path(directory) / name, code);
+  for (const char* name : {"run.json", kPartial}) fs::remove(fs::path(directory) / name, code);
+  for (const char* name : kFiles) fs::remove(fs::path(directory) / name, code);
   struct Wanted {
     bool wanted;
     const char* name;
@@ -95,7 +101,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory,
                                      Wanted{files.trace, "trace.json", impl->trace}};
   for (const Wanted& one : all) {
     if (!one.wanted) continue;
-    auto file = OutputFile::create((std::filesystem::path(directory) / one.name).string());
+    auto file = OutputFile::create((fs::path(directory) / one.name).string());
     if (!file) return std::unexpected(file.error());
     one.file.emplace(std::move(*file));
   }
@@ -159,7 +165,7 @@ Result<void> RunWriter::checkpoint(const RunSummary& summary, const RunCurves& c
   const std::string next = impl_->path("run.partial.json.next");
   if (auto written = write_file(next, impl_->run_text(summary, curves)); !written) return written;
   std::error_code code;
-  std::filesystem::rename(next, impl_->path(kPartial), code);
+  fs::rename(next, impl_->path(kPartial), code);
   if (code) return external_failure(next, "cannot be renamed (" + code.message() + ")");
   return {};
 }
@@ -177,7 +183,7 @@ Result<void> RunWriter::close(const RunSummary& summary, const RunCurves& curves
   if (!first) return first;
   if (auto written = write_file(impl->path("run.json"), impl->run_text(summary, curves)); !written) return written;
   std::error_code ignored;  // it was never there where nobody called checkpoint()
-  std::filesystem::remove(impl->path(kPartial), ignored);
+  fs::remove(impl->path(kPartial), ignored);
   return {};
 }
 

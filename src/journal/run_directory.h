@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "journal/record.h"
 #include "journal/summary.h"
 
@@ -56,6 +57,10 @@ struct RunFile {
   RunCurves curves;
   bool ended = true;  ///< false: read from the last checkpoint of a run that goes on, or was killed
 };
+
+/// Makes `directory` and holds it for a live run: two would write over each other's record. Errors: External, another
+/// live run has had it for five seconds.
+[[nodiscard]] Result<FileLock> lock_run(const std::string& directory);
 
 /// Moves what a live run that never ended has recorded in `directory` out of the next one's way, to
 /// `directory`/unended-1, -2, ..., where it can be read as a run. The folder; empty: there is no such run, or it has

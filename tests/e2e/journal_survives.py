@@ -83,6 +83,15 @@ try:
         _, words = child.communicate(timeout=30)
         check("unended" not in words and not (run / "unended-2").exists(), "what ended is replaced")
 
+        first, urls = gateway(run)
+        complete(urls["url"])
+        second = subprocess.run(first.args, capture_output=True, text=True, timeout=30)
+        check(second.returncode == 3 and "another gateway" in second.stderr, f"a second on one folder: {second}")
+        complete(urls["url"])
+        first.terminate()
+        first.communicate(timeout=30)
+        check(len((run / "requests.csv").read_text().splitlines()) == 3, "the first keeps its record")
+
         full = pathlib.Path(scratch) / "full"
         child, urls = gateway(full, file_bytes=2048, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 30
