@@ -126,7 +126,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void take_back();  ///< as if it had never been sent
   void prefill_over();
   void drop_prefill_leg();
-  void token_came();
+  void tokens_came(std::int32_t many);
   void fail(int status, const char* reason, std::string_view message);
   void end(Fate fate, const char* reason, LiveLedger::Charged charged = nullptr);
   void settle(Fate fate);
