@@ -9,7 +9,8 @@ streams must. `wattle` runs with API keys, tenants and energy booking on (an age
 Needs wrk, nginx and haproxy (Debian); --routers FOLDER, a virtual environment with PyPI's vllm-router and smg, adds those
 two. Run by tools/bench.py, or alone with WATTLE=path/to/wattle; the table goes to stderr, the JSON list of rows to
 stdout. CPU time is each proxy's own, of all its processes, per 1,000 requests: it says what a request costs even when
-something else keeps the machine busy."""
+something else keeps the machine busy. Its ratios are taken within rounds, and their median then: a machine drifts by more than
+proxies differ."""
 import argparse
 import json
 import os
@@ -254,7 +255,8 @@ def measure(args, folder, children):
                 samples[name]["alone"].append(wrk(port, str(lua), 1, 1, pids[name]))
         for name in ports:
             middle = lambda mode, key: statistics.median(s[key] for s in samples[name][mode])
-            figures[kind, name] = {"rps": middle("busy", "rps"), "p50_ms": middle("alone", "p50"),
+            pair = lambda other: statistics.median(s["cpu"] / o["cpu"] for s, o in zip(samples[name]["busy"], samples[other]["busy"]))
+            figures[kind, name] = {"cpu_x": {other: pair(other) for other in ("nginx", "haproxy")}, "rps": middle("busy", "rps"), "p50_ms": middle("alone", "p50"),
                                    "p99_ms": middle("alone", "p99"), "busy_p99_ms": middle("busy", "p99"),
                                    "cpu_s": middle("busy", "cpu")}
         if kind == "whole":
@@ -266,19 +268,19 @@ def measure(args, folder, children):
 def report(figures, args):
     rows = []
     print(f"{'answer':<8}{'through':<13}{'requests/s':>11}{'x nginx':>9}{'added p50 us':>14}{'added p99 us':>14}"
-          f"{'sparse p50 us':>15}{'p99 ms at ' + str(args.connections):>14}{'CPU s per 1000':>16}{'x nginx':>9}", file=sys.stderr)
+          f"{'sparse p50 us':>15}{'p99 ms at ' + str(args.connections):>14}{'CPU s per 1000':>16}{'x nginx':>9}{'x haproxy':>11}", file=sys.stderr)
     for (kind, name), f in figures.items():
         direct, nginx = figures[kind, "direct"], figures[kind, "nginx"]
         ratio = f["rps"] / nginx["rps"]
         added = {p: 1e3 * (f[f"{p}_ms"] - direct[f"{p}_ms"]) for p in ("p50", "p99", "sparse") if f"{p}_ms" in f}
         print(f"{kind:<8}{name:<13}{f['rps']:>11.0f}{ratio:>9.2f}{added['p50']:>14.0f}{added['p99']:>14.0f}"
-              f"{added.get('sparse', float('nan')):>15.0f}{f['busy_p99_ms']:>14.2f}{f['cpu_s']:>16.4f}{f['cpu_s'] / nginx['cpu_s']:>9.2f}", file=sys.stderr)
+              f"{added.get('sparse', float('nan')):>15.0f}{f['busy_p99_ms']:>14.2f}{f['cpu_s']:>16.4f}{f['cpu_x']['nginx']:>9.2f}{f['cpu_x']['haproxy']:>11.2f}", file=sys.stderr)
         if name == "direct":
             continue
         rows.append({"name": f"gateway.{kind}.{name}.requests", "value": f["rps"], "unit": "requests/s",
                      "ratio": ratio, "ratio_to": "nginx"})
         rows.append({"name": f"gateway.{kind}.{name}.cpu", "value": f["cpu_s"], "unit": "s per 1000 requests",
-                     "ratio": f["cpu_s"] / nginx["cpu_s"], "ratio_to": "nginx"})
+                     "ratio": f["cpu_x"]["nginx"], "ratio_to": "nginx"})
         for p in added:
             row = {"name": f"gateway.{kind}.{name}.added_{p}", "value": added[p], "unit": "us"}
             theirs = 1e3 * (nginx[f"{p}_ms"] - direct[f"{p}_ms"])
