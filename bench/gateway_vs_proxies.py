@@ -3,18 +3,21 @@
 
 The engine is bench/canned_engine, a native server that answers at once from memory, so that the proxies are what is
 measured; how fast it is alone is printed as `direct`. wrk, engine and proxy share the two cores, as they do for all
-proxies alike. Rounds of all are interleaved and the median is taken. nginx relays unbuffered, as a proxy of token
+proxies alike. Rounds of all are interleaved and the median is taken. `sparse`: one request every few milliseconds, to each proxy in turn, so
+that all of it sleeps in between: what else wakes then is in the way of the request. nginx relays unbuffered, as a proxy of token
 streams must. `wattle` runs with API keys, tenants and energy booking on (an agent reads emulated GPUs); `wattle-plain` without.
 Needs wrk, nginx and haproxy (Debian); --routers FOLDER, a virtual environment with PyPI's vllm-router and smg, adds those
 two. Run by tools/bench.py, or alone with WATTLE=path/to/wattle; the table goes to stderr, the JSON list of rows to
 stdout. CPU time is each proxy's own, of all its processes, per 1,000 requests: it says what a request costs even when
-something else keeps the machine busy."""
+something else keeps the machine busy. Its ratios are taken within rounds, and their median then: a machine drifts by more than
+proxies differ."""
 import argparse
 import json
 import os
 import pathlib
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -73,7 +76,6 @@ UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 def free_port():
-    import socket
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -128,6 +130,38 @@ def wrk(port, lua, connections, seconds, pid):
             "p99": share["99"], "cpu": 1e3 * (cpu_seconds(pid) - before) / requests}
 
 
+def sparse(ports, key, body, count, gap_s=0.003):
+    """Median milliseconds of one whole answer, by name of who is asked."""
+    request = (f"POST /v1/chat/completions HTTP/1.1\r\nHost: sparse\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n"
+               f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+    sockets = {name: socket.create_connection(("127.0.0.1", port)) for name, port in ports.items()}
+    for one in sockets.values():
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    took = {name: [] for name in ports}
+
+    def ask(one):
+        begun = time.perf_counter()
+        one.sendall(request)
+        answer, length = b"", None
+        while length is None or len(answer) < length:
+            more = one.recv(1 << 16)
+            if not more:
+                sys.exit("a proxy closed in the middle of an answer")
+            answer += more
+            head = answer.find(b"\r\n\r\n")
+            if length is None and head >= 0:
+                length = head + 4 + int(re.search(rb"content-length: *(\d+)", answer[:head].lower()).group(1))
+        return 1e3 * (time.perf_counter() - begun)
+
+    for _ in range(count):
+        for name, one in sockets.items():
+            took[name].append(ask(one))
+            time.sleep(gap_s)
+    for one in sockets.values():
+        one.close()
+    return {name: statistics.median(times) for name, times in took.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--wattle", default=os.environ.get("WATTLE", "build/release/wattle"))
@@ -135,6 +169,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=3, help="per measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--sparse", type=int, default=500, help="requests to each proxy, one every few milliseconds")
     parser.add_argument("--routers", type=pathlib.Path, help="a virtual environment with vllm-router and smg")
     args = parser.parse_args()
     built = pathlib.Path(args.wattle).resolve().parent
@@ -211,7 +246,8 @@ def measure(args, folder, children):
     figures = {}
     for kind, stream in (("whole", "false"), ("stream", "true")):
         lua = folder / f"{kind}.lua"
-        lua.write_text(LUA % (key, '{"model":"m","messages":[{"role":"user","content":"%s"}],"stream":%s}' % (prompt, stream)))
+        body = '{"model":"m","messages":[{"role":"user","content":"%s"}],"stream":%s}' % (prompt, stream)
+        lua.write_text(LUA % (key, body))
         samples = {name: {"busy": [], "alone": []} for name in ports}
         for _ in range(args.rounds):
             for name, port in ports.items():
@@ -219,29 +255,33 @@ def measure(args, folder, children):
                 samples[name]["alone"].append(wrk(port, str(lua), 1, 1, pids[name]))
         for name in ports:
             middle = lambda mode, key: statistics.median(s[key] for s in samples[name][mode])
-            figures[kind, name] = {"rps": middle("busy", "rps"), "p50_ms": middle("alone", "p50"),
+            pair = lambda other: statistics.median(s["cpu"] / o["cpu"] for s, o in zip(samples[name]["busy"], samples[other]["busy"]))
+            figures[kind, name] = {"cpu_x": {other: pair(other) for other in ("nginx", "haproxy")}, "rps": middle("busy", "rps"), "p50_ms": middle("alone", "p50"),
                                    "p99_ms": middle("alone", "p99"), "busy_p99_ms": middle("busy", "p99"),
                                    "cpu_s": middle("busy", "cpu")}
+        if kind == "whole":
+            for name, ms in sparse(ports, key, body, args.sparse).items():
+                figures[kind, name]["sparse_ms"] = ms
     return figures
 
 
 def report(figures, args):
     rows = []
     print(f"{'answer':<8}{'through':<13}{'requests/s':>11}{'x nginx':>9}{'added p50 us':>14}{'added p99 us':>14}"
-          f"{'p99 ms at ' + str(args.connections):>14}{'CPU s per 1000':>16}{'x nginx':>9}", file=sys.stderr)
+          f"{'sparse p50 us':>15}{'p99 ms at ' + str(args.connections):>14}{'CPU s per 1000':>16}{'x nginx':>9}{'x haproxy':>11}", file=sys.stderr)
     for (kind, name), f in figures.items():
         direct, nginx = figures[kind, "direct"], figures[kind, "nginx"]
         ratio = f["rps"] / nginx["rps"]
-        added = {p: 1e3 * (f[f"{p}_ms"] - direct[f"{p}_ms"]) for p in ("p50", "p99")}
+        added = {p: 1e3 * (f[f"{p}_ms"] - direct[f"{p}_ms"]) for p in ("p50", "p99", "sparse") if f"{p}_ms" in f}
         print(f"{kind:<8}{name:<13}{f['rps']:>11.0f}{ratio:>9.2f}{added['p50']:>14.0f}{added['p99']:>14.0f}"
-              f"{f['busy_p99_ms']:>14.2f}{f['cpu_s']:>16.4f}{f['cpu_s'] / nginx['cpu_s']:>9.2f}", file=sys.stderr)
+              f"{added.get('sparse', float('nan')):>15.0f}{f['busy_p99_ms']:>14.2f}{f['cpu_s']:>16.4f}{f['cpu_x']['nginx']:>9.2f}{f['cpu_x']['haproxy']:>11.2f}", file=sys.stderr)
         if name == "direct":
             continue
         rows.append({"name": f"gateway.{kind}.{name}.requests", "value": f["rps"], "unit": "requests/s",
                      "ratio": ratio, "ratio_to": "nginx"})
         rows.append({"name": f"gateway.{kind}.{name}.cpu", "value": f["cpu_s"], "unit": "s per 1000 requests",
-                     "ratio": f["cpu_s"] / nginx["cpu_s"], "ratio_to": "nginx"})
-        for p in ("p50", "p99"):
+                     "ratio": f["cpu_x"]["nginx"], "ratio_to": "nginx"})
+        for p in added:
             row = {"name": f"gateway.{kind}.{name}.added_{p}", "value": added[p], "unit": "us"}
             theirs = 1e3 * (nginx[f"{p}_ms"] - direct[f"{p}_ms"])
             if theirs > 0:  # below the noise, a ratio would say nothing

@@ -87,7 +87,7 @@ class AgentLinks::Send final : public net::ResponseHandler {
 };
 
 AgentLinks::AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links)
-    : options_(options), links_(std::move(links)) {}
+    : options_(options), links_(std::move(links)), waking_(std::make_shared<Waking>(*this)) {}
 
 AgentLinks::~AgentLinks() { stop(); }
 
@@ -159,6 +159,25 @@ void AgentLinks::command(InstanceId instance, MegaHertz clock, Instant) {
   flush_soon();
 }
 
+class AgentLinks::Waking final : public net::Deferred {
+ public:
+  explicit Waking(AgentLinks& links) : links_(links) {}
+  void on_turn_end() override {
+    links_.waits_for_turn_ = false;
+    links_.flush_soon();
+  }
+
+ private:
+  AgentLinks& links_;
+};
+
+/// What a client's loop has to send goes out before our thread is woken: it may want that loop's processor.
+void AgentLinks::flush_after_turn() {
+  net::Loop* const caller = net::Loop::current();
+  if (caller == nullptr) return flush_soon();
+  if (!waits_for_turn_.exchange(true)) caller->at_turn_end(waking_);
+}
+
 /// Once, however many want it meanwhile.
 void AgentLinks::flush_soon() {
   if (flushing_.exchange(true)) return;
@@ -186,7 +205,7 @@ void AgentLinks::work(InstanceId instance, const control::InstanceWork& work) {
     begins = urgent && !known.urgent;
     known = {work, true, known.urgent || urgent};
   }
-  if (begins) flush_soon();
+  if (begins) flush_after_turn();
 }
 
 void AgentLinks::handed_over(InstanceId instance, Span age, Span wait) {

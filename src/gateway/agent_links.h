@@ -95,6 +95,7 @@ class AgentLinks final : public control::ClockPort {
   struct Link;
   class Poll;
   class Send;
+  class Waking;
   AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links);
   void poll_all();
   void polled(Link& link, const std::string& answer, Instant sent);
@@ -104,6 +105,7 @@ class AgentLinks final : public control::ClockPort {
   void flush(bool all);
   void flush_now() { flush(false); }
   void flush_soon();
+  void flush_after_turn();
   void flush_places();
   [[nodiscard]] InstanceId instance_of(const std::string& engine) const;
 
@@ -141,6 +143,8 @@ class AgentLinks final : public control::ClockPort {
   std::atomic<std::int64_t> differing_{0};
   std::unique_ptr<net::HttpClient> client_;  ///< on the loop only
   std::atomic<bool> flushing_{false};        ///< flush_now() is on its way to the loop
+  std::atomic<bool> waits_for_turn_{false};  ///< of some loop, to end
+  std::shared_ptr<Waking> waking_;           ///< never null
   bool stopped_ = false;
   net::Loop loop_;  // last: its thread must end before what it uses goes
 };

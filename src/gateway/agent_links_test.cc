@@ -86,6 +86,24 @@ TEST(AgentLinks, WhatBeginsIsSaidWithoutAPollAndTheRestWithOne) {
   await([&] { return linked.agent.clock == 1005; });
 }
 
+TEST(AgentLinks, WorkOfALoopIsSaidWhenItsTurnIsOver) {
+  Linked linked(Span::s(3600));
+  net::Loop caller;
+  for (const int requests : {0, 3, 0, 5}) {
+    caller.post([&linked, requests] { linked.links->work(InstanceId(0), of(requests)); });
+    await([&] { return linked.agent.requests == requests; });
+  }
+  std::atomic<bool> turn_goes_on{true};
+  caller.post([&] {
+    linked.links->work(InstanceId(0), of(0));
+    while (turn_goes_on) std::this_thread::yield();
+  });
+  linked.links->command(InstanceId(0), MegaHertz(1005), Instant());  // waits for nobody's turn
+  await([&] { return linked.agent.clock == 1005; });
+  turn_goes_on = false;
+  await([&] { return linked.agent.requests == 0; });
+}
+
 TEST(AgentLinks, HandOversAreSaidOnceWithAPoll) {
   Linked linked;
   linked.links->handed_over(InstanceId(0), Span::ms(5), Span::ms(7));

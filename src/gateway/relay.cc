@@ -306,10 +306,18 @@ void Relay::relay_events(std::string_view bytes) {
   parser.feed(bytes);
   std::size_t from = 0;   // of what has not been relayed yet
   std::size_t begin = 0;  // of the event that comes next
-  while (const auto event = parser.next()) {
-    const bool typed = path_ == net::ApiPath::Other;
+  const bool typed = path_ == net::ApiPath::Other;
+  for (;;) {
+    // Nearly all events differ in nothing but their token's text.
+    if (const auto ahead = chunks.tokens_ahead(parser.plain_rest()); ahead.tokens > 0) {
+      parser.pass(ahead.bytes);
+      tokens_came(ahead.tokens);
+      begin = parser.complete_bytes();
+    }
+    const auto event = parser.next();
+    if (!event) break;
     const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : chunks.read(event->data);
-    for (std::int32_t i = 0; i < facts.tokens; ++i) token_came();
+    tokens_came(facts.tokens);
     done_seen_ = done_seen_ || facts.done;
     finish_seen_ = finish_seen_ || facts.finished;
     error_seen_ = error_seen_ || facts.error;
@@ -342,12 +350,12 @@ void Relay::relay(std::string_view bytes) {
   tail_.clear();
 }
 
-void Relay::token_came() {
-  tally_.token(now());
-  if (tally_.count() > 1) {
-    ++unbooked_tokens_;
-    return;
-  }
+void Relay::tokens_came(std::int32_t many) {
+  if (many <= 0) return;
+  const bool first = tally_.count() == 0;
+  tally_.tokens(many, now());
+  unbooked_tokens_ += many - (first ? 1 : 0);
+  if (!first) return;
   prefill_over();
   seat_.decode(request_.prompt_tokens + 1);
   context_.control.first_token(request_.id);

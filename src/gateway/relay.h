@@ -126,7 +126,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void take_back();  ///< as if it had never been sent
   void prefill_over();
   void drop_prefill_leg();
-  void token_came();
+  void tokens_came(std::int32_t many);
   void fail(int status, const char* reason, std::string_view message);
   void end(Fate fate, const char* reason, LiveLedger::Charged charged = nullptr);
   void settle(Fate fate);
@@ -149,6 +149,10 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::string ours_;     ///< what we add to a client's body, with the brace that ends it; may be empty
   bool says_urgency_;    ///< to the engine, in vLLM's field `priority`
   bool energy_asked_;    ///< by the client: the end of the answer waits for it
+  // These three here for their size: a relay of 1,024 bytes or more is a large one to malloc, which costs it more.
+  bool own_name_;  ///< request_id_ is ours
+  bool now_fresh_ = false;
+  Leg leg_ = Leg::None;
   net::PromptSize prompt_;
   std::shared_ptr<Limits::Seat> held_seat_;
   std::shared_ptr<RequestEnd> record_;  ///< null: nobody asks how it ended
@@ -156,7 +160,6 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::string headers_;    ///< sent upstream on every leg
   std::int64_t prompts_;
   std::string request_id_;  ///< X-Request-Id, the client's or ours
-  bool own_name_;           ///< ours
   std::shared_ptr<const Worker> worker_;
   StreamSeat seat_;
   std::shared_ptr<const Worker> prefill_worker_;  ///< of the leg beside us
@@ -165,7 +168,6 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::shared_ptr<const std::string> both_body_;
   std::int64_t unbooked_tokens_ = 0;  ///< relayed and not yet in seat_
   std::shared_ptr<net::Call> call_;
-  Leg leg_ = Leg::None;
   std::string leg_body_;     ///< when it is not the client's own
   std::string answer_;       ///< of the prefill leg
   int status_ = 0;           ///< of the current leg's answer
@@ -193,8 +195,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::int64_t whole_left_ = -1;  ///< of one, to come; below 0: its length was not said
   TokenTally tally_;
   Instant heard_;  ///< when the engine last sent something, or the request went out
-  Instant now_;    ///< of this turn of the loop; one clock reading per read
-  bool now_fresh_ = false;
+  Instant now_;    ///< of this turn of the loop, where now_fresh_; one clock reading per read
 };
 
 }  // namespace wattle::gateway

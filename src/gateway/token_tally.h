@@ -32,6 +32,15 @@ class TokenTally {
     last_ = now;
     ++count_;
   }
+  /// Several that came at once.
+  void tokens(std::int32_t many, Instant now) {
+    if (many <= 0) return;
+    token(now);
+    const std::int32_t more = many - 1;
+    gaps_within_ += more;
+    gap_counts_[0] += more;
+    count_ += more;
+  }
   /// An answer that was not streamed: `tokens` in all, none seen before `now`. Its gaps are not observable; they count
   /// as within the SLO when their mean over the whole time since `start` is.
   void whole(std::int32_t tokens, Instant start, Instant now) {

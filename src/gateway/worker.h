@@ -59,7 +59,7 @@ class StreamSeat {
     grow(context_tokens);
   }
   void grow(std::int64_t tokens) {
-    if (!decoding_) return;
+    if (!decoding_ || tokens == 0) return;
     context_tokens_ += tokens;
     worker_->streams->kv_tokens.fetch_add(tokens, std::memory_order_relaxed);
   }

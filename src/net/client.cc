@@ -35,6 +35,9 @@ struct HttpClient::Impl {
 
 namespace {
 
+/// A body so short is copied behind its header: cheaper for the kernel than a second piece.
+constexpr std::size_t kJoined = 2048;
+
 CallFailure failure_of(const ParseProblem& problem) {
   switch (problem.kind) {
     case ParseProblem::Kind::Framing:
@@ -67,6 +70,10 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
     ++serial_;
     head_by_ = head_by;
     body_ = body;
+    if (body.size() <= kJoined) {
+      append(head_, {body.first, body.second});
+      body_ = {};
+    }
     handler_ = std::move(handler);
     paused_ = false;
     reused_ = connected_;
@@ -184,7 +191,9 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
         if (!piece.empty()) pieces[count++] = {const_cast<char*>(piece.data()), piece.size()};
       }
       if (count == 0) return true;
-      const auto put = socket_.write(std::span(pieces).first(count));
+      const auto& [first, size] = pieces.front();
+      const auto put = count == 1 ? socket_.write(std::string_view(static_cast<const char*>(first), size))
+                                  : socket_.write(std::span(pieces).first(count));
       sent_ += put.bytes;
       if (put.result != Socket::Result::Some) return put.result == Socket::Result::None;
     }
@@ -253,7 +262,6 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   }
 
   void process(std::string_view bytes) {
-    const auto self = shared_from_this();
     const auto handler = handler_;
     const std::uint64_t serial = serial_;
     const auto current = [&] { return !closed_ && serial_ == serial && handler_ != nullptr; };
@@ -288,7 +296,6 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   }
 
   void complete() {
-    const auto self = shared_from_this();
     const auto handler = std::move(handler_);
     handler_ = nullptr;
     ++serial_;
@@ -297,7 +304,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
     if (reusable) {
       parser_.reset();
       deadline_ = loop().now() + client_->options.idle_timeout;
-      idle_.push_back(self);
+      idle_.push_back(shared_from_this());
       read();  // to notice the peer closing
     } else {
       close();

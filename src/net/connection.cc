@@ -250,12 +250,22 @@ bool Connection::unseal(std::string_view& bytes) {
 bool Connection::hold_body() {
   const auto size = static_cast<std::int64_t>(parser_.body().size());
   const std::int64_t more = size - std::exchange(body_held_, size);
-  const std::int64_t all = server_->body_bytes.fetch_add(more, std::memory_order_relaxed) + more;
-  return size <= ServerOptions::kSmallBody || all <= server_->options.total_body_bytes;
+  auto& own = server_->body_bytes[static_cast<std::size_t>(loop_index_)].sum;
+  const std::int64_t sum = own.load(std::memory_order_relaxed) + more;
+  if (size <= ServerOptions::kSmallBody) {
+    own.store(sum, std::memory_order_relaxed);
+    return true;
+  }
+  own.store(sum);  // in order with the loads of other loops: of two that are too many together, one sees the other
+  std::int64_t all = 0;
+  for (const LoopBytes& loop : server_->body_bytes) all += loop.sum.load();
+  return all <= server_->options.total_body_bytes;
 }
 
 void Connection::let_body_go() {
-  server_->body_bytes.fetch_sub(std::exchange(body_held_, 0), std::memory_order_relaxed);
+  const std::int64_t held = std::exchange(body_held_, 0);
+  auto& own = server_->body_bytes[static_cast<std::size_t>(loop_index_)].sum;
+  own.store(own.load(std::memory_order_relaxed) - held, std::memory_order_relaxed);
 }
 
 /// Said in its own words: an empty SETTINGS frame and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113, sections 3.4, 6.8 and

@@ -13,6 +13,11 @@ namespace wattle::net {
 
 class Connection;
 
+/// A sum of which one loop's thread adds, and all read.
+struct alignas(64) LoopBytes {
+  std::atomic<std::int64_t> sum{0};
+};
+
 /// What the connections of one server share. The sets are touched on their own loop's thread only.
 struct ServerState {
   LoopPool& pool;
@@ -23,7 +28,7 @@ struct ServerState {
   std::uint16_t port = 0;
   std::vector<std::unordered_set<std::shared_ptr<Connection>>> live;  ///< by loop
   std::atomic<std::int64_t> connections{0};
-  std::atomic<std::int64_t> body_bytes{0};  ///< of requests that have not been answered
+  std::vector<LoopBytes> body_bytes;  ///< by loop, of requests that have not been answered
   std::atomic<bool> stopping{false};
   std::atomic<bool> closed{false};
   int next_loop = 0;
@@ -33,7 +38,8 @@ struct ServerState {
         options(o),
         handler(std::move(h)),
         problem_body(std::move(b)),
-        live(static_cast<std::size_t>(p.size())) {}
+        live(static_cast<std::size_t>(p.size())),
+        body_bytes(static_cast<std::size_t>(p.size())) {}
 };
 
 class Connection final : public Watcher, public Deferred, public std::enable_shared_from_this<Connection> {

@@ -15,8 +15,9 @@ bool same_letters(std::string_view a, std::string_view b) {
 }
 
 void HeaderFields::add(std::string_view name, std::string_view value) {
-  places_.push_back({static_cast<std::uint32_t>(arena_.size()), static_cast<std::uint32_t>(name.size()),
-                     static_cast<std::uint32_t>(value.size())});
+  const auto begin = static_cast<std::uint32_t>(arena_.size());
+  const auto length = static_cast<std::uint32_t>(name.size());
+  places_.push_back({begin, length, begin + length, static_cast<std::uint32_t>(value.size())});
   lengths_ |= length_bit(name);
   arena_.append(name);
   arena_.append(value);
@@ -25,8 +26,9 @@ void HeaderFields::add(std::string_view name, std::string_view value) {
 std::string_view HeaderFields::found(std::string_view name) const {
   for (const Place& place : places_) {
     if (place.name_length != name.size()) continue;
-    const char* const begin = arena_.data() + place.begin;
-    if (same_name({begin, place.name_length}, name)) return {begin + place.name_length, place.value_length};
+    if (same_name({arena_.data() + place.name, place.name_length}, name)) {
+      return {arena_.data() + place.value, place.value_length};
+    }
   }
   return {};
 }
@@ -34,7 +36,7 @@ std::string_view HeaderFields::found(std::string_view name) const {
 HeaderFields::Field HeaderFields::at(std::size_t i) const {
   const Place& p = places_[i];
   const std::string_view all = arena_;
-  return {all.substr(p.begin, p.name_length), all.substr(p.begin + p.name_length, p.value_length)};
+  return {all.substr(p.name, p.name_length), all.substr(p.value, p.value_length)};
 }
 
 std::string_view status_text(int status) {

@@ -24,6 +24,18 @@ class HeaderFields {
     places_.clear();
     lengths_ = 0;
   }
+  /// All of a message's header, copied once; what was there before goes. The copy.
+  std::string_view hold(std::string_view header) {
+    clear();
+    arena_ = header;
+    return arena_;
+  }
+  /// Both lie in what hold() returned.
+  void add_held(std::string_view name, std::string_view value) {
+    places_.push_back(
+        {at(name), static_cast<std::uint32_t>(name.size()), at(value), static_cast<std::uint32_t>(value.size())});
+    lengths_ |= length_bit(name);
+  }
   void add(std::string_view name, std::string_view value);
   /// First value of that name; empty when absent.
   [[nodiscard]] std::string_view get(std::string_view name) const {
@@ -34,8 +46,11 @@ class HeaderFields {
 
  private:
   struct Place {
-    std::uint32_t begin, name_length, value_length;
+    std::uint32_t name, name_length, value, value_length;
   };
+  [[nodiscard]] std::uint32_t at(std::string_view held) const {
+    return static_cast<std::uint32_t>(held.data() - arena_.data());
+  }
   static std::uint64_t length_bit(std::string_view name) { return std::uint64_t{1} << (name.size() & 63U); }
   [[nodiscard]] std::string_view found(std::string_view name) const;
 

@@ -1,11 +1,11 @@
 #pragma once
-// Incremental HTTP/1.1 message parsing over bytes: no sockets, so it can be fuzzed. Beast's parser does the work,
-// behind a wall (its headers are slow to compile).
+// Incremental HTTP/1.1 message parsing over bytes: no sockets, so it can be fuzzed.
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
+#include "net/http_body.h"
+#include "net/http_head.h"
 #include "net/http_message.h"
 
 namespace wattle::net {
@@ -15,42 +15,43 @@ struct HttpLimits {
   std::uint64_t body_bytes = 8 * 1024 * 1024;
 };
 
-/// Why a message was refused, as the status a server should answer: 400, 413, 431, 501 or 505. 0 = nothing wrong so
-/// far.
-struct ParseProblem {
-  enum class Kind : std::uint8_t { Form, Framing, Size };
-  int status = 0;
-  const char* what = "";
-  Kind kind = Kind::Form;  ///< Framing: how long the message is cannot be relied on
-  explicit operator bool() const { return status != 0; }
-};
-
 /// One request at a time. feed() returns how many bytes it took; give it the rest again, with more behind it. Until the
 /// header is complete nothing is taken, so the caller's buffer must be able to hold HttpLimits::header_bytes.
 class RequestParser {
  public:
-  explicit RequestParser(HttpLimits limits);
-  ~RequestParser();
+  explicit RequestParser(HttpLimits limits) : limits_(limits) {}
+  RequestParser(const RequestParser&) = delete;
+  RequestParser& operator=(const RequestParser&) = delete;
 
   std::size_t feed(std::string_view bytes);
   void reset();  ///< for the next request on the same connection
 
-  [[nodiscard]] bool header_done() const;
-  [[nodiscard]] bool done() const;
-  [[nodiscard]] bool keep_alive() const;
-  [[nodiscard]] bool http11() const;
-  [[nodiscard]] const ParseProblem& problem() const;
-  [[nodiscard]] std::string_view method() const;
-  [[nodiscard]] std::string_view target() const;  ///< in origin form, whichever it came in
-  [[nodiscard]] const HeaderFields& headers() const;
+  [[nodiscard]] bool header_done() const { return header_done_; }
+  [[nodiscard]] bool done() const { return header_done_ && !problem_ && body_reader_.done(); }
+  [[nodiscard]] bool keep_alive() const { return keep_alive_; }
+  [[nodiscard]] bool http11() const { return http11_; }
+  [[nodiscard]] const ParseProblem& problem() const { return problem_; }
+  [[nodiscard]] std::string_view method() const { return method_; }
+  [[nodiscard]] std::string_view target() const { return target_; }  ///< in origin form, whichever it came in
+  [[nodiscard]] const HeaderFields& headers() const { return headers_; }
   /// The body. Its capacity exceeds its size by kBodyPadding, as simdjson wants.
-  [[nodiscard]] const std::string& body() const;
+  [[nodiscard]] const std::string& body() const { return body_; }
   static constexpr std::size_t kBodyPadding = 64;
 
-  struct Impl;
-
  private:
-  std::unique_ptr<Impl> impl_;
+  void take_head(std::string_view header);
+  void add_body(std::string_view bytes);
+
+  HttpLimits limits_;
+  HeaderFields headers_;
+  std::string_view method_;  ///< in the headers' copy
+  std::string target_, body_;
+  BodyReader body_reader_;
+  ParseProblem problem_;
+  std::size_t searched_ = 0;  ///< of a header that goes on
+  bool header_done_ = false;
+  bool keep_alive_ = false;
+  bool http11_ = true;
 };
 
 /// Receives a response's body piece by piece, without chunk framing.
@@ -62,27 +63,37 @@ class BodySink {
 
 class ResponseParser {
  public:
-  ResponseParser(std::uint32_t header_bytes, BodySink& sink);
-  ~ResponseParser();
+  ResponseParser(std::uint32_t header_bytes, BodySink& sink) : header_bytes_(header_bytes), sink_(sink) {}
 
   /// Takes header and body in turn; stops after the header, so that the caller can announce it before the body comes.
   std::size_t feed(std::string_view bytes);
   void feed_eof();  ///< the peer closed: completes a body delimited by that, else is a problem
   void reset();
 
-  [[nodiscard]] bool started() const;  ///< at least one byte was taken or refused
-  [[nodiscard]] bool header_done() const;
-  [[nodiscard]] bool done() const;
-  [[nodiscard]] bool keep_alive() const;
-  [[nodiscard]] const ParseProblem& problem() const;
-  [[nodiscard]] int status() const;
-  [[nodiscard]] std::int64_t content_length() const;  ///< -1 = not stated
-  [[nodiscard]] const HeaderFields& headers() const;
-
-  struct Impl;
+  [[nodiscard]] bool started() const { return started_; }  ///< at least one byte was taken or refused
+  [[nodiscard]] bool header_done() const { return header_done_; }
+  [[nodiscard]] bool done() const { return ended_ || (header_done_ && body_reader_.done()); }
+  [[nodiscard]] bool keep_alive() const { return head_.framing.keep_alive && !body_reader_.ends_with_connection(); }
+  [[nodiscard]] const ParseProblem& problem() const { return problem_; }
+  [[nodiscard]] int status() const { return head_.status; }
+  [[nodiscard]] std::int64_t content_length() const {  ///< -1 = not stated
+    return head_.framing.length ? static_cast<std::int64_t>(*head_.framing.length) : -1;
+  }
+  [[nodiscard]] const HeaderFields& headers() const { return headers_; }
 
  private:
-  std::unique_ptr<Impl> impl_;
+  void take_head(std::string_view header);
+
+  std::uint32_t header_bytes_;
+  BodySink& sink_;
+  HeaderFields headers_;
+  ResponseHead head_;
+  BodyReader body_reader_;
+  ParseProblem problem_;
+  std::size_t searched_ = 0;  ///< of a header that goes on
+  bool started_ = false;
+  bool header_done_ = false;
+  bool ended_ = false;  ///< with the connection
 };
 
 }  // namespace wattle::net

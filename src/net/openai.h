@@ -85,11 +85,22 @@ struct ChunkFacts {
 class ChunkReader {
  public:
   [[nodiscard]] ChunkFacts read(std::string_view data);
+  /// How many events such as the last, of one token each and of one line that LF ends, these bytes begin with.
+  struct Ahead {
+    std::int32_t tokens = 0;
+    std::size_t bytes = 0;
+  };
+  [[nodiscard]] Ahead tokens_ahead(std::string_view events) const;
 
  private:
-  // Of the last chunk with one text and nothing else that is looked for; both with that text's quotes.
+  [[nodiscard]] bool is_one_token(std::string_view data) const;
+
+  // The last chunk with one text and nothing else that is looked for, as an event of one line; both with that text's
+  // quotes.
   std::string before_;
   std::string behind_;
+  bool one_line_ = false;  ///< it came as one
+  std::size_t head_ = 0;   ///< so many of the chunk's first bytes say nothing that is looked for
 };
 
 /// The same of an event of OpenAI's responses or Anthropic's messages, whose `type` says what it is.

@@ -74,6 +74,19 @@ std::optional<SseParser::Event> SseParser::one_line_event() {
   return Event{{}, data_view_};
 }
 
+std::string_view SseParser::plain_rest() const {
+  const bool open = has_data_ && !emitted_;
+  const bool typed = !type_.empty() && !emitted_;
+  if (open || typed || first_line_ || skip_lf_ || overflowed_ || cr_ != fed_.size() || !partial_.empty()) return {};
+  return rest_.size() > max_event_bytes_ ? std::string_view() : rest_;
+}
+
+void SseParser::pass(std::size_t bytes) {
+  if (bytes == 0) return;
+  rest_.remove_prefix(bytes);
+  boundary_ = fed_.size() - rest_.size();
+}
+
 std::optional<SseParser::Event> SseParser::next() {
   if (emitted_) {
     emitted_ = false;

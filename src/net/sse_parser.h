@@ -23,6 +23,11 @@ class SseParser {
   void feed(std::string_view bytes);
   /// The next event completed by what was fed; its views die with the following call.
   [[nodiscard]] std::optional<Event> next();
+  /// What of the feed has not been looked at, where an event begins with it and nothing but LF ends lines in it; else
+  /// empty. For one that knows a stream's events by their bytes.
+  [[nodiscard]] std::string_view plain_rest() const;
+  /// So many bytes of plain_rest(), whole events, have been read without us.
+  void pass(std::size_t bytes);
   /// After next() returned nullopt: how many of the last feed's bytes end with a complete event. The rest belongs to an
   /// event that is still open.
   [[nodiscard]] std::size_t complete_bytes() const { return boundary_; }

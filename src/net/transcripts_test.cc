@@ -125,5 +125,67 @@ TEST(ChunkReader, SaysOfEachChunkWhatIsSaidOfItAlone) {
   }
 }
 
+/// What a stream says, fed in pieces of `size` bytes; `ahead`: as it is relayed, or event by event.
+struct Seen {
+  std::int64_t tokens = 0;
+  int others = 0;
+  int skipped = 0;  ///< events nobody looked at on their own
+  std::vector<std::size_t> complete;
+  ChunkFacts last;
+};
+Seen seen_of(std::string_view stream, std::size_t size, bool ahead) {
+  Seen out;
+  SseParser parser;
+  ChunkReader chunks;
+  for (; !stream.empty(); stream.remove_prefix(std::min(size, stream.size()))) {
+    parser.feed(stream.substr(0, size));
+    for (;;) {
+      const auto same = ahead ? chunks.tokens_ahead(parser.plain_rest()) : ChunkReader::Ahead{};
+      parser.pass(same.bytes);
+      out.tokens += same.tokens;
+      out.skipped += same.tokens;
+      const auto event = parser.next();
+      if (!event) break;
+      const ChunkFacts facts = chunks.read(event->data);
+      out.tokens += facts.tokens;
+      if (facts.tokens == 0) ++out.others;
+      if (facts.tokens == 0) out.last = facts;
+    }
+    out.complete.push_back(parser.complete_bytes());
+  }
+  return out;
+}
+
+TEST(ChunkReader, EventsPassedOverAreThoseThatSayOneToken) {
+  const auto token = [](const std::string& text) {
+    return R"({"choices":[{"delta":{"content":")" + text + R"("},"finish_reason":null}]})";
+  };
+  const std::string usage = R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":17}})";
+  const auto line = [](const std::string& data) { return "data: " + data + "\n\n"; };
+  const std::string start = line(token("a"));
+  for (const std::string& middle : std::vector<std::string>{
+           line(token("b")) + line(token("\\\"c\\\"")) + line(token("d\\\\")), line(token("")) + line(token("b")),
+           line(token("b") + " "), line(token("b\", \"text\": \"c")),
+           line(R"({"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}]})") + line(token("b")),
+           line(usage) + line(token("b")), "event: error\n" + line(token("b")), ": ping\n\n" + line(token("b")),
+           "data: " + token("b") + "\r\n\r\n" + line(token("b")),
+           "data: " + token("b") + "\ndata: c\n\n" + line(token("b")), "data: " + token("b\n\nc") + "\n\n",
+           "data: " + token("b\\\nc") + "\n\n", "data:" + token("b") + "\n\n",
+           "data: {\"choices\":[{\"delta\":{\ndata: \"content\":\"b\"},\"finish_reason\":null}]}\n\n" +
+               line(token("b")),
+           line(token(std::string(300, 'x')))}) {
+    const std::string stream = start + start + middle + start + line("[DONE]");
+    for (std::size_t size = 1; size <= stream.size(); ++size) {
+      const Seen one = seen_of(stream, size, false);
+      const Seen all = seen_of(stream, size, true);
+      EXPECT_EQ(all.tokens, one.tokens) << middle << size;
+      EXPECT_EQ(all.others, one.others) << middle << size;
+      EXPECT_EQ(all.complete, one.complete) << middle << size;
+      EXPECT_EQ(all.last, one.last) << middle << size;
+    }
+    EXPECT_GT(seen_of(stream, stream.size(), true).skipped, 0) << middle;
+  }
+}
+
 }  // namespace
 }  // namespace wattle::net
