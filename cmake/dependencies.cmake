@@ -46,7 +46,7 @@ endif()
 if(WATTLE_BUILD_BENCHES)
   find_package(benchmark REQUIRED)
 endif()
-# Asio and Beast are header-only here; the definitions keep their deprecated and blocking corners out.
+# Asio's addresses and, for a fuzzer, Beast, header-only; the definitions keep their deprecated and blocking corners out.
 add_library(wattle_boost INTERFACE)
 target_link_libraries(wattle_boost INTERFACE Boost::headers Threads::Threads)
 target_compile_definitions(wattle_boost INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE)
