@@ -128,10 +128,6 @@ void each_member(std::string_view data, const Member& member) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 constexpr std::string_view kData = "data: ", kEventEnd = "\n\n";
 
 /// `from`: what lies before that has been looked at, and says nothing.
