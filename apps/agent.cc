@@ -209,9 +209,9 @@ Result<int> run(const Flags& flags) {
         node::answer(**agent, *e, [&fleet] {
           return fmt::format(
               "# HELP wattle_agent_belief_extrapolations_total Predictions asked for outside the range that their "
-              "belief "
-              "was measured in\n# TYPE wattle_agent_belief_extrapolations_total "
-              "counter\nwattle_agent_belief_extrapolations_total {}\n",
+              "belief was measured in\n"
+              "# TYPE wattle_agent_belief_extrapolations_total counter\n"
+              "wattle_agent_belief_extrapolations_total {}\n",
               fleet->extrapolations());
         });
       },

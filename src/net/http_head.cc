@@ -177,8 +177,16 @@ class FieldReader {
   bool keeps_ = false;
 };
 
-Framing framing_of(const FieldReader& said, bool http11) {
-  return {said.length(), said.has_codings(), !said.closes() && (http11 || said.keeps())};
+/// What both directions have: a version in the first line, then fields. False: `out` has the problem.
+template <typename Head>
+bool read_rest(std::string_view version_text, std::string_view lines, FieldReader& reader, Head& out) {
+  const Version version = version_of(version_text);
+  const bool known = version == Version::Http10 || version == Version::Http11;
+  out.http11 = version != Version::Http10;
+  out.problem = known ? reader.read(lines) : wrong_version(version);
+  if (out.problem) return false;
+  out.framing = {reader.length(), reader.has_codings(), !reader.closes() && (out.http11 || reader.keeps())};
+  return true;
 }
 
 }  // namespace
@@ -220,16 +228,8 @@ RequestHead read_request_head(std::string_view header, HeaderFields& fields) {
   if (target == 0 || target == std::string_view::npos) return out;
   out.target = first.substr(0, target);
   if (out.target.find('\t') != std::string_view::npos) return out;
-  const Version version = version_of(first.substr(target + 1));
-  if (version == Version::None || version == Version::Other) {
-    out.problem = wrong_version(version);
-    return out;
-  }
-  out.http11 = version == Version::Http11;
   FieldReader reader(fields);
-  out.problem = reader.read(lines);
-  if (out.problem) return out;
-  out.framing = framing_of(reader, out.http11);
+  if (!read_rest(first.substr(target + 1), lines, reader, out)) return out;
   out.problem = reader.check_host(out.http11);
   if (!out.problem && !out.http11 && reader.has_codings()) {
     out.problem = {400, "HTTP/1.0 has no transfer codings", ParseProblem::Kind::Framing};
@@ -246,18 +246,10 @@ ResponseHead read_response_head(std::string_view header, HeaderFields& fields) {
   if (has_strangers(lines) || !next_line(lines, first)) return out;
   constexpr std::size_t kVersion = 8, kCode = kVersion + 1, kReason = kCode + 4;  // "HTTP/1.1 200 OK"
   if (first.size() < kReason || first[kVersion] != ' ' || first[kReason - 1] != ' ') return out;
-  const Version version = version_of(first.substr(0, kVersion));
   const auto [end, ec] = std::from_chars(first.data() + kCode, first.data() + kReason - 1, out.status);
   if (ec != std::errc() || end != first.data() + kReason - 1 || out.status < 100) return out;
-  if (version == Version::None || version == Version::Other) {
-    out.problem = wrong_version(version);
-    return out;
-  }
-  out.http11 = version == Version::Http11;
   FieldReader reader(fields);
-  out.problem = reader.read(lines);
-  if (out.problem) return out;
-  out.framing = framing_of(reader, out.http11);
+  if (!read_rest(first.substr(0, kVersion), lines, reader, out)) return out;
   out.problem = reader.check_codings();
   // An older server's framing by chunks is not to be relied on beyond this answer (6.1).
   if (!out.http11 && reader.has_codings()) out.framing.keep_alive = false;
