@@ -23,6 +23,7 @@
 #include "gateway_security.h"
 #include "log_format.h"
 #include "managers/hierarchy.h"
+#include "net/answers.h"
 #include "net/browser.h"
 #include "net/clock.h"
 #include "net/openai.h"
@@ -184,13 +185,6 @@ class AdminPlane {
   std::string url_;
 };
 
-void answer_json(net::Exchange& exchange, int status, std::string_view json) {
-  exchange.respond(status, "application/json", json);
-}
-void answer_error(net::Exchange& exchange, int status, const std::string& what) {
-  answer_json(exchange, status, net::problem_json(status, what));
-}
-
 /// So that a manager that restarts has the epochs of the one before: time since midnight, UTC, by the steady clock.
 std::function<Instant()> clock_of_day() {
   constexpr std::int64_t kDay_ns = 86'400'000'000'000;
@@ -225,11 +219,11 @@ Result<void> run_managers(const Flags& flags, const Inputs& inputs) {
   const bool above = flags.level == "cluster";
   auto plane = AdminPlane::listen(flags, [&, above](std::shared_ptr<net::Exchange> e) {
     if (e->path() == "/health") return e->respond(200, "text/plain", "ready\n");
-    if (e->path() != "/observe") return answer_error(*e, 404, "no such path; POST /observe, GET /health");
-    if (e->method() != "POST") return answer_error(*e, 405, "use POST");
+    if (e->path() != "/observe") return answer_problem(*e, 404, "no such path; POST /observe, GET /health");
+    if (!only(*e, {"POST"})) return;
     const std::string body(e->body());
     const auto said = above ? cluster.observe(body, now()) : pools.observe(body, now());
-    answer_json(*e, said.status, said.body);
+    e->respond(said.status, "application/json", said.body);
   });
   if (!plane) return std::unexpected(plane.error());
   (*plane)->serve(flags, above ? "cluster manager" : "pool managers", [] {});
@@ -256,14 +250,13 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
   std::atomic<bool> begun{false};
   auto plane = AdminPlane::listen(flags, [&planner, &begun](std::shared_ptr<net::Exchange> e) {
     const bool plan = e->path() == "/plan";
-    if (!plan && e->path() != "/fleet") return answer_error(*e, 404, "no such path; GET /fleet, POST /plan");
-    if (plan && e->method() != "POST") return answer_error(*e, 405, "use POST");
-    if (!plan && e->method() != "GET" && e->method() != "HEAD") return answer_error(*e, 405, "use GET");
-    if (!begun) return answer_error(*e, 503, "the first engines are coming up");
-    if (!plan) return answer_json(*e, 200, planner.fleet_json());
+    if (!plan && e->path() != "/fleet") return answer_problem(*e, 404, "no such path; GET /fleet, POST /plan");
+    if (!only(*e, {plan ? "POST" : "GET"})) return;
+    if (!begun) return answer_problem(*e, 503, "the first engines are coming up");
+    if (!plan) return e->respond(200, "application/json", planner.fleet_json());
     const auto taken = planner.give(std::string(e->body()));
-    if (!taken) return answer_error(*e, 400, taken.error().message());
-    answer_json(*e, 202, R"({"status":"accepted"})");
+    if (!taken) return answer_problem(*e, 400, taken.error().message());
+    answer_json(*e, 202, {{"status", "accepted"}});
   });
   if (!plane) return std::unexpected(plane.error());
   if (auto ok = planner.begin(inputs.recipe); !ok) return ok;

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <utility>
 
-#include "gateway/answers.h"
 #include "gateway/planner_records.h"
 #include "gateway/request_end.h"
 #include "journal/names.h"
 #include "journal/summary_json.h"
+#include "net/answers.h"
 #include "net/browser.h"
 #include "net/clock.h"
 

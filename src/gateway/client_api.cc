@@ -6,7 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "gateway/answers.h"
+#include "net/answers.h"
 #include "net/clock.h"
 #include "net/form.h"
 

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "gateway/answers.h"
 #include "journal/names.h"
+#include "net/answers.h"
 
 namespace wattle::gateway {
 
@@ -126,7 +126,7 @@ std::string otlp_json(std::span<const std::shared_ptr<const RequestEnd>> request
   OtlpJson body = OtlpJson::object();
   body["resourceSpans"] = OtlpJson::array();
   body["resourceSpans"].push_back(std::move(of_resource));
-  return json_text(body);
+  return net::json_text(body);
 }
 
 std::int64_t rejected_spans(std::string_view response) {

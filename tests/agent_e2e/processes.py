@@ -42,8 +42,9 @@ def answer(url: str, method: str = "GET", headers: dict[str, str] | None = None,
 
 
 def refused(status: int, url: str, method: str = "GET", **more) -> None:
-    """With the reason as JSON."""
+    """With the reason as JSON, and what a path serves."""
     got, fields, text = answer(url, method, **more)
+    assert got != 405 or "GET" in fields["Allow"] or "POST" in fields["Allow"], (url, fields)
     kind = fields["Content-Type"]
     assert got == status and kind == "application/json" and json.loads(text)["error"]["message"], (method, url, got, kind, text)
 

@@ -1,4 +1,4 @@
-#include "gateway/answers.h"
+#include "net/answers.h"
 
 #include <fmt/format.h>
 
@@ -7,34 +7,36 @@
 
 #include "net/append.h"
 
-namespace wattle::gateway {
+namespace wattle::net {
 
 std::string json_text(const nlohmann::ordered_json& body) {
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-void answer_json(net::Exchange& exchange, int status, const nlohmann::ordered_json& body) {
+void answer_json(Exchange& exchange, int status, const nlohmann::ordered_json& body) {
   exchange.respond(status, "application/json", json_text(body));
 }
 
-void answer_error(net::Exchange& exchange, const net::ApiError& error, std::string_view extra) {
-  exchange.respond(error.status, "application/json", net::error_json(error), extra);
+void answer_error(Exchange& exchange, const ApiError& error, std::string_view extra) {
+  exchange.respond(error.status, "application/json", error_json(error), extra);
 }
 
-void answer_not_found(net::Exchange& exchange) {
+void answer_problem(Exchange& exchange, int status, std::string_view what) {
+  exchange.respond(status, "application/json", problem_json(status, what));
+}
+
+void answer_not_found(Exchange& exchange) {
   answer_error(exchange,
                {404, fmt::format("no such path: {}", exchange.path()), "invalid_request_error", "", "not_found"});
 }
 
-std::string_view method_of(const net::Exchange& exchange) {
-  return exchange.method() == "HEAD" ? "GET" : exchange.method();
-}
+std::string_view method_of(const Exchange& exchange) { return exchange.method() == "HEAD" ? "GET" : exchange.method(); }
 
-bool only(net::Exchange& exchange, std::initializer_list<std::string_view> methods) {
+bool only(Exchange& exchange, std::initializer_list<std::string_view> methods) {
   if (std::ranges::find(methods, method_of(exchange)) != methods.end()) return true;
   std::string allowed;
   for (const std::string_view method : methods) {
-    net::append(allowed, {allowed.empty() ? "" : ", ", method, method == "GET" ? ", HEAD" : ""});
+    append(allowed, {allowed.empty() ? "" : ", ", method, method == "GET" ? ", HEAD" : ""});
   }
   answer_error(
       exchange,
@@ -43,4 +45,4 @@ bool only(net::Exchange& exchange, std::initializer_list<std::string_view> metho
   return false;
 }
 
-}  // namespace wattle::gateway
+}  // namespace wattle::net

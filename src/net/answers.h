@@ -1,0 +1,25 @@
+#pragma once
+// Answers that every HTTP plane gives: clients', the gateway's admin, agents', planners'.
+#include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "net/exchange.h"
+#include "net/openai.h"
+
+namespace wattle::net {
+
+void answer_json(Exchange& exchange, int status, const nlohmann::ordered_json& body);
+/// `extra` header lines are complete, each ended by CRLF.
+void answer_error(Exchange& exchange, const ApiError& error, std::string_view extra = {});
+void answer_problem(Exchange& exchange, int status, std::string_view what);  ///< whose type follows from the status
+void answer_not_found(Exchange& exchange);
+/// The request's method; GET for HEAD, whose answers leave their body out by themselves.
+[[nodiscard]] std::string_view method_of(const Exchange& exchange);
+/// Says 405 unless the request has one of the methods that its path serves, all of which are named.
+[[nodiscard]] bool only(Exchange& exchange, std::initializer_list<std::string_view> methods);
+/// JSON text of what may hold names from outside: bytes that are not UTF-8 are replaced, never an exception.
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& body);
+
+}  // namespace wattle::net
