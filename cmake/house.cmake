@@ -13,9 +13,9 @@ function(wattle_sanitized group target test)
 endfunction()
 
 # A test that computes takes a core; one that starts processes and waits for them, as those of tests/ do that do not say so, a tenth of
-# one (e2e.*: 1 to 9 s of CPU time in 16 to 84 s). So that more of those run at once, ctest's -j counts thirds of a core.
+# one (e2e.*: 1 to 9 s of CPU time in 16 to 84 s). So that more of those run at once, ctest's -j counts fifths of a core.
 function(wattle_computes)
-  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 3)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 5)
 endfunction()
 
 function(wattle_add_library row)

@@ -31,7 +31,7 @@ for preset in "$@"; do
   echo "== $preset: test"
   log=build/$preset/ctest.log
   # A run that finds nothing to run has not passed, and a test that hangs must not take the others with it.
-  if ! ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 400 -j "$((3 * jobs))" "${choose[@]}" 2>&1 | tee "$log"; then
+  if ! ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 400 -j "$((5 * jobs))" "${choose[@]}" 2>&1 | tee "$log"; then
     failed=true
   fi
   verdict=$(grep -E 'tests passed' "$log" || echo 'ctest did not finish')
