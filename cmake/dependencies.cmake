@@ -50,7 +50,3 @@ endif()
 add_library(wattle_boost INTERFACE)
 target_link_libraries(wattle_boost INTERFACE Boost::headers Threads::Threads)
 target_compile_definitions(wattle_boost INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE)
-# ThreadSanitizer does not understand fences (g++ refuses to compile them); Asio's other synchronisation does without.
-if(WATTLE_SANITIZE MATCHES "thread")
-  target_compile_definitions(wattle_boost INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
-endif()

@@ -1,7 +1,6 @@
 #pragma once
-// What a parser's fuzz file provides. Two drivers run it: mutate_main.cc (deterministic, under ctest) and
-// libfuzzer_main.cc (coverage-guided, WATTLE_LIBFUZZER). To add a parser: one NAME_fuzz.cc and one line in
-// CMakeLists.txt.
+// What a parser's fuzz file provides. Two drivers run it: mutate_main.cc (deterministic) and, under the address
+// sanitizer, libfuzzer_main.cc (coverage-guided). To add a parser: one NAME_fuzz.cc and one line in CMakeLists.txt.
 #include <string>
 #include <string_view>
 #include <vector>
