@@ -171,26 +171,24 @@ class Engine:
         errors = [line for line in lines[:-5] if "Error" in line]
         return " / ".join([*errors[:8], *lines[-5:]])
 
-    def descendants(self) -> dict[int, str]:
-        """Their command lines by process id."""
-        parent, name = {}, {}
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
+    def processes(self) -> dict[int, str]:
+        """Command lines of it and of all it has started, by process id."""
+        found = {}
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                parent[int(entry.name)] = int((entry / "stat").read_text().rsplit(") ", 1)[1].split()[1])
-                name[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode() + " " + (
-                    entry / "comm").read_text().strip()
-        below, grown = {self.process.pid}, True
-        while grown:
-            more = {pid for pid, up in parent.items() if up in below} - below
-            grown = bool(more)
-            below |= more
-        return {pid: name.get(pid, "") for pid in below - {self.process.pid}}
+                state, _, group = (entry / "stat").read_text().rsplit(") ", 1)[1].split()[:3]
+                if int(group) == self.process.pid and state != "Z":
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return found
 
     def end(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """kill -9 of all but Python's resource_tracker, which takes away what they leave in /dev/shm and ends after them."""
+        while living := self.processes():
+            for pid, words in living.items():
+                if "resource_tracker" not in words:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
         self.process.wait()
 
 
@@ -252,9 +250,9 @@ def start_vllm(python: pathlib.Path, folder: pathlib.Path, name: str, *, reports
              "--host", "127.0.0.1", "--port", str(port), "--enable-prompt-tokens-details",
              "--scheduler-cls", "wattle_vllm.scheduler.StepReports",
              "--additional-config", json.dumps({"wattle": {"step_reports": reports, "moment": moment}})]
-    if kv:
-        words += ["--kv-transfer-config",
-                  '{"kv_connector":"NixlConnector","kv_role":"kv_both","kv_buffer_device":"cpu"}']
+    if kv:  # the lease of a prompt's blocks: by default 30 s, and between busy cores a transfer has waited for longer
+        words += ["--kv-transfer-config", json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu",
+                                                      "kv_connector_extra_config": {"kv_lease_duration": 600}})]
     if drafts:  # what random weights say soon repeats itself, and is found in what was said before
         words += ["--speculative-config", json.dumps({"method": "ngram", "num_speculative_tokens": drafts,
                                                       "prompt_lookup_max": 3, "prompt_lookup_min": 1})]

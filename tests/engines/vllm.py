@@ -11,7 +11,7 @@ import behind_gateway as b
 from processes import PATIENCE_S, a_node, eventually, get, metric
 from real_engines import CONTEXT, SKIPPED, Missing, free_port, start_vllm, vllm
 
-START_S = 16 * PATIENCE_S
+START_S = 40 * PATIENCE_S
 TIGHT_TTFT_MS = 50  # a long prompt wants the highest clock: decisions that change nothing are not written down
 
 
@@ -84,8 +84,8 @@ def check_one(flags: argparse.Namespace, python: pathlib.Path, node, folder: str
             b.profiling_shows_the_engines_words(flags.wattle, engine.url, work, "nope", "The model `nope` does not exist")
         b.profiling_runs_to_its_end(flags.wattle, engine.url, work, CONTEXT, "--telemetry", reports)
         print("wattle profile ran to its end, and repeats what the engine says")
-        (core,) = [pid for pid, name in engine.descendants().items() if "EngineCore" in name] or [0]
-        assert core, engine.descendants()
+        (core,) = [pid for pid, name in engine.processes().items() if "EngineCore" in name] or [0]
+        assert core, engine.processes()
         b.a_killed_engine_fails_each_request_once(stack, lambda: os.kill(core, signal.SIGKILL))
         print("a killed engine core fails each of its requests once:", stack.fates())
         requests, decisions = stack.stop()
@@ -125,7 +125,7 @@ def check_pair(flags: argparse.Namespace, python: pathlib.Path, node, folder: st
         for engine in engines:
             eventually("its blocks are free", lambda: sum_of(engine.url, "vllm:kv_cache_usage_perc") == 0)
         print("a client that leaves frees blocks of both engines")
-        (core,) = [pid for pid, name in decode.descendants().items() if "EngineCore" in name] or [0]
+        (core,) = [pid for pid, name in decode.processes().items() if "EngineCore" in name] or [0]
         b.a_killed_engine_fails_each_request_once(stack, lambda: os.kill(core, signal.SIGKILL))
         print("a killed decode engine fails each of its requests once:", stack.fates())
     finally:
