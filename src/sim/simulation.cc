@@ -209,7 +209,7 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
 void Simulation::kick(std::size_t i, Instant now) {
   if (engines_[i].wants_start()) {
     engines_[i].start_step(now);
-    if (step_starts_reported() || ended_reports()) watchdog_.run_begins(i);
+    if (step_starts_reported() || ended_reports()) watchdog_.run_begins(i, now);
     requests_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }
   engines_.wake(i);
@@ -288,7 +288,7 @@ void Simulation::tell_work(Instant now) {
   for (const InstanceId instance : book_.take_changed()) {
     const std::size_t i = index(instance);  // one that has just gone is still there
     const control::InstanceWork work = streams_alone() ? work_of(instance, now) : book_.of(instance);
-    if (loop_.work(i, work, now) && ended_reports()) watchdog_.run_begins(i);
+    if (loop_.work(i, work, now) && ended_reports()) watchdog_.run_begins(i, now);
     if (streams_alone() && work.requests > 0) look_again(instance, now);
   }
 }

@@ -187,6 +187,23 @@ TEST(Simulation, AnOverrunRaisesTheClockWithinTheStep) {
   EXPECT_LT(hasty.itl.mean_ms, calm.itl.mean_ms);
 }
 
+// Prompts of up to 20 s a step: telemetry is lost in their midst, and those who arrive then are known by their streams.
+TEST(Simulation, StepsThatOutlastTheWaitForReportsAreWatchedFromTheNewestDecision) {
+  std::int64_t longest_ms = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Case c = draw(seed);
+    c.telemetry = TelemetrySource::StepEnds;
+    c.memory_bytes = 80e9;
+    c.engine.max_num_batched_tokens = 200'000;
+    for (std::size_t i = 0; i < c.rows.size(); i += 7) c.rows[i] = {c.rows[i].arrival, 90'000, 30};
+    SCOPED_TRACE(seed);
+    const Played fast = play(c, true);
+    expect_equal(play(c, false), fast);
+    for (const auto& [id, o] : fast.outcomes) longest_ms = std::max(longest_ms, o.longest_gap.ns() / 1'000'000);
+  }
+  EXPECT_GT(longest_ms, 10'000);
+}
+
 TEST(Simulation, APredictorOffByAHalfLearns) {
   Case c;
   c.memory_bytes = 80e9;

@@ -4,14 +4,14 @@
 
 namespace wattle::sim {
 
-void Watchdog::watch(std::size_t i) {
+void Watchdog::watch(std::size_t i, std::int64_t sequence, Instant now) {
   Watched& w = watched_[i];
   ++w.generation;
   w.run = engines_[i].run();
   if (w.run.steps == 0) return;
-  const StepReport& report = engines_[i].report(w.run.begin_of(0));
   w.shape = loop_.view(i).step.shape;  // as it was decided upon
-  w.sequence = report.sequence;
+  w.sequence = sequence;
+  w.since = now;
   expect(i, 0);
 }
 
@@ -27,9 +27,9 @@ std::optional<Watchdog::Overrun> Watchdog::next(std::size_t i, std::int64_t from
   for (std::int64_t step = from; step < w.run.steps;) {
     grown.decode_kv_tokens = w.shape.decode_kv_tokens + step * w.shape.decode_requests;
     // A change of clock that is under way ends the run, so that what held at its first step holds.
-    const Span allowed = loop_.allowed(i, grown, w.run.begin_of(0));
+    const Span allowed = loop_.allowed(i, grown, w.since);
     if (allowed == Span::max()) return std::nullopt;
-    const Instant due = w.run.begin_of(step) + allowed;
+    const Instant due = std::max(w.run.begin_of(step), w.since) + allowed;
     const Instant end = w.run.begin_of(step + 1);
     if (due < end || step == changed) return Overrun{step, due};
     const std::int64_t spare = (due - end).ns() - kRounding;
@@ -49,12 +49,13 @@ void Watchdog::expect(std::size_t i, std::int64_t from) {
   agenda_.push(event);
 }
 
-void Watchdog::expect_silence(std::size_t i, const engine::Replica::Run& run) {
+void Watchdog::expect_silence(std::size_t i, std::int64_t sequence, Instant now) {
+  const engine::Replica::Run& run = engines_[i].run();
   const std::int64_t most = patience();
   const std::int64_t step = run.first <= most ? (most - run.first) / run.increment + 1 : 0;
-  const Instant since = run.begin_of(step);
+  const Instant since = std::max(run.begin_of(step), now);
   Event event{loop_.lost_at(i, since), EventClass::Silence, 0, 0, 0, loop_.view(i).id, Span()};
-  event.step = engines_[i].report(run.begin_of(0)).sequence + step;
+  event.step = sequence + step;
   agenda_.push(event);
 }
 

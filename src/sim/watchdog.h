@@ -22,12 +22,13 @@ class Watchdog {
   void add() { watched_.emplace_back(); }
   /// It is gone; those behind it move up a position.
   void remove(std::size_t i) { erase_at(watched_, i); }
-  /// The engine has begun a run of steps.
-  void run_begins(std::size_t i) {
+  /// The engine has begun a run of steps, or the loop has decided again in the midst of one: that counts from now.
+  void run_begins(std::size_t i, Instant now) {
+    const std::int64_t sequence = engines_[i].report(now).sequence;  // leaves of a run what is still to come
     const engine::Replica::Run& run = engines_[i].run();
     // Steps of a run only grow, so that its last tells whether any lasts so long.
-    if (run.first + run.increment * (run.steps - 1) > patience() && run.steps > 0) expect_silence(i, run);
-    if (loop_.watched(i)) watch(i);
+    if (run.first + run.increment * (run.steps - 1) > patience() && run.steps > 0) expect_silence(i, sequence, now);
+    if (loop_.watched(i)) watch(i, sequence, now);
   }
   /// What ran there has come to nothing.
   void cut_off(std::size_t i) { ++watched_[i].generation; }
@@ -42,6 +43,7 @@ class Watchdog {
     engine::Replica::Run run;
     StepShape shape;
     std::int64_t sequence = 0;     ///< of the run's first step
+    Instant since;                 ///< no step was watched before
     std::uint32_t generation = 0;  ///< counts runs: events of an older one are stale
   };
   struct Overrun {
@@ -50,8 +52,8 @@ class Watchdog {
   };
   [[nodiscard]] std::optional<Overrun> next(std::size_t i, std::int64_t from) const;
   void expect(std::size_t i, std::int64_t from);
-  void expect_silence(std::size_t i, const engine::Replica::Run& run);
-  void watch(std::size_t i);
+  void expect_silence(std::size_t i, std::int64_t sequence, Instant now);
+  void watch(std::size_t i, std::int64_t sequence, Instant now);
   /// No step shorter than this, fixed point, lasts until telemetry is lost.
   [[nodiscard]] std::int64_t patience() const {
     constexpr std::int64_t kMostStretched = 8;  // no change of clock makes more of a step
