@@ -53,5 +53,10 @@ TEST(RequestProfile, LongerAnswersAndLowerClocksTakeLonger) {
   EXPECT_LT(fit.r2, 0.99);
 }
 
+TEST(RequestProfile, IsTakenAtClocksThatTheGpuHas) {
+  const auto loaded = config::load_scenario("h100-llama70b-tp8", {}, config::project()).value();
+  EXPECT_TRUE(experiment::fit_request_latency(loaded, 0, "").has_value()) << "eighths of an H100's range are none";
+}
+
 }  // namespace
 }  // namespace wattle::calibrate

@@ -16,7 +16,7 @@ namespace wattle::experiment {
 namespace {
 
 constexpr std::size_t kTerms = 6;
-constexpr int kClocks = 8;
+constexpr std::size_t kClocks = 8;
 constexpr Span kRun = Span::s(120);
 
 struct Sample {
@@ -124,9 +124,9 @@ Result<RequestFit> fit_request_latency(const config::LoadedScenario& loaded, std
                      "the regression is of whole requests; it needs colocated instances");
   }
   std::vector<Sample> samples;
-  const GpuSpec& gpu = loaded.gpus[pool];
-  for (int c = 1; c <= kClocks; ++c) {
-    const MegaHertz clock{gpu.clock_min.value() + (gpu.clock_max.value() - gpu.clock_min.value()) * c / kClocks};
+  const auto clocks = supported_clocks(loaded.gpus[pool]);
+  for (std::size_t c = 1; c <= kClocks; ++c) {
+    const MegaHertz clock = clocks[(clocks.size() - 1) * c / kClocks];
     for (const double load : {0.3, 0.6, 0.9}) {
       config::LoadedScenario scenario = alone(loaded, pool);
       auto& s = scenario.scenario;
