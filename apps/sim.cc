@@ -16,6 +16,7 @@
 #include "experiment/telemetry_sources.h"
 #include "figures.h"
 #include "journal/summary_json.h"
+#include "systems/compose.h"
 #include "systems/recipe.h"
 
 namespace wattle::apps {
@@ -292,9 +293,10 @@ int run(const SimFlags& flags) {
   const auto recipes = load_recipes(flags, overrides->recipe);
   if (!recipes) return fail(recipes.error());
   if (auto ok = check_folders(flags, *recipes); !ok) return fail(ok.error());
-  const bool scales = std::ranges::any_of(*recipes, [](const auto& one) { return one.recipe.recipe.scales(); });
+  const bool asked =
+      std::ranges::any_of(*recipes, [](const auto& one) { return systems::needs_max_loads(one.recipe.recipe); });
   // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.
-  const auto scenario = experiment::with_loads(*stated, scales, config::data_dir());
+  const auto scenario = experiment::with_loads(*stated, asked, config::data_dir());
   if (!scenario) return fail(scenario.error());
 
   nlohmann::ordered_json object;

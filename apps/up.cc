@@ -117,7 +117,7 @@ Result<Plan> make_plan(const UpFlags& flags) {
   }
   auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
-  auto scenario = experiment::with_loads(*loaded, recipe->recipe.scales(), config::data_dir());
+  auto scenario = experiment::with_loads(*loaded, systems::needs_max_loads(recipe->recipe), config::data_dir());
   if (!scenario) return std::unexpected(scenario.error());
   // Maximum loads are measured once, here.
   std::vector<std::string> children = given;

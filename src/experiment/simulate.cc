@@ -64,10 +64,7 @@ Result<void> check_samples(const config::LoadedScenario& loaded, const std::stri
 
 Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                 const std::string& data_dir) {
-  // Who plans by a load profile asks no engine's maximum load.
-  const bool every_pool =
-      recipe.recipe.scales() && !systems::needs_load_profile(recipe.recipe) && !systems::needs_sites(recipe.recipe);
-  const auto with = with_loads(loaded, every_pool, data_dir);
+  const auto with = with_loads(loaded, systems::needs_max_loads(recipe.recipe), data_dir);
   if (!with) return std::unexpected(with.error());
   std::vector<RequestLatency> requests;
   for (std::size_t p = 0; systems::needs_request_latency(recipe.recipe) && p < with->scenario.pools.size(); ++p) {

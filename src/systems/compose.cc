@@ -236,6 +236,10 @@ bool needs_load_profile(const Recipe& recipe) {
          needs(SlotKind::Routing, recipe.route_prefill);
 }
 
+bool needs_max_loads(const Recipe& recipe) {
+  return recipe.scales() && !needs_load_profile(recipe) && !needs_sites(recipe);
+}
+
 bool needs_sites(const Recipe& recipe) {
   return recipe.scaling.mode != Mode::Off && entry_of(SlotKind::Scaling, recipe.scaling).needs.sites;
 }

@@ -62,6 +62,9 @@ namespace wattle::systems {
 [[nodiscard]] bool needs_power(const Recipe& recipe, Role role);
 /// Does some policy need the profile of the fleet's engines by load (Beliefs::load)?
 [[nodiscard]] bool needs_load_profile(const Recipe& recipe);
+/// Does the scaling policy go by the most an engine of each shape carries? One that plans by a load profile or over
+/// sites does not.
+[[nodiscard]] bool needs_max_loads(const Recipe& recipe);
 /// Does the scaling policy plan over sites?
 [[nodiscard]] bool needs_sites(const Recipe& recipe);
 /// Do instances need Beliefs::request?

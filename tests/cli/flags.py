@@ -85,6 +85,13 @@ def runs_of_nothing() -> None:
         check(done.returncode == 0 and "the fault at 1000 s did not happen" in done.stderr and "late.toml:" in done.stderr, done)
 
 
+def who_plans_by_a_profile_needs_no_maximum_load() -> None:
+    """An objective for whole requests that none of its instances keeps is missed, not refused."""
+    done = sim("--recipe", "dynamollm-ours", "--only", "--set", "slo.e2e_ms=500", "--set", "workload.requests=50")
+    check(done.returncode == 0, done)
+    refused("no load meets it", "--recipe", "triton-autoscale", "--only", "--set", "slo.e2e_ms=500")
+
+
 def less_work_is_no_saving() -> None:
     with tempfile.TemporaryDirectory() as folder:
         few = pathlib.Path(folder, "few.toml")
@@ -201,7 +208,8 @@ def replay_without_answers() -> None:
     server.shutdown()
 
 
-for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing, less_work_is_no_saving,
+for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing,
+             who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
              one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored, no_metrics, outputs, replay_without_answers):
     test()
 print("flags: ok")
