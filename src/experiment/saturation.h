@@ -26,9 +26,9 @@ struct MaxLoadOptions {
 /// Measures in the simulator, as throttLL'eM's Section V-A does on its testbed (the rate is raised until tail latencies
 /// grow; there, the p99 at maximum load defines the E2E objective, Table II): the highest rate of Poisson arrivals at
 /// which one engine of `pool`, at its highest clock and with nobody held back, keeps the p99 of E2E latency within the
-/// objective, to 1 %. Lengths are those of the scenario's workload.load_lengths (the paper's: MLPerf's), without one
-/// its own (its whole workload, spread). Deterministic; about twenty short simulations. Errors: those of the scenario;
-/// an objective that even a lone request misses.
+/// objective, and no more than it serves of a crowd, to 1 %. Lengths are those of the scenario's workload.load_lengths
+/// (the paper's: MLPerf's), without one its own (its whole workload, spread). Deterministic; about twenty short
+/// simulations. Errors: those of the scenario; an objective that even a lone request misses.
 [[nodiscard]] Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size_t pool,
                                                const std::string& data_dir, const MaxLoadOptions& options = {});
 
