@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,16 +101,23 @@ Result<void> check_residency(const LoadedScenario& loaded) {
 }  // namespace
 
 Result<void> check_workload(const LoadedScenario& loaded) {
-  constexpr const char* kSynthetic[] = {"requests",   "rate_per_s",  "arrival_cv", "prompt_mean",
-                                        "prompt_std", "output_mean", "output_std"};
-  if (loaded.scenario.workload.trace.empty()) return {};
-  for (const char* key : kSynthetic) {
+  constexpr const char* kSynthetic[] = {"requests",   "prompt_mean", "prompt_std", "output_mean",
+                                        "output_std", "rate_per_s",  "arrival_cv"};
+  constexpr std::size_t kLengthsAlone = 5;  // MLPerf's arrive as the last two say
+  const auto& workload = loaded.scenario.workload;
+  const bool trace = !workload.trace.empty();
+  if (!trace && workload.synthetic.empty()) return {};
+  const char* beside = trace ? "workload.trace" : "workload.synthetic";
+  const std::span keys(kSynthetic, trace || workload.synthetic == "azure-conv" ? std::size(kSynthetic) : kLengthsAlone);
+  for (const char* key : keys) {
     const std::string path = fmt::format("workload.{}", key);
     const std::string where = loaded.origins.of(path);
+    // A file's own may be there for a --set that takes the other away.
     if (!where.starts_with("--set")) continue;
-    return bad_input(where, fmt::format("{} is of synthetic requests; beside workload.trace it does nothing: leave it "
-                                        "out, or set workload.trace to nothing",
-                                        path));
+    return bad_input(where,
+                     fmt::format("{} is of synthetic requests{}; beside {} it does nothing: leave it out, or set "
+                                 "{} to nothing",
+                                 path, trace ? "" : " without a name", beside, beside));
   }
   return {};
 }

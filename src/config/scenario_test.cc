@@ -1,4 +1,5 @@
 // Scenarios: what loads, what is refused, where and with which remedy.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -372,6 +373,12 @@ TEST(ScenarioSet, WhatIsOfSyntheticRequestsIsRefusedBesideATrace) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().where, "--set workload.rate_per_s");
   EXPECT_TRUE(load(text, {"workload.rate_per_s=3", "workload.trace="}));
+  const std::string named = edited(kScenario, "rate_per_s = 2", "synthetic = \"mlperf-openorca\"");
+  EXPECT_TRUE(load(named, {"workload.rate_per_s=3"}));
+  for (const char* key : {"requests", "prompt_mean"}) {
+    EXPECT_EQ(load(named, {fmt::format("workload.{}=7", key)}).error().where, fmt::format("--set workload.{}", key));
+  }
+  EXPECT_FALSE(load(named, {"workload.rate_per_s=3", "workload.synthetic=azure-conv"}));
 }
 
 }  // namespace

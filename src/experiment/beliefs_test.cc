@@ -110,7 +110,7 @@ TEST(Beliefs, WhatWeighsEnergyRefusesABeliefWithoutPower) {
                          "decode,1410,1,64,100000,9000,20,50,,,,\n";
   const auto simulated = [&](std::vector<std::string> set) {
     set.insert(set.end(), {"predictor_file=" + file, "workload.trace=", "workload.synthetic=mlperf-openorca",
-                           "workload.rate_per_s=1", "workload.requests=20"});
+                           "workload.rate_per_s=1", "workload.duration_s=20"});
     const auto split = systems::split_overrides(config::parse_overrides(set).value()).value();
     const auto scenario = config::load_scenario("throttllem-llama2-13b-tp2", split.scenario, config::project()).value();
     const auto loaded = systems::load_recipe("throttllem", split.recipe, config::project()).value();

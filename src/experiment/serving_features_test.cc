@@ -12,9 +12,7 @@
 namespace wattle::experiment {
 namespace {
 
-journal::RunSummary run(const std::string& recipe, std::vector<std::string> set,
-                        const char* scenario = "synthetic-poisson") {
-  set.insert(set.begin(), {"workload.requests=1200"});
+journal::RunSummary run(const std::string& recipe, const std::vector<std::string>& set, const std::string& scenario) {
   const auto both = systems::split_overrides(config::parse_overrides(set).value()).value();
   const auto loaded = config::load_scenario(scenario, both.scenario, config::project());
   EXPECT_TRUE(loaded) << loaded.error().message();
@@ -22,6 +20,11 @@ journal::RunSummary run(const std::string& recipe, std::vector<std::string> set,
       run_simulation(*loaded, systems::load_recipe(recipe, both.recipe, config::project()).value(), {});
   EXPECT_TRUE(summary) << summary.error().message();
   return *summary;
+}
+
+journal::RunSummary run(const std::string& recipe, std::vector<std::string> set) {
+  set.insert(set.begin(), "workload.requests=1200");
+  return run(recipe, set, "synthetic-poisson");
 }
 
 TEST(ServingFeatures, RecipesKeepTheirObjectivesWithThem) {

@@ -8,7 +8,7 @@ namespace wattle::experiment {
 namespace {
 
 double joules(const char* recipe, const std::vector<std::string>& set) {
-  std::vector<std::string> all{"workload.trace=", "workload.synthetic=mlperf-openorca", "workload.requests=400"};
+  std::vector<std::string> all{"workload.trace=", "workload.synthetic=mlperf-openorca"};
   all.insert(all.end(), set.begin(), set.end());
   const auto scenario =
       config::load_scenario("throttllem-llama2-13b-tp2", config::parse_overrides(all).value(), config::project());
