@@ -46,7 +46,7 @@ class Watcher final : public journal::Sink {
     if (o.request.arrival < from_ || o.fate != Fate::Finished) return;
     const Slo& own = of_.held_to.of(o.request, o.output_tokens);
     ttft_.push_back(in_terms_of(of_.limits.ttft, o.ttft(), own.ttft));
-    tbt_.push_back(in_terms_of(of_.limits.tbt, o.tbt(), own.tbt));
+    tbt_.push_back(in_terms_of(of_.limits.tbt, o.tbt(), own.mean_gap()));
   }
   void sample(const journal::Sample& s) override {
     if (s.at < from_ || s.at > until_) return;

@@ -1,7 +1,10 @@
 // A fleet that managers size begins as their first plan says.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "config/locate.h"
+#include "experiment/load_profile.h"
 #include "experiment/simulate.h"
 #include "systems/recipe.h"
 
@@ -18,6 +21,16 @@ TEST(FirstPlan, ServesFromTheFirstSecondWhateverPoolsTheScenarioHas) {
   ASSERT_TRUE(run) << run.error().message();
   EXPECT_GT(run->requests.arrived, 50);
   EXPECT_EQ(run->requests.finished, run->requests.arrived);
+}
+
+TEST(ScenarioRequests, AreHeldToTheMeanGapThatTheyAreJudgedBy) {
+  const auto limit = [](const std::vector<config::Override>& set) {
+    const auto loaded = config::load_scenario("synthetic-poisson", set, config::project());
+    return scenario_requests(loaded.value(), {}, "").value().front().limits.tbt;
+  };
+  EXPECT_EQ(limit({}), Span::ms(60)) << "slo.itl_ms";
+  EXPECT_EQ(limit({{"slo.tbt_ms", "40"}}), Span::ms(40));
+  EXPECT_EQ(limit({{"slo.tbt_ms", "80"}}), Span::ms(60)) << "the tighter of the two";
 }
 
 }  // namespace

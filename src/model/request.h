@@ -1,5 +1,6 @@
 #pragma once
 // A request as the control plane may see it. The true output length is not here: only engine/ and workload/ know it.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ struct Slo {
 
   /// What each gap is kept to: a mean of gaps that all keep to TBT does, too.
   [[nodiscard]] std::optional<Span> gap() const { return itl ? itl : tbt; }
+  /// What a request's mean gap is judged by: a request keeps to ITL where its mean gap does.
+  [[nodiscard]] std::optional<Span> mean_gap() const { return itl && tbt ? std::min(itl, tbt) : itl ? itl : tbt; }
 };
 
 /// A grade of service with objectives of its own (model/objectives.h). Without tiers everything is tier 0, the fleet's.
