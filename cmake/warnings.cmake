@@ -15,15 +15,17 @@ target_compile_options(wattle_flags INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;-Wno-subobject-linkage>")
 # A target with the property WATTLE_PLAIN is compiled without the sanitizer, as release compiles it (house.cmake says which).
 if(WATTLE_SANITIZE)
+  set(program "$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>")
   set(sanitized -fno-omit-frame-pointer -O0 -g1 -D_GLIBCXX_ASSERTIONS -fsanitize=${WATTLE_SANITIZE})
   if(WATTLE_SANITIZE MATCHES "undefined")
     list(APPEND sanitized -fno-sanitize-recover=all)
-    if(NOT WATTLE_SANITIZE_ALL)  # a quarter of the build's time; a null pointer that is followed still ends in ASan's report
-      list(APPEND sanitized -fno-sanitize=null,alignment)
+    # Half of the build's time: a null pointer that is followed still ends in ASan's report, and tests are not what is tested.
+    if(NOT WATTLE_SANITIZE_ALL)
+      list(APPEND sanitized -fno-sanitize=null,alignment "$<${program}:-fno-sanitize=undefined>")
     endif()
   endif()
   if(WATTLE_SANITIZE MATCHES "address")  # what libFuzzer is led by (tests/fuzz)
-    list(APPEND sanitized -fsanitize-coverage=trace-pc)
+    list(APPEND sanitized "$<$<NOT:${program}>:-fsanitize-coverage=trace-pc>")
     add_library(fuzz_coverage STATIC ${PROJECT_SOURCE_DIR}/tests/fuzz/coverage.cc)
     target_compile_options(fuzz_coverage PRIVATE -O2)
     target_link_options(wattle_flags INTERFACE -Wl,--wrap=__sanitizer_cov_trace_pc)

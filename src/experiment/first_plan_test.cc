@@ -23,6 +23,17 @@ TEST(FirstPlan, ServesFromTheFirstSecondWhateverPoolsTheScenarioHas) {
   EXPECT_EQ(run->requests.finished, run->requests.arrived);
 }
 
+TEST(FirstPlan, ServesRequestsWhoseObjectiveNoConfigurationMeets) {
+  const auto loaded = config::load_scenario("azure-conv-8-pools", {{"workload.duration_s", "30"}, {"slo.itl_ms", "2"}},
+                                            config::project());
+  const auto recipe = systems::load_recipe("dynamollm", {}, config::project());
+  ASSERT_TRUE(loaded && recipe);
+  const auto run = run_simulation(*loaded, *recipe, {});
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_GT(run->requests.arrived, 50);
+  EXPECT_EQ(run->requests.finished, run->requests.arrived);
+}
+
 TEST(ScenarioRequests, AreHeldToTheMeanGapThatTheyAreJudgedBy) {
   const auto limit = [](const std::vector<config::Override>& set) {
     const auto loaded = config::load_scenario("synthetic-poisson", set, config::project());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "base/digest.h"
 #include "base/file.h"
@@ -156,9 +157,26 @@ Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::Lo
                                                                 const config::ClassOptions& classes,
                                                                 const std::string& data_dir,
                                                                 const LoadProfileRequest& request) {
-  const auto requests = scenario_requests(loaded, classes, data_dir);
+  auto requests = scenario_requests(loaded, classes, data_dir);
   if (!requests) return std::unexpected(requests.error());
-  return load_profile(loaded, *requests, request);
+  auto table = load_profile(loaded, *requests, request);
+  if (!table) return table;
+  // What no configuration keeps is no reason to refuse requests: plans are made for the rest, and attainment says it.
+  bool kept = true;
+  for (std::size_t c = 0; c < requests->size(); ++c) {
+    calibrate::ClassRequests& one = (*requests)[c];
+    const auto reachable = plan::reachable_limits((*table)->classes[c].profiles, one.limits);
+    if (reachable == one.limits) continue;
+    kept = false;
+    fmt::print(stderr, "wattle: no configuration meets the objectives of class {}, so that plans leave {} out: {}\n",
+               one.name,
+               reachable.ttft == one.limits.ttft ? "TBT"
+               : reachable.tbt == one.limits.tbt ? "TTFT"
+                                                 : "both",
+               plan::nearest_profile((*table)->classes[c].profiles, one.limits));
+    one.limits = reachable;
+  }
+  return kept ? table : load_profile(loaded, *requests, request);
 }
 
 Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,

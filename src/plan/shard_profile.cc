@@ -156,22 +156,44 @@ Result<void> check_profile(const ShardProfile& profile, const std::string& where
   return {};
 }
 
-std::string nearest_profile(const std::vector<ShardProfile>& profiles, const ShardLimits& limits) {
-  const ShardProfile* nearest = nullptr;
+namespace {
+
+/// The profile that misses the limits least where it carries nothing, and by which of them it does.
+struct Nearest {
+  const ShardProfile* profile = nullptr;
+  bool ttft = false;  ///< else TBT
+};
+
+Nearest nearest(const std::vector<ShardProfile>& profiles, const ShardLimits& limits) {
+  Nearest found;
   double best = 0.0;
   for (const ShardProfile& profile : profiles) {
-    const LoadPoint& idle = profile.points[0];
-    const double miss =
-        std::max(idle.ttft.seconds() / limits.ttft.seconds(), idle.tbt.seconds() / limits.tbt.seconds());
-    if (nearest != nullptr && miss >= best) continue;
-    nearest = &profile;
-    best = miss;
+    const double ttft = profile.points[0].ttft.seconds() / limits.ttft.seconds();
+    const double tbt = profile.points[0].tbt.seconds() / limits.tbt.seconds();
+    if (found.profile != nullptr && std::max(ttft, tbt) >= best) continue;
+    found = {&profile, ttft >= tbt};
+    best = std::max(ttft, tbt);
   }
-  if (nearest == nullptr) return "there are no profiles";
-  const LoadPoint& idle = nearest->points[0];
-  const bool ttft = idle.ttft.seconds() / limits.ttft.seconds() >= idle.tbt.seconds() / limits.tbt.seconds();
-  return fmt::format("nearest is TP{} at {} MHz with {} {:.4g} ms, limit {:.4g} ms", nearest->tp,
-                     nearest->clock.value(), ttft ? "TTFT" : "TBT", ttft ? idle.ttft.millis() : idle.tbt.millis(),
+  return found;
+}
+
+}  // namespace
+
+ShardLimits reachable_limits(const std::vector<ShardProfile>& profiles, const ShardLimits& limits) {
+  ShardLimits kept = limits;
+  while (!profiles.empty() && least_power(profiles, kept, false).empty()) {
+    (nearest(profiles, kept).ttft ? kept.ttft : kept.tbt) = Span::max();
+    if (kept == ShardLimits()) break;
+  }
+  return kept;
+}
+
+std::string nearest_profile(const std::vector<ShardProfile>& profiles, const ShardLimits& limits) {
+  const auto [profile, ttft] = nearest(profiles, limits);
+  if (profile == nullptr) return "there are no profiles";
+  const LoadPoint& idle = profile->points[0];
+  return fmt::format("nearest is TP{} at {} MHz with {} {:.4g} ms, limit {:.4g} ms", profile->tp,
+                     profile->clock.value(), ttft ? "TTFT" : "TBT", ttft ? idle.ttft.millis() : idle.tbt.millis(),
                      ttft ? limits.ttft.millis() : limits.tbt.millis());
 }
 

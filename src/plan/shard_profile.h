@@ -58,6 +58,9 @@ struct PowerSegment {
 /// Errors: no points, a first load other than 0, loads that do not ascend, numbers that are not finite.
 [[nodiscard]] Result<void> check_profile(const ShardProfile& profile, const std::string& where);
 
+/// The limits without those that no profile keeps, with whatever clock and however little load.
+[[nodiscard]] ShardLimits reachable_limits(const std::vector<ShardProfile>& profiles, const ShardLimits& limits);
+
 /// Why no profile meets the limits: the nearest one and what it misses.
 [[nodiscard]] std::string nearest_profile(const std::vector<ShardProfile>& profiles, const ShardLimits& limits);
 
