@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "config/load.h"
+#include "config/model_config.h"
 #include "config/records.h"
 
 namespace wattle::config {
@@ -111,11 +112,14 @@ Result<GpuSpec> gpu_from_text(std::string_view text, const std::string& file) {
 }
 
 Result<LlmSpec> llm_from_text(std::string_view text, const std::string& file) {
-  const Result<Document> document = parse_toml(text, file);
+  const Result<Document> document = is_model_config(text) ? parse_model_config(text, file) : parse_toml(text, file);
   if (!document) return std::unexpected(document.error());
   Result<LlmSpec> llm = struct_from(*document, llm_options());
   if (!llm) return llm;
   llm->name = stem(file);
+  if (is_model_config(text) && llm->name == "config") {
+    llm->name = std::filesystem::absolute(file).parent_path().filename().string();
+  }
   const Origins origins(*document);
   if (auto ok = check_attention(*llm, origins); !ok) return std::unexpected(ok.error());
   if (auto ok = check_experts(*llm, origins); !ok) return std::unexpected(ok.error());

@@ -38,7 +38,7 @@ Result<std::string> Project::find(Kind kind, std::string_view name, const std::s
   namespace fs = std::filesystem;
   std::error_code ignored;
   const Place place = place_of(kind);
-  if (name.find('/') != std::string_view::npos || name.ends_with(".toml")) {
+  if (name.find('/') != std::string_view::npos || name.ends_with(".toml") || name.ends_with(".json")) {
     if (fs::is_regular_file(fs::path(name), ignored)) return std::string(name);
     // "scenarios/x.toml" from any working directory.
     for (const fs::path& root : roots_) {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "config/deployment.h"
+#include "config/model_config.h"
 #include "config/profile.h"
 #include "config/record_text.h"
 #include "config/records.h"
@@ -35,6 +36,7 @@ int matching_keys(std::span<const OptionSpec> specs, const Document& document) {
 }  // namespace
 
 Result<FileKind> kind_of(std::string_view text, const std::string& file, std::span<const OptionSpec> recipe_keys) {
+  if (is_model_config(text)) return FileKind::Llm;
   const Result<Document> document = parse_toml(text, file);
   if (!document) return std::unexpected(document.error());
   int in_scenario = matching_keys(scenario_options(), *document);
@@ -77,7 +79,10 @@ std::vector<ReferencePage> reference_pages() {
                               tables(gpu_options(), false)});
   pages.push_back({"llm", std::string(kGeneratedPage) +
                               "# LLM files\n\n`specs/llms/NAME.toml`: the shape of one decoder-only transformer, from "
-                              "its config.json. The file's name is the model's name.\n" +
+                              "its config.json. The file's name is the model's name.\n\n"
+                              "Wherever an LLM is named, the path of a checkpoint's `config.json` will do as well: its "
+                              "folder's name is the "
+                              "model's. `wattle config check PATH/config.json` prints it as such a file.\n" +
                               tables(llm_options(), false)});
   pages.push_back({"profile", std::string(kGeneratedPage) +
                                   "# Hardware profiles\n\n`profiles/GPU.toml`: the fitted factors of the simulated "

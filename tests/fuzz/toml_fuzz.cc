@@ -74,6 +74,11 @@ std::vector<std::string> seeds() {
        {"/recipes/eco-freq.toml", "/recipes/idle-parking.toml", "/specs/gpus/h100.toml", "/specs/llms/qwen3-8b.toml"}) {
     if (auto text = read_file(WATTLE_FUZZ_ROOT + std::string(file))) texts.push_back(std::move(*text));
   }
+  texts.emplace_back(
+      R"({"model_type":"gemma3","text_config":{"hidden_size":64,"intermediate_size":96,"num_attention_heads":4,)"
+      R"("num_hidden_layers":2,"num_key_value_heads":2,"vocab_size":99,"layer_types":["sliding_attention","full_attention"],)"
+      R"("sliding_window":8,"num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":32},)"
+      R"("quantization_config":{"quant_method":"fp8","ignore":["self_attn"]}})");
   return texts;
 }
 

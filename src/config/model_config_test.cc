@@ -1,0 +1,131 @@
+// The shipped specs, read once more from what their models' config.json says.
+#include "config/model_config.h"
+
+#include <gtest/gtest.h>
+
+#include "config/load.h"
+#include "config/locate.h"
+#include "config/records.h"
+
+namespace wattle::config {
+namespace {
+
+struct Case {
+  const char* name;  ///< of the shipped spec
+  const char* json;
+};
+
+const Case kCases[] = {
+    {"llama-3.1-8b",
+     R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_hidden_layers":32,
+         "num_key_value_heads":8,"vocab_size":128256,"tie_word_embeddings":false,"torch_dtype":"bfloat16"})"},
+    {"llama-3.2-1b",
+     R"({"model_type":"llama","hidden_size":2048,"intermediate_size":8192,"num_attention_heads":32,"num_hidden_layers":16,
+         "num_key_value_heads":8,"head_dim":64,"vocab_size":128256,"tie_word_embeddings":true})"},
+    {"qwen2.5-7b",
+     R"({"model_type":"qwen2","hidden_size":3584,"intermediate_size":18944,"num_attention_heads":28,"num_hidden_layers":28,
+         "num_key_value_heads":4,"vocab_size":152064,"tie_word_embeddings":false,"sliding_window":131072,
+         "use_sliding_window":false,"max_window_layers":28})"},
+    {"qwen3-235b-a22b",
+     R"({"model_type":"qwen3_moe","hidden_size":4096,"intermediate_size":12288,"num_attention_heads":64,"num_hidden_layers":94,
+         "num_key_value_heads":4,"head_dim":128,"vocab_size":151936,"num_experts":128,"num_experts_per_tok":8,
+         "moe_intermediate_size":1536,"decoder_sparse_step":1,"mlp_only_layers":[],"tie_word_embeddings":false,
+         "sliding_window":null})"},
+    {"deepseek-v3",
+     R"({"model_type":"deepseek_v3","hidden_size":7168,"intermediate_size":18432,"num_attention_heads":128,
+         "num_key_value_heads":128,"num_hidden_layers":61,"vocab_size":129280,"n_routed_experts":256,"n_shared_experts":1,
+         "num_experts_per_tok":8,"moe_intermediate_size":2048,"first_k_dense_replace":3,"q_lora_rank":1536,
+         "kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"tie_word_embeddings":false,
+         "quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})"},
+    {"gpt-oss-20b",
+     R"({"model_type":"gpt_oss","hidden_size":2880,"intermediate_size":2880,"num_attention_heads":64,"num_hidden_layers":24,
+         "num_key_value_heads":8,"head_dim":64,"vocab_size":201088,"num_local_experts":32,"num_experts_per_tok":4,
+         "sliding_window":128,"tie_word_embeddings":false,
+         "quantization_config":{"quant_method":"mxfp4","modules_to_not_convert":["model.layers.*.self_attn","lm_head"]}})"},
+    {"gemma-2-9b",
+     R"({"model_type":"gemma2","hidden_size":3584,"intermediate_size":14336,"num_attention_heads":16,"num_hidden_layers":42,
+         "num_key_value_heads":8,"head_dim":256,"vocab_size":256000,"sliding_window":4096})"},
+    {"gemma-3-27b",
+     R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":5376,"intermediate_size":21504,
+         "num_attention_heads":32,"num_hidden_layers":62,"num_key_value_heads":16,"head_dim":128,"sliding_window":1024,
+         "vocab_size":262208},"vision_config":{"hidden_size":1152,"num_hidden_layers":27}})"},
+    {"mixtral-8x7b",
+     R"({"model_type":"mixtral","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_hidden_layers":32,
+         "num_key_value_heads":8,"vocab_size":32000,"num_local_experts":8,"num_experts_per_tok":2,"sliding_window":null,
+         "tie_word_embeddings":false})"},
+    {"opt-13b",
+     R"({"model_type":"opt","hidden_size":5120,"ffn_dim":20480,"num_attention_heads":40,"num_hidden_layers":40,
+         "vocab_size":50272})"},
+    {"bloom-176b",
+     R"({"model_type":"bloom","n_embed":14336,"hidden_size":14336,"n_head":112,"n_layer":70,"vocab_size":250880})"},
+    {"llama-4-scout",
+     R"({"model_type":"llama4","text_config":{"model_type":"llama4_text","hidden_size":5120,"intermediate_size":8192,
+         "intermediate_size_mlp":16384,"num_attention_heads":40,"num_hidden_layers":48,"num_key_value_heads":8,"head_dim":128,
+         "vocab_size":202048,"num_local_experts":16,"num_experts_per_tok":1,"interleave_moe_layer_step":1,
+         "tie_word_embeddings":false}})"},
+};
+
+TEST(ModelConfig, SaysWhatTheShippedSpecsSay) {
+  for (const auto& [name, json] : kCases) {
+    const auto shipped = load_llm(project().find(Project::Kind::Llm, name, "test").value());
+    ASSERT_TRUE(shipped) << name;
+    const auto read = llm_from_text(json, std::string("somewhere/") + name + "/config.json");
+    ASSERT_TRUE(read) << name << ": " << read.error().message();
+    EXPECT_EQ(read->name, name);
+    EXPECT_EQ(read->parameters(), shipped->parameters()) << name;
+    EXPECT_EQ(read->active_parameters(), shipped->active_parameters()) << name;
+    EXPECT_EQ(read->weight_bytes(), shipped->weight_bytes()) << name;
+    EXPECT_EQ(read->kv_heads, shipped->kv_heads) << name;
+    EXPECT_EQ(read->head_dim, shipped->head_dim) << name;
+    EXPECT_EQ(read->sliding_window, shipped->sliding_window) << name;
+    EXPECT_EQ(read->windowed_layers, shipped->windowed_layers) << name;
+  }
+}
+
+std::string refused(const std::string& json) {
+  const auto read = llm_from_text(json, "m/config.json");
+  return read ? "accepted" : read.error().message();
+}
+
+TEST(ModelConfig, NamesWhatIsMissingOrNotModelled) {
+  const std::string begins =
+      R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,"num_hidden_layers":2,"vocab_size":32000)";
+  EXPECT_NE(refused("{\"model_type\":\"llama\"}").find("m/config.json: num_hidden_layers is missing"),
+            std::string::npos)
+      << refused("{\"model_type\":\"llama\"}");
+  EXPECT_NE(refused(begins + "}").find("intermediate_size"), std::string::npos);
+  const std::string whole = begins + R"(,"intermediate_size":11008)";
+  EXPECT_EQ(refused(whole + "}"), "accepted");
+  EXPECT_NE(refused(whole + R"(,"layer_types":["linear_attention","full_attention"]})").find("linear_attention"),
+            std::string::npos);
+  EXPECT_NE(refused(whole + R"(,"quantization_config":{"quant_method":"bitsandbytes"}})").find("bitsandbytes"),
+            std::string::npos);
+  EXPECT_NE(refused(whole + R"(,"num_experts":8})").find("num_experts_per_tok"), std::string::npos);
+  EXPECT_NE(refused(whole + R"(,"head_dim":"wide"})").find("head_dim"), std::string::npos);
+  EXPECT_NE(refused(whole + R"(,"num_attention_heads":0})").find("num_attention_heads"), std::string::npos);
+  EXPECT_NE(refused("{\"model_type\":").find("no JSON object"), std::string::npos);
+}
+
+TEST(ModelConfig, NumberFormatsOfCheckpoints) {
+  const auto format = [](const std::string& config) {
+    const auto read = llm_from_text(
+        R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,"num_hidden_layers":2,"vocab_size":32000,
+            "intermediate_size":11008,"quantization_config":)" +
+            config + "}",
+        "m/config.json");
+    return read ? read->dtype : Dtype::Mxfp4;
+  };
+  EXPECT_EQ(format(R"({"quant_method":"awq","bits":4})"), Dtype::Int4);
+  EXPECT_EQ(format(R"({"quant_method":"modelopt","quant_algo":"NVFP4"})"), Dtype::Nvfp4);
+  EXPECT_EQ(
+      format(
+          R"({"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":8,"type":"float"}}}})"),
+      Dtype::Fp8);
+  EXPECT_EQ(
+      format(
+          R"({"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":4,"type":"int"}}}})"),
+      Dtype::Int4);
+}
+
+}  // namespace
+}  // namespace wattle::config
