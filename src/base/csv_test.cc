@@ -57,6 +57,7 @@ TEST(Csv, AcceptsAlternativeNames) {
 }
 
 TEST(Csv, ErrorsNameFileLineAndRemedy) {
+  EXPECT_EQ(open_error("\x1f\x8b\x08"), "t.csv: is compressed (gzip, zstd or zip); unpack it first");
   EXPECT_EQ(open_error(""), "t.csv: is empty; expected a header line with b,a");
   EXPECT_EQ(open_error("\r\n\r\n"), "t.csv: is empty; expected a header line with b,a");
   EXPECT_EQ(open_error("a,c\n"), "t.csv:1: the header has no column 'b'; it has 'a,c'");
