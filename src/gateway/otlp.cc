@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "journal/names.h"
-#include "net/answers.h"
+#include "net/openai.h"
 
 namespace wattle::gateway {
 

@@ -9,10 +9,6 @@
 
 namespace wattle::net {
 
-std::string json_text(const nlohmann::ordered_json& body) {
-  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
 void answer_json(Exchange& exchange, int status, const nlohmann::ordered_json& body) {
   exchange.respond(status, "application/json", json_text(body));
 }

@@ -2,7 +2,6 @@
 // Answers that every HTTP plane gives: clients', the gateway's admin, agents', planners'.
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 #include <string_view>
 
 #include "net/exchange.h"
@@ -19,7 +18,5 @@ void answer_not_found(Exchange& exchange);
 [[nodiscard]] std::string_view method_of(const Exchange& exchange);
 /// Says 405 unless the request has one of the methods that its path serves, all of which are named.
 [[nodiscard]] bool only(Exchange& exchange, std::initializer_list<std::string_view> methods);
-/// JSON text of what may hold names from outside: bytes that are not UTF-8 are replaced, never an exception.
-[[nodiscard]] std::string json_text(const nlohmann::ordered_json& body);
 
 }  // namespace wattle::net

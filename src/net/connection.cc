@@ -256,8 +256,8 @@ bool Connection::hold_body() {
     own.store(sum, std::memory_order_relaxed);
     return true;
   }
-  own.store(sum);  // in order with the loads of other loops: of two that are too many together, one sees the other, or
-                   // both do
+  // In order with the loads of other loops: of two that are too many together one sees the other, or both do.
+  own.store(sum);
   std::int64_t all = 0;
   for (const LoopBytes& loop : server_->body_bytes) all += loop.sum.load();
   return all <= server_->options.total_body_bytes;

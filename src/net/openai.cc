@@ -125,6 +125,10 @@ bool is_null(od::value& value) {
 
 }  // namespace
 
+std::string json_text(const nlohmann::ordered_json& body) {
+  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string error_json(const ApiError& error) {
   nlohmann::ordered_json body;
   auto& inner = body["error"];
@@ -132,7 +136,7 @@ std::string error_json(const ApiError& error) {
   inner["type"] = error.type;
   inner["param"] = error.param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(error.param);
   inner["code"] = error.code.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(error.code);
-  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json_text(body);
 }
 
 std::string problem_json(int status, std::string_view what) {

@@ -2,6 +2,7 @@
 // The part of OpenAI's API that the gateway reads: the few request fields it acts on, error bodies, and what one chunk
 // of a streamed answer says. Bodies are never rebuilt on the way through. Pure.
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@ struct ApiError {
   std::string param;  ///< empty = null
   std::string code;   ///< empty = null
 };
+/// JSON text of what may hold names from outside: bytes that are not UTF-8 are replaced, never an exception.
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& body);
 [[nodiscard]] std::string error_json(const ApiError& error);
 /// The same for statuses the HTTP server itself answers with.
 [[nodiscard]] std::string problem_json(int status, std::string_view what);

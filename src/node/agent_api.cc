@@ -103,20 +103,19 @@ std::optional<std::int64_t> whole(const nlohmann::json& body, const char* key, s
 std::optional<Span> lease_of(const nlohmann::json& body, net::Exchange& exchange) {
   const auto lease = whole(body, "lease_ms", 1, kLongestLease.ns() / 1'000'000);
   if (lease) return Span::ms(*lease);
-  net::answer_problem(exchange, 400,
-                      fmt::format("lease_ms must be a whole number from 1 to {:.0f}", kLongestLease.millis()));
+  answer_problem(exchange, 400,
+                 fmt::format("lease_ms must be a whole number from 1 to {:.0f}", kLongestLease.millis()));
   return std::nullopt;
 }
 
 /// Pools of engines, and the bounds of their clocks.
 void take_plan(Agent& agent, net::Exchange& exchange) {
   const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
-  if (!body.is_object()) return net::answer_problem(exchange, 400, "the body must be a JSON object");
+  if (!body.is_object()) return answer_problem(exchange, 400, "the body must be a JSON object");
   const auto lease = lease_of(body, exchange);
   if (!lease) return;
   const auto engines = body.find("engines");
-  if (engines == body.end() || !engines->is_array())
-    return net::answer_problem(exchange, 400, "engines must be an array");
+  if (engines == body.end() || !engines->is_array()) return answer_problem(exchange, 400, "engines must be an array");
   std::vector<Agent::Placed> wanted;
   for (const auto& item : *engines) {
     const auto engine = item.is_object() ? item.find("engine") : item.end();
@@ -125,7 +124,7 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
     const auto least = whole(item, "least_mhz", 1, 100'000);
     const auto most = whole(item, "most_mhz", 1, 100'000);
     if (engine == item.end() || !engine->is_string() || !pool || (bounded && (!least || !most || *least > *most))) {
-      return net::answer_problem(
+      return answer_problem(
           exchange, 400,
           R"(each of engines must be {"engine": ENDPOINT, "pool": ID}, with "least_mhz" <= "most_mhz" where )"
           "its clocks are bounded");
@@ -140,8 +139,8 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
   const auto refused = agent.place(wanted, *lease);
   if (!refused) return exchange.respond(200, kJson, "{}");
   if (refused->known)
-    return net::answer_problem(exchange, 409, refused->engine + "'s clock is leased: bound it where it is decided");
-  net::answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
+    return answer_problem(exchange, 409, refused->engine + "'s clock is leased: bound it where it is decided");
+  answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
 }
 
 /// What requests waited between two engines; none when it is not in that form.
@@ -192,42 +191,41 @@ std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
 
 void take_clocks(Agent& agent, net::Exchange& exchange) {
   const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
-  if (!body.is_object()) return net::answer_problem(exchange, 400, "the body must be a JSON object");
+  if (!body.is_object()) return answer_problem(exchange, 400, "the body must be a JSON object");
   const auto lease = lease_of(body, exchange);
   if (!lease) return;
   const auto clocks = body.find("clocks");
-  if (clocks == body.end() || !clocks->is_array()) return net::answer_problem(exchange, 400, "clocks must be an array");
+  if (clocks == body.end() || !clocks->is_array()) return answer_problem(exchange, 400, "clocks must be an array");
   std::vector<Agent::LeasedClock> wanted;
   for (const auto& item : *clocks) {
     const auto engine = item.is_object() ? item.find("engine") : item.end();
     const auto clock = item.is_object() ? item.find("clock_mhz") : item.end();
     if (engine == item.end() || !engine->is_string() || clock == item.end() || !clock->is_number_integer() ||
         clock->get<std::int64_t>() < 1 || clock->get<std::int64_t>() > 100'000) {
-      return net::answer_problem(exchange, 400, R"(each of clocks must be {"engine": ENDPOINT, "clock_mhz": MHZ})");
+      return answer_problem(exchange, 400, R"(each of clocks must be {"engine": ENDPOINT, "clock_mhz": MHZ})");
     }
     wanted.push_back({engine->get<std::string>(), MegaHertz(clock->get<std::int32_t>())});
   }
   const auto work = read_work(body.value("work", nlohmann::json::array()));
   if (!work) {
-    return net::answer_problem(
+    return answer_problem(
         exchange, 400,
         R"(each of work must be {"engine": ENDPOINT} with requests, context_tokens, prompts, prompt_tokens and )"
         "oldest_us, whole numbers from 0");
   }
   const auto handed_over = read_handed_over(body.value("handed_over", nlohmann::json::array()));
   if (!handed_over) {
-    return net::answer_problem(exchange, 400,
-                               R"(each of handed_over must be {"engine": ENDPOINT} with age_us and wait_us from 0)");
+    return answer_problem(exchange, 400,
+                          R"(each of handed_over must be {"engine": ENDPOINT} with age_us and wait_us from 0)");
   }
   agent.work(*work);
   agent.handed_over(*handed_over);
   const auto refused = agent.lease(wanted, *lease);
   if (!refused) return exchange.respond(200, kJson, "{}");
   if (refused->known) {
-    return net::answer_problem(exchange, 409,
-                               refused->engine + " follows this agent's own recipe; its clock is not leased");
+    return answer_problem(exchange, 409, refused->engine + " follows this agent's own recipe; its clock is not leased");
   }
-  net::answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
+  answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
 }
 
 const char* name_of(policy::WattBudget::State state) {
@@ -267,11 +265,10 @@ void take_budget(Agent& agent, net::Exchange& exchange) {
   const bool none = body.is_object() && watts != body.end() && watts->is_null();
   if (!none && (!body.is_object() || watts == body.end() || !watts->is_number() || watts->get<double>() < 1.0 ||
                 watts->get<double>() > kMostWatts)) {
-    return net::answer_problem(exchange, 400,
-                               R"(the body must be {"watts": W}, from 1 to 1000000, or null for no budget)");
+    return answer_problem(exchange, 400, R"(the body must be {"watts": W}, from 1 to 1000000, or null for no budget)");
   }
   const auto set = agent.set_budget(none ? std::nullopt : std::optional(to_milliwatts(Watts(watts->get<double>()))));
-  if (!set) return net::answer_problem(exchange, 400, set.error().message());
+  if (!set) return answer_problem(exchange, 400, set.error().message());
   exchange.respond(200, kJson, budget_json(agent));
 }
 
@@ -301,8 +298,8 @@ void answer(Agent& agent, net::Exchange& exchange, const std::function<std::stri
     if (method_of(exchange) == "GET") return exchange.respond(200, kJson, budget_json(agent));
     take_budget(agent, exchange);
   } else {
-    net::answer_problem(exchange, 404,
-                        "no such path; GET /metrics, /health, /engines or /budget; POST /clocks, /plan or /budget");
+    answer_problem(exchange, 404,
+                   "no such path; GET /metrics, /health, /engines or /budget; POST /clocks, /plan or /budget");
   }
 }
 
