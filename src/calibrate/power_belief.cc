@@ -29,7 +29,8 @@ Result<std::shared_ptr<const PowerModel>> measured_power(const PredictorOptions&
   if (file->power.energy.clocks.empty()) {
     return bad_input(predictor.file, context.recipe +
                                          " weighs energy, and no power was measured here; profile the engine where "
-                                         "its GPUs' power can be read, or set frequency.pick=lowest");
+                                         "its GPUs' power can be read, or choose without (frequency.pick=lowest, "
+                                         "frequency.late_tokens=0)");
   }
   auto time = predict::LinearLatency::make(std::move(file->time));
   if (!time) return std::unexpected(time.error());

@@ -138,6 +138,17 @@ TEST(Reserves, AreTheAdmissionsOrEachPhasesClocks) {
   EXPECT_EQ(eco[1].key, "frequency.decode.margin");
   EXPECT_EQ(eco[1].values.front(), "0");
   EXPECT_EQ(eco[1].values.back(), "0.95");
+  InstanceSpec both = prefill;
+  both.role = Role::Colocated;
+  const std::vector<std::shared_ptr<const InstanceSpec>> shared{std::make_shared<InstanceSpec>(both)};
+  const auto priced = systems::reserves_of(recipe("wattle").recipe, shared);
+  ASSERT_EQ(priced.size(), 1U);
+  EXPECT_EQ(priced[0].key, "frequency.decode.late_tokens");
+  EXPECT_EQ(priced[0].values.front(), "") << "0.005, as the recipe says";
+  EXPECT_EQ(priced[0].values[1], "0.00475");
+  EXPECT_EQ(priced[0].values.back(), "0.00025");
+  EXPECT_EQ(systems::reserves_of(recipe("wattle").recipe, fleet).back().key, "frequency.decode.margin");
+  EXPECT_EQ(systems::reserves_of(recipe("eco-freq").recipe, shared).back().key, "frequency.decode.margin");
   const auto fixed = systems::reserves_of(recipe("static-sweet").recipe, fleet);
   ASSERT_EQ(fixed.size(), 2U);
   EXPECT_EQ(fixed[0].values.front(), "") << "1005 MHz, as the recipe says";

@@ -221,7 +221,7 @@ bool needs_latency(const Recipe& recipe, Role role) {
 bool needs_power(const Recipe& recipe, Role role) {
   const PolicyChoice& choice = frequency_of(recipe, role);
   const PolicyEntry& entry = entry_of(SlotKind::Frequency, choice);
-  return choice.mode != Mode::Off && entry.weighs_power && entry.weighs_power(options_in(entry, choice));
+  return choice.mode != Mode::Off && entry.weighs_power && entry.weighs_power(options_in(entry, choice), role);
 }
 
 bool needs_request_latency(const Recipe& recipe) { return needs_of_admission(recipe).request_latency; }

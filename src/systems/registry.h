@@ -76,11 +76,13 @@ struct PolicyEntry {
   std::function<std::vector<MegaHertz>(const std::any&, const InstanceSpec&)> clocks;
   /// How far a step may outlast its prediction (control::Throttle).
   std::function<Span(const std::any&)> overrun_slack;
-  /// Does it need Beliefs::power under these options?
-  std::function<bool(const std::any&)> weighs_power;
+  /// Does it need Beliefs::power of such an instance under these options?
+  std::function<bool(const std::any&, Role)> weighs_power;
   /// The option that keeps attainment at the cost of energy as it grows: a share in [0, 0.95] or a clock; empty: none
   /// (reserve.h).
   std::string reserve;
+  /// The one that at colocated instances takes its place where it is set, and keeps more as it falls to 0; empty: none.
+  std::string colocated_reserve;
 };
 
 /// An entry whose options are a Record, for a system's file to complete.
@@ -111,6 +113,7 @@ class Registration {
   }
   Registration& needs(const Needs& needs) { return entry_.needs = needs, *this; }
   Registration& reserve(std::string key) { return entry_.reserve = std::move(key), *this; }
+  Registration& colocated_reserve(std::string key) { return entry_.colocated_reserve = std::move(key), *this; }
   Registration& hosted_by(Host host) { return entry_.host = host, *this; }
   template <typename F>
   Registration& problem(F f) {
@@ -130,7 +133,7 @@ class Registration {
   }
   template <typename F>
   Registration& weighs_power(F f) {
-    entry_.weighs_power = [f](const std::any& o) { return f(std::any_cast<const Record&>(o)); };
+    entry_.weighs_power = [f](const std::any& o, Role role) { return f(std::any_cast<const Record&>(o), role); };
     return *this;
   }
   template <typename F>

@@ -17,9 +17,20 @@ constexpr int kMostPercent = 95;  ///< what every margin's bounds allow
 
 bool prefills(const InstanceSpec& spec) { return spec.role == Role::Prefill; }
 
+constexpr int kFallingSteps = 20;
+
 std::vector<std::string> shares() {
   std::vector<std::string> all;
   for (int percent = 0; percent <= kMostPercent; ++percent) all.push_back(fmt::format("{}", percent / 100.0));
+  return all;
+}
+
+/// From what the recipe says down to a twentieth of it.
+std::vector<std::string> falling(double own) {
+  std::vector<std::string> all{""};
+  for (int left = kFallingSteps - 1; left > 0; --left) {
+    all.push_back(fmt::format("{:.3g}", own * left / kFallingSteps));
+  }
   return all;
 }
 
@@ -44,25 +55,36 @@ std::vector<std::string> clocks_from(const ClockSetting& own, Fleet fleet, bool 
 
 std::vector<Reserve> reserves_of(const Recipe& recipe, Fleet fleet) {
   std::vector<Reserve> all;
+  const auto has = [&](bool prefill) {
+    return std::ranges::any_of(fleet, [&](const auto& spec) { return prefills(*spec) == prefill; });
+  };
+  const bool colocated = std::ranges::all_of(fleet, [](const auto& spec) { return spec->role == Role::Colocated; });
   const auto add = [&](SlotKind slot, const PolicyChoice& choice, const std::string& section, bool prefill) {
     const PolicyEntry& entry = entry_of(slot, choice);
     if (entry.reserve.empty() || choice.mode != Mode::Enforce) return false;
-    const auto option = std::ranges::find(entry.options, entry.reserve, &config::Option<std::any>::key);
+    const auto own = [&](const std::string& key) {
+      const auto option = std::ranges::find(entry.options, key, &config::Option<std::any>::key);
+      return std::pair(option->type, option->get(options_in(entry, choice)));
+    };
+    std::string key = entry.reserve;
     std::vector<std::string> values;
-    if (option->type == config::OptionType::Clock) {
-      const auto own = config::Codec<ClockSetting>::read(option->get(options_in(entry, choice)), 1.0);
-      values = clocks_from(own, fleet, prefill);
-    } else {
-      values = shares();
+    if (colocated && !entry.colocated_reserve.empty()) {
+      const double share = config::Codec<double>::read(own(entry.colocated_reserve).second, 1.0);
+      if (share > 0.0) {
+        key = entry.colocated_reserve;
+        values = falling(share);
+      }
     }
-    if (values.size() > 1) all.push_back({section + "." + entry.reserve, std::move(values)});
+    if (values.empty()) {
+      const auto [type, value] = own(key);
+      const bool clock = type == config::OptionType::Clock;
+      values = clock ? clocks_from(config::Codec<ClockSetting>::read(value, 1.0), fleet, prefill) : shares();
+    }
+    if (values.size() > 1) all.push_back({section + "." + key, std::move(values)});
     return true;
   };
   (void)add(SlotKind::Scaling, recipe.scaling, "scaling", false);
   if (add(SlotKind::Admission, recipe.admission, "admission", false)) return all;
-  const auto has = [&](bool prefill) {
-    return std::ranges::any_of(fleet, [&](const auto& spec) { return prefills(*spec) == prefill; });
-  };
   if (has(true)) (void)add(SlotKind::Frequency, recipe.prefill_frequency, "frequency.prefill", true);
   if (has(false)) (void)add(SlotKind::Frequency, recipe.decode_frequency, "frequency.decode", false);
   return all;

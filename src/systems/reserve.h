@@ -18,7 +18,8 @@ struct Reserve {
 
 /// What the recipe's policies registered as their reserve, in the order in which to spare it: of scaling, then of
 /// admission or, where that has none, of the clocks of each role in `fleet`. Shares go from 0 to 0.95 in steps of 0.01,
-/// clocks from the recipe's own to the highest. Empty: nothing about the recipe can be set so.
+/// clocks from the recipe's own to the highest, what keeps more as it falls from the recipe's own to a twentieth of it.
+/// Empty: nothing about the recipe can be set so.
 [[nodiscard]] std::vector<Reserve> reserves_of(const Recipe& recipe,
                                                std::span<const std::shared_ptr<const InstanceSpec>> fleet);
 

@@ -142,7 +142,7 @@ void register_throttllem(Registry& to) {
   to.add<ThrottllemClockOptions>(SlotKind::Frequency, kThrottllem,
                                  "A clock that keeps every objective by the same projection", clock_options())
       .needs({.latency = true})
-      .weighs_power([](const ThrottllemClockOptions& o) { return o.pick == ClockPick::LeastEnergy; })
+      .weighs_power([](const ThrottllemClockOptions& o, Role) { return o.pick == ClockPick::LeastEnergy; })
       .hosted_by(Host::Admission)
       .clocks([](const ThrottllemClockOptions& o, const InstanceSpec& spec) {
         return clocks_to_choose(o.clocks, o.lowest_clock, spec);

@@ -54,6 +54,11 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
       option("step_yield", &F::step_yield, "", {0, 1},
              "Share of the tokens beyond one that a decode instance's step gives a request (speculative decoding, as "
              "reported) by which a step may exceed slo.itl_ms where it must; 0: not looked at (paper)"),
+      option("late_tokens", &F::late_tokens, "", {0, 0.5},
+             "Where prompts and decodes share steps: share of gaps that may be beyond slo.itl_ms, and of first tokens "
+             "beyond slo.ttft_ms, besides those that are at the highest clock, as the price of less energy; 0: not "
+             "weighed "
+             "(paper)"),
       decision_window(),
   };
 }
@@ -127,6 +132,8 @@ void register_voltanallm(Registry& to) {
                          "EcoFreq: the lowest clock whose predicted step time meets the objective", eco_freq_options())
       .needs({.latency = true})
       .reserve("margin")
+      .colocated_reserve("late_tokens")
+      .weighs_power([](const EcoFreqOptions& o, Role role) { return o.late_tokens > 0.0 && role == Role::Colocated; })
       .problem(ascending)
       .admits(suits)
       .clocks([](const EcoFreqOptions& o, const InstanceSpec& spec) {

@@ -138,6 +138,7 @@ std::vector<Variant> variants() {
               with({"slo.ttft_ms=600", "link.handoff_steps=2", "frequency.late_handovers=0.05"})},
       Variant{"drafts", "azure-conv-2p2d", "wattle",
               with({"slo.itl_ms=8", "engine.speculative_tokens=3", "engine.acceptance_rate=0.7"})},
+      Variant{"late_tokens", "azure-conv-1", "wattle", with({"slo.itl_ms=40"})},
       Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}};
   // Once as with a scheduler plugin, once as engines come.
   const std::size_t n = all.size();

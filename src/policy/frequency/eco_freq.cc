@@ -24,7 +24,13 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
       itl_lost_(spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max()),
       late_handovers_(spec.slo.ttft && spec.role != Role::Colocated ? options.late_handovers : 0.0),
       prefills_(spec.role == Role::Prefill),
-      handovers_(kHandOvers) {}
+      handovers_(kHandOvers) {
+  const Beliefs& believed = spec.beliefs;
+  const bool weighs = options.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.itl;
+  if (weighs && believed.latency != nullptr && believed.power != nullptr) {
+    price_.emplace(rule_.clocks, options.late_tokens, *spec.slo.itl, spec);
+  }
+}
 
 Span EcoFreq::fastest(const InstanceView& view) const {
   const LatencyModel* latency = view.spec->beliefs.latency;
@@ -32,26 +38,27 @@ Span EcoFreq::fastest(const InstanceView& view) const {
   return std::clamp(predicted, Span(), kLongestBelievable);
 }
 
-Span EcoFreq::budget(const InstanceView& view) const {
+Span EcoFreq::prompt_budget(const InstanceView& view) const {
   const StepReport& step = view.step;
-  Span allowed = Span::max();
-  if (step.shape.prefill_tokens > 0 && rule_.ttft != Span::max()) {
-    const bool known = step.oldest_scheduled_arrival < step.start;
-    allowed = known ? rule_.ttft - (step.start - step.oldest_scheduled_arrival) : rule_.ttft;
-    if (prefills_ && !handovers_.empty()) {
-      const Span least = fastest(view);
-      allowed -= handovers_.least(late_handovers_, allowed - least);
-      // As long as this step is longer, prompts that come meanwhile wait longer, too.
-      if (allowed > least) allowed = least + Span((allowed - least).ns() / 2);
-    }
-  }
-  if (step.shape.decode_requests > 0) {
-    const bool yields = step_yield_ > 0.0 && view.tokens_per_step > 1.0 && fastest(view) > itl_lost_;
-    const double tokens = yields ? 1.0 + step_yield_ * (view.tokens_per_step - 1.0) : 1.0;
-    allowed = std::min(allowed, yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl);
-    if (!prefills_ && !handovers_.empty()) allowed = std::min(allowed, handovers_.most(late_handovers_, fastest(view)));
+  if (step.shape.prefill_tokens == 0 || rule_.ttft == Span::max()) return Span::max();
+  const bool known = step.oldest_scheduled_arrival < step.start;
+  Span allowed = known ? rule_.ttft - (step.start - step.oldest_scheduled_arrival) : rule_.ttft;
+  if (prefills_ && !handovers_.empty()) {
+    const Span least = fastest(view);
+    allowed -= handovers_.least(late_handovers_, allowed - least);
+    // As long as this step is longer, prompts that come meanwhile wait longer, too.
+    if (allowed > least) allowed = least + Span((allowed - least).ns() / 2);
   }
   return allowed;
+}
+
+Span EcoFreq::decode_budget(const InstanceView& view) const {
+  if (view.step.shape.decode_requests == 0) return Span::max();
+  const bool yields = step_yield_ > 0.0 && view.tokens_per_step > 1.0 && fastest(view) > itl_lost_;
+  const double tokens = yields ? 1.0 + step_yield_ * (view.tokens_per_step - 1.0) : 1.0;
+  const Span allowed = yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl;
+  if (prefills_ || handovers_.empty()) return allowed;
+  return std::min(allowed, handovers_.most(late_handovers_, fastest(view)));
 }
 
 void EcoFreq::handed_over(Span age, Span wait) {
@@ -70,18 +77,47 @@ void EcoFreq::note_step(const InstanceView& view) {
   step_ = predicted <= kLongestBelievable ? predicted : Span();
 }
 
-EcoFreq::Wish EcoFreq::wish(const InstanceView& view) {
+EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes) {
+  const StepShape& shape = view.step.shape;
+  const std::int32_t waiting = view.step.waiting_requests;
+  const LatencyModel* latency = view.spec->beliefs.latency;
+  const auto least = price_->choose(shape, waiting, prompts, now);
+  const Span allowed = least.late ? prompts : std::min(prompts, decodes);
+  const ClockChoice within = clock_for(rule_, shape, waiting, allowed, latency);
+  Wish wish{within.clock, within.reason, -1};
+  if (least.clock > within.clock) wish = {least.clock, "least energy at the price of late gaps", -1};
+  if (!within.predicted || shape.prefill_tokens > 0) return wish;
+  wish.kv_tokens_max = shape.decode_kv_tokens + shape.decode_kv_tokens / 32;
+  if (within.within && wish.clock < rule_.clocks.back()) {
+    wish.kv_tokens_max = std::min(wish.kv_tokens_max, latency->kv_tokens_within(shape, wish.clock, allowed));
+  }
+  held_ = wish;
+  held_requests_ = shape.decode_requests;
+  return wish;
+}
+
+EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   const MegaHertz top = rule_.clocks.back();
-  if (view.telemetry == Telemetry::Lost) return {top, "telemetry lost: maximum", -1};
+  if (view.telemetry == Telemetry::Lost) {
+    unpriced(now);
+    return {top, "telemetry lost: maximum", -1};
+  }
 
   const LatencyModel* latency = view.spec->beliefs.latency;
   const StepShape& shape = view.step.shape;
-  const Span allowed = budget(view);
+  const bool decodes_alone = shape.prefill_tokens == 0 && view.step.waiting_requests == 0;
+  const bool same_batch = decodes_alone && shape.decode_requests == held_requests_;
+  if (same_batch && shape.decode_kv_tokens <= held_.kv_tokens_max) return held_;
+  held_requests_ = 0;
+  const Span prompts = prompt_budget(view);
+  const Span decodes = decode_budget(view);
+  const Span allowed = std::min(prompts, decodes);
   const ClockChoice choice = clock_for(rule_, shape, view.step.waiting_requests, allowed, latency);
   if (!choice.believed) {
     ++disbelieved_;
     return {choice.clock, choice.reason, -1};
   }
+  if (price_) return priced(view, now, prompts, decodes);
   std::int64_t kv_tokens_max = kAnyKv;
   if (!choice.predicted) return {choice.clock, choice.reason, kv_tokens_max};
   for (const MegaHertz clock : rule_.clocks) {
@@ -97,6 +133,12 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view) {
   return {choice.clock, choice.reason, kv_tokens_max};
 }
 
+void EcoFreq::unpriced(Instant now) {
+  if (!price_) return;
+  price_->pause(now);
+  held_requests_ = 0;
+}
+
 ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
   const bool windowed = window_ > Span() && view.telemetry != Telemetry::Lost;
   if (windowed && now < window_end_) return {current_, "within the window", Hold{kAnyKv, window_end_}};
@@ -108,18 +150,20 @@ ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
   return decision;
 }
 
-ClockDecision EcoFreq::overrun(const InstanceView&, Instant now) {
+ClockDecision EcoFreq::overrun(const InstanceView& view, Instant now) {
   current_ = rule_.clocks.back();
+  if (price_ && !has_no_work(view)) price_->runs_at(current_, now);
   lower_from_ = now + dwell_;
   return {current_, "step overran its prediction: maximum", {}};
 }
 
 ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   if (has_no_work(view)) {
+    unpriced(now);
     current_ = idle_clock_;
     return {current_, "idle", Hold::forever()};
   }
-  Wish wanted = wish(view);
+  Wish wanted = wish(view, now);
   Hold hold{wanted.kv_tokens_max, Instant::never()};
   // Prompts make every step another batch: ask each time.
   if (view.step.shape.prefill_tokens > 0) hold.kv_tokens_max = -1;
@@ -127,10 +171,12 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   if (!first && wanted.clock < current_ && now < lower_from_) {
     hold.until = lower_from_;
     note_step(view);
+    if (price_) price_->runs_at(current_, now);
     return {current_, "dwell after a raise", hold};
   }
-  if (!first && wanted.clock > current_) lower_from_ = now + dwell_;
+  if (!first && wanted.clock > current_ && !price_) lower_from_ = now + dwell_;
   current_ = wanted.clock;
+  if (price_) price_->runs_at(current_, now);
   note_step(view);
   return {current_, wanted.reason, hold};
 }

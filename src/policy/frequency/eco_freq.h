@@ -1,11 +1,13 @@
 #pragma once
 // EcoFreq (VoltanaLLM, Algorithm 1): the lowest clock whose predicted step time meets the phase's latency budget.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "policy/frequency/clock_choice.h"
 #include "policy/frequency/frequency.h"
 #include "policy/frequency/recent_spans.h"
+#include "policy/frequency/time_price.h"
 
 namespace wattle::policy {
 
@@ -18,8 +20,9 @@ struct EcoFreqOptions {
   Span overrun = Span::ms(5);   ///< a step this much over its prediction raises the clock (control::Throttle); 0: never
   double late_handovers = 0.0;  ///< share of first tokens that may wait too long for decode, in [0, 1); 0: any
   double step_yield =
-      0.0;      ///< share of the tokens beyond one that a step gives a request that lengthen its budget, in [0, 1]
-  Span window;  ///< decide at most this often; zero: at every iteration
+      0.0;  ///< share of the tokens beyond one that a step gives a request that lengthen its budget, in [0, 1]
+  double late_tokens = 0.0;  ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
+  Span window;               ///< decide at most this often; zero: at every iteration
 };
 
 /// The instance's objectives count: ttft bounds prefills, itl (else tbt) decodes; an absent one bounds nothing.
@@ -47,6 +50,11 @@ struct EcoFreqOptions {
 ///
 /// With either a decision stands until the batch changes, or outgrows the budget that it was made with.
 ///
+/// With late_tokens a colocated instance weighs energy (Beliefs::power) against what is late (TimePrice): no
+/// clock is below the one of least energy at the price of time, and a step whose gaps are late even at max(F) is held
+/// to the budget of its prompts alone. A decision stands until the KV cache has grown by 1/32, or the budget is
+/// outgrown; only an overrun is followed by `dwell`.
+///
 /// With a window (an ablation of the papers, which it loses) the first decision of a window stands until the window
 /// ends, whatever comes, idleness included; only lost telemetry breaks it.
 class EcoFreq final : public FrequencyPolicy {
@@ -67,8 +75,14 @@ class EcoFreq final : public FrequencyPolicy {
     std::int64_t kv_tokens_max;
   };
   ClockDecision decide(const InstanceView& view, Instant now);
-  [[nodiscard]] Wish wish(const InstanceView& view);
-  [[nodiscard]] Span budget(const InstanceView& view) const;
+  [[nodiscard]] Wish wish(const InstanceView& view, Instant now);
+  /// Where gaps have a price.
+  [[nodiscard]] Wish priced(const InstanceView& view, Instant now, Span prompts, Span decodes);
+  /// No step runs that has a price.
+  void unpriced(Instant now);
+  /// What its prompts allow the next step, and what its decodes do.
+  [[nodiscard]] Span prompt_budget(const InstanceView& view) const;
+  [[nodiscard]] Span decode_budget(const InstanceView& view) const;
   /// The predicted time of the next step at the highest clock.
   [[nodiscard]] Span fastest(const InstanceView& view) const;
   /// The predicted time of the step decided upon, where first tokens wait for such steps.
@@ -81,12 +95,15 @@ class EcoFreq final : public FrequencyPolicy {
   double step_yield_;
   Span itl_lost_;  ///< a step that takes longer than this at max(F) cannot keep its gap
   double late_handovers_;
-  bool prefills_;          ///< prompts alone
-  Span step_;              ///< see note_step(); zero: not known
-  RecentSpans handovers_;  ///< waits; of a decode instance the longest step that each would have borne
-  MegaHertz current_{0};   ///< the newest decision; 0 before the first
-  Instant lower_from_;     ///< decreases are allowed from here on
-  Instant window_end_;     ///< with a window: the clock stands until here
+  bool prefills_;  ///< prompts alone
+  Span step_;      ///< see note_step(); zero: not known
+  std::optional<TimePrice> price_;
+  Wish held_{};                     ///< the newest priced wish, as long as it stands
+  std::int32_t held_requests_ = 0;  ///< for steps of so many decodes alone; 0: for none
+  RecentSpans handovers_;           ///< waits; of a decode instance the longest step that each would have borne
+  MegaHertz current_{0};            ///< the newest decision; 0 before the first
+  Instant lower_from_;              ///< decreases are allowed from here on
+  Instant window_end_;              ///< with a window: the clock stands until here
   std::int64_t disbelieved_ = 0;
 };
 

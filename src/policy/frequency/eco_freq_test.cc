@@ -59,6 +59,15 @@ PlaneModel typical() {
   return PlaneModel({{kLow, {20'000'000, 100'000, 100, 100'000}}, {kHigh, {15'000'000, 75'000, 75, 75'000}}});
 }
 
+/// 100 W, and 300 more at the high clock.
+class CubicPower final : public PowerModel {
+ public:
+  [[nodiscard]] Milliwatts step_power(const StepShape&, MegaHertz clock) const override {
+    const double share = static_cast<double>(clock.value()) / kHigh.value();
+    return Milliwatts(static_cast<std::int64_t>(1e3 * (100.0 + 300.0 * share * share * share)));
+  }
+};
+
 EcoFreqOptions options() {
   EcoFreqOptions o;
   o.clocks = {kLow, kHigh};
@@ -77,7 +86,8 @@ InstanceSpec believing(const Beliefs& beliefs) {
 /// EcoFreq, asked with one belief or another.
 class Asked {
  public:
-  explicit Asked(const EcoFreqOptions& options) : policy_(options, believing({})) {}
+  explicit Asked(const EcoFreqOptions& options, const Beliefs& known_first = {})
+      : policy_(options, believing(known_first)) {}
   ClockDecision choose(InstanceView view, const Beliefs& beliefs, Instant now) {
     const InstanceSpec spec = believing(beliefs);
     view.spec = &spec;
@@ -300,10 +310,12 @@ RC_GTEST_PROP(EcoFreqProperty, SkippingHeldStepsGivesTheSameClocks, (std::uint64
   o.dwell = Span::ms(between(random, 0, 2'000));
   o.margin = static_cast<double>(random.below(3)) * 0.2;
   if (random.below(3) == 0) o.window = Span::ms(between(random, 1, 5'000));
+  if (random.below(3) == 0) o.late_tokens = 0.001 * static_cast<double>(between(random, 1, 50));
   const auto model = any_model(clocks, random);
-  const Beliefs beliefs{&model, nullptr};
-  Asked every(o);
-  Asked held(o);
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  Asked every(o, beliefs);
+  Asked held(o, beliefs);
 
   Instant now;
   for (int stretch = 0; stretch < 12; ++stretch) {
@@ -419,6 +431,35 @@ TEST(EcoFreq, AStepThatGivesSeveralTokensMayTakeTheirTime) {
   EXPECT_EQ(clock(1.0, 5.0, Role::Colocated), kHigh) << "prompts come between";
   batch = decoding(100, 533'000);  // 83.3 and 62.5 ms
   EXPECT_EQ(clock(1.0, 5.0), kHigh) << "the gap before each step's tokens may yet be kept";
+}
+
+TEST(EcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  auto priced = options();
+  priced.late_tokens = 0.5;  // any: what is left is least energy
+  Asked policy(priced, beliefs);
+  // Steps of 40 ms at the low clock and 30 at the high one, until there are gaps enough to know what a price costs.
+  Instant now;
+  for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
+    (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
+  }
+  InstanceView both = decoding(100, 100'000, now);
+  both.step.shape.prefill_requests = 1;
+  both.step.shape.prefill_tokens = 1'000;  // 140 and 105 ms
+  both.step.oldest_scheduled_arrival = now - Span::ms(100);
+  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kLow) << "500 ms are left for the prompt, and no gap can be kept";
+  both.step.oldest_scheduled_arrival = now - Span::ms(470);
+  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "130 ms are";
+  both.step.oldest_scheduled_arrival = now - Span::ms(700);
+  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "it is late, and others wait for it";
+  both.step.oldest_scheduled_arrival = now - Span::ms(100);
+  both.step.shape.prefill_tokens = 300;  // 70 and 52.5 ms
+  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "the high clock keeps these gaps";
+  Asked published(options(), beliefs);
+  both.step.shape.prefill_tokens = 1'000;
+  EXPECT_EQ(published.choose(both, beliefs, now).clock, kHigh) << "the paper's goes up for what is lost";
 }
 
 TEST(EcoFreq, AHoldSparesNearlyEveryQuestion) {

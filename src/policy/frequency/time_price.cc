@@ -1,0 +1,141 @@
+#include "policy/frequency/time_price.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "policy/frequency/clock_choice.h"
+
+namespace wattle::policy {
+
+namespace {
+
+/// Long enough for hundreds of late gaps where 1 % are, short enough to follow a day. 60 to 1,200 s make no difference
+/// on the hour of the Azure trace.
+constexpr Span kBucket = Span::s(60);
+constexpr Span kBetweenPrices = Span::s(1);
+/// Fewer gaps say nothing about shares of 1 %: the highest price until then.
+constexpr double kEnoughGaps = 1000.0;
+/// No step is shorter, and none divided by.
+constexpr Span kShortest = Span::us(1);
+/// An instance with more load than this at its highest clock is full.
+constexpr double kFull = 0.95;
+
+/// Of the instance's full power: 1/4096 to 11, each sqrt(2) times the one before.
+double share(std::size_t price) { return std::exp2(0.5 * static_cast<double>(price) - 12.0); }
+
+}  // namespace
+
+TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, Span itl, const InstanceSpec& spec)
+    : clocks_(clocks.begin(), clocks.end()),
+      late_tokens_(late_tokens),
+      itl_(itl),
+      latency_(spec.beliefs.latency),
+      power_(spec.beliefs.power),
+      seconds_(clocks.size()),
+      joules_(clocks.size()) {
+  WATTLE_CHECK(!clocks_.empty() && latency_ != nullptr && power_ != nullptr, "a price needs clocks, times and powers");
+  for (std::size_t p = 0; p < kPrices; ++p) {
+    watts_[p] = spec.gpu.tdp.value() * spec.tensor_parallel * share(p);
+  }
+  StepShape lightest;
+  lightest.decode_requests = 1;
+  lightest_s_ = latency_->step_time(lightest, clocks_.back()).seconds();
+}
+
+TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting, Span prompts, Instant now) {
+  note(now);
+  if (now - priced_at_ >= kBetweenPrices) set_price(now);
+  for (std::size_t c = 0; c < clocks_.size(); ++c) {
+    seconds_[c] = std::clamp(latency_->step_time(shape, clocks_[c]), kShortest, kLongestBelievable).seconds();
+    joules_[c] = seconds_[c] * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[c]).value());
+  }
+  running_ = true;
+  since_ = now;
+  decodes_ = shape.decode_requests;
+  requests_ = shape.decode_requests + shape.prefill_requests + waiting;
+  late_ = decodes_ > 0 && seconds_.back() > itl_.seconds();
+  recent_.prompts += shape.prefill_requests;
+  if (seconds_.back() > prompts.seconds()) recent_.late_prompts += 1.0;
+  choose_by_price();
+  clock_ = choices_[price_];
+  return {clocks_[clock_], late_};
+}
+
+// Cost is linear in the price, so that the clocks of least cost are the corners of a lower envelope: from each the next
+// is the one that costs as little at the lowest price, and a higher price never asks for a lower clock.
+void TimePrice::choose_by_price() {
+  auto best = static_cast<std::size_t>(std::ranges::min_element(joules_) - joules_.begin());
+  std::size_t p = 0;
+  while (true) {
+    std::size_t next = best;
+    double from = std::numeric_limits<double>::infinity();
+    for (std::size_t c = best + 1; c < clocks_.size(); ++c) {
+      const double saved_s = (seconds_[best] - seconds_[c]) * requests_;
+      if (saved_s <= 0.0 || joules_[c] - joules_[best] >= from * saved_s) continue;
+      from = (joules_[c] - joules_[best]) / saved_s;
+      next = c;
+    }
+    for (; p < kPrices && watts_[p] <= from; ++p) choices_[p] = best;
+    if (p == kPrices) return;
+    best = next;
+  }
+}
+
+void TimePrice::runs_at(MegaHertz clock, Instant now) {
+  if (clock == clocks_[clock_]) return;
+  const auto at = std::ranges::find(clocks_, clock);
+  WATTLE_CHECK(at != clocks_.end(), "one of the clocks there are");
+  note(now);
+  clock_ = static_cast<std::size_t>(at - clocks_.begin());
+}
+
+void TimePrice::pause(Instant now) {
+  note(now);
+  running_ = false;
+}
+
+void TimePrice::note(Instant now) {
+  if (now - recent_since_ >= kBucket) {
+    recent_.lasted = now - recent_since_;
+    older_ = recent_;
+    recent_ = {};
+    recent_since_ = now;
+  }
+  if (!running_ || now <= since_) return;
+  const double steps = (now - since_).seconds() / seconds_[clock_];
+  const double weight = steps * requests_;
+  recent_.gaps += steps * decodes_;
+  if (late_) recent_.late += steps * decodes_;
+  recent_.took += weight * seconds_[clock_];
+  recent_.at_max += weight * seconds_.back();
+  recent_.load_at_max += steps * std::max(seconds_.back() - lightest_s_, 0.0);
+  for (std::size_t p = 0; p < kPrices; ++p) recent_.at[p] += weight * seconds_[choices_[p]];
+  since_ = now;
+}
+
+// With s the mean time of steps against that at the highest clock and r the share of time that the load takes there,
+// s (1 - r) / (1 - r s) times as many requests are running, and as many times more gaps late: a request's steps are s
+// times longer, and with more requests running each step is longer again.
+void TimePrice::set_price(Instant now) {
+  const double gaps = recent_.gaps + older_.gaps;
+  const double at_max = recent_.at_max + older_.at_max;
+  if (gaps < kEnoughGaps) return;
+  priced_at_ = now;
+  const double time = (now - recent_since_ + older_.lasted).seconds();
+  const double load = std::min((recent_.load_at_max + older_.load_at_max) / time, kFull);
+  const double slowed = std::max((recent_.took + older_.took) / at_max, 1.0);
+  const double more = slowed * (1.0 - load) / std::max(1.0 - load * slowed, 1.0 - kFull);
+  const auto slower = [&](double late, double all) {
+    const double at_max = all > 0.0 ? late / all / more : 0.0;
+    return (at_max + late_tokens_) / (at_max + load * late_tokens_);
+  };
+  const double allowed = std::min(slower(recent_.late + older_.late, gaps),
+                                  slower(recent_.late_prompts + older_.late_prompts, recent_.prompts + older_.prompts));
+  const auto keeps = [&](std::size_t p) { return recent_.at[p] + older_.at[p] <= allowed * at_max; };
+  price_ = kPrices - 1;
+  while (price_ > 0 && keeps(price_ - 1)) --price_;
+}
+
+}  // namespace wattle::policy

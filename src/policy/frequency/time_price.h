@@ -1,0 +1,86 @@
+#pragma once
+// What a second of a request's time is worth where prompts and decodes share steps. Ours: docs/decisions/0029.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/beliefs.h"
+#include "model/instance.h"
+
+namespace wattle::policy {
+
+/// A step with a long prompt outlasts slo.itl at any clock and makes as many gaps late as requests are running. What a
+/// lower clock costs there is not that this or that step takes longer, it is that requests stay longer, and so more of
+/// them are running when such a step comes. By Little's law it is the mean time of steps that counts, each weighted by
+/// the requests that it holds up. Of all ways to one such mean that takes least energy which runs every step at the
+/// clock of least energy + price x requests x time, at one price for all.
+///
+/// The price is the lowest with which the steps of the last one to two minutes would have made no more than
+/// `late_tokens` of all gaps, and of all first tokens, late beyond those that are late at the highest clock. Where none
+/// are late then, steps run at their least energy, yet never so slowly that the instance could not carry its load.
+class TimePrice {
+ public:
+  /// `clocks` ascending, at least one. `late_tokens` in (0, 1). `itl`: the stated objective. `spec` believes in a time
+  /// and a power.
+  TimePrice(std::span<const MegaHertz> clocks, double late_tokens, Span itl, const InstanceSpec& spec);
+
+  struct Choice {
+    MegaHertz clock;
+    bool late = false;  ///< its gaps are late even at the highest clock
+  };
+  /// For a step that begins at `now` while `waiting` more requests are at the instance, and that its prompts allow
+  /// `prompts`. Until the next call one like it
+  /// follows the other. No allocation.
+  [[nodiscard]] Choice choose(const StepShape& shape, std::int32_t waiting, Span prompts, Instant now);
+  /// What these steps run at from `now` on, whatever choose() said; one of the clocks.
+  void runs_at(MegaHertz clock, Instant now);
+  /// Nothing runs from `now` on, or nobody knows what.
+  void pause(Instant now);
+
+ private:
+  static constexpr std::size_t kPrices = 32;
+  /// What steps took, and would have taken. Seconds of a step count once for each request at the instance.
+  struct Work {
+    Span lasted;  ///< by the clock on the wall
+    double gaps = 0.0;
+    double late = 0.0;
+    double prompts = 0.0;
+    double late_prompts = 0.0;
+    double took = 0.0;
+    double at_max = 0.0;               ///< had all run at the highest clock
+    double load_at_max = 0.0;          ///< of it what grows with the load, in seconds of steps
+    std::array<double, kPrices> at{};  ///< had all run at the clocks of a price
+  };
+  void choose_by_price();
+  void note(Instant now);
+  void set_price(Instant now);
+
+  std::vector<MegaHertz> clocks_;
+  double late_tokens_;
+  Span itl_;
+  const LatencyModel* latency_;
+  const PowerModel* power_;
+  double lightest_s_;  ///< a step of one request at the highest clock
+
+  std::array<double, kPrices> watts_{};  ///< a request's, by price; ascending
+  std::size_t price_ = kPrices - 1;
+  Work recent_;
+  Work older_;
+  Instant recent_since_;
+  Instant priced_at_;
+
+  // The steps that run now.
+  bool running_ = false;
+  Instant since_;
+  std::int32_t requests_ = 0;
+  std::int32_t decodes_ = 0;
+  bool late_ = false;
+  std::size_t clock_ = 0;
+  std::vector<double> seconds_;  ///< by clock
+  std::vector<double> joules_;
+  std::array<std::size_t, kPrices> choices_{};  ///< clock by price
+};
+
+}  // namespace wattle::policy

@@ -1,0 +1,161 @@
+#include "policy/frequency/time_price.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "base/random.h"
+
+namespace wattle::policy {
+namespace {
+
+constexpr MegaHertz kLow{600};
+constexpr MegaHertz kMiddle{900};
+constexpr MegaHertz kHigh{1200};
+const std::vector<MegaHertz> kClocks{kLow, kMiddle, kHigh};
+
+/// At the high clock 10 ms, and what requests and prompts add; half of it goes as 1 / clock.
+class Steps final : public LatencyModel {
+ public:
+  explicit Steps(double ms_per_request) : ms_per_request_(ms_per_request) {}
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+    const double ms =
+        10.0 + ms_per_request_ * (shape.decode_requests - 1) + 0.1 * static_cast<double>(shape.prefill_tokens);
+    return Span::from_seconds(1e-3 * ms * (0.5 + 0.5 * kHigh.value() / clock.value()));
+  }
+
+ private:
+  double ms_per_request_;
+};
+
+/// 100 W and 300 more at the high clock, by its cube: least energy at the low clock, where steps take half as long
+/// again for half the energy; at the middle one a sixth longer for two thirds.
+class Draw final : public PowerModel {
+ public:
+  [[nodiscard]] Milliwatts step_power(const StepShape&, MegaHertz clock) const override {
+    const double share = static_cast<double>(clock.value()) / kHigh.value();
+    return Milliwatts(static_cast<std::int64_t>(1e3 * (100.0 + 300.0 * share * share * share)));
+  }
+};
+
+/// Decodes one after the other, and now and then a step with a prompt.
+class Running {
+ public:
+  explicit Running(double late_tokens, double ms_per_request = 0.0) : steps_(ms_per_request) {
+    spec_.beliefs.latency = &steps_;
+    spec_.beliefs.power = &draw_;
+    price_.emplace(kClocks, late_tokens, Span::ms(50), spec_);
+  }
+  MegaHertz step(std::int32_t requests, std::int64_t prompt = 0, std::int32_t waiting = 0) {
+    StepShape shape;
+    shape.decode_requests = requests;
+    shape.prefill_tokens = prompt;
+    shape.prefill_requests = prompt > 0 ? 1 : 0;
+    const auto chosen = price_->choose(shape, waiting, Span::max(), now);
+    late = chosen.late;
+    now += steps_.step_time(shape, chosen.clock);
+    return chosen.clock;
+  }
+  /// `steps` of them, every tenth with such a prompt; the clock of the last one without.
+  MegaHertz run(int steps, std::int32_t requests, std::int64_t prompt) {
+    MegaHertz clock;
+    for (int i = 0; i < steps; ++i) {
+      if (i % 10 == 0 && prompt > 0) (void)step(requests, prompt);
+      clock = step(requests);
+    }
+    return clock;
+  }
+  void idle(Span span) {
+    price_->pause(now);
+    now += span;
+  }
+
+  Instant now;
+  bool late = false;
+
+ private:
+  Steps steps_;
+  Draw draw_;
+  InstanceSpec spec_;
+  std::optional<TimePrice> price_;
+};
+
+TEST(TimePrice, StepsRunAtTheirLeastEnergyWhereNoGapIsLate) {
+  Running instance(0.001);
+  EXPECT_EQ(instance.step(10), kHigh) << "nothing is known yet";
+  EXPECT_EQ(instance.run(2'000, 10, 0), kLow);
+  EXPECT_EQ(instance.run(2'000, 10, 300), kLow)
+      << "steps of 40 ms, and at 600 MHz they take 60: the budget's to see to";
+  EXPECT_FALSE(instance.late);
+}
+
+TEST(TimePrice, AShareOfLateGapsBuysASlowdown) {
+  // One step in eleven has 800 prompt tokens and takes 90 ms: 9 % of gaps are late at any clock.
+  const auto clock = [](double late_tokens) { return Running(late_tokens).run(5'000, 10, 800); };
+  EXPECT_EQ(clock(0.0001), kHigh);
+  EXPECT_EQ(clock(0.4), kLow);
+  EXPECT_EQ(clock(0.04), kMiddle) << "nearly half as many again: steps take a sixth longer, and more requests run";
+}
+
+TEST(TimePrice, MoreRequestsMakeASecondCostMore) {
+  Running instance(0.02);
+  (void)instance.run(5'000, 10, 800);
+  EXPECT_EQ(instance.step(1), kLow);
+  EXPECT_EQ(instance.step(200), kHigh);
+  EXPECT_EQ(instance.step(1, 0, 199), kHigh) << "who waits is held up, too";
+}
+
+/// Requests of 50 tokens each, so many a second for four minutes: how many are running in the end.
+std::size_t running_at(double per_second, Running& instance, MegaHertz& clock) {
+  std::vector<int> left;
+  Instant next;
+  while (instance.now < Instant{} + Span::s(240)) {
+    for (; next <= instance.now; next += Span::from_seconds(1.0 / per_second)) left.push_back(50);
+    clock = instance.step(static_cast<std::int32_t>(left.size()));
+    for (int& tokens : left) --tokens;
+    std::erase(left, 0);
+  }
+  return left.size();
+}
+
+TEST(TimePrice, NoLoadIsRunSoSlowlyThatItCouldNotBeCarried) {
+  // Each request adds 0.3 ms to a step: 50 a second are three quarters of the time at the high clock, seven eighths at
+  // the middle one and more than all at the low one. With 25 the low clock will do.
+  MegaHertz clock;
+  Running busy(0.4, 0.3);
+  EXPECT_LT(running_at(50.0, busy, clock), 500U);
+  Running half(0.4, 0.3);
+  EXPECT_LT(running_at(25.0, half, clock), 60U);
+  EXPECT_EQ(clock, kLow);
+}
+
+TEST(TimePrice, WhatIsLateIsSaid) {
+  Running instance(0.01);
+  (void)instance.step(10, 400);
+  EXPECT_FALSE(instance.late) << "50 ms";
+  (void)instance.step(10, 401);
+  EXPECT_TRUE(instance.late);
+  (void)instance.step(0, 5'000);
+  EXPECT_FALSE(instance.late) << "a prompt alone delays no gap";
+}
+
+RC_GTEST_PROP(TimePriceProperty, FewerLateGapsOrMoreRequestsNeverMeanALowerClock, (std::uint64_t seed)) {
+  RandomStream random(seed, "time-price");
+  const double share = 0.0005 * static_cast<double>(1 + random.below(60));
+  const auto prompt = static_cast<std::int64_t>(random.below(1'500));
+  const auto requests = static_cast<std::int32_t>(1 + random.below(60));
+  Running strict(share);
+  Running loose(2.0 * share);
+  // What is learnt differs by what ran; the first decisions after it are of one and the same step.
+  (void)strict.run(2'000, requests, prompt);
+  (void)loose.run(2'000, requests, prompt);
+  const auto any = static_cast<std::int32_t>(1 + random.below(200));
+  const MegaHertz at = strict.step(any);
+  RC_ASSERT(at >= loose.step(any));
+  RC_ASSERT(strict.step(any + 1 + static_cast<std::int32_t>(random.below(50))) >= at);
+}
+
+}  // namespace
+}  // namespace wattle::policy
