@@ -133,7 +133,6 @@ void register_throttllem(Registry& to) {
                             "Admits what a projection of batch and KV cache says keeps every objective",
                             admission_options())
       .needs({.latency = true, .step_reports = true})
-      .reserve("margin")
       .admits(throttllem_admits)
       .clocks([](const ThrottllemOptions&, const InstanceSpec&) { return std::vector<MegaHertz>(); })
       .makes([](const ThrottllemOptions& o, const Making& making) -> Result<std::shared_ptr<policy::Throttllem>> {
@@ -142,6 +141,7 @@ void register_throttllem(Registry& to) {
   to.add<ThrottllemClockOptions>(SlotKind::Frequency, kThrottllem,
                                  "A clock that keeps every objective by the same projection", clock_options())
       .needs({.latency = true})
+      .reserve("margin")  // admission's would hold requests back until they are late
       .weighs_power([](const ThrottllemClockOptions& o, Role) { return o.pick == ClockPick::LeastEnergy; })
       .hosted_by(Host::Admission)
       .clocks([](const ThrottllemClockOptions& o, const InstanceSpec& spec) {
