@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "commands.h"
+#include "config/deployment.h"
 #include "config/fleet_check.h"
 #include "config/load.h"
 #include "config/locate.h"
@@ -79,6 +80,8 @@ const char* name_of(config::FileKind kind) {
       return "gpu";
     case config::FileKind::Llm:
       return "llm";
+    case config::FileKind::Deployment:
+      return "deployment";
   }
   return "";
 }
@@ -93,7 +96,18 @@ Result<std::string> check(const CheckFlags& flags, const std::string& file, conf
   if (kind == config::FileKind::Scenario) return check_scenario(home, file, flags, *overrides);
   if (!flags.recipe.empty()) return bad_input("--recipe", "goes with a scenario");
   if (kind == config::FileKind::Recipe) return check_recipe_file(home, file, *overrides);
-  if (!flags.set.empty()) return bad_input("--set", "overrides scenarios and recipes, not specs");
+  if (!flags.set.empty()) return bad_input("--set", "overrides scenarios and recipes, not this file");
+  if (kind == config::FileKind::Deployment) {
+    const auto deployment = config::Deployment::load(file);
+    if (!deployment) return std::unexpected(deployment.error());
+    for (const auto& [flag, value, where] : deployment->gateway()) {
+      const bool gpu = flag == "--gpu";
+      if (!gpu && flag != "--llm" && flag != "--recipe") continue;
+      const auto found = home.find(gpu ? Kind::Gpu : flag == "--llm" ? Kind::Llm : Kind::Recipe, value, where);
+      if (!found) return std::unexpected(found.error());
+    }
+    return deployment->effective_text();
+  }
   if (kind == config::FileKind::Gpu) {
     const auto gpu = config::load_gpu(file);
     if (!gpu) return std::unexpected(gpu.error());
@@ -146,7 +160,9 @@ void add_config(Command app, int& exit_code) {
 
   Command check_command = command.add_subcommand("check", "Check a file and print every value in force");
   auto check_flags = std::make_shared<CheckFlags>();
-  check_command.add_option("FILE", check_flags->file, "A scenario, recipe, GPU or LLM: a path or a name").required();
+  check_command
+      .add_option("FILE", check_flags->file, "A scenario, recipe, GPU or LLM: a path or a name; a deployment: a path")
+      .required();
   check_command.add_option("--recipe", check_flags->recipe, "Also check that this recipe's clocks suit the scenario");
   check_command.add_option("--set", check_flags->set, "key=value, over the file's").allow_extra_args(false);
   check_command.add_flag("--json", check_flags->json, "Print one JSON object");

@@ -160,6 +160,13 @@ Result<std::vector<FlagText>> engine_flags(const Part& part) {
   return flags;
 }
 
+/// As a shell takes it for one word.
+std::string quoted(std::string_view value) {
+  std::string text = "'";
+  for (const char c : value) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
 void append_to(std::vector<FlagText>& all, const std::vector<FlagText>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
@@ -303,6 +310,19 @@ Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
   }
   append_to(flags, agent_);
   return flags;
+}
+
+std::string Deployment::effective_text() const {
+  std::string text;
+  const auto add = [&](const std::string& process, const std::vector<FlagText>& flags) {
+    text += "wattle " + process;
+    for (const FlagText& flag : flags) text += fmt::format(" \\\n  {} {}", flag.name, quoted(flag.value));
+    text += "\n\n";
+  };
+  add("gateway", gateway());
+  for (const DeploymentNode& node : nodes_) add("agent", *agent(node.name));
+  if (!planner_.empty()) add("planner", planner());
+  return text;
 }
 
 std::vector<FlagText> Deployment::planner() const {

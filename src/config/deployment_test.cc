@@ -121,6 +121,16 @@ TEST(Deployment, WhatIsWrongIsNamedByItsLine) {
             std::string::npos);
 }
 
+TEST(Deployment, IsPrintedAsWhatEachProcessIsStartedWith) {
+  const std::string text =
+      Deployment::from_text(kText + "[planner]\nstate = \"it's\"\n", "wattle.toml").value().effective_text();
+  EXPECT_TRUE(text.starts_with("wattle gateway \\\n  --recipe 'voltanallm' \\\n")) << text;
+  EXPECT_NE(text.find("  --agent 'http://127.0.0.1:9101' \\\n"), std::string::npos);
+  EXPECT_NE(text.find("\n\nwattle agent \\\n"), std::string::npos);
+  EXPECT_NE(text.find("  --watt-budget-w '650' \\\n"), std::string::npos);
+  EXPECT_NE(text.find("  --state 'it'\\''s'\n"), std::string::npos) << text;
+}
+
 TEST(Deployment, OfSeveralNodesAnAgentHasToSayWhichItIs) {
   const auto made = Deployment::from_text(kText, "w.toml");
   ASSERT_TRUE(made);

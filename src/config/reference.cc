@@ -33,12 +33,21 @@ int matching_keys(std::span<const OptionSpec> specs, const Document& document) {
   return count;
 }
 
+/// [fleet] is a section there, and a list of pools in a scenario.
+bool deploys(const Document& document) {
+  const auto has = [&](std::string_view key) {
+    return std::ranges::find(document.tables, key, &TableEntry::key) != document.tables.end();
+  };
+  return (has("fleet") && !has("fleet.0")) || has("gateway") || has("agent") || has("planner") || has("worker.0");
+}
+
 }  // namespace
 
 Result<FileKind> kind_of(std::string_view text, const std::string& file, std::span<const OptionSpec> recipe_keys) {
   if (is_model_config(text)) return FileKind::Llm;
   const Result<Document> document = parse_toml(text, file);
   if (!document) return std::unexpected(document.error());
+  if (deploys(*document)) return FileKind::Deployment;
   int in_scenario = matching_keys(scenario_options(), *document);
   for_each_list(
       [&](const char*, const char*, const auto& options, auto) { in_scenario += matching_keys(options, *document); });
@@ -50,7 +59,7 @@ Result<FileKind> kind_of(std::string_view text, const std::string& file, std::sp
   }};
   const auto best = std::ranges::max_element(scores, {}, [](const auto& score) { return score.first; });
   if (best->first == 0) {
-    return bad_input(file + ":1", "has no key of a scenario, recipe, GPU or LLM file; see docs/reference");
+    return bad_input(file + ":1", "has no key of a scenario, recipe, GPU, LLM or deployment file; see docs/reference");
   }
   return best->second;
 }

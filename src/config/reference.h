@@ -11,10 +11,10 @@
 namespace wattle::config {
 
 /// What kind of file a text is, by its keys.
-enum class FileKind { Scenario, Recipe, Gpu, Llm };
+enum class FileKind { Scenario, Recipe, Gpu, Llm, Deployment };
 
-/// The kind most of whose keys the text uses; recipes have `recipe_keys` (systems/recipe_options.h). Errors: not TOML;
-/// no key of any kind.
+/// A deployment where a section says so that no other kind has, else the kind most of whose keys the text uses; recipes
+/// have `recipe_keys` (systems/recipe_options.h). Errors: not TOML; no key of any kind.
 [[nodiscard]] Result<FileKind> kind_of(std::string_view text, const std::string& file,
                                        std::span<const OptionSpec> recipe_keys);
 

@@ -112,6 +112,9 @@ TEST(Effective, SpecFilesAreDistinguished) {
   };
   EXPECT_EQ(kind_of(text_of(Project::Kind::Gpu, "h100"), "h100.toml", {}).value(), FileKind::Gpu);
   EXPECT_EQ(kind_of(text_of(Project::Kind::Llm, "opt-13b"), "opt-13b.toml", {}).value(), FileKind::Llm);
+  EXPECT_EQ(kind_of("[fleet]\nrecipe = \"eco-freq\"\n[slo]\nttft_ms = 600\n", "wattle.toml", {}).value(),
+            FileKind::Deployment);
+  EXPECT_EQ(kind_of("[[fleet]]\ngpu = \"h100\"\n[[node]]\ngpus = 8\n", "s.toml", {}).value(), FileKind::Scenario);
   EXPECT_FALSE(kind_of("colour = 3\n", "x.toml", {}));
   EXPECT_FALSE(kind_of("", "x.toml", {}));
 }

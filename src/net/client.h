@@ -22,7 +22,8 @@ struct Endpoint {
   std::uint16_t port = 0;
   std::string unix_path = {};  ///< of a Unix socket
 };
-/// Resolves names (blocks). `where` names the flag or key in the error.
+/// Resolves names (blocks). A final /v1, as in base URLs of OpenAI's clients, is left out: targets have it. `where`
+/// names the flag or key in the error.
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where);
 /// The same text for all URLs of one scheme, host, port and path; resolves nothing. Errors as above.
 Result<std::string> normalised_url(std::string_view url, std::string_view where);

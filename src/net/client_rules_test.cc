@@ -65,6 +65,11 @@ TEST(Endpoint, OneTextForOnePlace) {
     EXPECT_EQ(normalised_url(url, "x").value(), "http://host.example:80/x") << url;
   }
   EXPECT_NE(normalised_url("http://h:1/x", "x").value(), normalised_url("http://h:1/y", "x").value());
+  for (const char* url : {"http://h:1", "http://h:1/v1", "http://h:1/v1/", "h:1//v1"}) {
+    EXPECT_EQ(normalised_url(url, "x").value(), "http://h:1") << url;
+  }
+  EXPECT_EQ(resolve_endpoint("http://127.0.0.1:1/llm/v1/", "x")->prefix, "/llm");
+  EXPECT_EQ(resolve_endpoint("http://127.0.0.1:1/v1x", "x")->prefix, "/v1x");
   EXPECT_EQ(normalised_url("unix:/a", "x").value(), "unix:/a");
   EXPECT_FALSE(normalised_url("http://", "x").has_value());
 }

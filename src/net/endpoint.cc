@@ -14,6 +14,8 @@ namespace wattle::net {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
+/// As OpenAI's clients write a base URL; here targets say it themselves.
+constexpr std::string_view kApi = "/v1";
 
 /// A URL's parts; of a Unix socket the path alone.
 struct Parts {
@@ -55,7 +57,12 @@ Result<Parts> parts_of(std::string_view url, std::string_view where) {
   const std::size_t slash = rest.find('/');
   out.authority = rest.substr(0, slash);
   if (slash != std::string_view::npos) out.prefix = rest.substr(slash);
-  while (out.prefix.ends_with('/')) out.prefix.pop_back();
+  const auto trim = [&] {
+    while (out.prefix.ends_with('/')) out.prefix.pop_back();
+  };
+  trim();
+  if (out.prefix.ends_with(kApi)) out.prefix.resize(out.prefix.size() - kApi.size());
+  trim();
   std::string with_port(out.authority);
   const std::size_t colon = with_port.rfind(':');
   if (colon == std::string::npos || with_port.ends_with(']')) with_port += ":80";
