@@ -77,16 +77,50 @@ void EcoFreq::note_step(const InstanceView& view) {
   step_ = predicted <= kLongestBelievable ? predicted : Span();
 }
 
+MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
+  const StepReport& step = view.step;
+  if (step.waiting_requests == 0) {
+    waiting_since_ = Instant::never();
+    return rule_.clocks.front();
+  }
+  // They came while the last step ran, at the earliest; and those who wait still came after those who do not.
+  if (waiting_since_ == Instant::never()) waiting_since_ = now - fastest(view);
+  if (step.shape.prefill_tokens > 0 && step.oldest_scheduled_arrival < step.start) {
+    waiting_since_ = std::max(waiting_since_, step.oldest_scheduled_arrival);
+  }
+  // What the cache has no room for waits until others have ended.
+  const std::int64_t room = view.spec->kv_capacity_tokens - step.kv_tokens;
+  const bool for_room = view.spec->kv_capacity_tokens > 0 && step.waiting_prompt_tokens > room;
+  if (for_room || step.waiting_prompt_tokens <= 0) return rule_.clocks.back();
+  StepShape theirs = step.shape;
+  theirs.prefill_requests = step.waiting_requests;
+  theirs.prefill_tokens = step.waiting_prompt_tokens;
+  theirs.prefill_context_tokens = theirs.prefill_tokens * (theirs.prefill_tokens / theirs.prefill_requests) / 2;
+  const LatencyModel* latency = view.spec->beliefs.latency;
+  const auto both = [&](MegaHertz clock) {
+    const Span first = std::clamp(latency->step_time(step.shape, clock), Span(), kLongestBelievable);
+    return first + std::clamp(latency->step_time(theirs, clock), Span(), kLongestBelievable);
+  };
+  const Span left = rule_.ttft - (now - waiting_since_);
+  const Span least = both(rule_.clocks.back());
+  // Half of what is left is for those who come meanwhile.
+  const Span allowed = least + Span((left - least).ns() / 2);
+  if (left <= least) return rule_.clocks.back();
+  return *std::ranges::find_if(rule_.clocks, [&](MegaHertz clock) { return both(clock) <= allowed; });
+}
+
 EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes) {
   const StepShape& shape = view.step.shape;
   const std::int32_t waiting = view.step.waiting_requests;
   const LatencyModel* latency = view.spec->beliefs.latency;
   const auto least = price_->choose(shape, waiting, prompts, now);
+  const MegaHertz hurried = for_those_who_wait(view, now);
   const Span allowed = least.late ? prompts : std::min(prompts, decodes);
-  const ClockChoice within = clock_for(rule_, shape, waiting, allowed, latency);
+  const ClockChoice within = clock_for(rule_, shape, 0, allowed, latency);
   Wish wish{within.clock, within.reason, -1};
-  if (least.clock > within.clock) wish = {least.clock, "least energy at the price of late gaps", -1};
-  if (!within.predicted || shape.prefill_tokens > 0) return wish;
+  if (hurried > wish.clock) wish = {hurried, "requests wait", -1};
+  if (least.clock > wish.clock) wish = {least.clock, "least energy at the price of what is late", -1, false};
+  if (waiting > 0 || shape.prefill_tokens > 0) return wish;
   wish.kv_tokens_max = shape.decode_kv_tokens + shape.decode_kv_tokens / 32;
   if (within.within && wish.clock < rule_.clocks.back()) {
     wish.kv_tokens_max = std::min(wish.kv_tokens_max, latency->kv_tokens_within(shape, wish.clock, allowed));
@@ -112,7 +146,7 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   const Span prompts = prompt_budget(view);
   const Span decodes = decode_budget(view);
   const Span allowed = std::min(prompts, decodes);
-  const ClockChoice choice = clock_for(rule_, shape, view.step.waiting_requests, allowed, latency);
+  const ClockChoice choice = clock_for(rule_, shape, price_ ? 0 : view.step.waiting_requests, allowed, latency);
   if (!choice.believed) {
     ++disbelieved_;
     return {choice.clock, choice.reason, -1};
@@ -137,6 +171,7 @@ void EcoFreq::unpriced(Instant now) {
   if (!price_) return;
   price_->pause(now);
   held_requests_ = 0;
+  waiting_since_ = Instant::never();
 }
 
 ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
@@ -174,7 +209,7 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
     if (price_) price_->runs_at(current_, now);
     return {current_, "dwell after a raise", hold};
   }
-  if (!first && wanted.clock > current_ && !price_) lower_from_ = now + dwell_;
+  if (!first && wanted.clock > current_ && wanted.dwells) lower_from_ = now + dwell_;
   current_ = wanted.clock;
   if (price_) price_->runs_at(current_, now);
   note_step(view);

@@ -50,10 +50,11 @@ struct EcoFreqOptions {
 ///
 /// With either a decision stands until the batch changes, or outgrows the budget that it was made with.
 ///
-/// With late_tokens a colocated instance weighs energy (Beliefs::power) against what is late (TimePrice): no
-/// clock is below the one of least energy at the price of time, and a step whose gaps are late even at max(F) is held
-/// to the budget of its prompts alone. A decision stands until the KV cache has grown by 1/32, or the budget is
-/// outgrown; only an overrun is followed by `dwell`.
+/// With late_tokens a colocated instance weighs energy (Beliefs::power) against what is late (TimePrice): no clock is
+/// below the one of least cost at the price of time, and a step whose gaps are late even at max(F) is held to the
+/// budget of its prompts alone. Waiting requests ask for max(F) only where their prompts would else be late or the KV
+/// cache has no room for them. A decision stands until the KV cache has grown by 1/32, or the budget is outgrown;
+/// `dwell` follows no raise that the price alone asks for.
 ///
 /// With a window (an ablation of the papers, which it loses) the first decision of a window stands until the window
 /// ends, whatever comes, idleness included; only lost telemetry breaks it.
@@ -73,11 +74,15 @@ class EcoFreq final : public FrequencyPolicy {
     MegaHertz clock;
     const char* reason;
     std::int64_t kv_tokens_max;
+    bool dwells = true;  ///< a raise to it is followed by the dwell
   };
   ClockDecision decide(const InstanceView& view, Instant now);
   [[nodiscard]] Wish wish(const InstanceView& view, Instant now);
   /// Where gaps have a price.
   [[nodiscard]] Wish priced(const InstanceView& view, Instant now, Span prompts, Span decodes);
+  /// Where gaps have a price: the lowest clock at which the next step, and one with all that waits, end in time for the
+  /// oldest that may be waiting.
+  [[nodiscard]] MegaHertz for_those_who_wait(const InstanceView& view, Instant now);
   /// No step runs that has a price.
   void unpriced(Instant now);
   /// What its prompts allow the next step, and what its decodes do.
@@ -98,12 +103,13 @@ class EcoFreq final : public FrequencyPolicy {
   bool prefills_;  ///< prompts alone
   Span step_;      ///< see note_step(); zero: not known
   std::optional<TimePrice> price_;
-  Wish held_{};                     ///< the newest priced wish, as long as it stands
-  std::int32_t held_requests_ = 0;  ///< for steps of so many decodes alone; 0: for none
-  RecentSpans handovers_;           ///< waits; of a decode instance the longest step that each would have borne
-  MegaHertz current_{0};            ///< the newest decision; 0 before the first
-  Instant lower_from_;              ///< decreases are allowed from here on
-  Instant window_end_;              ///< with a window: the clock stands until here
+  Instant waiting_since_ = Instant::never();  ///< nobody who waits has come earlier
+  Wish held_{};                               ///< the newest priced wish, as long as it stands
+  std::int32_t held_requests_ = 0;            ///< for steps of so many decodes alone; 0: for none
+  RecentSpans handovers_;  ///< waits; of a decode instance the longest step that each would have borne
+  MegaHertz current_{0};   ///< the newest decision; 0 before the first
+  Instant lower_from_;     ///< decreases are allowed from here on
+  Instant window_end_;     ///< with a window: the clock stands until here
   std::int64_t disbelieved_ = 0;
 };
 

@@ -79,6 +79,7 @@ InstanceSpec believing(const Beliefs& beliefs) {
   InstanceSpec spec;
   spec.slo.ttft = Span::ms(600);
   spec.slo.itl = Span::ms(60);
+  spec.kv_capacity_tokens = 2'000'000;
   spec.beliefs = beliefs;
   return spec;
 }
@@ -322,6 +323,7 @@ RC_GTEST_PROP(EcoFreqProperty, SkippingHeldStepsGivesTheSameClocks, (std::uint64
     const auto kind = random.below(12);  // 0 idle, 1 lost, 2 prefill, 3 colocated, else decodes
     InstanceView view = decoding(static_cast<std::int32_t>(between(random, 1, 500)), between(random, 0, 800'000), now);
     if (random.below(8) == 0) view.step.waiting_requests = 3;
+    view.step.waiting_prompt_tokens = between(random, 0, 9'000);
     if (kind == 0) view = InstanceView{};
     if (kind == 1) view.telemetry = Telemetry::Lost;
     if (kind == 2 || kind == 3) view.step.shape.prefill_tokens = between(random, 1, 8'000);
@@ -460,6 +462,32 @@ TEST(EcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
   Asked published(options(), beliefs);
   both.step.shape.prefill_tokens = 1'000;
   EXPECT_EQ(published.choose(both, beliefs, now).clock, kHigh) << "the paper's goes up for what is lost";
+}
+
+TEST(EcoFreq, WhoeverWaitsInTimeAsksForNoMoreWhereTimeHasAPrice) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  auto priced = options();
+  priced.late_tokens = 0.5;
+  const auto clock = [&](std::int64_t waiting_tokens, std::int64_t kv_tokens) {
+    Asked policy(priced, beliefs);
+    Instant now;
+    for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
+      (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
+    }
+    InstanceView view = decoding(100, 100'000, now);
+    view.step.waiting_requests = 2;
+    view.step.waiting_prompt_tokens = waiting_tokens;
+    view.step.kv_tokens = kv_tokens;
+    return policy.choose(view, beliefs, now).clock;
+  };
+  // This step and one with 1,000 tokens more: 180 ms at the low clock, 135 at the high one, of 570.
+  EXPECT_EQ(clock(1'000, 0), kLow);
+  EXPECT_EQ(clock(5'000, 0), kHigh) << "580 and 435 ms";
+  EXPECT_EQ(clock(0, 0), kHigh) << "nobody says how much they bring";
+  EXPECT_EQ(clock(1'000, 1'999'500), kHigh) << "they wait for room";
+  EXPECT_EQ(clock(1'000, 1'900'000), kLow);
 }
 
 TEST(EcoFreq, AHoldSparesNearlyEveryQuestion) {

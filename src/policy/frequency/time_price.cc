@@ -15,8 +15,6 @@ namespace {
 /// on the hour of the Azure trace.
 constexpr Span kBucket = Span::s(60);
 constexpr Span kBetweenPrices = Span::s(1);
-/// Fewer gaps say nothing about shares of 1 %: the highest price until then.
-constexpr double kEnoughGaps = 1000.0;
 /// No step is shorter, and none divided by.
 constexpr Span kShortest = Span::us(1);
 /// An instance with more load than this at its highest clock is full.
@@ -34,7 +32,8 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, Span
       latency_(spec.beliefs.latency),
       power_(spec.beliefs.power),
       seconds_(clocks.size()),
-      joules_(clocks.size()) {
+      joules_(clocks.size()),
+      costs_(clocks.size()) {
   WATTLE_CHECK(!clocks_.empty() && latency_ != nullptr && power_ != nullptr, "a price needs clocks, times and powers");
   for (std::size_t p = 0; p < kPrices; ++p) {
     watts_[p] = spec.gpu.tdp.value() * spec.tensor_parallel * share(p);
@@ -50,6 +49,7 @@ TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
     seconds_[c] = std::clamp(latency_->step_time(shape, clocks_[c]), kShortest, kLongestBelievable).seconds();
     joules_[c] = seconds_[c] * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[c]).value());
+    costs_[c] = joules_[c] - spared_w_ * seconds_[c];
   }
   running_ = true;
   since_ = now;
@@ -66,15 +66,15 @@ TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting
 // Cost is linear in the price, so that the clocks of least cost are the corners of a lower envelope: from each the next
 // is the one that costs as little at the lowest price, and a higher price never asks for a lower clock.
 void TimePrice::choose_by_price() {
-  auto best = static_cast<std::size_t>(std::ranges::min_element(joules_) - joules_.begin());
+  auto best = static_cast<std::size_t>(std::ranges::min_element(costs_) - costs_.begin());
   std::size_t p = 0;
   while (true) {
     std::size_t next = best;
     double from = std::numeric_limits<double>::infinity();
     for (std::size_t c = best + 1; c < clocks_.size(); ++c) {
       const double saved_s = (seconds_[best] - seconds_[c]) * requests_;
-      if (saved_s <= 0.0 || joules_[c] - joules_[best] >= from * saved_s) continue;
-      from = (joules_[c] - joules_[best]) / saved_s;
+      if (saved_s <= 0.0 || costs_[c] - costs_[best] >= from * saved_s) continue;
+      from = (costs_[c] - costs_[best]) / saved_s;
       next = c;
     }
     for (; p < kPrices && watts_[p] <= from; ++p) choices_[p] = best;
@@ -107,6 +107,8 @@ void TimePrice::note(Instant now) {
   const double steps = (now - since_).seconds() / seconds_[clock_];
   const double weight = steps * requests_;
   recent_.gaps += steps * decodes_;
+  recent_.joules += steps * joules_[clock_];
+  recent_.busy_s += (now - since_).seconds();
   if (late_) recent_.late += steps * decodes_;
   recent_.took += weight * seconds_[clock_];
   recent_.at_max += weight * seconds_.back();
@@ -121,17 +123,22 @@ void TimePrice::note(Instant now) {
 void TimePrice::set_price(Instant now) {
   const double gaps = recent_.gaps + older_.gaps;
   const double at_max = recent_.at_max + older_.at_max;
-  if (gaps < kEnoughGaps) return;
+  if (at_max <= 0.0) return;
   priced_at_ = now;
   const double time = (now - recent_since_ + older_.lasted).seconds();
   const double load = std::min((recent_.load_at_max + older_.load_at_max) / time, kFull);
   const double slowed = std::max((recent_.took + older_.took) / at_max, 1.0);
   const double more = slowed * (1.0 - load) / std::max(1.0 - load * slowed, 1.0 - kFull);
+  const double idle_s = std::max(time - recent_.busy_s - older_.busy_s, 0.0);
+  const double idle_w = 1e-3 * static_cast<double>(power_->step_power(StepShape{}, clocks_.front()).value());
+  const double mean_w = (recent_.joules + older_.joules + idle_s * idle_w) / time;
+  spared_w_ = std::max(1.0 - load * slowed, 0.0) * mean_w;
   const auto slower = [&](double late, double all) {
-    const double at_max = all > 0.0 ? late / all / more : 0.0;
-    return (at_max + late_tokens_) / (at_max + load * late_tokens_);
+    const double late_at_max = late / std::max(all, 1.0) / more;
+    return (late_at_max + late_tokens_) / (late_at_max + load * late_tokens_);
   };
-  const double allowed = std::min(slower(recent_.late + older_.late, gaps),
+  // Until more is known, one gap is taken to be late.
+  const double allowed = std::min(slower(recent_.late + older_.late + 1.0, gaps + 1.0),
                                   slower(recent_.late_prompts + older_.late_prompts, recent_.prompts + older_.prompts));
   const auto keeps = [&](std::size_t p) { return recent_.at[p] + older_.at[p] <= allowed * at_max; };
   price_ = kPrices - 1;

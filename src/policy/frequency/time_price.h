@@ -15,7 +15,9 @@ namespace wattle::policy {
 /// lower clock costs there is not that this or that step takes longer, it is that requests stay longer, and so more of
 /// them are running when such a step comes. By Little's law it is the mean time of steps that counts, each weighted by
 /// the requests that it holds up. Of all ways to one such mean that takes least energy which runs every step at the
-/// clock of least energy + price x requests x time, at one price for all.
+/// clock of least (power - spared) x time + price x requests x time, at one price for all. Spared is the instance's
+/// mean power, idle time included, but for the share of its time that grows with the load: in a longer step more
+/// requests gather, and the next ones are fewer.
 ///
 /// The price is the lowest with which the steps of the last one to two minutes would have made no more than
 /// `late_tokens` of all gaps, and of all first tokens, late beyond those that are late at the highest clock. Where none
@@ -30,9 +32,8 @@ class TimePrice {
     MegaHertz clock;
     bool late = false;  ///< its gaps are late even at the highest clock
   };
-  /// For a step that begins at `now` while `waiting` more requests are at the instance, and that its prompts allow
-  /// `prompts`. Until the next call one like it
-  /// follows the other. No allocation.
+  /// For a step that begins at `now` while `waiting` more requests are at the instance, and to which its prompts leave
+  /// `prompts`. Until the next call one like it follows the other. No allocation.
   [[nodiscard]] Choice choose(const StepShape& shape, std::int32_t waiting, Span prompts, Instant now);
   /// What these steps run at from `now` on, whatever choose() said; one of the clocks.
   void runs_at(MegaHertz clock, Instant now);
@@ -48,6 +49,8 @@ class TimePrice {
     double late = 0.0;
     double prompts = 0.0;
     double late_prompts = 0.0;
+    double joules = 0.0;
+    double busy_s = 0.0;
     double took = 0.0;
     double at_max = 0.0;               ///< had all run at the highest clock
     double load_at_max = 0.0;          ///< of it what grows with the load, in seconds of steps
@@ -66,6 +69,7 @@ class TimePrice {
 
   std::array<double, kPrices> watts_{};  ///< a request's, by price; ascending
   std::size_t price_ = kPrices - 1;
+  double spared_w_ = 0.0;  ///< what a second more of steps spares
   Work recent_;
   Work older_;
   Instant recent_since_;
@@ -80,6 +84,7 @@ class TimePrice {
   std::size_t clock_ = 0;
   std::vector<double> seconds_;  ///< by clock
   std::vector<double> joules_;
+  std::vector<double> costs_;                   ///< joules less what is spared
   std::array<std::size_t, kPrices> choices_{};  ///< clock by price
 };
 
