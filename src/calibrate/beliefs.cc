@@ -33,8 +33,21 @@ constexpr double kMixedFill = 0.25;
 
 Span to_span(std::int64_t fixed_point) { return Span(fixed_point >> engine::kTimeFractionBits); }
 
-std::vector<std::int32_t> decode_batches(std::int32_t most) {
-  std::vector<std::int32_t> batches{1, 4, 5};
+/// Where padding a small batch to the size that was compiled reads more experts, and where some layers see but the end
+/// of a context, decode times rise by steps with the batch and bend with the context.
+bool bends(const LlmSpec& llm) { return llm.experts > 1 || llm.windowed_layers > 0; }
+/// No request of these is profiled with a longer context; one that has is extrapolated. A wide window ends where most
+/// contexts do: the line within it counts.
+std::int64_t longest_context(const LlmSpec& llm) {
+  constexpr std::int64_t kLongest = 32'768;
+  constexpr std::int32_t kWide = 4'096;
+  return llm.sliding_window >= kWide ? llm.sliding_window : kLongest;
+}
+
+std::vector<std::int32_t> decode_batches(std::int32_t most, bool bends) {
+  std::vector<std::int32_t> batches{1};
+  if (bends) batches.insert(batches.end(), {2, 3});
+  batches.insert(batches.end(), {4, 5});
   for (std::int32_t k = 8; k <= 128; k += 8) batches.insert(batches.end(), {k, k + 1});
   for (std::int32_t k = 256; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1});
   std::erase_if(batches, [most](std::int32_t b) { return b > most; });
@@ -78,16 +91,18 @@ std::uint64_t digest_of(std::span<const predict::StepSample> samples) {
 std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, const engine::EngineOptions& options,
                                                 std::span<const MegaHertz> clocks) {
   const std::int64_t capacity = model.kv_blocks() * options.block_size;
-  const auto batches = decode_batches(options.max_num_seqs);
+  const bool small_steps = bends(model.llm());
+  const auto batches = decode_batches(options.max_num_seqs, small_steps);
   const auto prompts = prompt_tokens(options.max_num_batched_tokens);
   std::vector<predict::StepSample> samples;
   samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 3));
   for (const MegaHertz clock : clocks) {
     for (const std::int32_t batch : batches) {
+      const std::int64_t most = small_steps ? std::min(capacity, batch * longest_context(model.llm())) : capacity;
       for (const double fill : kFillLevels) {
         StepShape shape;
         shape.decode_requests = batch;
-        shape.decode_kv_tokens = static_cast<std::int64_t>(static_cast<double>(capacity) * fill);
+        shape.decode_kv_tokens = static_cast<std::int64_t>(static_cast<double>(most) * fill);
         if (shape.decode_kv_tokens < batch) continue;  // every request has at least one token of context
         const engine::DecodeLine line = model.decode(batch, shape.decode_kv_tokens, clock);
         samples.push_back({clock, shape, to_span(line.base + line.slope * shape.decode_kv_tokens)});

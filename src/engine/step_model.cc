@@ -428,6 +428,7 @@ Milliwatts StepModel::idle_power(MegaHertz clock) const {
 
 std::int64_t StepModel::kv_blocks() const { return impl_->blocks; }
 const GpuSpec& StepModel::gpu() const { return impl_->gpu; }
+const LlmSpec& StepModel::llm() const { return impl_->llm; }
 std::int32_t StepModel::gpus() const { return impl_->parallel.gpus(); }
 std::vector<std::string> StepModel::extrapolated() const {
   std::vector<std::string> found = extrapolations(impl_->profile, impl_->parallel.tensor, impl_->asked);

@@ -57,6 +57,7 @@ class StepModel {
   /// KV blocks that fit after weights and activations.
   [[nodiscard]] std::int64_t kv_blocks() const;
   [[nodiscard]] const GpuSpec& gpu() const;
+  [[nodiscard]] const LlmSpec& llm() const;
   [[nodiscard]] std::int32_t gpus() const;  ///< of the instance
 
   /// How far the steps asked for since the last forget_asked() left what was measured, in words.
