@@ -79,9 +79,7 @@ TEST(Beliefs, ThePublishedPrefillFormIsTheCoarserOne) {
 /// Batches of 1 to 64 with 500 tokens of context each. Experts make steps at the sizes that engines compile for,
 /// windows bend times with the context: profiled like dense models the last two were predicted up to a third too short.
 TEST(Beliefs, SmallBatchesArePredictedWhateverTheModelIs) {
-  const std::string cases[][2]{
-      {"llama-3.1-8b", "0.02"}, {"gemma-2-9b", "0.03"}, {"qwen3-30b-a3b", "0.02"}, {"gpt-oss-20b", "0.02"}};
-  for (const auto& [llm, most] : cases) {
+  for (const std::string llm : {"qwen3-30b-a3b", "gpt-oss-20b"}) {
     const auto set = config::parse_overrides({"llm=" + llm}).value();
     const auto scenario = config::load_scenario("synthetic-poisson", set, config::project()).value();
     const auto& pool = scenario.scenario.pools.front();
@@ -96,7 +94,7 @@ TEST(Beliefs, SmallBatchesArePredictedWhateverTheModelIs) {
         const double ns =
             static_cast<double>((line.base + line.slope * shape.decode_kv_tokens) >> engine::kTimeFractionBits);
         const double predicted = static_cast<double>(believed.model->step_time(shape, clock).ns());
-        ASSERT_LT(std::abs(predicted / ns - 1.0), std::stod(most)) << llm << ' ' << shape.decode_requests;
+        ASSERT_LT(std::abs(predicted / ns - 1.0), 0.02) << llm << ' ' << shape.decode_requests;
       }
     }
   }

@@ -9,116 +9,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/wide.h"
+#include "policy/frequency/eco_freq_rig_test.h"
 
 namespace wattle::policy {
 namespace {
-
-constexpr MegaHertz kLow{1005};
-constexpr MegaHertz kHigh{1410};
-constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
-
-struct Plane {
-  std::int64_t constant_ns = 0;
-  std::int64_t per_request_ns = 0;
-  std::int64_t per_kv_token_ns = 0;
-  std::int64_t per_prompt_token_ns = 0;
-};
-
-/// Exact in its own integer arithmetic; `promises` false keeps the interface's default (nothing beyond the present).
-class PlaneModel final : public LatencyModel {
- public:
-  explicit PlaneModel(std::map<MegaHertz, Plane> planes, bool promises = true)
-      : planes_(std::move(planes)), promises_(promises) {}
-
-  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
-    ++asked;
-    const Plane& p = planes_.at(clock);
-    return Span(p.constant_ns + p.per_request_ns * shape.decode_requests + p.per_kv_token_ns * shape.decode_kv_tokens +
-                p.per_prompt_token_ns * shape.prefill_tokens);
-  }
-  [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override {
-    if (!promises_) return LatencyModel::kv_tokens_within(shape, clock, budget);
-    const Span now = step_time(shape, clock);
-    if (now > budget) return shape.decode_kv_tokens;
-    const std::int64_t slope = planes_.at(clock).per_kv_token_ns;
-    if (slope == 0) return kAnyKv;
-    const Int128 more = (Int128{budget.ns()} - now.ns()) / slope;
-    return static_cast<std::int64_t>(std::min<Int128>(kAnyKv, shape.decode_kv_tokens + more));
-  }
-
-  mutable int asked = 0;
-
- private:
-  std::map<MegaHertz, Plane> planes_;
-  bool promises_;
-};
-
-/// Decodes: 20 ms + 100 us a request + 100 ns a KV token at the low clock, three quarters of it at the high one.
-PlaneModel typical() {
-  return PlaneModel({{kLow, {20'000'000, 100'000, 100, 100'000}}, {kHigh, {15'000'000, 75'000, 75, 75'000}}});
-}
-
-/// 100 W, and 300 more at the high clock.
-class CubicPower final : public PowerModel {
- public:
-  [[nodiscard]] Milliwatts step_power(const StepShape&, MegaHertz clock) const override {
-    const double share = static_cast<double>(clock.value()) / kHigh.value();
-    return Milliwatts(static_cast<std::int64_t>(1e3 * (100.0 + 300.0 * share * share * share)));
-  }
-};
-
-EcoFreqOptions options() {
-  EcoFreqOptions o;
-  o.clocks = {kLow, kHigh};
-  return o;
-}
-
-/// An instance with these objectives that believes `beliefs`.
-InstanceSpec believing(const Beliefs& beliefs) {
-  InstanceSpec spec;
-  spec.slo.ttft = Span::ms(600);
-  spec.slo.itl = Span::ms(60);
-  spec.kv_capacity_tokens = 2'000'000;
-  spec.beliefs = beliefs;
-  return spec;
-}
-
-/// EcoFreq, asked with one belief or another.
-class Asked {
- public:
-  explicit Asked(const EcoFreqOptions& options, const Beliefs& known_first = {})
-      : policy_(options, believing(known_first)) {}
-  ClockDecision choose(InstanceView view, const Beliefs& beliefs, Instant now) {
-    const InstanceSpec spec = believing(beliefs);
-    view.spec = &spec;
-    return policy_.choose(view, now);
-  }
-  ClockDecision overrun(const InstanceView& view, Instant now) { return policy_.overrun(view, now); }
-  [[nodiscard]] std::int64_t disbelieved() const { return policy_.disbelieved(); }
-
- private:
-  EcoFreq policy_;
-};
-
-InstanceView decoding(std::int32_t requests, std::int64_t kv, Instant at = Instant{}) {
-  InstanceView view;
-  view.telemetry = Telemetry::Fresh;
-  view.step.start = at;
-  view.step.shape.decode_requests = requests;
-  view.step.shape.decode_kv_tokens = kv;
-  return view;
-}
-
-InstanceView prefilling(std::int64_t tokens, Span waited, Instant at) {
-  InstanceView view;
-  view.telemetry = Telemetry::Fresh;
-  view.step.start = at;
-  view.step.shape.prefill_tokens = tokens;
-  view.step.shape.prefill_requests = 1;
-  view.step.oldest_scheduled_arrival = at - waited;
-  return view;
-}
 
 TEST(EcoFreq, TakesTheLowestClockWithinTheDecodeBudget) {
   const auto model = typical();
@@ -433,61 +327,6 @@ TEST(EcoFreq, AStepThatGivesSeveralTokensMayTakeTheirTime) {
   EXPECT_EQ(clock(1.0, 5.0, Role::Colocated), kHigh) << "prompts come between";
   batch = decoding(100, 533'000);  // 83.3 and 62.5 ms
   EXPECT_EQ(clock(1.0, 5.0), kHigh) << "the gap before each step's tokens may yet be kept";
-}
-
-TEST(EcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
-  const auto model = typical();
-  const CubicPower power;
-  const Beliefs beliefs{&model, &power};
-  auto priced = options();
-  priced.late_tokens = 0.5;  // any: what is left is least energy
-  Asked policy(priced, beliefs);
-  // Steps of 40 ms at the low clock and 30 at the high one, until there are gaps enough to know what a price costs.
-  Instant now;
-  for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
-    (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
-  }
-  InstanceView both = decoding(100, 100'000, now);
-  both.step.shape.prefill_requests = 1;
-  both.step.shape.prefill_tokens = 1'000;  // 140 and 105 ms
-  both.step.oldest_scheduled_arrival = now - Span::ms(100);
-  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kLow) << "500 ms are left for the prompt, and no gap can be kept";
-  both.step.oldest_scheduled_arrival = now - Span::ms(470);
-  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "130 ms are";
-  both.step.oldest_scheduled_arrival = now - Span::ms(700);
-  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "it is late, and others wait for it";
-  both.step.oldest_scheduled_arrival = now - Span::ms(100);
-  both.step.shape.prefill_tokens = 300;  // 70 and 52.5 ms
-  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "the high clock keeps these gaps";
-  Asked published(options(), beliefs);
-  both.step.shape.prefill_tokens = 1'000;
-  EXPECT_EQ(published.choose(both, beliefs, now).clock, kHigh) << "the paper's goes up for what is lost";
-}
-
-TEST(EcoFreq, WhoeverWaitsInTimeAsksForNoMoreWhereTimeHasAPrice) {
-  const auto model = typical();
-  const CubicPower power;
-  const Beliefs beliefs{&model, &power};
-  auto priced = options();
-  priced.late_tokens = 0.5;
-  const auto clock = [&](std::int64_t waiting_tokens, std::int64_t kv_tokens) {
-    Asked policy(priced, beliefs);
-    Instant now;
-    for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
-      (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
-    }
-    InstanceView view = decoding(100, 100'000, now);
-    view.step.waiting_requests = 2;
-    view.step.waiting_prompt_tokens = waiting_tokens;
-    view.step.kv_tokens = kv_tokens;
-    return policy.choose(view, beliefs, now).clock;
-  };
-  // This step and one with 1,000 tokens more: 180 ms at the low clock, 135 at the high one, of 570.
-  EXPECT_EQ(clock(1'000, 0), kLow);
-  EXPECT_EQ(clock(5'000, 0), kHigh) << "580 and 435 ms";
-  EXPECT_EQ(clock(0, 0), kHigh) << "nobody says how much they bring";
-  EXPECT_EQ(clock(1'000, 1'999'500), kHigh) << "they wait for room";
-  EXPECT_EQ(clock(1'000, 1'900'000), kLow);
 }
 
 TEST(EcoFreq, AHoldSparesNearlyEveryQuestion) {

@@ -32,7 +32,7 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, Span
       latency_(spec.beliefs.latency),
       power_(spec.beliefs.power),
       seconds_(clocks.size()),
-      joules_(clocks.size()),
+      efforts_(clocks.size()),
       costs_(clocks.size()) {
   WATTLE_CHECK(!clocks_.empty() && latency_ != nullptr && power_ != nullptr, "a price needs clocks, times and powers");
   for (std::size_t p = 0; p < kPrices; ++p) {
@@ -48,8 +48,8 @@ TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting
   if (now - priced_at_ >= kBetweenPrices) set_price(now);
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
     seconds_[c] = std::clamp(latency_->step_time(shape, clocks_[c]), kShortest, kLongestBelievable).seconds();
-    joules_[c] = seconds_[c] * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[c]).value());
-    costs_[c] = joules_[c] - spared_w_ * seconds_[c];
+    efforts_[c] = seconds_[c] * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[c]).value());
+    costs_[c] = efforts_[c] - spared_w_ * seconds_[c];
   }
   running_ = true;
   since_ = now;
@@ -107,7 +107,7 @@ void TimePrice::note(Instant now) {
   const double steps = (now - since_).seconds() / seconds_[clock_];
   const double weight = steps * requests_;
   recent_.gaps += steps * decodes_;
-  recent_.joules += steps * joules_[clock_];
+  recent_.effort += steps * efforts_[clock_];
   recent_.busy_s += (now - since_).seconds();
   if (late_) recent_.late += steps * decodes_;
   recent_.took += weight * seconds_[clock_];
@@ -131,7 +131,7 @@ void TimePrice::set_price(Instant now) {
   const double more = slowed * (1.0 - load) / std::max(1.0 - load * slowed, 1.0 - kFull);
   const double idle_s = std::max(time - recent_.busy_s - older_.busy_s, 0.0);
   const double idle_w = 1e-3 * static_cast<double>(power_->step_power(StepShape{}, clocks_.front()).value());
-  const double mean_w = (recent_.joules + older_.joules + idle_s * idle_w) / time;
+  const double mean_w = (recent_.effort + older_.effort + idle_s * idle_w) / time;
   spared_w_ = std::max(1.0 - load * slowed, 0.0) * mean_w;
   const auto slower = [&](double late, double all) {
     const double late_at_max = late / std::max(all, 1.0) / more;

@@ -49,7 +49,7 @@ class TimePrice {
     double late = 0.0;
     double prompts = 0.0;
     double late_prompts = 0.0;
-    double joules = 0.0;
+    double effort = 0.0;  ///< predicted, W s
     double busy_s = 0.0;
     double took = 0.0;
     double at_max = 0.0;               ///< had all run at the highest clock
@@ -83,8 +83,8 @@ class TimePrice {
   bool late_ = false;
   std::size_t clock_ = 0;
   std::vector<double> seconds_;  ///< by clock
-  std::vector<double> joules_;
-  std::vector<double> costs_;                   ///< joules less what is spared
+  std::vector<double> efforts_;
+  std::vector<double> costs_;                   ///< efforts less what is spared
   std::array<std::size_t, kPrices> choices_{};  ///< clock by price
 };
 

@@ -13,7 +13,7 @@
 namespace wattle::policy {
 namespace {
 
-constexpr MegaHertz kLowest{210};
+constexpr MegaHertz kLeastClock{210};
 constexpr MegaHertz kHighest{1410};
 constexpr Milliwatts kMost{400'000};
 constexpr Span kPeriod = Span::s(1);
@@ -34,7 +34,7 @@ class Node {
   Node(std::size_t count, double noise) : gpus(count), noise_(noise), budget(groups(count)) {}
 
   static std::vector<WattBudget::Group> groups(std::size_t count) {
-    return std::vector<WattBudget::Group>(count, WattBudget::Group{kLowest, kHighest, kMost});
+    return std::vector<WattBudget::Group>(count, WattBudget::Group{kLeastClock, kHighest, kMost});
   }
   [[nodiscard]] double power_w(std::size_t g, MegaHertz ceiling) const {
     const Gpu& gpu = gpus[g];
@@ -48,7 +48,7 @@ class Node {
   }
   [[nodiscard]] double least_w() const {
     double sum = 0.0;
-    for (std::size_t g = 0; g < gpus.size(); ++g) sum += power_w(g, kLowest);
+    for (std::size_t g = 0; g < gpus.size(); ++g) sum += power_w(g, kLeastClock);
     return sum;
   }
   /// A period passes and the next decision is made. True: a ceiling has changed.
@@ -104,7 +104,7 @@ RC_GTEST_PROP(WattBudget, IsNeverExceededForLongWhateverPowerDoesWithTheClock, (
     RC_ASSERT(over <= kAtMost);
     RC_ASSERT(node.budget.state() != WattBudget::State::Unreachable);
     for (std::size_t g = 0; g < count; ++g) {
-      RC_ASSERT(node.budget.ceiling(g) >= kLowest);
+      RC_ASSERT(node.budget.ceiling(g) >= kLeastClock);
       RC_ASSERT(node.budget.ceiling(g) <= kHighest);
     }
   }
@@ -164,8 +164,8 @@ TEST(WattBudget, GpusWithNothingToDoAreLoweredFirst) {
   }
   node.budget.set(to_milliwatts(Watts(node.power_w() * 0.9)), node.now);
   node.periods(3, random);
-  EXPECT_EQ(node.budget.ceiling(0), kLowest);
-  EXPECT_GT(node.budget.ceiling(2), kLowest);
+  EXPECT_EQ(node.budget.ceiling(0), kLeastClock);
+  EXPECT_GT(node.budget.ceiling(2), kLeastClock);
   EXPECT_EQ(node.budget.ceiling(2), node.budget.ceiling(3));
 }
 
@@ -193,12 +193,12 @@ TEST(WattBudget, SaysThatABudgetBelowIdlePowerCannotBeKept) {
   EXPECT_EQ(node.budget.state(), WattBudget::State::Over);
   node.periods(20, random);
   EXPECT_EQ(node.budget.state(), WattBudget::State::Unreachable);
-  EXPECT_EQ(node.budget.ceiling(0), kLowest);
+  EXPECT_EQ(node.budget.ceiling(0), kLeastClock);
   EXPECT_GE(node.budget.over(), 20);
   node.budget.set(Milliwatts(500'000), node.now);
   node.periods(60, random);
   EXPECT_EQ(node.budget.state(), WattBudget::State::Kept);
-  EXPECT_GT(node.budget.ceiling(0), kLowest);
+  EXPECT_GT(node.budget.ceiling(0), kLeastClock);
 }
 
 TEST(WattBudget, AGpuThatCannotBeReadCountsAsWhatItMayDraw) {
@@ -225,7 +225,7 @@ TEST(WattBudget, AGpuThatCannotBeReadCountsAsWhatItMayDraw) {
 }
 
 TEST(WattBudget, AGpuWhoseClockIsNotToBeHadOnlyCounts) {
-  WattBudget budget({{MegaHertz(0), MegaHertz(0), {}}, {kLowest, kHighest, kMost}});
+  WattBudget budget({{MegaHertz(0), MegaHertz(0), {}}, {kLeastClock, kHighest, kMost}});
   budget.set(Milliwatts(500'000), Instant());
   Instant now;
   for (int i = 0; i < 20; ++i) {

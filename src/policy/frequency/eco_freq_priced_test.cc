@@ -1,0 +1,66 @@
+// EcoFreq with late_tokens: what is late has a price.
+#include <gtest/gtest.h>
+
+#include "policy/frequency/eco_freq.h"
+#include "policy/frequency/eco_freq_rig_test.h"
+
+namespace wattle::policy {
+namespace {
+
+TEST(PricedEcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  auto priced = options();
+  priced.late_tokens = 0.5;  // any: what is left is least energy
+  Asked policy(priced, beliefs);
+  // Steps of 40 ms at the low clock and 30 at the high one, until there are gaps enough to know what a price costs.
+  Instant now;
+  for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
+    (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
+  }
+  InstanceView both = decoding(100, 100'000, now);
+  both.step.shape.prefill_requests = 1;
+  both.step.shape.prefill_tokens = 1'000;  // 140 and 105 ms
+  both.step.oldest_scheduled_arrival = now - Span::ms(100);
+  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kLow) << "500 ms are left for the prompt, and no gap can be kept";
+  both.step.oldest_scheduled_arrival = now - Span::ms(470);
+  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "130 ms are";
+  both.step.oldest_scheduled_arrival = now - Span::ms(700);
+  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "it is late, and others wait for it";
+  both.step.oldest_scheduled_arrival = now - Span::ms(100);
+  both.step.shape.prefill_tokens = 300;  // 70 and 52.5 ms
+  EXPECT_EQ(policy.choose(both, beliefs, now).clock, kHigh) << "the high clock keeps these gaps";
+  Asked published(options(), beliefs);
+  both.step.shape.prefill_tokens = 1'000;
+  EXPECT_EQ(published.choose(both, beliefs, now).clock, kHigh) << "the paper's goes up for what is lost";
+}
+
+TEST(PricedEcoFreq, RequestsThatWaitInTimeAskForNoMore) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  auto priced = options();
+  priced.late_tokens = 0.5;
+  const auto clock = [&](std::int64_t waiting_tokens, std::int64_t kv_tokens) {
+    Asked policy(priced, beliefs);
+    Instant now;
+    for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
+      (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
+    }
+    InstanceView view = decoding(100, 100'000, now);
+    view.step.waiting_requests = 2;
+    view.step.waiting_prompt_tokens = waiting_tokens;
+    view.step.kv_tokens = kv_tokens;
+    return policy.choose(view, beliefs, now).clock;
+  };
+  // This step and one with 1,000 tokens more: 180 ms at the low clock, 135 at the high one, of 570.
+  EXPECT_EQ(clock(1'000, 0), kLow);
+  EXPECT_EQ(clock(5'000, 0), kHigh) << "580 and 435 ms";
+  EXPECT_EQ(clock(0, 0), kHigh) << "nobody says how much they bring";
+  EXPECT_EQ(clock(1'000, 1'999'500), kHigh) << "they wait for room";
+  EXPECT_EQ(clock(1'000, 1'900'000), kLow);
+}
+
+}  // namespace
+}  // namespace wattle::policy
