@@ -36,6 +36,22 @@ TEST(PricedEcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
   EXPECT_EQ(published.choose(both, beliefs, now).clock, kHigh) << "the paper's goes up for what is lost";
 }
 
+TEST(PricedEcoFreq, AnIdleClockOfItsOwnMayStillBeInForce) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  auto priced = options();
+  priced.late_tokens = 0.5;
+  priced.park_idle = true;
+  priced.idle_clock = MegaHertz{1200};
+  Asked policy(priced, beliefs);
+  (void)policy.choose(decoding(100, 100'000), beliefs, Instant{});
+  (void)policy.overrun(decoding(100, 100'000), Instant{Span::ms(10).ns()});
+  EXPECT_EQ(policy.choose(InstanceView{}, beliefs, Instant{Span::ms(20).ns()}).clock, MegaHertz{1200});
+  const auto after = policy.choose(decoding(1, 1'000, Instant{Span::ms(30).ns()}), beliefs, Instant{Span::ms(30).ns()});
+  EXPECT_GE(after.clock, MegaHertz{1200}) << "the dwell after the overrun";
+}
+
 TEST(PricedEcoFreq, RequestsThatWaitInTimeAskForNoMore) {
   const auto model = typical();
   const CubicPower power;

@@ -35,7 +35,8 @@ class TimePrice {
   /// For a step that begins at `now` while `waiting` more requests are at the instance, and to which its prompts leave
   /// `prompts`. Until the next call one like it follows the other. No allocation.
   [[nodiscard]] Choice choose(const StepShape& shape, std::int32_t waiting, Span prompts, Instant now);
-  /// What these steps run at from `now` on, whatever choose() said; one of the clocks.
+  /// What these steps run at from `now` on, whatever choose() said; a clock that is none of them (an
+  /// idle instance's) counts as the next higher.
   void runs_at(MegaHertz clock, Instant now);
   /// Nothing runs from `now` on, or nobody knows what.
   void pause(Instant now);
