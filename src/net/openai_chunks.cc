@@ -145,6 +145,15 @@ ChunkWalk walk_chunk(std::string_view data, std::size_t from = 0) {
   return walk;
 }
 
+/// How much of a chunk lies before its first member that says anything, where whatever follows cannot change what it
+/// says: a string that ends it might be a key.
+std::size_t head_before(std::string_view data, const char* first) {
+  if (first == nullptr) return 0;
+  const auto head = data.substr(0, static_cast<std::size_t>(first - data.data()));
+  const std::size_t last = head.find_last_not_of(' ');
+  return last != std::string_view::npos && (head[last] == '{' || head[last] == ',') ? head.size() : 0;
+}
+
 /// Of a chunk that says nothing but one token.
 ChunkFacts one_token() {
   ChunkFacts facts;
@@ -178,9 +187,7 @@ ChunkFacts ChunkReader::read(std::string_view data) {
   append(behind_, {data.substr(end), kEventEnd});
   const auto has = [data](char c) { return data.find(c) != std::string_view::npos; };
   one_line_ = !has('\n') && !has('\r');
-  head_ = std::min(text, known                   ? head_
-                         : walk.first == nullptr ? 0
-                                                 : static_cast<std::size_t>(walk.first - data.data()));
+  head_ = std::min(text, known ? head_ : head_before(data, walk.first));
   return walk.facts;
 }
 

@@ -108,6 +108,8 @@ TEST(ChunkReader, SaysOfEachChunkWhatIsSaidOfItAlone) {
       R"({"text":"x"})",
       R"({"text":"x","text":"y"})",
       R"({"text":"x\"})",
+      R"({"text""text":"x"})",
+      R"({"text":"x"}"text":"y"})",
       R"({"error":{"message":"text"}})",
       "[DONE]",
       "",
