@@ -44,9 +44,9 @@ std::int64_t longest_context(const LlmSpec& llm) {
   return llm.sliding_window >= kWide ? llm.sliding_window : kLongest;
 }
 
-std::vector<std::int32_t> decode_batches(std::int32_t most, bool bends) {
+std::vector<std::int32_t> decode_batches(std::int32_t most, bool small_steps) {
   std::vector<std::int32_t> batches{1};
-  if (bends) batches.insert(batches.end(), {2, 3});
+  if (small_steps) batches.insert(batches.end(), {2, 3});
   batches.insert(batches.end(), {4, 5});
   for (std::int32_t k = 8; k <= 128; k += 8) batches.insert(batches.end(), {k, k + 1});
   for (std::int32_t k = 256; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1});

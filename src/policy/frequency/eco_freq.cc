@@ -109,14 +109,15 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
   return *std::ranges::find_if(rule_.clocks, [&](MegaHertz clock) { return both(clock) <= allowed; });
 }
 
-EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes) {
+EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes,
+                              const ClockChoice& within_both) {
   const StepShape& shape = view.step.shape;
   const std::int32_t waiting = view.step.waiting_requests;
   const LatencyModel* latency = view.spec->beliefs.latency;
   const auto least = price_->choose(shape, waiting, prompts, now);
   const MegaHertz hurried = for_those_who_wait(view, now);
   const Span allowed = least.late ? prompts : std::min(prompts, decodes);
-  const ClockChoice within = clock_for(rule_, shape, 0, allowed, latency);
+  const ClockChoice within = least.late ? clock_for(rule_, shape, 0, allowed, latency) : within_both;
   Wish wish{within.clock, within.reason, -1};
   if (hurried > wish.clock) wish = {hurried, "requests wait", -1};
   if (least.clock > wish.clock) wish = {least.clock, "least energy at the price of what is late", -1, false};
@@ -151,7 +152,7 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
     ++disbelieved_;
     return {choice.clock, choice.reason, -1};
   }
-  if (price_) return priced(view, now, prompts, decodes);
+  if (price_) return priced(view, now, prompts, decodes, choice);
   std::int64_t kv_tokens_max = kAnyKv;
   if (!choice.predicted) return {choice.clock, choice.reason, kv_tokens_max};
   for (const MegaHertz clock : rule_.clocks) {

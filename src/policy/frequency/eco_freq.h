@@ -78,8 +78,9 @@ class EcoFreq final : public FrequencyPolicy {
   };
   ClockDecision decide(const InstanceView& view, Instant now);
   [[nodiscard]] Wish wish(const InstanceView& view, Instant now);
-  /// Where gaps have a price.
-  [[nodiscard]] Wish priced(const InstanceView& view, Instant now, Span prompts, Span decodes);
+  /// Where gaps have a price. `within_both`: the choice by both budgets.
+  [[nodiscard]] Wish priced(const InstanceView& view, Instant now, Span prompts, Span decodes,
+                            const ClockChoice& within_both);
   /// Where gaps have a price: the lowest clock at which the next step, and one with all that waits, end in time for the
   /// oldest that may be waiting.
   [[nodiscard]] MegaHertz for_those_who_wait(const InstanceView& view, Instant now);

@@ -7,6 +7,16 @@
 namespace wattle::policy {
 namespace {
 
+/// Asked of steps of 40 ms at the low clock and 30 at the high one, until there are gaps enough to know what a price
+/// costs. When they end.
+Instant warmed_up(Asked& policy, const Beliefs& beliefs) {
+  Instant now;
+  for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
+    (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
+  }
+  return now;
+}
+
 TEST(PricedEcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
   const auto model = typical();
   const CubicPower power;
@@ -14,11 +24,7 @@ TEST(PricedEcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
   auto priced = options();
   priced.late_tokens = 0.5;  // any: what is left is least energy
   Asked policy(priced, beliefs);
-  // Steps of 40 ms at the low clock and 30 at the high one, until there are gaps enough to know what a price costs.
-  Instant now;
-  for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
-    (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
-  }
+  const Instant now = warmed_up(policy, beliefs);
   InstanceView both = decoding(100, 100'000, now);
   both.step.shape.prefill_requests = 1;
   both.step.shape.prefill_tokens = 1'000;  // 140 and 105 ms
@@ -60,10 +66,7 @@ TEST(PricedEcoFreq, RequestsThatWaitInTimeAskForNoMore) {
   priced.late_tokens = 0.5;
   const auto clock = [&](std::int64_t waiting_tokens, std::int64_t kv_tokens) {
     Asked policy(priced, beliefs);
-    Instant now;
-    for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
-      (void)policy.choose(decoding(100, 100'000 + i % 2, now), beliefs, now);
-    }
+    const Instant now = warmed_up(policy, beliefs);
     InstanceView view = decoding(100, 100'000, now);
     view.step.waiting_requests = 2;
     view.step.waiting_prompt_tokens = waiting_tokens;
