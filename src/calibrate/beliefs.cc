@@ -48,15 +48,20 @@ std::vector<std::int32_t> decode_batches(std::int32_t most, bool small_steps) {
   std::vector<std::int32_t> batches{1};
   if (small_steps) batches.insert(batches.end(), {2, 3});
   batches.insert(batches.end(), {4, 5});
-  for (std::int32_t k = 8; k <= 128; k += 8) batches.insert(batches.end(), {k, k + 1});
-  for (std::int32_t k = 256; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1});
+  const std::int32_t fine = small_steps ? 256 : 128;
+  for (std::int32_t k = 8; k < fine; k += 8) batches.insert(batches.end(), {k, k + 1, k + 4});
+  for (std::int32_t k = fine; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1, k + 64});
   std::erase_if(batches, [most](std::int32_t b) { return b > most; });
   return batches;
 }
 
-std::vector<std::int64_t> prompt_tokens(std::int64_t most) {
+/// Few tokens read few experts.
+std::vector<std::int64_t> prompt_tokens(std::int64_t most, const LlmSpec& llm) {
   std::vector<std::int64_t> tokens;
-  for (std::int64_t t = 32; t < most; t += std::max<std::int64_t>(32, t / 16)) tokens.push_back(t);
+  if (llm.experts > 1) tokens = {1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56};
+  std::erase_if(tokens, [most](std::int64_t t) { return t >= most; });
+  for (std::int64_t t = tokens.empty() ? 32 : 64; t < most; t += std::max<std::int64_t>(32, t / 16))
+    tokens.push_back(t);
   tokens.push_back(most);
   return tokens;
 }
@@ -93,7 +98,7 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
   const std::int64_t capacity = model.kv_blocks() * options.block_size;
   const bool small_steps = bends(model.llm());
   const auto batches = decode_batches(options.max_num_seqs, small_steps);
-  const auto prompts = prompt_tokens(options.max_num_batched_tokens);
+  const auto prompts = prompt_tokens(options.max_num_batched_tokens, model.llm());
   std::vector<predict::StepSample> samples;
   samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 3));
   for (const MegaHertz clock : clocks) {

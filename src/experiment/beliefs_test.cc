@@ -76,25 +76,63 @@ TEST(Beliefs, ThePublishedPrefillFormIsTheCoarserOne) {
   EXPECT_LT(2.0 * error("linear"), error("linear-published"));
 }
 
-/// Batches of 1 to 64 with 500 tokens of context each. Experts make steps at the sizes that engines compile for,
-/// windows bend times with the context: profiled like dense models the last two were predicted up to a third too short.
-TEST(Beliefs, SmallBatchesArePredictedWhateverTheModelIs) {
-  for (const std::string llm : {"qwen3-30b-a3b", "gpt-oss-20b"}) {
-    const auto set = config::parse_overrides({"llm=" + llm}).value();
-    const auto scenario = config::load_scenario("synthetic-poisson", set, config::project()).value();
-    const auto& pool = scenario.scenario.pools.front();
-    const auto engine = config::engine_of(scenario.scenario, pool);
-    const auto model = config::make_step_model(scenario.gpus.front(), scenario.llm, 1, engine).value();
-    const std::vector<MegaHertz> clocks{MegaHertz(1005), MegaHertz(1410)};
-    const auto believed = believe_latency({}, {}, model, engine, clocks).value();
-    for (const MegaHertz clock : clocks) {
-      for (StepShape shape{1, 500, 0, 0, 0}; shape.decode_requests <= 64;
-           ++shape.decode_requests, shape.decode_kv_tokens += 500) {
-        const auto line = model.decode(shape.decode_requests, shape.decode_kv_tokens, clock);
-        const double ns =
-            static_cast<double>((line.base + line.slope * shape.decode_kv_tokens) >> engine::kTimeFractionBits);
-        const double predicted = static_cast<double>(believed.model->step_time(shape, clock).ns());
-        ASSERT_LT(std::abs(predicted / ns - 1.0), 0.02) << llm << ' ' << shape.decode_requests;
+/// What an engine's steps take, and what the profile of it says they do, relative to that.
+class Predicted {
+ public:
+  explicit Predicted(const std::string& llm)
+      : scenario_(config::load_scenario("synthetic-poisson", config::parse_overrides({"llm=" + llm}).value(),
+                                        config::project())
+                      .value()),
+        engine_(config::engine_of(scenario_.scenario, scenario_.scenario.pools.front())),
+        model_(config::make_step_model(scenario_.gpus.front(), scenario_.llm, 1, engine_).value()),
+        believed_(believe_latency({}, {}, model_, engine_, kClocks).value().model) {}
+
+  static inline const std::vector<MegaHertz> kClocks{MegaHertz(1005), MegaHertz(1410)};
+
+  [[nodiscard]] double error(const StepShape& shape, MegaHertz clock) const {
+    std::int64_t time = 0;
+    if (shape.prefill_tokens > 0) {
+      time = model_.mixed(shape, clock).duration;
+    } else {
+      const auto line = model_.decode(shape.decode_requests, shape.decode_kv_tokens, clock);
+      time = line.base + line.slope * shape.decode_kv_tokens;
+    }
+    return static_cast<double>(believed_->step_time(shape, clock).ns()) /
+               static_cast<double>(time >> engine::kTimeFractionBits) -
+           1.0;
+  }
+
+ private:
+  config::LoadedScenario scenario_;
+  engine::EngineOptions engine_;
+  engine::StepModel model_;
+  std::shared_ptr<const LatencyModel> believed_;
+};
+
+/// 500 tokens of context each. Steps rise where engines compile and products tile, experts make that steep, windows
+/// bend times with the context. With two sizes a tile profiled, dense models were predicted up to 9 % too short between
+/// the tiles' borders; with none between 129 and 255, those with experts up to 43 %.
+TEST(Beliefs, BatchesArePredictedWhateverTheModelIs) {
+  // Beyond 188 requests gpt-oss-20b's products go to the next tile between two borders of ours.
+  for (const auto& [llm, most] : {std::pair{"llama-3.1-8b", 256}, {"qwen3-30b-a3b", 256}, {"gpt-oss-20b", 188}}) {
+    const Predicted predicted(llm);
+    for (const MegaHertz clock : Predicted::kClocks) {
+      for (std::int32_t batch = 1; batch <= most; ++batch) {
+        ASSERT_LT(std::abs(predicted.error({batch, 500 * batch, 0, 0, 0}, clock)), 0.02) << llm << ' ' << batch;
+      }
+    }
+  }
+}
+
+/// Alone, as behind a prefix cache, and beside decodes. Profiled from 32 tokens on they were predicted up to four times
+/// too long.
+TEST(Beliefs, FewTokensReadFewExperts) {
+  for (const std::string llm : {"qwen3-30b-a3b", "llama-3.1-8b"}) {
+    const Predicted predicted(llm);
+    for (const std::int32_t decodes : {0, 1, 5, 20}) {
+      for (std::int64_t tokens = 1; tokens <= 256; ++tokens) {
+        const StepShape shape{decodes, 500 * decodes, 1, tokens, tokens * tokens / 2};
+        ASSERT_LT(std::abs(predicted.error(shape, MegaHertz(1410))), 0.3) << llm << ' ' << tokens << ' ' << decodes;
       }
     }
   }

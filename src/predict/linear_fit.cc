@@ -15,7 +15,7 @@ namespace wattle::predict {
 
 namespace {
 
-constexpr std::int64_t kRangeEnds[] = {128, 256, 512, 1024, 2048, 4096};
+constexpr std::int64_t kRangeEnds[] = {8, 32, 64, 128, 256, 512, 1024, 2048, 4096};
 constexpr std::int64_t kEnoughForRange = 12;  ///< samples a clock
 
 struct ClockSamples {
@@ -57,9 +57,10 @@ bool mixed(const StepSample& s) {
          s.shape.decode_requests > 0;
 }
 
-/// Of each clock, in order. Counts samples that tell nothing in `ignored`.
-std::vector<MixedLine> fit_mixed(std::span<const StepSample> samples, const LinearLatency& lines,
-                                 const std::map<MegaHertz, ClockSamples>& by_clock, std::int64_t& ignored) {
+/// Of each clock, in order. `lines` have MixedLines of 0. Counts samples that tell nothing in `ignored`.
+std::vector<std::optional<MixedLine>> fit_mixed(std::span<const StepSample> samples, const LinearLatency& lines,
+                                                const std::map<MegaHertz, ClockSamples>& by_clock,
+                                                std::int64_t& ignored) {
   std::map<MegaHertz, std::vector<Row>> rows;
   for (const auto& [clock, phases] : by_clock) rows[clock];
   for (const StepSample& s : samples) {
@@ -75,10 +76,12 @@ std::vector<MixedLine> fit_mixed(std::span<const StepSample> samples, const Line
     rows[s.clock].push_back(
         {{static_cast<double>(s.shape.decode_requests), 1.0, 0.0}, static_cast<double>(beyond.ns())});
   }
-  std::vector<MixedLine> fitted;
+  std::vector<std::optional<MixedLine>> fitted;
   for (const auto& [clock, of_clock] : rows) {
-    const Coefficients line = of_clock.empty() ? Coefficients{} : fit_robust(of_clock);
-    fitted.push_back({line[0], line[1]});
+    auto& line = fitted.emplace_back();
+    if (of_clock.empty()) continue;
+    const Coefficients c = fit_robust(of_clock);
+    line = {c[0], c[1]};
   }
   return fitted;
 }
@@ -188,6 +191,9 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     c.clocks.push_back(std::move(fitted));
   }
 
+  if (!options.published_prefill) {
+    for (auto& clock : c.clocks) clock.mixed = MixedLine{};
+  }
   auto model = LinearLatency::make(c);
   if (!model) return std::unexpected(model.error());
   if (!options.published_prefill) {

@@ -64,8 +64,9 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
     if (clock.prefill_ranges.empty() != c.clocks.front().prefill_ranges.empty()) {
       return bad_input(where, fmt::format("prefill ranges at some clocks only; {} MHz differs", previous));
     }
-    bool all_sound = sound(clock.prefill.ns_per_token) && sound(clock.prefill.ns) && sound(clock.mixed.ns) &&
-                     sound(clock.mixed.ns_per_request);
+    const MixedLine mixed = clock.mixed.value_or(MixedLine{});
+    bool all_sound =
+        sound(clock.prefill.ns_per_token) && sound(clock.prefill.ns) && sound(mixed.ns) && sound(mixed.ns_per_request);
     for (const auto& plane : clock.prefill_ranges) {
       all_sound = all_sound && sound(plane.ns_per_token) && sound(plane.ns_per_pair) && sound(plane.ns);
     }
@@ -91,7 +92,8 @@ LinearLatency::LinearLatency(LinearCoefficients coefficients)
     for (const auto& plane : clock.prefill_ranges) {
       prompts_.push_back({to_fixed(plane.ns_per_token), to_fixed(plane.ns_per_pair), to_fixed(plane.ns)});
     }
-    mixed_.push_back({to_fixed(clock.mixed.ns_per_request), 0, to_fixed(clock.mixed.ns)});
+    auto& mixed = mixed_.emplace_back();
+    if (clock.mixed) mixed = {to_fixed(clock.mixed->ns_per_request), 0, to_fixed(clock.mixed->ns)};
     for (const auto& plane : clock.decode) {
       planes_.push_back({to_fixed(plane.ns_per_request), to_fixed(plane.ns_per_kv_token), to_fixed(plane.ns)});
     }
@@ -119,10 +121,12 @@ LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t c
   if (shape.prefill_tokens > 0) {
     const std::int64_t tokens = clamp(Int128{shape.prefill_tokens} + shape.decode_requests);
     const std::int64_t pass = prompt_time(tokens, shape.prefill_context_tokens, clock_index);
-    const Int128 longer = std::max<Int128>(0, Int128{pass} - prompt_time(shape.decode_requests, 0, clock_index));
-    const FixedPlane& more = mixed_[clock_index];
-    line.base = clamp(Int128{more.per_request} * shape.decode_requests + more.constant +
-                      std::max<Int128>(pass, Int128{line.base} + longer));
+    if (const auto& more = mixed_[clock_index]) {
+      line.base = clamp(Int128{pass} + Int128{more->per_request} * shape.decode_requests + more->constant);
+    } else {
+      const Int128 longer = std::max<Int128>(0, Int128{pass} - prompt_time(shape.decode_requests, 0, clock_index));
+      line.base = clamp(std::max<Int128>(pass, Int128{line.base} + longer));
+    }
   }
   return line;
 }

@@ -3,6 +3,7 @@
 // Ours adds to T_P what a prompt's attention costs, and ranges of N_tok: T_P = a N_tok + b N_ctx + c per clock and
 // range.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,8 +32,8 @@ struct DecodePlane {
   double ns = 0.0;
 };
 
-/// What a step with both phases takes beyond what the lines of either say, as starting both kinds of attention.
-/// ns_per_request x N_req + ns.
+/// What a step with both phases takes beyond its pass over the weights and its KV term, as starting both kinds of
+/// attention. ns_per_request x N_req + ns.
 struct MixedLine {
   double ns_per_request = 0.0;
   double ns = 0.0;
@@ -43,7 +44,7 @@ struct ClockCoefficients {
   PrefillLine prefill;                            ///< the published form
   std::vector<DecodePlane> decode;                ///< one per tile
   std::vector<PrefillPlane> prefill_ranges = {};  ///< one per range; empty: `prefill` holds everywhere
-  MixedLine mixed = {};                           ///< 0 where no step with both phases was measured
+  std::optional<MixedLine> mixed = {};            ///< none: no step with both phases was measured
 };
 
 /// What was fitted; also what a profile file holds. All coefficients are >= 0. A phase that was never measured has
@@ -63,10 +64,10 @@ struct LinearCoefficients {
 };
 
 /// Clocks between two fitted ones are interpolated linearly in 1/clock (compute time goes with it), clocks outside
-/// extrapolated from the nearest two, never below 0. A step with both phases takes T_D and what its pass
-/// over the weights takes longer for more tokens, T_P(N_tok + N_req) - T_P(N_req), but no less than T_P(N_tok + N_req)
-/// and the KV term; and its MixedLine. Immutable and thread-safe; no allocation; fixed-point arithmetic (2^-20 ns), so
-/// kv_tokens_within is exact to the token.
+/// extrapolated from the nearest two, never below 0. A step with both phases takes T_P(N_tok + N_req), the KV term and
+/// its MixedLine. Without that line: T_D and what its pass over the weights takes longer for more tokens,
+/// T_P(N_tok + N_req) - T_P(N_req), but no less than T_P(N_tok + N_req) and the KV term. Immutable and thread-safe; no
+/// allocation; fixed-point arithmetic (2^-20 ns), so kv_tokens_within is exact to the token.
 class LinearLatency final : public LatencyModel {
  public:
   /// Errors: no clock, clocks, tiles or ranges not ascending, plane count not tile (range) count, a coefficient
@@ -113,9 +114,9 @@ class LinearLatency final : public LatencyModel {
 
   LinearCoefficients coefficients_;
   std::vector<std::int32_t> mhz_;
-  std::vector<FixedPrompt> prompts_;  ///< [clock][range]
-  std::vector<FixedPlane> planes_;    ///< [clock][tile]
-  std::vector<FixedPlane> mixed_;     ///< [clock]
+  std::vector<FixedPrompt> prompts_;              ///< [clock][range]
+  std::vector<FixedPlane> planes_;                ///< [clock][tile]
+  std::vector<std::optional<FixedPlane>> mixed_;  ///< [clock]
   std::size_t tiles_ = 0;
   std::size_t ranges_ = 1;
 };

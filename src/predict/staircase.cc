@@ -15,7 +15,6 @@ constexpr double kNoiseFloor = 0.002;  ///< relative; below it a step is not wor
 constexpr double kNoiseGuess = 0.01;   ///< relative; where no batch size was measured often enough to tell
 constexpr double kWild = 5.0;          ///< robust standard deviations
 constexpr std::size_t kEnoughToJudge = 5;
-constexpr std::size_t kManyBatches = 192;  ///< beyond, only multiples of 8 may be borders: the search is quadratic
 
 struct Cleaned {
   std::vector<std::pair<const StepSample*, double>> weighted;  ///< weight 0: wild
@@ -100,6 +99,14 @@ Cleaned clean(std::span<const StepSample* const> samples) {
   return cleaned;
 }
 
+/// May a tile end at a batch size of [from, to)? Matrix products have tiles of 8 rows and more, engines compile for
+/// multiples of 4 up to 16 and of 8 beyond (vLLM, SGLang): between two measured sizes without one of these nothing
+/// ends.
+bool may_end_between(std::int32_t from, std::int32_t to) {
+  const std::int32_t unit = from < 4 ? 1 : from < 16 ? 4 : 8;
+  return (to - 1) / unit * unit >= from;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
@@ -115,20 +122,19 @@ std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
   std::map<std::int32_t, std::size_t> batches;
   for (const auto* s : decodes) batches[s->shape.decode_requests] = 0;
   std::vector<std::int32_t> ends;
-  for (const auto& [batch, unused] : batches) {
-    if (batches.size() <= kManyBatches || batch % 8 == 0 || batch == batches.rbegin()->first) ends.push_back(batch);
+  std::vector<std::ptrdiff_t> sizes{0};  // how many were measured up to each end
+  for (auto at = batches.begin(); at != batches.end(); ++at) {
+    const auto next = std::next(at);
+    if (next == batches.end() || may_end_between(at->first, next->first)) {
+      ends.push_back(at->first);
+      sizes.push_back(std::distance(batches.begin(), next));
+    }
   }
   if (ends.size() < 2) return {};
   for (auto& [batch, slot] : batches) {
     slot = static_cast<std::size_t>(std::ranges::lower_bound(ends, batch) - ends.begin());
   }
 
-  std::map<MegaHertz, double> mean;  // every clock counts alike: durations relative to its mean
-  std::map<MegaHertz, double> count;
-  for (const auto* s : decodes) {
-    mean[s->clock] += static_cast<double>(s->duration.ns());
-    count[s->clock] += 1.0;
-  }
   const Cleaned cleaned = clean(decodes);
 
   // prefix[clock][slot]: moments of all samples in slots before `slot`.
@@ -136,10 +142,11 @@ std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
   for (const auto& [sample, weight] : cleaned.weighted) {
     auto& sums = prefix[sample->clock];
     if (sums.empty()) sums.resize(ends.size() + 1);
-    const double unit = count[sample->clock] / std::max(1.0, mean[sample->clock]);
-    const Row row{
-        {static_cast<double>(sample->shape.decode_requests), static_cast<double>(sample->shape.decode_kv_tokens), 1.0},
-        static_cast<double>(sample->duration.ns()) * unit};
+    // Errors count relative to the step: the steps between small batches are as telling as those between large ones.
+    Row row = row_of(*sample);
+    const double unit = 1.0 / std::max(1.0, row.y);
+    for (double& x : row.x) x *= unit;
+    row.y *= unit;
     const std::size_t slot = batches[sample->shape.decode_requests];
     sums[slot + 1].add(row, weight);
   }
@@ -154,7 +161,8 @@ std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
   std::vector<std::size_t> from(ends.size() + 1, 0);
   best[0] = 0.0;
   for (std::size_t to = 1; to <= ends.size(); ++to) {
-    for (std::size_t start = 0; start + 2 <= to; ++start) {  // one batch size does not tell requests from the constant
+    for (std::size_t start = 0; start < to; ++start) {
+      if (sizes[to] - sizes[start] < 2) continue;  // one batch size does not tell requests from the constant
       double cost = best[start] + price;
       for (const auto& [clock, sums] : prefix) {
         if (cost >= best[to]) break;
