@@ -44,14 +44,17 @@ std::int64_t longest_context(const LlmSpec& llm) {
   return llm.sliding_window >= kWide ? llm.sliding_window : kLongest;
 }
 
-std::vector<std::int32_t> decode_batches(std::int32_t most, bool small_steps) {
+std::vector<std::int32_t> decode_batches(const engine::EngineOptions& options, bool small_steps) {
   std::vector<std::int32_t> batches{1};
   if (small_steps) batches.insert(batches.end(), {2, 3});
   batches.insert(batches.end(), {4, 5});
   const std::int32_t fine = small_steps ? 256 : 128;
   for (std::int32_t k = 8; k < fine; k += 8) batches.insert(batches.end(), {k, k + 1, k + 4});
   for (std::int32_t k = fine; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1, k + 64});
-  std::erase_if(batches, [most](std::int32_t b) { return b > most; });
+  for (const std::int32_t size : options.graph_sizes) batches.insert(batches.end(), {size, size + 1});
+  std::erase_if(batches, [&](std::int32_t b) { return b > options.max_num_seqs; });
+  std::ranges::sort(batches);
+  batches.erase(std::ranges::unique(batches).begin(), batches.end());
   return batches;
 }
 
@@ -97,7 +100,7 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
                                                 std::span<const MegaHertz> clocks) {
   const std::int64_t capacity = model.kv_blocks() * options.block_size;
   const bool small_steps = bends(model.llm());
-  const auto batches = decode_batches(options.max_num_seqs, small_steps);
+  const auto batches = decode_batches(options, small_steps);
   const auto prompts = prompt_tokens(options.max_num_batched_tokens, model.llm());
   std::vector<predict::StepSample> samples;
   samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 3));
@@ -133,16 +136,17 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
 }
 
 Result<std::shared_ptr<const predict::LinearFit>> fit_samples(const std::vector<predict::StepSample>& samples,
-                                                              bool published_prefill) {
+                                                              bool published) {
   static std::mutex mutex;
   static std::map<std::pair<std::uint64_t, bool>, std::shared_ptr<const predict::LinearFit>> known;
 
   // Profiling costs far less than fitting, and a profile says all that the fit depends on.
-  const std::pair key{digest_of(samples), published_prefill};
+  const std::pair key{digest_of(samples), published};
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
   predict::LinearFitOptions options;
-  options.published_prefill = published_prefill;
+  options.published_prefill = published;
+  options.find_host = !published;
   auto fitted = predict::fit_linear(samples, options);
   if (!fitted) return std::unexpected(fitted.error());
   auto shared = std::make_shared<const predict::LinearFit>(std::move(*fitted));
@@ -153,7 +157,7 @@ Result<std::shared_ptr<const predict::LinearFit>> fit_samples(const std::vector<
 Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
                                                               const engine::EngineOptions& options,
                                                               std::span<const MegaHertz> clocks) {
-  return fit_samples(profile_engine(model, options, clocks), false);
+  return fit_samples(profile_engine(model, options, clocks));
 }
 
 std::vector<predict::StepSample> sample_engine(const engine::StepModel& model, const engine::EngineOptions& options,
@@ -313,6 +317,7 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
         "predictor.window",
         fmt::format("{} judge of the {} samples of predictor.ring; at most all of them", o.window, o.ring));
   }
+  const bool boosted = o.form.starts_with("gbdt");
   std::shared_ptr<const predict::LinearLatency> measured;  // null: the simulated engine is profiled
   if (!o.file.empty()) {
     const auto file = load_belief(o.file, context.recipe_file);
@@ -330,7 +335,6 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
     if (!trained) return std::unexpected(trained.error());
     return LatencyBelief{std::move(*trained), nullptr};
   }
-  const bool boosted = o.form.starts_with("gbdt");
   const bool published = o.form.ends_with("published");
   auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks);
   scale(samples, context.measurement.profile_scale);
@@ -347,7 +351,7 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
       auto profile = profile_engine(model, options, clocks);
       scale(profile, context.measurement.profile_scale);
       scatter(profile, context.measurement.sample_noise);
-      const auto fit = fit_samples(profile, false);
+      const auto fit = fit_samples(profile);
       if (!fit) return std::unexpected(fit.error());
       training.lines = std::shared_ptr<const predict::LinearLatency>(*fit, &(*fit)->model);
     }

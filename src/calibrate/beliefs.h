@@ -35,10 +35,12 @@ struct PredictorContext {
   config::MeasurementOptions measurement;  ///< of the simulated engine; the default measures truly
 };
 
-/// The published grid (VoltanaLLM): decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024, plus 1, 4 and 5, as
-/// far as max_num_seqs allows, at six KV fill levels from 2 % to 95 % of the cache; prompt tokens from 64 to
-/// max_num_batched_tokens, as one prompt and as prompts of 256. Ours: steps of both phases, 1 to 256 decodes and 64 to
-/// 4,096 tokens of one prompt. Deterministic.
+/// The published grid (VoltanaLLM): decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024, plus 1, 4 and 5, a
+/// size within each tile and the engine's captured sizes, as far as max_num_seqs allows, at six KV fill levels from 2 %
+/// to 95 % of the cache; prompt tokens from 32 (1 where there are experts) to max_num_batched_tokens, as one prompt and
+/// as prompts of 256 and 64. Of models with experts or windows all batches of 8k to 256, of 2 and 3, and no context
+/// beyond longest_context. Ours: steps of both phases, 1 to 256 decodes and 64 to 4,096 tokens of one prompt.
+/// Deterministic.
 [[nodiscard]] std::vector<predict::StepSample> profile_engine(const engine::StepModel& model,
                                                               const engine::EngineOptions& options,
                                                               std::span<const MegaHertz> clocks);
@@ -49,9 +51,10 @@ struct PredictorContext {
                                                                             const engine::EngineOptions& options,
                                                                             std::span<const MegaHertz> clocks);
 
-/// The fit alone, of a profile that is at hand. `published_prefill`: see predict::LinearFitOptions.
+/// The fit alone, of a profile that is at hand. `published`: EcoPred's forms, without what the host takes (see
+/// predict::LinearFitOptions).
 [[nodiscard]] Result<std::shared_ptr<const predict::LinearFit>> fit_samples(
-    const std::vector<predict::StepSample>& samples, bool published_prefill);
+    const std::vector<predict::StepSample>& samples, bool published = false);
 
 /// GreenServe's offline profile: steps drawn from the feasible ranges, half of them uniformly as published, half
 /// log-uniformly, as what is served is mostly small; 1,500 decode steps and 1,500 prefill steps a clock

@@ -50,7 +50,7 @@ Result<std::shared_ptr<const PowerModel>> believe_power(const PredictorOptions& 
 
   if (!predictor.file.empty()) return measured_power(predictor, context);
   const auto times = profile_engine(model, options, clocks);
-  const auto time = fit_samples(times, false);
+  const auto time = fit_samples(times);
   if (!time) return std::unexpected(time.error());
   std::vector<predict::StepSample> energies;
   energies.reserve(times.size());

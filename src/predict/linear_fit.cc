@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "predict/host_line.h"
 #include "predict/least_squares.h"
 #include "predict/staircase.h"
 
@@ -22,6 +23,7 @@ struct ClockSamples {
   std::vector<Row> prefill;
   std::vector<std::vector<Row>> prefill_ranges;
   std::vector<std::vector<Row>> decode;  ///< by tile
+  std::vector<char> hosted;              ///< by tile: the host decides some steps
 };
 
 /// Mean absolute error and explained variance, one sample at a time.
@@ -86,6 +88,10 @@ std::vector<std::optional<MixedLine>> fit_mixed(std::span<const StepSample> samp
   return fitted;
 }
 
+bool contexts_differ(const std::vector<Row>& decodes) {
+  return std::ranges::any_of(decodes, [&](const Row& row) { return row.x[1] != decodes.front().x[1]; });
+}
+
 /// Each group on its own; an empty one takes its nearest neighbour's, the smaller one first.
 std::vector<Coefficients> fit_groups(const std::vector<std::vector<Row>>& groups) {
   std::vector<std::optional<Coefficients>> fitted(groups.size());
@@ -104,6 +110,15 @@ std::vector<Coefficients> fit_groups(const std::vector<std::vector<Row>>& groups
         break;
       }
     }
+  }
+  return planes;
+}
+
+/// Steps that the host decides are no rows. Where what is left tells nothing of the context, the host's line must do.
+std::vector<Coefficients> fit_tiles(const ClockSamples& samples) {
+  auto planes = fit_groups(samples.decode);
+  for (std::size_t t = 0; t < planes.size(); ++t) {
+    if (samples.hosted[t] != 0 && !contexts_differ(samples.decode[t])) planes[t] = {};
   }
   return planes;
 }
@@ -133,8 +148,13 @@ std::vector<std::int64_t> range_ends(std::span<const StepSample> samples) {
 
 Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFitOptions& options) {
   LinearCoefficients c;
+  if (options.find_host) c.host = find_host_line(samples);
   c.tile_ends = options.tile_ends;
-  if (c.tile_ends.empty() && options.find_tiles) c.tile_ends = find_tile_ends(samples);
+  if (c.tile_ends.empty() && options.find_tiles) {
+    std::vector<StepSample> of_gpu(samples.begin(), samples.end());
+    std::erase_if(of_gpu, [&](const StepSample& s) { return host_bound(c.host, s); });
+    c.tile_ends = find_tile_ends(of_gpu);
+  }
   std::ranges::sort(c.tile_ends);
   const auto repeated = std::ranges::unique(c.tile_ends);
   c.tile_ends.erase(repeated.begin(), repeated.end());
@@ -154,6 +174,7 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
       return bad_input("profile", fmt::format("clock {} MHz; must be positive", s.clock.value()));
     auto& at = by_clock[s.clock];
     at.decode.resize(c.tile_ends.size() + 1);
+    at.hosted.resize(at.decode.size());
     at.prefill_ranges.resize(c.prefill_ends.size() + 1);
     const auto y = static_cast<double>(s.duration.ns());
     if (pure_prefill(s.shape)) {
@@ -166,9 +187,14 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
       c.prefill_tokens_min = first ? s.shape.prefill_tokens : std::min(c.prefill_tokens_min, s.shape.prefill_tokens);
       c.prefill_tokens_max = std::max(c.prefill_tokens_max, s.shape.prefill_tokens);
     } else {
-      const auto tile = std::ranges::lower_bound(c.tile_ends, s.shape.decode_requests) - c.tile_ends.begin();
-      at.decode[static_cast<std::size_t>(tile)].push_back(
-          {{static_cast<double>(s.shape.decode_requests), static_cast<double>(s.shape.decode_kv_tokens), 1.0}, y});
+      const auto tile = static_cast<std::size_t>(std::ranges::lower_bound(c.tile_ends, s.shape.decode_requests) -
+                                                 c.tile_ends.begin());
+      if (host_bound(c.host, s)) {
+        at.hosted[tile] = 1;
+      } else {
+        at.decode[tile].push_back(
+            {{static_cast<double>(s.shape.decode_requests), static_cast<double>(s.shape.decode_kv_tokens), 1.0}, y});
+      }
       const bool first = c.decode_requests_max == 0;
       c.decode_requests_min =
           first ? s.shape.decode_requests : std::min(c.decode_requests_min, s.shape.decode_requests);
@@ -187,7 +213,7 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
         fitted.prefill_ranges.push_back({plane[0], plane[1], plane[2]});
       }
     }
-    for (const Coefficients& plane : fit_groups(rows.decode)) fitted.decode.push_back({plane[0], plane[1], plane[2]});
+    for (const Coefficients& plane : fit_tiles(rows)) fitted.decode.push_back({plane[0], plane[1], plane[2]});
     c.clocks.push_back(std::move(fitted));
   }
 

@@ -77,6 +77,9 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
       return bad_input(where, fmt::format("a coefficient at {} MHz is negative or not finite", previous));
     }
   }
+  if (!sound(c.host.ns) || !sound(c.host.ns_per_request)) {
+    return bad_input(where, "the host's time is negative or not finite");
+  }
   return LinearLatency(std::move(c));
 }
 
@@ -84,6 +87,7 @@ LinearLatency::LinearLatency(LinearCoefficients coefficients)
     : coefficients_(std::move(coefficients)),
       tiles_(coefficients_.tile_ends.size() + 1),
       ranges_(coefficients_.prefill_ends.size() + 1) {
+  host_ = {to_fixed(coefficients_.host.ns_per_request), 0, to_fixed(coefficients_.host.ns)};
   for (const auto& clock : coefficients_.clocks) {
     mhz_.push_back(clock.clock.value());
     if (clock.prefill_ranges.empty()) {
@@ -114,10 +118,11 @@ std::int64_t LinearLatency::prompt_time(std::int64_t tokens, std::int64_t pairs,
 
 LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const {
   if (shape.decode_requests == 0) {
-    return {prompt_time(shape.prefill_tokens, shape.prefill_context_tokens, clock_index), 0};
+    return {prompt_time(shape.prefill_tokens, shape.prefill_context_tokens, clock_index)};
   }
   const FixedPlane& plane = planes_[clock_index * tiles_ + tile];
-  Line line{at(plane.per_request, shape.decode_requests, plane.constant), plane.per_kv_token};
+  Line line{at(plane.per_request, shape.decode_requests, plane.constant), plane.per_kv_token,
+            at(host_.per_request, shape.decode_requests, host_.constant)};
   if (shape.prefill_tokens > 0) {
     const std::int64_t tokens = clamp(Int128{shape.prefill_tokens} + shape.decode_requests);
     const std::int64_t pass = prompt_time(tokens, shape.prefill_context_tokens, clock_index);
@@ -151,12 +156,15 @@ LinearLatency::Line LinearLatency::line(const StepShape& shape, MegaHertz clock)
     const double v = static_cast<double>(a) + share * (static_cast<double>(b) - static_cast<double>(a));
     return v <= 0.0 ? 0 : v >= static_cast<double>(kLongest) ? kLongest : std::llround(v);
   };
-  return {blend(low.base, high.base), blend(low.slope, high.slope)};
+  return {blend(low.base, high.base), blend(low.slope, high.slope), low.floor};
+}
+
+Span LinearLatency::Line::time(std::int64_t kv_tokens) const {
+  return Span(std::max(at(slope, kv_tokens, base), floor) >> kFractionBits);
 }
 
 Span LinearLatency::step_time(const StepShape& shape, MegaHertz clock) const {
-  const Line l = line(shape, clock);
-  return Span(at(l.slope, shape.decode_kv_tokens, l.base) >> kFractionBits);
+  return line(shape, clock).time(shape.decode_kv_tokens);
 }
 
 void LinearLatency::decode_times(std::span<const std::int32_t> requests, std::span<const std::int64_t> kv_tokens,
@@ -173,15 +181,16 @@ void LinearLatency::decode_times(std::span<const std::int32_t> requests, std::sp
     while (tile < ends.size() && n > ends[tile]) ++tile;
     while (tile > 0 && n <= ends[tile - 1]) --tile;
     const FixedPlane& plane = planes[tile];
-    const std::int64_t base = at(plane.per_request, n, plane.constant);
-    out[i] = Span(at(plane.per_kv_token, kv_tokens[i], base) >> kFractionBits);
+    const Line line{at(plane.per_request, n, plane.constant), plane.per_kv_token,
+                    at(host_.per_request, n, host_.constant)};
+    out[i] = line.time(kv_tokens[i]);
   }
 }
 
 std::int64_t LinearLatency::kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const {
   const Line l = line(shape, clock);
   const std::int64_t own = shape.decode_kv_tokens;
-  if (budget.ns() < (at(l.slope, own, l.base) >> kFractionBits)) return own;
+  if (budget < l.time(own)) return own;
   if (l.slope == 0 || budget.ns() >= kLongest >> kFractionBits) return std::numeric_limits<std::int64_t>::max();
   // base + slope x kv < (budget + 1) << bits, exactly the shift above undone.
   const std::int64_t limit = ((budget.ns() + 1) << kFractionBits) - 1;

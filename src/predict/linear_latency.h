@@ -39,6 +39,13 @@ struct MixedLine {
   double ns = 0.0;
 };
 
+/// What the host takes for a decode step, whatever the clock: ns_per_request x N_req + ns. Zeros: the GPU always takes
+/// longer.
+struct HostLine {
+  double ns_per_request = 0.0;
+  double ns = 0.0;
+};
+
 struct ClockCoefficients {
   MegaHertz clock;
   PrefillLine prefill;                            ///< the published form
@@ -55,6 +62,7 @@ struct LinearCoefficients {
   /// Likewise of the ranges of N_tok.
   std::vector<std::int64_t> prefill_ends;
   std::vector<ClockCoefficients> clocks;  ///< ascending clock
+  HostLine host;                          ///< ours: T_D is no less at any clock
   // The measured range; beyond it predictions are extrapolated.
   std::int64_t prefill_tokens_min = 0;
   std::int64_t prefill_tokens_max = 0;
@@ -79,11 +87,14 @@ class LinearLatency final : public LatencyModel {
                     std::span<Span> out) const override;
   [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override;
 
-  /// duration(N_kv) = (base + slope x N_kv) / 2^kFractionBits ns, rounded down, both >= 0: this shape's time at this
-  /// clock for any KV tokens. For models that add to it before it is rounded.
+  /// duration(N_kv) = max(base + slope x N_kv, floor) / 2^kFractionBits ns, rounded down, all >= 0: this shape's time
+  /// at this clock for any KV tokens. For models that add to it before it is rounded.
   struct Line {
     std::int64_t base = 0;
     std::int64_t slope = 0;
+    std::int64_t floor = 0;
+
+    [[nodiscard]] Span time(std::int64_t kv_tokens) const;
   };
   static constexpr int kFractionBits = 20;
   /// No sum of fixed-point times is longer: about 73 minutes, beyond any step a policy believes, short enough that two
@@ -114,8 +125,9 @@ class LinearLatency final : public LatencyModel {
 
   LinearCoefficients coefficients_;
   std::vector<std::int32_t> mhz_;
-  std::vector<FixedPrompt> prompts_;              ///< [clock][range]
-  std::vector<FixedPlane> planes_;                ///< [clock][tile]
+  std::vector<FixedPrompt> prompts_;  ///< [clock][range]
+  std::vector<FixedPlane> planes_;    ///< [clock][tile]
+  FixedPlane host_;
   std::vector<std::optional<FixedPlane>> mixed_;  ///< [clock]
   std::size_t tiles_ = 0;
   std::size_t ranges_ = 1;

@@ -71,6 +71,29 @@ TEST(LinearLatency, AStepOfBothPhasesTakesItsPassAndWhatWasMeasuredBeyondIt) {
   EXPECT_EQ(model(c).step_time(both, MegaHertz{1000}), Span::us(50'000 + 90'000 + 500)) << "900 tokens more";
 }
 
+TEST(LinearLatency, ADecodeStepTakesNoLessThanItsHost) {
+  LinearCoefficients c = two_clocks();
+  c.host = {20'000, 10'000'000};  // 12 ms with 100 requests
+  const auto m = model(c);
+  EXPECT_EQ(m.step_time(decodes(100, 100'000), MegaHertz{1000}), Span::ms(16));
+  EXPECT_EQ(m.step_time(decodes(100, 0), MegaHertz{1500}), Span::ms(12));
+  EXPECT_EQ(m.step_time(decodes(100, 0), MegaHertz{1250}), Span::ms(12)) << "between two clocks";
+  EXPECT_EQ(m.step_time(prompts(10), MegaHertz{1000}), model().step_time(prompts(10), MegaHertz{1000}));
+  const std::vector<std::int32_t> requests{100, 100};
+  const std::vector<std::int64_t> kv_tokens{0, 400'000};
+  std::vector<Span> times(2);
+  m.decode_times(requests, kv_tokens, MegaHertz{1500}, times);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(times[i], m.step_time(decodes(requests[i], kv_tokens[i]), MegaHertz{1500})) << i;
+  }
+  const std::int64_t most = m.kv_tokens_within(decodes(100, 0), MegaHertz{1500}, Span::ms(12));
+  EXPECT_EQ(m.step_time(decodes(100, most), MegaHertz{1500}), Span::ms(12));
+  EXPECT_GT(m.step_time(decodes(100, most + 1'000), MegaHertz{1500}), Span::ms(12));
+  EXPECT_EQ(m.kv_tokens_within(decodes(100, 7), MegaHertz{1500}, Span::ms(11)), 7) << "the host alone takes longer";
+  c.host.ns = -1.0;
+  EXPECT_FALSE(LinearLatency::make(c));
+}
+
 TEST(LinearLatency, InterpolatesInInverseClockAndFlagsExtrapolation) {
   const auto m = model();
   const auto at = [&](int mhz) { return m.step_time(prompts(1'000), MegaHertz{mhz}).millis(); };

@@ -47,10 +47,10 @@ const char* purpose(SlotKind slot) {
 std::vector<Option<calibrate::PredictorOptions>> predictor_options() {
   using P = calibrate::PredictorOptions;
   std::vector<Option<P>> all{
-      choice(
-          "form", &P::form, {"linear", "linear-published", "gbdt", "gbdt-published", "gbdt-residual", "ips"},
-          "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M; "
-          "published: prefill by the papers' features and forms alone; residual: trees on what the lines leave over"),
+      choice("form", &P::form, {"linear", "linear-published", "gbdt", "gbdt-published", "gbdt-residual", "ips"},
+             "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M; "
+             "published: by the papers' features and forms alone (linear knows ranges of prompts, their attention, and "
+             "what an engine's host takes beside its GPU); residual: trees on what the lines leave over"),
   };
   const auto learning = learning_options();
   all.insert(all.end(), learning.begin(), learning.end());

@@ -59,6 +59,9 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
              "beyond slo.ttft_ms, besides those that are at the highest clock, as the price of less energy; 0: not "
              "weighed "
              "(paper)"),
+      option("raises_in_vain", &F::raises_in_vain,
+             "Where no clock meets the objective: the highest, though a lower one is as fast, as where an engine's "
+             "host decides (paper); off: the lowest that is as fast"),
       decision_window(),
   };
 }
@@ -120,7 +123,7 @@ Result<std::shared_ptr<policy::EcoRoute>> make_eco_route(const EcoRouteOptions& 
   const PolicyChoice& f = making.recipe.decode_frequency;
   if (f.policy == "eco-freq" && f.mode == Mode::Enforce) {
     auto eco = options_of<EcoFreqOptions>(f);
-    clocks = {std::move(eco.clocks), eco.margin};
+    clocks = {std::move(eco.clocks), eco.margin, eco.raises_in_vain};
   }
   return std::make_shared<policy::EcoRoute>(o, std::move(clocks));
 }

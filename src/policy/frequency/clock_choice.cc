@@ -15,8 +15,9 @@ Span reserve(std::optional<Span> objective, double margin) {
 
 }  // namespace
 
-ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin) {
-  ClockRule rule{{}, reserve(spec.slo.ttft, margin), reserve(spec.slo.gap(), margin)};
+ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin,
+                          bool raises_in_vain) {
+  ClockRule rule{{}, reserve(spec.slo.ttft, margin), reserve(spec.slo.gap(), margin), raises_in_vain};
   for (const ClockSetting& setting : clocks) {
     const MegaHertz clock = setting.on(spec);
     if (rule.clocks.empty() || rule.clocks.back() != clock) rule.clocks.push_back(clock);
@@ -37,6 +38,12 @@ ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_
       return {top, "predictor out of range: maximum", false, false, false};
     }
     if (predicted <= budget) return {clock, "lowest clock within budget", true, true};
+  }
+  if (!rule.raises_in_vain) {
+    const Span least = latency->step_time(shape, top);
+    const auto as_fast =
+        std::ranges::find_if(rule.clocks, [&](MegaHertz clock) { return latency->step_time(shape, clock) <= least; });
+    if (*as_fast != top) return {*as_fast, "no clock within budget, none faster", true, false};
   }
   return {top, "no clock within budget: maximum", true, false};
 }

@@ -13,11 +13,13 @@ struct ClockRule {
   std::vector<MegaHertz> clocks;  ///< F, ascending, not empty
   Span ttft = Span::max();        ///< of a step with prompt tokens, less their longest wait
   Span itl = Span::max();         ///< of a step with decodes
+  bool raises_in_vain = true;     ///< to max(F) where no clock meets the budget, though a lower one is as fast
 };
 
 /// `clocks` on this instance, equal ones once, and its objectives less `margin`, a share in [0, 1); an absent objective
 /// bounds nothing. Clocks that do not ascend, or none, are a programming error.
-[[nodiscard]] ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin);
+[[nodiscard]] ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin,
+                                        bool raises_in_vain = true);
 
 struct ClockChoice {
   MegaHertz clock;
@@ -30,8 +32,9 @@ struct ClockChoice {
 /// No engine iteration takes this long; a prediction beyond it is a broken predictor, not a slow step.
 inline constexpr Span kLongestBelievable = Span::s(600);
 
-/// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`, max(F) when
-/// none is. An absent predictor, or one that answers <= 0 or more than 10 minutes: max(F), not believed.
+/// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`; when none is,
+/// max(F), or without raises_in_vain the lowest that it is no faster than. An absent predictor, or one that
+/// answers <= 0 or more than 10 minutes: max(F), not believed.
 [[nodiscard]] ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests,
                                     Span budget, const LatencyModel* latency);
 

@@ -16,7 +16,7 @@ constexpr double kClearly = 1.05;
 }  // namespace
 
 EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
-    : rule_(make_clock_rule(options.clocks, spec, options.margin)),
+    : rule_(make_clock_rule(options.clocks, spec, options.margin, options.raises_in_vain)),
       idle_clock_(options.park_idle ? options.idle_clock.on(spec) : rule_.clocks.front()),
       dwell_(options.dwell),
       window_(options.window),
@@ -158,9 +158,10 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   for (const MegaHertz clock : rule_.clocks) {
     // At the top, outgrowing the budget changes nothing. Clocks already too slow stay so as the KV cache grows, but
     // could leave the believable range.
-    const bool enough = choice.within && clock == choice.clock;
+    const bool enough = clock == choice.clock && (choice.within || clock != top);
     if (!enough || clock != top) {
-      const Span limit = enough ? std::min(allowed, kLongestBelievable) : kLongestBelievable;
+      const Span most = choice.within ? allowed : latency->step_time(shape, top);
+      const Span limit = enough ? std::min(most, kLongestBelievable) : kLongestBelievable;
       kv_tokens_max = std::min(kv_tokens_max, latency->kv_tokens_within(shape, clock, limit));
     }
     if (enough) break;

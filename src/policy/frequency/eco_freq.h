@@ -22,7 +22,9 @@ struct EcoFreqOptions {
   double step_yield =
       0.0;  ///< share of the tokens beyond one that a step gives a request that lengthen its budget, in [0, 1]
   double late_tokens = 0.0;  ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
-  Span window;               ///< decide at most this often; zero: at every iteration
+  /// Where no clock meets the budget: max(F), though a lower one be as fast, as where an engine's host decides (paper).
+  bool raises_in_vain = true;
+  Span window;  ///< decide at most this often; zero: at every iteration
 };
 
 /// The instance's objectives count: ttft bounds prefills, itl (else tbt) decodes; an absent one bounds nothing.

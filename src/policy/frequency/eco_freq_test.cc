@@ -34,6 +34,21 @@ TEST(EcoFreq, NoClockWithinBudgetMeansTheMaximumWhateverTheKvCacheDoes) {
   EXPECT_GT(decision.hold.kv_tokens_max, 1'000'000'000);
 }
 
+TEST(EcoFreq, DoesNotRaiseInVainAsLongAsTheMaximumIsNoFaster) {
+  // Its host takes 70 ms at any clock, beyond the 60 ms of the objective; the GPU less up to 50,000 KV tokens.
+  const PlaneModel model({{kLow, {65'000'000, 0, 100, 0}}, {kHigh, {70'000'000, 0, 0, 0}}});
+  Asked published(options());
+  EXPECT_EQ(published.choose(decoding(100, 10'000), {&model, nullptr}, Instant{}).clock, kHigh);
+  EcoFreqOptions ours = options();
+  ours.raises_in_vain = false;
+  Asked policy(ours);
+  const auto decision = policy.choose(decoding(100, 10'000), {&model, nullptr}, Instant{});
+  EXPECT_EQ(decision.clock, kLow);
+  EXPECT_STREQ(decision.reason, "no clock within budget, none faster");
+  EXPECT_EQ(decision.hold.kv_tokens_max, 50'000);
+  EXPECT_EQ(policy.choose(decoding(100, 50'001), {&model, nullptr}, Instant{}).clock, kHigh);
+}
+
 TEST(EcoFreq, WaitingTimeIsTakenFromThePrefillBudget) {
   const auto model = typical();
   // 3,000 tokens: 320 ms at the low clock, 240 ms at the high one.

@@ -107,7 +107,7 @@ void EcoRoute::joined(const InstanceView& view) {
     return;
   }
   auto made = std::make_shared<Known>();
-  made->rule = make_clock_rule(clocks_.clocks, spec, clocks_.margin);
+  made->rule = make_clock_rule(clocks_.clocks, spec, clocks_.margin, clocks_.raises_in_vain);
   made->latency = spec.beliefs.latency;
   made->itl_limit = make_clock_rule(clocks_.clocks, spec, options_.overload_margin).itl;
   if (options_.borders == Borders::Tiles && spec.beliefs.latency != nullptr) {

@@ -37,6 +37,7 @@ struct EcoRouteOptions {
 struct EcoRouteClocks {
   std::vector<ClockSetting> clocks;  ///< F of EcoFreq; empty: clocks are taken to stay as commanded
   double margin = 0.0;               ///< EcoFreq's
+  bool raises_in_vain = true;        ///< EcoFreq's
 };
 
 /// Batch sizes up to 1024 at which a tile ends, ascending: one more request lengthens the step by more than its share,

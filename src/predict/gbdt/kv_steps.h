@@ -30,7 +30,8 @@ class KvSteps {
   /// Of one clock and batch. Null: the lines stand alone.
   using Row = const Cell*;
   [[nodiscard]] Row row(MegaHertz clock, std::int32_t requests) const;
-  /// Lines and trees together, fixed point. `line`: of the lines given to make(), at the row's clock and requests.
+  /// Lines and trees together, fixed point, whatever the line's floor. `line`: of the lines given to make(), at the
+  /// row's clock and requests.
   [[nodiscard]] Int128 time(const LinearLatency::Line& line, Row row, std::int64_t kv_tokens) const;
   /// The most KV tokens up to which that is <= limit, where it is for some.
   [[nodiscard]] std::int64_t within(const LinearLatency::Line& line, Row row, Int128 limit) const;

@@ -29,10 +29,10 @@ Span ResidualLatency::prefill_rest(const StepShape& shape, MegaHertz clock) cons
 Span ResidualLatency::step_time(const StepShape& shape, MegaHertz clock) const {
   const Span rest = prefill_rest(shape, clock);
   if (shape.decode_requests <= 0) return std::max(Span(), lines_->step_time(shape, clock) + rest);
-  const Int128 time =
-      decode_.time(lines_->line(shape, clock), decode_.row(clock, shape.decode_requests), shape.decode_kv_tokens);
-  const auto believed =
-      static_cast<std::int64_t>(std::clamp<Int128>(time, -LinearLatency::kLongest, LinearLatency::kLongest));
+  const auto line = lines_->line(shape, clock);
+  const Int128 time = decode_.time(line, decode_.row(clock, shape.decode_requests), shape.decode_kv_tokens);
+  const auto believed = static_cast<std::int64_t>(
+      std::max<Int128>(line.floor, std::clamp<Int128>(time, -LinearLatency::kLongest, LinearLatency::kLongest)));
   return std::max(Span(), Span(believed >> kFractionBits) + rest);
 }
 

@@ -10,6 +10,6 @@ namespace wattle::predict {
 /// fit_linear on the levelled profile and the served steps, with the offline fit's tile borders (served batches are too
 /// unevenly spread to find borders in).
 [[nodiscard]] LatencyRefit linear_refit(std::vector<StepSample> profile, std::shared_ptr<const LinearLatency> offline,
-                                        bool published_prefill = false);
+                                        bool published = false);
 
 }  // namespace wattle::predict
