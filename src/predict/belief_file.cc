@@ -49,6 +49,7 @@ constexpr double kMost = 1e12;
 /// One line of the file: a phase at a clock, of prefill one range, of decode one tile.
 struct Line {
   StepKind phase = StepKind::Decode;
+  bool host = false;  ///< no phase at a clock, but the host's line
   MegaHertz clock;
   std::int64_t from = 0;
   std::int64_t to = 0;
@@ -69,15 +70,34 @@ Result<DecodePlane> plane_of(const CsvReader& csv, std::size_t constant, double 
   return DecodePlane{*per_request * constant_unit, *per_token * token_unit, *fixed * constant_unit};
 }
 
+/// Of all clocks: there is no clock in it, no context and no energy.
+Result<Line> host_line_of(const CsvReader& csv, Line line) {
+  const auto from = csv.whole(kFrom, 0, 1'000'000);
+  if (!from) return std::unexpected(from.error());
+  if (const auto to = csv.whole(kTo, *from, 1'000'000); !to) return std::unexpected(to.error());
+  for (const Column none : {kClock, kKvTo, kTimePerToken}) {
+    if (const auto zero = csv.whole(none, 0, 0); !zero) return std::unexpected(zero.error());
+  }
+  for (const Column none : {kEnergy, kEnergyPerRequest, kEnergyPerToken, kIdle}) {
+    if (!csv.field(none).empty()) return csv.bad_field(none, "the host's energy is no GPU's; leave it empty");
+  }
+  const auto time = plane_of(csv, kTime, kMicro, 1.0);
+  if (!time) return std::unexpected(time.error());
+  line.time = *time;
+  return line;
+}
+
 Result<Line> line_of(const CsvReader& csv) {
   Line line;
   const std::string_view phase = csv.field(kPhase);
+  line.host = phase == "host";
+  if (line.host) return host_line_of(csv, line);
   if (phase == "idle") {
     line.phase = StepKind::Idle;
   } else if (phase == "prefill") {
     line.phase = StepKind::Prefill;
   } else if (phase != "decode") {
-    return csv.bad_field(kPhase, "it must be idle, prefill or decode");
+    return csv.bad_field(kPhase, "it must be host, idle, prefill or decode");
   }
   const bool idle = line.phase == StepKind::Idle;
   const auto clock = csv.whole(kClock, 10, 10'000);
@@ -122,6 +142,12 @@ class Assembly {
  public:
   Result<void> add(const Line& line, const CsvReader& csv) {
     auto& clocks = time_.clocks;
+    if (line.host) {
+      if (has_host_ || !clocks.empty()) return csv.bad_field(kPhase, "one host row at most, before all others");
+      has_host_ = true;
+      time_.host = {line.time.ns_per_request, line.time.ns};
+      return {};
+    }
     if (clocks.empty() || line.clock > clocks.back().clock) {
       if (auto ok = close_clock(csv); !ok) return ok;
       clocks.push_back({line.clock, {}, {}});
@@ -170,6 +196,7 @@ class Assembly {
       if (clock.decode.empty()) clock.decode.emplace_back();
     }
     belief.power.energy = time_;
+    belief.power.energy.host = {};
     belief.power.energy.clocks = energy_.clocks;
     belief.power.idle = idle_;
     return belief;
@@ -231,6 +258,7 @@ class Assembly {
   std::vector<Milliwatts> idle_;
   std::vector<Line> layout_;  ///< of the first clock
   std::size_t at_ = 0;        ///< rows of the present clock
+  bool has_host_ = false;
 };
 
 StepSample sample_of(const ProfileRow& row, Span duration) {
@@ -251,6 +279,7 @@ LinearFitOptions prefill_form(std::vector<std::int64_t> ends) {
   LinearFitOptions options;
   options.published_prefill = ends.empty();
   options.prefill_pairs = false;
+  options.find_host = true;
   options.prefill_ends = std::move(ends);
   return options;
 }
@@ -325,6 +354,7 @@ Result<PowerCoefficients> fit_power(const StepProfile& profile, const LinearCoef
   LinearFitOptions form = prefill_form(time.prefill_ends);
   form.tile_ends = time.tile_ends;
   form.find_tiles = false;
+  form.find_host = false;
   auto fit = fit_linear(energies, form);
   if (!fit) return std::unexpected(fit.error());
   PowerCoefficients power{fit->model.coefficients(), {}};
@@ -388,6 +418,10 @@ std::string to_csv(const LinearBelief& belief) {
   const auto& energy = belief.power.energy.clocks;
   std::string text = provenance_text(belief.provenance);
   text += fmt::format("{}\n", fmt::join(kColumns, ","));
+  if (c.host.ns > 0.0 || c.host.ns_per_request > 0.0) {
+    text += fmt::format("host,0,{},{},0,{},,,,\n", c.decode_requests_min, c.decode_requests_max,
+                        plane_text({c.host.ns_per_request, 0.0, c.host.ns}, kMicro, 1.0));
+  }
   for (std::size_t i = 0; i < c.clocks.size(); ++i) {
     const auto& clock = c.clocks[i];
     const auto row = [&](const char* phase, std::int64_t from, std::int64_t to, std::int64_t kv_to,

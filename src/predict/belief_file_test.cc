@@ -109,6 +109,38 @@ TEST(BeliefFile, ReadsWhatItWrites) {
   }
 }
 
+TEST(BeliefFile, WhatTheHostTakesIsARowOfItsOwn) {
+  StepProfile hosted = profile();
+  const auto host = [](std::int32_t requests) { return Span::us(11'000 + 20 * requests); };
+  for (ProfileRow& row : hosted.rows) {
+    if (row.phase == StepKind::Decode) row.step = std::max(row.step, host(row.requests));
+  }
+  const auto fit = fit_belief(hosted);
+  ASSERT_TRUE(fit) << fit.error().message();
+  const std::string text = to_csv(fit->belief);
+  EXPECT_NE(text.find("\nhost,0,1,128,0,11000,20,0,,,,\nidle,1000"), std::string::npos) << text;
+  const auto again = parse_belief(text, "b.csv");
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(to_csv(*again), text);
+  const auto time = LinearLatency::make(again->time).value();
+  EXPECT_NEAR(time.step_time(decodes(20, 2'000), MegaHertz(1500)).millis(), 11.4, 0.001);
+  EXPECT_NEAR(time.step_time(decodes(128, 192'000), MegaHertz(1000)).millis(), 20.88, 0.05) << "the GPU takes longer";
+
+  const std::string row = "host,0,1,128,0,11000,20,0,,,,\n";
+  const auto refused = [&](const std::string& rows, const char* part) {
+    std::string changed = text;
+    changed.replace(changed.find(row), row.size(), rows);
+    const auto belief = parse_belief(changed, "b.csv");
+    ASSERT_FALSE(belief) << rows;
+    EXPECT_NE(belief.error().message().find(part), std::string::npos) << belief.error().message();
+  };
+  refused(row + row, "b.csv:4: phase is 'host'");
+  refused("host,1000,1,128,0,11000,20,0,,,,\n", "clock_mhz");
+  refused("host,0,1,128,0,11000,20,3,,,,\n", "time_ns_per_token");
+  refused("host,0,1,128,0,11000,20,0,5,0,0,\n", "energy_mj");
+  refused("host,0,1,128,0,,20,0,,,,\n", "time_us");
+}
+
 TEST(BeliefFile, ShortPromptsHaveALineOfTheirOwnWhereOneMissesThem) {
   // Weights are read up to 512 tokens whatever their number, computing decides beyond.
   StepProfile p;
