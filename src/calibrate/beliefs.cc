@@ -44,17 +44,14 @@ std::int64_t longest_context(const LlmSpec& llm) {
   return llm.sliding_window >= kWide ? llm.sliding_window : kLongest;
 }
 
-std::vector<std::int32_t> decode_batches(const engine::EngineOptions& options, bool small_steps) {
+std::vector<std::int32_t> decode_batches(std::int32_t most, bool small_steps) {
   std::vector<std::int32_t> batches{1};
   if (small_steps) batches.insert(batches.end(), {2, 3});
   batches.insert(batches.end(), {4, 5});
   const std::int32_t fine = small_steps ? 256 : 128;
   for (std::int32_t k = 8; k < fine; k += 8) batches.insert(batches.end(), {k, k + 1, k + 4});
   for (std::int32_t k = fine; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1, k + 64});
-  for (const std::int32_t size : options.graph_sizes) batches.insert(batches.end(), {size, size + 1});
-  std::erase_if(batches, [&](std::int32_t b) { return b > options.max_num_seqs; });
-  std::ranges::sort(batches);
-  batches.erase(std::ranges::unique(batches).begin(), batches.end());
+  std::erase_if(batches, [most](std::int32_t b) { return b > most; });
   return batches;
 }
 
@@ -100,7 +97,7 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
                                                 std::span<const MegaHertz> clocks) {
   const std::int64_t capacity = model.kv_blocks() * options.block_size;
   const bool small_steps = bends(model.llm());
-  const auto batches = decode_batches(options, small_steps);
+  const auto batches = decode_batches(options.max_num_seqs, small_steps);
   const auto prompts = prompt_tokens(options.max_num_batched_tokens, model.llm());
   std::vector<predict::StepSample> samples;
   samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 3));
