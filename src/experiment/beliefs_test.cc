@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
 #include "experiment/simulate.h"
@@ -79,15 +83,22 @@ TEST(Beliefs, ThePublishedPrefillFormIsTheCoarserOne) {
 /// What an engine's steps take, and what the profile of it says they do, relative to that.
 class Predicted {
  public:
-  explicit Predicted(const std::string& llm)
-      : scenario_(config::load_scenario("synthetic-poisson", config::parse_overrides({"llm=" + llm}).value(),
+  explicit Predicted(const std::string& llm, const std::string& gpu = "a100-80g", int gpus = 1)
+      : scenario_(config::load_scenario("synthetic-poisson",
+                                        config::parse_overrides({"llm=" + llm, "fleet.0.gpu=" + gpu,
+                                                                 "fleet.0.tensor_parallel=" + std::to_string(gpus)})
+                                            .value(),
                                         config::project())
                       .value()),
         engine_(config::engine_of(scenario_.scenario, scenario_.scenario.pools.front())),
-        model_(config::make_step_model(scenario_.gpus.front(), scenario_.llm, 1, engine_).value()),
-        believed_(believe_latency({}, {}, model_, engine_, kClocks).value().model) {}
+        model_(config::make_step_model(scenario_.gpus.front(), scenario_.llm, gpus, engine_).value()),
+        clocks_(three_of(supported_clocks(scenario_.gpus.front(), MegaHertz(600)))),
+        believed_(believe_latency({}, {}, model_, engine_, clocks_).value().model) {}
 
-  static inline const std::vector<MegaHertz> kClocks{MegaHertz(1005), MegaHertz(1410)};
+  /// The lowest from 600 MHz on, the middle one, the highest.
+  [[nodiscard]] const std::vector<MegaHertz>& clocks() const { return clocks_; }
+  [[nodiscard]] const engine::EngineOptions& engine() const { return engine_; }
+  [[nodiscard]] std::int64_t capacity() const { return model_.kv_blocks() * engine_.block_size; }
 
   [[nodiscard]] double error(const StepShape& shape, MegaHertz clock) const {
     std::int64_t time = 0;
@@ -103,9 +114,14 @@ class Predicted {
   }
 
  private:
+  static std::vector<MegaHertz> three_of(const std::vector<MegaHertz>& all) {
+    return {all.front(), all[all.size() / 2], all.back()};
+  }
+
   config::LoadedScenario scenario_;
   engine::EngineOptions engine_;
   engine::StepModel model_;
+  std::vector<MegaHertz> clocks_;
   std::shared_ptr<const LatencyModel> believed_;
 };
 
@@ -116,7 +132,7 @@ TEST(Beliefs, BatchesArePredictedWhateverTheModelIs) {
   // Beyond 188 requests gpt-oss-20b's products go to the next tile between two borders of ours.
   for (const auto& [llm, most] : {std::pair{"llama-3.1-8b", 256}, {"qwen3-30b-a3b", 256}, {"gpt-oss-20b", 188}}) {
     const Predicted predicted(llm);
-    for (const MegaHertz clock : Predicted::kClocks) {
+    for (const MegaHertz clock : predicted.clocks()) {
       for (std::int32_t batch = 1; batch <= most; ++batch) {
         ASSERT_LT(std::abs(predicted.error({batch, 500 * batch, 0, 0, 0}, clock)), 0.02) << llm << ' ' << batch;
       }
@@ -137,6 +153,83 @@ TEST(Beliefs, FewTokensReadFewExperts) {
     }
   }
 }
+
+struct Combination {
+  const char *llm, *gpu;
+  int gpus;
+  double decode = 0.02, prompts = 0.015, mixed = 0.015;  ///< most that errors may be in the mean
+};
+class BeliefsAtLarge : public testing::TestWithParam<Combination> {};
+
+/// Contexts of 200, 1,000 and 3,000 tokens and batches to 256; prompts of 600 tokens in the median, one to eight a
+/// step, alone and beside decodes. The figures of docs/decisions/0030: --gtest_filter='*BeliefsAtLarge*' prints them.
+TEST_P(BeliefsAtLarge, AreWithinTwoPercentInTheMean) {
+  const auto& [llm, gpu, gpus, most_of_decode, most_of_prompts, most_of_mixed] = GetParam();
+  const Predicted predicted(llm, gpu, gpus);
+  struct Errors {
+    double sum = 0.0, worst = 0.0;
+    int count = 0;
+    void add(double error) {
+      sum += std::abs(error);
+      if (std::abs(error) > std::abs(worst)) worst = error;
+      ++count;
+    }
+    [[nodiscard]] double mean() const { return sum / count; }
+  };
+  Errors decode, prompts, mixed;
+  for (const MegaHertz clock : predicted.clocks()) {
+    for (const std::int64_t context : {200, 1'000, 3'000}) {
+      const std::int64_t most =
+          std::min<std::int64_t>({256, predicted.engine().max_num_seqs, predicted.capacity() / context});
+      for (std::int32_t batch = 1; batch <= most; ++batch)
+        decode.add(predicted.error({batch, batch * context, 0, 0, 0}, clock));
+    }
+  }
+  RandomStream random(7, "steps");
+  for (int i = 0; i < 1'500; ++i) {
+    StepShape step;
+    if (i % 2 == 1) step.decode_requests = 1 + static_cast<std::int32_t>(std::exp(random.uniform() * std::log(200.0)));
+    step.decode_kv_tokens = step.decode_requests * static_cast<std::int64_t>(100 + 2'000 * random.uniform());
+    if (step.decode_kv_tokens > predicted.capacity()) continue;
+    const int wanted = 1 + static_cast<int>(std::exp(random.uniform() * std::log(8.0)) - 0.5);
+    for (int r = 0; r < wanted; ++r) {
+      const auto drawn = static_cast<std::int64_t>(600.0 * std::exp(1.2 * random.normal()));
+      const std::int64_t left = predicted.engine().max_num_batched_tokens - step.decode_requests - step.prefill_tokens;
+      const std::int64_t tokens = std::min(std::clamp<std::int64_t>(drawn, 8, 8'192), left);
+      if (tokens < 1) break;
+      ++step.prefill_requests;
+      step.prefill_tokens += tokens;
+      step.prefill_context_tokens += tokens * (tokens / 2);
+    }
+    (i % 2 == 1 ? mixed : prompts).add(predicted.error(step, predicted.clocks()[static_cast<std::size_t>(i % 3)]));
+  }
+  std::printf("%s, %d x %s: decode %.2f %% (worst %.1f), prompts %.2f (%.1f), mixed %.2f (%.1f)\n", llm, gpus, gpu,
+              100 * decode.mean(), 100 * decode.worst, 100 * prompts.mean(), 100 * prompts.worst, 100 * mixed.mean(),
+              100 * mixed.worst);
+  EXPECT_LT(decode.mean(), most_of_decode);
+  EXPECT_LT(prompts.mean(), most_of_prompts);
+  EXPECT_LT(mixed.mean(), most_of_mixed);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ModelsAndCards, BeliefsAtLarge,
+    testing::Values(Combination{"llama-3.1-8b", "a100-80g", 1}, Combination{"llama-3.2-3b", "a100-80g", 1},
+                    Combination{"qwen3-14b", "h100", 1}, Combination{"qwen3-32b", "h100", 2},
+                    Combination{"llama-3.1-70b", "h100", 8}, Combination{"llama-2-13b", "a100-80g", 2},
+                    Combination{"gemma-2-9b", "l40s", 1}, Combination{"qwen2.5-7b", "a10g", 2},
+                    Combination{"phi-4", "rtx-a6000", 2}, Combination{"mistral-7b", "h200", 1},
+                    Combination{"llama-3.1-405b", "b200", 8}, Combination{"gpt-oss-20b", "h100", 1},
+                    Combination{"qwen3-30b-a3b", "a100-80g", 1}, Combination{"mixtral-8x7b", "h100", 4},
+                    Combination{"gemma-3-27b", "h100", 2, 0.045}, Combination{"deepseek-v3", "h200", 8},
+                    Combination{"falcon-180b", "h100", 8}, Combination{"starcoder2-3b", "a40", 1},
+                    Combination{"llama-3.2-1b", "h100-pcie", 1, 0.02, 0.025, 0.025},
+                    Combination{"opt-13b", "a100-40g", 1}),
+    [](const auto& info) {
+      std::string name = std::string(info.param.llm) + "_" + info.param.gpu;
+      std::ranges::replace_if(
+          name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+      return name;
+    });
 
 TEST(Beliefs, PowerIsNearWhatTheEngineDraws) {
   const auto scenario = config::load_scenario("throttllem-llama2-13b-tp2", {}, config::project()).value();

@@ -206,7 +206,7 @@ constexpr const char* kWhy =
   per request and EcoFreq's margin (a quarter, as the published demo has it) were chosen on the 8B's points. So all rows of
   these two models count as fitted; any other panel in the folder does not. *left_out* (`wattle reproduce voltanallm --section
   left-out`): each model with those constants chosen by a rule on the other's points alone, the worse of the two. The 8B's
-  points do not tell the CPU's time of a step (0 and 12 ms fit them alike: energy, saving and attainment off by 6.6 and 6.8 in
+  points do not tell the CPU's time of a step (0 and 12 ms fit them alike: energy, saving and attainment off by 6.5 and 6.6 in
   sum): the rule takes none, and the 3B's saving is off by 14.2 points (worst 16.8; neutral 15.0 and 18.0). It was off by 1.9
   (5.1), by chance, as long as our EcoPred knew nothing of the CPU's time and called such steps 10 to 43 % too short; with the
   12 ms and 25 us that both panels show it is 3.8 (7.9). EcoPred's published form, lines alone, is 2.7 ms off on the 3B's steps
