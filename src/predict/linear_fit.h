@@ -18,8 +18,8 @@ struct LinearFitOptions {
   bool published_prefill = false;
   /// Do ranges have that term? Without it each is a line of N_tok.
   bool prefill_pairs = true;
-  /// Largest N_tok of each range but the last; empty: powers of two from 128 to 4096, as far as every range has
-  /// samples.
+  /// Largest N_tok of each range but the last; empty: 8, 32, 64 and powers of two to 4096, as far as every range
+  /// has samples.
   std::vector<std::int64_t> prefill_ends;
 };
 
