@@ -4,6 +4,7 @@ is answered."""
 import argparse
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import threading
@@ -103,12 +104,13 @@ def main() -> None:
 
 
 def pids_left(state: str) -> set[int]:
-    """Of engines that run, by what they wrote at their start."""
+    """Of engines that run, by what they wrote at their start: on a busy machine a moment after the planner says that they do."""
     found = set()
     for name in os.listdir(state):
         if name.endswith(".pid"):
-            with open(os.path.join(state, name), encoding="ascii") as file:
-                pid = int(file.read())
+            path = pathlib.Path(state, name)
+            eventually(f"{name} is written", lambda: path.read_text(encoding="ascii") != "")
+            pid = int(path.read_text(encoding="ascii"))
             if os.path.exists(f"/proc/{pid}/cmdline") and open(f"/proc/{pid}/cmdline", "rb").read():
                 found.add(pid)
     return found
