@@ -314,7 +314,6 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
         "predictor.window",
         fmt::format("{} judge of the {} samples of predictor.ring; at most all of them", o.window, o.ring));
   }
-  const bool boosted = o.form.starts_with("gbdt");
   std::shared_ptr<const predict::LinearLatency> measured;  // null: the simulated engine is profiled
   if (!o.file.empty()) {
     const auto file = load_belief(o.file, context.recipe_file);
@@ -332,6 +331,7 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
     if (!trained) return std::unexpected(trained.error());
     return LatencyBelief{std::move(*trained), nullptr};
   }
+  const bool boosted = o.form.starts_with("gbdt");
   const bool published = o.form.ends_with("published");
   auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks);
   scale(samples, context.measurement.profile_scale);

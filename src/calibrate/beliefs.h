@@ -35,8 +35,8 @@ struct PredictorContext {
   config::MeasurementOptions measurement;  ///< of the simulated engine; the default measures truly
 };
 
-/// The published grid (VoltanaLLM): decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024, plus 1, 4 and 5, a
-/// size within each tile and the engine's captured sizes, as far as max_num_seqs allows, at six KV fill levels from 2 %
+/// The published grid (VoltanaLLM): decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024, plus 1, 4 and 5 and
+/// a size within each tile, as far as max_num_seqs allows, at six KV fill levels from 2 %
 /// to 95 % of the cache; prompt tokens from 32 (1 where there are experts) to max_num_batched_tokens, as one prompt and
 /// as prompts of 256 and 64. Of models with experts or windows all batches of 8k to 256, of 2 and 3, and no context
 /// beyond longest_context. Ours: steps of both phases, 1 to 256 decodes and 64 to 4,096 tokens of one prompt.

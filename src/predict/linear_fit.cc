@@ -209,6 +209,7 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     const Coefficients line = fit_robust(rows.prefill);
     ClockCoefficients fitted{clock, {line[0], line[1]}, {}, {}};
     if (!options.published_prefill) {
+      fitted.mixed = MixedLine{};
       for (const Coefficients& plane : fit_groups(rows.prefill_ranges)) {
         fitted.prefill_ranges.push_back({plane[0], plane[1], plane[2]});
       }
@@ -217,9 +218,6 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     c.clocks.push_back(std::move(fitted));
   }
 
-  if (!options.published_prefill) {
-    for (auto& clock : c.clocks) clock.mixed = MixedLine{};
-  }
   auto model = LinearLatency::make(c);
   if (!model) return std::unexpected(model.error());
   if (!options.published_prefill) {

@@ -155,13 +155,15 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   if (price_) return priced(view, now, prompts, decodes, choice);
   std::int64_t kv_tokens_max = kAnyKv;
   if (!choice.predicted) return {choice.clock, choice.reason, kv_tokens_max};
+  // Too slow as well, but as fast as the top: it stands as long as that is so.
+  const bool as_fast = !choice.within && choice.clock != top;
+  const Span most = as_fast ? latency->step_time(shape, top) : std::min(allowed, kLongestBelievable);
   for (const MegaHertz clock : rule_.clocks) {
     // At the top, outgrowing the budget changes nothing. Clocks already too slow stay so as the KV cache grows, but
     // could leave the believable range.
-    const bool enough = clock == choice.clock && (choice.within || clock != top);
+    const bool enough = clock == choice.clock && (choice.within || as_fast);
     if (!enough || clock != top) {
-      const Span most = choice.within ? allowed : latency->step_time(shape, top);
-      const Span limit = enough ? std::min(most, kLongestBelievable) : kLongestBelievable;
+      const Span limit = enough ? most : kLongestBelievable;
       kv_tokens_max = std::min(kv_tokens_max, latency->kv_tokens_within(shape, clock, limit));
     }
     if (enough) break;
