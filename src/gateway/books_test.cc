@@ -8,6 +8,14 @@
 namespace wattle::gateway {
 namespace {
 
+TEST(Books, WhoHasReadItsAnswerFindsItBooked) {
+  Rig rig;
+  for (std::int64_t n = 1; n <= 2'000; ++n) {
+    rig.ask(Rig::chat("", n % 2 == 0), n % 2 == 0);
+    ASSERT_EQ(rig.gateway->counts().finished, n);
+  }
+}
+
 TEST(Books, AnEnginesOwnCountsAreBooked) {
   Rig rig;
   rig.ask(Rig::chat("", true, "X-Request-Id: my/own-id\r\nX-Wattle-Prompt-Tokens: 1\r\n"), true);

@@ -250,7 +250,8 @@ struct Rig {
   bool ready(int worker) {
     return admin("/workers/" + std::to_string(worker)).find("\"status\":\"ready\"") != std::string::npos;
   }
-  /// Waits until nothing is in flight: outcomes are booked a moment after the last byte was sent.
+  /// Waits until nothing is in flight: an answer broken off, and one whose end the reader did not wait for, are booked
+  /// when the gateway sees it.
   journal::RequestCounts settled() {
     await([&] { return gateway->counts().in_flight == 0; });
     const journal::RequestCounts counts = gateway->counts();

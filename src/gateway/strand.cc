@@ -137,7 +137,8 @@ void ControlStrand::post_soon(Event&& event) {
     this_turn = std::make_shared<Turn>(*this);
     turn = static_cast<Turn*>(this_turn.get());
   }
-  if (turn->events.empty()) loop->at_turn_end(this_turn);
+  // Who has read the end of an answer finds it booked.
+  if (turn->events.empty()) loop->before_sending(this_turn);
   turn->events.push_back(std::move(event));
 }
 

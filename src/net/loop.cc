@@ -55,9 +55,10 @@ void Loop::Impl::drop_tasks() {
       posted.swap(posted_);
     }
     const auto own = std::exchange(own_, {});
+    const auto sending = std::exchange(before_sending_, {});
     const auto deferred = std::exchange(deferred_, {});
     const auto timers = std::exchange(timers_, {});
-    if (posted.empty() && own.empty() && deferred.empty() && timers.empty()) return;
+    if (posted.empty() && own.empty() && sending.empty() && deferred.empty() && timers.empty()) return;
   }
 }
 
@@ -131,23 +132,28 @@ bool Loop::Impl::run_ready() {
     posted_.clear();
   }
   ending_.swap(deferred_);
-  const bool any = !running_.empty() || !ending_.empty();
+  const bool any = !running_.empty() || !ending_.empty() || !before_sending_.empty();
   for (Task& task : running_) {
     if (stopping_) break;
     guarded("an event loop", task);
     task = nullptr;
   }
   running_.clear();
-  for (auto& who : ending_) {
-    guarded("an event loop", [&who] { who->on_turn_end(); });
-    who = nullptr;
-  }
-  ending_.clear();
+  const auto end_turn = [](std::vector<std::shared_ptr<Deferred>>& all) {
+    for (auto& who : all) {
+      guarded("an event loop", [&who] { who->on_turn_end(); });
+      who = nullptr;
+    }
+    all.clear();
+  };
+  ending_first_.swap(before_sending_);  // with what the tasks have just brought
+  end_turn(ending_first_);
+  end_turn(ending_);
   return any;
 }
 
 void Loop::Impl::wait() {
-  sleeping_ = own_.empty() && deferred_.empty();
+  sleeping_ = own_.empty() && deferred_.empty() && before_sending_.empty();
   // One that posts sets any_posted_ first and looks at sleeping_ then: one of the two of us sees the other.
   if (any_posted_) sleeping_ = false;
   timespec most{};
@@ -188,7 +194,7 @@ void Loop::Impl::run() {
     }
     if (!stopping_) wait();
   }
-  while (!deferred_.empty()) (void)run_ready();  // no tasks any more
+  while (!deferred_.empty() || !before_sending_.empty()) (void)run_ready();  // no tasks any more
 }
 
 Loop::Loop() : impl_(std::make_unique<Impl>(*this)) {
@@ -215,6 +221,7 @@ bool Loop::in_this_thread() const { return impl_->in_this_thread(); }
 Loop* Loop::current() { return this_threads == nullptr ? nullptr : &this_threads->loop; }
 
 void Loop::at_turn_end(std::shared_ptr<Deferred> who) { impl_->defer(std::move(who)); }
+void Loop::before_sending(std::shared_ptr<Deferred> who) { impl_->before_sending(std::move(who)); }
 
 LoopPool::LoopPool(int threads) {
   for (int i = 0; i < threads; ++i) loops_.push_back(std::make_unique<Loop>());

@@ -34,6 +34,8 @@ class Loop {
   [[nodiscard]] static Loop* current();
   /// When what this turn brought has been looked at, even if the loop stops. On its thread only.
   void at_turn_end(std::shared_ptr<Deferred> who);
+  /// The same, ahead of what at_turn_end() was called for and of the bytes that this turn wrote.
+  void before_sending(std::shared_ptr<Deferred> who);
   /// Stops the loop and joins its thread; what was posted and not yet run is dropped. Not from the loop's own thread.
   void stop();
 

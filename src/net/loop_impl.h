@@ -42,6 +42,7 @@ struct Loop::Impl {
   /// It hears nothing more, not of what was found in this turn either. Its descriptor is closed next.
   void forget(const Watcher& watcher);
   void defer(std::shared_ptr<Deferred> who) { deferred_.push_back(std::move(who)); }
+  void before_sending(std::shared_ptr<Deferred> who) { before_sending_.push_back(std::move(who)); }
   /// As this turn began: near enough for deadlines, and free.
   [[nodiscard]] Instant now() const { return now_; }
 
@@ -82,6 +83,8 @@ struct Loop::Impl {
   std::vector<Task> running_;
   std::vector<std::shared_ptr<Deferred>> deferred_;
   std::vector<std::shared_ptr<Deferred>> ending_;
+  std::vector<std::shared_ptr<Deferred>> before_sending_;
+  std::vector<std::shared_ptr<Deferred>> ending_first_;
   std::vector<Timer> timers_;  ///< a heap
   std::uint64_t timer_number_ = 0;
   std::array<epoll_event, 128> events_{};
