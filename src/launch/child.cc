@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -18,6 +19,9 @@
 namespace wattle::launch {
 
 namespace {
+
+/// From its pid file to its own first instruction, on a busy machine.
+constexpr Span kStartMost = Span::s(1);
 
 /// What it said last: its folder goes with the run, so the reason must be given here.
 std::string last_line(const std::string& file) {
@@ -106,11 +110,20 @@ Result<Child> Child::start(const std::string& name, const std::vector<std::strin
 std::optional<Child> Child::adopt(const std::string& name, const std::vector<std::string>& arguments,
                                   const std::string& log_file, const Trace& trace) {
   pid_t pid = -1;
-  std::ifstream(trace.pid_file) >> pid;
-  if (pid <= 0) return std::nullopt;
-  std::string command = command_of(pid);
-  for (const std::string& argument : arguments) {
-    if (('\0' + command).find('\0' + argument + '\0') == std::string::npos) return std::nullopt;
+  std::string command;
+  const auto found = [&] {
+    std::ifstream(trace.pid_file) >> pid;
+    command = command_of(pid);
+    return std::ranges::all_of(arguments, [&command](const std::string& argument) {
+      return ('\0' + command).find('\0' + argument + '\0') != std::string::npos;
+    });
+  };
+  // Our predecessor may have died while it started this one, which has not written its id yet, or is still a copy of
+  // it.
+  for (std::int64_t waited_ms = 0; !found(); waited_ms += 10) {
+    const bool starts = access(trace.pid_file.c_str(), F_OK) == 0 && (pid <= 0 || !command.empty());
+    if (!starts || waited_ms * 1'000'000 >= kStartMost.ns()) return std::nullopt;
+    usleep(10'000);
   }
   Child child(name, log_file, pid, -1);
   child.output_file_ = trace.output_file;
