@@ -36,7 +36,7 @@ TEST(EngineArguments, CarryEveryOption) {
         option.set(odd, std::get<std::int64_t>(option.get(odd)) + 1);
         break;
       case OptionType::Number:
-        option.set(odd, option.bounds.max / 3.0);
+        option.set(odd, option.bounds.max / 4.0);
         break;
       case OptionType::Integers:
         option.set(odd, std::vector<std::int64_t>{1, 7, 300});

@@ -275,6 +275,10 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
           "graph_sizes", &E::graph_sizes, "requests", {1, 65'536},
           "Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them "
           "whole. Empty: vLLM's 1, 2, 4 and eights to 128"),
+      option(
+          "launch_share", &E::launch_share, "", {0, 2},
+          "Of the framework's CPU time of starting the kernels of a step with prompts (models with experts or latent "
+          "attention): what is left where CUDA graphs hold some of them (TensorRT-LLM's piecewise graphs)"),
   };
   return all;
 }

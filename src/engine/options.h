@@ -67,6 +67,9 @@ struct EngineOptions {
   /// Batches for which CUDA graphs were captured, ascending: a step of decodes alone computes the next of them whole.
   /// Larger batches, and all when empty, are padded as vLLM pads (1, 2, 4, then eights to 128) or not at all.
   std::vector<std::int32_t> graph_sizes;
+  /// Of the CPU time of starting the kernels of a step with prompts (FrameworkTimes::experts and latent_attention):
+  /// what is left where CUDA graphs hold some of them (TensorRT-LLM's piecewise graphs) or fewer kernels do the same.
+  double launch_share = 1.0;
 };
 
 /// KV hand-over between a prefill and a decode instance.

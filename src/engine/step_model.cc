@@ -375,8 +375,9 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
   if (!times.sorts_vocabulary) impl->profile.sampling_ns_per_logit = impl->profile.request_gap_s = 0.0;
   impl->prompt_gap_s = options.prompt_gap.value_or(times.prompt).seconds();
   impl->decode_gap_s = options.decode_gap.value_or(times.request).seconds();
-  impl->launches_s = times.experts.seconds() * llm.moe_layers() +
-                     (llm.latent_attention() ? times.latent_attention.seconds() * llm.layers : 0.0);
+  impl->launches_s =
+      options.launch_share * (times.experts.seconds() * llm.moe_layers() +
+                              (llm.latent_attention() ? times.latent_attention.seconds() * llm.layers : 0.0));
   impl->overlapped = times.overlapped;
   impl->drafts = options.speculative_tokens;
   impl->draft_share = options.draft_share;

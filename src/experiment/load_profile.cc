@@ -41,6 +41,7 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   if (e.decode_attention_efficiency) real(*e.decode_attention_efficiency);
   for (const int size : e.graph_sizes) digest.add(size);
   if (e.receive_interval > 1) digest.add(-e.receive_interval);
+  if (e.launch_share != 1.0) real(e.launch_share);
   if (e.batch_wait_steps > 0) {
     digest.add(e.batch_wait_steps);
     real(e.batch_wait_share);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fidelity/deepseek_on_trtllm.h"
 #include "fidelity/experiment.h"
 
 namespace wattle::fidelity {
@@ -27,8 +28,6 @@ constexpr std::int32_t kSglangChunk = 32768;  // --chunked-prefill-size; in some
 // Of the GPU's memory, for models that nearly fill it (SGLang's and vLLM's scripts; TensorRT-LLM takes three quarters
 // of what weights leave).
 constexpr double kMostMemory = 0.95;
-// attention_dp_config: TensorRT-LLM's data groups start prompts together, or after so many steps (timeout_iters).
-constexpr std::int32_t kBalanceSteps = 60;
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
@@ -83,23 +82,17 @@ void start_as_inferencemax(const SampleRow& row, SampleRun& to) {
     if (deepseek && row.gpu == "b200") to.engine.receive_interval = row.concurrency >= 16 ? 30 : 10;
   } else {
     if (gpt_oss) to.load.front_end_processes = 4;  // num_postprocess_workers
-    if (deepseek && row.attention_data > 1) to.engine.receive_interval = kBalanceSteps;
-    // batch_wait_timeout_iters and batch_wait_max_tokens_ratio
-    const bool even = row.input_tokens == 1024 && row.output_tokens == 1024;
+    if (deepseek) start_deepseek_on_trtllm(row, to.engine);
     if (row.model.starts_with("llama")) {
       to.engine.max_num_batched_tokens = 16384;
-      to.engine.batch_wait_steps = even && row.tensor < 8 ? 20 : 0;
+      // batch_wait_timeout_iters and batch_wait_max_tokens_ratio
+      to.engine.batch_wait_steps = row.input_tokens == 1024 && row.output_tokens == 1024 && row.tensor < 8 ? 20 : 0;
       to.engine.batch_wait_share = 0.9;
-    } else if (even && deepseek && row.gpu == "b200" && row.precision == "fp8" && row.concurrency >= 64) {
-      to.engine.batch_wait_steps = 40;
-      to.engine.batch_wait_share = 0.8;
     }
   }
 }
 
 }  // namespace
-
-bool SampleRow::fixed_lengths() const { return contains(source, "aic-auto-gap-analysis/"); }
 
 SampleRun run_of(const SampleRow& row) {
   SampleRun run;

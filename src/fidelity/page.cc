@@ -145,9 +145,19 @@ constexpr const char* kWhy =
 - B200 on vLLM: a step with prompts takes some 20 ms longer than ours on two GPUs, 45 on four, 75 on eight, whatever the
   prompt's length (it shows in TTFT, and as often in the time per token as prompts come between); not on one, nor on H100 or H200.
   Its script fuses all-reduce, norm and quantisation, which ours do not; no kernel table has that kernel.
+- DeepSeek-R1 on TensorRT-LLM runs as InferenceMAX's script of the row's day starts it (docs/decisions/0031): with multi-token
+  prediction where the changelog says so (image 1.2.0rc6.post3, and 1.1.0rc2.post2 from 14 January 2026), three drafts, one with
+  data-parallel attention; room for hardly more than one prompt a step until the scripts were tuned; piecewise CUDA graphs where
+  they ask for them. Three constants were chosen on the half of these rows that counts as fitted. Drafts accepted, each alike,
+  0.75: time per token of the 57 rows with drafts is 15.6, 13.0, 11.7 and 13.4 % off in the mean at 0.65, 0.7, 0.75 and 0.8, of
+  the 27 others 11.9, 10.9, 10.7 and 12.3; without drafts 65 and 62. (InferenceMAX later measured 2.49 and 2.97 tokens a step of
+  three drafts with DeepSeek-V4: 0.64 and 0.76.) Launches left on B200, two thirds: time per token and TTFT 16.5 and 25.2 % off,
+  17.9 and 27.6 at 0.8, 14.7 and 26.4 at a half; with piecewise graphs half: 15.9 and 25.4, a third 16.5 and 25.2, a sixth 17.2
+  and 28.0. SGLang drafts on B200 in 8 bits, too, on the same days and with the same image as without, so that its rows below 65
+  slots do not tell; above, our drafts are worth twice what its are (time per token 45 % too short), so that none of its rows
+  has any.
 - Not explained: DeepSeek-R1 in 4 bits on SGLang and B200, where TTFT is 5 to 12 s in half of the runs at any load; gpt-oss on
-  512 slots; runs with multi-token prediction, which DeepSeek's rows do not name (time per token halves); Qwen3-235B's time per
-  token on vLLM (half the measured). InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64 on a
+  512 slots; Qwen3-235B's time per token on vLLM (half the measured). InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64 on a
   node of 8 GPUs); they are read as one degree.
 - 8-bit checkpoints keep the LM head in 16 bits; Meta's of Llama-3.1-405B its attention, too.
 - ML.ENERGY's answers spread as its published histograms say (cv 0.5 to 1.0). Its prompt lengths are not published: 210

@@ -283,7 +283,8 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
                            concurrency_of(shape, t->text(i, "silicon_data_source"), t->number(i, "batch_size")),
                            at.shape.data,
                            at.shape.tensor,
-                           shape.precision};
+                           shape.precision,
+                           at.shape.expert};
     const SampleRun client = run_of(sample);
     Load load = client.load;
     at.engine = client.engine;

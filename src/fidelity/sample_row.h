@@ -1,0 +1,26 @@
+#pragma once
+// A row of the end-to-end samples that aiconfigurator publishes.
+#include <cstdint>
+#include <string>
+
+namespace wattle::fidelity {
+
+/// One row of the sample, as far as it says how it was taken.
+struct SampleRow {
+  std::string source;   ///< silicon_data_source
+  std::string backend;  ///< vllm, sglang, trtllm
+  std::string model;    ///< of our specifications
+  std::string gpu;
+  double input_tokens = 0.0;
+  double output_tokens = 0.0;
+  std::int32_t concurrency = 0;
+  std::int32_t attention_data = 1;  ///< groups of data-parallel attention
+  std::int32_t tensor = 1;          ///< GPUs that share one's attention
+  std::string precision = {};       ///< fp8, fp4, ...
+  std::int32_t expert = 1;          ///< GPUs that share the experts by whole ones
+
+  /// "gap-analysis" files: fixed lengths, engines started by aiconfigurator's generator. Else InferenceMAX's.
+  [[nodiscard]] bool fixed_lengths() const { return source.find("aic-auto-gap-analysis/") != std::string::npos; }
+};
+
+}  // namespace wattle::fidelity
