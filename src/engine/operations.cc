@@ -76,14 +76,15 @@ double padded_rows(double rows, double quantisation) {
 }
 
 Operations::Operations(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
-                       const HardwareProfile& profile, double clock_mhz)
+                       const HardwareProfile& profile, double clock_mhz, std::int32_t expert_row_block)
     : gpu_(gpu),
       llm_(llm),
       profile_(profile),
       parallel_(parallel),
       tp_(parallel.tensor),
       expert_use_(llm, parallel.expert),
-      slowdown_(gpu.clock_max.value() / clock_mhz) {}
+      slowdown_(gpu.clock_max.value() / clock_mhz),
+      expert_row_block_(expert_row_block) {}
 
 double Operations::kv_heads() const { return std::max(1.0, static_cast<double>(llm_.kv_heads) / tp_); }
 
@@ -206,6 +207,11 @@ Work Operations::with_experts(double all, const Work& to) const {
     const double busier = expert_use_.imbalance(all);
     const double count = std::min(llm_.experts / groups, touched * busier);
     sum.seconds = std::max(sum.seconds, add(routed * busier / count, count).seconds);
+  }
+  if (const double padding = llm_.experts / groups * (expert_row_block_ - 1); padding > 0.0) {
+    const Dtype dtype = llm_.expert_dtype();
+    sum += product_of(dtype, padding, (llm_.gated_ffn ? 2.0 : 1.0) * width, llm_.hidden, 1.0);
+    sum += product_of(dtype, padding, llm_.hidden, width, 1.0);
   }
   return sum;
 }

@@ -29,8 +29,9 @@ struct Work {
 /// One GPU's share of one LLM at one clock: the price list of operations.
 class Operations {
  public:
+  /// `expert_row_block`: EngineOptions's.
   Operations(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel, const HardwareProfile& profile,
-             double clock_mhz);
+             double clock_mhz, std::int32_t expert_row_block = 1);
 
   /// Everything in a step that depends on the number of tokens only: projections, FFN or experts, small kernels,
   /// all-reduce; all layers. With several data groups: of one group's tokens, all but routed().
@@ -89,6 +90,7 @@ class Operations {
   std::int32_t tp_;
   ExpertUse expert_use_;
   double slowdown_;  ///< clock_max / clock
+  std::int32_t expert_row_block_;
 };
 
 /// Decode attention of a batch: its thread blocks come and go while others read KV, so of `blocks` and `reading` the

@@ -70,6 +70,10 @@ struct EngineOptions {
   /// Of the CPU time of starting the kernels of a step with prompts (FrameworkTimes::experts and latent_attention):
   /// what is left where CUDA graphs hold some of them (TensorRT-LLM's piecewise graphs) or fewer kernels do the same.
   double launch_share = 1.0;
+  /// Rows of which the routed experts' products have one block less a row for each expert of a GPU beside the tokens',
+  /// touched or not: 128 where DeepGEMM's contiguous layout serves decodes, too (vLLM 0.11 and 0.12 with block-scaled
+  /// FP8); 1: no more than the tokens'.
+  std::int32_t expert_row_block = 1;
 };
 
 /// KV hand-over between a prefill and a decode instance.

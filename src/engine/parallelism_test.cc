@@ -105,6 +105,41 @@ TEST(SlidingWindow, BoundsWhatIsReadAndHeld) {
   EXPECT_LT(seconds(model(windowed), prompt), seconds(model(LlmSpec{}), prompt));
 }
 
+TEST(Experts, PaddedBlocksCostTheSameWhateverTheBatchAndLessOnMoreGpus) {
+  LlmSpec narrow = mixture();
+  narrow.dtype = Dtype::Fp8;
+  EngineOptions padded;
+  padded.expert_row_block = 128;
+  const auto costs = [&](std::int32_t requests, const Parallelism& parallel) {
+    const auto with = StepModel::make(h200(), narrow, parallel, HardwareProfile{}, padded);
+    EXPECT_TRUE(with.has_value());
+    const StepShape step{requests, requests * 100, 0, 0, 0};
+    return seconds(*with, step) - seconds(model(narrow, parallel), step);
+  };
+  // Three products of 64 experts' 127 rows, hidden by 2,048, in each of 32 layers.
+  const double flops = 64.0 * 127.0 * 3.0 * 2.0 * 4096.0 * 2048.0 * 32.0;
+  const double alone = costs(8, 1);
+  EXPECT_GT(alone, flops / 1979e12);
+  EXPECT_LT(alone, 3.0 * flops / 1979e12);
+  EXPECT_NEAR(costs(64, 1) / alone, 1.0, 1e-6);
+  EXPECT_NEAR(costs(8, shape(4, 1, 4, 1)) / alone, 0.25, 0.05);
+}
+
+TEST(Experts, StartingAPromptsKernelsTakesTheCpuWhatItsShareSays) {
+  const auto prompt_seconds = [](double share) {
+    EngineOptions engine;
+    engine.framework = Framework::Vllm;
+    engine.launch_share = share;
+    const auto m = StepModel::make(h200(), mixture(), 1, HardwareProfile{}, engine);
+    EXPECT_TRUE(m.has_value());
+    return seconds(*m, {0, 0, 1, 64, 64 * 32});
+  };
+  const double all = times_of(Framework::Vllm).experts.seconds() * mixture().moe_layers();
+  EXPECT_GT(all, 0.0);
+  EXPECT_NEAR(prompt_seconds(1.0) - prompt_seconds(0.0), all, 1e-6);
+  EXPECT_NEAR(prompt_seconds(0.5) - prompt_seconds(0.0), 0.5 * all, 1e-6);
+}
+
 TEST(Weights, FourBitsAreReadFasterAndComputedFasterWhereTheGpuCan) {
   LlmSpec narrow;
   narrow.dtype = Dtype::Nvfp4;

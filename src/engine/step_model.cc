@@ -120,6 +120,7 @@ struct StepModel::Impl {
   double limit_w = 0.0;  ///< per GPU, where it lowers its clock
   double prompt_gap_s = 0.0;
   double decode_gap_s = 0.0;
+  std::int32_t expert_row_block = 1;
   double launches_s = 0.0;  ///< FrameworkTimes::experts and latent_attention, all layers
   std::int32_t drafts = 0;  ///< of each decoding request (EngineOptions::speculative_tokens)
   double draft_share = 0.0;
@@ -143,7 +144,7 @@ struct StepModel::Impl {
   [[nodiscard]] ClockTable& table(std::size_t index) const {
     auto& slot = tables[index];
     if (!slot) {
-      const Operations operations(gpu, llm, parallel, profile, clock_at(index));
+      const Operations operations(gpu, llm, parallel, profile, clock_at(index), expert_row_block);
       slot = std::make_unique<ClockTable>(operations, profile, clock_at(index) / gpu.clock_max.value());
     }
     return *slot;
@@ -380,6 +381,7 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
                               (llm.latent_attention() ? times.latent_attention.seconds() * llm.layers : 0.0));
   impl->overlapped = times.overlapped;
   impl->drafts = options.speculative_tokens;
+  impl->expert_row_block = options.expert_row_block;
   impl->draft_share = options.draft_share;
   if (options.step_gap) impl->profile.step_gap_s = options.step_gap->seconds();
   if (options.request_gap) {  // sampling included
@@ -397,7 +399,8 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
   impl->graph_sizes = options.graph_sizes;
   impl->blocks = blocks;
   impl->bucket_tokens = std::max<std::int64_t>(1, (blocks * options.block_size + kBuckets - 1) / kBuckets);
-  const Operations operations(impl->gpu, impl->llm, parallel, impl->profile, gpu.clock_max.value());
+  const Operations operations(impl->gpu, impl->llm, parallel, impl->profile, gpu.clock_max.value(),
+                              options.expert_row_block);
   for (std::int64_t n = 0; n <= kExactTokens; ++n) impl->tails.push_back(operations.decode_attention_tail(n));
   impl->tables.resize(
       static_cast<std::size_t>((gpu.clock_max.value() - gpu.clock_min.value()) / gpu.clock_step.value()) + 1);

@@ -42,6 +42,7 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   for (const int size : e.graph_sizes) digest.add(size);
   if (e.receive_interval > 1) digest.add(-e.receive_interval);
   if (e.launch_share != 1.0) real(e.launch_share);
+  if (e.expert_row_block > 1) digest.add_text(fmt::format("expert_row_block {}", e.expert_row_block));
   if (e.batch_wait_steps > 0) {
     digest.add(e.batch_wait_steps);
     real(e.batch_wait_share);

@@ -55,6 +55,9 @@ void generate(const SampleRow& row, SampleRun& to) {
   std::int32_t per_slot = 20;
   if (row.backend == "trtllm" || row.backend == "vllm") {
     to.engine.max_num_batched_tokens = kBatchRoom + prompt + kPromptRoom;
+    if (contains(row.source, "/vllm/0.12.")) {
+      to.engine.expert_row_block = vllm_expert_row_block(row.model, row.precision == "fp8");
+    }
   } else if (contains(row.source, "sglang/0.5.6")) {
     per_slot = 10;                     // another client, aiconfigurator's own genai_perf_runner
     to.engine.chunked_prefill = true;  // enable_mixed_chunk

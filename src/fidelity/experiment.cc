@@ -75,6 +75,10 @@ bool chose_expert_times(std::string_view llm, std::string_view set, std::string_
 
 engine::EngineOptions benchmark_engine() { return {}; }
 
+std::int32_t vllm_expert_row_block(std::string_view llm, bool fp8) {
+  return fp8 && !llm.starts_with("llama") ? 128 : 1;
+}
+
 engine::EngineOptions engine_of_2023() {
   engine::EngineOptions options = benchmark_engine();
   options.step_gap = Span::ms(16);

@@ -156,9 +156,16 @@ constexpr const char* kWhy =
   and 28.0. SGLang drafts on B200 in 8 bits, too, on the same days and with the same image as without, so that its rows below 65
   slots do not tell; above, our drafts are worth twice what its are (time per token 45 % too short), so that none of its rows
   has any.
+- 8-bit mixtures with a scale for each block of weights, as all but Llama's have, ran through DeepGEMM's contiguous layout on
+  vLLM 0.11 and 0.12 (ML.ENERGY's image is 0.11.1; aiconfigurator's own of Qwen3-235B 0.12): its products have 127 rows for each
+  expert of a GPU beside the tokens', whatever the batch (triton_deep_gemm_moe.py, compute_aligned_M() in deep_gemm_utils.py).
+  They are computed at the rate of dense 8-bit products (engine option expert_row_block); nothing is fitted. ML.ENERGY's
+  configurations of DeepSeek on B200 ask for FlashInfer instead. Qwen3-235B's time per token, power and J/token were 26, 15 and
+  39 % off on H100, 35, 22 and 42 % on B200, and are 7, 4 and 8 and 8, 13 and 15; aiconfigurator's time per token of it 41 and
+  is 9. Qwen3-Coder-480B's eight data groups stay 31, 13 and 64 % off (50, 19 and 77).
 - Not explained: DeepSeek-R1 in 4 bits on SGLang and B200, where TTFT is 5 to 12 s in half of the runs at any load; gpt-oss on
-  512 slots; Qwen3-235B's time per token on vLLM (half the measured). InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64 on a
-  node of 8 GPUs); they are read as one degree.
+  512 slots. InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64 on a node of 8 GPUs); they are read
+  as one degree.
 - 8-bit checkpoints keep the LM head in 16 bits; Meta's of Llama-3.1-405B its attention, too.
 - ML.ENERGY's answers spread as its published histograms say (cv 0.5 to 1.0). Its prompt lengths are not published: 210
   tokens (1,500 for code completion), what its KV cache holds per request where it limits the batch less what a request has

@@ -180,6 +180,10 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     const auto published = spread->find({task, t->text(i, "model_id")});
     load.output_cv = published == spread->end() ? 1.0 : published->second;
     at.engine.max_num_seqs = static_cast<std::int32_t>(t->number(i, "max_num_seqs"));
+    // Its image is vLLM 0.11.1's; its configurations of DeepSeek ask for FlashInfer's experts.
+    if (!llm->name.starts_with("deepseek")) {
+      at.engine.expert_row_block = vllm_expert_row_block(llm->name, at.llm.dtype == Dtype::Fp8);
+    }
     const bool slow_host =
         gpu->name == "b200" && at.shape.gpus() == 1 && task == "gpqa" && !llm->name.starts_with("gpt-oss");
     if (slow_host) at.engine.step_gap = kReasoningHostStep;
