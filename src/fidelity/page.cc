@@ -163,9 +163,11 @@ constexpr const char* kWhy =
   configurations of DeepSeek on B200 ask for FlashInfer instead. Qwen3-235B's time per token, power and J/token were 26, 15 and
   39 % off on H100, 35, 22 and 42 % on B200, and are 7, 4 and 8 and 8, 13 and 15; aiconfigurator's time per token of it 41 and
   is 9. Qwen3-Coder-480B's eight data groups stay 31, 13 and 64 % off (50, 19 and 77).
-- Not explained: DeepSeek-R1 in 4 bits on SGLang and B200, where TTFT is 5 to 12 s in half of the runs at any load; gpt-oss on
-  512 slots. InferenceMAX's rows state a degree twice where experts are parallel (tp_size 64 on a node of 8 GPUs); they are read
-  as one degree.
+- DeepSeek-R1 in 4 bits on SGLang and B200 took 5 to 12 s for a first token in November 2025 where the first prompts are 32,768
+  tokens together or more: InferenceMAX's client had no warm-up before 21 January 2026, and a tenth of its requests came at once
+  to an engine that took over a minute for its first such step (compiling kernels, most likely). It is not modelled; the same
+  rows of March 2026 are 5 to 49 % off. Not explained: gpt-oss on 512 slots. InferenceMAX's rows state a degree twice where
+  experts are parallel (tp_size 64 on a node of 8 GPUs); they are read as one degree.
 - 8-bit checkpoints keep the LM head in 16 bits; Meta's of Llama-3.1-405B its attention, too.
 - ML.ENERGY's answers spread as its published histograms say (cv 0.5 to 1.0). Its prompt lengths are not published: 210
   tokens (1,500 for code completion), what its KV cache holds per request where it limits the batch less what a request has
