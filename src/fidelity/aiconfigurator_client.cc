@@ -67,6 +67,7 @@ void generate(const SampleRow& row, SampleRun& to) {
   to.load.requests = std::min(per_slot * row.concurrency, 2000);
   if (prompt % kAiperfLengths == 0 && to.engine.framework != engine::Framework::Sglang) {
     to.load.distinct_prompts = kAiperfPrompts;
+    to.load.prompts_sent_before = std::min(kAiperfPrompts, 2 * row.concurrency);
   }
 }
 

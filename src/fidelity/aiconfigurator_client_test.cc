@@ -14,6 +14,12 @@ TEST(AiconfiguratorClient, aiperf_sends_a_hundred_prompts_over_and_over) {
   };
   EXPECT_EQ(distinct("vllm", 4000), 100);
   EXPECT_EQ(distinct("trtllm", 8000), 100);
+  const auto sent_before = [](std::int32_t slots) {
+    return run_of({"source_file=aic-auto-gap-analysis/x.csv", "vllm", "qwen3-32b", "h200", 4000, 512, slots})
+        .load.prompts_sent_before;
+  };
+  EXPECT_EQ(sent_before(8), 16) << "its warm-up";
+  EXPECT_EQ(sent_before(64), 100);
   EXPECT_EQ(distinct("sglang", 4000), 0) << "started without";
   EXPECT_EQ(distinct("vllm", 4096), 0) << "another client";
   EXPECT_EQ(run_of({"2026-04-06.csv", "vllm", "llama-3.1-70b", "h200", 1000, 512, 8}).load.distinct_prompts, 0)

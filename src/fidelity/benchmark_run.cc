@@ -96,8 +96,8 @@ class Benchmark final : public engine::ReplicaObserver {
     return submissions_.empty() ? Instant::never() : submissions_.front().at;
   }
 
-  /// Every prompt once, an answer of one token each; when that is done.
-  [[nodiscard]] Instant send_each_once();
+  /// Each of the prompts sent before the run, an answer of one token each; when that is done.
+  [[nodiscard]] Instant send_first_prompts();
   void issue(Instant at);
   void issue_due(Instant now);
   void see_events(Instant now);
@@ -139,10 +139,11 @@ class Benchmark final : public engine::ReplicaObserver {
   engine::Replica replica_;  ///< tells the members above
 };
 
-Instant Benchmark::send_each_once() {
+Instant Benchmark::send_first_prompts() {
   for (std::int32_t i = 0; i < load_.distinct_prompts; ++i) {
     const std::uint64_t id[] = {static_cast<std::uint64_t>(i)};
     prompts_.push_back(chained(static_cast<std::int32_t>(load_.input_mean), id));
+    if (i >= load_.prompts_sent_before) continue;
     engine::Job job;
     job.id = RequestId(-1 - i);
     job.prompt_tokens = static_cast<std::int32_t>(load_.input_mean);
@@ -247,7 +248,7 @@ void Benchmark::open_window(Instant now) {
 
 Measured Benchmark::run() {
   if (rival_ != nullptr) draw_as_rival(StepShape{}, 0.0, Instant());
-  Instant now = send_each_once();
+  Instant now = send_first_prompts();
   if (skip_ == 0) open_window(now);
   for (;;) {
     replica_.advance(now);

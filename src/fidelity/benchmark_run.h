@@ -22,9 +22,10 @@ struct Load {
   double longest_input = 0.0;  ///< above: clamped; 0 = no limit
   double longest_output = 0.0;
   double shortest = 1.0;  ///< below 1: lengths are uniform in [shortest, 1] x mean instead
-  /// The client draws from so many prompts, and has sent each once before the run: an engine that caches prefixes has
-  /// their KV. 0: no two requests begin alike. Closed loops of fixed lengths only.
+  /// The client draws from so many prompts, and has sent the first of them once before the run: an engine that caches
+  /// prefixes has their KV. 0: no two requests begin alike. Closed loops of fixed lengths only.
   std::int32_t distinct_prompts = 0;
+  std::int32_t prompts_sent_before = 0;
   // The server's front end is one process: requests on their way in and tokens on their way out queue for it.
   double front_end_s = 0.0;          ///< per request, before the engine has it
   double front_end_processes = 1.0;  ///< that share its requests

@@ -232,9 +232,13 @@ TEST(BenchmarkRun, prompts_sent_before_are_computed_again_only_where_nothing_is_
   load.output_mean = 100;
   load.clock = MegaHertz(1980);
   const Measured all = run(*model, engine, load);
-  load.distinct_prompts = 20;
+  load.distinct_prompts = load.prompts_sent_before = 20;
   const Measured cached = run(*model, engine, load);
   EXPECT_LT(cached.ttft_mean_s, 0.3 * all.ttft_mean_s);
+  load.prompts_sent_before = 5;
+  const Measured some = run(*model, engine, load);
+  EXPECT_GT(some.ttft_mean_s, 1.1 * cached.ttft_mean_s) << "those met for the first time are computed";
+  EXPECT_LT(some.ttft_mean_s, 0.7 * all.ttft_mean_s);
   EXPECT_LT(cached.tpot_mean_s, 0.7 * all.tpot_mean_s) << "no prompts between its steps";
   engine.prefix_caching = false;
   EXPECT_NEAR(run(*model, engine, load).tpot_mean_s, all.tpot_mean_s, 1e-3 * all.tpot_mean_s) << "no trace of it";
