@@ -161,10 +161,11 @@ constexpr const char* kWhy =
 - 8-bit mixtures with a scale for each block of weights, as all but Llama's have, ran through DeepGEMM's contiguous layout on
   vLLM 0.11 and 0.12 (ML.ENERGY's image is 0.11.1; aiconfigurator's own of Qwen3-235B 0.12): its products have 127 rows for each
   expert of a GPU beside the tokens', whatever the batch (triton_deep_gemm_moe.py, compute_aligned_M() in deep_gemm_utils.py).
-  They are computed at the rate of dense 8-bit products (engine option expert_row_block); nothing is fitted. ML.ENERGY's
-  configurations of DeepSeek on B200 ask for FlashInfer instead. Qwen3-235B's time per token, power and J/token were 26, 15 and
-  39 % off on H100, 35, 22 and 42 % on B200, and are 7, 4 and 8 and 8, 13 and 15; aiconfigurator's time per token of it 41 and
-  is 9. Qwen3-Coder-480B's eight data groups stay 31, 13 and 64 % off (50, 19 and 77).
+  They are computed at the rate of dense 8-bit products (engine option expert_row_block); nothing is fitted, but these rows had
+  been looked at when it was found. ML.ENERGY's configurations of DeepSeek on B200 ask for FlashInfer instead. Qwen3-235B's time
+  per token, power and J/token were 26, 15 and 39 % off on H100, 35, 22 and 42 % on B200, and are 7, 4 and 8 and 8, 13 and 15;
+  aiconfigurator's time per token of it 41 and is 9. Qwen3-Coder-480B's eight data groups stay 31, 13 and 64 % off (50, 19 and
+  77).
 - DeepSeek-R1 in 4 bits on SGLang and B200 took 5 to 12 s for a first token in November 2025 where the first prompts are 32,768
   tokens together or more: InferenceMAX's client had no warm-up before 21 January 2026, and a tenth of its requests came at once
   to an engine that took over a minute for its first such step (compiling kernels, most likely). It is not modelled; the same
