@@ -24,10 +24,19 @@ constexpr std::int32_t kAiperfLengths = 1000;
 // InferenceMAX's scripts, one for each model, GPU and backend. A client gets the first token alone, then so many at
 // once: 10 for TensorRT-LLM (gpt-oss 20), 10 to 50 for SGLang.
 constexpr double kStreamInterval = 10.0;
-constexpr std::int32_t kSglangChunk = 32768;  // --chunked-prefill-size; in some scripts half of that
+constexpr std::int32_t kSglangChunk = 32768;   // --chunked-prefill-size; half of that for DeepSeek in 4 bits
+constexpr std::int32_t kGptOssTokens = 20000;  // max_num_tokens on TensorRT-LLM
 // Of the GPU's memory, for models that nearly fill it (SGLang's and vLLM's scripts; TensorRT-LLM takes three quarters
 // of what weights leave).
 constexpr double kMostMemory = 0.95;
+
+// The days from which vLLM's scripts for B200 ask for an 8-bit KV cache, MiniMax's for room of two prompts, too.
+constexpr std::string_view kGptOssTunedOn = "2025-12-05";
+constexpr std::string_view kMinimaxTunedOn = "2026-04-03";
+
+bool tuned_minimax(const SampleRow& row) {
+  return row.model.starts_with("minimax") && row.gpu == "b200" && row.measured_on() >= kMinimaxTunedOn;
+}
 
 bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
@@ -79,13 +88,17 @@ void start_as_inferencemax(const SampleRow& row, SampleRun& to) {
   to.engine.async_scheduling = true;  // vLLM's --async-scheduling, with --no-enable-prefix-caching
   to.engine.request_gap = Span();
   if (!gpt_oss && !row.model.starts_with("llama")) to.engine.gpu_memory_utilization = kMostMemory;
+  if (tuned_minimax(row)) to.engine.max_num_batched_tokens = 2 * static_cast<std::int32_t>(row.input_tokens);
   if (row.backend == "vllm") return;
   to.load.front_end_token_s /= kStreamInterval;
   if (row.backend == "sglang") {
-    to.engine.max_num_batched_tokens = kSglangChunk;
+    to.engine.max_num_batched_tokens = deepseek && row.precision == "fp4" ? kSglangChunk / 2 : kSglangChunk;
     if (deepseek && row.gpu == "b200") to.engine.receive_interval = row.concurrency >= 16 ? 30 : 10;
   } else {
-    if (gpt_oss) to.load.front_end_processes = 4;  // num_postprocess_workers
+    if (gpt_oss) {
+      to.load.front_end_processes = 4;  // num_postprocess_workers
+      to.engine.max_num_batched_tokens = kGptOssTokens;
+    }
     if (deepseek) start_deepseek_on_trtllm(row, to.engine);
     if (row.model.starts_with("llama")) {
       to.engine.max_num_batched_tokens = 16384;
@@ -97,6 +110,15 @@ void start_as_inferencemax(const SampleRow& row, SampleRun& to) {
 }
 
 }  // namespace
+
+bool narrow_kv_cache(const SampleRow& row) {
+  if (row.fixed_lengths()) return row.backend == "trtllm";
+  if (row.model.starts_with("gpt-oss")) {
+    return row.gpu == "b200" && (row.backend == "trtllm" || row.measured_on() >= kGptOssTunedOn);
+  }
+  if (row.model.starts_with("minimax")) return tuned_minimax(row);
+  return row.backend != "sglang" || row.gpu != "h200";
+}
 
 SampleRun run_of(const SampleRow& row) {
   SampleRun run;

@@ -13,4 +13,9 @@ struct SampleRun {
 };
 [[nodiscard]] SampleRun run_of(const SampleRow& row);
 
+/// That the engine kept an 8-bit KV cache where weights have no more bits. InferenceMAX's scripts ask for one but where
+/// they serve gpt-oss (on B200 TensorRT-LLM's do, vLLM's from 5 December 2025 on), MiniMax (on B200 from 3 April 2026
+/// on), or on SGLang and H200; aiconfigurator's generator does for TensorRT-LLM.
+[[nodiscard]] bool narrow_kv_cache(const SampleRow& row);
+
 }  // namespace wattle::fidelity

@@ -86,5 +86,25 @@ TEST(AiconfiguratorClient, inferencemaxs_engines_start_as_its_scripts_say) {
   EXPECT_FALSE(repeated.fixed_lengths()) << "InferenceMAX's runs";
 }
 
+TEST(AiconfiguratorClient, KvCachesAreAsNarrowAsScriptsAskFor) {
+  const auto narrow = [](const char* backend, const char* model, const char* gpu, const char* day = "2026-03-25") {
+    return narrow_kv_cache({std::string("x.csv; measured=") + day, backend, model, gpu, 1024, 1024, 16});
+  };
+  EXPECT_TRUE(narrow("vllm", "llama-3.1-70b", "h100"));
+  EXPECT_TRUE(narrow("trtllm", "deepseek-v3", "h200"));
+  EXPECT_FALSE(narrow("sglang", "deepseek-v3", "h200"));
+  EXPECT_TRUE(narrow("sglang", "deepseek-v3", "b200"));
+  EXPECT_FALSE(narrow("vllm", "minimax-m2", "b200"));
+  EXPECT_TRUE(narrow("vllm", "minimax-m2", "b200", "2026-04-08"));
+  EXPECT_FALSE(narrow("vllm", "minimax-m2", "h200", "2026-04-08"));
+  EXPECT_FALSE(narrow("trtllm", "gpt-oss-120b", "h200"));
+  EXPECT_TRUE(narrow("trtllm", "gpt-oss-120b", "b200"));
+  EXPECT_TRUE(narrow("vllm", "gpt-oss-120b", "b200"));
+  EXPECT_FALSE(narrow("vllm", "gpt-oss-120b", "b200", "2025-11-10"));
+  EXPECT_FALSE(narrow("vllm", "gpt-oss-120b", "h100"));
+  EXPECT_TRUE(narrow_kv_cache({"aic-auto-gap-analysis/x.csv", "trtllm", "qwen3-32b", "h100", 1024, 512, 8}));
+  EXPECT_FALSE(narrow_kv_cache({"aic-auto-gap-analysis/x.csv", "vllm", "qwen3-32b", "h100", 1024, 512, 8}));
+}
+
 }  // namespace
 }  // namespace wattle::fidelity

@@ -31,17 +31,10 @@ constexpr std::int32_t kTunedTokens = 8192;  // max_num_tokens, at least
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-/// The day of a source's "measured=2026-01-14T..."; empty: it says none.
-std::string_view measured_on(std::string_view source) {
-  constexpr std::string_view kMeasured = "measured=";
-  const std::size_t at = source.find(kMeasured);
-  return at == std::string_view::npos ? std::string_view() : source.substr(at + kMeasured.size(), 10);
-}
-
 struct Run {
   const SampleRow& row;
   bool tuned_drafts = contains(row.source, kTunedDraftsImage);
-  bool drafts = tuned_drafts || (contains(row.source, kFirstImage) && measured_on(row.source) >= kFirstDraftsOn);
+  bool drafts = tuned_drafts || (contains(row.source, kFirstImage) && row.measured_on() >= kFirstDraftsOn);
   bool tuned = contains(row.source, kTunedImage);
   bool groups = row.attention_data > 1;
   bool long_prompts = row.input_tokens > 2000.0;

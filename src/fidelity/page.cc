@@ -96,14 +96,15 @@ constexpr const char* kWhy =
 
 ## What is assumed, and where it is weak
 
-- **End-to-end samples**: all requests start at once and the first burst counts. What aiconfigurator's public repository
-  says of its own runs is taken from there: its generator gives an engine max_num_tokens = 512 + prompt + 1,500 (so one or
-  two prompts per step), SGLang from 0.5.6 max_prefill_tokens = prompt + 1,500 with enable_mixed_chunk; its runner sends 10
-  requests per slot. "Aic-auto-gap-analysis" sources send fixed lengths; those printed to 16 digits 20 per slot and at most 2,000
-  (their means are multiples of 1 ns only at such counts). The others are taken as InferenceMAX: 10 per slot, lengths
-  uniform in 80 to 100 %, an 8-bit KV cache with 8-bit weights. vLLM splits prompts, TensorRT-LLM keeps them whole, SGLang
-  before 0.5.6 runs them first; all but vLLM 0.12 compose a step while the one before runs, all but vLLM admit a request when
-  the KV cache has room for its last token (engine options whole_prompts, chunked_prefill, async_scheduling, reserve_output).
+- **End-to-end samples**: all requests start at once and the first burst counts. What aiconfigurator's public repository says of
+  its own runs is taken from there: its generator gives an engine max_num_tokens = 512 + prompt + 1,500 (so one or two prompts
+  per step), SGLang from 0.5.6 max_prefill_tokens = prompt + 1,500 with enable_mixed_chunk; its runner sends 10 requests per
+  slot. "Aic-auto-gap-analysis" sources send fixed lengths; those printed to 16 digits 20 per slot and at most 2,000 (their
+  means are multiples of 1 ns only at such counts). The others are taken as InferenceMAX: 10 per slot, lengths uniform in 80 to
+  100 %, an 8-bit KV cache with weights of no more bits where the script asks for one (not for MiniMax but on B200 from April
+  2026, nor for gpt-oss but on B200, nor on SGLang and H200). vLLM splits prompts, TensorRT-LLM keeps them whole, SGLang before
+  0.5.6 runs them first; all but vLLM 0.12 compose a step while the one before runs, all but vLLM admit a request when the KV
+  cache has room for its last token (engine options whole_prompts, chunked_prefill, async_scheduling, reserve_output).
 - **Serving runs** go through the engine the simulator runs, a single instance of it, with a client of their own: arrivals
   or a fixed concurrency, the front end, and the window measured. Their energy is the ledger's.
 - CPU times are one set of constants per framework for all models, GPUs and files (src/engine/framework.cc): a front end that
@@ -124,7 +125,7 @@ constexpr const char* kWhy =
   at once, the first alone (stream_interval). TensorRT-LLM's prompts wait for more of them, Llama's of 1,024 tokens with answers
   as long on fewer than eight GPUs for 20 steps (batch_wait_timeout_iters); it starts DeepSeek's data groups together or after 60
   steps (attention_dp_config); gpt-oss has four processes for what goes in and out. SGLang computes up to 32,768 prompt tokens a
-  step and on B200 looks for DeepSeek's requests every 10 or 30 steps (scheduler-recv-interval).
+  step (half of that for DeepSeek in 4 bits) and on B200 looks for DeepSeek's requests every 10 or 30 steps (scheduler-recv-interval).
 - Not explained: SGLang on one H100 with a 32B model in 16 bits, which queues for 30 s where our KV cache holds all, and up
   to 512 x 2,000-token answers, where SGLang queues for 8 s.
 - Memory is what nvidia-smi reports (H100 81,559 MiB), engines use 90 % of it less 2 GB; llama-3.1-70b fits on two H100.
@@ -140,10 +141,10 @@ constexpr const char* kWhy =
   and all of Qwen3-235B and Kimi K2 in view; those count as fitted. Everything else of mixtures, latent and sliding-window
   attention, 4-bit weights, expert and data parallelism comes from shapes alone (specs/llms), but for kReasoningHostStep
   (ML.ENERGY's gpqa on one B200, of Qwen3-30B-A3B).
-- Five rows of gpt-oss at 512 slots (H100, vLLM, December 2025) are the *124 % off*: 4 to 27 ms a token, less than the same
+- Five rows of gpt-oss at 512 slots (H100, vLLM, December 2025) are the *120 % off*: 4 to 27 ms a token, less than the same
   engine's at 16 to 64 slots, after 20 to 300 s for the first. In two of them both together take what ours takes (24 and 138 s
   for 26 and 130): the front end holds first tokens back and then sends what has gathered. Without the five, time per token is
-  off by 7 and 10 %. Nothing is left out of the score.
+  off by 7 and 11 %. Nothing is left out of the score.
 - B200 on vLLM: a step with prompts takes some 20 ms longer than ours on two GPUs, 45 on four, 75 on eight, whatever the
   prompt's length (it shows in TTFT, and as often in the time per token as prompts come between); not on one, nor on H100 or H200.
   Its script fuses all-reduce, norm and quantisation, which ours do not; no kernel table has that kernel.

@@ -2,6 +2,7 @@
 // A row of the end-to-end samples that aiconfigurator publishes.
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace wattle::fidelity {
 
@@ -21,6 +22,12 @@ struct SampleRow {
 
   /// "gap-analysis" files: fixed lengths, engines started by aiconfigurator's generator. Else InferenceMAX's.
   [[nodiscard]] bool fixed_lengths() const { return source.find("aic-auto-gap-analysis/") != std::string::npos; }
+  /// The day of the source's "measured=2026-01-14T..."; empty: it says none.
+  [[nodiscard]] std::string_view measured_on() const {
+    constexpr std::string_view kMeasured = "measured=";
+    const std::size_t at = source.find(kMeasured);
+    return at == std::string::npos ? std::string_view() : std::string_view(source).substr(at + kMeasured.size(), 10);
+  }
 };
 
 }  // namespace wattle::fidelity

@@ -293,11 +293,8 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     Load load = client.load;
     at.engine = client.engine;
     at.engine.max_num_batched_tokens *= at.shape.data;
-    // InferenceMAX, and TensorRT-LLM as aiconfigurator's generator starts it: an 8-bit KV cache where weights have no
-    // more (Llama-3.1-70B at 128 x 9k tokens on two H200 would not fit otherwise, and did not queue).
-    if (!sample.fixed_lengths() || sample.backend == "trtllm") {
-      at.llm.kv_dtype = shape.precision == "fp4" || at.llm.dtype == Dtype::Fp8 ? Dtype::Fp8 : at.llm.dtype;
-    }
+    const bool narrow = shape.precision == "fp4" || at.llm.dtype == Dtype::Fp8;
+    if (narrow && narrow_kv_cache(sample)) at.llm.kv_dtype = Dtype::Fp8;
     load.clock = gpu->clock_max;
     if (load.concurrency < 1 || std::isnan(load.input_mean)) continue;
     Experiment e;
