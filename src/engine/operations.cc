@@ -194,9 +194,8 @@ Work Operations::with_experts(double all, const Work& to) const {
                        (parallel_.data > 1 ? groups : 1.0);
   const double moving = memory_seconds(moved, profile_.memory_efficiency, profile_.memory_clock_share);
   const auto add = [&](double rows, double count) {
-    Work sum = to;
-    sum += grouped_product(rows, (llm_.gated_ffn ? 2.0 : 1.0) * width, llm_.hidden, count);
-    sum += grouped_product(rows, llm_.hidden, width, count);
+    Work sum =
+        with_ffn(to, width, [&](double columns, double inner) { return grouped_product(rows, columns, inner, count); });
     sum += {moving + latency(kExpertRamp), 0.0, moved, moving};
     return sum;
   };
@@ -209,28 +208,24 @@ Work Operations::with_experts(double all, const Work& to) const {
     sum.seconds = std::max(sum.seconds, add(routed * busier / count, count).seconds);
   }
   if (const double padding = llm_.experts / groups * (expert_row_block_ - 1); padding > 0.0) {
-    const Dtype dtype = llm_.expert_dtype();
-    sum += product_of(dtype, padding, (llm_.gated_ffn ? 2.0 : 1.0) * width, llm_.hidden, 1.0);
-    sum += product_of(dtype, padding, llm_.hidden, width, 1.0);
+    sum = with_ffn(sum, width, [&](double columns, double inner) {
+      return product_of(llm_.expert_dtype(), padding, columns, inner, 1.0);
+    });
   }
   return sum;
 }
 
 Work Operations::layer(double t, bool of_experts) const {
   const double hidden = llm_.hidden;
-  const auto dense_ffn = [&](double width, Work to) {
-    to += product(t, (llm_.gated_ffn ? 2.0 : 1.0) * width, hidden);
-    to += product(t, hidden, width);
-    return to;
-  };
+  const auto dense = [&](double columns, double inner) { return product(t, columns, inner); };
   Work layer = attention_products(t);
   if (of_experts) {
     if (parallel_.data == 1) layer = with_experts(t, layer);
     if (llm_.shared_experts > 0) {
-      layer = dense_ffn(static_cast<double>(llm_.shared_experts) * llm_.expert_ffn() / tp_, layer);
+      layer = with_ffn(layer, static_cast<double>(llm_.shared_experts) * llm_.expert_ffn() / tp_, dense);
     }
   } else {
-    layer = dense_ffn(static_cast<double>(llm_.ffn) / tp_, layer);
+    layer = with_ffn(layer, static_cast<double>(llm_.ffn) / tp_, dense);
   }
   const double traffic = profile_.elementwise_passes * t * hidden * kActivationBytes;
   const double moving = memory_seconds(traffic, profile_.memory_efficiency, profile_.memory_clock_share);

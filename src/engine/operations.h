@@ -65,6 +65,12 @@ class Operations {
 
  private:
   [[nodiscard]] Work layer(double tokens, bool of_experts) const;
+  /// `to` and the products of a feed-forward network so wide, each by `product(columns, inner)`.
+  [[nodiscard]] Work with_ffn(Work to, double width, const auto& product) const {
+    to += product((llm_.gated_ffn ? 2.0 : 1.0) * width, llm_.hidden);
+    to += product(llm_.hidden, width);
+    return to;
+  }
   [[nodiscard]] Work attention_products(double tokens) const;
   /// `to` and the routed experts' products of so many tokens, all data groups together.
   [[nodiscard]] Work with_experts(double tokens, const Work& to) const;
