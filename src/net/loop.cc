@@ -131,8 +131,8 @@ bool Loop::Impl::run_ready() {
     std::ranges::move(posted_, std::back_inserter(running_));
     posted_.clear();
   }
+  const bool any = !running_.empty() || !none_deferred();
   ending_.swap(deferred_);
-  const bool any = !running_.empty() || !ending_.empty() || !before_sending_.empty();
   for (Task& task : running_) {
     if (stopping_) break;
     guarded("an event loop", task);
@@ -153,7 +153,7 @@ bool Loop::Impl::run_ready() {
 }
 
 void Loop::Impl::wait() {
-  sleeping_ = own_.empty() && deferred_.empty() && before_sending_.empty();
+  sleeping_ = own_.empty() && none_deferred();
   // One that posts sets any_posted_ first and looks at sleeping_ then: one of the two of us sees the other.
   if (any_posted_) sleeping_ = false;
   timespec most{};
@@ -194,7 +194,7 @@ void Loop::Impl::run() {
     }
     if (!stopping_) wait();
   }
-  while (!deferred_.empty() || !before_sending_.empty()) (void)run_ready();  // no tasks any more
+  while (!none_deferred()) (void)run_ready();  // no tasks any more
 }
 
 Loop::Loop() : impl_(std::make_unique<Impl>(*this)) {

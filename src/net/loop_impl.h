@@ -66,6 +66,7 @@ struct Loop::Impl {
   void add_timer(Instant due, Span period, Task task);
   void run_timers();
   [[nodiscard]] bool run_ready();
+  [[nodiscard]] bool none_deferred() const { return before_sending_.empty() && deferred_.empty(); }
   void wait();
   void dispatch();
 
