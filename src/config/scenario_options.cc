@@ -281,8 +281,8 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
           "attention): what is left where CUDA graphs hold some of them (TensorRT-LLM's piecewise graphs)"),
       option("expert_row_block", &E::expert_row_block, "rows", {1, 1024},
              "The routed experts' products compute a block less one of rows for each expert of a GPU beside the "
-             "tokens', touched "
-             "or not (128: DeepGEMM's contiguous layout for decodes, vLLM 0.11 and 0.12 with block-scaled FP8)"),
+             "tokens', touched or not (128: DeepGEMM's contiguous layout for decodes, vLLM 0.11 and 0.12 with "
+             "block-scaled FP8)"),
   };
   return all;
 }

@@ -38,8 +38,6 @@ bool tuned_minimax(const SampleRow& row) {
   return row.model.starts_with("minimax") && row.gpu == "b200" && row.measured_on() >= kMinimaxTunedOn;
 }
 
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
 engine::Framework framework_of(const std::string& backend) {
   if (backend == "vllm") return engine::Framework::Vllm;
   return backend == "trtllm" ? engine::Framework::TensorRtLlm : engine::Framework::Sglang;
@@ -64,10 +62,10 @@ void generate(const SampleRow& row, SampleRun& to) {
   std::int32_t per_slot = 20;
   if (row.backend == "trtllm" || row.backend == "vllm") {
     to.engine.max_num_batched_tokens = kBatchRoom + prompt + kPromptRoom;
-    if (contains(row.source, "/vllm/0.12.")) {
+    if (row.says("/vllm/0.12.")) {
       to.engine.expert_row_block = vllm_expert_row_block(row.model, row.precision == "fp8");
     }
-  } else if (contains(row.source, "sglang/0.5.6")) {
+  } else if (row.says("sglang/0.5.6")) {
     per_slot = 10;                     // another client, aiconfigurator's own genai_perf_runner
     to.engine.chunked_prefill = true;  // enable_mixed_chunk
     to.engine.whole_prompts = false;

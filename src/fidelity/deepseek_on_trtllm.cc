@@ -29,22 +29,21 @@ constexpr double kDraftShare = 1.0 / 61.0;  // one more layer than the model's
 constexpr std::int32_t kBalanceSteps = 60;
 constexpr std::int32_t kTunedTokens = 8192;  // max_num_tokens, at least
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
 struct Run {
   const SampleRow& row;
-  bool tuned_drafts = contains(row.source, kTunedDraftsImage);
-  bool drafts = tuned_drafts || (contains(row.source, kFirstImage) && row.measured_on() >= kFirstDraftsOn);
-  bool tuned = contains(row.source, kTunedImage);
+  bool tuned_drafts = row.says(kTunedDraftsImage);
+  bool drafts = tuned_drafts || (row.says(kFirstImage) && row.measured_on() >= kFirstDraftsOn);
+  bool tuned = row.says(kTunedImage);
   bool groups = row.attention_data > 1;
   bool long_prompts = row.input_tokens > 2000.0;
   bool long_answers = row.output_tokens > 2000.0;
   bool even = !long_prompts && !long_answers;
 
-  /// Piecewise CUDA graphs.
+  bool on_b200 = row.gpu == "b200";
+
+  /// Piecewise CUDA graphs, on B200.
   [[nodiscard]] bool prompt_graphs() const {
     const std::int32_t slots = row.concurrency;
-    if (row.gpu != "b200") return false;
     if (row.precision == "fp4") {
       if (tuned) return even && row.tensor == 8 && row.expert == 8;
       if (!tuned_drafts) return false;
@@ -70,14 +69,14 @@ void start_deepseek_on_trtllm(const SampleRow& row, engine::EngineOptions& engin
   const Run run{row};
   if (run.groups) engine.receive_interval = kBalanceSteps;
   engine.max_num_batched_tokens = run.tokens();
-  if (row.gpu == "b200") engine.launch_share = run.prompt_graphs() ? kGraphsLaunches : kBlackwellLaunches;
+  if (run.on_b200) engine.launch_share = run.prompt_graphs() ? kGraphsLaunches : kBlackwellLaunches;
   if (run.drafts) {
     engine.speculative_tokens = run.drafted();
     engine.acceptance_rate = kDraftAccepted;
     engine.draft_share = kDraftShare;
   }
   // batch_wait_timeout_iters and batch_wait_max_tokens_ratio
-  if (run.tuned && run.even && row.gpu == "b200" && row.precision == "fp8" && row.concurrency >= 64) {
+  if (run.tuned && run.even && run.on_b200 && row.precision == "fp8" && row.concurrency >= 64) {
     engine.batch_wait_steps = 40;
     engine.batch_wait_share = 0.8;
   }

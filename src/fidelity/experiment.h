@@ -119,13 +119,13 @@ struct Collection {
 /// of three models, and all of another two (docs/decisions/0019).
 [[nodiscard]] bool chose_expert_times(std::string_view llm, std::string_view set, std::string_view row);
 
-/// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
-[[nodiscard]] engine::EngineOptions benchmark_engine();
-
 /// EngineOptions::expert_row_block of vLLM 0.11 and 0.12: DeepGEMM's alignment where an 8-bit checkpoint has a scale
 /// for each block of weights, as all have but Llama's (triton_deep_gemm_moe.py, deep_gemm_utils.py:
 /// compute_aligned_M()).
 [[nodiscard]] std::int32_t vllm_expert_row_block(std::string_view llm, bool fp8);
+
+/// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
+[[nodiscard]] engine::EngineOptions benchmark_engine();
 
 /// The same for clients that ask for the likeliest token, as vLLM's benchmark script does by default: no sampling.
 [[nodiscard]] engine::EngineOptions greedy_engine();

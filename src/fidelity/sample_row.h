@@ -6,6 +6,11 @@
 
 namespace wattle::fidelity {
 
+/// From a "gap-analysis" file: fixed lengths, engines started by aiconfigurator's generator. Else InferenceMAX's.
+[[nodiscard]] inline bool is_aiconfigurators_own(std::string_view source) {
+  return source.find("aic-auto-gap-analysis/") != std::string_view::npos;
+}
+
 /// One row of the sample, as far as it says how it was taken.
 struct SampleRow {
   std::string source;   ///< silicon_data_source
@@ -20,8 +25,9 @@ struct SampleRow {
   std::string precision = {};       ///< fp8, fp4, ...
   std::int32_t expert = 1;          ///< GPUs that share the experts by whole ones
 
-  /// "gap-analysis" files: fixed lengths, engines started by aiconfigurator's generator. Else InferenceMAX's.
-  [[nodiscard]] bool fixed_lengths() const { return source.find("aic-auto-gap-analysis/") != std::string::npos; }
+  [[nodiscard]] bool fixed_lengths() const { return is_aiconfigurators_own(source); }
+  /// Whether the source names that.
+  [[nodiscard]] bool says(std::string_view part) const { return source.find(part) != std::string::npos; }
   /// The day of the source's "measured=2026-01-14T..."; empty: it says none.
   [[nodiscard]] std::string_view measured_on() const {
     constexpr std::string_view kMeasured = "measured=";

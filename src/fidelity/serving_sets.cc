@@ -219,7 +219,7 @@ std::int32_t whole_or_one(const Table& t, std::size_t row, std::string_view colu
 
 SampleShape sample_shape(const Table& t, std::size_t i) {
   SampleShape shape{t.text(i, "precision"), t.text(i, "gemm_quant_mode"),
-                    t.text(i, "silicon_data_source").find("aic-auto-gap-analysis/") != std::string::npos};
+                    is_aiconfigurators_own(t.text(i, "silicon_data_source"))};
   shape.tensor = whole_or_one(t, i, "tp_size");
   shape.pipeline = whole_or_one(t, i, "pp_size");
   shape.attention_data = whole_or_one(t, i, "attention_dp_size");
