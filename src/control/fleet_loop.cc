@@ -197,11 +197,21 @@ const std::vector<const InstanceView*>& FleetLoop::of(const Candidates& from, jo
   return kind == journal::DecisionKind::RouteDecode ? from.decode : from.prefill;
 }
 
-void FleetLoop::assign(InstanceId id, const Request& request, int sign) {
+void FleetLoop::assign(InstanceId id, const Entry& entry, int sign) {
   InstanceView* const of = view(id);
   if (of == nullptr) return;  // it is gone, and its books with it
   of->assigned_requests += sign;
-  of->assigned_prompt_tokens += sign * request.prompt_tokens;
+  of->assigned_prompt_tokens += sign * entry.request.prompt_tokens;
+  if (!entry.answered) of->unanswered_prompt_tokens += sign * entry.request.prompt_tokens;
+}
+
+void FleetLoop::answered(Entry& entry) {
+  if (std::exchange(entry.answered, true)) return;
+  const auto book = [&](InstanceId id) {
+    if (InstanceView* const of = view(id)) of->unanswered_prompt_tokens -= entry.request.prompt_tokens;
+  };
+  book(entry.decode == kNoInstance ? entry.prefill : entry.decode);
+  if (entry.prefilling) book(entry.prefill);
 }
 
 bool FleetLoop::try_start(Entry& entry, const RouteDecision& bound, Instant now) {
@@ -213,7 +223,7 @@ bool FleetLoop::try_start(Entry& entry, const RouteDecision& bound, Instant now)
   const RouteDecision chosen_by = binds ? bound : pick(journal::DecisionKind::RoutePrefill, entry, now);
   const InstanceId id = chosen_by.instance;
   if (id == kNoInstance) return false;
-  assign(id, entry.request, +1);
+  assign(id, entry, +1);
   InstanceView& chosen = at(id);
   if (chosen.spec->beliefs.load != nullptr) {
     const double most = most_load_per_s(chosen, entry.request.request_class);
@@ -237,7 +247,7 @@ void FleetLoop::first_token(RequestId id, Instant now) {
   if (found == requests_.end() || found->second.prefill == kNoInstance) return;
   Entry& entry = found->second;
   if (!entry.answered) decode_answers(id, now);
-  entry.answered = true;
+  answered(entry);
   begun(entry);
   const InstanceId instance = entry.decode == kNoInstance ? entry.prefill : entry.decode;
   const InstanceView* const known = find(instance);
@@ -253,7 +263,12 @@ void FleetLoop::decode_answers(RequestId id, Instant now) {
   if (found == requests_.end()) return;
   const Entry& entry = found->second;
   if (entry.decode == kNoInstance || entry.computed >= now) return;
-  port_.handed_over({entry.prefill, entry.decode, entry.computed - entry.request.arrival, now - entry.computed}, now);
+  const control::HandOver what{entry.prefill, entry.decode, entry.computed - entry.request.arrival,
+                               now - entry.computed};
+  if (const InstanceView* const known = find(entry.decode); known != nullptr) {
+    observe(event::HandedOver{entry.request, *known, what.age, what.wait}, now);
+  }
+  port_.handed_over(what, now);
 }
 
 void FleetLoop::prefill_done(RequestId id, Instant now) {
@@ -263,7 +278,7 @@ void FleetLoop::prefill_done(RequestId id, Instant now) {
   begun(found->second);
   found->second.computed = now;
   if (std::exchange(found->second.prefilling, false)) {
-    return assign(found->second.prefill, found->second.request, -1);
+    return assign(found->second.prefill, found->second, -1);
   }
   bind(id, false, now);
 }
@@ -282,7 +297,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
     return retry_held(now);
   }
   const RouteDecision decode = pick(journal::DecisionKind::RouteDecode, entry, now);
-  if (!prefilling || decode.instance == kNoInstance) assign(entry.prefill, entry.request, -1);
+  if (!prefilling || decode.instance == kNoInstance) assign(entry.prefill, entry, -1);
   if (decode.instance == kNoInstance) {
     refuse(id, Refusal::NotReady, "no decode instance accepts requests", now);
     retry_held(now);
@@ -290,7 +305,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   }
   entry.decode = decode.instance;
   entry.prefilling = prefilling;
-  assign(decode.instance, entry.request, +1);
+  assign(decode.instance, entry, +1);
   port_.hand_over(Request(entry.request), entry.tag, entry.prefill, decode, now);
 }
 
@@ -351,8 +366,8 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
   }
   begun(entry);
   runs_no_more(entry);
-  assign(entry.decode == kNoInstance ? entry.prefill : entry.decode, entry.request, -1);
-  if (entry.prefilling) assign(entry.prefill, entry.request, -1);
+  assign(entry.decode == kNoInstance ? entry.prefill : entry.decode, entry, -1);
+  if (entry.prefilling) assign(entry.prefill, entry, -1);
   const Outcome outcome = close(entry, fate, reason, served, now);
   if (!observers_.empty()) observe(event::Left{outcome}, now);
   if (policies_.length) policies_.length->observe(outcome);

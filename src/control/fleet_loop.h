@@ -264,7 +264,9 @@ class FleetLoop {
 
   [[nodiscard]] InstanceView* view(InstanceId id);
   [[nodiscard]] InstanceView& at(InstanceId id);
-  void assign(InstanceId id, const Request& request, int sign);
+  void assign(InstanceId id, const Entry& entry, int sign);
+  /// Its first token has come.
+  void answered(Entry& entry);
   void rebuild_candidates();
   void refresh(std::span<const InstanceView* const> views, Instant now);
   void observe(const Event& event, Instant now);

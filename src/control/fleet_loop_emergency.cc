@@ -200,8 +200,8 @@ void FleetLoop::taken_back(Entry& entry, const char* reason, Instant now) {
   begun(entry);
   const InstanceId from = std::exchange(entry.prefill, kNoInstance);
   const InstanceId decode = std::exchange(entry.decode, kNoInstance);
-  if (std::exchange(entry.prefilling, false) || decode == kNoInstance) assign(from, entry.request, -1);
-  if (decode != kNoInstance) assign(decode, entry.request, -1);
+  if (std::exchange(entry.prefilling, false) || decode == kNoInstance) assign(from, entry, -1);
+  if (decode != kNoInstance) assign(decode, entry, -1);
   if (observers_.empty()) return;
   Outcome back;  // to policies it has left its instance, and may start again
   back.request = entry.request;

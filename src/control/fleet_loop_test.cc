@@ -232,6 +232,65 @@ TEST_F(FleetLoopTest, TheFirstTokenAfterAHandOverSaysOnceWhatItWaited) {
   EXPECT_TRUE(driver.handed.empty());
 }
 
+TEST_F(FleetLoopTest, PromptsAreUnansweredUntilTheFirstTokenWhereverTheyAreBound) {
+  for (const bool at_once : {false, true}) {
+    const std::int64_t from = at_once ? 10 : 0;  // ids never come back
+    FleetLoopOptions options;
+    options.both_legs_at_once = at_once;
+    FleetLoop loop(fleet({Role::Prefill, Role::Decode}), {}, 1, options, driver, journal);
+    const auto unanswered = [&](std::size_t i) { return loop.instances()[i].unanswered_prompt_tokens; };
+    const std::int64_t tokens = request(from).prompt_tokens;
+    ASSERT_GT(tokens, 0);
+    loop.arrive(request(from), 0, Instant{});
+    EXPECT_EQ(unanswered(0), tokens);
+    EXPECT_EQ(unanswered(1), at_once ? tokens : 0);
+    loop.prefill_done(RequestId{from}, Instant{});
+    EXPECT_EQ(unanswered(0), 0);
+    EXPECT_EQ(unanswered(1), tokens);
+    loop.first_token(RequestId{from}, Instant{});
+    loop.first_token(RequestId{from}, Instant{});
+    EXPECT_EQ(unanswered(1), 0);
+    loop.arrive(request(from + 1), 0, Instant{});
+    loop.first_token(RequestId{from + 1}, Instant{});  // the prefill engine's own
+    EXPECT_EQ(unanswered(0) + unanswered(1), 0);
+    loop.prefill_done(RequestId{from + 1}, Instant{});
+    loop.arrive(request(from + 2), 0, Instant{});
+    for (const std::int64_t id : {from, from + 1, from + 2})
+      loop.leave(RequestId{id}, Fate::Cancelled, "", {}, Instant{});
+    EXPECT_EQ(unanswered(0) + unanswered(1), 0);
+  }
+}
+
+TEST_F(FleetLoopTest, RoutersHearOfHandOvers) {
+  class Hears final : public policy::RoutingPolicy {
+   public:
+    [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::HandedOver>(); }
+    void observe(const Event& event, Instant) override {
+      const auto& handed = std::get<event::HandedOver>(event);
+      EXPECT_EQ(handed.request.id, RequestId{0});
+      EXPECT_EQ(handed.instance.id, InstanceId{1});
+      EXPECT_EQ(handed.age, Span::ns(40));
+      EXPECT_EQ(handed.wait, Span::ns(30));
+      ++times;
+    }
+    RouteDecision route(const Request&, std::span<const InstanceView* const> candidates, Instant,
+                        RandomStream&) override {
+      return {candidates.front()->id, ""};
+    }
+    int times = 0;
+  };
+  auto hears = std::make_shared<Hears>();
+  control::DispatchPolicies policies;
+  policies.route_decode.policy = hears;
+  FleetLoop loop(fleet({Role::Prefill, Role::Decode}), std::move(policies), 1, {}, driver, journal);
+  Request arrives = request(0);
+  arrives.arrival = Instant{10};
+  loop.arrive(arrives, 0, Instant{20});
+  loop.prefill_done(RequestId{0}, Instant{50});
+  loop.first_token(RequestId{0}, Instant{80});
+  EXPECT_EQ(hears->times, 1);
+}
+
 TEST_F(FleetLoopTest, ARefusalAtHandOverFreesItsPlace) {
   auto loop = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 10));
   loop.arrive(request(0), 0, Instant{});

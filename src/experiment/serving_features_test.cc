@@ -71,6 +71,20 @@ TEST(ServingFeatures, OursKeepsFirstTokensAtEveryRateAndSavesWhereTheyAllow) {
   }
 }
 
+/// What the load does not need idles, where one decode instance would do.
+TEST(ServingFeatures, FilledDecodeInstancesTakeLessEnergyThanSharedOnes) {
+  constexpr const char* kApart = "voltanallm-2p2d";
+  for (const char* at : {"workload.rate_per_s=8", "workload.rate_per_s=20"}) {
+    const std::vector<std::string> shared{at, "workload.requests=2000", "routing.decode.policy=round-robin"};
+    const std::vector<std::string> set{at, "workload.requests=2000"};
+    const auto fastest = run("static-max", set, kApart);
+    const auto ours = run("wattle", set, kApart);
+    EXPECT_LT(ours.energy.total.value(), 0.85 * run("wattle", shared, kApart).energy.total.value()) << at;
+    EXPECT_GE(ours.slo.ttft, fastest.slo.ttft - 0.003) << at;
+    EXPECT_GE(ours.slo.itl, fastest.slo.itl - 0.003) << at;
+  }
+}
+
 TEST(ServingFeatures, BothSaveEnergyAtTheSameClock) {
   const auto plain = run("static-max", {});
   const auto cached = run("static-max", {"workload.session_share=0.7"});

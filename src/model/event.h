@@ -35,6 +35,13 @@ struct FirstToken {
   const Request& request;
   const InstanceView& instance;
 };
+/// Its first token came from this decode instance.
+struct HandedOver {
+  const Request& request;
+  const InstanceView& instance;
+  Span age;   ///< from its arrival until its prompt was computed
+  Span wait;  ///< from then on
+};
 /// An iteration starts: instance.step is its report. Only the instance's own clock policy hears of it, and of every
 /// one: a policy that observes steps is asked at each, whatever it says of how long a decision holds.
 struct Step {
@@ -47,8 +54,8 @@ struct Left {
 
 }  // namespace event
 
-using Event = std::variant<event::Joined, event::Gone, event::Arrived, event::Started, event::FirstToken, event::Step,
-                           event::Left>;
+using Event = std::variant<event::Joined, event::Gone, event::Arrived, event::Started, event::FirstToken,
+                           event::HandedOver, event::Step, event::Left>;
 
 /// A set of kinds of events.
 class EventKinds {

@@ -58,7 +58,8 @@ struct InstanceView {
   // The dispatcher's own books: exact, never stale.
   std::int32_t assigned_requests = 0;  ///< dispatched here and not yet left
   std::int64_t assigned_prompt_tokens = 0;
-  LoadShare load;  ///< by Beliefs::load; 0 without one
+  std::int64_t unanswered_prompt_tokens = 0;  ///< of those whose first token has not come
+  LoadShare load;                             ///< by Beliefs::load; 0 without one
 
   // From the newest step report; its age is now - step.start.
   StepReport step;

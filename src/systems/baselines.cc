@@ -8,6 +8,7 @@
 #include "policy/queueing/fcfs.h"
 #include "policy/routing/least_energy.h"
 #include "policy/routing/least_loaded.h"
+#include "policy/routing/least_prompts.h"
 #include "policy/routing/power_of_two.h"
 #include "policy/routing/prefix_affinity.h"
 #include "policy/routing/random.h"
@@ -29,6 +30,8 @@ Result<std::shared_ptr<Made>> plain(const NoOptions&, const Making&) {
 void add_routing(Registry& to) {
   to.add(SlotKind::Routing, "round-robin", "In turn").makes(plain<policy::RoundRobin>);
   to.add(SlotKind::Routing, "least-loaded", "The fewest requests").makes(plain<policy::LeastLoaded>);
+  to.add(SlotKind::Routing, "least-prompts", "The fewest prompt tokens still to be computed, then the fewest requests")
+      .makes(plain<policy::LeastPrompts>);
   to.add(SlotKind::Routing, "power-of-two", "The emptier of two at random").makes(plain<policy::PowerOfTwo>);
   using Prefix = policy::PrefixAffinityOptions;
   to.add<Prefix>(

@@ -210,15 +210,26 @@ Needs needs_of_admission(const Recipe& recipe) {
   return entry_of(SlotKind::Admission, recipe.admission).needs;
 }
 
+/// What routing of the decode leg needs, unless it is off.
+Needs needs_of_decode_routing(const Recipe& recipe) {
+  if (recipe.route_decode.mode == Mode::Off) return {};
+  return entry_of(SlotKind::Routing, recipe.route_decode).needs;
+}
+
 }  // namespace
 
 bool needs_latency(const Recipe& recipe, Role role) {
   if (needs_of_admission(recipe).latency) return true;
+  if (role == Role::Decode && needs_of_decode_routing(recipe).latency) return true;
   const PolicyChoice& choice = frequency_of(recipe, role);
   return choice.mode != Mode::Off && entry_of(SlotKind::Frequency, choice).needs.latency;
 }
 
 bool needs_power(const Recipe& recipe, Role role) {
+  const PolicyChoice& route = recipe.route_decode;
+  const PolicyEntry& router = entry_of(SlotKind::Routing, route);
+  const bool routes = role == Role::Decode && route.mode != Mode::Off;
+  if (routes && router.weighs_power && router.weighs_power(options_in(router, route), role)) return true;
   const PolicyChoice& choice = frequency_of(recipe, role);
   const PolicyEntry& entry = entry_of(SlotKind::Frequency, choice);
   return choice.mode != Mode::Off && entry.weighs_power && entry.weighs_power(options_in(entry, choice), role);
@@ -264,8 +275,9 @@ std::vector<MegaHertz> clocks_to_predict(const Recipe& recipe, const InstanceSpe
   std::ranges::sort(clocks);
   const auto repeated = std::ranges::unique(clocks);
   clocks.erase(repeated.begin(), repeated.end());
-  // A policy that admits by forecast asks about the highest even where clocks are fixed.
-  return clocks.empty() && needs_of_admission(recipe).latency ? spec.clocks : clocks;
+  // A policy that admits by forecast asks about the highest even where clocks are fixed, a router about that one.
+  const bool asks = needs_of_admission(recipe).latency || needs_of_decode_routing(recipe).latency;
+  return clocks.empty() && asks ? spec.clocks : clocks;
 }
 
 Span overrun_slack(const Recipe& recipe, Role role) {

@@ -72,6 +72,21 @@ TEST(Compose, MakesEveryKnownPolicy) {
   }
 }
 
+TEST(Compose, ARouterThatWeighsStepsNeedsBeliefsOfDecodeInstancesWhateverTheClocks) {
+  const auto with = recipe("[routing.decode]\npolicy = \"best-batch\"");
+  EXPECT_TRUE(needs_latency(with, Role::Decode) && needs_power(with, Role::Decode));
+  EXPECT_FALSE(needs_latency(with, Role::Prefill) || needs_power(with, Role::Prefill));
+  EXPECT_FALSE(needs_latency(with, Role::Colocated) || needs_power(with, Role::Colocated));
+  InstanceSpec instance = spec(Role::Decode, both());
+  instance.clocks = {MegaHertz(1005), MegaHertz(1410)};
+  EXPECT_EQ(clocks_to_predict(with, instance), instance.clocks);
+  const auto off = recipe("[routing.decode]\npolicy = \"best-batch\"\nmode = \"off\"");
+  EXPECT_FALSE(needs_latency(off, Role::Decode) || needs_power(off, Role::Decode));
+  const auto made = make_dispatch_policies(recipe("[routing]\npolicy = \"best-batch\""));
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message().find("routing.decode"), std::string::npos) << made.error().message();
+}
+
 TEST(Compose, WithoutClocksTheGpusOwnLimitsHold) {
   const auto made = make_clock_policy(recipe("[frequency]\npolicy = \"idle-parking\""), spec(Role::Decode, {}));
   ASSERT_TRUE(made);

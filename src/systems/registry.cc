@@ -10,6 +10,7 @@ namespace wattle::systems {
 
 void register_baselines(Registry& to);
 void register_voltanallm(Registry& to);
+void register_wattle(Registry& to);
 void register_throttllem(Registry& to);
 void register_retail(Registry& to);
 void register_freesh(Registry& to);
@@ -20,6 +21,7 @@ const Registry& registry() {
     Registry made;
     register_baselines(made);
     register_voltanallm(made);
+    register_wattle(made);
     register_throttllem(made);
     register_retail(made);
     register_freesh(made);

@@ -10,6 +10,7 @@
 #include "policy/routing/tile_aware.h"
 #include "systems/greenserve.h"
 #include "systems/registry.h"
+#include "systems/voltanallm.h"
 
 namespace wattle::config {
 
@@ -118,17 +119,17 @@ Result<std::shared_ptr<policy::EcoRoute>> make_eco_route(const EcoRouteOptions& 
     return making.refuse("policy",
                          "eco-route weighs decode batches; use it for routing.decode and, say, round-robin here");
   }
-  // A rule where the instances' clocks are EcoFreq's to command; none where they stay as they are.
-  policy::EcoRouteClocks clocks;
-  const PolicyChoice& f = making.recipe.decode_frequency;
-  if (f.policy == "eco-freq" && f.mode == Mode::Enforce) {
-    auto eco = options_of<EcoFreqOptions>(f);
-    clocks = {std::move(eco.clocks), eco.margin, eco.raises_in_vain};
-  }
-  return std::make_shared<policy::EcoRoute>(o, std::move(clocks));
+  return std::make_shared<policy::EcoRoute>(o, clocks_of_decodes(making.recipe));
 }
 
 }  // namespace
+
+policy::ClocksOfInstances clocks_of_decodes(const Recipe& recipe) {
+  const PolicyChoice& f = recipe.decode_frequency;
+  if (f.policy != "eco-freq" || f.mode != Mode::Enforce) return {};
+  auto eco = options_of<EcoFreqOptions>(f);
+  return {std::move(eco.clocks), eco.margin, eco.raises_in_vain};
+}
 
 void register_voltanallm(Registry& to) {
   to.add<EcoFreqOptions>(SlotKind::Frequency, "eco-freq",

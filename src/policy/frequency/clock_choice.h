@@ -21,6 +21,13 @@ struct ClockRule {
 [[nodiscard]] ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin,
                                         bool raises_in_vain = true);
 
+/// How instances choose their clocks, for a router that asks.
+struct ClocksOfInstances {
+  std::vector<ClockSetting> clocks;  ///< F of EcoFreq; empty: clocks are taken to stay as commanded
+  double margin = 0.0;               ///< EcoFreq's
+  bool raises_in_vain = true;        ///< EcoFreq's
+};
+
 struct ClockChoice {
   MegaHertz clock;
   const char* reason = "";

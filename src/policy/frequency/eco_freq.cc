@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "policy/hand_over.h"
+
 namespace wattle::policy {
 
 namespace {
 
 constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
-/// Hand-overs that count: some seconds of a busy instance, and enough for a share of 1 % to be some.
-constexpr std::size_t kHandOvers = 512;
 /// A step that takes so much longer than the ITL objective does so although predictions err and loads vary.
 constexpr double kClearly = 1.05;
 
@@ -67,7 +67,7 @@ void EcoFreq::handed_over(Span age, Span wait) {
   if (step_ <= Span()) return;
   // Nothing would have saved one that was late before; it says nothing of steps.
   if (age >= rule_.ttft) return;
-  handovers_.add(Span::from_seconds((rule_.ttft - age).seconds() / wait.seconds() * step_.seconds()));
+  handovers_.add(step_borne(rule_.ttft - age, wait, step_));
 }
 
 void EcoFreq::note_step(const InstanceView& view) {

@@ -32,6 +32,12 @@ class RecentSpans {
     const std::size_t allowed = std::max(static_cast<std::size_t>(shorter), count(share));
     return allowed < sorted_.size() ? sorted_[allowed] : Span::max();
   }
+  /// The longest span than which at most this share of them is shorter, beyond those that are shorter than `anyway`.
+  [[nodiscard]] Span most_beyond(double share, Span anyway) const {
+    const auto shorter = std::ranges::lower_bound(sorted_, anyway) - sorted_.begin();
+    const std::size_t allowed = static_cast<std::size_t>(shorter) + count(share);
+    return allowed < sorted_.size() ? sorted_[allowed] : Span::max();
+  }
   /// The shortest span than which at most this share of them is longer, or as many as are longer than `anyway`.
   [[nodiscard]] Span least(double share, Span anyway) const {
     const auto longer = sorted_.end() - std::ranges::upper_bound(sorted_, anyway);

@@ -5,46 +5,11 @@
 #include <tuple>
 #include <utility>
 
-#include "base/wide.h"
+#include "policy/routing/decodes_bound.h"
 
 namespace wattle::policy {
 
 namespace {
-
-/// Prompt tokens of so many of the requests bound to the instance, at their mean length.
-std::int64_t prompt_tokens_of(const InstanceView& view, std::int32_t requests) {
-  const Int128 theirs = Int128{view.assigned_prompt_tokens} * requests;
-  return static_cast<std::int64_t>(theirs / std::max(view.assigned_requests, requests));
-}
-
-/// The decodes an instance will have once everything bound to it has arrived.
-StepShape decodes_of(const InstanceView& view) {
-  StepShape shape;
-  shape.decode_requests = view.step.shape.decode_requests;
-  shape.decode_kv_tokens = view.step.shape.decode_kv_tokens;
-  const std::int64_t under_way =
-      std::int64_t{view.assigned_requests} - view.step.waiting_requests - view.step.shape.decode_requests;
-  if (under_way > 0) {
-    shape.decode_requests += static_cast<std::int32_t>(under_way);
-    shape.decode_kv_tokens += prompt_tokens_of(view, static_cast<std::int32_t>(under_way));
-  }
-  return shape;
-}
-
-/// No clock keeps the instance's requests, those that wait for KV blocks included, within `limit`, or its KV cache does
-/// not hold them. `shape`: what it will decode. An absent or nonsensical prediction says nothing.
-bool overfull(const InstanceView& view, StepShape shape, Span limit, MegaHertz top, const LatencyModel* latency) {
-  const std::int32_t waiting = view.step.waiting_requests;
-  if (waiting > 0) {
-    shape.decode_requests += waiting;
-    shape.decode_kv_tokens += prompt_tokens_of(view, waiting);
-  }
-  const std::int64_t capacity = view.spec->kv_capacity_tokens;
-  if (capacity > 0 && shape.decode_kv_tokens > capacity) return true;
-  if (latency == nullptr) return false;
-  const Span predicted = latency->step_time(shape, top);
-  return predicted > limit && predicted <= kLongestBelievable;
-}
 
 /// Where `requests` stand among tiles: whether one more begins a tile, and an order of how many have begun. In the
 /// first tile (negative), beyond the last and where none is known, each request counts as one.
@@ -79,7 +44,7 @@ std::vector<std::int32_t> tile_ends(const LatencyModel& latency, MegaHertz clock
   return ends;
 }
 
-EcoRoute::EcoRoute(const EcoRouteOptions& options, EcoRouteClocks clocks)
+EcoRoute::EcoRoute(const EcoRouteOptions& options, ClocksOfInstances clocks)
     : options_(options), clocks_(std::move(clocks)) {}
 
 void EcoRoute::observe(const Event& event, Instant) {
@@ -117,7 +82,7 @@ void EcoRoute::joined(const InstanceView& view) {
 }
 
 EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& request) const {
-  StepShape shape = decodes_of(view);
+  StepShape shape = decodes_bound(view);
   const std::int32_t requests = std::max(view.assigned_requests, shape.decode_requests);  // those that wait, too
   const Known* instance = known(view.id);
   if (instance == nullptr) return {view.clock_commanded, view.clock_commanded, false, requests};

@@ -33,13 +33,6 @@ struct EcoRouteOptions {
   double overload_margin = 0.2;  ///< share, in [0, 1)
 };
 
-/// How the instances it routes to choose their clocks.
-struct EcoRouteClocks {
-  std::vector<ClockSetting> clocks;  ///< F of EcoFreq; empty: clocks are taken to stay as commanded
-  double margin = 0.0;               ///< EcoFreq's
-  bool raises_in_vain = true;        ///< EcoFreq's
-};
-
 /// Batch sizes up to 1024 at which a tile ends, ascending: one more request lengthens the step by more than its share,
 /// so that every token costs more, and by more than 2 %, so that a predictor's own steps are none. Asked at `clock`
 /// with 256 tokens of context per request.
@@ -67,7 +60,7 @@ struct EcoRouteClocks {
 /// fleet grows. Never declines.
 class EcoRoute final : public RoutingPolicy {
  public:
-  EcoRoute(const EcoRouteOptions& options, EcoRouteClocks clocks);
+  EcoRoute(const EcoRouteOptions& options, ClocksOfInstances clocks);
   [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::Joined, event::Gone>(); }
   void observe(const Event& event, Instant now) override;
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
@@ -95,7 +88,7 @@ class EcoRoute final : public RoutingPolicy {
   [[nodiscard]] RouteDecision by_tiles(std::span<const InstanceView* const> candidates, std::size_t over) const;
 
   EcoRouteOptions options_;
-  EcoRouteClocks clocks_;
+  ClocksOfInstances clocks_;
   struct Member {
     InstanceId id;
     const InstanceSpec* spec = nullptr;

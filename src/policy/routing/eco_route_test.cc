@@ -98,7 +98,7 @@ class Fleet {
   std::deque<InstanceSpec> specs;
   std::vector<InstanceView> views;
   EcoRouteOptions options;
-  EcoRouteClocks how;
+  ClocksOfInstances how;
   std::size_t joined = 1000;  ///< so many at most
   RandomStream random{7, "test"};
 };

@@ -10,6 +10,7 @@
 
 #include "policy/routing/least_energy.h"
 #include "policy/routing/least_loaded.h"
+#include "policy/routing/least_prompts.h"
 #include "policy/routing/power_of_two.h"
 #include "policy/routing/prefix_affinity.h"
 #include "policy/routing/random.h"
@@ -237,6 +238,20 @@ class Carries final : public LoadProfile {
  private:
   double per_s_, watts_;
 };
+
+TEST(LeastPrompts, WhatIsStillToBeComputedCountsThenRequestsAndEqualsTakeTurns) {
+  Fleet fleet(4);
+  LeastPrompts policy;
+  for (const int turn : {0, 1, 2, 3, 0}) EXPECT_EQ(fleet.route(policy), turn);
+  fleet.views[1].assigned_requests = 50;  // computed, all of them
+  EXPECT_EQ(fleet.route(policy), 2);
+  for (auto& view : fleet.views) view.unanswered_prompt_tokens = 100;
+  fleet.views[1].unanswered_prompt_tokens = 99;
+  EXPECT_EQ(fleet.route(policy), 1) << "though it has more requests";
+  fleet.views[1].unanswered_prompt_tokens = 100;
+  fleet.views[0].assigned_requests = 1;
+  for (const int turn : {2, 3, 2}) EXPECT_EQ(fleet.route(policy), turn);
+}
 
 TEST(LeastLoaded, ASmallInstanceBesideALargeOneGetsItsShare) {
   const Carries large(8.0, 10.0), small(2.0, 10.0);

@@ -1,0 +1,156 @@
+#include "policy/routing/best_batch.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "policy/hand_over.h"
+#include "policy/routing/decodes_bound.h"
+
+namespace wattle::policy {
+
+namespace {
+
+constexpr std::int32_t kMost = 1024;  ///< requests of a batch
+
+StepShape decodes(std::int32_t requests, std::int64_t context) {
+  StepShape shape;
+  shape.decode_requests = requests;
+  shape.decode_kv_tokens = requests * context;
+  return shape;
+}
+
+/// The largest batch, up to `most`, whose step is within `limit`; 0: none.
+std::int32_t largest(const LatencyModel& latency, MegaHertz clock, std::int64_t context, std::int32_t most,
+                     Span limit) {
+  std::int32_t within = 0;
+  std::int32_t beyond = most + 1;
+  while (beyond - within > 1) {
+    const std::int32_t middle = within + (beyond - within) / 2;
+    (latency.step_time(decodes(middle, context), clock) <= limit ? within : beyond) = middle;
+  }
+  return within;
+}
+
+std::int32_t requests_of(const InstanceView& view) {
+  return std::max(view.assigned_requests, view.step.shape.decode_requests);
+}
+
+}  // namespace
+
+BestBatch::BestBatch(const BestBatchOptions& options, ClocksOfInstances clocks)
+    : options_(options), clocks_(std::move(clocks)), margin_(std::max(options_.overload_margin, clocks_.margin)) {}
+
+void BestBatch::observe(const Event& event, Instant) {
+  if (const auto* gone = std::get_if<event::Gone>(&event)) {
+    std::erase_if(borne_, [&](const Borne& of) { return of.spec == gone->instance.spec; });
+    return;
+  }
+  const auto* handed = std::get_if<event::HandedOver>(&event);
+  if (handed == nullptr || options_.late_handovers <= 0.0 || handed->wait <= Span()) return;
+  const InstanceSpec& spec = *handed->instance.spec;
+  if (!spec.slo.ttft || spec.beliefs.latency == nullptr) return;
+  const Span left = Span::from_seconds(spec.slo.ttft->seconds() * (1.0 - margin_)) - handed->age;
+  const Span step = spec.beliefs.latency->step_time(decodes_bound(handed->instance), handed->instance.clock_commanded);
+  // Nothing would have saved one that was late before; it says nothing of steps.
+  if (left <= Span() || step <= Span() || step > kLongestBelievable) return;
+  auto of = std::ranges::find(borne_, &spec, &Borne::spec);
+  if (of == borne_.end()) of = borne_.insert(of, {&spec, RecentSpans(kHandOvers)});
+  of->steps.add(step_borne(left, handed->wait, step));
+}
+
+BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) const {
+  const InstanceSpec& spec = *view.spec;
+  Best best{&spec, 0, std::numeric_limits<double>::infinity(), Span::max(), view.clock_commanded};
+  const LatencyModel* latency = spec.beliefs.latency;
+  const PowerModel* power = spec.beliefs.power;
+  const auto gap = spec.slo.gap();
+  if (latency == nullptr || power == nullptr || !gap) return best;
+  best.limit = std::min(Span::from_seconds(gap->seconds() * (1.0 - margin_)), kLongestBelievable);
+  if (!clocks_.clocks.empty()) best.top = clocks_.clocks.back().on(spec);
+  if (const auto of = std::ranges::find(borne_, &spec, &Borne::spec); of != borne_.end()) {
+    const Span anyway = latency->step_time(decodes(load.even, load.context), best.top);
+    best.limit = std::min(best.limit, of->steps.most_beyond(options_.late_handovers, anyway));
+  }
+  std::int64_t most = kMost;
+  if (spec.kv_capacity_tokens > 0) {
+    most = std::min(
+        most, static_cast<std::int64_t>((1.0 - margin_) * static_cast<double>(spec.kv_capacity_tokens)) / load.context);
+  }
+  const auto draws = [&](const StepShape& shape, MegaHertz clock) {
+    return static_cast<double>(power->step_power(shape, clock).value());
+  };
+  const auto consider = [&](MegaHertz clock, double idle) {
+    const std::int32_t batch = largest(*latency, clock, load.context, static_cast<std::int32_t>(most), best.limit);
+    if (batch == 0) return;
+    const StepShape shape = decodes(batch, load.context);
+    const double cost = (draws(shape, clock) - idle) * latency->step_time(shape, clock).seconds() / batch;
+    if (cost >= best.cost) return;
+    best.batch = batch;
+    best.cost = cost;
+  };
+  if (clocks_.clocks.empty()) {
+    consider(best.top, draws({}, best.top));
+    return best;
+  }
+  const double idle = draws({}, clocks_.clocks.front().on(spec));
+  for (const ClockSetting& clock : clocks_.clocks) consider(clock.on(spec), idle);
+  return best;
+}
+
+const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load) {
+  const auto known = std::ranges::find_if(bests_, [&](const Best& best) {
+    return best.spec == view.spec && (!clocks_.clocks.empty() || best.top == view.clock_commanded);
+  });
+  return known != bests_.end() ? *known : bests_.emplace_back(best(view, load));
+}
+
+bool BestBatch::fits(const InstanceView& view, const Request& request, const Best& best) const {
+  if (requests_of(view) >= best.batch) return false;
+  // Its own contexts may be longer than the mean.
+  StepShape shape = decodes_bound(view);
+  ++shape.decode_requests;
+  shape.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
+  return !overfull(view, shape, best.limit, best.top, view.spec->beliefs.latency);
+}
+
+RouteDecision BestBatch::route(const Request& request, std::span<const InstanceView* const> candidates, Instant,
+                               RandomStream&) {
+  StepShape all;
+  std::int64_t requests = 1;
+  for (const InstanceView* candidate : candidates) {
+    const StepShape theirs = decodes_bound(*candidate);
+    all.decode_requests += theirs.decode_requests;
+    all.decode_kv_tokens += theirs.decode_kv_tokens;
+    requests += requests_of(*candidate);
+  }
+  const auto instances = std::ssize(candidates);
+  const Load load{
+      .even = static_cast<std::int32_t>((requests + instances - 1) / instances),
+      .context = std::max<std::int64_t>(
+          1, (all.decode_kv_tokens + request.prompt_tokens + 1) / (std::int64_t{all.decode_requests} + 1)),
+  };
+  bests_.clear();
+  const InstanceView* chosen = nullptr;
+  double least_cost = 0.0;
+  double best_share = 0.0;
+  bool chosen_fits = false;
+  for (const InstanceView* candidate : candidates) {
+    const Best& best = best_of(*candidate, load);
+    const bool fits = this->fits(*candidate, request, best);
+    const double share = (requests_of(*candidate) + 1.0) / std::max(best.batch, 1);
+    const auto better = [&] {
+      if (chosen == nullptr || fits != chosen_fits) return chosen == nullptr || fits;
+      if (!fits) return share < best_share;
+      return best.cost < least_cost || (best.cost == least_cost && share > best_share);
+    };
+    if (!better()) continue;
+    chosen = candidate;
+    least_cost = best.cost;
+    best_share = share;
+    chosen_fits = fits;
+  }
+  return {chosen->id, chosen_fits ? "fits into the batch of least energy" : "fits nowhere: the least full"};
+}
+
+}  // namespace wattle::policy
