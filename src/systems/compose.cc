@@ -264,6 +264,17 @@ bool needs_sweet_clock(const Recipe& recipe) {
   return sweet;
 }
 
+namespace {
+
+std::vector<MegaHertz> each_once(std::vector<MegaHertz> clocks) {
+  std::ranges::sort(clocks);
+  const auto repeated = std::ranges::unique(clocks);
+  clocks.erase(repeated.begin(), repeated.end());
+  return clocks;
+}
+
+}  // namespace
+
 std::vector<MegaHertz> clocks_to_predict(const Recipe& recipe, const InstanceSpec& spec) {
   std::vector<MegaHertz> clocks;
   for (const PolicyChoice* choice : {&recipe.prefill_frequency, &recipe.decode_frequency}) {
@@ -272,12 +283,14 @@ std::vector<MegaHertz> clocks_to_predict(const Recipe& recipe, const InstanceSpe
     const auto more = entry.clocks(options_in(entry, *choice), spec);
     clocks.insert(clocks.end(), more.begin(), more.end());
   }
-  std::ranges::sort(clocks);
-  const auto repeated = std::ranges::unique(clocks);
-  clocks.erase(repeated.begin(), repeated.end());
+  if (!clocks.empty()) return each_once(std::move(clocks));
   // A policy that admits by forecast asks about the highest even where clocks are fixed, a router about that one.
-  const bool asks = needs_of_admission(recipe).latency || needs_of_decode_routing(recipe).latency;
-  return clocks.empty() && asks ? spec.clocks : clocks;
+  if (needs_of_admission(recipe).latency) return spec.clocks;
+  if (!needs_of_decode_routing(recipe).latency) return {};
+  const PolicyChoice& decodes = recipe.decode_frequency;
+  each_clock(entry_of(SlotKind::Frequency, decodes), decodes,
+             [&](const std::string&, const ClockSetting& clock) { clocks.push_back(clock.on(spec)); });
+  return clocks.empty() ? spec.clocks : each_once(std::move(clocks));
 }
 
 Span overrun_slack(const Recipe& recipe, Role role) {

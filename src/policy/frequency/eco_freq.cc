@@ -10,6 +10,8 @@ namespace wattle::policy {
 namespace {
 
 constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
+/// Where prompts wait for prompts: so many of the longest steps fit into a first token's objective.
+constexpr std::int64_t kStepsOfAFirstToken = 4;
 /// A step that takes so much longer than the ITL objective does so although predictions err and loads vary.
 constexpr double kClearly = 1.05;
 
@@ -43,11 +45,12 @@ Span EcoFreq::prompt_budget(const InstanceView& view) const {
   if (step.shape.prefill_tokens == 0 || rule_.ttft == Span::max()) return Span::max();
   const bool known = step.oldest_scheduled_arrival < step.start;
   Span allowed = known ? rule_.ttft - (step.start - step.oldest_scheduled_arrival) : rule_.ttft;
-  if (prefills_ && !handovers_.empty()) {
+  if (prefills_ && late_handovers_ > 0.0) {
     const Span least = fastest(view);
     allowed -= handovers_.least(late_handovers_, allowed - least);
-    // As long as this step is longer, prompts that come meanwhile wait longer, too.
-    if (allowed > least) allowed = least + Span((allowed - least).ns() / 2);
+    // Who comes while this step runs waits for it, and then for one as long as it made the queue.
+    const Span theirs = rule_.ttft - handovers_.least(late_handovers_, rule_.ttft - least - least);
+    allowed = std::min(allowed, std::max(Span(theirs.ns() / kStepsOfAFirstToken), least));
   }
   return allowed;
 }

@@ -41,9 +41,9 @@ struct EcoFreqOptions {
 /// With late_handovers the first tokens of requests that move from a prefill to a decode instance count, too. They wait
 /// for passes of the decode engine's loop, some for many. What the newest of them waited (handed_over()) says how long
 /// a step may take, at either instance, so that no more than this share would have been late, or no more than at
-/// max(F): on the prefill instance what the others waited is taken from the budget, and half of what is then left
-/// beyond max(F)'s time is for prompts that come meanwhile; on the decode instance a step is within what the others
-/// would have borne, had each wait been longer or shorter in proportion to it.
+/// max(F): on the prefill instance what the others waited is taken from the budget, and a step is no longer than a
+/// quarter of what that leaves of ttft, for prompts that come meanwhile; on the decode instance a step is within what
+/// the others would have borne, had each wait been longer or shorter in proportion to it.
 ///
 /// With step_yield a step of a decode instance that gives each request several tokens (speculative decoding) may take
 /// longer where even max(F) clearly misses itl with the gap before them: the budget is then itl x (1 + step_yield x

@@ -285,21 +285,25 @@ struct Apart {
 };
 
 TEST(EcoFreq, APromptLeavesTimeForWhatAllButAFewHandOversWait) {
-  // 20 ms + 3,000 x 0.1 ms = 320 ms at the low clock and 240 at the high one, of 600.
-  const InstanceView prompt = prefilling(3'000, Span(), Instant(Span::s(1).ns()));
+  // 20 ms + 800 x 0.1 ms = 100 ms at the low clock and 75 at the high one, of 600.
+  const InstanceView prompt = prefilling(800, Span(), Instant(Span::s(1).ns()));
   Apart apart(Role::Prefill);
-  EXPECT_EQ(apart.clock(prompt), kLow) << "nobody has been handed over yet";
   for (int i = 0; i < 9; ++i) apart.policy.handed_over(Span::ms(100), Span::ms(200));
-  EXPECT_EQ(apart.clock(prompt), kLow) << "400 ms are left, and 80 ms more than the fastest is half of the rest";
+  EXPECT_EQ(apart.clock(prompt), kLow) << "400 ms are left, four such steps";
   apart.policy.handed_over(Span::ms(100), Span::ms(500));
   EXPECT_EQ(apart.clock(prompt), kLow) << "one in ten may be late";
   apart.policy.handed_over(Span::ms(100), Span::ms(201));
   EXPECT_EQ(apart.clock(prompt), kHigh);
+  EXPECT_EQ(apart.clock(prefilling(790, Span(), Instant(Span::s(1).ns()))), kLow) << "99 of 399 / 4";
+  EXPECT_EQ(apart.clock(prefilling(790, Span::ms(301), Instant(Span::s(1).ns()))), kHigh) << "its own 98 are less";
   Apart late(Role::Prefill);
-  for (const int wait_ms : {200, 361}) {
+  for (const int wait_ms : {200, 451}) {
     for (int i = 0; i < 20; ++i) late.policy.handed_over(Span::ms(100), Span::ms(wait_ms));
   }
-  EXPECT_EQ(late.clock(prompt), kLow) << "no clock saves those that wait for 361 ms";
+  EXPECT_EQ(late.clock(prompt), kLow) << "no clock saves those that wait for 451 ms";
+  Apart nobody(Role::Prefill);
+  EXPECT_EQ(nobody.clock(prefilling(1'300, Span(), Instant(Span::s(1).ns()))), kLow) << "150 ms; no hand-over yet";
+  EXPECT_EQ(nobody.clock(prefilling(1'301, Span(), Instant(Span::s(1).ns()))), kHigh);
 
   Apart published(Role::Prefill, 0.0);
   for (int i = 0; i < 20; ++i) published.policy.handed_over(Span::ms(100), Span::ms(599));

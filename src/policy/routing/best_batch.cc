@@ -12,6 +12,7 @@ namespace wattle::policy {
 namespace {
 
 constexpr std::int32_t kMost = 1024;  ///< requests of a batch
+constexpr double kKvShare = 0.7;      ///< of the KV cache that a batch may take as it is: contexts grow
 
 StepShape decodes(std::int32_t requests, std::int64_t context) {
   StepShape shape;
@@ -74,8 +75,8 @@ BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) cons
   }
   std::int64_t most = kMost;
   if (spec.kv_capacity_tokens > 0) {
-    most = std::min(
-        most, static_cast<std::int64_t>((1.0 - margin_) * static_cast<double>(spec.kv_capacity_tokens)) / load.context);
+    most = std::min(most,
+                    static_cast<std::int64_t>(kKvShare * static_cast<double>(spec.kv_capacity_tokens)) / load.context);
   }
   const auto draws = [&](const StepShape& shape, MegaHertz clock) {
     return static_cast<double>(power->step_power(shape, clock).value());

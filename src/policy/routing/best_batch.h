@@ -10,7 +10,7 @@
 namespace wattle::policy {
 
 struct BestBatchOptions {
-  double overload_margin = 0.1;  ///< share of slo.itl and of the KV cache kept in reserve, or EcoFreq's margin if more
+  double overload_margin = 0.1;  ///< share of slo.itl and slo.ttft kept in reserve, or EcoFreq's margin if more
   double late_handovers = 0.01;  ///< share of first tokens that may wait too long for decode, in [0, 1); 0: any
 };
 
@@ -21,9 +21,10 @@ struct BestBatchOptions {
 /// of those to the kind that is cheapest, then to the fullest; so that what the load does not need empties. Where it
 /// fits nowhere, to the least full by share of its best batch. Between equals, the lowest id.
 ///
-/// The longest step is slo.itl (else tbt) less the margin. First tokens wait for passes of the engine's loop, each as
-/// long as a step: nor is one longer than with what late_handovers of the newest first tokens would have come later
-/// than slo.ttft, besides those that would at the highest clock with the load spread evenly.
+/// A batch takes 70 % of the KV cache at most, for contexts grow. The longest step is slo.itl (else tbt) less the
+/// margin. First tokens wait for passes of the engine's loop, each as long as a step: nor is one longer than with what
+/// late_handovers of the newest first tokens would have come later than slo.ttft, besides those that would at the
+/// highest clock with the load spread evenly.
 ///
 /// Without Beliefs::latency and power, or an objective for gaps, the fewest requests. O(kinds x clocks x log batch +
 /// candidates); allocates only when the fleet grows. Never declines.

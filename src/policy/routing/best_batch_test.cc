@@ -144,8 +144,8 @@ TEST(BestBatch, ClocksThatAreNotEcoFreqsStayAsCommanded) {
 TEST(BestBatch, TheKvCacheBoundsABatchAndSoDoLongContexts) {
   BestBatch fills = policy();
   Fleet small({0, 0});
-  small.specs.front().kv_capacity_tokens = 5'050;
-  EXPECT_EQ(small.fill(fills, 60), (Batches{50, 10}));
+  small.specs.front().kv_capacity_tokens = 7'150;
+  EXPECT_EQ(small.fill(fills, 60), (Batches{50, 10})) << "0.7 x 7,150 / 100";
   Fleet uneven({0, 100});
   uneven.put(0, 110, 5'000);  // 10 + 11 + 5.5 ms at the low clock, beyond the limit at the high one from 32 ms on
   EXPECT_EQ(uneven.route(fills), 0);

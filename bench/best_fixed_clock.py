@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Recipe `wattle` as it ships beside the best fixed clock that keeps as much.
+
+Simulated: `synthetic-poisson`, where prompts and decodes share steps, or with --apart `voltanallm-2p2d`, on many cards,
+models, rates and objectives. Of 26 fixed clocks between the energy optimum and the maximum the one of least energy counts
+that keeps at least the gaps (to 0.02 points) and the first tokens (to 0.05) that the recipe keeps. --apart has a second
+one, under the recipe's routing, and says how often a recipe of the papers takes less and keeps as much. Prints a line for
+each and a summary; no target. With --random scenarios are drawn, from idle to overloaded ones; those of which even the
+maximum clock keeps less than 60 % are left out.
+
+    WATTLE=build/release/wattle python3 bench/best_fixed_clock.py     # about a minute; --random 200: four
+"""
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+
+WATTLE = os.environ.get("WATTLE", "build/release/wattle")
+INSTANCES = [  # GPU, model, TP, requests per second
+    ("a100-80g", "llama-3.1-8b", 1, (2, 6, 10)), ("h100", "llama-3.1-8b", 1, (6, 14)), ("h100", "qwen3-14b", 1, (4, 10)),
+    ("gh200-144g", "llama-3.1-8b", 1, (10,)), ("b200", "qwen3-32b", 1, (6, 12)), ("h200", "qwen3-8b", 1, (8, 20)),
+    ("a40", "llama-3.1-8b", 1, (2,)), ("a10g", "llama-3.1-8b", 1, (1,)), ("h100", "llama-3.1-70b", 4, (4, 8)),
+    ("a100-80g", "llama-3.1-70b", 4, (2, 4)), ("l40s", "qwen3-8b", 1, (3,)), ("h100", "mixtral-8x7b", 2, (6,)),
+]
+GAPS_MS = (40, 60, 150)
+DRAWN = {
+    "fleet.0.gpu": ["a100-80g", "h100", "h200", "b200", "l40s", "a40", "gh200-144g", "mi300x", "a10g", "h100-pcie", "rtx-a6000"],
+    "llm": ["llama-3.1-8b", "qwen3-8b", "qwen3-14b", "mistral-7b", "gemma-2-9b", "qwen3-30b-a3b", "llama-3.2-3b", "gpt-oss-20b"],
+    "fleet.0.count": [1, 2, 4], "workload.rate_per_s": [0.5, 2, 5, 10, 20, 40], "workload.arrival_cv": [1, 2, 4],
+    "workload.prompt_mean": [100, 500, 1500, 4000], "workload.prompt_std": [100, 1000],
+    "workload.output_mean": [20, 100, 400], "workload.output_std": [20, 200], "slo.itl_ms": [15, 30, 60, 150],
+    "slo.ttft_ms": [300, 1000, 5000], "engine.max_num_batched_tokens": [512, 2048, 8192],
+}
+
+
+APART = {
+    "fleet.0.gpu": DRAWN["fleet.0.gpu"], "llm": DRAWN["llm"], "fleet.0.count": [1, 2, 4], "fleet.1.count": [2, 3, 6],
+    "workload.rate_per_s": [1, 4, 10, 20, 40, 80], "workload.arrival_cv": [1, 2, 4],
+    "workload.prompt_mean": [100, 500, 1500], "workload.prompt_std": [100, 1000],
+    "workload.output_mean": [50, 200, 600], "workload.output_std": [50, 400],
+    "slo.itl_ms": [15, 25, 40, 60, 100], "slo.ttft_ms": [300, 600, 1500, 5000],
+    "link.handoff_steps": [0, 1, 4], "link.bandwidth_gb_per_s": [0, 12, 50],
+}
+OURS = ["routing.prefill.policy=least-prompts", "routing.decode.policy=best-batch"]
+PAPERS = ("voltanallm", "voltanallm-5l", "greenserve", "eco-freq")
+
+
+class Bench:
+    def __init__(self, scenario):
+        self.scenario = scenario
+        self.apart = scenario == "voltanallm-2p2d"
+
+    def run(self, recipe, settings):
+        """kJ, and the shares of gaps and of first tokens kept, in percent; None: refused, as a model that does not fit."""
+        command = [WATTLE, "sim", self.scenario, "--recipe", recipe, "--only", "--json"]
+        for setting in settings:
+            command += ["--set", setting]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 2:
+            return None
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+        one = json.loads(done.stdout)["runs"][0]
+        return one["energy_j"]["total"] / 1e3, 100 * one["slo"]["itl_attainment"], 100 * one["slo"]["ttft_attainment"]
+
+    def compare(self, name, settings, least=0.0):
+        """Points saved beyond the best fixed clock, gaps and first tokens given up against the maximum clock in points; where
+        phases are apart also points beyond the best fixed clock under the same routing, and beyond the best paper's recipe."""
+        most = self.run("static-max", settings)
+        if most is None or min(most[1:]) < least:
+            return None
+        ours = self.run("wattle", settings)
+        clocks = ["sweet"] + [f"sweet+{p}%" for p in range(4, 100, 4)]
+
+        def saved(one):
+            return 100 * (1 - one[0] / most[0])
+
+        def best(others):
+            return max((saved(o) for o in others if o and o[1] >= ours[1] - 0.02 and o[2] >= ours[2] - 0.05), default=None)
+
+        def fixed(routing):
+            at = [self.run("static-max", settings + routing + [f"frequency.clock_mhz={c}"]) for c in clocks]
+            return best([most, *at, self.run("static-max", settings + routing)]) or 0.0
+
+        clock = fixed([])
+        row = {"beyond": saved(ours) - clock, "gaps": most[1] - ours[1], "first": most[2] - ours[2]}
+        text = (f"{name:38} gaps {most[1]:6.2f} -> {ours[1]:6.2f} %  first tokens {most[2]:6.2f} -> {ours[2]:6.2f} %  "
+                f"saved {saved(ours):5.1f} %, fixed clock {clock:5.1f} %")
+        if self.apart:
+            routed, paper = fixed(OURS), best([self.run(p, settings) for p in PAPERS])
+            row |= {"routed": saved(ours) - routed, "paper": None if paper is None else saved(ours) - paper}
+            text += f", same routing {routed:5.1f} %, papers " + ("less kept" if paper is None else f"{paper:5.1f} %")
+        print(text, flush=True)
+        return row
+
+
+def listed(bench):
+    for gpu, llm, tp, rates in INSTANCES:
+        for rate in rates:
+            for gap in GAPS_MS:
+                yield bench.compare(f"{gpu} {llm} TP{tp} {rate}/s {gap} ms", [
+                    f"fleet.0.gpu={gpu}", f"llm={llm}", f"fleet.0.tensor_parallel={tp}", "fleet.0.count=1", "seed=3",
+                    f"workload.rate_per_s={rate}", "workload.requests=4000", f"slo.itl_ms={gap}", "slo.ttft_ms=1000"])
+
+
+def drawn(bench, count, seed):
+    draw = random.Random(seed)
+    while count > 0:
+        settings = [f"{key}={draw.choice(values)}" for key, values in (APART if bench.apart else DRAWN).items()]
+        if bench.apart:
+            settings.append(settings[0].replace("fleet.0", "fleet.1"))
+        row = bench.compare(" ".join(s.split("=")[1] for s in settings), settings + ["workload.requests=3000"], least=60.0)
+        count -= row is not None
+        yield row
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--random", type=int, default=0, help="so many drawn scenarios, not the list")
+    flags.add_argument("--apart", action="store_true", help="prefill and decode on instances of their own; drawn")
+    flags.add_argument("--seed", type=int, default=1)
+    args = flags.parse_args()
+    bench = Bench("voltanallm-2p2d" if args.apart else "synthetic-poisson")
+    count = args.random or (60 if args.apart else 0)
+    rows = [row for row in (drawn(bench, count, args.seed) if count else listed(bench)) if row is not None]
+    print(f"{len(rows)} scenarios")
+    for key, whom in (("beyond", "the fixed clock"), ("routed", "a fixed clock under the same routing"), ("paper", "the papers' recipes")):
+        of = [row[key] for row in rows if row.get(key) is not None]
+        if of:
+            print(f"ahead of {whom} by more than 0.3 points in {sum(s > 0.3 for s in of)} of {len(of)} that keep as much, "
+                  f"behind by more than 0.3 in {sum(s < -0.3 for s in of)}")
+    for key, what in (("beyond", "points saved beyond the fixed clock"), ("routed", "beyond one under the same routing"),
+                      ("gaps", "points of gaps given up"), ("first", "points of first tokens given up")):
+        column = sorted(row[key] for row in rows if key in row)
+        if column:
+            print(f"{what}: {column[0]:.1f} to {column[-1]:.1f}, mean {sum(column) / len(column):.1f}, "
+                  f"median {column[len(column) // 2]:.1f}, nine in ten below {column[len(column) * 9 // 10]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
