@@ -49,7 +49,7 @@ constexpr double kMost = 1e12;
 /// One line of the file: a phase at a clock, of prefill one range, of decode one tile.
 struct Line {
   StepKind phase = StepKind::Decode;
-  bool host = false;  ///< no phase at a clock, but the host's line
+  bool host = false;  ///< no phase at a clock, but the host's line for it
   MegaHertz clock;
   std::int64_t from = 0;
   std::int64_t to = 0;
@@ -90,14 +90,15 @@ Result<Line> host_line_of(const CsvReader& csv, Line line) {
 Result<Line> line_of(const CsvReader& csv) {
   Line line;
   const std::string_view phase = csv.field(kPhase);
-  line.host = phase == "host";
+  line.host = phase == "host" || phase == "prefill-host";
+  if (phase == "prefill-host") line.phase = StepKind::Prefill;
   if (line.host) return host_line_of(csv, line);
   if (phase == "idle") {
     line.phase = StepKind::Idle;
   } else if (phase == "prefill") {
     line.phase = StepKind::Prefill;
   } else if (phase != "decode") {
-    return csv.bad_field(kPhase, "it must be host, idle, prefill or decode");
+    return csv.bad_field(kPhase, "it must be host, prefill-host, idle, prefill or decode");
   }
   const bool idle = line.phase == StepKind::Idle;
   const auto clock = csv.whole(kClock, 10, 10'000);
@@ -143,9 +144,11 @@ class Assembly {
   Result<void> add(const Line& line, const CsvReader& csv) {
     auto& clocks = time_.clocks;
     if (line.host) {
-      if (has_host_ || !clocks.empty()) return csv.bad_field(kPhase, "one host row at most, before all others");
-      has_host_ = true;
-      time_.host = {line.time.ns_per_request, line.time.ns};
+      const bool prompts = line.phase == StepKind::Prefill;
+      if (std::exchange(prompts ? has_prompt_host_ : has_host_, true) || !clocks.empty()) {
+        return csv.bad_field(kPhase, "one such row at most, before all others");
+      }
+      (prompts ? time_.prompt_host : time_.host) = {line.time.ns_per_request, line.time.ns};
       return {};
     }
     if (clocks.empty() || line.clock > clocks.back().clock) {
@@ -196,7 +199,7 @@ class Assembly {
       if (clock.decode.empty()) clock.decode.emplace_back();
     }
     belief.power.energy = time_;
-    belief.power.energy.host = {};
+    belief.power.energy.host = belief.power.energy.prompt_host = {};
     belief.power.energy.clocks = energy_.clocks;
     belief.power.idle = idle_;
     return belief;
@@ -259,6 +262,7 @@ class Assembly {
   std::vector<Line> layout_;  ///< of the first clock
   std::size_t at_ = 0;        ///< rows of the present clock
   bool has_host_ = false;
+  bool has_prompt_host_ = false;
 };
 
 StepSample sample_of(const ProfileRow& row, Span duration) {
@@ -418,10 +422,13 @@ std::string to_csv(const LinearBelief& belief) {
   const auto& energy = belief.power.energy.clocks;
   std::string text = provenance_text(belief.provenance);
   text += fmt::format("{}\n", fmt::join(kColumns, ","));
-  if (c.host.ns > 0.0 || c.host.ns_per_request > 0.0) {
-    text += fmt::format("host,0,{},{},0,{},,,,\n", c.decode_requests_min, c.decode_requests_max,
-                        plane_text({c.host.ns_per_request, 0.0, c.host.ns}, kMicro, 1.0));
-  }
+  const auto host_row = [&](const char* phase, std::int32_t from, std::int32_t to, const HostLine& host) {
+    if (host.ns <= 0.0 && host.ns_per_request <= 0.0) return;
+    text += fmt::format("{},0,{},{},0,{},,,,\n", phase, from, to,
+                        plane_text({host.ns_per_request, 0.0, host.ns}, kMicro, 1.0));
+  };
+  host_row("host", c.decode_requests_min, c.decode_requests_max, c.host);
+  host_row("prefill-host", 0, 0, c.prompt_host);
   for (std::size_t i = 0; i < c.clocks.size(); ++i) {
     const auto& clock = c.clocks[i];
     const auto row = [&](const char* phase, std::int64_t from, std::int64_t to, std::int64_t kv_to,

@@ -135,6 +135,17 @@ TEST(BeliefFile, WhatTheHostTakesIsARowOfItsOwn) {
     EXPECT_NE(belief.error().message().find(part), std::string::npos) << belief.error().message();
   };
   refused(row + row, "b.csv:4: phase is 'host'");
+  const std::string prompts = "prefill-host,0,0,0,0,12000,5000,0,,,,\n";
+  refused(row + prompts + prompts, "b.csv:5: phase is 'prefill-host'");
+  std::string both = text;
+  both.insert(both.find(row) + row.size(), prompts);
+  const auto known = parse_belief(both, "b.csv");
+  ASSERT_TRUE(known) << known.error().message();
+  EXPECT_EQ(to_csv(*known), both);
+  StepShape three;
+  three.prefill_requests = 3;
+  three.prefill_tokens = 64;
+  EXPECT_EQ(LinearLatency::make(known->time).value().step_time(three, MegaHertz(1200)), Span::ms(27));
   refused("host,1000,1,128,0,11000,20,0,,,,\n", "clock_mhz");
   refused("host,0,1,128,0,11000,20,3,,,,\n", "time_ns_per_token");
   refused("host,0,1,128,0,11000,20,0,5,0,0,\n", "energy_mj");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "predict/least_squares.h"
@@ -14,14 +15,12 @@ constexpr std::size_t kThird = 3;
 constexpr std::size_t kFewest = 6;   ///< samples of a batch size, so that two or more clocks or contexts agree
 constexpr std::size_t kBatches = 3;  ///< two lie on a line always
 
-}  // namespace
+constexpr double kRise = 0.1;  ///< of the line at its largest batch, by which prompts make it rise
 
-HostLine find_host_line(std::span<const StepSample> samples) {
-  std::map<std::int32_t, std::vector<double>> by_batch;
-  for (const StepSample& s : samples) {
-    if (s.shape.decode_requests == 0 || s.shape.prefill_tokens > 0 || s.duration <= Span()) continue;
-    by_batch[s.shape.decode_requests].push_back(static_cast<double>(s.duration.ns()));
-  }
+/// Durations of steps by how many requests they are of.
+using ByBatch = std::map<std::int32_t, std::vector<double>>;
+
+HostLine line_through(ByBatch by_batch, double least_rise) {
   std::vector<Row> rows;
   std::vector<Row> shortest;  // the middle of each third
   for (auto& [batch, durations] : by_batch) {
@@ -35,7 +34,28 @@ HostLine find_host_line(std::span<const StepSample> samples) {
   const Coefficients line = fit_robust(rows);
   const bool above =
       std::ranges::any_of(shortest, [&](const Row& row) { return predict_row(line, row) > row.y * (1.0 + kHostBand); });
-  return above ? HostLine{} : HostLine{line[0], line[1]};
+  const bool rises = line[0] * rows.back().x[0] >= least_rise * predict_row(line, rows.back());
+  return above || !rises ? HostLine{} : HostLine{line[0], line[1]};
+}
+
+}  // namespace
+
+HostLine find_host_line(std::span<const StepSample> samples) {
+  ByBatch by_batch;
+  for (const StepSample& s : samples) {
+    if (s.shape.decode_requests == 0 || s.shape.prefill_tokens > 0 || s.duration <= Span()) continue;
+    by_batch[s.shape.decode_requests].push_back(static_cast<double>(s.duration.ns()));
+  }
+  return line_through(std::move(by_batch), 0.0);
+}
+
+HostLine find_prompt_host_line(std::span<const StepSample> samples) {
+  ByBatch by_batch;
+  for (const StepSample& s : samples) {
+    if (s.shape.decode_requests > 0 || s.shape.prefill_requests == 0 || s.duration <= Span()) continue;
+    by_batch[s.shape.prefill_requests].push_back(static_cast<double>(s.duration.ns()));
+  }
+  return line_through(std::move(by_batch), kRise);
 }
 
 }  // namespace wattle::predict

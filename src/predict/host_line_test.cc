@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "predict/linear_fit.h"
@@ -71,6 +72,45 @@ TEST(HostLine, LeavesThePlanesToTheGpu) {
                                   << s.shape.decode_kv_tokens;
   }
   EXPECT_GT(worst_of_planes, 0.1);
+}
+
+/// Steps of prompts of 64 and 256 tokens, whose GPU takes 5 ms and 20 us a token at 1410 MHz.
+std::vector<StepSample> prompts(const HostLine& host) {
+  std::vector<StepSample> samples;
+  for (const MegaHertz clock : {MegaHertz{1005}, MegaHertz{1410}}) {
+    for (const std::int32_t length : {64, 256}) {
+      for (std::int32_t tokens = 128; tokens <= 8'192; tokens += 32) {
+        StepSample s;
+        s.clock = clock;
+        s.shape.prefill_tokens = tokens;
+        s.shape.prefill_requests = (tokens + length - 1) / length;
+        const double gpu = 1410.0 / clock.value() * (5e6 + 20e3 * tokens);
+        s.duration =
+            Span(static_cast<std::int64_t>(std::max(gpu, host.ns + host.ns_per_request * s.shape.prefill_requests)));
+        samples.push_back(s);
+      }
+    }
+  }
+  return samples;
+}
+
+TEST(HostLine, OfPromptsGoesByTheirNumberWhateverTheirLength) {
+  const auto samples = prompts({5e6, 12e6});
+  const HostLine found = find_prompt_host_line(samples);
+  EXPECT_NEAR(found.ns, 12e6, 0.1e6);
+  EXPECT_NEAR(found.ns_per_request, 5e6, 1e4);
+  EXPECT_EQ(find_host_line(samples).ns, 0.0) << "no decodes";
+  EXPECT_EQ(find_prompt_host_line(prompts({})).ns, 0.0);
+  EXPECT_EQ(find_prompt_host_line(prompts({0.0, 10e6})).ns, 0.0) << "what prompts do not lengthen is the weights'";
+  LinearFitOptions options;
+  options.find_host = true;
+  const auto fit = fit_linear(samples, options);
+  ASSERT_TRUE(fit);
+  for (const StepSample& s : samples) {
+    const double error = fit->model.step_time(s.shape, s.clock).seconds() / s.duration.seconds() - 1.0;
+    ASSERT_LT(std::abs(error), 0.02) << s.clock.value() << ' ' << s.shape.prefill_tokens << ' '
+                                     << s.shape.prefill_requests;
+  }
 }
 
 }  // namespace

@@ -124,11 +124,11 @@ std::vector<Coefficients> fit_tiles(const ClockSamples& samples) {
 }
 
 /// Those of kRangeEnds that leave every range enough samples of a clock on average.
-std::vector<std::int64_t> range_ends(std::span<const StepSample> samples) {
+std::vector<std::int64_t> range_ends(std::span<const StepSample> samples, const HostLine& host) {
   std::set<MegaHertz> clocks;
   std::vector<std::int64_t> tokens;
   for (const StepSample& s : samples) {
-    if (!usable(s) || !pure_prefill(s.shape)) continue;
+    if (!usable(s) || !pure_prefill(s.shape) || host_bound(host, s)) continue;
     clocks.insert(s.clock);
     tokens.push_back(s.shape.prefill_tokens);
   }
@@ -148,7 +148,10 @@ std::vector<std::int64_t> range_ends(std::span<const StepSample> samples) {
 
 Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFitOptions& options) {
   LinearCoefficients c;
-  if (options.find_host) c.host = find_host_line(samples);
+  if (options.find_host) {
+    c.host = find_host_line(samples);
+    c.prompt_host = find_prompt_host_line(samples);
+  }
   c.tile_ends = options.tile_ends;
   if (c.tile_ends.empty() && options.find_tiles) {
     std::vector<StepSample> of_gpu(samples.begin(), samples.end());
@@ -160,7 +163,7 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
   c.tile_ends.erase(repeated.begin(), repeated.end());
 
   if (!options.published_prefill) {
-    c.prefill_ends = options.prefill_ends.empty() ? range_ends(samples) : options.prefill_ends;
+    c.prefill_ends = options.prefill_ends.empty() ? range_ends(samples, c.prompt_host) : options.prefill_ends;
   }
 
   std::int64_t ignored = 0;
@@ -180,9 +183,11 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     if (pure_prefill(s.shape)) {
       const auto tokens = static_cast<double>(s.shape.prefill_tokens);
       const auto range = std::ranges::lower_bound(c.prefill_ends, s.shape.prefill_tokens) - c.prefill_ends.begin();
-      at.prefill.push_back({{tokens, 1.0, 0.0}, y});
-      at.prefill_ranges[static_cast<std::size_t>(range)].push_back(
-          {{tokens, options.prefill_pairs ? static_cast<double>(s.shape.prefill_context_tokens) : 0.0, 1.0}, y});
+      if (!host_bound(c.prompt_host, s)) {
+        at.prefill.push_back({{tokens, 1.0, 0.0}, y});
+        at.prefill_ranges[static_cast<std::size_t>(range)].push_back(
+            {{tokens, options.prefill_pairs ? static_cast<double>(s.shape.prefill_context_tokens) : 0.0, 1.0}, y});
+      }
       const bool first = c.prefill_tokens_max == 0;
       c.prefill_tokens_min = first ? s.shape.prefill_tokens : std::min(c.prefill_tokens_min, s.shape.prefill_tokens);
       c.prefill_tokens_max = std::max(c.prefill_tokens_max, s.shape.prefill_tokens);

@@ -77,7 +77,8 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
       return bad_input(where, fmt::format("a coefficient at {} MHz is negative or not finite", previous));
     }
   }
-  if (!sound(c.host.ns) || !sound(c.host.ns_per_request)) {
+  for (const HostLine& host : {c.host, c.prompt_host}) {
+    if (sound(host.ns) && sound(host.ns_per_request)) continue;
     return bad_input(where, "the host's time is negative or not finite");
   }
   return LinearLatency(std::move(c));
@@ -88,6 +89,7 @@ LinearLatency::LinearLatency(LinearCoefficients coefficients)
       tiles_(coefficients_.tile_ends.size() + 1),
       ranges_(coefficients_.prefill_ends.size() + 1) {
   host_ = {to_fixed(coefficients_.host.ns_per_request), 0, to_fixed(coefficients_.host.ns)};
+  prompt_host_ = {to_fixed(coefficients_.prompt_host.ns_per_request), 0, to_fixed(coefficients_.prompt_host.ns)};
   for (const auto& clock : coefficients_.clocks) {
     mhz_.push_back(clock.clock.value());
     if (clock.prefill_ranges.empty()) {
@@ -118,7 +120,8 @@ std::int64_t LinearLatency::prompt_time(std::int64_t tokens, std::int64_t pairs,
 
 LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const {
   if (shape.decode_requests == 0) {
-    return {prompt_time(shape.prefill_tokens, shape.prefill_context_tokens, clock_index)};
+    return {prompt_time(shape.prefill_tokens, shape.prefill_context_tokens, clock_index), 0,
+            at(prompt_host_.per_request, shape.prefill_requests, prompt_host_.constant)};
   }
   const FixedPlane& plane = planes_[clock_index * tiles_ + tile];
   Line line{at(plane.per_request, shape.decode_requests, plane.constant), plane.per_kv_token,

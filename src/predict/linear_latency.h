@@ -39,7 +39,7 @@ struct MixedLine {
   double ns = 0.0;
 };
 
-/// What the host takes for a decode step, whatever the clock: ns_per_request x N_req + ns. Zeros: the GPU always takes
+/// What the host takes for a step, whatever the clock: ns_per_request x requests + ns. Zeros: the GPU always takes
 /// longer.
 struct HostLine {
   double ns_per_request = 0.0;
@@ -63,6 +63,7 @@ struct LinearCoefficients {
   std::vector<std::int64_t> prefill_ends;
   std::vector<ClockCoefficients> clocks;  ///< ascending clock
   HostLine host;                          ///< ours: T_D is no less at any clock
+  HostLine prompt_host;                   ///< ours: nor is T_P, by StepShape::prefill_requests
   // The measured range; beyond it predictions are extrapolated.
   std::int64_t prefill_tokens_min = 0;
   std::int64_t prefill_tokens_max = 0;
@@ -128,6 +129,7 @@ class LinearLatency final : public LatencyModel {
   std::vector<FixedPrompt> prompts_;  ///< [clock][range]
   std::vector<FixedPlane> planes_;    ///< [clock][tile]
   FixedPlane host_;
+  FixedPlane prompt_host_;
   std::vector<std::optional<FixedPlane>> mixed_;  ///< [clock]
   std::size_t tiles_ = 0;
   std::size_t ranges_ = 1;
