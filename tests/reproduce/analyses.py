@@ -98,7 +98,7 @@ for lengths in ("sharegpt", "lmsys"):
 check(ours(rows, "routing/2l/readings_differ") == 0, "two levels lie within the allowed spread: case 2(b) never comes up")
 check(len(targets) == 10 and all(name.startswith("eco_route_") for name in targets), targets)
 
-rows, targets = reproduce("watchdog")
+rows, targets = reproduce("watchdog", seconds=2 * SECONDS)  # in shorter ones the time until the last answer decides
 for rate in (75, 90):
     for predictor in ("true", "optimistic"):
         check(ours(rows, f"watchdog/rps{rate}/{predictor}/off/overruns") == 0, "switched off, it counts nothing")

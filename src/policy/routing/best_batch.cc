@@ -45,6 +45,7 @@ BestBatch::BestBatch(const BestBatchOptions& options, ClocksOfInstances clocks)
 void BestBatch::observe(const Event& event, Instant) {
   if (const auto* gone = std::get_if<event::Gone>(&event)) {
     std::erase_if(borne_, [&](const Borne& of) { return of.spec == gone->instance.spec; });
+    std::erase_if(ran_, [&](const Ran& of) { return of.id == gone->instance.id; });
     return;
   }
   const auto* handed = std::get_if<event::HandedOver>(&event);
@@ -52,7 +53,9 @@ void BestBatch::observe(const Event& event, Instant) {
   const InstanceSpec& spec = *handed->instance.spec;
   if (!spec.slo.ttft || spec.beliefs.latency == nullptr) return;
   const Span left = Span::from_seconds(spec.slo.ttft->seconds() * (1.0 - margin_)) - handed->age;
-  const Span step = spec.beliefs.latency->step_time(decodes_bound(handed->instance), handed->instance.clock_commanded);
+  const auto ran = std::ranges::lower_bound(ran_, handed->instance.id, {}, &Ran::id);
+  if (ran == ran_.end() || ran->id != handed->instance.id) return;
+  const Span step = spec.beliefs.latency->step_time(ran->shape, ran->clock);
   // Nothing would have saved one that was late before; it says nothing of steps.
   if (left <= Span() || step <= Span() || step > kLongestBelievable) return;
   auto of = std::ranges::find(borne_, &spec, &Borne::spec);
@@ -115,8 +118,22 @@ bool BestBatch::fits(const InstanceView& view, const Request& request, const Bes
   return !overfull(view, shape, best.limit, best.top, view.spec->beliefs.latency);
 }
 
+void BestBatch::note(std::span<const InstanceView* const> candidates) {
+  std::size_t i = 0;
+  for (const InstanceView* candidate : candidates) {  // ascending by id, as ran_ is
+    while (i < ran_.size() && ran_[i].id < candidate->id) ++i;
+    const Ran ran{candidate->id, decodes_bound(*candidate), candidate->clock_commanded};
+    if (i < ran_.size() && ran_[i].id == candidate->id) {
+      ran_[i] = ran;
+    } else {
+      ran_.insert(ran_.begin() + static_cast<std::ptrdiff_t>(i), ran);
+    }
+  }
+}
+
 RouteDecision BestBatch::route(const Request& request, std::span<const InstanceView* const> candidates, Instant,
                                RandomStream&) {
+  note(candidates);
   StepShape all;
   std::int64_t requests = 1;
   for (const InstanceView* candidate : candidates) {

@@ -50,18 +50,27 @@ class BestBatch final : public RoutingPolicy {
     const InstanceSpec* spec = nullptr;
     RecentSpans steps;
   };
+  /// What an instance ran when a request was last routed. Between two such looks views are as fresh as whoever looks at
+  /// them leaves them.
+  struct Ran {
+    InstanceId id;
+    StepShape shape;
+    MegaHertz clock;
+  };
   struct Load {
     std::int32_t even = 1;     ///< requests of an instance, were they spread evenly
     std::int64_t context = 1;  ///< mean KV tokens of a request
   };
   [[nodiscard]] Best best(const InstanceView& view, const Load& load) const;
   [[nodiscard]] const Best& best_of(const InstanceView& view, const Load& load);
+  void note(std::span<const InstanceView* const> candidates);
   [[nodiscard]] bool fits(const InstanceView& view, const Request& request, const Best& best) const;
 
   BestBatchOptions options_;
   ClocksOfInstances clocks_;
   double margin_;
   std::vector<Borne> borne_;
+  std::vector<Ran> ran_;     ///< by id
   std::vector<Best> bests_;  ///< scratch
 };
 

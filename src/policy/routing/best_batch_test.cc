@@ -85,6 +85,7 @@ class Fleet {
   /// The newest first token came after `wait`, when 1 s of its objective of 2 s was left.
   void handed_over(BestBatch& policy, Span wait, int times_over = 1) {
     specs.front().slo.ttft = Span::s(2);
+    (void)route(policy);  // it looks at instances then
     for (int i = 0; i < times_over; ++i) {
       policy.observe(event::HandedOver{Request{}, views.front(), Span::s(1), wait}, Instant{});
     }
