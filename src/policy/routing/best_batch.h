@@ -50,8 +50,7 @@ class BestBatch final : public RoutingPolicy {
     const InstanceSpec* spec = nullptr;
     RecentSpans steps;
   };
-  /// What an instance ran when a request was last routed. Between two such looks views are as fresh as whoever looks at
-  /// them leaves them.
+  /// What an instance ran when a request was last routed. In between a view may be as old as that.
   struct Ran {
     InstanceId id;
     StepShape shape;
