@@ -15,7 +15,7 @@ void register_wattle(Registry& to) {
         "Ours, for the decode leg: fills instances one after the other, each up to the batch at which a token "
         "takes least energy",
         {option("overload_margin", &Options::overload_margin, "share", {0, 0.99},
-                "Share of slo.itl_ms, slo.ttft_ms and the KV cache that no batch is filled beyond, or "
+                "Share of slo.itl_ms and slo.ttft_ms kept in reserve by the batch that an instance is filled to, or "
                 "eco-freq's margin where that is more"),
          option("late_handovers", &Options::late_handovers, "", {0, 0.5},
                 "Share of first tokens that may be late as they wait for the decode engine, by the newest of "
