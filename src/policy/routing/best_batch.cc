@@ -109,53 +109,47 @@ const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& 
   return known != bests_.end() ? *known : bests_.emplace_back(best(view, load));
 }
 
-bool BestBatch::fits(const InstanceView& view, const Request& request, const Best& best) const {
-  if (requests_of(view) >= best.batch) return false;
-  // Its own contexts may be longer than the mean.
-  StepShape shape = decodes_bound(view);
-  ++shape.decode_requests;
-  shape.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
-  return !overfull(view, shape, best.limit, best.top, view.spec->beliefs.latency);
-}
-
-void BestBatch::note(std::span<const InstanceView* const> candidates) {
+BestBatch::Load BestBatch::look_at(const Request& request, std::span<const InstanceView* const> candidates) {
+  std::int64_t requests = 1;
+  std::int64_t running = 1;
+  std::int64_t kv_tokens = request.prompt_tokens + 1;
+  bound_.clear();
   std::size_t i = 0;
   for (const InstanceView* candidate : candidates) {  // ascending by id, as ran_ is
+    const StepShape& shape = bound_.emplace_back(decodes_bound(*candidate));
+    running += shape.decode_requests;
+    kv_tokens += shape.decode_kv_tokens;
+    requests += requests_of(*candidate);
     while (i < ran_.size() && ran_[i].id < candidate->id) ++i;
-    const Ran ran{candidate->id, decodes_bound(*candidate), candidate->clock_commanded};
+    const Ran ran{candidate->id, shape, candidate->clock_commanded};
     if (i < ran_.size() && ran_[i].id == candidate->id) {
       ran_[i] = ran;
     } else {
       ran_.insert(ran_.begin() + static_cast<std::ptrdiff_t>(i), ran);
     }
   }
+  const auto instances = std::ssize(candidates);
+  return {.even = static_cast<std::int32_t>((requests + instances - 1) / instances),
+          .context = std::max<std::int64_t>(1, kv_tokens / running)};
 }
 
 RouteDecision BestBatch::route(const Request& request, std::span<const InstanceView* const> candidates, Instant,
                                RandomStream&) {
-  note(candidates);
-  StepShape all;
-  std::int64_t requests = 1;
-  for (const InstanceView* candidate : candidates) {
-    const StepShape theirs = decodes_bound(*candidate);
-    all.decode_requests += theirs.decode_requests;
-    all.decode_kv_tokens += theirs.decode_kv_tokens;
-    requests += requests_of(*candidate);
-  }
-  const auto instances = std::ssize(candidates);
-  const Load load{
-      .even = static_cast<std::int32_t>((requests + instances - 1) / instances),
-      .context = std::max<std::int64_t>(
-          1, (all.decode_kv_tokens + request.prompt_tokens + 1) / (std::int64_t{all.decode_requests} + 1)),
-  };
+  const Load load = look_at(request, candidates);
   bests_.clear();
   const InstanceView* chosen = nullptr;
   double least_cost = 0.0;
   double best_share = 0.0;
   bool chosen_fits = false;
-  for (const InstanceView* candidate : candidates) {
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const InstanceView* candidate = candidates[i];
     const Best& best = best_of(*candidate, load);
-    const bool fits = this->fits(*candidate, request, best);
+    StepShape with = bound_[i];
+    ++with.decode_requests;
+    with.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
+    // Its own contexts may be longer than the mean.
+    const bool fits = requests_of(*candidate) < best.batch &&
+                      !overfull(*candidate, with, best.limit, best.top, candidate->spec->beliefs.latency);
     const double share = (requests_of(*candidate) + 1.0) / std::max(best.batch, 1);
     const auto better = [&] {
       if (chosen == nullptr || fits != chosen_fits) return chosen == nullptr || fits;
