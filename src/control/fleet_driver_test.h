@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/fleet_loop.h"
@@ -91,5 +92,14 @@ inline Request request(std::int64_t id, std::int32_t prompt = 100) {
   r.prompt_tokens = prompt;
   return r;
 }
+
+class FleetLoopTest : public ::testing::Test {
+ protected:
+  FleetLoop make(std::vector<InstanceView> views, DispatchPolicies policies) {
+    return FleetLoop(std::move(views), std::move(policies), 1, {}, driver, journal);
+  }
+  Driver driver;
+  Journal journal;
+};
 
 }  // namespace wattle::control

@@ -207,11 +207,9 @@ void FleetLoop::assign(InstanceId id, const Entry& entry, int sign) {
 
 void FleetLoop::answered(Entry& entry) {
   if (std::exchange(entry.answered, true)) return;
-  const auto book = [&](InstanceId id) {
+  each_place(entry, [&](InstanceId id) {
     if (InstanceView* const of = view(id)) of->unanswered_prompt_tokens -= entry.request.prompt_tokens;
-  };
-  book(entry.decode == kNoInstance ? entry.prefill : entry.decode);
-  if (entry.prefilling) book(entry.prefill);
+  });
 }
 
 bool FleetLoop::try_start(Entry& entry, const RouteDecision& bound, Instant now) {
@@ -366,8 +364,7 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
   }
   begun(entry);
   runs_no_more(entry);
-  assign(entry.decode == kNoInstance ? entry.prefill : entry.decode, entry, -1);
-  if (entry.prefilling) assign(entry.prefill, entry, -1);
+  each_place(entry, [&](InstanceId id) { assign(id, entry, -1); });
   const Outcome outcome = close(entry, fate, reason, served, now);
   if (!observers_.empty()) observe(event::Left{outcome}, now);
   if (policies_.length) policies_.length->observe(outcome);

@@ -265,6 +265,12 @@ class FleetLoop {
   [[nodiscard]] InstanceView* view(InstanceId id);
   [[nodiscard]] InstanceView& at(InstanceId id);
   void assign(InstanceId id, const Entry& entry, int sign);
+  /// Calls visit(id) for each instance that counts it.
+  template <typename Visit>
+  static void each_place(const Entry& entry, Visit&& visit) {
+    visit(entry.decode == kNoInstance ? entry.prefill : entry.decode);
+    if (entry.prefilling) visit(entry.prefill);
+  }
   /// Its first token has come.
   void answered(Entry& entry);
   void rebuild_candidates();

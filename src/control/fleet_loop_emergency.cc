@@ -198,10 +198,10 @@ void FleetLoop::withdraw(RequestId id, Withdrawal withdrawal, Instant now) {
 
 void FleetLoop::taken_back(Entry& entry, const char* reason, Instant now) {
   begun(entry);
+  each_place(entry, [&](InstanceId id) { assign(id, entry, -1); });
   const InstanceId from = std::exchange(entry.prefill, kNoInstance);
   const InstanceId decode = std::exchange(entry.decode, kNoInstance);
-  if (std::exchange(entry.prefilling, false) || decode == kNoInstance) assign(from, entry, -1);
-  if (decode != kNoInstance) assign(decode, entry, -1);
+  entry.prefilling = false;
   if (observers_.empty()) return;
   Outcome back;  // to policies it has left its instance, and may start again
   back.request = entry.request;

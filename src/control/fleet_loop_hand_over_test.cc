@@ -12,14 +12,7 @@
 namespace wattle::control {
 namespace {
 
-class FleetLoopHandOver : public ::testing::Test {
- protected:
-  FleetLoop make(std::vector<InstanceView> views, DispatchPolicies policies) {
-    return FleetLoop(std::move(views), std::move(policies), 1, {}, driver, journal);
-  }
-  Driver driver;
-  Journal journal;
-};
+class FleetLoopHandOver : public FleetLoopTest {};
 
 TEST_F(FleetLoopHandOver, BothLegsAtOnceAreCountedAtBothUntilPrefillEnds) {
   FleetLoopOptions options;

@@ -46,15 +46,6 @@ class Scripted final : public policy::RoutingPolicy {
   InstanceId answer_;
 };
 
-class FleetLoopTest : public ::testing::Test {
- protected:
-  FleetLoop make(std::vector<InstanceView> views, DispatchPolicies policies) {
-    return FleetLoop(std::move(views), std::move(policies), 1, {}, driver, journal);
-  }
-  Driver driver;
-  Journal journal;
-};
-
 TEST_F(FleetLoopTest, HeldRequestsLeaveInThePolicysOrderAndTiesInArrivalOrder) {
   auto policies = bounded(1, 10);
   policies.queueing = {std::make_unique<ShortestFirst>(), Mode::Enforce};
