@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "predict/least_squares.h"
@@ -17,10 +16,14 @@ constexpr std::size_t kBatches = 3;  ///< two lie on a line always
 
 constexpr double kRise = 0.1;  ///< of the line at its largest batch, by which prompts make it rise
 
-/// Durations of steps by how many requests they are of.
-using ByBatch = std::map<std::int32_t, std::vector<double>>;
-
-HostLine line_through(ByBatch by_batch, double least_rise) {
+/// requests_of(shape): by what the host's line rises; 0: no such step.
+template <typename RequestsOf>
+HostLine line_through(std::span<const StepSample> samples, RequestsOf requests_of, double least_rise) {
+  std::map<std::int32_t, std::vector<double>> by_batch;
+  for (const StepSample& s : samples) {
+    const std::int32_t requests = requests_of(s.shape);
+    if (requests > 0 && s.duration > Span()) by_batch[requests].push_back(static_cast<double>(s.duration.ns()));
+  }
   std::vector<Row> rows;
   std::vector<Row> shortest;  // the middle of each third
   for (auto& [batch, durations] : by_batch) {
@@ -41,21 +44,13 @@ HostLine line_through(ByBatch by_batch, double least_rise) {
 }  // namespace
 
 HostLine find_host_line(std::span<const StepSample> samples) {
-  ByBatch by_batch;
-  for (const StepSample& s : samples) {
-    if (s.shape.decode_requests == 0 || s.shape.prefill_tokens > 0 || s.duration <= Span()) continue;
-    by_batch[s.shape.decode_requests].push_back(static_cast<double>(s.duration.ns()));
-  }
-  return line_through(std::move(by_batch), 0.0);
+  const auto decodes = [](const StepShape& shape) { return shape.prefill_tokens > 0 ? 0 : shape.decode_requests; };
+  return line_through(samples, decodes, 0.0);
 }
 
 HostLine find_prompt_host_line(std::span<const StepSample> samples) {
-  ByBatch by_batch;
-  for (const StepSample& s : samples) {
-    if (s.shape.decode_requests > 0 || s.shape.prefill_requests == 0 || s.duration <= Span()) continue;
-    by_batch[s.shape.prefill_requests].push_back(static_cast<double>(s.duration.ns()));
-  }
-  return line_through(std::move(by_batch), kRise);
+  const auto prompts = [](const StepShape& shape) { return shape.decode_requests > 0 ? 0 : shape.prefill_requests; };
+  return line_through(samples, prompts, kRise);
 }
 
 }  // namespace wattle::predict

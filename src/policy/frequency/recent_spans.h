@@ -27,17 +27,9 @@ class RecentSpans {
   [[nodiscard]] bool empty() const { return sorted_.empty(); }
   /// The longest span than which at most this share of them, in [0, 1), is shorter, or as many as are shorter than
   /// `anyway`.
-  [[nodiscard]] Span most(double share, Span anyway) const {
-    const auto shorter = std::ranges::lower_bound(sorted_, anyway) - sorted_.begin();
-    const std::size_t allowed = std::max(static_cast<std::size_t>(shorter), count(share));
-    return allowed < sorted_.size() ? sorted_[allowed] : Span::max();
-  }
+  [[nodiscard]] Span most(double share, Span anyway) const { return after(std::max(shorter(anyway), count(share))); }
   /// The longest span than which at most this share of them is shorter, beyond those that are shorter than `anyway`.
-  [[nodiscard]] Span most_beyond(double share, Span anyway) const {
-    const auto shorter = std::ranges::lower_bound(sorted_, anyway) - sorted_.begin();
-    const std::size_t allowed = static_cast<std::size_t>(shorter) + count(share);
-    return allowed < sorted_.size() ? sorted_[allowed] : Span::max();
-  }
+  [[nodiscard]] Span most_beyond(double share, Span anyway) const { return after(shorter(anyway) + count(share)); }
   /// The shortest span than which at most this share of them is longer, or as many as are longer than `anyway`.
   [[nodiscard]] Span least(double share, Span anyway) const {
     const auto longer = sorted_.end() - std::ranges::upper_bound(sorted_, anyway);
@@ -46,6 +38,13 @@ class RecentSpans {
   }
 
  private:
+  [[nodiscard]] std::size_t shorter(Span than) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(sorted_, than) - sorted_.begin());
+  }
+  /// The one that so many precede.
+  [[nodiscard]] Span after(std::size_t preceding) const {
+    return preceding < sorted_.size() ? sorted_[preceding] : Span::max();
+  }
   [[nodiscard]] std::size_t count(double share) const {
     return static_cast<std::size_t>(share * static_cast<double>(sorted_.size()));
   }

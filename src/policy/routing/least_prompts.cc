@@ -8,11 +8,11 @@ RouteDecision LeastPrompts::route(const Request& request, std::span<const Instan
                                   RandomStream&) {
   const auto pool = static_cast<std::size_t>(request.pool.value());
   if (pool >= next_.size()) next_.resize(pool + 1);
+  const auto order = [](const InstanceView& view) {
+    return std::tuple(view.unanswered_prompt_tokens, view.assigned_requests);
+  };
   const InstanceView* best = nullptr;
   for (const InstanceView* candidate : candidates) {
-    const auto order = [](const InstanceView& view) {
-      return std::tuple(view.unanswered_prompt_tokens, view.assigned_requests);
-    };
     const auto its = order(*candidate);
     const bool fewer = best == nullptr || its < order(*best);
     const bool its_turn = !fewer && its == order(*best) && best->id < next_[pool] && candidate->id >= next_[pool];
