@@ -113,10 +113,9 @@ BestBatch::Load BestBatch::look_at(const Request& request, std::span<const Insta
   std::int64_t requests = 1;
   std::int64_t running = 1;
   std::int64_t kv_tokens = request.prompt_tokens + 1;
-  bound_.clear();
   std::size_t i = 0;
   for (const InstanceView* candidate : candidates) {  // ascending by id, as ran_ is
-    const StepShape& shape = bound_.emplace_back(decodes_bound(*candidate));
+    const StepShape shape = decodes_bound(*candidate);
     running += shape.decode_requests;
     kv_tokens += shape.decode_kv_tokens;
     requests += requests_of(*candidate);
@@ -141,10 +140,11 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   double least_cost = 0.0;
   double best_share = 0.0;
   bool chosen_fits = false;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const InstanceView* candidate = candidates[i];
+  auto ran = ran_.begin();
+  for (const InstanceView* candidate : candidates) {
+    while (ran->id != candidate->id) ++ran;
     const Best& best = best_of(*candidate, load);
-    StepShape with = bound_[i];
+    StepShape with = ran->shape;
     ++with.decode_requests;
     with.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
     // Its own contexts may be longer than the mean.

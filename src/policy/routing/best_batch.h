@@ -62,16 +62,15 @@ class BestBatch final : public RoutingPolicy {
   };
   [[nodiscard]] Best best(const InstanceView& view, const Load& load) const;
   [[nodiscard]] const Best& best_of(const InstanceView& view, const Load& load);
-  /// Fills `bound_` and notes in `ran_`.
+  /// Notes in `ran_` what each candidate runs.
   [[nodiscard]] Load look_at(const Request& request, std::span<const InstanceView* const> candidates);
 
   BestBatchOptions options_;
   ClocksOfInstances clocks_;
   double margin_;
   std::vector<Borne> borne_;
-  std::vector<Ran> ran_;          ///< by id
-  std::vector<StepShape> bound_;  ///< scratch: decodes_bound(), by position among the candidates
-  std::vector<Best> bests_;       ///< scratch
+  std::vector<Ran> ran_;     ///< by id
+  std::vector<Best> bests_;  ///< scratch
 };
 
 }  // namespace wattle::policy
