@@ -30,7 +30,7 @@ def main() -> None:
                                      "fleet.0.max_load_per_s=50", "fleet.1.max_load_per_s=100",
                                      "fleet.2.max_load_per_s=200") for word in ("--set", key)]
             _, at = node.start("planner", "throttllem-llama2-13b-autoscale", "--recipe", "triton-autoscale", "--gateway",
-                               admin, "--slot", f"0=0@{free_endpoint()}", *sets, "--logs", folder)
+                               admin, "--slot", f"0=0@{free_endpoint(folder)}", *sets, "--logs", folder)
             engine = lambda: json.loads(get(at["admin"] + "/fleet"))["engines"][0]
             before = engine()
             clients = Clients(url)

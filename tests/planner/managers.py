@@ -118,7 +118,7 @@ class Fleet:
         for n in range(3):
             gpus = [str(2 * n), str(2 * n + 1)]
             for shape, some in ((0, gpus), (1, gpus[:1]), (1, gpus[1:])):
-                fpm = free_endpoint()
+                fpm = free_endpoint(self.folder)
                 slots += ["--slot", f"{shape}={','.join(some)}@{fpm},node={n}"]
                 engines += ["--engine", f"{fpm}={','.join(some)}"]
         agent = self.start("agent", "agent", *engines, "--recipe", "dynamollm", "--scenario", self.scenario, "--gpu", "h100",

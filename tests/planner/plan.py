@@ -82,7 +82,7 @@ def main() -> None:
             file.write(SCENARIO)
         pids: set[int] = set()
         try:
-            fpm = [free_endpoint() for _ in range(4)]
+            fpm = [free_endpoint(folder) for _ in range(4)]
             _, agent = node.start("agent", *[word for g in range(4) for word in ("--engine", f"{fpm[g]}={g}")], "--recipe",
                                   "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml", flags.nvml, "--state",
                                   os.path.join(folder, "locks"))

@@ -6,12 +6,12 @@ import csv
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 
 from processes import PATIENCE_S, Processes, eventually, get, metric, scratch
 
@@ -19,10 +19,9 @@ MODEL = "llama-2-13b"
 UNUSED_MW = 52000  # what a virtual GPU draws that no engine has
 
 
-def free_endpoint() -> str:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{s.getsockname()[1]}"
+def free_endpoint(folder: str) -> str:
+    """Not a TCP port: one that is free now may be the near end of somebody's connection when the engine wants it."""
+    return f"ipc://{folder}/fpm-{uuid.uuid4().hex[:8]}"
 
 
 class Clients:
@@ -54,12 +53,12 @@ class Clients:
         self.threads.append(threading.Thread(target=self.one, args=(tokens, prompt_tokens)))
         self.threads[-1].start()
 
-    def until(self, what: str, holds, rate: float) -> None:
-        """At this many a second until `holds`."""
+    def until(self, what: str, holds, rate: float, tokens: int = 20) -> None:
+        """Requests for so many tokens, at this many a second, until `holds`."""
         end = time.monotonic() + PATIENCE_S
         while not holds():
             assert time.monotonic() < end, f"never: {what}"
-            self.send()
+            self.send(tokens)
             time.sleep(1 / rate)
 
     def count(self, status: int) -> int:
@@ -105,7 +104,7 @@ def main() -> None:
         node = Processes(flags.wattle, folder)
         node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=7,clock_min=210,clock_max=1410"
         try:
-            fpm = [free_endpoint() for _ in range(3)]
+            fpm = [free_endpoint(folder) for _ in range(3)]
             gpus = ["0", "1,2", "3,4,5,6"]
             agent = [word for place, which in zip(fpm, gpus) for word in ("--engine", f"{place}={which}")]
             _, agent_at = node.start("agent", *agent, "--recipe", "idle-parking", "--gpu", "a100-40g", "--llm", MODEL,
@@ -167,9 +166,7 @@ def main() -> None:
 
             # It takes over at last, and the old one is killed while it drains: what it held is answered by the new one.
             clients.until("it is started once more", lambda: pid_of(1, "warming"), rate=20)
-            for _ in range(5):
-                clients.send(400)
-            clients.until("the old one drains", lambda: pid_of(0, "draining"), rate=20)
+            clients.until("the old one drains", lambda: pid_of(0, "draining"), rate=20, tokens=400)
             os.kill(pid_of(0, "draining"), signal.SIGKILL)
             held = list(clients.threads)
             clients.until("the new one serves alone", lambda: alone(1), rate=20)

@@ -32,8 +32,8 @@ def main() -> None:
             line = gateway.stdout.readline()
             url = line.split("listening on ")[1].split(",")[0]
             admin = line.split("admin on ")[1].split(",")[0]
-            slots = [word for slot in (f"2=0,1,2,3@{free_endpoint()}", f"1=0,1@{free_endpoint()}",
-                                       f"1=2,3@{free_endpoint()}") for word in ("--slot", slot)]
+            slots = [word for slot in (f"2=0,1,2,3@{free_endpoint(folder)}", f"1=0,1@{free_endpoint(folder)}",
+                                       f"1=2,3@{free_endpoint(folder)}") for word in ("--slot", slot)]
             sets = [word for key in ("fleet.0.count=0", "fleet.1.count=0", "fleet.2.count=1", "reshard.sync_s=2",
                                      "fleet.0.max_load_per_s=5", "fleet.1.max_load_per_s=10",
                                      "fleet.2.max_load_per_s=20", "scaling.period_s=0.5") for word in ("--set", key)]

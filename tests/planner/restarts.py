@@ -25,7 +25,7 @@ class Bench:
         self.url, self.admin = at["url"], at["admin"]
         self.state = os.path.join(folder, "new", "state")  # made by the planner
         self.words = ["planner", "throttllem-llama2-13b-autoscale", "--recipe", "static-max", "--gateway", self.admin, "--slot",
-                      f"2=0,1,2,3@{free_endpoint()}", "--logs", os.path.join(folder, "logs")]
+                      f"2=0,1,2,3@{free_endpoint(folder)}", "--logs", os.path.join(folder, "logs")]
 
     def start(self, *more: str) -> tuple[subprocess.Popen, str]:
         process, at = self.node.start(*self.words, *more)

@@ -76,7 +76,7 @@ def write_series(folder: str) -> None:
 def start_two_sites(node: Processes, folder: str, nvml: str, scenario: str, recipe: str, *more: str) -> tuple[dict, list]:
     """An agent over four GPUs and a gateway, with `more` of its flags: what the gateway says as it starts, and flags that
     give a planner two slots at each site."""
-    fpm = [free_endpoint() for _ in range(4)]
+    fpm = [free_endpoint(folder) for _ in range(4)]
     engines = [word for g in range(4) for word in ("--engine", f"{fpm[g]}={g}")]
     _, agent = node.start("agent", *engines, "--recipe", "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml", nvml,
                           "--state", os.path.join(folder, "locks"))
