@@ -84,9 +84,7 @@ Result<void> check_level(const Flags& flags) {
 struct Inputs {
   config::LoadedScenario scenario;
   systems::Recipe recipe;
-  std::shared_ptr<const plan::LoadTable> loads;     ///< where the recipe plans by them
-  std::shared_ptr<const systems::SiteFleet> sites;  ///< likewise
-  std::vector<std::vector<double>> past;
+  systems::ScalingInputs scaling;
 };
 
 /// Sites with their GPUs, what workers carry there, and their electricity from this moment on.
@@ -122,20 +120,20 @@ Result<Inputs> read_inputs(const Flags& flags) {
   const bool by_site = systems::needs_sites(recipe->recipe);
   auto loaded = experiment::with_loads(*stated, !by_profile && !by_site && flags.managers.empty(), config::data_dir());
   if (!loaded) return std::unexpected(loaded.error());
-  Inputs inputs{std::move(*loaded), std::move(recipe->recipe), nullptr, nullptr, {}};
+  Inputs inputs{std::move(*loaded), std::move(recipe->recipe), {}};
   if (!(by_profile || by_site) || !flags.managers.empty()) return inputs;
   if (by_profile) {
     auto loads = experiment::scenario_profile(inputs.scenario, inputs.recipe.classes, config::data_dir());
     if (!loads) return std::unexpected(loads.error());
-    inputs.loads = std::move(*loads);
+    inputs.scaling.loads = std::move(*loads);
   } else {
     auto sites = read_sites(inputs.scenario, inputs.recipe);
     if (!sites) return std::unexpected(sites.error());
-    inputs.sites = std::move(*sites);
+    inputs.scaling.sites = std::move(*sites);
   }
   const auto busiest = experiment::busiest_rates(inputs.scenario, inputs.recipe.classes, config::data_dir());
   if (!busiest) return std::unexpected(busiest.error());
-  for (const double rate : *busiest) inputs.past.push_back({rate});
+  for (const double rate : *busiest) inputs.scaling.past.push_back({rate});
   return inputs;
 }
 
@@ -194,11 +192,13 @@ std::function<Instant()> clock_of_day() {
 }
 
 Result<void> run_managers(const Flags& flags, const Inputs& inputs) {
-  std::vector<policy::Shape> shapes;
+  systems::ScalingInputs scaling = inputs.scaling;
+  const auto& spawn = inputs.scenario.scenario.spawn;
   for (const auto& pool : inputs.scenario.scenario.pools) {
-    shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, {}});
+    scaling.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, spawn.load + spawn.warm});
   }
-  auto policy = systems::make_scaling_policy(inputs.recipe, std::move(shapes), inputs.loads, inputs.past);
+  scaling.cluster = config::cluster_of(inputs.scenario);
+  auto policy = systems::make_scaling_policy(inputs.recipe, std::move(scaling));
   if (!policy) return std::unexpected(policy.error());
   auto levels = std::dynamic_pointer_cast<managers::Hierarchy>(*policy);
   if (!levels)
@@ -243,10 +243,10 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
     if (!secret) return std::unexpected(secret.error());
     token = std::move(*secret);
   }
-  planner::PlannedFleet planner(inputs.scenario, std::move(slots),
-                                {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s),
-                                 flags.managers, inputs.loads, inputs.past, inputs.sites, token,
-                                 Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
+  planner::PlannedFleet planner(
+      inputs.scenario, std::move(slots),
+      {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, inputs.scaling,
+       token, Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
   std::atomic<bool> begun{false};
   auto plane = AdminPlane::listen(flags, [&planner, &begun](std::shared_ptr<net::Exchange> e) {
     const bool plan = e->path() == "/plan";

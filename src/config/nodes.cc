@@ -59,4 +59,22 @@ plan::ReshardProblem reshard_problem(const LoadedScenario& loaded) {
   return problem;
 }
 
+Cluster cluster_of(const LoadedScenario& loaded) {
+  const Scenario& scenario = loaded.scenario;
+  const auto nodes = nodes_of(scenario);
+  const auto idle = idle_gpus_of(scenario);
+  std::vector<bool> ours(nodes.size(), false);
+  for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+    for (const NodeId id : nodes_for(scenario, p)) ours[static_cast<std::size_t>(id.value())] = true;
+  }
+  Cluster cluster;
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (!ours[n]) continue;
+    cluster.node_gpus.push_back(nodes[n].gpus);
+    cluster.unused_gpu = std::max(cluster.unused_gpu, to_watts(idle[n]));
+  }
+  cluster.reshard = reshard_problem(loaded);
+  return cluster;
+}
+
 }  // namespace wattle::config

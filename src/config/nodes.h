@@ -17,6 +17,15 @@ namespace wattle::config {
 /// Where instances of pool `p` may be placed: on nodes of its GPU and site. Empty: there are no [[node]]s.
 [[nodiscard]] std::vector<NodeId> nodes_for(const Scenario& scenario, std::size_t p);
 
+/// The machines that a planner has.
+struct Cluster {
+  /// GPUs of each node on which some instance of the fleet may stand; empty: GPUs are not accounted for.
+  std::vector<std::int32_t> node_gpus = {};
+  Watts unused_gpu = {};  ///< the most that one without an instance draws, while others of its node have some
+  plan::ReshardProblem reshard = {};  ///< without layouts
+};
+[[nodiscard]] Cluster cluster_of(const LoadedScenario& loaded);
+
 /// Weights, links and memory of a re-shard; without layouts. Memory is that of the fleet's smallest GPU.
 [[nodiscard]] plan::ReshardProblem reshard_problem(const LoadedScenario& loaded);
 

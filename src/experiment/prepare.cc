@@ -105,23 +105,11 @@ FairnessBasis fairness_of(const config::LoadedScenario& loaded,
           stated.limit};
 }
 
-/// Every pool a shape that may be started; nothing for a recipe that does not scale.
-Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
-                                       const std::vector<std::shared_ptr<const PoolMaker>>& pools,
-                                       std::vector<std::vector<double>> past,
-                                       std::shared_ptr<const systems::SiteFleet> sites) {
-  sim::ScalingSetup made;
-  const auto& scaling = recipe.recipe.scaling;
-  if (!recipe.recipe.scales()) return made;
-  const auto refuse = [&](const std::string& problem) {
-    return bad_input(recipe.origins.of("scaling.policy"), problem);
-  };
-  const auto& spawn = loaded.scenario.spawn;
-  std::vector<policy::Shape> shapes;
+/// Every pool a shape, and the machines they stand on: what these leave of a machine draws power, whoever planned it.
+void set_machines(sim::ScalingSetup& made, const config::LoadedScenario& loaded,
+                  const std::vector<std::shared_ptr<const PoolMaker>>& pools) {
   for (std::size_t p = 0; p < pools.size(); ++p) {
     const auto& pool = loaded.scenario.pools[p];
-    if (pool.role != Role::Colocated) return refuse("only colocated instances are scaled; the scenario has others");
-    shapes.push_back({pool.gpus(), pool.max_load_per_s, spawn.load + spawn.warm});
     const auto make = [maker = pools[p]](InstanceId id) {
       auto instance = maker->make(id);
       WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
@@ -131,15 +119,35 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
         {pool.gpus(), pool.max_load_per_s, make, pools[p]->spec->pool, config::nodes_for(loaded.scenario, p)});
     made.shape_of.insert(made.shape_of.end(), static_cast<std::size_t>(pool.count), p);
   }
-  auto policy = systems::make_scaling_policy(recipe.recipe, std::move(shapes), pools.front()->loads, std::move(past),
-                                             std::move(sites));
+  made.nodes = config::nodes_of(loaded.scenario);
+  made.idle_gpu = config::idle_gpus_of(loaded.scenario);
+}
+
+/// Every pool a shape that may be started; for a recipe that does not scale just where its instances stand.
+Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
+                                       const std::vector<std::shared_ptr<const PoolMaker>>& pools,
+                                       systems::ScalingInputs inputs) {
+  sim::ScalingSetup made;
+  const auto& scaling = recipe.recipe.scaling;
+  const bool scales = recipe.recipe.scales();
+  if (!scales && loaded.scenario.nodes.empty()) return made;
+  set_machines(made, loaded, pools);
+  if (!scales) return made;
+  const auto& spawn = loaded.scenario.spawn;
+  for (const auto& pool : loaded.scenario.pools) {
+    if (pool.role != Role::Colocated) {
+      return bad_input(recipe.origins.of("scaling.policy"),
+                       "only colocated instances are scaled; the scenario has others");
+    }
+    inputs.shapes.push_back({pool.gpus(), pool.max_load_per_s, spawn.load + spawn.warm});
+  }
+  inputs.cluster = config::cluster_of(loaded);
+  auto policy = systems::make_scaling_policy(recipe.recipe, std::move(inputs));
   if (!policy) return std::unexpected(policy.error());
   made.policy = {std::move(*policy), scaling.mode};
   made.period = recipe.recipe.scaling_period;
   made.load_time = spawn.load;
   made.warm_time = spawn.warm;
-  made.nodes = config::nodes_of(loaded.scenario);
-  made.idle_gpu = config::idle_gpus_of(loaded.scenario);
   made.reshard = config::reshard_problem(loaded);
   made.at_once = recipe.recipe.scaling_at_once;
   made.beside_draining = spawn.beside_draining;
@@ -184,14 +192,16 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
     run.sites = std::move(*sites);
   }
   const bool planned = run.loads != nullptr || run.sites != nullptr;
-  std::vector<std::vector<double>> past;
+  systems::ScalingInputs inputs;
+  inputs.loads = makers.front()->loads;
+  inputs.sites = run.sites;
   if (planned) {
     const auto hint = systems::make_length_hint(recipe.recipe, run.setup.service.classes, loaded.scenario.seed);
     const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir, hint->get(), run.loads.get());
     if (!busiest) return std::unexpected(busiest.error());
-    for (const double rate : *busiest) past.push_back({rate});
+    for (const double rate : *busiest) inputs.past.push_back({rate});
   }
-  auto scaling = make_scaling(loaded, recipe, makers, std::move(past), run.sites);
+  auto scaling = make_scaling(loaded, recipe, makers, std::move(inputs));
   if (!scaling) return std::unexpected(scaling.error());
   run.setup.scaling = std::move(*scaling);
   if (planned && run.setup.scaling.policy.policy != nullptr) {

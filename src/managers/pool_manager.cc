@@ -4,8 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "plan/reshard.h"
-
 namespace wattle::managers {
 
 namespace {
@@ -223,7 +221,7 @@ std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, st
 
 StepCost PoolManager::cost(const plan::ShardClass& load, const std::vector<int>& from,
                            const std::vector<int>& to) const {
-  plan::ReshardProblem problem;
+  plan::ReshardProblem problem = options_.reshard;
   problem.gpus_per_node = std::max(gpus_of(from), gpus_of(to));
   int next = 0;
   for (const int tp : from) {
@@ -232,9 +230,6 @@ StepCost PoolManager::cost(const plan::ShardClass& load, const std::vector<int>&
     problem.present.push_back(std::move(placed));
   }
   for (const int tp : to) problem.next.push_back({tp, 0});
-  problem.weight_bytes = static_cast<std::int64_t>(options_.weight_bytes);
-  problem.link_bytes_per_s = options_.link_bytes_per_s;
-  problem.sync = options_.sync;
   StepCost made;
   const auto plan = plan::plan_reshard(problem);
   if (!plan) return made;

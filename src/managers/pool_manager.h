@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "model/plan.h"
+#include "plan/reshard.h"
 #include "plan/sharding.h"
 #include "policy/scaling/scaling.h"
 
@@ -16,16 +17,13 @@ namespace wattle::managers {
 
 struct PoolOptions {
   Span epoch = Span::s(300);
-  bool reshards = true;        ///< false: instances stay as they were started
-  bool top_clock = true;       ///< instances are taken to run at their highest clock (paper); else at the best
-  double subset = 0.5;         ///< share of the pool's GPUs that change at once; one step at least
-  double margin = 0.0;         ///< share of what instances carry that is kept free
-  bool bounds_clocks = false;  ///< passes a range of clocks to its instances' managers (ours)
-  Watts unused_gpu;            ///< draw of a GPU of the pool\'s nodes without an instance
-  // Of a re-shard (plan/reshard.h).
-  double weight_bytes = 138e9;
-  double link_bytes_per_s = 300e9;
-  Span sync = Span::s(1);
+  bool reshards = true;               ///< false: instances stay as they were started
+  bool top_clock = true;              ///< instances are taken to run at their highest clock (paper); else at the best
+  double subset = 0.5;                ///< share of the pool's GPUs that change at once; one step at least
+  double margin = 0.0;                ///< share of what instances carry that is kept free
+  bool bounds_clocks = false;         ///< passes a range of clocks to its instances' managers (ours)
+  Watts unused_gpu;                   ///< draw of a GPU of the pool's nodes without an instance
+  plan::ReshardProblem reshard = {};  ///< without layouts
 };
 
 /// Instances of a pool by TP degree.

@@ -112,7 +112,13 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   for (const EngineSlot& slot : slots_) options.places.push_back({slot.pool, slot.node, slot.places});
   std::shared_ptr<policy::ScalingPolicy> policy = given_;
   if (!managers_.any()) {
-    auto made = systems::make_scaling_policy(recipe, options.shapes, options_.loads, options_.past, options_.sites);
+    systems::ScalingInputs inputs = options_.inputs;
+    inputs.shapes.assign(options.shapes.begin(), options.shapes.end());
+    inputs.cluster = config::cluster_of(loaded_);
+    if (inputs.cluster.node_gpus.empty()) {
+      for (const Node& node : options.nodes) inputs.cluster.node_gpus.push_back(node.gpus);
+    }
+    auto made = systems::make_scaling_policy(recipe, std::move(inputs));
     if (!made) return std::unexpected(made.error());
     if (*made) policy = std::move(*made);
   }

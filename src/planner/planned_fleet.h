@@ -20,7 +20,7 @@
 #include "planner/given_plan.h"
 #include "planner/manager_links.h"
 #include "systems/recipe.h"
-#include "systems/site_fleet.h"
+#include "systems/scaling_inputs.h"
 
 namespace wattle::planner {
 
@@ -47,11 +47,8 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     Span clock_lease = Span::s(60);
     /// URLs of pool managers that are processes of their own and plan in the recipe's policy's stead.
     std::vector<std::string> managers = {};
-    // What a recipe's policy plans by, where it needs one (systems::make_scaling_policy).
-    std::shared_ptr<const plan::LoadTable> loads = nullptr;
-    std::vector<std::vector<double>> past = {};
-    std::shared_ptr<const systems::SiteFleet> sites = nullptr;
-    std::string gateway_token = {};  ///< of its admin plane; empty: it wants none
+    systems::ScalingInputs inputs = {};  ///< what a recipe's policy plans by; shapes and machines it finds itself
+    std::string gateway_token = {};      ///< of its admin plane; empty: it wants none
     /// A node none of whose engines the gateway reached for so long is cut off: plans do without it, and try it again
     /// after a pause.
     Span cut_off_after = Span::s(10);

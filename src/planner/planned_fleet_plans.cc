@@ -26,7 +26,7 @@ Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& 
     for (; !made && now() < limit; made = managers_.plan(observed())) usleep(200'000);
     if (!made) return external_failure("--manager", "none has said what to begin with");
     plan = std::move(*made);
-  } else if (recipe.scales() && (options_.loads != nullptr || options_.sites != nullptr)) {
+  } else if (recipe.scales() && (options_.inputs.loads != nullptr || options_.inputs.sites != nullptr)) {
     const std::vector<double> none = {0.0};
     const std::vector<policy::ShapeCount> counts(pools.size());
     policy::ScalingView view;

@@ -18,7 +18,7 @@ namespace wattle::systems {
 namespace {
 
 Making making(const Recipe& recipe, std::string section) {
-  Making made{recipe, std::move(section), nullptr, nullptr, nullptr, {}, nullptr, {}, nullptr};
+  Making made{recipe, std::move(section), nullptr, nullptr, nullptr};
   return made;
 }
 
@@ -177,16 +177,10 @@ Result<control::Slot<policy::FrequencyPolicy>> make_clock_policy(
   return fill<policy::FrequencyPolicy>(SlotKind::Frequency, frequency_of(recipe, spec.role), from);
 }
 
-Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(const Recipe& recipe,
-                                                                   std::vector<policy::Shape> shapes,
-                                                                   std::shared_ptr<const plan::LoadTable> loads,
-                                                                   std::vector<std::vector<double>> past,
-                                                                   std::shared_ptr<const SiteFleet> sites) {
+Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(const Recipe& recipe, ScalingInputs inputs) {
   Making from = making(recipe, "scaling");
-  from.shapes = std::move(shapes);
-  from.loads = std::move(loads);
-  from.past_loads = std::move(past);
-  from.sites = std::move(sites);
+  from.loads = inputs.loads;
+  from.scaling = std::move(inputs);
   auto filled = fill<policy::ScalingPolicy>(SlotKind::Scaling, recipe.scaling, from);
   if (!filled) return std::unexpected(filled.error());
   return std::move(filled->policy);

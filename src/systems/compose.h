@@ -14,7 +14,7 @@
 #include "predict/length_belief.h"
 #include "predict/length_hint.h"
 #include "systems/recipe.h"
-#include "systems/site_fleet.h"
+#include "systems/scaling_inputs.h"
 
 namespace wattle::systems {
 
@@ -45,12 +45,9 @@ namespace wattle::systems {
     const Recipe& recipe, const InstanceSpec& spec, const std::shared_ptr<policy::AdmissionPolicy>& admission = nullptr,
     const std::shared_ptr<const plan::LoadTable>& loads = nullptr);
 
-/// The recipe's scaling policy over these shapes; null when it has none. Errors: shapes whose GPUs and maximum loads do
-/// not both ascend.
-/// `loads`: where needs_load_profile; `sites`: where needs_sites; `past`: where either.
-[[nodiscard]] Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(
-    const Recipe& recipe, std::vector<policy::Shape> shapes, std::shared_ptr<const plan::LoadTable> loads = nullptr,
-    std::vector<std::vector<double>> past = {}, std::shared_ptr<const SiteFleet> sites = nullptr);
+/// The recipe's scaling policy; null when it has none. Errors: shapes whose GPUs and maximum loads do not both ascend.
+[[nodiscard]] Result<std::shared_ptr<policy::ScalingPolicy>> make_scaling_policy(const Recipe& recipe,
+                                                                                 ScalingInputs inputs);
 
 /// The choice that applies to an instance of this role.
 [[nodiscard]] const PolicyChoice& frequency_of(const Recipe& recipe, Role role);

@@ -350,12 +350,12 @@ TEST(Compose, AdmissionByForecastSaysWhatItLacks) {
 }
 
 TEST(Compose, ScalingTakesShapesThatAscend) {
-  const auto none = make_scaling_policy(recipe(""), {{1, 1.0, Span()}});
+  const auto none = make_scaling_policy(recipe(""), {.shapes = {{1, 1.0, Span()}}});
   ASSERT_TRUE(none);
   EXPECT_EQ(*none, nullptr);
   const auto with = recipe("[scaling]\npolicy = \"smallest-engine\"\n");
-  EXPECT_TRUE(make_scaling_policy(with, {{1, 1.0, Span()}, {2, 3.0, Span()}}));
-  const auto wrong = make_scaling_policy(with, {{1, 3.0, Span()}, {2, 3.0, Span()}});
+  EXPECT_TRUE(make_scaling_policy(with, {.shapes = {{1, 1.0, Span()}, {2, 3.0, Span()}}}));
+  const auto wrong = make_scaling_policy(with, {.shapes = {{1, 3.0, Span()}, {2, 3.0, Span()}}});
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message().find("r.toml: scaling.policy"), std::string::npos);
   EXPECT_NE(wrong.error().message().find("in order of size"), std::string::npos);

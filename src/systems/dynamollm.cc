@@ -41,7 +41,7 @@ struct PlannerOptions {
   std::int32_t pools = 0;
   Span epoch = Span::s(1800);
   Span pool_epoch = Span::s(300);
-  std::int32_t nodes = 40;
+  std::int32_t nodes = 0;
   NodeRule rule = NodeRule::Down;
   bool scales = true;
   bool reshards = true;
@@ -55,7 +55,7 @@ struct PlannerOptions {
   double headroom = 0.0;
   Span season = Span::s(604'800);
   Span slot = Span::s(300);
-  Watts unused_gpu{68.75};
+  std::optional<Watts> unused_gpu = {};
   managers::Overheads overheads;
 };
 
@@ -67,7 +67,8 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
              "Cluster manager: between two decisions on nodes (paper: 30 min)"),
       option("pool_epoch_s", &P::pool_epoch, "s", {1, 86'400},
              "Pool managers: between two decisions on TP degrees (paper: 5 min)"),
-      option("nodes", &P::nodes, "nodes", {1, 100'000}, "The cluster has so many"),
+      option("nodes", &P::nodes, "nodes", {0, 100'000},
+             "The cluster has so many; 0: the scenario's [[node]]s on which the fleet may stand, or 40 without any"),
       option("rule", &P::rule,
              "Nodes of a pool. down: floor(load / what a node carries), the rest to the next larger pool (paper); up: "
              "each pool for itself; whole: the optimisation over all pools at once, in GPUs (ours)"),
@@ -91,7 +92,7 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
              "Period of the load template (paper: a week); until one is known the recent peak is expected"),
       option("slot_s", &P::slot, "s", {1, 86'400}, "The load is known by its highest rate in each such slot"),
       option("unused_gpu_w", &P::unused_gpu, "W", {0, 10'000},
-             "Draw of a GPU of a pool's nodes without an instance (section III-C: 550 W of eight)"),
+             "Draw of a GPU of a pool's nodes without an instance; none: the scenario's node.idle_gpu_w"),
   };
   using O = managers::Overheads;
   config::append<PlannerOptions>(
@@ -115,21 +116,32 @@ Result<void> check_pools(std::int32_t pools, const Making& making) {
                                             classes == 1 ? "; [classes] says how requests are sorted" : "es"));
 }
 
+/// Nodes as instances of the largest shape fill them. Where they differ, in units of the smallest that holds one.
+void set_nodes(managers::ClusterOptions& to, std::int32_t nodes, const ScalingInputs& from) {
+  constexpr int kUnstated = 40;
+  int largest = 0;
+  for (const policy::Shape& shape : from.shapes) largest = std::max(largest, shape.gpus);
+  to.gpus_per_node = 0;
+  for (const std::int32_t gpus : from.cluster.node_gpus) {
+    if (gpus >= largest && (to.gpus_per_node == 0 || gpus < to.gpus_per_node)) to.gpus_per_node = gpus;
+  }
+  if (to.gpus_per_node == 0) to.gpus_per_node = largest;
+  to.nodes = 0;
+  for (const std::int32_t gpus : from.cluster.node_gpus) to.nodes += gpus / to.gpus_per_node;
+  if (nodes > 0 || to.nodes == 0) to.nodes = nodes > 0 ? nodes : kUnstated;
+}
+
 Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& o, const Making& making) {
   if (const auto fits = check_pools(o.pools, making); !fits) return std::unexpected(fits.error());
   managers::HierarchyOptions made;
   made.pools = static_cast<std::size_t>(o.pools);
   made.cluster = {.epoch = o.epoch,
-                  .gpus_per_node = 0,
-                  .nodes = o.nodes,
                   .rule = o.rule,
                   .scales = o.scales,
                   .margin = o.margin,
                   .within_limits = o.within_limits,
                   .load = {}};
-  for (const policy::Shape& shape : making.shapes) {
-    made.cluster.gpus_per_node = std::max(made.cluster.gpus_per_node, shape.gpus);
-  }
+  set_nodes(made.cluster, o.nodes, making.scaling);
   made.cluster.load.season = o.season;
   made.cluster.load.slot = o.slot;
   made.cluster.load.headroom = o.headroom;
@@ -139,11 +151,12 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
   made.pool.subset = o.subset;
   made.pool.margin = o.pool_margin;
   made.pool.bounds_clocks = o.bounds_clocks;
-  made.pool.unused_gpu = o.unused_gpu;
+  made.pool.unused_gpu = o.unused_gpu.value_or(making.scaling.cluster.unused_gpu);
+  made.pool.reshard = making.scaling.cluster.reshard;
   made.overheads = o.overheads;
   made.proactive = o.proactive;
-  made.past = making.past_loads;
-  return std::make_shared<managers::Hierarchy>(making.loads, making.shapes, std::move(made));
+  made.past = making.scaling.past;
+  return std::make_shared<managers::Hierarchy>(making.loads, making.scaling.shapes, std::move(made));
 }
 
 std::vector<config::Option<InstanceManagerOptions>> clock_options() {

@@ -311,13 +311,14 @@ std::string released_kind(const std::string& gpu) {
 }
 
 Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlannerOptions& o, const Making& making) {
-  if (making.sites == nullptr) return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
+  if (making.scaling.sites == nullptr)
+    return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
   if (o.epoch < o.slot) return making.refuse("epoch_s", "is shorter than slot_s");
-  if (making.sites->kept.size() > plan::PoolType::kMostKept) {
+  if (making.scaling.sites->kept.size() > plan::PoolType::kMostKept) {
     return making.refuse("policy", fmt::format("freesh plans for at most {} different residencies of tenants",
                                                plan::PoolType::kMostKept));
   }
-  const SiteFleet& fleet = *making.sites;
+  const SiteFleet& fleet = *making.scaling.sites;
   std::map<std::string, plan::WorkerRating> released;
   if (!o.ratings.empty()) {
     auto read = read_ratings(o);
@@ -381,7 +382,7 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
     setup.expected = std::move(*expected);
   }
   setup.intensity = fleet.intensity;
-  for (const auto& series : making.past_loads) setup.demand_at_start.push_back(series.empty() ? 0.0 : series.back());
+  for (const auto& series : making.scaling.past) setup.demand_at_start.push_back(series.empty() ? 0.0 : series.back());
   managers::SitePoolsOptions options;
   options.planning.formulation = o.formulation;
   options.planning.objective = o.objective;

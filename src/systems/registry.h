@@ -21,7 +21,7 @@
 #include "policy/routing/routing.h"
 #include "policy/scaling/scaling.h"
 #include "systems/recipe.h"
-#include "systems/site_fleet.h"
+#include "systems/scaling_inputs.h"
 
 namespace wattle::systems {
 
@@ -34,11 +34,9 @@ struct Making {
   std::shared_ptr<const LengthModel> length;           ///< what is believed of output lengths; may be null
   const InstanceSpec* spec = nullptr;                  ///< frequency: whose clock it will choose
   std::shared_ptr<policy::AdmissionPolicy> admission;  ///< frequency: what admits to the fleet; null: not in here
-  std::vector<policy::Shape> shapes;                   ///< scaling
+  ScalingInputs scaling = {};                          ///< scaling
   /// The profile of the fleet's engines; null unless Needs::load_profile.
   std::shared_ptr<const plan::LoadTable> loads = nullptr;
-  std::vector<std::vector<double>> past_loads = {};  ///< scaling: requests per second by class and slot before the run
-  std::shared_ptr<const SiteFleet> sites = nullptr;  ///< scaling; null unless Needs::sites
 
   /// An error at a key of this section.
   [[nodiscard]] std::unexpected<Error> refuse(std::string_view key, const std::string& problem) const;

@@ -112,7 +112,7 @@ std::vector<config::Option<SmallestEngineOptions>> scaling_options() {
 
 Result<std::shared_ptr<policy::ScalingPolicy>> make_smallest_engine(const SmallestEngineOptions& options,
                                                                     const Making& making) {
-  const auto& shapes = making.shapes;
+  const auto& shapes = making.scaling.shapes;
   for (std::size_t i = 1; i < shapes.size(); ++i) {
     if (shapes[i - 1].gpus < shapes[i].gpus && shapes[i - 1].max_load_per_s < shapes[i].max_load_per_s) continue;
     return making.refuse(

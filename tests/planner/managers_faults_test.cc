@@ -53,7 +53,7 @@ class Controllers final : public policy::ScalingPolicy {
     options_.cluster.load.slot = Span::ms(500);
     options_.pool.epoch = Span::ms(500 + static_cast<std::int64_t>(random_.below(1500)));
     options_.pool.sync = Span::ms(100);
-    options_.pool.weight_bytes = 1e9;
+    options_.pool.reshard.weight_bytes = 1'000'000'000;
     options_.overheads = {};
     options_.proactive = random_.below(2) == 0;
     if (random_.below(2) == 0) options_.past = {{4.0}, {2.0}, {2.0}};

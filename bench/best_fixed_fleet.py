@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Recipe `dynamollm-ours` as it ships beside the best fixed fleet that keeps as many objectives.
+
+Simulated: an hour of Azure's 2024 week (`WATTLE_DATA`), drawn with card, model, cluster, load and objectives. A fixed fleet
+is any number of equal instances, at any of the scenario's TP degrees, at one of 13 clocks from the energy optimum to the
+maximum, requests to the least loaded; of those that keep at least as many requests' objectives (to 0.05 points) the one of
+least energy counts. It is chosen with the hour in view, which no operator could. Scenarios of which even the whole cluster
+at its highest clock keeps less than 95 % are left out. Prints a line for each and a summary; no target.
+
+    WATTLE=build/release/wattle python3 bench/best_fixed_fleet.py --random 20    # about ten minutes
+"""
+import argparse
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+
+WATTLE = os.environ.get("WATTLE", "build/release/wattle")
+MODELS = {  # TP degrees, largest first
+    "llama-3.1-8b": (4, 2, 1), "qwen3-14b": (4, 2, 1), "mistral-small-24b": (4, 2, 1), "qwen3-30b-a3b": (4, 2, 1),
+    "qwen3-32b": (8, 4, 2), "llama-3.1-70b": (8, 4, 2), "mixtral-8x7b": (8, 4, 2), "gpt-oss-120b": (8, 4, 2),
+}
+DRAWN = {
+    "gpu": ["a100-80g", "h100", "h200", "b200", "mi300x", "l40s"], "llm": list(MODELS), "node.0.count": [2, 4, 8],
+    "service": ["conversation", "coding"], "workload.rate_scale": [0.1, 0.2, 0.5, 1], "slo.ttft_ms": [500, 1000, 2000],
+    "slo.tbt_ms": [40, 70, 100, 200], "engine.step_gap_ms": [0.5, 9.4], "engine.chunked_prefill": ["true", "false"],
+    "spawn.load_s": [20, 90, 240],
+}
+KEPT = 0.0005
+STEPS = 12
+
+
+class Scenario:
+    def __init__(self, draw):
+        of = {key: draw.choice(values) for key, values in DRAWN.items()}
+        self.start = draw.randrange(0, 590000, 1000)
+        self.name = " ".join(str(value) for value in of.values()) + f" {self.start}"
+        self.service, self.tps, self.gpus = of.pop("service"), MODELS[of["llm"]], 8 * of["node.0.count"]
+        gpu = of.pop("gpu")
+        whole = "true" if of["engine.chunked_prefill"] == "false" else "false"
+        self.settings = [f"{key}={value}" for key, value in of.items()] + [f"engine.whole_prompts={whole}", f"workload.start_s={self.start}", "workload.duration_s=3600"]
+        for i, tp in enumerate(self.tps):
+            self.settings += [f"fleet.{i}.gpu={gpu}", f"fleet.{i}.tensor_parallel={tp}"]
+        # A class's own TTFT is never longer than all have.
+        for i, most in enumerate((250, 250, 250, 400, 400, 400, 2000, 2000, 2000)):
+            self.settings.append(f"class.{i}.ttft_ms={min(most * 2, of['slo.ttft_ms'])}")
+        self.ran = {}
+
+    def run(self, recipe, more):
+        """kJ and the share of requests whose objectives were all kept; None: refused, as a model that does not fit."""
+        key = (recipe, *more)
+        if key not in self.ran:
+            command = [WATTLE, "sim", f"dynamollm-week-{self.service}", "--recipe", recipe, "--only", "--json"]
+            for setting in [*self.settings, *more]:
+                command += ["--set", setting]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode not in (0, 2):
+                sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+            one = json.loads(done.stdout)["runs"][0] if done.returncode == 0 else None
+            self.ran[key] = one and (one["energy_j"]["total"] / 1e3, one["slo"]["attainment"] * one["requests"]["finished"] / max(1, one["requests"]["arrived"]))
+            if done.returncode:
+                print(done.stderr.strip(), file=sys.stderr)
+        return self.ran[key]
+
+    def fixed(self, which, count, clock):
+        counts = [f"fleet.{i}.count={count if i == which else 0}" for i in range(len(self.tps))]
+        return self.run("single-pool", counts + [f"frequency.clock_mhz={clock}"])
+
+    def whole(self):
+        """The most that the cluster keeps at its highest clock, by TP degree."""
+        return [self.fixed(i, self.gpus // tp, "max") for i, tp in enumerate(self.tps)]
+
+    def best_fixed(self, kept):
+        best = None
+        for which, tp in enumerate(self.tps):
+            low, high = 1, self.gpus // tp
+            if (at := self.fixed(which, high, "max")) is None or at[1] < kept:
+                continue
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if self.fixed(which, middle, "max")[1] >= kept else (middle + 1, high)
+            for count in sorted({min(self.gpus // tp, math.ceil(low * by)) for by in (1, 1.1, 1.25, 1.5, 2)}):
+                lowest, top = 0, STEPS
+                while lowest < top:
+                    middle = (lowest + top) // 2
+                    lowest, top = (lowest, middle) if self.fixed(which, count, clock_of(middle))[1] >= kept else (middle + 1, top)
+                of = [(self.fixed(which, count, clock_of(step)), f"{count} of TP{tp} at {clock_of(step)}") for step in range(lowest, min(STEPS, lowest + 2) + 1)]
+                best = min([one for one in of if one[0][1] >= kept] + ([best] if best else []), default=best)
+        return best
+
+
+def clock_of(step):
+    return "sweet" if step == 0 else "max" if step == STEPS else f"sweet+{100 * step // STEPS}%"
+
+
+def compare(scenario):
+    whole = [one for one in scenario.whole() if one]
+    if not whole or max(kept for _, kept in whole) < 0.95:
+        return None
+    start = [f"fleet.0.count={scenario.gpus // scenario.tps[0]}"]
+    ours = scenario.run("dynamollm-ours", start)
+    if ours is None:
+        return None
+    best = scenario.best_fixed(ours[1] - KEPT)
+    most = max(kept for _, kept in whole)
+    beyond = 100 * (1 - ours[0] / best[0][0]) if best else None
+    print(f"{scenario.name:70} kept {100 * ours[1]:6.2f} of {100 * most:6.2f} %  " +
+          (f"less energy by {beyond:5.1f} % than {best[1]}" if best else "no fixed fleet keeps as much"), flush=True)
+    return beyond, 100 * (most - ours[1])
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--random", type=int, default=20)
+    flags.add_argument("--seed", type=int, default=1)
+    args = flags.parse_args()
+    draw = random.Random(args.seed)
+    rows = []
+    while len(rows) < args.random:
+        row = compare(Scenario(draw))
+        rows += [row] if row else []
+    beyond = sorted(row[0] for row in rows if row[0] is not None)
+    lost = sorted(row[1] for row in rows)
+    print(f"{len(rows)} scenarios, ahead of the best fixed fleet by more than 1 % in {sum(b > 1 for b in beyond)} of {len(beyond)} that keep as much, "
+          f"behind by more than 1 % in {sum(b < -1 for b in beyond)}; {beyond[0]:.1f} to {beyond[-1]:.1f} %, mean {sum(beyond) / len(beyond):.1f}")
+    print(f"points of objectives given up against the whole cluster at its highest clock: {lost[0]:.1f} to {lost[-1]:.1f}, mean {sum(lost) / len(lost):.1f}")
+
+
+if __name__ == "__main__":
+    main()
