@@ -3,7 +3,8 @@
 
 Simulated: `synthetic-poisson`, where prompts and decodes share steps, or with --apart `voltanallm-2p2d`, on many cards,
 models, rates and objectives. Of 26 fixed clocks between the energy optimum and the maximum the one of least energy counts
-that keeps at least the gaps (to 0.02 points) and the first tokens (to 0.05) that the recipe keeps. --apart has a second
+that keeps at least the gaps (to 0.02 points), the first tokens and the requests with all their objectives (to 0.05) that the
+recipe keeps. --apart has a second
 one, under the recipe's routing, and says how often a recipe of the papers takes less and keeps as much. Prints a line for
 each and a summary; no target. With --random scenarios are drawn, from idle to overloaded ones; those of which even the
 maximum clock keeps less than 60 % are left out.
@@ -53,7 +54,7 @@ class Bench:
         self.apart = scenario == "voltanallm-2p2d"
 
     def run(self, recipe, settings):
-        """kJ, and the shares of gaps and of first tokens kept, in percent; None: refused, as a model that does not fit."""
+        """kJ, and the shares of gaps, of first tokens and of requests with all their objectives kept, in percent; None: refused, as a model that does not fit."""
         command = [WATTLE, "sim", self.scenario, "--recipe", recipe, "--only", "--json"]
         for setting in settings:
             command += ["--set", setting]
@@ -63,13 +64,13 @@ class Bench:
         if done.returncode:
             sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
         one = json.loads(done.stdout)["runs"][0]
-        return one["energy_j"]["total"] / 1e3, 100 * one["slo"]["itl_attainment"], 100 * one["slo"]["ttft_attainment"]
+        return one["energy_j"]["total"] / 1e3, *(100 * one["slo"][f"{kind}attainment"] for kind in ("itl_", "ttft_", ""))
 
     def compare(self, name, settings, least=0.0):
         """Points saved beyond the best fixed clock, gaps and first tokens given up against the maximum clock in points; where
         phases are apart also points beyond the best fixed clock under the same routing, and beyond the best paper's recipe."""
         most = self.run("static-max", settings)
-        if most is None or min(most[1:]) < least:
+        if most is None or min(most[1:3]) < least:
             return None
         ours = self.run("wattle", settings)
         clocks = ["sweet"] + [f"sweet+{p}%" for p in range(4, 100, 4)]
@@ -78,15 +79,16 @@ class Bench:
             return 100 * (1 - one[0] / most[0])
 
         def best(others):
-            return max((saved(o) for o in others if o and o[1] >= ours[1] - 0.02 and o[2] >= ours[2] - 0.05), default=None)
+            return max((saved(o) for o in others if o and o[1] >= ours[1] - 0.02 and o[2] >= ours[2] - 0.05 and o[3] >= ours[3] - 0.05), default=None)
 
         def fixed(routing):
             at = [self.run("static-max", settings + routing + [f"frequency.clock_mhz={c}"]) for c in clocks]
             return best([most, *at, self.run("static-max", settings + routing)]) or 0.0
 
         clock = fixed([])
-        row = {"beyond": saved(ours) - clock, "gaps": most[1] - ours[1], "first": most[2] - ours[2]}
+        row = {"beyond": saved(ours) - clock, "gaps": most[1] - ours[1], "first": most[2] - ours[2], "all": most[3] - ours[3]}
         text = (f"{name:38} gaps {most[1]:6.2f} -> {ours[1]:6.2f} %  first tokens {most[2]:6.2f} -> {ours[2]:6.2f} %  "
+                f"all {most[3]:6.2f} -> {ours[3]:6.2f} %  "
                 f"saved {saved(ours):5.1f} %, fixed clock {clock:5.1f} %")
         if self.apart:
             routed, paper = fixed(OURS), best([self.run(p, settings) for p in PAPERS])
@@ -132,7 +134,8 @@ def main():
             print(f"ahead of {whom} by more than 0.3 points in {sum(s > 0.3 for s in of)} of {len(of)} that keep as much, "
                   f"behind by more than 0.3 in {sum(s < -0.3 for s in of)}")
     for key, what in (("beyond", "points saved beyond the fixed clock"), ("routed", "beyond one under the same routing"),
-                      ("gaps", "points of gaps given up"), ("first", "points of first tokens given up")):
+                      ("gaps", "points of gaps given up"), ("first", "points of first tokens given up"),
+                      ("all", "points of requests with all objectives given up")):
         column = sorted(row[key] for row in rows if key in row)
         if column:
             print(f"{what}: {column[0]:.1f} to {column[-1]:.1f}, mean {sum(column) / len(column):.1f}, "

@@ -263,6 +263,7 @@ void Replica::note_ended(Instant at) {
   ended_step_.start = at;
   ended_step_.waiting_requests = prompts_.waiting();
   ended_step_.waiting_prompt_tokens = prompts_.waiting_tokens();
+  ended_step_.unfinished_prompt_tokens = 0;  // engines that report steps that have ended do not say it
   ended_step_.oldest_scheduled_arrival = Instant::never();
 }
 

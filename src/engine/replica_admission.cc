@@ -68,6 +68,7 @@ std::int64_t Replica::schedule_chunk(SlotIndex index, std::int64_t budget) {
   shape.prefill_requests += 1;
   shape.prefill_tokens += chunk;
   shape.prefill_context_tokens += chunk * slot.prefilled + chunk * chunk / 2;
+  report_.unfinished_prompt_tokens += left - chunk;
   report_.oldest_scheduled_arrival = std::min(report_.oldest_scheduled_arrival, slot.job.arrival);
   prompts_.add_share(index, slot.job.tag, chunk);
   if (caches(slot.job)) kv_.enter(keys_of(slot.job), kv_.filled(slot.prefilled + chunk), slot.held);
@@ -104,6 +105,7 @@ bool Replica::waits_for_more(bool idle) {
 
 void Replica::schedule_prefill(std::int64_t budget) {
   prompts_.clear_shares();
+  report_.unfinished_prompt_tokens = 0;
   report_.oldest_scheduled_arrival = Instant::never();
   for (const SlotIndex index : prompts_.computing()) budget -= schedule_chunk(index, budget);
   const Instant at = to_instant(boundary_);

@@ -33,7 +33,9 @@ const ClusterMandate& ClusterLevel::mandate(const ClusterObservation& seen, Inst
     manager_.history().add(seen.rate_per_s, now);
     heard_since_ = std::min(heard_since_, now);
   }
-  auto order = manager_.order(now);
+  int lost = 0;
+  for (const int gpus : seen.down) lost += gpus / options_.cluster.gpus_per_node;
+  auto order = manager_.order(now, lost);
   if (first) {
     mandate_.emplace(ClusterMandate{std::move(*order), {}});
     if (std::ranges::any_of(seen.gpus, [](int gpus) { return gpus > 0; })) {  // they serve already: it goes on so
@@ -76,6 +78,9 @@ ClusterObservation observation(const PoolMap& map, std::span<const policy::Shape
     const auto p = static_cast<std::size_t>(member.pool.value());
     if (p >= seen.gpus.size() || member.phase == Phase::Draining) continue;
     seen.gpus[p] += shapes[member.shape].gpus;
+  }
+  for (const NodeView& node : view.nodes) {
+    if (!node.up) seen.down.push_back(node.gpus);
   }
   for (std::size_t c = map.classes(); c-- > 0;) {
     const std::size_t p = map.pool_of(c);

@@ -15,6 +15,7 @@ struct ClusterObservation {
   std::vector<double> rate_per_s;  ///< by class, since last said; classes that are missing had none
   std::vector<int> gpus;           ///< by pool, of instances that serve or come; empty: nothing is there yet
   std::vector<double> forwarded;   ///< by pool, share of what comes to it that goes on to larger ones
+  std::vector<int> down = {};      ///< GPUs of each node that is down
 };
 
 /// What comes down.

@@ -15,47 +15,49 @@ ClusterManager::ClusterManager(const plan::LoadTable& table, const PoolMap& pool
                                Span start)
     : pools_(pools), options_(options), start_(start), history_(table.classes.size(), options.load) {}
 
-std::optional<ClusterOrder> ClusterManager::order(Instant now) {
+std::optional<ClusterOrder> ClusterManager::order(Instant now, int nodes_down) {
+  const bool same_nodes = std::exchange(down_, nodes_down) == nodes_down;
+  if (!same_nodes) solved_.clear();
+  // The present epoch, as far as anything is known of it.
+  const Instant begin = Instant(now.ns() / options_.epoch.ns() * options_.epoch.ns());
   if (!next_) {
-    // The present epoch, as far as anything is known of it.
-    const Instant begin = Instant(now.ns() / options_.epoch.ns() * options_.epoch.ns());
     next_ = options_.scales ? begin + options_.epoch : Instant::never();
-    ClusterOrder made = make(history_.peak(begin, begin + options_.epoch));
-    made.from = now;
-    made.until = *next_;
-    made.number = begin.ns() / options_.epoch.ns();
-    return made;
+    return make(begin, begin + options_.epoch, now, *next_);
   }
-  if (*next_ == Instant::never() || now + start_ < *next_) return std::nullopt;
-  const Instant from = *next_;
-  next_ = from + options_.epoch;
-  auto peak = history_.peak(from, *next_);
-  ClusterOrder made = make(peak);
-  made.from = from;
-  made.until = *next_;
-  made.number = from.ns() / options_.epoch.ns();
-  return made;
+  if (*next_ != Instant::never() && now + start_ >= *next_) {
+    const Instant from = *next_;
+    next_ = from + options_.epoch;
+    return make(from, *next_, from, *next_);
+  }
+  if (same_nodes || !options_.scales) return std::nullopt;
+  return make(begin, begin + options_.epoch, now, begin + options_.epoch);
 }
 
 /// A pool's GPUs are whole nodes where there are enough: what it leaves of one draws power and costs anyway.
 void ClusterManager::in_nodes(std::vector<int>& gpus) const {
   std::vector<int> nodes;
   for (const int n : gpus) nodes.push_back((n + options_.gpus_per_node - 1) / options_.gpus_per_node);
-  if (std::accumulate(nodes.begin(), nodes.end(), 0) > options_.nodes) return;
+  if (std::accumulate(nodes.begin(), nodes.end(), 0) > nodes_up()) return;
   for (std::size_t p = 0; p < gpus.size(); ++p) gpus[p] = nodes[p] * options_.gpus_per_node;
 }
 
-ClusterOrder ClusterManager::make(const std::vector<double>& peak_per_s) {
+/// For the load expected within an epoch, in force from `from` until `until`.
+ClusterOrder ClusterManager::make(Instant begin, Instant end, Instant from, Instant until) {
+  auto peak_per_s = history_.peak(begin, end);
   if (peak_per_s != solved_) {
     solution_ = solve(peak_per_s);
-    solved_ = peak_per_s;
+    solved_ = std::move(peak_per_s);
   }
-  return solution_;
+  ClusterOrder made = solution_;
+  made.from = from;
+  made.until = until;
+  made.number = begin.ns() / options_.epoch.ns();
+  return made;
 }
 
 ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const {
   const auto load = pools_.by_pool(peak_per_s);
-  const int gpus = options_.nodes * options_.gpus_per_node;
+  const int gpus = nodes_up() * options_.gpus_per_node;
   auto problem = pools_.problem(load, gpus, Watts());
   for (auto& one : problem.classes) {
     for (auto& profile : one.profiles) profile = plan::keep_free(std::move(profile), one.limits, options_.margin);
@@ -102,7 +104,7 @@ ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const 
     const bool served = !plan::least_power(one.profiles, one.limits, false).empty();
     order.problem += fmt::format(
         "{}{:.3g}/s of {} are not carried: {}", order.problem.empty() ? "" : "; ", order.shed_per_s[p], one.name,
-        served ? fmt::format("{} nodes are too few", options_.nodes)
+        served ? fmt::format("{} nodes are too few", nodes_up())
                : "no configuration meets its objectives, " + plan::nearest_profile(one.profiles, one.limits));
   }
   order.forwarded.back() = 0.0;

@@ -1,6 +1,7 @@
 #pragma once
 // DynamoLLM's cluster manager (HPCA 2025, section IV-B): every half hour, how many nodes each pool gets, and which
 // share of its load goes to the next larger pool.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,14 +51,16 @@ class ClusterManager {
   [[nodiscard]] LoadHistory& history() { return history_; }
   [[nodiscard]] const LoadHistory& history() const { return history_; }
 
-  /// The order for the next epoch, once it is due; at the first call that for the present one. Demand above the
-  /// cluster: as much as it carries, the rest by pool in shed_per_s.
-  [[nodiscard]] std::optional<ClusterOrder> order(Instant now);
+  /// The order for the next epoch, once it is due; at the first call that for the present one, and another for it as
+  /// soon as more or fewer nodes are down. Demand above the cluster: as much as it carries, the rest by pool in
+  /// shed_per_s.
+  [[nodiscard]] std::optional<ClusterOrder> order(Instant now, int nodes_down = 0);
 
  private:
-  [[nodiscard]] ClusterOrder make(const std::vector<double>& peak_per_s);
+  [[nodiscard]] ClusterOrder make(Instant begin, Instant end, Instant from, Instant until);
   [[nodiscard]] ClusterOrder solve(const std::vector<double>& peak_per_s) const;
   void in_nodes(std::vector<int>& gpus) const;
+  [[nodiscard]] int nodes_up() const { return std::max(1, options_.nodes - down_); }
 
   const PoolMap& pools_;
   ClusterOptions options_;
@@ -66,6 +69,7 @@ class ClusterManager {
   std::optional<Instant> next_;  ///< epoch not ordered yet
   std::vector<double> solved_;   ///< peaks of the newest program; epochs shorter than a slot often have the same
   ClusterOrder solution_;
+  int down_ = 0;  ///< nodes, when it was last asked
 };
 
 }  // namespace wattle::managers

@@ -134,6 +134,7 @@ TEST(PoolManager, ReshardsWhereItPaysTheLargestSavingFirst) {
   const PoolMap map(table, 0);
   PoolOptions options;
   options.unused_gpu = Watts(70);
+  options.reshard.weight_bytes = 138'000'000'000;
   const auto all_shapes = shapes();
   const PoolManager manager(PoolId(0), all_shapes, options);
   // A calm pool on two TP8 nodes: smaller shards save; half of them at once.
@@ -145,14 +146,14 @@ TEST(PoolManager, ReshardsWhereItPaysTheLargestSavingFirst) {
   ASSERT_EQ(decision.steps.size(), 1U);
   EXPECT_EQ(decision.steps[0].kind, StepKind::Reshard);
   EXPECT_EQ(decision.steps[0].from.size(), 1U);
-  EXPECT_GT(decision.steps[0].cost.time, options.sync);
+  EXPECT_GT(decision.steps[0].cost.time, options.reshard.sync);
   EXPECT_EQ(decision.wanted.at(8), 1);  // the other one waits for the next epoch
   int gpus = 0;
   for (const auto& [tp, count] : decision.wanted) gpus += tp * count;
   EXPECT_LE(gpus, 16);
   // A change that costs more than it saves in an epoch is left.
   PoolOptions expensive = options;
-  expensive.sync = Span::s(100'000);
+  expensive.reshard.sync = Span::s(100'000);
   EXPECT_TRUE(PoolManager(PoolId(0), all_shapes, expensive).decide(load, 16, members).steps.empty());
   options.reshards = false;
   EXPECT_TRUE(PoolManager(PoolId(0), all_shapes, options).decide(load, 16, members).steps.empty());

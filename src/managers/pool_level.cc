@@ -44,8 +44,9 @@ std::vector<FleetMember> PoolLevel::members_of(std::size_t pool, const policy::S
   return members;
 }
 
-/// The pool's instances so that they take so many GPUs: nodes more as instances of the largest shape; fewer by leaving
-/// out the largest that are too much, then the smallest.
+/// The pool's instances so that they take so many GPUs more or fewer than it was given: nodes more as instances of the
+/// largest shape; fewer by leaving out the largest that are too much, then the smallest. What its manager has left
+/// without an instance stays so.
 void PoolLevel::resize(std::size_t pool, int gpus) {
   Layout& wanted = pools_[pool].wanted;
   const auto used = [&] {
@@ -53,9 +54,10 @@ void PoolLevel::resize(std::size_t pool, int gpus) {
     for (const auto& [tp, count] : wanted) sum += tp * count;
     return sum;
   };
-  while (used() + largest() <= gpus) ++wanted[largest()];
+  const int filled = gpus - std::max(0, pools_[pool].given.gpus - used());
+  while (used() + largest() <= filled) ++wanted[largest()];
   for (const policy::Shape& shape : shapes_) {  // a rest that is no whole node (NodeRule::Whole)
-    if (gpus - used() >= shape.gpus && gpus - used() < largest() && wanted[shape.gpus] == 0) ++wanted[shape.gpus];
+    if (filled - used() >= shape.gpus && filled - used() < largest() && wanted[shape.gpus] == 0) ++wanted[shape.gpus];
   }
   while (used() > gpus) {
     int leave = 0;
@@ -109,7 +111,31 @@ void PoolLevel::manage(std::size_t p, const policy::ScalingView& view, const std
   pool.steps = std::move(decision.steps);
 }
 
-std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, const ClusterOrder& order) const {
+/// Of what comes to each pool and stays there: the share that it takes in, less than all only where the order sheds. By
+/// the load there is, since the order is for the peak expected, once any is known.
+std::vector<double> PoolLevel::taken_in(const ClusterOrder& order, const std::vector<double>& load_now, bool known) {
+  std::vector<double> share(load_now.size(), 1.0);
+  for (std::size_t p = 0; p < share.size(); ++p) {
+    if (order.shed_per_s[p] <= 0.0) continue;
+    const double comes = known ? load_now[p] : order.load_per_s[p] + order.shed_per_s[p];
+    if (comes > order.load_per_s[p]) share[p] = order.load_per_s[p] / comes;
+  }
+  return share;
+}
+
+/// What the order sheds of a class wherever it comes by.
+double PoolLevel::taken_in_of(std::size_t request_class, const ClusterOrder& order,
+                              const std::vector<double>& taken_in) const {
+  double left = 1.0, kept = 0.0;
+  for (std::size_t p = map_.pool_of(request_class); p < taken_in.size(); ++p) {
+    kept += left * (1.0 - order.forwarded[p]) * taken_in[p];
+    left *= order.forwarded[p];
+  }
+  return std::min(1.0, kept + left);
+}
+
+std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, const ClusterOrder& order,
+                                           const std::vector<double>& taken_in) const {
   std::vector<bool> serves(pools_.size(), false);
   for (const FleetMember& member : view.members) {
     const auto p = static_cast<std::size_t>(member.pool.value());
@@ -129,7 +155,7 @@ std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, cons
           std::any_of(serves.begin() + static_cast<std::ptrdiff_t>(p) + 1, serves.end(), [](bool s) { return s; });
       const double on = larger ? order.forwarded[p] : 0.0;
       if (left * (1.0 - on) > 0.0) {
-        made.push_back({ClassId(static_cast<std::int32_t>(c)), pool_id(p), left * (1.0 - on)});
+        made.push_back({ClassId(static_cast<std::int32_t>(c)), pool_id(p), left * (1.0 - on) * taken_in[p]});
       }
       left *= on;
       last = p;
@@ -137,7 +163,7 @@ std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, cons
     // Nothing larger serves: the next smaller pool that does.
     for (std::size_t p = map_.pool_of(c); !last && p-- > 0;) {
       if (serves[p]) {
-        made.push_back({ClassId(static_cast<std::int32_t>(c)), pool_id(p), 1.0});
+        made.push_back({ClassId(static_cast<std::int32_t>(c)), pool_id(p), taken_in_of(c, order, taken_in)});
         last = p;
       }
     }
@@ -226,7 +252,7 @@ Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mand
                            .reason = pool.reason});
   }
   made.levels.insert(made.levels.begin(), std::move(cluster));
-  made.weights = weights(view, order);
+  made.weights = weights(view, order, taken_in(order, load_now, !first));
   made.reason = order.problem.empty() ? "cluster and pool managers" : "demand above what the cluster carries";
   return made;
 }

@@ -44,7 +44,12 @@ class PoolLevel {
   void take_over(const policy::ScalingView& view);
   void resize(std::size_t pool, int gpus);
   void manage(std::size_t pool, const policy::ScalingView& view, const std::vector<double>& load_per_s);
-  [[nodiscard]] std::vector<PoolWeight> weights(const policy::ScalingView& view, const ClusterOrder& order) const;
+  [[nodiscard]] static std::vector<double> taken_in(const ClusterOrder& order, const std::vector<double>& load_now,
+                                                    bool known);
+  [[nodiscard]] double taken_in_of(std::size_t request_class, const ClusterOrder& order,
+                                   const std::vector<double>& taken_in) const;
+  [[nodiscard]] std::vector<PoolWeight> weights(const policy::ScalingView& view, const ClusterOrder& order,
+                                                const std::vector<double>& taken_in) const;
   [[nodiscard]] std::vector<FleetMember> members_of(std::size_t pool, const policy::ScalingView& view) const;
   [[nodiscard]] int largest() const;
 

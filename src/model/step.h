@@ -40,6 +40,7 @@ struct StepReport {
   StepShape shape;
   std::int32_t waiting_requests = 0;  ///< queued at the instance, not in this step
   std::int64_t waiting_prompt_tokens = 0;
+  std::int64_t unfinished_prompt_tokens = 0;  ///< of this step's prompts, left for steps after it (chunked prefill)
   Instant oldest_scheduled_arrival = Instant::never();  ///< earliest arrival among this step's prefills
   std::int64_t kv_tokens = 0;                           ///< tokens resident in the KV cache
   StepYield yield;                                      ///< of the newest step that had ended

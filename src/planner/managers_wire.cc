@@ -129,6 +129,10 @@ std::string to_json(const Observation& seen) {
                                {"gpus", m.gpus},
                                {"changing", m.changing}});
   }
+  json["nodes"] = Ordered::array();
+  for (const NodeView& n : seen.nodes) {
+    json["nodes"].push_back({{"node", n.id.value()}, {"gpus", n.gpus}, {"free_gpus", n.free_gpus}, {"up", n.up}});
+  }
   Plan in_force;
   in_force.weights = seen.weights;
   in_force.clocks = seen.clocks;
@@ -160,6 +164,10 @@ Result<Observation> observation_from_json(std::string_view text, std::size_t sha
       ++(m.phase == Phase::Serving ? count.serving : m.phase == Phase::Draining ? count.draining : count.coming);
       seen.members.push_back(std::move(m));
     }
+    for (const Ordered& item : json.value("nodes", Ordered::array())) {
+      const auto gpus = [&](const char* key) { return static_cast<std::int32_t>(whole(item, key, 0, kMostId)); };
+      seen.nodes.push_back({NodeId(gpus("node")), gpus("gpus"), gpus("free_gpus"), at(item, "up").get<bool>()});
+    }
     auto in_force = journal::plan_from_json(text);
     if (!in_force) wrong(in_force.error().message());
     seen.weights = std::move(in_force->weights);
@@ -185,7 +193,9 @@ Result<Plan> part_from_json(std::string_view text, Instant now) {
 }
 
 std::string to_json(const managers::ClusterObservation& seen) {
-  return Ordered{{"rate_per_s", seen.rate_per_s}, {"gpus", seen.gpus}, {"forwarded", seen.forwarded}}.dump();
+  return Ordered{
+      {"rate_per_s", seen.rate_per_s}, {"gpus", seen.gpus}, {"forwarded", seen.forwarded}, {"down", seen.down}}
+      .dump();
 }
 
 Result<managers::ClusterObservation> cluster_observation_from_json(std::string_view text, std::size_t pools) {
@@ -194,6 +204,7 @@ Result<managers::ClusterObservation> cluster_observation_from_json(std::string_v
     seen.rate_per_s = numbers(json, "rate_per_s");
     seen.gpus = counts(json, "gpus");
     seen.forwarded = numbers(json, "forwarded");
+    if (json.contains("down")) seen.down = counts(json, "down");
     for (const std::size_t size : {seen.gpus.size(), seen.forwarded.size()}) {
       if (size != 0 && size != pools)
         wrong(fmt::format("gpus and forwarded must have an entry for each of {} pools", pools));

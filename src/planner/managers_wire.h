@@ -18,13 +18,14 @@ struct Observation {
   Instant now;
   std::vector<double> rate_per_s;  ///< by class
   std::vector<FleetMember> members;
+  std::vector<NodeView> nodes;
   std::vector<PoolWeight> weights;
   std::vector<ClockRange> clocks;
   std::vector<policy::ShapeCount> counts;
   TurnedOut turned_out;
   /// Valid as long as this is.
   [[nodiscard]] policy::ScalingView view() const {
-    return {now, rate_per_s, counts, members, nullptr, {}, weights, clocks, &turned_out};
+    return {now, rate_per_s, counts, members, nullptr, nodes, weights, clocks, &turned_out};
   }
 };
 

@@ -98,6 +98,7 @@ Observation PlannedFleet::observed() {
   seen.turned_out = std::exchange(finished_, {});
   asked_ = seen.now;
   seen.members = scaler_->members();
+  seen.nodes = scaler_->nodes();
   seen.weights = scaler_->weights();
   seen.clocks = scaler_->clocks();
   seen.counts = scaler_->count();

@@ -60,6 +60,9 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
              "beyond slo.ttft_ms, besides those that are at the highest clock, as the price of less energy; 0: not "
              "weighed "
              "(paper)"),
+      option("later_chunks", &F::later_chunks,
+             "A step that computes a part of a prompt (chunked prefill) leaves its objective's time for the rest; off: "
+             "paper"),
       option("raises_in_vain", &F::raises_in_vain,
              "Where no clock meets the objective: the highest, though a lower one is as fast, as where an engine's "
              "host decides (paper); off: the lowest that is as fast"),

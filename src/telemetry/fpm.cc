@@ -121,6 +121,8 @@ void read_extra(MsgpackReader& in, FpmExtra& extra) {
       extra.kv_tokens = std::max<std::int64_t>(0, in.integer());
     } else if (key == "ctx" && whole) {
       extra.prefill_context_tokens = std::max<std::int64_t>(0, in.integer());
+    } else if (key == "left" && whole) {
+      extra.unfinished_prompt_tokens = std::max<std::int64_t>(0, in.integer());
     } else if (key == "mhz" && whole) {
       const std::int64_t mhz = in.integer();
       if (mhz > 0 && mhz <= kHighestClock) extra.clock = MegaHertz(static_cast<std::int32_t>(mhz));
@@ -246,8 +248,8 @@ void encode_fpm(const FpmMessage& message, std::vector<std::uint8_t>& out) {
   Writer w(out);
   const FpmExtra& x = m.extra;
   const unsigned facts = (x.oldest_scheduled_age ? 1U : 0U) + (x.kv_tokens ? 1U : 0U) +
-                         (x.prefill_context_tokens ? 1U : 0U) + (x.clock ? 1U : 0U) + (x.yield ? 2U : 0U) +
-                         (x.at_start ? 1U : 0U);
+                         (x.prefill_context_tokens ? 1U : 0U) + (x.unfinished_prompt_tokens ? 1U : 0U) +
+                         (x.clock ? 1U : 0U) + (x.yield ? 2U : 0U) + (x.at_start ? 1U : 0U);
   w.array(7 + (m.timing_scope.empty() ? 0U : 1U) + (facts > 0 ? 1U : 0U));
   w.integer(m.version);
   w.text(m.worker_id);
@@ -262,6 +264,7 @@ void encode_fpm(const FpmMessage& message, std::vector<std::uint8_t>& out) {
   if (x.oldest_scheduled_age) w.text("age_ns"), w.integer(x.oldest_scheduled_age->ns());
   if (x.kv_tokens) w.text("kv"), w.integer(*x.kv_tokens);
   if (x.prefill_context_tokens) w.text("ctx"), w.integer(*x.prefill_context_tokens);
+  if (x.unfinished_prompt_tokens) w.text("left"), w.integer(*x.unfinished_prompt_tokens);
   if (x.clock) w.text("mhz"), w.integer(x.clock->value());
   if (x.yield) w.text("of"), w.integer(x.yield->requests), w.text("tok"), w.integer(x.yield->tokens);
   if (x.at_start) w.text("start"), w.boolean(*x.at_start);
@@ -318,6 +321,7 @@ StepReport to_step_report(const FpmMessage& m, InstanceId instance, Instant now)
     report.oldest_scheduled_arrival = now;
   }
   report.kv_tokens = m.extra.kv_tokens.value_or(shape.decode_kv_tokens);
+  report.unfinished_prompt_tokens = m.extra.unfinished_prompt_tokens.value_or(0);
   report.clock = m.extra.clock.value_or(MegaHertz{0});
   report.yield = m.extra.yield.value_or(StepYield{});
   return report;
@@ -338,6 +342,7 @@ FpmMessage to_fpm(const StepReport& report, std::string_view worker_id, Instant 
   }
   m.extra.kv_tokens = report.kv_tokens;
   if (report.shape.prefill_context_tokens != 0) m.extra.prefill_context_tokens = report.shape.prefill_context_tokens;
+  if (report.unfinished_prompt_tokens > 0) m.extra.unfinished_prompt_tokens = report.unfinished_prompt_tokens;
   if (report.clock != MegaHertz{0}) m.extra.clock = report.clock;
   if (report.yield.requests > 0) m.extra.yield = report.yield;
   if (report.moment == StepMoment::Starts) m.extra.at_start = true;

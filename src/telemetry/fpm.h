@@ -21,10 +21,11 @@ struct FpmExtra {
   std::optional<Span>
       oldest_scheduled_age;               ///< "age_ns": how long the oldest request of this step's prefills has waited
   std::optional<std::int64_t> kv_tokens;  ///< "kv"
-  std::optional<std::int64_t> prefill_context_tokens;  ///< "ctx"
-  std::optional<MegaHertz> clock;                      ///< "mhz": the commanded clock
-  std::optional<bool> at_start;                        ///< "start": sent as the iteration begins, not when it has ended
-  std::optional<StepYield> yield = {};                 ///< "of" decoding requests, "tok" tokens they got
+  std::optional<std::int64_t> prefill_context_tokens;         ///< "ctx"
+  std::optional<std::int64_t> unfinished_prompt_tokens = {};  ///< "left"
+  std::optional<MegaHertz> clock;                             ///< "mhz": the commanded clock
+  std::optional<bool> at_start;         ///< "start": sent as the iteration begins, not when it has ended
+  std::optional<StepYield> yield = {};  ///< "of" decoding requests, "tok" tokens they got
 };
 
 struct FpmMessage {

@@ -128,6 +128,7 @@ TEST(Fpm, AStepReportSurvivesTheWire) {
     r.shape.prefill_context_tokens = r.shape.prefill_requests == 0 ? 0 : count() * 1'000'000;
     r.waiting_requests = static_cast<std::int32_t>(count());
     r.waiting_prompt_tokens = count();
+    r.unfinished_prompt_tokens = count();
     r.kv_tokens = count();
     r.clock = MegaHertz(*rc::gen::inRange(0, 3'000));
     const Instant now(1'000'000'000'000);
@@ -151,6 +152,7 @@ TEST(Fpm, AStepReportSurvivesTheWire) {
     RC_ASSERT(back.waiting_requests == r.waiting_requests);
     RC_ASSERT(back.waiting_prompt_tokens == r.waiting_prompt_tokens);
     RC_ASSERT(back.oldest_scheduled_arrival == r.oldest_scheduled_arrival);
+    RC_ASSERT(back.unfinished_prompt_tokens == r.unfinished_prompt_tokens);
     RC_ASSERT(back.kv_tokens == r.kv_tokens);
     RC_ASSERT(back.clock == r.clock);
   });

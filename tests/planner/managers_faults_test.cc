@@ -52,7 +52,7 @@ class Controllers final : public policy::ScalingPolicy {
     options_.cluster.rule = random_.below(2) == 0 ? managers::NodeRule::Up : managers::NodeRule::Down;
     options_.cluster.load.slot = Span::ms(500);
     options_.pool.epoch = Span::ms(500 + static_cast<std::int64_t>(random_.below(1500)));
-    options_.pool.sync = Span::ms(100);
+    options_.pool.reshard.sync = Span::ms(100);
     options_.pool.reshard.weight_bytes = 1'000'000'000;
     options_.overheads = {};
     options_.proactive = random_.below(2) == 0;

@@ -21,6 +21,7 @@ class Step:
     prefill_lengths: list[int] = field(default_factory=list)
     prefill_kv_tokens: int = 0  # of earlier chunks and cached prefixes
     prefill_context_tokens: int = 0  # sum of chunk x (context before it + chunk / 2)
+    unfinished_prompt_tokens: int = 0  # of this step's prompts, left for steps after it
     decode_requests: int = 0
     decode_kv_tokens: int = 0
     decode_contexts: list[int] = field(default_factory=list)
@@ -34,12 +35,13 @@ class Step:
     # Decoding requests of the newest step whose output has been processed, and the tokens they got; said once.
     gave: tuple[int, int] | None = None
 
-    def prefill(self, chunk: int, before: int, age_s: float) -> None:
+    def prefill(self, chunk: int, before: int, left: int, age_s: float) -> None:
         self.prefill_requests += 1
         self.prefill_tokens += chunk
         self.prefill_lengths.append(chunk)
         self.prefill_kv_tokens += before
         self.prefill_context_tokens += chunk * (2 * before + chunk) // 2
+        self.unfinished_prompt_tokens += left
         self.oldest_age_s = max(age_s, self.oldest_age_s or 0.0)
 
     def decode(self, context: int) -> None:
@@ -61,6 +63,8 @@ def variance(values: list[int]) -> float:
 
 def message(step: Step, worker_id: str, dp_rank: int, counter: int, wall_s: float, starts: bool) -> list:
     facts: dict = {"kv": step.kv_tokens, "ctx": step.prefill_context_tokens}
+    if step.unfinished_prompt_tokens > 0:
+        facts["left"] = step.unfinished_prompt_tokens
     if step.oldest_age_s is not None:
         facts["age_ns"] = max(0, int(step.oldest_age_s * 1e9))
     if step.gave is not None:

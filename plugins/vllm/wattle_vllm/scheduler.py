@@ -123,7 +123,8 @@ class _Reports:
             request = self.requests[req_id]
             context = before.get(req_id, 0)
             if context < request.num_prompt_tokens:
-                step.prefill(tokens, context, now - request.arrival_time)
+                left = max(request.num_prompt_tokens - context - tokens, 0)
+                step.prefill(tokens, context, left, now - request.arrival_time)
             else:
                 step.decode(context)
                 if self._wattle_drafts:

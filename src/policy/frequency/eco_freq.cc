@@ -26,11 +26,12 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
       itl_lost_(spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max()),
       late_handovers_(spec.slo.ttft && spec.role != Role::Colocated ? options.late_handovers : 0.0),
       prefills_(spec.role == Role::Prefill),
+      later_chunks_(options.later_chunks),
       handovers_(kHandOvers) {
   const Beliefs& believed = spec.beliefs;
-  const bool weighs = options.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.itl;
+  const bool weighs = options.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();
   if (weighs && believed.latency != nullptr && believed.power != nullptr) {
-    price_.emplace(rule_.clocks, options.late_tokens, *spec.slo.itl, spec);
+    price_.emplace(rule_.clocks, options.late_tokens, spec);
   }
 }
 
@@ -52,7 +53,24 @@ Span EcoFreq::prompt_budget(const InstanceView& view) const {
     const Span theirs = rule_.ttft - handovers_.least(late_handovers_, rule_.ttft - least - least);
     allowed = std::min(allowed, std::max(Span(theirs.ns() / kStepsOfAFirstToken), least));
   }
-  return allowed;
+  return within_chunks(step, allowed, view.spec->beliefs.latency);
+}
+
+Span EcoFreq::within_chunks(const StepReport& step, Span allowed, const LatencyModel* latency) const {
+  if (!later_chunks_ || step.unfinished_prompt_tokens <= 0 || latency == nullptr) return allowed;
+  const StepShape& now = step.shape;
+  StepShape rest = now;
+  rest.prefill_requests = 1;
+  rest.prefill_tokens = step.unfinished_prompt_tokens;
+  // Its context: what this step's tokens have read in the mean, this step's and half its own.
+  const std::int64_t before = now.prefill_context_tokens / now.prefill_tokens + now.prefill_tokens / 2;
+  rest.prefill_context_tokens = rest.prefill_tokens * (before + rest.prefill_tokens / 2);
+  const auto at_top = [&](const StepShape& shape) {
+    return std::clamp(latency->step_time(shape, rule_.clocks.back()), Span::ns(1), kLongestBelievable).seconds();
+  };
+  const double share = at_top(now) / (at_top(now) + at_top(rest));
+  const Span newest = now.prefill_requests > 1 ? rule_.ttft : allowed;
+  return std::min(allowed, Span::from_seconds(newest.seconds() * share));
 }
 
 Span EcoFreq::decode_budget(const InstanceView& view) const {

@@ -21,7 +21,8 @@ struct EcoFreqOptions {
   double late_handovers = 0.0;  ///< share of first tokens that may wait too long for decode, in [0, 1); 0: any
   double step_yield =
       0.0;  ///< share of the tokens beyond one that a step gives a request that lengthen its budget, in [0, 1]
-  double late_tokens = 0.0;  ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
+  double late_tokens = 0.0;   ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
+  bool later_chunks = false;  ///< a prompt's budget is for what later steps compute of it, too; false: paper
   /// Where no clock meets the budget: max(F), though a lower one be as fast, as where an engine's host decides (paper).
   bool raises_in_vain = true;
   Span window;  ///< decide at most this often; zero: at every iteration
@@ -49,6 +50,10 @@ struct EcoFreqOptions {
 /// longer where even max(F) clearly misses itl with the gap before them: the budget is then itl x (1 + step_yield x
 /// (tokens per step - 1)), by the mean of the newest reports, so that mean gaps keep to itl. Where prompts are computed
 /// between its steps, mean gaps say too little of these.
+///
+/// With later_chunks a step that computes a part of a prompt (chunked prefill) gets the share of its budget that it is
+/// of all that is left of it, by their times at max(F). Where the step has other prompts, too, the unfinished one is
+/// the newest and is taken to have just come.
 ///
 /// With either a decision stands until the batch changes, or outgrows the budget that it was made with.
 ///
@@ -93,6 +98,7 @@ class EcoFreq final : public FrequencyPolicy {
   [[nodiscard]] Span decode_budget(const InstanceView& view) const;
   /// The predicted time of the next step at the highest clock.
   [[nodiscard]] Span fastest(const InstanceView& view) const;
+  [[nodiscard]] Span within_chunks(const StepReport& step, Span allowed, const LatencyModel* latency) const;
   /// The predicted time of the step decided upon, where first tokens wait for such steps.
   void note_step(const InstanceView& view);
 
@@ -104,7 +110,8 @@ class EcoFreq final : public FrequencyPolicy {
   Span itl_lost_;  ///< a step that takes longer than this at max(F) cannot keep its gap
   double late_handovers_;
   bool prefills_;  ///< prompts alone
-  Span step_;      ///< see note_step(); zero: not known
+  bool later_chunks_;
+  Span step_;  ///< see note_step(); zero: not known
   std::optional<TimePrice> price_;
   Instant waiting_since_ = Instant::never();  ///< nobody who waits has come earlier
   Wish held_{};                               ///< the newest priced wish, as long as it stands

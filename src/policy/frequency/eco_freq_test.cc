@@ -149,6 +149,24 @@ TEST(EcoFreq, MarginIsKeptFromBothObjectives) {
   EXPECT_EQ(policy.choose(prefilling(4'301, Span{}, Instant{}), {&model, nullptr}, Instant{}).clock, kHigh);
 }
 
+TEST(EcoFreq, APartOfAPromptLeavesTimeForTheRest) {
+  const auto model = typical();
+  const auto clock = [&](bool later_chunks, std::int64_t tokens, std::int32_t prompts, Span waited) {
+    auto o = options();
+    o.later_chunks = later_chunks;
+    const Instant now = Instant{} + Span::s(1);
+    InstanceView view = prefilling(tokens, waited, now);
+    view.step.shape.prefill_requests = prompts;
+    view.step.unfinished_prompt_tokens = tokens;
+    return Asked(o).choose(view, {&model, nullptr}, now).clock;
+  };
+  EXPECT_EQ(clock(false, 2'900, 1, Span()), kLow) << "310 of 600 ms";
+  EXPECT_EQ(clock(true, 2'900, 1, Span()), kHigh) << "twice 310 ms";
+  EXPECT_EQ(clock(true, 2'700, 1, Span()), kLow) << "twice 290 ms";
+  EXPECT_EQ(clock(true, 2'700, 1, Span::ms(40)), kHigh) << "560 ms are left for both";
+  EXPECT_EQ(clock(true, 2'700, 2, Span::ms(40)), kLow) << "the unfinished one has just come";
+}
+
 TEST(EcoFreq, WhereNoGapIsJudgedEachKeepsToTheMeansObjective) {
   const auto model = typical();
   InstanceSpec spec = believing({&model, nullptr});

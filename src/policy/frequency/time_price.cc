@@ -17,6 +17,10 @@ constexpr Span kBucket = Span::s(60);
 constexpr Span kBetweenPrices = Span::s(1);
 /// No step is shorter, and none divided by.
 constexpr Span kShortest = Span::us(1);
+constexpr std::size_t kAnswers = 128;
+/// Mean gaps of fewer tokens are single gaps, of more they differ little.
+constexpr double kFewestTokens = 8.0;
+constexpr double kMostTokens = 256.0;
 /// An instance with more load than this at its highest clock is full.
 constexpr double kFull = 0.95;
 
@@ -25,12 +29,14 @@ double share(std::size_t price) { return std::exp2(0.5 * static_cast<double>(pri
 
 }  // namespace
 
-TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, Span itl, const InstanceSpec& spec)
+TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, const InstanceSpec& spec)
     : clocks_(clocks.begin(), clocks.end()),
       late_tokens_(late_tokens),
-      itl_(itl),
+      itl_(spec.slo.itl.value_or(Span::max())),
+      mean_gap_(spec.slo.mean_gap().value_or(Span::max())),
       latency_(spec.beliefs.latency),
       power_(spec.beliefs.power),
+      borne_(kAnswers),
       seconds_(clocks.size()),
       efforts_(clocks.size()),
       costs_(clocks.size()) {
@@ -60,7 +66,7 @@ TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting
   if (seconds_.back() > prompts.seconds()) recent_.late_prompts += 1.0;
   choose_by_price();
   clock_ = choices_[price_];
-  return {clocks_[clock_], late_};
+  return {clocks_[clock_], late_ || (itl_ == Span::max() && shape.prefill_tokens > 0)};
 }
 
 // Cost is linear in the price, so that the clocks of least cost are the corners of a lower envelope: from each the next
@@ -92,6 +98,7 @@ void TimePrice::runs_at(MegaHertz clock, Instant now) {
 
 void TimePrice::pause(Instant now) {
   note(now);
+  answer_steps_ = answer_s_ = 0.0;
   running_ = false;
 }
 
@@ -109,6 +116,7 @@ void TimePrice::note(Instant now) {
   recent_.effort += steps * efforts_[clock_];
   recent_.busy_s += (now - since_).seconds();
   if (late_) recent_.late += steps * decodes_;
+  if (decodes_ > 0) note_answer(steps, (now - since_).seconds());
   recent_.took += weight * seconds_[clock_];
   recent_.at_max += weight * seconds_.back();
   recent_.load_at_max += steps * std::max(seconds_.back() - lightest_s_, 0.0);
@@ -116,9 +124,18 @@ void TimePrice::note(Instant now) {
   since_ = now;
 }
 
+void TimePrice::note_answer(double steps, double seconds) {
+  answer_steps_ += steps;
+  answer_s_ += seconds;
+  if (answer_steps_ < answer_tokens_) return;
+  const double gap_at_max = answer_s_ / answer_steps_ / more_;
+  borne_.add(Span::from_seconds(std::min(mean_gap_.seconds() / gap_at_max, 1e3)));
+  answer_steps_ = answer_s_ = 0.0;
+}
+
 // With s the mean time of steps against that at the highest clock and r the share of time that the load takes there,
 // s (1 - r) / (1 - r s) times as many requests are running, and as many times more gaps late: a request's steps are s
-// times longer, and with more requests running each step is longer again.
+// times longer, and with more requests running each step is longer again. So are mean gaps.
 void TimePrice::set_price(Instant now) {
   const double gaps = recent_.gaps + older_.gaps;
   const double at_max = recent_.at_max + older_.at_max;
@@ -131,14 +148,19 @@ void TimePrice::set_price(Instant now) {
   const double idle_s = std::max(time - recent_.busy_s - older_.busy_s, 0.0);
   const double idle_w = 1e-3 * static_cast<double>(power_->step_power(StepShape{}, clocks_.front()).value());
   const double mean_w = (recent_.effort + older_.effort + idle_s * idle_w) / time;
+  const double prompts = recent_.prompts + older_.prompts;
+  if (prompts > 0.0) answer_tokens_ = std::clamp(gaps / prompts, kFewestTokens, kMostTokens);
+  more_ = std::max(more, 1.0);
   spared_w_ = std::max(1.0 - load * slowed, 0.0) * mean_w;
   const auto slower = [&](double late, double all) {
     const double late_at_max = late / std::max(all, 1.0) / more;
     return (late_at_max + late_tokens_) / (late_at_max + load * late_tokens_);
   };
   // Until more is known, one gap is taken to be late.
-  const double allowed = std::min(slower(recent_.late + older_.late + 1.0, gaps + 1.0),
-                                  slower(recent_.late_prompts + older_.late_prompts, recent_.prompts + older_.prompts));
+  const double longer = borne_.most_beyond(late_tokens_, Span::s(1)).seconds();
+  const double allowed =
+      std::min({slower(recent_.late + older_.late + 1.0, gaps + 1.0),
+                slower(recent_.late_prompts + older_.late_prompts, prompts), longer / (1.0 - load + load * longer)});
   const auto keeps = [&](std::size_t p) { return recent_.at[p] + older_.at[p] <= allowed * at_max; };
   price_ = kPrices - 1;
   while (price_ > 0 && keeps(price_ - 1)) --price_;

@@ -8,6 +8,7 @@
 
 #include "model/beliefs.h"
 #include "model/instance.h"
+#include "policy/frequency/recent_spans.h"
 
 namespace wattle::policy {
 
@@ -20,17 +21,19 @@ namespace wattle::policy {
 /// requests gather, and the next ones are fewer.
 ///
 /// The price is the lowest with which the steps of the last one to two minutes would have made no more than
-/// `late_tokens` of all gaps, and of all first tokens, late beyond those that are late at the highest clock. Where none
-/// are late then, steps run at their least energy, yet never so slowly that the instance could not carry its load.
+/// `late_tokens` of all gaps, and of all first tokens, late beyond those that are late at the highest clock, and of
+/// answers' mean gaps: means over as many steps as an answer has tokens stand for these. Where none are late then,
+/// steps run at their least energy, yet never so slowly that the instance could not carry its load.
 class TimePrice {
  public:
-  /// `clocks` ascending, at least one. `late_tokens` in (0, 1). `itl`: the stated objective. `spec` believes in a time
-  /// and a power.
-  TimePrice(std::span<const MegaHertz> clocks, double late_tokens, Span itl, const InstanceSpec& spec);
+  /// `clocks` ascending, at least one. `late_tokens` in (0, 1). `spec` has an objective of gaps or of their mean, and
+  /// believes in a time and a power.
+  TimePrice(std::span<const MegaHertz> clocks, double late_tokens, const InstanceSpec& spec);
 
   struct Choice {
     MegaHertz clock;
-    bool late = false;  ///< its gaps are late even at the highest clock
+    /// Its gaps are late even at the highest clock, or it has prompts and only the mean of gaps counts.
+    bool late = false;
   };
   /// For a step that begins at `now` while `waiting` more requests are at the instance, and to which its prompts leave
   /// `prompts`. Until the next call one like it follows the other. No allocation.
@@ -59,11 +62,13 @@ class TimePrice {
   };
   void choose_by_price();
   void note(Instant now);
+  void note_answer(double steps, double seconds);
   void set_price(Instant now);
 
   std::vector<MegaHertz> clocks_;
   double late_tokens_;
-  Span itl_;
+  Span itl_;       ///< of each gap; max(): none
+  Span mean_gap_;  ///< of an answer's mean
   const LatencyModel* latency_;
   const PowerModel* power_;
   double lightest_s_;  ///< a step of one request at the highest clock
@@ -75,6 +80,14 @@ class TimePrice {
   Work older_;
   Instant recent_since_;
   Instant priced_at_;
+
+  // A stretch of steps as long as an answer, so far, and by how much longer each of the newest ones could have been, as
+  // a share of what it would have taken at the highest clock (1: a second).
+  double answer_tokens_ = 64.0;
+  double answer_steps_ = 0.0;
+  double answer_s_ = 0.0;
+  double more_ = 1.0;  ///< gaps are so much longer than at the highest clock
+  RecentSpans borne_;
 
   // The steps that run now.
   bool running_ = false;

@@ -32,7 +32,8 @@ void time_price(benchmark::State& state) {
   InstanceSpec spec;
   spec.beliefs.latency = &steps;
   spec.beliefs.power = &draw;
-  TimePrice price(clocks, 0.005, Span::ms(60), spec);
+  spec.slo.itl = Span::ms(60);
+  TimePrice price(clocks, 0.005, spec);
   StepShape shape;
   Instant now;
   for (auto _ : state) {

@@ -41,13 +41,18 @@ class Draw final : public PowerModel {
   double base_w = 100.0;
 };
 
+Slo gaps(std::optional<Span> itl, std::optional<Span> mean = {}) { return {{}, itl, mean, {}}; }
+
 /// Decodes one after the other, and now and then a step with a prompt.
 class Running {
  public:
-  explicit Running(double late_tokens, double ms_per_request = 0.0) : steps_(ms_per_request) {
+  explicit Running(double late_tokens, double ms_per_request = 0.0)
+      : Running(gaps(Span::ms(50)), late_tokens, ms_per_request) {}
+  Running(const Slo& slo, double late_tokens, double ms_per_request) : steps_(ms_per_request) {
     spec_.beliefs.latency = &steps_;
     spec_.beliefs.power = &draw_;
-    price_.emplace(kClocks, late_tokens, Span::ms(50), spec_);
+    spec_.slo = slo;
+    price_.emplace(kClocks, late_tokens, spec_);
   }
   MegaHertz step(std::int32_t requests, std::int64_t prompt = 0, std::int32_t waiting = 0) {
     StepShape shape;
@@ -99,6 +104,16 @@ TEST(TimePrice, AShareOfLateGapsBuysASlowdown) {
   EXPECT_EQ(clock(0.0001), kHigh);
   EXPECT_EQ(clock(0.4), kLow);
   EXPECT_EQ(clock(0.04), kMiddle) << "nearly half as many again: steps take a sixth longer, and more requests run";
+}
+
+TEST(TimePrice, AnswersKeepTheirMeanGap) {
+  // Every eleventh step takes twice as long: 10.9 ms in the mean, 12.7 at the middle clock and 16.4 at the low one.
+  const auto clock = [](const Slo& slo) { return Running(slo, 0.005, 0.0).run(8'000, 10, 100); };
+  EXPECT_EQ(clock(gaps({}, Span::us(11'500))), kHigh);
+  EXPECT_EQ(clock(gaps({}, Span::us(13'500))), kMiddle);
+  EXPECT_EQ(clock(gaps({}, Span::ms(20))), kLow);
+  EXPECT_EQ(clock(gaps(Span::ms(50), Span::us(13'500))), kMiddle) << "no gap is late";
+  EXPECT_EQ(clock(gaps({}, Span::ms(9))), kLow) << "late at any clock";
 }
 
 TEST(TimePrice, MoreRequestsMakeASecondCostMore) {
