@@ -18,6 +18,8 @@ constexpr Span kBetweenPrices = Span::s(1);
 /// No step is shorter, and none divided by.
 constexpr Span kShortest = Span::us(1);
 constexpr std::size_t kAnswers = 128;
+/// Of an answer's mean length: those that are late are short ones.
+constexpr double kShort = 0.5;
 /// Mean gaps of fewer tokens are single gaps, of more they differ little.
 constexpr double kFewestTokens = 8.0;
 constexpr double kMostTokens = 256.0;
@@ -60,8 +62,9 @@ TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting
   running_ = true;
   since_ = now;
   decodes_ = shape.decode_requests;
-  requests_ = shape.decode_requests + shape.prefill_requests + waiting;
-  late_ = decodes_ > 0 && seconds_.back() > itl_.seconds();
+  if (decodes_ > 0) beside_ = decodes_;
+  requests_ = beside_ + shape.prefill_requests + waiting;
+  late_ = beside_ > 0 && seconds_.back() > itl_.seconds();
   recent_.prompts += shape.prefill_requests;
   if (seconds_.back() > prompts.seconds()) recent_.late_prompts += 1.0;
   choose_by_price();
@@ -99,6 +102,7 @@ void TimePrice::runs_at(MegaHertz clock, Instant now) {
 void TimePrice::pause(Instant now) {
   note(now);
   answer_steps_ = answer_s_ = 0.0;
+  beside_ = 0;
   running_ = false;
 }
 
@@ -115,8 +119,8 @@ void TimePrice::note(Instant now) {
   recent_.gaps += steps * decodes_;
   recent_.effort += steps * efforts_[clock_];
   recent_.busy_s += (now - since_).seconds();
-  if (late_) recent_.late += steps * decodes_;
-  if (decodes_ > 0) note_answer(steps, (now - since_).seconds());
+  if (late_) recent_.late += steps * beside_;
+  if (beside_ > 0) note_answer(decodes_ > 0 ? steps : 0.0, (now - since_).seconds());
   recent_.took += weight * seconds_[clock_];
   recent_.at_max += weight * seconds_.back();
   recent_.load_at_max += steps * std::max(seconds_.back() - lightest_s_, 0.0);
@@ -149,7 +153,7 @@ void TimePrice::set_price(Instant now) {
   const double idle_w = 1e-3 * static_cast<double>(power_->step_power(StepShape{}, clocks_.front()).value());
   const double mean_w = (recent_.effort + older_.effort + idle_s * idle_w) / time;
   const double prompts = recent_.prompts + older_.prompts;
-  if (prompts > 0.0) answer_tokens_ = std::clamp(gaps / prompts, kFewestTokens, kMostTokens);
+  if (prompts > 0.0) answer_tokens_ = std::clamp(kShort * gaps / prompts, kFewestTokens, kMostTokens);
   more_ = std::max(more, 1.0);
   spared_w_ = std::max(1.0 - load * slowed, 0.0) * mean_w;
   const auto slower = [&](double late, double all) {

@@ -81,9 +81,9 @@ class TimePrice {
   Instant recent_since_;
   Instant priced_at_;
 
-  // A stretch of steps as long as an answer, so far, and by how much longer each of the newest ones could have been, as
-  // a share of what it would have taken at the highest clock (1: a second).
-  double answer_tokens_ = 64.0;
+  // A stretch of steps as long as an answer may be, so far, and by how much longer each of the newest ones could have
+  // been, as a share of what it would have taken at the highest clock (1: a second).
+  double answer_tokens_ = 32.0;
   double answer_steps_ = 0.0;
   double answer_s_ = 0.0;
   double more_ = 1.0;  ///< gaps are so much longer than at the highest clock
@@ -94,6 +94,7 @@ class TimePrice {
   Instant since_;
   std::int32_t requests_ = 0;
   std::int32_t decodes_ = 0;
+  std::int32_t beside_ = 0;  ///< requests that decode, or wait while a step computes prompts alone
   bool late_ = false;
   std::size_t clock_ = 0;
   std::vector<double> seconds_;  ///< by clock
