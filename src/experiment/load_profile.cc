@@ -155,10 +155,41 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
   return class_requests(loaded, data_dir, service.classes, limits, objectives);
 }
 
+namespace {
+
+/// A load profile tells instances by their TP degree: they are of one kind of GPU, and stand at one site.
+Result<void> check_alike(const config::LoadedScenario& loaded) {
+  const auto& pools = loaded.scenario.pools;
+  const auto at = [&](std::size_t p, const char* key) { return loaded.origins.of(fmt::format("fleet.{}.{}", p, key)); };
+  for (std::size_t p = 1; p < pools.size(); ++p) {
+    if (pools[p].gpu != pools.front().gpu) {
+      return bad_input(at(p, "gpu"), fmt::format("is {} and the first [[fleet]]'s {}: what plans by load profiles has "
+                                                 "GPUs of one kind (the recipes of FREESH plan over several)",
+                                                 pools[p].gpu, pools.front().gpu));
+    }
+    if (pools[p].site != pools.front().site) {
+      return bad_input(
+          at(p, "site"),
+          "is another than the first [[fleet]]'s: what plans by load profiles has one site (the recipes of "
+          "FREESH plan over several)");
+    }
+    for (std::size_t other = 0; other < p; ++other) {
+      if (pools[p].gpus() != pools[other].gpus() || pools[p].role != pools[other].role) continue;
+      return bad_input(at(p, "tensor_parallel"),
+                       fmt::format("another [[fleet]] of {} GPUs an instance: load profiles tell instances by that",
+                                   pools[p].gpus()));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
                                                                 const config::ClassOptions& classes,
                                                                 const std::string& data_dir,
                                                                 const LoadProfileRequest& request) {
+  if (auto alike = check_alike(loaded); !alike) return std::unexpected(alike.error());
   auto requests = scenario_requests(loaded, classes, data_dir);
   if (!requests) return std::unexpected(requests.error());
   auto table = load_profile(loaded, *requests, request);
