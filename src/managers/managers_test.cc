@@ -361,6 +361,96 @@ TEST(Hierarchy, APoolLeavesGpusOutAndTakesThemBack) {
   EXPECT_GT(gpus_after(12, 0.8), calm);
 }
 
+/// Of a class, over all pools.
+double taken_in(const Plan& plan, int request_class) {
+  double sum = 0.0;
+  for (const auto& weight : plan.weights) sum += weight.request_class == ClassId(request_class) ? weight.weight : 0.0;
+  return sum;
+}
+
+int gpus_of(const Plan& plan) {
+  int gpus = 0;
+  for (const PlanTarget& target : plan.instances) gpus += shapes()[target.shape].gpus * target.count;
+  return gpus;
+}
+
+TEST(Hierarchy, WhatTheClusterDoesNotCarryIsShedByClass) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  auto options = three_classes(*table);
+  options.cluster.nodes = 3;
+  const double node = node_carries(*table, 2);
+  options.past = {{0.0}, {0.0}, {6.0 * node}};
+  Hierarchy hierarchy(table, shapes(), options);
+  policy::ScalingView view;
+  std::vector<double> rates = {0.0};
+  view.rate_per_s = rates;
+  const Plan first = hierarchy.plan(view);
+  EXPECT_EQ(first.wanted(3), (std::vector<std::int32_t>{3, 0, 0}));
+  EXPECT_NEAR(taken_in(first, 2), 0.5, 1e-9) << "by the peak expected, as long as no load was seen";
+  const auto next = [&](double nodes) {
+    const std::vector<FleetMember> members = {member(0, 0, 0, 2), member(1, 0, 1, 2), member(2, 0, 2, 2)};
+    rates = {0.0, 0.0, nodes * node};
+    view.now = view.now + Span::s(60);
+    view.rate_per_s = rates;
+    view.members = members;
+    return taken_in(hierarchy.plan(view), 2);
+  };
+  EXPECT_NEAR(next(4.0), 0.75, 1e-9) << "by the load there is";
+  EXPECT_NEAR(next(2.0), 1.0, 1e-9);
+}
+
+TEST(Hierarchy, ANodeThatGoesDownIsPlannedWithoutAtOnce) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  auto options = three_classes(*table);
+  options.cluster.nodes = 3;
+  options.past = {{0.0}, {0.0}, {2.5 * node_carries(*table, 2)}};
+  Hierarchy hierarchy(table, shapes(), options);
+  policy::ScalingView view;
+  const std::vector<double> rates = {0.0, 0.0, 2.5 * node_carries(*table, 2)};
+  view.rate_per_s = rates;
+  EXPECT_EQ(hierarchy.plan(view).wanted(3), (std::vector<std::int32_t>{3, 0, 0}));
+  std::vector<NodeView> nodes = {{NodeId(0), 8, 0, true}, {NodeId(1), 8, 0, true}, {NodeId(2), 8, 8, false}};
+  const std::vector<FleetMember> members = {member(0, 0, 0, 2), member(1, 0, 1, 2)};
+  view.members = members;
+  view.nodes = nodes;
+  view.now = Instant() + Span::s(60);
+  Plan plan = hierarchy.plan(view);
+  EXPECT_EQ(gpus_of(plan), 16);
+  EXPECT_NEAR(taken_in(plan, 2), 0.8, 1e-9);
+  nodes[2].up = true;
+  view.now = Instant() + Span::s(120);
+  plan = hierarchy.plan(view);
+  EXPECT_EQ(gpus_of(plan), 24);
+  EXPECT_NEAR(taken_in(plan, 2), 1.0, 1e-9);
+}
+
+TEST(Hierarchy, WhatAPoolLeftOutStaysOutInTheNextEpoch) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  auto options = three_classes(*table);
+  options.pool.unused_gpu = Watts(1.0);  // far less than an idle instance's
+  options.past = {{0.0}, {0.0}, {0.9 * node_carries(*table, 2)}};
+  Hierarchy hierarchy(table, shapes(), options);
+  policy::ScalingView view;
+  const std::vector<double> rates = {0.0, 0.0, 0.05 * node_carries(*table, 2)};
+  view.rate_per_s = rates;
+  std::vector<FleetMember> members = {member(0, 0, 0, 2)};
+  (void)hierarchy.plan(view);
+  int least = 8;
+  for (int minute = 1; minute <= 120; ++minute) {
+    view.now = Instant() + Span::s(60 * minute);
+    view.members = members;
+    const Plan plan = hierarchy.plan(view);
+    std::vector<FleetMember> next;
+    for (const PlanTarget& target : plan.instances) {
+      for (std::int32_t n = 0; n < target.count; ++n) next.push_back(member(minute * 100 + n, target.shape, 0, 2));
+    }
+    EXPECT_LE(gpus_of(plan), least) << minute << ": a node is given again with every epoch";
+    least = gpus_of(plan);
+    members = std::move(next);
+  }
+  EXPECT_LT(least, 8);
+}
+
 StepReport report(std::int64_t sequence, Instant start, std::int64_t prefill, std::int32_t prompts,
                   std::int32_t decodes) {
   StepReport step;

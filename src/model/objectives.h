@@ -54,19 +54,27 @@ class Objectives {
   /// What satisfies every request.
   [[nodiscard]] Slo strictest() const {
     Slo all = table_.front();
-    for (const Slo& one : table_) {
-      for (const auto objective : kAll) {
-        auto& least = all.*objective;
-        const auto& stated = one.*objective;
-        if (stated && (!least || *stated < *least)) least = stated;
-      }
-    }
+    for (const Slo& one : table_) tighten(all, one);
+    return all;
+  }
+  /// What satisfies every request of this size, whatever its tier.
+  [[nodiscard]] Slo strictest_of(ClassId size) const {
+    const auto column = static_cast<std::size_t>(size.value());
+    Slo all = table_[column];
+    for (std::size_t row = column; row < table_.size(); row += by_size_.size()) tighten(all, table_[row]);
     return all;
   }
 
  private:
   static constexpr std::optional<Span> Slo::*kAll[] = {&Slo::ttft, &Slo::itl, &Slo::tbt, &Slo::e2e};
 
+  static void tighten(Slo& all, const Slo& one) {
+    for (const auto objective : kAll) {
+      auto& least = all.*objective;
+      const auto& stated = one.*objective;
+      if (stated && (!least || *stated < *least)) least = stated;
+    }
+  }
   static Slo merged(const Tier& tier, const Slo& size, const Slo& fleet) {
     Slo merged;
     for (const auto objective : kAll) {
