@@ -57,7 +57,7 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
     for (const auto& [prompt, output] : one.lengths) {
       digest.add(prompt);
       digest.add(output);
-      const Slo own = one.held_to.strictest_of(one.held_to.sizes().of(prompt, output));
+      const auto own = one.held_to.of(TierId(0), one.held_to.sizes().of(prompt, output));
       if (own.ttft && *own.ttft != one.limits.ttft) digest.add(own.ttft->ns());
       if (const auto gap = own.mean_gap(); gap && *gap != one.limits.tbt) digest.add(gap->ns());
     }
@@ -140,7 +140,7 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
                                                                 const config::ClassOptions& classes,
                                                                 const std::string& data_dir) {
   const Service service = config::make_service(loaded.scenario, classes);
-  const Objectives objectives = service.judged(loaded.scenario.slo);
+  const Objectives objectives = service.judged(loaded.scenario.slo).of_strictest_tier();
   std::vector<plan::ShardLimits> limits;
   for (std::int32_t c = 0; c < service.classes.size(); ++c) {
     // Objectives are of the scenario's classes, whose borders may be others: those of a class's smallest request.
@@ -149,7 +149,7 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
     };
     const std::int32_t prompt = below(service.classes.prompt_below(), c / service.classes.outputs());
     const std::int32_t output = below(service.classes.output_below(), c % service.classes.outputs());
-    const Slo slo = objectives.strictest_of(objectives.sizes().of(prompt, output));
+    const Slo& slo = objectives.of(TierId(0), objectives.sizes().of(prompt, output));
     limits.push_back({slo.ttft.value_or(Span::max()), slo.mean_gap().value_or(Span::max())});
   }
   return class_requests(loaded, data_dir, service.classes, limits, objectives);

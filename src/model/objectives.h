@@ -57,12 +57,11 @@ class Objectives {
     for (const Slo& one : table_) tighten(all, one);
     return all;
   }
-  /// What satisfies every request of this size, whatever its tier.
-  [[nodiscard]] Slo strictest_of(ClassId size) const {
-    const auto column = static_cast<std::size_t>(size.value());
-    Slo all = table_[column];
-    for (std::size_t row = column; row < table_.size(); row += by_size_.size()) tighten(all, table_[row]);
-    return all;
+  /// What satisfies every request of its size, whatever its tier.
+  [[nodiscard]] Objectives of_strictest_tier() const {
+    std::vector<Slo> strictest(by_size_.size());
+    for (std::size_t row = 0; row < table_.size(); ++row) tighten(strictest[row % by_size_.size()], table_[row]);
+    return {fleet_, sizes_, std::move(strictest), {}};
   }
 
  private:

@@ -84,8 +84,9 @@ TEST(Objectives, ATierOutranksASizeAndASizeTheFleet) {
   EXPECT_EQ(objectives.strictest().ttft, Span::ms(10));
   EXPECT_EQ(objectives.strictest().tbt, Span::ms(100));
   const Objectives two(fleet, kNine, by_size, {{"loose", {}, 2.0}, {"strict", {}, 1.0}});
-  EXPECT_EQ(two.strictest_of(ClassId(0)).ttft, Span::ms(250)) << "whatever the order of tiers";
-  EXPECT_EQ(two.strictest_of(ClassId(1)).ttft, Span::ms(1000));
+  small.tier = TierId(0);
+  EXPECT_EQ(two.of_strictest_tier().of(small, 10).ttft, Span::ms(250)) << "whatever the order of tiers";
+  EXPECT_EQ(two.of_strictest_tier().of(small, 200).ttft, Span::ms(1000));
   small.tier = TierId(77);
   EXPECT_EQ(objectives.of(small, 10).ttft, Span::ms(10)) << "an unknown tier is the last";
 }

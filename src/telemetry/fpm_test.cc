@@ -106,7 +106,7 @@ TEST(Fpm, WrongMessagesAreNamed) {
 
 TEST(Fpm, EveryTruncationIsAnError) {
   FpmMessage m = example();
-  m.extra = {Span::ms(5), 71'000, 8192, MegaHertz{1005}, true};
+  m.extra = {Span::ms(5), 71'000, 8192, 512, MegaHertz{1005}, true};
   Bytes bytes;
   encode_fpm(m, bytes);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
@@ -191,7 +191,7 @@ TEST(Fpm, SaysWhatAStepGaveItsRequestsWhereThatMakesSense) {
 TEST(Fpm, SurvivesAnyBytes) {
   RandomStream random(1, "fpm-fuzz");
   FpmMessage m = example();
-  m.extra = {Span::ms(5), 71'000, 8192, MegaHertz{1005}, true};
+  m.extra = {Span::ms(5), 71'000, 8192, 512, MegaHertz{1005}, true};
   Bytes good;
   encode_fpm(m, good);
   std::int64_t decoded = 0;
