@@ -73,15 +73,27 @@ class CbcRun {
     solver_.loadProblem(program_.variables(), program_.rows(), starts.data(), by_column.rows.data(),
                         by_column.coefficients.data(), bounds(program_.low_).data(), bounds(program_.high_).data(),
                         cost.data(), bounds(program_.row_low_).data(), bounds(program_.row_high_).data());
+    leave_out_free_rows();
     if (options_.relaxed) return;
     for (int i = 0; i < program_.variables(); ++i) {
       if (program_.integer_[Milp::index(i)]) solver_.setInteger(i);
     }
   }
 
+  /// Rows without bounds say nothing, but CglMixedIntegerRounding2 takes them for bounded above by 0: its cuts then
+  /// leave out the best points of a program that was not preprocessed.
+  void leave_out_free_rows() {
+    std::vector<int> free;
+    for (int row = 0; row < program_.rows(); ++row) {
+      const std::size_t i = Milp::index(row);
+      if (program_.row_low_[i] == -kNoLimit && program_.row_high_[i] == kNoLimit) free.push_back(row);
+    }
+    if (!free.empty()) solver_.deleteRows(static_cast<int>(free.size()), free.data());
+  }
+
   /// CglPreProcess ends the process on a program without rows or variables.
   [[nodiscard]] bool preprocesses() const {
-    return options_.preprocess && program_.rows() > 0 && program_.variables() > 0;
+    return options_.preprocess && solver_.getNumRows() > 0 && program_.variables() > 0;
   }
 
   MilpSolution relaxation() {

@@ -113,6 +113,45 @@ TEST_P(MilpBySolver, StartsFromAFeasiblePointAndIgnoresAnInfeasibleOne) {
   EXPECT_NEAR(solve(program, {.solver = GetParam()}, infeasible).cost, -13.0, 1e-9);
 }
 
+/// Workers of one and two GPUs at two sites serve four kinds of demand, as little as can be is left.
+TEST_P(MilpBySolver, ARowWithoutBoundsChangesNothing) {
+  const auto left = [&](bool with_free_rows, bool preprocess) {
+    Milp program;
+    std::vector<std::vector<Milp::Term>> gpus(2), served(4);
+    std::vector<Milp::Term> all;
+    constexpr std::array kDemand = {3.0, 0.01, 60.0, 5.0};
+    for (std::size_t site = 0; site < 2; ++site) {
+      for (std::size_t kind = 0; kind < kDemand.size(); ++kind) {
+        for (const auto& [needs, carries] : {std::pair(1.0, 2.0), std::pair(2.0, 4.5)}) {
+          const int workers = program.variable(0, 8 / needs, 0.0, Domain::Integer);
+          const int load = program.variable(0, kDemand.at(kind), 0.0);
+          program.row(-kNoLimit, 0.0, {{load, 1.0}, {workers, -carries}});
+          gpus[site].push_back({workers, needs});
+          served[kind].push_back({load, 1.0});
+        }
+      }
+    }
+    for (std::size_t kind = 0; kind < kDemand.size(); ++kind) {
+      const double each = 1.0 / kDemand.at(kind);
+      all.push_back({program.variable(0, kDemand.at(kind), each), each});
+      served[kind].push_back({all.back().variable, 1.0});
+      program.row(kDemand.at(kind), kDemand.at(kind), served[kind]);
+    }
+    for (const auto& row : gpus) program.row(-kNoLimit, 8.0, row);
+    for (const auto& row : served) {
+      if (with_free_rows) program.row(-kNoLimit, kNoLimit, row);
+    }
+    if (with_free_rows) program.row(-kNoLimit, kNoLimit, all);
+    const MilpSolution solution = solve(program, {.solver = GetParam(), .preprocess = preprocess});
+    EXPECT_TRUE(solution.found());
+    return solution.cost;
+  };
+  for (const bool preprocess : {true, false}) {
+    EXPECT_NEAR(left(false, preprocess), 0.625, 1e-9);
+    EXPECT_NEAR(left(true, preprocess), 0.625, 1e-9);
+  }
+}
+
 TEST_P(MilpBySolver, NothingBelowTheCutoffIsInfeasible) {
   const Milp program = small(Domain::Integer);
   EXPECT_EQ(solve(program, {.solver = GetParam(), .cutoff = -13.5}).status, MilpStatus::Infeasible);
