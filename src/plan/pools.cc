@@ -140,8 +140,7 @@ class Planner {
     if (asked > 1.0 && attempt(1.0, false, PoolsStatus::Relaxed)) {
       explain(plan_.partition, asked, fmt::format("margin relaxed from {:.4g} to 1", asked));
     } else if (attempt(1.0, true, PoolsStatus::Shed)) {
-      const double shed = std::accumulate(plan_.shed_per_s.begin(), plan_.shed_per_s.end(), 0.0);
-      explain(plan_.partition, asked, fmt::format("{:.4g}/s of mean demand shed", shed));
+      explain(plan_.partition, asked, fmt::format("of mean demand {} shed", fmt::join(shed_by_type(), ", ")));
     }
     return plan_;
   }
@@ -306,6 +305,17 @@ class Planner {
         found.solution.status == MilpStatus::Optimal ? "optimal within the gap" : "best found within the limit";
     expect();
     plan_.started = count_started();
+  }
+
+  [[nodiscard]] std::vector<std::string> shed_by_type() const {
+    std::vector<std::string> texts;
+    const auto& types = problem_.partitions[plan_.partition].types;
+    for (std::size_t r = 0; r < types.size(); ++r) {
+      const double shed = plan_.shed_per_s[r], mean = mean_demand(types[r]);
+      constexpr double kNone = 1e-5;  // what the solver's tolerance lets go
+      if (shed > kNone * mean) texts.push_back(fmt::format("{:.4g} of {:.4g}/s of {}", shed, mean, types[r].name));
+    }
+    return texts;
   }
 
   /// What the plan should draw, emit and cost.

@@ -104,9 +104,10 @@ PoolsModel::PoolsModel(const PoolsProblem& problem, const PoolsOptions& options,
     costs_.push_back(program_.cost(i));
     program_.set_cost(i, 0.0);
   }
-  for (const int variable : shed_) {
-    program_.set_cost(variable, 1.0);
-    all.push_back({variable, 1.0});
+  for (std::size_t r = 0; r < shed_.size(); ++r) {
+    const double share = demand_[r] > 0.0 ? 1.0 / demand_[r] : 0.0;
+    program_.set_cost(shed_[r], share);
+    all.push_back({shed_[r], share});
   }
   shed_row_ = program_.row(-kNoLimit, kNoLimit, all);
 }
@@ -197,7 +198,16 @@ void PoolsModel::add_demand(double alpha, bool shedding) {
       if (totals_[r][m] >= 0 && usable[m] > 0.0) capacity.push_back({totals_[r][m], usable[m]});
     }
     demand_.push_back(published() ? alpha * peak_demand(types_[r]) : mean_demand(types_[r]));
+    beyond_.push_back(0.0);
     if (shedding) {
+      // What all GPUs together do not carry of it is no question for the solver: a demand above all others would hide
+      // them behind its tolerance, and have its requests served before theirs, as they are more.
+      double most = 0.0;
+      for (const Group& group : groups_) {
+        if (group.where.type == r) most += most_workers(group.where.site, group.where.mode) * group.usable_per_s;
+      }
+      beyond_[r] = std::max(0.0, demand_[r] - most);
+      demand_[r] = std::min(demand_[r], most);
       shed_.push_back(program_.variable(0, demand_[r], 0.0));
       load.push_back({shed_[r], 1.0});
       capacity.push_back({shed_[r], 1.0});
@@ -224,7 +234,7 @@ void PoolsModel::add_kept() {
         if (group.load < 0 && group.usable_per_s > 0.0) terms.push_back({group.workers, group.usable_per_s});
       }
       if (!shed_.empty()) terms.push_back({shed_[r], 1.0});
-      const double least = kept.share * demand_[r];
+      const double least = kept.share * (demand_[r] + beyond_[r]) - beyond_[r];
       kept_rows_[r].push_back({program_.row(least, kNoLimit, terms), least});
     }
   }
@@ -396,15 +406,15 @@ void PoolsModel::hold_sites(const std::vector<double>* values, std::span<const s
   }
 }
 
-void PoolsModel::price_after_shedding(double shed_in_all) {
+void PoolsModel::price_after_shedding(double shares) {
   for (std::size_t i = 0; i < costs_.size(); ++i) program_.set_cost(static_cast<int>(i), costs_[i]);
   // Above the solver's own tolerance, which grows with the numbers: bounds tightened to less cross, and Clp aborts.
   constexpr double kSlack = 1e-6;
-  program_.set_row_bounds(shed_row_, -kNoLimit, shed_in_all + kSlack * std::max(1.0, shed_in_all));
+  program_.set_row_bounds(shed_row_, -kNoLimit, shares + kSlack * std::max(1.0, shares));
 }
 
 double PoolsModel::shed(std::size_t type, const std::vector<double>& values) const {
-  return shed_.empty() ? 0.0 : values[static_cast<std::size_t>(shed_[type])];
+  return shed_.empty() ? 0.0 : beyond_[type] + values[static_cast<std::size_t>(shed_[type])];
 }
 
 std::vector<double> PoolsModel::start_from(const PoolsPlan& plan) const {

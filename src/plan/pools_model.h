@@ -42,7 +42,8 @@ class PoolsModel {
     double cost = 0.0, load_cost = 0.0;
   };
 
-  /// `shedding` adds a variable per type for demand left unserved; the objective is then that demand, not the cost.
+  /// `shedding` adds a variable per type for demand left unserved; the objective is then not the cost, but the sum over
+  /// types of the share of what the sites could carry of each at most that they do not: all types count alike.
   PoolsModel(const PoolsProblem& problem, const PoolsOptions& options, const JouleWeights& weights,
              std::size_t partition, const PoolsPlan* previous, double alpha, bool shedding);
 
@@ -64,7 +65,7 @@ class PoolsModel {
   /// Holds the workers of all sites but `free` at `values`; nothing: frees them all.
   void hold_sites(const std::vector<double>* values, std::span<const std::size_t> free);
   /// From "shed as little as possible" to "at that, as cheaply as possible".
-  void price_after_shedding(double shed_in_all);
+  void price_after_shedding(double shares);
   [[nodiscard]] double shed(std::size_t type, const std::vector<double>& values) const;
   /// A point built from a plan of the same partition; empty when it does not fit.
   [[nodiscard]] std::vector<double> start_from(const PoolsPlan& plan) const;
@@ -104,6 +105,7 @@ class PoolsModel {
   std::vector<int> demand_rows_, shed_;                       ///< by type
   std::vector<int> capacity_of_totals_, capacity_of_counts_;  ///< rows by type
   std::vector<double> demand_;                                ///< what the demand rows ask for
+  std::vector<double> beyond_;  ///< while shedding: what is shed besides, as no GPUs are left for it
   struct KeptRow {
     int row;
     double least;

@@ -108,7 +108,7 @@ struct WorkerPool {
 enum class PoolsStatus : std::uint8_t {
   Planned,     ///< all demand, with the margin asked for
   Relaxed,     ///< all demand, with a margin of 1.0
-  Shed,        ///< as much demand as the sites can carry
+  Shed,        ///< as much of each type's demand as the sites can carry, all types alike
   Infeasible,  ///< no plan (Published only)
   Unsolved,    ///< a limit of the solver was reached first
 };

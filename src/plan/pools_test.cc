@@ -365,6 +365,24 @@ TEST(PoolsCheck, FindsPlantedFaults) {
   EXPECT_FALSE(check_pools(slower, {}, good).empty());
 }
 
+TEST(Pools, AnAbsurdDemandCostsNoOtherTypeItsRequests) {
+  for (const double absurd : {60.0, 1e5, 1e9}) {
+    auto problem = small_problem({{{1}, 400, 120, 2.0}, {{2}, 900, 270, 4.5}}, 3.0, {{{8}, 100}, {{8}, 500}});
+    auto& types = problem.partitions[0].types;
+    for (const double demand : {0.01, absurd, 5.0}) {
+      types.push_back(types[0]);
+      types.back().name = std::to_string(types.size());
+      types.back().demand_per_s = {demand};
+    }
+    const PoolsPlan plan = planned(problem);
+    EXPECT_EQ(plan.status, PoolsStatus::Shed);
+    for (const std::size_t r : {0U, 1U, 3U}) EXPECT_LT(plan.shed_per_s[r], 1e-3 * types[r].demand_per_s[0]) << absurd;
+    EXPECT_GT(plan.shed_per_s[2], 0.0);
+    EXPECT_EQ(plan.reason.find("of SS"), std::string::npos) << plan.reason;
+    EXPECT_NE(plan.reason.find("/s of 3 shed"), std::string::npos) << plan.reason;
+  }
+}
+
 TEST(Pools, any_demand_above_what_sites_carry_is_shed_not_died_of) {
   for (const double demand : {18.5, 23.3, 60.0, 99.5, 100.0, 1000.0, 1e5}) {
     auto problem = small_problem({{{1}, 400, 120, 2.0}, {{2}, 900, 270, 4.5}}, demand, {{{8}, 100}, {{8}, 500}});
