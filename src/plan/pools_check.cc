@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -153,6 +154,39 @@ class Checker {
            });
   }
 
+  /// Of a request of the type, by the leanest mode that may serve it; none: no mode may.
+  static std::optional<double> leanest(const PoolType& type) {
+    std::optional<double> least;
+    for (const auto& rating : type.ratings) {
+      if (!rating || rating->max_per_s <= 0.0) continue;
+      if (rating->ttft > type.ttft_limit || rating->tbt > type.tbt_limit) continue;
+      const double joules = (rating->peak - rating->idle).value() / rating->max_per_s;
+      if (!least || joules < *least) least = joules;
+    }
+    return least;
+  }
+
+  /// What a request may earn joules for at most: the leanest ones of its type, less as far as all requests of the slot
+  /// would take more of them than in another partition that can serve all of its.
+  [[nodiscard]] double earning_joules(std::size_t r, std::size_t t) const {
+    double here = 0.0;
+    std::optional<double> lowest;
+    for (std::size_t s = 0; s < problem_.partitions.size(); ++s) {
+      double watts = 0.0;
+      bool whole = true;
+      for (const PoolType& one : problem_.partitions[s].types) {
+        const bool asked = std::ranges::any_of(one.demand_per_s, [](double d) { return d > 0.0; });
+        const auto joules = leanest(one);
+        if (joules) watts += *joules * one.demand_per_s[t];
+        if (!joules && asked) whole = false;
+      }
+      if (s == plan_.partition) here = watts;
+      if (whole && (!lowest || watts < *lowest)) lowest = watts;
+    }
+    const double own = leanest(type(r)).value_or(0.0);
+    return lowest && *lowest < here ? own * *lowest / here : own;
+  }
+
   void worth() {
     const std::size_t slots = problem_.sites[0].intensity.size();
     const double seconds = problem_.slot.seconds();
@@ -165,14 +199,8 @@ class Checker {
     for (const WorkerPool& pool : plan_.pools) {
       const auto& rating = type(pool).ratings[pool.mode];
       if (!rating) continue;
-      double mean = 0.0, leanest = 1e300;
+      double mean = 0.0;
       for (const double d : type(pool).demand_per_s) mean += d / static_cast<double>(slots);
-      for (const auto& other : type(pool).ratings) {
-        if (other && other->max_per_s > 0.0 && other->ttft <= type(pool).ttft_limit &&
-            other->tbt <= type(pool).tbt_limit) {
-          leanest = std::min(leanest, (other->peak - other->idle).value() / other->max_per_s);
-        }
-      }
       for (std::size_t t = 0; t < slots; ++t) {
         const double w = weight(pool.site, t);
         const double rate = mean > 0.0 ? pool.load_per_s * type(pool).demand_per_s[t] / mean : 0.0;
@@ -182,7 +210,7 @@ class Checker {
           joules =
               (rating->idle.value() * pool.workers + (rating->peak - rating->idle).value() * rate / rating->max_per_s) *
               seconds;
-          value = joules * std::max(w, least) + rate * leanest * std::min(0.0, w) * seconds;
+          value = joules * std::max(w, least) + rate * earning_joules(pool.type, t) * std::min(0.0, w) * seconds;
         }
         objective += value;
         scale += std::abs(joules * w) + joules * least;

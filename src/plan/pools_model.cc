@@ -4,25 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace wattle::plan {
 
 namespace {
-constexpr double kJoulesPerKwh = 3.6e6;
-constexpr double kFloorShare = 1e-3;  ///< see JouleWeights::cost_weight
 /// Enough workers of any mode when their GPUs are not counted.
 constexpr double kManyWorkers = 1e4;
 
-double mean_magnitude(const std::vector<std::vector<double>>& series) {
-  double sum = 0.0;
-  std::size_t count = 0;
-  for (const auto& row : series) {
-    for (const double value : row) sum += std::abs(value);
-    count += row.size();
-  }
-  return count > 0 ? sum / static_cast<double>(count) : 0.0;
-}
 /// A type that no mode may serve: which limit is missed, and by how little at best.
 std::string no_mode_serves(const PoolType& type, const std::vector<WorkerMode>& modes) {
   std::string nearest;
@@ -43,55 +31,13 @@ std::string no_mode_serves(const PoolType& type, const std::vector<WorkerMode>& 
 }
 }  // namespace
 
-JouleWeights::JouleWeights(const PoolsProblem& problem, const PoolsObjective& objective) {
-  std::vector<std::vector<double>> carbon, energy, cost;
-  for (const PoolSite& site : problem.sites) {
-    const std::size_t slots = site.intensity.size();
-    auto& grams = carbon.emplace_back();
-    for (const GramsPerKwh intensity : site.intensity) grams.push_back(intensity.value() / kJoulesPerKwh);
-    energy.emplace_back(slots, 1.0);
-    auto& usd = cost.emplace_back(slots, 0.0);
-    for (std::size_t t = 0; t < site.price_usd_per_kwh.size(); ++t) usd[t] = site.price_usd_per_kwh[t] / kJoulesPerKwh;
-  }
-  const int terms = (objective.carbon > 0.0) + (objective.energy > 0.0) + (objective.cost > 0.0);
-  const auto share = [&](double weight, const std::vector<std::vector<double>>& series) {
-    if (weight <= 0.0) return 0.0;
-    if (terms == 1) return 1.0;
-    const double mean = mean_magnitude(series);
-    return mean > 0.0 ? weight / mean : 0.0;
-  };
-  const double c = share(objective.carbon, carbon), e = share(objective.energy, energy),
-               u = share(objective.cost, cost);
-  for (std::size_t n = 0; n < carbon.size(); ++n) {
-    auto& row = weight_.emplace_back();
-    for (std::size_t t = 0; t < carbon[n].size(); ++t) {
-      row.push_back(c * carbon[n][t] + e * energy[n][t] + u * cost[n][t]);
-    }
-  }
-  const double mean = mean_magnitude(weight_);
-  floor_ = mean > 0.0 ? kFloorShare * mean : 1.0;
-}
-
-double JouleWeights::cost_weight(std::size_t site, std::size_t slot) const {
-  return std::max(weight_[site][slot], floor_);
-}
-
-bool within_limits(const PoolType& type, const WorkerRating& rating) {
-  return rating.ttft <= type.ttft_limit && rating.tbt <= type.tbt_limit;
-}
-
-double mean_demand(const PoolType& type) {
-  return std::accumulate(type.demand_per_s.begin(), type.demand_per_s.end(), 0.0) /
-         static_cast<double>(type.demand_per_s.size());
-}
-
-double peak_demand(const PoolType& type) {
-  return *std::max_element(type.demand_per_s.begin(), type.demand_per_s.end());
-}
-
 PoolsModel::PoolsModel(const PoolsProblem& problem, const PoolsOptions& options, const JouleWeights& weights,
                        std::size_t partition, const PoolsPlan* previous, double alpha, bool shedding)
-    : problem_(problem), options_(options), types_(problem.partitions[partition].types), kinds_(problem.kinds) {
+    : problem_(problem),
+      options_(options),
+      partition_(partition),
+      types_(problem.partitions[partition].types),
+      kinds_(problem.kinds) {
   add_workers(weights, alpha);
   add_totals();
   add_demand(alpha, shedding);
@@ -147,20 +93,11 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
   group.usable_per_s = rating->max_per_s * mean / (alpha * peak);
   group.cost = rating->idle.value() * constant;
   group.workers = program_.variable(0, most, group.cost, Domain::Integer);
-  const auto joules_per_request = [](const WorkerRating& r) { return (r.peak - r.idle).value() / r.max_per_s; };
-  double leanest = joules_per_request(*rating);
-  for (const auto& other : kind_of_request.ratings) {
-    if (other && other->max_per_s > 0.0 && within_limits(kind_of_request, *other)) {
-      leanest = std::min(leanest, joules_per_request(*other));
-    }
-  }
-  // Where a joule has negative weight, a request earns the leanest mode's joules, no matter which pool serves it: load
-  // moves there, but waste earns nothing.
   double cost = 0.0;
   for (std::size_t t = 0; t < slots; ++t) {
     const double requests = slot_s * kind_of_request.demand_per_s[t] / mean;  // per unit of mean load
-    cost += requests * (joules_per_request(*rating) * weights.cost_weight(site, t) +
-                        leanest * std::min(0.0, weights.signed_weight(site, t)));
+    cost += requests *
+            (joules_per_request(*rating) * weights.cost_weight(site, t) + weights.credit(site, t, partition_, type));
   }
   group.load_cost = cost;
   group.load = program_.variable(0, mean, cost);

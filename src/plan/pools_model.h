@@ -7,30 +7,9 @@
 
 #include "plan/milp.h"
 #include "plan/pools_problem.h"
+#include "plan/pools_terms.h"
 
 namespace wattle::plan {
-
-/// What a joule is worth, by site and slot, in units of the objective.
-class JouleWeights {
- public:
-  JouleWeights(const PoolsProblem& problem, const PoolsObjective& objective);
-  /// As it is; may be negative.
-  [[nodiscard]] double signed_weight(std::size_t site, std::size_t slot) const { return weight_[site][slot]; }
-  /// Never below a thousandth of the mean magnitude: what a joule costs that must not earn anything. The floor breaks
-  /// ties towards less energy where electricity is free or better.
-  [[nodiscard]] double cost_weight(std::size_t site, std::size_t slot) const;
-
- private:
-  std::vector<std::vector<double>> weight_;
-  double floor_ = 0.0;
-};
-
-/// May workers of this mode serve this type within its latency limits?
-[[nodiscard]] bool within_limits(const PoolType& type, const WorkerRating& rating);
-
-/// Demand of a type over the window, requests per second.
-[[nodiscard]] double mean_demand(const PoolType& type);
-[[nodiscard]] double peak_demand(const PoolType& type);
 
 class PoolsModel {
  public:
@@ -96,6 +75,7 @@ class PoolsModel {
 
   const PoolsProblem& problem_;
   const PoolsOptions& options_;
+  const std::size_t partition_;
   const std::vector<PoolType>& types_;
   const std::vector<std::string>& kinds_;
   Milp program_;

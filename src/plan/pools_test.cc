@@ -250,6 +250,44 @@ RC_GTEST_PROP(PoolsProperty, PlansPassTheCheckAndNoWorkerIdlesForCredit, ()) {
   }
 }
 
+/// The same requests cut in two ways, of which one takes more power for all of them: it is never the better one.
+RC_GTEST_PROP(PoolsProperty, NoIntensityMakesWasteThePlan, ()) {
+  PoolsProblem problem = random_problem();
+  auto& types = problem.partitions[0].types;
+  types.push_back(types[0]);
+  types[1].demand_per_s[0] = *rc::gen::inRange(0, 40) * 0.5;
+  const std::size_t lean = *rc::gen::inRange<std::size_t>(0, 2);
+  const double waste = *rc::gen::inRange(15, 40) / 10.0;
+  problem.partitions.push_back(problem.partitions[0]);
+  for (PoolType& type : problem.partitions[1 - lean].types) {
+    for (auto& rating : type.ratings) {
+      rating->peak = rating->peak * waste;
+      rating->idle = rating->idle * waste;
+    }
+  }
+  const auto plan = plan_pools(problem, {});
+  RC_ASSERT(plan.has_value());
+  RC_ASSERT(check_pools(problem, {}, *plan) == std::vector<std::string>());
+  if (plan->status != PoolsStatus::Shed && !plan->pools.empty()) RC_ASSERT(plan->partition == lean);
+}
+
+/// Where all sites have the same negative intensity, the plan is the one of least energy.
+TEST(Pools, WhereAnyPlaceEarnsTheSameLeastEnergyDecides) {
+  const auto at = [](double intensity) {
+    PoolsProblem problem =
+        small_problem({on({2}), on({4}, {{}, 1500, 300, 24.0})}, 20.0, {{{8}, intensity}, {{8}, intensity}});
+    // The other cut of the same requests: fewer in all are heavy ones, but each takes more.
+    problem.partitions.push_back({"two", {problem.partitions[0].types[0], problem.partitions[0].types[0]}});
+    for (PoolType& type : problem.partitions[1].types) type.demand_per_s[0] /= 2.0;
+    for (auto& rating : problem.partitions[1].types[1].ratings) rating->max_per_s /= 3.0;
+    return planned(problem);
+  };
+  const PoolsPlan free = at(0.0), rewarded = at(-300.0);
+  EXPECT_EQ(free.partition, 0U);
+  EXPECT_EQ(rewarded.partition, 0U);
+  EXPECT_NEAR(rewarded.energy.value(), free.energy.value(), 1e-3 * free.energy.value());
+}
+
 RC_GTEST_PROP(PoolsProperty, PublishedPlansPassTheCheck, ()) {
   const PoolsProblem problem = random_problem();
   PoolsOptions options;
@@ -359,6 +397,12 @@ TEST(PoolsCheck, FindsPlantedFaults) {
   EXPECT_GT(faults([](PoolsPlan& p) { p.bound = p.objective * 1.1; }), 0U);
   EXPECT_GT(faults([](PoolsPlan& p) { p.alpha = 1.0; }), 0U);
   EXPECT_GT(faults([](PoolsPlan& p) { p.shed_per_s[0] = 3.0; }), 0U);
+  PoolsProblem paid = problem;
+  for (PoolSite& site : paid.sites) site.intensity = {GramsPerKwh(-100.0)};
+  const PoolsPlan earning = planned(paid);
+  paid.partitions.push_back(paid.partitions[0]);
+  for (auto& rating : paid.partitions[1].types[0].ratings) rating->peak = (rating->peak + rating->idle) * 0.5;
+  EXPECT_FALSE(check_pools(paid, {}, earning).empty()) << "there is a leaner way, so that less is earned";
   PoolsProblem slower = problem;
   for (auto& rating : slower.partitions[0].types[0].ratings) rating->tbt = Span::ms(200);
   slower.partitions[0].types[0].tbt_limit = Span::ms(150);
