@@ -25,6 +25,14 @@ Result<void> check_sites(const PoolsProblem& problem) {
     if (site.gpus.size() != problem.kinds.size()) return wrong(site.name, "it needs one count of GPUs for each kind");
     if (std::ranges::any_of(site.gpus, [](int g) { return g < 0; }))
       return wrong(site.name, "a count of GPUs is negative");
+    for (std::size_t c = 0; c < site.nodes.size(); ++c) {
+      const auto& nodes = site.nodes[c];
+      if (nodes.empty()) continue;
+      if (c >= site.gpus.size() || std::ranges::any_of(nodes, [](int g) { return g < 0; }) ||
+          std::accumulate(nodes.begin(), nodes.end(), 0) != site.gpus[c]) {
+        return wrong(site.name, "the GPUs of its nodes are not those it has");
+      }
+    }
     if (site.intensity.size() != slots) {
       return wrong(site.name, fmt::format("its intensity has {} slots, {} has {}", site.intensity.size(),
                                           problem.sites[0].name, slots));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -65,9 +66,29 @@ class Checker {
         if (used > problem_.sites[n].gpus[c]) {
           fault(fmt::format("site {}: {} {} GPUs used, {} there", problem_.sites[n].name, used, problem_.kinds[c],
                             problem_.sites[n].gpus[c]));
+        } else if (!packs(n, c)) {
+          fault(fmt::format("site {}: no node has room for some worker's {} GPUs", problem_.sites[n].name,
+                            problem_.kinds[c]));
         }
       }
     }
+  }
+
+  /// Largest first, each onto the first node with room: finds the way in whenever sizes divide one another.
+  [[nodiscard]] bool packs(std::size_t n, std::size_t c) const {
+    if (c >= problem_.sites[n].nodes.size() || problem_.sites[n].nodes[c].empty()) return true;
+    std::vector<int> left = problem_.sites[n].nodes[c];
+    std::vector<int> workers;
+    for (const WorkerPool& pool : plan_.pools) {
+      const int gpus = problem_.modes[pool.mode].gpus[c];
+      if (pool.site == n && gpus > 0) workers.insert(workers.end(), static_cast<std::size_t>(pool.workers), gpus);
+    }
+    std::ranges::sort(workers, std::greater{});
+    return std::ranges::all_of(workers, [&](int gpus) {
+      const auto node = std::ranges::find_if(left, [gpus](int free) { return free >= gpus; });
+      if (node != left.end()) *node -= gpus;
+      return node != left.end();
+    });
   }
 
   void latency() {

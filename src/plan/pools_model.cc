@@ -38,6 +38,7 @@ PoolsModel::PoolsModel(const PoolsProblem& problem, const PoolsOptions& options,
       partition_(partition),
       types_(problem.partitions[partition].types),
       kinds_(problem.kinds) {
+  for (const PoolSite& site : problem.sites) limits_.push_back(gpu_limits(problem, site));
   add_workers(weights, alpha);
   add_totals();
   add_demand(alpha, shedding);
@@ -180,15 +181,18 @@ void PoolsModel::add_kept() {
 void PoolsModel::add_capacity() {
   capacity_rows_.resize(kinds_.size());
   for (std::size_t c = 0; c < kinds_.size(); ++c) {
-    std::vector<std::vector<Milp::Term>> used(problem_.sites.size());
-    for (const Group& group : groups_) {
-      const int needs = problem_.modes[group.where.mode].gpus[c];
-      if (needs > 0) used[group.where.site].push_back({group.workers, static_cast<double>(needs)});
-    }
-    for (std::size_t n = 0; n < used.size(); ++n) {
-      if (used[n].empty()) continue;
-      const auto gpus = static_cast<double>(problem_.sites[n].gpus[c]);
-      capacity_rows_[c].push_back({program_.row(-kNoLimit, gpus, used[n]), gpus});
+    for (std::size_t n = 0; n < problem_.sites.size(); ++n) {
+      for (const GpuLimit& limit : limits_[n]) {
+        if (limit.kind != c) continue;
+        std::vector<Milp::Term> used;
+        for (const Group& group : groups_) {
+          const int needs = limit.needs(problem_.modes[group.where.mode]);
+          if (group.where.site == n && needs > 0) used.push_back({group.workers, static_cast<double>(needs)});
+        }
+        if (used.empty()) continue;
+        const auto gpus = static_cast<double>(limit.gpus);
+        capacity_rows_[c].push_back({program_.row(-kNoLimit, gpus, used), gpus});
+      }
     }
   }
 }
@@ -255,13 +259,12 @@ std::vector<double> PoolsModel::round_up(const std::vector<double>& values) cons
   constexpr double kWhole = 1e-6;
   std::vector<double> rounded = values;
   std::vector<double> left = demand_;
-  std::vector<std::vector<int>> spare;
-  for (const PoolSite& site : problem_.sites) spare.push_back(site.gpus);
+  std::vector<std::vector<GpuLimit>> spare = limits_;
   const auto add = [&](const Group& group, int workers) {
     rounded[static_cast<std::size_t>(group.workers)] += workers;
     left[group.where.type] -= workers * group.usable_per_s;
-    for (std::size_t c = 0; c < kinds_.size(); ++c) {
-      spare[group.where.site][c] -= workers * problem_.modes[group.where.mode].gpus[c];
+    for (GpuLimit& limit : spare[group.where.site]) {
+      limit.gpus -= workers * limit.needs(problem_.modes[group.where.mode]);
     }
   };
   for (const Group& group : groups_) {
@@ -276,11 +279,10 @@ std::vector<double> PoolsModel::round_up(const std::vector<double>& values) cons
     for (const Group& group : groups_) {
       const double useful = std::min(left[group.where.type], group.usable_per_s);
       if (useful <= kWhole || even_cost(group) / useful >= best_price) continue;
-      bool fits = true;
-      for (std::size_t c = 0; c < kinds_.size(); ++c) {
-        fits = fits && problem_.modes[group.where.mode].gpus[c] <= spare[group.where.site][c];
-      }
-      if (!fits) continue;
+      const auto fits = [&](const GpuLimit& limit) {
+        return limit.needs(problem_.modes[group.where.mode]) <= limit.gpus;
+      };
+      if (!std::ranges::all_of(spare[group.where.site], fits)) continue;
       best = &group;
       best_price = even_cost(group) / useful;
     }
@@ -292,9 +294,9 @@ std::vector<double> PoolsModel::round_up(const std::vector<double>& values) cons
 
 double PoolsModel::most_workers(std::size_t site, std::size_t mode) const {
   double most = kManyWorkers;
-  for (std::size_t c = 0; c < kinds_.size(); ++c) {
-    const int needs = problem_.modes[mode].gpus[c];
-    if (needs > 0) most = std::min(most, static_cast<double>(problem_.sites[site].gpus[c] / needs));
+  for (const GpuLimit& limit : limits_[site]) {
+    const int needs = limit.needs(problem_.modes[mode]);
+    if (needs > 0) most = std::min(most, static_cast<double>(limit.gpus / needs));
   }
   return most;
 }
@@ -403,11 +405,12 @@ void PoolsModel::enforce(std::size_t group, bool on) {
     return;
   }
   const std::size_t kind = group - types_.size();
-  for (const KindRow& row : capacity_rows_[kind]) program_.set_row_bounds(row.row, -kNoLimit, on ? row.gpus : kNoLimit);
+  for (const LimitRow& row : capacity_rows_[kind]) {
+    program_.set_row_bounds(row.row, -kNoLimit, on ? row.gpus : kNoLimit);
+  }
   for (const Group& workers : groups_) {
-    const int needs = problem_.modes[workers.where.mode].gpus[kind];
-    if (needs == 0) continue;
-    const int most = on ? problem_.sites[workers.where.site].gpus[kind] / needs : static_cast<int>(kManyWorkers);
+    if (problem_.modes[workers.where.mode].gpus[kind] == 0) continue;
+    const double most = on ? most_workers(workers.where.site, workers.where.mode) : kManyWorkers;
     program_.set_bounds(workers.workers, 0.0, most);
   }
 }
@@ -422,8 +425,13 @@ std::string PoolsModel::describe(std::size_t group, double alpha) const {
   }
   const std::size_t kind = group - types_.size();
   int gpus = 0;
-  for (const PoolSite& site : problem_.sites) gpus += site.gpus[kind];
-  return fmt::format("{} GPUs ({} in all)", kinds_[kind], gpus);
+  bool in_nodes = false;
+  for (std::size_t n = 0; n < problem_.sites.size(); ++n) {
+    gpus += problem_.sites[n].gpus[kind];
+    in_nodes =
+        in_nodes || std::ranges::any_of(limits_[n], [kind](const GpuLimit& l) { return l.kind == kind && l.size > 1; });
+  }
+  return fmt::format("{} GPUs ({} in all{})", kinds_[kind], gpus, in_nodes ? ", as their nodes hold them" : "");
 }
 
 }  // namespace wattle::plan

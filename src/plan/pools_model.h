@@ -56,7 +56,7 @@ class PoolsModel {
   [[nodiscard]] std::string describe(std::size_t group, double alpha) const;
 
  private:
-  struct KindRow {
+  struct LimitRow {
     int row;
     double gpus;
   };
@@ -90,8 +90,9 @@ class PoolsModel {
     int row;
     double least;
   };
-  std::vector<std::vector<KeptRow>> kept_rows_;      ///< by type: data residency
-  std::vector<std::vector<KindRow>> capacity_rows_;  ///< by kind
+  std::vector<std::vector<KeptRow>> kept_rows_;       ///< by type: data residency
+  std::vector<std::vector<GpuLimit>> limits_;         ///< by site
+  std::vector<std::vector<LimitRow>> capacity_rows_;  ///< by kind
   struct Start {
     std::size_t site, mode;
     int variable;

@@ -58,9 +58,11 @@ struct RequestPartition {
 
 struct PoolSite {
   std::string name;
-  std::vector<int> gpus;                  ///< free for this plan, by kind
-  std::vector<GramsPerKwh> intensity;     ///< per slot; marginal intensities may be negative
-  std::vector<double> price_usd_per_kwh;  ///< per slot; empty: unknown
+  std::vector<int> gpus;                     ///< free for this plan, by kind
+  std::vector<GramsPerKwh> intensity;        ///< per slot; marginal intensities may be negative
+  std::vector<double> price_usd_per_kwh;     ///< per slot; empty: unknown
+  std::vector<std::vector<int>> nodes = {};  ///< by kind: GPUs of each machine, on one of which a worker's GPUs of that
+                                             ///< kind stand together; a kind without: they may stand on any of its GPUs
 };
 
 struct PoolsProblem {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace wattle::plan {
 
@@ -93,6 +94,24 @@ double mean_demand(const PoolType& type) {
 
 double peak_demand(const PoolType& type) {
   return *std::max_element(type.demand_per_s.begin(), type.demand_per_s.end());
+}
+
+std::vector<GpuLimit> gpu_limits(const PoolsProblem& problem, const PoolSite& site) {
+  std::vector<GpuLimit> limits;
+  for (std::size_t c = 0; c < problem.kinds.size(); ++c) {
+    limits.push_back({c, 1, site.gpus[c]});
+    if (c >= site.nodes.size() || site.nodes[c].empty()) continue;
+    std::set<int> sizes;
+    for (const WorkerMode& mode : problem.modes) {
+      if (mode.gpus[c] > 1) sizes.insert(mode.gpus[c]);
+    }
+    for (const int size : sizes) {
+      int held = 0;
+      for (const int gpus : site.nodes[c]) held += gpus / size * size;
+      if (held < site.gpus[c] / size * size) limits.push_back({c, size, held});
+    }
+  }
+  return limits;
 }
 
 }  // namespace wattle::plan

@@ -1,6 +1,6 @@
 #pragma once
-// What the pool planner's integer program is written in: the worth of joules, and demands. Internal to the
-// planner.
+// What the pool planner's integer program is written in: the worth of joules, demands, and how many GPUs may be used.
+// Internal to the planner.
 #include <algorithm>
 #include <cstddef>
 #include <vector>
@@ -45,5 +45,17 @@ class JouleWeights {
 /// Demand of a type over the window, requests per second.
 [[nodiscard]] double mean_demand(const PoolType& type);
 [[nodiscard]] double peak_demand(const PoolType& type);
+
+/// At a site, workers whose GPUs of a kind are a multiple of `size` have together no more than `gpus` of them: what its
+/// nodes hold in pieces of that size. Where sizes divide one another, as TP degrees do, who keeps all limits fits.
+struct GpuLimit {
+  std::size_t kind = 0;
+  int size = 1;  ///< 1: every worker, all GPUs
+  int gpus = 0;
+  /// GPUs that one worker of the mode takes of it.
+  [[nodiscard]] int needs(const WorkerMode& mode) const { return mode.gpus[kind] % size == 0 ? mode.gpus[kind] : 0; }
+};
+/// One for all GPUs of each kind, and those of nodes that do not follow from it for whole workers.
+[[nodiscard]] std::vector<GpuLimit> gpu_limits(const PoolsProblem& problem, const PoolSite& site);
 
 }  // namespace wattle::plan

@@ -100,6 +100,24 @@ TEST(Pools, APairOverTwoKindsTakesBoth) {
   EXPECT_EQ(plan.pools[1].workers, 1);
 }
 
+TEST(Pools, NodesHoldWholeWorkers) {
+  const std::vector<SmallMode> modes = {on({2}), on({4}, {{}, 700, 200, 30.0})};
+  const auto demand = [&](double rate, std::vector<int> nodes) {
+    PoolsProblem problem = small_problem(modes, rate, {{{9}, 100.0}});
+    problem.sites[0].nodes = {std::move(nodes)};
+    return problem;
+  };
+  EXPECT_EQ(planned(demand(27.0, {9})).pools[0].mode, 1U);
+  const PoolsPlan small = planned(demand(27.0, {3, 3, 3}));
+  EXPECT_EQ(small.pools[0].mode, 0U) << "no node has four";
+  EXPECT_EQ(small.pools[0].workers, 3);
+  const PoolsPlan full = planned(demand(40.0, {3, 3, 3}));
+  EXPECT_NEAR(full.shed_per_s[0], 10.0, 1e-4) << "a GPU of each node is left over";
+  EXPECT_NE(full.reason.find("K0 GPUs (9 in all, as their nodes hold them)"), std::string::npos) << full.reason;
+  EXPECT_EQ(planned(demand(54.0, {4, 5})).pools.size(), 1U);
+  EXPECT_FALSE(plan_pools(demand(9.0, {4, 4}), {})) << "that is eight";
+}
+
 TEST(Pools, LatencyLimitsExcludeModes) {
   PoolsProblem problem = small_problem({on({2}), on({4}, {{}, 900, 500, 10.0})}, 5.0, {{{8}, 100.0}});
   problem.partitions[0].types[0].ratings[0]->ttft = Span::ms(400);
@@ -288,6 +306,20 @@ TEST(Pools, WhereAnyPlaceEarnsTheSameLeastEnergyDecides) {
   EXPECT_NEAR(rewarded.energy.value(), free.energy.value(), 1e-3 * free.energy.value());
 }
 
+RC_GTEST_PROP(PoolsProperty, WorkersFitTheNodes, ()) {
+  const std::vector<SmallMode> modes = {on({1}, tp2(4.0)), on({2}, tp2(9.0)), on({4}, tp2(20.0)), on({8}, tp2(44.0))};
+  PoolsProblem problem = small_problem(modes, *rc::gen::inRange(0, 120) * 0.5, {{{0}, 100.0}, {{0}, -200.0}});
+  for (PoolSite& site : problem.sites) {
+    site.nodes = {*rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 13))};
+    site.gpus[0] = std::accumulate(site.nodes[0].begin(), site.nodes[0].end(), 0);
+  }
+  PoolsOptions options;
+  options.formulation = *rc::gen::element(PoolsFormulation::Wattle, PoolsFormulation::Published);
+  const auto plan = plan_pools(problem, options);
+  RC_ASSERT(plan.has_value());
+  RC_ASSERT(check_pools(problem, options, *plan) == std::vector<std::string>());
+}
+
 RC_GTEST_PROP(PoolsProperty, PublishedPlansPassTheCheck, ()) {
   const PoolsProblem problem = random_problem();
   PoolsOptions options;
@@ -397,6 +429,9 @@ TEST(PoolsCheck, FindsPlantedFaults) {
   EXPECT_GT(faults([](PoolsPlan& p) { p.bound = p.objective * 1.1; }), 0U);
   EXPECT_GT(faults([](PoolsPlan& p) { p.alpha = 1.0; }), 0U);
   EXPECT_GT(faults([](PoolsPlan& p) { p.shed_per_s[0] = 3.0; }), 0U);
+  PoolsProblem smaller = problem;
+  for (PoolSite& site : smaller.sites) site.nodes = {{3, 3, 2}};
+  EXPECT_FALSE(check_pools(smaller, {}, good).empty());
   PoolsProblem paid = problem;
   for (PoolSite& site : paid.sites) site.intensity = {GramsPerKwh(-100.0)};
   const PoolsPlan earning = planned(paid);
