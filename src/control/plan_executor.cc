@@ -20,7 +20,8 @@ PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode m
       sink_(sink),
       slots_(options_.nodes, options_.places),
       attempts_(options_.shapes.size()),
-      next_tick_(policy_ && mode_ != Mode::Off ? Instant() + options_.period : Instant::never()) {
+      period_ends_(Instant() + options_.period),
+      next_tick_(policy_ && mode_ != Mode::Off ? period_ends_ : Instant::never()) {
   WATTLE_CHECK(options_.period > Span(), "a plan executor has a period");
   WATTLE_CHECK(options_.at_once > 0, "a plan executor may change something");
   for (const auto& shape : options_.shapes) bounds_.gpus_of_shape.push_back(shape.gpus);
@@ -117,28 +118,43 @@ void PlanExecutor::died(InstanceId instance, Instant now) {
 }
 
 void PlanExecutor::node_is(NodeId node, bool up, Instant now) {
+  const bool changed = slots_.is_up(node) != up;
   slots_.set_up(node, up);
   carry_out(now);
+  if (changed) next_tick_ = std::min(next_tick_, std::max(now, last_tick_));
 }
 
 // --- the plan ---
 
+/// Requests per second of the last period. A few seconds of one, as between a period's end and a node that dies, say
+/// little; they count where none is over yet.
+std::vector<double> PlanExecutor::rates(Instant now) {
+  const bool over = now >= period_ends_;
+  if (!over && !rates_.empty()) return rates_;
+  const double seconds = (now - counted_from_).seconds();
+  std::vector<double> rates;
+  for (const std::int64_t arrived : arrivals_) {
+    rates.push_back(seconds > 0.0 ? static_cast<double>(arrived) / seconds : 0.0);
+  }
+  if (!over) return rates;
+  arrivals_.assign(arrivals_.size(), 0);
+  counted_from_ = now;
+  period_ends_ = now + options_.period;
+  return rates_ = std::move(rates);
+}
+
 void PlanExecutor::tick(Instant now) {
   if (next_tick_ == Instant::never()) return;
   now = std::max(now, last_tick_);
-  const double seconds = (now - last_tick_).seconds();
-  std::vector<double> rates;
-  for (std::int64_t& arrived : arrivals_) {
-    rates.push_back(seconds > 0.0 ? static_cast<double>(std::exchange(arrived, 0)) / seconds : 0.0);
-  }
   last_tick_ = now;
-  next_tick_ = now + options_.period;
+  const auto seen = rates(now);
+  next_tick_ = period_ends_;
   if (!planned_) resume_reshards();
   set_changing();
   bounds_.nodes = slots_.views();
 
   const TurnedOut turned_out = std::exchange(turned_out_, {});
-  Plan plan = policy_->plan({now, rates, count(), members_, nullptr, bounds_.nodes, weights_, clocks_, &turned_out});
+  Plan plan = policy_->plan({now, seen, count(), members_, nullptr, bounds_.nodes, weights_, clocks_, &turned_out});
   // What is under way already needs not begin again.
   std::erase_if(plan.steps, [&](const PlanStep& step) {
     return std::ranges::any_of(step.from, [&](InstanceId id) { return claimed(id); });

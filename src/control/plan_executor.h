@@ -76,10 +76,13 @@ class PlanExecutor {
   void serving(InstanceId instance, Instant now);  ///< it is offered to the dispatcher
   void drained(InstanceId instance, Instant now);  ///< it holds no request any more; ignored unless it drains
   void died(InstanceId instance, Instant now);
-  /// Nothing is started there until it is up again. The driver says of each of its instances that it died.
+  /// Nothing is started there until it is up again. The driver says of each of its instances that it died. The policy
+  /// is to be asked at once: next_tick() is now.
   void node_is(NodeId node, bool up, Instant now);
 
-  /// Call at next_tick(). A `now` before the last one counts as that: clocks of controllers may differ.
+  /// Call at next_tick(), or when the policy may have something new to say. Between two periods it is asked with the
+  /// rates of the last one, and the next is not put off. A `now` before the last one counts as that: clocks of
+  /// controllers may differ.
   void tick(Instant now);
   [[nodiscard]] Instant next_tick() const { return next_tick_; }
   [[nodiscard]] bool enforced() const { return policy_ != nullptr && mode_ == Mode::Enforce; }
@@ -133,6 +136,7 @@ class PlanExecutor {
   void enter(Member& member, journal::Phase phase, const char* reason, Instant now);
   void leave(InstanceId instance, const char* reason, Instant now);
   void failed(std::size_t shape, Instant now);
+  [[nodiscard]] std::vector<double> rates(Instant now);
   void accept(const Plan& plan, Instant now);
   void journal(const Plan& plan, std::int64_t gpus, const char* flaw, Instant now);
   void stop_late_starts(Instant now);
@@ -193,8 +197,11 @@ class PlanExecutor {
   std::string last_plan_;                   ///< as journalled
   std::vector<policy::ShapeCount> counts_;  ///< scratch
   FleetBounds bounds_;
-  std::vector<std::int64_t> arrivals_ = {0};  ///< by request class, since the last tick
+  std::vector<std::int64_t> arrivals_ = {0};  ///< by request class, in the present period
   TurnedOut turned_out_;                      ///< since the last tick
+  std::vector<double> rates_;                 ///< by request class, in the last period; empty: none is over
+  Instant counted_from_;                      ///< the present period's begin
+  Instant period_ends_;
   Instant last_tick_;
   Instant next_tick_;
   bool busy_ = false;   ///< in carry_out

@@ -91,8 +91,9 @@ class Journal final : public journal::Sink {
 
 /// Three shapes, one instance of the last serving.
 struct House {
-  explicit House(Mode mode = Mode::Enforce, Span spawn_limit = Span::max()) {
+  explicit House(Mode mode = Mode::Enforce, Span spawn_limit = Span::max(), std::vector<Node> nodes = {}) {
     PlanExecutorOptions options;
+    options.nodes = std::move(nodes);
     options.shapes = {{1, 1.0, Span::s(30)}, {2, 4.0, Span::s(30)}, {4, 8.0, Span::s(30)}};
     options.spawn_limit = spawn_limit;
     auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{0, 0, 1});
@@ -237,6 +238,29 @@ TEST(PlanExecutor, CountsArrivalsIntoARateAndJournalsThePlan) {
   EXPECT_EQ(record.kind, journal::DecisionKind::Scaling);
   EXPECT_EQ(record.value, 2) << "GPUs wanted";
   EXPECT_STREQ(record.reason, "scripted");
+}
+
+TEST(PlanExecutor, ANodeThatGoesOrComesBackIsPlannedForAtOnce) {
+  House house(Mode::Enforce, Span::max(), {{NodeId(0), "", "", 4, {}}, {NodeId(1), "", "", 4, {}}});
+  auto& scaler = *house.scaler;
+  scaler.node_is(NodeId(1), true, at(2));
+  EXPECT_EQ(scaler.next_tick(), at(10)) << "nothing new";
+  scaler.node_is(NodeId(1), false, at(3));
+  ASSERT_EQ(scaler.next_tick(), at(3));
+  for (int i = 0; i < 6; ++i) scaler.arrived();
+  scaler.tick(at(3));
+  EXPECT_EQ(house.scripted->rate, 2.0) << "no period is over yet: since its begin";
+  EXPECT_EQ(scaler.next_tick(), at(10)) << "the next period is not put off";
+  for (int i = 0; i < 24; ++i) scaler.arrived();
+  scaler.tick(at(10));
+  EXPECT_EQ(house.scripted->rate, 3.0) << "what came before the node went, too";
+  for (int i = 0; i < 9; ++i) scaler.arrived();
+  scaler.node_is(NodeId(1), true, at(11));
+  scaler.tick(at(11));
+  EXPECT_EQ(house.scripted->rate, 3.0) << "a second of a period says little";
+  EXPECT_EQ(scaler.next_tick(), at(20));
+  scaler.tick(at(20));
+  EXPECT_EQ(house.scripted->rate, 0.9);
 }
 
 TEST(PlanExecutor, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {

@@ -22,6 +22,7 @@ namespace wattle::planner {
 namespace {
 
 constexpr Span kStartLimit = Span::s(120);   ///< on top of spawn.load_s
+constexpr Span kBetweenLooks = Span::s(1);   ///< for nodes that are cut off
 constexpr std::size_t kRemembered = 1000;    ///< phase changes shown at /fleet
 constexpr std::int32_t kMostNode = 4095;     ///< as the gateway takes them
 constexpr std::size_t kMostUnsent = 10'000;  ///< records kept for a gateway that does not answer
@@ -389,7 +390,6 @@ void PlannedFleet::look_for_cut_offs() {
       scaler_->died(member.id, now());
     }
   }
-  if (!changes.empty() && !managers_.any()) scaler_->tick(now());  // plans at once
 }
 
 void PlannedFleet::turn() {
@@ -399,9 +399,12 @@ void PlannedFleet::turn() {
     const auto found = std::ranges::find(still, member.id, &control::PlanExecutor::Member::id);
     if (found != still.end()) look_at(control::PlanExecutor::Member(*found));
   }
+  if (now() >= next_look_) {  // what it finds may be planned for at once
+    next_look_ = now() + kBetweenLooks;
+    look_for_cut_offs();
+  }
   if (now() >= scaler_->next_tick() || given_->fresh()) {
     count_arrivals();
-    look_for_cut_offs();
     if (managers_.any()) {
       if (auto plan = managers_.plan(observed())) given_->give(std::move(*plan));
     }

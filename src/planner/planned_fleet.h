@@ -155,6 +155,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   ManagerLinks managers_;
   std::shared_ptr<GivenPlan> given_ = std::make_shared<GivenPlan>();
   CutOffs cut_offs_;
+  Instant next_look_;  ///< for nodes that are cut off
   Instant begin_;
   std::int32_t next_ = 0;                   ///< instance id
   std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end

@@ -30,8 +30,8 @@ struct ShapeCount {
 /// What a scaling policy may see. Spans are valid during the call.
 struct ScalingView {
   Instant now;
-  /// Requests per second that arrived since it was last asked, by request class; at least one entry, and none for
-  /// classes above the highest that was ever seen.
+  /// Requests per second that arrived in the last of the periods at which it is asked, by request class; at least one
+  /// entry, and none for classes above the highest that was ever seen.
   std::span<const double> rate_per_s;
   std::span<const ShapeCount> fleet;  ///< by shape
   std::span<const FleetMember> members = {};
@@ -42,7 +42,8 @@ struct ScalingView {
   const TurnedOut* turned_out = nullptr;     ///< what has finished since it was last asked; null: not known
 };
 
-/// Asked periodically. One object per fleet. Wants at least one instance.
+/// Asked periodically, and at once when a node has gone or come back. One object per fleet. Wants at least one
+/// instance.
 class ScalingPolicy : public virtual Policy {
  public:
   virtual Plan plan(const ScalingView& view) = 0;
