@@ -178,7 +178,7 @@ Result<void> begin_as_planned(PreparedRun& run, const std::vector<std::shared_pt
       setup.scaling.shape_of.push_back(target.shape);
     }
   }
-  if (setup.instances.empty()) return bad_input("the first plan", fmt::format("has no instance: {}", plan.reason));
+  if (setup.instances.empty()) return bad_input("the first plan", "has no instance: " + plan.why());
   return {};
 }
 

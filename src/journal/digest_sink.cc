@@ -56,6 +56,7 @@ void DigestSink::plan(const PlanRecord& record) {
     digest_.add(level.gpus);
     digest_.add_text(level.reason);
   }
+  if (!plan.problem.empty()) digest_.add_text(plan.problem);
 }
 
 void DigestSink::outcome(const Outcome& o) {

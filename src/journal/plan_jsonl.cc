@@ -78,6 +78,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   put_all(json, "steps", plan.steps, [](const PlanStep& step) { return json_of(step); });
   put_mandates(json, plan.given, plan.passed);
   put_all(json, "levels", plan.levels, [](const PlanLevel& level) { return json_of(level); });
+  if (!plan.problem.empty()) json["problem"] = plan.problem;
   return json;
 }
 

@@ -118,6 +118,7 @@ Plan plan_of(const Read& json, Span later) {
   if (json.contains("given")) plan.given = mandate_of(json["given"], later);
   for (const Read& below : list_of(json, "passed")) plan.passed.push_back(mandate_of(below, later));
   for (const Read& level : list_of(json, "levels")) plan.levels.push_back(level_of(level, later));
+  if (json.contains("problem")) plan.problem = json["problem"].get<std::string>();
   return plan;
 }
 

@@ -10,8 +10,8 @@
 namespace wattle::journal {
 
 /// Instances (shape, count, pool, node), steps (kind, from, to, pool, node, serves_on), weights (class, pool, weight),
-/// clocks (pool, least_mhz, most_mhz), given, passed and levels; none of them but the first is needed. Times are
-/// `later` than written: on the reader's clock. Reasons and names are kept_text. Errors: bad input, with the key.
+/// clocks (pool, least_mhz, most_mhz), given, passed, levels and problem; none of them but the first is needed. Times
+/// are `later` than written: on the reader's clock. Reasons and names are kept_text. Errors: bad input, with the key.
 [[nodiscard]] Result<Plan> plan_from_json(std::string_view text, Span later = {});
 
 /// All its times `later`.

@@ -29,6 +29,7 @@ TEST(PlanReader, LevelsComeBackOnTheReadersClock) {
   const Mandate below{PoolId(2), 16, 1.5, MegaHertz(810), MegaHertz(1980), made + Span::s(60)};
   plan.levels.push_back({"pool", PoolId(2), made, 8, below, {below}, "because"});
   plan.given = below;
+  plan.problem = "2 of 3/s of LL shed";
   const Span later = Span::s(-3);
   const auto read = plan_from_json(plan_json(plan).dump(), later);
   ASSERT_TRUE(read) << read.error().message();
@@ -36,6 +37,7 @@ TEST(PlanReader, LevelsComeBackOnTheReadersClock) {
   const PlanLevel& level = read->levels.front();
   EXPECT_STREQ(level.name, "pool");
   EXPECT_STREQ(level.reason, "because");
+  EXPECT_EQ(read->problem, plan.problem);
   EXPECT_EQ(level.made, made + later);
   EXPECT_EQ(level.given->until, made + Span::s(57));
   EXPECT_EQ(level.passed.front().least, MegaHertz(810));

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/instance.h"
@@ -108,7 +109,10 @@ struct Plan {
   std::vector<Mandate> passed;      ///< to those below
   std::vector<PlanLevel> levels;    ///< of nested planners, topmost first; empty: one planner made all of it
   const char* reason = "";
+  std::string problem;  ///< what it does not carry or keep, and what stands in the way; empty: nothing
 
+  /// Both, for a person.
+  [[nodiscard]] std::string why() const { return problem.empty() ? reason : std::string(reason) + "; " + problem; }
   /// So many instances of each shape, anywhere.
   [[nodiscard]] static Plan of(const std::vector<std::int32_t>& counts, const char* reason) {
     Plan plan;

@@ -34,6 +34,10 @@ Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& 
     view.rate_per_s = none;
     view.fleet = counts;
     plan = policy.plan(view);
+    const auto wants = [](const PlanTarget& target) { return target.count > 0; };
+    if (std::ranges::none_of(plan.instances, wants)) {
+      return bad_input("the first plan", "has no instance: " + plan.why());
+    }
   } else {
     for (std::size_t p = 0; p < pools.size(); ++p) plan.instances.push_back({p, pools[p].count, {}, home_[p]});
   }
