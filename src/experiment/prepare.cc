@@ -105,7 +105,7 @@ FairnessBasis fairness_of(const config::LoadedScenario& loaded,
           stated.limit};
 }
 
-/// Every pool a shape, and the machines they stand on: what these leave of a machine draws power, whoever planned it.
+/// Every pool a shape, and the machines they stand on: what these leave of a machine draws power under any planner.
 void set_machines(sim::ScalingSetup& made, const config::LoadedScenario& loaded,
                   const std::vector<std::shared_ptr<const PoolMaker>>& pools) {
   for (std::size_t p = 0; p < pools.size(); ++p) {
@@ -155,8 +155,10 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
 }
 
 /// A fleet that a planner sizes by classes begins as its first plan says, whatever the scenario's counts.
-Result<void> begin_as_planned(PreparedRun& run, const std::vector<std::shared_ptr<const PoolMaker>>& makers) {
+Result<void> begin_as_planned(PreparedRun& run, const config::LoadedScenario& loaded,
+                              const std::vector<std::shared_ptr<const PoolMaker>>& makers) {
   auto& setup = run.setup;
+  control::GpuSlots slots(setup.scaling.nodes);
   const std::vector<double> none = {0.0};
   policy::ScalingView view;
   view.rate_per_s = none;
@@ -166,7 +168,16 @@ Result<void> begin_as_planned(PreparedRun& run, const std::vector<std::shared_pt
   setup.scaling.weights = plan.weights;
   run.facts.instances.clear();
   for (const PlanTarget& target : plan.instances) {
+    const auto& shape = setup.scaling.shapes[target.shape];
     for (std::int32_t i = 0; i < target.count; ++i) {
+      if (const auto place = slots.place(target.shape, shape.gpus, std::nullopt, shape.nodes)) {
+        slots.take(place->node, place->gpus);
+      } else {
+        return bad_input(loaded.scenario.file,
+                         fmt::format("the first plan has {} instances of [[fleet]] {} with {} GPUs each, and no "
+                                     "[[node]] has room for number {}: see node.gpus, node.count",
+                                     target.count, target.shape, shape.gpus, i + 1));
+      }
       const InstanceId id(static_cast<std::int32_t>(setup.instances.size()));
       auto instance = makers[target.shape]->make(id);
       WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
@@ -205,7 +216,7 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
   if (!scaling) return std::unexpected(scaling.error());
   run.setup.scaling = std::move(*scaling);
   if (planned && run.setup.scaling.policy.policy != nullptr) {
-    if (auto ok = begin_as_planned(run, makers); !ok) return std::unexpected(ok.error());
+    if (auto ok = begin_as_planned(run, loaded, makers); !ok) return std::unexpected(ok.error());
   }
   return {};
 }

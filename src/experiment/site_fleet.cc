@@ -39,7 +39,6 @@ std::size_t kind_of(systems::SiteFleet& fleet, const std::string& gpu) {
 }
 
 Result<void> add_nodes(systems::SiteFleet& fleet, const config::LoadedScenario& loaded) {
-  for (auto& site : fleet.sites) site.gpus.assign(fleet.kinds.size(), 0);
   const auto nodes = config::nodes_of(loaded.scenario);
   if (nodes.empty()) return bad_input(loaded.scenario.file, "the recipe plans over sites: state their [[node]]s");
   for (const Node& node : nodes) {
@@ -51,10 +50,15 @@ Result<void> add_nodes(systems::SiteFleet& fleet, const config::LoadedScenario& 
     }
     const auto site = static_cast<std::size_t>(node.site.value());
     const auto k = static_cast<std::size_t>(kind - fleet.kinds.begin());
-    fleet.sites[site].gpus[k] += node.gpus;
-    fleet.nodes.push_back({site, k});
+    fleet.nodes.push_back({site, k, node.gpus});
   }
   return {};
+}
+
+/// Beyond its data a series has its nearest value, which nobody measured.
+template <typename Value>
+std::optional<Value> known(const carbon::Series<Value>& series, Instant now) {
+  return series.covers(now) ? std::optional(series.at(now)) : std::nullopt;
 }
 
 /// Tenants that may be at the same sites, together.
@@ -80,7 +84,7 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
   }
   const auto& scenario = loaded.scenario;
   auto fleet = std::make_shared<systems::SiteFleet>();
-  for (const auto& site : *sites) fleet->sites.push_back({site.name, {}});
+  for (const auto& site : *sites) fleet->sites.push_back(site.name);
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
     systems::SiteFleet::Shape shape;
@@ -107,11 +111,10 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     if (!loads) return std::unexpected(loads.error());
     fleet->kinds[k].loads = std::move(*loads);
   }
-  fleet->intensity = [sites](std::size_t site, Instant now) -> std::optional<GramsPerKwh> {
-    const auto& series = (*sites)[site].intensity;
-    if (!series.covers(now)) return std::nullopt;
-    return series.at(now);
-  };
+  fleet->intensity = [sites](std::size_t site, Instant now) { return known((*sites)[site].intensity, now); };
+  if (std::ranges::any_of(*sites, &carbon::SiteRates::pays_for_energy)) {
+    fleet->price = [sites](std::size_t site, Instant now) { return known((*sites)[site].electricity, now); };
+  }
   return fleet;
 }
 

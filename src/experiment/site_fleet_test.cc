@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -92,6 +93,72 @@ TEST(SiteFleet, ASiteThatIsCutOffIsLeft) {
   EXPECT_GT(summary->requests.finished, summary->requests.arrived * 9 / 10);
   EXPECT_EQ(summary->requests.finished + summary->requests.failed + summary->requests.rejected,
             summary->requests.arrived);
+}
+
+/// When plans were made.
+struct PlansMade final : journal::Sink {
+  void plan(const journal::PlanRecord& record) override { at.push_back(record.at); }
+  std::vector<Instant> at;
+};
+
+TEST(SiteFleet, WhatIsCutOffIsPlannedForAtTheInstant) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto loaded = config::load_scenario("freesh-3sites", {{"workload.duration_s", "400"}}, config::project());
+  ASSERT_TRUE(loaded);
+  auto broken = *loaded;
+  broken.scenario.faults.push_back({Span::s(310), 4, {}, {}});
+  const auto recipe = systems::load_recipe("freesh-ours", {}, config::project());
+  ASSERT_TRUE(recipe);
+  auto prepared = prepare_run(broken, *recipe, config::data_dir());
+  ASSERT_TRUE(prepared) << prepared.error().message();
+  PlansMade made;
+  prepared->setup.sink = &made;
+  (void)sim::simulate(std::move(prepared->setup));
+  EXPECT_NE(std::ranges::find(made.at, Instant() + Span::s(310)), made.at.end());
+}
+
+TEST(SiteFleet, CostIsPlannedForWhereSitesHaveAPrice) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const std::vector<config::Override> cost{{"scaling.objective.cost", "1"}, {"scaling.objective.carbon", "0"}};
+  const auto unpriced = run("freesh-ours", {}, cost);
+  ASSERT_FALSE(unpriced);
+  EXPECT_NE(unpriced.error().message().find("electricity_usd_per_mwh"), std::string::npos)
+      << unpriced.error().message();
+  auto loaded = config::load_scenario("freesh-3sites", {{"workload.duration_s", "600"}}, config::project());
+  const auto recipe = systems::load_recipe("freesh-ours", cost, config::project());
+  ASSERT_TRUE(loaded && recipe);
+  for (const std::size_t cheap : {0U, 1U}) {
+    for (std::size_t n = 0; n < 3; ++n) loaded->scenario.sites[n].electricity = UsdPerMwh(n == cheap ? 20.0 : 200.0);
+    const auto summary = run_simulation(*loaded, *recipe, with_data());
+    ASSERT_TRUE(summary) << summary.error().message();
+    auto joules = joules_by_site(*summary);
+    for (std::size_t n = 0; n < 3; ++n) EXPECT_EQ(joules[loaded->scenario.sites[n].name] > 0.0, n == cheap);
+  }
+}
+
+TEST(SiteFleet, WorkersStandOnNodesAndAFirstPlanWithoutAnySaysWhy) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  auto loaded = config::load_scenario("freesh-3sites", {{"workload.duration_s", "300"}, {"workload.rate_per_s", "12"}},
+                                      config::project());
+  ASSERT_TRUE(loaded);
+  for (auto& pool : loaded->scenario.pools) pool.count = 0;
+  loaded->scenario.pools.front().count = 1;
+  auto& great_britain = loaded->scenario.nodes.back();
+  great_britain.gpus = 3;
+  great_britain.count = 3;
+  for (const char* name : {"freesh", "freesh-ours"}) {
+    const auto recipe = systems::load_recipe(name, {}, config::project());
+    ASSERT_TRUE(recipe);
+    const auto summary = run_simulation(*loaded, *recipe, with_data());
+    ASSERT_TRUE(summary) << summary.error().message();
+    EXPECT_EQ(summary->requests.finished, summary->requests.arrived);
+  }
+  for (auto& node : loaded->scenario.nodes) node.gpus = 1;
+  loaded->scenario.pools.front().count = 0;
+  const auto recipe = systems::load_recipe("freesh", {}, config::project());
+  const auto none = run_simulation(*loaded, *recipe, with_data());
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find("GPUs ("), std::string::npos) << none.error().message();
 }
 
 TEST(SiteFleet, ATenantsWorkIsDoneAtItsSites) {

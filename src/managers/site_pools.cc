@@ -2,30 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/check.h"
 
 namespace wattle::managers {
 
 namespace {
-
-/// The steps ahead: the forecaster's where it has learned enough, else the last known value of each series.
-predict::Rows ahead(predict::Forecaster* forecaster, const std::vector<std::vector<double>>& past, std::size_t horizon,
-                    std::size_t least) {
-  predict::Panel panel;
-  for (const auto& one : past) panel.series.emplace_back(one);
-  predict::Rows rows;
-  if (forecaster != nullptr && panel.steps() >= std::max(least, forecaster->context())) {
-    if (forecaster->fit(panel)) rows = forecaster->forecast(panel.last(forecaster->context()), horizon);
-  }
-  if (rows.size() != past.size()) rows.assign(past.size(), std::vector<double>(horizon, predict::kUnknown));
-  for (std::size_t i = 0; i < past.size(); ++i) {
-    const std::vector<double> known = predict::filled(past[i]);
-    if (known.empty()) continue;
-    for (double& value : rows[i]) value = std::isfinite(value) ? value : known.back();
-  }
-  return rows;
-}
 
 /// Workers that take any request, as one type: they carry and draw what the expected mix of requests makes of them.
 plan::PoolType mixed(const std::vector<plan::PoolType>& types) {
@@ -65,10 +48,13 @@ plan::PoolType mixed(const std::vector<plan::PoolType>& types) {
   return mix;
 }
 
-const char* reason_of(plan::PoolsStatus status) {
+const char* reason_of(plan::PoolsStatus status, const plan::PoolsObjective& objective) {
   switch (status) {
     case plan::PoolsStatus::Planned:
-      return "pools of least carbon for the next epoch";
+      if (objective.energy + objective.cost <= 0.0) return "pools of least carbon for the next epoch";
+      if (objective.carbon + objective.cost <= 0.0) return "pools of least energy for the next epoch";
+      if (objective.carbon + objective.energy <= 0.0) return "pools of least cost for the next epoch";
+      return "pools of the least mixture of carbon, energy and cost for the next epoch";
     case plan::PoolsStatus::Relaxed:
       return "margin relaxed: the sites cannot keep it";
     case plan::PoolsStatus::Shed:
@@ -77,21 +63,32 @@ const char* reason_of(plan::PoolsStatus status) {
     case plan::PoolsStatus::Unsolved:
       break;
   }
-  return "no plan found: the one before stays";
+  return "no plan found";
+}
+
+SiteSeries::Options of_series(const SitePoolsSetup& setup, const SitePoolsOptions& options) {
+  return {.sites = setup.problem.sites.size(),
+          .slot = options.slot,
+          .past_slots = setup.past_slots,
+          .least_history = options.least_history,
+          .given = setup.outlook_is_given};
 }
 
 }  // namespace
 
 SitePools::SitePools(SitePoolsSetup setup, const SitePoolsOptions& options)
-    : setup_(std::move(setup)), options_(options) {
+    : setup_(std::move(setup)),
+      options_(options),
+      grams_(std::move(setup_.intensity), std::move(setup_.emissions), of_series(setup_, options)),
+      usd_(std::move(setup_.price), std::move(setup_.prices), of_series(setup_, options)),
+      up_(setup_.nodes.size(), true) {
   WATTLE_CHECK(setup_.problem.partitions.size() == 1, "one partition: request classes are fixed in a run");
   WATTLE_CHECK(options_.slot > Span() && options_.epoch >= options_.slot, "an epoch has at least one slot");
   setup_.problem.slot = options_.slot;
-  for (const auto& site : setup_.problem.sites) gpus_.push_back(site.gpus);
+  count_gpus();
   const std::size_t classes = setup_.problem.partitions[0].types.size();
   peaks_.resize(classes);
   rising_.resize(classes, 0.0);
-  grams_.resize(setup_.problem.sites.size());
   // Modes that no shape stands for at any site are not used; a site that lacks one of them has no use for its GPUs
   // there.
   for (auto& type : setup_.problem.partitions[0].types) {
@@ -110,13 +107,8 @@ void SitePools::hear(const policy::ScalingView& view) {
     for (std::size_t c = 0; c < peaks_.size(); ++c) {
       if (c < setup_.demand_at_start.size()) peaks_[c].push_back(setup_.demand_at_start[c]);
     }
-    for (std::size_t n = 0; n < grams_.size(); ++n) {
-      for (std::size_t back = setup_.past_slots + 1; back-- > 0;) {
-        const Instant at = view.now - options_.slot * static_cast<std::int64_t>(back);
-        const auto known = setup_.intensity ? setup_.intensity(n, at) : std::nullopt;
-        grams_[n].push_back(known ? known->value() : predict::kUnknown);
-      }
-    }
+    grams_.begin(view.now);
+    usd_.begin(view.now);
     return;  // the rate is of a time before anything was asked
   }
   for (std::size_t c = 0; c < std::min(rising_.size(), view.rate_per_s.size()); ++c) {
@@ -131,33 +123,41 @@ void SitePools::end_slot(Instant at) {
     peaks_[c].push_back(rising_[c]);
     rising_[c] = 0.0;
   }
-  for (std::size_t n = 0; n < grams_.size(); ++n) {
-    const auto known = setup_.intensity ? setup_.intensity(n, at) : std::nullopt;
-    grams_[n].push_back(known ? known->value() : predict::kUnknown);
-  }
+  grams_.end_slot(at);
+  usd_.end_slot(at);
   slot_end_ = at + options_.slot;
 }
 
+/// The sites' GPUs are those of their nodes that are up.
+void SitePools::count_gpus() {
+  if (setup_.nodes.empty()) return;
+  for (auto& site : setup_.problem.sites) {
+    site.gpus.assign(setup_.problem.kinds.size(), 0);
+    site.nodes.assign(setup_.problem.kinds.size(), {});
+  }
+  for (std::size_t i = 0; i < setup_.nodes.size(); ++i) {
+    const auto& node = setup_.nodes[i];
+    if (!up_[i]) continue;
+    setup_.problem.sites[node.site].gpus[node.kind] += node.gpus;
+    setup_.problem.sites[node.site].nodes[node.kind].push_back(node.gpus);
+  }
+}
+
 bool SitePools::sites_changed(const policy::ScalingView& view) {
-  if (setup_.nodes.empty() || view.nodes.empty()) return false;
-  auto now = gpus_;
+  bool changed = false;
   for (const NodeView& node : view.nodes) {
     const auto id = static_cast<std::size_t>(node.id.value());
-    if (node.up || id >= setup_.nodes.size()) continue;
-    int& left = now[setup_.nodes[id].site][setup_.nodes[id].kind];
-    left = std::max(0, left - node.gpus);
+    if (id >= up_.size() || up_[id] == node.up) continue;
+    up_[id] = node.up;
+    changed = true;
   }
-  bool changed = false;
-  for (std::size_t n = 0; n < now.size(); ++n) {
-    changed = changed || setup_.problem.sites[n].gpus != now[n];
-    setup_.problem.sites[n].gpus = now[n];
-  }
+  if (changed) count_gpus();
   return changed;
 }
 
 void SitePools::fill_demand(std::size_t slots) {
   auto& types = setup_.problem.partitions[0].types;
-  auto rows = ahead(setup_.traffic.get(), peaks_, slots, options_.least_history);
+  auto rows = carried_on(setup_.traffic.get(), peaks_, slots, options_.least_history);
   for (std::size_t c = 0; c < std::min(setup_.expected.size(), rows.size()); ++c) {
     const auto& expected = setup_.expected[c];
     for (std::size_t t = 0; t < slots && !expected.empty(); ++t) {
@@ -172,30 +172,24 @@ void SitePools::fill_demand(std::size_t slots) {
   }
 }
 
-bool SitePools::fill_intensity(std::size_t slots, Instant now) {
-  bool known = true;
-  auto rows = ahead(setup_.emissions.get(), grams_, slots, options_.least_history);
-  for (std::size_t n = 0; n < grams_.size(); ++n) {
-    // What is not known now is not known for the half hour to come, whatever was known before.
-    const auto present = setup_.intensity ? setup_.intensity(n, now) : std::nullopt;
-    known = known && present.has_value();
-    std::ranges::rotate(rows[n], rows[n].end() - 1);  // what was forecast begins with the next slot
-    if (present) rows[n].front() = present->value();
-    for (std::size_t t = 1; present && setup_.intensity_is_given && t < slots; ++t) {
-      const auto known_then = setup_.intensity(n, now + options_.slot * static_cast<std::int64_t>(t));
-      rows[n][t] = known_then ? known_then->value() : rows[n][t - 1];
-    }
+bool SitePools::fill_electricity(std::size_t slots, Instant now, plan::PoolsObjective& objective) {
+  const auto grams = grams_.ahead(slots, now);
+  const auto usd = usd_.ahead(slots, now);
+  for (std::size_t n = 0; n < setup_.problem.sites.size(); ++n) {
+    auto& site = setup_.problem.sites[n];
+    // The planner wants an intensity, which counts for nothing where carbon is left out.
+    site.intensity.assign(slots, GramsPerKwh(0.0));
+    for (std::size_t t = 0; grams && t < slots; ++t) site.intensity[t] = GramsPerKwh((*grams)[n][t]);
+    site.price_usd_per_kwh = usd ? (*usd)[n] : std::vector<double>();
   }
-  for (std::size_t n = 0; n < grams_.size(); ++n) {
-    known = known && std::ranges::all_of(rows[n], [](double g) { return std::isfinite(g); });
-  }
-  for (std::size_t n = 0; n < grams_.size(); ++n) {
-    auto& intensity = setup_.problem.sites[n].intensity;
-    intensity.clear();
-    // The planner wants a number, which counts for nothing where carbon is left out.
-    for (const double g : rows[n]) intensity.emplace_back(known ? g : 0.0);
-  }
-  return known;
+  const bool blind = !grams && objective.carbon > 0.0, unpriced = !usd && objective.cost > 0.0;
+  if (blind) objective.carbon = 0.0;
+  if (unpriced) objective.cost = 0.0;
+  if (objective.carbon + objective.energy + objective.cost <= 0.0) objective.energy = 1.0;
+  if (blind) reason_ = "an intensity is unknown: planned without carbon";
+  if (unpriced) reason_ = "a price is unknown: planned without cost";
+  if (blind && unpriced) reason_ = "an intensity and a price are unknown: planned without carbon and cost";
+  return !blind && !unpriced;
 }
 
 plan::PoolsProblem SitePools::asked() const {
@@ -217,10 +211,13 @@ Result<plan::PoolsPlan> SitePools::planned(const plan::PoolsOptions& planning) c
     order.emplace_back(sum, n);
   }
   std::ranges::sort(order);
-  for (auto& site : some.sites) std::ranges::fill(site.gpus, 0);
+  for (auto& site : some.sites) {
+    std::ranges::fill(site.gpus, 0);
+    site.nodes.clear();
+  }
   Result<plan::PoolsPlan> plan;
   for (const auto& [grams, n] : order) {
-    some.sites[n].gpus = setup_.problem.sites[n].gpus;
+    some.sites[n] = setup_.problem.sites[n];
     plan = plan::plan_pools(some, planning, previous);
     if (!plan || plan->status == plan::PoolsStatus::Planned) break;
   }
@@ -231,29 +228,31 @@ void SitePools::make(Instant now) {
   const auto slots = static_cast<std::size_t>(options_.epoch.ns() / options_.slot.ns());
   fill_demand(slots);
   plan::PoolsOptions planning = options_.planning;
-  const bool known = fill_intensity(slots, now);
-  const bool blind = !known && planning.objective.carbon > 0.0;
-  if (blind) {
-    planning.objective.carbon = 0.0;
-    if (planning.objective.energy + planning.objective.cost <= 0.0) planning.objective.energy = 1.0;
-  }
+  const bool all_known = fill_electricity(slots, now, planning.objective);
   auto made = planned(planning);
   if (!made || !made->found()) {
-    reason_ = reason_of(plan::PoolsStatus::Unsolved);
+    reason_ = plans_ > 0 ? "no plan found: the one before stays" : "no plan found";
+    problem_ = made ? made->reason : made.error().message();
     return;
   }
   newest_ = std::move(*made);
   ++plans_;
-  reason_ = blind ? "an intensity is unknown: planned without carbon" : reason_of(newest_.status);
+  if (all_known) reason_ = reason_of(newest_.status, planning.objective);
+  problem_ = newest_.status == plan::PoolsStatus::Planned ? "" : newest_.reason;
   current_ = translated();
 }
 
 Plan SitePools::translated() const {
   Plan plan;
-  for (const auto& pool : newest_.pools) {
+  auto pools = newest_.pools;
+  // Largest first: what is smaller finds room on nodes beside them, and not they beside it.
+  const auto gpus = [this](const plan::WorkerPool& pool) {
+    return std::ranges::max(setup_.problem.modes[pool.mode].gpus);
+  };
+  std::ranges::stable_sort(pools, std::greater{}, gpus);
+  for (const auto& pool : pools) {
     const auto shape = setup_.shapes[pool.site][pool.mode];
-    if (!shape) continue;
-    plan.instances.push_back({*shape, pool.workers, {}, PoolId(static_cast<std::int32_t>(pool.type))});
+    if (shape) plan.instances.push_back({*shape, pool.workers, {}, PoolId(static_cast<std::int32_t>(pool.type))});
   }
   for (std::size_t c = 0; options_.pooled && c < peaks_.size(); ++c) {
     plan.weights.push_back({ClassId(static_cast<std::int32_t>(c)), PoolId(0), 1.0});
@@ -275,6 +274,7 @@ Plan SitePools::plan(const policy::ScalingView& view) {
   }
   Plan plan = current_;
   plan.reason = reason_;
+  plan.problem = problem_;
   if (view.given != nullptr) plan.given = *view.given;
   return plan;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "managers/site_series.h"
 #include "plan/pools.h"
 #include "policy/scaling/scaling.h"
 #include "predict/forecast/forecaster.h"
@@ -35,14 +36,16 @@ struct SitePoolsSetup {
   std::vector<std::vector<std::optional<std::size_t>>> shapes;
   struct Machine {
     std::size_t site = 0, kind = 0;
+    int gpus = 0;
   };
-  std::vector<Machine> nodes;  ///< by NodeId; empty: sites are not cut off
-  /// Marginal intensity at a site, as it is known at that time; none: unknown.
-  std::function<std::optional<GramsPerKwh>(std::size_t site, Instant now)> intensity;
-  bool intensity_is_given = false;                 ///< `intensity` knows what is to come, too: a forecast without error
-  std::unique_ptr<predict::Forecaster> traffic;    ///< of each class's peak per slot; null: the last is carried on
+  std::vector<Machine> nodes;                    ///< by NodeId: where the sites' GPUs are; empty: sites are not cut off
+  SiteSeries::Known intensity;                   ///< marginal, g/kWh
+  SiteSeries::Known price;                       ///< of electricity, USD/kWh
+  bool outlook_is_given = false;                 ///< both know what is to come, too: a forecast without error
+  std::unique_ptr<predict::Forecaster> traffic;  ///< of each class's peak per slot; null: the last is carried on
   std::unique_ptr<predict::Forecaster> emissions;  ///< of each site's intensity per slot; null: likewise
-  std::size_t past_slots = 0;                      ///< of intensity, as known before the run began, to forecast from
+  std::unique_ptr<predict::Forecaster> prices;     ///< likewise
+  std::size_t past_slots = 0;                      ///< of both, as known before the run began, to forecast from
   std::vector<double> demand_at_start;             ///< requests per second by class, before anything was seen
   /// What is expected of each class's peak in every slot from the start on, whatever is seen; then its last value. By
   /// class; empty: `traffic`.
@@ -51,8 +54,9 @@ struct SitePoolsSetup {
 
 /// Asked every few seconds: a slot's peak is the highest rate between two calls in it. Each class has a pool of its
 /// number; a class that nobody is expected of shares the next larger one's. A site whose nodes are down has no GPUs:
-/// the next call plans again without them. Where an intensity is unknown carbon is left out of the objective, and the
-/// reason says so; it is never taken for zero. What no plan can carry is left to admission.
+/// the next call plans again without them. Where an intensity is unknown carbon is left out of the objective, where a
+/// price is unknown cost is, and the reason says so; neither is ever taken for zero. What no plan can carry is left to
+/// admission; Plan::problem says how much that is, by class, and why.
 class SitePools final : public policy::ScalingPolicy {
  public:
   SitePools(SitePoolsSetup setup, const SitePoolsOptions& options);
@@ -67,19 +71,21 @@ class SitePools final : public policy::ScalingPolicy {
  private:
   void hear(const policy::ScalingView& view);
   void end_slot(Instant at);
+  void count_gpus();
   [[nodiscard]] bool sites_changed(const policy::ScalingView& view);
   void make(Instant now);
   [[nodiscard]] Result<plan::PoolsPlan> planned(const plan::PoolsOptions& planning) const;
   [[nodiscard]] plan::PoolsProblem asked() const;
-  [[nodiscard]] bool fill_intensity(std::size_t slots, Instant now);
+  /// False where something that the objective needs is unknown: then without it.
+  bool fill_electricity(std::size_t slots, Instant now, plan::PoolsObjective& objective);
   void fill_demand(std::size_t slots);
   [[nodiscard]] Plan translated() const;
 
   SitePoolsSetup setup_;
   SitePoolsOptions options_;
-  std::vector<std::vector<int>> gpus_;      ///< of the sites when all is up
+  SiteSeries grams_, usd_;                  ///< per kWh
+  std::vector<bool> up_;                    ///< by node
   std::vector<std::vector<double>> peaks_;  ///< by class and slot
-  std::vector<std::vector<double>> grams_;  ///< by site and slot; NaN: unknown
   std::vector<double> rising_;              ///< of the present slot, by class
   Instant slot_end_;
   Instant next_;
@@ -89,6 +95,7 @@ class SitePools final : public policy::ScalingPolicy {
   plan::PoolsPlan newest_;
   Plan current_;
   const char* reason_ = "";
+  std::string problem_;
 };
 
 }  // namespace wattle::managers

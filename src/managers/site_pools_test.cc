@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string>
@@ -32,11 +34,8 @@ SitePoolsSetup two_sites(std::map<std::size_t, std::optional<double>>& grams) {
   }
   setup.problem.partitions.push_back(partition);
   setup.shapes = {{0, 1}, {2, 3}};
-  setup.nodes = {{0, 0}, {1, 0}};
-  setup.intensity = [&grams](std::size_t site, Instant) -> std::optional<GramsPerKwh> {
-    const auto known = grams.at(site);
-    return known ? std::optional(GramsPerKwh(*known)) : std::nullopt;
-  };
+  setup.nodes = {{0, 0, 8}, {1, 0, 8}};
+  setup.intensity = [&grams](std::size_t site, Instant) { return grams.at(site); };
   setup.demand_at_start = {3.0, 3.0};
   return setup;
 }
@@ -124,6 +123,65 @@ TEST(SitePools, UnknownIntensityLeavesCarbonOutAndSaysSo) {
   EXPECT_GT(driver.policy.newest()->objective, 0.0);
 }
 
+TEST(SitePools, PricesReachThePlanAndUnknownOnesAreSaid) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  const auto sites_used = [&](plan::PoolsObjective objective, std::optional<double> first) {
+    auto setup = two_sites(grams);
+    setup.price = [first](std::size_t site, Instant) { return site == 0 ? first : std::optional(0.04); };
+    SitePoolsOptions options;
+    options.planning.objective = objective;
+    Driver driver(std::move(setup), options);
+    const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+    return std::tuple(Driver::at_site(plan, 0) > 0, Driver::at_site(plan, 1) > 0, std::string(plan.reason));
+  };
+  EXPECT_EQ(sites_used({0.0, 0.0, 1.0}, 0.08), std::tuple(false, true, "pools of least cost for the next epoch"));
+  EXPECT_EQ(sites_used({0.0, 0.0, 1.0}, 0.02), std::tuple(true, false, "pools of least cost for the next epoch"));
+  const std::string mixture = "pools of the least mixture of carbon, energy and cost for the next epoch";
+  EXPECT_EQ(sites_used({0.1, 0.0, 0.9}, 0.08), std::tuple(false, true, mixture));
+  EXPECT_EQ(sites_used({0.9, 0.0, 0.1}, 0.08), std::tuple(true, false, mixture));
+  EXPECT_EQ(std::get<2>(sites_used({0.0, 0.0, 1.0}, std::nullopt)), "a price is unknown: planned without cost");
+  EXPECT_EQ(sites_used({0.5, 0.0, 0.5}, std::nullopt),
+            std::tuple(true, false, "a price is unknown: planned without cost"));
+}
+
+/// One site is expensive for the first five minutes of every hour alone, the other always the same.
+TEST(SitePools, PricesGoOnAsIntensitiesDo) {
+  for (const bool seasonal : {false, true}) {
+    std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 100.0}};
+    auto setup = two_sites(grams);
+    setup.price = [](std::size_t site, Instant at) {
+      const std::int64_t slot = at.ns() / Span::s(300).ns();
+      return std::optional(site == 1 ? 0.05 : (slot % 12 + 12) % 12 == 0 ? 0.09 : 0.01);
+    };
+    if (seasonal) {
+      setup.prices = predict::make_seasonal_naive(12);
+      setup.past_slots = 36;
+    }
+    SitePoolsOptions options;
+    options.planning.objective = {0.0, 0.0, 1.0};
+    Driver driver(std::move(setup), options);
+    EXPECT_EQ(Driver::at_site(driver.ask(Instant(), {0.0, 0.0}), 0) > 0, seasonal);
+  }
+}
+
+TEST(SitePools, WorkersAreAsLargeAsNodesAndTheLargestComeFirst) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  auto setup = two_sites(grams);
+  setup.nodes = {{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {1, 0, 8}};
+  setup.demand_at_start = {8.0, 8.0};
+  Driver driver(std::move(setup));
+  const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+  int small = 0;
+  std::vector<std::size_t> modes;
+  for (const auto& target : plan.instances) {
+    modes.push_back(target.shape % 2);
+    if (target.shape == 0) small += target.count;
+    EXPECT_NE(target.shape, 1U) << "no node of the first site has two GPUs";
+  }
+  EXPECT_EQ(small, 3);
+  EXPECT_TRUE(std::ranges::is_sorted(modes, std::greater{}));
+}
+
 TEST(SitePools, ASiteThatIsCutOffIsPlannedAroundAtOnce) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   Driver driver(two_sites(grams));
@@ -135,9 +193,9 @@ TEST(SitePools, ASiteThatIsCutOffIsPlannedAroundAtOnce) {
 }
 
 /// One site is clean for the first five minutes of every hour alone, the other always the same.
-std::optional<GramsPerKwh> hourly(std::size_t site, Instant at) {
+std::optional<double> hourly(std::size_t site, Instant at) {
   const std::int64_t slot = at.ns() / Span::s(300).ns();
-  return GramsPerKwh(site == 1 ? 500.0 : (slot % 12 + 12) % 12 == 0 ? 100.0 : 900.0);
+  return site == 1 ? 500.0 : (slot % 12 + 12) % 12 == 0 ? 100.0 : 900.0;
 }
 
 TEST(SitePools, ForecastsOfIntensityReachThePlan) {
@@ -147,7 +205,7 @@ TEST(SitePools, ForecastsOfIntensityReachThePlan) {
     std::map<std::size_t, std::optional<double>> grams;
     auto setup = two_sites(grams);
     setup.intensity = hourly;
-    setup.intensity_is_given = outlook == Given;
+    setup.outlook_is_given = outlook == Given;
     if (seasonal) {
       setup.emissions = predict::make_seasonal_naive(12);
       setup.past_slots = 36;
@@ -250,6 +308,24 @@ TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   EXPECT_STREQ(plan.reason, "the sites cannot carry the demand: as much as they can");
   EXPECT_EQ(driver.policy.newest()->status, plan::PoolsStatus::Shed);
+  EXPECT_NE(plan.problem.find("of 100/s of S"), std::string::npos) << plan.problem;
+  EXPECT_NE(plan.problem.find("of 100/s of L"), std::string::npos) << plan.problem;
+  EXPECT_NE(plan.problem.find("A100 GPUs (16 in all)"), std::string::npos) << plan.problem;
+}
+
+TEST(SitePools, WhyThereIsNoPlanIsSaid) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  auto setup = two_sites(grams);
+  setup.demand_at_start = {100.0, 100.0};
+  SitePoolsOptions options;
+  options.planning.formulation = plan::PoolsFormulation::Published;
+  Driver driver(std::move(setup), options);
+  const Plan none = driver.ask(Instant(), {0.0, 0.0});
+  EXPECT_STREQ(none.reason, "no plan found");
+  EXPECT_NE(none.problem.find("A100 GPUs (16 in all) cannot all hold"), std::string::npos) << none.problem;
+  options.planning.alpha = 0.5;
+  Driver wrong(two_sites(grams), options);
+  EXPECT_EQ(wrong.ask(Instant(), {0.0, 0.0}).problem, "alpha: is 0.5; it must be at least 1 and below 100");
 }
 
 /// 36 requests a second are what 16 GPUs carry, 32.7 with the margin.

@@ -62,6 +62,7 @@ using policy::MiadOptions;
 using policy::ServiceOptions;
 
 constexpr config::Bounds kTime{0, 3'600'000};
+constexpr double kKwhPerMwh = 1000.0;
 
 std::vector<config::Option<MiadOptions>> miad_options() {
   using M = MiadOptions;
@@ -155,10 +156,10 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
       option("traffic", &P::traffic,
              "How each class's peaks are thought to go on, once two seasons were seen: last, season (what was a season "
              "ago), template, kalman, ridge (docs/forecasting.md)"),
-      option(
-          "emissions", &P::emissions,
-          "Likewise each site's intensity, of which the seasons before the run count; given: as its series goes on, a "
-          "forecast without error"),
+      option("emissions", &P::emissions,
+             "Likewise each site's intensity and price of electricity, of which the seasons before the run count; "
+             "given: as "
+             "their series go on, a forecast without error"),
       option("season_s", &P::season, "s", {1, 8'640'000}, "Of traffic and emissions; whole slots"),
       option("sweet", &P::sweet, "Workers are rated at the clock of least energy per token; off: at the highest"),
   };
@@ -166,7 +167,7 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
       all, "objective.", {&P::objective},
       {option("carbon", &O::carbon, "", kWeight, "Weight of carbon (marginal intensity)"),
        option("energy", &O::energy, "", kWeight, "Of energy"),
-       option("cost", &O::cost, "", kWeight, "Of electricity's price")});
+       option("cost", &O::cost, "", kWeight, "Of what electricity costs; needs a price at some [[site]]")});
   return all;
 }
 
@@ -328,7 +329,8 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   managers::SitePoolsSetup setup;
   auto& problem = setup.problem;
   for (const auto& kind : fleet.kinds) problem.kinds.push_back(kind.gpu);
-  for (const auto& site : fleet.sites) problem.sites.push_back({site.name, site.gpus, {}, {}});
+  for (const auto& name : fleet.sites)
+    problem.sites.push_back({.name = name, .gpus = {}, .intensity = {}, .price_usd_per_kwh = {}});
   std::vector<SiteFleet::Shape> modes;
   setup.shapes.resize(fleet.sites.size());
   for (std::size_t s = 0; s < fleet.shapes.size(); ++s) {
@@ -346,7 +348,7 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
     for (auto& at : setup.shapes) at.resize(modes.size());
     setup.shapes[shape.site][m] = s;
   }
-  for (const auto& machine : fleet.nodes) setup.nodes.push_back({machine.site, machine.kind});
+  for (const auto& machine : fleet.nodes) setup.nodes.push_back({machine.site, machine.kind, machine.gpus});
   if (modes.empty()) return making.refuse("tensor_parallel", "no [[fleet]] is of this degree");
   problem.partitions.push_back({making.recipe.name, {}});
   for (std::size_t c = 0; c < fleet.kinds.front().loads->classes.size(); ++c) {
@@ -381,7 +383,18 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
     if (!expected) return std::unexpected(expected.error());
     setup.expected = std::move(*expected);
   }
-  setup.intensity = fleet.intensity;
+  setup.intensity = [known = fleet.intensity](std::size_t site, Instant now) {
+    return known(site, now).transform([](GramsPerKwh g) { return g.value(); });
+  };
+  if (o.objective.cost > 0.0) {
+    if (!fleet.price) {
+      return making.refuse("objective.cost",
+                           "needs a price: no [[site]] has electricity_usd_per_mwh or electricity_file");
+    }
+    setup.price = [known = fleet.price](std::size_t site, Instant now) {
+      return known(site, now).transform([](UsdPerMwh usd) { return usd.value() / kKwhPerMwh; });
+    };
+  }
   for (const auto& series : making.scaling.past) setup.demand_at_start.push_back(series.empty() ? 0.0 : series.back());
   managers::SitePoolsOptions options;
   options.planning.formulation = o.formulation;
@@ -400,8 +413,9 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   options.least_history = 2 * season;
   setup.traffic = forecaster_of(o.traffic, season, horizon);
   setup.emissions = forecaster_of(o.emissions, season, horizon);
+  setup.prices = forecaster_of(o.emissions, season, horizon);
   if (setup.emissions) setup.past_slots = 3 * season;
-  setup.intensity_is_given = o.emissions == Outlook::Given;
+  setup.outlook_is_given = o.emissions == Outlook::Given;
   return std::make_shared<managers::SitePools>(std::move(setup), options);
 }
 

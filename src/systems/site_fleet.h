@@ -20,10 +20,6 @@ struct SiteFleet {
     std::string gpu;
     std::shared_ptr<const plan::LoadTable> loads;  ///< classes of the run, at Shape::top and Shape::sweet
   };
-  struct Site {
-    std::string name;
-    std::vector<int> gpus;  ///< of its nodes, by kind
-  };
   /// One of the fleet's shapes.
   struct Shape {
     std::size_t site = 0, kind = 0;
@@ -32,11 +28,12 @@ struct SiteFleet {
   };
   struct Machine {
     std::size_t site = 0, kind = 0;
+    int gpus = 0;
   };
   std::vector<Kind> kinds;
-  std::vector<Site> sites;     ///< by SiteId
-  std::vector<Shape> shapes;   ///< as policies name them
-  std::vector<Machine> nodes;  ///< by NodeId
+  std::vector<std::string> sites;  ///< their names, by SiteId
+  std::vector<Shape> shapes;       ///< as policies name them
+  std::vector<Machine> nodes;      ///< by NodeId
   /// Tenants' data residency: this share of all requests may be computed at these sites alone.
   struct Kept {
     Residency sites;
@@ -45,6 +42,8 @@ struct SiteFleet {
   std::vector<Kept> kept;
   /// As it is known at that time; none: unknown.
   std::function<std::optional<GramsPerKwh>(std::size_t site, Instant now)> intensity;
+  /// Of electricity, likewise; empty: no site states one.
+  std::function<std::optional<UsdPerMwh>(std::size_t site, Instant now)> price;
 };
 
 }  // namespace wattle::systems
