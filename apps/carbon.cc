@@ -1,17 +1,14 @@
-// `wattle carbon`: what a carbon source says, as CSV or JSON. Also shows how a source is to be used: key from a file or
-// the environment, request from the library, answer through its parser, warnings to stderr.
+// `wattle carbon`: what a carbon source says, as CSV or JSON. Warnings go to stderr.
 #include <fmt/core.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "ask_source.h"
 #include "base/file.h"
 #include "base/timestamp.h"
 #include "commands.h"
-#include "config/locate.h"
-#include "feeds/generation_mix.h"
-#include "feeds/sources/source.h"
-#include "http_get.h"
+#include "feeds/stored.h"
 
 namespace wattle::apps {
 
@@ -28,11 +25,11 @@ struct CarbonFlags {
   std::string zone;
   std::string wish = "latest";
   std::string kind;
-  std::string scope = "lifecycle";
+  std::string scope;
   std::string from;
   std::string to;
   std::string file;
-  std::string column = "value";
+  std::string column;
   std::string key_file;
   std::string base_url;
   double timeout_s = 10.0;
@@ -67,87 +64,28 @@ Result<feeds::Query> query_of(const CarbonFlags& flags, Source source) {
   return query;
 }
 
-/// The file's only line, or the variable; "" when there is neither.
-Result<std::string> key_of(const CarbonFlags& flags, Source source) {
-  std::string key;
-  if (!flags.key_file.empty()) {
-    auto read = read_file(flags.key_file);
-    if (!read) return std::unexpected(read.error());
-    key = std::move(*read);
-  } else if (const char* variable = feeds::key_variable(source); variable != nullptr) {
-    key = config::environment(variable);
-  }
-  while (!key.empty() && (key.back() == '\n' || key.back() == '\r' || key.back() == ' ')) key.pop_back();
-  return key;
-}
-
-Result<std::string> fetch(const feeds::Query& query, const feeds::HttpRequest& request, Span timeout) {
-  auto answer = http_get(request.url, request.headers, request.basic, timeout);
-  if (!answer) return std::unexpected(answer.error());
-  if (answer->status != 200) {
-    return std::unexpected(feeds::refused(query, answer->status, answer->retry_after, answer->body));
-  }
-  return std::move(answer->body);
-}
-
-Result<Feed> ask(const CarbonFlags& flags, const feeds::Query& query) {
-  const Span timeout = Span::from_seconds(flags.timeout_s);
-  auto key = key_of(flags, query.source);
-  if (!key) return std::unexpected(key.error());
-  if (query.source == Source::WattTime && key->find(':') != std::string::npos) {
-    const auto login = feeds::watttime_login(*key, query.base_url);
-    if (!login) return std::unexpected(login.error());
-    const auto said = fetch(query, *login, timeout);
-    if (!said) return std::unexpected(said.error());
-    auto token = feeds::watttime_token(*said, login->url);
-    if (!token) return std::unexpected(token.error());
-    key = std::move(token);
-  }
-  const auto request = feeds::request_for(query, *key);
-  if (!request) return std::unexpected(request.error());
-  const auto said = fetch(query, *request, timeout);
-  if (!said) return std::unexpected(said.error());
-  auto feed = feeds::parse_answer(query, *said, request->url);
-  // what a server sends is not the caller's mistake
-  if (!feed) return external_failure(feed.error().where, feed.error().what);
-  return feed;
-}
-
-Result<Feed> read_csv(const CarbonFlags& flags, const std::string& text) {
-  const feeds::FeedLabel label{flags.source, flags.zone, {}, {}};
-  if (flags.source == "eia-mix") {
-    return feeds::parse_generation_mix(feeds::ipcc_lifecycle(), label, text, flags.file);
-  }
-  if (flags.source == "csv-direct" || flags.source == "csv-lifecycle") {
-    const bool direct = flags.source == "csv-direct";
-    feeds::FeedLabel scoped = label;
-    scoped.scope = direct ? feeds::EmissionScope::Direct : feeds::EmissionScope::Lifecycle;
-    return feeds::parse_feed_csv(direct ? feeds::electricity_maps_direct() : feeds::electricity_maps_lifecycle(),
-                                 scoped, text, flags.file);
-  }
-  if (flags.source == "csv-eia") return feeds::parse_feed_csv(feeds::eia_average(), label, text, flags.file);
-  if (flags.source == "csv-watttime") {
-    const auto form = flags.column == "value" ? feeds::watttime_moer() : feeds::watttime_grams(flags.column);
-    return feeds::parse_feed_csv(form, label, text, flags.file);
-  }
-  return bad_input("--source", fmt::format("is '{}'; it must be one of {}", flags.source, kSources));
-}
-
 Result<Feed> feed_of(const CarbonFlags& flags) {
   const auto source = feeds::source_named(flags.source);
-  if (!source && flags.file.empty()) {
+  if (!source && (!feeds::is_csv_form(flags.source) || flags.file.empty())) {
     return bad_input("--source", fmt::format("is '{}'; it must be one of {}", flags.source, kSources));
   }
-  std::string text;
-  if (!flags.file.empty()) {
-    auto read = read_file(flags.file);
-    if (!read) return std::unexpected(read.error());
-    text = std::move(*read);
-  }
-  if (!source) return read_csv(flags, text);
-  const auto query = query_of(flags, *source);
+  const auto query = query_of(flags, source.value_or(Source::ElectricityMaps));
   if (!query) return std::unexpected(query.error());
-  return flags.file.empty() ? ask(flags, *query) : feeds::parse_answer(*query, text, flags.file);
+  feeds::Wanted wanted;
+  const bool asks = flags.file.empty();
+  if (asks || !flags.kind.empty()) wanted.kind = query->kind;
+  if ((asks && *source == Source::ElectricityMaps) || !flags.scope.empty()) wanted.scope = query->scope;
+  Result<Feed> feed;
+  if (asks) {
+    feed = ask_source(*query, flags.key_file, Span::from_seconds(flags.timeout_s));
+  } else {
+    const auto text = read_file(flags.file);
+    if (!text) return std::unexpected(text.error());
+    feed = feeds::parse_stored(flags.source, *query, flags.column, *text, flags.file);
+  }
+  if (!feed) return feed;
+  if (auto ok = feeds::check_label(feed->label(), wanted); !ok) return std::unexpected(ok.error());
+  return feed;
 }
 
 std::string utc(Instant t) {
@@ -193,12 +131,14 @@ void add_carbon(Command app, int& exit_code) {
       .check(one_of({"latest", "history", "forecast"}));
   command.add_option("--kind", flags->kind, "average or marginal; default: what the source is known for")
       .check(one_of({"average", "marginal"}));
-  command.add_option("--scope", flags->scope, "lifecycle or direct (electricity-maps)")
+  command
+      .add_option("--scope", flags->scope,
+                  "lifecycle or direct; electricity-maps is asked for lifecycle unless this says otherwise")
       .check(one_of({"lifecycle", "direct"}));
   command.add_option("--from", flags->from, "time with its offset, or UTC");
   command.add_option("--to", flags->to, "time with its offset, or UTC");
   command.add_option("--file", flags->file, "read a stored answer or a CSV instead of asking");
-  command.add_option("--column", flags->column, "csv-watttime: the column in g/kWh; 'value': MOER in lbs/MWh");
+  command.add_option("--column", flags->column, "csv-watttime: a column in g/kWh; without: MOER in lbs/MWh");
   command.add_option("--key-file", flags->key_file, "holds the key; else the source's environment variable does");
   command.add_option("--base-url", flags->base_url,
                      "ask there instead (a proxy, a test server, your Carbon Aware SDK)");

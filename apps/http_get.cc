@@ -29,10 +29,13 @@ std::size_t take_header(char* bytes, std::size_t size, std::size_t count, void* 
   }
   return size * count;
 }
+int keep_on(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const std::stop_token*>(stop)->stop_requested() ? 1 : 0;
+}
 }  // namespace
 
 Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::string>& headers, const std::string& basic,
-                            Span timeout) {
+                            Span timeout, const std::stop_token& stop) {
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), &curl_easy_cleanup);
   if (!curl) return external_failure(url, "libcurl does not start");
   std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> lines(nullptr, &curl_slist_free_all);
@@ -50,6 +53,9 @@ Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::strin
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, static_cast<void*>(&answer.body));
   curl_easy_setopt(curl.get(), CURLOPT_HEADERFUNCTION, &take_header);
   curl_easy_setopt(curl.get(), CURLOPT_HEADERDATA, static_cast<void*>(&answer.retry_after));
+  curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, &keep_on);
+  curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, const_cast<void*>(static_cast<const void*>(&stop)));
   if (const CURLcode failed = curl_easy_perform(curl.get()); failed != CURLE_OK) {
     const char* why = failed == CURLE_WRITE_ERROR ? "the answer is larger than 64 MiB" : curl_easy_strerror(failed);
     return external_failure(url, why);

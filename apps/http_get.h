@@ -1,6 +1,7 @@
 #pragma once
 // One HTTPS GET, blocking: how the carbon sources are reached. libcurl, because it speaks TLS and proxies; the
 // gateway's own client is for engines on a plain local network.
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ struct HttpAnswer {
 };
 
 /// `basic` is "user:password" or "". Follows no redirect (credentials stay with the host they are for) and takes at
-/// most 64 MiB. Errors (External, where = the URL): no connection, a bad certificate, no answer within `timeout`.
+/// most 64 MiB. Errors (External, where = the URL): no connection, a bad certificate, no answer within `timeout`,
+/// `stop` was asked for (noticed within a second).
 [[nodiscard]] Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::string>& headers,
-                                          const std::string& basic, Span timeout);
+                                          const std::string& basic, Span timeout, const std::stop_token& stop = {});
 
 }  // namespace wattle::apps

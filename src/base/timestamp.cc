@@ -74,6 +74,14 @@ std::optional<std::int64_t> parse_timestamp(std::string_view s) {
   return seconds * kNsPerS + fraction;
 }
 
+bool states_zone(std::string_view timestamp) {
+  constexpr std::size_t kOffset = 6;  // "+HH:MM"; the dashes of a date lie further from the end
+  if (timestamp.ends_with('Z')) return true;
+  if (timestamp.size() < kOffset) return false;
+  const char sign = timestamp[timestamp.size() - kOffset];
+  return sign == '+' || sign == '-';
+}
+
 std::string format_timestamp(std::int64_t ns) {
   std::int64_t seconds = ns / kNsPerS;
   std::int64_t fraction = ns % kNsPerS;

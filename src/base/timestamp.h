@@ -12,6 +12,9 @@ namespace wattle {
 /// and for years outside 1970..2261.
 [[nodiscard]] std::optional<std::int64_t> parse_timestamp(std::string_view text);
 
+/// Whether a text that parse_timestamp reads ends with its zone: Z, +HH:MM or -HH:MM.
+[[nodiscard]] bool states_zone(std::string_view timestamp);
+
 /// "YYYY-MM-DD HH:MM:SS.fffffffff" in UTC; the inverse of parse_timestamp.
 [[nodiscard]] std::string format_timestamp(std::int64_t ns_since_epoch);
 

@@ -16,17 +16,22 @@
 
 namespace wattle::carbon {
 
-/// Piecewise-constant values. Before its first point a series has the first value, after its end the last one; covers()
-/// tells whether an Instant lies in the data rather than in such an extension.
+/// Piecewise-constant values. Before its first point a series has the first value, after its end and in a gap the last
+/// one; covers() tells whether an Instant lies in the data rather than in such an extension.
 template <typename Value>
 class Series {
  public:
   struct Point {
     Instant from;  ///< the value holds from here to the next point
     Value value;
+    bool known = true;  ///< false: a gap begins here, in which `value` is a guess
   };
 
   [[nodiscard]] static Series constant(Value value) { return {{Point{Instant(), value}}, Instant::never(), true}; }
+  /// Nothing is known yet; `guess` is what at() says.
+  [[nodiscard]] static Series unknown(Value guess) {
+    return {{Point{Instant(), guess, false}}, Instant::never(), false};
+  }
   /// `points` must ascend strictly and be finite; `end` is where the last value's span ends. Marginal intensities and
   /// prices may be negative. Errors: where = "point N".
   [[nodiscard]] static Result<Series> from_points(std::vector<Point> points, Instant end = Instant::never()) {
@@ -53,7 +58,18 @@ class Series {
                                         [](Instant value, const Point& point) { return value < point.from; });
     return after == points_.end() ? Instant::never() : after->from;
   }
-  [[nodiscard]] bool covers(Instant t) const { return constant_ || (t >= points_.front().from && t < end_); }
+  /// It lies in the data, and in no gap of theirs.
+  [[nodiscard]] bool covers(Instant t) const {
+    if (constant_) return true;
+    if (t < points_.front().from || t >= end_) return false;
+    return (std::ranges::upper_bound(points_, t, {}, &Point::from) - 1)->known;
+  }
+  /// What at(t) and covers(t) say holds up to here: the next change, or the end of the data.
+  [[nodiscard]] Instant holds_until(Instant t) const {
+    if (constant_) return Instant::never();
+    const Instant next = next_change_after(t);
+    return t < end_ ? std::min(next, end_) : next;
+  }
   [[nodiscard]] bool constant() const { return constant_; }
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
   [[nodiscard]] Instant end() const { return end_; }

@@ -40,6 +40,22 @@ TEST(Intensity, AConstantHoldsEverywhere) {
   EXPECT_TRUE(series.covers(Instant(-5)));
 }
 
+TEST(Intensity, AGapIsNotCovered) {
+  const GramsPerKwh one(1.0);
+  const auto series =
+      must(IntensitySeries::from_points({{hours(0), one}, {hours(1), one, false}, {hours(3), one}}, hours(4)));
+  EXPECT_TRUE(series.covers(hours(0)));
+  EXPECT_FALSE(series.covers(hours(1)));
+  EXPECT_FALSE(series.covers(hours(3) - Span::ns(1)));
+  EXPECT_TRUE(series.covers(hours(3)));
+  EXPECT_EQ(series.holds_until(hours(1)), hours(3));
+  EXPECT_EQ(series.holds_until(hours(3)), hours(4)) << "what is known ends there";
+  EXPECT_EQ(series.holds_until(hours(4)), Instant::never());
+  const auto nothing = IntensitySeries::unknown(one);
+  EXPECT_FALSE(nothing.covers(hours(0)));
+  EXPECT_EQ(nothing.at(hours(7)), one);
+}
+
 TEST(Intensity, HourlyStepsHoldUntilTheNext) {
   const auto series = must(parse_series<GramsPerKwh>(electricity_maps_direct(), kHourly, "ci.csv"));
   EXPECT_EQ(series.at(hours(0)).value(), 274.38);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "base/timestamp.h"
@@ -35,6 +36,20 @@ const char* text_of(EmissionScope scope) {
   return "unstated";
 }
 
+Result<void> check_label(const FeedLabel& label, const Wanted& wanted) {
+  const auto differs = [&](const std::string& where, const char* is, const char* asked) {
+    return bad_input(where, fmt::format("is {}, and what {} says of '{}' is {}; the two are never mixed", asked,
+                                        label.source, label.zone, is));
+  };
+  if (wanted.kind && *wanted.kind != label.kind) {
+    return differs(wanted.kind_name, text_of(label.kind), text_of(*wanted.kind));
+  }
+  if (wanted.scope && label.scope != EmissionScope::Unstated && *wanted.scope != label.scope) {
+    return differs(wanted.scope_name, text_of(label.scope), text_of(*wanted.scope));
+  }
+  return {};
+}
+
 Lookup Feed::at(Instant t, Span max_age) const {
   auto reading = std::ranges::upper_bound(readings_, t, {}, &Reading::from);
   if (reading == readings_.begin()) {
@@ -59,26 +74,43 @@ Lookup Feed::at(Instant t, Span max_age) const {
   return silent(&last == &current ? "has a gap" : "has a row without a value");
 }
 
-Result<IntensitySeries> Feed::series(Instant origin) const {
-  if (origin < begin() || origin >= end()) {
-    return bad_input(
-        label_.source + " " + label_.zone,
-        fmt::format("covers {} to {} UTC, which does not hold the start {}", format_timestamp(begin().ns()),
-                    format_timestamp(end().ns()), format_timestamp(std::max<std::int64_t>(origin.ns(), 0))));
-  }
+Result<void> Feed::check_holds(Instant t, const std::string& name) const {
+  if (t >= begin() && t < end()) return {};
+  return bad_input(name, fmt::format("covers {} to {} UTC, which does not hold the start {}; choose a start within",
+                                     format_timestamp(begin().ns()), format_timestamp(end().ns()),
+                                     format_timestamp(std::max<std::int64_t>(t.ns(), 0))));
+}
+
+IntensitySeries Feed::series(Instant origin, Span max_age) const {
+  const auto since = [origin](Instant t) { return Instant() + (t - origin); };
   std::vector<IntensitySeries::Point> points;
   points.reserve(readings_.size());
+  Instant silent = readings_.front().from;  // from here on nothing is known, as far as the rows before say
   for (std::size_t i = 0; i < readings_.size(); ++i) {
     const Reading& reading = readings_[i];
-    const bool gap = i + 1 < readings_.size() && readings_[i + 1].from - reading.from > step_;
-    if (!reading.value || gap) {
-      return bad_input(label_.source + " " + label_.zone,
-                       fmt::format("has no value from {}; a series needs one at every step",
-                                   format_timestamp((reading.value ? reading.from + step_ : reading.from).ns())));
+    if (!reading.value) continue;
+    if (silent < reading.from) {
+      points.push_back({since(silent), points.empty() ? *reading.value : points.back().value, false});
     }
-    points.push_back({Instant() + (reading.from - origin), *reading.value});
+    points.push_back({since(reading.from), *reading.value});
+    silent = reading.from + step_ + max_age;
+    // a later row without a value ends the one before it, unless that may be held
+    if (max_age == Span() && i + 1 < readings_.size()) silent = std::min(silent, readings_[i + 1].from);
   }
-  return IntensitySeries::from_points(std::move(points), Instant() + (end() - origin));
+  auto made = IntensitySeries::from_points(std::move(points), since(silent));
+  return made ? std::move(*made) : IntensitySeries::unknown(GramsPerKwh());
+}
+
+void Feed::update(const Feed& newer) {
+  std::vector<Reading> all;
+  std::ranges::set_union(newer.readings_, readings_, std::back_inserter(all), {}, &Reading::from, &Reading::from);
+  constexpr std::size_t kMost = 10'000;
+  if (all.size() > kMost) all.erase(all.begin(), all.end() - kMost);
+  readings_ = std::move(all);
+  label_ = newer.label_;
+  step_ = newer.step_;
+  issued_ = newer.issued_;
+  warnings_ = newer.warnings_;
 }
 
 Result<void> FeedBuilder::check_values(const std::string& name) {

@@ -53,9 +53,12 @@ class Feed {
  public:
   /// Known where a reading covers t, or the last known one before t is no older than `max_age`.
   [[nodiscard]] Lookup at(Instant t, Span max_age = Span()) const;
-  /// Without gaps, and with `origin` (ns since 1970 UTC) as Instant 0. Errors: a step without value, named; the origin
-  /// outside the data.
-  [[nodiscard]] Result<IntensitySeries> series(Instant origin) const;
+  /// With `origin` (ns since 1970 UTC) as Instant 0. It covers t where at(t, max_age) is known.
+  [[nodiscard]] IntensitySeries series(Instant origin, Span max_age = Span()) const;
+  /// Errors (where = name): t outside the data.
+  [[nodiscard]] Result<void> check_holds(Instant t, const std::string& name) const;
+  /// What `newer` says of a time holds instead; of other times the newest 10,000 readings stay.
+  void update(const Feed& newer);
 
   [[nodiscard]] const FeedLabel& label() const { return label_; }
   /// Ascending, no Instant twice; never empty.
@@ -100,28 +103,16 @@ class FeedBuilder {
   std::optional<Span> declared_;
 };
 
-/// A feed of a kind checked once, so that a signature can ask for it: decisions take Marginal, books take Average.
-template <IntensityKind kKind>
-class FeedOf {
- public:
-  /// Errors: the feed is of the other kind.
-  [[nodiscard]] static Result<FeedOf> of(Feed feed) {
-    if (feed.label().kind != kKind) {
-      return bad_input(feed.label().source + " " + feed.label().zone,
-                       kKind == IntensityKind::Marginal
-                           ? "is average intensity where marginal is wanted; the two are never mixed"
-                           : "is marginal intensity where average is wanted; the two are never mixed");
-    }
-    return FeedOf(std::move(feed));
-  }
-  [[nodiscard]] const Feed& feed() const { return feed_; }
-
- private:
-  explicit FeedOf(Feed feed) : feed_(std::move(feed)) {}
-  Feed feed_;
+/// What a caller wants a feed to be, and the names of the flags or keys that said so.
+struct Wanted {
+  std::optional<IntensityKind> kind = std::nullopt;
+  std::optional<EmissionScope> scope = std::nullopt;
+  std::string kind_name = "--kind";
+  std::string scope_name = "--scope";
 };
-using AverageFeed = FeedOf<IntensityKind::Average>;
-using MarginalFeed = FeedOf<IntensityKind::Marginal>;
+/// Errors (where = the flag or key): the feed is of the other kind, or counts in another scope. One that does not say
+/// its scope is taken as wanted.
+[[nodiscard]] Result<void> check_label(const FeedLabel& label, const Wanted& wanted);
 
 [[nodiscard]] const char* text_of(IntensityKind kind);
 [[nodiscard]] const char* text_of(EmissionScope scope);

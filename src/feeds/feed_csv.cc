@@ -1,6 +1,6 @@
 #include <fmt/core.h>
 
-#include <charconv>
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -30,6 +30,22 @@ Result<CsvReader> open(const IntensityForm& form, std::string_view text, const s
   }
   has_flag = false;
   return CsvReader::open(text, name, columns);
+}
+
+/// A column's name seldom says its unit. No grid's whole series lies between 0 and 2 g/kWh; any grid's in kg/kWh does
+/// (lignite: 1.2). Values of 0 or below speak for grams: few grids ever have them, but no wrong unit makes them.
+Result<void> check_unit(const Feed& feed, const std::string& name) {
+  constexpr double kLeastHighest = 2.0;
+  double highest = 0.0;
+  for (const Reading& reading : feed.readings()) {
+    if (!reading.value) continue;
+    if (reading.value->value() <= 0.0) return {};
+    highest = std::max(highest, reading.value->value());
+  }
+  if (highest >= kLeastHighest) return {};
+  return bad_input(name, fmt::format("never exceeds {:g} g/kWh; are these kg/kWh? Multiply them by 1000. If a grid is "
+                                     "that clean at all times, state a constant instead",
+                                     highest));
 }
 
 Result<Instant> time_of(const IntensityForm& form, const CsvReader& csv) {
@@ -69,7 +85,10 @@ Result<Feed> parse_feed_csv(const IntensityForm& form, FeedLabel label, std::str
     reading.estimated = has_flag && (csv.field(2) == "1" || csv.field(2) == "true" || csv.field(2) == "True");
     builder.add(reading);
   }
-  return std::move(builder).build(name);
+  auto feed = std::move(builder).build(name);
+  if (!feed) return feed;
+  if (auto ok = check_unit(*feed, name); !ok) return std::unexpected(ok.error());
+  return feed;
 }
 
 }  // namespace wattle::feeds

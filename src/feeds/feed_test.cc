@@ -73,8 +73,23 @@ TEST(Feed, ARowWithoutValueEndsTheOneBefore) {
   EXPECT_NE(warnings_of(feed).find("1 of 3 rows without a value"), std::string::npos);
   EXPECT_NE(warnings_of(feed).find("1 of 3 rows estimated"), std::string::npos);
   const auto series = feed.series(hour(0));
-  ASSERT_FALSE(series.has_value());
-  EXPECT_NE(series.error().what.find(format_timestamp(hour(1).ns())), std::string::npos) << series.error().what;
+  EXPECT_TRUE(series.covers(Instant()));
+  EXPECT_FALSE(series.covers(Instant() + Span::s(3600)));
+  EXPECT_EQ(series.at(Instant() + Span::s(3600)).value(), 100.0) << "held, and not covered";
+  EXPECT_TRUE(series.covers(Instant() + Span::s(7200)));
+  EXPECT_FALSE(series.covers(Instant() + Span::s(10'800)));
+  EXPECT_TRUE(feed.series(hour(0), Span::s(3600)).covers(Instant() + Span::s(3600)));
+  EXPECT_FALSE(feed.check_holds(hour(3), "feed").has_value());
+  EXPECT_TRUE(feed.check_holds(hour(1), "feed").has_value());
+}
+
+TEST(Feed, ANewerAnswerHoldsInsteadOfAnOlderOne) {
+  Feed feed = built({{0, 100.0}, {1, 110.0}});
+  feed.update(built({{1, 111.0}, {2, 120.0}}));
+  EXPECT_EQ(feed.readings().size(), 3U);
+  EXPECT_EQ(feed.at(hour(0))->value.value(), 100.0);
+  EXPECT_EQ(feed.at(hour(1))->value.value(), 111.0);
+  EXPECT_EQ(feed.at(hour(2))->value.value(), 120.0);
 }
 
 TEST(Feed, OddOrderIsRepairedAndContradictionIsUnknown) {
@@ -118,11 +133,32 @@ TEST(Feed, NothingToSayIsAnError) {
   EXPECT_FALSE(std::move(silent).build("feed").has_value());
 }
 
-TEST(Feed, MarginalAndAverageDoNotMix) {
-  EXPECT_TRUE(AverageFeed::of(built({{0, 1.0}, {1, 2.0}})).has_value());
-  const auto wrong = MarginalFeed::of(built({{0, 1.0}, {1, 2.0}}));
-  ASSERT_FALSE(wrong.has_value());
-  EXPECT_NE(wrong.error().what.find("never mixed"), std::string::npos);
+TEST(Feed, AFlagThatDisagreesIsNamed) {
+  const FeedLabel direct = label();
+  EXPECT_TRUE(check_label(direct, {}).has_value());
+  EXPECT_TRUE(check_label(direct, {.kind = IntensityKind::Average, .scope = EmissionScope::Direct}).has_value());
+  EXPECT_EQ(check_label(direct, {.kind = IntensityKind::Marginal}).error().where, "--kind");
+  EXPECT_EQ(check_label(direct, {.scope = EmissionScope::Lifecycle}).error().where, "--scope");
+  FeedLabel unstated = direct;
+  unstated.scope = EmissionScope::Unstated;
+  EXPECT_TRUE(check_label(unstated, {.scope = EmissionScope::Lifecycle}).has_value());
+}
+
+TEST(Feed, KilogramsAreNoGrams) {
+  const auto read = [](const char* values) {
+    std::string text = "datetime_utc,ci_direct_gco2_kwh\n";
+    int hour = 0;
+    for (const char value : std::string_view(values)) {
+      const std::string number = value == '-' ? "" : value == 'k' ? "0.061" : value == 'z' ? "0" : "2.5";
+      text += "2024-01-01 0" + std::to_string(hour++) + ":00:00," + number + "\n";
+    }
+    return parse_feed_csv(electricity_maps_direct(), label(), text, "ci.csv");
+  };
+  const auto kilograms = read("k-kk");
+  ASSERT_FALSE(kilograms.has_value());
+  EXPECT_NE(kilograms.error().what.find("kg/kWh"), std::string::npos) << kilograms.error().what;
+  EXPECT_TRUE(read("kkgk").has_value()) << "a grid is clean for hours";
+  EXPECT_TRUE(read("kkzk").has_value()) << "and nothing but clean power is no error of unit";
 }
 
 TEST(Feed, CsvWithGapsBlanksAndZones) {
@@ -183,6 +219,14 @@ RC_GTEST_PROP(Feed, AtFindsWhatASearchFinds, ()) {
       first = false;
     }
     if (contradictory) expected = kNone;
+    for (const Span age : {Span(), Span::s(3600)}) {
+      const auto series = feed->series(hour(0), age);
+      const Span half = Span::s(1800);  // at() holds a value to the very end of its age, a series ends there
+      const Instant then = Instant() + (hour(h) - hour(0)) + half;
+      const auto known = feed->at(hour(h) + half, age);
+      RC_ASSERT(series.covers(then) == known.has_value());
+      if (known) RC_ASSERT(series.at(then) == known->value);
+    }
     RC_ASSERT(said.has_value() == (expected != kNone));
     if (said) RC_ASSERT(said->value.value() == static_cast<double>(expected));
   }

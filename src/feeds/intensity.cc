@@ -33,6 +33,10 @@ IntensityForm watttime_grams(std::string region_column) {
           .kind = IntensityKind::Marginal};
 }
 
+IntensityForm grams_column(std::string column, IntensityKind kind) {
+  return form_of(carbon::grams_column(std::move(column)), kind, "");
+}
+
 IntensityForm freesh_slots(std::string site_column) {
   return {.time_column = "slot_5min",
           .value_column = std::move(site_column),

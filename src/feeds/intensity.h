@@ -38,6 +38,8 @@ struct IntensityForm {
 [[nodiscard]] IntensityForm watttime_moer();
 /// WattTime rates already converted to g/kWh under a region's name (vessim's example file: "oootime,Caiso_North").
 [[nodiscard]] IntensityForm watttime_grams(std::string region_column);
+/// g/kWh in a column of any name.
+[[nodiscard]] IntensityForm grams_column(std::string column, IntensityKind kind);
 /// Locational marginal rates of FREESH's planner data: "slot_5min" and a column of lbs/MWh per site.
 [[nodiscard]] IntensityForm freesh_slots(std::string site_column);
 /// EIA hourly mix files with an intensity of their own ("avg_ci_gco2_kwh"); see also generation_mix.h.

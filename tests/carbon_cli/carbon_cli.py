@@ -118,6 +118,13 @@ def main() -> None:
         stored.write_text(json.dumps(percentile))
         run = carbon("--source", "watttime", "--file", str(stored))
         expect(run.returncode == 2 and "no intensity" in run.stderr, "a percentile should be refused", run)
+        stored.write_text(json.dumps({"zone": "DE", "carbonIntensity": 302, "datetime": "2024-10-27T02:30:00+02:00",
+                                      "emissionFactorType": "direct"}))
+        for flag, wrong, right in (("--kind", "marginal", "average"), ("--scope", "lifecycle", "direct")):
+            run = carbon("--source", "electricity-maps", "--file", str(stored), flag, wrong)
+            expect(run.returncode == 2 and run.stdout == "" and f"{flag}: is {wrong}" in run.stderr, "the flag differs", run)
+            run = carbon("--source", "electricity-maps", "--file", str(stored), flag, right)
+            expect(run.returncode == 0 and "2024-10-27T00:30:00Z,302" in run.stdout, "the flag agrees", run)
         mix = pathlib.Path(folder) / "mix.csv"
         mix.write_text("datetime_utc,wind_mw,solar_mw,hydro_mw,oil_mw,gas_mw,coal_mw,nuclear_mw,other_mw\n"
                        "2022-01-01 00:00:00,0,0,0,0,1,1,0,0\n2022-01-01 01:00:00,1,0,0,0,0,0,0,0\n")

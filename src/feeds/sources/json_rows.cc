@@ -82,6 +82,16 @@ Result<std::optional<double>> JsonAt::number(const char* key) const {
 }
 
 Result<Instant> JsonAt::time(const char* key) const {
+  auto when = utc_time(key);
+  if (when && !states_zone(text_or_none(key))) {
+    return bad_input(fmt::format("{}.{}", where_, key),
+                     fmt::format("is '{}', without its zone; it must end with Z or an offset such as +01:00",
+                                 shown(text_or_none(key))));
+  }
+  return when;
+}
+
+Result<Instant> JsonAt::utc_time(const char* key) const {
   const auto said = text(key);
   if (!said) return std::unexpected(said.error());
   const auto ns = parse_timestamp(*said);

@@ -29,8 +29,10 @@ class JsonAt {
   [[nodiscard]] std::string text_or_none(const char* key) const;
   /// Nothing for null. Errors: absent, or no number.
   [[nodiscard]] Result<std::optional<double>> number(const char* key) const;
-  /// Errors: absent, no text, or no time.
+  /// Errors: absent, no text, no time, or one without its zone: local time repeats an hour each autumn.
   [[nodiscard]] Result<Instant> time(const char* key) const;
+  /// Of a key that says itself that it is UTC, so that the zone may be missing. Errors: absent, no text, or no time.
+  [[nodiscard]] Result<Instant> utc_time(const char* key) const;
   [[nodiscard]] bool flag(const char* key) const;
 
  private:

@@ -25,7 +25,7 @@ Result<Feed> parse_pjm(const Query& query, const JsonAt& answer, const std::stri
     if (row.has("datetime_beginning_ept") && !row.has("datetime_beginning_utc")) {
       return row.bad("has Eastern time only, which repeats an hour each autumn; ask for datetime_beginning_utc");
     }
-    const auto from = row.time("datetime_beginning_utc");
+    const auto from = row.utc_time("datetime_beginning_utc");
     if (!from) return std::unexpected(from.error());
     const auto rate = row.number("marginal_co2_rate");
     if (!rate) return std::unexpected(rate.error());

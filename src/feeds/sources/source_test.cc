@@ -89,6 +89,19 @@ TEST(ElectricityMaps, BadAnswers) {
             "answer: is not JSON; it begins with '{\"zone\":\"DE\",\"carbonIntensity\":NaN}'");
 }
 
+TEST(Times, WithoutTheirZoneAreRefused) {
+  const Query de = query(Source::ElectricityMaps, "DE");
+  const std::string head = R"({"zone":"DE","carbonIntensity":302,"datetime":"2024-10-27T02:30:00)";
+  EXPECT_EQ(
+      error_of(de, head + "\"}"),
+      "answer.datetime: is '2024-10-27T02:30:00', without its zone; it must end with Z or an offset such as +01:00");
+  EXPECT_EQ(must(de, head + "+02:00\"}").begin(), utc("2024-10-27 00:30:00"));
+  EXPECT_EQ(must(de, head + ".250-02:00\"}").begin(), utc("2024-10-27 04:30:00.25"));
+  EXPECT_NE(error_of(query(Source::CarbonAware, "uk"), R"([{"location":"uk","time":"2024-01-01T00:00:00","rating":1}])")
+                .find("without its zone"),
+            std::string::npos);
+}
+
 TEST(WattTime, PoundsBecomeGramsAndZeroIsAValue) {
   const Feed feed = must(query(Source::WattTime, "CAISO_NORTH"), kWattTimeForecast);
   EXPECT_EQ(feed.label().kind, IntensityKind::Marginal);
