@@ -43,6 +43,7 @@ Totals& Totals::operator+=(const Totals& o) {
   idle += o.idle;
   residue += o.residue;
   idle_tail += o.idle_tail;
+  unknown_carbon += o.unknown_carbon;
   metered = metered + o.metered;
   unmetered = unmetered + o.unmetered;
   return *this;
@@ -84,6 +85,15 @@ void Ledger::spare_gpus(SiteId site, std::int32_t gpus, Milliwatts power, Instan
   found->power = power;
 }
 
+void Ledger::set_intensity(SiteId site, IntensitySeries intensity) {
+  sites_[static_cast<std::size_t>(site.value())].intensity = std::move(intensity);
+  for (auto* meters : {&meters_, &spare_}) {
+    for (Meter& meter : *meters) {
+      if (meter.site == site) meter.rates.until = meter.since;  // looked up again
+    }
+  }
+}
+
 void Ledger::instance_gone(InstanceId instance, Instant at) {
   Meter& meter = meter_of(instance);
   close(meter, at);
@@ -103,7 +113,8 @@ Ledger::Rates Ledger::rates_at(SiteId site, Instant at) const {
   const SiteRates& rates = sites_[static_cast<std::size_t>(site.value())];
   return {millionths(rates.intensity.at(at).value()), millionths(rates.electricity.at(at).value()),
           millionths(rates.gpu_price.value()),
-          std::min(rates.intensity.next_change_after(at), rates.electricity.next_change_after(at))};
+          std::min(rates.intensity.holds_until(at), rates.electricity.next_change_after(at)),
+          rates.intensity.covers(at)};
 }
 
 void Ledger::book(Meter& meter, Span span) {
@@ -119,6 +130,7 @@ void Ledger::book(Meter& meter, Span span) {
   const Span gpu_time = span * meter.gpus;
   Totals& totals = meter.totals;
   totals.total += booking(energy, gpu_time);
+  if (!rates.intensity_known) totals.unknown_carbon += energy;
   Span& measured = meter.metered ? totals.metered : totals.unmetered;
   measured = measured + span;
   const std::int64_t tokens = meter.decode_requests + meter.prefill_tokens;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -54,6 +55,11 @@ struct SiteRates {
   IntensitySeries intensity = IntensitySeries::constant(GramsPerKwh(400.0));
   PriceSeries electricity = PriceSeries::constant(UsdPerMwh(0.0));  ///< 0: within the GPUs' price
   UsdPerHour gpu_price;                                             ///< 0: not stated
+  /// What those who decide go by, a marginal intensity as a rule; none: as the books. The ledger never asks it.
+  std::optional<IntensitySeries> decisions = std::nullopt;
+  std::string books_by = {};      ///< what `intensity` is, for people: "average, electricity-maps DE"
+  std::string decisions_by = {};  ///< likewise
+  [[nodiscard]] const IntensitySeries& deciding() const { return decisions ? *decisions : intensity; }
 
   /// As it is booked: at a price in whole millionths.
   [[nodiscard]] CostUnits gpu_cost(Span gpu_time) const;
@@ -103,8 +109,11 @@ struct Totals {
   Booking idle;          ///< no work on the instance
   Booking residue;       ///< what does not divide evenly, and prefill work nobody was left to pay for
   Picojoules idle_tail;  ///< of idle: since the instance last had work
-  Span metered;          ///< instance time at a known power
-  Span unmetered;        ///< instance time without
+  /// Of total: at times for which the site's intensity is unknown. Its carbon is booked by the last value that was
+  /// known (before any: by what the site states), never as zero.
+  Picojoules unknown_carbon;
+  Span metered;    ///< instance time at a known power
+  Span unmetered;  ///< instance time without
   Totals& operator+=(const Totals& o);
 };
 
@@ -148,6 +157,8 @@ class Ledger {
   /// From now on so many of the site's GPUs are paid for while no instance has them, and draw `power` together; idle
   /// energy of the site and the fleet, of no instance.
   void spare_gpus(SiteId site, std::int32_t gpus, Milliwatts power, Instant at);
+  /// From the newest booking of each of the site's instances on, its intensity is this one's.
+  void set_intensity(SiteId site, IntensitySeries intensity);
   /// Its GPUs are somebody else's from now on, and no call may name it any more but totals(). Its power must be 0, or
   /// unknown.
   void instance_gone(InstanceId instance, Instant at);
@@ -213,6 +224,7 @@ class Ledger {
     std::int64_t microusd_per_mwh = 0;
     std::int64_t microusd_per_gpu_h = 0;
     Instant until;
+    bool intensity_known = true;
   };
   struct Meter {
     Milliwatts power;

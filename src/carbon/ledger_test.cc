@@ -86,6 +86,33 @@ TEST(Ledger, CarbonFollowsIntensity) {
   EXPECT_NEAR(ledger.fleet().total.carbon.grams().value(), 10 * 0.1 - 20 * 0.05, 1e-9);
 }
 
+TEST(Ledger, EnergyOfUnknownCarbonIsCountedApartAndNeverBookedAsZero) {
+  const GramsPerKwh before(100.0), after(300.0);
+  auto gap = IntensitySeries::from_points({{at_s(0), before}, {at_s(10), before, false}, {at_s(20), after}}, at_s(30));
+  ASSERT_TRUE(gap);
+  Ledger ledger(emitting(std::move(*gap)));
+  ledger.add_instance(Instant(), 1);
+  ledger.power_changes(kOne, at_s(0), Milliwatts(100'000), 0, 0);
+  ledger.close(at_s(40));
+  const auto totals = ledger.totals(kOne);
+  EXPECT_DOUBLE_EQ(totals.unknown_carbon.joules().value(), 1000.0 + 1000.0) << "the gap, and after the end";
+  EXPECT_NEAR(totals.total.carbon.grams().value(), (2000.0 * 100.0 + 2000.0 * 300.0) / 3.6e6, 1e-12);
+  EXPECT_EQ(ledger.fleet().unknown_carbon, totals.unknown_carbon);
+}
+
+TEST(Ledger, AnIntensityThatBecomesKnownHoldsFromTheNewestBookingOn) {
+  Ledger ledger(emitting(IntensitySeries::unknown(GramsPerKwh(400.0))));
+  ledger.add_instance(Instant(), 1);
+  ledger.power_changes(kOne, at_s(0), Milliwatts(100'000), 0, 0);
+  ledger.close(at_s(10));
+  auto known = IntensitySeries::from_points({{at_s(5), GramsPerKwh(50.0)}}, at_s(30));
+  ASSERT_TRUE(known);
+  ledger.set_intensity(SiteId(0), std::move(*known));
+  ledger.close(at_s(20));
+  EXPECT_DOUBLE_EQ(ledger.totals(kOne).unknown_carbon.joules().value(), 1000.0);
+  EXPECT_NEAR(ledger.totals(kOne).total.carbon.grams().value(), (1000.0 * 400.0 + 1000.0 * 50.0) / 3.6e6, 1e-12);
+}
+
 TEST(Ledger, CostIsElectricityAndGpuTime) {
   SiteRates rates;
   rates.electricity = *PriceSeries::from_points({{at_s(0), UsdPerMwh(100.0)}, {at_s(10), UsdPerMwh(-50.0)}});

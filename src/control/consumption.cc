@@ -41,6 +41,19 @@ journal::UsageRow row(std::string name, const carbon::Usage& usage, const Pricin
   return made;
 }
 
+/// Some of it was drawn at a known intensity, or none was drawn.
+bool carbon_known(const carbon::Totals& totals) {
+  return totals.unknown_carbon == Picojoules() || totals.unknown_carbon < totals.total.energy;
+}
+
+/// Of an instance or a site.
+journal::UsageRow row(std::string name, const carbon::Totals& totals, bool metered, const Pricing& pricing) {
+  auto made = row(std::move(name), totals.total, metered, pricing);
+  if (!carbon_known(totals)) made.carbon = GramsCo2(kUnknown);
+  made.unknown_carbon = metered ? totals.unknown_carbon.joules() : Joules(kUnknown);
+  return made;
+}
+
 /// False: nobody has measured any of it.
 bool metered(const carbon::Totals& totals) { return totals.metered > Span() || totals.unmetered == Span(); }
 
@@ -91,15 +104,15 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
     const auto totals = ledger.site(SiteId(static_cast<std::int32_t>(i)));
     gpus += rates.gpu_cost(totals.total.gpu_time);
     made.by_site.push_back(
-        row(rates.name.empty() ? std::to_string(i) : rates.name, totals.total, metered(totals), pricing_of(rates)));
+        row(rates.name.empty() ? std::to_string(i) : rates.name, totals, metered(totals), pricing_of(rates)));
   }
   for (const auto& [id, site, totals] : ledger.by_instance()) {
     const auto& rates = ledger.sites()[static_cast<std::size_t>(site.value())];
-    made.by_instance.push_back(row(number(id.value()), totals.total, metered(totals), pricing_of(rates)));
+    made.by_instance.push_back(row(number(id.value()), totals, metered(totals), pricing_of(rates)));
   }
   if (ledger.other_instances() > 0) {
     const auto& totals = ledger.others();
-    made.by_instance.push_back(row(number(-1), totals.total, metered(totals), pricing));
+    made.by_instance.push_back(row(number(-1), totals, metered(totals), pricing));
   }
   const Names names{service, tenant_name};
   made.by_tenant = names.rows(ledger.by_tenant(), pricing);
@@ -116,7 +129,8 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
   made.energy.decode = joules(totals.decode.energy);
   made.energy.residue = joules(totals.residue.energy);
   made.energy.idle_tail = joules(totals.idle_tail);
-  made.carbon = known ? totals.total.carbon.grams() : GramsCo2(kUnknown);
+  made.energy.unknown_carbon = joules(totals.unknown_carbon);
+  made.carbon = known && carbon_known(totals) ? totals.total.carbon.grams() : GramsCo2(kUnknown);
   const auto dollars = [](carbon::CostUnits cost, bool is_known) { return is_known ? cost.usd() : Usd(kUnknown); };
   made.cost = dollars(totals.total.cost, pricing.known(known));
   made.cost_split.gpus = dollars(gpus, pricing.priced);

@@ -137,7 +137,8 @@ nlohmann::ordered_json AdminApi::usage() {
                         {"prefill", known(used.energy.prefill)},
                         {"decode", known(used.energy.decode)},
                         {"idle", known(used.energy.idle)},
-                        {"residue", known(used.energy.residue)}};
+                        {"residue", known(used.energy.residue)},
+                        {"unknown_carbon", known(used.energy.unknown_carbon)}};
     body["carbon_g"] = known(used.carbon);
     body["cost_usd"] = known(used.cost);
     body["meters"] = used.meters;

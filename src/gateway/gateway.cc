@@ -256,6 +256,12 @@ journal::Consumption Gateway::consumption() const {
   return made;
 }
 
+void Gateway::set_intensity(SiteId site, carbon::IntensitySeries intensity) {
+  impl_->control.run([this, site, intensity = std::move(intensity)](control::FleetLoop&, Instant) {
+    impl_->ledger.set_intensity(site, intensity);
+  });
+}
+
 void Gateway::stop(Span grace) { impl_->stop(grace); }
 
 }  // namespace wattle::gateway

@@ -24,6 +24,8 @@ class Gateway {
   /// Metered and booked so far; energy is unknown without agents. What waits for its reading is in once stop() has
   /// returned.
   [[nodiscard]] journal::Consumption consumption() const;
+  /// What a site's carbon intensity is known to be from now on, and was. From any thread; does not wait.
+  void set_intensity(SiteId site, carbon::IntensitySeries intensity);
   /// Drains: refuses new connections, lets streams end for up to `grace`.
   void stop(Span grace);
 

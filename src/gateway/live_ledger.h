@@ -39,6 +39,10 @@ class LiveLedger final : public journal::Sink {
 
   /// The next instance, with the next id, which counts up and never comes back; its GPUs are taken from `now` on.
   void add_instance(std::int32_t gpus, SiteId site, Instant now);
+  /// What a site's intensity is known to be, and was: what is not booked yet is booked by it.
+  void set_intensity(SiteId site, carbon::IntensitySeries intensity) {
+    ledger_.set_intensity(site, std::move(intensity));
+  }
   /// Again: its attempt before that is lost.
   void started(const Request& request, InstanceId instance, Instant at);
   /// It asks for a model other than the first. Before anything else of it.

@@ -88,6 +88,9 @@ std::string usage_metrics(const journal::Consumption& used, std::span<const cont
   // Gauges: a marginal intensity, or a price, may be negative, and then these fall.
   out.family("wattle_gateway_carbon_grams", "gauge", "CO2 equivalent of that energy, by its site's intensity");
   out.sample({}, used.carbon);
+  out.family("wattle_gateway_energy_of_unknown_carbon_joules_total", "counter",
+             "Of that energy: drawn while its site's intensity was unknown; its grams are by the last one known");
+  out.sample({}, used.energy.unknown_carbon);
   out.family("wattle_gateway_cost_usd", "gauge", "Cost of that energy and of the GPUs' time, where prices are stated");
   out.sample({}, used.cost);
 

@@ -73,6 +73,8 @@ struct EnergySplit {
   Joules decode;
   Joules residue{};    ///< what does not divide evenly, and prefill work nobody was left to pay for
   Joules idle_tail{};  ///< of idle: after each instance's last work
+  /// Of total: at times for which a site's intensity was unknown; carbon takes the last known one for it.
+  Joules unknown_carbon{};
 };
 
 struct CostSplit {
@@ -88,8 +90,9 @@ struct UsageRow {
   std::int64_t prompt_tokens = 0;
   std::int64_t output_tokens = 0;
   Joules energy;
-  GramsCo2 carbon;
+  GramsCo2 carbon;  ///< NaN, too, where no intensity was known all the while
   Usd cost;
+  Joules unknown_carbon{};  ///< of instances and sites: see EnergySplit
 };
 
 /// The ledger's account of a run (control::consumption). NaN, null in JSON: unknown, because nobody metered it; else

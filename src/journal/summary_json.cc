@@ -45,6 +45,7 @@ void visit_usage(V& v, R& row, bool of_requests) {
   v.added_quantity("energy_j", row.energy);
   v.added_quantity("carbon_g", row.carbon);
   v.added_quantity("cost_usd", row.cost);
+  if (!of_requests) v.added_quantity("unknown_carbon_j", row.unknown_carbon);
 }
 
 template <typename V, typename R>
@@ -105,6 +106,7 @@ void visit(V& v, S& s) {
     g.quantity("decode", s.energy.decode);
     g.added_quantity("residue", s.energy.residue);
     g.added_quantity("idle_tail", s.energy.idle_tail);
+    g.added_quantity("unknown_carbon", s.energy.unknown_carbon);
   });
   v.quantity("carbon_g", s.carbon);
   v.quantity("cost_usd", s.cost);
