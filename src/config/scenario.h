@@ -76,13 +76,31 @@ struct ServingPoolOptions {
   std::string classes;  ///< names with blanks between them; empty: all
 };
 
+/// Where an intensity comes from: a file, or a public source that a live process asks again and again. Neither: a
+/// constant.
+struct IntensityOptions {
+  std::string file;      ///< a CSV, or an answer of `source` that was kept; looked up like a trace
+  std::string column;    ///< of the CSV; empty: Electricity Maps' direct emissions
+  std::string source;    ///< by its name in feeds::source_named, or a form of CSV
+  std::string zone;      ///< by the source's own name
+  std::string kind;      ///< "average", "marginal"; empty: what the source is known for
+  std::string scope;     ///< "lifecycle", "direct"; empty: lifecycle where a source is asked, else what the file holds
+  std::string key_file;  ///< empty: the source's environment variable holds its key
+  std::string base_url;  ///< instead of the provider's
+  [[nodiscard]] bool stated() const { return !file.empty() || !source.empty(); }
+  [[nodiscard]] bool asked_online() const { return file.empty() && !source.empty(); }
+};
+
 /// Where instances stand. A file's series is looked up like a trace (WATTLE_DATA, then beside the scenario).
 struct SiteOptions {
   std::string name;
-  std::string start;             ///< the time, UTC, in the files at which the run begins; empty: their first row's
-  std::string intensity_file;    ///< empty: the constant
-  std::string intensity_column;  ///< empty: Electricity Maps' direct emissions
-  GramsPerKwh intensity{400.0};
+  std::string start;               ///< the time, UTC, in the files at which the run begins; empty: their first row's
+  IntensityOptions books;          ///< what the ledger goes by
+  IntensityOptions decisions;      ///< what plans go by; not stated: as the ledger
+  GramsPerKwh intensity{400.0};    ///< where nothing says it
+  Span refresh = Span::s(300);     ///< between two questions to a source
+  Span max_age = Span::s(3600);    ///< for so long a source's last value holds after its own step has ended
+  Span timeout = Span::s(10);      ///< of one question
   std::string electricity_file;    ///< empty: the constant
   std::string electricity_column;  ///< empty: as CAISO writes it
   UsdPerMwh electricity;

@@ -325,33 +325,6 @@ const std::vector<Option<Scenario>>& scenario_options() {
   return options;
 }
 
-const std::vector<Option<SiteOptions>>& site_options() {
-  using S = SiteOptions;
-  static const std::vector<Option<SiteOptions>> options{
-      option("site.name", &S::name, "What fleet.site, the journal and the report call it").must(),
-      option("site.start", &S::start,
-             "The time, UTC, at which the run begins in the files below, such as 2024-05-10 18:00; empty: with their "
-             "first row, and live: now"),
-      option("site.intensity_file", &S::intensity_file,
-             "CSV of carbon intensity in equal steps; a relative path is looked up in WATTLE_DATA, then beside the "
-             "scenario. Empty: intensity_g_per_kwh"),
-      option("site.intensity_column", &S::intensity_column,
-             "Its column of g/kWh; MOER: WattTime's, lbs/MWh. Empty: Electricity Maps' direct emissions"),
-      option("site.intensity_g_per_kwh", &S::intensity, "g/kWh", {0, 10'000},
-             "Carbon intensity of the site's electricity, CO2 equivalents, where no file says it"),
-      option("site.electricity_file", &S::electricity_file,
-             "CSV of electricity's price in equal steps, as intensity_file. Empty: electricity_usd_per_mwh"),
-      option("site.electricity_column", &S::electricity_column, "Its column of USD/MWh. Empty: VALUE, as CAISO has it"),
-      option("site.electricity_usd_per_mwh", &S::electricity, "USD/MWh", {-10'000, 100'000},
-             "Price of electricity where no file says it; 0: it is within the GPUs' price"),
-      option("site.zone", &S::zone,
-             "Its column in the table of round trips, cloud-regions/gcp_latency_matrix.csv in WATTLE_DATA, such as "
-             "US-MIDA-PJM: a request then takes the trip from its tenant's site. All sites or none"),
-      option("site.gpu_usd_per_h", &S::gpu, "USD/h", {0, 10'000}, "Price of one GPU, from its instance's start on"),
-  };
-  return options;
-}
-
 const std::vector<Option<NodeOptions>>& node_options() {
   using N = NodeOptions;
   static const std::vector<Option<NodeOptions>> options{

@@ -1,5 +1,7 @@
 #include "config/sites.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/csv.h"
@@ -7,27 +9,115 @@
 #include "base/timestamp.h"
 #include "config/locate.h"
 #include "config/service.h"
+#include "feeds/stored.h"
 #include "workload/source.h"
 
 namespace wattle::config {
 
 namespace {
 
-/// The series of a file that is named, else the constant.
-template <typename Value>
-Result<carbon::Series<Value>> series(const std::string& file, const carbon::SeriesForm& form, Value constant,
-                                     const std::string& data_dir, const std::string& base_dir,
-                                     std::optional<std::int64_t> origin_ns, Instant start) {
-  if (file.empty()) return carbon::Series<Value>::constant(constant);
-  const auto path = workload::find_file(file, data_dir, base_dir);
+constexpr const char* kConstant = "the scenario's constant";
+
+/// What a site's intensity is read with: where it begins in the files, and where these are.
+struct Reading {
+  const SiteOptions& site;
+  std::string where;  ///< "FILE: [[site]] NAME"
+  const std::string& data_dir;
+  std::string base_dir;
+  std::optional<std::int64_t> origin_ns;
+  Instant start;
+  const RunStart& run;
+};
+
+/// The prices of a file that is named, else the constant.
+Result<carbon::PriceSeries> prices(const Reading& in) {
+  if (in.site.electricity_file.empty()) return carbon::PriceSeries::constant(in.site.electricity);
+  const auto path = workload::find_file(in.site.electricity_file, in.data_dir, in.base_dir);
   if (!path) return std::unexpected(path.error());
-  return carbon::load_series<Value>(form, *path, origin_ns, start);
+  const auto& column = in.site.electricity_column;
+  return carbon::load_series<UsdPerMwh>(column.empty() ? carbon::caiso_price() : carbon::price_column(column), *path,
+                                        in.origin_ns, in.start);
 }
 
-carbon::SeriesForm intensity_form(const std::string& column) {
-  return column.empty()     ? carbon::electricity_maps_direct()
-         : column == "MOER" ? carbon::watttime_moer()
-                            : carbon::grams_column(column);
+/// The emissions API that a source is, and which of its signals is meant.
+feeds::Query query_of(const IntensityOptions& o, bool decides) {
+  feeds::Query query;
+  const auto source = feeds::source_named(o.source);
+  query.source = source.value_or(feeds::Source::ElectricityMaps);
+  query.zone = o.zone;
+  query.base_url = o.base_url;
+  query.scope = o.scope == "direct" ? feeds::EmissionScope::Direct : feeds::EmissionScope::Lifecycle;
+  const bool either = source == feeds::Source::WattTime || source == feeds::Source::CarbonAware;
+  // A column of g/kWh that nobody says more of may hold either; marginal intensity has the wider bounds.
+  const bool marginal =
+      o.kind.empty() ? (either && decides) || source == feeds::Source::Pjm || !source : o.kind == "marginal";
+  query.kind = marginal ? feeds::IntensityKind::Marginal : feeds::IntensityKind::Average;
+  return query;
+}
+
+feeds::Wanted wanted_of(const IntensityOptions& o, bool decides, const feeds::Query& query, const std::string& where) {
+  const std::string stem = where + ": " + (decides ? "decision_" : "intensity_");
+  feeds::Wanted wanted;
+  wanted.kind_name = stem + "kind";
+  wanted.scope_name = stem + "scope";
+  if (o.asked_online() || !o.kind.empty()) wanted.kind = query.kind;
+  const bool asked_scope = o.asked_online() && query.source == feeds::Source::ElectricityMaps;
+  if (asked_scope || !o.scope.empty()) wanted.scope = query.scope;
+  return wanted;
+}
+
+/// For people: "average, lifecycle, electricity-maps DE".
+std::string said_by(const IntensityOptions& o, const feeds::FeedLabel& label) {
+  const bool kind_is_known = !o.source.empty() || o.column.empty() || o.column == "MOER" || !o.kind.empty();
+  std::string text = kind_is_known ? std::string(feeds::text_of(label.kind)) + ", " : "";
+  if (label.scope != feeds::EmissionScope::Unstated) text += std::string(feeds::text_of(label.scope)) + ", ";
+  text += o.source.empty() ? "csv" : o.source;
+  if (!label.zone.empty()) text += " " + label.zone;
+  if (!o.file.empty()) text += " of " + o.file;
+  return text;
+}
+
+struct Intensity {
+  carbon::IntensitySeries series;
+  std::string by;
+};
+
+/// Of a file, of a source that is to be asked (nothing yet), or the constant.
+Result<Intensity> intensity(const Reading& in, const IntensityOptions& o, bool decides) {
+  if (!o.stated()) {
+    return Intensity{carbon::IntensitySeries::constant(in.site.intensity), kConstant};
+  }
+  const feeds::Query query = query_of(o, decides);
+  if (o.asked_online()) {
+    const auto key = decides ? "decision_" : "intensity_";
+    const bool online = feeds::source_named(o.source).has_value();
+    if (!online || !in.run.asks) {
+      return bad_input(in.where, fmt::format("{0}source is {1}, which {2}; {0}file must name {3}", key, o.source,
+                                             online ? "only a live gateway or planner asks" : "is a form of files",
+                                             online ? "an answer of it that was kept" : "one"));
+    }
+    const feeds::FeedLabel label{o.source, o.zone, query.kind, feeds::EmissionScope::Unstated};
+    return Intensity{carbon::IntensitySeries::unknown(in.site.intensity), said_by(o, label)};
+  }
+  const auto path = workload::find_file(o.file, in.data_dir, in.base_dir);
+  if (!path) return std::unexpected(path.error());
+  const auto text = read_file(*path);
+  if (!text) return std::unexpected(text.error());
+  const auto feed = feeds::parse_stored(o.source, query, o.column, *text, *path);
+  if (!feed) return std::unexpected(feed.error());
+  if (auto ok = feeds::check_label(feed->label(), wanted_of(o, decides, query, in.where)); !ok) {
+    return std::unexpected(ok.error());
+  }
+  const Instant origin(in.origin_ns.value_or(feed->begin().ns()));
+  if (auto ok = feed->check_holds(origin + (in.start - Instant()), *path); !ok) return std::unexpected(ok.error());
+  for (const auto& warning : feed->warnings()) {
+    if (in.run.warn) in.run.warn(fmt::format("{}: {}: {}", in.where, *path, warning));
+  }
+  return Intensity{feed->series(origin), said_by(o, feed->label())};
+}
+
+std::string where_of(const Scenario& scenario, const SiteOptions& site) {
+  return scenario.file + ": [[site]] " + site.name;
 }
 
 }  // namespace
@@ -39,6 +129,7 @@ Result<std::vector<carbon::SiteRates>> make_sites(const Scenario& scenario, cons
     made.emplace_back();
     made.back().intensity = carbon::IntensitySeries::constant(scenario.carbon_intensity);
     made.back().gpu_price = scenario.gpu_price;
+    made.back().books_by = made.back().decisions_by = kConstant;
     return made;
   }
   for (const SiteOptions& site : scenario.sites) {
@@ -51,20 +142,47 @@ Result<std::vector<carbon::SiteRates>> make_sites(const Scenario& scenario, cons
       }
     }
     // Series count from their origin, the run's Instant 0.
-    const auto origin = wall_ns ? std::optional(*wall_ns - start.at.ns()) : std::nullopt;
-    const Instant begin = wall_ns ? start.at : Instant();
-    const auto base = base_dir(scenario);
-    auto intensity = series(site.intensity_file, intensity_form(site.intensity_column), site.intensity, data_dir, base,
-                            origin, begin);
-    if (!intensity) return std::unexpected(intensity.error());
-    auto electricity =
-        series(site.electricity_file,
-               site.electricity_column.empty() ? carbon::caiso_price() : carbon::price_column(site.electricity_column),
-               site.electricity, data_dir, base, origin, begin);
+    const Reading in{site,
+                     where_of(scenario, site),
+                     data_dir,
+                     base_dir(scenario),
+                     wall_ns ? std::optional(*wall_ns - start.at.ns()) : std::nullopt,
+                     wall_ns ? start.at : Instant(),
+                     start};
+    auto books = intensity(in, site.books, false);
+    if (!books) return std::unexpected(books.error());
+    auto electricity = prices(in);
     if (!electricity) return std::unexpected(electricity.error());
-    made.push_back({site.name, std::move(*intensity), std::move(*electricity), site.gpu});
+    auto& rates = made.emplace_back();
+    rates.name = site.name;
+    rates.intensity = std::move(books->series);
+    rates.electricity = std::move(*electricity);
+    rates.gpu_price = site.gpu;
+    rates.books_by = rates.decisions_by = std::move(books->by);
+    if (!site.decisions.stated()) continue;
+    auto decisions = intensity(in, site.decisions, true);
+    if (!decisions) return std::unexpected(decisions.error());
+    rates.decisions = std::move(decisions->series);
+    rates.decisions_by = std::move(decisions->by);
   }
   return made;
+}
+
+std::vector<SiteSource> site_sources(const Scenario& scenario) {
+  std::vector<SiteSource> all;
+  for (std::size_t n = 0; n < scenario.sites.size(); ++n) {
+    const SiteOptions& site = scenario.sites[n];
+    for (const bool decides : {false, true}) {
+      const IntensityOptions& o = decides ? site.decisions : site.books;
+      if (!o.asked_online()) continue;
+      const auto query = query_of(o, decides);
+      all.push_back({SiteId(static_cast<std::int32_t>(n)), decides,
+                     fmt::format("[[site]] {}: {} {}", site.name, o.source, o.zone), query,
+                     wanted_of(o, decides, query, where_of(scenario, site)), o.key_file, site.refresh, site.max_age,
+                     site.timeout});
+    }
+  }
+  return all;
 }
 
 Result<std::vector<std::vector<Span>>> make_round_trips(const Scenario& scenario, const std::string& data_dir) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 
 #include "base/check.h"
 #include "calibrate/beliefs.h"
@@ -235,15 +237,27 @@ Result<void> check_faults(const sim::SimulationSetup& setup, const config::Loade
   return {};
 }
 
+/// Runs that measure a scenario read its files again and again.
+void warn_once(const std::string& line) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(line).second) fmt::print(stderr, "wattle: warning: {}\n", line);
+}
+
 /// Where things stand and what happens there.
-Result<void> set_places(sim::SimulationSetup& setup, const config::Scenario& scenario, const std::string& data_dir) {
+Result<void> set_places(journal::RunFacts& facts, sim::SimulationSetup& setup, const config::Scenario& scenario,
+                        const std::string& data_dir) {
   for (const auto& fault : scenario.faults) {
     sim::Fault made{Instant() + fault.at, InstanceId(fault.instance.value_or(0)), fault.down.value_or(Span::max()), {}};
     if (fault.node) made.node = NodeId(*fault.node);
     setup.faults.push_back(made);
   }
-  auto sites = config::make_sites(scenario, data_dir);
+  auto sites = config::make_sites(scenario, data_dir, {.at = {}, .warn = &warn_once});
   if (!sites) return std::unexpected(sites.error());
+  if (!scenario.sites.empty()) {
+    for (const auto& site : *sites) facts.sites.push_back({site.name, site.books_by, site.decisions_by});
+  }
   setup.sites = std::move(*sites);
   auto trips = config::make_round_trips(scenario, data_dir);
   if (!trips) return std::unexpected(trips.error());
@@ -351,7 +365,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
     }
   }
   run.facts.fairness = setup.fairness = fairness_of(loaded, run.models);
-  if (auto ok = set_places(setup, scenario, data_dir); !ok) return std::unexpected(ok.error());
+  if (auto ok = set_places(run.facts, setup, scenario, data_dir); !ok) return std::unexpected(ok.error());
   if (auto ok = set_scaling(run, loaded, recipe, data_dir, makers); !ok) return std::unexpected(ok.error());
   const auto workload = config::locate_workload(scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());

@@ -26,17 +26,23 @@ std::int64_t peak_rss_bytes() {
 }
 
 /// sites.csv: every site's carbon intensity over the run, for the report; by site in the order of the summary's.
-/// Nothing of a run at one site.
+/// Nothing where it is unknown. Then, where one differs, those that plans went by. Nothing of a run at one site.
 Result<void> write_sites(const std::string& directory, const std::vector<carbon::SiteRates>& sites, double end_s) {
   if (sites.size() < 2) return {};
   constexpr double kLeastStep_s = 1.0, kMostRows = 1440.0;
   std::string text = "time_s";
   for (std::size_t n = 0; n < sites.size(); ++n) text += fmt::format(",g_per_kwh_{}", n);
+  const bool apart = std::ranges::any_of(sites, [](const auto& site) { return site.decisions.has_value(); });
+  for (std::size_t n = 0; apart && n < sites.size(); ++n) text += fmt::format(",decision_g_per_kwh_{}", n);
+  const auto append = [&text](const carbon::IntensitySeries& series, Instant at) {
+    text += series.covers(at) ? fmt::format(",{}", series.at(at).value()) : ",";
+  };
   const double step = std::max(kLeastStep_s, end_s / kMostRows);
   for (double at = 0.0; at <= end_s; at += step) {
     text += fmt::format("\n{:.3f}", at);
-    for (const auto& site : sites)
-      text += fmt::format(",{}", site.intensity.at(Instant() + Span::from_seconds(at)).value());
+    const Instant then = Instant() + Span::from_seconds(at);
+    for (const auto& site : sites) append(site.intensity, then);
+    for (std::size_t n = 0; apart && n < sites.size(); ++n) append(sites[n].deciding(), then);
   }
   text += "\n";
   return write_file((std::filesystem::path(directory) / "sites.csv").string(), text);

@@ -111,7 +111,7 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     if (!loads) return std::unexpected(loads.error());
     fleet->kinds[k].loads = std::move(*loads);
   }
-  fleet->intensity = [sites](std::size_t site, Instant now) { return known((*sites)[site].intensity, now); };
+  fleet->intensity = [sites](std::size_t site, Instant now) { return known((*sites)[site].deciding(), now); };
   if (std::ranges::any_of(*sites, &carbon::SiteRates::pays_for_energy)) {
     fleet->price = [sites](std::size_t site, Instant now) { return known((*sites)[site].electricity, now); };
   }

@@ -111,6 +111,13 @@ class Sink {
   virtual void stretch(const Stretch& stretch) { (void)stretch; }
 };
 
+/// By whose numbers a site's carbon is booked and decided by, for people: "average, electricity-maps DE".
+struct SiteFacts {
+  std::string name;
+  std::string books;
+  std::string decisions;
+};
+
 /// First line of a journal.
 struct RunFacts {
   std::string scenario;
@@ -121,6 +128,7 @@ struct RunFacts {
   Service service;                        ///< without its tenants
   std::optional<FairnessBasis> fairness;  ///< none: nothing is known of how long requests take alone
   std::vector<Instance> instances;
+  std::vector<SiteFacts> sites = {};  ///< by SiteId; empty: nobody says
 };
 
 }  // namespace wattle::journal

@@ -118,6 +118,29 @@ std::optional<FairnessBasis> fairness_from(const Json& facts, std::string& probl
   return basis;
 }
 
+Json sites_json(const std::vector<SiteFacts>& sites) {
+  Json all = Json::array();
+  for (const SiteFacts& s : sites)
+    all.push_back(Json{{"name", s.name}, {"books_by", s.books}, {"decisions_by", s.decisions}});
+  return all;
+}
+
+/// An older file says nothing of them.
+std::vector<SiteFacts> sites_from(const Json& facts, std::string& problem) {
+  std::vector<SiteFacts> all;
+  const auto list = facts.find("sites");
+  if (list == facts.end()) return all;
+  if (!list->is_array()) problem = "key facts.sites must be an array";
+  for (std::size_t n = 0; problem.empty() && n < list->size(); ++n) {
+    JsonReader reader((*list)[n], fmt::format("facts.sites[{}].", n), problem);
+    SiteFacts& site = all.emplace_back();
+    reader.added_text("name", site.name);
+    reader.added_text("books_by", site.books);
+    reader.added_text("decisions_by", site.decisions);
+  }
+  return all;
+}
+
 Json instances_json(const std::vector<Instance>& instances) {
   Json all = Json::array();
   for (const Instance& i : instances) {
@@ -190,6 +213,7 @@ std::string run_json(const RunFile& run) {
   add_service(facts, run.facts.service);
   if (run.facts.fairness) facts["fairness"] = fairness_json(*run.facts.fairness);
   facts["instances"] = instances_json(run.facts.instances);
+  if (!run.facts.sites.empty()) facts["sites"] = sites_json(run.facts.sites);
   json["facts"] = std::move(facts);
   json["files"] = Json{{"decisions", run.files.decisions},
                        {"requests", run.files.requests},
@@ -238,6 +262,7 @@ Result<RunFile> parse_run(std::string_view text, const std::string& name) {
   if (!service) return std::unexpected(service.error());
   run.facts.service = std::move(*service);
   run.facts.fairness = fairness_from(json["facts"], problem);
+  if (problem.empty()) run.facts.sites = sites_from(json["facts"], problem);
   if (!problem.empty()) return bad_input(name, problem);
   for (const char* key : {"summary", "curves"}) {
     if (!json.contains(key)) return bad_input(name, fmt::format("key {} is missing", key));

@@ -23,7 +23,8 @@ using Points = std::vector<std::pair<double, double>>;
 struct Place {
   std::string name;
   std::vector<double> at_s;       ///< ascending
-  std::vector<double> g_per_kwh;  ///< from then on
+  std::vector<double> g_per_kwh;  ///< from then on, as it is booked
+  std::vector<double> decision;   ///< as plans went by it; empty: likewise
 };
 
 /// Empty where the run had one site, or wrote nothing of them.
@@ -36,20 +37,26 @@ std::vector<Place> places_of(const Run& run) {
   if (!text) return {};
   std::vector<std::string> names{"time_s"};
   for (std::size_t n = 0; n < rows.size(); ++n) names.push_back(fmt::format("g_per_kwh_{}", n));
+  const bool apart = text->substr(0, text->find('\n')).find("decision_g_per_kwh_0") != std::string::npos;
+  for (std::size_t n = 0; apart && n < rows.size(); ++n) names.push_back(fmt::format("decision_g_per_kwh_{}", n));
   const std::vector<std::string_view> columns(names.begin(), names.end());
   auto csv = CsvReader::open(*text, path, columns);
   if (!csv) return {};
   std::vector<Place> places;
-  for (const auto& row : rows) places.push_back({row.name, {}, {}});
+  for (const auto& row : rows) places.push_back({row.name, {}, {}, {}});
   for (;;) {
     const auto more = csv->next();
     if (!more || !*more) return places;
     const auto at = csv->number(0, 0.0, 1e12);
     if (!at) return {};
+    const auto grams = [&](std::size_t column) {
+      const auto said = csv->number(column, -1e6, 1e6);
+      return said ? *said : std::numeric_limits<double>::quiet_NaN();
+    };
     for (std::size_t n = 0; n < places.size(); ++n) {
-      const auto grams = csv->number(n + 1, -1e6, 1e6);
       places[n].at_s.push_back(*at);
-      places[n].g_per_kwh.push_back(grams ? *grams : std::numeric_limits<double>::quiet_NaN());
+      places[n].g_per_kwh.push_back(grams(n + 1));
+      if (apart) places[n].decision.push_back(grams(places.size() + n + 1));
     }
   }
 }
@@ -83,10 +90,10 @@ SiteSeries series_of(const Run& run, std::size_t site) {
   return sum;
 }
 
-double intensity_at(const Place& site, double seconds) {
+double intensity_at(const Place& site, const std::vector<double>& g_per_kwh, double seconds) {
   const auto after = std::ranges::upper_bound(site.at_s, seconds);
   if (after == site.at_s.begin()) return std::numeric_limits<double>::quiet_NaN();
-  return site.g_per_kwh[static_cast<std::size_t>(after - site.at_s.begin()) - 1];
+  return g_per_kwh[static_cast<std::size_t>(after - site.at_s.begin()) - 1];
 }
 
 Points points_of(const Run& run, const Series& series) {
@@ -141,9 +148,14 @@ std::string legend(const Run& run, const std::vector<Place>& sites) {
     const auto& row = run.file.summary.by_site[n];
     const Scaled energy = scaled(row.energy.value(), "J");
     const Scaled carbon = scaled(row.carbon.value(), "g");
-    out += fmt::format("<span><i class=\"swatch r{}\"></i>{}: {} {}, {} {} CO₂</span>", colour_of(n),
+    const auto& facts = run.file.facts.sites;
+    const std::string by = n >= facts.size() ? ""
+                           : facts[n].books == facts[n].decisions
+                               ? fmt::format(" (booked and decided by: {})", facts[n].books)
+                               : fmt::format(" (booked by: {}; decided by: {})", facts[n].books, facts[n].decisions);
+    out += fmt::format("<span><i class=\"swatch r{}\"></i>{}: {} {}, {} {} CO₂{}</span>", colour_of(n),
                        escape(sites[n].name), number(row.energy.value() * energy.factor, 3), energy.unit,
-                       number(row.carbon.value() * carbon.factor, 3), carbon.unit);
+                       number(row.carbon.value() * carbon.factor, 3), carbon.unit, escape(by));
   }
   return out + "</p>";
 }
@@ -152,6 +164,7 @@ std::string pictures(const Run& run, std::size_t index) {
   const std::vector<Place> sites = places_of(run);
   if (sites.empty()) return {};
   std::vector<Points> intensity;
+  std::vector<Points> decision;
   std::vector<Points> power;
   std::vector<Points> clock;
   std::vector<Points> grams;
@@ -160,18 +173,22 @@ std::string pictures(const Run& run, std::size_t index) {
     power.push_back(points_of(run, of.power));
     clock.push_back(points_of(run, of.clock));
     intensity.emplace_back();
+    decision.emplace_back();
     grams.emplace_back();
     for (const auto& [x, watts] : power.back()) {
-      const double now = intensity_at(sites[n], x);
+      const double now = intensity_at(sites[n], sites[n].g_per_kwh, x);
       intensity.back().emplace_back(x, now);
       grams.back().emplace_back(x, watts / 1e3 * now);
+      if (!sites[n].decision.empty()) decision.back().emplace_back(x, intensity_at(sites[n], sites[n].decision, x));
     }
   }
   const double end_s = static_cast<double>(run.timeline->intervals()) * run.timeline->interval_s();
-  const std::string drawn = chart_of(run, index, "Carbon intensity", "g/kWh", true, intensity, end_s) +
-                            chart_of(run, index, "Placement: power drawn", "W", true, power, end_s) +
-                            chart_of(run, index, "Clock, mean of instances", "MHz", false, clock, end_s) +
-                            chart_of(run, index, "CO₂ as it is emitted", "g/h", true, grams, end_s);
+  const std::string drawn =
+      chart_of(run, index, "Carbon intensity", "g/kWh", true, intensity, end_s) +
+      chart_of(run, index, "Carbon intensity that plans went by", "g/kWh", true, decision, end_s) +
+      chart_of(run, index, "Placement: power drawn", "W", true, power, end_s) +
+      chart_of(run, index, "Clock, mean of instances", "MHz", false, clock, end_s) +
+      chart_of(run, index, "CO₂ as it is emitted", "g/h", true, grams, end_s);
   if (drawn.empty()) return {};
   return "<h3>" + escape(run.label) + "</h3>" + legend(run, sites) + "<div class=\"pair\">" + drawn + "</div>";
 }
