@@ -23,6 +23,7 @@
 #include "net/log.h"
 #include "net/server.h"
 #include "systems/compose.h"
+#include "watch_sources.h"
 
 namespace wattle::apps {
 
@@ -128,6 +129,9 @@ journal::RunFacts facts_of(const GatewayFlags& flags, experiment::LiveFleet& fle
     const auto alone = fleet.service_time(options.workers.front().tensor_parallel);
     if (alone) facts.fairness = FairnessBasis{.service = *alone};
   }
+  for (const auto& site : options.sites) {
+    if (!site.name.empty()) facts.sites.push_back({site.name, site.books_by, site.decisions_by});
+  }
   for (const auto& worker : options.workers) {
     journal::Instance instance{InstanceId(static_cast<std::int32_t>(facts.instances.size())), options.kind};
     instance.spec.role = worker.role;
@@ -171,7 +175,8 @@ Result<void> read_service(const GatewayFlags& flags, const systems::Recipe& reci
 }
 
 /// Carbon, prices and ways: of --sites; else by the flags; else the scenario's.
-Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& options) {
+Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& options,
+                        std::vector<config::SiteSource>& sources) {
   const bool said = flags.carbon_g_per_kwh >= 0 || flags.gpu_usd_per_h >= 0;
   if (said && !flags.sites.empty()) {
     return bad_input("--sites", "says carbon and prices itself; leave --carbon-g-per-kwh and --gpu-usd-per-h out");
@@ -186,9 +191,11 @@ Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& opti
     scenario = std::move(*loaded);
   }
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  auto sites =
-      config::make_sites(scenario, config::data_dir(), {net::steady_now(), std::chrono::nanoseconds(wall).count()});
+  auto sites = config::make_sites(scenario, config::data_dir(),
+                                  {net::steady_now(), std::chrono::nanoseconds(wall).count(), true, &log_warning});
   if (!sites) return std::unexpected(sites.error());
+  sources = config::site_sources(scenario);
+  std::erase_if(sources, [](const config::SiteSource& source) { return source.decides; });
   options.sites = std::move(*sites);
   const auto at = std::ranges::find(options.sites, flags.at, &carbon::SiteRates::name);
   if (!flags.at.empty() && at == options.sites.end()) return bad_input("--at", "there is no site \"" + flags.at + "\"");
@@ -200,7 +207,8 @@ Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& opti
 }
 
 /// What the flags say by themselves.
-Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& options) {
+Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& options,
+                        std::vector<config::SiteSource>& sources) {
   const auto bind = [](const std::string& text, const char* flag, net::ServerOptions& out) -> Result<void> {
     const auto place = net::parse_host_port(text, flag);
     if (!place) return std::unexpected(place.error());
@@ -243,15 +251,28 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
   options.listen.limits.body_bytes = flags.max_body_bytes;
   options.slo = slo_of(flags);
   options.agents.urls = flags.agents;
-  if (auto ok = read_sites(flags, options); !ok) return ok;
+  if (auto ok = read_sites(flags, options, sources); !ok) return ok;
   options.kind.gpu.name = flags.fleet.gpu;
   options.kind.llm.name = flags.fleet.llm;
   return {};
 }
 
+/// The ledger goes by what sources say of the sites that name one.
+std::unique_ptr<SourceWatch> watch_books(std::vector<config::SiteSource> sources, gateway::Gateway& gateway) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  auto watch = std::make_unique<SourceWatch>(
+      std::move(sources), std::chrono::nanoseconds(wall).count() - net::steady_now().ns(),
+      [&gateway](const config::SiteSource& source, const carbon::IntensitySeries& series) {
+        gateway.set_intensity(source.site, series);
+      });
+  watch->start();
+  return watch;
+}
+
 Result<void> run_gateway(const GatewayFlags& flags) {
   gateway::GatewayOptions options;
-  if (auto ok = read_flags(flags, options); !ok) return ok;
+  std::vector<config::SiteSource> sources;
+  if (auto ok = read_flags(flags, options, sources); !ok) return ok;
   options.observer = apply(flags.seen);
   const auto keys = apply(flags.security, options);
   if (!keys) return std::unexpected(keys.error());
@@ -308,6 +329,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   }
   auto gateway = gateway::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
   if (!gateway) return std::unexpected(gateway.error());
+  auto watch = watch_books(std::move(sources), **gateway);
   if (recorder) recorder->ask_consumption([&gateway] { return (*gateway)->consumption(); });
   const auto url =
       fmt::format("{}://{}:{}", options.listen.tls ? "https" : "http", options.listen.host, (*gateway)->port());
@@ -329,6 +351,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
+  watch.reset();
   (*gateway)->stop(Span::from_seconds(flags.drain_s));
   if (recorder) {
     if (auto closed = recorder->close((*gateway)->consumption()); !closed) return closed;

@@ -32,6 +32,7 @@
 #include "planner/planned_fleet.h"
 #include "systems/compose.h"
 #include "systems/recipe.h"
+#include "watch_sources.h"
 
 namespace wattle::apps {
 namespace {
@@ -91,8 +92,8 @@ struct Inputs {
 Result<std::shared_ptr<const systems::SiteFleet>> read_sites(const config::LoadedScenario& loaded,
                                                              const systems::Recipe& recipe) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  auto sites =
-      config::make_sites(loaded.scenario, config::data_dir(), {Instant(), std::chrono::nanoseconds(wall).count()});
+  auto sites = config::make_sites(loaded.scenario, config::data_dir(),
+                                  {Instant(), std::chrono::nanoseconds(wall).count(), true, &log_warning});
   if (!sites) return std::unexpected(sites.error());
   std::vector<std::unique_ptr<engine::StepModel>> models;
   for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
@@ -135,6 +136,27 @@ Result<Inputs> read_inputs(const Flags& flags) {
   if (!busiest) return std::unexpected(busiest.error());
   for (const double rate : *busiest) inputs.scaling.past.push_back({rate});
   return inputs;
+}
+
+/// The sites' intensities are those of sources where the scenario says so. A site decides by what it states for
+/// decisions, else by what the books go by.
+std::unique_ptr<SourceWatch> watch_sources(const config::Scenario& scenario, systems::ScalingInputs& scaling) {
+  auto sources = config::site_sources(scenario);
+  std::erase_if(sources, [&](const config::SiteSource& source) {
+    return !source.decides && scenario.sites[static_cast<std::size_t>(source.site.value())].decisions.stated();
+  });
+  if (sources.empty() || !scaling.sites) return nullptr;
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  auto watch = std::make_unique<SourceWatch>(std::move(sources), std::chrono::nanoseconds(wall).count());
+  watch->ask_all();  // the first plan holds for an epoch
+  watch->start();
+  auto fleet = std::make_shared<systems::SiteFleet>(*scaling.sites);
+  fleet->intensity = [watch = watch.get(), files = fleet->intensity](std::size_t n, Instant now) {
+    const SiteId site(static_cast<std::int32_t>(n));
+    return watch->watches(site) ? watch->at(site, now) : files(n, now);
+  };
+  scaling.sites = std::move(fleet);
+  return watch;
 }
 
 /// What listens on --admin. Bound before any engine is touched: a port that is taken costs nothing.
@@ -243,10 +265,12 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
     if (!secret) return std::unexpected(secret.error());
     token = std::move(*secret);
   }
+  systems::ScalingInputs scaling = inputs.scaling;
+  const auto watch = watch_sources(inputs.scenario.scenario, scaling);
   planner::PlannedFleet planner(
       inputs.scenario, std::move(slots),
-      {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, inputs.scaling,
-       token, Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
+      {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, scaling, token,
+       Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
   std::atomic<bool> begun{false};
   auto plane = AdminPlane::listen(flags, [&planner, &begun](std::shared_ptr<net::Exchange> e) {
     const bool plan = e->path() == "/plan";

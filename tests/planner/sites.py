@@ -73,7 +73,8 @@ def write_series(folder: str) -> None:
                 rows.writerow((f"2024-01-01 00:{s // 60:02}:{s % 60:02}", before if s < FLIP_S else after))
 
 
-def start_two_sites(node: Processes, folder: str, nvml: str, scenario: str, recipe: str, *more: str) -> tuple[dict, list]:
+def start_two_sites(node: Processes, folder: str, nvml: str, scenario: str, recipe: str, *more: str,
+                    log: str | None = None) -> tuple[dict, list]:
     """An agent over four GPUs and a gateway, with `more` of its flags: what the gateway says as it starts, and flags that
     give a planner two slots at each site."""
     fpm = [free_endpoint(folder) for _ in range(4)]
@@ -81,7 +82,8 @@ def start_two_sites(node: Processes, folder: str, nvml: str, scenario: str, reci
     _, agent = node.start("agent", *engines, "--recipe", "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml", nvml,
                           "--state", os.path.join(folder, "locks"))
     _, gateway = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe",
-                            recipe, "--gpu", "a100-80g", "--llm", MODEL, "--scenario", scenario, "--agent", agent["admin"], *more)
+                            recipe, "--gpu", "a100-80g", "--llm", MODEL, "--scenario", scenario, "--agent", agent["admin"], *more,
+                            log=log)
     return gateway, [word for g in range(4) for word in ("--slot", f"{g // 2}={g}@{fpm[g]},node={g // 2}")]
 
 

@@ -1,0 +1,58 @@
+#pragma once
+// The carbon sources of a live process's sites, asked again and again by a thread of their own: nothing that serves or
+// plans ever waits for one. What a source said holds until its step is over, and for the age that the site allows; then
+// the intensity is unknown, whatever the reason, and the log says so once.
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "carbon/series.h"
+#include "config/sites.h"
+
+namespace wattle::apps {
+
+/// For config::RunStart.
+void log_warning(const std::string& line);
+
+class SourceWatch {
+ public:
+  /// Each time a source has said something: all that is known from it.
+  using Take = std::function<void(const config::SiteSource& source, const carbon::IntensitySeries& series)>;
+  /// `origin_ns`: since 1970 UTC, of the process's Instant 0. `take` may be null; it is called by the thread that asks.
+  SourceWatch(std::vector<config::SiteSource> sources, std::int64_t origin_ns, Take take = nullptr);
+  ~SourceWatch() = default;  ///< an open question is given up within a second
+
+  /// Asks each once, in turn; may take as long as their time-outs together. Before start().
+  void ask_all();
+  void start();
+  /// Is there a source of this site?
+  [[nodiscard]] bool watches(SiteId site) const;
+  /// None: unknown. From any thread.
+  [[nodiscard]] std::optional<GramsPerKwh> at(SiteId site, Instant now) const;
+
+ private:
+  struct Watched {
+    config::SiteSource source;
+    std::optional<feeds::Feed> said;  ///< of the asking thread
+    carbon::IntensitySeries known;    ///< under mutex_
+    Instant next;                     ///< to be asked
+    std::string problem;              ///< of the newest answer; empty: none
+    std::optional<bool> was_known;    ///< as the log has it
+  };
+  void ask(Watched& watched, const std::stop_token& stop);
+  void look(Watched& watched);
+  void run(const std::stop_token& stop);
+  [[nodiscard]] Instant now() const;
+
+  std::int64_t origin_ns_;
+  Take take_;
+  mutable std::mutex mutex_;
+  std::vector<Watched> all_;
+  std::jthread thread_;
+};
+
+}  // namespace wattle::apps
