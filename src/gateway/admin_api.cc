@@ -27,9 +27,21 @@ const char* text_of(Telemetry telemetry) {
   return telemetry == Telemetry::Fresh ? "fresh" : telemetry == Telemetry::Idle ? "idle" : "lost";
 }
 
+template <typename Quantity>
+nlohmann::ordered_json known(Quantity quantity) {
+  return std::isnan(quantity.value()) ? nlohmann::ordered_json() : nlohmann::ordered_json(quantity.value());
+}
+
 nlohmann::ordered_json table_of(const std::vector<journal::UsageRow>& rows) {
   auto table = nlohmann::ordered_json::object();
   for (const auto& row : rows) table[row.name] = journal::to_json(row);
+  return table;
+}
+
+/// Of instances or sites.
+nlohmann::ordered_json places_of(const std::vector<journal::UsageRow>& rows) {
+  auto table = table_of(rows);
+  for (const auto& row : rows) table[row.name]["unknown_carbon_j"] = known(row.unknown_carbon);
   return table;
 }
 
@@ -129,9 +141,6 @@ nlohmann::ordered_json AdminApi::usage() {
   nlohmann::ordered_json body;
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
     const auto used = ledger_.consumption([this](TenantId id) { return tenants_.name_of(id); });
-    const auto known = [](auto quantity) {
-      return std::isnan(quantity.value()) ? nlohmann::ordered_json() : nlohmann::ordered_json(quantity.value());
-    };
     body["energy_j"] = {{"metered", ledger_.counts().metered.joules().value()},
                         {"total", known(used.energy.total)},
                         {"prefill", known(used.energy.prefill)},
@@ -151,8 +160,8 @@ nlohmann::ordered_json AdminApi::usage() {
     for (const auto& model : ledger_.by_model(options_.models, nullptr)) {
       models[model.all.name] = journal::to_json(model.all);
     }
-    body["instances"] = table_of(used.by_instance);
-    body["sites"] = table_of(used.by_site);
+    body["instances"] = places_of(used.by_instance);
+    body["sites"] = places_of(used.by_site);
     auto& recent = body["recent"] = nlohmann::ordered_json::array();
     const std::size_t all = ledger_.recents();
     for (std::size_t i = all - std::min(all, kShown); i < all; ++i) recent.push_back(row_of(ledger_.recent(i)));
