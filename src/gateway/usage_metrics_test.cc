@@ -50,12 +50,13 @@ TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
 TEST(UsageMetrics, LeaveOutWhatNobodyMetered) {
   journal::Consumption used;
   used.energy = {Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown),
-                 Joules(kUnknown), Joules(kUnknown), Joules(kUnknown)};
+                 Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown)};
   used.carbon = GramsCo2(kUnknown);
   used.cost = Usd(kUnknown);
   const std::vector<control::ModelUsage> models = {
       {row("m", kUnknown, kUnknown, kUnknown), {row("t", kUnknown, kUnknown, kUnknown)}, {}}};
   const std::string text = usage_metrics(used, models);
+  EXPECT_EQ(text.find("\nwattle_gateway_energy_of_unknown_carbon_joules_total"), std::string::npos) << text;
   EXPECT_EQ(text.find("{model="), std::string::npos) << text;
   EXPECT_NE(text.find("# HELP wattle_gateway_energy_joules_total "), std::string::npos);
   EXPECT_NE(text.find("# TYPE wattle_gateway_tenant_energy_joules_total counter\n"), std::string::npos);

@@ -55,6 +55,7 @@ RunFacts facts() {
   f.instances[1].spec.role = Role::Decode;
   f.instances[1].spec.tensor_parallel = 2;
   f.instances[1].spec.pool = PoolId(3);
+  f.sites = {{"north", "average, electricity-maps DE", "marginal, watttime X"}};
   return f;
 }
 
@@ -166,6 +167,9 @@ TEST_F(RunDirectory, EverythingWrittenIsReadBack) {
   EXPECT_EQ(run->facts.instances[1].spec.role, Role::Decode);
   EXPECT_EQ(run->facts.instances[1].spec.tensor_parallel, 2);
   EXPECT_EQ(run->facts.instances[1].spec.pool, PoolId(3));
+  ASSERT_EQ(run->facts.sites.size(), 1U);
+  EXPECT_EQ(run->facts.sites[0].books, "average, electricity-maps DE");
+  EXPECT_EQ(run->facts.sites[0].decisions, "marginal, watttime X");
   EXPECT_EQ(run->curves.itl, curves.itl);
   EXPECT_EQ(to_json(run->summary), to_json(a_summary()));
   EXPECT_TRUE(run->files.trace);
