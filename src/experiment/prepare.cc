@@ -272,6 +272,7 @@ config::LoadedScenario alone(const config::LoadedScenario& loaded, std::size_t p
   one.scenario.pools = {loaded.scenario.pools.at(pool)};
   one.scenario.pools.front().count = 1;
   one.scenario.faults.clear();
+  for (auto& site : one.scenario.sites) site.books = site.decisions = {};
   one.gpus = {loaded.gpus.at(pool)};
   return one;
 }

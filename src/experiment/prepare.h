@@ -35,7 +35,8 @@ struct PreparedRun {
 [[nodiscard]] Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                           const std::string& data_dir, std::span<const RequestLatency> requests = {});
 
-/// One instance of `pool` instead of the fleet, to be measured on its own: no faults befall it.
+/// One instance of `pool` instead of the fleet, to be measured on its own: no faults befall it, and nobody asks what
+/// its electricity emits.
 [[nodiscard]] config::LoadedScenario alone(const config::LoadedScenario& loaded, std::size_t pool);
 
 /// Facts of the scenario's fleet, ids in the pools' order; both drivers use it, so that journals name the same
