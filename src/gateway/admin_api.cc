@@ -28,7 +28,7 @@ const char* text_of(Telemetry telemetry) {
 }
 
 template <typename Quantity>
-nlohmann::ordered_json known(Quantity quantity) {
+nlohmann::ordered_json or_null(Quantity quantity) {
   return std::isnan(quantity.value()) ? nlohmann::ordered_json() : nlohmann::ordered_json(quantity.value());
 }
 
@@ -41,7 +41,7 @@ nlohmann::ordered_json table_of(const std::vector<journal::UsageRow>& rows) {
 /// Of instances or sites.
 nlohmann::ordered_json places_of(const std::vector<journal::UsageRow>& rows) {
   auto table = table_of(rows);
-  for (const auto& row : rows) table[row.name]["unknown_carbon_j"] = known(row.unknown_carbon);
+  for (const auto& row : rows) table[row.name]["unknown_carbon_j"] = or_null(row.unknown_carbon);
   return table;
 }
 
@@ -142,14 +142,14 @@ nlohmann::ordered_json AdminApi::usage() {
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
     const auto used = ledger_.consumption([this](TenantId id) { return tenants_.name_of(id); });
     body["energy_j"] = {{"metered", ledger_.counts().metered.joules().value()},
-                        {"total", known(used.energy.total)},
-                        {"prefill", known(used.energy.prefill)},
-                        {"decode", known(used.energy.decode)},
-                        {"idle", known(used.energy.idle)},
-                        {"residue", known(used.energy.residue)},
-                        {"unknown_carbon", known(used.energy.unknown_carbon)}};
-    body["carbon_g"] = known(used.carbon);
-    body["cost_usd"] = known(used.cost);
+                        {"total", or_null(used.energy.total)},
+                        {"prefill", or_null(used.energy.prefill)},
+                        {"decode", or_null(used.energy.decode)},
+                        {"idle", or_null(used.energy.idle)},
+                        {"residue", or_null(used.energy.residue)},
+                        {"unknown_carbon", or_null(used.energy.unknown_carbon)}};
+    body["carbon_g"] = or_null(used.carbon);
+    body["cost_usd"] = or_null(used.cost);
     body["meters"] = used.meters;
     body["unmetered_s"] = used.unmetered_s;
     body["gpu_s"] = used.gpu_s;
