@@ -1,5 +1,7 @@
 #include "node/keeper.h"
 
+#include <algorithm>
+
 #include "net/log.h"
 #include "node/claim.h"
 
@@ -86,13 +88,13 @@ bool LockKeeper::ensure_guardian() {
     return false;
   }
   ++counts_.guardian_restarts;
-  net::log_line(net::LogLevel::Warning, "the guardian was gone and has been replaced");
   guardian_.reset();
   guardian_.emplace(std::move(*fresh));
-  for (const auto& uuid : claimed_) {
-    if (!guardian_->protect(uuid)) return false;
-  }
-  return true;
+  // Before anything else, logging included: until the new one has heard of them, nobody takes these locks off if we
+  // die.
+  const bool heard = std::ranges::all_of(claimed_, [this](const auto& uuid) { return guardian_->protect(uuid); });
+  net::log_line(net::LogLevel::Warning, "the guardian was gone and has been replaced");
+  return heard;
 }
 
 bool LockKeeper::claim(const std::string& claim) {
