@@ -15,6 +15,7 @@
 #include "command_pages.h"
 #include "config/deployment.h"
 #include "config/fill.h"
+#include "net/log.h"
 
 namespace wattle::apps {
 
@@ -186,7 +187,7 @@ namespace {
 /// 0, or 3 when what was printed could not all be written: a full disk, a closed pipe.
 int output_failure(const std::string& name) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
-  fmt::print(stderr, "{}: standard output: cannot be written\n", name);
+  net::say(name + ": standard output: cannot be written");
   return 3;
 }
 
@@ -318,7 +319,7 @@ int run_program(const std::string& name, const std::string& help, std::span<char
     return 2;
   } catch (const std::exception& error) {
     if (std::ferror(stdout) != 0) return output_failure(name);  // fmt throws then
-    fmt::print(stderr, "{}: {}\n", name, error.what());
+    net::say(name + ": " + error.what());
     return 1;
   }
   return exit_code != 0 ? exit_code : output_failure(name);

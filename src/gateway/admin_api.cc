@@ -14,6 +14,7 @@
 #include "net/answers.h"
 #include "net/browser.h"
 #include "net/clock.h"
+#include "net/log.h"
 
 namespace wattle::gateway {
 
@@ -126,6 +127,7 @@ std::string AdminApi::metrics_text() {
   if (agents_ != nullptr) extras.agents_differ = agents_->differing();
   if (resent_) extras.resent = resent_();
   if (observer_ != nullptr) extras.observed = observer_->counts();
+  extras.log_dropped = net::log_lines_lost() + (extras.observed ? extras.observed->lines_dropped : 0);
   if (options_.journal) {
     const auto state = options_.journal();
     extras.journal = {true, !state.problem.empty(), state.dropped};

@@ -136,8 +136,6 @@ void write_observed(std::string& out, const RequestObserver::Counts& counts) {
                counts.spans_exported);
   write_number(out, "wattle_gateway_spans_dropped_total", "counter",
                "Spans lost: the collector did not take them, or was slower than requests came", counts.spans_dropped);
-  write_number(out, "wattle_gateway_log_dropped_total", "counter", "Lines of requests lost because the log was slower",
-               counts.lines_dropped);
 }
 
 }  // namespace
@@ -182,6 +180,8 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
            extras.journal.dropped);
   }
   if (extras.observed) write_observed(out, *extras.observed);
+  number("wattle_gateway_log_dropped_total", "counter",
+         "Lines of the log lost because nobody read stderr, or not as fast as they came", extras.log_dropped);
   number("wattle_gateway_connections", "gauge", "Open client connections", extras.connections);
   const auto per_worker = [&](std::string_view name, std::string_view help, auto value,
                               std::string_view type = "gauge") {

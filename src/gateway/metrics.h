@@ -56,6 +56,7 @@ class GatewayMetrics {
     std::int64_t unmetered_workers = 0;
     std::int64_t resent = 0;
     std::optional<RequestObserver::Counts> observed;  ///< none: nobody asks how requests ended
+    std::int64_t log_dropped = 0;                     ///< lines of the process's log
     std::vector<control::ModelUsage> by_model;        ///< that clients ask for
     struct {
       bool kept = false;

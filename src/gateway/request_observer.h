@@ -51,7 +51,7 @@ class RequestObserver {
   struct Counts {
     std::int64_t spans_exported = 0;
     std::int64_t spans_dropped = 0;  ///< no room, or the collector did not take them
-    std::int64_t lines_dropped = 0;  ///< no room: the log is slower
+    std::int64_t lines_dropped = 0;  ///< no room here; the log counts its own
   };
   [[nodiscard]] Counts counts() const { return {exported_, spans_dropped_, lines_dropped_}; }
   /// Hands on what there is, for a second at most.

@@ -1,13 +1,18 @@
 #include "net/log.h"
 
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+
+#include "net/line_writer.h"
 
 namespace wattle::net {
 
@@ -15,11 +20,33 @@ namespace {
 
 constexpr std::size_t kTextMax = 1024;  ///< of one value: a client must not fill a disk with one header
 
+constexpr std::size_t kWaitingMost_bytes = 1 << 20;
+/// So long the end of the process waits for the reader of the last lines.
+constexpr Span kLastWords = Span::s(1);
+
 std::atomic<LogFormat> format_of_lines{LogFormat::Text};
+
+/// Never destroyed: other threads may log while the process ends.
+LineWriter& writer() {
+  static LineWriter* const made = [] {
+    static_cast<void>(std::atexit([] { writer().flush(kLastWords); }));
+    return new LineWriter(STDERR_FILENO, kWaitingMost_bytes);
+  }();
+  return *made;
+}
+
+class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    writer().add({line.data(), line.size()});
+  }
+  void flush_() override {}
+};
 
 spdlog::logger& logger() {
   static const auto made = [] {
-    auto one = std::make_shared<spdlog::logger>("wattle", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto one = std::make_shared<spdlog::logger>("wattle", std::make_shared<Sink>());
     one->set_level(spdlog::level::info);
     return one;
   }();
@@ -96,5 +123,9 @@ void log_line(LogLevel level, std::string_view what, std::span<const LogField> f
 void log_line(LogLevel level, std::string_view what, std::initializer_list<LogField> fields) {
   log_line(level, what, std::span(fields.begin(), fields.size()));
 }
+
+void say(std::string_view line) { writer().add(std::string(line) + "\n"); }
+
+std::int64_t log_lines_lost() { return writer().lost(); }
 
 }  // namespace wattle::net

@@ -22,9 +22,13 @@ struct LogField {
 /// Before threads log; text until then.
 void set_log_format(LogFormat format);
 [[nodiscard]] LogFormat log_format();
-/// Any thread; waits for stderr. `what`: which event, in a few words.
+/// Any thread; never waits for stderr (net/line_writer.h). `what`: which event, in a few words.
 void log_line(LogLevel level, std::string_view what, std::span<const LogField> fields);
 void log_line(LogLevel level, std::string_view what, std::initializer_list<LogField> fields = {});
+/// A line for people, as it is, in turn with those of the log.
+void say(std::string_view line);
+/// Lines lost because nobody read stderr, or not as fast as they came.
+[[nodiscard]] std::int64_t log_lines_lost();
 /// The line without its time and level: JSON members, or the event and key=value.
 [[nodiscard]] std::string log_text(LogFormat format, std::string_view what, std::span<const LogField> fields);
 

@@ -1,10 +1,15 @@
 #include "net/log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "net/line_writer.h"
 
 namespace wattle::net {
 namespace {
@@ -36,6 +41,56 @@ TEST(Log, LongValuesAreCut) {
   const std::string long_one(100'000, 'x');
   const LogField fields[] = {{"request_id", std::string_view(long_one)}};
   EXPECT_LT(log_text(LogFormat::Text, "x", fields).size(), 2000U);
+}
+
+struct Pipe : testing::Test {
+  Pipe() { EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0); }
+  ~Pipe() override {
+    for (const int end : ends) ::close(end);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  /// Nothing more fits, and a write would wait.
+  void fill() const {
+    ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    for (const std::size_t size : {4096U, 1U}) {
+      const std::string block(size, 'x');
+      while (::write(ends[1], block.data(), size) > 0) {
+      }
+    }
+    ::fcntl(ends[1], F_SETFL, 0);
+  }
+  std::array<int, 2> ends{};
+};
+
+TEST_F(Pipe, LinesAreWrittenInOrder) {
+  LineWriter lines(ends[1], 1000);
+  lines.add("one\n");
+  lines.add("two\n");
+  EXPECT_TRUE(lines.flush(Span::s(20)));
+  std::string read(8, ' ');
+  EXPECT_EQ(::read(ends[0], read.data(), read.size()), 8);
+  EXPECT_EQ(read, "one\ntwo\n");
+  EXPECT_EQ(lines.lost(), 0);
+}
+
+TEST_F(Pipe, OneThatIsFullHoldsNobodyUpAndWhatDoesNotFitIsCounted) {
+  fill();
+  {
+    LineWriter lines(ends[1], 1000);
+    for (int i = 0; i < 30; ++i) lines.add(std::string(99, 'a') + "\n");
+    EXPECT_FALSE(lines.flush(Span::ms(1)));
+    EXPECT_EQ(lines.lost(), 20);
+  }  // its end waits no longer than a second
+}
+
+TEST_F(Pipe, OneWithoutAReaderLosesLinesAndEndsNothing) {
+  LineWriter lines(ends[1], 1000);
+  ::close(ends[0]);
+  lines.add("nobody reads this\n");
+  EXPECT_TRUE(lines.flush(Span::s(20)));
+  EXPECT_EQ(lines.lost(), 1);
+  ends[0] = -1;
 }
 
 }  // namespace

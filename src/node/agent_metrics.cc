@@ -85,6 +85,7 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"guardian_restarts_total", "Times the guardian was started again"},
     {"clock_leases_total", "Clocks taken under a lease"},
     {"clock_leases_expired_total", "Leases that ended without renewal: the fallback clock was commanded"},
+    {"log_dropped_total", "Lines of the log lost because nobody read stderr, or not as fast as they came"},
     {"ready", "1 while the agent hears its engines and controls its GPUs"},
 };
 
@@ -305,6 +306,7 @@ std::string AgentMetrics::text() const {
   one("wattle_agent_clock_leases_total", "counter", leases.granted);
   one("wattle_agent_clock_leases_expired_total", "counter", leases.expired);
   one("wattle_agent_other_gpus", "gauge", other_gpus);
+  one("wattle_agent_log_dropped_total", "counter", log_dropped);
   one("wattle_agent_ready", "gauge", ready ? 1 : 0);
   return t.take();
 }

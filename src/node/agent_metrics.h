@@ -45,7 +45,8 @@ struct AgentMetrics {
   Histogram report_to_command_ns;
   Agent::Budget budget{};
   LockKeeper::Counts keeper;
-  std::int64_t other_gpus = 0;  ///< of another kind than the policies reckon with
+  std::int64_t other_gpus = 0;   ///< of another kind than the policies reckon with
+  std::int64_t log_dropped = 0;  ///< lines of the process's log
   bool ready = false;
   bool advisory = false;
 

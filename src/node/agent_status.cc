@@ -1,4 +1,5 @@
 // What an agent says of itself, and takes from a gateway.
+#include "net/log.h"
 #include "node/agent_impl.h"
 #include "node/agent_metrics.h"
 
@@ -140,6 +141,7 @@ std::string Agent::metrics() const {
   m.budget = budget();
   m.keeper = s.keeper->counts();
   m.other_gpus = s.other_gpus;
+  m.log_dropped = net::log_lines_lost();
   m.ready = ready();
   m.advisory = s.options.keeper.advisory;
   return m.text();

@@ -97,9 +97,9 @@ class Processes:
         self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + f",count={gpus},clock_min=210,clock_max=1410")
         self.running: list[subprocess.Popen] = []
 
-    def start(self, *words: str, log: str | None = None) -> tuple[subprocess.Popen, dict]:
-        """`log`: the file that its stderr goes to."""
-        with open(log, "w", encoding="utf-8") if log else contextlib.nullcontext() as stderr:
+    def start(self, *words: str, log: str | int | None = None) -> tuple[subprocess.Popen, dict]:
+        """`log`: the file, or the descriptor, that its stderr goes to."""
+        with open(log, "w", encoding="utf-8") if isinstance(log, str) else contextlib.nullcontext(log) as stderr:
             process = subprocess.Popen([self.wattle, *words, "--json"], env=self.env, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.running.append(process)
         line = process.stdout.readline()

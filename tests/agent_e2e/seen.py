@@ -66,6 +66,7 @@ def main() -> None:
         # An agent of the other GPU, which is said to be what it is not: its log in the same form.
         node.start("agent", "--nvml", flags.nvml, "--shadow", "--engine", "tcp://127.0.0.1:1=1", "--gpu", "h100", "--log-format", "json",
                    log=f"{folder}/agent.log")
+        eventually("the agent has said so", lambda: log_objects(f"{folder}/agent.log"))
         said = log_objects(f"{folder}/agent.log")[0]
         assert said["level"] == "error" and said["message"] == "the GPU is another kind than --gpu says" and said["highest_mhz"] == 1410, said
         key = subprocess.run([flags.wattle, "key", "shop"], check=True, capture_output=True, text=True).stdout.splitlines()
