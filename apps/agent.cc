@@ -2,13 +2,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "end_signals.h"
 #include "engine_flags.h"
 #include "experiment/live_fleet.h"
 #include "log_format.h"
@@ -20,10 +19,6 @@
 
 namespace wattle::apps {
 namespace {
-
-std::atomic<bool> stop_wanted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
-void on_signal(int) { stop_wanted = true; }
 
 struct Flags {
   std::string config;  ///< was read before
@@ -177,11 +172,7 @@ Result<int> run(const Flags& flags) {
   auto engines = make_engines(flags, *fleet);
   if (!engines) return std::unexpected(engines.error());
 
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGHUP, &action, nullptr);
+  hear_end_signals();
 
   node::AgentOptions options;
   options.keeper.library = gpu_library(flags);
@@ -226,7 +217,7 @@ Result<int> run(const Flags& flags) {
                url);
   }
   std::fflush(stdout);
-  (*agent)->run(stop_wanted);
+  (*agent)->run(end_wanted());
   const auto stuck = (*agent)->release();
   for (const auto& uuid : stuck) {
     net::log_line(net::LogLevel::Error, "a GPU did not let go of its clock in time; left to the guardian",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "config/locate.h"
 #include "config/service.h"
 #include "config/sites.h"
+#include "end_signals.h"
 #include "engine_flags.h"
 #include "experiment/live_fleet.h"
 #include "gateway/gateway.h"
@@ -300,11 +300,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   };
 
   // Before any thread starts, so that all of them inherit the mask and only this one hears the signal.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const sigset_t signals = block_end_signals();
 
   journal::Sink nowhere;
   std::optional<FileLock> journal_lock;
@@ -325,7 +321,6 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     options.journal = [&recorder] {
       return gateway::GatewayOptions::JournalState{recorder->problem(), recorder->dropped()};
     };
-    std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, not the end
   }
   auto gateway = gateway::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
   if (!gateway) return std::unexpected(gateway.error());

@@ -12,6 +12,7 @@
 #include "config/load.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
+#include "end_signals.h"
 #include "engine_flags.h"
 #include "net/clock.h"
 #include "net/server.h"
@@ -112,11 +113,7 @@ Result<int> serve(Flags flags) {
   options.loaded = net::steady_now() + flags.load;
 
   // Signals are waited for, not handled: blocked before the first thread, so that every thread inherits that.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const sigset_t signals = block_end_signals();
   if (flags.with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
 
   net::LoopPool pool(1);

@@ -16,6 +16,7 @@
 #include "config/locate.h"
 #include "config/make_step_model.h"
 #include "config/sites.h"
+#include "end_signals.h"
 #include "engine_flags.h"
 #include "experiment/load_profile.h"
 #include "experiment/saturation.h"
@@ -36,10 +37,6 @@
 
 namespace wattle::apps {
 namespace {
-
-std::atomic<bool> stop_wanted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
-void on_signal(int) { stop_wanted = true; }
 
 constexpr Span kTurn = Span::ms(100);  ///< between two looks at the engines
 
@@ -189,7 +186,7 @@ class AdminPlane {
       fmt::print("{}, recipe {}, on {}\n", what, flags.recipe, url_);
     }
     std::fflush(stdout);
-    while (!stop_wanted) {
+    while (!end_wanted()) {
       turn();
       usleep(static_cast<useconds_t>(kTurn.ns() / 1000));
     }
@@ -296,11 +293,7 @@ Result<void> run(const Flags& flags) {
   if (auto ok = check_level(flags); !ok) return ok;
   const auto inputs = read_inputs(flags);
   if (!inputs) return std::unexpected(inputs.error());
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one does not wait for anything
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  hear_end_signals(SecondSignal::EndsAtOnce);  // the second one does not wait for anything
   return flags.level == "fleet" ? run_fleet(flags, *inputs) : run_managers(flags, *inputs);
 }
 

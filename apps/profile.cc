@@ -17,13 +17,11 @@
 #include "commands.h"
 #include "config/load.h"
 #include "config/locate.h"
+#include "end_signals.h"
 #include "experiment/load_profile.h"
 
 namespace wattle::apps {
 namespace {
-
-std::atomic<bool> stop_wanted{false};
-void on_signal(int) { stop_wanted = true; }
 
 struct Flags {
   calibrate::ProfileOptions options;
@@ -134,13 +132,8 @@ Result<int> profile(Flags flags) {
   options.window = Span::from_seconds(flags.window_s);
   options.settle = Span::from_seconds(flags.settle_ms * 1e-3);
   allow_many_sockets();
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGHUP, &action, nullptr);
-
-  auto outcome = calibrate::profile_engine(options, stop_wanted,
+  hear_end_signals();
+  auto outcome = calibrate::profile_engine(options, end_wanted(),
                                            [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   if (!outcome) return std::unexpected(outcome.error());
   for (const auto& note : outcome->notes) fmt::print(stderr, "note: {}\n", note);

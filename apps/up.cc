@@ -4,15 +4,16 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "commands.h"
 #include "config/locate.h"
 #include "config/service.h"
+#include "end_signals.h"
 #include "experiment/reference_run.h"
 #include "experiment/saturation.h"
 #include "figures.h"
@@ -29,10 +30,6 @@
 namespace wattle::apps {
 
 namespace {
-
-std::atomic<bool> drain_wanted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
-void on_signal(int) { drain_wanted = true; }
 
 struct UpFlags {
   std::string config = "azure-conv-2p2d";
@@ -293,18 +290,11 @@ void Watch::print(const Ended& ended) const {
   }
 }
 
-void drain_on_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 Result<int> up(const UpFlags& flags) {
   const auto plan = make_plan(flags);
   if (!plan) return std::unexpected(plan.error());
   const auto& scenario = plan->scenario.scenario;
-  drain_on_signals();
+  hear_end_signals();
   testbed::EmulatedFleet fleet(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
   const testbed::FleetPlan processes{.scenario = plan->scenario,
                                      .config = flags.config,
@@ -336,14 +326,23 @@ Result<int> up(const UpFlags& flags) {
   if (!made_hint) return std::unexpected(made_hint.error());
   const auto& hint = *made_hint;
   const auto rows = [&]() -> std::optional<loadgen::ReplayRow> {
-    if (drain_wanted) return std::nullopt;
+    if (end_wanted()) return std::nullopt;
     const auto row = plan->source->next();
     if (!row) return std::nullopt;
     const auto hinted = hint ? hint->predict(row->output_tokens, replay.max_tokens) : 0;
     return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, hinted, row->content};
   };
   const Instant begin = net::steady_now();
-  const auto report = loadgen::replay(rows, replay, [&watch](const auto& progress) { watch.show(progress); });
+  const auto report = loadgen::replay(rows, replay, [&watch](const auto& progress) {
+    bool read = true;  // somebody reads the table
+    try {
+      watch.show(progress);
+      read = std::ferror(stdout) == 0;
+    } catch (const std::system_error&) {
+      read = false;
+    }
+    if (!read) want_end();
+  });
   if (!report) return std::unexpected(report.error());
   const Ended ended = watch.end(*report, (net::steady_now() - begin).seconds());
   const launch::Child* child = fleet.dead();

@@ -94,6 +94,7 @@ Result<Child> Child::start(const std::string& name, const std::vector<std::strin
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    for (const int ours : {SIGPIPE, SIGXFSZ}) signal(ours, SIG_DFL);  // what we ignore is not the child's to inherit
     dup2(into.fd, STDOUT_FILENO);
     dup2(log.fd, STDERR_FILENO);
     // A child may outlive us: what we listen on is not to stay open with it.
