@@ -244,11 +244,11 @@ void add_agent(Command app, int& exit_code) {
   command.add_option("--scenario", flags->fleet.scenario,
                      "Whose load profile a recipe plans by (dynamollm); --set takes its keys, too");
   command.add_option("--ttft-slo-ms,--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
-      .check(non_negative());
+      .check(non_negative_time());
   command.add_option("--itl-slo-ms,--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none")
-      .check(non_negative());
+      .check(non_negative_time());
   command.add_option("--lost-after-s", flags->lost_after_s, "Silence with work in flight that counts as lost telemetry")
-      .check(positive())
+      .check(positive_time())
       .capture_default_str();
   command
       .add_option("--nvml", flags->nvml, "The NVML library; amd-smi:PATH is AMD SMI, amd-smi: alone the installed one")
@@ -278,7 +278,7 @@ void add_agent(Command app, int& exit_code) {
       .add_option("--watt-budget-w", flags->watt_budget_w,
                   "What the GPUs of all engines may draw together, kept by ceilings on their clocks; 0: anything. POST "
                   "/budget changes it")
-      .check(non_negative());
+      .check(range(0.0, 1e6));
   command.add_flag(
       "--no-real-time", flags->no_real_time,
       "Decide and call the driver at ordinary priority; else before ordinary threads, where that is permitted "

@@ -81,6 +81,14 @@ Flag& Flag::capture_default_str() {
 }
 
 Flag& Flag::default_str(const std::string& text) {
+Check positive_time() {
+  return number_that(
+      "POSITIVE", [](double v) { return v > 0.0 && v <= 1e9; }, "a number above 0, of 1e9 at most");
+}
+Check non_negative_time() {
+  return number_that(
+      "NONNEGATIVE", [](double v) { return v >= 0.0 && v <= 1e9; }, "a number of 0 or more, of 1e9 at most");
+}
   option_->default_str(text);
   return *this;
 }

@@ -40,6 +40,9 @@ class Check {
 [[nodiscard]] Check range(double least, double most);
 [[nodiscard]] Check positive();
 [[nodiscard]] Check non_negative();
+/// The same of a time in seconds or milliseconds, of 1e9 at most: 32 years, which leaves room for sums.
+[[nodiscard]] Check positive_time();
+[[nodiscard]] Check non_negative_time();
 [[nodiscard]] Check not_empty();
 [[nodiscard]] Check one_of(std::vector<std::string> names);
 

@@ -371,13 +371,13 @@ void add_patience_flags(Command& command, GatewayFlags& flags) {
       .add_option(
           "--unready-wait-s", flags.unready_wait_s,
           "while no engine accepts requests, how long new ones and those of a lost engine wait for one; then 503")
-      .check(non_negative())
+      .check(non_negative_time())
       .capture_default_str();
   command.add_option("--drain-s", flags.drain_s, "on SIGINT/SIGTERM, how long running streams may go on")
-      .check(non_negative())
+      .check(non_negative_time())
       .capture_default_str();
   const auto patience = [&](const char* name, double& seconds, const char* what) {
-    command.add_option(name, seconds, what).check(positive()).capture_default_str();
+    command.add_option(name, seconds, what).check(positive_time()).capture_default_str();
   };
   patience("--probe-timeout-s", flags.probe_timeout_s, "for an engine to answer a health probe, sent every second");
   command
@@ -460,7 +460,7 @@ void add_gateway(Command app, int& exit_code) {
                      "power and clocks; readable while it runs and after a crash");
   command.add_option("--name", flags->name, "of the scenario, in the journal").capture_default_str();
   const auto objective = [&](const char* name, double& ms, const char* what) {
-    command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative());
+    command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative_time());
   };
   objective("--ttft-slo-ms,--ttft-ms", flags->ttft_slo_ms, "time to first token");
   objective("--itl-slo-ms,--itl-ms", flags->itl_slo_ms, "gap between tokens");

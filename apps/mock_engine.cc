@@ -192,7 +192,7 @@ void add_mock_engine(Command app, int& exit_code) {
       "X-Wattle-Transcript header says: a file of sections \"## NAME\" with responses as curl -i shows them");
   command
       .add_option("--keep-alive-s", flags->keep_alive_s, "It closes connections that have been idle so long; vLLM: 5")
-      .check(positive())
+      .check(positive_time())
       .capture_default_str();
   command.add_option("--id", flags->id, "Worker and engine id").capture_default_str();
   command.add_option("--seed", flags->seed, "Of the output lengths nobody asked for").capture_default_str();
@@ -206,7 +206,7 @@ void add_mock_engine(Command app, int& exit_code) {
       .add_option_function(
           "--link-latency-ms", [flags](double ms) { flags->link.latency = Span::from_seconds(ms * 1e-3); },
           "prefill: from the last byte of a hand-over leaving to its arrival")
-      .check(non_negative())
+      .check(non_negative_time())
       .default_str("0.5");
   command
       .add_option("--handoff-steps", flags->link.handoff_steps,
@@ -217,13 +217,13 @@ void add_mock_engine(Command app, int& exit_code) {
       .add_option_function(
           "--bootstrap-timeout-s", [flags](double s) { flags->bootstrap_timeout = Span::from_seconds(s); },
           "SGLang's contract: how long one leg waits for the other")
-      .check(positive())
+      .check(positive_time())
       .default_str("300");
   command
       .add_option_function(
           "--load-s", [flags](double s) { flags->load = Span::from_seconds(s); },
           "How long it loads its weights: until then its GPUs draw idle power and it answers 503")
-      .check(non_negative())
+      .check(non_negative_time())
       .default_str("0");
   command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
   command.add_flag("--die-with-parent", flags->with_parent, "End when the process that started it ends");

@@ -200,7 +200,7 @@ void add_profile(Command app, int& exit_code) {
   list("--clocks", flags->clocks, "Clocks to lock, MHz; default: the grid's own, or none");
   command.add_option("--limit", flags->limit, "At most so many decode and so many prefill cells a clock; 0 = all");
   command.add_option("--rate-s", flags->rate_s, "Time spent on each request rate of a grid that has rates, s")
-      .check(positive())
+      .check(positive_time())
       .capture_default_str();
   command
       .add_option("--kv-tokens", flags->kv_tokens,

@@ -170,7 +170,7 @@ void add_replay(Command app, int& exit_code) {
       .check(positive())
       .capture_default_str();
   const auto objective = [&](const char* name, double& ms, const char* what) {
-    command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative());
+    command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative_time());
   };
   objective("--ttft-slo-ms,--ttft-ms", flags->ttft_slo_ms, "time to first token");
   objective("--itl-slo-ms,--itl-ms", flags->itl_slo_ms, "every gap between tokens");

@@ -153,7 +153,7 @@ template <>
 struct Codec<Span> {
   static constexpr OptionType kType = OptionType::Number;
   static constexpr double scale(std::string_view unit) { return nanoseconds_of(unit); }
-  static Span read(const Value& v, double scale) { return Span(std::llround(std::get<double>(v) * scale)); }
+  static Span read(const Value& v, double scale) { return Span::nearest(std::get<double>(v) * scale); }
   static Value write(Span v, double scale) {
     if (v == Span::max()) return std::monostate{};
     return static_cast<double>(v.ns()) / scale;

@@ -16,8 +16,15 @@ class Span {
   [[nodiscard]] static constexpr Span us(std::int64_t v) { return Span(v * 1'000); }
   [[nodiscard]] static constexpr Span ms(std::int64_t v) { return Span(v * 1'000'000); }
   [[nodiscard]] static constexpr Span s(std::int64_t v) { return Span(v * 1'000'000'000); }
+  /// Nearest whole nanosecond. Beyond the range its end; not a number, which text edges refuse, is 0.
+  [[nodiscard]] static Span nearest(double ns) {
+    constexpr double kEnd = 9223372036854775808.0;  // 2^63
+    if (std::isnan(ns)) return {};
+    if (ns >= kEnd) return max();
+    return ns <= -kEnd ? Span(std::numeric_limits<std::int64_t>::min()) : Span(std::llround(ns));
+  }
   /// Nearest nanosecond to a number of seconds (text edge).
-  [[nodiscard]] static Span from_seconds(double v) { return Span(std::llround(v * 1e9)); }
+  [[nodiscard]] static Span from_seconds(double v) { return nearest(v * 1e9); }
   [[nodiscard]] static constexpr Span max() { return Span(std::numeric_limits<std::int64_t>::max()); }
 
   [[nodiscard]] constexpr std::int64_t ns() const { return ns_; }

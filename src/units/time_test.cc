@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace wattle {
 namespace {
 
@@ -19,6 +22,15 @@ TEST(Span, FromSecondsRoundsToTheNearestNanosecond) {
   EXPECT_EQ(Span::from_seconds(1.6e-9), Span::ns(2));
   EXPECT_EQ(Span::from_seconds(-1.6e-9), Span::ns(-2));
   EXPECT_EQ(Span::from_seconds(0.1), Span::ms(100));
+}
+
+TEST(Span, FromSecondsEndsWhereTheRangeDoes) {
+  EXPECT_EQ(Span::from_seconds(1e10), Span::max());
+  EXPECT_EQ(Span::from_seconds(1e308), Span::max());
+  EXPECT_EQ(Span::from_seconds(std::numeric_limits<double>::infinity()), Span::max());
+  EXPECT_LT(Span::from_seconds(-1e10), Span::s(-9'000'000'000));
+  EXPECT_EQ(Span::from_seconds(9e9), Span::s(9'000'000'000));
+  EXPECT_EQ(Span::from_seconds(std::nan("")), Span());
 }
 
 TEST(Instant, NeverStaysNever) {
