@@ -25,7 +25,7 @@ Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& optio
   auto recorded = keeper->state_.read();
   if (!recorded) return std::unexpected(recorded.error());
   keeper->recorded_ = std::move(*recorded);
-  keeper->restore();
+  if (auto ok = keeper->restore(); !ok) return std::unexpected(ok.error());
   if (options.guardian) {
     auto guardian = keeper->start_guardian();
     if (!guardian) return std::unexpected(guardian.error());
@@ -34,7 +34,8 @@ Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& optio
   return keeper;
 }
 
-void LockKeeper::restore() {
+/// Writes what is left in any case: where that cannot be done no clock could be locked later on.
+Result<void> LockKeeper::restore() {
   std::set<std::string> left = recorded_;
   for (const auto& claim : recorded_) {
     const auto undone = undo(*gpus_, claim);
@@ -45,13 +46,9 @@ void LockKeeper::restore() {
     ++counts_.restored_at_start;
     left.erase(claim);
   }
-  if (left == recorded_) return;
-  if (const auto written = state_.write(left); !written) {
-    ++counts_.persist_failures;
-    net::log_line(net::LogLevel::Error, "what is locked was not written down", {{"error", written.error().message()}});
-    return;
-  }
+  if (auto written = state_.write(left); !written) return written;
   recorded_ = std::move(left);
+  return {};
 }
 
 Result<Guardian> LockKeeper::start_guardian() const {

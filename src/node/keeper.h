@@ -52,7 +52,7 @@ class LockKeeper {
  private:
   LockKeeper(KeeperOptions options, std::shared_ptr<const GpuLibrary> gpus, std::vector<FileLock> locks)
       : options_(std::move(options)), gpus_(std::move(gpus)), locks_(std::move(locks)), state_(options_.state_file) {}
-  void restore();
+  [[nodiscard]] Result<void> restore();
   [[nodiscard]] Result<Guardian> start_guardian() const;
   [[nodiscard]] bool ensure_guardian();
 

@@ -240,6 +240,17 @@ TEST_F(Keeper, NothingIsLockedThatCouldNotBeRemembered) {
   rmdir((path_ + ".dir").c_str());
 }
 
+TEST_F(Keeper, WhereNothingCanBeRememberedNoAgentStarts) {
+  mkdir((path_ + ".new").c_str(), 0755);  // in the draft's place
+  options_.state_file = path_;
+  const auto keeper = node::LockKeeper::start(options_, nvml_);
+  ASSERT_FALSE(keeper);
+  EXPECT_EQ(keeper.error().kind, ErrorKind::External);
+  EXPECT_NE(keeper.error().where.find(path_), std::string::npos) << keeper.error().message();
+  rmdir((path_ + ".new").c_str());
+  unlink((path_ + ".lock").c_str());
+}
+
 TEST_F(Keeper, AKilledGuardianIsReplacedAndKnowsWhatIsLocked) {
   auto keeper = node::LockKeeper::start(options_, nvml_).value();
   ASSERT_TRUE(keeper->claim(board().uuid(0)));
