@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,6 +20,8 @@ namespace {
 using Read = nlohmann::json;
 
 constexpr std::int64_t kMostId = 1'000'000'000;
+constexpr std::int64_t kMostInstances = 100'000;  ///< of one target: what they have of GPUs stays countable
+constexpr std::int64_t kMostMhz = 100'000;
 constexpr std::int64_t kMostNs = std::int64_t{1} << 60;
 
 /// The value of a key, or an exception that says which one and what it should be.
@@ -35,18 +38,32 @@ T get(const Read& json, const char* key) {
   return value.get<T>();
 }
 
+bool is_from_to(const Read& value, std::int64_t least, std::int64_t most) {
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMostNs)) return false;
+  return value.is_number_integer() && value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+}
+
 std::int64_t whole(const Read& json, const char* key, std::int64_t least, std::int64_t most) {
   const Read& value = at(json, key);
-  if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
-    throw std::invalid_argument(fmt::format("{} must be a whole number from {} to {}", key, least, most));
-  }
-  return value.get<std::int64_t>();
+  if (is_from_to(value, least, most)) return value.get<std::int64_t>();
+  throw std::invalid_argument(fmt::format("{} must be a whole number from {} to {}", key, least, most));
+}
+
+/// An id in a list of them.
+template <typename T>
+T whole_of(const Read& value, const char* list) {
+  if (is_from_to(value, 0, kMostId)) return value.get<T>();
+  throw std::invalid_argument(fmt::format("{} must be a list of whole numbers from 0", list));
+}
+
+std::int32_t number(const Read& json, const char* key, std::int64_t least, std::int64_t most) {
+  return static_cast<std::int32_t>(whole(json, key, least, most));
 }
 
 template <typename Id>
 std::optional<Id> id_of(const Read& json, const char* key) {
   if (!json.contains(key)) return std::nullopt;
-  return Id(get<std::int32_t>(json, key));
+  return Id(number(json, key, 0, kMostId));
 }
 
 const Read& list_of(const Read& json, const char* key) {
@@ -55,6 +72,19 @@ const Read& list_of(const Read& json, const char* key) {
   if (found == json.end()) return kNone;
   if (!found->is_array()) throw std::invalid_argument(std::string(key) + " must be a list");
   return *found;
+}
+
+/// What is wrong with an item is said with its place in the list.
+void each(const Read& json, const char* key, const std::function<void(const Read& item)>& take) {
+  std::size_t at = 0;
+  for (const Read& item : list_of(json, key)) {
+    try {
+      take(item);
+    } catch (const std::invalid_argument& wrong) {
+      throw std::invalid_argument(fmt::format("{}[{}].{}", key, at, wrong.what()));
+    }
+    ++at;
+  }
 }
 
 PlanStep step_of(const Read& json) {
@@ -66,8 +96,8 @@ PlanStep step_of(const Read& json) {
     throw std::invalid_argument("kind is '" + kind + "'; use start, drain, reshard, move or reroute");
   }
   step.kind = *found;
-  for (const Read& id : list_of(json, "from")) step.from.push_back(InstanceId(id.get<std::int32_t>()));
-  for (const Read& shape : list_of(json, "to")) step.to.push_back(shape.get<std::size_t>());
+  for (const Read& id : list_of(json, "from")) step.from.push_back(InstanceId(whole_of<std::int32_t>(id, "from")));
+  for (const Read& shape : list_of(json, "to")) step.to.push_back(whole_of<std::size_t>(shape, "to"));
   step.node = id_of<NodeId>(json, "node");
   step.pool = id_of<PoolId>(json, "pool");
   step.serves_on = json.value("serves_on", false);
@@ -102,19 +132,22 @@ PlanLevel level_of(const Read& json, Span later) {
 Plan plan_of(const Read& json, Span later) {
   Plan plan;
   plan.reason = json.contains("reason") ? kept_text(json["reason"].get<std::string>()) : "given";
-  for (const Read& target : list_of(json, "instances")) {
-    plan.instances.push_back({get<std::size_t>(target, "shape"), get<std::int32_t>(target, "count"),
-                              id_of<NodeId>(target, "node"), id_of<PoolId>(target, "pool")});
-  }
-  for (const Read& w : list_of(json, "weights")) {
-    plan.weights.push_back(
-        {ClassId(get<std::int32_t>(w, "class")), PoolId(get<std::int32_t>(w, "pool")), get<double>(w, "weight")});
-  }
-  for (const Read& range : list_of(json, "clocks")) {
-    plan.clocks.push_back({PoolId(get<std::int32_t>(range, "pool")), MegaHertz(get<std::int32_t>(range, "least_mhz")),
-                           MegaHertz(get<std::int32_t>(range, "most_mhz"))});
-  }
-  for (const Read& step : list_of(json, "steps")) plan.steps.push_back(step_of(step));
+  each(json, "instances", [&](const Read& target) {
+    plan.instances.push_back({static_cast<std::size_t>(whole(target, "shape", 0, kMostId)),
+                              number(target, "count", 0, kMostInstances), id_of<NodeId>(target, "node"),
+                              id_of<PoolId>(target, "pool")});
+  });
+  each(json, "weights", [&](const Read& w) {
+    const auto weight = get<double>(w, "weight");
+    if (!(weight >= 0.0 && weight <= 1.0)) throw std::invalid_argument("weight must be a share from 0 to 1");
+    plan.weights.push_back({ClassId(number(w, "class", 0, kMostId)), PoolId(number(w, "pool", 0, kMostId)), weight});
+  });
+  each(json, "clocks", [&](const Read& range) {
+    plan.clocks.push_back({PoolId(number(range, "pool", 0, kMostId)),
+                           MegaHertz(number(range, "least_mhz", 1, kMostMhz)),
+                           MegaHertz(number(range, "most_mhz", 1, kMostMhz))});
+  });
+  each(json, "steps", [&](const Read& step) { plan.steps.push_back(step_of(step)); });
   if (json.contains("given")) plan.given = mandate_of(json["given"], later);
   for (const Read& below : list_of(json, "passed")) plan.passed.push_back(mandate_of(below, later));
   for (const Read& level : list_of(json, "levels")) plan.levels.push_back(level_of(level, later));

@@ -52,12 +52,24 @@ TEST(PlanReader, BadOnesSayWhatIsWrong) {
     return plan ? std::string("accepted") : plan.error().message();
   };
   EXPECT_EQ(problem("[]"), "plan: is one JSON object with a list of instances");
-  EXPECT_EQ(problem(R"({"instances":[{"shape":0}]})"), "plan: count is missing");
+  EXPECT_EQ(problem(R"({"instances":[{"shape":0}]})"), "plan: instances[0].count is missing");
   EXPECT_EQ(problem(R"({"instances":3})"), "plan: instances must be a list");
   EXPECT_EQ(problem(R"({"levels":[{"name":"pool","made_ns":"now","reason":""}]})"),
             "plan: made_ns must be a whole number from -1152921504606846976 to 1152921504606846976");
   EXPECT_EQ(problem(R"({"steps":[{"kind":"jump"}]})"),
-            "plan: kind is 'jump'; use start, drain, reshard, move or reroute");
+            "plan: steps[0].kind is 'jump'; use start, drain, reshard, move or reroute");
+  EXPECT_EQ(problem(R"({"instances":[{"shape":0,"count":1},{"shape":0,"count":-1}]})"),
+            "plan: instances[1].count must be a whole number from 0 to 100000");
+  EXPECT_EQ(problem(R"({"instances":[{"shape":18446744073709551615,"count":1}]})"),
+            "plan: instances[0].shape must be a whole number from 0 to 1000000000");
+  EXPECT_EQ(problem(R"({"instances":[{"shape":0,"count":1.5}]})"),
+            "plan: instances[0].count must be a whole number from 0 to 100000");
+  EXPECT_EQ(problem(R"({"weights":[{"class":0,"pool":0,"weight":1.5}]})"),
+            "plan: weights[0].weight must be a share from 0 to 1");
+  EXPECT_EQ(problem(R"({"weights":[{"class":0,"pool":0,"weight":"all"}]})"),
+            "plan: weights[0].weight must be a number");
+  EXPECT_EQ(problem(R"({"steps":[{"kind":"drain","from":[-1]}]})"),
+            "plan: steps[0].from must be a list of whole numbers from 0");
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 // Plans that are handed in over HTTP: the plan of another controller, or a person's.
 #include <functional>
 #include <mutex>
+#include <string_view>
 
+#include "base/error.h"
 #include "policy/scaling/scaling.h"
 
 namespace wattle::planner {
@@ -10,6 +12,11 @@ namespace wattle::planner {
 /// What there is, as a plan: every instance where it is (of a re-shard the new ones), weights and clock ranges in
 /// force. `of`: instances in these pools only.
 [[nodiscard]] Plan as_it_is(const policy::ScalingView& view, const std::function<bool(PoolId)>& of = nullptr);
+
+/// A plan as another controller hands it in: journal::plan_from_json of what it means to say, all of it known here.
+/// `shapes`: [[fleet]] entries; `pools`: [[pool]]s of the scenario, 0 where it states none and plans make their own.
+/// Errors: bad input, with the key.
+[[nodiscard]] Result<Plan> given_plan_from_json(std::string_view json, std::size_t shapes, std::size_t pools);
 
 /// Wants what it was given last; before that, what there is. Steps are restated until they have begun.
 class GivenPlan final : public policy::ScalingPolicy {

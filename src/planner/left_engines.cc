@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "journal/plan_reader.h"
 #include "net/log.h"
 #include "planner/planned_fleet.h"
 
@@ -121,8 +120,12 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
   return member;
 }
 
+Result<Plan> PlannedFleet::read_given(const std::string& json) const {
+  return given_plan_from_json(json, loaded_.scenario.pools.size(), loaded_.scenario.serving_pools.size());
+}
+
 Result<void> PlannedFleet::give(const std::string& json) {
-  auto plan = journal::plan_from_json(json);
+  auto plan = read_given(json);
   if (!plan) return std::unexpected(plan.error());
   if (!options_.state.empty()) write_whole(fs::path(options_.state) / kPlanFile, json);
   given_->give(std::move(*plan));
@@ -131,7 +134,7 @@ Result<void> PlannedFleet::give(const std::string& json) {
 
 void PlannedFleet::adopt_left(Mode mode) {
   if (const auto text = read_file((fs::path(options_.state) / kPlanFile).string())) {
-    if (auto plan = journal::plan_from_json(*text)) given_->give(std::move(*plan));
+    if (auto plan = read_given(*text)) given_->give(std::move(*plan));
   }
   std::vector<std::int32_t> ids;
   std::error_code failed;

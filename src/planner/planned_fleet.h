@@ -67,7 +67,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   /// With Options::state engines are left as they are, for the next planner. Else they get no more requests, and end
   /// when those they have are over, or after `drain`.
   void end(Span drain);
-  /// See plan_from_json. A successor has it, too. From any thread.
+  /// See given_plan_from_json. A successor has it, too. From any thread.
   [[nodiscard]] Result<void> give(const std::string& json);
   /// From any thread.
   [[nodiscard]] std::string fleet_json() const {
@@ -130,6 +130,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   void stop_all();
   void leave_all();
   [[nodiscard]] Observation observed();
+  [[nodiscard]] Result<Plan> read_given(const std::string& json) const;
   void adopt_left(Mode mode);
   [[nodiscard]] std::optional<control::PlanExecutor::Member> adopt(std::int32_t id);
   void note(std::int32_t id, Engine& engine);
