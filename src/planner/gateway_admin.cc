@@ -1,6 +1,7 @@
 #include "planner/gateway_admin.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "journal/plan_reader.h"
 #include "net/log.h"
@@ -8,12 +9,27 @@
 
 namespace wattle::planner {
 
+namespace {
+
+constexpr std::size_t kMostComplaints = 1000;
+
+}  // namespace
+
 GatewayAdmin::Answer GatewayAdmin::answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer) {
-  if (answer && answer->status / 100 == 2) return Answer::Done;
+  if (answer && answer->status / 100 == 2) {
+    complaints_.erase(what);
+    return Answer::Done;
+  }
   const std::string said = answer ? answer->body : answer.error().message();
-  net::log_line(net::LogLevel::Warning, "the gateway has not taken what was said to it",
-                {{"of", what}, {"answer", said}});
-  return answer && answer->status == 404 ? Answer::Unknown : Answer::Failed;
+  if (complaints_.size() >= kMostComplaints) complaints_.clear();
+  if (std::exchange(complaints_[what], said) != said) {
+    net::log_line(net::LogLevel::Warning, "the gateway has not taken what was said to it",
+                  {{"of", what}, {"answer", said}});
+  }
+  if (!answer) return Answer::Failed;
+  if (answer->status == 404) return Answer::Unknown;
+  const bool wrong = answer->status == 400 || answer->status == 409 || answer->status == 413;
+  return wrong ? Answer::Refused : Answer::Failed;
 }
 
 std::string GatewayAdmin::add_worker(const nlohmann::json& worker) {

@@ -1,6 +1,8 @@
 #pragma once
-// The gateway's admin plane as the planner uses it. What goes wrong is logged; callers try again at their next turn.
+// The gateway's admin plane as the planner uses it. What goes wrong is logged, once until it goes otherwise; callers
+// try again at their next turn.
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -23,6 +25,7 @@ class GatewayAdmin {
   enum class Answer : std::uint8_t {
     Done,
     Unknown,  ///< it knows no such worker: it has restarted
+    Refused,  ///< what was said is wrong, and will be when it is said again
     Failed,
   };
 
@@ -54,6 +57,7 @@ class GatewayAdmin {
   Answer answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer);
 
   std::string url_;
+  std::map<std::string, std::string> complaints_;  ///< by what it was about: the newest
   launch::AdminCaller caller_;
 };
 

@@ -258,36 +258,6 @@ void PlannedFleet::withdraw(Engine& engine) {
   gateway_.withdraw(engine.worker);
 }
 
-void PlannedFleet::tell_journal() {
-  if (unsent_.empty()) return;
-  const Instant sent = now();  // one for all, or records of one instant would be out of order
-  auto list = nlohmann::ordered_json::array();
-  std::size_t taken = 0;
-  for (const auto& [r, plan] : unsent_) {
-    nlohmann::ordered_json record{{"kind", journal::name_of(r.kind)},
-                                  {"age_ms", (sent - r.at).millis()},
-                                  {"mode", journal::name_of(r.mode)},
-                                  {"reason", r.reason}};
-    if (r.kind == journal::DecisionKind::Plan) {
-      record["gpus"] = r.value;
-      record["now_ns"] = sent.ns();
-      record["plan"] = plan;
-    } else if (r.kind == journal::DecisionKind::Scaling) {
-      record["gpus"] = r.value;
-    } else {
-      const Engine& engine = at(r.instance);
-      if (engine.worker.empty() && !engine.over) break;  // it will have an id
-      record["phase"] = journal::name_of(static_cast<journal::Phase>(r.value));
-      record["worker"] = engine.worker;
-    }
-    ++taken;
-    if (!record.contains("worker") || record["worker"] != "") list.push_back(record);
-  }
-  if (taken == 0) return;
-  if (!list.empty() && gateway_.record(list) == GatewayAdmin::Answer::Failed) return;  // the next turn
-  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(taken));
-}
-
 /// A gateway that has restarted knows no engine of ours: they are announced again.
 GatewayAdmin::Seen PlannedFleet::look(Engine& engine) {
   if (engine.worker.empty()) return {};
@@ -480,6 +450,8 @@ void PlannedFleet::tell() {
   if (!levels_.empty()) all["newest_plan"] = levels_;
   all["phases"] = phases_;
   all["steps"] = steps_;
+  all["records_refused"] = refused_;
+  all["log_dropped"] = net::log_lines_lost();
   const std::lock_guard lock(mutex_);
   shown_ = all.dump();
 }

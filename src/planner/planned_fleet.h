@@ -182,7 +182,13 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     nlohmann::ordered_json plan;
   };
   void unsent(Unsent one);
+  struct Batch {
+    nlohmann::ordered_json records = nlohmann::ordered_json::array();
+    std::size_t taken = 0;  ///< of unsent_; some are no record
+  };
+  [[nodiscard]] Batch next_records(std::size_t most, Instant sent);
   std::deque<Unsent> unsent_;  ///< what the gateway's journal does not have yet, oldest first
+  std::int64_t refused_ = 0;   ///< records that the gateway did not take for its journal
   mutable std::mutex mutex_;   ///< shown_
   std::string shown_ = "{}";
 };

@@ -1,9 +1,11 @@
-// Where a planned fleet's plans come from, what it begins with, and what the gateway carries out of them.
+// Where a planned fleet's plans come from, what it begins with, and what the gateway carries out and writes down of
+// them.
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "journal/names.h"
 #include "planner/planned_fleet.h"
 
 namespace wattle::planner {
@@ -141,6 +143,54 @@ void PlannedFleet::assert_plan() {
   const auto answer = gateway_.put_plan(at_gateway_.weights, at_gateway_.clocks, options_.clock_lease);
   const bool done = answer == GatewayAdmin::Answer::Done;
   at_gateway_.next_put = now() + (done ? options_.clock_lease / 4 : std::min(options_.clock_lease / 4, kPutAgain));
+}
+
+// --- what its journal has of it ---
+
+PlannedFleet::Batch PlannedFleet::next_records(std::size_t most, Instant sent) {
+  Batch batch;
+  for (const auto& [r, plan] : unsent_) {
+    if (batch.taken == most) break;
+    nlohmann::ordered_json record{{"kind", journal::name_of(r.kind)},
+                                  {"age_ms", (sent - r.at).millis()},
+                                  {"mode", journal::name_of(r.mode)},
+                                  {"reason", r.reason}};
+    if (r.kind == journal::DecisionKind::Plan) {
+      record["gpus"] = r.value;
+      record["now_ns"] = sent.ns();
+      record["plan"] = plan;
+    } else if (r.kind == journal::DecisionKind::Scaling) {
+      record["gpus"] = r.value;
+    } else {
+      const Engine& engine = at(r.instance);
+      if (engine.worker.empty() && !engine.over) break;  // it will have an id
+      record["phase"] = journal::name_of(static_cast<journal::Phase>(r.value));
+      record["worker"] = engine.worker;
+    }
+    ++batch.taken;
+    if (!record.contains("worker") || record["worker"] != "") batch.records.push_back(record);
+  }
+  return batch;
+}
+
+void PlannedFleet::tell_journal() {
+  const Instant sent = now();  // one for all, or records of one instant would be out of order
+  for (std::size_t most = unsent_.size(); !unsent_.empty();) {
+    const Batch batch = next_records(most, sent);
+    if (batch.taken == 0) return;
+    if (!batch.records.empty()) {
+      const auto answer = gateway_.record(batch.records);
+      if (answer == GatewayAdmin::Answer::Failed) return;  // the next turn
+      if (answer == GatewayAdmin::Answer::Refused) {
+        if (batch.taken > 1) {  // not for the sake of one that is wrong
+          most = batch.taken / 2;
+          continue;
+        }
+        ++refused_;
+      }
+    }
+    unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(batch.taken));
+  }
 }
 
 }  // namespace wattle::planner
