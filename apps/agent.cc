@@ -22,6 +22,7 @@ namespace {
 
 struct Flags {
   std::string config;  ///< was read before
+  bool check = false;
   std::string node;
   std::vector<std::string> engines;
   experiment::LiveFleetOptions fleet;
@@ -160,9 +161,20 @@ Result<int> unlock(const Flags& flags) {
   return done->failed.empty() ? 0 : 3;
 }
 
+Result<int> check(const Flags& flags) {
+  for (const auto& text : flags.engines) {
+    if (const auto engine = parse_engine(text); !engine) return std::unexpected(engine.error());
+  }
+  if (const auto address = net::parse_host_port(flags.admin, "--admin"); !address) {
+    return std::unexpected(address.error());
+  }
+  return 0;
+}
+
 Result<int> run(const Flags& flags) {
   apply_log_format(flags.log_format);
   if (flags.unlock) return unlock(flags);
+  if (flags.check) return check(flags);
   if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
   if (flags.fleet.recipe.empty()) return bad_input("--recipe", "is empty; static-max leaves clocks at their highest");
   const auto address = net::parse_host_port(flags.admin, "--admin");
@@ -235,6 +247,7 @@ void add_agent(Command app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   flags->fleet.recipe = "static-max";
   add_config_flag(command, flags->config);
+  add_check_flag(command, flags->check);
   command.add_option("--node", flags->node, "Which [[node]] of --config this is; not needed where there is one");
   command.add_option(
       "--engine", flags->engines,

@@ -19,8 +19,30 @@
 
 namespace wattle::apps {
 
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// What the file of --config gave the run that is under way.
+std::vector<config::FlagText> given_by_file;
+
+/// With the file's line where that is what stated the flag.
+Error located(Error error) {
+  const config::FlagText* line = nullptr;
+  for (const config::FlagText& flag : given_by_file) {
+    if (error.where != flag.name && !error.where.starts_with(flag.name + " ")) continue;
+    // Of several the one that the error cites.
+    const std::string cited = flag.value.substr(0, flag.value.find_first_of("=,"));
+    if (line == nullptr || error.message().find(cited) != std::string::npos) line = &flag;
+  }
+  if (line != nullptr) error.where = line->where + ": " + error.where;
+  return error;
+}
+
+}  // namespace
+
 int fail(const Error& error) {
-  fmt::print(stderr, "wattle: {}\n", error.message());
+  net::say("wattle: " + located(error).message());
   switch (error.kind) {
     case ErrorKind::BadInput:
       return 2;
@@ -59,6 +81,14 @@ Check non_negative() {
   return number_that(
       "NONNEGATIVE", [](double v) { return v >= 0.0; }, "a number of 0 or more");
 }
+Check positive_time() {
+  return number_that(
+      "POSITIVE", [](double v) { return v > 0.0 && v <= 1e9; }, "a number above 0, of 1e9 at most");
+}
+Check non_negative_time() {
+  return number_that(
+      "NONNEGATIVE", [](double v) { return v >= 0.0 && v <= 1e9; }, "a number of 0 or more, of 1e9 at most");
+}
 Check not_empty() {
   return Check(
       CLI::Validator([](std::string& text) { return text.empty() ? std::string("is empty") : std::string(); }, "NAME"));
@@ -81,14 +111,6 @@ Flag& Flag::capture_default_str() {
 }
 
 Flag& Flag::default_str(const std::string& text) {
-Check positive_time() {
-  return number_that(
-      "POSITIVE", [](double v) { return v > 0.0 && v <= 1e9; }, "a number above 0, of 1e9 at most");
-}
-Check non_negative_time() {
-  return number_that(
-      "NONNEGATIVE", [](double v) { return v >= 0.0 && v <= 1e9; }, "a number of 0 or more, of 1e9 at most");
-}
   option_->default_str(text);
   return *this;
 }
@@ -199,8 +221,6 @@ int output_failure(const std::string& name) {
   return 3;
 }
 
-using Words = std::vector<std::string>;
-
 /// What is given for one of these flags, as `--flag value` or `--flag=value`; none: it is not.
 std::optional<std::string> given(const Words& words, const Words& flags) {
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -238,7 +258,7 @@ Result<std::vector<config::FlagText>> add_flags_of_file(CLI::App& app, Words& wo
   const Words on_line = words;
   for (config::FlagText& flag : all) {
     // What says where flags come from, or asks about them, is no flag of a file.
-    for (const char* name : {"--config", "--node", "--help"}) {
+    for (const char* name : {"--config", "--node", "--help", "--check"}) {
       if (flag.name == name) return bad_input(flag.where, fmt::format("{} is for the command line alone", name));
     }
     const CLI::Option* option = chosen->get_option_no_throw(flag.name);
@@ -306,6 +326,7 @@ int run_program(const std::string& name, const std::string& help, std::span<char
   Words words(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
   const auto of_file = add_flags_of_file(app, words, flags_of_file);
   if (!of_file) return fail(of_file.error());
+  given_by_file = *of_file;
   std::ranges::reverse(words);  // as CLI11 takes them
   try {
     app.parse(std::move(words));

@@ -1,9 +1,14 @@
 #pragma once
 // One function per subcommand: declares its flags and a callback that does the work and sets the exit code
 // (0 done, 1 failed its own check, 2 bad usage or input, 3 something outside failed).
+#include <span>
+
 #include "command_line.h"
 
 namespace wattle::apps {
+
+/// `wattle WORDS...`: its exit code.
+int run_wattle(std::span<char* const> words);
 
 void add_carbon(Command app, int& exit_code);
 void add_config(Command app, int& exit_code);

@@ -86,6 +86,21 @@ const char* name_of(config::FileKind kind) {
   return "";
 }
 
+/// Each process of a deployment looks at what it would get; what is wrong it has said then.
+Result<void> check_processes(const config::Deployment& deployment, const std::string& file) {
+  std::vector<std::vector<std::string>> processes{{"gateway"}};
+  for (const auto& node : deployment.nodes()) processes.push_back({"agent", "--node", node.name});
+  if (deployment.has_planner()) processes.push_back({"planner"});
+  for (auto& words : processes) {
+    words.insert(words.begin(), "wattle");
+    words.insert(words.end(), {"--config", file, "--check"});
+    std::vector<char*> arguments;
+    for (auto& word : words) arguments.push_back(word.data());
+    if (run_wattle(arguments) != 0) return bad_input(file, "`wattle " + words[1] + "` does not start with this");
+  }
+  return {};
+}
+
 /// The effective values of a file of this kind.
 Result<std::string> check(const CheckFlags& flags, const std::string& file, config::FileKind kind) {
   const config::Project home = config::project();
@@ -106,6 +121,7 @@ Result<std::string> check(const CheckFlags& flags, const std::string& file, conf
       const auto found = home.find(gpu ? Kind::Gpu : flag == "--llm" ? Kind::Llm : Kind::Recipe, value, where);
       if (!found) return std::unexpected(found.error());
     }
+    if (auto ok = check_processes(*deployment, file); !ok) return std::unexpected(ok.error());
     return deployment->effective_text();
   }
   if (kind == config::FileKind::Gpu) {

@@ -53,4 +53,8 @@ void add_config_flag(Command command, std::string& file) {
                      "The deployment's file (wattle.toml): flags that are not given come from it (docs/deployment.md)");
 }
 
+void add_check_flag(Command command, bool& check) {
+  command.add_flag("--check", check, "Say what is wrong with the flags and with what --config states, and end");
+}
+
 }  // namespace wattle::apps

@@ -32,5 +32,7 @@ void add_fleet_flags(Command command, experiment::LiveFleetOptions& options);
 
 /// --config: a deployment file, read before the flags are (main.cc). `file` outlives the parsing.
 void add_config_flag(Command command, std::string& file);
+/// --check: what is wrong with flags and --config is said, and nothing is started.
+void add_check_flag(Command command, bool& check);
 
 }  // namespace wattle::apps

@@ -31,6 +31,7 @@ namespace {
 
 struct GatewayFlags {
   std::string config;  ///< was read before
+  bool check = false;
   std::string listen = "127.0.0.1:8000";
   std::vector<std::string> admin{"127.0.0.1:8001"};
   std::vector<std::string> workers;
@@ -227,6 +228,14 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
     } else if (auto ok = bind(text, "--admin", place); !ok) {
       return ok;
     }
+    const auto is_taken_by = [&place](const net::ServerOptions& other) {
+      const bool free_port = place.unix_path.empty() && place.port == 0;
+      return &other != &place && !free_port && other.unix_path == place.unix_path && other.host == place.host &&
+             other.port == place.port;
+    };
+    if (is_taken_by(options.listen) || std::ranges::any_of(options.admin, is_taken_by)) {
+      return bad_input("--admin", text + " is listened at already");
+    }
   }
   for (const auto& text : flags.workers) {
     const auto worker = gateway::parse_worker(text, "--worker");
@@ -273,6 +282,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   gateway::GatewayOptions options;
   std::vector<config::SiteSource> sources;
   if (auto ok = read_flags(flags, options, sources); !ok) return ok;
+  if (flags.check) return {};
   options.observer = apply(flags.seen);
   const auto keys = apply(flags.security, options);
   if (!keys) return std::unexpected(keys.error());
@@ -397,6 +407,7 @@ void add_gateway(Command app, int& exit_code) {
   Command command = app.add_subcommand("gateway", "An OpenAI-compatible gateway in front of inference engines");
   auto flags = std::make_shared<GatewayFlags>();
   add_config_flag(command, flags->config);
+  add_check_flag(command, flags->check);
   command.add_option("--listen", flags->listen, "HOST:PORT of the data plane; port 0 takes a free one")
       .capture_default_str();
   command

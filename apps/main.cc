@@ -22,13 +22,9 @@ Result<void> flags_of_file(const std::string& subcommand, const std::string& fil
 
 }  // namespace
 
-}  // namespace wattle::apps
-
-int main(int argc, char** argv) {
-  using namespace wattle::apps;
+int run_wattle(std::span<char* const> words) {
   return run_program(
-      "wattle", "Wattle: an energy- and carbon-aware control plane for LLM serving",
-      {argv, static_cast<std::size_t>(argc)},
+      "wattle", "Wattle: an energy- and carbon-aware control plane for LLM serving", words,
       [](Command app, int& exit_code) {
         add_carbon(app, exit_code);
         add_config(app, exit_code);
@@ -54,3 +50,7 @@ int main(int argc, char** argv) {
       },
       flags_of_file);
 }
+
+}  // namespace wattle::apps
+
+int main(int argc, char** argv) { return wattle::apps::run_wattle({argv, static_cast<std::size_t>(argc)}); }

@@ -42,6 +42,7 @@ constexpr Span kTurn = Span::ms(100);  ///< between two looks at the engines
 
 struct Flags {
   std::string config;  ///< was read before
+  bool check = false;
   std::string level = "fleet";
   std::string scenario;
   std::string recipe;
@@ -104,7 +105,8 @@ Result<std::shared_ptr<const systems::SiteFleet>> read_sites(const config::Loade
                                 std::make_shared<const std::vector<carbon::SiteRates>>(std::move(*sites)));
 }
 
-Result<Inputs> read_inputs(const Flags& flags) {
+/// Scenario and recipe as they stand there.
+Result<Inputs> read_stated(const Flags& flags) {
   const auto set = config::parse_overrides(flags.set);
   if (!set) return std::unexpected(set.error());
   const auto overrides = systems::split_overrides(*set);
@@ -113,25 +115,33 @@ Result<Inputs> read_inputs(const Flags& flags) {
   if (!stated) return std::unexpected(stated.error());
   auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
+  return Inputs{*stated, std::move(recipe->recipe), {}};
+}
+
+/// And what is found out of them, which may take its time.
+Result<Inputs> read_inputs(const Flags& flags) {
+  auto inputs = read_stated(flags);
+  if (!inputs) return inputs;
   // Load profiles say what instances carry, and by class.
-  const bool by_profile = recipe->recipe.scales() && systems::needs_load_profile(recipe->recipe);
-  const bool by_site = systems::needs_sites(recipe->recipe);
-  auto loaded = experiment::with_loads(*stated, !by_profile && !by_site && flags.managers.empty(), config::data_dir());
+  const bool by_profile = inputs->recipe.scales() && systems::needs_load_profile(inputs->recipe);
+  const bool by_site = systems::needs_sites(inputs->recipe);
+  auto loaded =
+      experiment::with_loads(inputs->scenario, !by_profile && !by_site && flags.managers.empty(), config::data_dir());
   if (!loaded) return std::unexpected(loaded.error());
-  Inputs inputs{std::move(*loaded), std::move(recipe->recipe), {}};
+  inputs->scenario = std::move(*loaded);
   if (!(by_profile || by_site) || !flags.managers.empty()) return inputs;
   if (by_profile) {
-    auto loads = experiment::scenario_profile(inputs.scenario, inputs.recipe.classes, config::data_dir());
+    auto loads = experiment::scenario_profile(inputs->scenario, inputs->recipe.classes, config::data_dir());
     if (!loads) return std::unexpected(loads.error());
-    inputs.scaling.loads = std::move(*loads);
+    inputs->scaling.loads = std::move(*loads);
   } else {
-    auto sites = read_sites(inputs.scenario, inputs.recipe);
+    auto sites = read_sites(inputs->scenario, inputs->recipe);
     if (!sites) return std::unexpected(sites.error());
-    inputs.scaling.sites = std::move(*sites);
+    inputs->scaling.sites = std::move(*sites);
   }
-  const auto busiest = experiment::busiest_rates(inputs.scenario, inputs.recipe.classes, config::data_dir());
+  const auto busiest = experiment::busiest_rates(inputs->scenario, inputs->recipe.classes, config::data_dir());
   if (!busiest) return std::unexpected(busiest.error());
-  for (const double rate : *busiest) inputs.scaling.past.push_back({rate});
+  for (const double rate : *busiest) inputs->scaling.past.push_back({rate});
   return inputs;
 }
 
@@ -249,13 +259,28 @@ Result<void> run_managers(const Flags& flags, const Inputs& inputs) {
   return {};
 }
 
-Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
+Result<std::vector<planner::EngineSlot>> parse_slots(const Flags& flags, const config::Scenario& scenario) {
   std::vector<planner::EngineSlot> slots;
   for (const auto& text : flags.slots) {
-    auto slot = planner::parse_slot(text, inputs.scenario.scenario);
+    auto slot = planner::parse_slot(text, scenario);
     if (!slot) return std::unexpected(slot.error());
     slots.push_back(std::move(*slot));
   }
+  return slots;
+}
+
+Result<void> check(const Flags& flags) {
+  const auto address = net::parse_host_port(flags.admin, "--admin");
+  if (!address) return std::unexpected(address.error());
+  const auto stated = read_stated(flags);
+  if (!stated) return std::unexpected(stated.error());
+  const auto slots = parse_slots(flags, stated->scenario.scenario);
+  return slots ? Result<void>() : std::unexpected(slots.error());
+}
+
+Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
+  auto slots = parse_slots(flags, inputs.scenario.scenario);
+  if (!slots) return std::unexpected(slots.error());
   std::string token;
   if (!flags.gateway_token_file.empty()) {
     auto secret = secret_of(flags.gateway_token_file, "--gateway-token-file");
@@ -265,7 +290,7 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
   systems::ScalingInputs scaling = inputs.scaling;
   const auto watch = watch_sources(inputs.scenario.scenario, scaling);
   planner::PlannedFleet planner(
-      inputs.scenario, std::move(slots),
+      inputs.scenario, std::move(*slots),
       {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, scaling, token,
        Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
   std::atomic<bool> begun{false};
@@ -291,6 +316,7 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
 Result<void> run(const Flags& flags) {
   apply_log_format(flags.log_format);
   if (auto ok = check_level(flags); !ok) return ok;
+  if (flags.check) return check(flags);
   const auto inputs = read_inputs(flags);
   if (!inputs) return std::unexpected(inputs.error());
   hear_end_signals(SecondSignal::EndsAtOnce);  // the second one does not wait for anything
@@ -304,6 +330,7 @@ void add_planner(Command app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   flags->logs = std::filesystem::temp_directory_path().string();
   add_config_flag(command, flags->config);
+  add_check_flag(command, flags->check);
   command.add_option("scenario,--scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be")
       .required();
   command.add_option("--recipe", flags->recipe, "Without a [scaling] policy, plans come by POST /plan").required();

@@ -321,7 +321,7 @@ std::string Deployment::effective_text() const {
   };
   add("gateway", gateway());
   for (const DeploymentNode& node : nodes_) add("agent", *agent(node.name));
-  if (!planner_.empty()) add("planner", planner());
+  if (has_planner()) add("planner", planner());
   return text;
 }
 

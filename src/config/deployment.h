@@ -69,6 +69,8 @@ class Deployment {
   /// Of the node named; empty: the only one. Errors: there is no such node, or more than one and none named.
   [[nodiscard]] Result<std::vector<FlagText>> agent(const std::string& node) const;
   [[nodiscard]] std::vector<FlagText> planner() const;
+  [[nodiscard]] const std::vector<DeploymentNode>& nodes() const { return nodes_; }
+  [[nodiscard]] bool has_planner() const { return !planner_.empty(); }
   /// The command line of each process that has something to do here, flag by flag.
   [[nodiscard]] std::string effective_text() const;
 

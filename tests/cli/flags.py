@@ -164,6 +164,50 @@ def nothing_is_ignored() -> None:
             check(done.returncode == 2 and f"w.toml:{line}: " in done.stderr and words in done.stderr and not done.stdout, (models, key, done))
 
 
+DEPLOYMENT = """[fleet]
+recipe = "eco-freq"
+gpu = "a100-80g"
+llm = "llama-3.1-8b"
+models = ["llama-3.1-8b"]
+[[node]]
+name = "a"
+agent = "127.0.0.1:9100"
+[[worker]]
+url = "http://127.0.0.1:9000"
+gpus = [0]
+step_reports = "tcp://127.0.0.1:9010"
+[gateway]
+listen = "127.0.0.1:9330"
+admin = "127.0.0.1:9331"
+"""
+
+
+def deployments_are_checked_by_what_would_run() -> None:
+    """What `wattle config check` lets pass starts; what does not start it names by line, as the start does."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "w.toml"
+        file.write_text(DEPLOYMENT, encoding="utf-8")
+        done = run("config", "check", str(file))
+        check(done.returncode == 0 and "wattle gateway" in done.stdout and not done.stderr, done)
+        end = len(DEPLOYMENT.splitlines()) + 1
+        more = [(DEPLOYMENT + text + "\n", end, words) for text, words in (
+            ("zzz = 1", "--zzz"), ("threads = -1", "--threads"), ("gap_timeout_s = nan", "--gap-timeout-s"), ("drain_s = inf", "--drain-s"),
+            ("gap_timeout_s = 1e10", "1e9 at most"), ("help = true", "--help"))]
+        more += [(DEPLOYMENT.replace("9330", "99330"), 14, "--listen"), (DEPLOYMENT.replace("http://127.0.0.1:9000", "ftp://x"), 9, "ftp://x"),
+                 (DEPLOYMENT.replace("9331", "9330"), 15, "--admin")]
+        for text, line, words in more:
+            file.write_text(text, encoding="utf-8")
+            for command in (("config", "check", str(file)), ("gateway", "--config", str(file))):
+                done = run(*command)
+                check(done.returncode == 2 and f"w.toml:{line}: " in done.stderr and words in done.stderr and not done.stdout,
+                      (text.splitlines()[-1], command, done))
+        file.write_text(DEPLOYMENT + '[agent]\nlost_after_s = 1e12\n', encoding="utf-8")
+        done = run("config", "check", str(file))
+        check(done.returncode == 2 and f"w.toml:{end + 1}: " in done.stderr and "--lost-after-s" in done.stderr, done)
+    done = run("gateway", "--model", "m", "--gap-timeout-s", "1e10")
+    check(done.returncode == 2 and "--gap-timeout-s" in done.stderr and "1e9 at most" in done.stderr, done)
+
+
 def no_metrics() -> None:
     child = subprocess.Popen([WATTLE, "mock-engine", "--fpm", "off", "--gpu", "a100-80g", "--listen", "127.0.0.1:0"],
                              stdout=subprocess.PIPE, text=True)
@@ -210,6 +254,7 @@ def replay_without_answers() -> None:
 
 for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
-             one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored, no_metrics, outputs, replay_without_answers):
+             one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
+             deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):
     test()
 print("flags: ok")
