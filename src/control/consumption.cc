@@ -140,6 +140,10 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
   return made;
 }
 
+Usd known_cost(const carbon::Ledger& ledger, const Outcome& outcome) {
+  return pricing_of(ledger).known(outcome.metered) ? outcome.cost : Usd(kUnknown);
+}
+
 std::vector<ModelUsage> usage_by_model(const carbon::Ledger& ledger, std::span<const std::string> names,
                                        const Service& service,
                                        const std::function<std::string(TenantId)>& tenant_name) {

@@ -8,6 +8,7 @@
 #include "carbon/ledger.h"
 #include "journal/summary.h"
 #include "model/objectives.h"
+#include "model/outcome.h"
 
 namespace wattle::control {
 
@@ -16,6 +17,9 @@ namespace wattle::control {
 [[nodiscard]] journal::Consumption consumption(const carbon::Ledger& ledger, std::string meters,
                                                const Service& service = {},
                                                const std::function<std::string(TenantId)>& tenant_name = nullptr);
+
+/// What one request that is over has cost; not a number: it is not known.
+[[nodiscard]] Usd known_cost(const carbon::Ledger& ledger, const Outcome& outcome);
 
 /// What the requests for one model have used; energy that is nobody's is no model's.
 struct ModelUsage {

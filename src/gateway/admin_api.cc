@@ -139,6 +139,14 @@ std::string AdminApi::metrics_text() {
   return metrics_.text(counts, rows, extras, report_to_command_ns);
 }
 
+namespace {
+
+nlohmann::ordered_json or_null(auto quantity) {
+  return std::isnan(quantity.value()) ? nlohmann::ordered_json() : nlohmann::ordered_json(quantity.value());
+}
+
+}  // namespace
+
 nlohmann::ordered_json AdminApi::usage() {
   nlohmann::ordered_json body;
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
@@ -199,7 +207,7 @@ nlohmann::ordered_json AdminApi::row_of(const LiveLedger::Recent& recent) const 
           {"reasoning_tokens", counted(recent.counted.reasoning)},
           {"energy_j", metered(o.energy.joules().value())},
           {"carbon_g", metered(o.carbon.value())},
-          {"cost_usd", metered(o.cost.value())}};
+          {"cost_usd", or_null(control::known_cost(ledger_.ledger(), o))}};
 }
 
 void AdminApi::usage_of(net::Exchange& exchange, std::string_view name) {
