@@ -320,7 +320,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   Outcome outcome;
   outcome.request = entry.request;
   outcome.request.predicted_output_tokens = entry.stated_output_tokens;
-  if (served.prompt_tokens > 0) {
+  if (served.prompt_tokens >= 0) {
     tokens_.prompt += served.prompt_tokens - entry.request.prompt_tokens;
     outcome.request.prompt_tokens = served.prompt_tokens;
   }

@@ -27,7 +27,7 @@ enum class Refusal : std::uint8_t {
 
 /// What the data plane saw of a request by the time it left.
 struct Served {
-  std::int32_t prompt_tokens = 0;  ///< as its engine counted them; 0: not known
+  std::int32_t prompt_tokens = -1;  ///< as its engine counted them; below 0: not known
   std::int32_t output_tokens = 0;
   Instant first_token = Instant::never();  ///< never: none was produced
   std::optional<Instant> prefill_start;    ///< none: not known; the dispatch is the earliest it can have been

@@ -24,6 +24,7 @@ TEST(Books, AnEnginesOwnCountsAreBooked) {
   EXPECT_EQ(rig.sink.all.at(0).request.prompt_tokens, 9) << "the client said 1, and would have believed 4";
   EXPECT_EQ(rig.sink.all.at(0).output_tokens, 7);
   EXPECT_EQ(rig.sink.all.at(0).cached_prompt_tokens, 4);
+  EXPECT_EQ(rig.sink.all.at(1).request.prompt_tokens, 0) << "its engine refused it";
   const auto row = nlohmann::json::parse(Rig::body_of(rig.admin("/usage/requests/my/own-id"))).at("requests").at(0);
   EXPECT_EQ(row["prompt_tokens"], 9);
   EXPECT_EQ(row["cached_tokens"], 4);
@@ -33,7 +34,7 @@ TEST(Books, AnEnginesOwnCountsAreBooked) {
   EXPECT_EQ(row["fate"], "finished");
   EXPECT_EQ(rig.admin("/usage/requests/other").substr(9, 3), "404");
   const std::string metrics = rig.admin("/metrics");
-  for (const char* line : {"wattle_gateway_prompt_tokens_total 13\n", "wattle_gateway_cached_prompt_tokens_total 4\n",
+  for (const char* line : {"wattle_gateway_prompt_tokens_total 9\n", "wattle_gateway_cached_prompt_tokens_total 4\n",
                            "wattle_gateway_reasoning_tokens_total 2\n", "wattle_gateway_uncounted_requests_total 0\n",
                            "wattle_gateway_unmetered_requests_total 2\n"}) {
     EXPECT_NE(metrics.find(line), std::string::npos) << line << metrics;

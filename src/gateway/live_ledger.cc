@@ -64,7 +64,7 @@ void LiveLedger::started(const Request& request, InstanceId instance, Instant at
   if (at_engine(request.id) != nullptr) lost(request.id, at);  // its first leg was for nothing
   Billed& r = billed_[request.id.value()];
   r.request = request;
-  r.prompt_tokens = request.prompt_tokens;
+  r.prompt_tokens = std::max(request.prompt_tokens, 1);
   r.prefill = r.decode = instance;
   prompts_under_way(instance, request.prompt_tokens, at);
 }
@@ -144,8 +144,26 @@ void LiveLedger::leaving(RequestId id, Leaving leaving) {
     if (leaving.charged) leaving.charged(outcome, meters());
     return;
   }
-  if (leaving.counted.prompt >= 0) r->prompt_tokens = leaving.counted.prompt - std::max(leaving.counted.cached, 0);
+  if (leaving.counted.prompt > 0) {
+    r->prompt_tokens = std::max(leaving.counted.prompt - std::max(leaving.counted.cached, 0), 1);
+  } else if (leaving.counted.prompt == 0) {
+    refused(*r);
+  }
   r->leaving = std::move(leaving);
+}
+
+/// Its engine has computed nothing for it. Since the newest reading it has used nothing; what was booked before that
+/// stays.
+void LiveLedger::refused(Billed& r) {
+  r.prompt_tokens = 0;
+  const auto i = index_.find(r.decode);
+  if (!i) return;
+  const auto joined = std::erase_if(meters_[*i].events, [&r](const Event& event) {
+    return event.kind == Kind::Join && event.request == r.request.id;
+  });
+  if (joined == 0) return;
+  r.open -= static_cast<std::int32_t>(joined);
+  r.decoding = false;
 }
 
 void LiveLedger::outcome(const Outcome& outcome) {
@@ -217,8 +235,12 @@ void LiveLedger::apply(std::size_t i, const Event& event, Instant at) {
       meter.prefill_tokens = event.tokens;
       return;
     case Kind::Prefilled:
-      meter.paying.push_back(event.request);
-      return;
+      if (find(event.request)->prompt_tokens > 0) {
+        meter.paying.push_back(event.request);
+        return;
+      }
+      if (meter.paying.empty() && meter.asked_tokens == 0) ledger_.settle_prefill(id, at, {});  // nobody's
+      break;
     case Kind::Join: {
       Billed& r = *find(event.request);
       ledger_.decode_joined(id, r.account, at);
@@ -244,7 +266,7 @@ void LiveLedger::settle(std::size_t i, Instant at) {
   shares_.clear();
   for (const RequestId id : meter.paying) {
     Billed& r = *find(id);
-    shares_.push_back({&r.account, std::max<std::int64_t>(r.prompt_tokens, 1)});
+    shares_.push_back({&r.account, r.prompt_tokens});
   }
   ledger_.settle_prefill(index_[i], at, shares_);
   for (const RequestId id : std::exchange(meter.paying, {})) paid(id);

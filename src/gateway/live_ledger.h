@@ -121,7 +121,7 @@ class LiveLedger final : public journal::Sink {
     Request request;
     InstanceId prefill = kNoInstance;
     InstanceId decode = kNoInstance;
-    std::int64_t prompt_tokens = 0;  ///< to be computed: what it pays for, as far as that is known
+    std::int64_t prompt_tokens = 1;  ///< to be computed: what it pays for, as far as that is known; 0: refused
     Leaving leaving;
     bool prefilled = false;     ///< reported, not necessarily booked
     bool decoding = false;      ///< reported
@@ -159,6 +159,7 @@ class LiveLedger final : public journal::Sink {
   void settle(std::size_t i, Instant at);
   void paid(RequestId id);
   void let_go(Billed& request);
+  void refused(Billed& request);
   void unmetered(std::size_t i, Instant now);
   void prompts_under_way(InstanceId instance, std::int64_t tokens, Instant at);
   void rename(InstanceId instance, RequestId from, RequestId to);

@@ -130,6 +130,32 @@ TEST(LiveLedger, WithoutAMeterEnergyIsUnknownAndCostIsTheGpus) {
   EXPECT_EQ(used.by_tenant.at(0).unmetered_requests, 1);
 }
 
+TEST(LiveLedger, WhatItsEngineRefusedPaysNothing) {
+  for (const bool streamed : {false, true}) {
+    Books books;
+    books.meter(kA, 0, 0);
+    books.meter(kA, 1000, 100);
+    books.start(1, kA, 110);
+    if (!streamed) books.ledger.unseen(RequestId(1), at(110));
+    books.ledger.leaving(RequestId(1), {.counted = {.prompt = 0}});
+    books.leave(1, 115);
+    books.meter(kA, 10'000, 150);
+    ASSERT_EQ(books.sink.all.size(), 1U) << "it holds nobody up";
+    EXPECT_EQ(books.joules(1), 0.0);
+    EXPECT_GT(books.ledger.totals().residue.energy, Picojoules()) << "the instance was not idle while it looked at it";
+    books.expect_conserved(100);
+  }
+}
+
+TEST(LiveLedger, WithoutAPriceACostIsUnknown) {
+  BookedOutcomes sink;
+  const LiveLedger priceless({carbon::SiteRates()}, sink);
+  Outcome metered;
+  EXPECT_TRUE(metered.metered);
+  EXPECT_TRUE(std::isnan(control::known_cost(priceless.ledger(), metered).value()));
+  EXPECT_EQ(control::known_cost(Books().ledger.ledger(), metered), metered.cost);
+}
+
 TEST(LiveLedger, RequestsForTwoModelsAreApart) {
   Books books;
   books.meter(kA, 0, 0);

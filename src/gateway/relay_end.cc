@@ -57,6 +57,8 @@ void Relay::fail(int status, const char* reason, std::string_view message) {
 
 void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
   over_ = true;
+  const bool computed = tally_.counted().prompt >= 0 || (worker_ && worker_->role == Role::Decode);
+  if (fate == Fate::Rejected && !computed) tally_.counted({.prompt = 0});
   settle(fate);
   if (fate == Fate::Finished && tally_.counted().prompt > 0) {
     context_.prompts.learn(static_cast<std::size_t>(model_.value()), prompt_, tally_.counted().prompt);

@@ -58,7 +58,7 @@ class TokenTally {
 
   /// The engine's own counts; below 0: it has not said.
   struct Counted {
-    std::int32_t prompt = -1;
+    std::int32_t prompt = -1;     ///< 0: it refused the request, and computed none of it
     std::int32_t cached = -1;     ///< of the prompt: not computed again
     std::int32_t reasoning = -1;  ///< of the output
     std::int32_t output = -1;
@@ -74,7 +74,7 @@ class TokenTally {
 
   [[nodiscard]] control::Served served() const {
     control::Served served;
-    served.prompt_tokens = std::max(counted_.prompt, 0);
+    served.prompt_tokens = counted_.prompt;
     served.output_tokens = count_;
     served.first_token = first_;
     served.gaps_within_itl = gaps_within_;
