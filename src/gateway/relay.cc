@@ -205,10 +205,20 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
     head_waits_ = true;
     return;
   }
-  std::optional<std::uint64_t> length;
-  if (content_length >= 0 && !events_) length = static_cast<std::uint64_t>(content_length);
-  exchange_->begin(status, type, extra, length);
   begun_ = true;
+  if (status == 200 && path_ != net::ApiPath::Other) {  // its first byte says whether this is an answer at all
+    type_ = type;
+    head_ = std::move(extra);
+    whole_waits_ = true;
+    return;
+  }
+  begin_whole(type, extra);
+}
+
+void Relay::begin_whole(std::string_view type, std::string_view extra) {
+  std::optional<std::uint64_t> length;
+  if (whole_left_ >= 0) length = static_cast<std::uint64_t>(whole_left_);
+  exchange_->begin(status_, type, extra, length);
 }
 
 void Relay::begin_stream() {
@@ -266,7 +276,26 @@ void Relay::on_body(std::string_view bytes) {
   relay_whole(bytes);
 }
 
+/// As far as its two ends show.
+bool Relay::is_object_so_far(std::string_view bytes) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  const auto first = bytes.find_first_not_of(kSpaces);
+  if (first == std::string_view::npos) return true;
+  if (last_of_whole_ == 0 && bytes[first] != '{') return false;
+  last_of_whole_ = bytes[bytes.find_last_not_of(kSpaces)];
+  return true;
+}
+
+void Relay::no_answer() {
+  if (call_) call_->cancel();
+  context_.metrics.worker_failure(worker_->endpoint->url);
+  fail(502, "engine's answer is no JSON object", "the engine's answer is not a JSON object");
+}
+
 void Relay::relay_whole(std::string_view bytes) {
+  const bool judged = status_ == 200 && path_ != net::ApiPath::Other;
+  if (judged && !is_object_so_far(bytes)) return no_answer();
+  if (std::exchange(whole_waits_, false)) begin_whole(type_, head_);
   if (head_waits_) {  // the client asks for its energy
     held_.append(bytes);
     if (held_.size() > kHeldMax) {
@@ -382,6 +411,7 @@ void Relay::on_end() {
 }
 
 void Relay::over_whole() {
+  if (path_ != net::ApiPath::Other && last_of_whole_ != '}') return no_answer();
   tally_.whole(std::max(tally_.counted().output, 0), request_.arrival, now());
   if (head_waits_) {
     const bool json = type_.starts_with("application/json");

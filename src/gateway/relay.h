@@ -109,6 +109,9 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
     return {std::string_view(body).substr(0, body.rfind('}')), ours_};
   }
   void begin_stream();
+  void begin_whole(std::string_view type, std::string_view extra);
+  [[nodiscard]] bool is_object_so_far(std::string_view bytes);
+  void no_answer();
   void relay_events(std::string_view bytes);
   void relay(std::string_view bytes);
   void relay_whole(std::string_view bytes);
@@ -149,9 +152,11 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   std::string ours_;     ///< what we add to a client's body, with the brace that ends it; may be empty
   bool says_urgency_;    ///< to the engine, in vLLM's field `priority`
   bool energy_asked_;    ///< by the client: the end of the answer waits for it
-  // These three here for their size: a relay of 1,024 bytes or more is a large one to malloc, which costs it more.
+  // These here for their size: a relay of 1,024 bytes or more is a large one to malloc, which costs it more.
   bool own_name_;  ///< request_id_ is ours
   bool now_fresh_ = false;
+  bool whole_waits_ = false;  ///< the head of an answer that is not streamed, for its first byte
+  char last_of_whole_ = 0;    ///< its newest byte that is no space
   Leg leg_ = Leg::None;
   net::PromptSize prompt_;
   std::shared_ptr<Limits::Seat> held_seat_;

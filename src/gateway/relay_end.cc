@@ -42,7 +42,7 @@ void Relay::fail(int status, const char* reason, std::string_view message) {
   error.code = status < 500 ? "" : status == 503 ? "unavailable" : "engine_failed";
   error.message = message;
   status_ = status;
-  if (!begun_) {
+  if (!begun_ || whole_waits_) {
     exchange_->respond(status, "application/json", net::error_json(error),
                        (status == 503 ? "Retry-After: 1\r\n" : "") + ("X-Request-Id: " + request_id_ + "\r\n"));
   } else if (events_) {

@@ -109,6 +109,9 @@ struct Upstream {
     if (hangs) return parked.push_back(e);
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (mode == "die") return e->drop();
+    if (mode == "empty") return e->respond(200, "application/json", "");
+    if (mode == "words") return e->respond(200, "application/json", "busy, come again");
+    if (mode == "half") return e->respond(200, "application/json", R"({"choices":[{"message":)");
     const auto same = [&](const std::string& id) { return id == e->headers().get("X-Request-Id"); };
     const bool again = std::ranges::count_if(request_ids, same) > 1;
     if (mode == "silent" || (mode == "silent-at-first" && !again)) {

@@ -108,6 +108,24 @@ TEST(Strangers, AnEncodedAnswerIsTheEnginesFailure) {
   EXPECT_EQ(seen.find("gzip"), std::string::npos) << seen;
 }
 
+TEST(Strangers, AWholeAnswerThatIsNoObjectIsTheEnginesFailure) {
+  for (const char* energy : {"", "X-Wattle-Usage: energy\r\n"}) {
+    for (const char* mode : {"empty", "words", "half"}) {
+      Rig rig;
+      const std::string answer = rig.ask(Rig::chat(mode, false, energy));
+      if (*energy != '\0' || mode != std::string("half")) {
+        EXPECT_EQ(answer.substr(9, 3), "502") << answer;
+        EXPECT_NE(answer.find("not a JSON object"), std::string::npos) << answer;
+      }
+      const auto counts = rig.settled();
+      EXPECT_EQ(counts.failed, 1) << mode;
+      EXPECT_EQ(counts.finished, 0) << mode;
+      EXPECT_NE(rig.admin("/metrics").find("worker_failures_total{worker=\"" + rig.upstream.url() + "\"} 1\n"),
+                std::string::npos);
+    }
+  }
+}
+
 TEST(Strangers, AStreamThatHasSaidItsLastEventIsOver) {
   Rig rig({Role::Colocated}, 64, "",
           [](GatewayOptions& options, GatewayPolicies&) { options.client.body_timeout = Span::ms(50); });
