@@ -216,6 +216,20 @@ TEST(Places, AWorkerIsForTheTypeItSaysOnceItsHealthHasBeenSeen) {
   EXPECT_EQ(rig.ask("GET /workers HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "404") << "on the admin port alone";
 }
 
+TEST(Places, AWorkerStandsInAPoolThatTheScenarioStates) {
+  Rig rig({}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.service.pools = {{PoolId(0), "short", {}}, {PoolId(1), "long", {}}};
+  });
+  const auto add = [&](const std::string& pool, const std::string& status, const std::string& url) {
+    return call(rig, "POST", "/workers", R"({"url":")" + url + R"(","pool":)" + pool + "}", status);
+  };
+  add("99", "400", rig.upstream.url());
+  add(R"("none")", "400", rig.upstream.url());
+  add("1", "202", rig.upstream.url());
+  add(R"("short")", "202", rig.upstream.other_url());
+  EXPECT_EQ(call(rig, "GET", "/workers/0", "", "200")["pool"], 1);
+}
+
 TEST(Places, AnEngineThatNeverAnswersIsSaidToHaveFailed) {
   Rig rig({}, 64, "", [](GatewayOptions& options, GatewayPolicies& policies) {
     four_types(options, policies);

@@ -165,7 +165,7 @@ TEST(Strangers, AStreamCutBetweenCrAndLfKeepsItsUsageToItself) {
 
 TEST(Strangers, AWorkersUrlChangesNoLineAndNoLabel) {
   Rig rig;
-  for (const char* path : {"/a b", "/a\\r\\nX-Mine: 1", "/a\\\"", "/a\\\\", "/\\u0001"}) {
+  for (const char* path : {"/a b", "/a\\r\\nX-Mine: 1", "/a\\\"", "/a\\\\", "/\\u0001", "/a?b=c", "/a#b"}) {
     EXPECT_EQ(admin(rig, worker("http://127.0.0.1:9" + std::string(path))).substr(9, 3), "400") << path;
   }
   GatewayMetrics metrics;

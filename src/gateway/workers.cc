@@ -1,5 +1,7 @@
 #include "gateway/workers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <future>
@@ -212,8 +214,12 @@ Result<PoolId> WorkerRegistry::pool_of(const WorkerOptions& worker, std::string_
     if (found) return PoolId(found->value());
     return bad_input(std::string(where), "there is no class \"" + worker.type + "\"; requests are of" + known);
   }
-  if (worker.pool.empty()) return worker.pool_id;
   const auto& pools = options_.service.pools;
+  if (worker.pool.empty()) {
+    if (pools.empty() || static_cast<std::size_t>(worker.pool_id.value()) < pools.size()) return worker.pool_id;
+    return bad_input(std::string(where), fmt::format("there is no pool {}; the scenario states pools 0 to {}",
+                                                     worker.pool_id.value(), pools.size() - 1));
+  }
   const auto of = std::ranges::find(pools, worker.pool, &Pool::name);
   if (of == pools.end()) return bad_input(std::string(where), "there is no pool \"" + worker.pool + "\"");
   return of->id;

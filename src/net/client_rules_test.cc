@@ -54,7 +54,8 @@ TEST(ClientRules, AClientSaysWhatIsWrongWithAResponse) {
 TEST(Endpoint, HasNothingInItThatEndsALineOrALabel) {
   for (const char* url :
        {"http://127.0.0.1:1/a b", "http://127.0.0.1:1/a\r\nX-Mine: 1", "http://127.0.0.1:1/\"", "http://127.0.0.1:1/\\",
-        "http://127.0.0.1:1/\x7f", "http://127.0.0.1:1/\xc3\xa9", "unix:/run/a b", "unix:/run/\n", "127.0.0.1:1 "}) {
+        "http://127.0.0.1:1/\x7f", "http://127.0.0.1:1/\xc3\xa9", "unix:/run/a b", "unix:/run/\n", "127.0.0.1:1 ",
+        "http://127.0.0.1:1/a?b=c", "http://127.0.0.1:1/a#b", "http://me@127.0.0.1:1/a"}) {
     EXPECT_FALSE(resolve_endpoint(url, "x").has_value()) << url;
   }
   EXPECT_EQ(resolve_endpoint("unix:/run/caf\xc3\xa9", "x")->unix_path, "/run/caf\xc3\xa9");

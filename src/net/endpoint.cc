@@ -54,6 +54,9 @@ Result<Parts> parts_of(std::string_view url, std::string_view where) {
   } else if (rest.find("://") != std::string_view::npos) {
     return bad_input(std::string(where), fmt::format("\"{}\": only http:// URLs are spoken here", url));
   }
+  if (rest.find_first_of("?#@") != std::string_view::npos) {
+    return bad_input(std::string(where), fmt::format("\"{}\": a base URL has no query, no fragment and no user", url));
+  }
   const std::size_t slash = rest.find('/');
   out.authority = rest.substr(0, slash);
   if (slash != std::string_view::npos) out.prefix = rest.substr(slash);
