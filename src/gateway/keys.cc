@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/text_line.h"
 
 namespace wattle::gateway {
 
@@ -73,7 +74,14 @@ Result<KeyTable> KeyTable::read(std::string_view text, std::string_view where) {
   const auto wrong = [&](const std::string& at, std::string what) {
     return bad_input(file + ": " + at, std::move(what));
   };
-  const Json body = Json::parse(text, nullptr, false);
+  Json body;
+  try {
+    body = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    return bad_input(fmt::format("{}:{}", file, line_at(text, error.byte)), "this is not JSON");
+  } catch (const Json::exception&) {
+    return bad_input(file, "a number is out of range");
+  }
   if (!body.is_object()) return bad_input(file, "must be a JSON object with \"keys\" and, maybe, \"tenants\"");
   if (auto ok = known_only(body, kTop, file); !ok) return std::unexpected(ok.error());
   KeyTable out;

@@ -90,6 +90,7 @@ TEST(Security, KeysFilesAreReadStrictly) {
         R"({"keys":[],"tenants":{"t":{"hints":1}}})", R"({"keys":[],"more":1})"}) {
     EXPECT_NE(problem(wrong).find("keys.json"), std::string::npos) << wrong;
   }
+  EXPECT_NE(problem("{\"keys\": [\n}").find("keys.json:2: "), std::string::npos);
   const std::string digest(64, 'a');
   EXPECT_NE(problem(R"({"keys":[{"sha256":")" + digest + "\"}]}").find("keys[0]"), std::string::npos);
 }

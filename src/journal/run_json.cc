@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/text_line.h"
 #include "journal/json_keys.h"
 #include "journal/names.h"
 #include "journal/run_directory.h"
@@ -230,8 +231,7 @@ Result<RunFile> parse_run(std::string_view text, const std::string& name) {
   try {
     json = Json::parse(text);
   } catch (const Json::parse_error& error) {
-    const auto upto = static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
-    const auto line = 1 + std::count(text.begin(), text.begin() + upto, '\n');
+    const auto line = line_at(text, error.byte);
     const bool ends = error.byte > text.size();
     return bad_input(fmt::format("{}:{}", name, line),
                      ends ? "the JSON is cut off here; write the run again" : "this is not JSON; write the run again");
