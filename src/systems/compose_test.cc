@@ -302,7 +302,7 @@ TEST(Compose, ADecodeInstanceThatJoinsLateGetsRequestsUnderEcoRoute) {
 TEST(Compose, EcoRouteIsForTheDecodeLeg) {
   const auto prefill = make_dispatch_policies(recipe("[routing.prefill]\npolicy = \"eco-route\"\n"));
   ASSERT_FALSE(prefill);
-  EXPECT_EQ(prefill.error().where, "r.toml: routing.prefill.policy");
+  EXPECT_EQ(prefill.error().where, "r.toml:2: routing.prefill.policy");
 }
 
 TEST(Compose, OneObjectAdmitsAndChoosesClocks) {
@@ -332,7 +332,7 @@ TEST(Compose, NoClockBelowTheLowestAllowed) {
   const auto beyond =
       check_instance(recipe(kForecast, {"frequency.lowest_clock_mhz=1500"}), spec(Role::Colocated, slo));
   ASSERT_FALSE(beyond);
-  EXPECT_EQ(beyond.error().where, "r.toml: frequency.decode.lowest_clock_mhz");
+  EXPECT_EQ(beyond.error().where, "--set frequency.lowest_clock_mhz: frequency.decode.lowest_clock_mhz");
 }
 
 TEST(Compose, AdmissionByForecastSaysWhatItLacks) {
@@ -341,7 +341,7 @@ TEST(Compose, AdmissionByForecastSaysWhatItLacks) {
   const auto aimless = check_instance(with, spec(Role::Colocated, slo));
   ASSERT_FALSE(aimless);
   EXPECT_EQ(aimless.error().message(),
-            "r.toml: admission.policy: throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); "
+            "r.toml:4: admission.policy: throttllem bounds slo.tbt_ms (mean iteration) and slo.e2e_ms (each request); "
             "state one of them");
   slo.tbt = Span::ms(200);
   EXPECT_TRUE(check_instance(with, spec(Role::Colocated, slo)));
@@ -357,7 +357,7 @@ TEST(Compose, ScalingTakesShapesThatAscend) {
   EXPECT_TRUE(make_scaling_policy(with, {.shapes = {{1, 1.0, Span()}, {2, 3.0, Span()}}}));
   const auto wrong = make_scaling_policy(with, {.shapes = {{1, 3.0, Span()}, {2, 3.0, Span()}}});
   ASSERT_FALSE(wrong);
-  EXPECT_NE(wrong.error().message().find("r.toml: scaling.policy"), std::string::npos);
+  EXPECT_NE(wrong.error().message().find("r.toml:2: scaling.policy"), std::string::npos);
   EXPECT_NE(wrong.error().message().find("in order of size"), std::string::npos);
 }
 

@@ -213,6 +213,7 @@ Result<LoadedRecipe> recipe_from_text(std::string_view text, const std::string& 
   if (!loaded.origins.has("name")) recipe.name = std::filesystem::path(file).stem().string();
   if (auto ok = config::check_file_name(loaded.origins, recipe.name); !ok) return std::unexpected(ok.error());
   if (auto ok = check_options(loaded); !ok) return std::unexpected(std::move(ok.error()));
+  recipe.origins = std::make_shared<const config::Origins>(loaded.origins);
   return loaded;
 }
 

@@ -2,6 +2,7 @@
 // What a recipe file says: a named composition of policies and their options.
 #include <any>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,9 +46,10 @@ struct Recipe {
   std::string name;
   std::string description;
   std::string file;
-  calibrate::PredictorOptions predictor;     ///< what is believed of step times
-  PolicyChoice prefill_frequency{"static"};  ///< prefill instances
-  PolicyChoice decode_frequency{"static"};   ///< decode and colocated instances
+  std::shared_ptr<const config::Origins> origins;  ///< where its keys are stated; null: nowhere
+  calibrate::PredictorOptions predictor;           ///< what is believed of step times
+  PolicyChoice prefill_frequency{"static"};        ///< prefill instances
+  PolicyChoice decode_frequency{"static"};         ///< decode and colocated instances
   PolicyChoice route_prefill{"round-robin"};
   PolicyChoice route_decode{"round-robin"};
   PolicyChoice queueing{"fcfs"};

@@ -194,7 +194,7 @@ TEST(RecipeClocks, ASweetSpotThatNobodyKnowsIsNoClock) {
     EXPECT_TRUE(needs_sweet_clock(loaded->recipe));
     const auto refused = check_instance(loaded->recipe, InstanceSpec{});
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().where, "r.toml: frequency.decode.clock_mhz");
+    EXPECT_EQ(refused.error().where, "r.toml:2: frequency.decode.clock_mhz");
   }
   EXPECT_FALSE(load("[frequency]\nclock_mhz = \"sweet+100%\"\n")) << "that is max";
 }

@@ -47,7 +47,8 @@ std::vector<std::string> Registry::names(SlotKind slot) const {
 
 std::unexpected<Error> Making::refuse(std::string_view key, const std::string& problem) const {
   const std::string path = fmt::format("{}.{}", section, key);
-  return bad_input(recipe.file.empty() ? path : fmt::format("{}: {}", recipe.file, path), problem);
+  if (recipe.origins == nullptr) return bad_input(path, problem);
+  return bad_input(fmt::format("{}: {}", place_of(*recipe.origins, section, key), path), problem);
 }
 
 const PolicyEntry& entry_of(SlotKind slot, const PolicyChoice& choice) {
