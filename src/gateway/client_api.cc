@@ -85,7 +85,9 @@ bool ClientApi::crossed(net::Exchange& exchange) {
   if (!origin.empty() && (all || std::ranges::find(known, origin) != known.end())) {
     exchange.add_headers(
         fmt::format("Access-Control-Allow-Origin: {}\r\n{}", all ? "*" : origin, all ? "" : "Vary: Origin\r\n"));
-    exchange.add_headers("Access-Control-Expose-Headers: X-Request-Id, X-Wattle-Energy-J, X-Wattle-Carbon-G\r\n");
+    exchange.add_headers(
+        "Access-Control-Expose-Headers: Retry-After, X-Request-Id, X-Wattle-Carbon-G, "
+        "X-Wattle-Energy-J, X-Wattle-Energy-Meters\r\n");
     if (exchange.method() == "OPTIONS") {
       exchange.add_headers("Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Max-Age: 600\r\n");
       if (const auto asked = exchange.headers().get("Access-Control-Request-Headers"); !asked.empty()) {

@@ -153,7 +153,9 @@ struct Gateway::Impl {
             return clients_api.handle(exchange, *contexts[static_cast<std::size_t>(i)]);
           }
         },
-        net::problem_json);
+        [](int status, std::string_view what) {
+          return net::problem_json(status, std::string(what) + (status == 413 ? " (--max-body-bytes)" : ""));
+        });
     if (!data) return std::unexpected(data.error());
     server = std::move(*data);
     for (const net::ServerOptions& place : options.admin) {

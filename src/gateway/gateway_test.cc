@@ -74,7 +74,9 @@ TEST(Gateway, SaysWhatIsWrongWithARequest) {
   expect(Rig::post(R"({"model":"m","messages":[],"max_tokens":-2})"), "400", R"("param":"max_tokens")");
   expect(Rig::post(R"({"model":"m","messages":[],"max_tokens":9999999999})"), "400", "from 1 to 2147483647");
   expect(Rig::post(R"({"model":"other","messages":[]})"), "404", "model_not_found");
-  expect(Rig::post(std::string(5000, ' ')), "413", "larger");
+  expect(Rig::post(std::string(5000, ' ')), "413", "4096 bytes (--max-body-bytes)");
+  const std::string deep = R"({"model":"m","messages":[],"x":)" + std::string(70, '[') + std::string(70, ']') + "}";
+  expect(Rig::post(deep), "400", "deeper than 64");
   expect("GET /v1/chat/completions HTTP/1.1\r\nHost: h\r\n\r\n", "405", "POST");
   expect("GET /nowhere HTTP/1.1\r\nHost: h\r\n\r\n", "404", "not_found");
   expect("BAD\r\n\r\n", "400", "malformed");

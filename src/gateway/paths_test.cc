@@ -137,6 +137,8 @@ TEST(Paths, BrowsersMayReadWhereTheirOriginIsKnown) {
          {answer, rig.ask(Rig::chat("", false, origin)), rig.ask(Rig::chat("", true, origin), true),
           rig.ask(Rig::post("{", "/v1/completions", origin))}) {
       EXPECT_NE(got.find(allow), std::string::npos) << got;
+      EXPECT_NE(got.find("Expose-Headers: Retry-After, X-Request-Id, "), std::string::npos) << got;
+      EXPECT_NE(got.find("X-Wattle-Energy-Meters\r\n"), std::string::npos) << got;
     }
     EXPECT_EQ(rig.ask(Rig::chat("", false)).find("Access-Control"), std::string::npos) << "not asked by a page";
   }

@@ -339,8 +339,9 @@ void Connection::refuse(const ParseProblem& problem) {
   ++serial_;
   head_sent_ = false;
   keep_alive_ = false;
-  const std::string body =
-      server_->problem_body ? server_->problem_body(problem.status, problem.what) : std::string(problem.what);
+  std::string what = problem.what;
+  if (problem.status == 413) what += fmt::format(": {} bytes", server_->options.limits.body_bytes);
+  const std::string body = server_->problem_body ? server_->problem_body(problem.status, what) : what;
   send_head(problem.status, server_->problem_body ? "application/json" : "text/plain",
             problem.status == 503 ? "Retry-After: 1\r\n" : "", body.size());
   send_body(body);

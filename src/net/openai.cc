@@ -1,5 +1,6 @@
 #include "net/openai.h"
 
+#include <fmt/format.h>
 #include <simdjson.h>
 
 #include <algorithm>
@@ -111,10 +112,12 @@ ApiError wrong(std::string_view param, std::string_view what) {
   return error;
 }
 
-ApiError not_json() {
+ApiError not_json(simdjson::error_code why = simdjson::TAPE_ERROR) {
   ApiError error;
-  error.message = "the request body is not a valid JSON object";
-  error.code = "invalid_json";
+  error.message = why == simdjson::DEPTH_ERROR
+                      ? fmt::format("the request body is nested deeper than {} levels", kDepthMax)
+                      : "the request body is not a valid JSON object";
+  error.code = why == simdjson::DEPTH_ERROR ? "too_deep" : "invalid_json";
   return error;
 }
 
@@ -242,7 +245,7 @@ class CompletionReader {
     if (key == "priority") out_.priority = true;
     if (key == "prompt_cache_key") return take_cache_key(value);
     const bool passed_on = key == "vllm_xargs";  // vLLM merges these into the same map
-    if (rest_.walk(value, 0)) return not_json();
+    if (const auto e = rest_.walk(value, 0)) return not_json(e);
     if (passed_on && !rest_.reserved.empty()) out_.reserved_field = rest_.reserved;
     rest_.reserved.clear();
     return {};
@@ -251,7 +254,10 @@ class CompletionReader {
     std::string_view text;
     od::json_type type{};
     if (value.type().get(type)) return not_json();
-    if (type != od::json_type::string) return rest_.walk(value, 0) ? Problem(not_json()) : Problem();
+    if (type != od::json_type::string) {
+      const auto e = rest_.walk(value, 0);
+      return e ? Problem(not_json(e)) : Problem();
+    }
     if (value.get_string().get(text)) return not_json();
     out_.cache_key = text;
     return {};
@@ -263,7 +269,7 @@ class CompletionReader {
     if (type != od::json_type::array && type != od::json_type::string) {
       return wrong("prompt", "must be a string or an array");
     }
-    if (prompt_.walk(value, 0)) return not_json();
+    if (const auto e = prompt_.walk(value, 0)) return not_json(e);
     has_prompt_ = true;
     return {};
   }
@@ -281,7 +287,7 @@ class CompletionReader {
       if (std::move(item).get(field) || field.unescaped_key().get(key)) return not_json();
       od::value inner = field.value();
       if (key != "include_usage" || is_null(inner)) {
-        if (rest_.walk(inner, 1)) return not_json();
+        if (const auto e = rest_.walk(inner, 1)) return not_json(e);
       } else if (inner.get_bool().get(out_.include_usage)) {
         return wrong("stream_options.include_usage", "must be true or false");
       }
