@@ -168,7 +168,8 @@ Result<int> check(const Flags& flags) {
   if (const auto address = net::parse_host_port(flags.admin, "--admin"); !address) {
     return std::unexpected(address.error());
   }
-  return 0;
+  const auto fleet = experiment::LiveFleet::load(flags.fleet);
+  return fleet ? Result<int>(0) : std::unexpected(fleet.error());
 }
 
 Result<int> run(const Flags& flags) {

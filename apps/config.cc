@@ -115,12 +115,6 @@ Result<std::string> check(const CheckFlags& flags, const std::string& file, conf
   if (kind == config::FileKind::Deployment) {
     const auto deployment = config::Deployment::load(file);
     if (!deployment) return std::unexpected(deployment.error());
-    for (const auto& [flag, value, where] : deployment->gateway()) {
-      const bool gpu = flag == "--gpu";
-      if (!gpu && flag != "--llm" && flag != "--recipe") continue;
-      const auto found = home.find(gpu ? Kind::Gpu : flag == "--llm" ? Kind::Llm : Kind::Recipe, value, where);
-      if (!found) return std::unexpected(found.error());
-    }
     if (auto ok = check_processes(*deployment, file); !ok) return std::unexpected(ok.error());
     return deployment->effective_text();
   }

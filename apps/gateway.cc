@@ -282,13 +282,13 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   gateway::GatewayOptions options;
   std::vector<config::SiteSource> sources;
   if (auto ok = read_flags(flags, options, sources); !ok) return ok;
+  auto loaded = experiment::LiveFleet::load(flags.fleet);
+  if (!loaded) return std::unexpected(loaded.error());
   if (flags.check) return {};
   options.observer = apply(flags.seen);
   const auto keys = apply(flags.security, options);
   if (!keys) return std::unexpected(keys.error());
 
-  auto loaded = experiment::LiveFleet::load(flags.fleet);
-  if (!loaded) return std::unexpected(loaded.error());
   experiment::LiveFleet fleet = std::move(*loaded);
   gateway::GatewayPolicies policies;
   if (auto ok = read_service(flags, fleet.recipe(), options); !ok) return ok;

@@ -219,7 +219,7 @@ Result<LoadedRecipe> recipe_from_text(std::string_view text, const std::string& 
 
 Result<LoadedRecipe> load_recipe(std::string_view name_or_path, const std::vector<Override>& overrides,
                                  const config::Project& project, Unfit unfit) {
-  const auto file = project.find(config::Project::Kind::Recipe, name_or_path, "recipe");
+  const auto file = project.find(config::Project::Kind::Recipe, name_or_path, "--recipe");
   if (!file) return std::unexpected(file.error());
   const auto text = config::read_text(*file);
   if (!text) return std::unexpected(text.error());

@@ -194,6 +194,7 @@ def deployments_are_checked_by_what_would_run() -> None:
             ("zzz = 1", "--zzz"), ("threads = -1", "--threads"), ("gap_timeout_s = nan", "--gap-timeout-s"), ("drain_s = inf", "--drain-s"),
             ("gap_timeout_s = 1e10", "1e9 at most"), ("help = true", "--help"))]
         more += [(DEPLOYMENT.replace("9330", "99330"), 14, "--listen"), (DEPLOYMENT.replace("http://127.0.0.1:9000", "ftp://x"), 9, "ftp://x"),
+                 (DEPLOYMENT.replace("eco-freq", "eco-frek"), 2, "eco-freq"), (DEPLOYMENT.replace("a100-80g", "a100-80"), 3, "--gpu"),
                  (DEPLOYMENT.replace("9331", "9330"), 15, "--admin")]
         for text, line, words in more:
             file.write_text(text, encoding="utf-8")
