@@ -126,6 +126,8 @@ void log_line(LogLevel level, std::string_view what, std::initializer_list<LogFi
 
 void say(std::string_view line) { writer().add(std::string(line) + "\n"); }
 
+bool flush_log(Span patience) { return writer().flush(patience); }
+
 std::int64_t log_lines_lost() { return writer().lost(); }
 
 }  // namespace wattle::net

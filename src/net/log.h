@@ -8,6 +8,8 @@
 #include <string_view>
 #include <variant>
 
+#include "units/time.h"
+
 namespace wattle::net {
 
 enum class LogFormat : std::uint8_t { Text, Json };
@@ -27,6 +29,8 @@ void log_line(LogLevel level, std::string_view what, std::span<const LogField> f
 void log_line(LogLevel level, std::string_view what, std::initializer_list<LogField> fields = {});
 /// A line for people, as it is, in turn with those of the log.
 void say(std::string_view line);
+/// Waits until all of that is written or lost, for `patience` at most. False: some is not.
+bool flush_log(Span patience);
 /// Lines lost because nobody read stderr, or not as fast as they came.
 [[nodiscard]] std::int64_t log_lines_lost();
 /// The line without its time and level: JSON members, or the event and key=value.

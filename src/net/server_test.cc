@@ -12,6 +12,7 @@
 #include "net/client.h"
 #include "net/clock.h"
 #include "net/faults.h"
+#include "net/log.h"
 #include "net/raw_client_test.h"
 
 namespace wattle::net {
@@ -160,6 +161,7 @@ TEST(HttpServer, AHandlerThatThrowsIsA500AndOthersGoOn) {
   testing::internal::CaptureStderr();
   client.send("GET /throw HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\xff\r\n\r\n");
   EXPECT_TRUE(client.response().starts_with("HTTP/1.1 500"));
+  EXPECT_TRUE(flush_log(Span::s(20)));
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("internal error"), std::string::npos) << said;
   EXPECT_NE(said.find(R"(request_id="mine\ufffd")"), std::string::npos) << said;

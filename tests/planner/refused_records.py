@@ -72,10 +72,10 @@ def main() -> None:
             eventually("what was refused is counted", lambda: fleet()["records_refused"] >= 1)
             assert all(record["kind"] != "plan" for record in Gateway.taken)
             assert Gateway.refused < 100, Gateway.refused
+            node.stop(planner)
             with open(f"{folder}/planner.log", encoding="utf-8") as log:
                 said = log.read().count("has not taken")
             assert 1 <= said <= 10, said  # once, and again after something else of its kind was taken
-            node.stop(planner)
         except subprocess.TimeoutExpired as error:
             raise AssertionError("the planner does not end") from error
         finally:
