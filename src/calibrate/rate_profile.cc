@@ -65,7 +65,7 @@ class Agent final : public engine::ReplicaObserver {
   void decode_joined(InstanceId, engine::Tag, Instant) override {}
   void decode_left(InstanceId, engine::Tag, Instant) override {}
   void prefill_settled(InstanceId, Instant, std::span<const engine::PrefillShare>) override {}
-  void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
+  void gaps(const engine::TokenGaps&) override {}
 
  private:
   static engine::ReplicaOptions with(const engine::EngineOptions& options, std::span<const MegaHertz> clocks) {

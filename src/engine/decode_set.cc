@@ -4,9 +4,30 @@
 
 namespace wattle::engine {
 
-DecodeSet::DecodeSet(std::int32_t block_size, Span itl_slo)
-    : slo_(itl_slo == Span::max() ? Int128{1} << 100 : to_fixed(itl_slo)),
-      phase_(static_cast<std::size_t>(block_size), 0) {}
+namespace {
+
+/// Of a stretch's steps, how many have a gap of at most `limit`.
+std::int64_t within(const TokenGaps& gaps, Int128 limit) {
+  const Int128 first = gaps.first;
+  const Int128 last = first + Int128{gaps.increment} * (gaps.steps - 1);
+  const Int128 least = std::min(first, last);
+  const Int128 most = std::max(first, last);
+  if (most <= limit) return gaps.steps;
+  if (least > limit) return 0;
+  return static_cast<std::int64_t>((limit - least) / (gaps.increment < 0 ? -gaps.increment : gaps.increment)) + 1;
+}
+
+}  // namespace
+
+DecodeSet::DecodeSet(std::int32_t block_size) : phase_(static_cast<std::size_t>(block_size), 0) {}
+
+std::size_t DecodeSet::limit_of(const Job& job) {
+  const Int128 itl = to_fixed(job.itl);
+  const auto found = std::ranges::find(limits_, itl, &Limit::itl);
+  const auto at = static_cast<std::size_t>(found - limits_.begin());
+  if (found == limits_.end()) limits_.push_back({.itl = itl});
+  return at;
+}
 
 std::size_t DecodeSet::phase_of(const Slot& slot) const {
   const auto size = static_cast<std::int64_t>(phase_.size());
@@ -18,6 +39,7 @@ void DecodeSet::join(Slots& slots, SlotIndex index) {
   Slot& slot = slots[index];
   slot.state = SlotState::Decoding;
   slot.joined = steps_;
+  slot.limit = limit_of(slot.job);
   slot.previous = newest_;
   slot.next = kNoSlot;
   (newest_ == kNoSlot ? oldest_ : slots[newest_].next) = index;
@@ -39,7 +61,9 @@ void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
   --phase_[phase_of(slot)];
   const std::int64_t steps = steps_ - slot.joined;
   if (steps > 0) {
-    slot.good_gaps += good_steps_ - slot.good_before;
+    Limit& limit = limits_[slot.limit];
+    slot.good_gaps += limit.good_steps - slot.good_before;
+    --limit.settled;
     slot.last_token = last_token_;
     // Of its first step here the gap is its own, and known; those of the steps after it are the set's.
     auto longest = long_gaps_.begin();  // which is most often behind its first
@@ -144,34 +168,38 @@ void DecodeSet::note_gap(std::int64_t step, std::int64_t gap, const Slots& slots
   long_gaps_.push_back({step, gap});
 }
 
+void DecodeSet::count(TokenGaps gaps, ReplicaObserver& observer) {
+  for (Limit& limit : limits_) {
+    const std::int64_t good = within(gaps, limit.itl);
+    limit.good_steps += good;
+    gaps.within += good * limit.settled;
+  }
+  if (gaps.requests > 0) observer.gaps(gaps);
+}
+
 void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, ReplicaObserver& observer) {
   const Int128 first_end = run.after(1);
   const Int128 first_gap = first_end - last_token_;
   const std::int64_t second = run.first + run.increment;
   const std::int64_t longest = steps > 1 ? std::max(second, second + run.increment * (steps - 2)) : -1;
-  const auto established = size_ - static_cast<std::int32_t>(fresh_.size());
-  good_steps_ += good(first_gap) ? 1 : 0;
-  if (established > 0) {
-    observer.gaps(gap_of(first_gap), 0, 1, established);
-    if (longest < first_gap) note_gap(steps_ + 1, gap_of(first_gap), slots);
-  }
+  const std::int64_t established = size_ - std::ssize(fresh_);
+  count({.first = gap_of(first_gap), .requests = established}, observer);
+  if (established > 0 && longest < first_gap) note_gap(steps_ + 1, gap_of(first_gap), slots);
   for (const SlotIndex index : fresh_) {
     Slot& slot = slots[index];
+    Limit& limit = limits_[slot.limit];
     const Int128 gap = first_end - slot.last_token;
-    observer.gaps(gap_of(gap), 0, 1, 1);
-    slot.good_gaps += good(gap) ? 1 : 0;
-    slot.good_before = good_steps_;
+    const bool good = gap <= limit.itl;
+    observer.gaps({.first = gap_of(gap), .requests = 1, .within = good ? 1 : 0});
+    slot.good_gaps += good ? 1 : 0;
+    slot.good_before = limit.good_steps;
     slot.longest_gap = std::max(slot.longest_gap, gap_of(gap));
+    ++limit.settled;
   }
   fresh_.clear();
   if (steps > 1) {
-    observer.gaps(second, run.increment, steps - 1, size_);
+    count({.first = second, .increment = run.increment, .steps = steps - 1, .requests = size_}, observer);
     note_gap(steps_ + steps, longest, slots);
-    if (longest <= slo_) {
-      good_steps_ += steps - 1;
-    } else if (second <= slo_) {
-      good_steps_ += static_cast<std::int64_t>(slo_ - second) / run.increment + 1;
-    }
   }
   steps_ += steps;
   phase_now_ += static_cast<std::size_t>(steps);

@@ -1,5 +1,6 @@
 #pragma once
 // The requests of an instance that decode: each step gives every one of them a token. Internal to engine/.
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,15 +13,13 @@ namespace wattle::engine {
 
 class DecodeSet {
  public:
-  /// Gaps up to `itl_slo` are counted as good.
-  DecodeSet(std::int32_t block_size, Span itl_slo);
+  explicit DecodeSet(std::int32_t block_size);
 
   [[nodiscard]] std::int32_t size() const { return size_; }
   [[nodiscard]] std::int64_t kv_tokens() const { return kv_tokens_; }  ///< as of the last applied step
   [[nodiscard]] std::int64_t steps() const { return steps_; }          ///< ever run
   [[nodiscard]] SlotIndex oldest() const { return oldest_; }           ///< by joining; Slot::next leads on
   [[nodiscard]] SlotIndex newest() const { return newest_; }
-  [[nodiscard]] bool good(Int128 gap) const { return gap <= slo_; }
   /// KV tokens of this decoding request.
   [[nodiscard]] std::int64_t resident_tokens(const Slot& slot) const { return slot.prefilled + (steps_ - slot.joined); }
 
@@ -62,16 +61,25 @@ class DecodeSet {
     std::int64_t step;
     std::int64_t gap;
   };
+  /// What a step's gap is held to. Requests of one objective share one, so that a step costs as much as there are
+  /// different objectives, however many requests it serves.
+  struct Limit {
+    Int128 itl;                   ///< fixed point
+    std::int64_t good_steps = 0;  ///< of the steps ever run, with a gap within it
+    std::int64_t settled = 0;     ///< its requests that have had a token here
+  };
+  [[nodiscard]] std::size_t limit_of(const Job& job);
+  /// Of the settled requests.
+  void count(TokenGaps gaps, ReplicaObserver& observer);
   [[nodiscard]] std::size_t phase_of(const Slot& slot) const;
   void note_gap(std::int64_t step, std::int64_t gap, const Slots& slots);
   void pop_finish();
   void push_finish(const Slot& slot, SlotIndex index);
 
-  Int128 slo_;  ///< fixed point
   std::int32_t size_ = 0;
   std::int64_t kv_tokens_ = 0;
   std::int64_t steps_ = 0;
-  std::int64_t good_steps_ = 0;      ///< of these, with a gap within the ITL SLO
+  std::vector<Limit> limits_;        ///< of all that ever joined
   Int128 last_token_ = 0;            ///< when the set last got a token
   std::vector<std::int32_t> phase_;  ///< requests by the step (mod block size) that needs a new block
   std::size_t phase_now_ = 0;        ///< the next step's

@@ -22,6 +22,7 @@ struct Job {
   std::int32_t produced = 0;               ///< output tokens of an earlier life here or elsewhere, computed again
   Instant last_token;                      ///< of those
   Instant first_token = Instant::never();  ///< with kv_ready: when the client got the first token; never: on joining
+  Span itl = Span::max();                  ///< its objective for a gap between two tokens; max(): none
   PromptContent content = nullptr;         ///< null: its KV blocks are nobody else's
 };
 
@@ -38,7 +39,7 @@ struct Event {
   Instant prefill_start;  ///< when its first prompt token was scheduled here
   std::int32_t output_tokens = 0;
   std::int32_t preemptions = 0;
-  std::int64_t gaps_within_itl = 0;  ///< of the gaps produced at this instance
+  std::int64_t gaps_within_itl = 0;  ///< of the gaps produced at this instance, within Job::itl
   Span longest_gap;                  ///< likewise
   Instant last_token;                ///< meaningless before the first
   std::int32_t cached_tokens = 0;    ///< of the prompt, not computed as the KV of an earlier request served

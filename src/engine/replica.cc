@@ -13,7 +13,7 @@ Replica::Replica(const StepModel& model, const ReplicaOptions& options, ReplicaO
       options_(options),
       observer_(observer),
       kv_(model.kv_blocks(), options.engine.block_size, options.engine.watermark),
-      decode_(options.engine.block_size, options.itl_slo),
+      decode_(options.engine.block_size),
       clock_(options.initial_clock),
       effective_clock_(options.initial_clock),
       power_(model.idle_power(options.initial_clock)) {
@@ -218,7 +218,7 @@ void Replica::accept_drafts(Instant at) {
     all += tokens;
     for (std::int32_t k = 0; options_.per_token && k < tokens; ++k) observer_.token(slot.job.tag, at);
   }
-  if (all > 0) observer_.gaps(0, 0, 1, all);
+  if (all > 0) observer_.gaps({.requests = all, .within = all});
   report_.yield = {report_.shape.decode_requests, std::int64_t{report_.shape.decode_requests} + all};
 }
 
@@ -293,8 +293,9 @@ void Replica::end_prompt(SlotIndex index, Instant at) {
   const bool first = slot.generated == 1;
   if (!first) {  // the token after a recompute: its gap spans the preemption
     const Int128 gap = run_.start - slot.last_token;
-    observer_.gaps(gap_of(gap), 0, 1, 1);
-    slot.good_gaps += decode_.good(gap) ? 1 : 0;
+    const bool good = gap <= to_fixed(slot.job.itl);
+    observer_.gaps({.first = gap_of(gap), .requests = 1, .within = good ? 1 : 0});
+    slot.good_gaps += good ? 1 : 0;
     slot.longest_gap = std::max(slot.longest_gap, gap_of(gap));
     if (options_.per_token) observer_.token(slot.job.tag, at);
   }

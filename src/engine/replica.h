@@ -33,7 +33,6 @@ struct ReplicaOptions {
   ClockDelays delays;
   MegaHertz initial_clock;
   Instant started;  ///< it draws idle power from then on
-  Span itl_slo = Span::max();
   bool fast_forward = true;
   bool per_token = false;     ///< call ReplicaObserver::token; implies no fast-forward
   bool ended_reports = true;  ///< call ReplicaObserver::step_ended and keep last_ended()

@@ -50,6 +50,7 @@ class Driver : public ReplicaObserver {
 
   std::vector<Event> events;
   std::vector<StepReport> steps;
+  std::int64_t gaps_within = 0;
 
  private:
   static ReplicaOptions options_with(const EngineOptions& engine, bool fast_forward) {
@@ -68,7 +69,7 @@ class Driver : public ReplicaObserver {
   void decode_joined(InstanceId, Tag, Instant) override {}
   void decode_left(InstanceId, Tag, Instant) override {}
   void prefill_settled(InstanceId, Instant, std::span<const PrefillShare>) override {}
-  void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
+  void gaps(const TokenGaps& of) override { gaps_within += of.within; }
 
   Replica replica_;
 };

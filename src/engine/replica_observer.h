@@ -8,6 +8,15 @@
 
 namespace wattle::engine {
 
+/// `steps` token gaps of (first + i x increment) / 2^20 ns, each seen by `requests` requests.
+struct TokenGaps {
+  std::int64_t first = 0;
+  std::int64_t increment = 0;
+  std::int64_t steps = 1;
+  std::int64_t requests = 0;
+  std::int64_t within = 0;  ///< of the steps x requests gaps, within the objective of the request that saw it
+};
+
 /// What a Replica reports to its driver as it happens. Calls come in time order; `at` never exceeds the driver's now.
 class ReplicaObserver {
  public:
@@ -27,8 +36,7 @@ class ReplicaObserver {
   virtual void decode_left(InstanceId instance, Tag tag, Instant at) = 0;
   /// A step with prompt tokens ended (or was cut off); its prefill energy belongs to these.
   virtual void prefill_settled(InstanceId instance, Instant at, std::span<const PrefillShare> shares) = 0;
-  /// `steps` token gaps of (first + i x increment) / 2^20 ns, each seen by `requests` requests.
-  virtual void gaps(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int32_t requests) = 0;
+  virtual void gaps(const TokenGaps& gaps) = 0;
   /// Live only: one token for this request. Called per token, and only when ReplicaOptions::per_token is set.
   virtual void token(Tag tag, Instant at) {
     (void)tag;

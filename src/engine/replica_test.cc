@@ -4,6 +4,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -279,6 +281,50 @@ RC_GTEST_PROP(Replica, running_ahead_gives_the_same_events_whatever_the_options,
   }
   RC_ASSERT(steps.replica().iterations() == ahead.replica().iterations());
   if (options.reserve_output) RC_ASSERT(steps.replica().preemptions() == 0);
+}
+
+/// Gaps within its objective, by request. `within`: all that were reported.
+std::vector<std::int64_t> good_gaps(const StepModel& model, const EngineOptions& options, bool fast_forward,
+                                    const std::vector<Arrival>& arrivals, std::int64_t* within = nullptr) {
+  Driver driver(model, options, fast_forward);
+  driver.run(arrivals);
+  std::vector<std::int64_t> good(arrivals.size());
+  for (const Event& e : driver.events) good[e.tag] += e.kind == EventKind::Finished ? e.gaps_within_itl : 0;
+  if (within != nullptr) *within = driver.gaps_within;
+  return good;
+}
+
+RC_GTEST_PROP(Replica, GapsAreHeldToTheirOwnRequestsObjective, ()) {
+  EngineOptions options;
+  options.max_num_batched_tokens = *rc::gen::inRange(64, 1024);
+  options.speculative_tokens = *rc::gen::element(0, 0, 2);
+  options.acceptance_rate = 0.5;
+  const StepModel model = model_with(options, *rc::gen::element(20.5e9, 80e9));
+  constexpr Span kLimits[] = {Span::us(6'800), Span::us(7'500), Span::ms(12), Span::max()};
+  std::vector<Arrival> arrivals;
+  Instant at;
+  for (std::int32_t i = 0; i < 30; ++i) {
+    at = at + Span::us(*rc::gen::inRange(0, 100'000));
+    arrivals.push_back(request(static_cast<Tag>(i), at, *rc::gen::inRange(1, 2000), *rc::gen::inRange(1, 300)));
+    RC_PRE(Driver(model, options)
+               .replica()
+               .can_ever_fit(arrivals.back().job.prompt_tokens, arrivals.back().job.output_tokens));
+  }
+  std::vector<Arrival> mixed = arrivals;
+  std::vector<std::int64_t> expected(arrivals.size());
+  for (const Span limit : kLimits) {
+    for (Arrival& a : arrivals) a.job.itl = limit;
+    const auto alone = good_gaps(model, options, true, arrivals);
+    for (std::size_t i = 0; i < mixed.size(); ++i) {
+      if (kLimits[i % std::size(kLimits)] != limit) continue;
+      mixed[i].job.itl = limit;
+      expected[i] = alone[i];
+    }
+  }
+  std::int64_t within = 0;
+  RC_ASSERT(good_gaps(model, options, true, mixed, &within) == expected);
+  RC_ASSERT(within == std::accumulate(expected.begin(), expected.end(), std::int64_t{0}));
+  RC_ASSERT(good_gaps(model, options, false, mixed) == expected);
 }
 
 }  // namespace

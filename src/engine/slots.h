@@ -1,5 +1,6 @@
 #pragma once
 // The requests an instance holds, by slot. Internal to engine/.
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -28,10 +29,11 @@ struct Slot {
   std::int64_t promised = 0;           ///< blocks it may grow to, once admitted (EngineOptions::reserve_output)
   std::int64_t first_step = 0;         ///< Replica::iterations() of the first step it can be part of (async_scheduling)
   std::int64_t joined = 0;             ///< DecodeSet::steps() when it joined
+  std::size_t limit = 0;               ///< which of DecodeSet's its gaps are held to
   std::int64_t good_before = 0;        ///< steps with a good gap when its own gaps began to count
-  std::int64_t good_gaps = 0;
-  std::int64_t longest_gap = 0;  ///< between two of its tokens, fixed point; as of joining decode
-  Int128 last_token = 0;         ///< fixed-point instant
+  std::int64_t good_gaps = 0;          ///< within Job::itl
+  std::int64_t longest_gap = 0;        ///< between two of its tokens, fixed point; as of joining decode
+  Int128 last_token = 0;               ///< fixed-point instant
   Instant prefill_start = Instant::never();
   std::int32_t preemptions = 0;
   SlotIndex previous = kNoSlot;  ///< decoding requests, oldest joined first

@@ -55,14 +55,14 @@ class Watched final : public Driver {
     options.engine = engine;
     options.initial_clock = MegaHertz(1410);
     options.per_token = per_token;
-    options.itl_slo = Span::s(1000);
     return options;
   }
-  void gaps(std::int64_t first, std::int64_t increment, std::int64_t steps_, std::int32_t requests) override {
-    gaps_seen += steps_ * requests;
-    if (first == 0 && increment == 0) gaps_of_nothing += steps_ * requests;
-    for (std::int64_t i = 0; i < steps_; ++i) {
-      seconds_between += 1e-9 * std::ldexp(static_cast<double>(first + i * increment), -kTimeFractionBits) * requests;
+  void gaps(const TokenGaps& of) override {
+    gaps_seen += of.steps * of.requests;
+    if (of.first == 0 && of.increment == 0) gaps_of_nothing += of.steps * of.requests;
+    for (std::int64_t i = 0; i < of.steps; ++i) {
+      seconds_between += 1e-9 * std::ldexp(static_cast<double>(of.first + i * of.increment), -kTimeFractionBits) *
+                         static_cast<double>(of.requests);
     }
   }
   void token(Tag tag, Instant) override { ++tokens[tag]; }

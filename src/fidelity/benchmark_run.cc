@@ -59,9 +59,9 @@ class Benchmark final : public engine::ReplicaObserver {
   void decode_joined(InstanceId, engine::Tag, Instant) override {}
   void decode_left(InstanceId, engine::Tag, Instant) override {}
   void prefill_settled(InstanceId, Instant, std::span<const engine::PrefillShare>) override {}
-  void gaps(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int32_t requests) override {
-    emitted_ += steps * requests;
-    if (window_) gaps_.add(first, increment, steps, requests);
+  void gaps(const engine::TokenGaps& of) override {
+    emitted_ += of.steps * of.requests;
+    if (window_) gaps_.add(of.first, of.increment, of.steps, of.requests);
   }
 
  private:

@@ -42,6 +42,7 @@ struct Gateway::Impl {
   std::unique_ptr<RequestObserver> observer;  ///< null: nobody asks how requests ended
   LiveLedger ledger;                          ///< on the control strand only
   PromptScale prompts;
+  Objectives objectives;
   Tenants tenants;
   ControlStrand control;
   WorkerRegistry workers;
@@ -72,6 +73,7 @@ struct Gateway::Impl {
         agents(std::move(links)),
         observer(std::move(observed_by)),
         ledger(o.sites, sink, o.service),
+        objectives(o.service.judged(o.slo)),
         tenants(o.service.tenants),
         control(std::move(policies.dispatch), o.seed, request_options(o),
                 watch_options(o.lost_after, policies.hosts_clocks), ledger),
@@ -137,7 +139,7 @@ struct Gateway::Impl {
     for (int i = 0; i < pool.size(); ++i) {
       run_on(pool.at(i), [&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
       contexts.push_back(std::make_unique<RelayContext>(RelayContext{
-          *clients.back(), control, metrics, metrics.of_loop(), prompts, options.slo.itl, options.client.head_timeout,
+          *clients.back(), control, metrics, metrics.of_loop(), prompts, objectives, options.client.head_timeout,
           [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
           options.keys != nullptr, std::mt19937_64(std::random_device{}()), observer.get()}));
     }

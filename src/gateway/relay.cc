@@ -49,7 +49,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       held_seat_(std::move(seat)),
       record_(std::move(record)),
       prompts_(asked.prompts),
-      tally_(context.itl_slo) {
+      tally_(context.objectives.itl_limits(request.tier)) {
   const net::HeaderFields& fields = exchange_->headers();
   const std::string_view named = client_name(fields);
   own_name_ = named.empty();
@@ -255,7 +255,7 @@ void Relay::take_back() {
   leg_ = Leg::None;
   head_waits_ = events_ = unseen_ = false;
   for (std::string* said : {&answer_, &held_, &carry_}) said->clear();
-  tally_ = TokenTally(context_.itl_slo);
+  tally_ = TokenTally(context_.objectives.itl_limits(request_.tier));
 }
 
 void Relay::on_body(std::string_view bytes) {

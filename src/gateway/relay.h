@@ -12,6 +12,7 @@
 #include "gateway/prompt_scale.h"
 #include "gateway/request_observer.h"
 #include "gateway/strand.h"
+#include "model/objectives.h"
 #include "net/exchange.h"
 #include "net/openai.h"
 #include "net/sse_parser.h"
@@ -27,7 +28,7 @@ struct RelayContext {
   GatewayMetrics& metrics;
   LoopMetrics& own_metrics;
   PromptScale& prompts;
-  std::optional<Span> itl_slo;
+  const Objectives& objectives;
   Span first_byte_timeout;                      ///< from a request's arrival, where several engines are tried
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
   PdContract contract = PdContract::Nixl;

@@ -80,7 +80,10 @@ void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
     charged = with_record(std::move(charged));
   }
   std::string name = own_name_ ? std::string() : std::move(request_id_);
-  context_.control.leave(request_.id, fate, reason, tally_, std::move(name), std::move(charged));
+  const std::int32_t prompt = tally_.counted().prompt > 0 ? tally_.counted().prompt : request_.prompt_tokens;
+  const Span itl = context_.objectives.itl_of(request_.tier, prompt, tally_.count());
+  context_.control.leave(request_.id, fate, reason, tally_.served(itl), tally_.counted(), std::move(name),
+                         std::move(charged));
 }
 
 /// What it took of its tenant's tokens on entry was believed; the engine's count is what holds. Of one that was refused

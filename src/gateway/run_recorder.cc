@@ -101,7 +101,9 @@ void RunRecorder::write(bool all) {
     }
     statistics_.add_arrivals();
     statistics_.outcome(o);
-    if (o.fate == Fate::Finished && o.output_tokens > 1) statistics_.add_gap(o.tbt(), o.output_tokens - 1);
+    if (o.fate == Fate::Finished && o.output_tokens > 1) {
+      statistics_.add_gap(o.tbt(), o.output_tokens - 1, o.gaps_within_itl);
+    }
     writer_->outcome(o);
   }
   for (journal::Sample& s : samples) {

@@ -50,7 +50,8 @@ class RunRecorder final : public journal::Sink {
   /// Asked on the writing thread at each checkpoint until close(); must stay valid until then.
   void ask_consumption(std::function<journal::Consumption()> consumption);
 
-  /// Writes what is left, then run.json. A request's gaps are all taken as its mean one: single gaps are not recorded.
+  /// Writes what is left, then run.json. A request's gaps are all taken as long as its mean one: of single gaps only
+  /// is recorded how many were within its objective.
   /// Errors: the first write that failed. Call once, after the last record.
   [[nodiscard]] Result<void> close(const journal::Consumption& consumption);
 

@@ -46,6 +46,7 @@ TEST(RunRecorder, WritesASimulatorsFilesInOrderOfTime) {
   o.first_token = now + Span::ms(100);
   o.left = now + Span::ms(300);
   o.output_tokens = 11;
+  o.gaps_within_itl = 8;
   o.energy = Picojoules(Int128{5'000'000'000'000});
   recorder->outcome(o);
   journal::Consumption used;
@@ -71,6 +72,7 @@ TEST(RunRecorder, WritesASimulatorsFilesInOrderOfTime) {
   EXPECT_EQ(run.summary.energy.total.value(), 8.0);
   EXPECT_EQ(run.summary.meters, "emulated");
   EXPECT_NEAR(run.summary.itl.p50_ms, 20.0, 0.2);
+  EXPECT_DOUBLE_EQ(run.summary.slo.itl, 0.8);
 }
 
 TEST(RunRecorder, InstancesThatJoinAreInItsFacts) {

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 #include "gateway/rig_test.h"
+#include "gateway/token_tally.h"
 #include "net/await_test.h"
 
 namespace wattle::gateway {
@@ -53,6 +55,31 @@ TEST(Service, ARequestHasItsTenantsTierAndPriorityUnlessItSaysOtherwise) {
   EXPECT_EQ(rig.sink.all[1].request.tier, TierId(0));
   EXPECT_EQ(rig.sink.all[1].request.priority, -2);
   EXPECT_EQ(rig.sink.all[1].request.request_class, Classifier({10}, {100}).find("LS"));
+}
+
+TEST(Service, GapsAreHeldToTheObjectiveOfTheirRequest) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.slo.itl = Span::s(20);
+    std::vector<Slo> by_size(2);
+    by_size[0].itl = Span();
+    options.service.objectives = Objectives(options.slo, Classifier({}, {6}), by_size, {{"own", {}, 1.0}});
+  });
+  rig.ask(Rig::chat("", true), true);
+  rig.settled();
+  EXPECT_EQ(rig.sink.all.at(0).output_tokens, 7);
+  EXPECT_EQ(rig.sink.all.at(0).gaps_within_itl, 6) << "it turned out to be long, whose limit is the fleet's";
+
+  const std::vector<Span> limits{Span::ms(10), Span::ms(20), Span::max()};
+  TokenTally tally(limits);
+  Instant at;
+  for (const int gap_ms : {0, 10, 11, 20, 21, 5}) tally.token(at = at + Span::ms(gap_ms));
+  EXPECT_EQ(tally.served(Span::ms(10)).gaps_within_itl, 2);
+  EXPECT_EQ(tally.served(Span::ms(20)).gaps_within_itl, 4);
+  EXPECT_EQ(tally.served(Span::max()).gaps_within_itl, 5);
+  TokenTally whole(limits);
+  whole.whole(5, Instant(), Instant() + Span::ms(75));
+  EXPECT_EQ(whole.served(Span::ms(10)).gaps_within_itl, 0);
+  EXPECT_EQ(whole.served(Span::ms(20)).gaps_within_itl, 4);
 }
 
 TEST(Service, ARequestThatWaitedForTooLongIsGivenBackToTryAgain) {

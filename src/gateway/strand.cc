@@ -92,9 +92,9 @@ void ControlStrand::never_sent(RequestId id, Instant now) {
   if (ledger_ != nullptr) ledger_->withdrawn(id, now);
 }
 
-void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally, std::string name,
-                          LiveLedger::Charged charged) {
-  post_soon({Kind::Leave, id, Leaving{fate, reason, tally, std::move(name), std::move(charged)}});
+void ControlStrand::leave(RequestId id, Fate fate, const char* reason, const control::Served& served,
+                          const TokenTally::Counted& counted, std::string name, LiveLedger::Charged charged) {
+  post_soon({Kind::Leave, id, Leaving{fate, reason, served, counted, std::move(name), std::move(charged)}});
 }
 
 void ControlStrand::run(std::function<void(control::FleetLoop&, Instant)> task) {
@@ -234,10 +234,10 @@ void ControlStrand::handle(Event& event, Instant at) {
       if (ledger_ != nullptr) ledger_->tick(now);
       break;
     case Kind::Leave: {
-      auto& [fate, reason, tally, name, charged] = std::get<Leaving>(event.more);
+      auto& [fate, reason, served, counted, name, charged] = std::get<Leaving>(event.more);
       book_.leave(event.id);
-      if (ledger_ != nullptr) ledger_->leaving(event.id, {tally.counted(), std::move(name), std::move(charged)});
-      if (const auto tag = requests_.leave(event.id, fate, reason, tally.served(), now)) unseat(*tag);
+      if (ledger_ != nullptr) ledger_->leaving(event.id, {counted, std::move(name), std::move(charged)});
+      if (const auto tag = requests_.leave(event.id, fate, reason, served, now)) unseat(*tag);
       break;
     }
     case Kind::Run:

@@ -98,8 +98,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// Several times a second: notices engines that have fallen silent.
   void tick();
   /// `name`, `charged`: as LiveLedger::Leaving says; `charged` comes on the strand.
-  void leave(RequestId id, Fate fate, const char* reason, const TokenTally& tally, std::string name = {},
-             LiveLedger::Charged charged = nullptr);
+  void leave(RequestId id, Fate fate, const char* reason, const control::Served& served,
+             const TokenTally::Counted& counted, std::string name = {}, LiveLedger::Charged charged = nullptr);
   /// Runs `task` on the strand, in turn. From any thread; it may have run before this returns, or not yet.
   void run(std::function<void(control::FleetLoop&, Instant)> task);
   /// As run(), but waits until it has run. Not from within the strand.
@@ -164,7 +164,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   struct Leaving {
     Fate fate = Fate::Finished;
     const char* reason = "";
-    TokenTally tally;
+    control::Served served;
+    TokenTally::Counted counted;
     std::string name;
     LiveLedger::Charged charged;
   };

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <vector>
 
 #include "control/ports.h"
 #include "units/time.h"
@@ -16,14 +17,19 @@ class TokenTally {
   static constexpr std::array<double, 12> kGapBounds{0.001, 0.0025, 0.005, 0.01, 0.02, 0.03,
                                                      0.05,  0.075,  0.1,   0.2,  0.5,  1.0};
 
-  explicit TokenTally(std::optional<Span> itl_slo = std::nullopt) : itl_slo_(itl_slo) {}
+  /// Gaps are held to nothing.
+  TokenTally() = default;
+  /// `itl_limits`: what they may be held to, ascending; must outlive it. Allocates where there are several.
+  explicit TokenTally(const std::vector<Span>& itl_limits)
+      : limits_(&itl_limits),
+        beyond_(itl_limits.size() > 1 ? std::make_unique<std::int32_t[]>(itl_limits.size() - 1) : nullptr) {}
 
   void token(Instant now) {
     if (count_ == 0) {
       first_ = now;
     } else {
       const Span gap = now - last_;
-      if (!itl_slo_ || gap <= *itl_slo_) ++gaps_within_;
+      saw(gap, 1);
       const auto bucket = std::ranges::lower_bound(kGapBounds, gap.seconds()) - kGapBounds.begin();
       ++gap_counts_[static_cast<std::size_t>(bucket)];
       gap_sum_ += gap;
@@ -46,7 +52,7 @@ class TokenTally {
   void whole(std::int32_t tokens, Instant start, Instant now) {
     count_ = tokens;
     first_ = last_ = now;
-    if (tokens > 1 && (!itl_slo_ || (now - start) / tokens <= *itl_slo_)) gaps_within_ = tokens - 1;
+    if (tokens > 1) saw((now - start) / tokens, tokens - 1);
   }
   /// The engine's own count, when its usage block says so (several tokens may share one event).
   void correct(std::int32_t tokens) {
@@ -72,12 +78,13 @@ class TokenTally {
   }
   [[nodiscard]] const Counted& counted() const { return counted_; }
 
-  [[nodiscard]] control::Served served() const {
+  /// `itl`: what its gaps are held to, one of the limits.
+  [[nodiscard]] control::Served served(Span itl = Span::max()) const {
     control::Served served;
     served.prompt_tokens = counted_.prompt;
     served.output_tokens = count_;
     served.first_token = first_;
-    served.gaps_within_itl = gaps_within_;
+    served.gaps_within_itl = gaps_within(itl);
     served.longest_gap = longest_gap_;
     served.cached_prompt_tokens = std::max(counted_.cached, 0);
     return served;
@@ -85,15 +92,34 @@ class TokenTally {
   [[nodiscard]] std::int32_t count() const { return count_; }
   [[nodiscard]] Instant first() const { return first_; }
   [[nodiscard]] Instant last() const { return last_; }
-  [[nodiscard]] std::int64_t gaps_within() const { return gaps_within_; }
+  [[nodiscard]] std::int64_t gaps_within(Span itl = Span::max()) const {
+    std::int64_t within = gaps_within_;
+    for (std::size_t i = 1; beyond_ && i < limits_->size() && (*limits_)[i] <= itl; ++i) within += beyond_[i - 1];
+    return within;
+  }
   [[nodiscard]] const std::array<std::int32_t, kGapBounds.size() + 1>& gap_counts() const { return gap_counts_; }
   [[nodiscard]] Span gap_sum() const { return gap_sum_; }
 
  private:
-  std::optional<Span> itl_slo_;
+  void saw(Span gap, std::int32_t count) {
+    const auto first = limits_ == nullptr ? std::size_t{0} : rank_of(gap);
+    if (first == 0) {
+      gaps_within_ += count;
+    } else if (first < limits_->size()) {
+      beyond_[first - 1] += count;
+    }
+  }
+  /// Of the first limit that it is within.
+  [[nodiscard]] std::size_t rank_of(Span gap) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(*limits_, gap) - limits_->begin());
+  }
+
+  // As small as can be: a relay has one (relay.h).
+  const std::vector<Span>* limits_ = nullptr;
+  std::unique_ptr<std::int32_t[]> beyond_;  ///< gaps within each limit but the first, and not the one before it
   std::int32_t count_ = 0;
   Counted counted_;
-  std::int64_t gaps_within_ = 0;
+  std::int64_t gaps_within_ = 0;  ///< the first limit
   Instant first_ = Instant::never();
   Instant last_;
   Span gap_sum_;

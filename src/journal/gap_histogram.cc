@@ -39,11 +39,6 @@ std::uint64_t bound_above(std::int64_t ns) {
 
 }  // namespace
 
-std::int64_t affine_within(std::int64_t first, std::int64_t increment, std::int64_t steps, Span limit) {
-  if (steps <= 0) return 0;
-  return below(ascending(first, increment, steps), steps, bound_above(limit.ns()));
-}
-
 void GapHistogram::add(Span gap, std::int64_t count) {
   if (count <= 0) return;
   WATTLE_CHECK(gap >= Span(), "a token gap is never negative");
@@ -53,7 +48,6 @@ void GapHistogram::add(Span gap, std::int64_t count) {
 void GapHistogram::add(std::int64_t ns, const Int128& fixed, std::int64_t count) {
   histogram_.add(ns, count);
   sum_ += fixed * count;
-  if (limit_ && ns <= limit_->ns()) within_ += count;
 }
 
 void GapHistogram::add_affine(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int64_t count) {
@@ -61,7 +55,6 @@ void GapHistogram::add_affine(std::int64_t first, std::int64_t increment, std::i
   if (steps == 1 && first >= 0) return add(first >> kGapFractionBits, first, count);
   const Ascending a = ascending(first, increment, steps);
   sum_ += (Int128{a.first} * steps + Int128{a.increment} * steps * (steps - 1) / 2) * count;
-  if (limit_) within_ += below(a, steps, bound_above(limit_->ns())) * count;
 
   std::int64_t done = 0;
   while (done < steps) {

@@ -1,7 +1,6 @@
 #pragma once
 // Token gaps in bulk: many affine decode steps go into the histogram without visiting each.
 #include <cstdint>
-#include <optional>
 
 #include "base/histogram.h"
 #include "base/wide.h"
@@ -12,16 +11,10 @@ namespace wattle::journal {
 /// Durations arrive as fixed-point nanoseconds with this many fractional bits (the engine's own resolution).
 inline constexpr int kGapFractionBits = 20;
 
-/// How many of the durations first + i x increment (i in [0, steps), fixed point, all >= 0) are <= limit once floored
-/// to whole nanoseconds. O(1), exact.
-[[nodiscard]] std::int64_t affine_within(std::int64_t first, std::int64_t increment, std::int64_t steps, Span limit);
-
-/// Histogram of gaps (whole ns, floored), exact mean, exact count within a limit. Every result is an integer sum, so it
+/// Histogram of gaps (whole ns, floored), exact mean. Every result is an integer sum, so it
 /// does not depend on the order or the grouping of the additions.
 class GapHistogram {
  public:
-  explicit GapHistogram(std::optional<Span> limit = std::nullopt) : limit_(limit) {}
-
   void add(Span gap, std::int64_t count = 1);
   /// `steps` gaps of (first + i x increment) / 2^20 ns, each seen by `count` requests. Identical to adding them one by
   /// one with steps = 1; cost grows with the histogram buckets crossed (each 0.8 % wide), not with steps. All durations
@@ -30,8 +23,6 @@ class GapHistogram {
 
   [[nodiscard]] const Histogram& histogram() const { return histogram_; }
   [[nodiscard]] std::int64_t count() const { return histogram_.count(); }
-  /// Gaps <= the limit; all of them without a limit.
-  [[nodiscard]] std::int64_t within() const { return limit_ ? within_ : count(); }
   /// Mean in ns before flooring; 0 when empty.
   [[nodiscard]] double mean_ns() const;
 
@@ -39,10 +30,8 @@ class GapHistogram {
   /// The whole nanoseconds of it, and it.
   void add(std::int64_t ns, const Int128& fixed, std::int64_t count);
 
-  std::optional<Span> limit_;
   Histogram histogram_;
   Int128 sum_ = 0;  ///< fixed-point ns
-  std::int64_t within_ = 0;
 };
 
 }  // namespace wattle::journal

@@ -82,10 +82,7 @@ void RunSummary::derive() {
 }
 
 RunStatistics::RunStatistics(Objectives objectives, Classifier classes, const std::optional<FairnessBasis>& fairness)
-    : objectives_(std::move(objectives)),
-      classes_(std::move(classes)),
-      basis_(fairness),
-      gaps_(objectives_.fleet().itl) {
+    : objectives_(std::move(objectives)), classes_(std::move(classes)), basis_(fairness) {
   for (std::int32_t c = 0; classes_.size() > 1 && c < classes_.size(); ++c) {
     by_class_.emplace_back().counts.name = classes_.name(ClassId(c));
   }
@@ -237,7 +234,7 @@ RunSummary RunStatistics::summary() const {
   s.requests = counts_;
   s.tokens = tokens_;
   s.slo = Attainment{.ttft = share_of(ttft_met_, counts_.arrived),
-                     .itl = share_of(gaps_.within(), gaps_.count()),
+                     .itl = share_of(within_, gaps_.count()),
                      .tbt = share_of(tbt_met_, counts_.arrived),
                      .e2e = share_of(e2e_met_, counts_.arrived),
                      .all = share_of(all_met_, counts_.arrived)};

@@ -19,7 +19,7 @@ namespace wattle::journal {
 /// A request is held to the objectives of its tier and size (model/objectives.h).
 ///
 /// Attainment (all over ARRIVED requests, so one that is rejected, failed, cancelled or still in flight misses):
-///  ttft/tbt/e2e: finished within the SLO; itl: share of all token gaps within the SLO;
+///  ttft/tbt/e2e: finished within the SLO; itl: share of all token gaps within their requests' SLO;
 ///  all: finished and every stated SLO met, ITL by the request's mean gap (docs/decisions/0005).
 ///  A share of nothing is NaN.
 ///
@@ -41,12 +41,17 @@ class RunStatistics final : public Sink {
   /// No allocation in steady state.
   void outcome(const Outcome& outcome) override;
 
-  /// One token gap of `count` requests.
-  void add_gap(Span gap, std::int64_t count = 1) { gaps_.add(gap, count); }
-  /// `steps` decode steps of (first + i x increment) / 2^20 ns, one gap each for `requests` requests. Exact, closed
-  /// form.
-  void add_gaps(std::int64_t first_fixed_point, std::int64_t increment, std::int64_t steps, std::int64_t requests) {
+  /// `count` token gaps of this length; `within` of them within the objective of the request whose they are.
+  void add_gap(Span gap, std::int64_t count, std::int64_t within) {
+    gaps_.add(gap, count);
+    within_ += within;
+  }
+  /// `steps` decode steps of (first + i x increment) / 2^20 ns, one gap each for `requests` requests, and `within` as
+  /// above. Exact, closed form.
+  void add_gaps(std::int64_t first_fixed_point, std::int64_t increment, std::int64_t steps, std::int64_t requests,
+                std::int64_t within) {
     gaps_.add_affine(first_fixed_point, increment, steps, requests);
+    within_ += within;
   }
 
   /// Everything but energy, carbon, cost, GPUs, mean clock, effort, recipe and digest, which the driver knows.
@@ -98,6 +103,7 @@ class RunStatistics final : public Sink {
   Histogram queue_;
   Histogram waiting_;
   GapHistogram gaps_;
+  std::int64_t within_ = 0;     ///< of these, within their objective
   Histogram lengths_;           ///< output tokens of requests that produced any
   Histogram attained_lengths_;  ///< of those that met every stated SLO
   Histogram timely_;            ///< tokens delivered in time, by the output tokens of their request

@@ -57,7 +57,7 @@ void add_gaps(benchmark::State& state) {
   RunStatistics stats(slo());
   for (auto _ : state) {
     stats.add_gaps(std::int64_t{20'000'000} << kGapFractionBits, std::int64_t{640} << kGapFractionBits, state.range(0),
-                   64);
+                   64, 64 * state.range(0));
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }

@@ -113,7 +113,7 @@ class Run {
     if (outcome.fate != Fate::Finished) ++failures_[kind];
     finish_if_done();
   }
-  void gap(Span span) { statistics_.add_gap(span); }
+  void gap(Span span, bool good) { statistics_.add_gap(span, 1, good ? 1 : 0); }
   [[nodiscard]] const ReplayOptions& options() const { return options_; }
 
  private:
@@ -191,9 +191,10 @@ void Shot::on_body(std::string_view bytes) {
       outcome_.first_token = now;
     } else {
       const Span gap = now - last_;
-      run_.gap(gap);
+      const bool good = !run_.options().slo.itl || gap <= *run_.options().slo.itl;
+      run_.gap(gap, good);
       outcome_.longest_gap = std::max(outcome_.longest_gap, gap);
-      if (!run_.options().slo.itl || gap <= *run_.options().slo.itl) ++outcome_.gaps_within_itl;
+      outcome_.gaps_within_itl += good ? 1 : 0;
     }
     last_ = now;
   }

@@ -29,14 +29,18 @@ class Objectives {
     const Tier plain;
     for (std::size_t t = 0; t < std::max<std::size_t>(tiers_.size(), 1); ++t) {
       const Tier& tier = tiers_.empty() ? plain : tiers_[t];
-      for (const Slo& size : by_size_) table_.push_back(merged(tier, size, fleet_));
+      auto& limits = itl_limits_.emplace_back();
+      for (const Slo& size : by_size_) {
+        table_.push_back(merged(tier, size, fleet_));
+        limits.push_back(itl_of(table_.back()));
+      }
+      std::ranges::sort(limits);
+      limits.erase(std::ranges::unique(limits).begin(), limits.end());
     }
   }
 
   [[nodiscard]] const Slo& of(TierId tier, ClassId size) const {
-    const auto row = static_cast<std::size_t>(std::max(tier.value(), 0));
-    const auto rows = table_.size() / by_size_.size();
-    return table_[std::min(row, rows - 1) * by_size_.size() + static_cast<std::size_t>(size.value())];
+    return table_[row_of(tier) * by_size_.size() + static_cast<std::size_t>(size.value())];
   }
   /// As believed of its output.
   [[nodiscard]] const Slo& of(const Request& request) const { return of(request.tier, sizes_.of(request)); }
@@ -44,6 +48,13 @@ class Objectives {
   [[nodiscard]] const Slo& of(const Request& request, std::int32_t output_tokens) const {
     return of(request.tier, sizes_.of(request.prompt_tokens, output_tokens));
   }
+
+  /// What each gap between two tokens of a request that turned out like this is held to; max(): nothing.
+  [[nodiscard]] Span itl_of(TierId tier, std::int32_t prompt_tokens, std::int32_t output_tokens) const {
+    return itl_of(of(tier, sizes_.of(prompt_tokens, output_tokens)));
+  }
+  /// All that this may be for requests of a tier, whatever size they turn out to have; ascending, each once.
+  [[nodiscard]] const std::vector<Span>& itl_limits(TierId tier) const { return itl_limits_[row_of(tier)]; }
 
   [[nodiscard]] const Slo& fleet() const { return fleet_; }
   [[nodiscard]] const Classifier& sizes() const { return sizes_; }
@@ -74,6 +85,10 @@ class Objectives {
       if (stated && (!least || *stated < *least)) least = stated;
     }
   }
+  static Span itl_of(const Slo& slo) { return slo.itl.value_or(Span::max()); }
+  [[nodiscard]] std::size_t row_of(TierId tier) const {
+    return std::min(static_cast<std::size_t>(std::max(tier.value(), 0)), itl_limits_.size() - 1);
+  }
   static Slo merged(const Tier& tier, const Slo& size, const Slo& fleet) {
     Slo merged;
     for (const auto objective : kAll) {
@@ -91,7 +106,8 @@ class Objectives {
   Classifier sizes_;
   std::vector<Slo> by_size_;
   std::vector<Tier> tiers_;
-  std::vector<Slo> table_;  ///< by tier, then by size
+  std::vector<Slo> table_;                     ///< by tier, then by size
+  std::vector<std::vector<Span>> itl_limits_;  ///< by tier
 };
 
 /// What a service is to its clients: how their requests are sorted, what they are promised, who they are.

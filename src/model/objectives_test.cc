@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 namespace wattle {
 namespace {
@@ -89,6 +90,21 @@ TEST(Objectives, ATierOutranksASizeAndASizeTheFleet) {
   EXPECT_EQ(two.of_strictest_tier().of(small, 200).ttft, Span::ms(1000));
   small.tier = TierId(77);
   EXPECT_EQ(objectives.of(small, 10).ttft, Span::ms(10)) << "an unknown tier is the last";
+}
+
+TEST(Objectives, SaysWhatGapsOfATierMayBeHeldTo) {
+  Slo fleet;
+  fleet.itl = Span::ms(50);
+  std::vector<Slo> by_size(9);
+  by_size[0].itl = Span::ms(20);
+  by_size[4].itl = Span::ms(100);
+  Slo own;
+  own.itl = Span::ms(5);
+  const Objectives objectives(fleet, kNine, by_size, {{"plain", {}, 1.0}, {"own", own, 3.0}});
+  EXPECT_EQ(objectives.itl_limits(TierId(0)), (std::vector{Span::ms(20), Span::ms(50), Span::ms(100)}));
+  EXPECT_EQ(objectives.itl_limits(TierId(1)), (std::vector{Span::ms(5)}));
+  EXPECT_EQ(objectives.itl_of(TierId(0), 10, 10), Span::ms(20));
+  EXPECT_EQ(objectives.itl_of(TierId(1), 10, 10), Span::ms(5));
 }
 
 TEST(Objectives, OneForAll) {

@@ -37,7 +37,7 @@ struct Outcome : Charge {
   InstanceId prefill_instance = kNoInstance;
   InstanceId decode_instance = kNoInstance;  ///< same as prefill_instance when colocated
   Span longest_gap;                          ///< between two of its tokens
-  std::int64_t gaps_within_itl = 0;          ///< token gaps within the ITL SLO (output_tokens - 1 gaps in all)
+  std::int64_t gaps_within_itl = 0;          ///< token gaps within its ITL SLO (output_tokens - 1 gaps in all)
   std::int32_t cached_prompt_tokens = 0;     ///< not computed, as their KV was cached; 0, too, where nobody says it
 
   [[nodiscard]] Span ttft() const { return first_token - request.arrival; }

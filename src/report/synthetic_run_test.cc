@@ -127,7 +127,7 @@ Result<void> write_synthetic_run(const std::string& directory, const SyntheticRu
     arrival += Span::from_seconds(random.exponential() / run.requests_per_s);
     if (arrival >= Instant() + run.length) break;
     const auto [o, itl] = request_of(run, id, arrival, facts.slo, random);
-    if (o.fate == Fate::Finished) statistics.add_gap(itl, o.output_tokens - 1);
+    if (o.fate == Fate::Finished) statistics.add_gap(itl, o.output_tokens - 1, o.gaps_within_itl);
     journal::DecisionRecord d;
     d.at = arrival;
     d.request = o.request.id;

@@ -34,6 +34,7 @@ engine::Job Simulation::job_of(Tag tag) {
   job.arrival = flight.request.arrival;
   job.prompt_tokens = flight.request.prompt_tokens;
   job.output_tokens = flight.true_output_tokens;
+  job.itl = requests_.objectives().itl_of(flight.request.tier, job.prompt_tokens, job.output_tokens);
   job.content = flight.request.content;
   return job;
 }

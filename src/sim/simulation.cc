@@ -69,7 +69,6 @@ void Simulation::set_up(std::size_t i, Instant now) {
   options.delays = setup_.clock_delays;
   options.initial_clock = instance.initial_clock;
   options.started = now;
-  options.itl_slo = setup_.slo.itl.value_or(Span::max());
   options.fast_forward = setup_.fast_forward;
   options.ended_reports = ended_reports();
   WATTLE_CHECK(index_.add(instance.id) == i, "instances are numbered as they come");

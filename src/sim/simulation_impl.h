@@ -124,8 +124,8 @@ class Simulation final : public control::RequestPort,
     ledger_.decode_left(instance, flights_[tag].account, at);
   }
   void prefill_settled(InstanceId instance, Instant at, std::span<const engine::PrefillShare> shares) override;
-  void gaps(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int32_t requests) override {
-    statistics_.add_gaps(first, increment, steps, requests);
+  void gaps(const engine::TokenGaps& of) override {
+    statistics_.add_gaps(of.first, of.increment, of.steps, of.requests, of.within);
   }
 
  private:

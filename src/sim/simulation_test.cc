@@ -272,6 +272,22 @@ TEST(Simulation, RequestThatCanNeverFitIsRejectedAndTheRestGoesOn) {
   EXPECT_EQ(r.outcomes.at(1).fate, Fate::Finished);
 }
 
+TEST(Simulation, GapsAreHeldToTheObjectiveOfTheirRequest) {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.colocated = 1;
+  Slo fleet;
+  fleet.itl = Span::s(1);
+  std::vector<Slo> by_size(2);
+  by_size[1].itl = Span::us(1);
+  c.service.objectives = Objectives(fleet, Classifier({}, {60}), by_size, {});
+  c.rows = {{Instant(), 100, 50}, {Instant(), 100, 100}};
+  const auto r = play(c, true);
+  EXPECT_EQ(r.outcomes.at(0).gaps_within_itl, 49);
+  EXPECT_EQ(r.outcomes.at(1).gaps_within_itl, 0) << "no answer that turned out so long has so short gaps";
+  EXPECT_DOUBLE_EQ(r.result.summary.slo.itl, 49.0 / (49 + 99));
+}
+
 Case one_at_a_time() {
   Case c;
   c.memory_bytes = 80e9;

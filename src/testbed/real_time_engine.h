@@ -72,7 +72,7 @@ class RealTimeEngine final : public engine::ReplicaObserver {
   void decode_joined(InstanceId, engine::Tag, Instant) override {}
   void decode_left(InstanceId, engine::Tag, Instant) override {}
   void prefill_settled(InstanceId, Instant, std::span<const engine::PrefillShare>) override {}
-  void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
+  void gaps(const engine::TokenGaps&) override {}
   void token(engine::Tag tag, Instant) override { listener_.on_token(tag); }
 
   void run();

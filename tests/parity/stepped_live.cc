@@ -348,7 +348,7 @@ class SteppedLive final : public control::RequestPort,
   }
   void decode_left(InstanceId, engine::Tag, Instant) override {}
   void prefill_settled(InstanceId, Instant, std::span<const engine::PrefillShare>) override {}
-  void gaps(std::int64_t, std::int64_t, std::int64_t, std::int32_t) override {}
+  void gaps(const engine::TokenGaps&) override {}
 
   experiment::PreparedRun& run_;
   sim::SimulationSetup& setup_;
