@@ -101,6 +101,26 @@ def less_work_is_no_saving() -> None:
     check(line.split()[2] == "-" and 0 < float(line.split()[3][:-1]) < 99 and "no saving is stated" in done.stdout, done)
 
 
+def who_kept_everything() -> None:
+    """The table has the share of requests that kept all their objectives; here most miss one of the three."""
+    asked = ("--only", "--set", "workload.requests=200", "--set", "slo.e2e_ms=2000")
+    header, row = sim(*asked).stdout.splitlines()[:2]
+    kept = json.loads(sim(*asked, "--json").stdout)["runs"][0]["slo"]
+    check(0.1 < kept["attainment"] < 0.9 < kept["ttft_attainment"], kept)
+    column = header.split("  all")[0] + "  all"
+    check(row[:len(column)].endswith(f" {100 * kept['attainment']:.1f}%"), (header, row))
+
+
+def gaps_of_a_tier() -> None:
+    """The only tier is stricter than the fleet, and its gaps are what is judged."""
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = pathlib.Path(folder, "tier.toml")
+        scenario.write_text('llm = "llama-3.1-8b"\n[workload]\nrequests = 50\n[slo]\nitl_ms = 100\n'
+                            '[[tier]]\nname = "gold"\nitl_ms = 5\n[[fleet]]\ngpu = "a100-80g"\n')
+        done = json.loads(run("sim", str(scenario), "--only", "--json").stdout)
+        check(done["runs"][0]["slo"]["itl_attainment"] < 0.05, done["runs"][0]["slo"])
+
+
 def one_folder_each() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("a", "b"):
@@ -255,7 +275,7 @@ def replay_without_answers() -> None:
 
 for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
-             one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
+             who_kept_everything, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):
     test()
 print("flags: ok")
