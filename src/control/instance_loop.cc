@@ -137,7 +137,7 @@ void InstanceLoop::decide(Entry& entry, const StepReport& next, bool measurable,
   if (entry.in_flight) {
     act(entry, now, [&](Throttle& throttle) { entry.hold = throttle.step(next, now); });
   } else {
-    if (entry.ends) entry.throttle.see(next);  // reports that the simulator skips have said what it is by now
+    entry.throttle.see(next);  // the step last seen may be one long before, where a driver skips steps
     rest(entry, now);
   }
   if (entry.learner != nullptr || entry.watched) begun(entry, measurable, now);

@@ -38,6 +38,15 @@ TEST(InstanceLoop, LostAndIdleAreDifferent) {
   EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 10'000'000'000})) << "and a report ends it";
 }
 
+TEST(InstanceLoop, WhatIsSeenOfAnIdleInstanceIsItsReport) {
+  Rig rig;
+  rig.report(4, 1, 3, 10);
+  rig.report(4, 9, 0, 30);  // those between were skipped
+  EXPECT_TRUE(rig.core.view(0).step.shape.idle());
+  EXPECT_EQ(rig.core.view(0).step.sequence, 9);
+  EXPECT_EQ(rig.core.view(0).step.start, Instant() + Span::ms(30));
+}
+
 TEST(InstanceLoop, ALongStepIsNoSilence) {
   struct Slow final : LatencyModel {
     Span step_time(const StepShape& shape, MegaHertz) const override { return Span::ms(100) * shape.decode_requests; }
