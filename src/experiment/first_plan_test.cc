@@ -34,6 +34,29 @@ TEST(FirstPlan, ServesRequestsWhoseObjectiveNoConfigurationMeets) {
   EXPECT_EQ(run->requests.finished, run->requests.arrived);
 }
 
+TEST(ScenarioRequests, AClassOfNobodyIsRefusedWhereItsBordersAre) {
+  const auto loaded = config::load_scenario("synthetic-poisson", {{"classes.output_below", "4000"}}, config::project());
+  const auto none = scenario_requests(loaded.value(), {}, "");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().where, "--set classes.output_below");
+  EXPECT_NE(none.error().what.find("no request of class L, which [classes] makes"), std::string::npos)
+      << none.error().message();
+  EXPECT_NE(scenario_requests(loaded.value(), {{}, {4000}}, "").error().what.find("[classify]"), std::string::npos);
+}
+
+TEST(FirstPlan, AFleetThatIsNotScaledIsRefusedBeforeItsLoadIsMeasured) {
+  // Of the class beyond that border there is no request, so that no load can be measured.
+  const auto loaded = config::load_scenario(
+      "azure-conv-2p2d",
+      {{"workload.trace", ""}, {"workload.synthetic", "azure-conv"}, {"classes.prompt_below", "1000000"}},
+      config::project());
+  const auto recipe = systems::load_recipe("dynamollm-ours", {}, config::project());
+  ASSERT_TRUE(loaded && recipe);
+  const auto run = prepare_run(*loaded, *recipe, "");
+  ASSERT_FALSE(run);
+  EXPECT_NE(run.error().what.find("only colocated instances are scaled"), std::string::npos) << run.error().message();
+}
+
 TEST(ScenarioRequests, AreHeldToTheMeanGapThatTheyAreJudgedBy) {
   const auto limit = [](const std::vector<config::Override>& set) {
     const auto loaded = config::load_scenario("synthetic-poisson", set, config::project());

@@ -73,8 +73,20 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   return digest.value();
 }
 
+std::unexpected<Error> no_request_of(const config::LoadedScenario& loaded, const config::ClassOptions& stated,
+                                     const std::string& name) {
+  const bool own = !stated.stated();
+  const char* key = loaded.origins.has("classes.prompt_below") ? "classes.prompt_below" : "classes.output_below";
+  return bad_input(own ? loaded.origins.of(key) : loaded.scenario.file,
+                   fmt::format("the workload has no request of class {}, which {} makes; move borders, or leave out "
+                               "those that no request lies beyond",
+                               name, own ? "[classes]" : "the recipe's [classify]"));
+}
+
+/// `stated`: whose borders `classes` has, where it has any.
 Result<std::vector<calibrate::ClassRequests>> class_requests(const config::LoadedScenario& loaded,
                                                              const std::string& data_dir, const Classifier& classes,
+                                                             const config::ClassOptions& stated,
                                                              std::span<const plan::ShardLimits> limits,
                                                              const Objectives& objectives) {
   auto workload = config::locate_workload(loaded.scenario, data_dir);
@@ -96,9 +108,7 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
     one.name = classes.name(ClassId(static_cast<std::int32_t>(c)));
     one.limits = limits[c];
     one.held_to = objectives;
-    if (one.lengths.empty()) {
-      return bad_input(loaded.scenario.file, fmt::format("its workload has no request of class {}", one.name));
-    }
+    if (one.lengths.empty()) return no_request_of(loaded, stated, one.name);
     if (one.lengths.size() <= kLengths) continue;
     std::vector<std::pair<std::int32_t, std::int32_t>> some;
     for (std::size_t i = 0; i < kLengths; ++i) some.push_back(one.lengths[i * one.lengths.size() / kLengths]);
@@ -152,7 +162,7 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
     const Slo& slo = objectives.of(TierId(0), objectives.sizes().of(prompt, output));
     limits.push_back({slo.ttft.value_or(Span::max()), slo.mean_gap().value_or(Span::max())});
   }
-  return class_requests(loaded, data_dir, service.classes, limits, objectives);
+  return class_requests(loaded, data_dir, service.classes, classes, limits, objectives);
 }
 
 namespace {

@@ -137,10 +137,6 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   if (!scales) return made;
   const auto& spawn = loaded.scenario.spawn;
   for (const auto& pool : loaded.scenario.pools) {
-    if (pool.role != Role::Colocated) {
-      return bad_input(recipe.origins.of("scaling.policy"),
-                       "only colocated instances are scaled; the scenario has others");
-    }
     inputs.shapes.push_back({pool.gpus(), pool.max_load_per_s, spawn.load + spawn.warm});
   }
   inputs.cluster = config::cluster_of(loaded);
@@ -154,6 +150,13 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   made.at_once = recipe.recipe.scaling_at_once;
   made.beside_draining = spawn.beside_draining;
   return made;
+}
+
+Result<void> check_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe) {
+  const auto& pools = loaded.scenario.pools;
+  const auto other = std::ranges::find_if(pools, [](const auto& pool) { return pool.role != Role::Colocated; });
+  if (!recipe.recipe.scales() || other == pools.end()) return {};
+  return bad_input(recipe.origins.of("scaling.policy"), "only colocated instances are scaled; the scenario has others");
 }
 
 /// A fleet that a planner sizes by classes begins as its first plan says, whatever the scenario's counts.
@@ -279,6 +282,8 @@ config::LoadedScenario alone(const config::LoadedScenario& loaded, std::size_t p
 
 Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                             const std::string& data_dir, std::span<const RequestLatency> requests) {
+  // Before anything is measured.
+  if (auto ok = check_scaling(loaded, recipe); !ok) return std::unexpected(ok.error());
   const auto& scenario = loaded.scenario;
   PreparedRun run;
   run.facts = run_facts(loaded, recipe.recipe.name, "sim", recipe.recipe.classes);
