@@ -349,6 +349,15 @@ TEST(Compose, AdmissionByForecastSaysWhatItLacks) {
   EXPECT_FALSE(check_instance(recipe(kForecast, {"frequency.clocks_mhz=900,1500"}), spec(Role::Colocated, slo)));
 }
 
+TEST(Compose, ClocksThatDoNotAscendOnAGpuAreNamed) {
+  const auto with = recipe("[frequency]\npolicy = \"eco-freq\"\nclocks_mhz = [\"sweet\", 1200, \"max\"]\n");
+  InstanceSpec there = spec(Role::Colocated, both());
+  there.sweet_clock = MegaHertz(1305);
+  const auto falls = check_instance(with, there);
+  ASSERT_FALSE(falls);
+  EXPECT_NE(falls.error().what.find("they are 1305, 1200, 1410 MHz"), std::string::npos) << falls.error().message();
+}
+
 TEST(Compose, ScalingTakesShapesThatAscend) {
   const auto none = make_scaling_policy(recipe(""), {.shapes = {{1, 1.0, Span()}}});
   ASSERT_TRUE(none);

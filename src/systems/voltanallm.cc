@@ -1,5 +1,6 @@
 // VoltanaLLM: EcoFreq on each node, EcoRoute (or the published implementation's tile-aware) for the decode leg.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -105,7 +106,10 @@ Result<void> suits(const EcoFreqOptions& o, const Making& making) {
   const InstanceSpec& spec = *making.spec;
   const auto falls = [&](const ClockSetting& a, const ClockSetting& b) { return a.on(spec) > b.on(spec); };
   if (std::ranges::adjacent_find(o.clocks, falls) != o.clocks.end()) {
-    return making.refuse("clocks_mhz", fmt::format("must ascend; on {} they do not", spec.gpu.name));
+    std::vector<std::int32_t> there;
+    for (const ClockSetting& clock : o.clocks) there.push_back(clock.on(spec).value());
+    return making.refuse("clocks_mhz",
+                         fmt::format("must ascend; on {} they are {} MHz", spec.gpu.name, fmt::join(there, ", ")));
   }
   if (spec.role != Role::Decode && !spec.slo.ttft) {
     return making.refuse("policy", "eco-freq bounds prefill steps by the objective slo.ttft_ms; state it");
