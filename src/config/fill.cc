@@ -174,6 +174,11 @@ std::string Origins::of(std::string_view key) const {
   return file_ + ":1";
 }
 
+std::string Origins::of_one(std::span<const std::string> keys) const {
+  const auto found = std::ranges::find_if(keys, [&](const std::string& key) { return commanded(key); });
+  return of(found == keys.end() ? keys.front() : *found);
+}
+
 Result<Value> checked(const OptionSpec& spec, const Entry& entry) {
   switch (spec.type) {
     case OptionType::Boolean:

@@ -2,6 +2,7 @@
 // From entries (a file's, or --set) to a struct, through its option records. Everything unknown, ill-typed or out of
 // bounds is refused with its place and what would be right.
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ class Origins {
   [[nodiscard]] bool has(std::string_view key) const { return where_.contains(key); }
   /// The key's own place, else its nearest enclosing table's, else the file's first line.
   [[nodiscard]] std::string of(std::string_view key) const;
+  /// Was its value given on the command line?
+  [[nodiscard]] bool commanded(std::string_view key) const { return of(key).starts_with("--"); }
+  /// Of a value that several keys make: of the first of them that the command line gave, else of the first.
+  [[nodiscard]] std::string of_one(std::span<const std::string> keys) const;
 
  private:
   std::string file_;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <string_view>
+#include <vector>
 
 #include "config/nodes.h"
 #include "control/gpu_slots.h"
@@ -14,6 +16,15 @@ namespace wattle::config {
 namespace {
 
 std::string pool_key(std::size_t index, std::string_view key) { return fmt::format("fleet.{}.{}", index, key); }
+
+/// Where what these keys of a pool and `others` of the scenario make together was written.
+std::string place_of(const LoadedScenario& loaded, std::size_t pool, std::initializer_list<const char*> keys,
+                     std::initializer_list<const char*> others = {}) {
+  std::vector<std::string> all;
+  for (const char* key : keys) all.push_back(pool_key(pool, key));
+  all.insert(all.end(), others.begin(), others.end());
+  return loaded.origins.of_one(all);
+}
 
 /// Engines replicate KV heads beyond one per GPU, and split them evenly below.
 bool splits_heads(const LlmSpec& llm, std::int32_t tensor_parallel) {
@@ -80,20 +91,24 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
   const PoolOptions& pool = scenario.pools[index];
   const LlmSpec& llm = loaded.llm;
   if (!splits_heads(llm, pool.tensor_parallel)) {
-    return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
+    return bad_input(place_of(loaded, index, {"tensor_parallel"}, {"llm"}),
                      fmt::format("tensor_parallel {} does not divide the {} heads and {} KV heads of {} evenly",
                                  pool.tensor_parallel, llm.heads, llm.kv_heads, llm.name));
   }
-  if (auto ok =
-          engine::check_shape(loaded.origins.of(pool_key(index, "gpu")), loaded.gpus[index], llm, pool.parallelism());
-      !ok) {
-    return ok;
-  }
+  const auto shaped = place_of(
+      loaded, index, {"gpu", "tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel"}, {"llm"});
+  if (auto ok = engine::check_shape(shaped, loaded.gpus[index], llm, pool.parallelism()); !ok) return ok;
   if (auto ok = check_watts(loaded, index); !ok) return ok;
   const Memory m = memory_of(loaded, index, pool.parallelism());
   constexpr double kGb = 1e9;
+  const auto filled = [&](std::initializer_list<const char*> others) {
+    return place_of(
+        loaded, index,
+        {"tensor_parallel", "gpu", "pipeline_parallel", "expert_parallel", "data_parallel", "activation_gb_per_gpu"},
+        others);
+  };
   if (m.weights_bytes > m.available_bytes) {
-    return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
+    return bad_input(filled({"engine.gpu_memory_utilization", "engine.activation_gb_per_gpu", "llm"}),
                      fmt::format("impossible fleet: the weights of {} need {:.1f} GB, {} x {} have {:.1f} GB for them "
                                  "({:.0f} % of memory less {:.1f} GB each); {}",
                                  llm.name, m.weights_bytes / kGb, pool.gpus(), pool.gpu,
@@ -105,7 +120,8 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
                          static_cast<double>(scenario.workload.max_output_tokens) + scenario.engine.block_size;
   const double room = std::floor((m.available_bytes - m.weights_bytes) / m.kv_bytes_per_token);
   if (room < largest) {
-    return bad_input(loaded.origins.of(pool_key(index, "tensor_parallel")),
+    return bad_input(filled({"engine.gpu_memory_utilization", "engine.activation_gb_per_gpu", "llm",
+                             "workload.max_prompt_tokens", "workload.max_output_tokens", "engine.block_size"}),
                      fmt::format("impossible fleet: after the weights of {} ({:.1f} GB) {} x {} keep the KV of {:.0f} "
                                  "tokens, and one request may need {:.0f}; {}, or lower workload.max_prompt_tokens",
                                  llm.name, m.weights_bytes / kGb, pool.gpus(), pool.gpu, room, largest,
@@ -231,7 +247,7 @@ Result<void> check_tensor_parallel_only(const LoadedScenario& loaded, std::strin
   for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
     const Parallelism shape = loaded.scenario.pools[p].parallelism();
     if (shape == Parallelism(shape.tensor)) continue;
-    return bad_input(loaded.origins.of(pool_key(p, "gpu")),
+    return bad_input(place_of(loaded, p, {"gpu", "pipeline_parallel", "expert_parallel", "data_parallel"}),
                      fmt::format("{} knows tensor_parallel alone; pipeline_parallel, expert_parallel and data_parallel "
                                  "are for simulated fleets without it",
                                  who));

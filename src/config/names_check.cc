@@ -113,8 +113,8 @@ Result<void> check_workload(const LoadedScenario& loaded) {
     const std::string path = fmt::format("workload.{}", key);
     const std::string where = loaded.origins.of(path);
     // A file's own may be there for a --set that takes the other away.
-    if (!where.starts_with("--set")) continue;
-    return bad_input(where,
+    if (!loaded.origins.commanded(path)) continue;
+    return bad_input(loaded.origins.of(path),
                      fmt::format("{} is of synthetic requests{}; beside {} it does nothing: leave it out, or set "
                                  "{} to nothing",
                                  path, trace ? "" : " without a name", beside, beside));

@@ -278,6 +278,11 @@ INSTANTIATE_TEST_SUITE_P(
                "set engine.speculative_tokens"},
         BadSet{"CertainAcceptance", "engine.acceptance_rate=1", "--set engine.acceptance_rate", "<= 0.999"},
         BadSet{"FewerThanNoDrafts", "engine.speculative_tokens=-1", "--set engine.speculative_tokens", ">= 0"},
+        BadSet{"TooLittleMemory", "engine.gpu_memory_utilization=0.1", "--set engine.gpu_memory_utilization",
+               "impossible fleet"},
+        BadSet{"TooLittleForOneRequest", "engine.gpu_memory_utilization=0.24", "--set engine.gpu_memory_utilization",
+               "one request may need"},
+        BadSet{"ExpertsOfADenseModel", "fleet.expert_parallel=3", "--set fleet.0.expert_parallel", "must divide"},
         BadSet{"SmallBlock", "engine.block_size=0", "--set engine.block_size", ">= 1"},
         BadSet{"UnknownLlm", "llm=gpt", "--set llm", "unknown LLM \"gpt\""}),
     [](const auto& test) { return test.param.name; });
