@@ -41,6 +41,11 @@ TEST(RateProfile, LogsWhatTheEngineDoes) {
   const auto capacity = model.kv_blocks() * loaded.scenario.engine.block_size;
   EXPECT_GT(most, capacity * 9 / 10) << "the last iterations fill the cache";
   EXPECT_LE(most, capacity);
+  // Those of a cache so large that there would be too many.
+  const auto wanted = static_cast<std::int64_t>(samples.size()) / 4;
+  const auto few = collect_rates(model, loaded.scenario.engine, clocks, wanted);
+  EXPECT_NEAR(static_cast<double>(few.size()), static_cast<double>(wanted), 0.25 * static_cast<double>(wanted));
+  EXPECT_GT(few.back().shape.decode_requests, 4) << "of the larger batches, too";
 }
 
 TEST(RequestProfile, LongerAnswersAndLowerClocksTakeLonger) {
