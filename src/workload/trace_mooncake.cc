@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <simdjson.h>
 
+#include <iterator>
 #include <limits>
 
 #include "workload/trace.h"
@@ -39,9 +40,9 @@ Result<std::int64_t> time_ns(const simdjson::dom::object& row, const std::string
   return *ms * 1'000'000;
 }
 
-/// None, or an empty list: nothing is known.
+/// None, or an empty list: nothing is known. The last block may be none, where the prompt does not fill it.
 Result<PromptContent> content_of(const simdjson::dom::object& row, const std::string& name, std::int64_t line,
-                                 std::vector<std::uint64_t>& ids) {
+                                 std::int64_t prompt_tokens, std::vector<std::uint64_t>& ids) {
   simdjson::dom::element element;
   if (row.at_key("hash_ids").get(element) != simdjson::SUCCESS) return PromptContent{};
   simdjson::dom::array list;
@@ -54,6 +55,14 @@ Result<PromptContent> content_of(const simdjson::dom::object& row, const std::st
     std::uint64_t value = 0;
     if (id.get(value) != simdjson::SUCCESS) return wrong();
     ids.push_back(value);
+  }
+  const std::int64_t whole = prompt_tokens / kMooncakeBlockTokens;
+  const std::int64_t most = whole + (prompt_tokens % kMooncakeBlockTokens == 0 ? 0 : 1);
+  const std::int64_t count = std::ssize(ids);
+  if (count > 0 && (count < whole || count > most)) {
+    return bad_key(fmt::format("{}:{}", name, line), "hash_ids",
+                   fmt::format("has {} blocks of {} tokens, and an input_length of {} is {}", count,
+                               kMooncakeBlockTokens, prompt_tokens, most));
   }
   return ids.empty() ? PromptContent{} : chained(kMooncakeBlockTokens, ids);
 }
@@ -89,7 +98,7 @@ Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
     if (!prompt) return std::unexpected(prompt.error());
     const auto output = whole(row, name, line_number, "output_length", 1, kMaxTokens);
     if (!output) return std::unexpected(output.error());
-    auto content = content_of(row, name, line_number, ids);
+    auto content = content_of(row, name, line_number, *prompt, ids);
     if (!content) return std::unexpected(content.error());
     const std::int64_t ns = *time;
     if (ns < before) {

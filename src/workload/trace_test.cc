@@ -54,11 +54,10 @@ TEST(TraceReaders, ReadEveryForm) {
                          "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,token_size\n"
                          "0,2,0,0,1,374,44\n1,2,0,1.5,1,396,109\n"),
               expected);
-  expect_rows(
-      must_parse(TraceFormat::Mooncake,
-                 "{\"timestamp\": 27482, \"input_length\": 374, \"output_length\": 44, \"hash_ids\": [0, 1]}\r\n"
-                 "{\"timestamp\": 28982.0, \"input_length\": 396, \"output_length\": 109, \"hash_ids\": []}"),
-      expected);
+  expect_rows(must_parse(TraceFormat::Mooncake,
+                         "{\"timestamp\": 27482, \"input_length\": 374, \"output_length\": 44, \"hash_ids\": [0]}\r\n"
+                         "{\"timestamp\": 28982.0, \"input_length\": 396, \"output_length\": 109, \"hash_ids\": []}"),
+              expected);
   const Trace burst = must_parse(TraceFormat::BurstGpt,
                                  "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
                                  "3,ChatGPT,20,0,20,Conversation log\n5,ChatGPT,374,44,418,Conversation log\n"
@@ -95,6 +94,16 @@ TEST(TraceReaders, HashIdsChain) {
   EXPECT_EQ(error_of(TraceFormat::Mooncake,
                      "{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1, -2]}"),
             "t:1: key 'hash_ids' must be a list of whole numbers from 0");
+  const auto with_ids = [](const char* length, const char* ids) {
+    return std::string("{\"timestamp\": 0, \"input_length\": ") + length + ", \"output_length\": 1, \"hash_ids\": [" +
+           ids + "]}";
+  };
+  EXPECT_EQ(error_of(TraceFormat::Mooncake, with_ids("1300", "1, 2, 3, 4")),
+            "t:1: key 'hash_ids' has 4 blocks of 512 tokens, and an input_length of 1300 is 3");
+  EXPECT_EQ(error_of(TraceFormat::Mooncake, with_ids("1300", "1")),
+            "t:1: key 'hash_ids' has 1 blocks of 512 tokens, and an input_length of 1300 is 3");
+  EXPECT_EQ(must_parse(TraceFormat::Mooncake, with_ids("1300", "1, 2")).rows.at(0).content->chain.size(), 2U)
+      << "an id for whole blocks only";
 }
 
 TEST(TraceReaders, EqualArrivalsAreInOrder) {
