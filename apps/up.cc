@@ -98,8 +98,9 @@ struct Plan {
 
 Result<Plan> make_plan(const UpFlags& flags) {
   // As real engines report; the simulation it is compared with, too.
-  std::vector<std::string> given{"measurement.telemetry=ends"};
-  given.insert(given.end(), flags.set.begin(), flags.set.end());
+  std::vector<std::string> given = flags.set;
+  const auto says = [](const std::string& set) { return set.starts_with("measurement.telemetry="); };
+  if (std::ranges::none_of(given, says)) given.insert(given.begin(), "measurement.telemetry=ends");
   const auto set = config::parse_overrides(given);
   if (!set) return std::unexpected(set.error());
   const auto overrides = systems::split_overrides(*set);

@@ -238,6 +238,11 @@ Result<SplitOverrides> split_overrides(const std::vector<Override>& overrides) {
   }
   SplitOverrides split;
   for (const Override& o : overrides) {
+    const Override& first = *std::ranges::find(overrides, o.key, &Override::key);
+    if (&first != &o) {
+      return bad_input(o.where(), fmt::format("{} is given twice: {} by {} and {} here; keep one", o.key, first.text,
+                                              first.where(), o.text));
+    }
     if (std::ranges::any_of(recipe, [&](const OptionSpec* spec) { return spec->key == o.key; })) {
       split.recipe.push_back(o);
     } else if (config::is_scenario_key(o.key)) {

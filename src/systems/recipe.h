@@ -92,7 +92,7 @@ enum class Unfit : std::uint8_t { Refused, Ignored };
 /// Where a section's key was written: by itself, or through the shorthand without "prefill" or "decode".
 [[nodiscard]] std::string place_of(const config::Origins& origins, const std::string& section, std::string_view key);
 
-/// What --set means for a scenario and for a recipe: every key belongs to one of the two.
+/// What --set means for a scenario and for a recipe: every key belongs to one of the two, and is given once.
 struct SplitOverrides {
   std::vector<config::Override> scenario;
   std::vector<config::Override> recipe;

@@ -273,6 +273,19 @@ TEST(RecipeSet, ScenarioAndRecipeKeysArePartedAndUnknownOnesRefused) {
       << unknown.error().message();
 }
 
+TEST(RecipeSet, AKeyIsGivenOnce) {
+  const auto problem = [](const std::vector<config::Override>& set) {
+    const auto split = split_overrides(set);
+    return split ? std::string("accepted") : split.error().message();
+  };
+  EXPECT_EQ(problem({{"seed", "9"}, {"slo.itl_ms", "60"}, {"seed", "4", "--seed"}}),
+            "--seed: seed is given twice: 9 by --set seed and 4 here; keep one");
+  EXPECT_EQ(
+      problem({{"frequency.margin", "0.1"}, {"frequency.margin", "0.1"}}),
+      "--set frequency.margin: frequency.margin is given twice: 0.1 by --set frequency.margin and 0.1 here; keep one");
+  EXPECT_EQ(problem({{"fleet.count", "2"}, {"fleet.1.count", "3"}}), "accepted") << "the second refines the first";
+}
+
 TEST(RecipeOnFleet, A100ClocksSuitTheA100) {
   const auto recipe = load(kRecipe);
   ASSERT_TRUE(recipe);

@@ -146,6 +146,7 @@ def values_out_of_bounds() -> None:
     refused("--seed", "--seed", "18446744073709551615")
     refused("--by-source", "--match-attainment", "--by-source")
     refused("--set classes.prompt_below", "--set", "classes.prompt_below=[10,5]")
+    refused("--seed: seed is given twice: 9 by --set seed and 4 here", "--seed", "4", "--set", "seed=9")
     for flag, value, words in (("--ttft-slo-ms", "nan", "finite"), ("--itl-ms", "-5", "--itl"), ("--speed", "inf", "inf is not a finite number")):
         done = run("replay", "t.csv", "--url", "http://127.0.0.1:1", flag, value)
         check(done.returncode == 2 and words in done.stderr and len(done.stderr) < 300, (flag, done))
