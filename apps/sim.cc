@@ -75,7 +75,7 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
              "recipe (simulated)", "energy kJ", "saved", "finished", "mean W", "CO2 g", "TTFT", "ITL", "all",
              "TTFT p99", "ITL p99", "clock", "tokens/J", "wall s");
   for (const auto& run : runs) {
-    fmt::print("{:<20} {:>10.1f} {:>7} {:>8} {:>7.0f} {:>9.1f} {:>7} {:>7} {:>9} {:>9} {:>5.0f} MHz", run.recipe,
+    fmt::print("{:<20} {:>10.1f} {:>7} {:>8} {:>7.0f} {:>9.1f} {:>7} {:>7} {:>7} {:>9} {:>9} {:>5.0f} MHz", run.recipe,
                run.energy.total.value() / 1e3, saved_text(run, first), percent(finished_share(run)),
                run.mean_power.value(), run.carbon.value(), percent(run.slo.ttft), percent(run.slo.itl),
                percent(run.slo.all), millis(run.ttft, run.ttft.p99_ms), millis(run.itl, run.itl.p99_ms, 1),
@@ -260,6 +260,15 @@ Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::Lo
   return runs;
 }
 
+/// What --set says of refits, where no recipe asks for any.
+Result<void> check_refits(const config::LoadedScenario& scenario, const std::vector<Named>& recipes) {
+  constexpr const char* kKey = "measurement.refit_delay_ms";
+  const auto learns = [](const Named& one) { return one.recipe.recipe.predictor.online; };
+  if (!scenario.origins.commanded(kKey) || std::ranges::any_of(recipes, learns)) return {};
+  return bad_input(scenario.origins.of(kKey),
+                   fmt::format("{} does nothing without a recipe whose predictor learns on (predictor.online)", kKey));
+}
+
 /// Each run's folder is called after its recipe.
 Result<void> check_folders(const SimFlags& flags, const std::vector<Named>& recipes) {
   if (flags.out.empty()) return {};
@@ -295,6 +304,7 @@ int run(const SimFlags& flags) {
   const auto recipes = load_recipes(flags, overrides->recipe);
   if (!recipes) return fail(recipes.error());
   if (auto ok = check_folders(flags, *recipes); !ok) return fail(ok.error());
+  if (auto ok = check_refits(*stated, *recipes); !ok) return fail(ok.error());
   const bool asked =
       std::ranges::any_of(*recipes, [](const auto& one) { return systems::needs_max_loads(one.recipe.recipe); });
   // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.

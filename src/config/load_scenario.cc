@@ -108,7 +108,7 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   });
   if (!read) return std::unexpected(std::move(read.error()));
   if (auto ok = check_names(loaded); !ok) return std::unexpected(std::move(ok.error()));
-  if (auto ok = check_workload(loaded); !ok) return std::unexpected(std::move(ok.error()));
+  if (auto ok = check_effects(loaded); !ok) return std::unexpected(std::move(ok.error()));
   scenario.file = document.file;
   if (scenario.name.empty()) scenario.name = std::filesystem::path(document.file).stem().string();
 

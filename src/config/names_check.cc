@@ -98,9 +98,8 @@ Result<void> check_residency(const LoadedScenario& loaded) {
   return {};
 }
 
-}  // namespace
-
-Result<void> check_workload(const LoadedScenario& loaded) {
+/// What describes synthetic requests, beside a trace.
+Result<void> check_synthetic(const LoadedScenario& loaded) {
   constexpr const char* kSynthetic[] = {"requests",   "prompt_mean", "prompt_std", "output_mean",
                                         "output_std", "rate_per_s",  "arrival_cv"};
   constexpr std::size_t kLengthsAlone = 5;  // MLPerf's arrive as the last two say
@@ -111,7 +110,6 @@ Result<void> check_workload(const LoadedScenario& loaded) {
   const std::span keys(kSynthetic, trace || workload.synthetic == "azure-conv" ? std::size(kSynthetic) : kLengthsAlone);
   for (const char* key : keys) {
     const std::string path = fmt::format("workload.{}", key);
-    const std::string where = loaded.origins.of(path);
     // A file's own may be there for a --set that takes the other away.
     if (!loaded.origins.commanded(path)) continue;
     return bad_input(loaded.origins.of(path),
@@ -120,6 +118,47 @@ Result<void> check_workload(const LoadedScenario& loaded) {
                                  path, trace ? "" : " without a name", beside, beside));
   }
   return {};
+}
+
+/// Options of what is not there.
+Result<void> check_needs(const LoadedScenario& loaded) {
+  const Scenario& s = loaded.scenario;
+  const auto& w = s.workload;
+  const bool scaled = w.peak_rate_per_s > 0.0 || w.trough_rate_per_s > 0.0 || s.peak_load > 0.0 || s.trough_load > 0.0;
+  const bool asked_now_and_then =
+      s.measurement.telemetry == TelemetrySource::Streams || s.measurement.telemetry == TelemetrySource::Gauges;
+  const bool hands_over =
+      std::ranges::any_of(s.pools, [](const PoolOptions& pool) { return pool.role != Role::Colocated; });
+  struct Idle {
+    const char* key;
+    bool works;
+    const char* needs;
+  };
+  const Idle keys[] = {
+      {"workload.prefixes", w.prefix.share > 0.0, "workload.prefix_share above 0"},
+      {"workload.prefix_tokens", w.prefix.share > 0.0, "workload.prefix_share above 0"},
+      {"workload.sessions", w.prefix.session_share > 0.0, "workload.session_share above 0"},
+      {"workload.copies_spread_s", w.copies > 1.0, "workload.copies above 1"},
+      {"workload.rate_window_s", scaled, "a peak or trough, such as workload.peak_rate_per_s"},
+      {"measurement.telemetry_period_ms", asked_now_and_then, "measurement.telemetry = streams or gauges"},
+      {"engine.receive_interval", s.engine.async_scheduling, "engine.async_scheduling"},
+      {"engine.batch_wait_share", s.engine.batch_wait_steps > 0, "engine.batch_wait_steps of 1 or more"},
+      {"link.bandwidth_gb_per_s", hands_over, "prefill and decode instances"},
+      {"link.latency_ms", hands_over, "prefill and decode instances"},
+      {"link.handoff_steps", hands_over, "prefill and decode instances"},
+  };
+  for (const auto& [key, works, needs] : keys) {
+    if (works || !loaded.origins.commanded(key)) continue;
+    return bad_input(loaded.origins.of(key), fmt::format("{} does nothing without {}", key, needs));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_effects(const LoadedScenario& loaded) {
+  if (auto ok = check_synthetic(loaded); !ok) return ok;
+  return check_needs(loaded);
 }
 
 Result<void> check_file_name(const Origins& origins, const std::string& name) {

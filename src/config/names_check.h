@@ -9,8 +9,9 @@ namespace wattle::config {
 /// its line.
 [[nodiscard]] Result<void> check_names(const LoadedScenario& loaded);
 
-/// What --set says of synthetic requests would do nothing beside a trace. A file may keep it for when there is none.
-[[nodiscard]] Result<void> check_workload(const LoadedScenario& loaded);
+/// What --set gives without what it needs would do nothing: keys of synthetic requests beside a trace, of prefixes
+/// where no request shares one, and the like. A file may keep them for when it is there.
+[[nodiscard]] Result<void> check_effects(const LoadedScenario& loaded);
 
 /// The name of what a run's folder is called after: no path, and not empty.
 [[nodiscard]] Result<void> check_file_name(const Origins& origins, const std::string& name);

@@ -283,6 +283,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadSet{"TooLittleForOneRequest", "engine.gpu_memory_utilization=0.24", "--set engine.gpu_memory_utilization",
                "one request may need"},
         BadSet{"ExpertsOfADenseModel", "fleet.expert_parallel=3", "--set fleet.0.expert_parallel", "must divide"},
+        BadSet{"SessionsOfNobody", "workload.sessions=9", "--set workload.sessions",
+               "does nothing without workload.session_share above 0"},
+        BadSet{"PrefixesOfNobody", "workload.prefixes=9", "--set workload.prefixes", "workload.prefix_share above 0"},
+        BadSet{"HandOverOfColocated", "link.latency_ms=9", "--set link.latency_ms", "prefill and decode instances"},
+        BadSet{"PeriodOfNoReading", "measurement.telemetry_period_ms=9", "--set measurement.telemetry_period_ms",
+               "streams or gauges"},
         BadSet{"SmallBlock", "engine.block_size=0", "--set engine.block_size", ">= 1"},
         BadSet{"UnknownLlm", "llm=gpt", "--set llm", "unknown LLM \"gpt\""}),
     [](const auto& test) { return test.param.name; });
@@ -384,6 +390,12 @@ TEST(ScenarioSet, WhatIsOfSyntheticRequestsIsRefusedBesideATrace) {
     EXPECT_EQ(load(named, {fmt::format("workload.{}=7", key)}).error().where, fmt::format("--set workload.{}", key));
   }
   EXPECT_FALSE(load(named, {"workload.rate_per_s=3", "workload.synthetic=azure-conv"}));
+}
+
+TEST(ScenarioSet, WhatLacksWhatItNeedsIsRefusedUnlessTheFileHasIt) {
+  EXPECT_TRUE(load(edited(kScenario, "rate_per_s = 2", "rate_per_s = 2\nsessions = 9")));
+  EXPECT_TRUE(load(kScenario, {"workload.sessions=9", "workload.session_share=0.5"}));
+  EXPECT_TRUE(load(kScenario, {"measurement.telemetry_period_ms=9", "measurement.telemetry=gauges"}));
 }
 
 }  // namespace
