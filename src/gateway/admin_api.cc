@@ -139,14 +139,6 @@ std::string AdminApi::metrics_text() {
   return metrics_.text(counts, rows, extras, report_to_command_ns);
 }
 
-namespace {
-
-nlohmann::ordered_json or_null(auto quantity) {
-  return std::isnan(quantity.value()) ? nlohmann::ordered_json() : nlohmann::ordered_json(quantity.value());
-}
-
-}  // namespace
-
 nlohmann::ordered_json AdminApi::usage() {
   nlohmann::ordered_json body;
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
