@@ -200,6 +200,13 @@ Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::Lo
                                                                 const std::string& data_dir,
                                                                 const LoadProfileRequest& request) {
   if (auto alike = check_alike(loaded); !alike) return std::unexpected(alike.error());
+  return kind_profile(loaded, classes, data_dir, request);
+}
+
+Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::LoadedScenario& loaded,
+                                                            const config::ClassOptions& classes,
+                                                            const std::string& data_dir,
+                                                            const LoadProfileRequest& request) {
   auto requests = scenario_requests(loaded, classes, data_dir);
   if (!requests) return std::unexpected(requests.error());
   auto table = load_profile(loaded, *requests, request);

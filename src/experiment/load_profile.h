@@ -41,6 +41,11 @@ struct LoadProfileRequest {
                                                                               const config::ClassOptions& classes,
                                                                               const std::string& data_dir,
                                                                               const LoadProfileRequest& request = {});
+/// Likewise of a fleet of one kind of GPU, at whatever sites and in whatever entries: a profile per kind and TP degree.
+[[nodiscard]] Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::LoadedScenario& loaded,
+                                                                          const config::ClassOptions& classes,
+                                                                          const std::string& data_dir,
+                                                                          const LoadProfileRequest& request = {});
 
 /// Requests per second of each class of the scenario's workload, minute by minute; `hint`: of the class that it takes
 /// them for, null: of what they are; `loads`: as much load as they are, in requests of that class. Errors: those of the

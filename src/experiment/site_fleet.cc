@@ -107,7 +107,7 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     std::ranges::sort(request.options.clocks);
     const auto repeated = std::ranges::unique(request.options.clocks);
     request.options.clocks.erase(repeated.begin(), repeated.end());
-    auto loads = scenario_profile(only(loaded, fleet->kinds[k].gpu), classes, data_dir, request);
+    auto loads = kind_profile(only(loaded, fleet->kinds[k].gpu), classes, data_dir, request);
     if (!loads) return std::unexpected(loads.error());
     fleet->kinds[k].loads = std::move(*loads);
   }
