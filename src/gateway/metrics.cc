@@ -131,7 +131,11 @@ void write_number(std::string& out, std::string_view name, std::string_view type
   fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, type, value);
 }
 
-void write_observed(std::string& out, const RequestObserver::Counts& counts) {
+void write_observed(std::string& out, const GatewayMetrics::Extras& extras) {
+  write_number(out, "wattle_gateway_log_dropped_total", "counter",
+               "Lines of the log lost because nobody read stderr, or not as fast as they came", extras.log_dropped);
+  if (!extras.observed) return;
+  const RequestObserver::Counts& counts = *extras.observed;
   write_number(out, "wattle_gateway_spans_exported_total", "counter", "Spans of requests that the collector has taken",
                counts.spans_exported);
   write_number(out, "wattle_gateway_spans_dropped_total", "counter",
@@ -179,9 +183,7 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
     number("wattle_gateway_journal_dropped_total", "counter", "Records lost because the disk was slower",
            extras.journal.dropped);
   }
-  if (extras.observed) write_observed(out, *extras.observed);
-  number("wattle_gateway_log_dropped_total", "counter",
-         "Lines of the log lost because nobody read stderr, or not as fast as they came", extras.log_dropped);
+  write_observed(out, extras);
   number("wattle_gateway_connections", "gauge", "Open client connections", extras.connections);
   const auto per_worker = [&](std::string_view name, std::string_view help, auto value,
                               std::string_view type = "gauge") {

@@ -65,6 +65,12 @@ struct Upstream {
     e->write(rest + "\n\ndata: [DONE]\n\n");
     e->finish();
   }
+  /// What is no JSON object, where that is asked for.
+  static const char* no_object(const std::string& mode) {
+    if (mode == "empty") return "";
+    if (mode == "words") return "busy, come again";
+    return mode == "half" ? R"({"choices":[{"message":)" : nullptr;
+  }
   void handle(std::shared_ptr<net::Exchange> e) {
     if (e->path() == "/health" && !answers_health) {
       deaf.push_back(e);
@@ -96,7 +102,7 @@ struct Upstream {
     }
     if (!e->path().ends_with("/completions")) return e->respond(200, "application/json", R"({"data":[1]})");
     const std::string mode = body.value("user", "");
-    if (drops) return e->drop();
+    if (drops || mode == "die") return e->drop();
     if (mode == "bare") return e->respond(204, "", "");
     if (mode == "not-modified") {
       e->begin(304, "");
@@ -108,10 +114,7 @@ struct Upstream {
     if (mode == "elsewhere") return e->respond(307, "", "", "Location: /other\r\n");
     if (hangs) return parked.push_back(e);
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
-    if (mode == "die") return e->drop();
-    if (mode == "empty") return e->respond(200, "application/json", "");
-    if (mode == "words") return e->respond(200, "application/json", "busy, come again");
-    if (mode == "half") return e->respond(200, "application/json", R"({"choices":[{"message":)");
+    if (const char* const said = no_object(mode)) return e->respond(200, "application/json", said);
     const auto same = [&](const std::string& id) { return id == e->headers().get("X-Request-Id"); };
     const bool again = std::ranges::count_if(request_ids, same) > 1;
     if (mode == "silent" || (mode == "silent-at-first" && !again)) {

@@ -292,7 +292,6 @@ std::string AgentMetrics::text() const {
                [](const ActuatorStats& a) { return a.cpu_over_target; });
   t.metric("wattle_agent_report_to_applied_cpu_seconds", "summary");  // CPU time of our threads on that way
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_cpu_ns);
-
   metered(t, gpus, host);
   budget_metrics(t, budget);
   const auto one = [&](const char* name, const char* type, std::int64_t value) {
