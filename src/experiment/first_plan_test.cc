@@ -35,13 +35,13 @@ TEST(FirstPlan, ServesRequestsWhoseObjectiveNoConfigurationMeets) {
 }
 
 TEST(ScenarioRequests, AClassOfNobodyIsRefusedWhereItsBordersAre) {
-  const auto loaded = config::load_scenario("synthetic-poisson", {{"classes.output_below", "4000"}}, config::project());
+  const auto loaded = config::load_scenario("synthetic-poisson", {{"classes.output_below", "100000"}}, config::project());
   const auto none = scenario_requests(loaded.value(), {}, "");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().where, "--set classes.output_below");
   EXPECT_NE(none.error().what.find("no request of class L, which [classes] makes"), std::string::npos)
       << none.error().message();
-  EXPECT_NE(scenario_requests(loaded.value(), {{}, {4000}}, "").error().what.find("[classify]"), std::string::npos);
+  EXPECT_NE(scenario_requests(loaded.value(), {{}, {100'000}}, "").error().what.find("[classify]"), std::string::npos);
 }
 
 TEST(FirstPlan, AFleetThatIsNotScaledIsRefusedBeforeItsLoadIsMeasured) {

@@ -167,7 +167,7 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
 
 namespace {
 
-/// A load profile tells instances by their TP degree: they are of one kind of GPU, and stand at one site.
+/// A load profile tells instances by their TP degree alone: they are of one kind of GPU, and stand at one site.
 Result<void> check_alike(const config::LoadedScenario& loaded) {
   const auto& pools = loaded.scenario.pools;
   const auto at = [&](std::size_t p, const char* key) { return loaded.origins.of(fmt::format("fleet.{}.{}", p, key)); };
@@ -182,12 +182,6 @@ Result<void> check_alike(const config::LoadedScenario& loaded) {
           at(p, "site"),
           "is another than the first [[fleet]]'s: what plans by load profiles has one site (the recipes of "
           "FREESH plan over several)");
-    }
-    for (std::size_t other = 0; other < p; ++other) {
-      if (pools[p].gpus() != pools[other].gpus() || pools[p].role != pools[other].role) continue;
-      return bad_input(at(p, "tensor_parallel"),
-                       fmt::format("another [[fleet]] of {} GPUs an instance: load profiles tell instances by that",
-                                   pools[p].gpus()));
     }
   }
   return {};
