@@ -226,6 +226,16 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
   return {};
 }
 
+Result<void> set_source(PreparedRun& run, const config::LoadedScenario& loaded, const std::string& data_dir) {
+  const auto workload = config::locate_workload(loaded.scenario, data_dir);
+  if (!workload) return std::unexpected(workload.error());
+  auto source = config::open_workload(loaded, *workload, data_dir);
+  if (!source) return std::unexpected(source.error());
+  run.source = std::move(*source);
+  run.setup.source = run.source.get();
+  return {};
+}
+
 /// Where no instance can come later, a fault is of one that is there.
 Result<void> check_faults(const sim::SimulationSetup& setup, const config::LoadedScenario& loaded) {
   if (setup.scaling.policy.policy != nullptr && setup.scaling.policy.mode == Mode::Enforce) return {};
@@ -373,12 +383,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   run.facts.fairness = setup.fairness = fairness_of(loaded, run.models);
   if (auto ok = set_places(run.facts, setup, scenario, data_dir); !ok) return std::unexpected(ok.error());
   if (auto ok = set_scaling(run, loaded, recipe, data_dir, makers); !ok) return std::unexpected(ok.error());
-  const auto workload = config::locate_workload(scenario, data_dir);
-  if (!workload) return std::unexpected(workload.error());
-  auto source = config::open_workload(loaded, *workload, data_dir);
-  if (!source) return std::unexpected(source.error());
-  run.source = std::move(*source);
-  setup.source = run.source.get();
+  if (auto ok = set_source(run, loaded, data_dir); !ok) return std::unexpected(ok.error());
   if (auto ok = check_faults(setup, loaded); !ok) return std::unexpected(ok.error());
   return run;
 }

@@ -484,16 +484,12 @@ TEST(Readers, MutatedFilesAreReadOrRefusedWithAPlace) {
   };
   constexpr int kRounds = 1500;
   for (int i = 0; i < kRounds; ++i) {
-    const std::string a = mutate(run, random);
-    check(parse_run(a, "F"), a);
-    const std::string b = mutate(requests, random);
-    check(parse_requests(b, "F", [](const Outcome&) {}), b);
-    const std::string c = mutate(timeseries, random);
-    check(parse_timeseries(c, "F", [](const Sample&) {}), c);
-    const std::string d = mutate(decisions, random);
-    check(parse_decisions(d, "F", [](const DecisionRecord&) {}), d);
-    const std::string e = mutate(trace, random);
-    check(parse_trace(e, "F", [](const Stretch&) {}), e);
+    std::string text = mutate(run, random);
+    check(parse_run(text, "F"), text);
+    check(parse_requests(text = mutate(requests, random), "F", [](const Outcome&) {}), text);
+    check(parse_timeseries(text = mutate(timeseries, random), "F", [](const Sample&) {}), text);
+    check(parse_decisions(text = mutate(decisions, random), "F", [](const DecisionRecord&) {}), text);
+    check(parse_trace(text = mutate(trace, random), "F", [](const Stretch&) {}), text);
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(refused, kRounds) << "the mutations hardly broke anything";

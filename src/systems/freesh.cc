@@ -311,6 +311,20 @@ std::string released_kind(const std::string& gpu) {
   return kind;
 }
 
+managers::SitePoolsOptions site_pools_options(const SitePlannerOptions& o) {
+  managers::SitePoolsOptions options;
+  options.planning.formulation = o.formulation;
+  options.planning.objective = o.objective;
+  options.planning.alpha = o.alpha;
+  options.epoch = o.epoch;
+  options.slot = o.slot;
+  options.beta = o.beta;
+  options.replans = o.replans;
+  options.cleanest = o.cleanest;
+  options.pooled = o.pooled;
+  return options;
+}
+
 Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlannerOptions& o, const Making& making) {
   if (making.scaling.sites == nullptr)
     return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
@@ -396,16 +410,7 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
     };
   }
   for (const auto& series : making.scaling.past) setup.demand_at_start.push_back(series.empty() ? 0.0 : series.back());
-  managers::SitePoolsOptions options;
-  options.planning.formulation = o.formulation;
-  options.planning.objective = o.objective;
-  options.planning.alpha = o.alpha;
-  options.epoch = o.epoch;
-  options.slot = o.slot;
-  options.beta = o.beta;
-  options.replans = o.replans;
-  options.cleanest = o.cleanest;
-  options.pooled = o.pooled;
+  managers::SitePoolsOptions options = site_pools_options(o);
   if (o.traffic == Outlook::Given) return making.refuse("traffic", "what is given of traffic is the file of demand");
   if (o.season < o.slot) return making.refuse("season_s", "is shorter than slot_s");
   const auto season = static_cast<std::size_t>(o.season.ns() / o.slot.ns());

@@ -57,8 +57,8 @@ std::vector<std::string> seeds() {
       "0,2,0,0.0,1,374,44\n1,2,0,4.314579,1,396,109\n2,2,0,4.54,1,879,55\n",
       "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
       "45,ChatGPT,1087,0,1087,Conversation log\n118,GPT-4,417,276,693,\"API log\"\n",
-      "{\"timestamp\": 27482, \"input_length\": 6955, \"output_length\": 52, \"hash_ids\": [46, 47, 48]}\n"
-      "{\"timestamp\": 30535, \"input_length\": 6472, \"output_length\": 26, \"hash_ids\": []}\n"
+      "{\"timestamp\": 27482, \"input_length\": 1500, \"output_length\": 52, \"hash_ids\": [46, 47, 48]}\n"
+      "{\"timestamp\": 30535, \"input_length\": 472, \"output_length\": 26, \"hash_ids\": [46]}\n"
       "{\"timestamp\": 30535.5, \"input_length\": 1, \"output_length\": 1}\n",
   };
 }
