@@ -35,7 +35,8 @@ TEST(FirstPlan, ServesRequestsWhoseObjectiveNoConfigurationMeets) {
 }
 
 TEST(ScenarioRequests, AClassOfNobodyIsRefusedWhereItsBordersAre) {
-  const auto loaded = config::load_scenario("synthetic-poisson", {{"classes.output_below", "100000"}}, config::project());
+  const auto loaded =
+      config::load_scenario("synthetic-poisson", {{"classes.output_below", "100000"}}, config::project());
   const auto none = scenario_requests(loaded.value(), {}, "");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().where, "--set classes.output_below");

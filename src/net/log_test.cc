@@ -81,7 +81,7 @@ TEST_F(Pipe, OneThatIsFullHoldsNobodyUpAndWhatDoesNotFitIsCounted) {
     for (int i = 0; i < 30; ++i) lines.add(std::string(99, 'a') + "\n");
     EXPECT_FALSE(lines.flush(Span::ms(1)));
     EXPECT_EQ(lines.lost(), 20);
-  }  // its end waits no longer than a second
+  }              // its end waits no longer than a second
   ends[1] = -1;  // stays open for the thread that is left to its write; it ends with the reader
 }
 
