@@ -18,6 +18,11 @@ function(wattle_computes)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 5)
 endfunction()
 
+# Where no run has left its times ctest takes tests as they come, and a long one that comes last is waited for alone.
+function(wattle_long)
+  set_tests_properties(${ARGN} PROPERTIES COST 100)
+endfunction()
+
 function(wattle_add_library row)
   string(REPLACE "|" ";" fields "${row}")
   list(GET fields 0 name)

@@ -71,9 +71,8 @@ foreach(row IN LISTS WATTLE_LIBRARIES)
   wattle_add_library("${row}")
 endforeach()
 
-# The longest: first, also where no run has left its time.
 if(TARGET reproduce_test)
-  set_tests_properties(unit.reproduce PROPERTIES COST 100)
+  wattle_long(unit.reproduce)
 endif()
 # g++ 12 takes LEMON's node arrays for uninitialised under the sanitizers.
 set_source_files_properties(src/plan/matching.cc PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized
