@@ -41,9 +41,19 @@ std::optional<GpuSlots::Place> GpuSlots::place(std::size_t shape, std::int32_t g
     if (best == nullptr || slots.free() < best->free()) best = &slots;
   }
   if (best == nullptr) return std::nullopt;
-  Place found{best->id, {}};
-  for (std::size_t g = 0; g < best->users.size() && std::ssize(found.gpus) < gpus; ++g) {
-    if (best->users[g] == 0) found.gpus.push_back(static_cast<std::int32_t>(g));
+  return Place{best->id, lowest_free(best->id, gpus)};
+}
+
+std::int32_t GpuSlots::free_on(NodeId node) const {
+  const auto slots = std::ranges::find(nodes_, node, &Slots::id);
+  return slots == nodes_.end() ? 0 : slots->free();
+}
+
+std::vector<std::int32_t> GpuSlots::lowest_free(NodeId node, std::int32_t gpus) const {
+  std::vector<std::int32_t> found;
+  const auto slots = std::ranges::find(nodes_, node, &Slots::id);
+  for (std::size_t g = 0; slots != nodes_.end() && g < slots->users.size() && std::ssize(found) < gpus; ++g) {
+    if (slots->users[g] == 0) found.push_back(static_cast<std::int32_t>(g));
   }
   return found;
 }

@@ -44,6 +44,10 @@ class GpuSlots {
   void give(NodeId node, std::span<const std::int32_t> gpus) { add(node, gpus, -1); }
   void set_up(NodeId node, bool up);
   [[nodiscard]] bool is_up(NodeId node) const;
+  /// GPUs of the node that nobody has; 0 for a node that is not known.
+  [[nodiscard]] std::int32_t free_on(NodeId node) const;
+  /// The lowest of them, at most so many.
+  [[nodiscard]] std::vector<std::int32_t> lowest_free(NodeId node, std::int32_t gpus) const;
   [[nodiscard]] std::vector<NodeView> views() const;
 
  private:

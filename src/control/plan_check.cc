@@ -152,7 +152,12 @@ const char* flaw_of(const Plan& plan, std::span<const FleetMember> members, cons
       ++leaving[member->pool];
     }
     for (const std::size_t shape : step.to) gpus_after += bounds.gpus_of_shape[shape];
-    if (step.kind == StepKind::Reshard && gpus_after > gpus_before) return "a re-shard to more GPUs than it is from";
+    if (step.kind == StepKind::Reshard) {
+      const auto view = std::ranges::find(bounds.nodes, node, &NodeView::id);
+      if (gpus_after > gpus_before + (view == bounds.nodes.end() ? 0 : view->free_gpus)) {
+        return "a re-shard to more GPUs than it is from and its node has free";
+      }
+    }
     // A move's new instance serves before the old one drains, so do a re-shard's if it says so; all others leave first.
     const bool after = step.kind == StepKind::Move || (step.kind == StepKind::Reshard && step.serves_on);
     const auto left = static_cast<std::int64_t>(step.from.size());

@@ -136,7 +136,7 @@ TEST(PlanCheck, StepsTouchWhatServesOnceAndEnd) {
   plan.steps = {step(StepKind::Reshard, {InstanceId(0), InstanceId(1)}, {1, 1, 1, 1})};
   EXPECT_EQ(flaw(plan), "nothing would serve") << "both at once";
   plan.steps = {step(StepKind::Reshard, {InstanceId(0)}, {1, 1, 0})};
-  EXPECT_EQ(flaw(plan), "a re-shard to more GPUs than it is from");
+  EXPECT_EQ(flaw(plan), "a re-shard to more GPUs than it is from and its node has free");
   plan.steps = {step(StepKind::Drain, {InstanceId(0)}, {}), step(StepKind::Reshard, {InstanceId(0)}, {1, 1})};
   EXPECT_EQ(flaw(plan), "an instance in two steps");
   plan.steps = {step(StepKind::Drain, {InstanceId(7)}, {})};

@@ -254,14 +254,20 @@ bool PlanExecutor::act(Instant now) {
          give_up_coming(now) || drain_surplus(now);
 }
 
-/// Whose need each instance is: those that serve before those that come, older before younger, and what steps will
-/// bring last. A need that names node or pool takes before one that does not care.
+/// Whose need each instance is: those that serve before those that come, those of fuller nodes first so that the others
+/// empty, older before younger, and what steps will bring last. A need that names node or pool takes before one that
+/// does not care.
 void PlanExecutor::take_stock() {
   surplus_.clear();
   for (Need& need : needs_) need.serving = need.coming = 0;
+  staying_.clear();
   for (Member& m : members_) {
-    if (is_serving(m) && !about_to_leave(m.id)) count_in(&m, m.shape, m.node, m.pool, true);
+    if (is_serving(m) && !about_to_leave(m.id)) staying_.push_back(&m);
   }
+  if (slots_.accounts()) {
+    std::ranges::stable_sort(staying_, {}, [&](const Member* m) { return slots_.free_on(m->node); });
+  }
+  for (Member* m : staying_) count_in(m, m->shape, m->node, m->pool, true);
   for (Member& m : members_) {
     if (is_coming(m)) count_in(&m, m.shape, m.node, m.pool, false);
   }

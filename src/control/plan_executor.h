@@ -185,10 +185,11 @@ class PlanExecutor {
   journal::Sink& sink_;
   GpuSlots slots_;
   std::vector<Member> members_;
-  std::vector<Attempts> attempts_;   ///< by shape
-  bool planned_ = false;             ///< some plan has been accepted
-  std::vector<Need> needs_;          ///< by shape
-  std::vector<InstanceId> surplus_;  ///< scratch: of nobody's need
+  std::vector<Attempts> attempts_;     ///< by shape
+  bool planned_ = false;               ///< some plan has been accepted
+  std::vector<Need> needs_;            ///< by shape
+  std::vector<InstanceId> surplus_;    ///< scratch: of nobody's need
+  std::vector<FleetMember*> staying_;  ///< scratch
   std::deque<PlanStep> pending_;
   std::vector<Running> running_;
   std::vector<PoolWeight> weights_;                      ///< in force

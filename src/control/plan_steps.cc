@@ -136,7 +136,14 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
     }
     problem.present.push_back(std::move(placed));
   }
-  for (const std::size_t shape : step.to) problem.next.push_back({options_.shapes[shape].gpus, 0});
+  std::int32_t more = -static_cast<std::int32_t>(gpus.size());  // than they have: of the node's free ones
+  for (const std::size_t shape : step.to) {
+    problem.next.push_back({options_.shapes[shape].gpus, 0});
+    more += options_.shapes[shape].gpus;
+  }
+  std::vector<std::int32_t> joining;
+  if (slots_.accounts() && more > 0) joining = slots_.lowest_free(first.node, more);
+  std::ranges::copy(joining, std::back_inserter(gpus));
   problem.nodes = 1;
   problem.gpus_per_node = static_cast<int>(gpus.size());
   const auto layout = plan::plan_reshard(problem);
@@ -168,14 +175,24 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
   if (slots_.only_certain()) {  // what moves where is then a little more than the matching says
     std::vector<std::size_t> shapes;
     for (const StartOrder& order : running.waiting) shapes.push_back(order.shape);
-    auto places = slots_.side_by_side(shapes, running.node, running.gpus);
+    auto within = running.gpus;
+    if (more > 0)
+      std::ranges::copy(slots_.lowest_free(running.node, slots_.free_on(running.node)), std::back_inserter(within));
+    auto places = slots_.side_by_side(shapes, running.node, within);
     why = "no places on its GPUs for the new layout";
     if (!places) return Begun::Never;
-    for (std::size_t k = 0; k < shapes.size(); ++k) running.waiting[k].gpus = std::move((*places)[k]);
+    joining.clear();
+    for (std::size_t k = 0; k < shapes.size(); ++k) {
+      for (const std::int32_t g : (*places)[k]) {
+        if (std::ranges::find(running.gpus, g) == running.gpus.end()) joining.push_back(g);
+      }
+      running.waiting[k].gpus = std::move((*places)[k]);
+    }
   }
   why = "memory holds no second engine, and nothing else serves";
   if (!serves_on && !may_leave(running.from)) return Begun::Wait;
   running.leaving_first = !serves_on;
+  std::ranges::copy(joining, std::back_inserter(running.gpus));
   slots_.take(running.node, running.gpus);
   running_.push_back(std::move(running));
   const std::vector<InstanceId> from = running_.back().from;  // draining may end some of them at once

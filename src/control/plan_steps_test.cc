@@ -220,6 +220,37 @@ TEST(PlanSteps, ANewerPlanDropsWhatHasNotBegunAndRollsBackWhatItDoesNotWant) {
   EXPECT_EQ(kept.driver.fleet.size(), 3U);
 }
 
+TEST(PlanSteps, AReshardTakesItsNodesFreeGpusToo) {
+  Fleet fleet(2, {0, 1});
+  const auto& members = fleet.executor->members();
+  ASSERT_EQ(members[0].node, members[1].node);
+  Plan plan = Plan::of({0, 2, 0}, "the smaller one grows on the fourth GPU");
+  plan.steps = {step(StepKind::Reshard, {0}, {1})};
+  fleet.plan(plan, 10);
+  ASSERT_EQ(fleet.driver.fleet.size(), 3U);
+  const StartOrder& order = fleet.driver.fleet.at(InstanceId(2)).order;
+  EXPECT_EQ(order.node, members[0].node);
+  EXPECT_EQ(std::set(order.gpus.begin(), order.gpus.end()), (std::set<std::int32_t>{0, 3}));
+  fleet.up(2, 15);
+  fleet.drained(0, 20);
+  EXPECT_EQ(fleet.journal.steps, (std::vector<std::string>{"begun", "done"}));
+  EXPECT_EQ(fleet.executor->nodes()[0].free_gpus, 0);
+  EXPECT_EQ(fleet.executor->nodes()[1].free_gpus, 4);
+}
+
+TEST(PlanSteps, WhatIsTooMuchLeavesTheEmptierNode) {
+  Fleet fleet(2, {1, 2});
+  Plan plan = Plan::of({0, 2, 0}, "two of two GPUs");
+  plan.steps = {step(StepKind::Reshard, {1}, {1, 1})};
+  fleet.plan(plan, 10);
+  fleet.up(2, 15);
+  fleet.up(3, 15);
+  fleet.drained(1, 20);
+  EXPECT_EQ(fleet.state(0), State::Draining) << "the oldest, but then its node is empty";
+  EXPECT_EQ(fleet.state(2), State::Open);
+  EXPECT_EQ(fleet.state(3), State::Open);
+}
+
 TEST(PlanSteps, OldInstancesServeOnWhereTheNewOnesDie) {
   Fleet fleet(1, {2});
   fleet.plan(split(), 10);

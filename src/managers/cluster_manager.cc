@@ -58,7 +58,8 @@ ClusterOrder ClusterManager::make(Instant begin, Instant end, Instant from, Inst
 ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const {
   const auto load = pools_.by_pool(peak_per_s);
   const int gpus = nodes_up() * options_.gpus_per_node;
-  auto problem = pools_.problem(load, gpus, Watts());
+  auto problem = pools_.problem(load, gpus, options_.unused_gpu);
+  problem.gpus_per_node = options_.gpus_per_node;
   for (auto& one : problem.classes) {
     for (auto& profile : one.profiles) profile = plan::keep_free(std::move(profile), one.limits, options_.margin);
   }

@@ -27,6 +27,7 @@ struct ClusterOptions {
   NodeRule rule = NodeRule::Down;
   bool scales = true;          ///< false: sized once, for the peak of what is known when it begins
   double margin = 0.0;         ///< share of what a node carries that is kept free
+  Watts unused_gpu;            ///< draw of a GPU of a node in use without an instance (Whole alone looks at it)
   bool within_limits = false;  ///< no load is planned into a pool of looser objectives (ours; paper: into any larger)
   LoadForecastOptions load;
 };

@@ -104,7 +104,7 @@ void PoolLevel::manage(std::size_t p, const policy::ScalingView& view, const std
   if (serving < wanted || serving > pool.given.gpus || members.empty()) return;
   pool.next = Instant((view.now.ns() / options_.pool.epoch.ns() + 1) * options_.pool.epoch.ns());
   auto load = map_.problem(load_per_s, 0, Watts()).classes[p];
-  PoolDecision decision = managers_[p].decide(load, pool.given.gpus, members);
+  PoolDecision decision = managers_[p].decide(load, pool.given.gpus, members, {view.members, view.nodes});
   pool.made = view.now;
   pool.reason = decision.reason;
   pool.wanted = std::move(decision.wanted);

@@ -90,7 +90,8 @@ Result<Layout> PoolManager::best(const plan::ShardClass& load, int gpus) const {
   return layout;
 }
 
-PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members) const {
+PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members,
+                                 const Surroundings& around) const {
   PoolDecision decision;
   Layout have;
   int used = 0;
@@ -103,11 +104,15 @@ PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::sp
   if (!options_.reshards || members.empty()) return decision;
   const int all_gpus = std::max(gpus, used);
   const auto best_layout = best(load, all_gpus);
-  if (!best_layout || best_layout->empty() || *best_layout == have) return decision;
+  const bool none = !best_layout || best_layout->empty() || *best_layout == have;
   const auto now = power(load, have, all_gpus);
-  const auto then = power(load, *best_layout, all_gpus);
-  if (now && (!then || *then >= *now)) return decision;
-  auto steps = way(load, members, have, *best_layout);
+  const auto then = none ? std::nullopt : power(load, *best_layout, all_gpus);
+  if (none || (now && (!then || *then >= *now))) {
+    decision.steps = moves_off_a_node(load, members, around);
+    if (!decision.steps.empty()) decision.reason = "a node is emptied";
+    return decision;
+  }
+  auto steps = way(load, members, around.nodes, have, *best_layout);
   Joules cost;
   for (const Step& one : steps) cost += one.step.cost.energy;
   const Watts saving = now && then ? *now - *then : Watts();
@@ -148,9 +153,55 @@ std::optional<std::size_t> PoolManager::shape_of(int tp) const {
   return static_cast<std::size_t>(found - shapes_.begin());
 }
 
-/// Node by node: surplus instances of one node become missing ones, larger ones first.
+/// The emptiest node whose instances, all of them steady ones of this pool, fit on free GPUs of others in use: the
+/// moves that leave it empty, if its GPUs draw more within the epoch than what is started beside them does until it
+/// serves.
+std::vector<PlanStep> PoolManager::moves_off_a_node(const plan::ShardClass& load, std::span<const FleetMember> members,
+                                                    const Surroundings& around) const {
+  std::map<NodeId, std::vector<const FleetMember*>> steady;
+  for (const FleetMember& member : members) steady[member.node].push_back(&member);
+  const auto held = [&](NodeId node) {
+    return static_cast<std::size_t>(std::ranges::count(around.members, node, &FleetMember::node));
+  };
+  std::vector<NodeView> nodes;  // in use, the emptiest first
+  for (const NodeView& node : around.nodes) {
+    if (node.up && held(node.id) > 0) nodes.push_back(node);
+  }
+  std::ranges::stable_sort(nodes, std::ranges::greater{}, &NodeView::free_gpus);
+  for (const NodeView& left : nodes) {
+    const auto of = steady.find(left.id);
+    if (of == steady.end() || of->second.size() != held(left.id)) continue;
+    auto there = of->second;
+    std::ranges::stable_sort(there, std::ranges::greater{}, [&](const FleetMember* m) { return tp_of(*m); });
+    auto others = nodes;
+    std::erase_if(others, [&](const NodeView& node) { return node.id == left.id; });
+    std::vector<PlanStep> moves;
+    Joules cost;
+    for (const FleetMember* member : there) {
+      NodeView* best = nullptr;  // that has the fewest free GPUs beyond these
+      for (NodeView& node : others) {
+        if (node.free_gpus >= tp_of(*member) && (best == nullptr || node.free_gpus < best->free_gpus)) best = &node;
+      }
+      if (best == nullptr) break;
+      best->free_gpus -= tp_of(*member);
+      PlanStep move{
+          .kind = StepKind::Move, .from = {member->id}, .to = {}, .node = best->id, .pool = pool_, .cost = {}};
+      move.cost.time = shapes_[member->shape].spawn_time;
+      const Watts idle = Degree(load, tp_of(*member), true, 0.0).power(0.0);
+      move.cost.energy = Joules(idle.value() * move.cost.time.seconds());
+      cost += move.cost.energy;
+      moves.push_back(std::move(move));
+    }
+    const Watts saved = options_.unused_gpu * left.gpus;
+    if (moves.size() == there.size() && saved.value() * options_.epoch.seconds() > cost.value()) return moves;
+  }
+  return {};
+}
+
+/// Node by node: surplus instances of one node become missing ones on their GPUs and its free ones, larger ones first.
 std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, std::span<const FleetMember> members,
-                                                Layout have, const Layout& wanted) const {
+                                                std::span<const NodeView> views, Layout have,
+                                                const Layout& wanted) const {
   std::map<int, int> missing;  // by TP; negative: too many
   for (const auto& [tp, count] : wanted) missing[tp] += count;
   for (const auto& [tp, count] : have) missing[tp] -= count;
@@ -161,6 +212,8 @@ std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, st
   }
   std::vector<Step> steps;
   for (auto& [node, there] : nodes) {
+    const auto view = std::ranges::find(views, node.first, &NodeView::id);
+    int free = node.second == kNoInstance && view != views.end() && view->up ? view->free_gpus : 0;
     std::ranges::stable_sort(there, std::ranges::greater{}, [&](const FleetMember* m) { return tp_of(*m); });
     for (;;) {
       // What this node can give away, and the largest missing instances that its GPUs then hold.
@@ -172,7 +225,8 @@ std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, st
         ++too_many[tp];
         from.push_back(member);
       }
-      int room = 0;
+      if (from.empty()) break;
+      int room = free;
       for (const FleetMember* member : from) room += tp_of(*member);
       std::vector<int> to;
       for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
@@ -181,7 +235,7 @@ std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, st
       }
       if (to.empty()) break;
       // No more of them than are needed, the smallest that do.
-      int needed = gpus_of(to);
+      int needed = gpus_of(to) - free;
       std::ranges::reverse(from);
       std::vector<const FleetMember*> taken;
       for (const FleetMember* member : from) {
@@ -189,6 +243,7 @@ std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, st
         taken.push_back(member);
         needed -= tp_of(*member);
       }
+      if (taken.empty()) break;  // they start on free GPUs
       Step made;
       std::vector<int> from_tps;
       Layout after = have;
@@ -204,6 +259,7 @@ std::vector<PoolManager::Step> PoolManager::way(const plan::ShardClass& load, st
         --missing[tp];
         ++after[tp];
       }
+      free = std::max(0, free - std::max(0, gpus_of(to) - gpus_of(from_tps)));
       made.step.kind = StepKind::Reshard;
       if (node.second == kNoInstance) made.step.node = node.first;
       made.step.pool = pool_;

@@ -29,9 +29,15 @@ struct PoolOptions {
 /// Instances of a pool by TP degree.
 using Layout = std::map<int, int>;
 
+/// What else there is; empty: GPUs are not accounted for.
+struct Surroundings {
+  std::span<const FleetMember> members;  ///< of all pools, in all phases
+  std::span<const NodeView> nodes;
+};
+
 struct PoolDecision {
   Layout wanted;                ///< after the steps
-  std::vector<PlanStep> steps;  ///< re-shards, the largest saving first
+  std::vector<PlanStep> steps;  ///< re-shards, the largest saving first; or moves
   Watts saving;                 ///< of all of them
   const char* reason = "";
 };
@@ -52,10 +58,12 @@ class PoolManager {
   /// The best layout of so many GPUs: equation 1. Demand above it: what carries most.
   [[nodiscard]] Result<Layout> best(const plan::ShardClass& load, int gpus) const;
 
-  /// `members`: the pool's, serving and not changing; instances on one node re-shard into others on its GPUs. A change
-  /// is taken when what it saves within the epoch outweighs what the steps cost, or when the present layout does not
-  /// carry the load.
-  [[nodiscard]] PoolDecision decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members) const;
+  /// `members`: the pool's, serving and not changing; instances on one node re-shard into others on its GPUs, and those
+  /// of it that are free. A change is taken when what it saves within the epoch outweighs what the steps cost, or when
+  /// the present layout does not carry the load. Where no other layout is better, instances move together so that a
+  /// node becomes empty, if that saves more than it costs.
+  [[nodiscard]] PoolDecision decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members,
+                                    const Surroundings& around = {}) const;
 
  private:
   struct Step {
@@ -64,8 +72,11 @@ class PoolManager {
   };
   [[nodiscard]] int tp_of(const FleetMember& member) const { return shapes_[member.shape].gpus; }
   [[nodiscard]] std::optional<std::size_t> shape_of(int tp) const;
-  [[nodiscard]] std::vector<Step> way(const plan::ShardClass& load, std::span<const FleetMember> members, Layout have,
-                                      const Layout& wanted) const;
+  [[nodiscard]] std::vector<Step> way(const plan::ShardClass& load, std::span<const FleetMember> members,
+                                      std::span<const NodeView> nodes, Layout have, const Layout& wanted) const;
+  [[nodiscard]] std::vector<PlanStep> moves_off_a_node(const plan::ShardClass& load,
+                                                       std::span<const FleetMember> members,
+                                                       const Surroundings& around) const;
   [[nodiscard]] StepCost cost(const plan::ShardClass& load, const std::vector<int>& from,
                               const std::vector<int>& to) const;
 

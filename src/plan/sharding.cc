@@ -15,6 +15,7 @@ namespace {
 Result<void> check(const ShardingProblem& problem) {
   if (problem.classes.empty()) return bad_input("classes", "there are none");
   if (problem.gpus < 0) return bad_input("gpus", "must be at least 0");
+  if (problem.gpus_per_node < 0) return bad_input("gpus_per_node", "must be at least 0");
   for (const ShardClass& one : problem.classes) {
     const bool numbers = std::isfinite(one.load_per_s) && one.load_per_s >= 0.0 && std::isfinite(one.load_in_next) &&
                          one.load_in_next > 0.0;
@@ -26,6 +27,10 @@ Result<void> check(const ShardingProblem& problem) {
     }
   }
   return {};
+}
+
+int nodes_of(const ShardingProblem& problem, int gpus) {
+  return (gpus + problem.gpus_per_node - 1) / problem.gpus_per_node;
 }
 
 /// Equation 1 as a program. A segment of the least-power curve gets a whole number of instances N, their load Y with
@@ -55,6 +60,12 @@ class ShardingModel {
       }
     }
     program_.row(-kNoLimit, problem.gpus, gpus);
+    if (problem.gpus_per_node > 0 && problem.unused_gpu > Watts()) {
+      const double node_w = problem.gpus_per_node * problem.unused_gpu.value();
+      const int nodes = program_.variable(0, nodes_of(problem, problem.gpus), node_w, Domain::Integer);
+      gpus.push_back({nodes, -static_cast<double>(problem.gpus_per_node)});
+      program_.row(-kNoLimit, 0.0, gpus);
+    }
     for (std::size_t c = 0; c < problem.classes.size(); ++c) {
       const bool keeps = c + 1 == problem.classes.size() || !problem.classes[c].forwards;
       forwarded_.push_back(program_.variable(0, keeps ? 0.0 : kNoLimit, 0.0));
@@ -149,7 +160,8 @@ Watts total_power(const ShardingProblem& problem, const std::vector<InstanceGrou
     power += group.power * group.instances;
     used += group.tp * group.instances;
   }
-  return power + problem.unused_gpu * (problem.gpus - used);
+  const int on = problem.gpus_per_node > 0 ? nodes_of(problem, used) * problem.gpus_per_node : problem.gpus;
+  return power + problem.unused_gpu * (on - used);
 }
 
 /// Which classes are shed, and why where their limits are to blame.
@@ -239,6 +251,7 @@ class Levels {
     own.classes[0].load_per_s = load;
     own.gpus = gpus;
     own.unused_gpu = problem_.unused_gpu;
+    own.gpus_per_node = problem_.gpus_per_node;
     ShardingOptions options = options_;
     options.top_clock_only = levels_.pools_at_top_clock;
     const auto split = plan_sharding(own, options);
@@ -311,7 +324,7 @@ Result<ShardingPlan> plan_sharding(const ShardingProblem& problem, const Shardin
     plan.shed_per_s.push_back(shed > kNothing ? shed : 0.0);
   }
   plan.power = total_power(problem, plan.groups);
-  const double constant = problem.unused_gpu.value() * problem.gpus;
+  const double constant = problem.gpus_per_node > 0 ? 0.0 : problem.unused_gpu.value() * problem.gpus;
   plan.bound = std::min(plan.power, Watts(solution.bound + constant));
   plan.status = sum(plan.shed_per_s) > 0.0 ? ShardingStatus::Shed : ShardingStatus::Planned;
   plan.reason = plan.status == ShardingStatus::Shed      ? shed_reason(problem, plan.shed_per_s, options.top_clock_only)

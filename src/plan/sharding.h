@@ -28,6 +28,8 @@ struct ShardingProblem {
   std::vector<ShardClass> classes;
   int gpus = 8;
   Watts unused_gpu;  ///< power of a GPU without an instance
+  /// Only as many nodes of so many GPUs are in use as hold the instances, and only their unused GPUs draw; 0: all do.
+  int gpus_per_node = 0;
 };
 
 struct ShardingOptions {
@@ -61,7 +63,7 @@ struct ShardingPlan {
   std::vector<InstanceGroup> groups;    ///< ordered by pool, then TP
   std::vector<double> forwarded_per_s;  ///< by class: requests sent on to the next larger pool
   std::vector<double> shed_per_s;       ///< by class
-  Watts power;                          ///< of all GPUs, unused ones included
+  Watts power;                          ///< of all GPUs, unused ones (of nodes in use) included
   Watts bound;                          ///< no plan of this status draws less
   int nodes = 0;
   [[nodiscard]] bool found() const { return status != ShardingStatus::Unsolved; }

@@ -77,7 +77,9 @@ std::vector<std::string> check_sharding(const ShardingProblem& problem, const Sh
   if (arriving > kTolerance) faults.emplace_back("the largest class forwards");
   if ((plan.status == ShardingStatus::Shed) != (shed > 0.0))
     faults.emplace_back("its status does not say what it sheds");
-  watts += problem.unused_gpu.value() * static_cast<double>(problem.gpus - gpus);
+  const long long node = problem.gpus_per_node;
+  const long long on = node > 0 ? (gpus + node - 1) / node * node : problem.gpus;
+  watts += problem.unused_gpu.value() * static_cast<double>(on - gpus);
   if (std::abs(watts - plan.power.value()) > kTolerance * std::max(1.0, watts))
     faults.emplace_back("its power is not that of its instances");
   if (plan.bound.value() > plan.power.value() * (1 + kTolerance)) faults.emplace_back("its bound lies above its power");

@@ -200,7 +200,8 @@ TEST(Levels, LoseLittleAndNeverGain) {
 RC_GTEST_PROP(ShardingProperty, NoWorseThanAnyGridPoint, ()) {
   ShardingProblem problem;
   problem.gpus = *rc::gen::element(8, 10, 12);
-  problem.unused_gpu = Watts(*rc::gen::element(0, 70));
+  problem.unused_gpu = Watts(*rc::gen::element(0, 70, 300));
+  problem.gpus_per_node = *rc::gen::element(0, 4, 8);
   problem.classes = {formula_class("MM", *rc::gen::inRange(5, 30) * 0.1, *rc::gen::inRange(1, 60) * 0.1)};
   const ShardClass& one = problem.classes[0];
   double best = 1e300;
@@ -219,7 +220,9 @@ RC_GTEST_PROP(ShardingProperty, NoWorseThanAnyGridPoint, ()) {
   const std::function<void(std::size_t, int, int, double)> visit = [&](std::size_t d, int gpus, int left,
                                                                        double watts) {
     if (d == degrees.size()) {
-      if (left == 0) best = std::min(best, watts + problem.unused_gpu.value() * gpus);
+      const int node = problem.gpus_per_node;
+      const int unused = node == 0 ? gpus : (node - (problem.gpus - gpus) % node) % node;
+      if (left == 0) best = std::min(best, watts + problem.unused_gpu.value() * unused);
       return;
     }
     visit(d + 1, gpus, left, watts);

@@ -139,6 +139,7 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
                   .rule = o.rule,
                   .scales = o.scales,
                   .margin = o.margin,
+                  .unused_gpu = o.unused_gpu.value_or(making.scaling.cluster.unused_gpu),
                   .within_limits = o.within_limits,
                   .load = {}};
   set_nodes(made.cluster, o.nodes, making.scaling);
@@ -151,7 +152,7 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
   made.pool.subset = o.subset;
   made.pool.margin = o.pool_margin;
   made.pool.bounds_clocks = o.bounds_clocks;
-  made.pool.unused_gpu = o.unused_gpu.value_or(making.scaling.cluster.unused_gpu);
+  made.pool.unused_gpu = made.cluster.unused_gpu;
   made.pool.reshard = making.scaling.cluster.reshard;
   made.overheads = o.overheads;
   made.proactive = o.proactive;
