@@ -50,7 +50,10 @@ struct ProfiledEngine {
 };
 
 /// Poisson arrivals on one instance at a fixed clock, the same pattern at every rate. The most load within limits is
-/// searched to 3 %; a clock that misses them even for lone requests gets the lone requests' latencies at two loads.
+/// searched to 3 %; a clock that misses them even for lone requests gets the lone requests' latencies at two loads. The
+/// highest clock is measured beyond, up to the load from which on fewer requests a second are within limits, not more
+/// (plan::most_useful_load). Of a class of which no configuration keeps the quantile even of lone requests, as many
+/// points below the most that one keeps count, and the provenance says so.
 /// `progress` hears of each class and TP degree. A TP degree whose memory cannot hold the model is left out and noted
 /// in the provenance. Deterministic. Errors: no TP degree holds the model; a class without requests.
 [[nodiscard]] Result<plan::LoadTable> profile_loads(const ProfiledEngine& engine,

@@ -41,6 +41,15 @@ void ClusterManager::in_nodes(std::vector<int>& gpus) const {
   for (std::size_t p = 0; p < gpus.size(); ++p) gpus[p] = nodes[p] * options_.gpus_per_node;
 }
 
+/// With its instances at the largest TP degree that fits on it, as plan::share_nodes counts.
+double ClusterManager::node_usefully_carries(const plan::ProfiledClass& one) const {
+  int tp = 0;
+  for (const auto& profile : one.profiles) {
+    if (profile.tp <= options_.gpus_per_node) tp = std::max(tp, profile.tp);
+  }
+  return tp == 0 ? 0.0 : plan::most_useful_load(one, tp) * (options_.gpus_per_node / tp);
+}
+
 /// For the load expected within an epoch, in force from `from` until `until`.
 ClusterOrder ClusterManager::make(Instant begin, Instant end, Instant from, Instant until) {
   auto peak_per_s = history_.peak(begin, end);
@@ -74,6 +83,7 @@ ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const 
   order.forwarded.assign(load.size(), 0.0);
   order.shed_per_s.assign(load.size(), 0.0);
   std::vector<double> sent_on(load.size(), 0.0);
+  std::vector<double> carries(load.size(), 0.0);
   if (options_.rule == NodeRule::Whole) {
     const auto whole = plan::plan_sharding(problem, {.relative_gap = 1e-2, .nodes = 5'000});
     if (whole && whole->found()) {
@@ -82,6 +92,9 @@ ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const 
         order.load_per_s[group.pool] += group.load_per_s * group.instances;
       }
       in_nodes(order.gpus);
+      for (const auto& group : whole->groups) {
+        carries[group.pool] += group.instances * plan::most_useful_load(pools_.profile(group.pool), group.tp);
+      }
       sent_on = whole->forwarded_per_s;
       order.shed_per_s = whole->shed_per_s;
     }
@@ -94,17 +107,27 @@ ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const 
       order.load_per_s[p] = shares[p].arriving_per_s - shares[p].forwarded_per_s - shares[p].shed_per_s;
       sent_on[p] = shares[p].forwarded_per_s;
       order.shed_per_s[p] = shares[p].shed_per_s;
+      carries[p] = shares[p].nodes * node_usefully_carries(pools_.profile(p));
     }
+  }
+  std::vector<double> late(load.size(), 0.0);  // taken in, though more of it misses its objectives
+  for (std::size_t p = 0; p < load.size(); ++p) {
+    late[p] = std::clamp(carries[p] - order.load_per_s[p], 0.0, order.shed_per_s[p]);
+    order.load_per_s[p] += late[p];
+    order.shed_per_s[p] -= late[p];
   }
   for (std::size_t p = 0; p < load.size(); ++p) {
     const double arriving = order.load_per_s[p] + sent_on[p] + order.shed_per_s[p];
     order.forwarded[p] =
         arriving > 0.0 ? std::clamp(sent_on[p] / arriving, 0.0, 1.0) : (order.gpus[p] == 0 ? 1.0 : 0.0);
-    if (order.shed_per_s[p] <= 0.0) continue;
+    if (order.shed_per_s[p] + late[p] <= 0.0) continue;
     const auto& one = problem.classes[p];
     const bool served = !plan::least_power(one.profiles, one.limits, false).empty();
+    if (!order.problem.empty()) order.problem += "; ";
+    if (late[p] > 0.0)
+      order.problem += fmt::format("{:.3g}/s of {} are more than keeps the objectives, ", late[p], one.name);
     order.problem += fmt::format(
-        "{}{:.3g}/s of {} are not carried: {}", order.problem.empty() ? "" : "; ", order.shed_per_s[p], one.name,
+        "{:.3g}/s of {} are not carried: {}", order.shed_per_s[p], one.name,
         served ? fmt::format("{} nodes are too few", nodes_up())
                : "no configuration meets its objectives, " + plan::nearest_profile(one.profiles, one.limits));
   }

@@ -37,7 +37,7 @@ struct ClusterOrder {
   std::vector<int> gpus;
   std::vector<double> load_per_s;  ///< expected at the peak, in the pool's heaviest requests
   std::vector<double> forwarded;   ///< share of what comes to the pool that goes to the next
-  std::vector<double> shed_per_s;  ///< nothing carries it
+  std::vector<double> shed_per_s;  ///< beyond what can be carried usefully (plan::most_useful_load)
   Instant from, until;
   std::int64_t number = 0;  ///< of its epoch, by the manager's clock: another order has another, or says else
   std::string problem;      ///< why something is shed: which objective, what comes nearest; else empty
@@ -61,6 +61,7 @@ class ClusterManager {
   [[nodiscard]] ClusterOrder make(Instant begin, Instant end, Instant from, Instant until);
   [[nodiscard]] ClusterOrder solve(const std::vector<double>& peak_per_s) const;
   void in_nodes(std::vector<int>& gpus) const;
+  [[nodiscard]] double node_usefully_carries(const plan::ProfiledClass& one) const;
   [[nodiscard]] int nodes_up() const { return std::max(1, options_.nodes - down_); }
 
   const PoolMap& pools_;

@@ -109,6 +109,38 @@ FleetMember member(int id, std::size_t shape, int node, int pool) {
   return made;
 }
 
+TEST(ClusterManager, TakesInWhatIsUsefulBeyondTheLimitsAndShedsTheRest) {
+  auto table = formula_table();
+  const double within = node_carries(table, 2);
+  for (auto& profile : table.classes[2].profiles) {  // at the highest clock up to half as much again
+    if (profile.clock != MegaHertz(1980)) continue;
+    auto beyond = profile.points.back();
+    beyond.load_per_s *= 1.5;
+    beyond.tbt = Span::s(1);
+    profile.points.push_back(beyond);
+  }
+  const PoolMap map(table, 0);
+  ClusterOptions options;
+  options.nodes = 2;
+  for (const NodeRule rule : {NodeRule::Down, NodeRule::Whole}) {
+    options.rule = rule;
+    const auto order_for = [&](double nodes) {
+      ClusterManager manager(table, map, options, Span());
+      manager.history().begin_with({{0.0}, {0.0}, {nodes * within}});
+      return *manager.order(Instant());
+    };
+    const auto some = order_for(2.4);
+    EXPECT_EQ(some.shed_per_s[2], 0.0);
+    EXPECT_NEAR(some.load_per_s[2], 2.4 * within, 0.03 * within);
+    EXPECT_NE(some.problem.find("more than keeps the objectives"), std::string::npos) << some.problem;
+    const auto much = order_for(5.0);
+    EXPECT_GT(much.load_per_s[2], 2.9 * within);
+    EXPECT_LT(much.load_per_s[2], 3.3 * within) << "in smaller instances two nodes carry a little more";
+    EXPECT_NEAR(much.load_per_s[2] + much.shed_per_s[2], 5.0 * within, 1e-3 * within);
+    EXPECT_TRUE(order_for(1.0).problem.empty());
+  }
+}
+
 TEST(PoolManager, ReshardsWhereItPaysTheLargestSavingFirst) {
   const auto table = formula_table();
   const PoolMap map(table, 0);

@@ -229,6 +229,14 @@ double most_load(const ProfiledClass& one, int tp, MegaHertz clock) {
   return found == one.profiles.end() ? 0.0 : most_load(*found, one.limits).value_or(0.0);
 }
 
+double most_useful_load(const ProfiledClass& one, int tp) {
+  const MegaHertz top = top_clock(one, tp);
+  const auto found =
+      std::ranges::find_if(one.profiles, [&](const ShardProfile& p) { return p.tp == tp && p.clock == top; });
+  const double within = most_load(one, tp, top);
+  return found == one.profiles.end() || within <= 0.0 ? 0.0 : std::max(within, found->points.back().load_per_s);
+}
+
 double load_in(const ProfiledClass& one, const ProfiledClass& larger) {
   int tp = 0;
   for (const ShardProfile& profile : one.profiles) tp = std::max(tp, profile.tp);

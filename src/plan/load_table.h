@@ -66,6 +66,9 @@ class TableProfile final : public LoadProfile {
 
 /// What one instance of this class, TP degree and clock carries within the class's limits; 0: nothing, or unknown.
 [[nodiscard]] double most_load(const ProfiledClass& one, int tp, MegaHertz clock);
+/// What an instance of this TP degree carries at its highest clock before each further request costs another its
+/// limits: the end of its profile.
+[[nodiscard]] double most_useful_load(const ProfiledClass& one, int tp);
 /// The load that one request of `one` is to an instance of `larger`, in that class's requests: both at the highest
 /// TP degree and clock that carry them, by prompt tokens where nothing does.
 [[nodiscard]] double load_in(const ProfiledClass& one, const ProfiledClass& larger);
