@@ -10,93 +10,28 @@
 #include <string>
 #include <tuple>
 
+#include "managers/site_pools_rig_test.h"
+
 namespace wattle::managers {
 namespace {
 
-/// Two sites, one kind, workers of one and two GPUs, two classes.
-SitePoolsSetup two_sites(std::map<std::size_t, std::optional<double>>& grams) {
-  SitePoolsSetup setup;
-  setup.problem.kinds = {"A100"};
-  setup.problem.modes = {{"TP1", {1}}, {"TP2", {2}}};
-  for (int n = 0; n < 2; ++n) setup.problem.sites.push_back({std::to_string(n), {8}, {}, {}});
-  plan::RequestPartition partition{"classes", {}};
-  for (const char* name : {"S", "L"}) {
-    plan::PoolType type;
-    type.name = name;
-    for (const double per_s : {2.0, 4.5}) {
-      plan::WorkerRating rating;
-      rating.peak = Watts(per_s * 200.0);
-      rating.idle = Watts(per_s * 60.0);
-      rating.max_per_s = per_s;
-      type.ratings.emplace_back(rating);
-    }
-    partition.types.push_back(type);
-  }
-  setup.problem.partitions.push_back(partition);
-  setup.shapes = {{0, 1}, {2, 3}};
-  setup.nodes = {{0, 0, 8}, {1, 0, 8}};
-  setup.intensity = [&grams](std::size_t site, Instant) { return grams.at(site); };
-  setup.demand_at_start = {3.0, 3.0};
-  return setup;
-}
-
-/// What a plan takes in of a class.
-double weight_of(const Plan& plan, int request_class) {
-  double sum = 0.0;
-  for (const auto& w : plan.weights) sum += w.request_class == ClassId(request_class) ? w.weight : 0.0;
-  return sum;
-}
-
-/// So many of a shape serve in a pool.
-std::vector<FleetMember> serving(int count, std::size_t shape, int pool) {
-  std::vector<FleetMember> members;
-  for (int i = 0; i < count; ++i)
-    members.push_back({InstanceId(100 * pool + i), shape, Phase::Serving, {}, PoolId(pool)});
-  return members;
-}
-
-std::vector<FleetMember> both(std::vector<FleetMember> some, const std::vector<FleetMember>& more) {
-  some.insert(some.end(), more.begin(), more.end());
-  return some;
-}
-
-struct Driver {
-  explicit Driver(SitePoolsSetup setup, SitePoolsOptions options = {}) : policy(std::move(setup), options) {}
-  Plan ask(Instant now, std::vector<double> rates, std::vector<NodeView> nodes = {},
-           std::vector<FleetMember> members = {}) {
-    policy::ScalingView view{now, rates, {}};
-    view.nodes = nodes;
-    view.members = members;
-    return policy.plan(view);
-  }
-  /// Instances wanted of site n's shapes.
-  static int at_site(const Plan& plan, std::size_t n) {
-    int count = 0;
-    for (const auto& target : plan.instances) count += target.shape / 2 == n ? target.count : 0;
-    return count;
-  }
-  SitePools policy;
-};
-
-constexpr Span kTick = Span::s(5);
-
 TEST(SitePools, LoadFollowsCleanElectricityAtTheNextEpochAndNotBefore) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_sites(grams));
+  SitesDriver driver(two_sites(grams));
   Instant now;
   Plan plan = driver.ask(now, {0.0, 0.0});
-  EXPECT_GT(Driver::at_site(plan, 0), 0);
-  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  EXPECT_GT(SitesDriver::at_site(plan, 0), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 1), 0);
   ASSERT_EQ(plan.weights.size(), 2U);
   EXPECT_EQ(plan.weights[1].pool, PoolId(1));
   grams = {{0, 500.0}, {1, 100.0}};
   for (; now < Instant() + Span::s(1795); now = now + kTick) plan = driver.ask(now, {3.0, 3.0});
-  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 1), 0);
   EXPECT_EQ(driver.policy.plans(), 1);
   for (; now <= Instant() + Span::s(1800); now = now + kTick) plan = driver.ask(now, {3.0, 3.0});
   EXPECT_EQ(driver.policy.plans(), 2);
-  EXPECT_EQ(Driver::at_site(plan, 0), 0);
-  EXPECT_GT(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 0), 0);
+  EXPECT_GT(SitesDriver::at_site(plan, 1), 0);
 }
 
 TEST(SitePools, WhatIsExpectedIsPlannedForWhateverIsSeen) {
@@ -105,7 +40,7 @@ TEST(SitePools, WhatIsExpectedIsPlannedForWhateverIsSeen) {
   setup.expected = {{2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 9.0}, {4.0}};
   SitePoolsOptions options;
   options.beta = 2.0;
-  Driver driver(std::move(setup), options);
+  SitesDriver driver(std::move(setup), options);
   Instant now;
   static_cast<void>(driver.ask(now, {0.0, 0.0}));
   const auto& types = driver.policy.problem().partitions[0].types;
@@ -117,7 +52,7 @@ TEST(SitePools, WhatIsExpectedIsPlannedForWhateverIsSeen) {
 
 TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_sites(grams));
+  SitesDriver driver(two_sites(grams));
   Instant now;
   Plan plan;
   for (; now <= Instant() + Span::s(1800); now = now + kTick) {
@@ -126,7 +61,7 @@ TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
   }
   const auto& types = driver.policy.problem().partitions[0].types;
   EXPECT_DOUBLE_EQ(types[0].demand_per_s.back(), 1.0) << "the last slot had no burst, and is carried on";
-  Driver again(two_sites(grams));
+  SitesDriver again(two_sites(grams));
   for (now = Instant(); now <= Instant() + Span::s(1800); now = now + kTick) {
     const bool burst = now == Instant() + Span::s(1705);
     plan = again.ask(now, {burst ? 12.0 : 1.0, 1.0});
@@ -136,7 +71,7 @@ TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
 
 TEST(SitePools, UnknownIntensityLeavesCarbonOutAndSaysSo) {
   std::map<std::size_t, std::optional<double>> grams{{0, std::nullopt}, {1, 900.0}};
-  Driver driver(two_sites(grams));
+  SitesDriver driver(two_sites(grams));
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   EXPECT_STREQ(plan.reason, "an intensity is unknown: planned without carbon");
   EXPECT_FALSE(plan.instances.empty());
@@ -152,9 +87,9 @@ TEST(SitePools, PricesReachThePlanAndUnknownOnesAreSaid) {
     setup.price = [first](std::size_t site, Instant) { return site == 0 ? first : std::optional(0.04); };
     SitePoolsOptions options;
     options.planning.objective = objective;
-    Driver driver(std::move(setup), options);
+    SitesDriver driver(std::move(setup), options);
     const Plan plan = driver.ask(Instant(), {0.0, 0.0});
-    return std::tuple(Driver::at_site(plan, 0) > 0, Driver::at_site(plan, 1) > 0, std::string(plan.reason));
+    return std::tuple(SitesDriver::at_site(plan, 0) > 0, SitesDriver::at_site(plan, 1) > 0, std::string(plan.reason));
   };
   EXPECT_EQ(sites_used({0.0, 0.0, 1.0}, 0.08), std::tuple(false, true, "pools of least cost for the next epoch"));
   EXPECT_EQ(sites_used({0.0, 0.0, 1.0}, 0.02), std::tuple(true, false, "pools of least cost for the next epoch"));
@@ -181,8 +116,8 @@ TEST(SitePools, PricesGoOnAsIntensitiesDo) {
     }
     SitePoolsOptions options;
     options.planning.objective = {0.0, 0.0, 1.0};
-    Driver driver(std::move(setup), options);
-    EXPECT_EQ(Driver::at_site(driver.ask(Instant(), {0.0, 0.0}), 0) > 0, seasonal);
+    SitesDriver driver(std::move(setup), options);
+    EXPECT_EQ(SitesDriver::at_site(driver.ask(Instant(), {0.0, 0.0}), 0) > 0, seasonal);
   }
 }
 
@@ -191,7 +126,7 @@ TEST(SitePools, WorkersAreAsLargeAsNodesAndTheLargestComeFirst) {
   auto setup = two_sites(grams);
   setup.nodes = {{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {1, 0, 8}};
   setup.demand_at_start = {8.0, 8.0};
-  Driver driver(std::move(setup));
+  SitesDriver driver(std::move(setup));
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   int small = 0;
   std::vector<std::size_t> modes;
@@ -206,12 +141,12 @@ TEST(SitePools, WorkersAreAsLargeAsNodesAndTheLargestComeFirst) {
 
 TEST(SitePools, ASiteThatIsCutOffIsPlannedAroundAtOnce) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_sites(grams));
+  SitesDriver driver(two_sites(grams));
   Plan plan = driver.ask(Instant(), {0.0, 0.0}, {{NodeId(0), 8, 0, true}, {NodeId(1), 8, 8, true}});
-  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 1), 0);
   plan = driver.ask(Instant() + kTick, {3.0, 3.0}, {{NodeId(0), 8, 0, false}, {NodeId(1), 8, 8, true}});
-  EXPECT_EQ(Driver::at_site(plan, 0), 0);
-  EXPECT_GT(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 0), 0);
+  EXPECT_GT(SitesDriver::at_site(plan, 1), 0);
 }
 
 /// One site is clean for the first five minutes of every hour alone, the other always the same.
@@ -232,9 +167,10 @@ TEST(SitePools, ForecastsOfIntensityReachThePlan) {
       setup.emissions = predict::make_seasonal_naive(12);
       setup.past_slots = 36;
     }
-    Driver driver(std::move(setup));
+    SitesDriver driver(std::move(setup));
     const Plan plan = driver.ask(Instant(), {0.0, 0.0});
-    EXPECT_EQ(Driver::at_site(plan, 0) > 0, outlook == Last) << "clean now, and dirty for the rest of the half hour";
+    EXPECT_EQ(SitesDriver::at_site(plan, 0) > 0, outlook == Last)
+        << "clean now, and dirty for the rest of the half hour";
     const auto& intensity = driver.policy.problem().sites[0].intensity;
     ASSERT_EQ(intensity.size(), 6U);
     EXPECT_DOUBLE_EQ(intensity[0].value(), 100.0);
@@ -246,7 +182,7 @@ TEST(SitePools, ForecastsOfTrafficReachThePlan) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);
   setup.traffic = predict::make_seasonal_naive(12);
-  Driver driver(std::move(setup));
+  SitesDriver driver(std::move(setup));
   const auto rate = [](Instant at) { return at.ns() / Span::s(300).ns() % 12 == 6 ? 9.0 : 1.0; };
   Instant now;
   for (; now <= Instant() + Span::s(3 * 3600 + 1800); now = now + kTick) {
@@ -264,10 +200,10 @@ TEST(SitePools, CleanestTakesAsFewSitesAsCarryTheLoad) {
   for (const double demand : {2.0, 9.0}) {
     auto setup = two_sites(grams);
     setup.demand_at_start = {demand, demand};
-    Driver driver(std::move(setup), options);
+    SitesDriver driver(std::move(setup), options);
     const Plan plan = driver.ask(Instant(), {0.0, 0.0});
-    EXPECT_GT(Driver::at_site(plan, 1), 0);
-    EXPECT_EQ(Driver::at_site(plan, 0) > 0, demand > 5.0) << "one site carries 16 a second with its margin";
+    EXPECT_GT(SitesDriver::at_site(plan, 1), 0);
+    EXPECT_EQ(SitesDriver::at_site(plan, 0) > 0, demand > 5.0) << "one site carries 16 a second with its margin";
   }
 }
 
@@ -277,7 +213,7 @@ TEST(SitePools, AClassNobodyIsExpectedOfSharesALargerOnesWorkers) {
     auto setup = two_sites(grams);
     setup.demand_at_start = {0.0, 0.0};
     setup.demand_at_start[served] = 3.0;
-    Driver driver(std::move(setup));
+    SitesDriver driver(std::move(setup));
     const Plan plan = driver.ask(Instant(), {0.0, 0.0});
     ASSERT_EQ(plan.weights.size(), 2U);
     for (const auto& weight : plan.weights) EXPECT_EQ(weight.pool, PoolId(static_cast<std::int32_t>(served)));
@@ -289,7 +225,7 @@ TEST(SitePools, PooledAnyRequestGoesToAnyWorkerAndTheFirstPlanMayStay) {
   SitePoolsOptions options;
   options.pooled = true;
   options.replans = false;
-  Driver driver(two_sites(grams), options);
+  SitesDriver driver(two_sites(grams), options);
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   for (const auto& target : plan.instances) EXPECT_EQ(target.pool, PoolId(0));
   for (const auto& weight : plan.weights) EXPECT_EQ(weight.pool, PoolId(0));
@@ -308,7 +244,7 @@ TEST(SitePools, PooledWorkersAreCountedForTheMix) {
     SitePoolsOptions options;
     options.pooled = pooled;
     options.planning.alpha = 1.0;
-    Driver driver(std::move(setup), options);
+    SitesDriver driver(std::move(setup), options);
     int all = 0;
     for (const auto& target : driver.ask(Instant(), {0.0, 0.0}).instances) all += target.count;
     return all;
@@ -326,7 +262,7 @@ TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);
   setup.demand_at_start = {100.0, 100.0};
-  Driver driver(std::move(setup));
+  SitesDriver driver(std::move(setup));
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   EXPECT_STREQ(plan.reason, "the sites cannot carry the demand: as much as they can");
   EXPECT_EQ(driver.policy.newest()->status, plan::PoolsStatus::Shed);
@@ -341,161 +277,13 @@ TEST(SitePools, WhyThereIsNoPlanIsSaid) {
   setup.demand_at_start = {100.0, 100.0};
   SitePoolsOptions options;
   options.planning.formulation = plan::PoolsFormulation::Published;
-  Driver driver(std::move(setup), options);
+  SitesDriver driver(std::move(setup), options);
   const Plan none = driver.ask(Instant(), {0.0, 0.0});
   EXPECT_STREQ(none.reason, "no plan found");
   EXPECT_NE(none.problem.find("A100 GPUs (16 in all) cannot all hold"), std::string::npos) << none.problem;
   options.planning.alpha = 0.5;
-  Driver wrong(two_sites(grams), options);
+  SitesDriver wrong(two_sites(grams), options);
   EXPECT_EQ(wrong.ask(Instant(), {0.0, 0.0}).problem, "alpha: is 0.5; it must be at least 1 and below 100");
-}
-
-TEST(SitePools, WhatAPlanShedsItsWeightsLackByTheLoadThereIs) {
-  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  auto setup = two_sites(grams);
-  setup.demand_at_start = {100.0, 100.0};
-  Driver driver(std::move(setup));
-  Plan plan = driver.ask(Instant(), {0.0, 0.0});
-  ASSERT_EQ(driver.policy.newest()->status, plan::PoolsStatus::Shed);
-  // 36 requests a second are what 16 GPUs carry at most.
-  EXPECT_NEAR(weight_of(plan, 0) + weight_of(plan, 1), 0.36, 0.01) << "by what is expected, before any load is seen";
-  EXPECT_NE(plan.problem.find("/s of S refused"), std::string::npos) << plan.problem;
-  const double carried = 100.0 * weight_of(plan, 0);
-  plan = driver.ask(Instant() + kTick, {2.0 * carried, 0.0});
-  EXPECT_NEAR(weight_of(plan, 0), 0.5, 1e-9);
-  EXPECT_DOUBLE_EQ(weight_of(plan, 1), 1.0);
-  EXPECT_EQ(plan.problem.find("/s of L refused"), std::string::npos) << plan.problem;
-  plan = driver.ask(Instant() + kTick * 2, {carried, 1.0});
-  EXPECT_NEAR(weight_of(plan, 0), 1.0, 1e-9) << "nothing is refused that is carried";
-}
-
-TEST(SitePools, FromACutOffUntilThePlanServesWhatServesIsTakenIn) {
-  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_sites(grams));
-  const std::vector<NodeView> up{{NodeId(0), 8, 0, true}, {NodeId(1), 8, 8, true}};
-  const std::vector<NodeView> cut{{NodeId(0), 8, 0, false}, {NodeId(1), 8, 8, true}};
-  Plan plan = driver.ask(Instant(), {0.0, 0.0}, up);
-  // A worker of two GPUs carries 4.5 a second.
-  const auto first = both(serving(1, 1, 0), serving(1, 1, 1));
-  plan = driver.ask(Instant() + kTick, {9.0, 3.0}, up, first);
-  EXPECT_DOUBLE_EQ(weight_of(plan, 0), 1.0) << "no fault: a burst waits";
-  plan = driver.ask(Instant() + kTick * 2, {9.0, 3.0}, cut);
-  EXPECT_DOUBLE_EQ(weight_of(plan, 0), 0.0) << "nobody serves";
-  EXPECT_DOUBLE_EQ(weight_of(plan, 1), 0.0);
-  EXPECT_NE(plan.problem.find("9 of 9/s of S refused until all that is planned serves"), std::string::npos)
-      << plan.problem;
-  std::map<std::size_t, std::vector<FleetMember>> planned;
-  for (const auto& target : plan.instances) {
-    const auto pool = static_cast<std::size_t>(target.pool->value());
-    planned[pool] = both(planned[pool], serving(target.count, target.shape, target.pool->value()));
-  }
-  plan = driver.ask(Instant() + kTick * 3, {9.0, 3.0}, cut, both(serving(1, 3, 0), planned[1]));
-  EXPECT_DOUBLE_EQ(weight_of(plan, 0), 0.5);
-  EXPECT_DOUBLE_EQ(weight_of(plan, 1), 1.0);
-  plan = driver.ask(Instant() + kTick * 4, {90.0, 30.0}, cut, both(planned[0], planned[1]));
-  EXPECT_DOUBLE_EQ(weight_of(plan, 0), 1.0) << "all that is planned serves: the plan is as any other";
-  EXPECT_EQ(plan.problem, "");
-  plan = driver.ask(Instant() + kTick * 5, {90.0, 30.0}, cut);
-  EXPECT_DOUBLE_EQ(weight_of(plan, 0), 1.0);
-}
-
-/// The release has no answer to a window without a plan; a site that is cut off gets one.
-TEST(SitePools, PublishedACutOffThatLeavesTooLittleSheds) {
-  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  auto setup = two_sites(grams);
-  setup.demand_at_start = {12.0, 12.0};
-  SitePoolsOptions options;
-  options.planning.formulation = plan::PoolsFormulation::Published;
-  Driver driver(std::move(setup), options);
-  Plan plan = driver.ask(Instant(), {0.0, 0.0}, {{NodeId(0), 8, 0, true}, {NodeId(1), 8, 8, true}});
-  ASSERT_EQ(driver.policy.newest()->status, plan::PoolsStatus::Planned);
-  plan = driver.ask(Instant() + kTick, {12.0, 12.0}, {{NodeId(0), 8, 0, false}, {NodeId(1), 8, 8, true}});
-  EXPECT_EQ(driver.policy.newest()->status, plan::PoolsStatus::Shed);
-  EXPECT_EQ(Driver::at_site(plan, 0), 0);
-  EXPECT_GT(Driver::at_site(plan, 1), 0);
-  std::vector<FleetMember> all;
-  for (const auto& target : plan.instances) {
-    all = both(all, serving(target.count, target.shape, target.pool->value()));
-  }
-  plan = driver.ask(Instant() + kTick * 2, {12.0, 12.0}, {{NodeId(0), 8, 0, false}, {NodeId(1), 8, 8, true}}, all);
-  EXPECT_NEAR(12.0 * (weight_of(plan, 0) + weight_of(plan, 1)), 18.0, 0.5) << "what one site carries";
-  plan = driver.ask(Instant() + kTick * 3, {12.0, 12.0}, {{NodeId(0), 8, 0, false}, {NodeId(1), 8, 0, false}});
-  EXPECT_DOUBLE_EQ(weight_of(plan, 0) + weight_of(plan, 1), 0.0) << "every site is cut off";
-  EXPECT_FALSE(plan.instances.empty()) << "wanted again as soon as a site is there";
-}
-
-/// Two partitions of three classes: the middle one belongs to the small type of the first, the large one of the second.
-SitePoolsSetup two_partitions(std::map<std::size_t, std::optional<double>>& grams, bool by_class) {
-  auto setup = two_sites(grams);
-  setup.problem.partitions.push_back(setup.problem.partitions.front());
-  setup.type_of = {{0, 0, 1}, {0, 1, 1}};
-  setup.demand_at_start = {1.0, 1.0, 1.0};
-  auto& partitions = setup.problem.partitions;
-  if (!by_class) {
-    // A request of the large type takes ten times the energy.
-    for (auto& partition : partitions) {
-      for (auto& rating : partition.types[1].ratings) rating->peak = rating->peak * 10.0;
-    }
-    return setup;
-  }
-  // The middle class is three times as costly to carry as either other one: in a type with a class of which much comes.
-  for (int c = 0; c < 3; ++c) {
-    setup.classes.push_back(partitions[0].types[0]);
-    for (auto& rating : setup.classes.back().ratings) rating->max_per_s = c == 1 ? 0.5 : 4.0;
-  }
-  return setup;
-}
-
-TEST(SitePools, EachPlanChoosesOnePartitionAndClassesFollowIt) {
-  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  const auto pools = [](const Plan& plan) {
-    std::vector<int> of;
-    for (const auto& w : plan.weights) of.push_back(w.pool.value());
-    return of;
-  };
-  for (const bool first_is_costly : {false, true}) {
-    auto setup = two_partitions(grams, false);
-    if (first_is_costly) {
-      for (auto& rating : setup.problem.partitions[0].types[0].ratings) rating->peak = rating->peak * 50.0;
-    }
-    Driver driver(std::move(setup));
-    const Plan plan = driver.ask(Instant(), {0.0});
-    EXPECT_EQ(driver.policy.newest()->partition, first_is_costly ? 1U : 0U);
-    EXPECT_EQ(pools(plan), first_is_costly ? (std::vector{0, 1, 1}) : (std::vector{0, 0, 1}));
-    const auto& partitions = driver.policy.problem().partitions;
-    EXPECT_DOUBLE_EQ(partitions[0].types[0].demand_per_s.front(), 2.0) << "of two classes";
-    EXPECT_DOUBLE_EQ(partitions[1].types[0].demand_per_s.front(), 1.0);
-    EXPECT_DOUBLE_EQ(partitions[1].types[1].demand_per_s.front(), 2.0);
-  }
-}
-
-TEST(SitePools, APeakOfATypeIsThatOfItsClassesTogether) {
-  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_partitions(grams, false));
-  Instant now;
-  for (; now <= Instant() + Span::s(1800); now = now + kTick) {
-    const bool even = now.ns() / kTick.ns() % 2 == 0;
-    static_cast<void>(driver.ask(now, {even ? 3.0 : 1.0, even ? 1.0 : 3.0, 1.0}));
-  }
-  const auto& partitions = driver.policy.problem().partitions;
-  EXPECT_DOUBLE_EQ(partitions[0].types[0].demand_per_s.front(), 4.0) << "not 6: their peaks never met";
-  EXPECT_DOUBLE_EQ(partitions[1].types[1].demand_per_s.front(), 4.0);
-}
-
-TEST(SitePools, TypesAreRatedByTheMixOfTheirClasses) {
-  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_partitions(grams, true));
-  static_cast<void>(driver.ask(Instant(), {0.0}));
-  const auto& partitions = driver.policy.problem().partitions;
-  // Half of each: a request takes (1/4 + 1/0.5) / 2 of a worker's second.
-  EXPECT_NEAR(partitions[0].types[0].ratings[0]->max_per_s, 2.0 / (0.25 + 2.0), 1e-9);
-  EXPECT_NEAR(partitions[0].types[1].ratings[0]->max_per_s, 4.0, 1e-9);
-  EXPECT_NEAR(partitions[1].types[0].ratings[0]->max_per_s, 4.0, 1e-9);
-  Instant now;
-  for (; now <= Instant() + Span::s(1800); now = now + kTick) static_cast<void>(driver.ask(now, {3.0, 1.0, 0.0}));
-  EXPECT_NEAR(partitions[0].types[0].ratings[0]->max_per_s, 4.0 / (0.75 + 2.0), 1e-9)
-      << "three of one, one of the other";
-  EXPECT_NEAR(partitions[1].types[1].ratings[0]->max_per_s, 0.5, 1e-9);
 }
 
 /// 36 requests a second are what 16 GPUs carry, 32.7 with the margin.
@@ -504,7 +292,7 @@ TEST(SitePools, TheReasonNamesHowFarThePlanHadToGiveIn) {
   const auto asked = [&](double each, bool up) {
     auto setup = two_sites(grams);
     setup.demand_at_start = {each, each};
-    Driver driver(std::move(setup));
+    SitesDriver driver(std::move(setup));
     const Plan plan = driver.ask(Instant(), {0.0, 0.0}, {{NodeId(0), 8, 8, up}, {NodeId(1), 8, 8, up}});
     return std::tuple(std::string(plan.reason), driver.policy.newest()->status, driver.policy.newest()->binding.size(),
                       plan.instances.size());
@@ -529,7 +317,7 @@ RC_GTEST_PROP(SitePools, NegativeIntensityStartsNobodyForCredit, ()) {
   for (std::size_t n = 0; n < 2; ++n) grams[n] = *rc::gen::inRange(-8000, 1000);
   auto setup = two_sites(grams);
   setup.demand_at_start = {*rc::gen::inRange(0, 120) / 10.0, *rc::gen::inRange(0, 120) / 10.0};
-  Driver driver(std::move(setup));
+  SitesDriver driver(std::move(setup));
   static_cast<void>(driver.ask(Instant(), {0.0, 0.0}));
   const plan::PoolsPlan* made = driver.policy.newest();
   RC_ASSERT(made != nullptr);
