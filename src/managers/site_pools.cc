@@ -107,8 +107,7 @@ SitePools::SitePools(SitePoolsSetup setup, const SitePoolsOptions& options)
   peaks_.resize(series);
   rising_.resize(series, 0.0);
   of_class_.resize(setup_.type_of[0].size(), 0.0);
-  // Modes that no shape stands for at any site are not used; a site that lacks one of them has no use for its GPUs
-  // there.
+  // Modes are used at sites that have a shape of them; those that no site has say nothing of the leanest way, either.
   const auto forget_unusable = [this](std::vector<plan::PoolType>& types) {
     for (auto& type : types) {
       for (std::size_t m = 0; m < type.ratings.size(); ++m) {
@@ -117,6 +116,11 @@ SitePools::SitePools(SitePoolsSetup setup, const SitePoolsOptions& options)
       }
     }
   };
+  for (std::size_t n = 0; n < setup_.shapes.size(); ++n) {
+    auto& modes = setup_.problem.sites[n].modes;
+    modes.clear();
+    for (const auto& shape : setup_.shapes[n]) modes.push_back(shape.has_value());
+  }
   for (auto& partition : partitions) forget_unusable(partition.types);
   forget_unusable(setup_.classes);
 }
@@ -258,9 +262,8 @@ Result<plan::PoolsPlan> SitePools::planned(const plan::PoolsOptions& planning) c
   plan::PoolsProblem some = asked();
   if (!options_.cleanest) {
     auto plan = plan::plan_pools(some, planning, previous);
-    const bool none = plan && plan->status == plan::PoolsStatus::Infeasible;
-    if (!none || std::ranges::all_of(up_, std::identity())) return plan;
-    // The release has no answer to that; a site that is cut off needs one.
+    if (!plan || plan->status != plan::PoolsStatus::Infeasible) return plan;
+    // The release has no answer to that; a site that is cut off, or more load than there ever was, needs one.
     plan::PoolsOptions relaxed = planning;
     relaxed.formulation = plan::PoolsFormulation::Wattle;
     return plan::plan_pools(some, relaxed, previous);

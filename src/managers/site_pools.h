@@ -64,8 +64,8 @@ struct SitePoolsSetup {
 /// the next call plans again without them. Where an intensity is unknown carbon is left out of the objective, where a
 /// price is unknown cost is, and the reason says so; neither is ever taken for zero. What a plan does not carry its
 /// weights lack, so that it is refused as it comes, by the load there is; likewise, from the moment a node goes down
-/// until all that is planned serves, what those that serve do not carry. Plan::problem says how much, and why. While a
-/// node is down, what has no plan in the published formulation is planned by the other one, which sheds.
+/// until all that is planned serves, what those that serve do not carry. Plan::problem says how much, and why. What
+/// has no plan in the published formulation is planned by the other one, which sheds.
 class SitePools final : public policy::ScalingPolicy {
  public:
   SitePools(SitePoolsSetup setup, const SitePoolsOptions& options);

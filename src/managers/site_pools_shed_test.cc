@@ -59,7 +59,7 @@ TEST(SitePools, FromACutOffUntilThePlanServesWhatServesIsTakenIn) {
   EXPECT_DOUBLE_EQ(weight_of(plan, 0), 1.0);
 }
 
-/// The release has no answer to a window without a plan; a site that is cut off gets one.
+/// The release has no answer to a window without a plan.
 TEST(SitePools, PublishedACutOffThatLeavesTooLittleSheds) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);

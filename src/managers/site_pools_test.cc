@@ -139,6 +139,20 @@ TEST(SitePools, WorkersAreAsLargeAsNodesAndTheLargestComeFirst) {
   EXPECT_TRUE(std::ranges::is_sorted(modes, std::greater{}));
 }
 
+TEST(SitePools, WorkersAreOfShapesThatTheirSiteHas) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  auto setup = two_sites(grams);
+  setup.shapes[0][1].reset();  // and of one GPU a worker takes 1.1 times as many GPUs
+  SitesDriver driver(std::move(setup));
+  const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+  int workers = 0;
+  for (const auto& pool : driver.policy.newest()->pools) workers += pool.workers;
+  int started = 0;
+  for (const auto& target : plan.instances) started += target.count;
+  EXPECT_GT(started, 0);
+  EXPECT_EQ(started, workers) << "what is planned is started";
+}
+
 TEST(SitePools, ASiteThatIsCutOffIsPlannedAroundAtOnce) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   SitesDriver driver(two_sites(grams));
@@ -271,19 +285,27 @@ TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
   EXPECT_NE(plan.problem.find("A100 GPUs (16 in all)"), std::string::npos) << plan.problem;
 }
 
-TEST(SitePools, WhyThereIsNoPlanIsSaid) {
+TEST(SitePools, WhatThePublishedFormulationHasNoPlanForIsPlannedByTheOther) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);
   setup.demand_at_start = {100.0, 100.0};
   SitePoolsOptions options;
   options.planning.formulation = plan::PoolsFormulation::Published;
   SitesDriver driver(std::move(setup), options);
-  const Plan none = driver.ask(Instant(), {0.0, 0.0});
-  EXPECT_STREQ(none.reason, "no plan found");
-  EXPECT_NE(none.problem.find("A100 GPUs (16 in all) cannot all hold"), std::string::npos) << none.problem;
+  const Plan shed = driver.ask(Instant(), {0.0, 0.0});
+  EXPECT_STREQ(shed.reason, "the sites cannot carry the demand: as much as they can");
+  EXPECT_NE(shed.problem.find("A100 GPUs (16 in all) cannot all hold"), std::string::npos) << shed.problem;
+  EXPECT_FALSE(shed.instances.empty());
+}
+
+TEST(SitePools, WhyThereIsNoPlanIsSaid) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  SitePoolsOptions options;
   options.planning.alpha = 0.5;
   SitesDriver wrong(two_sites(grams), options);
-  EXPECT_EQ(wrong.ask(Instant(), {0.0, 0.0}).problem, "alpha: is 0.5; it must be at least 1 and below 100");
+  const Plan none = wrong.ask(Instant(), {0.0, 0.0});
+  EXPECT_STREQ(none.reason, "no plan found");
+  EXPECT_EQ(none.problem, "alpha: is 0.5; it must be at least 1 and below 100");
 }
 
 /// 36 requests a second are what 16 GPUs carry, 32.7 with the margin.

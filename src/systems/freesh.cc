@@ -128,7 +128,9 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
       option("slot_s", &P::slot, "s", {1, 86'400}, "Of forecasts (paper: 5 min)"),
       option("formulation", &P::formulation,
              "published: every worker draws its peak power, and negative intensity rewards it; wattle: power follows "
-             "load, idling earns nothing, starts cost, what cannot be carried is relaxed and then shed by name"),
+             "load, idling earns nothing, starts cost, what cannot be carried is relaxed and then shed by name, and so "
+             "is what "
+             "published has no plan for"),
       option("alpha", &P::alpha, "", {1, 100}, "Capacity kept, as a multiple of the demand expected (paper: 1.1)"),
       option("beta", &P::beta, "", {0.01, 100}, "Peaks are divided by this before they are planned for"),
       option("replans", &P::replans, "off: the first plan stays"),
