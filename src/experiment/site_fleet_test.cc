@@ -132,6 +132,20 @@ TEST(SiteFleet, WhatACutOffLeavesNoRoomForIsRefusedAndWhatIsServedIsInTime) {
   }
 }
 
+/// Every worker that is planned can be started where it is planned, and carries what it is rated for once its batch is
+/// full.
+TEST(SiteFleet, WhatIsPlannedForIsCarried) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  for (const char* recipe : {"freesh", "freesh-ours"}) {
+    for (const char* rate : {"32", "64"}) {
+      const auto summary = run(recipe, {{"workload.rate_per_s", rate}});
+      ASSERT_TRUE(summary) << summary.error().message();
+      EXPECT_EQ(summary->requests.finished, summary->requests.arrived);
+      EXPECT_GT(summary->slo.all, 0.95) << recipe << " at " << rate << "/s";
+    }
+  }
+}
+
 /// By class, the pools that weights of a plan name.
 struct PoolsOfClasses final : journal::Sink {
   void plan(const journal::PlanRecord& record) override {
