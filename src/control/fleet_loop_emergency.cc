@@ -108,9 +108,6 @@ void FleetLoop::look_at(const InstanceView& at, Instant now) {
     rung(sink_, now, mode, kNoRequest, id, journal::Rung::Boost, "a predicted miss in spite of the order");
     return;
   }
-  const auto too_long = [&](const Request& request, Instant due) {
-    return options_.emergency.has_waited_too_long(request.arrival, due, now);
-  };
   for (const RequestId r : late(at, waiting, highest, now)) {
     const auto found = requests_.find(r.value());
     if (found == requests_.end()) continue;
@@ -118,7 +115,7 @@ void FleetLoop::look_at(const InstanceView& at, Instant now) {
     if (const InstanceId sibling = in_time(found->second, id, now); sibling != kNoInstance) {
       rung(sink_, now, mode, r, sibling, journal::Rung::Resteer, "a predicted miss at the highest clock");
       if (act) withdraw(r, {Withdrawal::Again, sibling}, now);
-    } else if (too_long(request, first_token_due(request, objectives_, at, highest))) {
+    } else if (options_.emergency.has_waited_too_long(request.arrival, due(r), now)) {
       rung(sink_, now, mode, r, id, journal::Rung::Squash, "no instance is in time");
       if (act) withdraw(r, {Withdrawal::Squash, kNoInstance}, now);
     }
