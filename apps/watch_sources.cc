@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 
 #include "ask_source.h"
 #include "net/log.h"
@@ -58,7 +59,10 @@ void SourceWatch::ask(Watched& watched, const std::stop_token& stop) {
     watched.said = std::move(*feed);
   }
   auto series = watched.said->series(Instant(origin_ns_), source.max_age);
-  if (take_) take_(source, series);
+  if (take_) {
+    const std::lock_guard lock(taking_);
+    take_(source, series);
+  }
   const std::lock_guard lock(mutex_);
   watched.known = std::move(series);
 }
@@ -75,11 +79,19 @@ void SourceWatch::look(Watched& watched) {
                 {{"source", name}, {"what", std::string_view(watched.problem)}});
 }
 
-void SourceWatch::ask_all() {
-  for (Watched& watched : all_) {
-    ask(watched, {});
-    look(watched);
+void SourceWatch::ask_due(const std::stop_token& stop) {
+  {
+    std::vector<std::jthread> asking;  // a source that is slow keeps no other one waiting
+    for (Watched& watched : all_) {
+      if (now() >= watched.next) asking.emplace_back([this, &watched, &stop] { ask(watched, stop); });
+    }
   }
+  for (Watched& watched : all_) look(watched);
+}
+
+void SourceWatch::ask_all() {
+  for (Watched& watched : all_) watched.next = Instant(std::numeric_limits<std::int64_t>::min());
+  ask_due({});
 }
 
 void SourceWatch::start() {
@@ -92,11 +104,7 @@ void SourceWatch::run(const std::stop_token& stop) {
   std::mutex idle;
   std::condition_variable_any wake;
   while (!stop.stop_requested()) {
-    for (Watched& watched : all_) {
-      if (stop.stop_requested()) return;
-      if (now() >= watched.next) ask(watched, stop);
-      look(watched);
-    }
+    ask_due(stop);
     std::unique_lock lock(idle);
     wake.wait_for(lock, stop, kTurn, [] { return false; });
   }

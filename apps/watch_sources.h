@@ -20,13 +20,13 @@ void log_warning(const std::string& line);
 
 class SourceWatch {
  public:
-  /// Each time a source has said something: all that is known from it.
+  /// Each time a source has said something: all that is known from it. One call at a time, from any thread of this.
   using Take = std::function<void(const config::SiteSource& source, const carbon::IntensitySeries& series)>;
-  /// `origin_ns`: since 1970 UTC, of the process's Instant 0. `take` may be null; it is called by the thread that asks.
+  /// `origin_ns`: since 1970 UTC, of the process's Instant 0. `take` may be null.
   SourceWatch(std::vector<config::SiteSource> sources, std::int64_t origin_ns, Take take = nullptr);
   ~SourceWatch() = default;  ///< an open question is given up within a second
 
-  /// Asks each once, in turn; may take as long as their time-outs together. Before start().
+  /// Asks each once, all at the same time; may take as long as the longest of their time-outs. Before start().
   void ask_all();
   void start();
   /// Is there a source of this site?
@@ -37,19 +37,22 @@ class SourceWatch {
  private:
   struct Watched {
     config::SiteSource source;
-    std::optional<feeds::Feed> said;  ///< of the asking thread
+    std::optional<feeds::Feed> said;  ///< of the thread that asks it
     carbon::IntensitySeries known;    ///< under mutex_
     Instant next;                     ///< to be asked
     std::string problem;              ///< of the newest answer; empty: none
     std::optional<bool> was_known;    ///< as the log has it
   };
   void ask(Watched& watched, const std::stop_token& stop);
+  /// Those whose time has come, at the same time; until each has answered, or has not in its time.
+  void ask_due(const std::stop_token& stop);
   void look(Watched& watched);
   void run(const std::stop_token& stop);
   [[nodiscard]] Instant now() const;
 
   std::int64_t origin_ns_;
   Take take_;
+  std::mutex taking_;
   mutable std::mutex mutex_;
   std::vector<Watched> all_;
   std::jthread thread_;

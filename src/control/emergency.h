@@ -7,6 +7,7 @@
 //   4. Those that have waited for too long are given back to their clients, who may try again.
 // The trigger is a predicted miss: of Beliefs::latency, else of Beliefs::load; without either only time itself tells.
 #include <cstdint>
+#include <optional>
 
 #include "model/classifier.h"
 #include "model/decision.h"
@@ -22,6 +23,15 @@ struct EmergencyOptions {
   Span period = Span::ms(50);
   Span boost = Span::s(5);          ///< at the highest clock for so long after the last predicted miss
   Span squash_after = Span::max();  ///< since arrival; max(): nobody is squashed
+  /// Likewise, as a multiple of the time that its objectives leave until its first token; the sooner of both holds.
+  std::optional<double> squash_after_objectives = std::nullopt;
+  [[nodiscard]] bool squashes() const { return squash_after < Span::max() || squash_after_objectives; }
+  /// `due`: when its first token is.
+  [[nodiscard]] bool has_waited_too_long(Instant arrival, Instant due, Instant now) const {
+    return now - arrival > squash_after ||
+           (squash_after_objectives &&
+            (now - arrival).seconds() > *squash_after_objectives * (due - arrival).seconds());
+  }
   /// A request that its class's pools cannot take may go to larger ones. In any mode.
   bool overflow = true;
 };

@@ -165,9 +165,8 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
     request.request_class = classes_.of(request);
   }
   if (pools_.sheds(request.request_class)) {
-    sink_.decision({now, journal::DecisionKind::Emergency, Mode::Enforce, request.id, kNoInstance,
-                    static_cast<std::int64_t>(journal::Rung::Shed), "the plan serves a share of its class"});
-    return turn_away(request, Refusal::Squashed, "shed: the fleet cannot carry its class, try again later", now);
+    shed_one(request.id, "the plan serves a share of its class", now);
+    return turn_away(request, Refusal::Squashed, kShed, now);
   }
   if (!observers_.empty()) observe(event::Arrived{request}, now);
   const auto decision = ask_admission(request, counts_.held, now);
@@ -407,7 +406,31 @@ void FleetLoop::reroute(std::span<const PoolWeight> weights, Instant now) {
   pools_.reroute(weights, classes_.size(), pools);
   rebuild_candidates();
   line_up();
+  shed_held(now);
   retry_held(now);
+}
+
+/// What is held of a class of which nothing is served any more.
+void FleetLoop::shed_held(Instant now) {
+  std::vector<RequestId> shed;
+  for (const auto& [id, entry] : requests_) {
+    if (entry.held < 0 || entry.answered) continue;
+    if (pools_.sheds_all(entry.request.request_class)) shed.push_back(entry.request.id);
+  }
+  std::ranges::sort(shed);
+  for (const RequestId id : shed) {
+    const auto found = requests_.find(id.value());
+    if (found == requests_.end() || found->second.held < 0) continue;
+    shed_one(id, "the plan serves nothing of its class", now);
+    --counts_.held;
+    ++left_in_lines_;
+    refuse(id, Refusal::Squashed, kShed, now);
+  }
+}
+
+void FleetLoop::shed_one(RequestId id, const char* reason, Instant now) {
+  sink_.decision({now, journal::DecisionKind::Emergency, Mode::Enforce, id, kNoInstance,
+                  static_cast<std::int64_t>(journal::Rung::Shed), reason});
 }
 
 void FleetLoop::sort_by(const Classifier& classes, Instant now) {

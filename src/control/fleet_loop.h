@@ -116,7 +116,8 @@ class FleetLoop {
   }
 
   /// Requests are shared out over pools like this from now on: weights of a plan that was checked. Empty: what
-  /// FleetLoopOptions::service says of pools, and where that says nothing, instances are all alike.
+  /// FleetLoopOptions::service says of pools, and where that says nothing, instances are all alike. What is held of
+  /// classes that are shed whole is refused.
   void reroute(std::span<const PoolWeight> weights, Instant now);
   [[nodiscard]] std::span<const PoolWeight> weights() const { return weights_; }
 
@@ -187,6 +188,7 @@ class FleetLoop {
   };
   static constexpr const char* kNoPlace = "no instance at a site where its tenant's requests may be";
   static constexpr const char* kUnready = "no instance is ready";
+  static constexpr const char* kShed = "shed: the fleet cannot carry its class, try again later";
   struct Held {
     std::int64_t key;  ///< the queue policy's, or the deadline
     std::int64_t sequence;
@@ -248,6 +250,8 @@ class FleetLoop {
   void line_up();
   bool release_first(Line& line, Instant now);
   ClassId turn_away(const Request& request, Refusal refusal, const char* reason, Instant now);
+  void shed_held(Instant now);
+  void shed_one(RequestId id, const char* reason, Instant now);
   void refuse(RequestId id, Refusal refusal, const char* reason, Instant now);
   Outcome close(const Entry& entry, Fate fate, const char* reason, const Served& served, Instant now);
   // Emergencies.

@@ -36,7 +36,7 @@ Instant FleetLoop::next_tick() const {
 
 bool FleetLoop::will_squash() const {
   const EmergencyOptions& options = options_.emergency;
-  if (options.mode != Mode::Enforce || options.squash_after == Span::max()) return false;
+  if (options.mode != Mode::Enforce || !options.squashes()) return false;
   return std::ranges::any_of(requests_, [this](const auto& one) {
     const Entry& entry = one.second;
     if (entry.held < 0) return false;
@@ -115,7 +115,7 @@ void FleetLoop::look_at(const InstanceView& at, Instant now) {
     if (const InstanceId sibling = in_time(found->second, id, now); sibling != kNoInstance) {
       rung(sink_, now, mode, r, sibling, journal::Rung::Resteer, "a predicted miss at the highest clock");
       if (act) withdraw(r, {Withdrawal::Again, sibling}, now);
-    } else if (now - request.arrival > options_.emergency.squash_after) {
+    } else if (options_.emergency.has_waited_too_long(request.arrival, due(r), now)) {
       rung(sink_, now, mode, r, id, journal::Rung::Squash, "no instance is in time");
       if (act) withdraw(r, {Withdrawal::Squash, kNoInstance}, now);
     }
@@ -165,7 +165,7 @@ void FleetLoop::look_at_held(Instant now) {
       if (due == Instant::never() || now + prompt_time(any, request.prompt_tokens, request, highest, now) <= due)
         continue;
       misses = true;
-      if (now - request.arrival > options_.emergency.squash_after) squashed.push_back(held.id);
+      if (options_.emergency.has_waited_too_long(request.arrival, due, now)) squashed.push_back(held.id);
     }
   }
   if (misses != by_deadline_) {
@@ -237,6 +237,9 @@ void FleetLoop::start_again(Entry& entry, const Withdrawal& withdrawal, Instant 
   const bool stands = to != nullptr && to->accepting;
   if (withdrawal.what == Withdrawal::Squash) {
     refuse(id, Refusal::Squashed, "squashed: the service is overloaded, try again", now);
+  } else if (!entry.answered && pools_.sheds_all(entry.request.request_class)) {
+    shed_one(id, "the plan serves nothing of its class", now);
+    refuse(id, Refusal::Squashed, kShed, now);
   } else if (const bool none = unready(entry); none && options_.unready_wait == Span()) {
     refuse(id, Refusal::NotReady, kUnready, now);
   } else if (none || !try_start(entry, {stands ? withdrawal.to : kNoInstance, "it is in time there"}, now)) {

@@ -222,6 +222,27 @@ TEST(Emergency, HeldRequestsAreServedByDeadlineAndGivenBackAfterTooLong) {
   EXPECT_EQ(rig.engines.order(0), (std::vector<std::int64_t>{1}));
 }
 
+TEST(Emergency, HeldRequestsMayBeGivenBackByWhatTheirObjectivesLeave) {
+  auto options = watching();
+  options.emergency.squash_after = Span::max();
+  options.emergency.squash_after_objectives = 2.0;
+  Rig rig(1, options);
+  rig.loop->set_accepting(InstanceId(0), false, rig.now);
+  rig.arrive(1, 100, 0);  // its first token is due after 10 s
+  rig.arrive(2, 100, 1);  // after 1 s
+  EXPECT_TRUE(rig.loop->will_squash());
+  const auto refused_by = [&](double seconds) {
+    rig.now = Instant() + Span::from_seconds(seconds);
+    rig.tick();
+    return rig.engines.refused.size();
+  };
+  EXPECT_EQ(refused_by(1.9), 0U);
+  EXPECT_EQ(refused_by(2.1), 1U);
+  EXPECT_EQ(refused_by(19.0), 1U);
+  EXPECT_EQ(refused_by(20.1), 2U);
+  EXPECT_EQ(rig.journal.count(Rung::Squash), 2);
+}
+
 TEST(Emergency, ShadowSaysWhatItWouldDoAndDoesNothing) {
   Rig rig(2, watching(Mode::Shadow));
   for (std::int64_t id = 1; id <= 6; ++id) rig.arrive(id, 400);

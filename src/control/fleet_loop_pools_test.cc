@@ -1,6 +1,7 @@
 // Classes, pools and what happens where a pool is full.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 
@@ -126,6 +127,41 @@ TEST(FleetLoop, ARequestIsClassifiedAndGoesToItsClassesPool) {
   loop.reroute(weights, Instant(11));
   EXPECT_EQ(goes_to(10, 10), 2);
   EXPECT_STREQ(journal.decisions.back().reason, "its class's share");
+}
+
+TEST(FleetLoop, WhatIsHeldOfAClassOfWhichNothingIsServedAnyMoreIsRefused) {
+  Fleet fleet;
+  for (const std::int32_t pool : {0, 1, 2}) fleet.add(pool);
+  Journal journal;
+  Driver driver;
+  auto options = nine_classes(kThree);
+  options.emergency.overflow = false;
+  FleetLoop loop(fleet.views, {}, 1, options, driver, journal);
+  for (const std::int32_t i : {0, 1, 2}) loop.set_accepting(InstanceId(i), false, Instant());
+  for (const std::int64_t id : {1, 2}) loop.arrive(sized(id, 10, 10), 0, Instant(id));
+  loop.arrive(sized(3, 5000, 400), 0, Instant(3));
+  ASSERT_EQ(loop.counts().held, 3);
+  const std::vector<PoolWeight> weights{{ClassId(0), PoolId(0), 0.0}, {ClassId(8), PoolId(2), 0.5}};
+  loop.reroute(weights, Instant(4));
+  EXPECT_EQ(loop.counts().held, 1) << "of the other class a share is served";
+  EXPECT_EQ(loop.counts().rejected, 2);
+  const auto shed = std::ranges::count_if(journal.decisions, [](const auto& d) {
+    return d.kind == journal::DecisionKind::Emergency && d.value == static_cast<std::int64_t>(journal::Rung::Shed);
+  });
+  EXPECT_EQ(shed, 2);
+  loop.set_accepting(InstanceId(2), true, Instant(5));
+  EXPECT_EQ(loop.counts().held, 0);
+  EXPECT_EQ(loop.counts().in_flight, 1);
+}
+
+TEST(PoolRouter, SaysWhatOfAClassIsShed) {
+  const std::vector<PoolWeight> weights{
+      {ClassId(0), PoolId(0), 0.25}, {ClassId(0), PoolId(1), 0.5}, {ClassId(1), PoolId(1), 1.0}};
+  EXPECT_DOUBLE_EQ(shed_share(weights, ClassId(0)), 0.25);
+  EXPECT_DOUBLE_EQ(shed_share(weights, ClassId(1)), 0.0);
+  EXPECT_DOUBLE_EQ(shed_share(weights, ClassId(2)), 0.0) << "nothing is said of it";
+  EXPECT_TRUE(sheds_any(weights));
+  EXPECT_FALSE(sheds_any(std::span(weights).subspan(2)));
 }
 
 TEST(FleetLoop, CountsWhatFinishedRequestsTurnOutToBe) {

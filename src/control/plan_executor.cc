@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "control/member_phase.h"
+#include "control/pool_router.h"
 #include "journal/decisions_jsonl.h"
 
 namespace wattle::control {
@@ -91,6 +92,8 @@ void PlanExecutor::serving(InstanceId instance, Instant now) {
   attempts_[member->shape] = {};
   enter(*member, Phase::Serving, "it takes requests", now);
   carry_out(now);
+  // Less may have to be shed from now on.
+  if (sheds_any(weights_)) next_tick_ = std::min(next_tick_, std::max(now, last_tick_));
 }
 
 void PlanExecutor::drained(InstanceId instance, Instant now) {

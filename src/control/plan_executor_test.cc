@@ -263,6 +263,20 @@ TEST(PlanExecutor, ANodeThatGoesOrComesBackIsPlannedForAtOnce) {
   EXPECT_EQ(house.scripted->rate, 0.9);
 }
 
+TEST(PlanExecutor, WhereSomethingIsShedOneThatBeginsToServeIsPlannedForAtOnce) {
+  for (const double weight : {1.0, 0.5}) {
+    House house;
+    house.driver.serves_at_once = false;
+    house.scripted->weights = {{ClassId(0), PoolId(0), weight}};
+    house.want({0, 0, 2}, 10);
+    ASSERT_EQ(house.driver.states.size(), 2U);
+    house.scaler->up(InstanceId(1), at(12));
+    EXPECT_EQ(house.scaler->next_tick(), at(20));
+    house.scaler->serving(InstanceId(1), at(13));
+    EXPECT_EQ(house.scaler->next_tick(), weight < 1.0 ? at(13) : at(20));
+  }
+}
+
 TEST(PlanExecutor, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {
   House house;
   house.want({0, 0, 0}, 10);

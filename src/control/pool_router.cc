@@ -4,6 +4,22 @@
 
 namespace wattle::control {
 
+double shed_share(std::span<const PoolWeight> weights, ClassId request_class) {
+  double sum = 0.0;
+  bool said = false;
+  for (const PoolWeight& w : weights) {
+    if (w.request_class != request_class) continue;
+    said = true;
+    sum += std::max(w.weight, 0.0);
+  }
+  constexpr double kRounding = 1e-6;
+  return said && sum < 1.0 - kRounding ? 1.0 - sum : 0.0;
+}
+
+bool sheds_any(std::span<const PoolWeight> weights) {
+  return std::ranges::any_of(weights, [&](const PoolWeight& w) { return shed_share(weights, w.request_class) > 0.0; });
+}
+
 PoolRouter::PoolRouter(const std::vector<Pool>& pools, std::int32_t classes) : stated_(pools) {
   reroute({}, classes, static_cast<std::int32_t>(pools.size()));
 }
@@ -23,12 +39,7 @@ void PoolRouter::reroute(std::span<const PoolWeight> weights, std::int32_t class
   }
   lacks_.assign(shares_.size(), {});
   for (std::size_t c = 0; c < shares_.size(); ++c) {
-    double sum = 0.0;
-    for (const Share& share : shares_[c]) sum += share.weight;
-    const bool said = std::ranges::any_of(
-        weights, [c](const PoolWeight& w) { return w.request_class == ClassId(static_cast<std::int32_t>(c)); });
-    constexpr double kRounding = 1e-6;
-    if (said && sum < 1.0 - kRounding) lacks_[c].share = 1.0 - sum;
+    lacks_[c].share = shed_share(weights, ClassId(static_cast<std::int32_t>(c)));
   }
   const auto last = static_cast<std::int32_t>(shares_.size()) - 1;
   const auto for_all = [](const Pool& pool) { return pool.classes.empty(); };
@@ -58,7 +69,7 @@ void PoolRouter::reroute(std::span<const PoolWeight> weights, std::int32_t class
 }
 
 bool PoolRouter::sheds(ClassId request_class) {
-  Lack& lack = lacks_[std::min(static_cast<std::size_t>(std::max(request_class.value(), 0)), lacks_.size() - 1)];
+  Lack& lack = lacks_[place_of(request_class)];
   lack.credit += lack.share;
   if (lack.credit < 1.0) return false;
   lack.credit -= 1.0;

@@ -1,5 +1,6 @@
 #pragma once
 // Which pools a request may go to, and in which order: by the weights of the plan in force, then larger pools.
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,6 +9,11 @@
 #include "model/plan.h"
 
 namespace wattle::control {
+
+/// What the weights of a class lack of 1: the share of it that is shed; 0 where they say nothing of it.
+[[nodiscard]] double shed_share(std::span<const PoolWeight> weights, ClassId request_class);
+/// Some class is shed in part.
+[[nodiscard]] bool sheds_any(std::span<const PoolWeight> weights);
 
 /// A class's requests are shared out over its pools by weight, evenly in time (smooth weighted round-robin, without
 /// chance). Where its own pool cannot take a request, another of its own or the next larger pool may (DynamoLLM,
@@ -27,6 +33,8 @@ class PoolRouter {
 
   /// Of a class whose weights add up to less than 1 the rest is not served, evenly in time. Takes the class's turn.
   [[nodiscard]] bool sheds(ClassId request_class);
+  /// Nothing of it is served.
+  [[nodiscard]] bool sheds_all(ClassId request_class) const { return lacks_[place_of(request_class)].share >= 1.0; }
 
   struct Order {
     std::span<const PoolId> pools;
@@ -44,6 +52,9 @@ class PoolRouter {
     double credit = 0.0;
   };
   void add_share(std::int32_t request_class, PoolId pool, double weight);
+  [[nodiscard]] std::size_t place_of(ClassId request_class) const {
+    return std::min(static_cast<std::size_t>(std::max(request_class.value(), 0)), lacks_.size() - 1);
+  }
 
   std::vector<Pool> stated_;
   std::vector<std::vector<Share>> shares_;  ///< by class

@@ -95,6 +95,92 @@ TEST(SiteFleet, ASiteThatIsCutOffIsLeft) {
             summary->requests.arrived);
 }
 
+/// Refused and shed requests of a run in which the only site that serves is cut off after five minutes.
+journal::RunSummary cut_off(const char* recipe, const char* rate, std::int32_t node) {
+  auto loaded = config::load_scenario("freesh-3sites", {{"workload.duration_s", "1200"}, {"workload.rate_per_s", rate}},
+                                      config::project());
+  const auto made = systems::load_recipe(recipe, {}, config::project());
+  EXPECT_TRUE(loaded && made);
+  loaded->scenario.faults.push_back({Span::s(300), node, {}, {}});
+  const auto summary = run_simulation(*loaded, *made, with_data());
+  EXPECT_TRUE(summary) << summary.error().message();
+  return summary.value_or(journal::RunSummary{});
+}
+
+TEST(SiteFleet, WhatACutOffLeavesNoRoomForIsRefusedAndWhatIsServedIsInTime) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  constexpr std::int32_t kGreatBritain = 4, kUnused = 1;
+  constexpr double kLoosest_ms = 600.0;  // of the classes' objectives
+  for (const char* recipe : {"freesh", "freesh-ours"}) {
+    for (const char* rate : {"2", "8"}) {
+      const auto run = cut_off(recipe, rate, kGreatBritain);
+      const auto& all = run.requests;
+      EXPECT_EQ(all.finished + all.rejected + all.failed, all.arrived) << recipe;
+      EXPECT_GT(run.emergency.shed, 0) << recipe << ": a new worker takes a minute to start";
+      EXPECT_EQ(all.rejected, run.emergency.shed + run.emergency.squashed) << recipe;
+      EXPECT_LT(run.ttft.p99_ms, kLoosest_ms) << recipe;
+      // Nothing is refused for longer than that minute.
+      EXPECT_NEAR(static_cast<double>(all.rejected) / static_cast<double>(all.arrived), 60.0 / 1200.0, 0.02) << recipe;
+      std::int64_t by_class = 0;
+      for (const auto& row : run.service_by_class) by_class += row.rejected;
+      if (!run.service_by_class.empty()) {
+        EXPECT_EQ(by_class, all.rejected) << recipe;
+      }
+      const auto other = cut_off(recipe, rate, kUnused);
+      EXPECT_EQ(other.requests.rejected + other.requests.failed, 0) << recipe << ": nobody stood there";
+    }
+  }
+}
+
+/// Every worker that is planned can be started where it is planned, and carries what it is rated for once its batch is
+/// full.
+TEST(SiteFleet, WhatIsPlannedForIsCarried) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  for (const char* recipe : {"freesh", "freesh-ours"}) {
+    for (const char* rate : {"32", "64"}) {
+      const auto summary = run(recipe, {{"workload.rate_per_s", rate}});
+      ASSERT_TRUE(summary) << summary.error().message();
+      EXPECT_EQ(summary->requests.finished, summary->requests.arrived);
+      EXPECT_GT(summary->slo.all, 0.95) << recipe << " at " << rate << "/s";
+    }
+  }
+}
+
+/// By class, the pools that weights of a plan name.
+struct PoolsOfClasses final : journal::Sink {
+  void plan(const journal::PlanRecord& record) override {
+    std::vector<std::int32_t> pools;
+    for (const auto& weight : record.plan.weights) pools.push_back(weight.pool.value());
+    said.insert(std::move(pools));
+  }
+  std::set<std::vector<std::int32_t>> said;
+};
+
+TEST(SiteFleet, PlansChooseAmongPartitions) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto loaded = config::load_scenario("freesh-3sites", {{"workload.duration_s", "3900"}}, config::project());
+  const auto recipe = systems::load_recipe("freesh-partitions", {}, config::project());
+  ASSERT_TRUE(loaded && recipe);
+  auto prepared = prepare_run(*loaded, *recipe, config::data_dir());
+  ASSERT_TRUE(prepared) << prepared.error().message();
+  PoolsOfClasses pools;
+  prepared->setup.sink = &pools;
+  const auto ran = sim::simulate(std::move(prepared->setup));
+  EXPECT_EQ(ran.summary.requests.finished, ran.summary.requests.arrived);
+  EXPECT_EQ(ran.summary.service_by_class.size(), 9U) << "of the borders of both";
+  // Prompts cut at 184 and answers at 444; at 25 and 232.
+  const std::vector<std::int32_t> first{0, 0, 1, 0, 0, 1, 2, 2, 3}, second{0, 1, 1, 2, 3, 3, 2, 3, 3};
+  EXPECT_EQ(pools.said, (std::set{first, second})) << "the second half hour's plan chooses the other one";
+  const auto refused = [](std::vector<config::Override> more) {
+    const auto made = run("freesh-partitions", {}, std::move(more));
+    return made ? "" : made.error().message();
+  };
+  EXPECT_NE(refused({{"scaling.partition_prompt_below", "[185, 25]"}}).find("185 is none of classify.prompt_below"),
+            std::string::npos);
+  EXPECT_NE(refused({{"scaling.partition_output_below", "[232]"}}).find("one border for each"), std::string::npos);
+  EXPECT_NE(refused({{"scaling.pooled", "true"}}).find("pooled"), std::string::npos);
+}
+
 /// When plans were made.
 struct PlansMade final : journal::Sink {
   void plan(const journal::PlanRecord& record) override { at.push_back(record.at); }

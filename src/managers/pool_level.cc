@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "managers/taken_in.h"
 
 namespace wattle::managers {
 
@@ -118,7 +119,7 @@ std::vector<double> PoolLevel::taken_in(const ClusterOrder& order, const std::ve
   for (std::size_t p = 0; p < share.size(); ++p) {
     if (order.shed_per_s[p] <= 0.0) continue;
     const double comes = known ? load_now[p] : order.load_per_s[p] + order.shed_per_s[p];
-    if (comes > order.load_per_s[p]) share[p] = order.load_per_s[p] / comes;
+    share[p] = managers::taken_in(order.load_per_s[p], comes);
   }
   return share;
 }

@@ -1,10 +1,16 @@
 #include "managers/site_pools.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <numeric>
+#include <utility>
 
 #include "base/check.h"
+#include "managers/taken_in.h"
 
 namespace wattle::managers {
 
@@ -82,21 +88,41 @@ SitePools::SitePools(SitePoolsSetup setup, const SitePoolsOptions& options)
       grams_(std::move(setup_.intensity), std::move(setup_.emissions), of_series(setup_, options)),
       usd_(std::move(setup_.price), std::move(setup_.prices), of_series(setup_, options)),
       up_(setup_.nodes.size(), true) {
-  WATTLE_CHECK(setup_.problem.partitions.size() == 1, "one partition: request classes are fixed in a run");
   WATTLE_CHECK(options_.slot > Span() && options_.epoch >= options_.slot, "an epoch has at least one slot");
   setup_.problem.slot = options_.slot;
   count_gpus();
-  const std::size_t classes = setup_.problem.partitions[0].types.size();
-  peaks_.resize(classes);
-  rising_.resize(classes, 0.0);
-  // Modes that no shape stands for at any site are not used; a site that lacks one of them has no use for its GPUs
-  // there.
-  for (auto& type : setup_.problem.partitions[0].types) {
-    for (std::size_t m = 0; m < type.ratings.size(); ++m) {
-      const bool anywhere = std::ranges::any_of(setup_.shapes, [&](const auto& of) { return of[m].has_value(); });
-      if (!anywhere) type.ratings[m].reset();
-    }
+  auto& partitions = setup_.problem.partitions;
+  if (setup_.type_of.empty()) {
+    WATTLE_CHECK(partitions.size() == 1, "several partitions say which types their classes are of");
+    setup_.type_of.emplace_back(partitions[0].types.size());
+    std::iota(setup_.type_of[0].begin(), setup_.type_of[0].end(), std::size_t{0});
   }
+  WATTLE_CHECK(setup_.type_of.size() == partitions.size(), "each partition has its classes");
+  WATTLE_CHECK(partitions.size() == 1 || !options_.pooled, "who tells no classes apart has no partitions");
+  std::size_t series = 0;
+  for (const auto& partition : partitions) {
+    first_.push_back(series);
+    series += partition.types.size();
+  }
+  peaks_.resize(series);
+  rising_.resize(series, 0.0);
+  of_class_.resize(setup_.type_of[0].size(), 0.0);
+  // Modes are used at sites that have a shape of them; those that no site has say nothing of the leanest way, either.
+  const auto forget_unusable = [this](std::vector<plan::PoolType>& types) {
+    for (auto& type : types) {
+      for (std::size_t m = 0; m < type.ratings.size(); ++m) {
+        const bool anywhere = std::ranges::any_of(setup_.shapes, [&](const auto& of) { return of[m].has_value(); });
+        if (!anywhere) type.ratings[m].reset();
+      }
+    }
+  };
+  for (std::size_t n = 0; n < setup_.shapes.size(); ++n) {
+    auto& modes = setup_.problem.sites[n].modes;
+    modes.clear();
+    for (const auto& shape : setup_.shapes[n]) modes.push_back(shape.has_value());
+  }
+  for (auto& partition : partitions) forget_unusable(partition.types);
+  forget_unusable(setup_.classes);
 }
 
 void SitePools::hear(const policy::ScalingView& view) {
@@ -104,25 +130,37 @@ void SitePools::hear(const policy::ScalingView& view) {
     begun_ = true;
     slot_end_ = view.now + options_.slot;
     next_ = view.now;
-    for (std::size_t c = 0; c < peaks_.size(); ++c) {
-      if (c < setup_.demand_at_start.size()) peaks_[c].push_back(setup_.demand_at_start[c]);
+    auto& start = setup_.demand_at_start;
+    if (!start.empty()) {
+      start.resize(of_class_.size(), 0.0);
+      of_class_ = start;
+      auto sums = by_series(start);
+      for (std::size_t i = 0; i < peaks_.size(); ++i) peaks_[i].push_back(sums[i]);
     }
     grams_.begin(view.now);
     usd_.begin(view.now);
     return;  // the rate is of a time before anything was asked
   }
-  for (std::size_t c = 0; c < std::min(rising_.size(), view.rate_per_s.size()); ++c) {
-    rising_[c] = std::max(rising_[c], view.rate_per_s[c]);
-  }
+  std::vector<double> rates(view.rate_per_s.begin(), view.rate_per_s.end());
+  rates.resize(of_class_.size(), 0.0);
+  if (std::ranges::any_of(rates, [](double rate) { return rate > 0.0; })) of_class_ = rates;
+  const auto sums = by_series(rates);
+  for (std::size_t i = 0; i < rising_.size(); ++i) rising_[i] = std::max(rising_[i], sums[i]);
   while (view.now >= slot_end_) end_slot(slot_end_);
+}
+
+/// What comes of each type of each partition, where so much comes of each class.
+std::vector<double> SitePools::by_series(const std::vector<double>& of_class) const {
+  std::vector<double> sums(peaks_.size(), 0.0);
+  for (std::size_t s = 0; s < setup_.type_of.size(); ++s) {
+    for (std::size_t c = 0; c < of_class.size(); ++c) sums[series_of(s, setup_.type_of[s][c])] += of_class[c];
+  }
+  return sums;
 }
 
 void SitePools::end_slot(Instant at) {
   ++slots_;
-  for (std::size_t c = 0; c < peaks_.size(); ++c) {
-    peaks_[c].push_back(rising_[c]);
-    rising_[c] = 0.0;
-  }
+  for (std::size_t i = 0; i < peaks_.size(); ++i) peaks_[i].push_back(std::exchange(rising_[i], 0.0));
   grams_.end_slot(at);
   usd_.end_slot(at);
   slot_end_ = at + options_.slot;
@@ -150,13 +188,13 @@ bool SitePools::sites_changed(const policy::ScalingView& view) {
     if (id >= up_.size() || up_[id] == node.up) continue;
     up_[id] = node.up;
     changed = true;
+    filling_ = filling_ || !node.up;
   }
   if (changed) count_gpus();
   return changed;
 }
 
 void SitePools::fill_demand(std::size_t slots) {
-  auto& types = setup_.problem.partitions[0].types;
   auto rows = carried_on(setup_.traffic.get(), peaks_, slots, options_.least_history);
   for (std::size_t c = 0; c < std::min(setup_.expected.size(), rows.size()); ++c) {
     const auto& expected = setup_.expected[c];
@@ -164,10 +202,30 @@ void SitePools::fill_demand(std::size_t slots) {
       rows[c][t] = expected[std::min(slots_ + t, expected.size() - 1)];
     }
   }
-  for (std::size_t c = 0; c < types.size(); ++c) {
-    types[c].demand_per_s.clear();
-    for (const double peak : rows[c]) {
-      types[c].demand_per_s.push_back(std::isfinite(peak) ? std::max(0.0, peak / options_.beta) : 0.0);
+  for (std::size_t s = 0; s < first_.size(); ++s) {
+    auto& types = setup_.problem.partitions[s].types;
+    for (std::size_t t = 0; t < types.size(); ++t) {
+      types[t].demand_per_s.clear();
+      for (const double peak : rows[series_of(s, t)]) {
+        types[t].demand_per_s.push_back(std::isfinite(peak) ? std::max(0.0, peak / options_.beta) : 0.0);
+      }
+    }
+  }
+}
+
+/// A type is what its classes are, in the mix that came last.
+void SitePools::rate_types() {
+  if (setup_.classes.empty()) return;
+  for (std::size_t s = 0; s < first_.size(); ++s) {
+    auto& types = setup_.problem.partitions[s].types;
+    for (std::size_t t = 0; t < types.size(); ++t) {
+      std::vector<plan::PoolType> its;
+      for (std::size_t c = 0; c < setup_.classes.size(); ++c) {
+        if (setup_.type_of[s][c] != t) continue;
+        its.push_back(setup_.classes[c]);
+        its.back().demand_per_s = {of_class_[c]};
+      }
+      if (!its.empty()) types[t].ratings = mixed(its).ratings;
     }
   }
 }
@@ -202,7 +260,14 @@ plan::PoolsProblem SitePools::asked() const {
 Result<plan::PoolsPlan> SitePools::planned(const plan::PoolsOptions& planning) const {
   const plan::PoolsPlan* previous = plans_ > 0 ? &newest_ : nullptr;
   plan::PoolsProblem some = asked();
-  if (!options_.cleanest) return plan::plan_pools(some, planning, previous);
+  if (!options_.cleanest) {
+    auto plan = plan::plan_pools(some, planning, previous);
+    if (!plan || plan->status != plan::PoolsStatus::Infeasible) return plan;
+    // The release has no answer to that; a site that is cut off, or more load than there ever was, needs one.
+    plan::PoolsOptions relaxed = planning;
+    relaxed.formulation = plan::PoolsFormulation::Wattle;
+    return plan::plan_pools(some, relaxed, previous);
+  }
   // Sites from the cleanest on, one more at a time, until the demand is carried; all of them carry what they can.
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t n = 0; n < setup_.problem.sites.size(); ++n) {
@@ -227,6 +292,7 @@ Result<plan::PoolsPlan> SitePools::planned(const plan::PoolsOptions& planning) c
 void SitePools::make(Instant now) {
   const auto slots = static_cast<std::size_t>(options_.epoch.ns() / options_.slot.ns());
   fill_demand(slots);
+  rate_types();
   plan::PoolsOptions planning = options_.planning;
   const bool all_known = fill_electricity(slots, now, planning.objective);
   auto made = planned(planning);
@@ -236,13 +302,17 @@ void SitePools::make(Instant now) {
     return;
   }
   newest_ = std::move(*made);
+  rated_ = asked().partitions[newest_.partition].types;
   ++plans_;
   if (all_known) reason_ = reason_of(newest_.status, planning.objective);
   problem_ = newest_.status == plan::PoolsStatus::Planned ? "" : newest_.reason;
+  // Nobody can stand anywhere: what was wanted before stays wanted, for when somebody can.
+  auto before = std::move(current_.instances);
   current_ = translated();
+  if (newest_.pools.empty()) current_.instances = std::move(before);
 }
 
-Plan SitePools::translated() const {
+Plan SitePools::translated() {
   Plan plan;
   auto pools = newest_.pools;
   // Largest first: what is smaller finds room on nodes beside them, and not they beside it.
@@ -254,17 +324,86 @@ Plan SitePools::translated() const {
     const auto shape = setup_.shapes[pool.site][pool.mode];
     if (shape) plan.instances.push_back({*shape, pool.workers, {}, PoolId(static_cast<std::int32_t>(pool.type))});
   }
-  for (std::size_t c = 0; options_.pooled && c < peaks_.size(); ++c) {
-    plan.weights.push_back({ClassId(static_cast<std::int32_t>(c)), PoolId(0), 1.0});
+  const auto& type_of = setup_.type_of[newest_.partition];
+  const std::size_t types = setup_.problem.partitions[newest_.partition].types.size();
+  pool_of_.assign(types, PoolId(0));
+  if (!options_.pooled) {
+    std::vector<bool> served(types, newest_.pools.empty());  // by nobody: to be shed, each by its own name
+    for (const auto& pool : newest_.pools) served[pool.type] = true;
+    for (const PoolWeight& w : weights_of_own_pools(served)) {
+      pool_of_[static_cast<std::size_t>(w.request_class.value())] = w.pool;
+    }
   }
-  if (options_.pooled) return plan;
-  std::vector<bool> served(peaks_.size(), false);
-  for (const auto& pool : newest_.pools) served[pool.type] = true;
-  plan.weights = weights_of_own_pools(served);
+  for (std::size_t c = 0; c < type_of.size(); ++c) {
+    plan.weights.push_back({ClassId(static_cast<std::int32_t>(c)), pool_of_[type_of[c]], 1.0});
+  }
   return plan;
 }
 
+bool SitePools::all_serve(const policy::ScalingView& view) const {
+  std::map<std::pair<std::size_t, PoolId>, std::int32_t> serving;
+  for (const FleetMember& member : view.members) {
+    if (member.phase == Phase::Serving) ++serving[{member.shape, member.pool}];
+  }
+  return !newest_.pools.empty() && std::ranges::all_of(current_.instances, [&](const PlanTarget& target) {
+    return serving[{target.shape, target.pool.value_or(PoolId())}] >= target.count;
+  });
+}
+
+/// Requests per second by pool, at the ratings: of the plan's workers, while some of them are missing of those that
+/// serve.
+std::vector<double> SitePools::carried(const policy::ScalingView& view) const {
+  std::vector<double> per_s(rated_.size(), 0.0);
+  const auto add = [&](std::size_t type, std::size_t mode, int workers) {
+    if (type >= per_s.size()) return;
+    const auto& rating = rated_[type].ratings[mode];
+    if (rating) per_s[type] += workers * rating->max_per_s;
+  };
+  if (!filling_) {
+    for (const auto& pool : newest_.pools) add(pool.type, pool.mode, pool.workers);
+    return per_s;
+  }
+  for (const FleetMember& member : view.members) {
+    if (member.phase != Phase::Serving) continue;
+    for (const auto& of : setup_.shapes) {
+      const auto mode = std::ranges::find(of, std::optional(member.shape));
+      if (mode == of.end()) continue;
+      add(static_cast<std::size_t>(member.pool.value()), static_cast<std::size_t>(mode - of.begin()), 1);
+    }
+  }
+  return per_s;
+}
+
+/// Takes from the plan's weights what is not carried. `load_is_known`: else it is what is expected now.
+void SitePools::shed(Plan& plan, const policy::ScalingView& view, bool load_is_known) {
+  if (filling_ && all_serve(view)) filling_ = false;
+  if (plans_ == 0 || (!filling_ && newest_.status != plan::PoolsStatus::Shed)) return;
+  const auto& types = setup_.problem.partitions[newest_.partition].types;
+  const auto& type_of = setup_.type_of[newest_.partition];
+  std::vector<double> of_type(types.size(), 0.0), in_pool(rated_.size(), 0.0);
+  for (std::size_t c = 0; c < std::min(type_of.size(), view.rate_per_s.size()); ++c) {
+    of_type[type_of[c]] += view.rate_per_s[c];
+  }
+  const auto pool_of = [this](std::size_t type) { return static_cast<std::size_t>(pool_of_[type].value()); };
+  for (std::size_t t = 0; t < types.size(); ++t) {
+    if (!load_is_known) of_type[t] = types[t].demand_per_s.front();
+    in_pool[pool_of(t)] += of_type[t];
+  }
+  const auto serve = carried(view);
+  for (PoolWeight& w : plan.weights) {
+    const auto pool = static_cast<std::size_t>(w.pool.value());
+    w.weight = taken_in(serve[pool], in_pool[pool]);
+  }
+  for (std::size_t t = 0; t < types.size(); ++t) {
+    const double lost = (1.0 - taken_in(serve[pool_of(t)], in_pool[pool_of(t)])) * of_type[t];
+    if (lost <= 0.0) continue;
+    plan.problem += fmt::format("{}{:.3g} of {:.3g}/s of {} refused{}", plan.problem.empty() ? "" : "; ", lost,
+                                of_type[t], types[t].name, filling_ ? " until all that is planned serves" : "");
+  }
+}
+
 Plan SitePools::plan(const policy::ScalingView& view) {
+  const bool load_is_known = begun_;
   hear(view);
   const bool changed = sites_changed(view);
   const bool due = view.now >= next_ && (options_.replans || plans_ == 0);
@@ -275,6 +414,7 @@ Plan SitePools::plan(const policy::ScalingView& view) {
   Plan plan = current_;
   plan.reason = reason_;
   plan.problem = problem_;
+  shed(plan, view, load_is_known);
   if (view.given != nullptr) plan.given = *view.given;
   return plan;
 }

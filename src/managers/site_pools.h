@@ -29,9 +29,15 @@ struct SitePoolsOptions {
 
 /// What is planned over, and how the planner's nouns are the fleet's.
 struct SitePoolsSetup {
-  /// Kinds, modes, sites with their GPUs and one partition whose types are the request classes in order, with their
-  /// ratings. Demands and intensities are the policy's to fill in.
+  /// Kinds, modes, sites with their GPUs and partitions with their types, ratings among them. Demands and intensities
+  /// are the policy's to fill in.
   plan::PoolsProblem problem;
+  /// By partition and request class: its type there. Each class is of one type whole, whichever partition is in force.
+  /// Empty: the types of the only partition are the classes in order.
+  std::vector<std::vector<std::size_t>> type_of = {};
+  /// By class, what workers carry of it: types are rated again for every plan by the mix of classes last seen. Empty:
+  /// the ratings of `problem` stand.
+  std::vector<plan::PoolType> classes = {};
   /// The fleet's shape of a mode at a site; none: it cannot be started there. By site, then mode.
   std::vector<std::vector<std::optional<std::size_t>>> shapes;
   struct Machine {
@@ -52,11 +58,14 @@ struct SitePoolsSetup {
   std::vector<std::vector<double>> expected = {};
 };
 
-/// Asked every few seconds: a slot's peak is the highest rate between two calls in it. Each class has a pool of its
-/// number; a class that nobody is expected of shares the next larger one's. A site whose nodes are down has no GPUs:
+/// Asked every few seconds: a slot's peak is the highest rate between two calls in it. Each plan chooses one of the
+/// partitions; each of its types has a pool of its number, to which the classes of that type go; a type that nobody is
+/// expected of shares the next larger one's. A site whose nodes are down has no GPUs:
 /// the next call plans again without them. Where an intensity is unknown carbon is left out of the objective, where a
-/// price is unknown cost is, and the reason says so; neither is ever taken for zero. What no plan can carry is left to
-/// admission; Plan::problem says how much that is, by class, and why.
+/// price is unknown cost is, and the reason says so; neither is ever taken for zero. What a plan does not carry its
+/// weights lack, so that it is refused as it comes, by the load there is; likewise, from the moment a node goes down
+/// until all that is planned serves, what those that serve do not carry. Plan::problem says how much, and why. What
+/// has no plan in the published formulation is planned by the other one, which sheds.
 class SitePools final : public policy::ScalingPolicy {
  public:
   SitePools(SitePoolsSetup setup, const SitePoolsOptions& options);
@@ -79,20 +88,33 @@ class SitePools final : public policy::ScalingPolicy {
   /// False where something that the objective needs is unknown: then without it.
   bool fill_electricity(std::size_t slots, Instant now, plan::PoolsObjective& objective);
   void fill_demand(std::size_t slots);
-  [[nodiscard]] Plan translated() const;
+  void rate_types();
+  [[nodiscard]] std::vector<double> by_series(const std::vector<double>& of_class) const;
+  [[nodiscard]] std::size_t series_of(std::size_t partition, std::size_t type) const {
+    return first_[partition] + type;
+  }
+  [[nodiscard]] Plan translated();
+  [[nodiscard]] bool all_serve(const policy::ScalingView& view) const;
+  [[nodiscard]] std::vector<double> carried(const policy::ScalingView& view) const;
+  void shed(Plan& plan, const policy::ScalingView& view, bool load_is_known);
 
   SitePoolsSetup setup_;
   SitePoolsOptions options_;
   SiteSeries grams_, usd_;                  ///< per kWh
   std::vector<bool> up_;                    ///< by node
-  std::vector<std::vector<double>> peaks_;  ///< by class and slot
-  std::vector<double> rising_;              ///< of the present slot, by class
+  std::vector<std::size_t> first_;          ///< by partition: the series of its first type
+  std::vector<std::vector<double>> peaks_;  ///< by series, one of each type of each partition, and slot
+  std::vector<double> rising_;              ///< of the present slot, by series
+  std::vector<double> of_class_;            ///< requests per second in the last period with any, by class
   Instant slot_end_;
   Instant next_;
   bool begun_ = false;
   std::size_t slots_ = 0;  ///< that have ended
   std::int64_t plans_ = 0;
   plan::PoolsPlan newest_;
+  std::vector<plan::PoolType> rated_;  ///< the types that `newest_` was made for
+  std::vector<PoolId> pool_of_;        ///< by type of the partition in force
+  bool filling_ = false;               ///< a node went down, and not all of the plan serves since
   Plan current_;
   const char* reason_ = "";
   std::string problem_;

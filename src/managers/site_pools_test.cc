@@ -10,71 +10,28 @@
 #include <string>
 #include <tuple>
 
+#include "managers/site_pools_rig_test.h"
+
 namespace wattle::managers {
 namespace {
 
-/// Two sites, one kind, workers of one and two GPUs, two classes.
-SitePoolsSetup two_sites(std::map<std::size_t, std::optional<double>>& grams) {
-  SitePoolsSetup setup;
-  setup.problem.kinds = {"A100"};
-  setup.problem.modes = {{"TP1", {1}}, {"TP2", {2}}};
-  for (int n = 0; n < 2; ++n) setup.problem.sites.push_back({std::to_string(n), {8}, {}, {}});
-  plan::RequestPartition partition{"classes", {}};
-  for (const char* name : {"S", "L"}) {
-    plan::PoolType type;
-    type.name = name;
-    for (const double per_s : {2.0, 4.5}) {
-      plan::WorkerRating rating;
-      rating.peak = Watts(per_s * 200.0);
-      rating.idle = Watts(per_s * 60.0);
-      rating.max_per_s = per_s;
-      type.ratings.emplace_back(rating);
-    }
-    partition.types.push_back(type);
-  }
-  setup.problem.partitions.push_back(partition);
-  setup.shapes = {{0, 1}, {2, 3}};
-  setup.nodes = {{0, 0, 8}, {1, 0, 8}};
-  setup.intensity = [&grams](std::size_t site, Instant) { return grams.at(site); };
-  setup.demand_at_start = {3.0, 3.0};
-  return setup;
-}
-
-struct Driver {
-  explicit Driver(SitePoolsSetup setup, SitePoolsOptions options = {}) : policy(std::move(setup), options) {}
-  Plan ask(Instant now, std::vector<double> rates, std::vector<NodeView> nodes = {}) {
-    policy::ScalingView view{now, rates, {}};
-    view.nodes = nodes;
-    return policy.plan(view);
-  }
-  /// Instances wanted of site n's shapes.
-  static int at_site(const Plan& plan, std::size_t n) {
-    int count = 0;
-    for (const auto& target : plan.instances) count += target.shape / 2 == n ? target.count : 0;
-    return count;
-  }
-  SitePools policy;
-};
-
-constexpr Span kTick = Span::s(5);
-
 TEST(SitePools, LoadFollowsCleanElectricityAtTheNextEpochAndNotBefore) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_sites(grams));
+  SitesDriver driver(two_sites(grams));
   Instant now;
   Plan plan = driver.ask(now, {0.0, 0.0});
-  EXPECT_GT(Driver::at_site(plan, 0), 0);
-  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  EXPECT_GT(SitesDriver::at_site(plan, 0), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 1), 0);
   ASSERT_EQ(plan.weights.size(), 2U);
   EXPECT_EQ(plan.weights[1].pool, PoolId(1));
   grams = {{0, 500.0}, {1, 100.0}};
   for (; now < Instant() + Span::s(1795); now = now + kTick) plan = driver.ask(now, {3.0, 3.0});
-  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 1), 0);
   EXPECT_EQ(driver.policy.plans(), 1);
   for (; now <= Instant() + Span::s(1800); now = now + kTick) plan = driver.ask(now, {3.0, 3.0});
   EXPECT_EQ(driver.policy.plans(), 2);
-  EXPECT_EQ(Driver::at_site(plan, 0), 0);
-  EXPECT_GT(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 0), 0);
+  EXPECT_GT(SitesDriver::at_site(plan, 1), 0);
 }
 
 TEST(SitePools, WhatIsExpectedIsPlannedForWhateverIsSeen) {
@@ -83,7 +40,7 @@ TEST(SitePools, WhatIsExpectedIsPlannedForWhateverIsSeen) {
   setup.expected = {{2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 9.0}, {4.0}};
   SitePoolsOptions options;
   options.beta = 2.0;
-  Driver driver(std::move(setup), options);
+  SitesDriver driver(std::move(setup), options);
   Instant now;
   static_cast<void>(driver.ask(now, {0.0, 0.0}));
   const auto& types = driver.policy.problem().partitions[0].types;
@@ -95,7 +52,7 @@ TEST(SitePools, WhatIsExpectedIsPlannedForWhateverIsSeen) {
 
 TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_sites(grams));
+  SitesDriver driver(two_sites(grams));
   Instant now;
   Plan plan;
   for (; now <= Instant() + Span::s(1800); now = now + kTick) {
@@ -104,7 +61,7 @@ TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
   }
   const auto& types = driver.policy.problem().partitions[0].types;
   EXPECT_DOUBLE_EQ(types[0].demand_per_s.back(), 1.0) << "the last slot had no burst, and is carried on";
-  Driver again(two_sites(grams));
+  SitesDriver again(two_sites(grams));
   for (now = Instant(); now <= Instant() + Span::s(1800); now = now + kTick) {
     const bool burst = now == Instant() + Span::s(1705);
     plan = again.ask(now, {burst ? 12.0 : 1.0, 1.0});
@@ -114,7 +71,7 @@ TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
 
 TEST(SitePools, UnknownIntensityLeavesCarbonOutAndSaysSo) {
   std::map<std::size_t, std::optional<double>> grams{{0, std::nullopt}, {1, 900.0}};
-  Driver driver(two_sites(grams));
+  SitesDriver driver(two_sites(grams));
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   EXPECT_STREQ(plan.reason, "an intensity is unknown: planned without carbon");
   EXPECT_FALSE(plan.instances.empty());
@@ -130,9 +87,9 @@ TEST(SitePools, PricesReachThePlanAndUnknownOnesAreSaid) {
     setup.price = [first](std::size_t site, Instant) { return site == 0 ? first : std::optional(0.04); };
     SitePoolsOptions options;
     options.planning.objective = objective;
-    Driver driver(std::move(setup), options);
+    SitesDriver driver(std::move(setup), options);
     const Plan plan = driver.ask(Instant(), {0.0, 0.0});
-    return std::tuple(Driver::at_site(plan, 0) > 0, Driver::at_site(plan, 1) > 0, std::string(plan.reason));
+    return std::tuple(SitesDriver::at_site(plan, 0) > 0, SitesDriver::at_site(plan, 1) > 0, std::string(plan.reason));
   };
   EXPECT_EQ(sites_used({0.0, 0.0, 1.0}, 0.08), std::tuple(false, true, "pools of least cost for the next epoch"));
   EXPECT_EQ(sites_used({0.0, 0.0, 1.0}, 0.02), std::tuple(true, false, "pools of least cost for the next epoch"));
@@ -159,8 +116,8 @@ TEST(SitePools, PricesGoOnAsIntensitiesDo) {
     }
     SitePoolsOptions options;
     options.planning.objective = {0.0, 0.0, 1.0};
-    Driver driver(std::move(setup), options);
-    EXPECT_EQ(Driver::at_site(driver.ask(Instant(), {0.0, 0.0}), 0) > 0, seasonal);
+    SitesDriver driver(std::move(setup), options);
+    EXPECT_EQ(SitesDriver::at_site(driver.ask(Instant(), {0.0, 0.0}), 0) > 0, seasonal);
   }
 }
 
@@ -169,7 +126,7 @@ TEST(SitePools, WorkersAreAsLargeAsNodesAndTheLargestComeFirst) {
   auto setup = two_sites(grams);
   setup.nodes = {{0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {1, 0, 8}};
   setup.demand_at_start = {8.0, 8.0};
-  Driver driver(std::move(setup));
+  SitesDriver driver(std::move(setup));
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   int small = 0;
   std::vector<std::size_t> modes;
@@ -182,14 +139,28 @@ TEST(SitePools, WorkersAreAsLargeAsNodesAndTheLargestComeFirst) {
   EXPECT_TRUE(std::ranges::is_sorted(modes, std::greater{}));
 }
 
+TEST(SitePools, WorkersAreOfShapesThatTheirSiteHas) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  auto setup = two_sites(grams);
+  setup.shapes[0][1].reset();  // and of one GPU a worker takes 1.1 times as many GPUs
+  SitesDriver driver(std::move(setup));
+  const Plan plan = driver.ask(Instant(), {0.0, 0.0});
+  int workers = 0;
+  for (const auto& pool : driver.policy.newest()->pools) workers += pool.workers;
+  int started = 0;
+  for (const auto& target : plan.instances) started += target.count;
+  EXPECT_GT(started, 0);
+  EXPECT_EQ(started, workers) << "what is planned is started";
+}
+
 TEST(SitePools, ASiteThatIsCutOffIsPlannedAroundAtOnce) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
-  Driver driver(two_sites(grams));
+  SitesDriver driver(two_sites(grams));
   Plan plan = driver.ask(Instant(), {0.0, 0.0}, {{NodeId(0), 8, 0, true}, {NodeId(1), 8, 8, true}});
-  EXPECT_EQ(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 1), 0);
   plan = driver.ask(Instant() + kTick, {3.0, 3.0}, {{NodeId(0), 8, 0, false}, {NodeId(1), 8, 8, true}});
-  EXPECT_EQ(Driver::at_site(plan, 0), 0);
-  EXPECT_GT(Driver::at_site(plan, 1), 0);
+  EXPECT_EQ(SitesDriver::at_site(plan, 0), 0);
+  EXPECT_GT(SitesDriver::at_site(plan, 1), 0);
 }
 
 /// One site is clean for the first five minutes of every hour alone, the other always the same.
@@ -210,9 +181,10 @@ TEST(SitePools, ForecastsOfIntensityReachThePlan) {
       setup.emissions = predict::make_seasonal_naive(12);
       setup.past_slots = 36;
     }
-    Driver driver(std::move(setup));
+    SitesDriver driver(std::move(setup));
     const Plan plan = driver.ask(Instant(), {0.0, 0.0});
-    EXPECT_EQ(Driver::at_site(plan, 0) > 0, outlook == Last) << "clean now, and dirty for the rest of the half hour";
+    EXPECT_EQ(SitesDriver::at_site(plan, 0) > 0, outlook == Last)
+        << "clean now, and dirty for the rest of the half hour";
     const auto& intensity = driver.policy.problem().sites[0].intensity;
     ASSERT_EQ(intensity.size(), 6U);
     EXPECT_DOUBLE_EQ(intensity[0].value(), 100.0);
@@ -224,7 +196,7 @@ TEST(SitePools, ForecastsOfTrafficReachThePlan) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);
   setup.traffic = predict::make_seasonal_naive(12);
-  Driver driver(std::move(setup));
+  SitesDriver driver(std::move(setup));
   const auto rate = [](Instant at) { return at.ns() / Span::s(300).ns() % 12 == 6 ? 9.0 : 1.0; };
   Instant now;
   for (; now <= Instant() + Span::s(3 * 3600 + 1800); now = now + kTick) {
@@ -242,10 +214,10 @@ TEST(SitePools, CleanestTakesAsFewSitesAsCarryTheLoad) {
   for (const double demand : {2.0, 9.0}) {
     auto setup = two_sites(grams);
     setup.demand_at_start = {demand, demand};
-    Driver driver(std::move(setup), options);
+    SitesDriver driver(std::move(setup), options);
     const Plan plan = driver.ask(Instant(), {0.0, 0.0});
-    EXPECT_GT(Driver::at_site(plan, 1), 0);
-    EXPECT_EQ(Driver::at_site(plan, 0) > 0, demand > 5.0) << "one site carries 16 a second with its margin";
+    EXPECT_GT(SitesDriver::at_site(plan, 1), 0);
+    EXPECT_EQ(SitesDriver::at_site(plan, 0) > 0, demand > 5.0) << "one site carries 16 a second with its margin";
   }
 }
 
@@ -255,7 +227,7 @@ TEST(SitePools, AClassNobodyIsExpectedOfSharesALargerOnesWorkers) {
     auto setup = two_sites(grams);
     setup.demand_at_start = {0.0, 0.0};
     setup.demand_at_start[served] = 3.0;
-    Driver driver(std::move(setup));
+    SitesDriver driver(std::move(setup));
     const Plan plan = driver.ask(Instant(), {0.0, 0.0});
     ASSERT_EQ(plan.weights.size(), 2U);
     for (const auto& weight : plan.weights) EXPECT_EQ(weight.pool, PoolId(static_cast<std::int32_t>(served)));
@@ -267,7 +239,7 @@ TEST(SitePools, PooledAnyRequestGoesToAnyWorkerAndTheFirstPlanMayStay) {
   SitePoolsOptions options;
   options.pooled = true;
   options.replans = false;
-  Driver driver(two_sites(grams), options);
+  SitesDriver driver(two_sites(grams), options);
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   for (const auto& target : plan.instances) EXPECT_EQ(target.pool, PoolId(0));
   for (const auto& weight : plan.weights) EXPECT_EQ(weight.pool, PoolId(0));
@@ -286,7 +258,7 @@ TEST(SitePools, PooledWorkersAreCountedForTheMix) {
     SitePoolsOptions options;
     options.pooled = pooled;
     options.planning.alpha = 1.0;
-    Driver driver(std::move(setup), options);
+    SitesDriver driver(std::move(setup), options);
     int all = 0;
     for (const auto& target : driver.ask(Instant(), {0.0, 0.0}).instances) all += target.count;
     return all;
@@ -304,7 +276,7 @@ TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);
   setup.demand_at_start = {100.0, 100.0};
-  Driver driver(std::move(setup));
+  SitesDriver driver(std::move(setup));
   const Plan plan = driver.ask(Instant(), {0.0, 0.0});
   EXPECT_STREQ(plan.reason, "the sites cannot carry the demand: as much as they can");
   EXPECT_EQ(driver.policy.newest()->status, plan::PoolsStatus::Shed);
@@ -313,19 +285,27 @@ TEST(SitePools, WhatNoSiteCanCarryIsPlannedAsFarAsItGoes) {
   EXPECT_NE(plan.problem.find("A100 GPUs (16 in all)"), std::string::npos) << plan.problem;
 }
 
-TEST(SitePools, WhyThereIsNoPlanIsSaid) {
+TEST(SitePools, WhatThePublishedFormulationHasNoPlanForIsPlannedByTheOther) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   auto setup = two_sites(grams);
   setup.demand_at_start = {100.0, 100.0};
   SitePoolsOptions options;
   options.planning.formulation = plan::PoolsFormulation::Published;
-  Driver driver(std::move(setup), options);
-  const Plan none = driver.ask(Instant(), {0.0, 0.0});
-  EXPECT_STREQ(none.reason, "no plan found");
-  EXPECT_NE(none.problem.find("A100 GPUs (16 in all) cannot all hold"), std::string::npos) << none.problem;
+  SitesDriver driver(std::move(setup), options);
+  const Plan shed = driver.ask(Instant(), {0.0, 0.0});
+  EXPECT_STREQ(shed.reason, "the sites cannot carry the demand: as much as they can");
+  EXPECT_NE(shed.problem.find("A100 GPUs (16 in all) cannot all hold"), std::string::npos) << shed.problem;
+  EXPECT_FALSE(shed.instances.empty());
+}
+
+TEST(SitePools, WhyThereIsNoPlanIsSaid) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  SitePoolsOptions options;
   options.planning.alpha = 0.5;
-  Driver wrong(two_sites(grams), options);
-  EXPECT_EQ(wrong.ask(Instant(), {0.0, 0.0}).problem, "alpha: is 0.5; it must be at least 1 and below 100");
+  SitesDriver wrong(two_sites(grams), options);
+  const Plan none = wrong.ask(Instant(), {0.0, 0.0});
+  EXPECT_STREQ(none.reason, "no plan found");
+  EXPECT_EQ(none.problem, "alpha: is 0.5; it must be at least 1 and below 100");
 }
 
 /// 36 requests a second are what 16 GPUs carry, 32.7 with the margin.
@@ -334,7 +314,7 @@ TEST(SitePools, TheReasonNamesHowFarThePlanHadToGiveIn) {
   const auto asked = [&](double each, bool up) {
     auto setup = two_sites(grams);
     setup.demand_at_start = {each, each};
-    Driver driver(std::move(setup));
+    SitesDriver driver(std::move(setup));
     const Plan plan = driver.ask(Instant(), {0.0, 0.0}, {{NodeId(0), 8, 8, up}, {NodeId(1), 8, 8, up}});
     return std::tuple(std::string(plan.reason), driver.policy.newest()->status, driver.policy.newest()->binding.size(),
                       plan.instances.size());
@@ -359,7 +339,7 @@ RC_GTEST_PROP(SitePools, NegativeIntensityStartsNobodyForCredit, ()) {
   for (std::size_t n = 0; n < 2; ++n) grams[n] = *rc::gen::inRange(-8000, 1000);
   auto setup = two_sites(grams);
   setup.demand_at_start = {*rc::gen::inRange(0, 120) / 10.0, *rc::gen::inRange(0, 120) / 10.0};
-  Driver driver(std::move(setup));
+  SitesDriver driver(std::move(setup));
   static_cast<void>(driver.ask(Instant(), {0.0, 0.0}));
   const plan::PoolsPlan* made = driver.policy.newest();
   RC_ASSERT(made != nullptr);

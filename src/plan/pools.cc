@@ -25,6 +25,9 @@ Result<void> check_sites(const PoolsProblem& problem) {
     if (site.gpus.size() != problem.kinds.size()) return wrong(site.name, "it needs one count of GPUs for each kind");
     if (std::ranges::any_of(site.gpus, [](int g) { return g < 0; }))
       return wrong(site.name, "a count of GPUs is negative");
+    if (!site.modes.empty() && site.modes.size() != problem.modes.size()) {
+      return wrong(site.name, "it says not of each mode whether it can be started there");
+    }
     for (std::size_t c = 0; c < site.nodes.size(); ++c) {
       const auto& nodes = site.nodes[c];
       if (nodes.empty()) continue;

@@ -50,6 +50,10 @@ class Checker {
         return fault("a pool names a site, type or mode that does not exist"), false;
       }
       if (pool.workers <= 0) fault("a pool has no workers");
+      if (!problem_.sites[pool.site].has_mode(pool.mode)) {
+        fault(fmt::format("site {}: {} cannot be started there", problem_.sites[pool.site].name,
+                          problem_.modes[pool.mode].name));
+      }
       if (!seen.emplace(pool.site, pool.type, pool.mode).second) fault("a pool is there twice");
     }
     if (plan_.shed_per_s.size() != types.size()) return fault("it does not say what each type sheds"), false;

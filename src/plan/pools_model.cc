@@ -71,7 +71,7 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
                            double alpha) {
   const PoolType& kind_of_request = types_[type];
   const auto& rating = kind_of_request.ratings[mode];
-  if (!rating || !within_limits(kind_of_request, *rating)) return;
+  if (!rating || !within_limits(kind_of_request, *rating) || !problem_.sites[site].has_mode(mode)) return;
   const double most = most_workers(site, mode);
   const std::size_t slots = kind_of_request.demand_per_s.size();
   const double slot_s = problem_.slot.seconds();

@@ -63,6 +63,8 @@ struct PoolSite {
   std::vector<double> price_usd_per_kwh;     ///< per slot; empty: unknown
   std::vector<std::vector<int>> nodes = {};  ///< by kind: GPUs of each machine, on one of which a worker's GPUs of that
                                              ///< kind stand together; a kind without: they may stand on any of its GPUs
+  std::vector<bool> modes = {};              ///< by mode: whether workers of it can be started there; empty: of any
+  [[nodiscard]] bool has_mode(std::size_t mode) const { return modes.empty() || modes[mode]; }
 };
 
 struct PoolsProblem {

@@ -45,6 +45,22 @@ TEST(Pools, GoesWhereElectricityIsClean) {
   EXPECT_NEAR(plan.objective, plan.carbon.value(), 1e-9);
 }
 
+TEST(Pools, WorkersAreOfModesThatCanBeStartedAtTheirSite) {
+  for (const auto formulation : {PoolsFormulation::Wattle, PoolsFormulation::Published}) {
+    PoolsOptions options;
+    options.formulation = formulation;
+    PoolsProblem problem = small_problem({on({2}), on({4}, tp2(25.0))}, 15.0, {{{8}, 500.0}, {{8}, 100.0}});
+    const PoolsPlan free = planned(problem, options);
+    problem.sites[1].modes = {false, true};
+    for (const auto& pool : planned(problem, options).pools) EXPECT_TRUE(pool.site == 0 || pool.mode == 1);
+    problem.sites[1].modes = {false, false};
+    for (const auto& pool : planned(problem, options).pools) EXPECT_EQ(pool.site, 0U);
+    EXPECT_FALSE(check_pools(problem, options, free).empty()) << "it has workers where none can be started";
+    problem.sites[1].modes = {true};
+    EXPECT_FALSE(plan_pools(problem, options).has_value());
+  }
+}
+
 KeptShare kept_at(std::vector<bool> sites, double share) { return {std::move(sites), share}; }
 
 TEST(Pools, WhatHasToStayAtSitesHasItsPlaceThere) {

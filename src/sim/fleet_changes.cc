@@ -1,5 +1,6 @@
 // How a simulated fleet changes: instances start, drain, stop, die and recover.
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "sim/simulation_impl.h"
@@ -38,8 +39,20 @@ void Simulation::apply_fault(const Event& event) {
   } else {
     comes_back();
   }
-  for (const Tag tag : lost) leave(tag, Fate::Failed, "the instance died", event.at);
+  for (const Tag tag : lost) lose(tag, event.instance, event.at);
   if (scaler_.enforced()) requests_.remove_instance(event.instance, event.at);
+}
+
+/// As at the gateway: of what no client has had a byte of may be computed elsewhere, once.
+void Simulation::lose(Tag tag, InstanceId instance, Instant now) {
+  auto& flight = flights_[tag];
+  const bool whole = flight.prefill == instance && flight.decode == instance && flight.produced == 0 &&
+                     flight.served.first_token == Instant::never();
+  if (!whole || std::exchange(flight.bounced, true)) return leave(tag, Fate::Failed, "the instance died", now);
+  flight.prefill = flight.decode = kNoInstance;
+  flight.displaced = false;
+  if (keeps_book()) book_.leave(flight.request.id);
+  requests_.bounced(flight.request.id, instance, now);
 }
 
 InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {

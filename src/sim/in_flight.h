@@ -21,6 +21,7 @@ struct InFlightRequest {
   std::int32_t produced = 0;  ///< tokens before it was last displaced
   Instant last_token;         ///< of those
   bool displaced = false;     ///< its engine is to give it up, and has not
+  bool bounced = false;       ///< its instance died before its first token, and it was started again
   bool handing = false;       ///< the decode engine is to send the first token, and has not
 };
 

@@ -82,7 +82,7 @@ void Simulation::travelled(const Event& event) {
   if (!flight.alive || flight.life != event.life) return;
   const auto there = index_.find(event.instance);
   if (!there || engines_[*there].dead()) {
-    leave(event.tag, Fate::Failed, "the instance died", event.at);
+    lose(event.tag, event.instance, event.at);
   } else {
     submit(event.tag, event.instance, false, event.at);
   }

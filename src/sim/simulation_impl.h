@@ -166,6 +166,7 @@ class Simulation final : public control::RequestPort,
   [[nodiscard]] engine::Job job_of(Tag tag);
   void submit(Tag tag, InstanceId instance, bool kv_ready, Instant now);
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
+  void lose(Tag tag, InstanceId instance, Instant now);
   control::Served close(Tag tag, Instant now);
   void refitted(Instant now);
   [[nodiscard]] bool step_starts_reported() const { return setup_.telemetry == TelemetrySource::StepStarts; }

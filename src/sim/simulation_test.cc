@@ -146,6 +146,29 @@ TEST(Simulation, AShadowInstanceDrawsPowerBeforeItServesAndNoneOnceGone) {
   }
 }
 
+TEST(Simulation, WhatHasHadNoTokenWhenItsInstanceDiesIsComputedElsewhereOnce) {
+  const auto played = [](std::vector<Fault> faults) {
+    Case c;
+    c.memory_bytes = 80e9;
+    c.colocated = 2;
+    c.rows = {{Instant(), 100, 500}, {Instant(), 100, 500}, {Instant() + Span::ms(999), 4000, 20}};
+    c.faults = std::move(faults);
+    const auto r = play(c, true);
+    expect_equal(r, play(c, false));
+    EXPECT_EQ(r.outcomes.size(), 3U);
+    return r;
+  };
+  for (const std::int32_t dies : {0, 1}) {
+    const auto r = played({{Instant() + Span::s(1), InstanceId(dies), Span::max()}});
+    EXPECT_EQ(r.result.summary.requests.failed, 1) << "the one that had had some of its answer";
+    EXPECT_EQ(r.outcomes.at(2).fate, Fate::Finished);
+    EXPECT_EQ(r.outcomes.at(2).decode_instance, InstanceId(1 - dies));
+  }
+  const auto r = played(
+      {{Instant() + Span::s(1), InstanceId(0), Span::max()}, {Instant() + Span::ms(1001), InstanceId(1), Span::max()}});
+  EXPECT_EQ(r.result.summary.requests.failed + r.result.summary.requests.in_flight, 3);
+}
+
 TEST(Simulation, AnEngineThatDiesWhileStartingIsStartedAgain) {
   Case c = growing();
   c.faults = {{Instant() + Span::s(20), InstanceId(1), Span::max()}};

@@ -4,22 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <utility>
 
-#include "base/csv.h"
-#include "base/file.h"
-#include "config/locate.h"
 #include "managers/site_pools.h"
 #include "policy/frequency/miad.h"
 #include "policy/queueing/laxity.h"
 #include "policy/routing/weighted_round_robin.h"
+#include "systems/freesh_release.h"
 #include "systems/registry.h"
-#include "workload/source.h"
 
 namespace wattle::systems {
 
@@ -116,6 +110,8 @@ struct SitePlannerOptions {
   std::int32_t tensor_parallel = 0;
   std::string ratings;
   std::string partition = "2";
+  std::vector<std::int32_t> partition_prompts;
+  std::vector<std::int32_t> partition_outputs;
   std::string demand;
   std::int32_t demand_from = 0;
   Outlook traffic = Outlook::Last;
@@ -132,7 +128,9 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
       option("slot_s", &P::slot, "s", {1, 86'400}, "Of forecasts (paper: 5 min)"),
       option("formulation", &P::formulation,
              "published: every worker draws its peak power, and negative intensity rewards it; wattle: power follows "
-             "load, idling earns nothing, starts cost, what cannot be carried is relaxed and then shed by name"),
+             "load, idling earns nothing, starts cost, what cannot be carried is relaxed and then shed by name, and so "
+             "is what "
+             "published has no plan for"),
       option("alpha", &P::alpha, "", {1, 100}, "Capacity kept, as a multiple of the demand expected (paper: 1.1)"),
       option("beta", &P::beta, "", {0.01, 100}, "Peaks are divided by this before they are planned for"),
       option("replans", &P::replans, "off: the first plan stays"),
@@ -147,7 +145,15 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
       option("ratings", &P::ratings,
              "CSV of what workers carry and draw, in the columns of FREESH's release, looked up in WATTLE_DATA; empty: "
              "measured on the simulated engines"),
-      option("partition", &P::partition, "ratings: the rows of this partition"),
+      option("partition", &P::partition,
+             "ratings: the rows of this partition; where partition_prompt_below lists several, those of each, by its "
+             "number from 1 on"),
+      option(
+          "partition_prompt_below", &P::partition_prompts, "tokens", {1, 10'000'000},
+          "Partitions that every plan chooses one of (paper: 184 and 25): each sorts prompts at its border here, one "
+          "of [classify]'s; requests go to pools by the one in force. Empty: [classify]'s classes are the partition"),
+      option("partition_output_below", &P::partition_outputs, "tokens", {1, 10'000'000},
+             "Likewise each one's border between answers (paper: 444 and 232), in the same order"),
       option(
           "demand", &P::demand,
           "CSV of the peaks that are expected, in the columns of FREESH's release (ss_qps ...), a row for each slot, "
@@ -187,129 +193,11 @@ std::optional<plan::WorkerRating> rating_of(const plan::ProfiledClass& of, int t
   return rating;
 }
 
-/// A row of the release's file of what workers carry and draw.
-struct ReleasedWorker {
-  std::string type, gpu;
-  int tensor_parallel = 1;
-  double max_per_s = 0.0;  ///< 0: it cannot serve that type
-  double power_w = 0.0, e2e_s = 0.0, ttft_ms = 0.0, tbt_ms = 0.0;
-};
-
-/// Those of one partition, in the file's order.
-Result<std::vector<ReleasedWorker>> read_released(const std::string& name, const std::string& partition) {
-  const auto path = workload::find_file(name, config::data_dir(), ".");
-  if (!path) return std::unexpected(path.error());
-  const auto text = read_file(*path);
-  if (!text) return std::unexpected(text.error());
-  constexpr std::array<std::string_view, 9> kColumns{
-      "partition",      "request_type",       "tp",           "gpu",        "max_qps",
-      "worker_power_w", "mean_e2e_latency_s", "mean_ttft_ms", "mean_tbt_ms"};
-  auto csv = CsvReader::open(*text, *path, kColumns);
-  if (!csv) return std::unexpected(csv.error());
-  std::vector<ReleasedWorker> all;
-  for (;;) {
-    const auto more = csv->next();
-    if (!more) return std::unexpected(more.error());
-    if (!*more) return all;
-    if (csv->field(0) != partition) continue;
-    ReleasedWorker worker;
-    worker.type = csv->field(1);
-    worker.gpu = csv->field(3);
-    const std::string_view tp = csv->field(2);
-    const char* const end = tp.data() + tp.size();
-    if (!tp.starts_with("TP") || std::from_chars(tp.data() + 2, end, worker.tensor_parallel).ptr != end) {
-      return bad_input(*path, fmt::format("tp: \"{}\" is no TP degree, such as TP2", tp));
-    }
-    double* const values[] = {&worker.max_per_s, &worker.power_w, &worker.e2e_s, &worker.ttft_ms, &worker.tbt_ms};
-    for (std::size_t i = 0; i < std::size(values); ++i) {
-      const auto value = csv->number(i + 4, 0.0, 1e9);
-      if (!value) return std::unexpected(value.error());
-      *values[i] = *value;
-    }
-    all.push_back(std::move(worker));
-  }
-}
-
-/// By "SS A100 TP2". Idle power is not in there.
-Result<std::map<std::string, plan::WorkerRating>> read_ratings(const SitePlannerOptions& o) {
-  constexpr double kIdleShare = 0.3;  // of the peak: about 200 W of 650 to 700 W (Figure 15)
-  const auto released = read_released(o.ratings, o.partition);
-  if (!released) return std::unexpected(released.error());
-  std::map<std::string, plan::WorkerRating> all;
-  for (const ReleasedWorker& worker : *released) {
-    plan::WorkerRating rating;
-    rating.max_per_s = worker.max_per_s;
-    rating.peak = Watts(worker.power_w);
-    rating.idle = Watts(worker.power_w * kIdleShare);
-    rating.ttft = Span::from_seconds(worker.ttft_ms * 1e-3);
-    rating.tbt = Span::from_seconds(worker.tbt_ms * 1e-3);
-    all[fmt::format("{} {} TP{}", worker.type, worker.gpu, worker.tensor_parallel)] = rating;
-  }
-  return all;
-}
-
 struct RatedTurnsOptions {
   std::string ratings;
   std::string partition = "2";
   std::int32_t max_in_flight_per_gpu = 0;
 };
-
-/// What a worker has in flight at its rating: rate times latency (Little). Pools are numbered as types come in the
-/// file.
-Result<std::vector<policy::InFlightBound>> read_bounds(const RatedTurnsOptions& o) {
-  const auto released = read_released(o.ratings, o.partition);
-  if (!released) return std::unexpected(released.error());
-  std::vector<std::string> types;
-  std::vector<policy::InFlightBound> bounds;
-  for (const ReleasedWorker& worker : *released) {
-    auto type = std::ranges::find(types, worker.type);
-    if (type == types.end()) type = types.insert(types.end(), worker.type);
-    std::string gpu = worker.gpu;
-    std::ranges::transform(gpu, gpu.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const auto requests = static_cast<std::int32_t>(std::lround(worker.max_per_s * worker.e2e_s));
-    if (requests == 0) continue;
-    bounds.push_back({PoolId(static_cast<std::int32_t>(type - types.begin())), worker.tensor_parallel, gpu, requests});
-  }
-  return bounds;
-}
-
-/// By class: one column each, or all columns together where requests are of one class.
-Result<std::vector<std::vector<double>>> read_demand(const SitePlannerOptions& o,
-                                                     const std::vector<plan::PoolType>& types) {
-  const auto path = workload::find_file(o.demand, config::data_dir(), ".");
-  if (!path) return std::unexpected(path.error());
-  const auto text = read_file(*path);
-  if (!text) return std::unexpected(text.error());
-  constexpr std::array<std::string_view, 4> kColumns{"ss_qps", "sl_qps", "ls_qps", "ll_qps"};
-  auto csv = CsvReader::open(*text, *path, kColumns);
-  if (!csv) return std::unexpected(csv.error());
-  if (types.size() != 1 && types.size() != kColumns.size()) {
-    return bad_input(
-        *path, fmt::format("has {} types of requests; the recipe sorts them into {}", kColumns.size(), types.size()));
-  }
-  std::vector<std::vector<double>> expected(types.size());
-  for (std::int32_t row = 0;; ++row) {
-    const auto more = csv->next();
-    if (!more) return std::unexpected(more.error());
-    if (!*more) break;
-    if (row < o.demand_from) continue;
-    for (auto& series : expected) series.push_back(0.0);
-    for (std::size_t i = 0; i < kColumns.size(); ++i) {
-      const auto value = csv->number(i, 0.0, 1e9);
-      if (!value) return std::unexpected(value.error());
-      expected[types.size() == 1 ? 0 : i].back() += *value;
-    }
-  }
-  if (expected.front().empty()) return bad_input(*path, fmt::format("has no row {}", o.demand_from));
-  return expected;
-}
-
-/// As the release calls it: "a100-80g" is A100.
-std::string released_kind(const std::string& gpu) {
-  std::string kind = gpu.substr(0, gpu.find('-'));
-  std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return kind;
-}
 
 managers::SitePoolsOptions site_pools_options(const SitePlannerOptions& o) {
   managers::SitePoolsOptions options;
@@ -325,26 +213,48 @@ managers::SitePoolsOptions site_pools_options(const SitePlannerOptions& o) {
   return options;
 }
 
-Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlannerOptions& o, const Making& making) {
-  if (making.scaling.sites == nullptr)
-    return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
-  if (o.epoch < o.slot) return making.refuse("epoch_s", "is shorter than slot_s");
-  if (making.scaling.sites->kept.size() > plan::PoolType::kMostKept) {
-    return making.refuse("policy", fmt::format("freesh plans for at most {} different residencies of tenants",
-                                               plan::PoolType::kMostKept));
+/// The partitions to choose among; empty: the recipe's classes are the only one.
+Result<std::vector<Classifier>> listed_partitions(const SitePlannerOptions& o, const Making& making) {
+  std::vector<Classifier> listed;
+  if (o.partition_prompts.size() != o.partition_outputs.size()) {
+    return making.refuse("partition_output_below", "has not one border for each of partition_prompt_below");
   }
-  const SiteFleet& fleet = *making.scaling.sites;
-  std::map<std::string, plan::WorkerRating> released;
-  if (!o.ratings.empty()) {
-    auto read = read_ratings(o);
-    if (!read) return std::unexpected(read.error());
-    released = std::move(*read);
+  if (o.partition_prompts.empty()) return listed;
+  if (o.pooled) return making.refuse("pooled", "with partitions to choose among there is a pool for each type");
+  if (!o.demand.empty()) return making.refuse("demand", "is of one partition, and there are several to choose among");
+  const auto& classes = making.recipe.classes;
+  for (std::size_t k = 0; k < o.partition_prompts.size(); ++k) {
+    const std::int32_t prompt = o.partition_prompts[k], output = o.partition_outputs[k];
+    if (std::ranges::find(classes.prompt_below, prompt) == classes.prompt_below.end()) {
+      return making.refuse("partition_prompt_below", fmt::format("{} is none of classify.prompt_below", prompt));
+    }
+    if (std::ranges::find(classes.output_below, output) == classes.output_below.end()) {
+      return making.refuse("partition_output_below", fmt::format("{} is none of classify.output_below", output));
+    }
+    listed.emplace_back(std::vector{prompt}, std::vector{output});
   }
-  managers::SitePoolsSetup setup;
+  return listed;
+}
+
+/// Which of a partition's types each class is of. Every border of `partition` is one of `classes`.
+std::vector<std::size_t> types_by_class(const Classifier& classes, const Classifier& partition) {
+  std::vector<std::size_t> types;
+  const auto from = [](const std::vector<std::int32_t>& below, std::int32_t i) {
+    return i == 0 ? 0 : below[static_cast<std::size_t>(i - 1)];
+  };
+  for (std::int32_t p = 0; p < classes.prompts(); ++p) {
+    for (std::int32_t a = 0; a < classes.outputs(); ++a) {
+      const ClassId type = partition.of(from(classes.prompt_below(), p), from(classes.output_below(), a));
+      types.push_back(static_cast<std::size_t>(type.value()));
+    }
+  }
+  return types;
+}
+
+/// How GPUs of one kind make a worker, wherever one is; names modes in the problem, and shapes by site and mode.
+std::vector<SiteFleet::Shape> add_modes(const SitePlannerOptions& o, const SiteFleet& fleet,
+                                        managers::SitePoolsSetup& setup) {
   auto& problem = setup.problem;
-  for (const auto& kind : fleet.kinds) problem.kinds.push_back(kind.gpu);
-  for (const auto& name : fleet.sites)
-    problem.sites.push_back({.name = name, .gpus = {}, .intensity = {}, .price_usd_per_kwh = {}});
   std::vector<SiteFleet::Shape> modes;
   setup.shapes.resize(fleet.sites.size());
   for (std::size_t s = 0; s < fleet.shapes.size(); ++s) {
@@ -362,38 +272,111 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
     for (auto& at : setup.shapes) at.resize(modes.size());
     setup.shapes[shape.site][m] = s;
   }
-  for (const auto& machine : fleet.nodes) setup.nodes.push_back({machine.site, machine.kind, machine.gpus});
-  if (modes.empty()) return making.refuse("tensor_parallel", "no [[fleet]] is of this degree");
-  problem.partitions.push_back({making.recipe.name, {}});
-  for (std::size_t c = 0; c < fleet.kinds.front().loads->classes.size(); ++c) {
-    plan::PoolType type;
-    const plan::ProfiledClass& profiled = fleet.kinds.front().loads->classes[c];
-    type.name = profiled.name;
-    if (!o.ratings.empty()) {  // measured ones are of loads within the limits
-      type.ttft_limit = profiled.limits.ttft;
-      type.tbt_limit = profiled.limits.tbt;
+  return modes;
+}
+
+void keep(const SiteFleet& fleet, plan::PoolType& type) {
+  for (const auto& kept : fleet.kept) {
+    auto& at = type.kept.emplace_back();
+    at.share = kept.share;
+    for (std::size_t n = 0; n < fleet.sites.size(); ++n) {
+      at.sites.push_back(kept.sites.allows(SiteId(static_cast<std::int32_t>(n))));
     }
+  }
+}
+
+/// A type of each class, as workers were measured on the simulated engines.
+std::vector<plan::PoolType> measured_types(const SitePlannerOptions& o, const SiteFleet& fleet,
+                                           const std::vector<SiteFleet::Shape>& modes) {
+  std::vector<plan::PoolType> types;
+  for (std::size_t c = 0; c < fleet.kinds.front().loads->classes.size(); ++c) {
+    plan::PoolType& type = types.emplace_back();
+    type.name = fleet.kinds.front().loads->classes[c].name;
     for (const auto& mode : modes) {
-      if (!o.ratings.empty()) {
-        const auto found = released.find(
-            fmt::format("{} {} TP{}", type.name, released_kind(fleet.kinds[mode.kind].gpu), mode.tensor_parallel));
-        type.ratings.push_back(found == released.end() ? std::nullopt : std::optional(found->second));
-        continue;
-      }
       type.ratings.push_back(
           rating_of(fleet.kinds[mode.kind].loads->classes[c], mode.tensor_parallel, o.sweet ? mode.sweet : mode.top));
     }
-    for (const auto& kept : fleet.kept) {
-      auto& at = type.kept.emplace_back();
-      at.share = kept.share;
-      for (std::size_t n = 0; n < fleet.sites.size(); ++n) {
-        at.sites.push_back(kept.sites.allows(SiteId(static_cast<std::int32_t>(n))));
-      }
-    }
-    problem.partitions.back().types.push_back(std::move(type));
+    keep(fleet, type);
   }
+  return types;
+}
+
+/// By a file's ratings, which are of loads whatever the limits: those that a type's classes all keep hold.
+Result<void> rate_by_file(const SitePlannerOptions& o, const SiteFleet& fleet,
+                          const std::vector<SiteFleet::Shape>& modes, const std::string& partition,
+                          const std::vector<std::size_t>& type_of, std::vector<plan::PoolType>& types) {
+  const auto released = read_ratings(o.ratings, partition);
+  if (!released) return std::unexpected(released.error());
+  for (std::size_t c = 0; c < type_of.size(); ++c) {
+    const auto& limits = fleet.kinds.front().loads->classes[c].limits;
+    auto& type = types[type_of[c]];
+    type.ttft_limit = std::min(type.ttft_limit, limits.ttft);
+    type.tbt_limit = std::min(type.tbt_limit, limits.tbt);
+  }
+  for (auto& type : types) {
+    type.ratings.clear();
+    for (const auto& mode : modes) {
+      const auto found = released->find(
+          fmt::format("{} {} TP{}", type.name, released_kind(fleet.kinds[mode.kind].gpu), mode.tensor_parallel));
+      type.ratings.push_back(found == released->end() ? std::nullopt : std::optional(found->second));
+    }
+  }
+  return {};
+}
+
+/// The partitions of the problem, and which of their types classes are of.
+Result<void> add_partitions(const SitePlannerOptions& o, const Making& making,
+                            const std::vector<SiteFleet::Shape>& modes, managers::SitePoolsSetup& setup) {
+  const SiteFleet& fleet = *making.scaling.sites;
+  const auto listed = listed_partitions(o, making);
+  if (!listed) return std::unexpected(listed.error());
+  auto& partitions = setup.problem.partitions;
+  auto classes = measured_types(o, fleet, modes);
+  if (listed->empty()) {
+    auto& types = partitions.emplace_back(making.recipe.name, std::move(classes)).types;
+    setup.type_of.emplace_back();
+    for (std::size_t c = 0; c < types.size(); ++c) setup.type_of.back().push_back(c);
+    if (o.ratings.empty()) return {};
+    return rate_by_file(o, fleet, modes, o.partition, setup.type_of.back(), types);
+  }
+  const Classifier sizes(making.recipe.classes.prompt_below, making.recipe.classes.output_below);
+  for (const Classifier& partition : *listed) {
+    const std::string number = std::to_string(partitions.size() + 1);
+    auto& types = partitions.emplace_back(number, std::vector<plan::PoolType>()).types;
+    setup.type_of.push_back(types_by_class(sizes, partition));
+    for (std::int32_t t = 0; t < partition.size(); ++t) {
+      auto& type = types.emplace_back();
+      type.name = partition.name(ClassId(t));
+      type.ratings.resize(modes.size());
+      keep(fleet, type);
+    }
+    if (o.ratings.empty()) continue;
+    if (auto ok = rate_by_file(o, fleet, modes, number, setup.type_of.back(), types); !ok) return ok;
+  }
+  if (o.ratings.empty()) setup.classes = std::move(classes);
+  return {};
+}
+
+Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlannerOptions& o, const Making& making) {
+  if (making.scaling.sites == nullptr)
+    return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
+  if (o.epoch < o.slot) return making.refuse("epoch_s", "is shorter than slot_s");
+  if (making.scaling.sites->kept.size() > plan::PoolType::kMostKept) {
+    return making.refuse("policy", fmt::format("freesh plans for at most {} different residencies of tenants",
+                                               plan::PoolType::kMostKept));
+  }
+  const SiteFleet& fleet = *making.scaling.sites;
+  managers::SitePoolsSetup setup;
+  auto& problem = setup.problem;
+  for (const auto& kind : fleet.kinds) problem.kinds.push_back(kind.gpu);
+  for (const auto& name : fleet.sites)
+    problem.sites.push_back({.name = name, .gpus = {}, .intensity = {}, .price_usd_per_kwh = {}});
+  const auto modes = add_modes(o, fleet, setup);
+  for (const auto& machine : fleet.nodes) setup.nodes.push_back({machine.site, machine.kind, machine.gpus});
+  if (modes.empty()) return making.refuse("tensor_parallel", "no [[fleet]] is of this degree");
+  if (auto ok = add_partitions(o, making, modes, setup); !ok) return std::unexpected(ok.error());
   if (!o.demand.empty()) {
-    auto expected = read_demand(o, problem.partitions.back().types);
+    auto expected = read_demand(o.demand, o.demand_from, problem.partitions.back().types.size());
     if (!expected) return std::unexpected(expected.error());
     setup.expected = std::move(*expected);
   }
@@ -483,7 +466,7 @@ void register_freesh(Registry& to) {
         policy::WeightedRoundRobinOptions turns;
         turns.max_in_flight_per_gpu = o.max_in_flight_per_gpu;
         if (!o.ratings.empty()) {
-          auto bounds = read_bounds(o);
+          auto bounds = read_bounds(o.ratings, o.partition);
           if (!bounds) return std::unexpected(bounds.error());
           turns.bounds = std::move(*bounds);
         }

@@ -93,6 +93,9 @@ std::vector<Option<control::EmergencyOptions>> emergency_options() {
       option("squash_after_s", &E::squash_after, "s", {0, 86'400},
              "A request that is predicted to miss, has not begun and has waited for so long since its arrival is given "
              "back: 503 with Retry-After; none: never"),
+      option("squash_after_objectives", &E::squash_after_objectives, "", {0, 1'000'000},
+             "Likewise, as a multiple of the time that its objectives leave until its first token (its TTFT objective, "
+             "else its E2E objective less the answer); the sooner of both; none: never"),
       option("overflow", &E::overflow,
              "In any mode: a request that its class's pool cannot take goes to a larger one; off: it is held"),
   };

@@ -1,7 +1,8 @@
 """A site cut off, live (FREESH over two sites, emulated): every engine there stops answering, as behind a broken link. The planner
-finds out by what the gateway reaches, plans without the site at once, and the other site serves all of what comes; the site is tried
-again after a pause. A request of which the client has had no byte is served at the other site, whatever engine had it; only streams
-that had begun end with an error. Each has one fate in the journal, and nothing is paid for twice."""
+finds out by what the gateway reaches, plans without the site at once, and the other site serves all of what comes as soon as its
+engines have started; what comes before is refused (503 with Retry-After) and counted, as is a request of which the client has had no
+byte, whatever engine had it. The site is tried again after a pause. Only streams that had begun end with an error. Each request has
+one fate in the journal, and nothing is paid for twice."""
 import argparse
 import csv
 import json
@@ -17,6 +18,7 @@ from processes import PATIENCE_S, Processes, eventually, get, log_objects, scrat
 from sites import LONG, MODEL, RECIPE, SCENARIO, SHORT, both_classes, start_two_sites
 
 STREAM_TOKENS = 150
+SHED = 4  # of journal::Rung
 
 
 class Streams:
@@ -62,16 +64,22 @@ class Streams:
             thread.join()
 
 
-def check_journal(folder: str, sent: int, failed: int) -> None:
+def check_journal(folder: str, sent: int, failed: int, refused: int) -> None:
     with open(os.path.join(folder, "requests.csv"), encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len({row["request_id"] for row in rows}) == sent, (len(rows), sent)
     fates = [row["fate"] for row in rows]
-    assert fates.count("failed") == failed and fates.count("finished") == sent - failed, {f: fates.count(f) for f in set(fates)}
+    assert (fates.count("failed"), fates.count("rejected")) == (failed, refused), {f: fates.count(f) for f in set(fates)}
+    assert fates.count("finished") == sent - failed - refused, {f: fates.count(f) for f in set(fates)}
     with open(os.path.join(folder, "decisions.jsonl"), encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
     again = {r["request"] for r in records if r["reason"] == "its instance was lost: once more"}
     assert again, "some were caught, and it is written down"
+    shed = {r["request"] for r in records if r["kind"] == "emergency" and r["value"] == SHED}
+    assert len(shed) == refused, (len(shed), refused)
+    plans = [r["plan"].get("problem", "") for r in records if r["kind"] == "plan"]
+    assert any("refused until all that is planned serves" in problem for problem in plans), plans
+    assert not plans[-1], plans[-1]
     print(f"{len(again)} requests were sent once more")
 
 
@@ -133,8 +141,10 @@ def main() -> None:
             good = clients.count(200)
             streams.join()
             assert len(clients.answers) == clients.sent and before > 0, "each request has its answer"
-            assert good == clients.sent, ("a whole answer is made elsewhere", [s for s in clients.answers if s != 200])
-            cut = [(events, end) for events, end in streams.ends if end != "done"]
+            refused = clients.count(503)
+            assert refused > 0 and good + refused == clients.sent, [s for s in clients.answers if s not in (200, 503)]
+            refused += streams.ends.count((0, "503"))
+            cut = [(events, end) for events, end in streams.ends if end not in ("done", "503")]
             assert len(streams.ends) == 20 and cut, streams.ends
             assert all(events > 0 and end == "error" for events, end in cut), ("only what had begun fails", streams.ends)
             said = json.loads(get(gateway["admin"] + "/usage"))
@@ -142,11 +152,11 @@ def main() -> None:
             assert abs(sum(used[part] for part in ("prefill", "decode", "idle", "residue")) - used["total"]) < tolerance, used
             assert abs(used["prefill"] + used["decode"] - said["requests"]["energy_j"]) < tolerance, (used, said["requests"])
             assert used["total"] <= used["metered"] + tolerance, used
-            print(f"cut off: {took:.1f} s until the other site served; of {clients.sent + 20} requests {len(cut)} failed, all of them "
-                  "streams that had begun")
+            print(f"cut off: {took:.1f} s until the other site served; of {clients.sent + 20} requests {refused} were refused and "
+                  f"{len(cut)} failed, all of them streams that had begun")
             node.stop(planner)
             node.stop(node.running[1])  # the gateway: its journal is whole
-            check_journal(run, clients.sent + 20, len(cut))
+            check_journal(run, clients.sent + 20, len(cut), refused)
             events = {one["message"] for one in log_objects(os.path.join(folder, "planner.log"))}
             assert {"engine", "a node is cut off: plans do without it", "a node that was cut off is tried again"} <= events, events
         finally:

@@ -23,6 +23,8 @@ class Provider(http.server.BaseHTTPRequestHandler):
     books = {"north": 300.0, "south": 350.0}
     decisions = {"north": 100.0, "south": 500.0}
     refuses: int | None = None  # questions about decisions
+    counting = threading.Lock()
+    open_questions = most_at_once = 0  # about decisions
     hangs = False  # questions about the books
 
     def do_GET(self) -> None:
@@ -40,6 +42,12 @@ class Provider(http.server.BaseHTTPRequestHandler):
                                      "datetime": begun.isoformat(), "temporalGranularity": "5_minutes",
                                      "emissionFactorType": asked["emissionFactorType"]})
         if url.path.startswith("/decisions/emissions/bylocation"):
+            with Provider.counting:
+                Provider.open_questions += 1
+                Provider.most_at_once = max(Provider.most_at_once, Provider.open_questions)
+            time.sleep(0.1)
+            with Provider.counting:
+                Provider.open_questions -= 1
             if Provider.refuses:
                 return self.answer(Provider.refuses, {"error": "no"})
             return self.answer(200, [{"location": asked["location"], "time": now.isoformat(),
@@ -165,6 +173,7 @@ def main() -> None:
                 south = used()["sites"]["south"]
                 assert abs(south["carbon_g"] / south["energy_j"] * 3.6e6 - 350) < 1, "held, not zero"
             assert clients.count(200) == clients.sent, clients.answers
+            assert Provider.most_at_once == 2, "one source keeps no other one waiting"
             node.stop(planner)
             for process in list(node.running):
                 node.stop(process)

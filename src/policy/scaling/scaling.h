@@ -42,8 +42,8 @@ struct ScalingView {
   const TurnedOut* turned_out = nullptr;     ///< what has finished since it was last asked; null: not known
 };
 
-/// Asked periodically, and at once when a node has gone or come back. One object per fleet. Wants at least one
-/// instance.
+/// Asked periodically, and at once when a node has gone or come back, or an instance begins to serve while weights in
+/// force shed something. One object per fleet. Wants at least one instance.
 class ScalingPolicy : public virtual Policy {
  public:
   virtual Plan plan(const ScalingView& view) = 0;
