@@ -22,6 +22,9 @@ constexpr double kLone = 1e-3;  ///< requests per second that have the instance 
 constexpr std::int64_t kLoneRequests = 40;
 constexpr double kTolerance = 1.03;  ///< of the most load
 constexpr double kBeyond = 1.1;      ///< from one load beyond the limits to the next
+constexpr double kAnswers =
+    30.0;  ///< a measurement lasts as long as so many lone answers, so that the batch has filled
+constexpr std::int64_t kLongest = 4;  ///< but has at most so many times the requests
 
 /// Of TTFT and of TBT: the quantile that is held to the limits.
 struct Quantiles {
@@ -54,6 +57,7 @@ class Watcher final : public journal::Sink {
     ttft_.push_back(in_terms_of(of_.limits.ttft, o.ttft(), own.ttft));
     tbt_.push_back(in_terms_of(of_.limits.tbt, o.tbt(), own.mean_gap()));
     if (ttft_.back() <= of_.limits.ttft && tbt_.back() <= of_.limits.tbt) ++kept_;
+    e2e_ += o.e2e();
   }
   void sample(const journal::Sample& s) override {
     if (s.at < from_ || s.at > until_) return;
@@ -75,6 +79,9 @@ class Watcher final : public journal::Sink {
   }
   /// Shares of the requests within both limits, within that of TTFT, within that of TBT.
   [[nodiscard]] double kept() const { return ttft_.empty() ? 0.0 : kept_ / static_cast<double>(ttft_.size()); }
+  [[nodiscard]] Span mean_e2e() const {
+    return ttft_.empty() ? Span() : Span::ns(e2e_.ns() / static_cast<std::int64_t>(ttft_.size()));
+  }
   [[nodiscard]] double ttft_kept() const { return share_within(ttft_, of_.limits.ttft); }
   [[nodiscard]] double tbt_kept() const { return share_within(tbt_, of_.limits.tbt); }
   [[nodiscard]] Span ttft(double quantile) { return nearest_rank(ttft_, quantile); }
@@ -96,6 +103,7 @@ class Watcher final : public journal::Sink {
   Instant from_, until_;
   bool unfinished_ = false;
   double kept_ = 0.0;
+  Span e2e_;
   std::vector<Span> ttft_, tbt_;
   std::map<std::int32_t, std::pair<std::optional<journal::Sample>, journal::Sample>> seen_;  ///< first, last
 };
@@ -122,7 +130,8 @@ class Bench {
                                            double guess) const {
     plan::ShardProfile made{spec_->tensor_parallel, clock, {}};
     const bool whole = held.ttft >= options_.quantile && held.tbt >= options_.quantile;
-    plan::LoadPoint idle = measure(of, clock, held, kLone, whole ? kLoneRequests : options_.requests)->point;
+    const Measured lone = *measure(of, clock, held, kLone, whole ? kLoneRequests : options_.requests);
+    plan::LoadPoint idle = lone.point;
     idle.load_per_s = 0.0;
     idle.power = to_watts(model_.idle_power(clock));
     made.points.push_back(idle);
@@ -131,7 +140,9 @@ class Bench {
     const auto at = [&](double load) -> const Measured* {
       auto found = measured.find(load);
       if (found == measured.end()) {
-        const auto point = measure(of, clock, held, load, options_.requests);
+        const auto lasting = static_cast<std::int64_t>(std::ceil(load * kAnswers * lone.mean_e2e.seconds()));
+        const auto requests = std::clamp(lasting, options_.requests, kLongest * options_.requests);
+        const auto point = measure(of, clock, held, load, requests);
         if (!point) return nullptr;
         found = measured.emplace(load, *point).first;
       }
@@ -192,6 +203,7 @@ class Bench {
   struct Measured {
     plan::LoadPoint point;
     double kept, ttft_kept, tbt_kept;  ///< shares of requests
+    Span mean_e2e;
   };
 
   /// Beyond the limits more and more requests miss them: the load from which on fewer are kept a second, not more.
@@ -239,7 +251,8 @@ class Bench {
     return Measured{{load_per_s, *power, watcher.ttft(held.ttft), watcher.tbt(held.tbt)},
                     watcher.kept(),
                     watcher.ttft_kept(),
-                    watcher.tbt_kept()};
+                    watcher.tbt_kept(),
+                    watcher.mean_e2e()};
   }
 
   const ProfiledEngine& engine_;
