@@ -20,10 +20,9 @@ namespace {
 
 constexpr double kLone = 1e-3;  ///< requests per second that have the instance to themselves
 constexpr std::int64_t kLoneRequests = 40;
-constexpr double kTolerance = 1.03;  ///< of the most load
-constexpr double kBeyond = 1.1;      ///< from one load beyond the limits to the next
-constexpr double kAnswers =
-    30.0;  ///< a measurement lasts as long as so many lone answers, so that the batch has filled
+constexpr double kTolerance = 1.03;   ///< of the most load
+constexpr double kBeyond = 1.1;       ///< from one load beyond the limits to the next
+constexpr double kAnswers = 60.0;     ///< a measurement lasts as long as so many lone ones, and its batch has filled
 constexpr std::int64_t kLongest = 4;  ///< but has at most so many times the requests
 
 /// Of TTFT and of TBT: the quantile that is held to the limits.
