@@ -22,7 +22,7 @@ constexpr double kLone = 1e-3;  ///< requests per second that have the instance 
 constexpr std::int64_t kLoneRequests = 40;
 constexpr double kTolerance = 1.03;   ///< of the most load
 constexpr double kBeyond = 1.1;       ///< from one load beyond the limits to the next
-constexpr double kAnswers = 60.0;     ///< a measurement lasts as long as so many lone ones, and its batch has filled
+constexpr double kAnswers = 20.0;     ///< as long as so many at its load a measurement lasts: batches fill first
 constexpr std::int64_t kLongest = 4;  ///< but has at most so many times the requests
 
 /// Of TTFT and of TBT: the quantile that is held to the limits.
@@ -129,8 +129,7 @@ class Bench {
                                            double guess) const {
     plan::ShardProfile made{spec_->tensor_parallel, clock, {}};
     const bool whole = held.ttft >= options_.quantile && held.tbt >= options_.quantile;
-    const Measured lone = *measure(of, clock, held, kLone, whole ? kLoneRequests : options_.requests);
-    plan::LoadPoint idle = lone.point;
+    plan::LoadPoint idle = measure(of, clock, held, kLone, whole ? kLoneRequests : options_.requests)->point;
     idle.load_per_s = 0.0;
     idle.power = to_watts(model_.idle_power(clock));
     made.points.push_back(idle);
@@ -139,10 +138,13 @@ class Bench {
     const auto at = [&](double load) -> const Measured* {
       auto found = measured.find(load);
       if (found == measured.end()) {
-        const auto lasting = static_cast<std::int64_t>(std::ceil(load * kAnswers * lone.mean_e2e.seconds()));
-        const auto requests = std::clamp(lasting, options_.requests, kLongest * options_.requests);
-        const auto point = measure(of, clock, held, load, requests);
+        auto point = measure(of, clock, held, load, options_.requests);
         if (!point) return nullptr;
+        const auto lasting = static_cast<std::int64_t>(std::ceil(load * kAnswers * point->mean_e2e.seconds()));
+        if (lasting > options_.requests) {
+          point = measure(of, clock, held, load, std::min(lasting, kLongest * options_.requests));
+          if (!point) return nullptr;
+        }
         found = measured.emplace(load, *point).first;
       }
       return &found->second;
