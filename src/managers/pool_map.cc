@@ -34,7 +34,9 @@ plan::ShardingProblem PoolMap::problem(const std::vector<double>& load_per_s, in
     const plan::ProfiledClass& one = profile(p);
     plan::ShardClass made{one.name, load_per_s[p], one.limits, one.profiles, 1.0};
     made.next = next(p) - p;
-    if (next(p) < pools()) made.load_in_next = plan::load_in(one, profile(next(p)));
+    // A looser tier's request is the same work as a stricter one's of its size, whatever each pool may carry of them.
+    const bool of_size = (p + 1) % tiers_ != 0;
+    if (!of_size && next(p) < pools()) made.load_in_next = plan::load_in(one, profile(next(p)));
     problem.classes.push_back(std::move(made));
   }
   return problem;

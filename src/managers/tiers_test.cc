@@ -44,6 +44,9 @@ TEST(Tiers, WhatAPoolCannotTakeGoesToStricterOnesOnly) {
     EXPECT_GT(map.next(p), p);
     EXPECT_EQ(map.next(p) % 2, 1U) << "strict, or none";
   }
+  const auto problem = map.problem(std::vector<double>(6, 1.0), 8, Watts());
+  EXPECT_EQ(problem.classes[4].load_in_next, 1.0) << "the same requests";
+  EXPECT_EQ(problem.classes[1].load_in_next, plan::load_in(table.classes[1], table.classes[3]));
   EXPECT_EQ(PoolMap(table, 2).pools(), 4U) << "sizes share pools, tiers do not";
   EXPECT_EQ(PoolMap(table, 2).pool_of(4), 2U);
   EXPECT_EQ(PoolMap(table, 2).pool_of(5), 3U);
