@@ -45,7 +45,8 @@ struct PoolOptions {
 struct ClassOptions {
   std::vector<std::int32_t> prompt_below;
   std::vector<std::int32_t> output_below;
-  bool one = false;  ///< a recipe's: requests are all alike to it, whatever the scenario says
+  bool one = false;      ///< a recipe's: requests are all alike to it, whatever the scenario says
+  bool by_tier = false;  ///< a recipe's: requests of each tier are classes of their own
   [[nodiscard]] bool stated() const { return one || !prompt_below.empty() || !output_below.empty(); }
 };
 

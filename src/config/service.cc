@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -14,6 +15,24 @@ template <typename E>
 std::int32_t index_of(const std::vector<E>& list, std::string_view name) {
   if (name.empty()) return 0;
   return static_cast<std::int32_t>(std::ranges::find(list, name, &E::name) - list.begin());
+}
+
+/// Tiers from the loosest to the strictest, by the first class's objectives: TBT, then TTFT; then in their order.
+Classifier sorted_by_tier(const Service& service, const Scenario& scenario) {
+  const auto limits = [&](std::size_t tier) {
+    const Slo& slo = service.objectives->of(TierId(static_cast<std::int32_t>(tier)), ClassId(0));
+    return std::pair(slo.mean_gap().value_or(Span::max()), slo.ttft.value_or(Span::max()));
+  };
+  std::vector<std::size_t> order(scenario.tiers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater{}, limits);
+  std::vector<std::string> names;
+  std::vector<std::int32_t> rank(order.size());
+  for (const std::size_t tier : order) {
+    rank[tier] = static_cast<std::int32_t>(names.size());
+    names.push_back(scenario.tiers[tier].name);
+  }
+  return service.classes.by_tier(std::move(names), std::move(rank));
 }
 
 }  // namespace
@@ -59,6 +78,7 @@ Service make_service(const Scenario& scenario, const ClassOptions& classes) {
     for (const auto& tier : scenario.tiers) tiers.push_back({tier.name, tier.slo, tier.factor});
     service.objectives = Objectives(scenario.slo, sizes, std::move(by_size), std::move(tiers));
   }
+  if (classes.by_tier && scenario.tiers.size() > 1) service.classes = sorted_by_tier(service, scenario);
   for (const auto& tenant : scenario.tenants) {
     service.tenants.push_back({tenant.name,
                                TierId(index_of(scenario.tiers, tenant.tier)),

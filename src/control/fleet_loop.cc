@@ -21,7 +21,7 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
       options_(options),
       classes_(options.service.classes),
       objectives_(options.service.judged(options.slo)),
-      pools_(options.service.pools, classes_.size()),
+      pools_(options.service.pools, classes_.size(), classes_.tiers()),
       port_(port),
       sink_(sink) {
   for (std::size_t i = 0; i < instances_.size(); ++i) {
@@ -343,7 +343,8 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   tokens_.output += served.output_tokens;
   counts_.leave(fate);
   if (fate == Fate::Finished) {
-    turned_out_.add(outcome.request.request_class, classes_.of(outcome.request.prompt_tokens, served.output_tokens));
+    turned_out_.add(outcome.request.request_class,
+                    classes_.of(outcome.request.prompt_tokens, served.output_tokens, outcome.request.tier));
   }
   sink_.outcome(outcome);
   return outcome;

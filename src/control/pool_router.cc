@@ -20,7 +20,8 @@ bool sheds_any(std::span<const PoolWeight> weights) {
   return std::ranges::any_of(weights, [&](const PoolWeight& w) { return shed_share(weights, w.request_class) > 0.0; });
 }
 
-PoolRouter::PoolRouter(const std::vector<Pool>& pools, std::int32_t classes) : stated_(pools) {
+PoolRouter::PoolRouter(const std::vector<Pool>& pools, std::int32_t classes, std::int32_t tiers)
+    : stated_(pools), tiers_(tiers) {
   reroute({}, classes, static_cast<std::int32_t>(pools.size()));
 }
 
@@ -55,13 +56,19 @@ void PoolRouter::reroute(std::span<const PoolWeight> weights, std::int32_t class
   }
   // A pool that nothing is said of is for all, and so for the largest.
   sizes_.assign(static_cast<std::size_t>(std::max(pools, 1)), -1);
+  tier_.assign(sizes_.size(), 0);
   for (std::int32_t c = 0; c <= last; ++c) {
     for (const Share& share : shares_[static_cast<std::size_t>(c)]) {
-      auto& size = sizes_[static_cast<std::size_t>(share.pool.value())];
-      size = std::max(size, c);
+      const auto p = static_cast<std::size_t>(share.pool.value());
+      sizes_[p] = std::max(sizes_[p], c);
+      tier_[p] = std::max(tier_[p], c % tiers_);
     }
   }
-  for (auto& size : sizes_) size = size < 0 ? last : size;
+  for (std::size_t p = 0; p < sizes_.size(); ++p) {
+    if (sizes_[p] >= 0) continue;
+    sizes_[p] = last;
+    tier_[p] = tiers_ - 1;
+  }
   by_size_.clear();
   for (std::int32_t p = 0; p < static_cast<std::int32_t>(sizes_.size()); ++p) by_size_.emplace_back(p);
   std::ranges::stable_sort(by_size_, {}, [this](PoolId p) { return sizes_[static_cast<std::size_t>(p.value())]; });
@@ -97,7 +104,8 @@ PoolRouter::Order PoolRouter::next(ClassId request_class) {
   }
   const auto size_of = [this](PoolId p) { return sizes_[static_cast<std::size_t>(p.value())]; };
   for (const PoolId pool : by_size_) {
-    if (size_of(pool) >= static_cast<std::int32_t>(c)) take(pool);
+    const bool strict = tier_[static_cast<std::size_t>(pool.value())] >= static_cast<std::int32_t>(c) % tiers_;
+    if (strict && size_of(pool) >= static_cast<std::int32_t>(c)) take(pool);
   }
   const std::size_t fit = order_.size();
   for (auto pool = by_size_.rbegin(); pool != by_size_.rend(); ++pool) take(*pool);
@@ -108,7 +116,8 @@ std::span<const PoolId> PoolRouter::larger(PoolId than) {
   const auto size_of = [this](PoolId p) { return sizes_[static_cast<std::size_t>(p.value())]; };
   order_.assign(1, than);
   for (const PoolId pool : by_size_) {
-    if (pool != than && size_of(pool) >= size_of(than)) order_.push_back(pool);
+    const bool strict = tier_[static_cast<std::size_t>(pool.value())] >= tier_[static_cast<std::size_t>(than.value())];
+    if (pool != than && strict && size_of(pool) >= size_of(than)) order_.push_back(pool);
   }
   return order_;
 }

@@ -18,11 +18,11 @@ namespace wattle::control {
 /// A class's requests are shared out over its pools by weight, evenly in time (smooth weighted round-robin, without
 /// chance). Where its own pool cannot take a request, another of its own or the next larger pool may (DynamoLLM,
 /// section IV-D); a pool is as large as the largest class it is for. Without weights a class's pools are those that
-/// name it, else those for all.
+/// name it, else those for all. Where classes are by tier, no request overflows into a pool of looser tiers alone.
 class PoolRouter {
  public:
-  /// `classes`: how many there are.
-  PoolRouter(const std::vector<Pool>& pools, std::int32_t classes);
+  /// `classes`: how many there are; `tiers` neighbours of one size each, the strictest last (Classifier::by_tier).
+  PoolRouter(const std::vector<Pool>& pools, std::int32_t classes, std::int32_t tiers = 1);
 
   /// Weights of a plan that has been checked; empty: what pools are for. `pools`: at least so many are known.
   void reroute(std::span<const PoolWeight> weights, std::int32_t classes, std::int32_t pools);
@@ -57,6 +57,7 @@ class PoolRouter {
   }
 
   std::vector<Pool> stated_;
+  std::int32_t tiers_;
   std::vector<std::vector<Share>> shares_;  ///< by class
   struct Lack {
     double share = 0.0;
@@ -64,6 +65,7 @@ class PoolRouter {
   };
   std::vector<Lack> lacks_;          ///< by class: what the weights lack of 1
   std::vector<std::int32_t> sizes_;  ///< by pool: the largest class it is for
+  std::vector<std::int32_t> tier_;   ///< by pool: the strictest it is for
   std::vector<PoolId> by_size_;      ///< ascending
   std::vector<PoolId> order_;        ///< scratch
 };

@@ -89,7 +89,7 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
                                                              const std::string& data_dir, const Classifier& classes,
                                                              const config::ClassOptions& stated,
                                                              std::span<const plan::ShardLimits> limits,
-                                                             const Objectives& objectives) {
+                                                             std::span<const Objectives> by_rank) {
   auto workload = config::locate_workload(loaded.scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
   workload->start = Span();
@@ -101,14 +101,17 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
   for (std::size_t read = 0; read < kRowsRead; ++read) {
     const auto row = (*source)->next();
     if (!row) break;
-    const ClassId id = classes.of(row->prompt_tokens, row->output_tokens);
-    made[static_cast<std::size_t>(id.value())].lengths.emplace_back(row->prompt_tokens, row->output_tokens);
+    const std::int32_t size = classes.of(row->prompt_tokens, row->output_tokens).value() / classes.tiers();
+    for (std::int32_t rank = 0; rank < classes.tiers(); ++rank) {
+      made[static_cast<std::size_t>(size * classes.tiers() + rank)].lengths.emplace_back(row->prompt_tokens,
+                                                                                         row->output_tokens);
+    }
   }
   for (std::size_t c = 0; c < made.size(); ++c) {
     auto& one = made[c];
     one.name = classes.name(ClassId(static_cast<std::int32_t>(c)));
     one.limits = limits[c];
-    one.held_to = objectives;
+    one.held_to = by_rank[c % by_rank.size()];
     if (one.lengths.empty()) return no_request_of(loaded, stated, one.name);
     if (one.lengths.size() <= kLengths) continue;
     std::vector<std::pair<std::int32_t, std::int32_t>> some;
@@ -147,23 +150,45 @@ Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::Loaded
   return std::make_shared<const plan::LoadTable>(std::move(*table));
 }
 
+namespace {
+
+/// What instances that serve a tier and all looser ones keep: by the tier's place, the loosest first. One for all
+/// where tiers are not sorted by.
+std::vector<Objectives> objectives_by_rank(const Service& service, const Slo& fleet) {
+  const Objectives all = service.judged(fleet);
+  if (service.classes.tiers() == 1) return {all.of_strictest_tier()};
+  std::vector<Objectives> made;
+  for (std::int32_t rank = 0; rank < service.classes.tiers(); ++rank) {
+    std::vector<Tier> tiers;
+    for (std::size_t t = 0; t < all.tiers().size(); ++t) {
+      if (service.classes.tier_rank(TierId(static_cast<std::int32_t>(t))) <= rank) tiers.push_back(all.tiers()[t]);
+    }
+    made.push_back(Objectives(fleet, all.sizes(), all.by_size(), std::move(tiers)).of_strictest_tier());
+  }
+  return made;
+}
+
+}  // namespace
+
 Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::LoadedScenario& loaded,
                                                                 const config::ClassOptions& classes,
                                                                 const std::string& data_dir) {
   const Service service = config::make_service(loaded.scenario, classes);
-  const Objectives objectives = service.judged(loaded.scenario.slo).of_strictest_tier();
+  const auto by_rank = objectives_by_rank(service, loaded.scenario.slo);
   std::vector<plan::ShardLimits> limits;
-  for (std::int32_t c = 0; c < service.classes.size(); ++c) {
+  for (std::int32_t i = 0; i < service.classes.size(); ++i) {
+    const std::int32_t c = i / service.classes.tiers();
+    const Objectives& objectives = by_rank[static_cast<std::size_t>(i % service.classes.tiers())];
     // Objectives are of the scenario's classes, whose borders may be others: those of a class's smallest request.
-    const auto below = [](const std::vector<std::int32_t>& borders, std::int32_t i) {
-      return i == 0 ? 1 : borders[static_cast<std::size_t>(i - 1)];
+    const auto below = [](const std::vector<std::int32_t>& borders, std::int32_t at) {
+      return at == 0 ? 1 : borders[static_cast<std::size_t>(at - 1)];
     };
     const std::int32_t prompt = below(service.classes.prompt_below(), c / service.classes.outputs());
     const std::int32_t output = below(service.classes.output_below(), c % service.classes.outputs());
     const Slo& slo = objectives.of(TierId(0), objectives.sizes().of(prompt, output));
     limits.push_back({slo.ttft.value_or(Span::max()), slo.mean_gap().value_or(Span::max())});
   }
-  return class_requests(loaded, data_dir, service.classes, classes, limits, objectives);
+  return class_requests(loaded, data_dir, service.classes, classes, limits, by_rank);
 }
 
 namespace {
@@ -204,7 +229,15 @@ Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::Loaded
                                                             const LoadProfileRequest& request) {
   auto requests = scenario_requests(loaded, classes, data_dir);
   if (!requests) return std::unexpected(requests.error());
-  auto table = load_profile(loaded, *requests, request);
+  const int tiers = config::make_service(loaded.scenario, classes).classes.tiers();
+  const auto table_of = [&]() -> Result<std::shared_ptr<const plan::LoadTable>> {
+    auto found = load_profile(loaded, *requests, request);
+    if (!found || tiers == 1) return found;
+    auto made = std::make_shared<plan::LoadTable>(**found);
+    made->tiers = tiers;
+    return made;
+  };
+  auto table = table_of();
   if (!table) return table;
   // What no configuration keeps is no reason to refuse requests: plans are made for the rest, and attainment says it.
   bool kept = true;
@@ -221,14 +254,36 @@ Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::Loaded
                plan::nearest_profile((*table)->classes[c].profiles, one.limits));
     one.limits = reachable;
   }
-  return kept ? table : load_profile(loaded, *requests, request);
+  return kept ? table : table_of();
 }
+
+namespace {
+
+/// Of the requests, that tenants' shares give each tier, by its place.
+std::vector<double> shares_by_rank(const Service& service) {
+  std::vector<double> shares(static_cast<std::size_t>(service.classes.tiers()), 0.0);
+  double sum = 0.0;
+  for (const Tenant& tenant : service.tenants) {
+    shares[static_cast<std::size_t>(service.classes.tier_rank(tenant.tier))] += tenant.share;
+    sum += tenant.share;
+  }
+  if (sum <= 0.0) {
+    shares.assign(shares.size(), 0.0);
+    shares[static_cast<std::size_t>(service.classes.tier_rank(TierId(0)))] = sum = 1.0;
+  }
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+}  // namespace
 
 Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,
                                                          const config::ClassOptions& classes,
                                                          const std::string& data_dir, predict::LengthHint* hint,
                                                          const plan::LoadTable* loads) {
-  const Classifier sorter = config::make_service(loaded.scenario, classes).classes;
+  const Service service = config::make_service(loaded.scenario, classes);
+  const Classifier& sorter = service.classes;
+  const std::vector<double> share_of = shares_by_rank(service);
   const auto workload = config::locate_workload(loaded.scenario, data_dir);
   if (!workload) return std::unexpected(workload.error());
   const auto source = config::open_workload(loaded, *workload, data_dir);
@@ -248,10 +303,14 @@ Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedSce
     }
     const std::int32_t output =
         hint == nullptr ? row->output_tokens : hint->predict(row->output_tokens, workload->max_output_tokens);
-    const ClassId id = sorter.of(row->prompt_tokens, output);
-    const auto taken_for = static_cast<std::size_t>(id.value());
-    const auto was = static_cast<std::size_t>(sorter.of(row->prompt_tokens, row->output_tokens).value());
-    minutes[minute][taken_for] += load_of[was][taken_for] / kMinute.seconds();
+    const auto at = [&](std::int32_t of_output) {
+      return static_cast<std::size_t>(sorter.of(row->prompt_tokens, of_output).value()) / share_of.size() *
+             share_of.size();
+    };
+    for (std::size_t rank = 0; rank < share_of.size(); ++rank) {
+      const std::size_t taken_for = at(output) + rank, was = at(row->output_tokens) + rank;
+      minutes[minute][taken_for] += share_of[rank] * load_of[was][taken_for] / kMinute.seconds();
+    }
   }
   return minutes;
 }

@@ -55,6 +55,7 @@ void DigestSink::plan(const PlanRecord& record) {
     digest_.add(level.pool.value_or(PoolId(-1)).value());
     digest_.add(level.gpus);
     digest_.add_text(level.reason);
+    if (!level.detail.empty()) digest_.add_text(level.detail);
   }
   if (!plan.problem.empty()) digest_.add_text(plan.problem);
 }

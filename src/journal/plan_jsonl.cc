@@ -61,6 +61,7 @@ Json json_of(const PlanLevel& level) {
   if (level.gpus > 0) json["gpus"] = level.gpus;
   put_mandates(json, level.given, level.passed);
   json["reason"] = level.reason;
+  if (!level.detail.empty()) json["detail"] = level.detail;
   return json;
 }
 

@@ -126,6 +126,7 @@ PlanLevel level_of(const Read& json, Span later) {
   if (json.contains("given")) level.given = mandate_of(json["given"], later);
   for (const Read& below : list_of(json, "passed")) level.passed.push_back(mandate_of(below, later));
   level.reason = kept_text(at(json, "reason").get<std::string>());
+  if (json.contains("detail")) level.detail = json["detail"].get<std::string>();
   return level;
 }
 

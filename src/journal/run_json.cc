@@ -33,7 +33,12 @@ void visit_facts(V& v, F& facts) {
 }
 
 Json sizes_json(const Classifier& sizes) {
-  return Json{{"prompt_below", sizes.prompt_below()}, {"output_below", sizes.output_below()}};
+  Json json{{"prompt_below", sizes.prompt_below()}, {"output_below", sizes.output_below()}};
+  if (sizes.tiers() > 1) {
+    json["tiers"] = sizes.tier_names();
+    json["tier_rank"] = sizes.tier_ranks();
+  }
+  return json;
 }
 
 Json slo_json(const Slo& slo) {
@@ -59,8 +64,13 @@ void add_service(Json& facts, const Service& service) {
 
 /// Throws what nlohmann says is wrong.
 Classifier sizes_from(const Json& json) {
-  return {json.at("prompt_below").get<std::vector<std::int32_t>>(),
-          json.at("output_below").get<std::vector<std::int32_t>>()};
+  const Classifier sizes(json.at("prompt_below").get<std::vector<std::int32_t>>(),
+                         json.at("output_below").get<std::vector<std::int32_t>>());
+  if (!json.contains("tiers")) return sizes;
+  const auto names = json.at("tiers").get<std::vector<std::string>>();
+  auto rank = json.at("tier_rank").get<std::vector<std::int32_t>>();
+  for (std::int32_t& r : rank) r = std::clamp(r, 0, std::max(0, static_cast<std::int32_t>(names.size()) - 1));
+  return sizes.by_tier(names, std::move(rank));
 }
 
 Slo slo_from(const Json& json, std::string& problem) {

@@ -157,7 +157,7 @@ void RunStatistics::outcome(const Outcome& o) {
   if (c < by_class_.size()) {
     add(by_class_[c], o, attained);
     const bool finished = o.fate == Fate::Finished;
-    const ClassId answered = classes_.of(o.request.prompt_tokens, o.output_tokens);
+    const ClassId answered = classes_.of(o.request.prompt_tokens, o.output_tokens, o.request.tier);
     misclassified_ += finished && answered != o.request.request_class ? 1 : 0;
   }
   const auto t = static_cast<std::size_t>(o.request.tier.value());

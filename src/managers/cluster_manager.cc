@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "managers/tiers.h"
 #include "plan/sharding.h"
 
 namespace wattle::managers {
@@ -64,20 +66,59 @@ ClusterOrder ClusterManager::make(Instant begin, Instant end, Instant from, Inst
   return made;
 }
 
+/// Where one pool at stricter objectives takes less power than pools by tier, the looser tiers' load becomes the
+/// stricter one's (HPCA 2025, section IV-D). Says so.
+std::string ClusterManager::share_pools(std::vector<double>& load_per_s) const {
+  const std::size_t tiers = pools_.tiers();
+  if (tiers == 1) return "";
+  std::string said;
+  const auto problem = pools_.problem(load_per_s, nodes_up() * options_.gpus_per_node, Watts());
+  for (std::size_t first = 0; first < load_per_s.size(); first += tiers) {
+    std::vector<TierLoad> loads;
+    for (std::size_t t = 0; t < tiers; ++t) {
+      const auto& one = problem.classes[first + t];
+      loads.push_back({load_per_s[first + t], one.limits, one.profiles});
+      for (auto& profile : loads.back().profiles) {
+        profile = plan::keep_free(std::move(profile), one.limits, options_.margin);
+      }
+    }
+    const plan::ProfiledClass& of = pools_.profile(first + tiers - 1);
+    const auto split = split_tiers(of, loads, problem.gpus, Watts());
+    if (!split) continue;  // each has its own pool
+    for (std::size_t t = 0; t + 1 < tiers; ++t) {
+      if (split->pool_of[t] != split->pool_of[t + 1]) continue;
+      load_per_s[first + t + 1] += load_per_s[first + t] * problem.classes[first + t].load_in_next;
+      load_per_s[first + t] = 0.0;
+    }
+    const std::size_t pools = std::set(split->pool_of.begin(), split->pool_of.end()).size();
+    said += fmt::format("{}{}: {} of {} tiers, {:.0f} W; one pool {:.0f} W, apart {:.0f} W", said.empty() ? "" : "; ",
+                        of.name, pools == 1 ? "one pool" : fmt::format("{} pools", pools), tiers, split->split.value(),
+                        split->one_pool.value(), split->apart.value());
+  }
+  return said;
+}
+
 ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const {
-  const auto load = pools_.by_pool(peak_per_s);
+  auto load = pools_.by_pool(peak_per_s);
+  std::string tiers = share_pools(load);
   const int gpus = nodes_up() * options_.gpus_per_node;
   auto problem = pools_.problem(load, gpus, options_.unused_gpu);
   problem.gpus_per_node = options_.gpus_per_node;
   for (auto& one : problem.classes) {
     for (auto& profile : one.profiles) profile = plan::keep_free(std::move(profile), one.limits, options_.margin);
   }
-  for (std::size_t p = 0; options_.within_limits && p + 1 < problem.classes.size(); ++p) {
+  for (std::size_t p = 0; options_.within_limits && p < problem.classes.size(); ++p) {
+    if (pools_.next(p) >= problem.classes.size()) continue;
     const auto& own = problem.classes[p].limits;
-    const auto& next = problem.classes[p + 1].limits;
+    const auto& next = problem.classes[pools_.next(p)].limits;
     problem.classes[p].forwards = next.ttft <= own.ttft && next.tbt <= own.tbt;
   }
+  // Which tiers share is decided. What those apart leave over would fill the stricter pool to its last request.
+  for (std::size_t p = 0; p < problem.classes.size(); ++p) {
+    if ((p + 1) % pools_.tiers() != 0) problem.classes[p].forwards = false;
+  }
   ClusterOrder order;
+  order.tiers = std::move(tiers);
   order.gpus.assign(load.size(), 0);
   order.load_per_s.assign(load.size(), 0.0);
   order.forwarded.assign(load.size(), 0.0);

@@ -41,6 +41,7 @@ struct ClusterOrder {
   Instant from, until;
   std::int64_t number = 0;  ///< of its epoch, by the manager's clock: another order has another, or says else
   std::string problem;      ///< why something is shed: which objective, what comes nearest; else empty
+  std::string tiers = {};   ///< which tiers of a class share a pool, and what either way takes; empty: there is one
 };
 
 class ClusterManager {
@@ -60,6 +61,7 @@ class ClusterManager {
  private:
   [[nodiscard]] ClusterOrder make(Instant begin, Instant end, Instant from, Instant until);
   [[nodiscard]] ClusterOrder solve(const std::vector<double>& peak_per_s) const;
+  [[nodiscard]] std::string share_pools(std::vector<double>& load_per_s) const;
   void in_nodes(std::vector<int>& gpus) const;
   [[nodiscard]] double node_usefully_carries(const plan::ProfiledClass& one) const;
   [[nodiscard]] int nodes_up() const { return std::max(1, options_.nodes - down_); }

@@ -128,11 +128,23 @@ std::vector<double> PoolLevel::taken_in(const ClusterOrder& order, const std::ve
 double PoolLevel::taken_in_of(std::size_t request_class, const ClusterOrder& order,
                               const std::vector<double>& taken_in) const {
   double left = 1.0, kept = 0.0;
-  for (std::size_t p = map_.pool_of(request_class); p < taken_in.size(); ++p) {
+  for (std::size_t p = map_.pool_of(request_class); p < taken_in.size(); p = map_.next(p)) {
     kept += left * (1.0 - order.forwarded[p]) * taken_in[p];
     left *= order.forwarded[p];
   }
   return std::min(1.0, kept + left);
+}
+
+/// Nothing larger serves: the next smaller pool that does, if one of its tier or a stricter one does; else any.
+std::optional<std::size_t> PoolLevel::fallback(std::size_t request_class, const std::vector<bool>& serves) const {
+  const std::size_t own = map_.pool_of(request_class);
+  for (std::size_t p = own; p-- > 0;) {
+    if (serves[p] && p % map_.tiers() >= own % map_.tiers()) return p;
+  }
+  for (std::size_t p = pools_.size(); p-- > 0;) {
+    if (serves[p]) return p;
+  }
+  return std::nullopt;
 }
 
 std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, const ClusterOrder& order,
@@ -150,10 +162,10 @@ std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, cons
     if (std::ranges::find(mine_, map_.pool_of(c)) == mine_.end()) continue;
     double left = 1.0;
     std::optional<std::size_t> last;
-    for (std::size_t p = map_.pool_of(c); p < pools_.size() && left > 0.0; ++p) {
+    for (std::size_t p = map_.pool_of(c); p < pools_.size() && left > 0.0; p = map_.next(p)) {
       if (!serves[p]) continue;
-      const bool larger =
-          std::any_of(serves.begin() + static_cast<std::ptrdiff_t>(p) + 1, serves.end(), [](bool s) { return s; });
+      bool larger = false;
+      for (std::size_t q = map_.next(p); q < pools_.size(); q = map_.next(q)) larger = larger || serves[q];
       const double on = larger ? order.forwarded[p] : 0.0;
       if (left * (1.0 - on) > 0.0) {
         made.push_back({ClassId(static_cast<std::int32_t>(c)), pool_id(p), left * (1.0 - on) * taken_in[p]});
@@ -161,12 +173,9 @@ std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, cons
       left *= on;
       last = p;
     }
-    // Nothing larger serves: the next smaller pool that does.
-    for (std::size_t p = map_.pool_of(c); !last && p-- > 0;) {
-      if (serves[p]) {
-        made.push_back({ClassId(static_cast<std::int32_t>(c)), pool_id(p), taken_in_of(c, order, taken_in)});
-        last = p;
-      }
+    if (last) continue;
+    if (const auto any = fallback(c, serves)) {
+      made.push_back({ClassId(static_cast<std::int32_t>(c)), pool_id(*any), taken_in_of(c, order, taken_in)});
     }
   }
   return made;
@@ -177,10 +186,11 @@ std::vector<PoolWeight> PoolLevel::weights(const policy::ScalingView& view, cons
 std::vector<double> PoolLevel::in_pools(const std::vector<double>& rate_per_s, const ClusterOrder& order) const {
   auto load = map_.by_pool(rate_per_s);
   const auto problem = map_.problem(load, 0, Watts());
-  for (std::size_t p = 0; p + 1 < load.size(); ++p) {
+  for (std::size_t p = 0; p < load.size(); ++p) {
+    if (map_.next(p) >= load.size()) continue;
     const double on = load[p] * order.forwarded[p];
     load[p] -= on;
-    load[p + 1] += on * problem.classes[p].load_in_next;
+    load[map_.next(p)] += on * problem.classes[p].load_in_next;
   }
   return load;
 }
@@ -217,7 +227,8 @@ Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mand
                     .gpus = 0,
                     .given = {},
                     .passed = {},
-                    .reason = "nodes by the peak expected of each class"};
+                    .reason = "nodes by the peak expected of each class",
+                    .detail = order.tiers};
   for (const std::size_t p : mine_) {
     if (!first) manage(p, view, load);
     PoolState& pool = pools_[p];

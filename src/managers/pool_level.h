@@ -48,6 +48,7 @@ class PoolLevel {
                                                     bool known);
   [[nodiscard]] double taken_in_of(std::size_t request_class, const ClusterOrder& order,
                                    const std::vector<double>& taken_in) const;
+  [[nodiscard]] std::optional<std::size_t> fallback(std::size_t request_class, const std::vector<bool>& serves) const;
   [[nodiscard]] std::vector<PoolWeight> weights(const policy::ScalingView& view, const ClusterOrder& order,
                                                 const std::vector<double>& taken_in) const;
   [[nodiscard]] std::vector<FleetMember> members_of(std::size_t pool, const policy::ScalingView& view) const;

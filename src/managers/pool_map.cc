@@ -4,13 +4,14 @@
 
 namespace wattle::managers {
 
-PoolMap::PoolMap(const plan::LoadTable& table, std::size_t pools) : table_(table) {
-  const std::size_t classes = table.classes.size();
+PoolMap::PoolMap(const plan::LoadTable& table, std::size_t pools)
+    : table_(table), tiers_(static_cast<std::size_t>(table.tiers)) {
+  const std::size_t classes = table.classes.size() / tiers_;
   const std::size_t count = pools == 0 ? classes : pools;
   WATTLE_CHECK(count >= 1 && count <= classes, "as many pools as classes at most");
-  heaviest_.resize(count);
-  for (std::size_t c = 0; c < classes; ++c) {
-    pool_of_.push_back(c * count / classes);
+  heaviest_.resize(count * tiers_);
+  for (std::size_t c = 0; c < classes * tiers_; ++c) {
+    pool_of_.push_back(c / tiers_ * count / classes * tiers_ + c % tiers_);
     heaviest_[pool_of_.back()] = c;
   }
 }
@@ -32,7 +33,10 @@ plan::ShardingProblem PoolMap::problem(const std::vector<double>& load_per_s, in
   for (std::size_t p = 0; p < pools(); ++p) {
     const plan::ProfiledClass& one = profile(p);
     plan::ShardClass made{one.name, load_per_s[p], one.limits, one.profiles, 1.0};
-    if (p + 1 < pools()) made.load_in_next = plan::load_in(one, profile(p + 1));
+    made.next = next(p) - p;
+    // A looser tier's request is the same work as a stricter one's of its size, whatever each pool may carry of them.
+    const bool of_size = (p + 1) % tiers_ != 0;
+    if (!of_size && next(p) < pools()) made.load_in_next = plan::load_in(one, profile(next(p)));
     problem.classes.push_back(std::move(made));
   }
   return problem;

@@ -15,7 +15,8 @@ namespace wattle::managers {
 /// its requests were of its largest class (`heaviest`): the others count as the load they are to that.
 class PoolMap {
  public:
-  /// `pools` in [1, classes]; 0: a pool for each class. `table` outlives it.
+  /// `pools` in [1, sizes of class]; 0: a pool for each. `table` outlives it. Where the table has tiers, each is so
+  /// many neighbours, the strictest tier's last.
   PoolMap(const plan::LoadTable& table, std::size_t pools);
 
   [[nodiscard]] std::size_t pools() const { return heaviest_.size(); }
@@ -23,6 +24,10 @@ class PoolMap {
   [[nodiscard]] std::size_t pool_of(std::size_t request_class) const { return pool_of_[request_class]; }
   [[nodiscard]] std::size_t heaviest(std::size_t pool) const { return heaviest_[pool]; }
   [[nodiscard]] const plan::ProfiledClass& profile(std::size_t pool) const { return table_.classes[heaviest_[pool]]; }
+  [[nodiscard]] std::size_t tiers() const { return tiers_; }
+  /// Where what a pool cannot take goes: that of the next stricter tier; of the strictest, to larger requests'
+  /// strictest. None: at least pools(). Always after `pool`.
+  [[nodiscard]] std::size_t next(std::size_t pool) const { return (pool + 1) % tiers_ == 0 ? pool + tiers_ : pool + 1; }
   /// Requests per second by class as load of each pool, in its heaviest class's requests per second.
   [[nodiscard]] std::vector<double> by_pool(const std::vector<double>& rate_per_s) const;
   /// All pools as one problem.
@@ -30,6 +35,7 @@ class PoolMap {
 
  private:
   const plan::LoadTable& table_;
+  std::size_t tiers_;
   std::vector<std::size_t> pool_of_, heaviest_;
 };
 

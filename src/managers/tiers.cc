@@ -26,7 +26,8 @@ Result<TierSplit> split_tiers(const plan::ProfiledClass& of, const std::vector<T
     for (std::size_t i = 0; i < order.size(); ++i) {
       const TierLoad& tier = tiers[order[i]];
       if (i == 0 || (borders >> (i - 1) & 1U) != 0)
-        problem.classes.push_back({of.name, 0.0, tier.limits, of.profiles, 1.0});
+        problem.classes.push_back(
+            {of.name, 0.0, tier.limits, tier.profiles.empty() ? of.profiles : tier.profiles, 1.0});
       plan::ShardClass& pool = problem.classes.back();
       pool.load_per_s += tier.load_per_s;
       pool.limits.ttft = std::min(pool.limits.ttft, tier.limits.ttft);
@@ -38,13 +39,14 @@ Result<TierSplit> split_tiers(const plan::ProfiledClass& of, const std::vector<T
     double shed = 0.0;
     for (const plan::ShardClass& pool : problem.classes) {
       plan::ShardingProblem own{{pool}, gpus, unused_gpu};
-      const auto plan = plan::plan_sharding(own, {.relative_gap = 1e-3});
+      const auto plan = plan::plan_sharding(own, {.relative_gap = 1e-3, .nodes = 5'000});
       if (!plan) return std::unexpected(plan.error());
       if (!plan->found()) continue;
       power += plan->power - unused_gpu * gpus;
       shed += plan->shed_per_s[0];
     }
-    if (borders == 0) best.one_pool = power;
+    if (borders == 0) best.one_pool = best.apart = power;
+    if (borders == 1 || (borders > 1 && power < best.apart)) best.apart = power;
     constexpr double kSame = 1e-9;
     const bool better = !any || shed < least_shed - kSame || (shed <= least_shed + kSame && power < best.split);
     if (!better) continue;

@@ -13,11 +13,13 @@ namespace wattle::managers {
 struct TierLoad {
   double load_per_s = 0.0;
   plan::ShardLimits limits;
+  std::vector<plan::ShardProfile> profiles = {};  ///< of a pool of which it is the strictest; empty: the class's
 };
 
 struct TierSplit {
   std::vector<std::size_t> pool_of;  ///< by tier, from 0; all 0: one pool
   Watts one_pool, split;             ///< what each takes; the smaller one was chosen
+  Watts apart;                       ///< the best with more pools than one; one_pool where there is no such
 };
 
 /// Neighbouring tiers, from the strictest on, share a pool or not: all such groupings are compared, by equation 1 with

@@ -26,16 +26,39 @@ class Classifier {
   Classifier(std::vector<std::int32_t> prompt_below, std::vector<std::int32_t> output_below)
       : prompt_below_(std::move(prompt_below)), output_below_(std::move(output_below)) {}
 
-  [[nodiscard]] ClassId of(std::int32_t prompt_tokens, std::int32_t output_tokens) const {
-    return ClassId(rank(prompt_below_, prompt_tokens) * outputs() + rank(output_below_, output_tokens));
+  /// The same sizes, with requests of each tier as classes of their own. `loosest_first`: names; `rank`: by TierId, its
+  /// place among them. Classes of one size are neighbours, the strictest tier's last.
+  [[nodiscard]] Classifier by_tier(std::vector<std::string> loosest_first, std::vector<std::int32_t> rank) const {
+    Classifier made(prompt_below_, output_below_);
+    if (loosest_first.size() < 2) return made;
+    made.tiers_ = std::move(loosest_first);
+    made.tier_rank_ = std::move(rank);
+    return made;
+  }
+
+  [[nodiscard]] ClassId of(std::int32_t prompt_tokens, std::int32_t output_tokens, TierId tier = TierId(0)) const {
+    const std::int32_t size = rank(prompt_below_, prompt_tokens) * outputs() + rank(output_below_, output_tokens);
+    return ClassId(size * tiers() + tier_rank(tier));
   }
   /// By the prediction of its output; a request without one counts as long as it may become, which is the safe side.
-  [[nodiscard]] ClassId of(const Request& request) const { return of(request.prompt_tokens, believed_output(request)); }
+  [[nodiscard]] ClassId of(const Request& request) const {
+    return of(request.prompt_tokens, believed_output(request), request.tier);
+  }
   [[nodiscard]] static std::int32_t believed_output(const Request& request) {
     return request.predicted_output_tokens > 0 ? request.predicted_output_tokens : request.max_tokens;
   }
 
-  [[nodiscard]] std::int32_t size() const { return prompts() * outputs(); }
+  [[nodiscard]] std::int32_t size() const { return sizes() * tiers(); }
+  [[nodiscard]] std::int32_t sizes() const { return prompts() * outputs(); }
+  [[nodiscard]] std::int32_t tiers() const { return tiers_.empty() ? 1 : static_cast<std::int32_t>(tiers_.size()); }
+  /// Its place from the loosest, 0, to the strictest; tiers that are not known count as the first.
+  [[nodiscard]] std::int32_t tier_rank(TierId tier) const {
+    if (tier_rank_.empty()) return 0;
+    const auto t = static_cast<std::size_t>(std::max(tier.value(), 0));
+    return tier_rank_[t < tier_rank_.size() ? t : 0];
+  }
+  [[nodiscard]] const std::vector<std::string>& tier_names() const { return tiers_; }
+  [[nodiscard]] const std::vector<std::int32_t>& tier_ranks() const { return tier_rank_; }
   [[nodiscard]] std::int32_t prompts() const { return static_cast<std::int32_t>(prompt_below_.size()) + 1; }
   [[nodiscard]] std::int32_t outputs() const { return static_cast<std::int32_t>(output_below_.size()) + 1; }
   [[nodiscard]] const std::vector<std::int32_t>& prompt_below() const { return prompt_below_; }
@@ -44,6 +67,10 @@ class Classifier {
   /// "SS" to "LL"; of more than four sizes "1-1" and so on, of one size its letter alone, "all" where there is one
   /// class.
   [[nodiscard]] std::string name(ClassId id) const {
+    if (!tiers_.empty()) {
+      const Classifier plain(prompt_below_, output_below_);
+      return plain.name(ClassId(id.value() / tiers())) + "/" + tiers_[static_cast<std::size_t>(id.value() % tiers())];
+    }
     if (size() == 1) return "all";
     const std::string prompt = letter(id.value() / outputs(), prompts());
     const std::string output = letter(id.value() % outputs(), outputs());
@@ -73,6 +100,8 @@ class Classifier {
 
   std::vector<std::int32_t> prompt_below_;
   std::vector<std::int32_t> output_below_;
+  std::vector<std::string> tiers_;       ///< the loosest first; empty: tiers do not matter
+  std::vector<std::int32_t> tier_rank_;  ///< by TierId
 };
 
 }  // namespace wattle

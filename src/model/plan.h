@@ -96,6 +96,7 @@ struct PlanLevel {
   std::optional<Mandate> given;  ///< what it was made under
   std::vector<Mandate> passed;   ///< to those below
   const char* reason = "";
+  std::string detail = {};  ///< the reason's numbers; empty: none
 };
 
 /// Steps that follow from the targets alone (start what is missing, drain what is too much) need not be stated; a

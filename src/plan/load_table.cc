@@ -116,6 +116,7 @@ Result<void> add_row(const CsvReader& csv, LoadTable& table) {
 
 std::string to_text(const LoadTable& table) {
   std::string body = fmt::format("# llm: {}\n# gpu: {}\n", table.llm, table.gpu);
+  if (table.tiers > 1) body += fmt::format("# tiers: {}\n", table.tiers);
   for (const std::string& line : table.provenance) body += fmt::format("# {}\n", line);
   body += fmt::format("{}\n", fmt::join(kColumns, ","));
   for (const ProfiledClass& one : table.classes) {
@@ -142,6 +143,10 @@ Result<LoadTable> parse_load_table(std::string_view text, const std::string& fil
       table.llm = line.substr(5);
     } else if (line.starts_with("gpu: ")) {
       table.gpu = line.substr(5);
+    } else if (line.starts_with("tiers: ")) {
+      const std::string_view count = line.substr(7);
+      if (std::from_chars(count.begin(), count.end(), table.tiers).ptr != count.end())
+        return bad_input(file, "tiers must be a whole number");
     } else {
       table.provenance.emplace_back(line);
     }
@@ -161,6 +166,8 @@ Result<LoadTable> parse_load_table(std::string_view text, const std::string& fil
 
 Result<void> check_load_table(const LoadTable& table, const std::string& where) {
   if (table.classes.empty()) return bad_input(where, "profiles no class; it needs a row for each load");
+  if (table.tiers < 1 || table.classes.size() % static_cast<std::size_t>(table.tiers) != 0)
+    return bad_input(where, "has classes that lack some of its tiers");
   std::set<std::pair<int, MegaHertz>> kinds;
   for (const ProfiledClass& one : table.classes) {
     for (const ShardProfile& profile : one.profiles) kinds.emplace(profile.tp, profile.clock);

@@ -28,6 +28,7 @@ struct LoadTable {
   std::vector<std::string> provenance;  ///< lines of "key: value", without line breaks
   std::string llm, gpu;
   std::vector<ProfiledClass> classes;
+  int tiers = 1;  ///< classes of one size are so many neighbours, the strictest tier's last
   bool operator==(const LoadTable&) const = default;
 };
 

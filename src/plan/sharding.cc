@@ -46,16 +46,17 @@ class ShardingModel {
 
   ShardingModel(const ShardingProblem& problem, const ShardingOptions& options) : problem_(problem) {
     std::vector<Milp::Term> gpus;
-    double most_load_in_pool = 0.0;  // its own and all that smaller pools may forward
+    std::vector<double> most(problem.classes.size(), 0.0);  // its own and all that smaller pools may forward
     for (std::size_t c = 0; c < problem.classes.size(); ++c) {
       const ShardClass& one = problem.classes[c];
-      most_load_in_pool = one.load_per_s + (c > 0 ? most_load_in_pool * problem.classes[c - 1].load_in_next : 0.0);
+      most[c] += one.load_per_s;
+      if (c + one.next < most.size()) most[c + one.next] += most[c] * one.load_in_next;
       const auto segments = least_power(one.profiles, one.limits, options.top_clock_only);
       served_.push_back(!segments.empty());
       for (std::size_t i = 0; i < segments.size();) {
         std::size_t end = i;
         while (end < segments.size() && segments[end].tp == segments[i].tp) ++end;
-        add_degree(c, std::span(segments).subspan(i, end - i), most_load_in_pool, gpus);
+        add_degree(c, std::span(segments).subspan(i, end - i), most[c], gpus);
         i = end;
       }
     }
@@ -67,7 +68,7 @@ class ShardingModel {
       program_.row(-kNoLimit, 0.0, gpus);
     }
     for (std::size_t c = 0; c < problem.classes.size(); ++c) {
-      const bool keeps = c + 1 == problem.classes.size() || !problem.classes[c].forwards;
+      const bool keeps = c + problem.classes[c].next >= problem.classes.size() || !problem.classes[c].forwards;
       forwarded_.push_back(program_.variable(0, keeps ? 0.0 : kNoLimit, 0.0));
       shed_.push_back(program_.variable(0, 0.0, 0.0));
     }
@@ -119,7 +120,10 @@ class ShardingModel {
     for (const Use& use : uses_) {
       if (use.pool == c) terms.push_back({use.load, 1.0});
     }
-    if (c > 0) terms.push_back({forwarded_[c - 1], -problem_.classes[c - 1].load_in_next});
+    for (std::size_t from = 0; from < c; ++from) {
+      if (from + problem_.classes[from].next == c)
+        terms.push_back({forwarded_[from], -problem_.classes[from].load_in_next});
+    }
     program_.row(problem_.classes[c].load_per_s, problem_.classes[c].load_per_s, terms);
   }
 
@@ -336,11 +340,11 @@ Result<ShardingPlan> plan_sharding(const ShardingProblem& problem, const Shardin
 std::vector<NodeShare> share_nodes(const ShardingProblem& problem, int gpus_per_node, NodeRounding rounding) {
   std::vector<NodeShare> shares;
   int nodes_left = problem.gpus / gpus_per_node;
-  double sent_on = 0.0;
+  std::vector<double> sent_on(problem.classes.size(), 0.0);  // to it
   for (std::size_t c = 0; c < problem.classes.size(); ++c) {
     const ShardClass& one = problem.classes[c];
-    const bool last = c + 1 == problem.classes.size() || !one.forwards;
-    const double load = one.load_per_s + sent_on;
+    const bool last = c + one.next >= problem.classes.size() || !one.forwards;
+    const double load = one.load_per_s + sent_on[c];
     const double carries = node_carries(one, gpus_per_node);
     const bool up = last || rounding == NodeRounding::Up;
     double nodes = carries > 0.0 ? load / carries : 0.0;
@@ -349,7 +353,7 @@ std::vector<NodeShare> share_nodes(const ShardingProblem& problem, int gpus_per_
     double rest = std::max(0.0, load - nodes * carries);
     if (rest <= kRound * std::max(1.0, load)) rest = 0.0;
     shares.push_back({static_cast<int>(nodes), load, last ? 0.0 : rest, last ? rest : 0.0});
-    sent_on = last ? 0.0 : rest * one.load_in_next;
+    if (!last) sent_on[c + one.next] += rest * one.load_in_next;
   }
   return shares;
 }

@@ -22,6 +22,7 @@ struct ShardClass {
   std::vector<ShardProfile> profiles;
   double load_in_next = 1.0;  ///< load that one of its requests is to the next larger pool, in that pool's requests
   bool forwards = true;       ///< its requests may be planned into the next larger pool
+  std::size_t next = 1;       ///< which that is: so many classes further on (tiers of the same size lie between)
 };
 
 struct ShardingProblem {

@@ -216,10 +216,12 @@ Result<managers::ClusterObservation> cluster_observation_from_json(std::string_v
 namespace {
 
 Ordered order_json(const managers::ClusterOrder& order) {
-  return Ordered{{"number", order.number},         {"from_ns", order.from.ns()},
-                 {"until_ns", order.until.ns()},   {"gpus", order.gpus},
-                 {"load_per_s", order.load_per_s}, {"forwarded", order.forwarded},
-                 {"shed_per_s", order.shed_per_s}, {"problem", order.problem}};
+  Ordered json{{"number", order.number},         {"from_ns", order.from.ns()},
+               {"until_ns", order.until.ns()},   {"gpus", order.gpus},
+               {"load_per_s", order.load_per_s}, {"forwarded", order.forwarded},
+               {"shed_per_s", order.shed_per_s}, {"problem", order.problem}};
+  if (!order.tiers.empty()) json["tiers"] = order.tiers;
+  return json;
 }
 
 managers::ClusterOrder order_of(const Ordered& json, std::size_t pools, std::int64_t sent, Instant now) {
@@ -237,6 +239,7 @@ managers::ClusterOrder order_of(const Ordered& json, std::size_t pools, std::int
     if (size != pools) wrong(fmt::format("an order must have an entry for each of {} pools", pools));
   }
   order.problem = at(json, "problem").get<std::string>();
+  if (json.contains("tiers")) order.tiers = json["tiers"].get<std::string>();
   return order;
 }
 

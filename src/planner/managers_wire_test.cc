@@ -72,6 +72,7 @@ TEST(ManagersWire, BadMessagesSayWhatIsWrong) {
 TEST(ManagersWire, AMandateKeepsItsEpochsAcrossClocks) {
   managers::ClusterMandate mandate;
   mandate.present = {{8, 16}, {1.0, 2.0}, {0.25, 0.0}, {0.0, 0.0}, kSent - Span::s(10), kSent + Span::s(20), 7, "p"};
+  mandate.present.tiers = "2 pools of 2 tiers";
   mandate.next = mandate.present;
   mandate.next->from = kSent + Span::s(20);
   mandate.next->until = Instant::never();
@@ -81,6 +82,7 @@ TEST(ManagersWire, AMandateKeepsItsEpochsAcrossClocks) {
   EXPECT_EQ(read->present.gpus, (std::vector{8, 16}));
   EXPECT_EQ(read->present.forwarded, (std::vector{0.25, 0.0}));
   EXPECT_EQ(read->present.number, 7);
+  EXPECT_EQ(read->present.tiers, "2 pools of 2 tiers");
   EXPECT_EQ(read->present.until, now + Span::s(20));
   ASSERT_TRUE(read->next.has_value());
   EXPECT_EQ(read->next->from, now + Span::s(20));

@@ -110,7 +110,7 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
 /// Both managers share classes out over pools by the same profile.
 Result<void> check_pools(std::int32_t pools, const Making& making) {
   if (making.loads == nullptr) return making.refuse("policy", "dynamollm plans by a load profile; none is given here");
-  const std::size_t classes = making.loads->classes.size();
+  const std::size_t classes = making.loads->classes.size() / static_cast<std::size_t>(making.loads->tiers);
   if (static_cast<std::size_t>(pools) <= classes) return {};
   return making.refuse("pools", fmt::format("is {}; the scenario has {} class{}", pools, classes,
                                             classes == 1 ? "; [classes] says how requests are sorted" : "es"));

@@ -170,7 +170,11 @@ const std::vector<Option<Recipe>>& general_options() {
     config::append<Recipe>(all, "classify.", {&Recipe::classes}, config::class_options());
     config::append<Recipe>(
         all, "classify.", {&Recipe::classes},
-        {option("one", &config::ClassOptions::one, "One class, whatever the scenario says: requests are not sorted")});
+        {option("one", &config::ClassOptions::one, "One class, whatever the scenario says: requests are not sorted"),
+         option(
+             "by_tier", &config::ClassOptions::by_tier,
+             "Requests of each [[tier]] are classes of their own, planned for in pools of their own where that takes "
+             "less power than one pool at the strictest objectives; for DynamoLLM's managers. Off: one pool")});
     return all;
   }();
   return options;
