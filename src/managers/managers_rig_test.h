@@ -24,6 +24,17 @@ inline std::vector<policy::Shape> shapes() {
   return {{8, 0.0, Span::s(60)}, {4, 0.0, Span::s(60)}, {2, 0.0, Span::s(60)}};
 }
 
+inline FleetMember member(int id, std::size_t shape, int node, int pool) {
+  FleetMember made;
+  made.id = InstanceId(id);
+  made.shape = shape;
+  made.phase = Phase::Serving;
+  made.pool = PoolId(pool);
+  made.node = NodeId(node);
+  made.gpus = {0};
+  return made;
+}
+
 inline double node_carries(const plan::LoadTable& table, std::size_t c) {
   return plan::most_load(table.classes[c], 8, MegaHertz(1980));
 }
