@@ -20,10 +20,8 @@ namespace {
 
 constexpr double kLone = 1e-3;  ///< requests per second that have the instance to themselves
 constexpr std::int64_t kLoneRequests = 40;
-constexpr double kTolerance = 1.03;   ///< of the most load
-constexpr double kBeyond = 1.1;       ///< from one load beyond the limits to the next
-constexpr double kAnswers = 20.0;     ///< as long as so many at its load a measurement lasts: batches fill first
-constexpr std::int64_t kLongest = 4;  ///< but has at most so many times the requests
+constexpr double kTolerance = 1.03;  ///< of the most load
+constexpr double kBeyond = 1.1;      ///< from one load beyond the limits to the next
 
 /// Of TTFT and of TBT: the quantile that is held to the limits.
 struct Quantiles {
@@ -56,7 +54,6 @@ class Watcher final : public journal::Sink {
     ttft_.push_back(in_terms_of(of_.limits.ttft, o.ttft(), own.ttft));
     tbt_.push_back(in_terms_of(of_.limits.tbt, o.tbt(), own.mean_gap()));
     if (ttft_.back() <= of_.limits.ttft && tbt_.back() <= of_.limits.tbt) ++kept_;
-    e2e_ += o.e2e();
   }
   void sample(const journal::Sample& s) override {
     if (s.at < from_ || s.at > until_) return;
@@ -78,9 +75,6 @@ class Watcher final : public journal::Sink {
   }
   /// Shares of the requests within both limits, within that of TTFT, within that of TBT.
   [[nodiscard]] double kept() const { return ttft_.empty() ? 0.0 : kept_ / static_cast<double>(ttft_.size()); }
-  [[nodiscard]] Span mean_e2e() const {
-    return ttft_.empty() ? Span() : Span::ns(e2e_.ns() / static_cast<std::int64_t>(ttft_.size()));
-  }
   [[nodiscard]] double ttft_kept() const { return share_within(ttft_, of_.limits.ttft); }
   [[nodiscard]] double tbt_kept() const { return share_within(tbt_, of_.limits.tbt); }
   [[nodiscard]] Span ttft(double quantile) { return nearest_rank(ttft_, quantile); }
@@ -102,7 +96,6 @@ class Watcher final : public journal::Sink {
   Instant from_, until_;
   bool unfinished_ = false;
   double kept_ = 0.0;
-  Span e2e_;
   std::vector<Span> ttft_, tbt_;
   std::map<std::int32_t, std::pair<std::optional<journal::Sample>, journal::Sample>> seen_;  ///< first, last
 };
@@ -138,13 +131,8 @@ class Bench {
     const auto at = [&](double load) -> const Measured* {
       auto found = measured.find(load);
       if (found == measured.end()) {
-        auto point = measure(of, clock, held, load, options_.requests);
+        const auto point = measure(of, clock, held, load, options_.requests);
         if (!point) return nullptr;
-        const auto lasting = static_cast<std::int64_t>(std::ceil(load * kAnswers * point->mean_e2e.seconds()));
-        if (lasting > options_.requests) {
-          point = measure(of, clock, held, load, std::min(lasting, kLongest * options_.requests));
-          if (!point) return nullptr;
-        }
         found = measured.emplace(load, *point).first;
       }
       return &found->second;
@@ -204,7 +192,6 @@ class Bench {
   struct Measured {
     plan::LoadPoint point;
     double kept, ttft_kept, tbt_kept;  ///< shares of requests
-    Span mean_e2e;
   };
 
   /// Beyond the limits more and more requests miss them: the load from which on fewer are kept a second, not more.
@@ -252,8 +239,7 @@ class Bench {
     return Measured{{load_per_s, *power, watcher.ttft(held.ttft), watcher.tbt(held.tbt)},
                     watcher.kept(),
                     watcher.ttft_kept(),
-                    watcher.tbt_kept(),
-                    watcher.mean_e2e()};
+                    watcher.tbt_kept()};
   }
 
   const ProfiledEngine& engine_;

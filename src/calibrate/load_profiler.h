@@ -32,7 +32,7 @@ struct ClassRequests {
 struct LoadProfilerOptions {
   std::vector<int> tps = {2, 4, 8};
   std::vector<MegaHertz> clocks;                      ///< ascending, the GPU's own: `clocks_to_profile`
-  std::int64_t requests = 1500;                       ///< of a measurement at least; its first fifth does not count
+  std::int64_t requests = 1500;                       ///< of a measurement; its first fifth does not count
   double quantile = 0.99;                             ///< of latencies
   std::vector<double> shares = {0.25, 0.5, 0.75, 1};  ///< measured loads, of the most within limits
   double bend = 0.2;  ///< a rise of power between two loads above this share of the whole rise is measured in between
