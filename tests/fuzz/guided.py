@@ -56,7 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fuzzer", required=True)
     parser.add_argument("--corpus", required=True, type=pathlib.Path)
-    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--keep", action="store_true")
     flags = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
