@@ -20,8 +20,10 @@ namespace {
 
 constexpr double kLone = 1e-3;  ///< requests per second that have the instance to themselves
 constexpr std::int64_t kLoneRequests = 40;
-constexpr double kTolerance = 1.03;  ///< of the most load
-constexpr double kBeyond = 1.1;      ///< from one load beyond the limits to the next
+constexpr double kTolerance = 1.03;   ///< of the most load
+constexpr double kBeyond = 1.1;       ///< from one load beyond the limits to the next
+constexpr double kAnswers = 10.0;     ///< as long as so many at its load a measurement lasts: batches fill first
+constexpr std::int64_t kLongest = 4;  ///< but has at most so many times the requests
 
 /// Of TTFT and of TBT: the quantile that is held to the limits.
 struct Quantiles {
@@ -54,6 +56,7 @@ class Watcher final : public journal::Sink {
     ttft_.push_back(in_terms_of(of_.limits.ttft, o.ttft(), own.ttft));
     tbt_.push_back(in_terms_of(of_.limits.tbt, o.tbt(), own.mean_gap()));
     if (ttft_.back() <= of_.limits.ttft && tbt_.back() <= of_.limits.tbt) ++kept_;
+    e2e_ += o.e2e();
   }
   void sample(const journal::Sample& s) override {
     if (s.at < from_ || s.at > until_) return;
@@ -75,6 +78,9 @@ class Watcher final : public journal::Sink {
   }
   /// Shares of the requests within both limits, within that of TTFT, within that of TBT.
   [[nodiscard]] double kept() const { return ttft_.empty() ? 0.0 : kept_ / static_cast<double>(ttft_.size()); }
+  [[nodiscard]] Span mean_e2e() const {
+    return ttft_.empty() ? Span() : Span::ns(e2e_.ns() / static_cast<std::int64_t>(ttft_.size()));
+  }
   [[nodiscard]] double ttft_kept() const { return share_within(ttft_, of_.limits.ttft); }
   [[nodiscard]] double tbt_kept() const { return share_within(tbt_, of_.limits.tbt); }
   [[nodiscard]] Span ttft(double quantile) { return nearest_rank(ttft_, quantile); }
@@ -96,6 +102,7 @@ class Watcher final : public journal::Sink {
   Instant from_, until_;
   bool unfinished_ = false;
   double kept_ = 0.0;
+  Span e2e_;
   std::vector<Span> ttft_, tbt_;
   std::map<std::int32_t, std::pair<std::optional<journal::Sample>, journal::Sample>> seen_;  ///< first, last
 };
@@ -131,7 +138,7 @@ class Bench {
     const auto at = [&](double load) -> const Measured* {
       auto found = measured.find(load);
       if (found == measured.end()) {
-        const auto point = measure(of, clock, held, load, options_.requests);
+        const auto point = measure_filled(of, clock, held, load);
         if (!point) return nullptr;
         found = measured.emplace(load, *point).first;
       }
@@ -192,6 +199,7 @@ class Bench {
   struct Measured {
     plan::LoadPoint point;
     double kept, ttft_kept, tbt_kept;  ///< shares of requests
+    Span mean_e2e;
   };
 
   /// Beyond the limits more and more requests miss them: the load from which on fewer are kept a second, not more.
@@ -209,6 +217,20 @@ class Bench {
       kept_per_s = load * point->kept;
     }
     return best;
+  }
+
+  /// With more requests as long as a measurement is short for the answers that it found: what loads a batch slowly
+  /// looks light in the beginning.
+  [[nodiscard]] std::optional<Measured> measure_filled(const ClassRequests& of, MegaHertz clock, const Quantiles& held,
+                                                       double load_per_s) const {
+    const std::int64_t most = kLongest * options_.requests;
+    for (std::int64_t requests = options_.requests;;) {
+      auto found = measure(of, clock, held, load_per_s, requests);
+      if (!found) return found;
+      const double wanted = load_per_s * kAnswers * found->mean_e2e.seconds();
+      if (static_cast<double>(requests) >= wanted || requests >= most) return found;
+      requests = std::min(most, std::max(2 * requests, static_cast<std::int64_t>(std::ceil(wanted))));
+    }
   }
 
   /// None: not all of them could be served.
@@ -239,7 +261,8 @@ class Bench {
     return Measured{{load_per_s, *power, watcher.ttft(held.ttft), watcher.tbt(held.tbt)},
                     watcher.kept(),
                     watcher.ttft_kept(),
-                    watcher.tbt_kept()};
+                    watcher.tbt_kept(),
+                    watcher.mean_e2e()};
   }
 
   const ProfiledEngine& engine_;

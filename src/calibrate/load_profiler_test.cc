@@ -85,6 +85,20 @@ TEST(LoadProfiler, GoesOnBeyondTheLimitsWhileMoreRequestsKeepThem) {
   EXPECT_EQ(plan::most_useful_load(one, 4), 0.0) << "not profiled";
 }
 
+TEST(LoadProfiler, MeasuresUntilBatchesHaveFilled) {
+  auto options = quick();
+  options.tps = {1};
+  options.clocks = {MegaHertz(1980)};
+  const ClassRequests slow{"slow", {Span::s(2), Span::ms(100)}, {{300, 800}}};
+  const auto most = [&](std::int64_t requests) {
+    options.requests = requests;
+    return plan::most_load(profile_loads(engine_of("llama-2-13b"), {slow}, options)->classes.at(0), 1, MegaHertz(1980));
+  };
+  // 120 alone say 1.5 times as much as it carries, 60 eighty times.
+  EXPECT_NEAR(most(120) / most(1600), 1.0, 0.15);
+  EXPECT_NEAR(most(60) / most(1600), 1.0, 0.25);
+}
+
 TEST(LoadProfiler, WhatNoConfigurationKeepsIsLeftOutOfTheQuantileAndNothingElse) {
   auto options = quick();
   options.tps = {1, 2};

@@ -83,7 +83,7 @@ std::string ClusterManager::share_pools(std::vector<double>& load_per_s) const {
       }
     }
     const plan::ProfiledClass& of = pools_.profile(first + tiers - 1);
-    const auto split = split_tiers(of, loads, problem.gpus, Watts());
+    const auto split = split_tiers(of, loads, problem.gpus, options_.unused_gpu, options_.gpus_per_node);
     if (!split) continue;  // each has its own pool
     for (std::size_t t = 0; t + 1 < tiers; ++t) {
       if (split->pool_of[t] != split->pool_of[t + 1]) continue;

@@ -7,7 +7,7 @@
 namespace wattle::managers {
 
 Result<TierSplit> split_tiers(const plan::ProfiledClass& of, const std::vector<TierLoad>& tiers, int gpus,
-                              Watts unused_gpu) {
+                              Watts unused_gpu, int gpus_per_node) {
   constexpr std::size_t kMost = 12;
   if (tiers.empty() || tiers.size() > kMost) return bad_input(of.name, "has no tier, or more than 12");
   std::vector<std::size_t> order(tiers.size());
@@ -20,8 +20,6 @@ Result<TierSplit> split_tiers(const plan::ProfiledClass& of, const std::vector<T
   // A bit for each border between neighbours: set where they are kept apart.
   for (std::uint32_t borders = 0; borders < (1U << (tiers.size() - 1)); ++borders) {
     plan::ShardingProblem problem;
-    problem.gpus = gpus;
-    problem.unused_gpu = unused_gpu;
     std::vector<std::size_t> pool_of(tiers.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
       const TierLoad& tier = tiers[order[i]];
@@ -35,14 +33,15 @@ Result<TierSplit> split_tiers(const plan::ProfiledClass& of, const std::vector<T
       pool_of[order[i]] = problem.classes.size() - 1;
     }
     // From strict to loose "the next larger pool" would loosen an objective: pools are planned without sending on.
-    Watts power = unused_gpu * gpus;
+    const Watts unused = gpus_per_node > 0 ? Watts() : unused_gpu * gpus;  // in what each pool's program says
+    Watts power = unused;
     double shed = 0.0;
     for (const plan::ShardClass& pool : problem.classes) {
-      plan::ShardingProblem own{{pool}, gpus, unused_gpu};
+      const plan::ShardingProblem own{{pool}, gpus, unused_gpu, gpus_per_node};
       const auto plan = plan::plan_sharding(own, {.relative_gap = 1e-3, .nodes = 5'000});
       if (!plan) return std::unexpected(plan.error());
       if (!plan->found()) continue;
-      power += plan->power - unused_gpu * gpus;
+      power += plan->power - unused;
       shed += plan->shed_per_s[0];
     }
     if (borders == 0) best.one_pool = best.apart = power;

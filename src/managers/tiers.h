@@ -23,8 +23,9 @@ struct TierSplit {
 };
 
 /// Neighbouring tiers, from the strictest on, share a pool or not: all such groupings are compared, by equation 1 with
-/// all clocks. At most 12 tiers. `gpus`: for all of them. Errors: no tier, too many; profiles that make no sense.
+/// all clocks. At most 12 tiers. `gpus`: for all of them; each pool has nodes of its own of so many, 0: GPUs one by
+/// one. Errors: no tier, too many; profiles that make no sense.
 [[nodiscard]] Result<TierSplit> split_tiers(const plan::ProfiledClass& of, const std::vector<TierLoad>& tiers, int gpus,
-                                            Watts unused_gpu);
+                                            Watts unused_gpu, int gpus_per_node = 0);
 
 }  // namespace wattle::managers
