@@ -188,6 +188,7 @@ template Flag Command::add_option(const std::string&, std::uint64_t&, const std:
 template Flag Command::add_option(const std::string&, std::optional<double>&, const std::string&);
 template Flag Command::add_option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
 template Flag Command::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template Flag Command::add_option(const std::string&, std::vector<double>&, const std::string&);
 template Flag Command::add_option(const std::string&, std::vector<std::int32_t>&, const std::string&);
 template Flag Command::add_option(const std::string&, std::vector<std::uint64_t>&, const std::string&);
 

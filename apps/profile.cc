@@ -13,10 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "calibrate/live/loads.h"
 #include "calibrate/live/profiler.h"
 #include "commands.h"
 #include "config/load.h"
 #include "config/locate.h"
+#include "config/service.h"
 #include "end_signals.h"
 #include "experiment/load_profile.h"
 
@@ -40,7 +42,14 @@ struct Flags {
   std::int64_t kv_tokens = 0;
   std::string note;
   std::string out = "profile.csv";
-  std::string simulated;   ///< a scenario: loads of its simulated engines, instead of steps of a live one
+  std::string simulated;  ///< a scenario: loads of its simulated engines, instead of steps of a live one
+  std::string loads;      ///< a scenario: loads of its classes on the live engine
+  std::string merge;      ///< a table of other TP degrees
+  int tp = 0;
+  double load_s = 30.0;
+  std::vector<double> shares = {0.25, 0.5, 0.75, 1.0};
+  double tolerance = 1.05;
+  int bends = 2;
   std::string repository;  ///< of load profiles
   bool again = false;
   bool json = false;
@@ -55,18 +64,36 @@ std::string utc_now() {
   return text;
 }
 
+/// Ascending.
+Result<std::vector<MegaHertz>> clocks_of(const Flags& flags) {
+  std::vector<MegaHertz> clocks;
+  for (const std::int32_t mhz : flags.clocks) clocks.emplace_back(mhz);
+  std::ranges::sort(clocks);
+  if (std::ranges::adjacent_find(clocks) != clocks.end()) {
+    return bad_input("--clocks", "names a clock twice; name each once");
+  }
+  return clocks;
+}
+
+loadgen::PromptForm form_of(const Flags& flags) {
+  return flags.form == "chat"   ? loadgen::PromptForm::Chat
+         : flags.form == "text" ? loadgen::PromptForm::Text
+                                : loadgen::PromptForm::TokenIds;
+}
+
+std::uint64_t serial_of_now() {
+  return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+}
+
 Result<calibrate::Grid> grid_of(const Flags& flags) {
   calibrate::Grid grid = flags.grid == "voltanallm"   ? calibrate::voltanallm_grid()
                          : flags.grid == "throttllem" ? calibrate::throttllem_grid(flags.concurrency, flags.kv_tokens)
                                                       : calibrate::product_grid(flags.concurrency, flags.prompts,
                                                                                 flags.outputs, flags.prefill_prompts);
   if (!flags.clocks.empty()) {
-    grid.clocks.clear();
-    for (const std::int32_t mhz : flags.clocks) grid.clocks.emplace_back(mhz);
-    std::ranges::sort(grid.clocks);
-    if (std::ranges::adjacent_find(grid.clocks) != grid.clocks.end()) {
-      return bad_input("--clocks", "names a clock twice; name each once");
-    }
+    auto clocks = clocks_of(flags);
+    if (!clocks) return std::unexpected(clocks.error());
+    grid.clocks = std::move(*clocks);
   } else if (flags.options.gpus.empty()) {
     grid.clocks.clear();  // a named grid's clocks need GPUs to set them on
   }
@@ -82,6 +109,22 @@ void allow_many_sockets() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+Result<int> write_table(const Flags& flags, const plan::LoadTable& table) {
+  if (auto ok = write_file(flags.out, plan::to_text(table)); !ok) return std::unexpected(ok.error());
+  std::size_t points = 0;
+  for (const auto& one : table.classes) {
+    for (const auto& p : one.profiles) points += p.points.size();
+  }
+  if (flags.json) {
+    fmt::print(
+        "{}\n",
+        nlohmann::ordered_json{{"file", flags.out}, {"classes", table.classes.size()}, {"loads", points}}.dump());
+  } else {
+    fmt::print("{}: {} classes, {} loads\n", flags.out, table.classes.size(), points);
+  }
+  return 0;
+}
+
 /// DynamoLLM's profile of a scenario's engines, by class, TP degree, clock and load.
 Result<int> profile_loads(const Flags& flags) {
   const auto scenario = config::load_scenario(flags.simulated, {}, config::project());
@@ -92,19 +135,89 @@ Result<int> profile_loads(const Flags& flags) {
   request.progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const auto table = experiment::scenario_profile(*scenario, {}, config::data_dir(), request);
   if (!table) return std::unexpected(table.error());
-  if (auto ok = write_file(flags.out, plan::to_text(**table)); !ok) return std::unexpected(ok.error());
-  std::size_t points = 0;
-  for (const auto& one : (*table)->classes) {
-    for (const auto& p : one.profiles) points += p.points.size();
+  return write_table(flags, **table);
+}
+
+/// Likewise of a live engine of one TP degree.
+Result<int> profile_live_loads(const Flags& flags) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("profile"));  // stdout is for results
+  if (flags.note.find_first_of("\r\n") != std::string::npos) return bad_input("--note", "is one line");
+  const auto scenario = config::load_scenario(flags.loads, {}, config::project());
+  if (!scenario) return std::unexpected(scenario.error());
+  const auto classes = experiment::scenario_requests(*scenario, {}, config::data_dir());
+  if (!classes) return std::unexpected(classes.error());
+  calibrate::LiveLoadOptions options;
+  options.url = flags.options.url;
+  options.model = flags.options.model;
+  options.form = form_of(flags);
+  options.serial = serial_of_now();
+  options.gpus = flags.options.gpus;
+  options.keeper = flags.options.keeper;
+  options.tp = flags.tp;
+  options.load_time = Span::from_seconds(flags.load_s);
+  options.settle = Span::from_seconds(flags.settle_ms * 1e-3);
+  auto clocks = clocks_of(flags);
+  if (!clocks) return std::unexpected(clocks.error());
+  if (clocks->empty()) clocks = calibrate::clocks_to_profile(scenario->gpus.front());
+  options.search.clocks = std::move(*clocks);
+  options.search.shares = flags.shares;
+  std::ranges::sort(options.search.shares);
+  options.search.halvings = flags.bends;
+  options.search.tolerance = flags.tolerance;
+  options.search.stride = std::max(2.0, flags.tolerance);
+  options.search.beyond = std::max(options.search.beyond, flags.tolerance);
+  plan::LoadTable head;  // of what is to be measured
+  head.llm = scenario->llm.name;
+  head.gpu = scenario->gpus.front().name;
+  head.tiers = config::make_service(scenario->scenario, {}).classes.tiers();
+  const int tp = flags.tp != 0 ? flags.tp : static_cast<int>(options.gpus.size());
+  for (const auto& of : *classes) {
+    head.classes.push_back(calibrate::head_of(of));
+    head.classes.back().profiles.push_back({tp, {}, {}});
   }
-  if (flags.json) {
-    fmt::print(
-        "{}\n",
-        nlohmann::ordered_json{{"file", flags.out}, {"classes", (*table)->classes.size()}, {"loads", points}}.dump());
-  } else {
-    fmt::print("{}: {} classes, {} loads\n", flags.out, (*table)->classes.size(), points);
+  std::optional<plan::LoadTable> more;
+  if (!flags.merge.empty()) {
+    const auto text = read_file(flags.merge);
+    if (!text) return std::unexpected(text.error());
+    auto read = plan::parse_load_table(*text, flags.merge);
+    if (!read) return std::unexpected(read.error());
+    if (auto ok = plan::check_mergeable(head, *read, flags.merge); !ok) return std::unexpected(ok.error());
+    more = std::move(*read);
   }
-  return 0;
+  if (!flags.repository.empty() && !options.gpus.empty()) {
+    plan::LoadTable all = head;
+    for (std::size_t c = 0; more && c < all.classes.size(); ++c) {
+      for (const auto& profile : more->classes[c].profiles) all.classes[c].profiles.push_back(profile);
+    }
+    if (auto ok = experiment::check_tps(*scenario, all); !ok) return std::unexpected(ok.error());
+  }
+  allow_many_sockets();
+  hear_end_signals();
+  auto made = calibrate::profile_live_loads(*classes, options, end_wanted(),
+                                            [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  if (!made) return std::unexpected(made.error());
+  for (const auto& uuid : made->stuck) {
+    fmt::print(stderr, "{} did not let go of its clock in time; left to the guardian\n", uuid);
+  }
+  plan::LoadTable& table = made->table;
+  table.llm = head.llm;
+  table.gpu = head.gpu;
+  table.tiers = head.tiers;
+  table.provenance.push_back("requests: of " + scenario->scenario.name);
+  table.provenance.push_back("date: " + utc_now());
+  if (!flags.note.empty()) table.provenance.push_back("note: " + flags.note);
+  // What was measured is written whatever becomes of the rest.
+  const auto merged = more ? plan::merge(table, *more, flags.merge) : Result<void>();
+  auto written = write_table(flags, table);
+  if (!written) return written;
+  if (!merged) return std::unexpected(merged.error());
+  if (!flags.repository.empty()) {
+    experiment::LoadProfileRequest request;
+    request.repository = flags.repository;
+    const auto version = experiment::publish_profile(*scenario, *classes, request, table);
+    if (!version) return std::unexpected(version.error());
+  }
+  return made->stuck.empty() ? 0 : 3;
 }
 
 Result<int> profile(Flags flags) {
@@ -123,10 +236,8 @@ Result<int> profile(Flags flags) {
   if (grid->cells.empty()) return bad_input("--concurrency", "no batch of these sizes fills the cache");
   auto& options = flags.options;
   options.grid = std::move(*grid);
-  options.form = flags.form == "chat"   ? loadgen::PromptForm::Chat
-                 : flags.form == "text" ? loadgen::PromptForm::Text
-                                        : loadgen::PromptForm::TokenIds;
-  options.serial = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  options.form = form_of(flags);
+  options.serial = serial_of_now();
   options.stated_clock = MegaHertz(flags.clock_mhz);
   options.rate_time = Span::from_seconds(flags.rate_s);
   options.window = Span::from_seconds(flags.window_s);
@@ -169,6 +280,29 @@ Result<int> profile(Flags flags) {
   return outcome->interrupted ? 1 : 0;
 }
 
+void add_loads(Command command, Flags& flags) {
+  command.add_option("--loads", flags.loads,
+                     "Instead of steps: a scenario whose classes are profiled on this engine by clock and load "
+                     "(DynamoLLM); needs --gpu");
+  command.add_option("--tp", flags.tp, "loads: the engine's TP degree; default: as many as --gpu names")
+      .check(range(1, 64));
+  command.add_option("--load-s", flags.load_s, "loads: time spent on each, s")
+      .check(range(2.0, 3600.0))
+      .capture_default_str();
+  command.add_option("--shares", flags.shares, "loads: those measured, of the most within the objectives")
+      .delimiter(',')
+      .check(range(0.01, 1.0))
+      .capture_default_str();
+  command
+      .add_option("--tolerance", flags.tolerance, "loads: factor to which the most within the objectives is searched")
+      .check(range(1.01, 2.0))
+      .capture_default_str();
+  command.add_option("--bends", flags.bends, "loads: how often is halved between two where power bends")
+      .check(range(0, 8))
+      .capture_default_str();
+  command.add_option("--merge", flags.merge, "loads: a table of other TP degrees that is added to this one");
+}
+
 }  // namespace
 
 void add_profile(Command app, int& exit_code) {
@@ -191,8 +325,10 @@ void add_profile(Command app, int& exit_code) {
                      "Instead of a live engine: a scenario whose simulated engines are profiled by class, TP degree, "
                      "clock and load (DynamoLLM)");
   command.add_option("--repository", flags->repository,
-                     "simulated: shared directory where such profiles are looked up and published");
+                     "simulated: shared directory where such profiles are looked up and published; loads: published, "
+                     "and what the scenario's planners use from then on");
   command.add_flag("--again", flags->again, "simulated: measure although there is one; it becomes the next version");
+  add_loads(command, *flags);
   list("--concurrency", flags->concurrency, "decode: streams at once");
   list("--prompt", flags->prompts, "decode: prompt lengths, tokens");
   list("--output-tokens", flags->outputs, "decode: output lengths, tokens; long enough for a second of steps");
@@ -232,7 +368,13 @@ void add_profile(Command app, int& exit_code) {
       exit_code = fail({ErrorKind::BadInput, "--url", "name a live engine here, or a scenario with --simulated"});
       return;
     }
-    const auto done = flags->simulated.empty() ? profile(*flags) : profile_loads(*flags);
+    if (!flags->loads.empty() && flags->options.url.empty()) {
+      exit_code = fail({ErrorKind::BadInput, "--loads", "is of the live engine that --url names"});
+      return;
+    }
+    const auto done = !flags->simulated.empty() ? profile_loads(*flags)
+                      : !flags->loads.empty()   ? profile_live_loads(*flags)
+                                                : profile(*flags);
     exit_code = done ? *done : fail(done.error());
   });
 }

@@ -121,32 +121,72 @@ Result<std::vector<calibrate::ClassRequests>> class_requests(const config::Loade
   return made;
 }
 
+/// Of the scenario's pools, ascending, each once.
+std::vector<int> profiled_tps(const config::LoadedScenario& loaded) {
+  std::vector<int> tps;
+  for (const auto& pool : loaded.scenario.pools) tps.push_back(pool.tensor_parallel);
+  std::ranges::sort(tps);
+  tps.erase(std::ranges::unique(tps).begin(), tps.end());
+  return tps;
+}
+
+/// What is measured, and what it is called.
+struct Wanted {
+  calibrate::ProfiledEngine engine;
+  calibrate::LoadProfilerOptions options;
+  std::string name;
+  calibrate::ProfileRepository repository;
+};
+
+Wanted wanted_of(const config::LoadedScenario& loaded, const std::vector<calibrate::ClassRequests>& classes,
+                 const LoadProfileRequest& request) {
+  const calibrate::ProfiledEngine engine{loaded.gpus.front(), loaded.llm, loaded.scenario.engine};
+  auto options = request.options;
+  if (options.clocks.empty()) options.clocks = calibrate::clocks_to_profile(engine.gpu);
+  options.tps = profiled_tps(loaded);
+  std::string name = fmt::format("{}@{}-{:016x}", engine.llm.name, engine.gpu.name, key_of(engine, classes, options));
+  const std::string cache = config::cache_dir();
+  return {engine, std::move(options), std::move(name),
+          calibrate::ProfileRepository(request.repository, cache.empty() ? "" : cache + "/profiles")};
+}
+
 }  // namespace
+
+Result<void> check_tps(const config::LoadedScenario& loaded, const plan::LoadTable& table) {
+  for (const int tp : profiled_tps(loaded)) {
+    for (const plan::ProfiledClass& one : table.classes) {
+      if (std::ranges::find(one.profiles, tp, &plan::ShardProfile::tp) != one.profiles.end()) continue;
+      return bad_input(
+          loaded.scenario.name,
+          fmt::format("has engines at TP{}, too: a table is published once it has all; add others' with --merge", tp));
+    }
+  }
+  return {};
+}
+
+Result<int> publish_profile(const config::LoadedScenario& loaded, const std::vector<calibrate::ClassRequests>& classes,
+                            const LoadProfileRequest& request, const plan::LoadTable& table) {
+  if (auto ok = check_tps(loaded, table); !ok) return std::unexpected(ok.error());
+  const Wanted wanted = wanted_of(loaded, classes, request);
+  return wanted.repository.publish(wanted.name, table);
+}
 
 Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::LoadedScenario& loaded,
                                                             const std::vector<calibrate::ClassRequests>& classes,
                                                             const LoadProfileRequest& request) {
   if (auto ok = config::check_tensor_parallel_only(loaded, "a load profile"); !ok) return std::unexpected(ok.error());
-  const calibrate::ProfiledEngine engine{loaded.gpus.front(), loaded.llm, loaded.scenario.engine};
-  auto options = request.options;
-  if (options.clocks.empty()) options.clocks = calibrate::clocks_to_profile(engine.gpu);
-  options.tps.clear();
-  for (const auto& pool : loaded.scenario.pools) options.tps.push_back(pool.tensor_parallel);
-  std::ranges::sort(options.tps);
-  options.tps.erase(std::ranges::unique(options.tps).begin(), options.tps.end());
-  const std::string name =
-      fmt::format("{}@{}-{:016x}", engine.llm.name, engine.gpu.name, key_of(engine, classes, options));
-  const std::string cache = config::cache_dir();
-  const calibrate::ProfileRepository repository(request.repository, cache.empty() ? "" : cache + "/profiles");
+  const Wanted wanted = wanted_of(loaded, classes, request);
   if (!request.again) {
-    auto found = repository.find(name);
+    auto found = wanted.repository.find(wanted.name);
     if (!found) return std::unexpected(found.error());
     if (*found) return std::make_shared<const plan::LoadTable>(std::move((*found)->table));
   }
-  auto table = calibrate::profile_loads(engine, classes, options, request.progress);
+  auto table = calibrate::profile_loads(wanted.engine, classes, wanted.options, request.progress);
   if (!table) return std::unexpected(table.error());
   table->provenance.push_back(fmt::format("requests: of {}", loaded.scenario.name));
-  if (auto published = repository.publish(name, *table); !published) return std::unexpected(published.error());
+  if (auto published = wanted.repository.publish(wanted.name, *table); !published) {
+    return std::unexpected(published.error());
+  }
   return std::make_shared<const plan::LoadTable>(std::move(*table));
 }
 

@@ -36,6 +36,15 @@ struct LoadProfileRequest {
     const config::LoadedScenario& loaded, const std::vector<calibrate::ClassRequests>& classes,
     const LoadProfileRequest& request = {});
 
+/// Does the table have all TP degrees of the scenario's pools? Errors: the one that it lacks.
+[[nodiscard]] Result<void> check_tps(const config::LoadedScenario& loaded, const plan::LoadTable& table);
+
+/// Puts a table measured of live engines where load_profile() looks, as the next version; which. Errors: those of
+/// check_tps; a directory that cannot be written.
+[[nodiscard]] Result<int> publish_profile(const config::LoadedScenario& loaded,
+                                          const std::vector<calibrate::ClassRequests>& classes,
+                                          const LoadProfileRequest& request, const plan::LoadTable& table);
+
 /// Of scenario_requests().
 [[nodiscard]] Result<std::shared_ptr<const plan::LoadTable>> scenario_profile(const config::LoadedScenario& loaded,
                                                                               const config::ClassOptions& classes,

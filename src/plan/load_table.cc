@@ -186,6 +186,36 @@ Result<void> check_load_table(const LoadTable& table, const std::string& where) 
   return {};
 }
 
+Result<void> check_mergeable(const LoadTable& into, const LoadTable& more, const std::string& where) {
+  if (into.llm != more.llm || into.gpu != more.gpu) {
+    return bad_input(where, fmt::format("is of {} on {}, not of {} on {}", more.llm, more.gpu, into.llm, into.gpu));
+  }
+  const auto alike = [](const ProfiledClass& a, const ProfiledClass& b) {
+    return a.name == b.name && a.limits == b.limits && a.prompt_tokens == b.prompt_tokens &&
+           a.output_tokens == b.output_tokens;
+  };
+  if (into.tiers != more.tiers || !std::ranges::equal(into.classes, more.classes, alike)) {
+    return bad_input(where, "has classes of other names, lengths, limits or tiers: they are of another scenario");
+  }
+  for (const ShardProfile& profile : more.classes.front().profiles) {
+    const auto& ours = into.classes.front().profiles;
+    if (std::ranges::find(ours, profile.tp, &ShardProfile::tp) == ours.end()) continue;
+    return bad_input(where, fmt::format("has TP{}, too; tables of different TP degrees make one", profile.tp));
+  }
+  return {};
+}
+
+Result<void> merge(LoadTable& into, const LoadTable& more, const std::string& where) {
+  if (auto ok = check_mergeable(into, more, where); !ok) return ok;
+  for (std::size_t c = 0; c < into.classes.size(); ++c) {
+    auto& profiles = into.classes[c].profiles;
+    profiles.insert(profiles.end(), more.classes[c].profiles.begin(), more.classes[c].profiles.end());
+    std::ranges::stable_sort(profiles, {}, [](const ShardProfile& p) { return std::pair(p.tp, p.clock); });
+  }
+  into.provenance.insert(into.provenance.end(), more.provenance.begin(), more.provenance.end());
+  return check_load_table(into, where);
+}
+
 TableProfile::TableProfile(const LoadTable& table, int tp) {
   for (const ProfiledClass& one : table.classes) {
     auto& entries = by_class_.emplace_back();

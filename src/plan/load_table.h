@@ -46,6 +46,12 @@ inline constexpr int kLoadTableVersion = 1;
 /// Is the table whole? Errors as parse_load_table's of holes and loads; `where` names it.
 [[nodiscard]] Result<void> check_load_table(const LoadTable& table, const std::string& where);
 
+/// Can tables of different TP degrees be one? `where` names `more`; loads do not matter. Errors: another model, GPU,
+/// classes or limits; a TP degree that both have.
+[[nodiscard]] Result<void> check_mergeable(const LoadTable& into, const LoadTable& more, const std::string& where);
+/// Adds the profiles of a table of other TP degrees, measured elsewhere. Errors: check_mergeable's, check_load_table's.
+[[nodiscard]] Result<void> merge(LoadTable& into, const LoadTable& more, const std::string& where);
+
 /// The table as it holds for instances of one TP degree. `table` outlives it.
 class TableProfile final : public LoadProfile {
  public:

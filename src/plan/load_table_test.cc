@@ -52,6 +52,28 @@ TEST(LoadTable, ComesBackAsItWas) {
   EXPECT_EQ(*again, table);
 }
 
+TEST(LoadTable, TablesOfOtherTpDegreesMakeOne) {
+  const LoadTable whole = formula_table();
+  const auto part = [&](auto keep) {
+    LoadTable some = whole;
+    for (auto& one : some.classes) std::erase_if(one.profiles, [&](const ShardProfile& p) { return !keep(p.tp); });
+    return some;
+  };
+  LoadTable made = part([](int tp) { return tp > 2; });
+  const LoadTable more = part([](int tp) { return tp <= 2; });
+  ASSERT_FALSE(more.classes[0].profiles.empty());
+  ASSERT_TRUE(merge(made, more, "x").has_value());
+  EXPECT_EQ(made.classes, whole.classes);
+  EXPECT_EQ(made.provenance.size(), 2 * whole.provenance.size());
+  EXPECT_NE(merge(made, more, "x").error().what.find("has TP"), std::string::npos);
+  LoadTable other = part([](int tp) { return tp > 2; });
+  other.classes[1].limits.tbt = Span::ms(1);
+  EXPECT_NE(merge(other, more, "x").error().what.find("another scenario"), std::string::npos);
+  other = part([](int tp) { return tp > 2; });
+  other.gpu = "b200";
+  EXPECT_NE(merge(other, more, "x").error().what.find("not of some-70b on b200"), std::string::npos);
+}
+
 TEST(LoadTable, SaysWhatIsWrongWithAFile) {
   const std::string good = to_text(formula_table());
   EXPECT_EQ(error_of(good), "");
