@@ -17,7 +17,8 @@ namespace {
 
 /// Latencies count as kept when nine of ten are (ours; the paper rates workers by their means).
 constexpr double kQuantile = 0.9;
-/// Of a measurement: with 1500 the p90 of some large workers is rated too high. From 3000 to 12000 ratings are the same.
+/// Of a measurement: with 1500 the p90 of some large workers is rated too high. From 3000 to 12000 ratings are the
+/// same.
 constexpr std::int64_t kRequests = 6000;
 
 /// The pools of one GPU alone.
