@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kLoneRequests = 40;
 constexpr double kAnswers = 10.0;     ///< as long as so many at its load a measurement lasts: batches fill first
-constexpr std::int64_t kLongest = 4;  ///< but has at most so many times the requests
+constexpr std::int64_t kMost = 6000;  ///< requests, at which it is long enough whatever it found
 
 /// Latencies of what arrives after the first fifth, and mean power from then until the last arrival.
 class Watcher final : public journal::Sink {
@@ -79,7 +79,7 @@ class Bench final : public LoadBench {
   /// looks light in the beginning.
   [[nodiscard]] std::optional<MeasuredLoad> measure(const ClassRequests& of, MegaHertz clock, const HeldQuantiles& held,
                                                     double load_per_s) override {
-    const std::int64_t most = kLongest * options_.requests;
+    const std::int64_t most = std::max(options_.requests, kMost);
     for (std::int64_t requests = options_.requests;;) {
       auto found = simulate(of, clock, held, load_per_s, requests);
       if (!found) return found;
