@@ -43,12 +43,9 @@ void ClusterManager::in_nodes(std::vector<int>& gpus) const {
   for (std::size_t p = 0; p < gpus.size(); ++p) gpus[p] = nodes[p] * options_.gpus_per_node;
 }
 
-/// With its instances at the largest TP degree that fits on it, as plan::share_nodes counts.
+/// As plan::share_nodes counts a node.
 double ClusterManager::node_usefully_carries(const plan::ProfiledClass& one) const {
-  int tp = 0;
-  for (const auto& profile : one.profiles) {
-    if (profile.tp <= options_.gpus_per_node) tp = std::max(tp, profile.tp);
-  }
+  const int tp = plan::node_tp(one.profiles, options_.gpus_per_node);
   return tp == 0 ? 0.0 : plan::most_useful_load(one, tp) * (options_.gpus_per_node / tp);
 }
 

@@ -19,24 +19,23 @@ Result<TierSplit> split_tiers(const plan::ProfiledClass& of, const std::vector<T
   bool any = false;
   // A bit for each border between neighbours: set where they are kept apart.
   for (std::uint32_t borders = 0; borders < (1U << (tiers.size() - 1)); ++borders) {
-    plan::ShardingProblem problem;
+    std::vector<plan::ShardClass> pools;
     std::vector<std::size_t> pool_of(tiers.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
       const TierLoad& tier = tiers[order[i]];
       if (i == 0 || (borders >> (i - 1) & 1U) != 0)
-        problem.classes.push_back(
-            {of.name, 0.0, tier.limits, tier.profiles.empty() ? of.profiles : tier.profiles, 1.0});
-      plan::ShardClass& pool = problem.classes.back();
+        pools.push_back({of.name, 0.0, tier.limits, tier.profiles.empty() ? of.profiles : tier.profiles, 1.0});
+      plan::ShardClass& pool = pools.back();
       pool.load_per_s += tier.load_per_s;
       pool.limits.ttft = std::min(pool.limits.ttft, tier.limits.ttft);
       pool.limits.tbt = std::min(pool.limits.tbt, tier.limits.tbt);
-      pool_of[order[i]] = problem.classes.size() - 1;
+      pool_of[order[i]] = pools.size() - 1;
     }
     // From strict to loose "the next larger pool" would loosen an objective: pools are planned without sending on.
     const Watts unused = gpus_per_node > 0 ? Watts() : unused_gpu * gpus;  // in what each pool's program says
     Watts power = unused;
     double shed = 0.0;
-    for (const plan::ShardClass& pool : problem.classes) {
+    for (const plan::ShardClass& pool : pools) {
       const plan::ShardingProblem own{{pool}, gpus, unused_gpu, gpus_per_node};
       const auto plan = plan::plan_sharding(own, {.relative_gap = 1e-3, .nodes = 5'000});
       if (!plan) return std::unexpected(plan.error());

@@ -186,10 +186,10 @@ constexpr double kRound = 1e-9;
 
 /// With its instances at the largest TP that fits and the highest clock.
 double node_carries(const ShardClass& one, int gpus_per_node) {
+  const int tp = node_tp(one.profiles, gpus_per_node);
   const ShardProfile* best = nullptr;
   for (const ShardProfile& profile : one.profiles) {
-    if (profile.tp > gpus_per_node) continue;
-    if (best == nullptr || std::pair(profile.tp, profile.clock) > std::pair(best->tp, best->clock)) best = &profile;
+    if (profile.tp == tp && (best == nullptr || profile.clock > best->clock)) best = &profile;
   }
   if (best == nullptr) return 0.0;
   return most_load(*best, one.limits).value_or(0.0) * std::floor(static_cast<double>(gpus_per_node) / best->tp);
@@ -335,6 +335,14 @@ Result<ShardingPlan> plan_sharding(const ShardingProblem& problem, const Shardin
                 : solution.status == MilpStatus::Optimal ? "optimal within the gap"
                                                          : "best found within the limit";
   return plan;
+}
+
+int node_tp(const std::vector<ShardProfile>& profiles, int gpus_per_node) {
+  int tp = 0;
+  for (const ShardProfile& profile : profiles) {
+    if (profile.tp <= gpus_per_node) tp = std::max(tp, profile.tp);
+  }
+  return tp;
 }
 
 std::vector<NodeShare> share_nodes(const ShardingProblem& problem, int gpus_per_node, NodeRounding rounding) {

@@ -87,6 +87,9 @@ enum class NodeRounding : std::uint8_t {
   Up,    ///< every pool carries all of its own load
 };
 
+/// The TP degree of instances at which a node is counted: the largest that fits on it; 0: none does.
+[[nodiscard]] int node_tp(const std::vector<ShardProfile>& profiles, int gpus_per_node);
+
 /// Section IV-B's rule: what a node carries is taken at the largest TP degree that fits on it and the highest clock. A
 /// class that no configuration serves sends all on. Where nodes run out, the smallest classes are served first.
 [[nodiscard]] std::vector<NodeShare> share_nodes(const ShardingProblem& problem, int gpus_per_node,
