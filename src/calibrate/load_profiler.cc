@@ -22,11 +22,14 @@ constexpr std::int64_t kMost = 6000;  ///< requests, at which it is long enough 
 /// Latencies of what arrives after the first fifth, and mean power from then until the last arrival.
 class Watcher final : public journal::Sink {
  public:
-  Watcher(const ClassRequests& of, Instant from, Instant until) : of_(of), from_(from), until_(until), tally_(of) {}
+  Watcher(const ClassRequests& of, Instant from, Instant until)
+      : of_(of), from_(from), until_(until), tally_(of, from) {}
   void outcome(const Outcome& o) override {
-    if (o.fate != Fate::Finished) unfinished_ = true;
-    if (o.request.arrival < from_ || o.fate != Fate::Finished) return;
-    tally_.add(of_.held_to.of(o.request, o.output_tokens), o.ttft(), o.tbt(), o.e2e());
+    if (o.fate != Fate::Finished) {
+      unfinished_ = true;
+      return;
+    }
+    tally_.add(of_.held_to.of(o.request, o.output_tokens), o.request.arrival, o.ttft(), o.tbt(), o.e2e());
   }
   void sample(const journal::Sample& s) override {
     if (s.at < from_ || s.at > until_) return;

@@ -99,6 +99,44 @@ TEST(LoadProfiler, MeasuresUntilBatchesHaveFilled) {
   EXPECT_NEAR(most(60) / most(1600), 1.0, 0.25);
 }
 
+TEST(LoadProfiler, WhatIsNotServedAsFastAsItComesIsNoLoadThatItCarries) {
+  auto options = quick();
+  options.tps = {1};
+  options.clocks = {MegaHertz(1980)};
+  options.requests = 600;
+  const auto most = [&](Span ttft) {
+    const ClassRequests of{"some", {ttft, Span::ms(100)}, {{300, 100}, {500, 150}}};
+    return plan::most_load(profile_loads(engine_of("llama-2-13b"), {of}, options)->classes.at(0), 1, MegaHertz(1980));
+  };
+  // Without an objective of TTFT, or with one longer than any measurement, requests may wait, but not more and more.
+  const double within = most(Span::s(2));
+  EXPECT_GT(most(Span::max()), 0.98 * within);
+  EXPECT_LT(most(Span::max()), 1.2 * within);
+  EXPECT_NEAR(most(Span::s(100)) / most(Span::max()), 1.0, 0.05);
+}
+
+TEST(LoadProfiler, TheEndOfAnAnswerMayBeWhatIsHeldTo) {
+  auto options = quick();
+  options.tps = {1};
+  options.clocks = {MegaHertz(1980)};
+  options.requests = 600;
+  const auto profile = [&](std::optional<Span> ttft, Span e2e) {
+    ClassRequests of{"some", {ttft.value_or(e2e), Span::max()}, {{300, 100}, {500, 150}}};
+    Slo held;
+    held.ttft = ttft;
+    held.e2e = e2e;
+    of.held_to = Objectives(held);
+    return profile_loads(engine_of("llama-2-13b"), {of}, options)->classes.at(0);
+  };
+  const auto most = [](const plan::ProfiledClass& one) { return plan::most_load(one, 1, MegaHertz(1980)); };
+  const auto tight = profile(std::nullopt, Span::s(3));
+  const double lone = tight.profiles[0].points[0].ttft.seconds();
+  EXPECT_GT(lone, 1.0) << "a hundred tokens and more";
+  EXPECT_LT(most(tight), 0.8 * most(profile(std::nullopt, Span::s(6))));
+  EXPECT_NEAR(most(profile(Span::ms(500), Span::s(3))) / most(tight), 1.0, 0.1) << "it takes most of its objective";
+  EXPECT_EQ(most(profile(std::nullopt, Span::ms(500))), 0.0) << "nobody alone ends so soon";
+}
+
 TEST(LoadProfiler, WhatNoConfigurationKeepsIsLeftOutOfTheQuantileAndNothingElse) {
   auto options = quick();
   options.tps = {1, 2};

@@ -26,6 +26,9 @@ Span nearest_rank(std::vector<Span> all, double quantile) {
   return *at;
 }
 
+/// Of requests that came, as many have to be served: what ends in a while is known to as much.
+constexpr double kKeptUp = 0.97;
+
 double share_within(const std::vector<Span>& all, Span limit) {
   const auto within = std::ranges::count_if(all, [&](Span one) { return one <= limit; });
   return all.empty() ? 0.0 : static_cast<double>(within) / static_cast<double>(all.size());
@@ -77,7 +80,7 @@ class Search {
   }
   [[nodiscard]] bool good(double load) {
     const auto* point = at(load);
-    return point != nullptr && within(point->point);
+    return point != nullptr && point->kept_up && within(point->point);
   }
 
   /// A load within the limits, 0 where there is none, and one beyond.
@@ -124,7 +127,9 @@ class Search {
   }
 
   /// Beyond the limits more and more requests miss them: the load from which on fewer are kept a second, not more.
+  /// Where they are not what ends the load, but what is served at all, there is none beyond.
   double most_useful(double low, double high) {
+    if (at(high) == nullptr || within(at(high)->point)) return low;
     double best = low, kept_per_s = low * at(low)->kept;
     int worse = 0;
     for (double load = high; worse < 2; load *= options_.beyond) {
@@ -174,11 +179,31 @@ void note(std::vector<std::string>& provenance, const std::string& name, const c
 
 }  // namespace
 
-void LatencyTally::add(const Slo& own, Span ttft, Span tbt, Span e2e) {
+void LatencyTally::add(const Slo& own, Instant arrival, Span ttft, Span tbt, Span e2e) {
+  arrivals_.push_back(arrival);
+  ends_.push_back(arrival + e2e);
+  answering_ += e2e - ttft;
+  if (arrival < from_) return;
   e2e_ += e2e;
-  ttft_.push_back(in_terms_of(of_.limits.ttft, ttft, own.ttft));
+  Span latest = own.ttft || !own.e2e ? in_terms_of(of_.limits.ttft, ttft, own.ttft) : Span();
+  if (own.e2e) latest = std::max(latest, in_terms_of(of_.limits.ttft, e2e, own.e2e));
+  ttft_.push_back(latest);
   tbt_.push_back(in_terms_of(of_.limits.tbt, tbt, own.mean_gap()));
   if (ttft_.back() <= of_.limits.ttft && tbt_.back() <= of_.limits.tbt) ++kept_;
+}
+
+bool LatencyTally::kept_up() const {
+  if (arrivals_.empty()) return true;
+  const auto [first, last] = std::ranges::minmax(arrivals_);
+  const Span answer = answering_ / static_cast<std::int64_t>(arrivals_.size());
+  const Instant begin = std::max(from_, first + answer);
+  if (last - begin < (last - from_) / 2 || last <= begin) return true;
+  const auto came =
+      std::ranges::count_if(arrivals_, [&](Instant at) { return at + answer > begin && at + answer <= last; });
+  const auto ended = std::ranges::count_if(ends_, [&](Instant at) { return at > begin && at <= last; });
+  // At either border some are under way, as many as are answered at a time, give or take their square root.
+  const double at_a_time = answering_.seconds() / (last - first).seconds();
+  return static_cast<double>(ended) >= kKeptUp * static_cast<double>(came) - 2.0 * std::sqrt(2.0 * at_a_time);
 }
 
 MeasuredLoad LatencyTally::measured(double load_per_s, Watts power, const HeldQuantiles& held) const {
@@ -187,7 +212,8 @@ MeasuredLoad LatencyTally::measured(double load_per_s, Watts power, const HeldQu
           static_cast<double>(kept_) / all,
           share_within(ttft_, of_.limits.ttft),
           share_within(tbt_, of_.limits.tbt),
-          Span::from_seconds(e2e_.seconds() / all)};
+          Span::from_seconds(e2e_.seconds() / all),
+          kept_up()};
 }
 
 std::vector<workload::TraceRow> arrivals_of(const ClassRequests& of, std::int64_t requests, double rate_per_s) {

@@ -19,7 +19,7 @@ namespace wattle::calibrate {
 /// A class of requests, as it is profiled.
 struct ClassRequests {
   std::string name;
-  plan::ShardLimits limits;
+  plan::ShardLimits limits;  ///< where only the end of an answer has an objective, TTFT's is that
   std::vector<std::pair<std::int32_t, std::int32_t>> lengths;  ///< prompt and output tokens, drawn in turn; not empty
   /// What each of them is held to, where that is not `limits`: a class of several sizes is within its limits when the
   /// quantile of latencies over their own objectives is.
@@ -47,24 +47,34 @@ struct HeldQuantiles {
   double ttft, tbt;
 };
 
-/// A load and how it went.
+/// A load and how it went. TTFT here is the first token or the end of the answer, whichever took more of its objective,
+/// in terms of TTFT's limit.
 struct MeasuredLoad {
   plan::LoadPoint point;
   double kept, ttft_kept, tbt_kept;  ///< shares of requests within both limits, within that of TTFT, of TBT
   Span mean_e2e;
+  bool kept_up;  ///< answers ended as fast as requests came
 };
 
-/// Latencies of the requests of a class.
+/// Latencies of the requests of a class. Who arrives before `from` counts only for whether they are kept up with.
 class LatencyTally {
  public:
-  explicit LatencyTally(const ClassRequests& of) : of_(of) {}
+  LatencyTally(const ClassRequests& of, Instant from) : of_(of), from_(from) {}
   /// `own`: what this request is held to.
-  void add(const Slo& own, Span ttft, Span tbt, Span e2e);
+  void add(const Slo& own, Instant arrival, Span ttft, Span tbt, Span e2e);
   [[nodiscard]] MeasuredLoad measured(double load_per_s, Watts power, const HeldQuantiles& held) const;
 
  private:
+  /// Of answers that end between `from` and the last arrival there are as many as requests that came so much earlier as
+  /// an answer takes from its first token on. Limits do not say it where there is none of TTFT, or one longer than the
+  /// measurement. True where it was too short to tell.
+  [[nodiscard]] bool kept_up() const;
+
   const ClassRequests& of_;
+  Instant from_;
   std::vector<Span> ttft_, tbt_;
+  std::vector<Instant> arrivals_, ends_;  ///< of all
+  Span answering_;                        ///< from first tokens on, all together
   std::int64_t kept_ = 0;
   Span e2e_;
 };

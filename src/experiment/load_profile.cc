@@ -60,6 +60,7 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
       const auto own = one.held_to.of(TierId(0), one.held_to.sizes().of(prompt, output));
       if (own.ttft && *own.ttft != one.limits.ttft) digest.add(own.ttft->ns());
       if (const auto gap = own.mean_gap(); gap && *gap != one.limits.tbt) digest.add(gap->ns());
+      if (own.e2e) digest.add_text(fmt::format("e2e {}", own.e2e->ns()));
     }
   }
   for (const int tp : options.tps) digest.add(tp);
@@ -70,7 +71,7 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   digest.add(options.halvings);
   if (options.instances > 1) digest.add(options.instances);
   for (const double share : options.shares) real(share);
-  digest.add_text("beyond the limits, within reach, with batches full");  // how it is measured
+  digest.add_text("beyond the limits, within reach, with batches full, kept up with");  // how it is measured
   return digest.value();
 }
 
@@ -226,7 +227,7 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
     const std::int32_t prompt = below(service.classes.prompt_below(), c / service.classes.outputs());
     const std::int32_t output = below(service.classes.output_below(), c % service.classes.outputs());
     const Slo& slo = objectives.of(TierId(0), objectives.sizes().of(prompt, output));
-    limits.push_back({slo.ttft.value_or(Span::max()), slo.mean_gap().value_or(Span::max())});
+    limits.push_back({slo.ttft ? *slo.ttft : slo.e2e.value_or(Span::max()), slo.mean_gap().value_or(Span::max())});
   }
   return class_requests(loaded, data_dir, service.classes, classes, limits, by_rank);
 }

@@ -145,14 +145,13 @@ class LiveBench final : public LoadBench {
 
   static MeasuredLoad measured(const ClassRequests& of, const std::vector<StreamRecord>& records, std::size_t first,
                                double load_per_s, Watts power, const HeldQuantiles& held) {
-    LatencyTally tally(of);
-    for (std::size_t i = first; i < records.size(); ++i) {
-      const StreamRecord& r = records[i];
+    LatencyTally tally(of, records[first].sent);
+    for (const StreamRecord& r : records) {
       const std::int64_t tokens = std::max(r.completion_tokens, std::ssize(r.tokens));
       const auto size =
           of.held_to.sizes().of(static_cast<std::int32_t>(r.prompt_tokens), static_cast<std::int32_t>(tokens));
       const Span gap = tokens < 2 ? Span() : (r.tokens.back() - r.tokens.front()) / (tokens - 1);
-      tally.add(of.held_to.of(TierId(0), size), r.tokens.front() - r.sent, gap, r.tokens.back() - r.sent);
+      tally.add(of.held_to.of(TierId(0), size), r.sent, r.tokens.front() - r.sent, gap, r.tokens.back() - r.sent);
     }
     return tally.measured(load_per_s, power, held);
   }
