@@ -154,14 +154,16 @@ class Search {
 
 /// What a class is held to: the quantile asked for or, where no configuration keeps that of lone requests, as many
 /// points below the most that one keeps as the quantile lies below all. Where that is less than half, the quantile
-/// asked for: there is nothing to hold plans to.
+/// asked for: there is nothing to hold plans to. `kept_alone`: as ProfiledClass has it.
 Result<HeldQuantiles> held_to(const ClassRequests& of, std::span<LoadBench* const> benches,
-                              const LoadSearchOptions& options) {
+                              const LoadSearchOptions& options, double& kept_alone) {
   HeldQuantiles most{0.0, 0.0};
+  kept_alone = 0.0;
   for (LoadBench* bench : benches) {
     const auto lone = bench->lone(of, options.clocks.back(), {1.0, 1.0}, false);
     if (!lone) return nothing_from(*bench, of, options.clocks.back());
     most = {std::max(most.ttft, lone->ttft_kept), std::max(most.tbt, lone->tbt_kept)};
+    kept_alone = std::max(kept_alone, lone->kept);
   }
   const auto held = [&](double kept) {
     const double within_reach = kept - (1.0 - options.quantile);
@@ -246,8 +248,9 @@ Result<void> search_loads(plan::LoadTable& table, std::span<LoadBench* const> be
     table.classes.push_back(head_of(of));
   }
   std::vector<HeldQuantiles> held;
-  for (const ClassRequests& of : classes) {
-    const auto found = held_to(of, benches, options);
+  for (std::size_t c = 0; c < classes.size(); ++c) {
+    const ClassRequests& of = classes[c];
+    const auto found = held_to(of, benches, options, table.classes[c].kept_alone);
     if (!found) return std::unexpected(found.error());
     held.push_back(*found);
     note(table.provenance, of.name, "TTFT", found->ttft, options.quantile);

@@ -180,6 +180,31 @@ TEST(FleetLoop, CountsWhatFinishedRequestsTurnOutToBe) {
       << "nobody knows what the others would have become";
 }
 
+TEST(FleetLoop, CountsWhatFinishedRequestsMissed) {
+  Fleet fleet;
+  fleet.add(0);
+  Journal journal;
+  Driver driver;
+  auto options = nine_classes(kThree);
+  options.service.objectives.reset();
+  options.slo.ttft = Span::ms(200);
+  options.slo.e2e = Span::s(10);
+  FleetLoop loop(fleet.views, {}, 1, options, driver, journal);
+  const auto served = [&](std::int64_t id, Span ttft, Span e2e, Fate fate) {
+    loop.arrive(sized(id, 10, 10), 0, Instant());
+    Served how;
+    how.first_token = Instant() + ttft;
+    how.output_tokens = 5;
+    loop.leave(RequestId(id), fate, "", how, Instant() + e2e);
+  };
+  served(1, Span::ms(200), Span::s(10), Fate::Finished);
+  EXPECT_TRUE(loop.turned_out().late().empty());
+  served(2, Span::ms(201), Span::s(1), Fate::Finished);
+  served(3, Span::ms(100), Span::s(11), Fate::Finished);
+  served(4, Span::ms(201), Span::s(1), Fate::Cancelled);
+  EXPECT_EQ(loop.turned_out().late(), std::vector<std::int64_t>{2});
+}
+
 TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenItsOwnTakesMore) {
   const Flat profile(0.5, 10.0);  // full beyond 5 requests in the last ten seconds
   Fleet fleet;

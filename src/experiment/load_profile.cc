@@ -71,7 +71,7 @@ std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<
   digest.add(options.halvings);
   if (options.instances > 1) digest.add(options.instances);
   for (const double share : options.shares) real(share);
-  digest.add_text("beyond the limits, within reach, with batches full, kept up with");  // how it is measured
+  digest.add_text("beyond the limits, within reach, with batches full, kept up with, alone");  // how it is measured
   return digest.value();
 }
 
@@ -295,7 +295,13 @@ Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::Loaded
                plan::nearest_profile((*table)->classes[c].profiles, one.limits));
     one.limits = reachable;
   }
-  return kept ? table : table_of();
+  if (kept) return table;
+  auto rest = table_of();
+  if (!rest) return rest;
+  // Of all objectives that requests have: what is left out of plans is judged all the same.
+  auto made = std::make_shared<plan::LoadTable>(**rest);
+  for (std::size_t c = 0; c < requests->size(); ++c) made->classes[c].kept_alone = (*table)->classes[c].kept_alone;
+  return made;
 }
 
 namespace {

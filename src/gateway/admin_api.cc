@@ -353,6 +353,7 @@ void AdminApi::plan(net::Exchange& exchange) {
     arrived.resize(std::max(arrived.size(), static_cast<std::size_t>(core.classes().size())));
     body["arrived"] = arrived;
     body["turned_out"] = core.turned_out().rows();
+    body["late"] = core.turned_out().late();
   });
   answer_json(exchange, 200, body);
 }

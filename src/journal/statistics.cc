@@ -48,8 +48,6 @@ double share_of(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-bool met(const std::optional<Span>& limit, Span value) { return !limit || value <= *limit; }
-
 Span times(Span span, double factor) { return Span::from_seconds(span.seconds() * factor); }
 
 double jain_of(std::span<const double> shares) {
@@ -141,15 +139,11 @@ void RunStatistics::outcome(const Outcome& o) {
     if (produced) waiting_.add(std::max(o.ttft(), o.longest_gap).ns());
     if (basis_ && o.e2e() <= times(basis_->service.latency(o.output_tokens), basis_->limit)) ++in_limit_;
     if (o.output_tokens >= 2) tbt_.add(o.tbt().ns());
-    const Slo& slo = objectives_.of(o.request, o.output_tokens);
-    const bool ttft_met = met(slo.ttft, produced ? o.ttft() : Span::max());
-    const bool tbt_met = met(slo.tbt, o.tbt());
-    const bool e2e_met = met(slo.e2e, o.e2e());
-    const bool itl_met = met(slo.itl, o.tbt());
-    ttft_met_ += ttft_met ? 1 : 0;
-    tbt_met_ += tbt_met ? 1 : 0;
-    e2e_met_ += e2e_met ? 1 : 0;
-    attained = ttft_met && tbt_met && e2e_met && itl_met;
+    const Kept kept = o.kept(objectives_.of(o.request, o.output_tokens));
+    ttft_met_ += kept.ttft ? 1 : 0;
+    tbt_met_ += kept.tbt ? 1 : 0;
+    e2e_met_ += kept.e2e ? 1 : 0;
+    attained = kept.all();
     all_met_ += attained ? 1 : 0;
   }
   count_for_fairness(o, attained);

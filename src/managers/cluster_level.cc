@@ -33,6 +33,7 @@ const ClusterMandate& ClusterLevel::mandate(const ClusterObservation& seen, Inst
     manager_.history().add(seen.rate_per_s, now);
     heard_since_ = std::min(heard_since_, now);
   }
+  manager_.keep_free(seen.reserve);
   int lost = 0;
   for (const int gpus : seen.down) lost += gpus / options_.cluster.gpus_per_node;
   auto order = manager_.order(now, lost);

@@ -13,6 +13,7 @@ namespace wattle::managers {
 /// What goes up.
 struct ClusterObservation {
   std::vector<double> rate_per_s;  ///< by class, since last said; classes that are missing had none
+  std::vector<double> reserve;     ///< by pool: share of what it carries to be kept free beside the margin; none: 0
   std::vector<int> gpus;           ///< by pool, of instances that serve or come; empty: nothing is there yet
   std::vector<double> forwarded;   ///< by pool, share of what comes to it that goes on to larger ones
   std::vector<int> down = {};      ///< GPUs of each node that is down

@@ -76,7 +76,7 @@ std::string ClusterManager::share_pools(std::vector<double>& load_per_s) const {
       const auto& one = problem.classes[first + t];
       loads.push_back({load_per_s[first + t], one.limits, one.profiles});
       for (auto& profile : loads.back().profiles) {
-        profile = plan::keep_free(std::move(profile), one.limits, options_.margin);
+        profile = plan::keep_free(std::move(profile), one.limits, margin(first + t));
       }
     }
     const plan::ProfiledClass& of = pools_.profile(first + tiers - 1);
@@ -101,8 +101,9 @@ ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const 
   const int gpus = nodes_up() * options_.gpus_per_node;
   auto problem = pools_.problem(load, gpus, options_.unused_gpu);
   problem.gpus_per_node = options_.gpus_per_node;
-  for (auto& one : problem.classes) {
-    for (auto& profile : one.profiles) profile = plan::keep_free(std::move(profile), one.limits, options_.margin);
+  for (std::size_t p = 0; p < problem.classes.size(); ++p) {
+    auto& one = problem.classes[p];
+    for (auto& profile : one.profiles) profile = plan::keep_free(std::move(profile), one.limits, margin(p));
   }
   for (std::size_t p = 0; options_.within_limits && p < problem.classes.size(); ++p) {
     if (pools_.next(p) >= problem.classes.size()) continue;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "managers/learned_reserve.h"
 #include "managers/load_history.h"
 #include "managers/pool_map.h"
 #include "model/plan.h"
@@ -52,6 +53,12 @@ class ClusterManager {
 
   [[nodiscard]] LoadHistory& history() { return history_; }
   [[nodiscard]] const LoadHistory& history() const { return history_; }
+  /// Besides the margin, by pool; holds from the next order on.
+  void keep_free(const std::vector<double>& reserve) {
+    if (reserve == reserve_) return;
+    reserve_ = reserve;
+    solved_.clear();
+  }
 
   /// The order for the next epoch, once it is due; at the first call that for the present one, and another for it as
   /// soon as more or fewer nodes are down. Demand above the cluster: as much as it carries, the rest by pool in
@@ -64,6 +71,9 @@ class ClusterManager {
   [[nodiscard]] std::string share_pools(std::vector<double>& load_per_s) const;
   void in_nodes(std::vector<int>& gpus) const;
   [[nodiscard]] double node_usefully_carries(const plan::ProfiledClass& one) const;
+  [[nodiscard]] double margin(std::size_t pool) const {
+    return with_reserve(options_.margin, pool < reserve_.size() ? reserve_[pool] : 0.0);
+  }
   [[nodiscard]] int nodes_up() const { return std::max(1, options_.nodes - down_); }
 
   const PoolMap& pools_;
@@ -73,6 +83,7 @@ class ClusterManager {
   std::optional<Instant> next_;  ///< epoch not ordered yet
   std::vector<double> solved_;   ///< peaks of the newest program; epochs shorter than a slot often have the same
   ClusterOrder solution_;
+  std::vector<double> reserve_;
   int down_ = 0;  ///< nodes, when it was last asked
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "managers/cluster_level.h"
+#include "managers/learned_reserve.h"
 #include "managers/mistaken.h"
 #include "managers/pool_level.h"
 #include "policy/scaling/scaling.h"
@@ -19,20 +20,35 @@ class Hierarchy final : public policy::ScalingPolicy {
   /// `shapes`: the fleet's, by TP degree (one of each). Nodes come as instances of the largest.
   Hierarchy(const std::shared_ptr<const plan::LoadTable>& table, std::vector<policy::Shape> shapes,
             const HierarchyOptions& options)
-      : cluster_(table, options), pools_(table, std::move(shapes), options), mistaken_(*table) {}
+      : cluster_(table, options),
+        pools_(table, std::move(shapes), options),
+        mistaken_(*table),
+        reserve_(*table, pools_.pools(), options.reserve) {}
   Plan plan(const policy::ScalingView& asked) override {
+    const Heard heard = hear(asked);
     policy::ScalingView view = asked;
-    const std::vector<double> rates = loads(asked);
-    view.rate_per_s = rates;
-    return pools_.plan(view, cluster_.mandate(observation(pools_.pools(), pools_.shapes(), view), view.now));
+    view.rate_per_s = heard.rate_per_s;
+    return pools_.plan(view, cluster_.mandate(heard.observation, view.now));
   }
 
-  /// Rates by class, of what requests turn out to be, from now on by what has finished since last asked, too.
-  [[nodiscard]] std::vector<double> loads(const policy::ScalingView& asked) {
-    if (asked.turned_out != nullptr) mistaken_.learn(*asked.turned_out);
-    std::vector<double> rates(asked.rate_per_s.begin(), asked.rate_per_s.end());
-    mistaken_.weigh(rates);
-    return rates;
+  struct Heard {
+    std::vector<double> rate_per_s;  ///< by class, of what requests turn out to be
+    ClusterObservation observation;
+  };
+  /// What both levels plan for; from now on by what has finished since last asked, too.
+  [[nodiscard]] Heard hear(const policy::ScalingView& asked) {
+    if (asked.turned_out != nullptr) {
+      mistaken_.learn(*asked.turned_out);
+      reserve_.learn(*asked.turned_out, asked.now);
+    }
+    Heard heard{{asked.rate_per_s.begin(), asked.rate_per_s.end()}, {}};
+    mistaken_.weigh(heard.rate_per_s);
+    policy::ScalingView view = asked;
+    view.rate_per_s = heard.rate_per_s;
+    heard.observation = observation(pools_.pools(), pools_.shapes(), view);
+    heard.observation.reserve = reserve_.by_pool();
+    pools_.keep_free(reserve_.by_pool());
+    return heard;
   }
   [[nodiscard]] const PoolMap& pools() const { return pools_.pools(); }
   // Its levels, for processes of their own.
@@ -43,6 +59,7 @@ class Hierarchy final : public policy::ScalingPolicy {
   ClusterLevel cluster_;
   PoolLevel pools_;
   Mistaken mistaken_;
+  LearnedReserve reserve_;
 };
 
 }  // namespace wattle::managers

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "managers/cluster_manager.h"
+#include "managers/learned_reserve.h"
 #include "managers/overheads.h"
 #include "managers/pool_manager.h"
 
@@ -14,6 +15,7 @@ struct HierarchyOptions {
   ClusterOptions cluster;
   PoolOptions pool;
   Overheads overheads;
+  LearnedReserveOptions reserve;
   bool proactive = true;  ///< nodes are started before their epoch; else when it begins
   /// Requests per second by class and slot before the run; the fleet is sized for the last season or what is known.
   std::vector<std::vector<double>> past;

@@ -96,6 +96,34 @@ TEST(Hierarchy, PlansForWhatRequestsTurnOutToBe) {
   EXPECT_EQ(nodes_after(ClassId(2)), static_cast<int>(std::ceil(0.9 * heavier)));
 }
 
+TEST(Hierarchy, KeepsMoreFreeWhereRequestsMissTheirObjectives) {
+  auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  const auto nodes_after = [&](double gain) {
+    HierarchyOptions options = three_classes(*table);
+    options.cluster.rule = NodeRule::Up;
+    options.reserve.gain = gain;
+    Hierarchy hierarchy(table, shapes(), options);
+    policy::ScalingView view;
+    std::vector<double> rates = {0.0};
+    view.rate_per_s = rates;
+    (void)hierarchy.plan(view);
+    TurnedOut finished;
+    finished.add(ClassId(0), ClassId(0), 1000);
+    finished.add_late(ClassId(0), 60);
+    rates = {0.9 * node_carries(*table, 0), 0.0, 0.0};
+    view.rate_per_s = rates;
+    view.turned_out = &finished;
+    Plan plan;
+    for (int m = 1; m <= 30; ++m) {
+      view.now = Instant() + Span::s(60 * m);
+      plan = hierarchy.plan(view);
+    }
+    return plan.levels.at(0).passed.at(0).gpus / 8;
+  };
+  EXPECT_EQ(nodes_after(0.0), 1);
+  EXPECT_EQ(nodes_after(0.2), 2);
+}
+
 /// What the plan checker holds against a hierarchy: no level exceeds what it was given.
 void expect_within_mandates(const Plan& plan) {
   for (const PlanLevel& level : plan.levels) {

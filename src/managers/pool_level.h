@@ -26,6 +26,11 @@ class PoolLevel {
   /// yet.
   [[nodiscard]] Plan plan(const policy::ScalingView& view, const ClusterMandate& mandate);
 
+  /// By pool, besides the margin.
+  void keep_free(const std::vector<double>& reserve) {
+    for (std::size_t p = 0; p < managers_.size(); ++p) managers_[p].keep_free(reserve[p]);
+  }
+
   [[nodiscard]] const PoolMap& pools() const { return map_; }
   [[nodiscard]] const std::vector<policy::Shape>& shapes() const { return shapes_; }
 

@@ -48,7 +48,7 @@ std::optional<Watts> PoolManager::power(const plan::ShardClass& load, const Layo
   std::vector<std::pair<Degree, int>> degrees;
   for (const auto& [tp, count] : layout) {
     if (count == 0) continue;
-    degrees.emplace_back(Degree(load, tp, options_.top_clock, options_.margin), count);
+    degrees.emplace_back(Degree(load, tp, options_.top_clock, margin()), count);
     most += degrees.back().first.most() * count;
   }
   if (most < load.load_per_s) return std::nullopt;
@@ -65,8 +65,7 @@ std::optional<ClockRange> PoolManager::clocks(const plan::ShardClass& load, cons
   for (const auto& profile : load.profiles) {
     const auto count = layout.find(profile.tp);
     if (count == layout.end() || count->second == 0) continue;
-    carried[profile.clock] +=
-        plan::most_load(profile, load.limits).value_or(0.0) * (1.0 - options_.margin) * count->second;
+    carried[profile.clock] += plan::most_load(profile, load.limits).value_or(0.0) * (1.0 - margin()) * count->second;
   }
   if (carried.empty()) return std::nullopt;
   const auto least = std::ranges::find_if(carried, [&](const auto& entry) { return entry.second >= load.load_per_s; });
@@ -81,7 +80,7 @@ Result<Layout> PoolManager::best(const plan::ShardClass& load, int gpus) const {
   problem.classes = {load};
   auto& profiles = problem.classes[0].profiles;
   std::erase_if(profiles, [&](const auto& p) { return !shape_of(p.tp); });
-  for (auto& profile : profiles) profile = plan::keep_free(std::move(profile), load.limits, options_.margin);
+  for (auto& profile : profiles) profile = plan::keep_free(std::move(profile), load.limits, margin());
   const plan::ShardingOptions options{.top_clock_only = options_.top_clock, .relative_gap = 1e-3, .nodes = 2'000};
   const auto plan = plan::plan_sharding(problem, options);
   if (!plan) return std::unexpected(plan.error());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "managers/learned_reserve.h"
 #include "model/plan.h"
 #include "plan/reshard.h"
 #include "plan/sharding.h"
@@ -48,6 +49,9 @@ class PoolManager {
   PoolManager(PoolId pool, std::span<const policy::Shape> shapes, const PoolOptions& options)
       : pool_(pool), shapes_(shapes.begin(), shapes.end()), options_(options) {}
 
+  /// Besides the margin.
+  void keep_free(double reserve) { reserve_ = reserve; }
+
   /// What the pool's GPUs draw when its load is shared out in proportion to what instances carry; none: it is more than
   /// they carry within the class's limits.
   [[nodiscard]] std::optional<Watts> power(const plan::ShardClass& load, const Layout& layout, int gpus) const;
@@ -70,6 +74,7 @@ class PoolManager {
     PlanStep step;
     Watts saving;
   };
+  [[nodiscard]] double margin() const { return with_reserve(options_.margin, reserve_); }
   [[nodiscard]] int tp_of(const FleetMember& member) const { return shapes_[member.shape].gpus; }
   [[nodiscard]] std::optional<std::size_t> shape_of(int tp) const;
   [[nodiscard]] std::vector<Step> way(const plan::ShardClass& load, std::span<const FleetMember> members,
@@ -83,6 +88,7 @@ class PoolManager {
   PoolId pool_;
   std::vector<policy::Shape> shapes_;
   PoolOptions options_;
+  double reserve_ = 0.0;
 };
 
 }  // namespace wattle::managers

@@ -1,6 +1,7 @@
 #pragma once
 // How a request left, or that it had not when the run ended: always in exactly one bucket.
 #include <cstdint>
+#include <optional>
 
 #include "model/request.h"
 #include "units/quantity.h"
@@ -24,6 +25,13 @@ struct Charge {
   bool metered = true;  ///< false: some of its energy was not metered, so that all three are unknown
 };
 
+/// Which objectives a request has kept; what is not stated is.
+struct Kept {
+  bool ttft = true, tbt = true, e2e = true;
+  bool itl = true;  ///< by its mean gap
+  [[nodiscard]] bool all() const { return ttft && tbt && e2e && itl; }
+};
+
 struct Outcome : Charge {
   Request request;
   Fate fate = Fate::Finished;
@@ -44,6 +52,13 @@ struct Outcome : Charge {
   [[nodiscard]] Span e2e() const { return left - request.arrival; }
   /// Mean gap between tokens; zero for fewer than two tokens.
   [[nodiscard]] Span tbt() const { return output_tokens < 2 ? Span() : (left - first_token) / (output_tokens - 1); }
+  /// Of a request that has finished. Without a first token TTFT is missed.
+  [[nodiscard]] Kept kept(const Slo& slo) const {
+    const auto met = [](const std::optional<Span>& limit, Span value) { return !limit || value <= *limit; };
+    const bool produced = first_token != Instant::never();
+    return {met(slo.ttft, produced ? ttft() : Span::max()), met(slo.tbt, tbt()), met(slo.e2e, e2e()),
+            met(slo.itl, tbt())};
+  }
 };
 
 }  // namespace wattle

@@ -1,5 +1,6 @@
 #pragma once
-// What requests turned out to be, once they had finished, beside the class that they had been taken for.
+// What requests turned out to be, once they had finished, beside the class that they had been taken for; and how many
+// of them missed an objective.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +20,15 @@ class TurnedOut {
     if (w >= rows_[t].size()) rows_[t].resize(w + 1);
     rows_[t][w] += requests;
   }
+  /// Of those taken for it so many missed an objective.
+  void add_late(ClassId taken_for, std::int64_t requests = 1) {
+    const auto t = static_cast<std::size_t>(std::max(taken_for.value(), 0));
+    if (t >= late_.size()) late_.resize(t + 1);
+    late_[t] += requests;
+  }
   void add(const TurnedOut& more) {
     more.each([this](ClassId taken_for, ClassId was, std::int64_t n) { add(taken_for, was, n); });
+    for (std::size_t t = 0; t < more.late_.size(); ++t) add_late(id(t), more.late_[t]);
   }
 
   /// What is here that was not in `before`. All of it where it counts less than before: it has begun again.
@@ -31,6 +39,10 @@ class TurnedOut {
       fresh.add(taken_for, was, -n);
       restarted = restarted || fresh.of(taken_for, was) < 0;
     });
+    for (std::size_t t = 0; t < before.late_.size(); ++t) {
+      fresh.add_late(id(t), -before.late_[t]);
+      restarted = restarted || fresh.late_[t] < 0;
+    }
     return restarted ? *this : fresh;
   }
 
@@ -45,6 +57,8 @@ class TurnedOut {
   }
   /// By the class taken for, then by what it was; rows may end early, what is missing is 0.
   [[nodiscard]] const std::vector<std::vector<std::int64_t>>& rows() const { return rows_; }
+  /// By the class taken for; may end early, likewise.
+  [[nodiscard]] const std::vector<std::int64_t>& late() const { return late_; }
 
  private:
   [[nodiscard]] static ClassId id(std::size_t i) { return ClassId(static_cast<std::int32_t>(i)); }
@@ -53,6 +67,7 @@ class TurnedOut {
   }
 
   std::vector<std::vector<std::int64_t>> rows_;
+  std::vector<std::int64_t> late_;
 };
 
 }  // namespace wattle

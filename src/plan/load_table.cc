@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kForm = "wattle load profile ";
 constexpr auto kColumns =
-    std::to_array<std::string_view>({"class", "prompt_tokens", "output_tokens", "ttft_limit_ms", "tbt_limit_ms", "tp",
-                                     "clock_mhz", "load_per_s", "power_w", "ttft_ms", "tbt_ms"});
+    std::to_array<std::string_view>({"class", "prompt_tokens", "output_tokens", "ttft_limit_ms", "tbt_limit_ms",
+                                     "kept_alone", "tp", "clock_mhz", "load_per_s", "power_w", "ttft_ms", "tbt_ms"});
 constexpr double kLargest = 1e9;
 
 std::uint64_t checksum(std::string_view body) {
@@ -76,6 +76,9 @@ Result<ProfiledClass*> class_of(const CsvReader& csv, LoadTable& table) {
   if (!output) return std::unexpected(output.error());
   if (!ttft) return std::unexpected(ttft.error());
   if (!tbt) return std::unexpected(tbt.error());
+  const auto alone = csv.number(5, 0.0, 1.0);
+  if (!alone) return std::unexpected(alone.error());
+  made.kept_alone = *alone;
   made.prompt_tokens = *prompt;
   made.output_tokens = *output;
   made.limits = {*ttft, *tbt};
@@ -86,13 +89,13 @@ Result<ProfiledClass*> class_of(const CsvReader& csv, LoadTable& table) {
 Result<void> add_row(const CsvReader& csv, LoadTable& table) {
   const auto one = class_of(csv, table);
   if (!one) return std::unexpected(one.error());
-  const auto tp = csv.whole(5, 1, 1024);
-  const auto clock = csv.whole(6, 1, 10'000);
+  const auto tp = csv.whole(6, 1, 1024);
+  const auto clock = csv.whole(7, 1, 10'000);
   if (!tp) return std::unexpected(tp.error());
   if (!clock) return std::unexpected(clock.error());
   std::array<double, 4> numbers{};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto number = csv.number(7 + i, 0.0, kLargest);
+    const auto number = csv.number(8 + i, 0.0, kLargest);
     if (!number) return std::unexpected(number.error());
     numbers[i] = *number;
   }
@@ -104,9 +107,9 @@ Result<void> add_row(const CsvReader& csv, LoadTable& table) {
     found = profiles.end() - 1;
   }
   if (!found->points.empty() && numbers[0] <= found->points.back().load_per_s) {
-    return csv.bad_field(7, "loads of a class, TP degree and clock must ascend");
+    return csv.bad_field(8, "loads of a class, TP degree and clock must ascend");
   }
-  if (found->points.empty() && numbers[0] != 0.0) return csv.bad_field(7, "the first load must be 0");
+  if (found->points.empty() && numbers[0] != 0.0) return csv.bad_field(8, "the first load must be 0");
   found->points.push_back(
       {numbers[0], Watts(numbers[1]), Span::from_seconds(numbers[2] * 1e-3), Span::from_seconds(numbers[3] * 1e-3)});
   return {};
@@ -120,8 +123,8 @@ std::string to_text(const LoadTable& table) {
   for (const std::string& line : table.provenance) body += fmt::format("# {}\n", line);
   body += fmt::format("{}\n", fmt::join(kColumns, ","));
   for (const ProfiledClass& one : table.classes) {
-    const std::string head = fmt::format("{},{},{},{},{}", one.name, one.prompt_tokens, one.output_tokens,
-                                         limit_text(one.limits.ttft), limit_text(one.limits.tbt));
+    const std::string head = fmt::format("{},{},{},{},{},{}", one.name, one.prompt_tokens, one.output_tokens,
+                                         limit_text(one.limits.ttft), limit_text(one.limits.tbt), one.kept_alone);
     for (const ShardProfile& profile : one.profiles) {
       for (const LoadPoint& point : profile.points) {
         body += fmt::format("{},{},{},{},{},{:.6f},{:.6f}\n", head, profile.tp, profile.clock.value(), point.load_per_s,
@@ -209,6 +212,7 @@ Result<void> merge(LoadTable& into, const LoadTable& more, const std::string& wh
   if (auto ok = check_mergeable(into, more, where); !ok) return ok;
   for (std::size_t c = 0; c < into.classes.size(); ++c) {
     auto& profiles = into.classes[c].profiles;
+    into.classes[c].kept_alone = std::max(into.classes[c].kept_alone, more.classes[c].kept_alone);
     profiles.insert(profiles.end(), more.classes[c].profiles.begin(), more.classes[c].profiles.end());
     std::ranges::stable_sort(profiles, {}, [](const ShardProfile& p) { return std::pair(p.tp, p.clock); });
   }

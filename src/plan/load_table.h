@@ -21,6 +21,7 @@ struct ProfiledClass {
   double prompt_tokens = 0.0, output_tokens = 0.0;  ///< mean lengths of the requests it was profiled with
   ShardLimits limits;
   std::vector<ShardProfile> profiles;  ///< by TP, then clock
+  double kept_alone = 1.0;  ///< share of its requests that keep their objectives with the best instance to themselves
   bool operator==(const ProfiledClass&) const = default;
 };
 
@@ -33,7 +34,7 @@ struct LoadTable {
 };
 
 /// What the file's first line says; a reader of one version refuses another.
-inline constexpr int kLoadTableVersion = 1;
+inline constexpr int kLoadTableVersion = 2;
 
 /// The file: a line with its form and version, a checksum of all that follows, provenance, a CSV row for each load.
 [[nodiscard]] std::string to_text(const LoadTable& table);

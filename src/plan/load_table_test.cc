@@ -17,7 +17,7 @@ LoadTable formula_table() {
   table.gpu = "h100";
   for (const char* name : {"SS", "LL"}) {
     const ShardClass one = testing::formula_class(name, name[0] == 'S' ? 0.5 : 2.3, 1.0);
-    table.classes.push_back({name, 181.25, 55.5, one.limits, one.profiles});
+    table.classes.push_back({name, 181.25, 55.5, one.limits, one.profiles, 0.75});
   }
   return table;
 }
@@ -77,8 +77,8 @@ TEST(LoadTable, TablesOfOtherTpDegreesMakeOne) {
 TEST(LoadTable, SaysWhatIsWrongWithAFile) {
   const std::string good = to_text(formula_table());
   EXPECT_EQ(error_of(good), "");
-  EXPECT_NE(error_of("clock,power\n").find("begins with 'wattle load profile 1'"), std::string::npos);
-  EXPECT_NE(error_of(replaced(good, "profile 1", "profile 7")).find("version 7; this program reads version 1"),
+  EXPECT_NE(error_of("clock,power\n").find("begins with 'wattle load profile 2'"), std::string::npos);
+  EXPECT_NE(error_of(replaced(good, "profile 2", "profile 7")).find("version 7; this program reads version 2"),
             std::string::npos);
   EXPECT_NE(error_of(replaced(good, ",1980,", ",1981,")).find("checksum"), std::string::npos);
   EXPECT_NE(error_of(good.substr(0, good.size() - 40)).find("checksum"), std::string::npos);
@@ -94,6 +94,8 @@ TEST(LoadTable, SaysWhatIsWrongWithAFile) {
       << error_of(signed_again(hole));
   EXPECT_NE(error_of(signed_again(replaced(good, ",800,0,", ",800,0.1,"))).find("the first load must be 0"),
             std::string::npos);
+  EXPECT_NE(error_of(signed_again(replaced(good, ",0.75,", ",1.5,"))).find("kept_alone"), std::string::npos)
+      << error_of(signed_again(replaced(good, ",0.75,", ",1.5,")));
   EXPECT_NE(error_of(signed_again(replaced(good, "LL,181.25", "LL,many"))).find("x.profile:"), std::string::npos);
 }
 

@@ -86,7 +86,7 @@ std::optional<GatewayAdmin::InForce> GatewayAdmin::in_force() {
     if (count.is_number_integer()) found.arrived.push_back(count.get<std::int64_t>());
   }
   // None from a gateway that does not say it.
-  if (auto counts = turned_out_from_json(json.value("turned_out", nlohmann::ordered_json::array()))) {
+  if (auto counts = turned_out_from_json(json)) {
     found.turned_out = std::move(*counts);
   }
   return found;

@@ -50,9 +50,8 @@ ManagerAnswer PoolService::observe(const std::string& body, Instant now) {
   const auto observed = observation_from_json(body, pools.shapes().size(), now);
   if (!observed) return refused(400, observed.error().message());
   auto view = observed->view();
-  const std::vector<double> rates = levels_->loads(view);
+  auto [rates, seen] = levels_->hear(view);
   view.rate_per_s = rates;
-  auto seen = managers::observation(pools.pools(), pools.shapes(), view);
   ask_above(seen, now);
   if (!mandate_) {
     if (std::ranges::all_of(seen.gpus, [](int gpus) { return gpus == 0; })) {

@@ -66,19 +66,32 @@ std::vector<std::int32_t> counts(const Ordered& json, const char* key) {
   return made;
 }
 
-TurnedOut turned_out(const Ordered& rows) {
+/// What `json` says of requests that have finished; nothing where it says nothing.
+TurnedOut turned_out(const Ordered& json) {
   constexpr std::size_t kMostClasses = 1024;
-  if (!rows.is_array() || rows.size() > kMostClasses) wrong("turned_out must be a list of lists");
   TurnedOut made;
-  for (std::size_t t = 0; t < rows.size(); ++t) {
-    if (!rows[t].is_array() || rows[t].size() > kMostClasses) wrong("turned_out must be a list of lists");
-    for (std::size_t w = 0; w < rows[t].size(); ++w) {
-      const Ordered& value = rows[t][w];
-      if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kMostRequests) {
-        wrong("turned_out must have whole numbers from 0");
-      }
-      made.add(ClassId(static_cast<std::int32_t>(t)), ClassId(static_cast<std::int32_t>(w)), value.get<std::int64_t>());
+  const auto id = [](std::size_t c) { return ClassId(static_cast<std::int32_t>(c)); };
+  const auto requests = [](const char* key, const Ordered& value) {
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kMostRequests) {
+      wrong(std::string(key) + " must have whole numbers from 0");
     }
+    return value.get<std::int64_t>();
+  };
+  const auto list = [](const Ordered& value, const char* what) {
+    if (!value.is_array() || value.size() > kMostClasses) wrong(what);
+  };
+  if (const auto rows = json.find("turned_out"); rows != json.end()) {
+    list(*rows, "turned_out must be a list of lists");
+    for (std::size_t t = 0; t < rows->size(); ++t) {
+      list((*rows)[t], "turned_out must be a list of lists");
+      for (std::size_t w = 0; w < (*rows)[t].size(); ++w) {
+        made.add(id(t), id(w), requests("turned_out", (*rows)[t][w]));
+      }
+    }
+  }
+  if (const auto late = json.find("late"); late != json.end()) {
+    list(*late, "late must be a list");
+    for (std::size_t t = 0; t < late->size(); ++t) made.add_late(id(t), requests("late", (*late)[t]));
   }
   return made;
 }
@@ -106,9 +119,9 @@ Phase phase_of(const std::string& name) {
 
 }  // namespace
 
-Result<TurnedOut> turned_out_from_json(const Ordered& rows) {
+Result<TurnedOut> turned_out_from_json(const Ordered& json) {
   try {
-    return turned_out(rows);
+    return turned_out(json);
   } catch (const std::exception& problem) {
     return bad_input("turned_out", problem.what());
   }
@@ -118,6 +131,7 @@ std::string to_json(const Observation& seen) {
   Ordered json{{"now_ns", seen.now.ns()},
                {"rate_per_s", seen.rate_per_s},
                {"turned_out", seen.turned_out.rows()},
+               {"late", seen.turned_out.late()},
                {"members", Ordered::array()}};
   for (const FleetMember& m : seen.members) {
     json["members"].push_back({{"engine", m.id.value()},
@@ -147,7 +161,7 @@ Result<Observation> observation_from_json(std::string_view text, std::size_t sha
     const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
     seen.rate_per_s = numbers(json, "rate_per_s");
     if (seen.rate_per_s.empty()) seen.rate_per_s.push_back(0.0);
-    if (const auto rows = json.find("turned_out"); rows != json.end()) seen.turned_out = turned_out(*rows);
+    seen.turned_out = turned_out(json);
     if (!at(json, "members").is_array()) wrong("members must be a list");
     seen.counts.resize(shapes);
     for (const Ordered& item : at(json, "members")) {
@@ -193,8 +207,11 @@ Result<Plan> part_from_json(std::string_view text, Instant now) {
 }
 
 std::string to_json(const managers::ClusterObservation& seen) {
-  return Ordered{
-      {"rate_per_s", seen.rate_per_s}, {"gpus", seen.gpus}, {"forwarded", seen.forwarded}, {"down", seen.down}}
+  return Ordered{{"rate_per_s", seen.rate_per_s},
+                 {"gpus", seen.gpus},
+                 {"forwarded", seen.forwarded},
+                 {"reserve", seen.reserve},
+                 {"down", seen.down}}
       .dump();
 }
 
@@ -205,9 +222,13 @@ Result<managers::ClusterObservation> cluster_observation_from_json(std::string_v
     seen.gpus = counts(json, "gpus");
     seen.forwarded = numbers(json, "forwarded");
     if (json.contains("down")) seen.down = counts(json, "down");
-    for (const std::size_t size : {seen.gpus.size(), seen.forwarded.size()}) {
+    if (json.contains("reserve")) seen.reserve = numbers(json, "reserve");
+    for (const std::size_t size : {seen.gpus.size(), seen.forwarded.size(), seen.reserve.size()}) {
       if (size != 0 && size != pools)
-        wrong(fmt::format("gpus and forwarded must have an entry for each of {} pools", pools));
+        wrong(fmt::format("gpus, forwarded and reserve must have an entry for each of {} pools", pools));
+    }
+    if (std::ranges::any_of(seen.reserve, [](double share) { return share >= 1.0; })) {
+      wrong("reserve must have shares below 1");
     }
     return seen;
   });

@@ -30,7 +30,7 @@ struct Observation {
 };
 
 /// Rows of counts, by the class taken for and what it was.
-[[nodiscard]] Result<TurnedOut> turned_out_from_json(const nlohmann::ordered_json& rows);
+[[nodiscard]] Result<TurnedOut> turned_out_from_json(const nlohmann::ordered_json& json);
 
 [[nodiscard]] std::string to_json(const Observation& seen);
 /// `shapes`: so many there are. Errors, as of all of these: bad input, with the key.

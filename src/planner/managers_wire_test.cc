@@ -15,6 +15,7 @@ Observation two_members() {
   seen.now = kSent;
   seen.rate_per_s = {1.5, 0.0};
   seen.turned_out.add(ClassId(0), ClassId(1), 7);
+  seen.turned_out.add_late(ClassId(0), 3);
   FleetMember m;
   m.id = InstanceId(4);
   m.shape = 1;
@@ -37,6 +38,7 @@ TEST(ManagersWire, AnObservationArrivesOnTheReceiversClock) {
   EXPECT_EQ(read->now, now);
   EXPECT_EQ(read->rate_per_s, (std::vector{1.5, 0.0}));
   EXPECT_EQ(read->turned_out.rows(), (std::vector<std::vector<std::int64_t>>{{0, 7}}));
+  EXPECT_EQ(read->turned_out.late(), std::vector<std::int64_t>{3});
   ASSERT_EQ(read->members.size(), 2U);
   const FleetMember& m = read->members[0];
   EXPECT_EQ(now - m.since, Span::s(30)) << "as long as it has been, whatever the clocks say";
@@ -59,6 +61,8 @@ TEST(ManagersWire, BadMessagesSayWhatIsWrong) {
             "observation: rate_per_s must be numbers from 0");
   EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"turned_out":[[1],3],"members":[]})"),
             "observation: turned_out must be a list of lists");
+  EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"late":[0.5],"members":[]})"),
+            "observation: late must have whole numbers from 0");
   EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"turned_out":[[-1]],"members":[]})"),
             "observation: turned_out must have whole numbers from 0");
   EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"members":[{"engine":0,"shape":1}]})"),
@@ -66,6 +70,18 @@ TEST(ManagersWire, BadMessagesSayWhatIsWrong) {
   EXPECT_NE(problem(R"({"now_ns":0,"rate_per_s":[],"members":[{"engine":0,"shape":0,"phase":"asleep"}]})"), "accepted");
   EXPECT_FALSE(mandate_from_json(R"({"now_ns":0})", 2, Instant()));
   EXPECT_FALSE(cluster_observation_from_json(R"({"rate_per_s":[1],"gpus":[1],"forwarded":[0]})", 2));
+  managers::ClusterObservation of_pools;
+  of_pools.rate_per_s = {1.5};
+  of_pools.gpus = {8, 0};
+  of_pools.forwarded = {0.25, 0.0};
+  of_pools.reserve = {0.12, 0.0};
+  const auto as_read = cluster_observation_from_json(to_json(of_pools), 2);
+  ASSERT_TRUE(as_read.has_value()) << as_read.error().message();
+  EXPECT_EQ(as_read->reserve, of_pools.reserve);
+  of_pools.reserve = {1.0, 0.0};
+  EXPECT_FALSE(cluster_observation_from_json(to_json(of_pools), 2));
+  of_pools.reserve = {0.12};
+  EXPECT_FALSE(cluster_observation_from_json(to_json(of_pools), 2));
   EXPECT_FALSE(part_from_json("[]", Instant()));
 }
 

@@ -57,6 +57,7 @@ struct PlannerOptions {
   Span slot = Span::s(300);
   std::optional<Watts> unused_gpu = {};
   managers::Overheads overheads;
+  managers::LearnedReserveOptions reserve;
 };
 
 std::vector<config::Option<PlannerOptions>> planner_options() {
@@ -104,6 +105,16 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
        option("install_s", &O::install, "s", kStarting, "Table V: weights and KV cache onto the GPUs"),
        option("snapshot", &O::snapshot, "VMs start from a snapshot: no gpu_init_s, no engine_s"),
        option("local_cache", &O::local_cache, "Weights lie in the cluster: no weights_s")});
+  using R = managers::LearnedReserveOptions;
+  config::append<PlannerOptions>(
+      all, "reserve_", {&P::reserve},
+      {option(
+           "gain", &R::gain, "", {0, 10},
+           "Share of what instances carry that is kept free besides the margins, learned: what a minute adds in which "
+           "all requests miss their objectives beyond reserve_late; 0: none (paper)"),
+       option("late", &R::late, "", {0, 1},
+              "Share of requests that may miss their objectives, besides those that no instance keeps"),
+       option("most", &R::most, "", {0, 0.95}, "The most that is learned")});
   return all;
 }
 
@@ -155,6 +166,7 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
   made.pool.unused_gpu = made.cluster.unused_gpu;
   made.pool.reshard = making.scaling.cluster.reshard;
   made.overheads = o.overheads;
+  made.reserve = o.reserve;
   made.proactive = o.proactive;
   made.past = making.scaling.past;
   return std::make_shared<managers::Hierarchy>(making.loads, making.scaling.shapes, std::move(made));

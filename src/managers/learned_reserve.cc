@@ -1,0 +1,47 @@
+#include "managers/learned_reserve.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace wattle::managers {
+
+namespace {
+
+constexpr double kSteps = 50.0;
+constexpr Span kLongest = Span::s(600);  ///< counts as so long: who was away for longer does not know when it was
+
+}  // namespace
+
+LearnedReserve::LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options)
+    : pools_(pools), options_(options), reserve_(pools.pools(), 0.0) {
+  for (const auto& one : table.classes) late_.push_back(options.late + 1.0 - one.kept_alone);
+}
+
+void LearnedReserve::learn(const TurnedOut& fresh, Instant now) {
+  const Span since = heard_ == Instant::never() ? Span() : std::clamp(now - heard_, Span(), kLongest);
+  heard_ = now;
+  if (options_.gain <= 0.0) return;
+  std::vector<double> finished(reserve_.size(), 0.0), beyond(reserve_.size(), 0.0);
+  fresh.each([&](ClassId taken_for, ClassId, std::int64_t n) {
+    const auto c = static_cast<std::size_t>(taken_for.value());
+    if (c >= late_.size()) return;
+    finished[pools_.pool_of(c)] += static_cast<double>(n);
+    beyond[pools_.pool_of(c)] -= late_[c] * static_cast<double>(n);
+  });
+  for (std::size_t c = 0; c < std::min(late_.size(), fresh.late().size()); ++c) {
+    beyond[pools_.pool_of(c)] += static_cast<double>(fresh.late()[c]);
+  }
+  const double minutes = since.seconds() / 60.0;
+  for (std::size_t p = 0; p < reserve_.size(); ++p) {
+    if (finished[p] <= 0.0) continue;
+    reserve_[p] = std::clamp(reserve_[p] + options_.gain * minutes * beyond[p] / finished[p], 0.0, options_.most);
+  }
+}
+
+std::vector<double> LearnedReserve::by_pool() const {
+  std::vector<double> rounded;
+  for (const double share : reserve_) rounded.push_back(std::round(share * kSteps) / kSteps);
+  return rounded;
+}
+
+}  // namespace wattle::managers
