@@ -345,9 +345,9 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   if (fate == Fate::Finished) {
     turned_out_.add(outcome.request.request_class,
                     classes_.of(outcome.request.prompt_tokens, served.output_tokens, outcome.request.tier));
-    if (!outcome.kept(objectives_.of(outcome.request, outcome.output_tokens)).all()) {
-      turned_out_.add_late(outcome.request.request_class);
-    }
+    const bool late = !outcome.kept(objectives_.of(outcome.request, outcome.output_tokens)).all();
+    if (late) turned_out_.add_late(outcome.request.request_class);
+    port_.finished(outcome.decode_instance, late);
   }
   sink_.outcome(outcome);
   return outcome;

@@ -132,6 +132,8 @@ class InstanceLoop {
   void ask_idle(std::size_t i, Instant now);
   /// What ran there has come to nothing.
   void cut_off(std::size_t i);
+  /// See FrequencyPolicy::finished.
+  void finished(std::size_t i, bool late) { entries_[i].throttle.finished(late); }
   /// See FrequencyPolicy::handed_over.
   void handed_over(std::size_t i, Span age, Span wait) { entries_[i].throttle.handed_over(age, wait); }
   /// See Throttle::bound.

@@ -31,6 +31,11 @@ class Throttle {
     if (policy_ && mode_ != Mode::Off) policy_->handed_over(age, wait);
   }
 
+  /// See FrequencyPolicy::finished.
+  void finished(bool late) {
+    if (policy_ && mode_ != Mode::Off) policy_->finished(late);
+  }
+
   /// Every clock stays within the range from now on, those of a policy and the one that is set; none: unbounded.
   void bound(const std::optional<ClockRange>& range, Instant now);
 

@@ -134,6 +134,8 @@ InstanceId AgentLinks::know(const std::string& engine, InstanceId instance) {
   wanted_.erase(before);
   placed_.erase(before);
   work_.erase(before);
+  handed_over_.erase(before);
+  finished_.erase(before);
   return before;
 }
 
@@ -143,6 +145,8 @@ void AgentLinks::forget(InstanceId instance) {
   wanted_.erase(instance);
   placed_.erase(instance);
   work_.erase(instance);
+  handed_over_.erase(instance);
+  finished_.erase(instance);
 }
 
 InstanceId AgentLinks::instance_of(const std::string& engine) const {
@@ -213,6 +217,13 @@ void AgentLinks::handed_over(InstanceId instance, Span age, Span wait) {
   auto& unsent = handed_over_[instance];
   if (unsent.size() == kHandOversKept) unsent.erase(unsent.begin());
   unsent.push_back({age, wait});
+}
+
+void AgentLinks::finished(InstanceId instance, bool late) {
+  const std::lock_guard lock(mutex_);
+  Finished& unsent = finished_[instance];
+  ++unsent.requests;
+  unsent.late += late ? 1 : 0;
 }
 
 AgentLinks::Counts AgentLinks::counts() const { return {polls_, poll_failures_, commands_, command_failures_}; }
@@ -322,6 +333,7 @@ void AgentLinks::flush(bool all) {
     auto clocks = nlohmann::ordered_json::array();
     auto work = nlohmann::ordered_json::array();
     auto handed_over = nlohmann::ordered_json::array();
+    auto finished = nlohmann::ordered_json::array();
     {
       const std::lock_guard lock(mutex_);
       for (const auto& engine : link->engines) {
@@ -334,6 +346,9 @@ void AgentLinks::flush(bool all) {
         for (const HandedOver& one : std::exchange(handed_over_[instance->second], {})) {
           handed_over.push_back(
               {{"engine", engine}, {"age_us", one.age.ns() / 1'000}, {"wait_us", one.wait.ns() / 1'000}});
+        }
+        if (const Finished n = std::exchange(finished_[instance->second], {}); n.requests > 0) {
+          finished.push_back({{"engine", engine}, {"requests", n.requests}, {"late", n.late}});
         }
         const auto known = work_.find(instance->second);
         if (known == work_.end() || !std::exchange(known->second.dirty, false)) continue;
@@ -349,12 +364,13 @@ void AgentLinks::flush(bool all) {
                         {"output_tokens", w.output_tokens}});
       }
     }
-    if (clocks.empty() && work.empty() && handed_over.empty()) continue;
+    if (clocks.empty() && work.empty() && handed_over.empty() && finished.empty()) continue;
     link->sending = true;
     link->sent = now;
     if (!clocks.empty()) ++commands_;
     nlohmann::ordered_json body{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}, {"work", work}};
     if (!handed_over.empty()) body["handed_over"] = std::move(handed_over);
+    if (!finished.empty()) body["finished"] = std::move(finished);
     link->body = body.dump();
     client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
                   std::make_shared<Send>(*this, link->sending, &AgentLinks::flush_now));

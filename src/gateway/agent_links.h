@@ -78,6 +78,8 @@ class AgentLinks final : public control::ClockPort {
   void work(InstanceId instance, const control::InstanceWork& work);
   /// See ControlStrand's WatchOptions. Sent with the next poll.
   void handed_over(InstanceId instance, Span age, Span wait);
+  /// Likewise.
+  void finished(InstanceId instance, bool late);
   /// No listener is called afterwards.
   void stop();
 
@@ -136,6 +138,10 @@ class AgentLinks final : public control::ClockPort {
     Span wait;
   };
   std::map<InstanceId, std::vector<HandedOver>> handed_over_;  ///< not sent yet, the newest
+  struct Finished {
+    std::int64_t requests = 0, late = 0;
+  };
+  std::map<InstanceId, Finished> finished_;  ///< not sent yet
   std::atomic<std::int64_t> polls_{0};
   std::atomic<std::int64_t> poll_failures_{0};
   std::atomic<std::int64_t> commands_{0};

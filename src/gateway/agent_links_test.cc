@@ -20,6 +20,7 @@ struct Agent {
   std::atomic<int> requests{-1};  ///< in the engine, as it last heard
   std::atomic<int> clock{0};
   std::atomic<int> waits_us{0};  ///< of hand-overs, all
+  std::atomic<int> finished{0}, late{0};
   std::unique_ptr<net::HttpServer> server;
   Agent() {
     server = std::move(*net::HttpServer::listen(pool, {}, [this](const std::shared_ptr<net::Exchange>& e) {
@@ -28,6 +29,10 @@ struct Agent {
         const auto body = nlohmann::json::parse(e->body());
         for (const auto& one : body.value("handed_over", nlohmann::json::array()))
           waits_us += one["wait_us"].get<int>();
+        for (const auto& one : body.value("finished", nlohmann::json::array())) {
+          late += one["late"].get<int>();
+          finished += one["requests"].get<int>();
+        }
         for (const auto& work : body["work"]) requests = work["requests"].get<int>();
         for (const auto& wanted : body["clocks"]) clock = wanted["clock_mhz"].get<int>();
       }
@@ -114,6 +119,17 @@ TEST(AgentLinks, HandOversAreSaidOnceWithAPoll) {
   linked.links->work(InstanceId(0), of(7));
   await([&] { return linked.agent.requests == 7 && linked.agent.heard != heard; });
   EXPECT_EQ(linked.agent.waits_us, 16'000);
+}
+
+TEST(AgentLinks, RequestsThatEndAreSaidOnceWithAPoll) {
+  Linked linked;
+  for (int i = 0; i < 5; ++i) linked.links->finished(InstanceId(0), i < 2);
+  linked.links->finished(InstanceId(1), true);  // another agent's
+  await([&] { return linked.agent.finished == 5; });
+  EXPECT_EQ(linked.agent.late, 2);
+  linked.links->finished(InstanceId(0), false);
+  await([&] { return linked.agent.finished == 6; });
+  EXPECT_EQ(linked.agent.late, 2);
 }
 
 }  // namespace

@@ -40,6 +40,11 @@ TEST(HandOvers, BothEnginesAgentsHearOnceWhatAFirstTokenWaited) {
   WatchOptions watch;
   watch.ledger = &ledger;
   watch.handed_over = [&](InstanceId id, Span age, Span wait) { heard.push_back({id, age, wait}); };
+  std::vector<InstanceId> ended;
+  watch.finished = [&](InstanceId id, bool late) {
+    EXPECT_FALSE(late) << "nothing is asked of it";
+    ended.push_back(id);
+  };
   ControlStrand control({}, 1, {}, watch, ledger);
   WorkerRegistry workers(options, control, nullptr, nullptr, [](InstanceId) {});
   for (const Role role : {Role::Prefill, Role::Decode}) {
@@ -69,6 +74,7 @@ TEST(HandOvers, BothEnginesAgentsHearOnceWhatAFirstTokenWaited) {
     EXPECT_GT(heard[1].wait, Span());
     EXPECT_LE(request.arrival + heard[1].age + heard[1].wait, now);
     loop.leave(request.id, Fate::Finished, "", {}, now);
+    EXPECT_EQ(ended, std::vector{InstanceId(1)}) << "where its last token came from";
   });
   pool.stop();
 }

@@ -359,6 +359,13 @@ void ControlStrand::handed_over(const control::HandOver& what, Instant) {
   }
 }
 
+void ControlStrand::finished(InstanceId instance, bool late) {
+  const auto i = index_.find(instance);
+  if (!i) return;
+  watch_.finished(*i, late);
+  if (watch_options_.finished) watch_options_.finished(instance, late);
+}
+
 /// Where clocks are decided here; agents with recipes of their own keep to those.
 void ControlStrand::boost(InstanceId instance, Instant until, Instant now) {
   watch_.boost(index_.at(instance), until, now);

@@ -54,6 +54,8 @@ struct WatchOptions {
   std::function<void(InstanceId, const control::InstanceWork&)> work = {};
   /// A hand-over, said of both its instances, for the one that decides their clocks elsewhere. Null: nobody.
   std::function<void(InstanceId, Span age, Span wait)> handed_over = {};
+  /// A request has ended at an instance, likewise. Null: nobody.
+  std::function<void(InstanceId, bool late)> finished = {};
 };
 
 class ControlStrand final : private control::RequestPort, private control::InstancePort {
@@ -226,6 +228,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void withdraw(const Request& request, control::Tag tag, InstanceId instance, Instant now) override;
   void boost(InstanceId instance, Instant until, Instant now) override;
   void handed_over(const control::HandOver& what, Instant now) override;
+  void finished(InstanceId instance, bool late) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
   void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) override;
   void put_refits_to_use(Instant now);

@@ -120,6 +120,13 @@ class Agent {
   };
   /// What requests waited that moved from one engine to another (InstanceLoop::handed_over). From any thread.
   void handed_over(const std::vector<HandedOver>& all);
+  struct Finished {
+    std::string engine;  ///< endpoint
+    std::int64_t requests = 0;
+    std::int64_t late = 0;  ///< of them, those that missed an objective
+  };
+  /// Requests that have ended (InstanceLoop::finished). From any thread.
+  void finished(const std::vector<Finished>& all);
 
   /// The watt budget, and what has come of it.
   struct Budget {

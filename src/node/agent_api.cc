@@ -158,6 +158,21 @@ std::optional<std::vector<Agent::HandedOver>> read_handed_over(const nlohmann::j
   return all;
 }
 
+/// Requests that have ended; none when it is not in that form.
+std::optional<std::vector<Agent::Finished>> read_finished(const nlohmann::json& items) {
+  if (!items.is_array()) return std::nullopt;
+  constexpr std::int64_t kMost = 1'000'000;  // between two messages
+  std::vector<Agent::Finished> all;
+  for (const auto& item : items) {
+    if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
+    const auto requests = whole(item, "requests", 0, kMost);
+    const auto late = whole(item, "late", 0, kMost);
+    if (!requests || !late || *late > *requests) return std::nullopt;
+    all.push_back({item["engine"].get<std::string>(), *requests, *late});
+  }
+  return all;
+}
+
 /// What a gateway says of the requests it has sent here; none when it is not in that form.
 std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
   if (!items.is_array()) return std::nullopt;
@@ -218,8 +233,14 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
     return answer_problem(exchange, 400,
                           R"(each of handed_over must be {"engine": ENDPOINT} with age_us and wait_us from 0)");
   }
+  const auto finished = read_finished(body.value("finished", nlohmann::json::array()));
+  if (!finished) {
+    return answer_problem(exchange, 400,
+                          R"(each of finished must be {"engine": ENDPOINT} with requests and late of them, from 0)");
+  }
   agent.work(*work);
   agent.handed_over(*handed_over);
+  agent.finished(*finished);
   const auto refused = agent.lease(wanted, *lease);
   if (!refused) return exchange.respond(200, kJson, "{}");
   if (refused->known) {

@@ -109,6 +109,17 @@ void Agent::handed_over(const std::vector<HandedOver>& all) {
   }
 }
 
+void Agent::finished(const std::vector<Finished>& all) {
+  Impl& s = *impl_;
+  const std::lock_guard guard(s.mutex);
+  for (const Finished& one : all) {
+    const auto engine = std::ranges::find(s.engines, one.engine, &Impl::Engine::endpoint);
+    if (engine == s.engines.end()) continue;
+    const auto i = s.core->find(engine->instance);
+    for (std::int64_t n = 0; i && n < one.requests; ++n) s.core->finished(*i, n < one.late);
+  }
+}
+
 std::string Agent::metrics() const {
   const Impl& s = *impl_;
   AgentMetrics m;

@@ -222,6 +222,10 @@ void Simulation::handed_over(const control::HandOver& what, Instant) {
   }
 }
 
+void Simulation::finished(InstanceId instance, bool late) {
+  if (const auto i = index_.find(instance)) loop_.finished(*i, late);
+}
+
 void Simulation::refresh(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   if (ended_reports()) loop_.see(i, engines_[i].last_ended(now));

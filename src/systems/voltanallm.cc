@@ -61,6 +61,10 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
              "beyond slo.ttft_ms, besides those that are at the highest clock, as the price of less energy; 0: not "
              "weighed "
              "(paper)"),
+      option("late_requests", &F::late_requests, "", {0, 0.5},
+             "late_tokens: share of requests that may miss their objectives before less of it, and then of the energy "
+             "saved, is given up; besides those that no instance keeps, where a load profile says so; 0: not looked "
+             "at"),
       option("later_chunks", &F::later_chunks,
              "A step that computes a part of a prompt (chunked prefill) leaves its objective's time for the rest; off: "
              "paper"),
@@ -152,7 +156,13 @@ void register_voltanallm(Registry& to) {
       })
       .overrun_slack([](const EcoFreqOptions& o) { return o.overrun > Span() ? o.overrun : Span::max(); })
       .makes([](const EcoFreqOptions& o, const Making& making) -> Result<std::shared_ptr<policy::EcoFreq>> {
-        return std::make_shared<policy::EcoFreq>(o, *making.spec);
+        EcoFreqOptions options = o;
+        if (o.late_requests > 0.0 && making.loads != nullptr) {
+          for (const auto& one : making.loads->classes) {
+            options.late_requests = std::max(options.late_requests, o.late_requests + 1.0 - one.kept_alone);
+          }
+        }
+        return std::make_shared<policy::EcoFreq>(options, *making.spec);
       });
   to.add<EcoRouteOptions>(SlotKind::Routing, "eco-route",
                           "EcoRoute, for the decode leg: where no clock has to rise for the request",

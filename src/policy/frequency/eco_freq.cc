@@ -1,6 +1,7 @@
 #include "policy/frequency/eco_freq.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "policy/hand_over.h"
@@ -14,6 +15,11 @@ constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kStepsOfAFirstToken = 4;
 /// A step that takes so much longer than the ITL objective does so although predictions err and loads vary.
 constexpr double kClearly = 1.05;
+/// What a late request adds to how strict the price is: 1 % more of them than may be take 1,000 requests to lower
+/// late_tokens by a fifth (docs/decisions/0038).
+constexpr double kStricterEach = 0.02;
+/// First late_tokens is lowered, to exp(-4) of it, then the price has a floor that rises as far again.
+constexpr double kStages = 4.0;
 
 }  // namespace
 
@@ -27,6 +33,8 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
       late_handovers_(spec.slo.ttft && spec.role != Role::Colocated ? options.late_handovers : 0.0),
       prefills_(spec.role == Role::Prefill),
       later_chunks_(options.later_chunks),
+      late_tokens_(options.late_tokens),
+      late_requests_(options.late_requests),
       handovers_(kHandOvers) {
   const Beliefs& believed = spec.beliefs;
   const bool weighs = options.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();
@@ -89,6 +97,13 @@ void EcoFreq::handed_over(Span age, Span wait) {
   // Nothing would have saved one that was late before; it says nothing of steps.
   if (age >= rule_.ttft) return;
   handovers_.add(step_borne(rule_.ttft - age, wait, step_));
+}
+
+void EcoFreq::finished(bool late) {
+  if (!price_ || late_requests_ <= 0.0) return;
+  stricter_ = std::clamp(stricter_ + kStricterEach * ((late ? 1.0 : 0.0) - late_requests_), 0.0, 2.0 * kStages);
+  const double beyond = std::max(stricter_ - kStages, 0.0) / kStages;
+  price_->hold_to(late_tokens_ * std::exp(-std::min(stricter_, kStages)), beyond);
 }
 
 void EcoFreq::note_step(const InstanceView& view) {

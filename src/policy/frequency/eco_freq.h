@@ -21,8 +21,9 @@ struct EcoFreqOptions {
   double late_handovers = 0.0;  ///< share of first tokens that may wait too long for decode, in [0, 1); 0: any
   double step_yield =
       0.0;  ///< share of the tokens beyond one that a step gives a request that lengthen its budget, in [0, 1]
-  double late_tokens = 0.0;   ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
-  bool later_chunks = false;  ///< a prompt's budget is for what later steps compute of it, too; false: paper
+  double late_tokens = 0.0;    ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
+  double late_requests = 0.0;  ///< share of requests that may be late before late_tokens is lowered; 0: not heard of
+  bool later_chunks = false;   ///< a prompt's budget is for what later steps compute of it, too; false: paper
   /// Where no clock meets the budget: max(F), though a lower one be as fast, as where an engine's host decides (paper).
   bool raises_in_vain = true;
   Span window;  ///< decide at most this often; zero: at every iteration
@@ -63,6 +64,10 @@ struct EcoFreqOptions {
 /// cache has no room for them. A decision stands until the KV cache has grown by 1/32, or the budget is outgrown;
 /// `dwell` follows no raise that the price alone asks for.
 ///
+/// With late_requests the requests that have ended here count as well (finished()): while more of them than this share
+/// missed an objective, late_tokens is lowered and then the price raised, up to max(F); while fewer did, both go back.
+/// What is predicted of gaps and first tokens does not tell which requests they are of.
+///
 /// With a window (an ablation of the papers, which it loses) the first decision of a window stands until the window
 /// ends, whatever comes, idleness included; only lost telemetry breaks it.
 class EcoFreq final : public FrequencyPolicy {
@@ -73,6 +78,7 @@ class EcoFreq final : public FrequencyPolicy {
   /// max(F) at once, and for `dwell`, whatever the predictor says; within a window too.
   ClockDecision overrun(const InstanceView& view, Instant now) override;
   void handed_over(Span age, Span wait) override;
+  void finished(bool late) override;
   [[nodiscard]] std::int64_t disbelieved() const override { return disbelieved_; }
 
  private:
@@ -113,6 +119,9 @@ class EcoFreq final : public FrequencyPolicy {
   bool later_chunks_;
   Span step_;  ///< see note_step(); zero: not known
   std::optional<TimePrice> price_;
+  double late_tokens_;  ///< as asked for
+  double late_requests_;
+  double stricter_ = 0.0;                     ///< see kStages
   Instant waiting_since_ = Instant::never();  ///< nobody who waits has come earlier
   Wish held_{};                               ///< the newest priced wish, as long as it stands
   std::int32_t held_requests_ = 0;            ///< for steps of so many decodes alone; 0: for none

@@ -81,5 +81,28 @@ TEST(PricedEcoFreq, RequestsThatWaitInTimeAskForNoMore) {
   EXPECT_EQ(clock(1'000, 1'900'000), kLow);
 }
 
+TEST(PricedEcoFreq, WhileRequestsMissTheirObjectivesLessIsSaved) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  const auto clock_after = [&](double late_requests, int late, int in_time) {
+    auto priced = options();
+    priced.late_tokens = 0.5;
+    priced.late_requests = late_requests;
+    Asked policy(priced, beliefs);
+    for (int i = 0; i < late; ++i) policy.finished(true);
+    for (int i = 0; i < in_time; ++i) policy.finished(false);
+    const Instant now = warmed_up(policy, beliefs);
+    InstanceView both = decoding(100, 100'000, now);  // no clock keeps these gaps: the price decides
+    both.step.shape.prefill_requests = 1;
+    both.step.shape.prefill_tokens = 1'000;
+    return policy.choose(both, beliefs, now).clock;
+  };
+  EXPECT_EQ(clock_after(0.1, 0, 0), kLow);
+  EXPECT_EQ(clock_after(0.1, 1'000, 0), kHigh) << "and no price keeps them";
+  EXPECT_EQ(clock_after(0.1, 1'000, 9'000), kLow) << "a tenth may be late";
+  EXPECT_EQ(clock_after(0.0, 1'000, 0), kLow) << "nobody listens";
+}
+
 }  // namespace
 }  // namespace wattle::policy

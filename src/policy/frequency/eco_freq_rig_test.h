@@ -93,6 +93,7 @@ class Asked {
     return policy_.choose(view, now);
   }
   ClockDecision overrun(const InstanceView& view, Instant now) { return policy_.overrun(view, now); }
+  void finished(bool late) { policy_.finished(late); }
   [[nodiscard]] std::int64_t disbelieved() const { return policy_.disbelieved(); }
 
  private:

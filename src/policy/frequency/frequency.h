@@ -23,6 +23,8 @@ class FrequencyPolicy : public virtual Policy {
     (void)age;
     (void)wait;
   }
+  /// A request has ended here, its last token from this instance. `late`: it missed an objective.
+  virtual void finished(bool late) { (void)late; }
   /// Decisions made without the predictor because it was absent or answered nonsense.
   [[nodiscard]] virtual std::int64_t disbelieved() const { return 0; }
 };

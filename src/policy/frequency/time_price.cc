@@ -167,7 +167,7 @@ void TimePrice::set_price(Instant now) {
                 slower(recent_.late_prompts + older_.late_prompts, prompts), longer / (1.0 - load + load * longer)});
   const auto keeps = [&](std::size_t p) { return recent_.at[p] + older_.at[p] <= allowed * at_max; };
   price_ = kPrices - 1;
-  while (price_ > 0 && keeps(price_ - 1)) --price_;
+  while (price_ > least_price_ && keeps(price_ - 1)) --price_;
 }
 
 }  // namespace wattle::policy

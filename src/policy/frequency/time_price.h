@@ -41,6 +41,11 @@ class TimePrice {
   /// What these steps run at from `now` on, whatever choose() said; a clock that is none of them (an
   /// idle instance's) counts as the next higher.
   void runs_at(MegaHertz clock, Instant now);
+  /// `late_tokens` in (0, 1), and at least so high a price, in [0, 1] of all there are; both from the next price on.
+  void hold_to(double late_tokens, double least) {
+    late_tokens_ = late_tokens;
+    least_price_ = static_cast<std::size_t>(least * static_cast<double>(kPrices - 1));
+  }
   /// Nothing runs from `now` on, or nobody knows what.
   void pause(Instant now);
 
@@ -75,6 +80,7 @@ class TimePrice {
 
   std::array<double, kPrices> watts_{};  ///< a request's, by price; ascending
   std::size_t price_ = kPrices - 1;
+  std::size_t least_price_ = 0;
   double spared_w_ = 0.0;  ///< what a second more of steps spares
   Work recent_;
   Work older_;
