@@ -23,6 +23,12 @@ class FrequencyPolicy : public virtual Policy {
     (void)age;
     (void)wait;
   }
+  /// From now on these are the objectives of what the instance serves, instead of its spec's. The default keeps to the
+  /// spec's, which no others are stricter than.
+  virtual void held_to(const InstanceView& view, const Slo& slo) {
+    (void)view;
+    (void)slo;
+  }
   /// Decisions made without the predictor because it was absent or answered nonsense.
   [[nodiscard]] virtual std::int64_t disbelieved() const { return 0; }
 };
