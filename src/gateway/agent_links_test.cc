@@ -33,7 +33,8 @@ struct Agent {
         for (const auto& wanted : body["clocks"]) clock = wanted["clock_mhz"].get<int>();
       }
       if (e->path() == "/plan") {
-        for (const auto& placed : nlohmann::json::parse(e->body())["engines"]) {
+        const auto body = nlohmann::json::parse(e->body());
+        for (const auto& placed : body["engines"]) {
           tbt_ms = placed.contains("objectives") ? placed["objectives"]["tbt_ms"].get<int>() : -1;
         }
       }
