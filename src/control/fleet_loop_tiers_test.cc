@@ -159,7 +159,7 @@ TEST(FleetLoopTiers, OtherClassesMayTellOtherTiersApart) {
   Tiers fleet(6, options);
   const auto weigh_all = [&] { fleet.weigh({0, 1, 2, 3, 4, 5}); };
   fleet.weigh({0, 3});
-  for (const std::int32_t i : {0, 1, 3}) EXPECT_EQ(fleet.tbt(i), kStrict) << "tiers are not told apart";
+  for (const std::int32_t i : {0, 1, 3}) EXPECT_EQ(fleet.tbt(i), kStrict) << "tiers make no difference";
 
   fleet.loop->sort_by(by_tier, fleet.later());
   weigh_all();

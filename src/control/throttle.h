@@ -38,7 +38,7 @@ class Throttle {
   /// that decides.
   void become(const InstanceSpec& spec, std::shared_ptr<policy::FrequencyPolicy> policy);
 
-  /// See FrequencyPolicy::held_to; of what it becomes, too. Whoever decides next is asked again.
+  /// See FrequencyPolicy::held_to; of what it becomes, too. The next step asks again.
   void held_to(const Slo& slo);
 
   /// An emergency: the highest clock until then where a policy's decisions are acted upon, whatever it says.

@@ -32,6 +32,16 @@ TEST(TwoTiers, PoolsOfTheirOwnTakeLessEnergyAndKeepBothTiers) {
   for (const std::size_t tier : {0U, 1U}) EXPECT_GT(split.service_by_tier.at(tier).attainment, 0.97) << tier;
 }
 
+TEST(TwoTiers, ALoosePoolsClocksFollowItsOwnObjectives) {
+  // EcoFreq chooses them by what each instance has to keep.
+  const std::vector<config::Override> busy{{"workload.rate_per_s", "50"}};
+  const auto split = run_of("dynamollm-ours", true, busy);
+  const auto one = run_of("dynamollm-ours", false, busy);
+  EXPECT_EQ(split.requests.finished, split.requests.arrived);
+  EXPECT_LT(split.energy.total.value(), 0.93 * one.energy.total.value());
+  for (const std::size_t tier : {0U, 1U}) EXPECT_GT(split.service_by_tier.at(tier).attainment, 0.97) << tier;
+}
+
 TEST(TwoTiers, ShareAPoolWhereThatTakesLess) {
   // Hardly any load: an instance of their own costs more than the stricter clock.
   const std::vector<config::Override> little{{"workload.rate_per_s", "4"}};
